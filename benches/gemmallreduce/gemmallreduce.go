@@ -110,10 +110,10 @@ On GPUs (--backend cuda) the products are bf16 by --provider builtin, or also f1
 by cublaslt, and times are those of the GPU's own events. method=streams adds up partitions on
 a second stream while the next are multiplied, on the multiprocessors that --aside sets aside;
 pdl=true lets each kernel of the sums start before the one in front of it has ended
-(programmatic dependent launch). method=kernel is one kernel, whose tiles are added up as they
-are signalled; parts is then their number, and gemm_parts_us and allreduce_parts_us its
+(programmatic dependent launch). method=kernel is one kernel, which adds up its tiles where
+their products end; parts is then their number, and gemm_parts_us and allreduce_parts_us its
 halves. Ranks that share a GPU have equal shares of its multiprocessors, for which all times
-are measured; the detail multiprocessors says how many they had to themselves.
+are measured: the detail multiprocessors.
 
 A rank has as many threads as its share of the cores, or --threads. Every
 element is checked, exactly. The simulated accelerator multiplies f16 and draws

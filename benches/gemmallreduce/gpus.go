@@ -26,7 +26,7 @@ const (
 	asideOption  = "aside"
 )
 
-// The methods: partitions on two streams, or one kernel whose tiles are signalled.
+// The methods: partitions on two streams, or one kernel that adds up its tiles.
 const (
 	byStreams = "streams"
 	oneKernel = "kernel"
@@ -50,7 +50,7 @@ func onDevices() (out []bench.Clause) {
 		bench.Strings(providerAxis, "builtin"),
 		bench.Strings(methodAxis, byStreams),
 		bench.Bools(pdlAxis, false),
-		bench.Option(asideOption, bench.KindInt, "0", "multiprocessors of a rank that are set aside for sums while it multiplies; 0 is an eighth of them")))
+		bench.Option(asideOption, bench.KindInt, "0", "multiprocessors of a rank that are set aside for sums while it multiplies partitions; 0 is an eighth of them")))
 }
 
 // notOnGPU says why a point with the axes of GPUs cannot be run there.
@@ -144,18 +144,14 @@ type gpuWork struct {
 
 // describe records what this rank works on.
 func (w *gpuWork) describe() {
-	share, sharing := w.rank.Share(), w.group.Capabilities().Sharing
+	sharing := w.group.Capabilities().Sharing
 	w.s.Detail("engine", w.group.Capabilities().Library)
 	w.s.Detail(journal.DeviceDetail, w.group.Capabilities().Device)
 	if sharing < 2 {
 		return
 	}
 	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
-	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank, %d of them without another's blocks", share.Count, share.Alone))
-	if share.Alone < share.Count {
-		w.s.Warn("%d ranks share a GPU, and of a rank's share of %d multiprocessors it has only %d to itself: products and sums of different ranks hold each other up",
-			sharing, share.Count, share.Alone)
-	}
+	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Share()))
 }
 
 func (w *gpuWork) observe(when string) {

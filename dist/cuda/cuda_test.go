@@ -11,12 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
 // The tests run on a stand-in for the driver, which does the kernels on the
@@ -95,6 +97,23 @@ func TestTurnsRefused(t *testing.T) {
 			return
 		}
 	}
+}
+
+// The driver is told to bring kernels to the GPU before they start. It asks the C library, not Go.
+func TestKernelsAreLoadedAtOnce(t *testing.T) {
+	gs := must.Get(open(1, time.Minute))(t)
+	lib := must.Get(dynlib.Open(dynlib.Spec{Name: "the C library", Sonames: []string{"libc.so.6"}}))(t)
+	var get dynlib.Func
+	must.Do(t, lib.Bind(map[string]*dynlib.Func{"getenv": &get}))
+	key := append([]byte(loadingVariable), 0)
+	at := get.Call(uintptr(unsafe.Pointer(&key[0])))
+	if at == 0 {
+		t.Fatal("the driver is told nothing")
+	}
+	if got := unsafe.String(*(**byte)(unsafe.Pointer(&at)), len("EAGER")); got != "EAGER" {
+		t.Errorf("the driver is told %q", got)
+	}
+	must.Do(t, gs[0].Close())
 }
 
 // open makes a group of goroutines of this process.

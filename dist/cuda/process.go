@@ -99,11 +99,21 @@ func setenv(name, value string) error {
 	return nil
 }
 
+// loadingVariable tells the driver when to bring kernels to the GPU: at their first start, unless told
+// otherwise. That may wait for kernels that run, and these, of other ranks on the same GPU, for the kernel that
+// is to start.
+const loadingVariable = "CUDA_MODULE_LOADING"
+
 // open gives the GPU of a rank.
 func (p *process) open(rank int) (*device, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opened = true
+	if os.Getenv(loadingVariable) == "" {
+		if err := setenv(loadingVariable, "EAGER"); err != nil {
+			return nil, err
+		}
+	}
 	driver, err := cuda.Open()
 	if err != nil {
 		return nil, err

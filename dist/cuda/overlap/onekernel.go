@@ -14,10 +14,10 @@ import (
 // oneKernel is a kernel that multiplies and adds up, on one rank.
 type oneKernel struct {
 	gpufused.OneKernel
-	kernel         *cuda.Kernel
-	blocks, adders int
-	launch         *launch
-	refused        error // why it is not a faster one
+	kernel  *cuda.Kernel
+	blocks  int
+	launch  *launch
+	refused error // why it is not a faster one
 }
 
 // prepareOne prepares the fastest kernel that all ranks run, for they have to agree on the
@@ -85,7 +85,8 @@ func (r *Rank) fastest() (at int, refused error) {
 }
 
 // openOne has the driver compile a kernel and finds how many blocks it has: as many as fit
-// on this rank's multiprocessors, those on the ones that are set aside as adders.
+// on this rank's multiprocessors. Blocks wait for those of other ranks, so that all need a place:
+// where ranks share a GPU each block has a multiprocessor, however those of a rank are spread.
 func (r *Rank) openOne(k gpufused.OneKernel) (*oneKernel, error) {
 	kernel, err := k.Load(r.device, r.modules)
 	if err != nil {
@@ -98,19 +99,21 @@ func (r *Rank) openOne(k gpufused.OneKernel) (*oneKernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	blocks, adders := k.Blocks(r.share.Count, r.aside(), fit)
-	if blocks == 0 {
-		return nil, fmt.Errorf("kernel %s: %d multiprocessors run %d blocks each: want room for %d that multiply and %d that add up",
-			kernel.Name, r.share.Count, fit, k.Cluster, k.Cluster)
+	if _, sharing := r.site.Device(); sharing > 1 {
+		fit = min(fit, 1)
 	}
-	return &oneKernel{OneKernel: k, kernel: kernel, blocks: blocks, adders: adders}, nil
+	blocks := k.Blocks(r.share, fit)
+	if blocks == 0 {
+		return nil, fmt.Errorf("kernel %s: blocks on %d multiprocessors, %d each: want room for %d", kernel.Name, r.share, fit, k.Cluster)
+	}
+	return &oneKernel{OneKernel: k, kernel: kernel, blocks: blocks}, nil
 }
 
 // arrange makes the launch.
 func (r *Rank) arrange(k *oneKernel, stride int) (err error) {
 	p := r.params()
 	p.A, p.B, p.M, p.N, p.K = r.operands[0], r.operands[1], uint32(r.m), uint32(r.n), uint32(r.k)
-	p.StrideA, p.StrideB, p.StrideC, p.Adders = uint32(r.k), uint32(r.k), uint32(stride), uint32(k.adders)
+	p.StrideA, p.StrideB, p.StrideC = uint32(r.k), uint32(r.k), uint32(stride)
 	if k.BoxRows > 0 {
 		if p.MapA, err = r.device.TensorMapBF16(p.A, r.m, r.k, r.k, k.BoxRows, gpugemm.StepK); err != nil {
 			return err
@@ -123,7 +126,7 @@ func (r *Rank) arrange(k *oneKernel, stride int) (err error) {
 	return nil
 }
 
-// Tiles is how many tiles the one kernel signals; 0 where there are partitions.
+// Tiles is how many tiles the one kernel adds up; 0 where there are partitions.
 func (o *Op) Tiles() int {
 	if o.one == nil {
 		return 0
@@ -132,7 +135,7 @@ func (o *Op) Tiles() int {
 }
 
 func (k *oneKernel) details() map[string]string {
-	all := map[string]string{"algorithm": k.File, "blocks": fmt.Sprintf("%d, of which %d add up from the start", k.blocks, k.adders)}
+	all := map[string]string{"algorithm": k.File}
 	if k.refused != nil {
 		all["refused"] = k.refused.Error()
 	}
@@ -147,7 +150,7 @@ func (o *Op) runOne(what string, options uint32) (us float64, err error) {
 		p := o.one.launch.params
 		p.Epoch, p.Options, p.Arrived = r.calls, options, r.come
 		if options&gpufused.NoSum == 0 {
-			r.come += uint32(o.one.Pieces(r.m, r.n))
+			r.come += uint32(o.one.Tiles(r.m, r.n))
 		}
 		return o.one.launch.Start(r.multiply)
 	})

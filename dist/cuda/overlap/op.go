@@ -153,10 +153,10 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 		x.rows, x.cols, a, b = r.m, extent.To-extent.From, r.operands[0], r.operands[1]+row
 	}
 	x.stride = roundUp(x.cols, gpugemm.StepC)
-	shape := gpugemm.Shape{DType: r.config.DType, M: x.rows, N: x.cols, K: r.k, StrideC: x.stride, Multiprocessors: r.share.Count}
-	blocks := 2 * r.share.Count
+	shape := gpugemm.Shape{DType: r.config.DType, M: x.rows, N: x.cols, K: r.k, StrideC: x.stride, Multiprocessors: r.share}
+	blocks := 2 * r.share
 	if o.both() {
-		shape.Multiprocessors, blocks = max(1, r.share.Count-r.aside()), 2*r.aside()
+		shape.Multiprocessors, blocks = max(1, r.share-r.aside()), 2*r.aside()
 	}
 	var err error
 	if x.product, err = r.products.Prepare(shape, a, b, r.at[r.group.Rank()]+cuda.Pointer(4*offset)); err != nil {

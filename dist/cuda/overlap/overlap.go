@@ -12,10 +12,10 @@
 //
 // # In one kernel
 //
-// Blocks multiply tiles and signal each to its owner, one of the ranks, whose adders, other
-// blocks of the same kernel, add it up once it has come from all; blocks with nothing left to
-// multiply help them. There is a kernel for Hopper and one for all others, and the ranks take
-// the fastest that every one of them can run.
+// A block multiplies a tile for each of the ranks, its own last. It stores those of the others
+// and signals them; to its own it adds what the others have stored, and stores the sum at all.
+// There is a kernel for Hopper and one for all others, and the ranks take the fastest that every
+// one of them can run.
 //
 // # Where the partitions lie
 //
@@ -26,10 +26,8 @@ package overlap
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -55,7 +53,7 @@ type Config struct {
 	// them: programmatic dependent launch.
 	Dependent bool
 	// Aside is how many of the rank's multiprocessors are set aside for sums while it
-	// multiplies; 0: an eighth.
+	// multiplies partitions; 0: an eighth. The one kernel sets none aside.
 	Aside int
 }
 
@@ -71,12 +69,12 @@ type Rank struct {
 	add      *cuda.Stream
 	events   []*cuda.Event // the start, the end, and one for each partition
 
-	share Share
+	share int
 	flags []cuda.Pointer // by rank
 	words int            // of flags
 	epoch uint32         // of the gate
 	calls uint32         // of the one kernel
-	come  uint32         // pieces of tiles, to this rank
+	come  uint32         // tiles, to this rank
 
 	operands [2]cuda.Pointer
 	m, n, k  int // of the operands; k is rounded up
@@ -100,7 +98,8 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 		return nil, fmt.Errorf("provider %s has no products of %v here: it has %v", c.Provider, c.DType, gpugemm.ProductTypes(c.Provider))
 	}
 	r := &Rank{group: g, site: s, config: c, modules: map[string]*cuda.Module{}}
-	r.device, _ = s.Device()
+	var sharing int
+	r.device, sharing = s.Device()
 	err := r.device.Do(func() (err error) {
 		compute, err := r.device.Device().Compute()
 		if err != nil {
@@ -115,14 +114,15 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 		if r.multiply, err = r.device.Stream(); err != nil {
 			return err
 		}
-		r.add, err = r.device.UrgentStream()
+		if r.add, err = r.device.UrgentStream(); err != nil {
+			return err
+		}
+		all, err := r.device.Device().Get(cuda.Multiprocessors)
+		r.share = max(1, all/sharing)
 		return err
 	})
 	if err != nil {
 		return nil, err
-	}
-	if err := r.measureShare(); err != nil {
-		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
@@ -149,100 +149,15 @@ func (r *Rank) Close() error {
 	})
 }
 
-// Share is which multiprocessors a rank has. Nothing but the number of its blocks holds a rank
-// to its share: what MPS can be told limits how many it has, but gave all ranks the same ones.
-type Share struct {
-	Count   int // which is as many as the other ranks on the GPU have
-	Reached int // so many blocks, of which a multiprocessor holds one, ran on so many
-	Alone   int // of these no other rank's did at the same time
-}
-
-// Share is what was found when the rank was opened.
-func (r *Rank) Share() Share { return r.share }
+// Share is how many multiprocessors a rank has, as many as the other ranks on its GPU. Nothing but the number of its
+// blocks holds it to them: what MPS can be told limits how many a rank has, but gave all ranks the same ones.
+func (r *Rank) Share() int { return r.share }
 
 // aside is how many multiprocessors are left to the sums while products are made.
 func (r *Rank) aside() int {
 	n := r.config.Aside
 	if n == 0 {
-		n = r.share.Count / 8
+		n = r.share / 8
 	}
-	return max(1, min(n, r.share.Count-1))
-}
-
-// measureShare sees on which multiprocessors as many blocks as are this rank's share come to
-// run, while those of the others do, and learns from the others where theirs did.
-func (r *Rank) measureShare() error {
-	words := make([]uint32, gpufused.WhereWords)
-	if err := r.group.Barrier(); err != nil {
-		return err
-	}
-	err := r.device.Do(func() error {
-		kernel, err := gpufused.Where().Load(r.device, r.modules)
-		if err != nil {
-			return err
-		}
-		all, err := r.device.Device().Get(cuda.Multiprocessors)
-		if err != nil {
-			return err
-		}
-		shared, err := r.device.Device().Get(cuda.SharedBytesPerBlock)
-		if err != nil {
-			return err
-		}
-		if err := kernel.AllowShared(shared); err != nil {
-			return err
-		}
-		_, sharing := r.site.Device()
-		r.share.Count = max(1, all/sharing)
-		at, err := r.device.Alloc(4 * len(words))
-		if err != nil {
-			return err
-		}
-		p := &gpufused.Params{Where: at, Rank: uint32(r.group.Rank()), Size: uint32(r.group.Size())}
-		err = errors.Join(r.device.Fill(at, 0, 4*len(words)), cuda.NewLaunch(kernel, r.share.Count, gpufused.WhereThreads, shared, false, p).Start(r.multiply),
-			r.multiply.Synchronize())
-		if err == nil {
-			err = r.device.Read(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 4*len(words)), at)
-		}
-		return errors.Join(err, r.device.Free(at))
-	})
-	if err != nil {
-		return fmt.Errorf("finding this rank's multiprocessors: %w", err)
-	}
-	return r.divide(words)
-}
-
-// divide tells the others which multiprocessors this rank reaches. Ranks that have another
-// GPU mean others by the same numbers.
-func (r *Rank) divide(words []uint32) error {
-	const each = gpufused.WhereWords * 32
-	places := r.group.Size() // as many GPUs at most
-	users := make([]float32, places*each)
-	mine := users[r.device.Device().Ordinal%places*each:][:each]
-	for i, w := range words {
-		for ; w != 0; w &= w - 1 {
-			mine[i*32+bits.TrailingZeros32(w)] = 1
-		}
-	}
-	reached := slices.Clone(mine)
-	if err := r.group.AllReduce(dist.Of(users), dist.Of(users), dist.Sum); err != nil {
-		return err
-	}
-	_, sharing := r.site.Device()
-	for i, reach := range reached {
-		if reach == 0 {
-			continue
-		}
-		if sharing == 1 { // whatever others call theirs
-			mine[i] = 1
-		}
-		r.share.Reached++
-		if mine[i] == 1 {
-			r.share.Alone++
-		}
-	}
-	if r.share.Reached == 0 {
-		return errors.New("no block said on which multiprocessor it ran")
-	}
-	return nil
+	return max(1, min(n, r.share-1))
 }

@@ -236,9 +236,9 @@ func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[strin
 
 // The one kernel is the fastest that all ranks run, and each says which, and why not a faster one.
 func TestWhichOneKernel(t *testing.T) {
-	small := func(r *Rank) { // rank 1 has no room for two clusters
+	small := func(r *Rank) { // rank 1 has no room for a cluster
 		if r.group.Rank() == 1 {
-			r.share.Count = 1
+			r.share = 1
 		}
 	}
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func TestWhichOneKernel(t *testing.T) {
 		{algorithm: "onekernel80"},
 		{hopper: true, algorithm: "onekernel90a"},
 		{hopper: true, refuse: "sm_90a", algorithm: "onekernel80", refused: [2]string{"CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_PTX"}},
-		{hopper: true, before: small, algorithm: "onekernel80", refused: [2]string{"another rank does not run onekernel90a", "1 multiprocessors run 2 blocks each"}},
+		{hopper: true, before: small, algorithm: "onekernel80", refused: [2]string{"another rank does not run onekernel90a", "blocks on 1 multiprocessors, 1 each: want room for 2"}},
 	} {
 		if c.hopper {
 			onHopper(t)
@@ -301,7 +301,7 @@ func TestPlantedErrors(t *testing.T) {
 }
 
 // So is what goes wrong in a one kernel: a tile that is not multiplied, is signalled before it is there, added up
-// before it was signalled or at another's place, and a piece that nobody adds up.
+// before it was signalled or at another's place, and one that nobody adds up.
 func TestPlantedErrorsOfOneKernel(t *testing.T) {
 	for _, major := range []string{"8", "9"} {
 		t.Setenv(cudatest.MajorVariable, major)
@@ -449,9 +449,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Ranks have equal shares of the four multiprocessors, to themselves as far as there are enough.
+// Ranks have equal shares of the four multiprocessors, and one at least.
 func TestShare(t *testing.T) {
-	for ranks, want := range map[int]Share{1: {4, 4, 4}, 2: {2, 2, 2}, 3: {1, 1, 1}, 8: {1, 1, 0}} {
+	for ranks, want := range map[int]int{1: 4, 2: 2, 3: 1, 8: 1} {
 		err := together(ranks, func(g *dist.Group) error {
 			r, err := Open(g, usual)
 			if err != nil {
@@ -459,7 +459,7 @@ func TestShare(t *testing.T) {
 			}
 			defer r.Close()
 			if s := r.Share(); s != want || r.aside() != 1 {
-				return fmt.Errorf("the share is %+v, of which %d are set aside, want %+v", s, r.aside(), want)
+				return fmt.Errorf("the share is %d, of which %d are set aside, want %d", s, r.aside(), want)
 			}
 			return g.Barrier()
 		})

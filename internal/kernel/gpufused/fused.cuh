@@ -14,8 +14,8 @@ struct Failure {
 	u32 claimed, rank, block, phase, peer, epoch, seen, unused;
 };
 
-// NO_PRODUCT signals tiles without multiplying, NO_SUM multiplies without adding up: the
-// halves of the one kernel alone.
+// NO_PRODUCT adds up what C holds, NO_SUM multiplies without adding up: the halves of the one
+// kernel alone.
 enum { NO_PRODUCT = 1, NO_SUM = 2 };
 
 struct Params {
@@ -24,24 +24,18 @@ struct Params {
 	u64 limit_ns;     // of one wait
 	u64 first, packs; // of C, 16 bytes each: what is added up
 	const uint16_t *a, *b; // A is m rows of k elements, B n rows of them
-	u64 where;        // bits of the multiprocessors that blocks ran on
 	u32 rank, size, epoch, options;
 	u32 m, n, k, lda, ldb, ldc; // k is a multiple of 64, ldc one of 4
-	u32 adders;       // the first blocks, which add up
-	u32 arrived;      // pieces that came to this rank before this launch
+	u32 arrived;      // tiles that came to this rank before this launch
 	TensorMap map_a, map_b; // of the one kernel with bulk tensor copies
 };
 
 static_assert(sizeof(Params) == 640, "Params of gpufused.go");
 
-// A rank's flags: those of the gate, one for each peer; those of the peers all of whose blocks
-// that multiply have begun; the pieces that have come; how many blocks of this rank have begun;
-// which pieces are taken; and for each tile one for each peer, who says that it has multiplied it.
+// A rank's flags: those of the gate, one for each peer; how many tiles have come; and for each
+// tile one for each peer, who says that it has multiplied it.
 __device__ __forceinline__ u32 *gate_flag(const Params &p, u32 rank, u32 from) { return (u32 *)p.flags[rank] + from; }
-__device__ __forceinline__ u32 *begun_flag(const Params &p, u32 rank, u32 from) { return (u32 *)p.flags[rank] + 16 + from; }
 __device__ __forceinline__ u32 *come(const Params &p, u32 rank) { return (u32 *)p.flags[rank] + 32; }
-__device__ __forceinline__ u32 *begun(const Params &p) { return (u32 *)p.flags[p.rank] + 33; }
-__device__ __forceinline__ u64 *taken(const Params &p) { return (u64 *)p.flags[p.rank] + 17; }
 __device__ __forceinline__ u32 *tile_flag(const Params &p, u32 rank, u32 tile, u32 from) {
 	return (u32 *)p.flags[rank] + 64 + (u64)tile * MAX_RANKS + from;
 }
@@ -89,6 +83,8 @@ __device__ __forceinline__ void store16(u64 at, float4 v) {
 	asm volatile("st.global.cs.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
 }
 
+__device__ __forceinline__ void add(float4 &to, float4 v) { to.x += v.x, to.y += v.y, to.z += v.z, to.w += v.w; }
+
 // add_packs adds up UNROLL packs of C, step bytes apart, of all ranks in rank order, and
 // stores the sums at all. Only the owner of a pack reads it, so they may be where they were.
 template <int RANKS, int UNROLL> __device__ __forceinline__ void add_packs(const Params &p, u64 offset, u64 step) {
@@ -104,17 +100,14 @@ template <int RANKS, int UNROLL> __device__ __forceinline__ void add_packs(const
 		for (int u = 0; u < UNROLL; u++) {
 			sum[u] = v[u][0];
 #pragma unroll
-			for (int r = 1; r < RANKS; r++) sum[u].x += v[u][r].x, sum[u].y += v[u][r].y, sum[u].z += v[u][r].z, sum[u].w += v[u][r].w;
+			for (int r = 1; r < RANKS; r++) add(sum[u], v[u][r]);
 		}
 	} else {
 #pragma unroll
 		for (int u = 0; u < UNROLL; u++) sum[u] = load16(p.c[0] + offset + u * step);
 		for (u32 r = 1; r < ranks; r++)
 #pragma unroll
-			for (int u = 0; u < UNROLL; u++) {
-				float4 v = load16(p.c[r] + offset + u * step);
-				sum[u].x += v.x, sum[u].y += v.y, sum[u].z += v.z, sum[u].w += v.w;
-			}
+			for (int u = 0; u < UNROLL; u++) add(sum[u], load16(p.c[r] + offset + u * step));
 	}
 #pragma unroll
 	for (u32 r = 0; r < (RANKS ? RANKS : MAX_RANKS); r++)

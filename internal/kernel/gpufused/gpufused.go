@@ -3,8 +3,8 @@
 //
 // There are two ways. As parts, a partition that was multiplied is added up by kernels of
 // its own: a gate, at which the ranks meet, and the sums. As one kernel, blocks multiply
-// tiles and signal each, and others add up the tiles that have come from all ranks; its
-// product is the one of package gpugemm, whose headers it includes.
+// tiles and signal them to other ranks, or add what these have signalled; its product is the
+// one of package gpugemm, whose headers it includes.
 package gpufused
 
 import (
@@ -33,26 +33,22 @@ type Params struct {
 	LimitNS           uint64 // of one wait
 	First, Packs      uint64 // of C, 16 bytes each
 	A, B              cuda.Pointer
-	Where             cuda.Pointer
 	Rank, Size, Epoch uint32
 	Options           uint32
 	M, N, K           uint32
 	StrideA, StrideB  uint32
 	StrideC           uint32
-	Adders, Arrived   uint32
-	_                 [3]uint64 // up to a multiple of what maps are aligned to
+	Arrived           uint32    // tiles, before this launch
+	_                 [9]uint32 // up to a multiple of what maps are aligned to
 	MapA, MapB        cuda.TensorMap
 }
 
 // The shapes of launches.
 const (
-	GateThreads  = 32
-	SumThreads   = 512
-	WhereThreads = 1024
+	GateThreads = 32
+	SumThreads  = 512
 	// PackBytes is what a thread adds up at once.
 	PackBytes = 16
-	// WhereWords has a bit for every multiprocessor that a GPU may have.
-	WhereWords = 32
 )
 
 // Kernel is a kernel and the file that it is in.
@@ -64,9 +60,6 @@ func Gate(dependent bool) Kernel { return partKernel("gate", "all", dependent) }
 
 // Sum adds up a partition.
 func Sum(ranks int, dependent bool) Kernel { return partKernel("sum", "f32_"+suffix(ranks), dependent) }
-
-// Where notes on which multiprocessors blocks run.
-func Where() Kernel { return Kernel{"parts80", "where80_all"} }
 
 func partKernel(name, suffix string, dependent bool) Kernel {
 	compute := "80"

@@ -25,7 +25,7 @@ func TestPTXIsCurrent(t *testing.T) {
 			t.Errorf("%s.ptx is of another version or for another target", name)
 		}
 	}
-	kernels := []Kernel{Where()}
+	var kernels []Kernel
 	for ranks := 1; ranks <= MaxRanks; ranks++ {
 		kernels = append(kernels, Gate(false), Gate(true), Sum(ranks, false), Sum(ranks, true))
 	}
@@ -77,33 +77,28 @@ func TestProductsOfOneKernels(t *testing.T) {
 	}
 }
 
-// Adders and blocks that multiply are whole clusters, and there is at least one of each or none at all.
+// Blocks are whole clusters.
 func TestBlocksOfOneKernels(t *testing.T) {
 	hopper, other := OneKernels[0], OneKernels[1]
 	for _, c := range []struct {
-		k                           OneKernel
-		multiprocessors, aside, fit int
-		all, adders                 int
+		k                          OneKernel
+		multiprocessors, fit, want int
 	}{
-		{hopper, 66, 12, 1, 66, 12},
-		{hopper, 66, 8, 1, 66, 8},
-		{hopper, 33, 5, 1, 32, 4},
-		{hopper, 4, 1, 1, 4, 2},
-		{hopper, 5, 4, 1, 4, 2},
-		{hopper, 3, 1, 1, 0, 0},
-		{other, 66, 8, 2, 132, 16},
-		{other, 1, 1, 2, 2, 1},
-		{other, 1, 1, 1, 0, 0},
+		{hopper, 66, 1, 66},
+		{hopper, 33, 1, 32},
+		{hopper, 1, 1, 0},
+		{other, 66, 2, 132},
+		{other, 1, 1, 1},
 	} {
-		if all, adders := c.k.Blocks(c.multiprocessors, c.aside, c.fit); all != c.all || adders != c.adders {
-			t.Errorf("%s on %d multiprocessors, %d set aside: %d blocks, %d adders, want %d, %d", c.k.Name, c.multiprocessors, c.aside, all, adders, c.all, c.adders)
+		if n := c.k.Blocks(c.multiprocessors, c.fit); n != c.want {
+			t.Errorf("%s on %d multiprocessors, %d each: %d blocks, want %d", c.k.Name, c.multiprocessors, c.fit, n, c.want)
 		}
 	}
 }
 
 func TestParamsLayout(t *testing.T) {
 	var p Params
-	if unsafe.Sizeof(p) != 640 || unsafe.Offsetof(p.MapA) != 384 || unsafe.Offsetof(p.Failure) != 256 || unsafe.Offsetof(p.Where) != 304 || unsafe.Offsetof(p.M) != 328 || unsafe.Offsetof(p.Arrived) != 356 {
-		t.Errorf("size %d, MapA at %d, Failure at %d, Where at %d, M at %d, Arrived at %d", unsafe.Sizeof(p), unsafe.Offsetof(p.MapA), unsafe.Offsetof(p.Failure), unsafe.Offsetof(p.Where), unsafe.Offsetof(p.M), unsafe.Offsetof(p.Arrived))
+	if unsafe.Sizeof(p) != 640 || unsafe.Offsetof(p.MapA) != 384 || unsafe.Offsetof(p.Failure) != 256 || unsafe.Offsetof(p.Rank) != 304 || unsafe.Offsetof(p.M) != 320 || unsafe.Offsetof(p.Arrived) != 344 {
+		t.Errorf("size %d, MapA at %d, Failure at %d, Rank at %d, M at %d, Arrived at %d", unsafe.Sizeof(p), unsafe.Offsetof(p.MapA), unsafe.Offsetof(p.Failure), unsafe.Offsetof(p.Rank), unsafe.Offsetof(p.M), unsafe.Offsetof(p.Arrived))
 	}
 }

@@ -1,74 +1,177 @@
-// One kernel that multiplies and adds up: blocks multiply tile after tile and signal each to its
-// owner, a rank. The owner's first blocks, the adders, wait for a tile of all ranks, add it up
-// and store the sum at all. A block that has no more tiles to multiply adds up too, if every
-// block of every rank that multiplies has begun: nobody is then kept from multiplying by
-// those who wait, and until then only the adders wait, which leave room for others.
+// One kernel that multiplies and adds up: the sum of a tile is made where its product ends.
 //
-// A warp adds up a piece of a tile at a time, 64 x 128, and takes the next one that nobody has
-// taken. Warps wait for nothing but tiles, each on its own, so that the waiting of some is
-// hidden behind the copies of others.
+// Tiles come in groups of as many as there are ranks, and each of a group belongs to another
+// rank. All ranks go through the groups alike, and through a group from the tile of the next rank
+// to their own. A tile of another rank is stored in this one's C and signalled to its owner. To
+// its own tile a rank adds what the others have stored, which they did at the same time, and
+// stores the sum at all. Nobody waits but for tiles that the others make before they
+// wait in the same group: as long as all blocks of all ranks have a place, none waits for ever.
+//
+// A thread has its part of a tile as float4 at places that its kernel knows.
 #pragma once
 #include "fused.cuh"
 
-constexpr u32 PIECES = 2, PIECE_ROWS = 64, PIECE_COLS = 128; // PIECES of a tile
-
-__device__ __forceinline__ void signal_tile(const Params &p, u32 tile) { store_release(tile_flag(p, tile % p.size, tile, p.rank), p.epoch); }
-
-// begin is called by one thread of each block that multiplies. The last one tells all ranks.
-__device__ __forceinline__ void begin(const Params &p) {
-	u32 last = gridDim.x - p.adders - 1;
-	if (atomicInc(begun(p), last) != last) return;
-	for (u32 rank = 0; rank < p.size; rank++) store_release(begun_flag(p, rank, p.rank), p.epoch);
-}
-
-// all_begun tells a warp whether the blocks of all ranks have begun. It waits for that no longer
-// than it takes to start a kernel.
-__device__ __forceinline__ bool all_begun(const Params &p) {
-	u32 peer = threadIdx.x & 31;
-	for (int look = 0; look < 256; look++) {
-		bool there = peer >= p.size || (int)(load_acquire(begun_flag(p, p.rank, peer)) - p.epoch) >= 0;
-		if (__all_sync(~0u, there)) return true;
+// next_tile is the tile after one, a first one where there is none before, and no less than
+// tiles after the last. stride groups are between those that blocks, or clusters, take in turn.
+__device__ __forceinline__ u32 next_tile(const Params &p, u32 group, u32 owner, u32 tiles, u32 stride) {
+	for (;;) {
+		if (owner == p.rank) group += stride;
+		owner = owner + 1 < p.size ? owner + 1 : 0;
+		u32 tile = group * p.size + owner;
+		if (tile < tiles || group * p.size >= tiles) return tile;
 	}
-	return false;
 }
 
-// add_piece: as many loads as registers allow are under way at once, for it is the time of a
-// load that limits what a few multiprocessors move.
-template <int RANKS, int UNROLL> __device__ __forceinline__ void add_piece(const Params &p, u32 row, u32 col) {
-	u32 c = col + (threadIdx.x & 31) * 4; // what is behind the last column, up to ldc, is added up too
-	if (c >= p.ldc) return;
-	u32 r = row, last = row + PIECE_ROWS < p.m ? row + PIECE_ROWS : p.m;
-	for (; r + UNROLL <= last; r += UNROLL) add_packs<RANKS, UNROLL>(p, ((u64)r * p.ldc + c) * 4, (u64)p.ldc * 4);
-	for (; r < last; r++) add_packs<RANKS, 1>(p, ((u64)r * p.ldc + c) * 4, 0);
+__device__ __forceinline__ bool sums(const Params &p) { return !(p.options & NO_SUM); }
+__device__ __forceinline__ bool mine(const Params &p, u32 tile) { return sums(p) && tile % p.size == p.rank; }
+
+// signal_tile tells the owner of a tile.
+__device__ __forceinline__ void signal_tile(const Params &p, u32 owner, u32 tile) { store_release(tile_flag(p, owner, tile, p.rank), p.epoch); }
+
+// peer is the i-th of the others' C.
+__device__ __forceinline__ u64 peer(const Params &p, u32 i) { return p.c[i < p.rank ? i : i + 1]; }
+
+// A tile's part of a thread, T, has COUNT float4, the i-th in the C that begins at c at at(c, i), if C
+// reaches so far: there(i); all lanes get it by get(i). AHEAD is how many loads may be under way.
+
+// kept is an address from which others are so and so many bytes away. The compiler may not take it
+// apart: it would keep an offset for each float4 in registers, for all ranks, instead of an address for each rank.
+__device__ __forceinline__ u64 kept(u64 at) {
+	asm("mov.u64 %0, %0;" : "+l"(at));
+	return at;
 }
 
-// add_up adds up pieces of this rank's tiles as long as there are any. place gives a piece's
-// first row and column.
-template <class Place> __device__ __forceinline__ void add_up(const Params &p, u32 tiles, Place place) {
-	u32 lane = threadIdx.x & 31, done = 0, row, col;
-	u32 mine = (tiles + p.size - 1 - p.rank) / p.size * PIECES;
-	if (lane == 0) atomicMax(taken(p), (u64)p.epoch << 32); // what an earlier launch has taken does not count
-	for (;; done++) {
-		u32 piece = lane == 0 ? (u32)atomicAdd(taken(p), 1ull) : 0;
-		piece = __shfl_sync(~0u, piece, 0);
-		if (piece >= mine) break;
-		u32 tile = piece / PIECES * p.size + p.rank;
-		bool there = lane >= p.size || await(p, tile_flag(p, p.rank, tile, lane), p.epoch, 3, lane);
-		if (!__all_sync(~0u, there)) return;
-		__syncwarp(); // what one lane has seen, all have
-		place(tile, piece % PIECES, row, col);
-		switch (p.size) {
-		case 2: add_piece<2, 8>(p, row, col); break;
-		case 4: add_piece<4, 4>(p, row, col); break;
-		case 8: add_piece<8, 2>(p, row, col); break;
-		default: add_piece<0, 4>(p, row, col);
+template <class T> __device__ __forceinline__ void store_own(const Params &p, T &t) {
+#pragma unroll
+	for (int i = 0; i < T::COUNT; i++) {
+		float4 v = t.get(i);
+		if (t.there(i)) *(float4 *)t.at(p.c[p.rank], i) = v;
+	}
+}
+
+// add_whole adds up a tile that is all within C. The loads of a batch are under way while the one before is
+// added up and stored. Added up is in rank order, where for the first two any is the same.
+template <int RANKS, class T> __device__ __forceinline__ void add_whole(const Params &p, T &t) {
+	constexpr int PEERS = RANKS - 1, BATCH = T::AHEAD > PEERS ? T::AHEAD / PEERS : 1, BATCHES = T::COUNT / BATCH;
+	static_assert(T::COUNT % BATCH == 0, "batches");
+	float4 v[2][PEERS][BATCH];
+	auto load = [&](int b) {
+#pragma unroll
+		for (int i = 0; i < PEERS; i++)
+#pragma unroll
+			for (int j = 0; j < BATCH; j++) v[b & 1][i][j] = load16(t.at(peer(p, i), b * BATCH + j));
+	};
+	load(0);
+#pragma unroll
+	for (int b = 0; b < BATCHES; b++) {
+		if (b + 1 < BATCHES) load(b + 1);
+#pragma unroll
+		for (int j = 0; j < BATCH; j++) {
+			float4 own = t.get(b * BATCH + j), sum = v[b & 1][0][j];
+			if (RANKS == 2 || p.rank <= 1) add(sum, own);
+#pragma unroll
+			for (int i = 1; i < PEERS; i++) {
+				add(sum, v[b & 1][i][j]);
+				if (p.rank == i + 1) add(sum, own);
+			}
+#pragma unroll
+			for (int q = 0; q < RANKS; q++) store16(t.at(p.c[q], b * BATCH + j), sum);
 		}
 	}
-	__syncwarp();
-	if (lane < p.size && done > 0) add_release(come(p, lane), done);
 }
 
-// all_come: the rank is done when all pieces have come, whoever added them up.
-__device__ __forceinline__ void all_come(const Params &p, u32 tiles) {
-	if (blockIdx.x == 0 && threadIdx.x == 0) await(p, come(p, p.rank), p.arrived + tiles * PIECES, 2, p.rank);
+// add_any adds up any tile of any number of ranks.
+template <class T> __device__ __forceinline__ void add_any(const Params &p, T &t) {
+	constexpr int BATCH = T::AHEAD > 4 ? T::AHEAD / 4 : 1;
+	const u32 peers = p.size - 1;
+#pragma unroll
+	for (int b = 0; b < T::COUNT; b += BATCH) {
+		float4 own[BATCH], sum[BATCH], v[BATCH], next[BATCH];
+		auto load = [&](u32 i, float4 *to) {
+#pragma unroll
+			for (int j = 0; j < BATCH; j++) to[j] = t.there(b + j) ? load16(t.at(peer(p, i), b + j)) : make_float4(0, 0, 0, 0);
+		};
+#pragma unroll
+		for (int j = 0; j < BATCH; j++) sum[j] = own[j] = t.get(b + j); // which is all, if there are no others
+		if (peers > 0) load(0, next);
+#pragma unroll 1
+		for (u32 i = 0; i < peers; i++) {
+#pragma unroll
+			for (int j = 0; j < BATCH; j++) v[j] = next[j];
+			if (i + 1 < peers) load(i + 1, next);
+#pragma unroll
+			for (int j = 0; j < BATCH; j++) {
+				if (i > 0) add(sum[j], v[j]);
+				else sum[j] = v[j];
+				if (p.rank == i + 1 || i == 0 && p.rank == 0) add(sum[j], own[j]);
+			}
+		}
+#pragma unroll 1
+		for (u32 q = 0; q < p.size; q++)
+#pragma unroll
+			for (int j = 0; j < BATCH; j++)
+				if (t.there(b + j)) store16(t.at(p.c[q], b + j), sum[j]);
+	}
 }
+
+// add_up adds up an own tile that has come from all, whole or not.
+template <class T> __device__ __forceinline__ void add_up(const Params &p, T &t, bool whole) {
+	if (whole && p.size == 2) add_whole<2>(p, t);
+	else if (T::AHEAD > 4 && whole && p.size == 4) add_whole<4>(p, t);
+	else add_any(p, t);
+}
+
+// all_there has a block wait for COUNT own tiles from one on, of all others.
+template <u32 COUNT> __device__ __forceinline__ bool all_there(const Params &p, u32 tile) {
+	u32 from = threadIdx.x / COUNT;
+	bool there = from >= p.size || from == p.rank || await(p, tile_flag(p, p.rank, tile + threadIdx.x % COUNT, from), p.epoch, 3, from);
+	return __syncthreads_and(there); // what one thread has seen, all have
+}
+
+// add_rows adds up a block's part of what C holds.
+template <int RANKS, int UNROLL> __device__ __forceinline__ void add_rows(const Params &p, u32 row, u32 rows, u32 col, u32 cols) {
+	u32 across = cols / 4, down = blockDim.x / across, c = col + threadIdx.x % across * 4, r = row + threadIdx.x / across;
+	if (c >= p.n || threadIdx.x / across >= down) return;
+	u32 last = row + rows < p.m ? row + rows : p.m;
+	u64 step = (u64)down * p.ldc * 4;
+	for (; r + (UNROLL - 1) * down < last; r += UNROLL * down) add_packs<RANKS, UNROLL>(p, ((u64)r * p.ldc + c) * 4, step);
+	for (; r < last; r += down) add_packs<RANKS, 1>(p, ((u64)r * p.ldc + c) * 4, 0);
+}
+
+// without_product adds up what C holds in the same order, a block the COUNT tiles, BLOCK_ROWS x BLOCK_COLS in
+// all, of number which of a cluster of CLUSTER blocks.
+template <u32 CLUSTER, u32 COUNT, u32 BLOCK_ROWS, u32 BLOCK_COLS> __device__ __forceinline__ void without_product(const Params &p) {
+	u32 rows = (p.m + CLUSTER * BLOCK_ROWS - 1) / (CLUSTER * BLOCK_ROWS), cols = (p.n + BLOCK_COLS - 1) / BLOCK_COLS, tiles = rows * cols;
+	u32 which = blockIdx.x % CLUSTER, stride = gridDim.x / CLUSTER, row, col;
+	bool good = true; // nothing was waited for in vain
+	for (u32 tile = next_tile(p, blockIdx.x / CLUSTER - stride, p.rank, tiles, stride); tile < tiles; tile = next_tile(p, tile / p.size, tile % p.size, tiles, stride)) {
+		u32 part = (tile * CLUSTER + which) * COUNT;
+		if (tile % p.size != p.rank) {
+			if (threadIdx.x < COUNT) signal_tile(p, tile % p.size, part + threadIdx.x);
+			continue;
+		}
+		good = good && all_there<COUNT>(p, part);
+		if (!good) continue;
+		tile_at(tile, rows, cols, row, col);
+		row = (row * CLUSTER + which) * BLOCK_ROWS, col *= BLOCK_COLS;
+		switch (p.size) {
+		case 2: add_rows<2, 8>(p, row, BLOCK_ROWS, col, BLOCK_COLS); break;
+		case 4: add_rows<4, 4>(p, row, BLOCK_ROWS, col, BLOCK_COLS); break;
+		default: add_rows<0, 4>(p, row, BLOCK_ROWS, col, BLOCK_COLS);
+		}
+		__syncthreads();
+		if (threadIdx.x < p.size) add_release(come(p, threadIdx.x), COUNT);
+	}
+	if (blockIdx.x == 0 && threadIdx.x == 0 && good) await(p, come(p, p.rank), p.arrived + tiles * CLUSTER * COUNT, 2, p.rank);
+}
+
+// traded is a float4 of the two elements a of eight columns and the two b of the next eight that a lane
+// has: the even one of two neighbours gets all four of a, the odd one those of b. All lanes call it.
+__device__ __forceinline__ float4 traded(const float *a, const float *b) {
+	bool odd = threadIdx.x & 1;
+	float x = __shfl_xor_sync(~0u, odd ? a[0] : b[0], 1), y = __shfl_xor_sync(~0u, odd ? a[1] : b[1], 1);
+	return odd ? make_float4(x, y, b[0], b[1]) : make_float4(a[0], a[1], x, y);
+}
+
+// traded_by is what that adds to the column of a lane's first element.
+__device__ __forceinline__ u32 traded_by() { return (threadIdx.x & 1) * 6; }

@@ -6,9 +6,9 @@ import "slices"
 type OneKernel struct {
 	Kernel
 	Threads, SharedBytes int
-	Cluster              int // blocks that multiply together, or add up
-	// Rows and Cols are what a cluster makes of C at once, in tiles of so many rows; each is
-	// signalled when it is there.
+	Cluster              int // blocks that multiply together
+	// Rows and Cols are what a cluster makes of C at once, for one rank, in tiles of so many
+	// rows; each is signalled or added up on its own.
 	Rows, Cols, TileRows int
 	// BoxRows is how many rows of an operand a bulk tensor copy fetches; 0: there are none.
 	BoxRows               int
@@ -17,27 +17,22 @@ type OneKernel struct {
 
 // OneKernels lists the fastest first. The last one runs wherever any does.
 var OneKernels = []OneKernel{
-	{Kernel: Kernel{"onekernel90a", "onekernel90a_bf16"}, Threads: 384, SharedBytes: 4*(128+256)*64*2 + (2*4+2*2)*8, Cluster: 2,
+	{Kernel: Kernel{"onekernel90a", "onekernel90a_bf16"}, Threads: 384, SharedBytes: 4*(128+256)*64*2 + (2*4+2*4)*8, Cluster: 2,
 		Rows: 256, Cols: 256, TileRows: 64, BoxRows: 128, compute: 90},
 	{Kernel: Kernel{"onekernel80", "onekernel80_bf16"}, Threads: 256, SharedBytes: 4 * (128 + 128) * 32 * 2, Cluster: 1,
 		Rows: 128, Cols: 128, TileRows: 128, leastCompute: 80},
 }
-
-// pieces is how many pieces of a tile are added up on their own.
-const pieces = 2
 
 // RunsOn tells whether GPUs of a compute capability, ten times it, run the kernel.
 func (k OneKernel) RunsOn(compute int) bool {
 	return compute >= k.leastCompute && (k.compute == 0 || compute == k.compute)
 }
 
-// Tiles is how many tiles of C are signalled, also those of which a cluster leaves out all.
+// Tiles is how many tiles C has, also those of which a cluster leaves out all. A launch adds as
+// many to [Params].Arrived.
 func (k OneKernel) Tiles(m, n int) int {
 	return (m + k.Rows - 1) / k.Rows * (k.Rows / k.TileRows) * ((n + k.Cols - 1) / k.Cols)
 }
-
-// Pieces is how much a launch adds to [Params].Arrived.
-func (k OneKernel) Pieces(m, n int) int { return k.Tiles(m, n) * pieces }
 
 // FlagWords is how many words of flags a rank has, whichever kernel makes its C.
 func FlagWords(m, n int) int {
@@ -45,14 +40,7 @@ func FlagWords(m, n int) int {
 	return 64 + most.Tiles(m, n)*MaxRanks
 }
 
-// Blocks divides those that so many multiprocessors hold, fit each, into all and the adders among
-// them, which are what some multiprocessors that are set aside hold. Both are whole clusters.
-// There are no blocks where there is no room for both kinds.
-func (k OneKernel) Blocks(multiprocessors, aside, fit int) (all, adders int) {
-	all = multiprocessors * fit / k.Cluster * k.Cluster
-	adders = max(aside*fit/k.Cluster, 1) * k.Cluster
-	if adders = min(adders, all-k.Cluster); adders < k.Cluster {
-		return 0, 0
-	}
-	return all, adders
+// Blocks is how many so many multiprocessors hold, fit each: whole clusters.
+func (k OneKernel) Blocks(multiprocessors, fit int) int {
+	return multiprocessors * fit / k.Cluster * k.Cluster
 }

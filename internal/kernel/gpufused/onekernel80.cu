@@ -2,24 +2,41 @@
 #include "onekernel.cuh"
 #include "../gpugemm/product80.cuh"
 
+// Part is a thread's part of a tile: of 16 rows i and two of these, half, the float4 j of 16 columns.
+struct Part {
+	static constexpr int COUNT = 16, AHEAD = 2;
+	float (&acc)[4][4][4];
+	const Params &p;
+	u32 r, c;
+
+	__device__ __forceinline__ u64 at(u64 to, int n) const { return kept(to + ((u64)(r + (n >> 1) * 8) * p.ldc + c) * 4) + (n & 1) * 64; }
+	__device__ __forceinline__ bool there(int n) const { return r + (n >> 1) * 8 < p.m && c + (n & 1) * 16 < p.n; }
+	__device__ __forceinline__ float *left(int n) const { return &acc[n >> 2][(n & 1) * 2][(n >> 1 & 1) * 2]; }
+	__device__ __forceinline__ float *right(int n) const { return &acc[n >> 2][(n & 1) * 2 + 1][(n >> 1 & 1) * 2]; }
+	__device__ __forceinline__ float4 get(int n) const { return traded(left(n), right(n)); }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2) onekernel80_bf16(const __grid_constant__ Params p) {
 	extern __shared__ __align__(128) uint8_t memory[];
-	u32 rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, tiles = rows * cols, row, col;
-	if (blockIdx.x >= p.adders) {
-		if (threadIdx.x == 0) begin(p);
-		u32 shared = (u32)__cvta_generic_to_shared(memory);
-		for (u32 tile = blockIdx.x - p.adders; tile < tiles; tile += gridDim.x - p.adders) {
-			tile_at(tile, rows, cols, row, col);
-			if (!(p.options & NO_PRODUCT)) multiply(p, (float *)p.c[p.rank], shared, row * BM, col * BN);
-			__syncthreads(); // all of the tile is stored, and nobody still reads the stages
-			if (threadIdx.x == 0) signal_tile(p, tile);
-		}
-		if (p.options & NO_SUM || !all_begun(p)) return;
+	if (p.options & NO_PRODUCT) {
+		without_product<1, 1, BM, BN>(p);
+		return;
 	}
-	if (p.options & NO_SUM) return;
-	add_up(p, tiles, [&](u32 tile, u32 piece, u32 &row, u32 &col) {
+	u32 shared = (u32)__cvta_generic_to_shared(memory), lane = threadIdx.x & 31, row, col;
+	u32 rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, tiles = rows * cols;
+	bool good = true; // nothing was waited for in vain
+	for (u32 tile = next_tile(p, blockIdx.x - gridDim.x, p.rank, tiles, gridDim.x); tile < tiles; tile = next_tile(p, tile / p.size, tile % p.size, tiles, gridDim.x)) {
 		tile_at(tile, rows, cols, row, col);
-		row = row * BM + piece * PIECE_ROWS, col *= BN;
-	});
-	all_come(p, tiles);
+		bool own = mine(p, tile);
+		multiply(p, shared, row * BM, col * BN, [&](float (&acc)[4][4][4], u32 r, u32 c) {
+			Part part{acc, p, r + (lane >> 2), c + (lane & 3) * 2 + traded_by()};
+			if (own) good = good && all_there<1>(p, tile);
+			if (!own) store_own(p, part);
+			else if (good) add_up(p, part, row * BM + BM <= p.m && col * BN + BN <= p.n);
+		});
+		__syncthreads(); // all of the tile is stored, and nobody still reads the stages
+		if (!own && sums(p) && threadIdx.x == 0) signal_tile(p, tile % p.size, tile);
+		if (own && good && threadIdx.x < p.size) add_release(come(p, threadIdx.x), 1);
+	}
+	if (blockIdx.x == 0 && threadIdx.x == 0 && sums(p) && good) await(p, come(p, p.rank), p.arrived + tiles, 2, p.rank);
 }

@@ -3,13 +3,12 @@
 #include "product90a.cuh"
 
 struct Alone {
-	__device__ __forceinline__ float *c(const Params &p) { return p.c; }
-	__device__ __forceinline__ uint32_t first(const Params &p) { return blockIdx.x / 2; }
-	__device__ __forceinline__ uint32_t next(const Params &p) { return gridDim.x / 2; }
-	__device__ __forceinline__ void init(uint32_t barriers) {}
-	__device__ __forceinline__ void beside() {}
-	__device__ __forceinline__ void stored(uint32_t warpgroup) {}
-	__device__ __forceinline__ void after() {}
+	static constexpr bool FINISHES = false;
+
+	__device__ __forceinline__ void init(uint32_t) {}
+	__device__ __forceinline__ uint32_t first(const Params &, uint32_t) { return blockIdx.x / 2; }
+	__device__ __forceinline__ uint32_t next(const Params &, uint32_t tile, uint32_t) { return tile + gridDim.x / 2; }
+	__device__ __forceinline__ void beside(uint32_t) {}
 };
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 1) gemm90a_bf16(const __grid_constant__ Params p) {

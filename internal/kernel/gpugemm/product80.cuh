@@ -39,8 +39,10 @@ __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0
 }
 
 // multiply makes the tile of C that begins at a row and a column; STAGES * STAGE bytes of
-// shared memory are at shared.
-template <class P> __device__ __forceinline__ void multiply(const P &p, float *to, uint32_t shared, uint32_t row, uint32_t col) {
+// shared memory are at shared. finish is called with what a thread has of it and the place where its
+// warp's 64 x 32 begin: acc[i][j] are, of the 16 rows i and the 8 columns j of these, two elements of row
+// lane / 4 from column lane % 4 * 2 on, and two of the row 8 below.
+template <class P, class Finish> __device__ __forceinline__ void multiply(const P &p, uint32_t shared, uint32_t row, uint32_t col, Finish finish) {
 	uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 	uint32_t warp_row = (warp >> 2) * 64, warp_col = (warp & 3) * 32;
 	int steps = p.k / BK;
@@ -71,16 +73,5 @@ template <class P> __device__ __forceinline__ void multiply(const P &p, float *t
 				for (int j = 0; j < 4; j++) mma(acc[i][j], a[i], b[j >> 1][(j & 1) * 2], b[j >> 1][(j & 1) * 2 + 1]);
 		}
 	}
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-#pragma unroll
-		for (int half = 0; half < 2; half++) {
-			uint32_t r = row + warp_row + i * 16 + half * 8 + (lane >> 2);
-			if (r >= p.m) continue;
-#pragma unroll
-			for (int j = 0; j < 4; j++) {
-				uint32_t c = col + warp_col + j * 8 + (lane & 3) * 2;
-				if (c < p.n) *(float2 *)(to + (size_t)r * p.ldc + c) = make_float2(acc[i][j][half * 2], acc[i][j][half * 2 + 1]);
-			}
-		}
+	finish(acc, row + warp_row, col + warp_col);
 }

@@ -35,12 +35,13 @@ __device__ __forceinline__ void fetch_for_both(uint32_t to, const TensorMap &map
 
 __device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
-// multiply makes tiles of C, a cluster's each, as job says: the first one, those after it, and where
-// C is. Stages and barriers are at stages, in shared memory. All of the cluster's threads call
-// it, and leave together. The job may do more: init is called by one thread, for barriers behind
-// those of the product; beside by the threads of the fetching warpgroup but the first; stored
-// by each that has stored its part of a tile, with its warpgroup; after by those when there
-// are no more tiles.
+// multiply makes tiles of C, a cluster's each, as job says. Stages and barriers are at stages, in
+// shared memory. All of the cluster's threads call it, and leave together. Of the job, init is
+// called by one thread, for barriers behind those of the product; first and next give the tiles, of
+// so many; beside is called by the threads of the fetching warpgroup but the first. Tiles are
+// stored at p.c, unless the job FINISHES them: finish is called by all of a warpgroup with what each
+// thread has. d[i][0..3] are of the group 2i of eight columns, d[i][4..7] of group 2i+1, in each two
+// of a row and two of the one 8 below; r and c are the place of the first.
 template <class P, class Job> __device__ __forceinline__ void multiply(const P &p, uint32_t stages, Job &job) {
 	uint32_t full = stages + STAGES * STAGE, empty = full + 8 * STAGES;
 	uint32_t rank = blockIdx.x & 1, group = threadIdx.x / 128;
@@ -59,7 +60,7 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 	if (group == 0) {
 		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 		if (threadIdx.x == 0) {
-			for (uint32_t tile = job.first(p); tile < rows * cols; tile += job.next(p)) {
+			for (uint32_t tile = job.first(p, rows * cols); tile < rows * cols; tile = job.next(p, tile, rows * cols)) {
 				uint32_t row, col;
 				tile_at(tile, rows, cols, row, col);
 				for (uint32_t step = 0; step < steps; step++) {
@@ -72,15 +73,13 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 				}
 			}
 		} else {
-			job.beside();
+			job.beside(rows * cols);
 		}
 	} else {
 		asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 		uint32_t who = group - 1, lane = threadIdx.x & 31, warp = threadIdx.x / 32 & 3;
 		float d[16][8];
-		// Lines of 16 x 8 registers are pairs of the tile's groups of eight columns: d[i][0..3]
-		// are of group 2i, d[i][4..7] of group 2i+1.
-		for (uint32_t tile = job.first(p); tile < rows * cols; tile += job.next(p)) {
+		for (uint32_t tile = job.first(p, rows * cols); tile < rows * cols; tile = job.next(p, tile, rows * cols)) {
 			uint32_t row, col, last = 0;
 			tile_at(tile, rows, cols, row, col);
 			// An instruction that may overwrite instead of add makes ptxas put them one after the other.
@@ -101,18 +100,20 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 			wgmma_wait<0>();
 			if ((threadIdx.x & 127) < 2) arrive(empty + 8 * last, threadIdx.x & 127);
 			uint32_t r = row * 2 * BM + rank * BM + who * 64 + warp * 16 + (lane >> 2), c = col * BN + (lane & 3) * 2;
-			float *to = job.c(p) + (size_t)r * p.ldc + c;
+			if constexpr (Job::FINISHES) {
+				job.finish(d, tile, who, r, c);
+			} else {
+				float *to = p.c + (size_t)r * p.ldc + c;
 #pragma unroll
-			for (int half = 0; half < 2; half++) {
-				if (r + 8 * half >= p.m) break;
+				for (int half = 0; half < 2; half++) {
+					if (r + 8 * half >= p.m) break;
 #pragma unroll
-				for (int j = 0; j < 32; j++)
-					if (c + 8 * j < p.n)
-						*(float2 *)(to + (size_t)(8 * half) * p.ldc + 8 * j) = make_float2(d[j >> 1][(j & 1) * 4 + half * 2], d[j >> 1][(j & 1) * 4 + half * 2 + 1]);
+					for (int j = 0; j < 32; j++)
+						if (c + 8 * j < p.n)
+							*(float2 *)(to + (size_t)(8 * half) * p.ldc + 8 * j) = make_float2(d[j >> 1][(j & 1) * 4 + half * 2], d[j >> 1][(j & 1) * 4 + half * 2 + 1]);
+				}
 			}
-			job.stored(who);
 		}
-		job.after();
 	}
 	cluster_sync(); // nobody leaves while the other block may still arrive at its barriers
 }

@@ -430,7 +430,7 @@ static Result launch(const char *name, unsigned grid, unsigned block, void *stre
 	if (solve_step && solve_step(name, grid, args[0])) return OK;
 	struct graph *g = stream ? ((struct stream *)stream)->recording : NULL;
 	struct launched l = {name, args[0]};
-	int own = kernel_of(name, "gemm") || kernel_of(name, "peak") ? 384 : kernel_of(name, "gate") || kernel_of(name, "sum") || kernel_of(name, "onekernel") || kernel_of(name, "where") ? 640 : 0;
+	int own = kernel_of(name, "gemm") || kernel_of(name, "peak") ? 384 : kernel_of(name, "gate") || kernel_of(name, "sum") || kernel_of(name, "onekernel") ? 640 : 0;
 	if (stream && !own) ((struct stream *)stream)->clock += 1e6 * ((struct params *)args[0])->iterations;
 	if (!g && stream && getenv("FAKE_CUDA_DEFER")) {
 		memcpy(&l.copy, args[0], own ? own : sizeof l.copy);

@@ -2,8 +2,8 @@
 // and the same argument.
 //
 // $FAKE_GEMM_FAULT plants an error here too, of the one kernel: "early" (a tile is signalled
-// before it is multiplied), "unwaited" (tiles are added up that have not been signalled), "misplaced"
-// (a tile is added up at the place of another), "unclaimed" (a piece of a tile is added up by nobody,
+// before it is multiplied), "unwaited" (own tiles are added to others that have not been signalled),
+// "misplaced" (a tile is added up at the place of another), "unclaimed" (a tile is added up by nobody,
 // and counted). Rank 0 takes its time where that matters.
 #include <sched.h>
 #include <stdint.h>
@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include "fake.h"
 
-enum { RANKS = 16, PIECES = 2, PIECE_ROWS = 64, PIECE_COLS = 128 };
+enum { RANKS = 16 };
 struct params {
-	uint64_t c[RANKS], flags[RANKS], failure, limit_ns, first, packs, a, b, where;
-	uint32_t rank, size, epoch, options, m, n, k, lda, ldb, ldc, adders, arrived;
-	uint64_t unused[3], maps[32];
+	uint64_t c[RANKS], flags[RANKS], failure, limit_ns, first, packs, a, b;
+	uint32_t rank, size, epoch, options, m, n, k, lda, ldb, ldc, arrived, unused[9];
+	uint64_t maps[32];
 };
 _Static_assert(sizeof(struct params) == 640, "Params of gpufused.go");
 
@@ -56,22 +56,22 @@ static void tile_at(uint32_t index, uint32_t rows, uint32_t cols, uint32_t *row,
 	*row = first + index % wide % high, *col = index % wide / high;
 }
 // How a one kernel cuts C: what a cluster makes at once, and the tiles of it that are signalled.
-struct cut { uint32_t high, wide, tile_rows, rows, cols, tiles; };
+struct cut { uint32_t high, wide, tile_rows, rows, cols, each, tiles; }; // each: of a cluster
 static struct cut cut_of(const char *name, const struct params *p) {
 	struct cut c = {128, 128, 128};
 	if (!strncmp(name, "onekernel90a", 12)) c = (struct cut){256, 256, 64};
 	c.rows = (p->m + c.high - 1) / c.high, c.cols = (p->n + c.wide - 1) / c.wide;
-	c.tiles = c.rows * c.cols * (c.high / c.tile_rows);
+	c.each = c.high / c.tile_rows, c.tiles = c.rows * c.cols;
 	return c;
 }
 static void place(const struct cut *c, uint32_t tile, uint64_t *row, uint64_t *col) {
-	uint32_t each = c->high / c->tile_rows, r, k;
-	tile_at(tile / each, c->rows, c->cols, &r, &k);
-	*row = (uint64_t)r * c->high + tile % each * c->tile_rows, *col = (uint64_t)k * c->wide;
+	uint32_t r, k;
+	tile_at(tile / c->each, c->rows, c->cols, &r, &k);
+	*row = (uint64_t)r * c->high + tile % c->each * c->tile_rows, *col = (uint64_t)k * c->wide;
 }
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static void signal_tile(const struct params *p, uint32_t t) {
-	__atomic_store_n(flag(p, t % p->size, 64 + (uint64_t)t * RANKS + p->rank), p->epoch, __ATOMIC_RELEASE);
+static void signal_tile(const struct params *p, const struct cut *c, uint32_t t) {
+	__atomic_store_n(flag(p, t / c->each % p->size, 64 + (uint64_t)t * RANKS + p->rank), p->epoch, __ATOMIC_RELEASE);
 }
 static void multiply_tile(const struct params *p, const struct cut *c, uint32_t t) {
 	uint64_t row, col;
@@ -80,45 +80,35 @@ static void multiply_tile(const struct params *p, const struct cut *c, uint32_t 
 	multiply_bf16(least(p->m - row, c->tile_rows), least(p->n - col, c->wide), p->k, (uint16_t *)(uintptr_t)p->a + row * p->lda, p->lda,
 				  (uint16_t *)(uintptr_t)p->b + col * p->ldb, p->ldb, (float *)(uintptr_t)p->c[p->rank] + row * p->ldc + col, p->ldc);
 }
-// add_piece: pieces of a tile are below each other, or beside each other where it is as low as they are.
-static void add_piece(const struct params *p, const struct cut *c, uint32_t tile, uint32_t piece) {
+// add_tile adds up an own tile that has come from all, and tells all.
+static int add_tile(const struct params *p, const struct cut *c, uint32_t tile) {
 	uint64_t row, col;
-	place(c, product_fault("misplaced") && tile == p->rank + p->size ? p->rank : tile, &row, &col);
-	if (c->tile_rows > PIECE_ROWS) row += piece * PIECE_ROWS;
-	else col += piece * PIECE_COLS;
-	if (col >= p->ldc) return;
-	for (uint64_t r = row; r < p->m && r < row + PIECE_ROWS; r++) add(p, r * p->ldc + col, least(p->ldc - col, PIECE_COLS));
-}
-// add_up does what a warp does: it takes a piece that nobody has taken, waits for its tile and adds it up.
-static int add_up(const struct params *p, const struct cut *c) {
-	uint64_t *taken = (uint64_t *)(uintptr_t)p->flags[p->rank] + 17;
-	uint32_t mine = (c->tiles + p->size - 1 - p->rank) / p->size * PIECES, done = 0;
-	if (*taken >> 32 < p->epoch) *taken = (uint64_t)p->epoch << 32;
-	for (uint32_t piece; (piece = (uint32_t)(*taken)++) < mine; done++) {
-		uint32_t tile = piece / PIECES * p->size + p->rank;
-		for (uint32_t r = 0; r < p->size && !product_fault("unwaited"); r++)
-			if (!reached(p, flag(p, p->rank, 64 + (uint64_t)tile * RANKS + r), p->epoch, 3, r)) return 0;
-		if (!product_fault("unclaimed") || piece != 1) add_piece(p, c, tile, piece % PIECES);
-	}
-	for (uint32_t r = 0; r < p->size; r++) __atomic_fetch_add(flag(p, r, 32), done, __ATOMIC_RELEASE);
+	for (uint32_t r = 0; r < p->size && !product_fault("unwaited"); r++)
+		if (r != p->rank && !reached(p, flag(p, p->rank, 64 + (uint64_t)tile * RANKS + r), p->epoch, 3, r)) return 0;
+	int first = tile == p->rank * c->each;
+	place(c, product_fault("misplaced") && first ? tile + p->size * c->each : tile, &row, &col);
+	if (!product_fault("unclaimed") || !first)
+		for (uint64_t r = row; r < p->m && r < row + c->tile_rows; r++) add(p, r * p->ldc + col, least(p->ldc - col, c->wide));
+	for (uint32_t r = 0; r < p->size; r++) __atomic_fetch_add(flag(p, r, 32), 1, __ATOMIC_RELEASE);
 	return 1;
 }
+// one_kernel goes through groups of tiles, of which each rank has one, its own last.
 static void one_kernel(const char *name, const struct params *p) {
 	struct cut c = cut_of(name, p);
-	for (uint32_t t = 0; t < c.tiles && product_fault("early"); t++) signal_tile(p, t);
+	uint32_t all = c.tiles * c.each;
+	int sums = !(p->options & 2);
+	for (uint32_t t = 0; t < all && product_fault("early"); t++) signal_tile(p, &c, t);
 	if ((product_fault("early") || product_fault("unwaited")) && p->rank == 0) usleep(20000);
-	for (uint32_t t = 0; t < c.tiles; t++) {
-		if (!(p->options & 1)) multiply_tile(p, &c, t);
-		signal_tile(p, t);
-	}
-	if (!(p->options & 2) && add_up(p, &c)) reached(p, flag(p, p->rank, 32), p->arrived + c.tiles * PIECES, 2, p->rank);
-}
-// where: each rank's blocks are on their own of the four multiprocessors, as long as there are enough
-// and nothing else is planted.
-static void where(const struct params *p) {
-	uint32_t n = p->size < 4 ? 4 / p->size : 1;
-	uint32_t first = product_fault("crowded") ? 0 : p->rank * n;
-	for (uint32_t i = 0; i < n; i++) *(uint32_t *)(uintptr_t)p->where |= 1u << (first + i) % 4;
+	for (uint32_t group = 0; group < c.tiles; group += p->size)
+		for (uint32_t turn = 1; turn <= p->size; turn++) {
+			uint32_t owner = (p->rank + turn) % p->size, tile = (group + owner) * c.each;
+			for (uint32_t t = tile; t < tile + c.each && group + owner < c.tiles; t++) {
+				if (!(p->options & 1)) multiply_tile(p, &c, t);
+				if (sums && owner != p->rank) signal_tile(p, &c, t);
+				if (sums && owner == p->rank && !add_tile(p, &c, t)) return;
+			}
+		}
+	if (sums) reached(p, flag(p, p->rank, 32), p->arrived + all, 2, p->rank);
 }
 int fused(const char *name, const void *argument) {
 	const struct params *p = argument;
@@ -127,7 +117,6 @@ int fused(const char *name, const void *argument) {
 		uint64_t first = p->packs * p->rank / p->size, last = p->packs * (p->rank + 1) / p->size;
 		add(p, (p->first + first) * 4, (last - first) * 4);
 	} else if (!strncmp(name, "onekernel", 9)) one_kernel(name, p);
-	else if (!strncmp(name, "where", 5)) where(p);
 	else return 0;
 	return 1;
 }
