@@ -34,6 +34,9 @@ func TestPTXIsCurrent(t *testing.T) {
 			if !bytes.Contains(ptx, []byte(".entry "+CacheRead+"(")) || !bytes.Contains(ptx, []byte(".entry "+CacheCopy+"(")) {
 				t.Error("cache.ptx lacks a kernel")
 			}
+			if bytes.Contains(ptx, []byte("ld.global")) || !bytes.Contains(ptx, []byte("ld.relaxed.gpu.global.v4")) {
+				t.Error("cache.ptx has plain loads, which the driver may take out of the loop that times them")
+			}
 			continue
 		}
 		for _, d := range a.DTypes() {

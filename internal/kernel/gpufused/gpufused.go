@@ -2,9 +2,9 @@
 // the all-reduce of its result: CUDA C++ sources and the PTX made of them once (`make ptx`).
 //
 // There are two ways. As parts, a partition that was multiplied is added up by kernels of
-// its own: a gate, at which the ranks meet, and the sums. As one kernel, blocks multiply
-// tiles and signal them to other ranks, or add what these have signalled; its product is the
-// one of package gpugemm, whose headers it includes.
+// its own: a gate, at which the ranks meet, and the sums. As one kernel, a block multiplies
+// tiles of other ranks, which it signals to them, and of its own, to which it adds what these
+// have signalled; its product is the one of package gpugemm, whose headers it includes.
 package gpufused
 
 import (

@@ -26,27 +26,11 @@ var cycled = []struct {
 
 // With multigrid the solution and the iterations are those of the processor's, whose cycle is the same.
 func TestCycleAgreesWithCPU(t *testing.T) {
-	var names []string
-	var specs []Spec
-	var want []solved
+	var all []named
 	for _, c := range cycled {
-		spec := cycleSpec(t, c.grid, c.points)
-		host := onHost(t, spec.Spec)
-		for k, storage := range []sparse.Format{sparse.Compressed, sparse.Plain, sparse.Plain} {
-			spec.Storage, spec.wide = storage, k == 2
-			names = append(names, fmt.Sprintf("%v %d points, %v", c.grid, c.points, storage))
-			specs, want = append(specs, spec), append(want, host)
-		}
+		all = append(all, named{fmt.Sprintf("%v %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points)})
 	}
-	for _, ranks := range []int{1, 2, 3, 4} {
-		got, err := eachOnDevice(t, ranks, specs)
-		if err != nil {
-			t.Fatalf("%d ranks: %v", ranks, err)
-		}
-		for i, name := range names {
-			compare(t, fmt.Sprintf("%s, %d ranks", name, ranks), got[i], want[i], specs[i].RTol)
-		}
-	}
+	agreeWithCPU(t, all)
 }
 
 // apply gives this rank's part of the cycle's solution for a right-hand side, of which every rank has all.

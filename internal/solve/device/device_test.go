@@ -177,9 +177,7 @@ func onHost(t *testing.T, spec solve.Spec) (out solved) {
 // Every method, preconditioner, storage, stencil and number of ranks gives what the processor's
 // solver gives: sizes have tails, strips end within a line, and some are shorter than the reach.
 func TestAgreesWithCPU(t *testing.T) {
-	var names []string
-	var specs []Spec
-	var want []solved
+	var all []named
 	for _, c := range []struct {
 		grid   sparse.Grid
 		points int
@@ -195,13 +193,31 @@ func TestAgreesWithCPU(t *testing.T) {
 				}
 				spec := poisson(t, c.grid, c.points)
 				spec.Method, spec.Preconditioner = method, pre
-				host := onHost(t, spec.Spec)
-				for k, storage := range []sparse.Format{sparse.Compressed, sparse.Plain, sparse.Plain} {
-					spec.Storage, spec.wide = storage, k == 2
-					names = append(names, fmt.Sprintf("%v %d points, %s, %s, %v", c.grid, c.points, method, pre, storage))
-					specs, want = append(specs, spec), append(want, host)
-				}
+				all = append(all, named{fmt.Sprintf("%v %d points, %s, %s", c.grid, c.points, method, pre), spec})
 			}
+		}
+	}
+	agreeWithCPU(t, all)
+}
+
+// named is a system and what it is called.
+type named struct {
+	name string
+	spec Spec
+}
+
+// agreeWithCPU holds solves on 1 to 4 ranks, in every storage, against the processor's.
+func agreeWithCPU(t *testing.T, all []named) {
+	t.Helper()
+	var names []string
+	var specs []Spec
+	var want []solved
+	for _, n := range all {
+		spec, host := n.spec, onHost(t, n.spec.Spec)
+		for k, storage := range []sparse.Format{sparse.Compressed, sparse.Plain, sparse.Plain} {
+			spec.Storage, spec.wide = storage, k == 2
+			names = append(names, fmt.Sprintf("%s, %v", n.name, storage))
+			specs, want = append(specs, spec), append(want, host)
 		}
 	}
 	for _, ranks := range []int{1, 2, 3, 4} {
