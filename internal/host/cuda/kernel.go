@@ -51,7 +51,10 @@ func (k *Kernel) Resident(threads, sharedBytes int) (int, error) {
 	return int(*n), err
 }
 
-const dynamicSharedBytes = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+const (
+	dynamicSharedBytes = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+	sharedCarveout     = 9 // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in per cent
+)
 
 // AllowShared lets launches of the kernel have so much shared memory, beyond the 48 KiB
 // that every kernel may have.
@@ -61,6 +64,13 @@ func (k *Kernel) AllowShared(bytes int) error {
 		return fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.Name, bytes, err)
 	}
 	return nil
+}
+
+// LeaveShared has multiprocessors that run the kernel set as much of their memory aside for shared memory as
+// they can, whether the kernel uses it or not. They change that only when they are idle: a block that needs
+// more than there is waits until they are, for ever if they run a kernel that waits for it.
+func (k *Kernel) LeaveShared() error {
+	return k.driver.check("cuFuncSetAttribute", k.driver.f.funcSetAttribute.Call(k.handle, sharedCarveout, 100))
 }
 
 // Launch is a kernel with its shape and its one argument, a struct laid out as in

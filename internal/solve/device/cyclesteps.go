@@ -59,7 +59,7 @@ func (s *System) cycleBytes() (bytes float64) {
 		}
 		if l == 0 {
 			diagonal, matrix = s.shape.diagonalBytes(rows), s.matrixPass()
-		} else if (8*4*rows+matrix)*max(1, s.group.Capabilities().Sharing) < 8*s.triad.values/2 { // which are twice the cache
+		} else if (8*4*rows+matrix)*s.sharing() < 8*s.triad.values/2 { // which are twice the cache
 			break
 		}
 		// Smooth reads b or t and writes x; Defect reads b and x and writes t; Restrict reads t; Correct reads and writes x; Relax is as Defect;

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/all"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
@@ -317,6 +319,45 @@ func TestLateRank(t *testing.T) {
 		late := map[int]int{0: 2, 1: 2, 2: 1}[r] // the others then wait for rank 2
 		if want := fmt.Sprintf("rank %d waited 300ms for the scalar products of rank %d", r, late); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A multiprocessor with a kernel that waits cannot set more shared memory aside. So no kernel of ranks that share a GPU
+// may keep it from another one; a rank alone leaves that to the driver.
+func TestWaitingKernelsLeaveSharedMemory(t *testing.T) {
+	for _, ranks := range []int{1, 2} {
+		for _, precond := range []string{"", multigridName} {
+			log := filepath.Join(t.TempDir(), "calls")
+			t.Setenv(cudatest.LogVariable, log)
+			err := together(t, gpus, ranks, func(g *dist.Group) error {
+				spec := poisson(t, sparse.Grid{40, 40, 1}, 5)
+				spec.Preconditioner, spec.Storage = precond, solve.Plain
+				s, err := New(g, spec)
+				if err != nil {
+					return err
+				}
+				defer s.Close()
+				_, err = s.Solve(0)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaves, launches := map[string]bool{}, 0
+			for line := range strings.Lines(string(must.Get(os.ReadFile(log))(t))) {
+				switch f := strings.Fields(line); {
+				case f[0] == "cuFuncSetAttribute" && f[2] == "9":
+					leaves[f[1]] = f[3] == "100"
+				case f[0] == "cuLaunchKernel" && (strings.HasPrefix(f[1], "cg_") || strings.HasPrefix(f[1], "cycle_")):
+					if launches++; leaves[f[1]] != (ranks > 1) {
+						t.Fatalf("%d ranks, %q: %s leaves shared memory: %v", ranks, precond, f[1], leaves[f[1]])
+					}
+				}
+			}
+			if launches == 0 {
+				t.Error("no kernel of the solve is in the log")
+			}
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (s *System) seen() *gpusolve.Outcome {
 func (s *System) over() (bool, error) {
 	o := s.seen()
 	if atomic.LoadUint32(&o.Late) != 0 {
-		return true, fmt.Errorf("rank %d waited %v for the scalar products of rank %d in vain (step %d, the last that came is %d)",
+		return true, fmt.Errorf("rank %d waited %v for the scalar products of rank %d in vain (step %d; in their place are those of step %d)",
 			s.group.Rank(), waitLimit, o.WaitedFor, o.Step, o.Seen)
 	}
 	return atomic.LoadUint32(&o.State.Status) != gpusolve.Running, nil

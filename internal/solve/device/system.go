@@ -178,7 +178,7 @@ func (s *System) fits(context *cuda.Context) error {
 	}
 	s.triad.values = 2 * cache / 8 // of each of three vectors
 	s.Bytes = 8*s.layout.values() + s.MatrixBytes + 8*(s.most+2) + s.levelBytes()
-	ranks := max(1, s.group.Capabilities().Sharing)
+	ranks := s.sharing()
 	short := []float64{0}
 	if uint64(s.Bytes+24*s.triad.values)*uint64(ranks) > free {
 		short[0] = 1
@@ -232,7 +232,11 @@ type module struct {
 	name string
 }
 
-// kernel finds a kernel by its name, which begins with that of its module.
+// sharing is how many ranks have their kernels on this rank's GPU.
+func (s *System) sharing() int { return max(1, s.group.Capabilities().Sharing) }
+
+// kernel finds a kernel by its name, which begins with that of its module. Kernels of ranks that share a GPU
+// wait for each other, and only some of them have shared memory: all leave room for it.
 func (s *System) kernel(name string) (*cuda.Kernel, error) {
 	of, _, _ := strings.Cut(name, "_")
 	key := module{s.context, of}
@@ -252,7 +256,11 @@ func (s *System) kernel(name string) (*cuda.Kernel, error) {
 		}
 		modules.of[key] = m
 	}
-	return m.Kernel(name)
+	k, err := m.Kernel(name)
+	if err != nil || s.sharing() == 1 {
+		return k, err
+	}
+	return k, k.LeaveShared()
 }
 
 // prepare fills the argument in, makes the matrix, and readies the steps of a solve.
@@ -355,7 +363,7 @@ func (s *System) load(name string) (k loaded, err error) {
 	if err != nil {
 		return k, err
 	}
-	sharing := max(1, s.group.Capabilities().Sharing)
+	sharing := s.sharing()
 	if s.blocks = min(s.blocks, resident*processors/sharing); s.blocks < 1 {
 		return k, fmt.Errorf("%d ranks share the GPU, whose %d multiprocessors cannot run a block of each at once", sharing, processors)
 	}
