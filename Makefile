@@ -19,7 +19,7 @@ FREELY := GOGC=800
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test checks many alone deps lint unit unit-many unit-alone race race-many race-alone cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
+.PHONY: run picture build test checks many alone deps lint unit unit-many unit-alone race raced race-many race-alone cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -43,7 +43,7 @@ test: deps
 # Tests of processes and ranks wait more than they work: what is only reading and
 # building goes on beside them, at the lowest priority.
 checks:
-	@nice -n 19 $(MAKE) --no-print-directory lint && nice -n 19 $(MAKE) --no-print-directory cross
+	@nice -n 19 $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint && nice -n 19 $(MAKE) --no-print-directory cross
 
 many:
 	@$(MAKE) --no-print-directory unit-many && $(MAKE) --no-print-directory race-many && $(MAKE) --no-print-directory slurm
@@ -54,10 +54,11 @@ alone:
 deps:
 	@scripts/deps.sh
 
+# `go tool staticcheck` would compile the library once more, with other flags.
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(FREELY) $(GO) vet ./...
-	$(FREELY) $(GO) tool staticcheck ./...
+	$(FREELY) $(GO) run -ldflags=-w honnef.co/go/tools/cmd/staticcheck ./...
 
 # cross shows that what is written for one architecture still builds for the other; that
 # everything has what it needs there, tests too, is a test of cmd/kernbench.
@@ -67,11 +68,12 @@ cross:
 # A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
 # lint has vetted everything, and linking is faster without debug information. Ranks
 # poll for each other, so packages whose tests are ranks run one after the other, while
-# the next one is linked; packages whose tests wait for processes run beside them. The
-# scripts have a RANKS of their own, which make would hand this one to.
+# the next one is linked; packages whose tests wait for processes run beside them. Their
+# lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
+# their own, which make would hand this one to.
 TEST   := $(FREELY) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
 MANY   := -p=$$(nproc) -exec="env -u GOGC"
-ALONE  := -p=2 -exec="flock --close $(CURDIR)/go.mod env -u GOGC"
+ALONE  := -p=2 -exec="flock --close $(CURDIR)/Makefile env -u GOGC"
 RANKED := ^(github.com/kernbench/kernbench|\.)/(benches|dist|solve)(/|$$)
 
 unit: unit-many unit-alone
@@ -85,12 +87,17 @@ unit-alone:
 # The race detector needs cgo, the shipped binary must not: so both are tested.
 race: race-many race-alone
 
-race-many race-alone: export CGO_ENABLED = 1
+raced race-many race-alone: export CGO_ENABLED = 1
 
-race-many:
+# raced compiles for race-many and race-alone, which would both compile the same: who
+# comes first does it for all.
+raced:
+	@flock scripts/raced.sh env $(FREELY) $(GO) list -race -export -deps -test $$(scripts/raced.sh) >/dev/null
+
+race-many: raced
 	$(TEST) $(MANY) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
 
-race-alone:
+race-alone: raced
 	$(TEST) $(ALONE) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
 
 # slurm runs kernbench under a real Slurm of several virtual nodes on this machine.
