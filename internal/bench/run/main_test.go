@@ -122,15 +122,21 @@ func still(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { return nil })
 }
 
-// slow leaves time for a kill in set-up, barrier and timed part alike. With a
-// gate its third point waits until there is such a file.
-func slow(ctx context.Context, s *bench.State) error {
-	if gate, ok := os.LookupEnv("TEST_GATE"); ok && s.Int("i") == 3 {
-		for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
-			if _, err := os.Stat(gate); err == nil {
-				break
-			}
+// waitAtGate waits until there is the file of the gate, if there is a gate.
+func waitAtGate() {
+	gate, ok := os.LookupEnv("TEST_GATE")
+	for limit := time.Now().Add(hangGuard); ok && time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(gate); err == nil {
+			return
 		}
+	}
+}
+
+// slow leaves time for a kill in set-up, barrier and timed part alike. With a
+// gate its third point waits there.
+func slow(ctx context.Context, s *bench.State) error {
+	if s.Int("i") == 3 {
+		waitAtGate()
 	}
 	time.Sleep(10 * time.Millisecond)
 	if err := s.Barrier(ctx); err != nil {
@@ -289,6 +295,7 @@ func program(mode string) int {
 			return 8
 		}
 		time.Sleep(long)
+		waitAtGate()
 	case "forever":
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(2 * hangGuard)
@@ -394,7 +401,7 @@ func (s *scene) supervisor(bench string, flags ...string) *exec.Cmd {
 // eventually waits for something to come true.
 func (s *scene) eventually(what string, ok func() bool) {
 	s.Helper()
-	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			s.Fatalf("not within %v: %s", hangGuard, what)
 		}

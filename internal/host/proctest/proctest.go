@@ -11,7 +11,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,30 +88,33 @@ type Process struct {
 
 // Processes lists the living processes with the mark, this one excepted. Zombies
 // are not among them: the kernel shows neither environment nor arguments of
-// theirs.
+// theirs. Tests ask for it again and again, so most processes are only glanced at.
 func (m Mark) Processes() (found []Process) {
-	environs, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is right
-	for _, path := range environs {
-		pid, err := strconv.Atoi(strings.Split(path, "/")[2])
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		data, _ := os.ReadFile(path) // a process may be gone by now
-		entries := strings.Split(string(data), "\x00")
-		p := Process{PID: pid, Env: map[string]string{}}
-		for _, entry := range entries {
+		environ, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // a process may be gone by now
+		cmdline, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if !m.on(environ) && !m.on(cmdline) {
+			continue
+		}
+		p := Process{PID: pid, Cmdline: strings.ReplaceAll(string(cmdline), "\x00", " "), Env: map[string]string{}}
+		for entry := range strings.SplitSeq(string(environ), "\x00") {
 			if k, v, ok := strings.Cut(entry, "="); ok && p.Env[k] == "" {
 				p.Env[k] = v
 			}
 		}
-		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		if p.Env[m.Name] != m.Value && !slices.Contains(strings.Split(string(cmdline), "\x00"), m.String()) {
-			continue
-		}
-		p.Cmdline = strings.ReplaceAll(string(cmdline), "\x00", " ")
 		found = append(found, p)
 	}
 	return found
+}
+
+// on tells whether the mark is one of the strings that the kernel shows.
+func (m Mark) on(shown []byte) bool {
+	return bytes.Contains(shown, []byte(m.Value)) && slices.Contains(strings.Split(string(shown), "\x00"), m.String())
 }
 
 // goneWithin is generous on a loaded machine.
@@ -122,7 +124,7 @@ const goneWithin = time.Minute
 func (m Mark) Gone() []Process { return m.gone(goneWithin) }
 
 func (m Mark) gone(within time.Duration) (left []Process) {
-	for limit := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
 		if left = m.Processes(); len(left) == 0 || time.Now().After(limit) {
 			return left
 		}

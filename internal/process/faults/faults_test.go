@@ -354,7 +354,7 @@ func (s *scene) wait() {
 
 func (s *scene) eventually(what string, ok func() bool) {
 	s.Helper()
-	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			s.Errorf("waited in vain for %s", what)
 			return

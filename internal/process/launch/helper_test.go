@@ -284,7 +284,7 @@ func (s *scene) awaitFamilies(n int) []proctest.Process {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("waited in vain for %s", what)
 		}
