@@ -28,6 +28,9 @@ var cycled = []struct {
 func TestCycleAgreesWithCPU(t *testing.T) {
 	var all []named
 	for _, c := range cycled {
+		if testing.Short() && c.points != 9 {
+			continue
+		}
 		all = append(all, named{fmt.Sprintf("%v %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points)})
 	}
 	agreeWithCPU(t, all)
@@ -148,6 +151,9 @@ func cycleSpec(t *testing.T, grid sparse.Grid, points int) Spec {
 // The cycle itself is the processor's but for rounding, level by level as large, symmetric and positive, also where
 // strips are shorter than a line, or empty on coarser levels.
 func TestCycleIsThatOfTheCPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip(inKernels)
+	}
 	for i, c := range cycled {
 		sameCycle(t, fmt.Sprintf("%v of %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points), [][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4])
 	}
@@ -187,6 +193,9 @@ func sameCycle(t *testing.T, name string, spec Spec, counts []int) {
 
 // Errors in the cycle show in what it gives, and in the iterations of a solve.
 func TestCycleFaultsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip(inKernels)
+	}
 	spec := cycleSpec(t, sparse.Grid{61, 47, 1}, 5)
 	u, _ := noises(61 * 47)
 	want, _ := appliedOnHost(t, spec, u)
@@ -262,6 +271,9 @@ func TestLateRankInSetup(t *testing.T) {
 
 // Whatever a rank reads of the next finer and the next coarser level, it has it there as its own or as a ghost.
 func TestLevelsReach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for _, grid := range []sparse.Grid{{61, 47, 1}, {600, 3, 1}, {17, 16, 15}, {40, 3, 31}, {9, 100, 1}} {
 		for _, halved := range [][3]bool{{true, true, grid[2] > 1}, {true, false, false}, {false, true, false}} {
 			for _, ranks := range []int{1, 2, 3, 5, 16} {
