@@ -66,17 +66,29 @@ func naive(d dtype.DType, m, n, k, ranks, call int) []float32 {
 	c := make([]float32, m*n)
 	for rank := range ranks {
 		a, b := operands(d, m, n, k, rank, call)
-		for i := range m {
-			for j := range n {
+		columns := rows(b.T())
+		for i, row := range rows(a) {
+			for j, column := range columns {
 				sum := 0.0
-				for l := range k {
-					sum += a.At(i, l) * b.At(l, j)
+				for l, v := range row {
+					sum += v * column[l]
 				}
 				c[i*n+j] += float32(sum)
 			}
 		}
 	}
 	return c
+}
+
+// rows are the values of a matrix.
+func rows(m gemm.Matrix) [][]float64 {
+	list := make([][]float64, m.Rows)
+	for i := range list {
+		for j := range m.Cols {
+			list[i] = append(list[i], m.At(i, j))
+		}
+	}
+	return list
 }
 
 // cut is C in so many partitions.
