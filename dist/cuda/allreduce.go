@@ -110,13 +110,12 @@ func (c *call) allReduce() error {
 	c.number, c.each = &e.epoch, 2
 	scratch := span{allocation: e.scratch}
 	c.params.SlotBytes = stageBytes
-	if w.kernel == gpu.Lamport {
-		class := map[int]int{2: 0, 4: 1, 8: 2}[width]
-		c.number, c.each, c.last = &e.calls[class], 1, &e.last[class]
-		scratch = span{allocation: e.slots, off: class * lamportSlots(e.size) / 3}
-		c.params.SlotBytes = lamportBytes
-	}
 	bytes := min(c.piece, p.Count) * width
+	if w.kernel == gpu.Lamport {
+		c.number, c.each, scratch = &e.calls, 1, span{allocation: e.slots}
+		c.params.SlotBytes = uint64(lamportSlot(e.size))
+		bytes *= 2 // a thread has half a pack
+	}
 	if w.bits > 0 {
 		c.params.SlotBytes = uint64(slotBytes(min(c.piece, p.Count), e.size, w.bits))
 		bytes = bytes / width * 2 // a thread has eight elements of any type
@@ -374,10 +373,6 @@ func (c *call) count(calls uint32) {
 	c.params.Epoch = *c.number
 	if c.each > 0 {
 		*c.number += c.each - 1 + calls
-	}
-	if c.last != nil {
-		c.params.Previous = *c.last
-		*c.last = c.params.Count
 	}
 }
 

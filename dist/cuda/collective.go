@@ -27,7 +27,6 @@ type call struct {
 	launch *cuda.Launch
 	number *uint32 // counts what the kernel's epochs count
 	each   uint32  // by how much a launch of one call counts on
-	last   *uint64 // of Lamport: elements of the call before
 	work   func(c *call, first, count int) error
 
 	peers  [2][gpu.MaxRanks]cuda.Pointer // in and out of all ranks, in the present run

@@ -27,8 +27,8 @@
 //   - one-stage: every rank reads all inputs.
 //   - two-stage: every rank sums its part, then fetches the others.
 //   - two-stage-push: every rank sums its part and stores it into everyone's output.
-//   - lamport: the elements are their own flags. It is for small calls: more than 1 MiB goes
-//     in pieces, each a launch. A sum of negative zeros is a positive zero.
+//   - lamport: every rank stores its elements at all others, each word with a flag. It is for small
+//     calls: more than 1 MiB goes in pieces, each a launch.
 //   - multimem: the switch between the GPUs adds, in an order of its own, where every rank has
 //     a GPU with multicast memory. An average is divided after the sum was rounded.
 //   - naive: every rank copies all inputs to itself and adds them up there, rounding

@@ -182,7 +182,7 @@ func TestLimits(t *testing.T) {
 		{"100,400,300,200", oneStage, dist.AllReduce, count, unique - cache, 6 * 4 * count, 100, 400},
 		{"100,400,800,500", push, dist.AllReduce, count, unique - cache, unique, 100, 500},
 		{"100,400,800,500", twoStage, dist.AllReduce, count, unique - cache, 7 * 4 * count, 100, 800},
-		{"100,400,800,500", lamport, dist.AllReduce, count, unique - cache, 16 * 4 * count, 100, 500},
+		{"100,400,800,500", lamport, dist.AllReduce, count, unique - cache, 12 * 4 * count, 100, 500},
 		{"100,400,800,500", naive, dist.AllReduce, count, unique - cache, 14 * 4 * count, 100, 800},
 		{"200,400,800,500", push, dist.AllReduce, few, 0, 4 * 4 * few, 200, 500}, // fits into the cache
 		{"200,400,300,200", "", dist.AllGather, count, 3*4*count - cache, unique, 200, 400},

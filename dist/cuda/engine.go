@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,15 +26,12 @@ const (
 	stageBytes = 16 << 20
 	// lamportBytes is the most that goes at once by the Lamport algorithm.
 	lamportBytes = 1 << 20
-	// lamportTurns is how many calls by it have slots of their own, as the kernel knows.
-	lamportTurns = 4
 	// maxBlocks is the most blocks of a rank.
 	maxBlocks = 1024
 )
 
-// lamportSlots has slots of every rank for as many calls as take turns, for each of three widths
-// of elements: what stands for "nothing has come" differs between them.
-func lamportSlots(ranks int) int { return 3 * lamportTurns * ranks * lamportBytes }
+// lamportSlot is what the ranks send to one in a call by the Lamport algorithm: each word with a flag. Two calls take turns.
+func lamportSlot(ranks int) int { return 2 * ranks * lamportBytes }
 
 // engine is one rank's end of a group.
 type engine struct {
@@ -70,10 +66,9 @@ type engine struct {
 	copies   copier // of collectives
 	messages *mailbox
 
-	fault string    // that is planted
-	epoch uint32    // of the flags
-	calls [3]uint32 // of Lamport, by width
-	last  [3]uint64 // elements of the last of these
+	fault string // that is planted
+	epoch uint32 // of the flags
+	calls uint32 // of Lamport
 }
 
 var (
@@ -162,14 +157,11 @@ func (e *engine) equip() error {
 		to       **allocation
 		bytes    int
 		allocate func(what string, bytes int) (*allocation, error)
-	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.slots, lamportSlots(e.size), e.allocate}, {&e.scratch, 2 * stageBytes, e.allocate},
+	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.slots, 2 * lamportSlot(e.size), e.allocate}, {&e.scratch, 2 * stageBytes, e.allocate},
 		{&e.stage[0], stageBytes, e.allocateForAll}, {&e.stage[1], stageBytes, e.allocateForAll}, {&e.partial, 2 * stageBytes, e.allocate}} {
 		if *need.to, err = need.allocate("init", need.bytes); err != nil {
 			return err
 		}
-	}
-	if err := e.freeSlots(); err != nil {
-		return err
 	}
 	if err := e.agree(shm.NewLabel("init")); err != nil {
 		return err
@@ -280,17 +272,6 @@ func (e *engine) room(resident int) int {
 		n--
 	}
 	return n
-}
-
-// freeSlots fills the slots with what says that nothing has come.
-func (e *engine) freeSlots() error {
-	third := lamportSlots(e.size) / 3
-	for width, pattern := range [][]byte{{0, 0x80}, {0, 0, 0, 0x80}, {0, 0, 0, 0, 0, 0, 0, 0x80}} {
-		if err := e.slots.Write(width*third, bytes.Repeat(pattern, third/len(pattern))); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Device is the GPU as this process uses it, and how many ranks share it: for kernels that

@@ -114,8 +114,8 @@ func accesses(p dist.Plan, size int) (elements float64, readers int) {
 		elements, readers = count*(3*n*n+n), size
 	case w.kernel == gpu.Pull:
 		elements, readers = count*(3*n+1), size
-	case w.kernel == gpu.Lamport: // stored at all, loaded, and cleared
-		elements, readers = count*(3*n*n+2*n), 1
+	case w.kernel == gpu.Lamport: // loaded, stored at all others and loaded there, each word with a flag
+		elements, readers = count*(4*n*(n-1)+2*n), 1
 	case w.kernel == gpu.Push:
 		elements, readers = 2*n*count, 1
 	default:

@@ -20,8 +20,7 @@ const (
 	// A sample has at least fewCalls, and at most manyCalls unless more buffers are used
 	// in turn.
 	fewCalls, manyCalls = 4, 4096
-	// graphCalls are in a graph: a multiple of lamportTurns, after which the slots are in
-	// the same turn again.
+	// graphCalls are in a graph.
 	graphCalls = 48
 )
 
@@ -56,7 +55,11 @@ func (e *engine) Timings(p dist.Plan) ([]dist.Timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.flags, err = e.allocate("the flags of a graph", maxBlocks*gpu.FlagBytes); err != nil {
+	bytes := maxBlocks * gpu.FlagBytes
+	if w.kernel == gpu.Lamport {
+		bytes = 2 * lamportSlot(e.size)
+	}
+	if t.flags, err = e.allocate("the flags of a graph", bytes); err != nil {
 		return nil, err
 	}
 	cold := *t
@@ -88,10 +91,8 @@ type timer struct {
 	in, out          *allocation
 	filled           bool
 
-	flags    *allocation // of the graph
-	graph    *cuda.Graph
-	epoch    uint32 // that the graph was made for
-	previous uint64
+	flags *allocation // of the graph; of Lamport, the slots, whose words have flags
+	graph *cuda.Graph
 }
 
 // inLaunch is the time of a call among many of one launch.
@@ -177,22 +178,16 @@ func (t *timer) timed(start func() error) (us float64, err error) {
 // so they meet on flags of their own, which are at zero whenever it starts.
 func (t *timer) inGraph() (us float64, err error) {
 	err = t.e.device.Do(func() error {
-		if t.last == nil {
-			if err := t.e.device.Fill(t.flags.at[t.e.rank], 0, t.flags.bytes); err != nil {
-				return err
-			}
+		if err := t.e.device.Fill(t.flags.at[t.e.rank], 0, t.flags.bytes); err != nil {
+			return err
 		}
 		if err := t.ready(); err != nil {
 			return err
 		}
-		if t.e.launches() {
+		if t.e.launches() && t.graph == nil {
 			if err := t.record(); err != nil {
 				return t.e.broken(t.label.Text(), err)
 			}
-		}
-		if t.last != nil {
-			*t.number += graphCalls
-			*t.last = t.params.Count
 		}
 		us, err = t.timed(func() error { return t.graph.Start(t.e.stream) })
 		us /= graphCalls
@@ -201,37 +196,20 @@ func (t *timer) inGraph() (us float64, err error) {
 	return us, err
 }
 
-// record makes the graph, again where Lamport's calls have gone on since: another number
-// of theirs, or another length of the one before.
-func (t *timer) record() error {
-	lamport := t.last != nil
-	if t.graph != nil {
-		if !lamport || (*t.number-t.epoch)%lamportTurns == 0 && t.previous == *t.last {
-			return nil
-		}
-		if err := t.graph.Destroy(); err != nil {
-			return err
+// record makes the graph.
+func (t *timer) record() (err error) {
+	flags, scratch := t.params.Flags, t.params.Scratch
+	defer func() { t.params.Flags, t.params.Scratch = flags, scratch }()
+	for r := range t.e.size {
+		t.params.Flags[r] = uint64(t.flags.at[r])
+		if t.way.kernel == gpu.Lamport {
+			t.params.Scratch[r] = t.params.Flags[r]
 		}
 	}
-	if lamport {
-		t.epoch, t.previous = *t.number, *t.last
-	}
-	shared := t.params.Flags
-	defer func() { t.params.Flags = shared }()
 	t.params.Iterations = 1
-	var err error
 	t.graph, err = t.e.stream.Capture(func() error {
 		for i := range uint32(graphCalls) {
-			t.params.Epoch = 2 * i
-			if lamport {
-				t.params.Epoch, t.params.Previous = t.epoch+i, t.previous
-				if i > 0 {
-					t.params.Previous = t.params.Count
-				}
-			}
-			for r := range t.e.size {
-				t.params.Flags[r] = uint64(t.flags.at[r])
-			}
+			t.params.Epoch = t.each * i
 			if err := t.launch.Start(t.e.stream); err != nil {
 				return err
 			}

@@ -40,7 +40,6 @@ struct Params {
 	u64 residual;    // added element by element; 0: none
 	u64 stride;      // bytes between the buffers that iterations rotate over
 	u64 slot_bytes;  // of scratch: what one rank may send in one call
-	u64 previous;    // elements of the Lamport call before this launch, whose slots are to be freed
 	u64 delay_ns;    // before the work of delay_rank
 	u64 base;        // index of the first element in the whole vector, which the bias follows
 	u64 weight;      // of a norm, one for each element of a row
@@ -53,7 +52,7 @@ struct Params {
 	u32 options, delay_rank;
 };
 
-static_assert(sizeof(Params) == 664, "Params of gpu.go");
+static_assert(sizeof(Params) == 656, "Params of gpu.go");
 
 struct Who {
 	u32 rank, block;

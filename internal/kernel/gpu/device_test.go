@@ -27,7 +27,7 @@ type bench struct {
 
 const (
 	bufferBytes  = 1 << 20
-	scratchBytes = 3 * 8 * bufferBytes
+	scratchBytes = 4 * MaxRanks * bufferBytes
 	flagsBytes   = 2048 * FlagBytes
 )
 
@@ -140,15 +140,8 @@ func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error 
 	if resident < 2 {
 		t.Errorf("%d blocks per multiprocessor, want 2", resident)
 	}
-	free := slices.Repeat([]byte{0, 0, 0, 0x80}, scratchBytes/4)
-	switch d.Size() {
-	case 2:
-		free = slices.Repeat([]byte{0, 0x80}, scratchBytes/2)
-	case 8:
-		free = slices.Repeat([]byte{0, 0, 0, 0, 0, 0, 0, 0x80}, scratchBytes/8)
-	}
 	for r := range ranks {
-		if err := b.Write(b.scratch[r], free); err != nil {
+		if err := b.Fill(b.scratch[r], 0, scratchBytes); err != nil {
 			return err
 		}
 		if err := b.Fill(b.flags[r], 0, flagsBytes); err != nil {
@@ -156,10 +149,13 @@ func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error 
 		}
 	}
 	p := &Params{Failure: uint64(b.failure.Device), LimitNS: 2e9, Scale: 1, Rank: RanksAsBlocks, Size: uint32(ranks), SlotBytes: bufferBytes, Rotation: 1}
+	if a == Lamport {
+		p.SlotBytes *= 2 * uint64(ranks)
+	}
 	for r := range ranks {
 		p.In[r], p.Out[r], p.Scratch[r], p.Flags[r] = uint64(b.in[r]), uint64(b.out[r]), uint64(b.scratch[r]), uint64(b.flags[r])
 	}
-	barriers, calls, previous := uint32(0), uint32(0), uint64(0)
+	barriers, calls := uint32(0), uint32(0)
 	for trial, count := range []int{1, 65537, 7, 8, 100003, 9, 1000, 4096, 65537} {
 		in, want := make([]byte, count*d.Size()), make([]float64, count)
 		for r := range ranks {
@@ -177,8 +173,6 @@ func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error 
 		}
 		p.Count, p.Iterations = uint64(count), uint32(1+trial%3)
 		p.Blocks = uint32(max(1, min(resident*b.sms/ranks, count/512)))
-		p.Previous = previous
-		previous = p.Count
 		if p.Epoch = barriers; a == Lamport {
 			p.Epoch = calls
 		}

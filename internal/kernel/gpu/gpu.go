@@ -56,7 +56,6 @@ type Params struct {
 	Residual                uint64
 	Stride                  uint64 // bytes between the buffers that iterations rotate over
 	SlotBytes               uint64 // of scratch
-	Previous                uint64 // elements of the Lamport call before this launch
 	DelayNS                 uint64
 	Base                    uint64 // index of the first element in the whole vector
 	Weight, Row             uint64 // of a norm: one weight for each element of a row, and how many these are
@@ -170,5 +169,6 @@ func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + a.File
 // OnOneGPU is a PTX file for ranks that are all on one GPU: their flags are released and
 // acquired within the device, which waits for less than the whole system does.
 func OnOneGPU(ptx []byte) []byte {
-	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.").Replace(string(ptx)))
+	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.",
+		"st.relaxed.sys.", "st.relaxed.gpu.", "ld.relaxed.sys.", "ld.relaxed.gpu.").Replace(string(ptx)))
 }

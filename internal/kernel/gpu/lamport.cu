@@ -1,145 +1,122 @@
-// Lamport: every rank sends its elements to all, and the data are their own flags:
-// a slot is free while it holds negative zeros, which are never sent. Four slots
-// in turn. Its barrier is to wait for the elements.
+// Lamport: every rank sends its elements to all others, and the data are their own flags:
+// four bytes of them travel with the number of the call in one store, so what has that number
+// has come. NCCL calls this LL. Its barrier is to wait for the elements.
 //
-// At its end a call clears the slot of the call before, which others write three calls
-// later. They begin that call when they have this rank's elements of the one before it, and
-// these are not sent before the cleared slot has been read back: a store that were still on its
-// way then would wipe out what has come. A fence would do as well, at a third of the time of
-// a small call. Between launches there is nothing to read back.
+// Nothing is ever cleared, and two slots in turn are enough. Who sends in a call has come to
+// the end of the call before, and so has the elements that the others sent in that one. They sent them
+// when they had taken what lay in this call's slot, of the call before that. Within a launch this
+// holds for each thread by itself, as a thread has the same elements in every call.
 #include "common.cuh"
 
-template <typename T> __device__ __forceinline__ uint4 without_negative_zero(uint4 v) {
-	u32 *w = (u32 *)&v;
-	if (sizeof(T) == 2) {
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			if ((w[i] & 0xffffu) == 0x8000u) w[i] &= 0xffff0000u;
-			if ((w[i] >> 16) == 0x8000u) w[i] &= 0xffffu;
-		}
-	} else if (sizeof(T) == 4) {
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (w[i] == 0x80000000u) w[i] = 0;
-	} else {
-#pragma unroll
-		for (int i = 0; i < 4; i += 2)
-			if (w[i] == 0 && w[i + 1] == 0x80000000u) w[i + 1] = 0;
-	}
+// A line is half a pack of elements, each word with the number behind it.
+__device__ __forceinline__ void send_line(ulonglong2 *at, uint2 v, u32 number) {
+	u64 tag = (u64)number << 32;
+	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1,%2};" ::"l"(at), "l"(tag | v.x), "l"(tag | v.y) : "memory");
+}
+__device__ __forceinline__ ulonglong2 load_line(const ulonglong2 *at) {
+	ulonglong2 v;
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0,%1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(at) : "memory");
 	return v;
 }
-template <typename T> __device__ __forceinline__ bool arrived(uint4 v) {
-	if (sizeof(T) == 8) return !(v.x == 0 && v.y == 0x80000000u) && !(v.z == 0 && v.w == 0x80000000u);
-	if (sizeof(T) == 2) return v.x != 0x80008000u && v.y != 0x80008000u && v.z != 0x80008000u && v.w != 0x80008000u;
-	return v.x != 0x80000000u && v.y != 0x80000000u && v.z != 0x80000000u && v.w != 0x80000000u;
-}
-template <typename T> __device__ __forceinline__ uint4 free_slot() {
-	if (sizeof(T) == 8) return make_uint4(0, 0x80000000u, 0, 0x80000000u);
-	u32 z = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
-	return make_uint4(z, z, z, z);
-}
-__device__ __forceinline__ uint4 load_volatile(const uint4 *at, bool wide) {
-	uint4 v;
-	if (wide) { // each element must be read in one piece
-		ulonglong2 u;
-		asm volatile("ld.volatile.global.v2.u64 {%0,%1}, [%2];" : "=l"(u.x), "=l"(u.y) : "l"(at) : "memory");
-		return make_uint4((u32)u.x, (u32)(u.x >> 32), (u32)u.y, (u32)(u.y >> 32));
-	}
-	asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
-	return v;
-}
-__device__ __forceinline__ void store_volatile(uint4 *at, uint4 v, bool wide) {
-	if (wide) {
-		asm volatile("st.volatile.global.v2.u64 [%0], {%1,%2};" ::"l"(at), "l"((u64)v.x | (u64)v.y << 32), "l"((u64)v.z | (u64)v.w << 32) : "memory");
-		return;
-	}
-	asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+__device__ __forceinline__ bool arrived(ulonglong2 line, u32 number) { return (u32)(line.x >> 32) == number && (u32)(line.y >> 32) == number; }
+
+// line_at is where rank `from` leaves line i at rank `at`, in the call of that number. A warp's lines of all
+// ranks lie together, so that those of one are at a known distance from those of another.
+template <int RANKS> __device__ __forceinline__ ulonglong2 *line_at(const Params &p, u32 at, u32 from, u32 number, u64 i) {
+	return (ulonglong2 *)(p.scratch[at] + (number % 2) * p.slot_bytes) + (i / 32 * ranks<RANKS>(p) + from) * 32 + i % 32;
 }
 
-// slot is where rank `from` leaves its elements at rank `at`, in the call of that number.
-__device__ __forceinline__ uint4 *slot(const Params &p, u32 at, u32 from, u32 call) {
-	return (uint4 *)(p.scratch[at] + ((u64)(call % 4) * p.size + from) * p.slot_bytes);
+// load_half is the elements of a line; zeros follow the last.
+template <typename T> __device__ __forceinline__ uint2 load_half(const Params &p, const void *in, u64 i) {
+	constexpr int N = Pack<T>::N / 2;
+	uint2 v = make_uint2(0, 0);
+	if ((i + 1) * N <= p.count) {
+		asm volatile("ld.global.cg.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"((const uint2 *)in + i) : "memory");
+		return v;
+	}
+	for (u64 e = i * N; e < p.count; e++) ((T *)&v)[e - i * N] = ((const volatile T *)in)[e];
+	return v;
+}
+
+// store_half rounds the sums of a line and stores them.
+template <typename T> __device__ __forceinline__ void store_half(const Params &p, void *out, u64 i, typename Pack<T>::Sum *sum) {
+	constexpr int N = Pack<T>::N / 2;
+	if (!plain<T>(p))
+#pragma unroll
+		for (int e = 0; e < N; e++)
+			if (i * N + e < p.count) sum[e] = finish<T>(p, sum[e], i * N + e);
+	if ((i + 1) * N <= p.count) {
+		uint4 v = Pack<T>::narrow(sum);
+		asm volatile("st.global.cs.v2.u32 [%0], {%1,%2};" ::"l"((uint2 *)out + i), "r"(v.x), "r"(v.y) : "memory");
+		return;
+	}
+#pragma unroll
+	for (int e = 0; e < N; e++)
+		if (i * N + e < p.count && !(p.options & SKIP_TAIL)) ((T *)out)[i * N + e] = Pack<T>::down(sum[e]);
+}
+
+// receive waits for line i of some ranks from `from` on, and adds them up in rank order; false when one does not come.
+template <typename T, int RANKS, int FEW> __device__ __forceinline__ bool receive(const Params &p, Who w, u32 number, u64 i, u32 from, uint2 own, typename Pack<T>::Sum *sum) {
+	const ulonglong2 *mine = line_at<RANKS>(p, w.rank, from, number, i);
+	ulonglong2 line[FEW];
+	u32 missing = 0;
+#pragma unroll
+	for (int r = 0; r < FEW; r++) {
+		line[r] = make_ulonglong2(own.x, own.y);
+		if ((int)from + r < ranks<RANKS>(p) && source(p, from + r) != w.rank) missing |= 1u << r;
+	}
+	int misled = (int)source(p, from) - (int)from; // 0, but for a planted error
+	u64 start = 0;
+	for (u32 spins = 0; missing != 0; spins++) {
+#pragma unroll
+		for (int r = 0; r < FEW; r++) // all are on their way at once
+			if (missing >> r & 1) line[r] = load_line(mine + 32 * (r == 0 ? misled : r));
+#pragma unroll
+		for (int r = 0; r < FEW; r++)
+			if (arrived(line[r], number) || (p.options & DROP_END)) missing &= ~(1u << r);
+		if (spins % 1024 == 1023) {
+			if (start == 0) start = now_ns();
+			if (given_up(p, w, 3, from + __ffs(missing) - 1, number, (u32)i, start)) return false;
+		}
+	}
+#pragma unroll
+	for (int r = 0; r < FEW; r++) {
+		if ((int)from + r >= ranks<RANKS>(p)) return true;
+		typename Pack<T>::Sum next[Pack<T>::N];
+		Pack<T>::widen(next, make_uint4((u32)line[r].x, (u32)line[r].y, 0, 0));
+#pragma unroll
+		for (int e = 0; e < Pack<T>::N / 2; e++) sum[e] = from + r == 0 ? next[e] : sum[e] + next[e];
+	}
+	return true;
 }
 
 template <typename T, int RANKS> __device__ __forceinline__ void lamport(const Params &p) {
 	Who w = who(p);
-	constexpr bool wide = sizeof(T) == 8;
-	constexpr int R = RANKS ? RANKS : MAX_RANKS, FEW = R < 2 ? R : 2; // as registers allow
-	u64 packs = (p.count + Pack<T>::N - 1) / Pack<T>::N; // the last one padded
-	u64 whole = p.count / Pack<T>::N;
-	u64 first = lane(w), stride = step(p);
+	constexpr int FEW = RANKS ? RANKS : 4; // as registers allow
+	const int size = ranks<RANKS>(p);
+	u64 lines = (p.count + Pack<T>::N / 2 - 1) / (Pack<T>::N / 2), first = lane(w), stride = step(p);
 	for (u32 call = 0; call < p.iterations; call++) {
-		u32 number = p.epoch + call; // of all calls of this group
+		u32 number = p.epoch + call + 1; // of all calls of this group; no line has 0
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;
-		const uint4 *in = (const uint4 *)(p.in[w.rank] + offset);
-		uint4 *out = (uint4 *)(p.out[w.rank] + offset);
-		for (u64 i = first; i < packs; i += stride) {
-			uint4 v;
-			if (i < whole) v = load16(in + i);
-			else {
-				v = make_uint4(0, 0, 0, 0);
-				for (u64 e = whole * Pack<T>::N; e < p.count; e++) ((T *)&v)[e - whole * Pack<T>::N] = ((const volatile T *)in)[e];
-			}
-			v = without_negative_zero<T>(v);
-#pragma unroll
-			for (int k = 0; k < R; k++)
-				if (RANKS || k < (int)p.size) store_volatile(slot(p, k, w.rank, number) + i, v, wide);
-		}
-		bool check = call > 0 && call + 1 < p.iterations; // what the call before has cleared
-		for (u64 i = first; i < packs; i += stride) {
-			typename Pack<T>::Sum sum[Pack<T>::N], next[Pack<T>::N];
-			uint4 v[R], cleared[FEW];
-			if (check)
-#pragma unroll
-				for (int r = 0; r < FEW; r++) // on their way while others' elements are waited for
-					if (RANKS || r < (int)p.size) cleared[r] = load_volatile(slot(p, w.rank, r, number + 2) + i, wide);
-			u32 missing = (RANKS ? RANKS : p.size) == 32 ? ~0u : (1u << (RANKS ? RANKS : p.size)) - 1;
-			u64 start = 0;
-			for (u32 spins = 0; missing != 0; spins++) {
-#pragma unroll
-				for (int r = 0; r < R; r++)
-					if ((RANKS || r < (int)p.size) && (missing >> r & 1)) {
-						v[r] = load_volatile(slot(p, w.rank, source(p, r), number) + i, wide);
-						if (arrived<T>(v[r]) || (p.options & DROP_END)) missing &= ~(1u << r);
-					}
-				if (spins % 1024 == 1023) {
-					if (start == 0) start = now_ns();
-					if (given_up(p, w, 3, __ffs(missing) - 1, number, (u32)i, start)) return;
-				}
-			}
-			if (check)
-#pragma unroll
-				for (int r = 0; r < R; r++)
-					if ((RANKS || r < (int)p.size) && arrived<T>(r < FEW ? cleared[r] : load_volatile(slot(p, w.rank, r, number + 2) + i, wide))) {
-						report(p, w, 3, r, number + 2, (u32)i);
-						return;
-					}
-			Pack<T>::widen(sum, v[0]);
-#pragma unroll
-			for (int r = 1; r < R; r++)
-				if (RANKS || r < (int)p.size) {
-					Pack<T>::widen(next, v[r]);
-#pragma unroll
-					for (int e = 0; e < Pack<T>::N; e++) sum[e] += next[e];
-				}
-			if (i < whole) {
-				finish_pack<T>(p, sum, i);
-				store16(out + i, Pack<T>::narrow(sum));
-				continue;
-			}
-#pragma unroll
-			for (int e = 0; e < Pack<T>::N; e++) { // the last elements, which fill no pack
-				u64 at = whole * Pack<T>::N + e;
-				if (at < p.count && !(p.options & SKIP_TAIL)) ((T *)out)[at] = Pack<T>::down(finish<T>(p, sum[e], at));
+		const void *in = (const void *)(p.in[w.rank] + offset);
+		void *out = (void *)(p.out[w.rank] + offset);
+		uint2 held = make_uint2(0, 0); // the first line, and mostly the only one
+		for (u64 i = first; i < lines; i += stride) {
+			uint2 v = load_half<T>(p, in, i);
+			if (i == first) held = v;
+			for (int k = 1; k < size; k++) { // each begins with another one
+				u32 to = (int)w.rank + k < size ? w.rank + k : w.rank + k - size;
+				send_line(line_at<RANKS>(p, to, w.rank, number, i), v, number);
 			}
 		}
-		// All of the call before, which may have been longer.
-		u64 used = call > 0 ? packs : (p.previous + Pack<T>::N - 1) / Pack<T>::N;
-		for (u64 i = first; i < used; i += stride)
-#pragma unroll
-			for (int r = 0; r < R; r++)
-				if (RANKS || r < (int)p.size) store_volatile(slot(p, w.rank, r, number + 3) + i, free_slot<T>(), wide);
+		for (u64 i = first; i < lines; i += stride) {
+			typename Pack<T>::Sum sum[Pack<T>::N] = {};
+			uint2 own = i == first ? held : load_half<T>(p, in, i);
+			for (int from = 0; from < size; from += FEW)
+				if (!receive<T, RANKS, FEW>(p, w, number, i, from, own, sum)) return;
+			store_half<T>(p, out, i, sum);
+		}
 	}
 }
 KERNELS(lamport)

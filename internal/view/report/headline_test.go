@@ -2,10 +2,12 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -31,17 +33,22 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// A report begins with what times of ranks that shared a GPU can show.
+// A report begins with what times of ranks that shared a GPU can show, before the bench's own verdict.
 func TestSharingIsSaidFirst(t *testing.T) {
-	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section { return []bench.Section{{Title: "the bench's"}} }))
-	rows := []journal.Row{{Details: map[string]string{journal.SharingDetail: "1"}}, {}}
-	if list, err := sectionsOf(b, rows); err != nil || len(list) != 1 {
-		t.Errorf("with a GPU each: %v, %v", list, err)
+	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section { return []bench.Section{{Title: "the bench's", Lead: true}} }))
+	in := Input{Bench: b, Run: &journal.Run{Header: *fixtureHeader()}}
+	made := func(rows ...journal.Row) page {
+		sections, _, errs := Sections(in, rows)
+		must.Do(t, errors.Join(errs...))
+		return newPage(in.Run, rows, sections, nil, "")
 	}
-	rows[1].Details = map[string]string{journal.SharingDetail: "8"}
-	list, err := sectionsOf(b, rows)
-	if err != nil || len(list) != 2 || !strings.HasPrefix(list[0].Text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") || list[1].Title != "the bench's" {
-		t.Errorf("%v, %v", list, err)
+	alone := journal.Row{Details: map[string]string{journal.SharingDetail: "1"}}
+	if p := made(alone); len(p.Lead) != 1 {
+		t.Errorf("with a GPU each: %v", p.Lead)
+	}
+	p := made(alone, journal.Row{Details: map[string]string{journal.SharingDetail: "8"}})
+	if text := string(must.Get(p.text())(t)); len(p.Lead) != 2 || strings.Index(text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") > strings.Index(text, "## the bench's") {
+		t.Error(text)
 	}
 }
 

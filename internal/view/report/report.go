@@ -122,8 +122,8 @@ func Page(in Input) ([]byte, error) {
 	return text, errors.Join(append(append(errs, more...), err)...)
 }
 
-// Sections are what there is to say: the verdict first, that of the bench if it has
-// one of its own.
+// Sections are what there is to say: what the times cannot show, where ranks shared a GPU, then the verdict,
+// that of the bench if it has one of its own.
 func Sections(in Input, rows []journal.Row) (sections []bench.Section, found *tune.Result, errs []error) {
 	sections, err := sectionsOf(in.Bench, rows)
 	errs = append(errs, err)
@@ -138,7 +138,7 @@ func Sections(in Input, rows []journal.Row) (sections []bench.Section, found *tu
 	if !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
 		sections = append([]bench.Section{verdict(rows, in.Verdict)}, sections...)
 	}
-	return sections, found, errs
+	return append(sharing(rows), sections...), found, errs
 }
 
 // rendering is the files of a report that are written, and what went wrong.
@@ -261,13 +261,12 @@ func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (o
 
 // sectionsOf are what the bench says in words.
 func sectionsOf(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
-	list, err := guarded("sections", b, func(b *bench.Bench) []bench.Section {
+	return guarded("sections", b, func(b *bench.Bench) []bench.Section {
 		if b.Sections == nil {
 			return nil
 		}
 		return b.Sections(rows)
 	})
-	return append(sharing(rows), list...), err
 }
 
 // sharing says first of all what times of ranks that shared a GPU can show.
@@ -281,7 +280,7 @@ func sharing(rows []journal.Row) []bench.Section {
 	if shared == 0 {
 		return nil
 	}
-	return []bench.Section{{Title: "Ranks shared a GPU", Text: fmt.Sprintf(
+	return []bench.Section{{Title: "Ranks shared a GPU", Lead: true, Text: fmt.Sprintf(
 		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are right, what their protocols "+
 			"cost and how well they use that GPU's memory and caches. They show nothing of NVLink, PCIe or a network, and not how a machine with a "+
 			"GPU for each rank would do; they are never compared with times of such machines.", shared, len(rows), most)}}

@@ -227,7 +227,7 @@ Result cuFuncSetAttribute(void *f, int a, int v) { note("cuFuncSetAttribute %s %
 enum { RANKS = 16 };
 struct params {
 	uint64_t in[RANKS], out[RANKS], scratch[RANKS], flags[RANKS];
-	uint64_t count, failure, limit_ns, bias, bias_count, residual, stride, slot_bytes, previous, delay_ns, base, weight, row;
+	uint64_t count, failure, limit_ns, bias, bias_count, residual, stride, slot_bytes, delay_ns, base, weight, row;
 	double epsilon, scale;
 	uint32_t rank, size, blocks, epoch, iterations, rotation, options, delay_rank;
 };
@@ -336,7 +336,7 @@ static void reduce(const char *name, const struct params *argument, uint32_t ran
 	const char *type = strchr(name, '_') + 1;
 	int quick = strncmp(name, "quickreduce", 11) ? 0 : name[11] - '0';
 	int wide = !strncmp(type, "f64", 3), lamport = !strncmp(name, "lamport", 7);
-	uint32_t epoch = lamport ? 2 * p->epoch : p->epoch, line = lamport ? 2 * RANKS * (wide ? 3 : type[0] == 'f' && type[1] == '3' ? 2 : 1) : 0;
+	uint32_t epoch = lamport ? 2 * p->epoch : p->epoch, line = lamport ? 2 * RANKS : 0;
 	double *sums = malloc((p->count + 1) * sizeof *sums);
 	for (uint32_t call = 0; call < p->iterations; call++) {
 		if ((call == 0 || lamport || quick) && !(p->options & 1) && !meet(p, rank, line, ++epoch, 1)) break;
