@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -34,11 +35,7 @@ func DTypes(name string, values ...string) Clause { return textAxis(name, point.
 
 // AllDTypes are the names of the element types, for a DTypes axis over all.
 func AllDTypes() []string {
-	var names []string
-	for _, d := range dtype.All() {
-		names = append(names, d.String())
-	}
-	return names
+	return lists.Map(dtype.All(), func(d dtype.DType) string { return d.String() })
 }
 
 // Tuples declares an axis of shapes, such as "4096x6144x4096", or with a label
@@ -149,10 +146,7 @@ func Zip(axes ...Clause) Clause {
 		for _, a := range axes {
 			a(d)
 		}
-		var names []string
-		for _, a := range d.part.Axes[firstAxis:] {
-			names = append(names, a.Name)
-		}
+		names := lists.Map(d.part.Axes[firstAxis:], func(a Axis) string { return a.Name })
 		for _, e := range d.part.Envs[firstEnv:] {
 			names = append(names, e.Name)
 		}

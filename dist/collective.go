@@ -2,6 +2,7 @@ package dist
 
 import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -120,9 +121,5 @@ func Block(count, size, rank int) (off, n int) { return schedule.Split(count, si
 
 // Algorithms lists those of an operation that exist as proved steps.
 func Algorithms(op Collective) []string {
-	var names []string
-	for _, info := range schedule.Algorithms(string(op)) {
-		names = append(names, info.Name)
-	}
-	return names
+	return lists.Map(schedule.Algorithms(string(op)), func(info schedule.Info) string { return info.Name })
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -236,10 +237,7 @@ func CheckKnobs(backend string, values map[string]string) error {
 	for name, value := range values {
 		at := slices.IndexFunc(knobs, func(k Knob) bool { return k.Name == name })
 		if at < 0 {
-			var names []string
-			for _, k := range knobs {
-				names = append(names, k.Name)
-			}
+			names := lists.Map(knobs, func(k Knob) string { return k.Name })
 			return fmt.Errorf("backend %s has no knob %q (it has: %s)", backend, name, strings.Join(names, ", "))
 		}
 		if err := knobs[at].refused(value); err != nil {

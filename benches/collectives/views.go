@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -75,12 +76,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			rates.Panels = append(rates.Panels, b)
 		}
 	}
-	var out []figure.Figure
-	for _, f := range []figure.Figure{times, rates} {
-		if len(f.Panels) > 0 {
-			out = append(out, f)
-		}
-	}
+	out := lists.Keep([]figure.Figure{times, rates}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
 	return machine.Caption(out, rows)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
@@ -233,9 +234,6 @@ func body(ctx context.Context, s *bench.State) error {
 
 // tried words the trials that auto made.
 func tried(trials []fused.Trial) string {
-	var parts []string
-	for _, t := range trials {
-		parts = append(parts, fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()))
-	}
+	parts := lists.Map(trials, func(t fused.Trial) string { return fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()) })
 	return strings.Join(parts, ", ")
 }

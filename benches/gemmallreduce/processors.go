@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -61,11 +62,7 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	if n := s.Int(threadsOption); n > 0 {
 		return n, nil
 	}
-	var mine []int64
-	for _, c := range cores.Allowed() {
-		mine = append(mine, int64(c))
-	}
-	all, err := s.Group().Exchange(ctx, mine)
+	all, err := s.Group().Exchange(ctx, lists.Map(cores.Allowed(), func(c int) int64 { return int64(c) }))
 	if err != nil {
 		return 0, err
 	}

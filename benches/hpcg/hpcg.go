@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -291,11 +292,7 @@ func (b *benchmark) most(mine float64) (float64, error) {
 }
 
 func (b *benchmark) gather(mine []float64) ([][]float64, error) {
-	bits := make([]int64, len(mine))
-	for i, v := range mine {
-		bits[i] = int64(math.Float64bits(v))
-	}
-	all, err := b.s.Group().Exchange(b.ctx, bits)
+	all, err := b.s.Group().Exchange(b.ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
 	if err != nil {
 		return nil, err
 	}

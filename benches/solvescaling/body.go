@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/solve/device"
@@ -227,11 +228,7 @@ func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error)
 // reportSolves records what the solves themselves tell.
 func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64) {
 	iterations := float64(max(1, out.Iterations))
-	perIteration := make([]float64, len(seconds))
-	for i, t := range seconds {
-		perIteration[i] = t / iterations * 1e6
-	}
-	s.ReportSamples("time_us", perIteration, "us", "lower")
+	s.ReportSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t / iterations * 1e6 }), "us", "lower")
 	record(s, "iterations", float64(out.Iterations))
 	record(s, "rel_residual", out.TrueResidual)
 	record(s, "rel_residual_recursive", out.Residual)
@@ -474,11 +471,7 @@ func record(s *bench.State, name string, value float64) {
 
 // gather gives every rank all ranks' values: by value, then by rank.
 func gather(ctx context.Context, s *bench.State, mine ...float64) ([][]float64, error) {
-	bits := make([]int64, len(mine))
-	for i, v := range mine {
-		bits[i] = int64(math.Float64bits(v))
-	}
-	all, err := s.Group().Exchange(ctx, bits)
+	all, err := s.Group().Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
 	if err != nil {
 		return nil, err
 	}

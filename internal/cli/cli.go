@@ -20,6 +20,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	_ "github.com/kernbench/kernbench/dist/all" // every program has every backend
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli/guide"
@@ -232,10 +233,7 @@ func (a *app) validate() error {
 
 // benchNames lists the built-in benches.
 func (a *app) benchNames() []string {
-	var names []string
-	for _, b := range a.benches {
-		names = append(names, b.Name)
-	}
+	names := lists.Map(a.benches, func(b *bench.Bench) string { return b.Name })
 	slices.Sort(names)
 	return names
 }
@@ -306,9 +304,5 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
-	}
-	return suggest.Unknown("command", args[0], names)
+	return suggest.Unknown("command", args[0], lists.Map(root.Commands(), func(c *cobra.Command) string { return c.Name() }))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/imports"
@@ -85,11 +86,7 @@ func importFormats(line string) string {
 }
 
 func linkNames() string {
-	var names []string
-	for _, l := range model.Links() {
-		names = append(names, l.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(lists.Map(model.Links(), func(l model.Link) string { return l.Name }), ", ")
 }
 
 func (a *app) importFiles(paths []string, f importFlags) error {

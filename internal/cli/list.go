@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
@@ -114,10 +115,7 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 		fmt.Fprintf(w, "  backends\t%s\n", strings.Join(b.Backends, ", "))
 	}
 	for _, p := range b.Profiles {
-		var axes []string
-		for _, x := range p.Axes {
-			axes = append(axes, x[0]+"="+x[1])
-		}
+		axes := lists.Map(p.Axes, func(x [2]string) string { return x[0] + "=" + x[1] })
 		fmt.Fprintf(w, "  profile %s\t%s\n", p.Name, strings.Join(axes, " "))
 	}
 }
@@ -166,9 +164,6 @@ func versionText() string {
 
 // lacking says what a binary without a dynamic loader cannot use.
 func lacking(libraries []doctor.Library) string {
-	var names []string
-	for _, l := range libraries {
-		names = append(names, l.Name)
-	}
+	names := lists.Map(libraries, func(l doctor.Library) string { return l.Name })
 	return "static: without C libraries, so without " + strings.Join(names, ", ") + "\n"
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
@@ -345,10 +346,7 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 		return err
 	}
 	if a.width > 0 && !f.Quiet && f.Format == export.Default { // a person is looking
-		var plots []string
-		for _, p := range j.Plots {
-			plots = append(plots, p.String())
-		}
+		plots := lists.Map(j.Plots, func(p report.Plot) string { return p.String() })
 		fmt.Fprintln(a.stdout)
 		if err := a.showChart(r, r.Latest(), plots); err != nil {
 			fmt.Fprintf(a.stderr, "%s: no chart: %v\n", a.name, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
@@ -47,11 +48,7 @@ func (r *Rank) String() string { return r.engine.String() }
 // wait for this one in a channel get an error.
 func (r *Rank) Close() error {
 	r.engine.Close()
-	var faults []error
-	for _, l := range r.channels {
-		faults = append(faults, l.Close())
-	}
-	return errors.Join(faults...)
+	return errors.Join(lists.Map(r.channels, func(l *dist.Group) error { return l.Close() })...)
 }
 
 // Alloc gives the memory of a result of M x N: symmetric, so that the reduction

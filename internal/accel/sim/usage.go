@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Activity is what an engine of a PE is used for: a stage of a composite's
@@ -112,9 +113,5 @@ func (r *Result) Busiest(t *topo.Topology, n int) []LinkUse {
 	}
 	slices.SortStableFunc(links, func(a, b int) int { return cmp.Compare(r.Busy[b], r.Busy[a]) })
 	w := topo.NewWiring(t)
-	var found []LinkUse
-	for _, link := range links[:min(n, len(links))] {
-		found = append(found, LinkUse{w.LinkName(link), r.Busy[link]})
-	}
-	return found
+	return lists.Map(links[:min(n, len(links))], func(link int) LinkUse { return LinkUse{w.LinkName(link), r.Busy[link]} })
 }

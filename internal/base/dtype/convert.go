@@ -29,39 +29,32 @@ func (d DType) Put(b []byte, i int, v float64) {
 	d.Encode(b[i*d.Size():(i+1)*d.Size()], []float64{v})
 }
 
+// convert sets the elements of dst to those of src, each as another type has it.
+func convert[To, From any](dst []To, src []From, as func(From) To) {
+	for i, v := range src {
+		dst[i] = as(v)
+	}
+}
+
 // Decode gives the values of all elements of src; dst has room for them.
 func (d DType) Decode(dst []float64, src []byte) {
 	switch d {
 	case F64:
 		copy(dst, View[float64](src))
 	case F32, TF32:
-		for i, v := range View[float32](src) {
-			dst[i] = float64(v)
-		}
+		convert(dst, View[float32](src), func(v float32) float64 { return float64(v) })
 	case F16:
-		for i, v := range View[Float16](src) {
-			dst[i] = float64(v.Float32())
-		}
+		convert(dst, View[Float16](src), func(v Float16) float64 { return float64(v.Float32()) })
 	case BF16:
-		for i, v := range View[BFloat16](src) {
-			dst[i] = float64(v.Float32())
-		}
+		convert(dst, View[BFloat16](src), func(v BFloat16) float64 { return float64(v.Float32()) })
 	case I64:
-		for i, v := range View[int64](src) {
-			dst[i] = float64(v)
-		}
+		convert(dst, View[int64](src), func(v int64) float64 { return float64(v) })
 	case I32:
-		for i, v := range View[int32](src) {
-			dst[i] = float64(v)
-		}
+		convert(dst, View[int32](src), func(v int32) float64 { return float64(v) })
 	case U8:
-		for i, v := range src {
-			dst[i] = float64(v)
-		}
+		convert(dst, src, func(v uint8) float64 { return float64(v) })
 	case E4M3:
-		for i, v := range src {
-			dst[i] = float64(Float8(v).Float32())
-		}
+		convert(dst, src, func(v uint8) float64 { return float64(Float8(v).Float32()) })
 	default:
 		panic(fmt.Sprintf("dtype: values of %v", d))
 	}
@@ -75,43 +68,21 @@ func (d DType) Encode(dst []byte, src []float64) {
 	case F64:
 		copy(View[float64](dst), src)
 	case F32:
-		to := View[float32](dst)
-		for i, v := range src {
-			to[i] = float32(v)
-		}
+		convert(View[float32](dst), src, func(v float64) float32 { return float32(v) })
 	case F16:
-		to := View[Float16](dst)
-		for i, v := range src {
-			to[i] = Float16From(float32(v))
-		}
+		convert(View[Float16](dst), src, func(v float64) Float16 { return Float16From(float32(v)) })
 	case BF16:
-		to := View[BFloat16](dst)
-		for i, v := range src {
-			to[i] = BFloat16From(float32(v))
-		}
+		convert(View[BFloat16](dst), src, func(v float64) BFloat16 { return BFloat16From(float32(v)) })
 	case I64:
-		to := View[int64](dst)
-		for i, v := range src {
-			to[i] = int64(v)
-		}
+		convert(View[int64](dst), src, func(v float64) int64 { return int64(v) })
 	case I32:
-		to := View[int32](dst)
-		for i, v := range src {
-			to[i] = int32(int64(v))
-		}
+		convert(View[int32](dst), src, func(v float64) int32 { return int32(int64(v)) })
 	case U8:
-		for i, v := range src {
-			dst[i] = uint8(int64(v))
-		}
+		convert(dst, src, func(v float64) uint8 { return uint8(int64(v)) })
 	case TF32:
-		to := View[float32](dst)
-		for i, v := range src {
-			to[i] = tensorFloat(float32(v))
-		}
+		convert(View[float32](dst), src, func(v float64) float32 { return tensorFloat(float32(v)) })
 	case E4M3:
-		for i, v := range src {
-			dst[i] = uint8(Float8From(float32(v)))
-		}
+		convert(dst, src, func(v float64) uint8 { return uint8(Float8From(float32(v))) })
 	default:
 		panic(fmt.Sprintf("dtype: elements of %v", d))
 	}
@@ -122,37 +93,21 @@ func (d DType) Round(v []float64) {
 	switch d {
 	case F64:
 	case F32:
-		for i, x := range v {
-			v[i] = float64(float32(x))
-		}
+		convert(v, v, func(x float64) float64 { return float64(float32(x)) })
 	case F16:
-		for i, x := range v {
-			v[i] = float64(Float16From(float32(x)).Float32())
-		}
+		convert(v, v, func(x float64) float64 { return float64(Float16From(float32(x)).Float32()) })
 	case BF16:
-		for i, x := range v {
-			v[i] = float64(BFloat16From(float32(x)).Float32())
-		}
+		convert(v, v, func(x float64) float64 { return float64(BFloat16From(float32(x)).Float32()) })
 	case I64:
-		for i, x := range v {
-			v[i] = float64(int64(x))
-		}
+		convert(v, v, func(x float64) float64 { return float64(int64(x)) })
 	case I32:
-		for i, x := range v {
-			v[i] = float64(int32(int64(x)))
-		}
+		convert(v, v, func(x float64) float64 { return float64(int32(int64(x))) })
 	case U8:
-		for i, x := range v {
-			v[i] = float64(uint8(int64(x)))
-		}
+		convert(v, v, func(x float64) float64 { return float64(uint8(int64(x))) })
 	case TF32:
-		for i, x := range v {
-			v[i] = float64(tensorFloat(float32(x)))
-		}
+		convert(v, v, func(x float64) float64 { return float64(tensorFloat(float32(x))) })
 	case E4M3:
-		for i, x := range v {
-			v[i] = float64(Float8From(float32(x)).Float32())
-		}
+		convert(v, v, func(x float64) float64 { return float64(Float8From(float32(x)).Float32()) })
 	default:
 		panic(fmt.Sprintf("dtype: values of %v", d))
 	}

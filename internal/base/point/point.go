@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/fastjson"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Coord is one coordinate of a point.
@@ -141,11 +142,7 @@ func (e Env) Get(name string) (EnvVar, bool) {
 }
 
 func (e Env) String() string {
-	parts := make([]string, len(e))
-	for i, v := range e {
-		parts[i] = v.Name + "=" + quoteIfNeeded(v.Text())
-	}
-	return strings.Join(parts, " ")
+	return strings.Join(lists.Map(e, func(v EnvVar) string { return v.Name + "=" + quoteIfNeeded(v.Text()) }), " ")
 }
 
 // MarshalJSON writes name: value, with null for unset.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // maxTerms bounds a range, so that a slip such as 0:1G:+1 is an error and does
@@ -79,11 +81,7 @@ func ParseEnvSpec(name, spec string) ([]EnvVar, error) {
 
 // FormatSpec writes values so that ParseSpec reads them back.
 func FormatSpec(values []Value) string {
-	parts := make([]string, len(values))
-	for i, v := range values {
-		parts[i] = quoteSpec(v.String(), v.kind)
-	}
-	return strings.Join(parts, ",")
+	return strings.Join(lists.Map(values, func(v Value) string { return quoteSpec(v.String(), v.kind) }), ",")
 }
 
 func quoteSpec(s string, kind Kind) string {

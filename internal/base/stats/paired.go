@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // PairedShift is the Hodges-Lehmann estimate of the middle of paired differences,
@@ -62,10 +64,7 @@ func signedRankQuantile(n int, tail float64) int {
 // launches differ is better known from many, here with so many degrees of freedom.
 func PairedP(d []float64, usual, dof float64) float64 {
 	mid, _, _, _ := PairedShift(d)
-	away := make([]float64, len(d))
-	for i, x := range d {
-		away[i] = math.Abs(x - mid)
-	}
+	away := lists.Map(d, func(x float64) float64 { return math.Abs(x - mid) })
 	const normal = 1.4826 // the standard deviation of a normal distribution over its median deviation
 	sd := max(usual, normal*Median(away))
 	// The Hodges-Lehmann middle has 3/pi of the mean's efficiency on normal values.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Legend gathers what there is to say about the lines of a table, each remark once
@@ -76,11 +78,7 @@ func (l *Legend) Mark(remarks ...string) string {
 		}
 	}
 	slices.Sort(at)
-	marks := make([]string, len(at))
-	for k, i := range at {
-		marks[k] = mark(i)
-	}
-	return strings.Join(marks, " ")
+	return strings.Join(lists.Map(at, mark), " ")
 }
 
 // mark is a, b, ... z, aa, ab and so on.

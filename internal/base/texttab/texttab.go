@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Ellipsis marks text that was shortened.
@@ -46,10 +48,7 @@ func (t *Table) Add(cells ...string) { t.Lines = append(t.Lines, Line{Cells: cel
 
 // Widths are the display widths the columns need in full.
 func (t *Table) Widths() []int {
-	widths := make([]int, len(t.Columns))
-	for i, c := range t.Columns {
-		widths[i] = Width(c.Title)
-	}
+	widths := lists.Map(t.Columns, func(c Column) int { return Width(c.Title) })
 	for _, l := range t.Lines {
 		for i, cell := range l.Cells {
 			widths[i] = max(widths[i], Width(cell))
@@ -82,10 +81,7 @@ func (t *Table) Write(w io.Writer, width int) error {
 		t.shrink(widths, width)
 	}
 	b := bufio.NewWriter(w)
-	titles := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		titles[i] = c.Title
-	}
+	titles := lists.Map(t.Columns, func(c Column) string { return c.Title })
 	if len(titles) > 0 {
 		t.line(b, titles, widths)
 	}

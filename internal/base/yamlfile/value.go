@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Field is one key of a mapping whose keys are known in advance, and how its
@@ -16,11 +18,7 @@ type Field struct {
 
 // Struct reads a mapping: every key must be known, and there unless optional.
 func (r *Reader) Struct(n Node, what string, fields ...Field) {
-	var known []string
-	for _, f := range fields {
-		known = append(known, f.Key)
-	}
-	values, clean := r.Fields(n, what, known...)
+	values, clean := r.Fields(n, what, lists.Map(fields, func(f Field) string { return f.Key })...)
 	if values == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -26,10 +27,7 @@ func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
 	if w := req.World; w != nil && !dist.Describe(req.Backend).InProcess {
 		setRanks(parts, w.Ranks)
 	}
-	var errs []error
-	for _, a := range req.Axes {
-		errs = append(errs, overrideAxis(b, parts, a, req.Backend))
-	}
+	errs := lists.Map(req.Axes, func(a Assign) error { return overrideAxis(b, parts, a, req.Backend) })
 	for _, e := range req.Envs {
 		if near := suggest.Slip(e.Name, declaredEnvs(b)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
 			errs = append(errs, suggest.Unknown("environment variable", e.Name, declaredEnvs(b)))

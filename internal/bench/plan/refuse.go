@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -42,11 +43,7 @@ func (p *Plan) unknownWords(parts []*bench.DeclaredPart, req Request) error {
 			}
 		}
 	}
-	var errs []error
-	for _, word := range order {
-		errs = append(errs, faults[word])
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(order, func(word Assign) error { return faults[word] })...)
 }
 
 // refused is why the task's part drops it, nil if that was for another reason.
@@ -65,10 +62,7 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 	if dropped := slices.Collect(p.AllDropped()); len(dropped) > 0 {
 		why = dropReasons(req, dropped)
 	}
-	var flags []string
-	for _, o := range req.Only {
-		flags = append(flags, fmt.Sprintf("--only %q", o))
-	}
+	flags := lists.Map(req.Only, func(o string) string { return fmt.Sprintf("--only %q", o) })
 	for _, s := range req.Skips {
 		flags = append(flags, fmt.Sprintf("--skip %s=%s", s.Name, s.Text))
 	}

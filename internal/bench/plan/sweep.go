@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -42,22 +43,14 @@ func settle(b *bench.Bench, req Request) (*sweep, error) {
 				o.Name, path, req.Files[path], o.Name, point.NoFile))
 		}
 	}
-	var errs []error
-	for _, a := range req.Options {
-		errs = append(errs, s.give(b, a, req))
-	}
-	return s, errors.Join(errs...)
+	return s, errors.Join(lists.Map(req.Options, func(a Assign) error { return s.give(b, a, req) })...)
 }
 
 // give sets one option as the request says.
 func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 	o, ok := b.Option(a.Name)
 	if !ok {
-		var names []string
-		for _, o := range b.Options {
-			names = append(names, o.Name)
-		}
-		return suggest.Unknown("option", a.Name, names)
+		return suggest.Unknown("option", a.Name, lists.Map(b.Options, func(o bench.DeclaredOption) string { return o.Name }))
 	}
 	if !has(o.Only, req.Backend) {
 		return elsewhere("an option", o.Name, o.Only, req.Backend)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -180,9 +181,5 @@ func (r Result) HopUS() float64 {
 	if len(r.Hops) == 0 {
 		return 0
 	}
-	us := make([]float64, len(r.Hops))
-	for i, h := range r.Hops {
-		us[i] = h.US
-	}
-	return stats.Median(us)
+	return stats.Median(lists.Map(r.Hops, func(h Hop) float64 { return h.US }))
 }

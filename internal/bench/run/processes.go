@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
@@ -148,11 +149,7 @@ func toValidText(b []byte) string {
 }
 
 func envNames(env point.Env) []string {
-	names := make([]string, len(env))
-	for i, e := range env {
-		names[i] = e.Name
-	}
-	return names
+	return lists.Map(env, func(e point.EnvVar) string { return e.Name })
 }
 
 // around runs the setup of a point, then the work, then the cleanup: also when the others failed

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
@@ -95,11 +96,7 @@ func (r *reader) check(n yamlfile.Node, metrics []metric) check {
 		if !ok {
 			return nil
 		}
-		var names []string
-		for _, m := range metrics {
-			names = append(names, m.info.Name)
-		}
-		holds, used, err := plan.Condition(s.Text, names)
+		holds, used, err := plan.Condition(s.Text, lists.Map(metrics, func(m metric) string { return m.info.Name }))
 		if err != nil {
 			r.Fault(n, "check: %v", err)
 			return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -159,10 +160,7 @@ func rowOf(rows []bench.ParsedRow, want bench.ParsedRow) int {
 
 // tableError names all metrics of the table, and shows what the rank printed.
 func (p *outputParser) tableError(out bench.RankOutput, err error) error {
-	names := make([]string, len(p.table.metrics))
-	for i, m := range p.table.metrics {
-		names[i] = m.info.Name
-	}
+	names := lists.Map(p.table.metrics, func(m metric) string { return m.info.Name })
 	noun := "metric"
 	if len(names) > 1 {
 		noun = "metrics"

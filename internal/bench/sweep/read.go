@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
@@ -220,11 +221,7 @@ func (r *reader) argv(n yamlfile.Node, what string, axes []bench.Axis, used map[
 }
 
 func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = strconv.Quote(w)
-	}
-	return strings.Join(quoted, ", ")
+	return strings.Join(lists.Map(words, strconv.Quote), ", ")
 }
 
 // namespace keeps the names of axes and variables apart from each other.

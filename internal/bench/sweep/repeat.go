@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
@@ -147,10 +148,7 @@ func (r *reader) until(n yamlfile.Node, metrics []metric) (stop measure.Stop, na
 			r.Fault(f["time"], "until: time: want at most a day")
 		}
 	}
-	var names []string
-	for _, m := range metrics {
-		names = append(names, m.info.Name)
-	}
+	names := lists.Map(metrics, func(m metric) string { return m.info.Name })
 	if f["metric"] != nil {
 		name, _ = r.Word(f["metric"], "until", "metric", names...)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -130,11 +131,7 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 			return tupleComponent(v, axis, index)
 		}
 	}
-	names := make([]string, len(at))
-	for i, c := range at {
-		names[i] = c.Name
-	}
-	return "", suggest.Unknown("axis", p.text, names)
+	return "", suggest.Unknown("axis", p.text, lists.Map(at, func(c point.Coord) string { return c.Name }))
 }
 
 // check says which axis a placeholder names, or why it cannot be replaced at

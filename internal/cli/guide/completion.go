@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/spf13/cobra"
 )
 
@@ -54,11 +55,7 @@ func Complete(cmd *cobra.Command, known, chosen []*bench.Bench) {
 func Names(known []*bench.Bench) cobra.CompletionFunc { return oneOf(benchNamesOf(known)) }
 
 func benchNamesOf(benches []*bench.Bench) []string {
-	var out []string
-	for _, b := range benches {
-		out = append(out, b.Name)
-	}
-	return out
+	return lists.Map(benches, func(b *bench.Bench) string { return b.Name })
 }
 
 // oneOf completes the last element of a list that is separated by commas.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/spf13/cobra"
 )
@@ -41,11 +42,7 @@ go run . run --bench first --trials 6`},
 }
 
 func kindNames() []string {
-	var names []string
-	for _, k := range sweepKinds {
-		names = append(names, k.name)
-	}
-	return names
+	return lists.Map(sweepKinds, func(k sweepKind) string { return k.name })
 }
 
 // Starter is the command `init`.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
@@ -49,10 +50,7 @@ func (s session) products(ctx context.Context, backend string) {
 				return "", skip("%v", err)
 			}
 			e.Close()
-			var types []string
-			for _, d := range p.Types() {
-				types = append(types, d.String())
-			}
+			types := lists.Map(p.Types(), func(d dtype.DType) string { return d.String() })
 			return strings.Join(types, ", "), errors.Join(gemmtest.Faults(p, threads)...)
 		})
 	}

@@ -15,7 +15,11 @@
 // memory in common need no majority: there the first decision that is made counts.
 package survivors
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+)
 
 // Ballot is what a rank has published last: all that the others know of it.
 type Ballot struct {
@@ -39,11 +43,7 @@ type Entry struct {
 
 // Ranks are those of an outcome.
 func (o Outcome) Ranks() []int {
-	ranks := make([]int, len(o))
-	for i, e := range o {
-		ranks[i] = e.Rank
-	}
-	return ranks
+	return lists.Map(o, func(e Entry) int { return e.Rank })
 }
 
 // View is what a rank sees of the group, by rank.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 const (
@@ -124,10 +126,7 @@ func (c *Conn) sendFrame(body []byte, files []*os.File) error {
 		if !ok {
 			return fmt.Errorf("sending files: a %T cannot carry them", c.Conn)
 		}
-		fds := make([]int, len(files))
-		for i, f := range files {
-			fds[i] = int(f.Fd())
-		}
+		fds := lists.Map(files, func(f *os.File) int { return int(f.Fd()) })
 		// Only one byte goes with the files: WriteMsgUnix may write a part, and the
 		// files must not be sent twice.
 		if _, _, err := u.WriteMsgUnix(frame[:1], unix.UnixRights(fds...), nil); err != nil {

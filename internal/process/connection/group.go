@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -224,11 +225,7 @@ func listed(names []string) string {
 }
 
 func (g *Group) names() string {
-	names := make([]string, len(g.Members))
-	for i, m := range g.Members {
-		names[i] = g.Name(m.Join)
-	}
-	return listed(names)
+	return listed(lists.Map(g.Members, func(m *Member) string { return g.Name(m.Join) }))
 }
 
 // Missing says who has not joined within the time, and who was refused.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // State is what the processes of a rank are at, in words that complete "it was".
@@ -165,10 +167,7 @@ func Hung(ranks []Rank, after time.Duration) Verdict {
 	}
 	slices.SortFunc(ended, func(a, b Rank) int { return cmp.Compare(a.Order, b.Order) })
 	groups, clear := oddOneOut(running)
-	var were []string
-	for _, g := range groups {
-		were = append(were, g.String())
-	}
+	were := lists.Map(groups, func(g group) string { return g.String() })
 	if len(ended) > 0 {
 		were = append(were, List(numbers(ended))+" had ended")
 	}
@@ -266,10 +265,7 @@ func (g group) waits() int {
 }
 
 func numbers(ranks []Rank) []int {
-	out := make([]int, len(ranks))
-	for i, r := range ranks {
-		out[i] = r.Rank
-	}
+	out := lists.Map(ranks, func(r Rank) int { return r.Rank })
 	slices.Sort(out)
 	return out
 }

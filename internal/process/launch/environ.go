@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -76,11 +77,7 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 	for name, value := range rank.Values() {
 		vars[name] = name + "=" + value
 	}
-	entries := make([]string, 0, len(vars))
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		entries = append(entries, vars[name])
-	}
-	return entries
+	return lists.Map(slices.Sorted(maps.Keys(vars)), func(name string) string { return vars[name] })
 }
 
 // Values are the variables by name.

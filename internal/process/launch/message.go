@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // request is a frame from the supervisor to the agent: exactly one field is set. Files come in frames of their own
@@ -82,11 +84,7 @@ type Texts []string
 
 // MarshalJSON writes the bytes of each text.
 func (t Texts) MarshalJSON() ([]byte, error) {
-	all := make([][]byte, len(t))
-	for i, text := range t {
-		all[i] = []byte(text)
-	}
-	return json.Marshal(all)
+	return json.Marshal(lists.Map(t, func(text string) []byte { return []byte(text) }))
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // InterfaceAddr gives the address of a network interface by which other nodes
@@ -13,10 +15,7 @@ func InterfaceAddr(name, endpoint string) (string, error) {
 	iface, err := net.InterfaceByName(name)
 	if err != nil {
 		all, _ := net.Interfaces()
-		names := make([]string, len(all))
-		for i, other := range all {
-			names[i] = other.Name
-		}
+		names := lists.Map(all, func(other net.Interface) string { return other.Name })
 		return "", fmt.Errorf("no network interface %q: this host has %v", name, names)
 	}
 	nets, err := iface.Addrs()

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/image/font/opentype"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Pen draws on a page of either format.
@@ -177,10 +179,7 @@ func (p Pen) shape(fill color.Color, s Stroke, path vg.Path) {
 
 func (p Pen) outline(s Stroke, path vg.Path) {
 	p.page.SetColor(s.Color)
-	var dashes []vg.Length
-	for _, d := range s.Dash {
-		dashes = append(dashes, vg.Length(d))
-	}
+	dashes := lists.Map(s.Dash, func(d float64) vg.Length { return vg.Length(d) })
 	p.page.SetLineWidth(vg.Length(s.Width))
 	p.page.SetLineDash(dashes, 0)
 	p.page.Stroke(path)

@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
@@ -128,10 +129,7 @@ func (d *Diagram) bounds() draw.Rectangle {
 
 // curve is the path of a line shape in diagram coordinates, bent and trimmed.
 func (s Shape) curve(steps int) []draw.Point {
-	path := make([]draw.Point, len(s.Points))
-	for i, p := range s.Points {
-		path[i] = draw.Pt(p[0], p[1])
-	}
+	path := lists.Map(s.Points, func(p [2]float64) draw.Point { return draw.Pt(p[0], p[1]) })
 	if s.Bend != 0 && len(path) == 2 {
 		a, b := path[0], path[1]
 		// The control point of a parabola lies twice as far out as its top.

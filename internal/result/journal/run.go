@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -91,11 +92,7 @@ func (r *Run) Latest() []Row {
 	if len(counting) == len(r.Rows) && slices.IsSorted(counting) { // all count, in order: nothing to copy
 		return slices.Clip(r.Rows)
 	}
-	out := make([]Row, len(counting))
-	for k, i := range counting {
-		out[k] = r.Rows[i]
-	}
-	return out
+	return lists.Map(counting, func(i int) Row { return r.Rows[i] })
 }
 
 // outcome is what counts of one point in one trial.
@@ -196,11 +193,7 @@ func (j *Journal) Accumulated(last *Run) *Run {
 // Unfinished returns the begin records of the work that was under way when the
 // writing stopped: the latest of each point and trial that no row follows.
 func (r *Run) Unfinished() []Begin {
-	out := make([]Begin, 0, len(r.open))
-	for _, i := range slices.Sorted(maps.Values(r.open)) {
-		out = append(out, r.Begun[i])
-	}
-	return out
+	return lists.Map(slices.Sorted(maps.Values(r.open)), func(i int) Begin { return r.Begun[i] })
 }
 
 // Progress is how many of the planned points, in all their trials, have come to an end. What is

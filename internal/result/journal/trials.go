@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
@@ -45,11 +46,7 @@ func MergeTrials(rows []Row) []Row {
 	if len(points) == len(rows) {
 		return slices.Clip(rows)
 	}
-	out := make([]Row, 0, len(points))
-	for _, trials := range points {
-		out = append(out, mergeTrials(trials))
-	}
-	return out
+	return lists.Map(points, mergeTrials)
 }
 
 func mergeTrials(trials []*Row) Row {

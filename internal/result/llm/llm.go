@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
+	"github.com/kernbench/kernbench/internal/base/lists"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -48,11 +49,7 @@ func Named(name string) (Model, error) {
 
 // Names lists the known models.
 func Names() []string {
-	var out []string
-	for _, m := range models {
-		out = append(out, m.Name)
-	}
-	return out
+	return lists.Map(models, func(m Model) string { return m.Name })
 }
 
 // ActivationBytes is the size of an activation: 16 bits, whatever the weights.
@@ -143,11 +140,7 @@ var gpus = []GPU{
 
 // GPUs lists the known ones, the default first.
 func GPUs() []string {
-	var out []string
-	for _, g := range gpus {
-		out = append(out, g.Name)
-	}
-	return out
+	return lists.Map(gpus, func(g GPU) string { return g.Name })
 }
 
 // NamedGPU is a GPU by name.

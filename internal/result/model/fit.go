@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
@@ -162,11 +163,7 @@ func (c Curve) Bounds() string {
 // size bends nothing.
 func Fit(samples []Sample) []Curve {
 	order, groups := bySeries(samples)
-	var out []Curve
-	for _, series := range order {
-		out = append(out, fit(series, groups[series]))
-	}
-	return out
+	return lists.Map(order, func(series Series) Curve { return fit(series, groups[series]) })
 }
 
 // dot is one size of a series.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
@@ -59,11 +60,7 @@ var namedCurves = sync.OnceValue(func() map[string]*Table {
 
 // CurveNames lists the published curves that are built in.
 func CurveNames() []string {
-	var out []string
-	for _, s := range curveSources {
-		out = append(out, s[0])
-	}
-	return out
+	return lists.Map(curveSources, func(s [2]string) string { return s[0] })
 }
 
 // NamedCurve is a published curve by name. Callers must not change it.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
@@ -14,11 +15,7 @@ const leastNoise = 0.02
 // noiseOf is the relative error to expect of a series: the median of what its samples'
 // intervals say.
 func noiseOf(samples []Sample) float64 {
-	var list []float64
-	for _, s := range samples {
-		list = append(list, s.noise())
-	}
-	return max(leastNoise, stats.Median(list))
+	return max(leastNoise, stats.Median(lists.Map(samples, func(s Sample) float64 { return s.noise() })))
 }
 
 // segments cuts sizes where one line ends and another begins. Of all ways to cut them

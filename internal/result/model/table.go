@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -60,11 +61,7 @@ func (t *Table) Floor(ranks int) float64 {
 }
 
 func join(numbers []int) string {
-	var out []string
-	for _, n := range numbers {
-		out = append(out, fmt.Sprint(n))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(lists.Map(numbers, func(n int) string { return fmt.Sprint(n) }), ", ")
 }
 
 // Best is the algorithm name that makes a table of the fastest at each size.

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -297,11 +298,7 @@ func (c *check) tooFew(runs [2][]float64, now compare.Pair) string {
 }
 
 func names(runs []compare.Run) []string {
-	out := make([]string, len(runs))
-	for i, r := range runs {
-		out[i] = r.ID()
-	}
-	return out
+	return lists.Map(runs, func(r compare.Run) string { return r.ID() })
 }
 
 // Summary is the report in one line.

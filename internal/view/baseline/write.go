@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/verdict"
@@ -12,10 +13,7 @@ import (
 // Write shows the report; "" is the table. Width is that of the terminal, 0 for no
 // limit, and concerns the table only.
 func (r Report) Write(w io.Writer, format string, width int) error {
-	pairs := make([]compare.Pair, len(r.Points))
-	for i, p := range r.Points {
-		pairs[i] = p.Pair
-	}
+	pairs := lists.Map(r.Points, func(p Point) compare.Pair { return p.Pair })
 	table := compare.Report{Metric: r.Metric, Unit: r.Unit, Better: r.Better, Floor: r.Floor, Counts: r.Counts, Pairs: pairs,
 		Warnings: r.Warnings}
 	v, err := table.Verdicts()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/view/verdict"
 )
@@ -106,11 +107,7 @@ func chooseColumns(v *verdict.Report, names []string) error {
 	}
 	v.Columns = kept
 	for l := range v.Lines {
-		cells := make([]string, len(at))
-		for k, i := range at {
-			cells[k] = v.Lines[l].Cells[i]
-		}
-		v.Lines[l].Cells = cells
+		v.Lines[l].Cells = lists.Map(at, func(i int) string { return v.Lines[l].Cells[i] })
 	}
 	return nil
 }

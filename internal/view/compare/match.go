@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -58,10 +59,7 @@ func side(rows []*journal.Row, metric string) *Side {
 	for _, r := range good {
 		s.Samples += r.Samples
 	}
-	var values []float64
-	for _, r := range journal.Counting(good) {
-		values = append(values, r.Metrics[metric])
-	}
+	values := lists.Map(journal.Counting(good), func(r *journal.Row) float64 { return r.Metrics[metric] })
 	s.Trials = len(good)
 	if s.NotOK < len(rows) {
 		s.Status = journal.OK

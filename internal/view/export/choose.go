@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -23,11 +24,7 @@ func choose(all []Column, wanted []string) ([]Column, error) {
 			i = slices.IndexFunc(all, func(c Column) bool { return c.Key == name || c.headed(name) })
 		}
 		if i < 0 {
-			known := make([]string, len(all))
-			for k, c := range all {
-				known[k] = c.Name
-			}
-			return nil, suggest.Unknown("column", name, known)
+			return nil, suggest.Unknown("column", name, lists.Map(all, func(c Column) string { return c.Name }))
 		}
 		c := all[i]
 		c.asked = true
@@ -47,10 +44,7 @@ func (c Column) headed(name string) bool {
 // Sort puts rows in order of the named columns, the first one first; a minus before
 // a name turns its order round. What is empty comes last.
 func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, error) {
-	names := make([]string, len(by))
-	for i, name := range by {
-		names[i] = strings.TrimPrefix(name, "-")
-	}
+	names := lists.Map(by, func(name string) string { return strings.TrimPrefix(name, "-") })
 	if len(by) == 0 {
 		return rows, nil
 	}

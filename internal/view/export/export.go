@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -57,11 +58,7 @@ var formats = []format{
 
 // Formats are the words Write accepts, the default first.
 func Formats() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.name
-	}
-	return names
+	return lists.Map(formats, func(f format) string { return f.name })
 }
 
 // Sweep is what a run that is to be shown in a format takes of axes which nobody names:

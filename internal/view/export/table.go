@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
@@ -57,10 +58,7 @@ func (s section) write(w io.Writer, width int) error {
 	if err := t.Write(w, width); err != nil {
 		return err
 	}
-	var below []string
-	for _, text := range s.legend {
-		below = append(below, texttab.Wrap(strings.Fields(text), width, "   "))
-	}
+	below := lists.Map(s.legend, func(text string) string { return texttab.Wrap(strings.Fields(text), width, "   ") })
 	if len(dropped) > 0 {
 		slices.Reverse(dropped)
 		below = append(below, fmt.Sprintf("not shown in %d columns: %s; --format csv shows all", width, strings.Join(dropped, ", ")))
@@ -76,10 +74,7 @@ func (s section) write(w io.Writer, width int) error {
 // without is the section less its i-th column.
 func (s section) without(i int) section {
 	s.columns = slices.Delete(slices.Clone(s.columns), i, i+1)
-	cells := make([][]string, len(s.cells))
-	for j, line := range s.cells {
-		cells[j] = slices.Delete(slices.Clone(line), i, i+1)
-	}
+	cells := lists.Map(s.cells, func(line []string) []string { return slices.Delete(slices.Clone(line), i, i+1) })
 	s.cells = cells
 	return s
 }

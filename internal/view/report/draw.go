@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -221,10 +222,7 @@ func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line
 	}
 	var lines []figure.Line
 	for _, name := range limitNames(all) {
-		curves := make([][]figure.Point, len(all))
-		for i, s := range all {
-			curves[i] = d.limitCurve(s.dots, name)
-		}
+		curves := lists.Map(all, func(s panelDots) []figure.Point { return d.limitCurve(s.dots, name) })
 		if curve, shared := commonCurve(curves); shared {
 			lines = append(lines, limitLine("limit: "+name, curve))
 			continue
@@ -279,10 +277,7 @@ func commonCurve(curves [][]figure.Point) ([]figure.Point, bool) {
 			at[pt.X] = pt.Y
 		}
 	}
-	var out []figure.Point
-	for _, x := range slices.Sorted(maps.Keys(at)) {
-		out = append(out, figure.Point{X: x, Y: at[x]})
-	}
+	out := lists.Map(slices.Sorted(maps.Keys(at)), func(x float64) figure.Point { return figure.Point{X: x, Y: at[x]} })
 	return out, len(out) > 0
 }
 
@@ -297,10 +292,7 @@ func limitLine(label string, curve []figure.Point) figure.Line {
 
 // title says what was run and what did not change.
 func title(h *journal.Header, dots []dot, coords, shown []coord) string {
-	rows := make([]*journal.Row, len(dots))
-	for i, d := range dots {
-		rows[i] = d.row
-	}
+	rows := lists.Map(dots, func(d dot) *journal.Row { return d.row })
 	name := h.Bench
 	if len(rows) == 0 {
 		return name
@@ -345,10 +337,7 @@ func (d *drawing) note(left omissions, added []coord) string {
 		notes = append(notes, "×: the point failed")
 	}
 	if len(added) > 0 {
-		names := make([]string, len(added))
-		for i, c := range added {
-			names[i] = c.name
-		}
+		names := lists.Map(added, func(c coord) string { return c.name })
 		notes = append(notes, "also set apart by "+strings.Join(names, ", ")+", which would otherwise be mixed")
 	}
 	var out []string

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -202,10 +203,7 @@ func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err err
 			return panels, within, nil
 		}
 	}
-	names := make([]string, len(by))
-	for i, c := range by {
-		names[i] = c.name
-	}
+	names := lists.Map(by, func(c coord) string { return c.name })
 	return nil, nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a panel, %d panels): "+
 		"plot fewer rows, or put the one with most values on x", total, strings.Join(names, ", "), maxSeries, maxPanels)
 }
@@ -263,10 +261,7 @@ func seriesOf(dots []dot, by []coord) []panelDots {
 
 // counting are the dots at one x whose values count.
 func counting(dots []dot) []dot {
-	rows := make([]*journal.Row, len(dots))
-	for i, d := range dots {
-		rows[i] = d.row
-	}
+	rows := lists.Map(dots, func(d dot) *journal.Row { return d.row })
 	rows = journal.Counting(rows)
 	return slices.DeleteFunc(slices.Clone(dots), func(d dot) bool { return !slices.Contains(rows, d.row) })
 }
@@ -281,10 +276,6 @@ func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 1 {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
-	values := make([]float64, len(dots))
-	for i, d := range dots {
-		values[i] = d.y
-	}
-	s, _ := stats.Summarize(values) // its warning is about the interval, which is not drawn
+	s, _ := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y })) // its warning is about the interval, which is not drawn
 	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -236,10 +237,7 @@ func AltText(f figure.Figure) string {
 		if p.Y.Label != "" && p.X.Label != "" {
 			words = append(words, p.Y.Label+" over "+p.X.Label)
 		}
-		var names []string
-		for _, s := range p.Series {
-			names = append(names, s.Name)
-		}
+		names := lists.Map(p.Series, func(s figure.Series) string { return s.Name })
 		if len(names) > 0 {
 			words = append(words, "series "+strings.Join(names, ", "))
 		}

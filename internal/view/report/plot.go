@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -91,10 +92,7 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 // CheckMetric reports whether the plot's metric, or the one whose spread it shows
 // a part of, is among those that are known.
 func (p Plot) CheckMetric(known []journal.MetricInfo) error {
-	names := make([]string, len(known))
-	for i, m := range known {
-		names[i] = m.Name
-	}
+	names := lists.Map(known, func(m journal.MetricInfo) string { return m.Name })
 	metric := p.Y
 	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(statNames, metric[i+1:]) && !slices.Contains(names, metric) {
 		metric = metric[:i]

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/tuned"
@@ -86,11 +87,7 @@ func prefixed(prefix, s string) string {
 
 // pairs are the entries of a map in order.
 func pairs(m map[string]string) []Fact {
-	var out []Fact
-	for _, name := range sortedKeys(m) {
-		out = append(out, Fact{name, m[name]})
-	}
-	return out
+	return lists.Map(sortedKeys(m), func(name string) Fact { return Fact{name, m[name]} })
 }
 
 func subtitle(h *journal.Header) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -31,10 +32,7 @@ func (p page) text() ([]byte, error) {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# %s\n\n%s\n", plain(p.Title), plain(p.Subtitle))
-	var counts []string
-	for _, c := range p.Counts {
-		counts = append(counts, fmt.Sprintf("%d %s", c.N, plain(c.Text)))
-	}
+	counts := lists.Map(p.Counts, func(c count) string { return fmt.Sprintf("%d %s", c.N, plain(c.Text)) })
 	if len(counts) > 0 {
 		line("Rows: %s.\n", strings.Join(counts, ", "))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -98,11 +99,7 @@ func (s Shared) Of(r *journal.Row) Work {
 	if s.ranks {
 		w.Ranks, _ = ranksOf(r)
 	}
-	var values []string
-	for _, c := range s.Point(r) {
-		values = append(values, plain(c.Value))
-	}
-	w.rest = strings.Join(values, " ")
+	w.rest = strings.Join(lists.Map(s.Point(r), func(c point.Coord) string { return plain(c.Value) }), " ")
 	return w
 }
 

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 
@@ -138,10 +139,7 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 		settings[i] = func(r *journal.Row) string { return setting(s.Name, r, shared.Rest(r, fixed...)) }
 	}
 	if mine := rowset.GroupBy(runs[0], settings[0]); len(mine) != 1 {
-		var names []string
-		for _, g := range mine {
-			names = append(names, g.Key)
-		}
+		names := lists.Map(mine, func(g rowset.Group[string]) string { return g.Key })
 		slices.Sort(names)
 		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine),
 			strings.Join(names, "; "))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -37,10 +38,7 @@ func Note(r tune.Result) (journal.Note, error) {
 	if err != nil {
 		return journal.Note{}, fmt.Errorf("recording what was found: %w", err)
 	}
-	var lines []string
-	for _, f := range r.Findings {
-		lines = append(lines, story{r, f}.headline())
-	}
+	lines := lists.Map(r.Findings, func(f tune.Finding) string { return story{r, f}.headline() })
 	const most = 3
 	if len(lines) > most {
 		lines = append(lines[:most], fmt.Sprintf("and %d more winners", len(lines)-most))
@@ -237,10 +235,7 @@ func (s story) level(l tune.Interval) string {
 const shown = 5
 
 func (s story) list(settings []int) string {
-	var names []string
-	for _, x := range settings[:min(shown, len(settings))] {
-		names = append(names, s.name(x))
-	}
+	names := lists.Map(settings[:min(shown, len(settings))], s.name)
 	if more := len(settings) - shown; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}

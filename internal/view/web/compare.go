@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -291,11 +292,7 @@ func markChanges(runs []moment, sides []side, metric string) {
 }
 
 func runsOf(sides []side) []compare.Run {
-	out := make([]compare.Run, len(sides))
-	for i, one := range sides {
-		out[i] = one.Run
-	}
-	return out
+	return lists.Map(sides, func(one side) compare.Run { return one.Run })
 }
 
 func unitOf(one side, metric string) string {

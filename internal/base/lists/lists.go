@@ -1,0 +1,36 @@
+// Package lists makes lists from lists, where the standard library's slices has
+// nothing for it.
+package lists
+
+// Map is what f makes of each element; nil of an empty list.
+func Map[T, U any](list []T, f func(T) U) []U {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]U, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// Keep is the elements for which keep holds, as a list of their own; nil without one.
+func Keep[S ~[]T, T any](list S, keep func(T) bool) S {
+	var out S
+	for _, v := range list {
+		if keep(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Distinct is the list without what is in it before, in its order.
+func Distinct[T comparable](list []T) []T {
+	seen := make(map[T]bool, len(list))
+	return Keep(list, func(v T) bool {
+		first := !seen[v]
+		seen[v] = true
+		return first
+	})
+}

@@ -1,0 +1,25 @@
+package lists
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+)
+
+func TestLists(t *testing.T) {
+	numbers := []int{3, 1, 3, 2, 1}
+	if got := Map(numbers, strconv.Itoa); !slices.Equal(got, []string{"3", "1", "3", "2", "1"}) {
+		t.Errorf("Map gives %q", got)
+	}
+	if got := Distinct(numbers); !slices.Equal(got, []int{3, 1, 2}) {
+		t.Errorf("Distinct gives %v", got)
+	}
+	if got := Keep(numbers, func(n int) bool { return n > 1 }); !slices.Equal(got, []int{3, 3, 2}) || numbers[1] != 1 {
+		t.Errorf("Keep gives %v and leaves %v", got, numbers)
+	}
+	// JSON tells a list that is empty from none.
+	none := []int{}
+	if Map(none, strconv.Itoa) != nil || Distinct(none) != nil || Keep(numbers, func(int) bool { return false }) != nil {
+		t.Error("a list of nothing is not nil")
+	}
+}
