@@ -86,15 +86,20 @@ const piecesMark = "@"
 // are: "ring@64K" is "ring" in pieces of 65536 bytes; "ring" has 0, as the backend
 // likes it.
 func Pieces(algorithm string) (name string, bytes int, err error) {
-	name, size, has := strings.Cut(algorithm, piecesMark)
+	return suffix(algorithm, piecesMark, unit.ParseBytes, "size of pieces", "64K")
+}
+
+// suffix takes apart a name with a number behind a mark, 0 without.
+func suffix(algorithm, mark string, parse func(string) (int64, error), what, example string) (name string, n int, err error) {
+	name, text, has := strings.Cut(algorithm, mark)
 	if !has {
 		return algorithm, 0, nil
 	}
-	n, err := unit.ParseBytes(size)
-	if err != nil || n < 1 || n > math.MaxInt32 {
-		return name, 0, fmt.Errorf("algorithm %q: %q is no size of pieces, such as %s%s64K", algorithm, size, name, piecesMark)
+	number, err := parse(text)
+	if err != nil || number < 1 || number > math.MaxInt32 {
+		return name, 0, fmt.Errorf("algorithm %q: %q is no %s, such as %s%s%s", algorithm, text, what, name, mark, example)
 	}
-	return name, int(n), nil
+	return name, int(number), nil
 }
 
 // InPieces is the inverse of [Pieces].
@@ -111,15 +116,8 @@ const blocksMark = "#"
 // Blocks takes an algorithm's name apart that may say how many blocks of threads each rank
 // has: "one-stage#16" is "one-stage" by 16 blocks; "one-stage" has 0, as the backend likes it.
 func Blocks(algorithm string) (name string, blocks int, err error) {
-	name, number, has := strings.Cut(algorithm, blocksMark)
-	if !has {
-		return algorithm, 0, nil
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || n > math.MaxInt32 {
-		return name, 0, fmt.Errorf("algorithm %q: %q is no number of blocks, such as %s%s16", algorithm, number, name, blocksMark)
-	}
-	return name, n, nil
+	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+	return suffix(algorithm, blocksMark, whole, "number of blocks", "16")
 }
 
 // InBlocks is the inverse of [Blocks].

@@ -164,11 +164,14 @@ type Ender interface{ End() error }
 // End ends what backends hold for the whole process. A program that has joined
 // groups calls it once all are closed, right before it ends; no group can be
 // joined afterwards. Where nothing is held it does nothing.
-func End() error {
+func End() error { return eachAs(Ender.End) }
+
+// eachAs calls a method of every backend that has it.
+func eachAs[T any](call func(T) error) error {
 	var faults []error
 	for _, name := range Backends() {
-		if e, ok := As[Ender](name); ok {
-			faults = append(faults, e.End())
+		if t, ok := As[T](name); ok {
+			faults = append(faults, call(t))
 		}
 	}
 	return errors.Join(faults...)
@@ -180,15 +183,7 @@ type Sweeper interface{ Sweep() error }
 // Sweep removes what processes of any backend have left on this host that were killed
 // before their [End]. What belongs to living processes stays. Who has started ranks and
 // seen their end calls it.
-func Sweep() error {
-	var faults []error
-	for _, name := range Backends() {
-		if s, ok := As[Sweeper](name); ok {
-			faults = append(faults, s.Sweep())
-		}
-	}
-	return errors.Join(faults...)
-}
+func Sweep() error { return eachAs(Sweeper.Sweep) }
 
 func backendNamed(name string) (Backend, error) {
 	backends.Lock()

@@ -2,6 +2,7 @@ package solve
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -33,32 +34,26 @@ type MatrixFile string
 
 // Outline reads the header.
 func (f MatrixFile) Outline() (sparse.Problem, error) {
-	in, err := os.Open(string(f))
+	return readFile(string(f), func(in io.Reader) (sparse.Problem, error) { return sparse.ReadHeader(in) })
+}
+
+// readFile reads a file of the problem.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (none T, err error) {
+	in, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	defer in.Close()
-	h, err := sparse.ReadHeader(in)
+	v, err := read(in)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", string(f), err)
+		return none, fmt.Errorf("%s: %w", path, err)
 	}
-	return h, nil
+	return v, nil
 }
 
 // VectorFile reads a right-hand side from a Matrix Market file in array format, plain or
 // compressed, or from an archive of the SuiteSparse collection.
-func VectorFile(path string) ([]float64, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	v, err := sparse.ReadVector(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return v, nil
-}
+func VectorFile(path string) ([]float64, error) { return readFile(path, sparse.ReadVector) }
 
 // Symmetric reads the file and tells whether its values are, whatever the header
 // says.
@@ -72,14 +67,5 @@ func (f MatrixFile) Symmetric() (bool, error) {
 
 // Rows reads the file.
 func (f MatrixFile) Rows(keep func(row int) bool) (sparse.Problem, error) {
-	in, err := os.Open(string(f))
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	m, err := sparse.ReadMatrix(in, keep)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", string(f), err)
-	}
-	return m, nil
+	return readFile(string(f), func(in io.Reader) (sparse.Problem, error) { return sparse.ReadMatrix(in, keep) })
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -63,7 +64,7 @@ func peerRefuses(p point.Point) error {
 		return v.String()
 	}
 	peer := text(peerAxis)
-	if err := known(peerAxis, peer, sorted(peers)); err != nil || peer == noPeer {
+	if err := known(peerAxis, peer, slices.Sorted(maps.Keys(peers))); err != nil || peer == noPeer {
 		return err
 	}
 	switch _, has := peers[peer][text(precondAxis)]; {
@@ -74,18 +75,9 @@ func peerRefuses(p point.Point) error {
 	case text(weightsAxis) != string(partition.ByRows):
 		return fmt.Errorf("peer %s has strips of the same rows (weights %s), not %s", peer, partition.ByRows, text(weightsAxis))
 	case !has:
-		return fmt.Errorf("peer %s stands beside the preconditioners %s, not %s", peer, strings.Join(sorted(peers[peer]), ", "), text(precondAxis))
+		return fmt.Errorf("peer %s stands beside the preconditioners %s, not %s", peer, strings.Join(slices.Sorted(maps.Keys(peers[peer])), ", "), text(precondAxis))
 	}
 	return nil
-}
-
-func sorted[V any](m map[string]V) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // The values of one solve of a peer, by the names that its program gives them.

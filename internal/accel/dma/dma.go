@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -183,12 +184,7 @@ func choose(all []testCase, wanted []string) (chosen []testCase, err error) {
 	if len(wanted) == 0 {
 		return all, nil
 	}
-	var names []string
-	for _, c := range all {
-		if !slices.Contains(names, c.name) {
-			names = append(names, c.name)
-		}
-	}
+	names := lists.Distinct(lists.Map(all, func(c testCase) string { return c.name }))
 	for _, w := range wanted {
 		matches := func(name string) bool { ok, _ := path.Match(w, name); return ok }
 		if !slices.ContainsFunc(names, matches) {

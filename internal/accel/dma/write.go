@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -92,19 +93,11 @@ func (r *Report) writeText(w io.Writer) error {
 
 func short(t ns) string { return fmt.Sprintf("%.2f", event.Time(t).Nanoseconds()) }
 
-func right(titles ...string) (columns []texttab.Column) {
-	for _, title := range titles {
-		columns = append(columns, texttab.Column{Title: title, Right: true})
-	}
-	return columns
+func right(titles ...string) []texttab.Column {
+	return lists.Map(titles, func(title string) texttab.Column { return texttab.Column{Title: title, Right: true} })
 }
 
-func breakdown(row *Row) (cells []string) {
-	for _, part := range row.list() {
-		cells = append(cells, short(part))
-	}
-	return cells
-}
+func breakdown(row *Row) []string { return lists.Map(row.list(), short) }
 
 // rate is what was reached, and how much of what is possible at the bottleneck.
 func rate(row *Row) []string {

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -85,12 +87,7 @@ func compileAll(texts []string, names scope) ([]expr, error) {
 }
 
 func all(exprs []expr, values map[string]operand) bool {
-	for _, e := range exprs {
-		if !e(values) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(exprs, func(e expr) bool { return !e(values) })
 }
 
 func compile(text string, names scope) (expr, error) {
@@ -256,11 +253,7 @@ func (p *parser) test() expr {
 	name := p.tok
 	kind, known := p.names[name]
 	if !known {
-		var names []string
-		for n := range p.names {
-			names = append(names, n)
-		}
-		p.fail("%v", suggest.Unknown("name", name, names))
+		p.fail("%v", suggest.Unknown("name", name, slices.Collect(maps.Keys(p.names))))
 	}
 	p.used = append(p.used, name)
 	p.next()

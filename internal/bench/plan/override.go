@@ -29,8 +29,8 @@ func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
 	}
 	errs := lists.Map(req.Axes, func(a Assign) error { return overrideAxis(b, parts, a, req.Backend) })
 	for _, e := range req.Envs {
-		if near := suggest.Slip(e.Name, declaredEnvs(b)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
-			errs = append(errs, suggest.Unknown("environment variable", e.Name, declaredEnvs(b)))
+		if near := suggest.Slip(e.Name, envNames(b.Parts)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
+			errs = append(errs, suggest.Unknown("environment variable", e.Name, envNames(b.Parts)))
 			continue
 		}
 		errs = append(errs, overrideEnv(parts, e))
@@ -127,7 +127,7 @@ func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign, backend
 		if err != nil {
 			return fmt.Errorf("axis %s: %w", a.Name, err)
 		}
-		p.Axes[i].Values = dedupe(values)
+		p.Axes[i].Values = lists.Distinct(values) // 1,2,4:8:x2,8 is no error
 	}
 	switch {
 	case found:
@@ -144,26 +144,12 @@ func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign, backend
 	return suggest.Unknown("axis", a.Name, axisNames(parts))
 }
 
-// declaredEnvs are the variables that a bench declares.
-func declaredEnvs(b *bench.Bench) (names []string) {
-	for _, p := range b.Parts {
-		for _, e := range p.Envs {
-			names = append(names, e.Name)
-		}
-	}
-	return names
-}
-
 // undeclared are the requested variables that the bench knows nothing of. They are
 // set, and whether anything reads them cannot be told.
-func undeclared(b *bench.Bench, req Request) (names []string) {
-	declared := declaredEnvs(b)
-	for _, e := range req.Envs {
-		if !slices.Contains(declared, e.Name) {
-			names = append(names, e.Name)
-		}
-	}
-	return names
+func undeclared(b *bench.Bench, req Request) []string {
+	declared := envNames(b.Parts)
+	asked := lists.Map(req.Envs, func(e Assign) string { return e.Name })
+	return lists.Keep(asked, func(name string) bool { return !slices.Contains(declared, name) })
 }
 
 // overrideEnv gives a variable these values, declared or not.
@@ -178,7 +164,7 @@ func overrideEnv(parts []*bench.DeclaredPart, e Assign) error {
 			p.Envs = append(p.Envs, bench.EnvAxis{Name: e.Name})
 			i = len(p.Envs) - 1
 		}
-		p.Envs[i].Values = dedupe(values)
+		p.Envs[i].Values = lists.Distinct(values)
 	}
 	return nil
 }
@@ -303,36 +289,19 @@ func hasName(p *bench.DeclaredPart, name string) bool {
 
 // names are those of all axes and environment variables.
 func names(parts []*bench.DeclaredPart) []string {
-	all := axisNames(parts)
-	for _, p := range parts {
-		for _, e := range p.Envs {
-			all = append(all, e.Name)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return slices.Concat(axisNames(parts), envNames(parts))
 }
 
-func axisNames(parts []*bench.DeclaredPart) []string {
-	var names []string
+func axisNames(parts []*bench.DeclaredPart) (names []string) {
 	for _, p := range parts {
-		for _, a := range p.Axes {
-			names = append(names, a.Name)
-		}
+		names = append(names, lists.Map(p.Axes, func(a bench.Axis) string { return a.Name })...)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
-// dedupe keeps the first of equal values, so that 1,2,4:8:x2,8 is no error.
-func dedupe[T comparable](values []T) []T {
-	seen := make(map[T]bool, len(values))
-	out := values[:0:0]
-	for _, v := range values {
-		if !seen[v] {
-			seen[v] = true
-			out = append(out, v)
-		}
+func envNames(parts []*bench.DeclaredPart) (names []string) {
+	for _, p := range parts {
+		names = append(names, lists.Map(p.Envs, func(e bench.EnvAxis) string { return e.Name })...)
 	}
-	return out
+	return names
 }

@@ -81,12 +81,7 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 
 // dropReasons says why every point was dropped, by the first few reasons.
 func dropReasons(req Request, dropped []Task) string {
-	var reasons []string
-	for _, t := range dropped {
-		if !slices.Contains(reasons, t.Reason) {
-			reasons = append(reasons, t.Reason)
-		}
-	}
+	reasons := lists.Distinct(lists.Map(dropped, func(t Task) string { return t.Reason }))
 	const most = 3
 	if len(reasons) > most {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
@@ -142,10 +137,7 @@ func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
 		slices.Sort(known)
 		words[a.Name] = slices.Compact(known)
 		if a.Kind == point.String { // what the other axes may have can depend on it
-			p.Axes[i].Values = nil
-			for _, w := range words[a.Name] {
-				p.Axes[i].Values = append(p.Axes[i].Values, point.StringValue(w))
-			}
+			p.Axes[i].Values = lists.Map(words[a.Name], point.StringValue)
 		}
 	}
 	return words

@@ -116,7 +116,7 @@ func (s *sweep) distinct(o bench.DeclaredOption, values []point.Value, req Reque
 func optionValues(o bench.DeclaredOption, text string) ([]point.Value, error) {
 	if o.Sweep && text != "" {
 		values, err := point.ParseSpec(o.Kind, text)
-		return dedupe(values), err
+		return lists.Distinct(values), err
 	}
 	v, err := point.Parse(o.Kind, text)
 	return []point.Value{v}, err
@@ -222,7 +222,7 @@ func (p *Plan) setMachineRanks(parts []*bench.DeclaredPart, req Request) {
 	for _, part := range parts {
 		for i, a := range part.Axes {
 			if a.Name == bench.RanksAxis {
-				part.Axes[i].Values = dedupe(counts)
+				part.Axes[i].Values = lists.Distinct(counts)
 			}
 		}
 	}

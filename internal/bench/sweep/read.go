@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -241,11 +242,7 @@ func (ns *namespace) declare(at yamlfile.Node, what, name string, values int) {
 }
 
 func (ns *namespace) list() []string {
-	var names []string
-	for name := range ns.whats {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(ns.whats))
 }
 
 // ranks reads the rank counts: an axis of its own name.

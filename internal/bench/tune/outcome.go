@@ -158,10 +158,7 @@ func (s *Study) cell(r *journal.Row) string {
 // setting that worked.
 func (f *field) mean(cells map[string]float64) (log float64, fault string) {
 	if f.cells == nil {
-		for name := range cells {
-			f.cells = append(f.cells, name)
-		}
-		slices.Sort(f.cells)
+		f.cells = slices.Sorted(maps.Keys(cells))
 	}
 	for _, name := range f.cells {
 		v, has := cells[name]

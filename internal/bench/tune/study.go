@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -147,27 +149,15 @@ func at(per string) string {
 
 // check finds names that the plan does not have.
 func (s *Study) check(p *plan.Plan) error {
-	var parts, names, columns []string
-	for _, g := range p.Groups {
-		if !slices.Contains(parts, g.Part.Name) {
-			parts = append(parts, g.Part.Name)
-		}
-	}
+	parts := lists.Distinct(lists.Map(p.Groups, func(g *plan.Group) string { return g.Part.Name }))
 	if len(parts) > 1 {
 		return fmt.Errorf("bench %s has the parts %s: tune one, such as --only 'part==%q'", p.Bench.Name, strings.Join(parts, ", "), parts[0])
 	}
 	part := p.Groups[0].Part
-	for _, a := range part.Axes {
-		names = append(names, a.Name)
-	}
-	if c := part.Command; c != nil {
-		for _, x := range c.Columns {
-			columns = append(columns, x.Name)
-		}
-	}
+	names := lists.Map(part.Axes, func(a bench.Axis) string { return a.Name })
 	var errs []error
 	for _, n := range s.goal.Over {
-		if !slices.Contains(names, n) && !slices.Contains(columns, n) && part.Command == nil {
+		if !slices.Contains(names, n) && part.Command == nil {
 			errs = append(errs, fmt.Errorf("--over: %w", suggest.Unknown("axis", n, names)))
 		}
 		if slices.Contains(s.goal.Per, n) {
@@ -188,10 +178,7 @@ func (s *Study) check(p *plan.Plan) error {
 		}
 	}
 	metrics, all := p.Bench.Metrics()
-	var have []string
-	for _, m := range metrics {
-		have = append(have, m.Name)
-	}
+	have := lists.Map(metrics, func(m bench.MetricInfo) string { return m.Name })
 	s.measured = slices.Contains(have, s.goal.Metric)
 	if all && !s.measured {
 		errs = append(errs, suggest.Unknown("metric", s.goal.Metric, have))
@@ -302,13 +289,9 @@ func (f *field) launch(l Launch, groups []*plan.Group, shared map[string]*plan.G
 }
 
 // missing are the groups with a task that has no row yet.
-func (s *Study) missing(groups []*plan.Group) (out []*plan.Group) {
-	for _, g := range groups {
-		if slices.ContainsFunc(g.Tasks, func(t plan.Task) bool { return len(s.rows[taskTrial{t.Key, t.Trial}]) == 0 }) {
-			out = append(out, g)
-		}
-	}
-	return out
+func (s *Study) missing(groups []*plan.Group) []*plan.Group {
+	none := func(t plan.Task) bool { return len(s.rows[taskTrial{t.Key, t.Trial}]) == 0 }
+	return lists.Keep(groups, func(g *plan.Group) bool { return slices.ContainsFunc(g.Tasks, none) })
 }
 
 // Describe says what a study will do.
@@ -338,9 +321,6 @@ func (s *Study) Describe() string {
 	return b.String()
 }
 
-func (s *Study) names() (out [][]string) {
-	for _, v := range s.variables {
-		out = append(out, v.Names)
-	}
-	return out
+func (s *Study) names() [][]string {
+	return lists.Map(s.variables, func(v Variable) []string { return v.Names })
 }

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
@@ -194,13 +195,10 @@ func (r *Race) fit() {
 
 // records are the launches to learn from, without those of the default on request where
 // it is confounded: which of its values makes it faster or slower nobody can tell.
-func (r *Race) records(all bool) (out []record) {
-	for _, o := range r.seen {
-		if o.Failed == "" && o.phase != Confirm && (all || o.Setting != r.space.Default || !r.confounded) {
-			out = append(out, o)
-		}
-	}
-	return out
+func (r *Race) records(all bool) []record {
+	return lists.Keep(r.seen, func(o record) bool {
+		return o.Failed == "" && o.phase != Confirm && (all || o.Setting != r.space.Default || !r.confounded)
+	})
 }
 
 // confounded reports whether the default alone has its levels of several variables, as

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
@@ -58,14 +59,8 @@ func describe(t plan.Task, names []string) string {
 // variablesOf are the names that have several values, but for those held.
 func variablesOf(all []placed, held []string) (out []Variable) {
 	first := all[0]
-	var names []string
-	for _, e := range first.task.Env {
-		names = append(names, e.Name)
-	}
-	names = append(names, bench.RanksAxis)
-	for _, c := range first.task.Point {
-		names = append(names, c.Name)
-	}
+	names := append(lists.Map(first.task.Env, func(e point.EnvVar) string { return e.Name }), bench.RanksAxis)
+	names = append(names, lists.Map(first.task.Point, func(c point.Coord) string { return c.Name })...)
 	done := slices.Clone(held)
 	for _, n := range names {
 		if slices.Contains(done, n) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -29,11 +30,7 @@ func Planned(set launch.Settings) (map[string]string, error) {
 // correct gives the environment with the planned variables as planned, and whether it
 // differs from what is there.
 func correct(environ []string) (fixed []string, differs bool, err error) {
-	planned, have := launch.Settings{}, map[string]string{}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		have[name] = value
-	}
+	planned, have := launch.Settings{}, jobenv.Variables(environ)
 	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
 	if err == nil && len(text) > 0 {
 		err = json.Unmarshal(text, &planned)

@@ -7,21 +7,18 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
 // FromPET gives flags that the command line leaves out the values of torchrun's
 // variables: PET_NNODES for --nnodes, and so on.
 func FromPET(fl *pflag.FlagSet, environ []string) (err error) {
-	values := map[string]string{}
-	for _, entry := range environ {
-		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "PET_") && value != "" {
-			values[name] = value
-		}
-	}
+	values := jobenv.Variables(environ)
 	fl.VisitAll(func(f *pflag.Flag) {
 		name := "PET_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, set := values[name]
-		if !set || f.Changed || err != nil {
+		value := values[name]
+		if value == "" || f.Changed || err != nil {
 			return
 		}
 		if e := fl.Set(f.Name, value); e != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
 // Is reports whether f is a terminal.
@@ -28,7 +30,7 @@ func Width(f *os.File) int {
 // UTF8 tells whether the locale of an environment has characters beyond ASCII.
 func UTF8(environ []string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set counts
-		if value := variable(environ, name); value != "" {
+		if value := jobenv.Variable(environ, name); value != "" {
 			value = strings.ToLower(value)
 			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
 		}
@@ -38,15 +40,5 @@ func UTF8(environ []string) bool {
 
 // Color tells whether a terminal of an environment should be sent colours.
 func Color(environ []string) bool {
-	return variable(environ, "NO_COLOR") == "" && variable(environ, "TERM") != "dumb"
-}
-
-// variable is a variable of an environment; of several, the last one counts.
-func variable(environ []string, name string) (value string) {
-	for _, e := range environ {
-		if v, is := strings.CutPrefix(e, name+"="); is {
-			value = v
-		}
-	}
-	return value
+	return jobenv.Variable(environ, "NO_COLOR") == "" && jobenv.Variable(environ, "TERM") != "dumb"
 }

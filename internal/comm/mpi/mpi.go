@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -80,16 +81,9 @@ func wanted(environ []string) []Family {
 			return []Family{MPICH}
 		}
 	}
+	env := jobenv.Variables(environ)
 	has := func(names ...string) bool {
-		for _, entry := range environ {
-			name, _, _ := strings.Cut(entry, "=")
-			for _, n := range names {
-				if n == name {
-					return true
-				}
-			}
-		}
-		return false
+		return slices.ContainsFunc(names, func(name string) bool { _, set := env[name]; return set })
 	}
 	switch {
 	case has("OMPI_COMM_WORLD_SIZE", "PMIX_RANK"):

@@ -5,6 +5,7 @@ package jobenv
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,12 +61,7 @@ var conventions = []convention{
 // single rank, wherever that is. A complete set that
 // contradicts itself is an error, because guessing would start the wrong program n times.
 func Detect(environ []string) (*Job, error) {
-	env := map[string]string{}
-	for _, entry := range environ {
-		if name, value, ok := strings.Cut(entry, "="); ok {
-			env[name] = value
-		}
-	}
+	env := Variables(environ)
 	var alone *Job
 	for _, c := range conventions {
 		if !c.complete(env) {
@@ -90,12 +86,7 @@ func (c convention) complete(env map[string]string) bool {
 	if c.localSize != "" {
 		names = append(names, c.localSize)
 	}
-	for _, name := range names {
-		if env[name] == "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(name string) bool { return env[name] == "" })
 }
 
 func (c convention) read(env map[string]string) (*Job, error) {

@@ -24,12 +24,16 @@ func Reach(iface, ports string) map[string]string {
 	return set
 }
 
-// Variable looks a name up in an environment. As in exec, the last entry counts.
-func Variable(environ []string, name string) (value string) {
+// Variable looks a name up in an environment.
+func Variable(environ []string, name string) string { return Variables(environ)[name] }
+
+// Variables are those of an environment by name. As in exec, the last entry counts.
+func Variables(environ []string) map[string]string {
+	env := map[string]string{}
 	for _, entry := range environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			env[name] = value
 		}
 	}
-	return value
+	return env
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Order is what a [Core] wants done: a message to one connection, or its end.
@@ -12,6 +14,12 @@ type Order[M any] struct {
 	Message M
 	Last    bool // nothing follows to this one
 	Drop    bool // it is dead: no message, end it at once
+}
+
+// ToAll is a message to every member of a group that is not gone.
+func ToAll[M any](g *Group, m M) []Order[M] {
+	there := lists.Keep(g.Members, func(member *Member) bool { return !member.Gone })
+	return lists.Map(there, func(member *Member) Order[M] { return Order[M]{Peer: member.Peer, Message: m} })
 }
 
 // Core coordinates a group: it decides and does nothing. Times are since the start of

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -77,7 +76,11 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 	for name, value := range rank.Values() {
 		vars[name] = name + "=" + value
 	}
-	return lists.Map(slices.Sorted(maps.Keys(vars)), func(name string) string { return vars[name] })
+	entries := make([]string, 0, len(vars))
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		entries = append(entries, vars[name])
+	}
+	return entries
 }
 
 // Values are the variables by name.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -75,11 +74,7 @@ const guardLimit = time.Minute
 
 // Guard makes this process a guard if its environment says so, and then returns only when its work is over.
 func Guard(environ []string) (is bool, err error) {
-	env := map[string]string{}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		env[name] = value
-	}
+	env := jobenv.Variables(environ)
 	if env[guardVar] == "" {
 		return false, nil
 	}

@@ -263,12 +263,7 @@ func crowded(members []*connection.Member, cpus map[int][]int) string {
 	return strings.Join(full, ", ")
 }
 
-func (c *coordinator) toAll(m message) (orders []order) {
-	for _, member := range c.group.Members {
-		orders = append(orders, order{Peer: member.Peer, Message: m})
-	}
-	return orders
-}
+func (c *coordinator) toAll(m message) []order { return connection.ToAll(&c.group, m) }
 
 // begin makes a launch the current one.
 func (c *coordinator) begin(run *Launch) (orders []order, err error) {

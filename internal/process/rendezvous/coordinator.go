@@ -300,14 +300,7 @@ func (c *coordinator) end(m message) []order {
 
 func (c *coordinator) enter(s stage) { c.stage, c.waited = s, 0 }
 
-func (c *coordinator) toAll(m message) (orders []order) {
-	for _, member := range c.group.Members {
-		if !member.Gone {
-			orders = append(orders, order{Peer: member.Peer, Message: m})
-		}
-	}
-	return orders
-}
+func (c *coordinator) toAll(m message) []order { return connection.ToAll(&c.group, m) }
 
 // gatherTicks is how long the nodes may take to be ready: before a restart they end
 // what is left of the last round.

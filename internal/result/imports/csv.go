@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -158,11 +159,7 @@ func csvError(err error) error {
 }
 
 func csvHeader(names []string) error {
-	var known []string
-	for name := range csvColumns {
-		known = append(known, name)
-	}
-	slices.Sort(known)
+	known := slices.Collect(maps.Keys(csvColumns))
 	for i, name := range names {
 		_, ok := csvColumns[name]
 		_, axis := strings.CutPrefix(name, "axis.")

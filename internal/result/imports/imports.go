@@ -188,14 +188,7 @@ func opGiven(name string) (string, error) {
 	}
 	op, known := opNamed(name)
 	if !known {
-		var names []string
-		for _, n := range ops {
-			if !slices.Contains(names, n) {
-				names = append(names, n)
-			}
-		}
-		slices.Sort(names)
-		return "", suggest.Unknown("op", name, names)
+		return "", suggest.Unknown("op", name, slices.Compact(slices.Sorted(maps.Values(ops))))
 	}
 	return op, nil
 }

@@ -2,6 +2,8 @@ package compare
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -241,11 +243,7 @@ func metricInfo(old, new Run, name string) (journal.MetricInfo, error) {
 		return info, fmt.Errorf("run %s has no rows to compare with", old.ID())
 	}
 	if !seen[name] {
-		var known []string
-		for m := range seen {
-			known = append(known, m)
-		}
-		return info, suggest.Unknown("metric", name, known)
+		return info, suggest.Unknown("metric", name, slices.Collect(maps.Keys(seen)))
 	}
 	if name == DefaultMetric && info.Better == "" {
 		info.Better = "lower"
