@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // The parts, and the axis that they share.
@@ -74,15 +75,12 @@ milestone-1h-gemm do that.
 }
 
 // keys are all that the reader of topology files knows, also those that the built-in one leaves out.
-func keys() (keys []string) {
+func keys() []string {
 	list, err := topo.Parameters("the built-in topology", topo.DefaultFile())
 	if err != nil {
 		panic(err) // a test reads it
 	}
-	for _, p := range list {
-		keys = append(keys, p.Key)
-	}
-	return keys
+	return lists.Map(list, func(p topo.Parameter) string { return p.Key })
 }
 
 // mistake refuses what cannot be simulated, before anything runs.
@@ -204,14 +202,8 @@ func vary(s *bench.State, name string, data []byte, before accel.Time, run func(
 
 // reasons why a parameter did not change, once if there is but one.
 func reasons(failures []error) string {
-	var all []string
-	for _, err := range failures {
-		text := strings.TrimPrefix(err.Error(), errNotMoved.Error()+": ")
-		if !slices.Contains(all, text) {
-			all = append(all, text)
-		}
-	}
-	return strings.Join(all, "; ")
+	all := lists.Map(failures, func(err error) string { return strings.TrimPrefix(err.Error(), errNotMoved.Error()+": ") })
+	return strings.Join(lists.Distinct(all), "; ")
 }
 
 // allReduce is that of the collectives file, with slots that hold the tile.

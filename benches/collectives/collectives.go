@@ -237,7 +237,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 			return err
 		}
 	}
-	observe(s, g, "after")
+	Observe(s, g, "after")
 	return nil
 }
 
@@ -279,7 +279,7 @@ func Describe(s *bench.State, g *dist.Group) {
 			s.Detail(journal.DeviceDetail, caps.Device)
 		}
 	}
-	observe(s, g, "before")
+	Observe(s, g, "before")
 }
 
 // Missing is the error of a bench that could not join its group: where the machine lacks
@@ -291,12 +291,13 @@ func Missing(err error) error {
 	return err
 }
 
-// observe says in the row what the instruments of rank 0's device show.
-func observe(s *bench.State, g *dist.Group, when string) {
+// Observe says in the row what the instruments of rank 0's device show: for every bench that
+// has one.
+func Observe(s *bench.State, device interface{ Observe() (string, error) }, when string) {
 	if s.Rank() != 0 {
 		return
 	}
-	shown, err := g.Observe()
+	shown, err := device.Observe()
 	if err != nil {
 		shown = "unknown: " + err.Error()
 	}

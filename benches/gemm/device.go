@@ -2,10 +2,10 @@ package gemm
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	_ "github.com/kernbench/kernbench/internal/kernel/gpugemm" // its providers
@@ -76,12 +76,12 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident) error {
 		return wrong(proof.Close(c, a, b, samples, s.Seed()))
 	})
 
-	observe(s, e, "before")
+	collectives.Observe(s, e, "before")
 	peak, noPeak := e.Peak(d)
 	if err := timed(ctx, s, e, flops); err != nil {
 		return err
 	}
-	observe(s, e, "after")
+	collectives.Observe(s, e, "after")
 	if noPeak != nil {
 		s.Warn("no peak to compare with: %v", noPeak)
 		return nil
@@ -130,13 +130,4 @@ func (e loaded) Multiply(c, a, b gemm.Matrix) error {
 		return err
 	}
 	return e.Fetch(c)
-}
-
-// observe says in the row what the device's instruments show.
-func observe(s *bench.State, e gemm.Resident, when string) {
-	shown, err := e.Observe()
-	if err != nil {
-		shown = fmt.Sprintf("unknown: %v", err)
-	}
-	s.Detail("gpu_"+when, shown)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/cuda/overlap"
@@ -117,11 +118,11 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.UseClock(deviceClock{})
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
-	w.observe("before")
+	collectives.Observe(w.s, w.group, "before")
 	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error { return w.preamble(ctx) }), bench.SampledBy(w.sample)); err != nil {
 		return err
 	}
-	w.observe("after")
+	collectives.Observe(w.s, w.group, "after")
 	return w.beside.finish(ctx, s, w.reported)
 }
 
@@ -152,14 +153,6 @@ func (w *gpuWork) describe() {
 	}
 	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
 	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Share()))
-}
-
-func (w *gpuWork) observe(when string) {
-	if shown, err := w.group.Observe(); err != nil {
-		w.s.Detail("gpu_"+when, fmt.Sprintf("unknown: %v", err))
-	} else if shown != "" {
-		w.s.Detail("gpu_"+when, shown)
-	}
 }
 
 // prepare makes operands, C and the operations: the point, what it is held against, and where

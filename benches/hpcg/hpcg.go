@@ -79,12 +79,8 @@ func invalidPoint(p bench.Point) error {
 		return fmt.Errorf("--%s %d: want a multiple of 8, at least 16", sideAxis, n)
 	}
 	method := p.At(methodAxis)
-	var names []string
-	for _, m := range solve.Methods() {
-		if m.Needs == solve.SymmetricDefinite {
-			names = append(names, m.Name)
-		}
-	}
+	fit := lists.Keep(solve.Methods(), func(m solve.Method) bool { return m.Needs == solve.SymmetricDefinite })
+	names := lists.Map(fit, func(m solve.Method) string { return m.Name })
 	if !slices.Contains(names, method.String()) {
 		return bench.Unknown(methodAxis, method.String(), names)
 	}

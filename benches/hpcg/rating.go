@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // The rules that are numbers.
@@ -67,12 +69,7 @@ func (c check) String() string { return fmt.Sprintf("%s %.3g, at most %g", c.nam
 
 // invalid says which checks fail, nil if none does.
 func invalid(checks []check) error {
-	var wrong []string
-	for _, c := range checks {
-		if !c.ok() {
-			wrong = append(wrong, c.String())
-		}
-	}
+	wrong := lists.Map(lists.Keep(checks, func(c check) bool { return !c.ok() }), check.String)
 	if len(wrong) == 0 {
 		return nil
 	}

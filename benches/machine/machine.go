@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -167,13 +168,9 @@ func of(r *journal.Row) identity {
 
 // distinct are the machines of the good rows, in their order. Rows that were not simulated
 // have none.
-func distinct(rows rowset.Set) (out []identity) {
-	for _, r := range rows {
-		if id := of(r); r.Status == journal.OK && id.hash != "" && !slices.Contains(out, id) {
-			out = append(out, id)
-		}
-	}
-	return out
+func distinct(rows rowset.Set) []identity {
+	simulated := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK && of(r).hash != "" })
+	return lists.Distinct(lists.Map(simulated, of))
 }
 
 // Labels tells the machines of rows apart: by the file's name, and where that is not enough by

@@ -26,16 +26,25 @@ const (
 // artifacts are the files without which the evaluation of these rows, good or
 // bad, is not complete: all of them, unless a part was left out.
 func artifacts(rows []journal.Row) []string {
+	return artifactsOf(rows, figureNames(rows), [2]string{latencyPart, summaryFile}, [2]string{bufferPart, bufferFile})
+}
+
+// artifactsOf are the page, the file of each part that has rows, and the figures.
+func artifactsOf(rows []journal.Row, figures []string, files ...[2]string) []string {
 	names := []string{indexFile}
-	for _, part := range []struct{ name, file string }{{latencyPart, summaryFile}, {bufferPart, bufferFile}} {
-		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == part.name }) {
-			names = append(names, part.file)
+	for _, part := range files {
+		if hasPart(rows, part[0]) {
+			names = append(names, part[1])
 		}
 	}
-	for _, f := range figureNames(rows) {
+	for _, f := range figures {
 		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")
 	}
 	return names
+}
+
+func hasPart(rows []journal.Row, name string) bool {
+	return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == name })
 }
 
 func elements(r *journal.Row) int { return int(rowset.Number(r, "n_elem")) }

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -23,29 +24,22 @@ import (
 // figureNames lists the figures that the rows, good or bad, call for, in the
 // order of the page.
 func figureNames(rows []journal.Row) []string {
-	var names []string
-	add := func(name string, wanted func(journal.Row) bool) {
-		if slices.ContainsFunc(rows, wanted) {
-			names = append(names, name)
-		}
+	if len(rows) == 0 {
+		return nil
 	}
-	add("topology", func(journal.Row) bool { return true })
-	for _, sips := range sipsOf(rows) {
-		add(latencyName(sips), func(journal.Row) bool { return true })
+	names := append([]string{"topology"}, lists.Map(sipsOf(rows), latencyName)...)
+	if hasPart(rows, bufferPart) {
+		names = append(names, "buffer_kind")
 	}
-	add("buffer_kind", func(r journal.Row) bool { return r.Part == bufferPart })
-	add("comparison_fsim", func(r journal.Row) bool { return r.Part == latencyPart })
+	if hasPart(rows, latencyPart) {
+		names = append(names, "comparison_fsim")
+	}
 	return names
 }
 
 // sipsOf lists the SIPs of the latency part's rows: kinds in their order, then sizes.
 func sipsOf(rows []journal.Row) []string {
-	var found []string
-	for i := range rows {
-		if sips := rowSIPs(&rows[i]); rows[i].Part == latencyPart && !slices.Contains(found, sips) {
-			found = append(found, sips)
-		}
-	}
+	found := lists.Distinct(lists.Map(rowset.All(rows).Part(latencyPart), rowSIPs))
 	slices.SortFunc(found, func(a, b string) int {
 		at := func(s string) int { return slices.Index(append(topo.Kinds(), s), s) }
 		return cmp.Or(at(a)-at(b), strings.Compare(a, b))
@@ -65,13 +59,7 @@ func rowKind(r *journal.Row) string {
 
 // withSIPsOf are the rows with one value of the axis.
 func withSIPsOf(rows rowset.Set, value string) rowset.Set {
-	var of rowset.Set
-	for _, r := range rows {
-		if rowSIPs(r) == value {
-			of = append(of, r)
-		}
-	}
-	return of
+	return rows.Where(func(r *journal.Row) bool { return rowSIPs(r) == value })
 }
 
 // latencyName is the figure of one value of the axis: latency_torus_2d, latency_4x4_torus.
@@ -127,13 +115,8 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 
 // counts words numbers of SIPs: "6", or of several machines "2 and 4".
 func counts(rows rowset.Set) string {
-	var found []string
-	for _, r := range rows {
-		if n := strconv.Itoa(int(r.Metrics["n_sips"])); !slices.Contains(found, n) {
-			found = append(found, n)
-		}
-	}
-	return strings.Join(found, " and ")
+	found := lists.Map(rows, func(r *journal.Row) string { return strconv.Itoa(int(r.Metrics["n_sips"])) })
+	return strings.Join(lists.Distinct(found), " and ")
 }
 
 // latencyFigure is latency by size for one SIP topology, and where it went: of each
@@ -207,12 +190,7 @@ func stackPanel(rows rowset.Set, title string) figure.Panel {
 }
 
 func bufferFigure(rows rowset.Set) figure.Figure {
-	label, kinds := labels(rows), []string{}
-	for _, r := range rows {
-		if !slices.Contains(kinds, rowKind(r)) {
-			kinds = append(kinds, rowKind(r))
-		}
-	}
+	label, kinds := labels(rows), lists.Distinct(lists.Map(rows, rowKind))
 	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "), counts(rows)),
 		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
 			Series: curves(rows, func(r *journal.Row) string { return machine.With(rowset.Text(r, "buffer_kind"), label(r)) })}}}

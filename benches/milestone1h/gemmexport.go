@@ -3,7 +3,6 @@ package milestone1h
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/kernbench/kernbench/bench"
@@ -22,16 +21,7 @@ const (
 // gemmArtifacts are the files without which the evaluation of these rows, good or
 // bad, is not complete.
 func gemmArtifacts(rows []journal.Row) []string {
-	names := []string{indexFile}
-	for _, part := range []struct{ name, file string }{{sweepPart, gemmFile}, {scalingPart, scalingFile}} {
-		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == part.name }) {
-			names = append(names, part.file)
-		}
-	}
-	for _, f := range gemmFigureNames(rows) {
-		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")
-	}
-	return names
+	return artifactsOf(rows, gemmFigureNames(rows), [2]string{sweepPart, gemmFile}, [2]string{scalingPart, scalingFile})
 }
 
 // sweepEntry is one product of gemm_sweep.json.

@@ -25,15 +25,11 @@ const (
 )
 
 // gemmFigureNames lists what the rows, good or bad, call for.
-func gemmFigureNames(rows []journal.Row) []string {
-	var names []string
-	has := func(part string) bool {
-		return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == part })
-	}
-	if has(sweepPart) {
+func gemmFigureNames(rows []journal.Row) (names []string) {
+	if hasPart(rows, sweepPart) {
 		names = append(names, breakdownFigure, measuredFigure, theoreticalFigure)
 	}
-	if has(scalingPart) {
+	if hasPart(rows, scalingPart) {
 		names = append(names, scalingFigure)
 	}
 	return names
@@ -52,16 +48,13 @@ func gemmFigures(rows []journal.Row) []figure.Figure {
 	return machine.Caption(figs, rows)
 }
 
-// shapeLabel is a shape and how full its tiles are.
-func shapeLabel(r *journal.Row) string { return rowset.Text(r, "shapes") }
-
 // shapeAxis has one slot for each shape of the rows, in order.
 func shapeAxis(rows rowset.Set) figure.Axis {
 	return figure.Axis{Label: "M x K x N", Scale: figure.Category, Categories: rows.Distinct("shapes")}
 }
 
 func slot(x figure.Axis, r *journal.Row) float64 {
-	return float64(slices.Index(x.Categories, shapeLabel(r)))
+	return float64(slices.Index(x.Categories, rowset.Text(r, "shapes")))
 }
 
 // stageFigure shows, for each variant, how long each engine was busy in the window
@@ -113,9 +106,7 @@ func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure
 }
 
 var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64),
-	Max: floatPtr(100)}
-
-func floatPtr(f float64) *float64 { return &f }
+	Max: new(100.0)}
 
 func utilizationFigure(rows rowset.Set) figure.Figure {
 	x := shapeAxis(rows)
@@ -223,7 +214,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 					busiest, most = stage.String(), v
 				}
 			}
-			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])),
+			table = append(table, []string{rowset.Text(r, "shapes"), strconv.Itoa(int(r.Metrics["tiles"])),
 				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), machine.With(rowset.Text(r, "variant"), label(r)),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]),

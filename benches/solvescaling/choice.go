@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -77,28 +78,16 @@ func arena(r *journal.Row) string {
 
 // contests finds them, each on the most ranks that at least two ways have solved it on.
 func contests(rows []journal.Row) (out []*contest) {
-	var order []string
-	byArena := map[string]map[int]*contest{}
-	for i := range rows {
-		r := &rows[i]
-		if r.Status != journal.OK && r.Status != journal.Failed || stopped(r) {
-			continue
-		}
-		key, ranks := arena(r), rowset.Ranks(r)
-		if byArena[key] == nil {
-			byArena[key] = map[int]*contest{}
-			order = append(order, key)
-		}
-		c := byArena[key][ranks]
-		if c == nil {
-			c = &contest{title: contestTitle(r), ranks: ranks}
-			byArena[key][ranks] = c
-		}
-		c.add(r)
-	}
-	for _, key := range order {
+	ended := rowset.All(rows).Where(func(r *journal.Row) bool {
+		return (r.Status == journal.OK || r.Status == journal.Failed) && !stopped(r)
+	})
+	for _, same := range rowset.GroupBy(ended, arena) {
 		var best *contest
-		for _, c := range byArena[key] {
+		for _, g := range rowset.GroupBy(same.Rows, rowset.Ranks) {
+			c := &contest{title: contestTitle(g.Rows[0]), ranks: g.Key}
+			for _, r := range g.Rows {
+				c.add(r)
+			}
 			if len(c.ways) > 1 && (best == nil || c.ranks > best.ranks) {
 				best = c
 			}
@@ -112,11 +101,7 @@ func contests(rows []journal.Row) (out []*contest) {
 }
 
 func contestTitle(r *journal.Row) string {
-	name := r.Details["problem"]
-	if name == "" {
-		name = rowset.Text(r, problemAxis)
-	}
-	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", name, count(r.Metrics["dof_global"]), rowset.Text(r, partitionerAxis), r.Backend)
+	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", problemOf(r), count(r.Metrics["dof_global"]), rowset.Text(r, partitionerAxis), r.Backend)
 }
 
 // add takes a row in. One that failed is told of; it takes no part.
@@ -190,12 +175,7 @@ func (w *way) line() []string {
 // advice says what to choose and why, and no more than the rows tell.
 func (c *contest) advice() (out []string) {
 	best := c.ways[0]
-	var level []*way // not told from the best
-	for _, w := range c.ways[1:] {
-		if !best.faster(w, total) {
-			level = append(level, w)
-		}
-	}
+	level := lists.Keep(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not told from the best
 	if next := c.ways[1]; len(level) == 0 {
 		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name, seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))
 		out = append(out, c.why(best)...)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
@@ -37,7 +37,7 @@ func deviceRefuses(p, options point.Point) error {
 	case strings.HasPrefix(text(rhsAxis), rhsFile):
 		return fmt.Errorf("%s: a GPU makes the right-hand side itself: --%s random or ones", on, rhsAxis)
 	}
-	problem, err := generate(p, sampleRows)
+	problem, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
 		return nil // the point is dropped, with the reason
 	}
@@ -51,11 +51,8 @@ func deviceRefuses(p, options point.Point) error {
 // deviceBody is the body where the solves are made on GPUs.
 func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
 	g, err := join(ctx, s)
-	if reason, yes := dist.Unavailable(err); yes {
-		return bench.NotExecuted(false, "%v", reason)
-	}
 	if err != nil {
-		return err
+		return collectives.Missing(err)
 	}
 	defer g.Close()
 	asked := device.Spec{Spec: spec, Made: device.Noise}
@@ -78,7 +75,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	s.Detail("library", caps.Library)
 	s.Detail(gpuDetail, sys.GPU())
 	s.Detail(journal.SharingDetail, fmt.Sprint(caps.Sharing))
-	observe(s, g, "before")
+	collectives.Observe(s, g, "before")
 	s.Phase("warm-up")
 	if _, err := sys.Solve(warmup); err != nil {
 		return err
@@ -88,7 +85,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	if err != nil {
 		return err
 	}
-	observe(s, g, "after")
+	collectives.Observe(s, g, "after")
 	products := float64(out.Products) / float64(max(1, out.Iterations))
 	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes, operator: sys.Hierarchy()}
 	if err := reportSystem(ctx, s, mine, sys.Size, products, float64(sys.Bytes)); err != nil {
@@ -101,20 +98,6 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	}
 	s.Phase("gate")
 	return out.Gate(spec.RTol)
-}
-
-// observe says in the row what the instruments of rank 0's GPU show.
-func observe(s *bench.State, g *dist.Group, when string) {
-	if s.Rank() != 0 {
-		return
-	}
-	shown, err := g.Observe()
-	if err != nil {
-		shown = "unknown: " + err.Error()
-	}
-	if shown != "" {
-		s.Detail("gpu_"+when, shown)
-	}
 }
 
 // deviceTriad measures the bandwidth of the GPUs' memory, by all ranks at once.

@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,12 +29,8 @@ func knee(c *curve, rows []journal.Row) string {
 	if len(sizes) == 0 {
 		return ""
 	}
-	words := []string{}
-	for _, goal := range []float64{0.8, 0.5} {
-		words = append(words, reached(goal, sizes))
-	}
-	return fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s.",
-		unit.Plural(rowset.Ranks(last), "rank"), strings.Join(words, "; "))
+	return fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s; %s.",
+		unit.Plural(rowset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
 }
 
 // bySize are the best rows of each size that differ from a row in nothing else, the
@@ -48,12 +45,7 @@ func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
 			best[perRank(r)] = r
 		}
 	}
-	var out []*journal.Row
-	for _, r := range best {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })
-	return out
+	return slices.SortedFunc(maps.Values(best), func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })
 }
 
 func perRank(r *journal.Row) float64 { return r.Metrics["dof_per_rank"] }

@@ -1,6 +1,8 @@
 package solvescaling
 
 import (
+	"slices"
+
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -80,10 +82,8 @@ func slowestOf(p solve.Phase) string { return p.String() + "_max_us" }
 
 // known refuses a word that is none of the known ones.
 func known(what, word string, all []string) error {
-	for _, k := range all {
-		if k == word {
-			return nil
-		}
+	if slices.Contains(all, word) {
+		return nil
 	}
 	return suggest.Unknown(what, word, all)
 }

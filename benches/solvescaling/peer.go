@@ -59,10 +59,7 @@ var peers = map[string]map[string]string{
 
 // peerRefuses says why a peer has no row beside one of ours.
 func peerRefuses(p point.Point) error {
-	text := func(axis string) string {
-		v, _ := p.Get(axis)
-		return v.String()
-	}
+	text := func(axis string) string { return p.At(axis).String() }
 	peer := text(peerAxis)
 	if err := known(peerAxis, peer, slices.Sorted(maps.Keys(peers))); err != nil || peer == noPeer {
 		return err

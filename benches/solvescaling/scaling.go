@@ -160,36 +160,30 @@ const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that
 // curve is the rows of one family by ranks, good ones once each: the best of
 // several trials.
 type curve struct {
-	family string
-	mode   string
-	rows   []*journal.Row // good, by ranks
-	bad    []*journal.Row // failed, by ranks
+	mode string
+	rows []*journal.Row // good, by ranks
+	bad  []*journal.Row // failed, by ranks
 }
 
 // curves sorts rows into families, in the order of their first rows. A mode of
 // "" takes all; throughput takes weak rows too.
 func curves(rows []journal.Row, mode string) []*curve {
 	var out []*curve
-	at := map[string]*curve{}
-	for i := range rows {
-		r := &rows[i]
+	shown := rowset.All(rows).Where(func(r *journal.Row) bool {
 		own := rowset.Text(r, modeAxis)
-		if mode != "" && own != mode && !(mode == throughput && own == weak) || r.Status == journal.Skipped || r.Status == journal.NotExecuted {
-			continue
-		}
-		key := family(r)
+		return (mode == "" || own == mode || mode == throughput && own == weak) && r.Status != journal.Skipped && r.Status != journal.NotExecuted
+	})
+	for _, g := range rowset.GroupBy(shown, func(r *journal.Row) string {
 		if mode == "" {
-			key = own + key // a throughput curve is told of as such
+			return rowset.Text(r, modeAxis) + family(r) // a throughput curve is told of as such
 		}
-		c := at[key]
-		if c == nil {
-			c = &curve{family: family(r), mode: own}
-			at[key] = c
-			out = append(out, c)
+		return family(r)
+	}) {
+		c := &curve{mode: rowset.Text(g.Rows[0], modeAxis)}
+		for _, r := range g.Rows {
+			c.add(r)
 		}
-		c.add(r)
-	}
-	for _, c := range out {
+		out = append(out, c)
 		for _, list := range [][]*journal.Row{c.rows, c.bad} {
 			slices.SortStableFunc(list, func(a, b *journal.Row) int { return rowset.Ranks(a) - rowset.Ranks(b) })
 		}

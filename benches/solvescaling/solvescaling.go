@@ -16,6 +16,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/solve/device"
@@ -151,12 +152,10 @@ docs/solve-scaling.md explains every metric.`
 
 // list words the entries of a registry, one a line.
 func list[T any](all []T, words func(T) (name, help string)) string {
-	var lines []string
-	for _, x := range all {
+	return strings.Join(lists.Map(all, func(x T) string {
 		name, help := words(x)
-		lines = append(lines, fmt.Sprintf("%-12s %s", name, help))
-	}
-	return strings.Join(lines, "\n              ")
+		return fmt.Sprintf("%-12s %s", name, help)
+	}), "\n              ")
 }
 
 // methodHelp is a method's line in the help.
@@ -170,34 +169,21 @@ func methodHelp(m solve.Method) (name, help string) {
 
 // restarting lists the methods that --restart applies to.
 func restarting() []string {
-	return namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, func(m solve.Method) bool { return m.Restarts })
-}
-
-// namesOf lists the names of the entries that keep accepts; nil accepts all.
-func namesOf[T any](all []T, name func(T) string, keep func(T) bool) []string {
-	var out []string
-	for _, x := range all {
-		if keep == nil || keep(x) {
-			out = append(out, name(x))
-		}
-	}
-	return out
+	methods := lists.Keep(solve.Methods(), func(m solve.Method) bool { return m.Restarts })
+	return lists.Map(methods, func(m solve.Method) string { return m.Name })
 }
 
 // invalidPoint says why a point cannot be run, as far as the point alone tells.
 func invalidPoint(p point.Point) error {
-	text := func(axis string) string {
-		v, _ := p.Get(axis)
-		return v.String()
-	}
+	text := func(axis string) string { return p.At(axis).String() }
 	for _, c := range []struct {
 		axis  string
 		known []string
 	}{
 		{modeAxis, []string{weak, strong, throughput}},
-		{methodAxis, namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, nil)},
-		{partitionerAxis, namesOf(solve.Partitioners(), func(p solve.Partitioner) string { return p.Name }, nil)},
-		{precondAxis, namesOf(solve.Preconditioners(), func(p solve.Preconditioner) string { return p.Name }, nil)},
+		{methodAxis, lists.Map(solve.Methods(), func(m solve.Method) string { return m.Name })},
+		{partitionerAxis, lists.Map(solve.Partitioners(), func(p solve.Partitioner) string { return p.Name })},
+		{precondAxis, lists.Map(solve.Preconditioners(), func(p solve.Preconditioner) string { return p.Name })},
 		{objectiveAxis, partition.Objectives()},
 		{weightsAxis, []string{string(partition.ByRows), string(partition.ByEntries)}},
 		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
@@ -232,7 +218,7 @@ func invalidPoint(p point.Point) error {
 
 // unsuited says why a generated problem is not for the method, the preconditioner, the partitioner or the right-hand side.
 func unsuited(p point.Point, text func(axis string) string, part partition.Partitioner) error {
-	v, err := generate(p, sampleRows)
+	v, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
 		return err
 	}
@@ -275,29 +261,26 @@ func mistake(p, options point.Point) error {
 		name  string
 		least float64
 	}{{maxIterOption, 0}, {stopOption, 0}, {restartOption, 1}, {repeatOption, 1}} {
-		if v, _ := options.Get(o.name); v.Float() < o.least {
+		if v := options.At(o.name); v.Float() < o.least {
 			return fmt.Errorf("--%s %s: want at least %g", o.name, v, o.least)
 		}
 	}
-	if rtol, _ := options.Get(rtolOption); !(rtol.Float() > 0 && rtol.Float() < 1) {
+	if rtol := options.At(rtolOption); !(rtol.Float() > 0 && rtol.Float() < 1) {
 		return fmt.Errorf("--%s %s: want a number above 0 and below 1", rtolOption, rtol)
 	}
 	for _, size := range []string{perRankAxis, totalAxis} {
-		if v, _ := p.Get(size); v.Int() < 1 {
+		if v := p.At(size); v.Int() < 1 {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
 	}
 	if err := deviceRefuses(p, options); err != nil {
 		return err
 	}
-	path, _ := options.Get(matrixOption)
+	path := options.At(matrixOption)
 	if path.String() == "" {
 		return nil
 	}
-	mode, _ := p.Get(modeAxis)
-	problem, _ := p.Get(problemAxis)
-	total, _ := p.Get(totalAxis)
-	switch {
+	switch mode, problem, total := p.At(modeAxis), p.At(problemAxis), p.At(totalAxis); {
 	case problem.String() != auto:
 		return fmt.Errorf("--%s %s and --%s %s: give one of them", problemAxis, problem, matrixOption, path)
 	case mode.String() != strong:
@@ -312,29 +295,28 @@ func mistake(p, options point.Point) error {
 // unusedSize refuses the size of another mode: its values would all be the same
 // work, and of another size than the user had in mind.
 func unusedSize(p point.Point) error {
-	mode, _ := p.Get(modeAxis)
+	mode := p.At(modeAxis)
 	used, unused, left := perRankAxis, totalAxis, defaultTotal
 	if mode.String() == strong {
 		used, unused, left = totalAxis, perRankAxis, defaultPerRank
 	}
-	if v, _ := p.Get(unused); v.Int() != int64(left) {
+	if v := p.At(unused); v.Int() != int64(left) {
 		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s has no effect: leave it out, or run each mode by itself into the same --out", mode, used, unused, v)
 	}
 	return nil
 }
 
 // generate makes the problem of a point.
-func generate(p point.Point, rows int) (sparse.Problem, error) {
-	number := func(axis string) int {
-		v, _ := p.Get(axis)
-		return int(v.Int())
+func generate(p point.Point, params solve.Params) (sparse.Problem, error) {
+	params.Dim, params.Stencil = int(p.At(dimAxis).Int()), int(p.At(stencilAxis).Int())
+	return solve.NewProblem(kindOf(p), params)
+}
+
+func kindOf(p point.Point) string {
+	if kind := p.At(problemAxis).String(); kind != auto {
+		return kind
 	}
-	v, _ := p.Get(problemAxis)
-	kind := v.String()
-	if kind == auto {
-		kind = sparse.DefaultKind
-	}
-	return solve.NewProblem(kind, solve.Params{Rows: rows, Dim: number(dimAxis), Stencil: number(stencilAxis)})
+	return sparse.DefaultKind
 }
 
 // joinLimit is how long a rank waits for another. While rank 0 partitions a
@@ -395,16 +377,12 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 	if s.Str(modeAxis) == strong {
 		rows = s.Int(totalAxis)
 	}
-	kind := s.Str(problemAxis)
-	if kind == auto {
-		kind = sparse.DefaultKind
-	}
-	p, err := solve.NewProblem(kind, solve.Params{Rows: rows, Dim: s.Int(dimAxis), Stencil: s.Int(stencilAxis), Seed: s.Seed()})
+	p, err := generate(s.Point(), solve.Params{Rows: rows, Seed: s.Seed()})
 	if err != nil {
 		return spec, "", err
 	}
 	spec.Source = solve.Generated{Problem: p}
-	name := fmt.Sprintf("%s %d-D", kind, s.Int(dimAxis))
+	name := fmt.Sprintf("%s %d-D", kindOf(s.Point()), s.Int(dimAxis))
 	if st, ok := p.(interface{ Points() int }); ok {
 		name += fmt.Sprintf(" %d-point", st.Points())
 	}

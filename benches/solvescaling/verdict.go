@@ -1,6 +1,7 @@
 package solvescaling
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -124,15 +125,15 @@ func title(c *curve) string {
 		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)),
 			map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
 	}
-	name := r.Details["problem"]
-	if name == "" {
-		name = rowset.Text(r, problemAxis)
-	}
 	head := c.mode + " scaling"
 	if c.mode == throughput {
 		head = throughput
 	}
-	return fmt.Sprintf("%s: %s, %s, backend %s", head, name, strings.Join(words, ", "), r.Backend)
+	return fmt.Sprintf("%s: %s, %s, backend %s", head, problemOf(r), strings.Join(words, ", "), r.Backend)
+}
+
+func problemOf(r *journal.Row) string {
+	return cmp.Or(r.Details["problem"], rowset.Text(r, problemAxis))
 }
 
 // line is a row of the table.

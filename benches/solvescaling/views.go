@@ -76,14 +76,8 @@ func shared(rows []journal.Row) (text string) {
 		stored,
 		func(r *journal.Row) string { return r.Host },
 	} {
-		values := map[string]bool{}
-		for _, r := range rowset.Good(rows) {
-			values[of(r)] = true
-		}
-		if len(values) == 1 && !values[""] {
-			for v := range values {
-				text += ", " + v
-			}
+		if same := rowset.GroupBy(rowset.Good(rows), of); len(same) == 1 && same[0].Key != "" {
+			text += ", " + same[0].Key
 		}
 	}
 	return strings.Replace(text, ", ", ": ", 1)
