@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/fastjson"
@@ -69,6 +71,18 @@ func NewStat(m stats.Summary) Stat {
 		s.CILow, s.CIHigh = &m.CILow, &m.CIHigh
 	}
 	return s
+}
+
+// StatNames are the parts of a spread.
+var StatNames = []string{"min", "p50", "p90", "p99", "max", "mean", "ci_low", "ci_high"}
+
+// Part is one of them, if the spread has it.
+func (s Stat) Part(name string) (v float64, has bool) {
+	parts := []*float64{&s.Min, &s.P50, &s.P90, &s.P99, &s.Max, &s.Mean, s.CILow, s.CIHigh}
+	if i := slices.Index(StatNames, name); i >= 0 && parts[i] != nil {
+		return *parts[i], true
+	}
+	return 0, false
 }
 
 // Stats are spreads by metric, Numbers values: of these a row, and each of its measurements, has
@@ -199,6 +213,21 @@ type Row struct {
 	Key     string            `json:"key"`              // identity of the row: same key, same work
 	Task    string            `json:"task,omitempty"`   // key of the point that gave several rows; equals Key when empty
 	Attempt int               `json:"attempt,omitempty"`
+}
+
+// Why is where a row failed and for what reason, as far as it says: "rank 1 in set-up: no memory".
+func (r *Row) Why() string {
+	where := ""
+	if r.Rank != nil {
+		where = fmt.Sprintf("rank %d", *r.Rank)
+	}
+	if r.Phase != "" {
+		where = strings.TrimSpace(where + " in " + r.Phase)
+	}
+	if where != "" && r.Reason != "" {
+		return where + ": " + r.Reason
+	}
+	return where + r.Reason
 }
 
 // TaskKey is the identity for --resume: that of the planned point behind the

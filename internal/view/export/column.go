@@ -228,7 +228,7 @@ func (n *columnNames) columns() []Column {
 	for i, name := range n.metrics.list {
 		for _, stat := range quantiles {
 			if i == 0 || n.spreads[name] {
-				b.add(Column{Role: Quantile, Name: name + "_" + stat.name, Key: name, Unit: n.units[name], Stat: stat.name})
+				b.add(Column{Role: Quantile, Name: name + "_" + stat, Key: name, Unit: n.units[name], Stat: stat})
 			}
 		}
 	}
@@ -347,26 +347,13 @@ func unitText(c Column, r *journal.Row) string {
 }
 
 // quantiles are what a row's spread tells of its samples.
-var quantiles = []struct {
-	name string
-	of   func(journal.Stat) float64
-}{
-	{"min", func(s journal.Stat) float64 { return s.Min }},
-	{"p50", func(s journal.Stat) float64 { return s.P50 }},
-	{"p90", func(s journal.Stat) float64 { return s.P90 }},
-	{"p99", func(s journal.Stat) float64 { return s.P99 }},
-	{"max", func(s journal.Stat) float64 { return s.Max }},
-}
+var quantiles = journal.StatNames[:5]
 
 // quantile is one of a row's metric, if it has a spread.
 func quantile(r *journal.Row, metric, name string) (float64, bool) {
 	s, ok := r.Stats.Find(metric)
-	for _, q := range quantiles {
-		if ok && q.name == name {
-			return q.of(s), true
-		}
-	}
-	return 0, false
+	v, has := s.Part(name)
+	return v, ok && has
 }
 
 func optional(n *int) string {

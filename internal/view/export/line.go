@@ -132,15 +132,7 @@ func (l line) spread(metric string) string {
 func (l line) remarks() []string {
 	var parts []string
 	if bad := slices.DeleteFunc(slices.Clone(l.rows), func(r *journal.Row) bool { return r.Status == journal.OK }); len(bad) > 0 {
-		w := worstOf(bad)
-		where := ""
-		if w.Rank != nil {
-			where = fmt.Sprintf("rank %d", *w.Rank)
-		}
-		if w.Phase != "" {
-			where = strings.TrimSpace(where + " in " + w.Phase)
-		}
-		if why := joinNonEmpty(": ", where, w.Reason); why != "" {
+		if why := worstOf(bad).Why(); why != "" {
 			parts = append(parts, texttab.Plain(why))
 		}
 	}

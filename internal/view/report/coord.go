@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -95,16 +96,8 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 	first := func(c coord) bool {
 		return c.class == fieldClass && (c.key == partField || c.key == ranksField || c.key == backendField)
 	}
-	slices.SortStableFunc(list.all, func(a, b coord) int {
-		switch {
-		case first(a) == first(b):
-			return 0
-		case first(a):
-			return -1
-		}
-		return 1
-	})
-	return list.all
+	last := func(c coord) bool { return !first(c) }
+	return slices.Concat(lists.Keep(list.all, first), lists.Keep(list.all, last))
 }
 
 type coordList struct {
@@ -140,14 +133,12 @@ func (l *coordList) makeUnique() {
 
 // findCoord looks a name up, with or without its class in front.
 func findCoord(coords []coord, name string) (coord, error) {
-	names := make([]string, len(coords))
-	for i, c := range coords {
-		names[i] = c.name
+	for _, c := range coords {
 		if c.name == name || string(c.class)+"."+c.key == name {
 			return c, nil
 		}
 	}
-	return coord{}, suggest.Unknown("coordinate", name, names)
+	return coord{}, suggest.Unknown("coordinate", name, lists.Map(coords, func(c coord) string { return c.name }))
 }
 
 // of is the row's value at the coordinate.

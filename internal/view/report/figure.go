@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 const (
@@ -39,21 +40,12 @@ func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, erro
 // machines says on what the rows of each backend were made, where some are simulated and
 // others measured: their curves are of different machines.
 func machines(rows []journal.Row) string {
-	var words []string
-	kinds := map[journal.Kind]bool{}
-	for i := range rows {
-		if rows[i].Status != journal.OK {
-			continue
-		}
-		kinds[rows[i].Kind] = true
-		if text := rows[i].Backend + ": " + machineOf(&rows[i]); !slices.Contains(words, text) {
-			words = append(words, text)
-		}
-	}
-	if len(kinds) < 2 {
+	good := rowset.Good(rows)
+	if len(rowset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
 		return ""
 	}
-	return strings.Join(words, "; ") + "."
+	words := lists.Map(good, func(r *journal.Row) string { return r.Backend + ": " + machineOf(r) })
+	return strings.Join(lists.Distinct(words), "; ") + "."
 }
 
 func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, err error) {

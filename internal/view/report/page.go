@@ -144,17 +144,12 @@ const shortRows = 50
 
 // contents lists the sections in their order on the page.
 func (p page) contents() (out []entry) {
-	add := func(list []section) {
-		for _, s := range list {
-			out = append(out, entry{s.Title, s.Anchor})
-		}
-	}
-	add(p.Lead)
-	out = append(out, entry{"Summary", "summary"})
+	entryOf := func(s section) entry { return entry{s.Title, s.Anchor} }
+	out = append(lists.Map(p.Lead, entryOf), entry{"Summary", "summary"})
 	if len(p.Pictures) > 0 || p.NoFigure != "" {
 		out = append(out, entry{"Figures", "figures"})
 	}
-	add(p.Sections)
+	out = append(out, lists.Map(p.Sections, entryOf)...)
 	return append(out, entry{"Rows", "rows"}, entry{"Provenance", "provenance"}, entry{"How to reproduce", "reproduce"})
 }
 

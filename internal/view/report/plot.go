@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Plot is a figure asked for in words: x=size,y=time_us,by=dtype. X and By name
@@ -94,7 +96,7 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	names := lists.Map(known, func(m journal.MetricInfo) string { return m.Name })
 	metric := p.Y
-	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(statNames, metric[i+1:]) && !slices.Contains(names, metric) {
+	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(journal.StatNames, metric[i+1:]) && !slices.Contains(names, metric) {
 		metric = metric[:i]
 	}
 	if slices.Contains(names, metric) {
@@ -134,12 +136,7 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	if !ok {
 		return Plot{}, false
 	}
-	var good []*journal.Row
-	for i := range rows {
-		if _, _, _, has := y.of(&rows[i]); has && rows[i].Status == journal.OK {
-			good = append(good, &rows[i])
-		}
-	}
+	good := y.in(rows)
 	coords := coordsOf(h, rows)
 	best, most, bestNum := coord{}, 1, false
 	for _, c := range coords {
@@ -155,10 +152,7 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 		return Plot{}, false
 	}
 	dots, _ := collect(rows, best, y)
-	p := Plot{X: best.name, Y: y.name}
-	for _, c := range separate(dots, best, nil, coords) {
-		p.By = append(p.By, c.name)
-	}
+	p := Plot{X: best.name, Y: y.name, By: lists.Map(separate(dots, best, nil, coords), func(c coord) string { return c.name })}
 	return p.honest(good), true
 }
 
@@ -174,10 +168,7 @@ func (p Plot) honest(good []*journal.Row) Plot {
 // autoMetric is the time if there is one, else the first declared metric that
 // a good row has, else any.
 func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
-	names := []string{headline}
-	for _, m := range h.Metrics {
-		names = append(names, m.Name)
-	}
+	names := append([]string{headline}, lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })...)
 	for _, name := range names {
 		if q, ok := measuredIn(h, rows, name); ok {
 			return q, true
@@ -206,12 +197,12 @@ func measuredIn(h *journal.Header, rows []journal.Row, name string) (quantity, b
 	if err != nil || name == "" {
 		return q, false
 	}
-	for i := range rows {
-		if _, _, _, has := q.of(&rows[i]); has && rows[i].Status == journal.OK {
-			return q, true
-		}
-	}
-	return q, false
+	return q, len(q.in(rows)) > 0
+}
+
+// in are the good rows that have the quantity.
+func (q quantity) in(rows []journal.Row) []*journal.Row {
+	return rowset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.of(r); return has })
 }
 
 // count is how many values the rows have at the coordinate, and whether all
@@ -231,27 +222,14 @@ func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 // Names are what a plot of the rows may name: coordinates with more than one value, and metrics.
 func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 	if len(rows) > 0 {
-		all := make([]*journal.Row, len(rows))
-		for i := range rows {
-			all[i] = &rows[i]
-		}
-		for _, c := range coordsOf(h, rows) {
-			if c.varies(all) {
-				coords = append(coords, c.name)
-			}
-		}
-	}
-	for _, m := range h.Metrics {
-		metrics = append(metrics, m.Name)
+		varying := lists.Keep(coordsOf(h, rows), func(c coord) bool { return c.varies(rowset.All(rows)) })
+		coords = lists.Map(varying, func(c coord) string { return c.name })
 	}
 	var others []string
 	for i := range rows {
-		for m := range rows[i].Metrics {
-			if !slices.Contains(metrics, m) && !slices.Contains(others, m) {
-				others = append(others, m)
-			}
-		}
+		others = slices.AppendSeq(others, maps.Keys(rows[i].Metrics))
 	}
 	slices.Sort(others)
-	return coords, append(metrics, others...)
+	metrics = lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })
+	return coords, lists.Distinct(append(metrics, others...))
 }

@@ -14,9 +14,6 @@ import (
 // headline is the metric that every timed row has, in microseconds as limits are.
 const headline = "time_us"
 
-// statNames are the parts of a spread that can be drawn, as in time_us.p99.
-var statNames = []string{"min", "p50", "p90", "p99", "max", "mean", "ci_low", "ci_high"}
-
 // quantity is what a plot shows upward: a metric, or one number of its spread.
 type quantity struct {
 	name   string // as it was asked for
@@ -48,7 +45,7 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 	if unit, ok := units[name]; ok {
 		return quantity{name, name, "", unit}, nil
 	}
-	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains(statNames, name[i+1:]) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains(journal.StatNames, name[i+1:]) {
 		if metric := name[:i]; spreads[metric] || !anyOK {
 			return quantity{name, metric, name[i+1:], units[metric]}, nil
 		}
@@ -58,7 +55,7 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 	}
 	names := slices.Sorted(maps.Keys(units))
 	for _, m := range slices.Sorted(maps.Keys(spreads)) {
-		for _, s := range statNames {
+		for _, s := range journal.StatNames {
 			names = append(names, m+"."+s)
 		}
 	}
@@ -69,7 +66,7 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 func (q quantity) of(r *journal.Row) (v float64, low, high float64, ok bool) {
 	s, hasStat := r.Stats.Find(q.metric)
 	if q.stat != "" {
-		v, ok = pick(s, q.stat)
+		v, ok = s.Part(q.stat)
 		return v, 0, 0, ok && hasStat && finite(v)
 	}
 	v, ok = r.Metrics[q.metric]
@@ -77,33 +74,6 @@ func (q quantity) of(r *journal.Row) (v float64, low, high float64, ok bool) {
 		low, high = *s.CILow, *s.CIHigh
 	}
 	return v, low, high, ok && finite(v)
-}
-
-func pick(s journal.Stat, name string) (float64, bool) {
-	switch name {
-	case "min":
-		return s.Min, true
-	case "p50":
-		return s.P50, true
-	case "p90":
-		return s.P90, true
-	case "p99":
-		return s.P99, true
-	case "max":
-		return s.Max, true
-	case "mean":
-		return s.Mean, true
-	case "ci_low":
-		return deref(s.CILow)
-	}
-	return deref(s.CIHigh)
-}
-
-func deref(p *float64) (float64, bool) {
-	if p == nil {
-		return 0, false
-	}
-	return *p, true
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

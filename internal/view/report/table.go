@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -56,30 +57,15 @@ type Cell struct {
 func tables(h *journal.Header, rows []journal.Row) (out []table, cut string) {
 	columns := export.Columns(h, rows)
 	if len(rows) > maxRows {
-		bad := 0
-		for _, r := range rows[maxRows:] {
-			if r.Status != journal.OK {
-				bad++
-			}
-		}
 		cut = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
-		if bad > 0 {
+		if bad := len(rows) - maxRows - len(rowset.Good(rows[maxRows:])); bad > 0 {
 			cut += fmt.Sprintf("; of those left out, %d are not ok", bad)
 		}
 		cut += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
-	groups := map[string][]*journal.Row{}
-	var order []string
-	for i := range rows {
-		g := rowkey.Group(&rows[i])
-		if groups[g] == nil {
-			order = append(order, g)
-		}
-		groups[g] = append(groups[g], &rows[i])
-	}
-	for _, g := range order {
-		out = append(out, newTable(g, columns, groups[g]))
+	for _, g := range rowset.GroupBy(rowset.All(rows), rowkey.Group) {
+		out = append(out, newTable(g.Key, columns, g.Rows))
 	}
 	return out, cut
 }
@@ -207,26 +193,11 @@ func StatusClass(s journal.Status) string {
 
 // Reason is what to know of a row beside its numbers.
 func Reason(r *journal.Row) string {
-	var parts []string
-	if r.Status != journal.OK {
-		where := ""
-		if r.Rank != nil {
-			where = fmt.Sprintf("rank %d", *r.Rank)
-		}
-		if r.Phase != "" {
-			where = strings.TrimSpace(where + " in " + r.Phase)
-		}
-		why := r.Reason
-		if where != "" && why != "" {
-			why = where + ": " + why
-		} else if why == "" {
-			why = where
-		}
-		if why != "" {
-			parts = append(parts, why)
-		}
+	parts := r.Warnings
+	if why := r.Why(); r.Status != journal.OK && why != "" {
+		parts = append([]string{why}, parts...)
 	}
-	return strings.Join(append(parts, r.Warnings...), "; ")
+	return strings.Join(parts, "; ")
 }
 
 // ansiRE matches the colour codes that programs print for terminals.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,9 +9,11 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
@@ -35,10 +38,7 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 }
 
 func extent(h *journal.Header, rows []journal.Row) string {
-	name := h.Bench
-	if name == "" {
-		name = "The run"
-	}
+	name := cmp.Or(h.Bench, "The run")
 	if len(rows) == 0 {
 		return name + " recorded no row."
 	}
@@ -73,10 +73,7 @@ func outcome(rows []journal.Row) string {
 		}
 		return "All are ok."
 	}
-	var parts []string
-	for _, s := range statusesIn(counts) {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[s], verbs(s, counts[s])))
-	}
+	parts := lists.Map(statusesIn(counts), func(s journal.Status) string { return fmt.Sprintf("%d %s", counts[s], verbs(s, counts[s])) })
 	if len(parts) > 1 {
 		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
 	}
@@ -143,13 +140,8 @@ func countStatus(rows []journal.Row) map[journal.Status]int {
 
 // statusesIn lists the statuses that occur, the known ones first.
 func statusesIn(counts map[journal.Status]int) []journal.Status {
-	list := slices.Clone(statuses)
-	for _, s := range slices.Sorted(maps.Keys(counts)) {
-		if !slices.Contains(list, s) {
-			list = append(list, s)
-		}
-	}
-	return slices.DeleteFunc(list, func(s journal.Status) bool { return counts[s] == 0 })
+	all := lists.Distinct(append(slices.Clip(statuses), slices.Sorted(maps.Keys(counts))...))
+	return lists.Keep(all, func(s journal.Status) bool { return counts[s] > 0 })
 }
 
 // extremes names the two ends of the headline metric and where they are, of rows that
@@ -166,13 +158,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	compare := func(a, b *journal.Row) int {
 		va, _, _, _ := y.of(a)
 		vb, _, _, _ := y.of(b)
-		switch {
-		case va < vb:
-			return -1
-		case va > vb:
-			return 1
-		}
-		return 0
+		return cmp.Compare(va, vb)
 	}
 	least, most := slices.MinFunc(good, compare), slices.MaxFunc(good, compare)
 	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
@@ -180,13 +166,8 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	})
 	at := func(r *journal.Row) (number, where string) {
 		v, _, _, _ := y.of(r)
-		var words []string
-		for _, c := range coords {
-			if l := c.label(c.of(r)); l != "" {
-				words = append(words, l)
-			}
-		}
-		if len(words) > 0 {
+		words := lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })
+		if words = slices.DeleteFunc(words, func(w string) bool { return w == "" }); len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
 		return MetricText(v, y.unit) + within(y, r), where
@@ -247,22 +228,12 @@ func MetricText(v float64, u string) string {
 	return strings.TrimSpace(unit.FormatMetric(v) + " " + u)
 }
 
-func disturbed(rows []journal.Row) (n int) {
-	for i := range rows {
-		if rows[i].Disturbed() != "" {
-			n++
-		}
-	}
-	return n
+func disturbed(rows []journal.Row) int {
+	return len(rowset.All(rows).Where(func(r *journal.Row) bool { return r.Disturbed() != "" }))
 }
 
-func warned(rows []journal.Row) (n int) {
-	for i := range rows {
-		if len(rows[i].Warnings) > 0 {
-			n++
-		}
-	}
-	return n
+func warned(rows []journal.Row) int {
+	return len(rowset.All(rows).Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
 }
 
 // ending tells a complete run from one that was cut short.
@@ -296,12 +267,8 @@ const maxRemarks = 30
 // Remarks are the notes of a run and the warnings of its rows, those that differ
 // only in their numbers as one.
 func Remarks(run *journal.Run, rows []journal.Row) []string {
-	var out []string
-	for _, n := range run.Notes {
-		if len(n.Tuned) == 0 && !slices.Contains(out, n.Text) { // the answer of a study has a section of its own
-			out = append(out, n.Text)
-		}
-	}
+	notes := lists.Keep(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 }) // the answer of a study has a section of its own
+	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
 	var legend texttab.Legend
 	for i := range rows {
 		legend.Mark(rows[i].Warnings...)
