@@ -1,6 +1,7 @@
 package accel
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kernbench/kernbench/accel/tl"
@@ -64,9 +65,7 @@ type Product struct {
 // Matmul runs a product.
 func (s *System) Matmul(m Matmul, in Operands) (*Product, error) {
 	m.Cubes, m.PEs = max(m.Cubes, 1), max(m.PEs, 1)
-	if m.Split == "" {
-		m.Split = SplitM
-	}
+	m.Split = cmp.Or(m.Split, SplitM)
 	p, err := s.matmul(m, in)
 	if err != nil {
 		return nil, fmt.Errorf("a product of %dx%dx%d (M, K, N) on %d x %d PEs: %w", m.M, m.K, m.N, m.Cubes, m.PEs, err)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -66,9 +67,7 @@ func Metric(name, unit, better string) Clause {
 func Help(text string) Clause {
 	return func(d *declaration) {
 		d.part.Help = text
-		if d.bench.Help == "" {
-			d.bench.Help = text
-		}
+		d.bench.Help = cmp.Or(d.bench.Help, text)
 	}
 }
 

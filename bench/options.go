@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -108,9 +109,7 @@ func (s *State) File(name string) (path string, data []byte, err error) {
 	if data, err = os.ReadFile(path); err != nil {
 		return path, nil, fmt.Errorf("--%s: %w", name, err)
 	}
-	if sha == "" {
-		sha = s.set.Inputs[name]
-	}
+	sha = cmp.Or(sha, s.set.Inputs[name])
 	if now := fmt.Sprintf("%x", sha256.Sum256(data)); !strings.HasPrefix(now, sha) {
 		return path, nil, fmt.Errorf("--%s: %s has changed since the run was planned: its SHA-256 was %s, it is %s", name, path, sha, now)
 	}

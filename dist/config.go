@@ -63,9 +63,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q: %w", c.ID, err)
 	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Tuning == nil {
 		c.Tuning = DefaultTuning()
 	}

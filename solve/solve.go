@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -151,12 +152,8 @@ func (s *System) suits(outline sparse.Problem) error {
 
 // fillIn replaces what the spec leaves open.
 func (s *System) fillIn() {
-	if s.spec.Partitioner == "" {
-		s.spec.Partitioner = partition.Default
-	}
-	if s.spec.Method == "" {
-		s.spec.Method = krylov.Default
-	}
+	s.spec.Partitioner = cmp.Or(s.spec.Partitioner, partition.Default)
+	s.spec.Method = cmp.Or(s.spec.Method, krylov.Default)
 	if s.spec.MaxIter == 0 {
 		s.spec.MaxIter = MaxIter(s.Size)
 	}

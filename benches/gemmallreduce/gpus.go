@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/cuda/overlap"
@@ -118,11 +117,11 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.UseClock(deviceClock{})
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
-	collectives.Observe(w.s, w.group, "before")
+	w.observe("before")
 	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error { return w.preamble(ctx) }), bench.SampledBy(w.sample)); err != nil {
 		return err
 	}
-	collectives.Observe(w.s, w.group, "after")
+	w.observe("after")
 	return w.beside.finish(ctx, s, w.reported)
 }
 
@@ -153,6 +152,14 @@ func (w *gpuWork) describe() {
 	}
 	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
 	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Share()))
+}
+
+func (w *gpuWork) observe(when string) {
+	if shown, err := w.group.Observe(); err != nil {
+		w.s.Detail("gpu_"+when, fmt.Sprintf("unknown: %v", err))
+	} else if shown != "" {
+		w.s.Detail("gpu_"+when, shown)
+	}
 }
 
 // prepare makes operands, C and the operations: the point, what it is held against, and where

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,9 +129,7 @@ func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 // disagree fails the group because a peer makes another call than this rank.
 func (h *hosts) disagree(peer int, e *tcp.MismatchError) error {
 	_, theirs, _ := h.controls[peer].Ask(e.Got.Call, askLimit)
-	if theirs == "" {
-		theirs = "something else"
-	}
+	theirs = cmp.Or(theirs, "something else")
 	_, mine := h.said(e.Want.Call)
 	return h.engine.member.DisagreeOn(e.Want.Call, peer, mine, theirs)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -203,9 +204,7 @@ func (im *importing) write(dir string, argv []string) error {
 	for _, r := range im.rows {
 		counts[r.Status]++
 		trials = max(trials, r.Trial+1)
-		if backend == "" {
-			backend = r.Backend
-		}
+		backend = cmp.Or(backend, r.Backend)
 	}
 	// The numbers were made elsewhere: of this host only the program is said.
 	records := []any{journal.Header{Schema: journal.Schema, Run: im.src.Run, Bench: im.src.Bench, Time: im.src.Time, Argv: argv,

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -22,9 +23,7 @@ var lastLevelCache = sync.OnceValue(func() int64 {
 // coldBytes is the size of the buffer for a last-level cache of the given size
 // (0: unknown), and a warning if that cannot evict all of it.
 func coldBytes(given int, cache int64) (bytes int, warning string) {
-	if cache == 0 {
-		cache = unknownCache
-	}
+	cache = cmp.Or(cache, unknownCache)
 	bytes = given
 	if bytes == 0 {
 		bytes = int(min(cache+cache/4, MaxColdBytes))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -201,18 +202,10 @@ func setRanks(parts []*bench.DeclaredPart, ranks int) {
 // withDefaults fills what a declaration left open.
 func withDefaults(c measure.Config) measure.Config {
 	d := measure.Default()
-	if c.Cadence == "" {
-		c.Cadence = d.Cadence
-	}
-	if c.Cache == "" {
-		c.Cache = d.Cache
-	}
-	if c.Stop == (measure.Stop{}) {
-		c.Stop = d.Stop
-	}
-	if c.Warmup == (measure.Warmup{}) {
-		c.Warmup = d.Warmup
-	}
+	c.Cadence = cmp.Or(c.Cadence, d.Cadence)
+	c.Cache = cmp.Or(c.Cache, d.Cache)
+	c.Stop = cmp.Or(c.Stop, d.Stop)
+	c.Warmup = cmp.Or(c.Warmup, d.Warmup)
 	return c
 }
 
@@ -229,23 +222,13 @@ func skipSets(part *bench.DeclaredPart, given []Assign) (skips, error) {
 			if err != nil {
 				return nil, fmt.Errorf("--skip %s: %w", s.Name, err)
 			}
-			for _, v := range values {
-				want = append(want, v.String())
-			}
-			for _, v := range axis.Values {
-				have = append(have, v.String())
-			}
+			want, have = lists.Map(values, point.Value.String), lists.Map(axis.Values, point.Value.String)
 		} else if i := slices.IndexFunc(part.Envs, func(e bench.EnvAxis) bool { return e.Name == s.Name }); i >= 0 {
 			values, err := point.ParseEnvSpec(s.Name, s.Text)
 			if err != nil {
 				return nil, fmt.Errorf("--skip %s: %w", s.Name, err)
 			}
-			for _, v := range values {
-				want = append(want, v.Text())
-			}
-			for _, v := range part.Envs[i].Values {
-				have = append(have, v.Text())
-			}
+			want, have = lists.Map(values, point.EnvVar.Text), lists.Map(part.Envs[i].Values, point.EnvVar.Text)
 		} else {
 			continue // the axis belongs to another part
 		}

@@ -12,11 +12,11 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -233,10 +233,8 @@ func (p *Plan) Rows() int {
 
 // declaredMeasure is how a part is sampled before anything is asked for.
 func declaredMeasure(b *bench.Bench, part *bench.DeclaredPart) bench.Config {
-	for _, p := range b.Parts {
-		if p.Name == part.Name {
-			return p.Measure
-		}
+	if p, ok := b.Part(part.Name); ok {
+		return p.Measure
 	}
 	return bench.Config{}
 }
@@ -255,11 +253,7 @@ func (p *Plan) columns(part *bench.DeclaredPart) {
 			}
 		}
 	}
-	for _, e := range part.Envs {
-		if !slices.Contains(p.Envs, e.Name) {
-			p.Envs = append(p.Envs, e.Name)
-		}
-	}
+	p.Envs = lists.Distinct(append(p.Envs, envNames([]*bench.DeclaredPart{part})...))
 }
 
 // Estimate is how long the sampling takes at least and at most, not counting

@@ -29,14 +29,12 @@ func dimensions(part *bench.DeclaredPart) ([]dimension, error) {
 	placed := map[int]int{} // zip -> its dimension
 	slot := func(name string, size int) *dimension {
 		z, zipped := zipOf[name]
-		if !zipped {
-			dims = append(dims, dimension{size: size})
-			return &dims[len(dims)-1]
-		}
-		if at, ok := placed[z]; ok {
+		if at, ok := placed[z]; zipped && ok {
 			return &dims[at]
 		}
-		placed[z] = len(dims)
+		if zipped {
+			placed[z] = len(dims)
+		}
 		dims = append(dims, dimension{size: size})
 		return &dims[len(dims)-1]
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -25,13 +26,7 @@ func Rows(only []string, rows []journal.Row) ([]journal.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []journal.Row
-	for i := range rows {
-		if all(tests, rowValues(&rows[i])) {
-			out = append(out, rows[i])
-		}
-	}
-	return out, nil
+	return lists.Keep(rows, func(r journal.Row) bool { return all(tests, rowValues(&r)) }), nil
 }
 
 // rowValues are the names of one row. A coordinate goes before a metric.

@@ -37,9 +37,7 @@ func coreCounts(n int) []int {
 // last-level cache four times, as far as the profile and the host's memory allow. Of
 // twice as much, a cache that does not always evict the oldest still holds a part.
 func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
-	if lastLevel == 0 {
-		lastLevel = usualCache
-	}
+	lastLevel = cmp.Or(lastLevel, usualCache)
 	total := min(4*lastLevel, p.Memory)
 	if memory > 0 {
 		total = min(total, memory/memoryShare)

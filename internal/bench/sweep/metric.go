@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -137,9 +138,7 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 			r.Fault(s.At, "%s: write wall: true, or leave it out", what)
 			return
 		}
-		if m.info.Unit == "" {
-			m.info.Unit = "us"
-		}
+		m.info.Unit = cmp.Or(m.info.Unit, "us")
 		if n := f["unit"]; n != nil {
 			if m.info.Unit, ok = r.Word(n, what, "unit of wall time", "ns", "us", "ms", "s"); !ok {
 				return

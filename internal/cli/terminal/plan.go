@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -76,10 +77,7 @@ func writeGroup(w io.Writer, number int, g *plan.Group, tasks iter.Seq[plan.Task
 	}
 	fmt.Fprintln(w)
 	for t := range tasks {
-		text := t.Point.String()
-		if text == "" {
-			text = "-"
-		}
+		text := cmp.Or(t.Point.String(), "-")
 		io.WriteString(w, "  "+text+"\n") // a million of them, perhaps
 	}
 }

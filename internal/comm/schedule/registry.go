@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -59,10 +60,7 @@ const (
 
 // Label is the short name.
 func (i Info) Label() string {
-	if i.Short != "" {
-		return i.Short
-	}
-	return i.Name
+	return cmp.Or(i.Short, i.Name)
 }
 
 // Algorithm is the registration of a way to do a collective.

@@ -5,6 +5,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
@@ -283,8 +284,5 @@ func (m Machine) libraries() (findings []Finding) {
 func size(n uint64) string { return unit.FormatBytesApprox(float64(n)) + "B" }
 
 func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
+	return cmp.Or(s, "unknown")
 }

@@ -1,6 +1,7 @@
 package hostinfo
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -50,9 +51,7 @@ func describe(info *debug.BuildInfo, linked string) Build {
 			}
 		}
 	}
-	if build.Version == "" {
-		build.Version = "devel"
-	}
+	build.Version = cmp.Or(build.Version, "devel")
 	return build
 }
 

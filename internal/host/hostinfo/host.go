@@ -11,6 +11,7 @@
 package hostinfo
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -112,10 +113,7 @@ func (h Host) Summary() string {
 	add(h.NUMANodes > 0, "%s", unit.Plural(h.NUMANodes, "NUMA node"))
 	add(h.Kernel != "", "kernel %s", h.Kernel)
 	add(h.Virtual, "%s", strings.TrimSpace("virtual "+h.Hypervisor))
-	name := h.Hostname
-	if name == "" {
-		name = "unnamed host"
-	}
+	name := cmp.Or(h.Hostname, "unnamed host")
 	return name + ": " + strings.Join(parts, ", ")
 }
 

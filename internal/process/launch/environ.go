@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -88,10 +89,7 @@ func (r *RankVars) Values() map[string]string {
 	if r == nil {
 		return nil
 	}
-	addr := r.MasterAddr
-	if addr == "" {
-		addr = "127.0.0.1"
-	}
+	addr := cmp.Or(r.MasterAddr, "127.0.0.1")
 	return map[string]string{
 		"RANK":             strconv.Itoa(r.Rank),
 		"WORLD_SIZE":       strconv.Itoa(r.WorldSize),

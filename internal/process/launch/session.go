@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,15 +43,9 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	if spec.Grace == 0 {
-		spec.Grace = DefaultGrace
-	}
-	if spec.LogLimit == 0 {
-		spec.LogLimit = DefaultLogLimit
-	}
-	if spec.settle == 0 {
-		spec.settle = settleTime
-	}
+	spec.Grace = cmp.Or(spec.Grace, DefaultGrace)
+	spec.LogLimit = cmp.Or(spec.LogLimit, DefaultLogLimit)
+	spec.settle = cmp.Or(spec.settle, settleTime)
 	n := len(procs)
 	l := &Launch{
 		// Room for every Started and Exit, and for n Outputs: the listener never waits for the caller.

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -201,9 +202,7 @@ func csvRecord(header, fields []string, g Given) (Record, error) {
 			return r, fmt.Errorf("%s is %q: %w", name, text, err)
 		}
 	}
-	if r.Op == "" {
-		r.Op = "allreduce"
-	}
+	r.Op = cmp.Or(r.Op, "allreduce")
 	if r.Reduction == "" && r.Op == "allreduce" {
 		r.Reduction = "sum"
 	}

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -307,9 +308,7 @@ func (p *ncclPreamble) complete(r *Record, g Given) (err error) {
 			r.Algorithm = "rccl"
 		}
 	}
-	if r.Backend == "" {
-		r.Backend = "nccl"
-	}
+	r.Backend = cmp.Or(r.Backend, "nccl")
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -195,18 +196,13 @@ func completeOSU(r *Record, g Given) (err error) {
 	if r.DType, err = settle("dtype", r.DType, g.DType); err != nil {
 		return err
 	}
-	if r.DType == "" {
-		r.DType = "u8"
-	}
+	r.DType = cmp.Or(r.DType, "u8")
 	if r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter" {
 		r.Reduction = "sum"
 	}
 	if r.Backend, err = settle("backend", r.Backend, g.Backend); err != nil {
 		return err
 	}
-	r.Algorithm = g.Algorithm
-	if r.Algorithm == "" {
-		r.Algorithm = r.Backend
-	}
+	r.Algorithm = cmp.Or(g.Algorithm, r.Backend)
 	return nil
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -233,10 +234,7 @@ func (r *Row) Why() string {
 // TaskKey is the identity for --resume: that of the planned point behind the
 // row.
 func (r *Row) TaskKey() string {
-	if r.Task != "" {
-		return r.Task
-	}
-	return r.Key
+	return cmp.Or(r.Task, r.Key)
 }
 
 // AxisInfo describes a column of the rows, so that a reader without the

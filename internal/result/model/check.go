@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -185,10 +186,7 @@ func difference(s, other Series) string {
 	if s.Algorithm != other.Algorithm {
 		return s.Algorithm
 	}
-	if s.Variant == "" {
-		return "the plain call"
-	}
-	return s.Variant
+	return cmp.Or(s.Variant, "the plain call")
 }
 
 func noCeiling(samples []Sample) (out []Warning) {
@@ -275,11 +273,7 @@ func formatEfficiency(e float64, of string) string {
 }
 
 func largest(limits map[string]float64) float64 {
-	most := 0.0
-	for _, us := range limits {
-		most = max(most, us)
-	}
-	return most
+	return slices.Max(slices.AppendSeq([]float64{0}, maps.Values(limits)))
 }
 
 // sick is the share of a ceiling below which a large message does not take the
@@ -394,14 +388,10 @@ func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 			continue
 		}
 		w := Warning{Kind: EqualDTypes, Note: true}
-		names := ""
-		for i, s := range g {
-			if i > 0 {
-				names += " and "
-			}
-			names += s.DType
+		for _, s := range g {
 			w.Rows = append(w.Rows, s.Rows...)
 		}
+		names := strings.Join(lists.Map(g, func(s Sample) string { return s.DType }), " and ")
 		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s): what a bandwidth limit predicts, and no sign against one",
 			names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(at.bytes))
 		out = append(out, w)

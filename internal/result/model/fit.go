@@ -1,8 +1,8 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -175,27 +175,17 @@ func dots(samples []Sample) []dot {
 	for _, s := range samples {
 		times[s.Bytes] = append(times[s.Bytes], s.TimeUS)
 	}
-	var out []dot
-	for bytes, list := range times {
-		out = append(out, dot{float64(bytes), stats.Median(list)})
-	}
-	slices.SortFunc(out, func(a, b dot) int { return cmp.Compare(a.x, b.x) })
-	return out
+	return lists.Map(slices.Sorted(maps.Keys(times)), func(bytes int64) dot { return dot{float64(bytes), stats.Median(times[bytes])} })
 }
 
 func fit(series Series, samples []Sample) Curve {
 	ds := dots(samples)
-	c := Curve{Series: series}
-	for _, d := range ds {
-		c.Measured = append(c.Measured, int64(d.x))
-	}
+	c := Curve{Series: series, Measured: lists.Map(ds, func(d dot) int64 { return int64(d.x) })}
 	if len(ds) == 1 {
 		c.Fault = "one size only: there is no line"
 		return c
 	}
-	for _, part := range segments(ds, noiseOf(samples)) {
-		c.Segments = append(c.Segments, newSegment(part))
-	}
+	c.Segments = lists.Map(segments(ds, noiseOf(samples)), newSegment)
 	switch worst, at := c.WorstErr(); {
 	case worst > fitLimit:
 		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no line, as where noise is large or too few sizes were measured to tell where one ends", 100*worst, unit.FormatBytesApprox(float64(at)))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -104,9 +105,7 @@ func Ceilings(text string) ([]Ceiling, error) {
 }
 
 func ceilingsNamed(item string) ([]Ceiling, error) {
-	var names []string
 	for _, l := range links {
-		names = append(names, l.Name)
 		if item == l.Name {
 			return l.Ceilings(), nil
 		}
@@ -116,6 +115,7 @@ func ceilingsNamed(item string) ([]Ceiling, error) {
 			}
 		}
 	}
+	names := lists.Map(links, func(l Link) string { return l.Name })
 	return nil, suggest.Unknown("link", item, append(names, "a rate such as 450 GB/s"))
 }
 

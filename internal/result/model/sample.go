@@ -10,6 +10,8 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -149,12 +151,11 @@ func (s Sample) Over(than Sample) (low, high float64) {
 
 // TimeOf is the time of the trials of one point, of any operation.
 func TimeOf(trials []*journal.Row) Sample {
-	rows := make([]journal.Row, len(trials))
-	for i, r := range trials {
-		rows[i] = *r
-		rows[i].Key = ""
-	}
-	return sampleOf(journal.MergeTrials(rows)[0])
+	return sampleOf(journal.MergeTrials(lists.Map(trials, func(r *journal.Row) journal.Row {
+		trial := *r
+		trial.Key = "" // one point, whatever key each row was given
+		return trial
+	}))[0])
 }
 
 // The coordinates that have a field of their own.
@@ -179,33 +180,22 @@ const (
 // point, in order of series and size. Rows of other operations, without a size
 // or without a good time are left out.
 func SamplesOf(rows []journal.Row) []Sample {
-	byPoint := map[string]int{}
-	var points [][]int
+	var order []string
+	points := map[string][]int{}
 	for i := range rows {
 		r := &rows[i]
 		if r.Status != journal.OK || !(r.Metrics[timeMetric] > 0) || !isAllReduce(r) {
 			continue
 		}
 		key := identity(r)
-		at, has := byPoint[key]
-		if !has {
-			at = len(points)
-			byPoint[key] = at
-			points = append(points, nil)
-		}
-		points[at] = append(points[at], i)
+		points[key] = append(points[key], i)
+		order = append(order, key)
 	}
-	out := make([]Sample, 0, len(points))
-	for _, members := range points {
-		trials := make([]journal.Row, len(members))
-		for k, i := range members {
-			trials[k] = rows[i]
-			trials[k].Key = "" // one point, whatever key each row was given
-		}
-		s := sampleOf(journal.MergeTrials(trials)[0])
-		s.Rows = members
-		out = append(out, s)
-	}
+	out := lists.Map(lists.Distinct(order), func(key string) Sample {
+		s := TimeOf(lists.Map(points[key], func(i int) *journal.Row { return &rows[i] }))
+		s.Rows = points[key]
+		return s
+	})
 	sortSamples(out)
 	return out
 }
@@ -234,11 +224,7 @@ func identity(r *journal.Row) string {
 }
 
 func envText(r *journal.Row) string {
-	var parts []string
-	for _, e := range r.Env {
-		parts = append(parts, e.Name+"="+e.Text())
-	}
-	return strings.Join(parts, " ")
+	return strings.Join(lists.Map(r.Env, func(e point.EnvVar) string { return e.Name + "=" + e.Text() }), " ")
 }
 
 func sampleOf(r journal.Row) Sample {

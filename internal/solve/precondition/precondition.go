@@ -5,6 +5,7 @@
 package precondition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -60,9 +61,7 @@ func All() []Preconditioner { return all.All() }
 
 // Lookup finds a preconditioner by name; "" is none.
 func Lookup(name string) (Preconditioner, error) {
-	if name == "" {
-		name = None
-	}
+	name = cmp.Or(name, None)
 	return all.Lookup(name)
 }
 

@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -55,9 +56,7 @@ func (r Report) ExitCode() int { return compare.Report{Counts: r.Counts}.ExitCod
 // Check judges the latest run, the last of recent, and those before it against the runs
 // of the baseline. There is at least one run on either side.
 func Check(baseline, recent []compare.Run, opts Options) (Report, error) {
-	if opts.Alpha == 0 {
-		opts.Alpha = DefaultAlpha
-	}
+	opts.Alpha = cmp.Or(opts.Alpha, DefaultAlpha)
 	if !(opts.Alpha > 0 && opts.Alpha < 0.25) {
 		return Report{}, fmt.Errorf("an alpha of %v: want a probability between 0 and 0.25, such as 0.01", opts.Alpha)
 	}
@@ -201,10 +200,7 @@ func condense(trials rowset.Set) journal.Row {
 // observe gathers the runs' values that count, and how the runs of the baseline differ.
 func (c *check) observe(baseline, recent []compare.Run) {
 	c.values = map[string][2][]float64{}
-	metric := c.opts.Metric
-	if metric == "" {
-		metric = compare.DefaultMetric
-	}
+	metric := cmp.Or(c.opts.Metric, compare.DefaultMetric)
 	for side, runs := range [][]compare.Run{baseline, recent} {
 		for _, r := range runs {
 			for _, g := range points(r.Rows) {

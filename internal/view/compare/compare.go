@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -179,18 +180,10 @@ func (r Report) ExitCode() int {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Metric == "" {
-		o.Metric = DefaultMetric
-	}
-	if o.Floor == 0 {
-		o.Floor = DefaultFloor
-	}
-	if o.Alpha == 0 {
-		o.Alpha = DefaultAlpha
-	}
-	if o.Sides == [2]string{} {
-		o.Sides = [2]string{"OLD", "NEW"}
-	}
+	o.Metric = cmp.Or(o.Metric, DefaultMetric)
+	o.Floor = cmp.Or(o.Floor, DefaultFloor)
+	o.Alpha = cmp.Or(o.Alpha, DefaultAlpha)
+	o.Sides = cmp.Or(o.Sides, [2]string{"OLD", "NEW"})
 	// Written so that NaN is refused too.
 	if !(o.Floor > 0 && o.Floor < 1) {
 		return o, fmt.Errorf("a floor of %v: want a relative change between 0 and 1, such as 0.02", o.Floor)

@@ -184,9 +184,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 	}
 	for name := range r.Metrics {
 		n.metrics.add(name)
-		if n.units[name] == "" {
-			n.units[name] = r.Units[name]
-		}
+		n.units[name] = cmp.Or(n.units[name], r.Units[name])
 	}
 	for name := range r.Limits {
 		n.limits.add(name)

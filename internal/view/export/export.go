@@ -6,6 +6,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -74,9 +75,7 @@ func Sweep(name string) map[string]string {
 
 // Write shows in as the named format; "" is the default.
 func Write(w io.Writer, name string, in Input, opts Options) error {
-	if name == "" {
-		name = Default
-	}
+	name = cmp.Or(name, Default)
 	for _, f := range formats {
 		if f.name == name {
 			if err := f.write(w, in, opts); err != nil {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -73,10 +74,7 @@ func (a xAxis) at(v value) float64 {
 
 // orQuotes shows that the empty text is not nothing.
 func orQuotes(s string) string {
-	if s == "" {
-		return `""`
-	}
-	return s
+	return cmp.Or(s, `""`)
 }
 
 // spansWide reports whether positive values lie more than a factor apart. A
@@ -122,9 +120,7 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 
 func (d *drawing) series(in panelDots) figure.Series {
 	s := figure.Series{Name: in.title}
-	if s.Name == "" {
-		s.Name = d.y.name
-	}
+	s.Name = cmp.Or(s.Name, d.y.name)
 	for _, here := range split(in.dots, d.x) {
 		dots := counting(here.dots)
 		pt := merge(d.axis.at(here.dots[0].x), dots)

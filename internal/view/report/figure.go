@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -26,9 +27,7 @@ const (
 // not named is never mixed into one curve: it sets series apart, too, and a note
 // says so. More series than can be told apart become panels, or an error.
 func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
-	if p.Y == "" {
-		p.Y = headline
-	}
+	p.Y = cmp.Or(p.Y, headline)
 	fig, err := p.figure(h, rows)
 	if err != nil {
 		return figure.Figure{}, fmt.Errorf("plot %s: %w", p, err)
@@ -225,10 +224,7 @@ func split(dots []dot, c coord) []panelDots {
 	}
 	var out []panelDots
 	for _, v := range ordered(values) {
-		name := c.label(v)
-		if name == "" {
-			name = "no " + c.name
-		}
+		name := cmp.Or(c.label(v), "no "+c.name)
 		out = append(out, panelDots{name, groups[v.id()]})
 	}
 	return out

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -111,9 +112,7 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 		Facts: append(Facts(h), EarlierFacts(run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
 		Commands: CommandLines(run), Redraw: redrawLine(h),
 	}
-	if p.Title == "" {
-		p.Title = "kernbench run"
-	}
+	p.Title = cmp.Or(p.Title, "kernbench run")
 	counts := countStatus(rows)
 	for _, s := range statusesIn(counts) {
 		p.Counts = append(p.Counts, count{counts[s], string(s), StatusClass(s)})

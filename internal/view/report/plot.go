@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,9 +65,7 @@ func parsePlot(text string) (p Plot, err error) {
 	if p.X == "" {
 		return p, errors.New("missing x")
 	}
-	if p.Y == "" {
-		p.Y = headline
-	}
+	p.Y = cmp.Or(p.Y, headline)
 	return p, nil
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -34,9 +35,7 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 		r := &rows[i]
 		anyOK = anyOK || r.Status == journal.OK
 		for m := range r.Metrics {
-			if units[m] == "" {
-				units[m] = r.Units[m]
-			}
+			units[m] = cmp.Or(units[m], r.Units[m])
 		}
 		for m := range r.Stats.All() {
 			spreads[m] = true

@@ -46,10 +46,7 @@ type Goals struct {
 }
 
 func (g Goals) least() float64 {
-	if g.Least == 0 {
-		return 1
-	}
-	return g.Least
+	return cmp.Or(g.Least, 1)
 }
 
 // Verdict says whether a goal is reached.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,10 +86,7 @@ func newState(r *journal.Run, now time.Time) runState {
 		if len(s.Current) == maxCurrent {
 			break
 		}
-		name := b.Point
-		if name == "" {
-			name = "point " + b.Key
-		}
+		name := cmp.Or(b.Point, "point "+b.Key)
 		s.Current = append(s.Current, current{name, b.Trial, max(0, now.Sub(b.Time).Seconds())})
 	}
 	for i := len(r.Rows) - 1; i >= 0 && len(s.Failures) < maxLastFailed; i-- {
