@@ -185,10 +185,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 	if err := r.Write(a.stdout, f.format, a.width); err != nil {
 		return err
 	}
-	if code := r.ExitCode(); code != exitGood {
-		return &exitError{code: code}
-	}
-	return nil
+	return exit(r.ExitCode())
 }
 
 // baselineRuns reads the two sides of a check.

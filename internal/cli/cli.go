@@ -6,6 +6,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -264,6 +265,30 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
+
+// exit ends the program with a code of which everything has been said.
+func exit(code int) error {
+	if code == exitGood {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+// wrote names the files that were written, unless the user wants it quiet.
+func (a *app) wrote(files []string, quiet bool) {
+	for _, name := range files {
+		if !quiet {
+			fmt.Fprintf(a.stderr, "wrote %s\n", name)
+		}
+	}
+}
+
+// printJSON writes a value for people and programs.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
 
 // usage marks an error as one that the user can correct.
 func usage(err error) error {

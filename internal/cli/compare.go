@@ -107,10 +107,7 @@ func (a *app) writeComparisons(reports []compare.Report, format string) error {
 			code = c
 		}
 	}
-	if code != exitGood {
-		return &exitError{code: code}
-	}
-	return nil
+	return exit(code)
 }
 
 func (a *app) speedupCommand() *cobra.Command {
@@ -158,10 +155,7 @@ resolved.`,
 					}
 				}
 			}
-			if code != exitGood {
-				return &exitError{code: code}
-			}
-			return nil
+			return exit(code)
 		},
 	}
 	fl := cmd.Flags()

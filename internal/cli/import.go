@@ -241,11 +241,7 @@ func (a *app) showImported(f importFlags, id string) error {
 		}
 	}
 	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
-	if !f.quiet {
-		for _, name := range files {
-			fmt.Fprintf(a.stderr, "wrote %s\n", name)
-		}
-	}
+	a.wrote(files, f.quiet)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -245,9 +244,7 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 // writeNetwork shows a network as a table for people, or as it is stored.
 func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(n)
+		return printJSON(w, n)
 	}
 	sig := func(x float64) string { return unit.FormatSig(x, 3) }
 	t := texttab.Table{Columns: []texttab.Column{{Title: "from"}, {Title: "to"}, {Title: "one way us", Right: true},
@@ -269,9 +266,7 @@ func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 // writeProbe shows a result as a table for people, or as it is stored.
 func writeProbe(w io.Writer, format string, r probe.Result) error {
 	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return printJSON(w, r)
 	}
 	t := texttab.Table{Columns: []texttab.Column{{Title: "cores", Right: true}, {Title: "set per core", Right: true},
 		{Title: "copy GB/s", Right: true}, {Title: "read GB/s", Right: true}}}

@@ -186,10 +186,7 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 			break
 		}
 	}
-	if code != exitGood {
-		return &exitError{code: code}
-	}
-	return nil
+	return exit(code)
 }
 
 // usePorts has this process, and all that it starts, listen only on the ports of
@@ -257,11 +254,9 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		joined.Native = dist.Describe(j.Plan.Backend).Launcher != nil
 	}
 	progress := terminal.NewProgress(a.stderr, a.streams[1], j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
-	res, err := run.Run(ctx, j.Plan, run.Options{
-		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace, Retries: f.Retries,
-		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Follow: f.Follow, Ports: a.ports, Launcher: via, Joined: joined,
-		Inputs: j.Inputs, Observe: progress.Observe,
-	})
+	opts := a.runOptions(j, f, via, progress)
+	opts.Joined = joined
+	res, err := run.Run(ctx, j.Plan, opts)
 	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled): // what it followed goes on
@@ -285,6 +280,15 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		return exitInterrupted, nil
 	}
 	return exitCode(res.Counts, res.Missing), nil
+}
+
+// runOptions are how a plan is run as the flags say.
+func (a *app) runOptions(j request.Planned, f request.Flags, via *run.Launcher, progress *terminal.Progress) run.Options {
+	return run.Options{
+		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace, Retries: f.Retries,
+		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Follow: f.Follow, Ports: a.ports, Launcher: via,
+		Inputs: j.Inputs, Observe: progress.Observe,
+	}
 }
 
 // took is how long the points of a bench took that are in a folder; a folder without any is none.

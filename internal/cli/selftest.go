@@ -2,12 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -15,7 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/host/doctor"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) selftestCommand() *cobra.Command {
@@ -89,9 +89,7 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 	case ctx.Err() != nil:
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted after %d checks", len(results))}
 	case asJSON:
-		enc := json.NewEncoder(a.stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(results)
+		err = printJSON(a.stdout, results)
 	default:
 		_, err = fmt.Fprintf(a.stdout, "%d passed, %d failed, %d skipped\n", counts[selftest.Passed], counts[selftest.Failed], counts[selftest.Skipped])
 	}
@@ -123,9 +121,7 @@ None of it is needed for the default path. Exit status 0.`,
 			}
 			findings := doctor.Examine(doctor.Local(cmd.Context()))
 			if format == "json" {
-				enc := json.NewEncoder(a.stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(findings)
+				return printJSON(a.stdout, findings)
 			}
 			t := texttab.Table{Columns: []texttab.Column{{Title: "area"}, {Title: "what"}, {Title: "here"}, {Title: "details"}}}
 			for _, f := range findings {

@@ -172,13 +172,9 @@ func (a *app) printNotes(part string, notes []journal.Note, format string) {
 
 // showChart draws the plots, or the one of nobody's choice, in the terminal.
 func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) error {
-	var chosen []report.Plot
-	for _, text := range plots {
-		p, err := report.ParsePlot(text)
-		if err != nil {
-			return err
-		}
-		chosen = append(chosen, p)
+	chosen, err := report.ParsePlots(plots)
+	if err != nil {
+		return err
 	}
 	if len(chosen) == 0 {
 		p, ok := report.AutoPlot(&r.Header, rows)
@@ -216,9 +212,7 @@ func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption
 	}
 	fig.AddCaption(caption)
 	files, err := figure.Write(dir+"/figures", fig)
-	for _, f := range files {
-		fmt.Fprintf(a.stderr, "wrote %s\n", f)
-	}
+	a.wrote(files, false)
 	return err
 }
 
@@ -298,13 +292,9 @@ func (a *app) overlay(specs, plots []string, path string) error {
 		}
 		runs = append(runs, overlay.Run{Name: name, Run: r})
 	}
-	var chosen []report.Plot
-	for _, text := range plots {
-		p, err := report.ParsePlot(text)
-		if err != nil {
-			return usage(err)
-		}
-		chosen = append(chosen, p)
+	chosen, err := report.ParsePlots(plots)
+	if err != nil {
+		return usage(err)
 	}
 	make := report.Page
 	if ending := strings.ToLower(filepath.Ext(path)); ending == ".png" || ending == ".svg" {
@@ -356,11 +346,7 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 	if err != nil {
 		return err
 	}
-	if !f.Quiet {
-		for _, file := range files {
-			fmt.Fprintf(a.stderr, "wrote %s\n", file)
-		}
-	}
+	a.wrote(files, f.Quiet)
 	return nil
 }
 
@@ -432,9 +418,6 @@ func inputNames(inputs map[string]string) string {
 	if len(inputs) == 0 {
 		return "none"
 	}
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		names = append(names, fmt.Sprintf("--%s %.8s", name, inputs[name]))
-	}
-	return strings.Join(names, ", ")
+	words := lists.Map(slices.Sorted(maps.Keys(inputs)), func(name string) string { return fmt.Sprintf("--%s %.8s", name, inputs[name]) })
+	return strings.Join(words, ", ")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
@@ -172,11 +173,9 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 		return usage(err)
 	}
 	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
-	res, err := run.Run(ctx, j.Plan, run.Options{
-		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Grace: f.run.Grace, Retries: f.run.Retries, Remeasure: f.run.Remeasure,
-		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Follow: f.run.Follow, Ports: a.ports, Launcher: via, Inputs: j.Inputs,
-		Source: source{study}, Observe: progress.Observe,
-	})
+	opts := a.runOptions(j, f.run, via, progress)
+	opts.Source = source{study}
+	res, err := run.Run(ctx, j.Plan, opts)
 	progress.Close()
 	if err != nil {
 		return err
@@ -220,13 +219,8 @@ func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journ
 	if err != nil {
 		return false, err
 	}
-	in := report.Input{Bench: j.Bench, Run: r, Plots: j.Plots}
-	files, err := report.Render(dir, in)
-	if !f.Quiet {
-		for _, file := range files {
-			fmt.Fprintf(a.stderr, "wrote %s\n", file)
-		}
-	}
+	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
+	a.wrote(files, f.Quiet)
 	return slices.ContainsFunc(found.Findings, func(x tune.Finding) bool { return x.Answer.Best >= 0 }), err
 }
 
@@ -259,15 +253,14 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 		}
 	}
 	metrics, _ := b.Metrics()
-	var names []string
 	for _, m := range metrics {
-		names = append(names, m.Name)
 		if m.Name == g.Metric && (m.Better == "higher") != g.Maximise && m.Better != "" {
 			return g, fmt.Errorf("%s is declared better %s: --%s %s", m.Name, m.Better, map[bool]string{true: "minimise", false: "maximise"}[g.Maximise], m.Name)
 		}
 	}
 	switch {
 	case g.Metric == "":
+		names := lists.Map(metrics, func(m bench.MetricInfo) string { return m.Name })
 		return g, fmt.Errorf("tune for what? --minimise METRIC or --maximise METRIC (metrics: %s)", strings.Join(names, ", "))
 	case f.run.Trials > 0:
 		return g, errors.New("--trials: tune decides how often each setting is launched; --launches and --budget bound it")

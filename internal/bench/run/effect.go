@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -31,17 +32,12 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 	for _, m := range metrics {
 		better[m.Name] = m.Better
 	}
-	good := slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Status != journal.OK })
-	var names []string
+	good := lists.Keep(rows, func(r journal.Row) bool { return r.Status == journal.OK })
+	var names, notes []string
 	for _, r := range good {
-		for _, e := range r.Env {
-			if !slices.Contains(names, e.Name) {
-				names = append(names, e.Name)
-			}
-		}
+		names = append(names, envNames(r.Env)...)
 	}
-	var notes []string
-	for _, name := range names {
+	for _, name := range lists.Distinct(names) {
 		if v := newVariable(name, good, better); len(v.values) > 1 && len(v.points) > 0 {
 			notes = append(notes, v.verdict())
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -89,21 +89,22 @@ func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec)
 	if err != nil {
 		return nil, err
 	}
-	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, PassOn: p.passOn}
-	set := variables(g, p.extra)
-	for rank := range g.Ranks {
-		proc := rankhost.Proc{
-			Argv: p.argv, Dir: p.dir, Set: set, Native: job.Native,
-			Vars:   launch.RankVars{Rank: rank, WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
-			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
-			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
-		}
-		for _, f := range p.files { // on one host, a process of the same user can open what this one has open
-			proc.Files = append(proc.Files, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()))
-		}
+	proc := rankhost.Proc{Argv: p.argv, Dir: p.dir, Set: variables(g, p.extra), Native: job.Native,
+		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
+		// On one host, a process of the same user can open what this one has open.
+		Files: lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })}
+	return job.Leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
+}
+
+// hosted is a process of this kind at the rank host of each rank.
+func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) rankhost.Spec {
+	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, PassOn: p.passOn}
+	for rank := range ranks {
+		proc.Vars.Rank = rank
+		proc.Stdout, proc.Stderr = logFiles(p.logs, rank)
 		spec.Procs = append(spec.Procs, proc)
 	}
-	return job.Leader.Launch(ctx, spec)
+	return spec
 }
 
 // brokenError says why a job cannot go on. What is not done stays so.

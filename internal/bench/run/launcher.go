@@ -253,7 +253,11 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	port, err := s.opts.Ports.Free("127.0.0.1") // and, one hopes, where rank 0 is
 	var l *rankhost.Launch
 	if err == nil {
-		l, err = leader.Launch(ctx, guardedSpec(g, p, s.opts.Grace, launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.First(), MasterPort: port}))
+		// A rank of the launcher's own job, with torchrun's variables besides the launcher's.
+		proc := rankhost.Proc{Argv: p.argv, Set: variables(g, p.extra), Native: true,
+			Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.First(), MasterPort: port}}
+		rankhost.Unguarded(proc.Set)
+		l, err = leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
 	}
 	if err != nil {
 		leader.Close()
@@ -263,23 +267,6 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}
 	go endAborted(l, leader, via)
 	return &guarded{l, leader, outer, via}, nil
-}
-
-// guardedSpec is a process for each guard to start, as a rank of the launcher's own job, with torchrun's variables
-// besides the launcher's.
-func guardedSpec(g *plan.Group, p processSpec, grace time.Duration, vars launch.RankVars) rankhost.Spec {
-	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, PassOn: p.passOn}
-	set := variables(g, p.extra)
-	rankhost.Unguarded(set)
-	for rank := range g.Ranks {
-		vars.Rank = rank
-		spec.Procs = append(spec.Procs, rankhost.Proc{
-			Argv: p.argv, Set: set, Native: true, Vars: vars,
-			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
-			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
-		})
-	}
-	return spec
 }
 
 // endAborted ends a program whose launcher ends its ranks, because one has called

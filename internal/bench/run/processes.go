@@ -41,9 +41,10 @@ func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) 
 			}
 		}
 		slices.Sort(export)
+		out, errs := logFiles(p.logs, 0)
 		return []launch.Proc{{
 			Argv: via.command(g.Ranks, p.argv, export), Dir: p.dir, Env: launch.Environ(r.opts.Environ, set, nil),
-			Stdout: filepath.Join(p.logs, "rank0.out"), Stderr: filepath.Join(p.logs, "rank0.err"), ExtraFiles: p.files,
+			Stdout: out, Stderr: errs, ExtraFiles: p.files,
 		}}, nil
 	}
 	ranks := r.plan.Processes(g)
@@ -63,15 +64,20 @@ func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) 
 		}
 		procs[rank] = launch.Proc{
 			Rank: rank, Argv: p.argv, Dir: p.dir, ExtraFiles: p.files,
-			Env:    launch.Environ(r.opts.Environ, set, vars),
-			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
-			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
+			Env: launch.Environ(r.opts.Environ, set, vars),
 		}
+		procs[rank].Stdout, procs[rank].Stderr = logFiles(p.logs, rank)
 		if shares != nil {
 			procs[rank].CPUs = shares[rank]
 		}
 	}
 	return procs, nil
+}
+
+// logFiles are where a rank's output goes.
+func logFiles(dir string, rank int) (out, err string) {
+	name := filepath.Join(dir, fmt.Sprintf("rank%d", rank))
+	return name + ".out", name + ".err"
 }
 
 // variables are what a group's processes get besides what they inherit; nil is a
@@ -237,10 +243,9 @@ func (s *runSlot) aside(ctx context.Context, g *plan.Group, t *plan.Task, name s
 	if err != nil {
 		return err.Error(), nil, nil
 	}
-	l, err := s.agent.Launch(ctx, launch.Spec{Grace: s.opts.Grace, Procs: []launch.Proc{{
-		Argv: argv, Dir: g.Part.Command.Dir, Env: launch.Environ(s.opts.Environ, variables(g, nil), nil),
-		Stdout: filepath.Join(path, "rank0.out"), Stderr: filepath.Join(path, "rank0.err"),
-	}}})
+	proc := launch.Proc{Argv: argv, Dir: g.Part.Command.Dir, Env: launch.Environ(s.opts.Environ, variables(g, nil), nil)}
+	proc.Stdout, proc.Stderr = logFiles(path, 0)
+	l, err := s.agent.Launch(ctx, launch.Spec{Grace: s.opts.Grace, Procs: []launch.Proc{proc}})
 	if err != nil {
 		return fmt.Sprintf("%s: %v", argv[0], err), nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -79,7 +80,7 @@ func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]j
 		if err != nil || parsed == nil {
 			return []journal.Row{row}, nil, err
 		}
-		warnings = unique(append(warnings, row.Warnings...))
+		warnings = lists.Distinct(append(warnings, row.Warnings...))
 		row.Warnings = warnings
 		if err := all.Add(parsed); err != nil {
 			row.Status, row.Phase, row.Reason = journal.Failed, "parse", err.Error()
@@ -155,9 +156,9 @@ func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs s
 	}
 	rank, reason := lost.Rank, err.Error()
 	if via := s.opts.Launcher; via != nil {
-		var ranks []culprit.Rank
-		for r := range g.Ranks {
-			ranks = append(ranks, culprit.Rank{Rank: r, Said: lastWords(logs, r)})
+		ranks := make([]culprit.Rank, g.Ranks)
+		for r := range ranks {
+			ranks[r] = culprit.Rank{Rank: r, Said: lastWords(logs, r)}
 		}
 		// Which of the guards is missed first is chance when the launcher has killed them all.
 		if teller := culprit.Teller(ranks); teller >= 0 && teller != rank {

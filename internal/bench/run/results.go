@@ -2,10 +2,12 @@ package run
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -49,12 +51,7 @@ func (s *results) bad() bool {
 
 // agreed reports whether all ranks came to the same good end.
 func (s *results) agreed() bool {
-	for _, e := range s.order {
-		if e.Done.Status != s.order[0].Done.Status || e.Done.Status.Bad() {
-			return false
-		}
-	}
-	return true
+	return !s.bad() && !slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status != s.order[0].Done.Status })
 }
 
 func (s *results) firstReason() string {
@@ -87,7 +84,7 @@ func (s *results) fill(row *journal.Row) {
 				}
 			}
 		}
-		row.Warnings = unique(row.Warnings)
+		row.Warnings = lists.Distinct(row.Warnings)
 		return
 	}
 	if culprit := s.primary(); culprit != nil {
@@ -123,10 +120,8 @@ func (s *results) primary() *worker.Event {
 			follower = e
 		}
 	}
-	for i := range s.order {
-		if s.order[i].Done.Status == journal.Skipped {
-			return nil // a skip on one rank made the others fail
-		}
+	if slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status == journal.Skipped }) {
+		return nil // a skip on one rank made the others fail
 	}
 	return follower
 }
@@ -139,24 +134,10 @@ func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Stats, row.Limits, row.Skew, row.Slowest = journal.StatsOf(o.Stats), o.Limits, o.Skew, o.Slowest
 	row.Details, row.Sampling = o.Details, o.Sampling
 	row.Warnings = append(row.Warnings, o.Warnings...)
-	for name, v := range o.Metrics {
-		row.Metrics[name] = v
-	}
+	maps.Copy(row.Metrics, o.Metrics)
 	for _, m := range o.Infos {
 		if m.Unit != "" {
 			row.Units[m.Name] = m.Unit
 		}
 	}
-}
-
-func unique(texts []string) []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, t := range texts {
-		if !seen[t] {
-			seen[t] = true
-			out = append(out, t)
-		}
-	}
-	return out
 }

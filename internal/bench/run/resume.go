@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -25,6 +26,10 @@ type earlier struct {
 	failed map[work]string
 }
 
+func newEarlier() *earlier {
+	return &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
+}
+
 type work struct {
 	key   string
 	trial int
@@ -36,7 +41,7 @@ func (e *earlier) failure(t plan.Task) string { return e.failed[work{t.Key, t.Tr
 
 // earlier finds the run to continue, or starts a new one, and takes hold of it.
 func (r *runner) earlier() (*earlier, error) {
-	e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
+	e := newEarlier()
 	last, err := r.holdLatest()
 	if err != nil {
 		return nil, fmt.Errorf("resuming: %w", err)
@@ -46,9 +51,7 @@ func (r *runner) earlier() (*earlier, error) {
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
-	for _, h := range last.Headers {
-		r.starts = append(r.starts, h.Time)
-	}
+	r.starts = lists.Map(last.Headers, func(h journal.Header) time.Time { return h.Time })
 	wanted := planned(r.plan)
 	if r.opts.Source != nil { // it has trials of its own, and a failure is its answer
 		keys := map[string]bool{}
@@ -138,17 +141,23 @@ func (r *runner) latest() (*journal.Run, error) {
 // planned is all the work of a plan.
 func planned(p *plan.Plan) map[work]bool {
 	set := map[work]bool{}
-	for _, g := range p.Groups {
-		for _, t := range g.Tasks {
-			set[work{t.Key, t.Trial}] = true
-		}
-	}
-	for _, t := range p.Dropped {
-		for trial := range p.Trials {
-			set[work{t.Key, trial}] = true
-		}
+	for _, t := range everyTask(p) {
+		set[work{t.Key, t.Trial}] = true
 	}
 	return set
+}
+
+// everyTask lists the tasks of a plan, then the dropped points in each trial.
+func everyTask(p *plan.Plan) (all []plan.Task) {
+	for _, g := range p.Groups {
+		all = append(all, g.Tasks...)
+	}
+	for _, t := range p.Dropped {
+		for t.Trial = range p.Trials {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // Stored is what a journal holds of the planned work, to be shown without running it:
@@ -159,7 +168,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		last = j.Accumulated(last)
 	}
 	wanted := planned(p)
-	e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
+	e := newEarlier()
 	e.review(last, wanted, false)
 	lacks := map[work]string{}
 	for w := range wanted {
@@ -215,7 +224,7 @@ func (e *LackError) Error() string {
 
 // lackOf words what is lacking, in the order of the plan.
 func lackOf(p *plan.Plan, lacks map[work]string) (out []string) {
-	add := func(t plan.Task) {
+	for _, t := range everyTask(p) {
 		if why := lacks[work{t.Key, t.Trial}]; why != "" {
 			name := strings.TrimSpace(fmt.Sprintf("%s %v", t.Part, t.Point))
 			if t.Ranks > 0 {
@@ -225,16 +234,6 @@ func lackOf(p *plan.Plan, lacks map[work]string) (out []string) {
 				name += fmt.Sprintf(" trial %d", t.Trial)
 			}
 			out = append(out, name+": "+why)
-		}
-	}
-	for _, g := range p.Groups {
-		for _, t := range g.Tasks {
-			add(t)
-		}
-	}
-	for _, t := range p.Dropped {
-		for t.Trial = range p.Trials {
-			add(t)
 		}
 	}
 	return out
@@ -381,8 +380,7 @@ func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, er
 			res.Broken = run.Notes[n-1].Text
 		}
 	}
-	e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
-	wanted := planned(r.plan)
+	e, wanted := newEarlier(), planned(r.plan)
 	e.review(run, wanted, false)
 	if lacks := len(wanted) - len(e.done); lacks > 0 && run.End.Outcome == "complete" && r.opts.Source == nil {
 		r.opts.Observe(Event{Note: fmt.Sprintf("the run has come to its end without %d of the %d rows that this command is for: --resume runs them",

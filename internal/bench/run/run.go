@@ -231,8 +231,7 @@ func (r *runner) announce(e *earlier) {
 // execute records the dropped points, then runs every group that has work left.
 func (r *runner) execute(ctx context.Context, e *earlier) error {
 	for _, t := range r.plan.Dropped {
-		for trial := range r.plan.Trials {
-			t.Trial = trial
+		for t.Trial = range r.plan.Trials {
 			if e.settled(t) {
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -166,7 +167,7 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 		case <-ctx.Done():
 			return &failure{reason: "interrupted"}
 		case <-deadline.C:
-			rank := w.first(func(s rankState) bool { return !s.ready })
+			rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
 			return w.unlessDoomed(&failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
 				reason: fmt.Sprintf("the worker did not report within %v of its start", limit)})
 		case e := <-w.hub.Events():
@@ -323,16 +324,6 @@ func (w *workerGroup) died(x *launch.Exit) *failure {
 
 // oneProcess reports whether one process has several ranks.
 func (w *workerGroup) oneProcess() bool { return w.via == nil && w.procs == 1 && len(w.ranks) > 1 }
-
-// first is the first rank in such a state, -1 when none is.
-func (w *workerGroup) first(is func(rankState) bool) int {
-	for i, s := range w.ranks {
-		if is(s) {
-			return i
-		}
-	}
-	return -1
-}
 
 // stop ends what still runs and waits until nothing is left.
 func (w *workerGroup) stop(f *failure) {

@@ -48,13 +48,9 @@ type Run struct {
 
 // Plans checks the flags and plans every selected bench.
 func (r Run) Plans() ([]Planned, error) {
-	var plots []report.Plot
-	for _, text := range r.Flags.Plots {
-		p, err := report.ParsePlot(text)
-		if err != nil {
-			return nil, err
-		}
-		plots = append(plots, p)
+	plots, err := report.ParsePlots(r.Flags.Plots)
+	if err != nil {
+		return nil, err
 	}
 	if err := r.Flags.check(); err != nil {
 		return nil, err

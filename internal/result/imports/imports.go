@@ -17,6 +17,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -75,30 +76,23 @@ type Format struct {
 	Read func(text string, g Given) (File, error)
 }
 
-var formats = map[string]Format{}
+var formats = registry.New("format", func(f Format) string { return f.Name })
 
 // Register makes a format known. It is called when the program starts.
-func Register(f Format) {
-	if _, twice := formats[f.Name]; twice {
-		panic("imports: duplicate format " + f.Name)
-	}
-	formats[f.Name] = f
-}
+func Register(f Format) { formats.Register(f) }
 
 // Formats are all formats, by name.
-func Formats() []Format {
-	return slices.SortedFunc(maps.Values(formats), func(a, b Format) int { return strings.Compare(a.Name, b.Name) })
-}
+func Formats() []Format { return formats.All() }
 
 // FormatNames are the names Read accepts.
-func FormatNames() []string { return slices.Sorted(maps.Keys(formats)) }
+func FormatNames() []string { return formats.Names(nil) }
 
 // Read reads a file's text in the named format. Errors begin with the name and
 // the number of the line.
 func Read(format, name, text string, g Given) (File, error) {
-	known, ok := formats[format]
-	if !ok {
-		return File{}, suggest.Unknown("format", format, FormatNames())
+	known, err := formats.Lookup(format)
+	if err != nil {
+		return File{}, err
 	}
 	f, err := known.read(tags.ReplaceAllString(text, ""), g)
 	if err != nil {

@@ -36,6 +36,18 @@ func ParsePlot(text string) (Plot, error) {
 	return p, nil
 }
 
+// ParsePlots reads several.
+func ParsePlots(texts []string) (plots []Plot, err error) {
+	for _, text := range texts {
+		p, err := ParsePlot(text)
+		if err != nil {
+			return nil, err
+		}
+		plots = append(plots, p)
+	}
+	return plots, nil
+}
+
 func parsePlot(text string) (p Plot, err error) {
 	for _, word := range strings.Split(text, ",") {
 		key, names, ok := strings.Cut(word, "=")
