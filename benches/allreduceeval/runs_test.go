@@ -66,10 +66,10 @@ func TestStreamedCallsAreChecked(t *testing.T) {
 }
 
 // An operation that is wrong in every second run fails its cells and its timed rows, in
-// place too.
+// place too. The larger ones are checked on several cores.
 func TestEverySecondRunIsCaught(t *testing.T) {
 	dist.Register(dist.Description{Name: forgetfulName}, forgetful{})
-	for part, axes := range map[string]string{matrix.Correctness: "inplace=false epilogue=false", matrix.Performance: "size=1Ki,256Ki inplace=false,true"} {
+	for part, axes := range map[string]string{matrix.Correctness: "inplace=false epilogue=false", matrix.Performance: "size=1Ki,512Ki inplace=false,true"} {
 		p, list := tasks(t, part, assigns(append(strings.Fields(axes), "num_ranks=2", "dtype=f32", "algorithm=two-stage,ring,quickreduce")...), nil)
 		if len(list) < 3 || part == matrix.Performance && len(list) != 12 {
 			t.Errorf("%s: %d rows", part, len(list))

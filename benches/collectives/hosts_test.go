@@ -18,7 +18,11 @@ import (
 // rows are right, have no symmetric memory, and loopback as their limit.
 func TestHosts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	p := planned(t, plan.Request{Axes: axes("op=allreduce,alltoall,sendrecv", "size=64,1M", "buffers=private,symmetric", "num_ranks=2,3"),
+	points := axes("op=allreduce,alltoall,sendrecv", "size=64,1M", "buffers=private,symmetric", "num_ranks=2,3")
+	if testing.Short() {
+		points = axes("op=allreduce,alltoall", "size=64", "buffers=private", "num_ranks=3")
+	}
+	p := planned(t, plan.Request{Axes: points,
 		Options: axes("probe="+scriptedFile(t), "hosts=2")})
 	sampleLittle(p)
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)

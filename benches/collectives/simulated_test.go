@@ -20,6 +20,9 @@ import (
 // A plain run on the simulated accelerator takes what it has; what it lacks is
 // skipped with the reason; the limits are the topology's and hold.
 func TestSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what ranks share is that of TestTopologyFile")
+	}
 	for _, c := range []struct {
 		name    string
 		axes    []string
@@ -53,6 +56,9 @@ func TestSimulated(t *testing.T) {
 // On a virtual network one rank stands for all: any algorithm and number of ranks, the time
 // that the model's formula gives, rows that say that no data moved, and no check of any.
 func TestVirtual(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	network := filepath.Join(t.TempDir(), "net.yaml")
 	const text = "name: mine\nlatency_ns: 1000\noverhead_ns: 100\ngap_ns: 0\nbandwidth_gbs: 10\n"
 	must.Do(t, os.WriteFile(network, []byte(text), 0o600))
@@ -133,6 +139,9 @@ func TestTopologyFile(t *testing.T) {
 // SIPs are an axis: how many there are says how many ranks, every arrangement is right, within its limits
 // and a curve of its own, and the row says which it is.
 func TestArrangements(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what ranks share is that of TestTopologyFile")
+	}
 	rows := simulated(t, ahbm.Name, options("sips=4:ring,2x2:torus,3x2:mesh,mesh"), "size=64,64K")
 	if len(rows) != 2*5 { // a mesh of as many as there are: 4, and 6
 		t.Errorf("%d rows", len(rows))

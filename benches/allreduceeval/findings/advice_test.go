@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	_ "github.com/kernbench/kernbench/dist/cpu" // whose limits are probed
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -108,5 +109,17 @@ func TestNoAdvice(t *testing.T) {
 	}
 	if list := adviceSections(nil, nil); list != nil {
 		t.Errorf("%+v", list)
+	}
+}
+
+// What was timed is no gap, and what was not is one.
+func TestGapsInTimes(t *testing.T) {
+	s := timedAt("ring", "ring", 1<<20, 10)
+	for _, inPlace := range []bool{false, true} {
+		s.InPlace = inPlace
+		text := strings.Join(notCovered([]journal.Row{{Backend: "cpu"}}, nil, []model.Sample{s}), "\n")
+		if strings.Contains(text, "times in place") == inPlace || !strings.Contains(text, "times outside 1Mi to 1Mi") {
+			t.Errorf("times in place: %v, gaps:\n%s", inPlace, text)
+		}
 	}
 }
