@@ -243,32 +243,28 @@ func (r reader) power(key string, into *int) yamlfile.Field {
 	}}
 }
 
-func (r reader) ns(key string, into *event.Time) yamlfile.Field {
+// decimal reads a number with so many digits behind the point, in units of the last.
+func decimal[T ~int64](r reader, key string, into *T, digits int, least, most, unit int64) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := r.Decimal(n, what, 3, 0, int64(1000*event.Microsecond))
-		*into = event.Time(v)
+		v, _ := r.Decimal(n, what, digits, least, most)
+		*into = T(v * unit)
 	}}
+}
+
+func (r reader) ns(key string, into *event.Time) yamlfile.Field {
+	return decimal(r, key, into, 3, 0, int64(1000*event.Microsecond), 1)
 }
 
 func (r reader) rate(key string, into *Bandwidth) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := r.Decimal(n, what, 3, 1, int64(GBps(1_000_000)))
-		*into = Bandwidth(v)
-	}}
+	return decimal(r, key, into, 3, 1, int64(GBps(1_000_000)), 1)
 }
 
 func (r reader) memory(key string, into *int64, unit, most int64) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := r.Decimal(n, what, 0, 1, most)
-		*into = v * unit
-	}}
+	return decimal(r, key, into, 0, 1, most, unit)
 }
 
 func (r reader) length(key string, into *Length) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := r.Decimal(n, what, 3, 0, mostMM)
-		*into = Length(v)
-	}}
+	return decimal(r, key, into, 3, 0, mostMM, 1)
 }
 
 func (r reader) position(key string, into *Pos) yamlfile.Field {

@@ -27,6 +27,9 @@ func Keep[S ~[]T, T any](list S, keep func(T) bool) S {
 
 // Distinct is the list without what is in it before, in its order.
 func Distinct[T comparable](list []T) []T {
+	if len(list) < 2 { // as most often
+		return append([]T(nil), list...)
+	}
 	seen := make(map[T]bool, len(list))
 	return Keep(list, func(v T) bool {
 		first := !seen[v]

@@ -3,13 +3,13 @@ package probe
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Path is where the result of a host is kept unless the user names a file: in
@@ -58,21 +58,10 @@ func Save(path string, r Result) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("storing the probe result: %w", err)
-	}
-	f, err := os.CreateTemp(dir, "probe-*.tmp")
-	if err != nil {
-		return fmt.Errorf("storing the probe result: %w", err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		err = journal.WriteFileAtomic(path, append(data, '\n'))
 	}
 	if err != nil {
-		os.Remove(f.Name())
 		return fmt.Errorf("storing the probe result: %w", err)
 	}
 	return nil

@@ -240,17 +240,20 @@ func (e *examinee) sample(count, batch int) (samples []int64, took time.Duration
 	return samples, time.Since(began), err
 }
 
+// called makes one call of a point that fits.
+func (e *examinee) called(fits func(reply) bool) error {
+	r, err := e.ready(fits)
+	if err == nil && r.Preamble {
+		_, err = e.request("preamble", struct{}{})
+	}
+	if err == nil {
+		_, err = e.request("call", struct{}{})
+	}
+	return err
+}
+
 func takesSamples(e *examinee) (string, error) {
-	r, err := e.ready(func(reply) bool { return true })
-	if err != nil {
-		return "", err
-	}
-	if r.Preamble {
-		if _, err := e.request("preamble", struct{}{}); err != nil {
-			return "", err
-		}
-	}
-	if _, err := e.request("call", struct{}{}); err != nil {
+	if err := e.called(func(reply) bool { return true }); err != nil {
 		return "", err
 	}
 	for _, count := range []int{1, 3, 7} {
@@ -306,16 +309,7 @@ func tellsTime(e *examinee) (string, error) {
 }
 
 func verifies(e *examinee) (string, error) {
-	r, err := e.ready(func(r reply) bool { return r.Verify })
-	if err != nil {
-		return "", err
-	}
-	if r.Preamble {
-		if _, err := e.request("preamble", struct{}{}); err != nil {
-			return "", err
-		}
-	}
-	if _, err := e.request("call", struct{}{}); err != nil {
+	if err := e.called(func(r reply) bool { return r.Verify }); err != nil {
 		return "", err
 	}
 	return "the result of a call is right", verdict(e.request("verify", struct{}{}))

@@ -9,9 +9,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,9 +23,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"golang.org/x/sys/unix"
 )
 
 // Module is the Python module, for those who want it beside their benches.
@@ -186,23 +186,11 @@ func (p *program) String() string {
 func (p *program) greet(ctx context.Context, arguments any) (hello, error) {
 	r, err := p.ask(ctx, "hello", arguments, nil)
 	if err == nil && r.Source == "" {
-		r.Source, err = sum(p.cmd.Path)
+		if r.Source, err = point.HashFile(p.cmd.Path); err != nil {
+			err = fmt.Errorf("reading what is measured: %w", err)
+		}
 	}
 	return r.hello, err
-}
-
-// sum is the SHA-256 of a file.
-func sum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("reading what is measured: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading what is measured: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // ask sends a request and waits for its answer. When the context ends first, the

@@ -13,13 +13,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
@@ -95,7 +95,7 @@ func addScripts(command *bench.Command) error {
 		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		sum, err := hashFile(file)
+		sum, err := point.HashFile(file)
 		if errors.Is(err, fs.ErrPermission) {
 			continue // a program may be executable without being readable
 		}
@@ -110,17 +110,4 @@ func addScripts(command *bench.Command) error {
 func hashText(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
-}
-
-func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("hashing %s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -81,7 +81,7 @@ func callHolder(address *net.UnixAddr) (int, error) {
 		return 0, err
 	}
 	defer conn.Close()
-	pid, err := peerPID(conn)
+	peer, err := Peer(conn)
 	if err != nil {
 		return 0, err
 	}
@@ -89,7 +89,7 @@ func callHolder(address *net.UnixAddr) (int, error) {
 	// no difference to who holds the claim.
 	conn.SetReadDeadline(time.Now().Add(answerTime))
 	conn.Read(make([]byte, 1))
-	return pid, nil
+	return int(peer.Pid), nil
 }
 
 // answer notes who calls, until the claim is released.
@@ -106,8 +106,8 @@ func (m *Measuring) answer() {
 		}
 		// The kernel noted the caller's id when it connected, so this works
 		// even if it is gone by now.
-		if pid, err := peerPID(conn); err == nil {
-			m.note(pid)
+		if peer, err := Peer(conn); err == nil {
+			m.note(int(peer.Pid))
 		}
 		conn.Close()
 	}
@@ -138,11 +138,11 @@ func (m *Measuring) Close() error {
 
 var _ io.Closer = (*Measuring)(nil)
 
-// peerPID asks the kernel for the process at the other end.
-func peerPID(conn *net.UnixConn) (int, error) {
+// Peer asks the kernel for the process at the other end, and its user.
+func Peer(conn *net.UnixConn) (*syscall.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var peer *syscall.Ucred
 	var optErr error
@@ -150,7 +150,7 @@ func peerPID(conn *net.UnixConn) (int, error) {
 		peer, optErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err = errors.Join(err, optErr); err != nil {
-		return 0, fmt.Errorf("reading the peer's credentials: %w", err)
+		return nil, fmt.Errorf("asking who is at the other end: %w", err)
 	}
-	return int(peer.Pid), nil
+	return peer, nil
 }

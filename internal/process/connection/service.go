@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
 // Service is what the two sides of a connection have in common before it exists.
@@ -140,15 +140,9 @@ func sameUser(conn net.Conn) (pid int, err error) {
 	if !ok {
 		return 0, nil
 	}
-	raw, err := u.SyscallConn()
+	cred, err := hostinfo.Peer(u)
 	if err != nil {
 		return 0, err
-	}
-	var cred *unix.Ucred
-	var inner error
-	err = raw.Control(func(fd uintptr) { cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, inner); err != nil {
-		return 0, fmt.Errorf("asking who is at the other end: %w", err)
 	}
 	if int(cred.Uid) != os.Getuid() {
 		return 0, fmt.Errorf("process %d belongs to user %d, not %d", cred.Pid, cred.Uid, os.Getuid())

@@ -277,11 +277,16 @@ func (r *Run) addHeader(h Header) {
 	}
 	m := &r.Header
 	m.Resumed = true
-	m.Axes = union(m.Axes, h.Axes, func(a AxisInfo) string { return a.Part + "\x00" + a.Name })
-	m.Metrics = union(m.Metrics, h.Metrics, func(i MetricInfo) string { return i.Name })
+	m.AddColumns(h)
 	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
 	m.Environ, m.Inputs = addMissing(m.Environ, h.Environ), addMissing(m.Inputs, h.Inputs)
 	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
+}
+
+// AddColumns adds the axes and metrics of another header that this one lacks.
+func (h *Header) AddColumns(other Header) {
+	h.Axes = union(h.Axes, other.Axes, func(a AxisInfo) string { return a.Part + "\x00" + a.Name })
+	h.Metrics = union(h.Metrics, other.Metrics, func(i MetricInfo) string { return i.Name })
 }
 
 // union appends to a the elements of b whose name a lacks.

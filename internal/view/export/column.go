@@ -361,9 +361,9 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-func coordText(p point.Point, name string, text func(point.Value) string) string {
+func coordText(p point.Point, name string) string {
 	if v, ok := p.Get(name); ok {
-		return text(v)
+		return visible(v.Pretty())
 	}
 	return ""
 }

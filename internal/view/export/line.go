@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -137,20 +137,14 @@ func (l line) remarks() []string {
 		}
 	}
 	for _, r := range l.rows {
-		for _, warning := range r.Warnings {
-			if warning = texttab.Plain(warning); !slices.Contains(parts, warning) {
-				parts = append(parts, warning)
-			}
-		}
+		parts = append(parts, lists.Map(r.Warnings, texttab.Plain)...)
 	}
-	return parts
+	return lists.Distinct(parts)
 }
 
 func joinNonEmpty(sep string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
 }
-
-func prettyValue(v point.Value) string { return visible(v.Pretty()) }
 
 // visible is a value for people: the empty text is not nothing.
 func visible(s string) string {
@@ -166,9 +160,9 @@ func (c Column) text(l line) string {
 	r := l.rows[0]
 	switch c.Role {
 	case Axis:
-		return coordText(r.Point, c.Key, prettyValue)
+		return coordText(r.Point, c.Key)
 	case Option:
-		return coordText(r.Options, c.Key, prettyValue)
+		return coordText(r.Options, c.Key)
 	case Env:
 		if e, ok := r.Env.Get(c.Key); ok {
 			return visible(e.Text())

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
@@ -26,24 +28,16 @@ type section struct {
 // sections splits the rows into tables in order of first appearance. The lines
 // of all tables come back too, for the summary.
 func sections(in Input, opts Options) ([]section, []line, error) {
-	var order names
-	groups := map[string][]*journal.Row{}
-	for i := range in.Rows {
-		r := &in.Rows[i]
-		g := rowkey.Group(r)
-		order.add(g)
-		groups[g] = append(groups[g], r)
-	}
 	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
 	if err != nil {
 		return nil, nil, err
 	}
 	var out []section
 	var all []line
-	for _, g := range order.list {
-		ls := lines(groups[g], opts.PerTrial)
+	for _, g := range rowset.GroupBy(rowset.All(in.Rows), rowkey.Group) {
+		ls := lines(g.Rows, opts.PerTrial)
 		all = append(all, ls...)
-		out = append(out, newSection(g, columns, ls, opts.MaxRows))
+		out = append(out, newSection(g.Key, columns, ls, opts.MaxRows))
 	}
 	return out, all, nil
 }
@@ -105,12 +99,8 @@ func marks(ls []line) (column, legend []string) {
 
 // cells are the texts of one column, and whether they are all the same.
 func cells(c Column, ls []line) (column []string, constant bool) {
-	column, constant = make([]string, len(ls)), true
-	for i, l := range ls {
-		column[i] = c.text(l)
-		constant = constant && column[i] == column[0]
-	}
-	return column, constant
+	column = lists.Map(ls, c.text)
+	return column, !slices.ContainsFunc(column, func(text string) bool { return text != column[0] })
 }
 
 // shown decides whether a column is part of the table for people.
@@ -147,14 +137,8 @@ func (c Column) lifted(column []string, constant bool) bool {
 
 // leftOut words the gap in a long table. Failures are never hidden in silence.
 func leftOut(ls []line) string {
-	bad := 0
-	for _, l := range ls {
-		if l.worst().Status != journal.OK {
-			bad++
-		}
-	}
 	notOK := ""
-	if bad > 0 {
+	if bad := len(lists.Keep(ls, func(l line) bool { return l.worst().Status != journal.OK })); bad > 0 {
 		notOK = fmt.Sprintf(", %d of them not ok", bad)
 	}
 	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, unit.Plural(len(ls), "line"), notOK)

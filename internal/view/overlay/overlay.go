@@ -10,11 +10,13 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
 // Run is one of the runs, with the name that the report has for it.
@@ -55,16 +57,7 @@ func merge(runs []Run) *journal.Run {
 		if !slices.Contains(names, r.Header.Bench) {
 			names = append(names, r.Header.Bench)
 		}
-		for _, a := range r.Header.Axes {
-			if !slices.ContainsFunc(sum.Header.Axes, func(b journal.AxisInfo) bool { return a.Part == b.Part && a.Name == b.Name }) {
-				sum.Header.Axes = append(sum.Header.Axes, a)
-			}
-		}
-		for _, m := range r.Header.Metrics {
-			if !slices.ContainsFunc(sum.Header.Metrics, func(o journal.MetricInfo) bool { return m.Name == o.Name }) {
-				sum.Header.Metrics = append(sum.Header.Metrics, m)
-			}
-		}
+		sum.Header.AddColumns(r.Header)
 		machine := machineOf(r.Header.Host)
 		for _, row := range r.Latest() {
 			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" && row.Details[report.MachineDetail] == "" {
@@ -115,34 +108,18 @@ func changes(a, b Run) (bench.Section, string) {
 		return s, title
 	}
 	s.Text = "- " + strings.Join(slices.DeleteFunc(v.Remarks, func(t string) bool { return t == "" }), "\n- ")
-	head := make([]string, len(v.Columns))
-	for i, c := range v.Columns {
-		head[i] = c.Title
-	}
-	s.Table = [][]string{head}
-	for _, l := range v.Lines {
-		s.Table = append(s.Table, l.Cells)
-	}
+	s.Table = [][]string{lists.Map(v.Columns, func(c verdict.Column) string { return c.Title })}
+	s.Table = append(s.Table, lists.Map(v.Lines, func(l verdict.Line) []string { return l.Cells })...)
 	s.Detail = len(v.Lines) > 40
 	return s, title + ": " + r.Summary()
 }
 
 // onPurpose is the backend where each run has one and they differ: why else overlay them?
 func onPurpose(old, new []journal.Row) []string {
-	only := func(rows []journal.Row) (string, bool) {
-		for i := range rows {
-			if rows[i].Backend != rows[0].Backend {
-				return "", false
-			}
-		}
-		return rows[0].Backend, true
+	backends := func(rows []journal.Row) []string {
+		return lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
 	}
-	if len(old) == 0 || len(new) == 0 {
-		return nil
-	}
-	a, one := only(old)
-	b, other := only(new)
-	if one && other && a != b {
+	if a, b := backends(old), backends(new); len(a) == 1 && len(b) == 1 && a[0] != b[0] {
 		return []string{rowkey.Backend}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
@@ -16,15 +17,8 @@ const maxMarkdown = 200
 func (r Report) writeMarkdown(w io.Writer, _ int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(r.Heading, " "), ":")))
-	var bad, good []Line
-	for _, l := range r.Lines {
-		if l.Outcome == Passed {
-			good = append(good, l)
-		} else {
-			bad = append(bad, l)
-		}
-	}
-	r.markdownTable(&b, bad)
+	good := lists.Keep(r.Lines, func(l Line) bool { return l.Outcome == Passed })
+	r.markdownTable(&b, lists.Keep(r.Lines, func(l Line) bool { return l.Outcome != Passed }))
 	for _, remark := range r.Remarks {
 		if remark != "" {
 			b.WriteString(texttab.Markdown(remark) + "\n\n")

@@ -150,18 +150,13 @@ func besides(sides []side, metric string) (comparePage, error) {
 func backendsDiffer(sides []side) bool {
 	var all []string
 	for _, one := range sides {
-		var own []string
-		for i := range one.Rows {
-			if b := one.Rows[i].Backend; !slices.Contains(own, b) {
-				own = append(own, b)
-			}
-		}
+		own := lists.Distinct(lists.Map(one.Rows, func(r journal.Row) string { return r.Backend }))
 		if len(own) != 1 {
 			return false
 		}
 		all = append(all, own[0])
 	}
-	return slices.ContainsFunc(all, func(b string) bool { return b != all[0] })
+	return len(lists.Distinct(all)) > 1
 }
 
 func newComparison(r compare.Report) (comparison, error) {
