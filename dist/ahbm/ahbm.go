@@ -70,9 +70,6 @@ const (
 	flatSlot = 256 << 10
 )
 
-// Default is the machine that a group of so many ranks gets if nobody says which.
-func Default(size int) (Machine, error) { return Machine{}.settled(size) }
-
 // settled fills in what the machine leaves open for a group of a size.
 func (m Machine) settled(size int) (Machine, error) {
 	var err error

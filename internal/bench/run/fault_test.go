@@ -255,7 +255,7 @@ func TestInterrupt(t *testing.T) {
 				defer cancel()
 				var once sync.Once
 				s.options.Observe = func(e Event) {
-					if e.Launch != nil {
+					if e.Started != nil {
 						once.Do(func() { time.AfterFunc(after, cancel) })
 					}
 				}

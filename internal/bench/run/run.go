@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -67,7 +66,6 @@ type Source interface {
 // Event tells the observer what happens; one field is set.
 type Event struct {
 	Started  *Started
-	Launch   *Launching
 	Task     *plan.Task // an attempt of it starts
 	Recorded *journal.Row
 	Note     string
@@ -81,14 +79,6 @@ type Started struct {
 	Done     int // of these, found in the journal by --resume
 	Launches int
 	Follows  *journal.HeldError // who does the work, if it is not this process
-}
-
-// Launching announces a process group.
-type Launching struct {
-	Number, Of int
-	Ranks      int
-	Env        point.Env
-	Trial      int
 }
 
 // Result is the outcome of a run.
@@ -259,8 +249,8 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 // runGroups runs what of the groups is not settled.
 func (r *runner) runGroups(ctx context.Context, e *earlier, groups []*plan.Group) error {
 	var work []*backlog
-	for i, g := range groups {
-		b := &backlog{group: g, number: i + 1}
+	for _, g := range groups {
+		b := &backlog{group: g}
 		for _, t := range g.Tasks {
 			if !e.settled(t) {
 				again := r.attempt(t, e.attempts(t))

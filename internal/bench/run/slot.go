@@ -28,11 +28,9 @@ type runSlot struct {
 
 // backlog is the attempts of a launch group that no slot has taken yet.
 type backlog struct {
-	group  *plan.Group
-	number int       // of the group
-	told   sync.Once // the observer, of the group
-	mu     sync.Mutex
-	todo   []attempt
+	group *plan.Group
+	mu    sync.Mutex
+	todo  []attempt
 }
 
 // take gives the next n attempts, or as many as there are.
@@ -118,7 +116,6 @@ func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
 		if s.joined(b.group) && s.opts.Joined.Native {
 			s.native = b.group
 		}
-		b.told.Do(func() { s.announceLaunch(b) })
 		s.nextLaunch()
 		once := s.bodies
 		if b.group.Part.Command != nil {
@@ -144,13 +141,6 @@ func (s *runSlot) ensureAgent(ctx context.Context) error {
 	var err error
 	s.agent, err = launch.Start(ctx)
 	return err
-}
-
-func (r *runner) announceLaunch(b *backlog) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	g := b.group
-	r.opts.Observe(Event{Launch: &Launching{Number: b.number, Of: len(r.plan.Groups), Ranks: g.Ranks, Env: g.Env, Trial: g.Trial}})
 }
 
 func (s *runSlot) nextLaunch() {

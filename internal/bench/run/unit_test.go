@@ -423,7 +423,7 @@ func TestResumeFromNothing(t *testing.T) {
 	}
 	// Once complete there is nothing left to do.
 	launched := false
-	s.options.Observe = func(e Event) { launched = launched || e.Launch != nil }
+	s.options.Observe = func(e Event) { launched = launched || e.Task != nil }
 	if res, rows := s.run("scripted"); launched || res.Counts[journal.OK] != 8 || len(rows) != 8 {
 		t.Errorf("launched %v, counts %v, %d rows", launched, res.Counts, len(rows))
 	}

@@ -36,7 +36,6 @@ type Hub struct {
 // Event is something a worker said, or that its connection ended.
 type Event struct {
 	Rank int
-	PID  int // with Joined
 
 	Joined    bool
 	Ready     bool
@@ -102,7 +101,7 @@ func (h *Hub) admit(c *connection.Conn) {
 		return
 	}
 	if !m.Hello.Sync {
-		h.emit(Event{Rank: m.Hello.Rank, PID: m.Hello.PID, Joined: true})
+		h.emit(Event{Rank: m.Hello.Rank, Joined: true})
 		h.listen(c, m.Hello.Rank)
 	}
 }

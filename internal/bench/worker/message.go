@@ -90,7 +90,6 @@ type message struct {
 // hello is a worker's first message.
 type hello struct {
 	Rank int  `json:"rank"`
-	PID  int  `json:"pid"`
 	Sync bool `json:"sync,omitempty"` // the connection is the sync group's
 }
 

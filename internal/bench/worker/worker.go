@@ -99,7 +99,7 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 		}
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
-	if err := conn.Send(message{Hello: &hello{w.rank, os.Getpid(), forSync}}); err != nil {
+	if err := conn.Send(message{Hello: &hello{w.rank, forSync}}); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
 	}

@@ -227,7 +227,7 @@ func TestAdmission(t *testing.T) {
 		conn.Send(hello) // how it ends is seen by what follows
 		return conn
 	}
-	greeting := func(rank int) message { return message{Hello: &hello{Rank: rank, PID: 1}} }
+	greeting := func(rank int) message { return message{Hello: &hello{Rank: rank}} }
 	refused := func(what string, conn *connection.Conn) {
 		if conn == nil {
 			return

@@ -120,7 +120,6 @@ func checkThreads(n int) error {
 // Peak is the arithmetic of a kernel without its memory: what a core could do
 // if operands cost nothing.
 type Peak struct {
-	Level tile.Level
 	Flops float64     // floating-point operations in a round
 	Run   func(n int) // makes n rounds, at least one
 }
@@ -129,5 +128,5 @@ type Peak struct {
 // with the precision of their Result. To time it is the caller's.
 func PeakOf(operand dtype.DType) Peak {
 	k := tile.For(tile.Best(), operand)
-	return Peak{k.Level, k.PeakFlops, k.Peak}
+	return Peak{k.PeakFlops, k.Peak}
 }

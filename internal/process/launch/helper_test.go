@@ -65,9 +65,6 @@ func helper(mark, mode string, args []string) int {
 		data, _ := os.ReadFile("/proc/self/environ")
 		os.Stdout.Write(data)
 		awaitFile(args[0])
-	case "when": // FILE MODE: begins once it exists
-		awaitFile(args[0])
-		return helper(mark, args[1], args[2:])
 	case "file": // copies descriptor 3 to stdout
 		data := make([]byte, 100)
 		n, err := syscall.Pread(3, data, 0)

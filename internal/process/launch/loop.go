@@ -7,8 +7,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/process/culprit"
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 const (
@@ -122,7 +123,7 @@ func (c *launchLoop) start() (err error) {
 		}
 	}()
 	for _, p := range c.job.Procs {
-		r, err := openRank(p, c.job.LogLimit, c.tell)
+		r, err := openRank(p, c.job.LogLimit)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,6 @@ type reply struct {
 	Hello    *hello    `json:"hello,omitempty"`
 	Launched []Started `json:"launched,omitempty"` // every process runs
 	Refused  string    `json:"refused,omitempty"`  // the launch did not come about; nothing of it is left
-	Output   *Output   `json:"output,omitempty"`
 	Exited   *Exit     `json:"exited,omitempty"`
 	Ending   bool      `json:"ending,omitempty"` // the agent is about to end the launch of its own accord
 	Done     *Outcome  `json:"done,omitempty"`

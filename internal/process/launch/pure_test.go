@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/process/connection"
-	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 )
 
 // A library that anybody declares: the variable that names its file is a setting.
@@ -165,22 +166,6 @@ func TestFamily(t *testing.T) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	})
-}
-
-// Output of the first rank may come before the last has started; the starts are still told first.
-func TestStartsComeFirst(t *testing.T) {
-	l := &Launch{spec: Spec{Procs: make([]Proc, 2)}, events: make(chan Event, 6), begun: make(chan error, 1), exits: map[int]Exit{}}
-	l.handle(reply{Output: &Output{Rank: 0, Bytes: 5}})
-	l.handle(reply{Launched: []Started{{Rank: 0}, {Rank: 1}}})
-	for i := range 2 {
-		if e, is := (<-l.events).(Started); !is || e.Rank != i {
-			t.Errorf("event %d is %+v", i, e)
-		}
-	}
-	l.handle(reply{Output: &Output{Rank: 1, Bytes: 5}})
-	if len(l.events) != 1 {
-		t.Error("output is not told any more")
-	}
 }
 
 // A number that has gone to another process is not signalled.

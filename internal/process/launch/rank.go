@@ -7,16 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
-
-// reportEvery is the least time between two Output events of one process.
-const reportEvery = 500 * time.Millisecond
 
 // rank is one process of the agent's current launch.
 type rank struct {
@@ -25,27 +21,19 @@ type rank struct {
 	stdout, stderr *capture // stderr is nil when both share stdout
 	exit           *Exit
 	looks          []culprit.Look // at what it does while the launch is being stopped
-
-	bytes, reported atomic.Int64 // output so far; when it was last told, in nanoseconds
 }
 
-// openRank prepares the output of a process. tell reports progress.
-func openRank(p sentProc, limit int64, tell func(reply)) (*rank, error) {
+// openRank prepares the output of a process.
+func openRank(p sentProc, limit int64) (*rank, error) {
 	r := &rank{sentProc: p}
-	wrote := func(n int) {
-		total, now, last := r.bytes.Add(int64(n)), time.Now().UnixNano(), r.reported.Load()
-		if now-last >= int64(reportEvery) && r.reported.CompareAndSwap(last, now) {
-			tell(reply{Output: &Output{Rank: p.Rank, Bytes: total}})
-		}
-	}
 	var err error
-	if r.stdout, err = newCapture(string(p.Stdout), limit, wrote); err != nil {
+	if r.stdout, err = newCapture(string(p.Stdout), limit); err != nil {
 		return nil, fmt.Errorf("rank %d: stdout: %w", p.Rank, err)
 	}
 	if len(p.Stdout) > 0 && string(p.Stdout) == string(p.Stderr) {
 		return r, nil
 	}
-	if r.stderr, err = newCapture(string(p.Stderr), limit, wrote); err != nil {
+	if r.stderr, err = newCapture(string(p.Stderr), limit); err != nil {
 		r.stdout.abandon()
 		return nil, fmt.Errorf("rank %d: stderr: %w", p.Rank, err)
 	}

@@ -32,7 +32,6 @@ type child struct {
 type ending struct {
 	pid    int
 	status unix.WaitStatus
-	usage  unix.Rusage
 	at     time.Time // when it was noticed, which is the same for all that are noticed together
 	wall   time.Duration
 }
@@ -125,7 +124,7 @@ func (r *reaper) take(pid int, now time.Time) bool {
 	var e ending
 	var err error
 	for {
-		if e.pid, err = unix.Wait4(pid, &e.status, unix.WNOHANG, &e.usage); err != unix.EINTR {
+		if e.pid, err = unix.Wait4(pid, &e.status, unix.WNOHANG, nil); err != unix.EINTR {
 			break
 		}
 	}
@@ -164,8 +163,6 @@ func (r *reaper) rest() {
 func (e ending) exit(rank int) Exit {
 	x := Exit{
 		Rank: rank, PID: e.pid, Code: e.status.ExitStatus(), Core: e.status.CoreDump(), Wall: e.wall,
-		User: time.Duration(e.usage.Utime.Nano()), Sys: time.Duration(e.usage.Stime.Nano()),
-		MaxRSS: e.usage.Maxrss << 10, // the kernel counts in KiB
 	}
 	if e.status.Signaled() {
 		x.Signal = syscall.Signal(e.status.Signal())

@@ -25,8 +25,7 @@ type Launch struct {
 	begun  chan error // how the start went; one value
 
 	stopping sync.Once
-	launched bool         // the listener's own, as what follows is until done is closed
-	exits    map[int]Exit // by rank
+	exits    map[int]Exit // by rank; the listener's own, as what follows is until done is closed
 	done     chan struct{}
 	ending   atomic.Bool // the agent ends it of its own accord
 	outcome  Outcome
@@ -48,8 +47,8 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	spec.settle = cmp.Or(spec.settle, settleTime)
 	n := len(procs)
 	l := &Launch{
-		// Room for every Started and Exit, and for n Outputs: the listener never waits for the caller.
-		agent: a, spec: spec, events: make(chan Event, 3*n),
+		// Room for every Started and Exit: the listener never waits for the caller.
+		agent: a, spec: spec, events: make(chan Event, 2*n),
 		begun: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}),
 	}
 	if err := a.admit(l); err != nil {
@@ -110,7 +109,7 @@ func (a *Agent) admit(l *Launch) error {
 	return nil
 }
 
-// Events gives what happens, in order: every Started first, then Outputs and Exits. It is closed at the end of the
+// Events gives what happens, in order: every Started first, then the Exits. It is closed at the end of the
 // launch. It need not be read.
 func (l *Launch) Events() <-chan Event { return l.events }
 
@@ -185,12 +184,7 @@ func (l *Launch) handle(r reply) {
 		for _, s := range r.Launched {
 			l.events <- s
 		}
-		l.launched = true
 		l.begun <- nil
-	case r.Output != nil:
-		if l.launched && len(l.events) < len(l.spec.Procs) { // the first rank may write while the last is being started
-			l.events <- *r.Output
-		}
 	case r.Exited != nil:
 		l.exits[r.Exited.Rank] = *r.Exited
 		l.events <- *r.Exited

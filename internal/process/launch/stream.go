@@ -46,7 +46,6 @@ type capture struct {
 	write int // the process's end; -1 once closed here
 	log   *os.File
 	limit int64
-	wrote func(n int) // progress
 	done  chan struct{}
 	moved atomic.Int64 // bytes
 
@@ -55,8 +54,8 @@ type capture struct {
 }
 
 // newCapture opens the log (none when path is empty) and the pipe.
-func newCapture(path string, limit int64, wrote func(int)) (*capture, error) {
-	c := &capture{write: -1, limit: limit, wrote: wrote, done: make(chan struct{})}
+func newCapture(path string, limit int64) (*capture, error) {
+	c := &capture{write: -1, limit: limit, done: make(chan struct{})}
 	if path != "" {
 		var err error
 		// Appended, so that a second try of the same point does not wipe out the first one's output.
@@ -109,7 +108,6 @@ func (c *capture) run() {
 		if n > 0 {
 			c.keep(buf[:n])
 			c.moved.Add(int64(n))
-			c.wrote(n)
 		}
 		if err != nil {
 			break // end of file, or finish has lost patience

@@ -18,7 +18,7 @@ func capturing(t *testing.T) (*capture, *os.File) {
 	t.Helper()
 	read, write := must.Get2(os.Pipe())(t)
 	t.Cleanup(func() { read.Close() })
-	c, err := newCapture(fmt.Sprintf("/proc/self/fd/%d", write.Fd()), 1<<62, func(int) {})
+	c, err := newCapture(fmt.Sprintf("/proc/self/fd/%d", write.Fd()), 1<<62)
 	write.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestStranger(t *testing.T) {
 func TestLogNoLink(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	must.Do(t, os.Symlink(filepath.Join(t.TempDir(), "theirs"), log))
-	if c, err := newCapture(log, 1, func(int) {}); err == nil {
+	if c, err := newCapture(log, 1); err == nil {
 		c.abandon()
 		t.Error("a link was followed")
 	}
