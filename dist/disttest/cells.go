@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // cell is one call of the matrix, which is prepared once and run several times.
@@ -77,7 +78,7 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 // three values of different axes that meet in a possible point meet in a picked one. It
 // looks at the points in an order that is mixed, but the same for the same seed, and
 // picks those in which values meet for the first time.
-func cover(lengths []int, together int, seed uint64, possible func(at []int) bool) (picked [][]int) {
+func cover(lengths []int, together int, seed uint64, possible func(at []int) bool) [][]int {
 	points, values := 1, 0
 	first := make([]int, len(lengths)) // the number of each axis's first value
 	for axis, n := range lengths {
@@ -99,10 +100,7 @@ func cover(lengths []int, together int, seed uint64, possible func(at []int) boo
 		}
 	}
 	slices.Sort(chosen) // neighbours share their inputs
-	for _, point := range chosen {
-		picked = append(picked, pointAt(lengths, point))
-	}
-	return picked
+	return lists.Map(chosen, func(point int) []int { return pointAt(lengths, point) })
 }
 
 // meet notes that the values of a point meet, any two or three of them, and tells whether

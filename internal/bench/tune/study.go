@@ -112,10 +112,7 @@ func (s *Study) start(byPer map[string]*field, defaults []placed, cfg Config) er
 		f := byPer[describe(t.task, s.goal.Per)]
 		f.space.Default = f.at[fmt.Sprint(levelsOf(t.task, s.variables))]
 	}
-	var levels []int
-	for _, v := range s.variables {
-		levels = append(levels, len(v.Values))
-	}
+	levels := lists.Map(s.variables, func(v Variable) int { return len(v.Values) })
 	total := cfg.Launches
 	for i, f := range s.fields {
 		switch {

@@ -134,10 +134,7 @@ func (g *surrogate) mean(levels []int) float64 {
 
 // sd is how far a setting may be from its mean.
 func (g *surrogate) sd(levels []int) float64 {
-	k := make([]float64, len(g.points))
-	for i, p := range g.points {
-		k[i] = g.kernel(levels, p)
-	}
+	k := lists.Map(g.points, func(p []int) float64 { return g.kernel(levels, p) })
 	left := g.kernel(levels, levels)
 	for _, x := range g.forward(k) {
 		left -= x * x
@@ -173,11 +170,7 @@ func (r *Race) fit() {
 	if old := r.model; old != nil {
 		g.pair, g.own, g.matter = old.pair, old.own, slices.Clone(old.matter)
 	}
-	var logs []float64
-	for _, o := range all {
-		logs = append(logs, o.Log)
-	}
-	g.centre = stats.Median(logs)
+	g.centre = stats.Median(lists.Map(all, func(o record) float64 { return o.Log }))
 	g.noise = math.Pow(r.noiseAt(0.75), 2)
 	g.scale = max(r.spread(g.noise), 1e-12)
 	if len(r.away()) == 0 {

@@ -21,6 +21,8 @@ package tune
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Space is what can be chosen.
@@ -201,10 +203,7 @@ func (r *Race) Next() []Launch {
 		return nil
 	}
 	r.rng.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
-	out := make([]Launch, len(next))
-	for i, s := range next {
-		out[i] = Launch{s, r.round}
-	}
+	out := lists.Map(next, func(s int) Launch { return Launch{s, r.round} })
 	r.round++
 	return out
 }

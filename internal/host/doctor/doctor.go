@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
@@ -232,11 +233,8 @@ var launchers = []launcher{
 		[]string{"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"}, "torch", "python3-torch"},
 }
 
-func (m Machine) launchers() (findings []Finding) {
-	for _, l := range launchers {
-		findings = append(findings, m.launcher(l))
-	}
-	return findings
+func (m Machine) launchers() []Finding {
+	return lists.Map(launchers, func(l launcher) Finding { return m.launcher(l) })
 }
 
 func (m Machine) launcher(l launcher) Finding {

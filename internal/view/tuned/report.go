@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
@@ -117,7 +118,7 @@ const maxPanels = 6
 
 // Figures are the convergence, the importance of the variables, and the strongest
 // interaction.
-func Figures(r tune.Result) (out []figure.Figure) {
+func Figures(r tune.Result) []figure.Figure {
 	findings := r.Findings[:min(len(r.Findings), maxPanels)]
 	converge := figure.Figure{Name: "tune_convergence", Title: "Best setting found, by launches"}
 	matter := figure.Figure{Name: "tune_importance", Title: "How much each variable matters"}
@@ -138,12 +139,7 @@ func Figures(r tune.Result) (out []figure.Figure) {
 			inter.Panels = append(inter.Panels, p)
 		}
 	}
-	for _, f := range []figure.Figure{converge, matter, inter} {
-		if len(f.Panels) > 0 {
-			out = append(out, f)
-		}
-	}
-	return out
+	return lists.Keep([]figure.Figure{converge, matter, inter}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
 }
 
 // convergence is the leader against the default after each round.
