@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // mistakeRanks is the size of the groups in which a rank does something wrong.
@@ -140,14 +142,6 @@ func blocks(c dist.Capabilities) bool { return c.Counts && c.Has(dist.AllGather)
 // shared tells whether there is symmetric memory.
 func shared(c dist.Capabilities) bool { return c.Symmetric }
 
-// closing closes a group that is not used, for a reason.
-func closing(groups []*dist.Group, reason error) error {
-	for _, g := range groups {
-		g.Close()
-	}
-	return reason
-}
-
 // coded tells whether elements can be encoded.
 func coded(c dist.Capabilities) bool { return c.Codec }
 
@@ -172,11 +166,13 @@ func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
 	return last(g)
 }
 
-// mistake checks that every rank gets an error that names both sides, and that
-// the group stays failed.
-func (s Suite) mistake(m mistake) error {
-	const size = mistakeRanks
-	groups, err := s.Open(size, patience)
+// failing makes a group in which a call is to fail and judges what each rank got of it. Nobody leaves before all have
+// their error.
+func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *dist.Group) error, judge func(rank int, got error) error) error {
+	groups, err := s.Open(size, timeout)
+	if err != nil && timeout < patience && s.Meet == nil {
+		groups, err = s.Open(size, patience) // the machine is too busy to be impatient
+	}
 	if err != nil {
 		return err
 	}
@@ -185,118 +181,94 @@ func (s Suite) mistake(m mistake) error {
 			g.Close()
 		}
 	}()
-	n := needs{ops(dist.AllReduce, dist.Reduce, dist.Barrier), types(dist.F32, dist.F64), "a choice of " + m.name, m.has}
 	if err := n.lacking(groups[0]); err != nil {
 		return err
 	}
-	got := make([]error, size)
-	errs := parallel(groups, func(g *dist.Group) error {
+	got := Each(groups, call)
+	errs := []error{s.meet()}
+	for i, g := range groups {
+		errs = append(errs, judge(g.Rank(), got[i]))
+	}
+	return errors.Join(errs...)
+}
+
+// mistake checks that every rank gets an error that names both sides, and that
+// the group stays failed.
+func (s Suite) mistake(m mistake) error {
+	const last = mistakeRanks - 1
+	n := needs{ops(dist.AllReduce, dist.Reduce, dist.Barrier), types(dist.F32, dist.F64), "a choice of " + m.name, m.has}
+	return s.failing(mistakeRanks, patience, n, func(g *dist.Group) error {
 		call := m.right
-		if g.Rank() == size-1 {
+		if g.Rank() == last {
 			call = m.wrong
 		}
-		got[g.Rank()] = call(g)
+		err := call(g)
 		if again := g.Barrier(); again == nil {
-			return errors.New("the group works on after the mistake")
+			return fmt.Errorf("%v, and a group that works on after it", err)
 		}
-		return nil
+		return err
+	}, func(rank int, got error) error {
+		return misused(rank, got, append(m.naming, fmt.Sprintf("rank %d", last))...)
 	})
-	faults := []error{s.meet()}
-	for _, g := range groups {
-		var misuse *dist.MisuseError
-		r, err := g.Rank(), got[g.Rank()]
-		if !errors.As(err, &misuse) {
-			faults = append(faults, fmt.Errorf("rank %d got %v, want a MisuseError", r, err))
-			continue
-		}
-		for _, part := range append(m.naming, fmt.Sprintf("rank %d", size-1)) {
-			if !strings.Contains(err.Error(), part) {
-				faults = append(faults, fmt.Errorf("rank %d got %q, which does not name %q", r, err, part))
-			}
-		}
-	}
-	return errors.Join(append(faults, errs...)...)
 }
 
 // refused checks that a call one rank cannot even make is everyone's error.
 func (s Suite) refused() error {
-	groups, err := s.Open(2, patience)
-	if err != nil {
-		return err
-	}
-	if err := (needs{ops: ops(dist.AllReduce), types: types(dist.F32)}).lacking(groups[0]); err != nil {
-		return closing(groups, err)
-	}
-	got := make([]error, 2)
-	parallel(groups, func(g *dist.Group) error {
+	return s.failing(2, patience, needs{ops: ops(dist.AllReduce), types: types(dist.F32)}, func(g *dist.Group) error {
 		in, out := dist.Of(make([]float32, 8)), dist.Of(make([]float32, 8-3*g.Rank()))
-		got[g.Rank()] = g.AllReduce(out, in, dist.Sum)
-		return nil
+		return g.AllReduce(out, in, dist.Sum)
+	}, func(rank int, got error) error {
+		parts := []string{"out has 5 elements", "rank 1 cannot"}
+		if rank == 0 { // what it calls itself
+			parts = append(parts, "rank 0 calls allreduce of 8 f32")
+		}
+		return misused(rank, got, parts...)
 	})
-	if err := s.meet(); err != nil {
-		return err
+}
+
+// misused checks that what a rank got is a MisuseError with these parts.
+func misused(rank int, got error, parts ...string) error {
+	var misuse *dist.MisuseError
+	if !errors.As(got, &misuse) {
+		return fmt.Errorf("rank %d got %v, want a MisuseError", rank, got)
 	}
-	for _, g := range groups {
-		g.Close()
-	}
-	for _, g := range groups {
-		r, err := g.Rank(), got[g.Rank()]
-		var misuse *dist.MisuseError
-		if !errors.As(err, &misuse) || !strings.Contains(err.Error(), "out has 5 elements") || !strings.Contains(err.Error(), "rank 1 cannot") {
-			return fmt.Errorf("rank %d got %v, want a MisuseError about the 5 elements of rank 1's out", r, err)
+	return errors.Join(lists.Map(parts, func(part string) error {
+		if strings.Contains(got.Error(), part) {
+			return nil
 		}
-		if r == 0 && !strings.Contains(err.Error(), "rank 0 calls allreduce of 8 f32") {
-			return fmt.Errorf("rank 0 got %q, which does not say what it calls itself", err)
-		}
-	}
-	return nil
+		return fmt.Errorf("rank %d got %q, which does not name %q", rank, got, part)
+	})...)
 }
 
 // cancelled checks that a context that ends also ends a call that waits for a rank which
 // never comes: on its own rank with the context's error, on the others with one that
 // names that rank. What was waited for with a context can be waited for again.
 func (s Suite) cancelled() error {
-	groups, err := s.Open(mistakeRanks, patience)
-	if err != nil {
-		return err
-	}
-	if err := (needs{ops: ops(dist.Barrier)}).lacking(groups[0]); err != nil {
-		return closing(groups, err)
-	}
-	var got [mistakeRanks]error
-	errs := parallel(groups, func(g *dist.Group) error {
+	return s.failing(mistakeRanks, patience, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
 		switch g.Rank() {
 		case 0:
-			var err error
-			got[0], err = cancel(g)
-			return err
-		case 2:
-			got[2] = g.Barrier()
+			return cancel(g)
+		case 1:
+			return nil
+		}
+		return g.Barrier()
+	}, func(rank int, got error) error {
+		switch {
+		case rank != 1 && (got == nil || !strings.Contains(got.Error(), "rank 0 cannot make its call: its context has ended")):
+			return fmt.Errorf("rank %d got %v, want one that names rank 0 and its context", rank, got)
+		case rank == 0 && !errors.Is(got, context.Canceled):
+			return fmt.Errorf("rank 0 got %v, want context.Canceled", got)
 		}
 		return nil
 	})
-	errs = append(errs, s.meet())
-	for _, g := range groups {
-		g.Close()
-	}
-	for _, g := range groups {
-		r := g.Rank()
-		if r != 1 && (got[r] == nil || !strings.Contains(got[r].Error(), "rank 0 cannot make its call: its context has ended")) {
-			errs = append(errs, fmt.Errorf("rank %d got %v, want one that names rank 0 and its context", r, got[r]))
-		}
-		if r == 0 && !errors.Is(got[r], context.Canceled) {
-			errs = append(errs, fmt.Errorf("rank 0 got %v, want context.Canceled", got[r]))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // cancel ends the context of a group while a prepared call is on its way, and gives the
 // call's error.
-func cancel(g *dist.Group) (got, err error) {
+func cancel(g *dist.Group) error {
 	op, err := g.Prepare(dist.Call{Op: dist.Barrier})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -304,30 +276,23 @@ func cancel(g *dist.Group) (got, err error) {
 	h := op.Start()
 	select {
 	case <-h.Done():
-		return nil, errors.New("a barrier that a rank did not call is done")
+		return errors.New("a barrier that a rank did not call is done")
 	default:
 	}
 	cancel()
 	if err := h.WaitContext(ctx); !errors.Is(err, context.Canceled) {
-		return nil, fmt.Errorf("waiting with a context that has ended gives %v", err)
+		return fmt.Errorf("waiting with a context that has ended gives %v", err)
 	}
 	<-h.Done()
-	return h.Wait(), nil
+	return h.Wait()
 }
 
 // shrink checks that what is left of a group goes on as a new one: after a rank has left
 // and the others had an error, and again when nothing has happened.
 func (s Suite) shrink() error {
 	const gone = 1
-	groups, err := s.Open(mistakeRanks, patience)
-	if err != nil {
-		return err
-	}
-	shrinks := func(c dist.Capabilities) bool { return c.Shrink }
-	if err := (needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", shrinks}).lacking(groups[0]); err != nil {
-		return closing(groups, err)
-	}
-	errs := parallel(groups, func(g *dist.Group) error {
+	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", func(c dist.Capabilities) bool { return c.Shrink }}
+	return s.failing(mistakeRanks, patience, n, func(g *dist.Group) error {
 		if g.Rank() == gone {
 			return g.Close()
 		}
@@ -354,12 +319,12 @@ func (s Suite) shrink() error {
 			return fmt.Errorf("is rank %d of %v in a group of which nobody was gone", again.Rank(), was)
 		}
 		return sumOfRanks(again)
+	}, func(rank int, got error) error {
+		if got != nil {
+			return fmt.Errorf("rank %d: %w", rank, got)
+		}
+		return nil
 	})
-	errs = append(errs, s.meet())
-	for _, g := range groups {
-		g.Close()
-	}
-	return errors.Join(errs...)
 }
 
 // sumOfRanks checks an all-reduce, on memory of the group.
@@ -397,35 +362,20 @@ func (s Suite) absent() error { return s.missing(func(*dist.Group) error { retur
 func (s Suite) left() error { return s.missing((*dist.Group).Close) }
 
 func (s Suite) missing(instead func(g *dist.Group) error) error {
-	const size, late = mistakeRanks, 1
-	groups, err := s.Open(size, impatience)
-	if err != nil && s.Meet == nil {
-		groups, err = s.Open(size, patience) // the machine is too busy to be impatient
-	}
-	if err != nil {
-		return err
-	}
-	if err := (needs{ops: ops(dist.Barrier)}).lacking(groups[0]); err != nil {
-		return closing(groups, err)
-	}
-	got := make([]error, size)
-	errs := parallel(groups, func(g *dist.Group) error {
+	const late = 1
+	return s.failing(mistakeRanks, impatience, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
 		if g.Rank() == late {
 			return instead(g)
 		}
-		got[g.Rank()] = g.Barrier()
+		return g.Barrier()
+	}, func(rank int, got error) error {
+		var peer *dist.PeerError
+		switch {
+		case rank == late:
+			return got
+		case !errors.As(got, &peer) || peer.Rank != late || !strings.Contains(got.Error(), "rank 1"):
+			return fmt.Errorf("rank %d got %v, want a PeerError naming rank %d", rank, got, late)
+		}
 		return nil
 	})
-	errs = append(errs, s.meet())
-	for _, g := range groups {
-		g.Close()
-	}
-	for _, g := range groups {
-		var peer *dist.PeerError
-		r, err := g.Rank(), got[g.Rank()]
-		if r != late && (!errors.As(err, &peer) || peer.Rank != late || !strings.Contains(err.Error(), "rank 1")) {
-			errs = append(errs, fmt.Errorf("rank %d got %v, want a PeerError naming rank %d", r, err, late))
-		}
-	}
-	return errors.Join(errs...)
 }

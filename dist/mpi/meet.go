@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 // meetRemote is the first meeting of ranks on several hosts: each tells all others
@@ -64,14 +65,11 @@ func (m meeting) receive(ctx context.Context, box *mailbox, proof string, came [
 }
 
 func absent(came []bool) string {
-	var names []string
+	var ranks []int
 	for r, here := range came {
 		if !here {
-			names = append(names, fmt.Sprint(r))
+			ranks = append(ranks, r)
 		}
 	}
-	if len(names) == 1 {
-		return "rank " + names[0]
-	}
-	return "ranks " + strings.Join(names, ", ")
+	return culprit.List(ranks)
 }

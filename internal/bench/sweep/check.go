@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,10 +43,7 @@ func (c condition) fault(_ []bench.RankOutput, samples map[string][]float64) str
 		if c.holds(values) {
 			continue
 		}
-		var shown []string
-		for _, name := range slices.Compact(slices.Sorted(slices.Values(c.names))) {
-			shown = append(shown, fmt.Sprintf("%s=%v", name, values[name]))
-		}
+		shown := lists.Map(slices.Sorted(maps.Keys(values)), func(name string) string { return fmt.Sprintf("%s=%v", name, values[name]) })
 		return fmt.Sprintf("check %s does not hold: %s", c.text, strings.Join(shown, ", "))
 	}
 	return ""

@@ -2,9 +2,11 @@ package sweep
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -155,9 +157,7 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 		m.column = &column{table: "csv", name: s.Text}
 		if n := f["keys"]; n != nil {
 			items, _ := r.Texts(n, what+": keys")
-			for _, item := range items {
-				m.column.keys = append(m.column.keys, item.Text)
-			}
+			m.column.keys = lists.Map(items, func(s yamlfile.Scalar) string { return s.Text })
 		}
 	case "nccl_tests":
 		m.column = &column{table: "nccl_tests", place: "out"}
@@ -198,7 +198,7 @@ func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
 		if m.column.keys == nil {
 			continue
 		}
-		if keys != nil && strings.Join(keys, "\x00") != strings.Join(m.column.keys, "\x00") {
+		if keys != nil && !slices.Equal(keys, m.column.keys) {
 			r.Fault(n, "metric %s: other keys than %s has: a table has one set of keys", m.info.Name, keysFrom)
 		}
 		keys, keysFrom = m.column.keys, m.info.Name

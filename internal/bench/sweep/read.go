@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 const wantName = "want letters, digits, _ . -, starting with a letter"
@@ -88,9 +89,7 @@ func (r *reader) program(f map[string]yamlfile.Node, part *bench.DeclaredPart, n
 		return
 	}
 	metrics := r.metrics(n, names, c.OwnRanks)
-	for _, m := range metrics {
-		part.Metrics = append(part.Metrics, m.info)
-	}
+	part.Metrics = lists.Map(metrics, func(m metric) journal.MetricInfo { return m.info })
 	var checks []check
 	if n := f["check"]; n != nil {
 		checks = r.checks(n, metrics)
