@@ -130,10 +130,17 @@ type Observer interface {
 // Overlapper is an Engine that can do a call in two halves, between which it goes on without
 // a thread of its own.
 type Overlapper interface {
-	// PrepareHalves is Prepare for [Op.Begin]: begin does what waits for no other rank, and
-	// finish the rest. They allocate nothing, and are nil for a call that cannot be cut so.
+	// PrepareHalves is Prepare for [Op.Begin]. A call that cannot be cut so has no halves.
 	// Where all ranks begin a call they all finish it before they make another collective.
-	PrepareHalves(p Plan) (begin, finish func() error, err error)
+	PrepareHalves(p Plan) (Halves, error)
+}
+
+// Halves are the two parts of a call. None of them allocates.
+type Halves struct {
+	Begin  func() error // does what waits for no other rank; nil: the call cannot be cut
+	Finish func() error // does the rest
+	// Arrived reports whether Finish would wait for no other rank; nil where that cannot be told.
+	Arrived func() bool
 }
 
 // Shrinker is an Engine whose ranks can go on without those that are gone.

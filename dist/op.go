@@ -161,12 +161,12 @@ func (h *Handle) end() {
 
 // halves are the two parts of a call that was begun.
 type halves struct {
-	prepared      bool
-	begin, finish func() error // nil: the call is started instead
-	begun         bool
-	handle        *Handle // of a call that was started
-	done          bool    // another call has finished it already
-	err           error   // with this
+	Halves   // nil: the call is started instead
+	prepared bool
+	begun    bool
+	handle   *Handle // of a call that was started
+	done     bool    // another call has finished it already
+	err      error   // with this
 }
 
 var (
@@ -191,7 +191,7 @@ func (o *Op) Begin() error {
 		return err
 	}
 	h.done, h.err, h.handle = false, nil, nil
-	if h.begin == nil {
+	if h.Begin == nil {
 		h.handle, h.begun = o.Start(), true
 		return nil
 	}
@@ -202,7 +202,7 @@ func (o *Op) Begin() error {
 	if err := o.intact(); err != nil {
 		return err
 	}
-	if err := h.begin(); err != nil {
+	if err := h.Begin(); err != nil {
 		return o.group.explain(err)
 	}
 	h.begun, o.stream.begun = true, o
@@ -225,6 +225,13 @@ func (o *Op) Finish() error {
 	return h.err
 }
 
+// Arrived reports whether Finish of a call that was begun would wait for no other rank, and does not wait itself. Where it cannot
+// be told it says no.
+func (o *Op) Arrived() bool {
+	h := &o.halves
+	return h.begun && h.handle == nil && (h.done || h.Halves.Arrived != nil && h.Halves.Arrived())
+}
+
 // prepareHalves asks the engine for them, once.
 func (o *Op) prepareHalves() (err error) {
 	h := &o.halves
@@ -234,7 +241,7 @@ func (o *Op) prepareHalves() (err error) {
 	engine, can := o.group.engine.(Overlapper)
 	ownNorm := o.plan.Epilogue != nil && o.plan.Epilogue.Norm != nil && !o.group.caps.Norm
 	if can && o.group.caps.Overlap && !ownNorm && o.ctx == nil {
-		if h.begin, h.finish, err = engine.PrepareHalves(o.plan); err != nil {
+		if h.Halves, err = engine.PrepareHalves(o.plan); err != nil {
 			return o.group.explain(err)
 		}
 	}
@@ -318,7 +325,7 @@ func (s *stream) settle() {
 	s.begun = nil
 	if h := &o.halves; !h.done {
 		h.done = true
-		if err := h.finish(); err != nil {
+		if err := h.Finish(); err != nil {
 			h.err = o.group.explain(err)
 		}
 	}

@@ -331,3 +331,31 @@ func isNaN(d dist.DType, b []byte) bool {
 	}
 	return false
 }
+
+// A rank sees when all have begun, and not before.
+func TestArrived(t *testing.T) {
+	must.Do(t, together(t, 3, func(g *dist.Group) error {
+		out, token := make([]float64, 2), dist.Of([]float64{0})
+		add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of([]float64{1, 2}), Out: dist.Of(out), Reduction: dist.Sum})
+		for k := 0; k < 5 && err == nil; k++ {
+			if add.Arrived() {
+				return errors.New("a sum that was not begun has arrived")
+			}
+			if g.Rank() > 0 { // each begins once the one before has
+				err = g.Recv(token, g.Rank()-1)
+			}
+			err = errors.Join(err, add.Begin())
+			if got := add.Arrived(); got != (g.Rank() == 2) {
+				return fmt.Errorf("rank %d has begun: all have is %v", g.Rank(), got)
+			}
+			err = errors.Join(err, g.Send(token, (g.Rank()+1)%3))
+			if g.Rank() == 0 {
+				if err = errors.Join(err, g.Recv(token, 2)); !add.Arrived() {
+					return errors.New("all have begun, which rank 0 does not see")
+				}
+			}
+			err = errors.Join(err, add.Finish())
+		}
+		return err
+	}))
+}

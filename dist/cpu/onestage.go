@@ -39,16 +39,16 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 
 // PrepareHalves cuts an all-reduce that is one epoch: a rank puts its input where the
 // others find it whenever they look.
-func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, err error) {
+func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 || e.hosts != nil ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
-		return nil, nil, nil
+		return dist.Halves{}, nil
 	}
 	o := e.newOneStage(p, " begun")
 	if o.epochs != 1 {
-		return nil, nil, nil
+		return dist.Halves{}, nil
 	}
-	return o.begin, o.end, nil
+	return dist.Halves{Begin: o.begin, Finish: o.end, Arrived: o.arrived}, nil
 }
 
 func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
@@ -104,6 +104,8 @@ func (o *oneStage) begin() error {
 }
 
 func (o *oneStage) end() error { return o.take(0, len(o.in)) }
+
+func (o *oneStage) arrived() bool { return o.m.Arrived(o.m.Next() - 1) }
 
 // give puts a piece where the others find it.
 func (o *oneStage) give(off, end int) {

@@ -186,7 +186,15 @@ func begunBy(g *dist.Group, algorithm string) error {
 		other[0] = float64(100*k + g.Rank())
 		// Each rank begins once the one before it has: if the first half waited for a later
 		// rank, nobody would go on.
-		if err := inTurn(g, add.Begin); err != nil {
+		if err := inTurn(g, func() error {
+			if err := add.Begin(); err != nil {
+				return err
+			}
+			if g.Rank() < g.Size()-1 && add.Arrived() {
+				return fmt.Errorf("rank %d has begun a sum and sees that all have, which rank %d has not", g.Rank(), g.Rank()+1)
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
 		if err := add.Begin(); err == nil {

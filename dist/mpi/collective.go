@@ -82,9 +82,9 @@ type begun struct {
 }
 
 // PrepareHalves implements dist.Overlapper.
-func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, err error) {
+func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 	if p.Op != dist.AllReduce || p.Count == 0 || p.Count > mpi.MostElements {
-		return nil, nil, nil
+		return dist.Halves{}, nil
 	}
 	c, lib := e.newCollective(p), e.process.lib
 	c.label = newLabel(c.label.text + " begun")
@@ -95,7 +95,7 @@ func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, err err
 	o := &begun{collective: c, slot: new(mpi.Slot)}
 	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction)), e.comm, o.slot)
 	o.test = lib.Test(o.slot)
-	return o.begin, o.finish, nil
+	return dist.Halves{Begin: o.begin, Finish: o.finish}, nil
 }
 
 func (o *begun) begin() error {

@@ -239,6 +239,16 @@ func (m *Member) AwaitAll(epoch uint32) error {
 	return nil
 }
 
+// Arrived reports whether AwaitAll would not wait.
+func (m *Member) Arrived(epoch uint32) bool {
+	for peer, l := range m.lines[epoch&1] {
+		if peer != m.rank && Judge(l.flag.Load(), epoch, m.last, m.sig) == Early {
+			return false
+		}
+	}
+	return true
+}
+
 // Tiny is the memory beside a rank's flag for an epoch.
 func (m *Member) Tiny(rank int, epoch uint32) *[TinyBytes]byte {
 	return &m.lines[epoch&1][rank].tiny
