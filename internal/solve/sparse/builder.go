@@ -164,7 +164,7 @@ func (b *Builder) Done() *Matrix {
 		panic(fmt.Sprintf("sparse: %d rows of %d were added", b.first, b.m.rows))
 	}
 	b.m.runs = slices.Clip(b.m.runs)
-	b.m.bytes += len(b.m.runs) * 24
+	b.m.index()
 	return &b.m
 }
 

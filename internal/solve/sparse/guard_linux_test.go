@@ -18,12 +18,21 @@ func TestEndOfMemory(t *testing.T) {
 		must.Do(t, syscall.Mprotect(room[page:], syscall.PROT_NONE))
 		return unsafe.Slice((*float64)(unsafe.Pointer(&room[0])), page/8)
 	}
-	a, b, c := fenced(), fenced(), fenced()
-	for n := 1; n <= 90; n++ {
+	a, b, c, d := fenced(), fenced(), fenced(), fenced()
+	for n := 1; n <= 300; n++ {
 		x, y, z := a[len(a)-n:], b[len(b)-n:], c[len(c)-n:]
 		Axpby(x, 2, y, 3, z)
 		Times(x, y, z)
 		Dot(x, y)
+		var s Sweep
+		s.Reset()
+		s.Add(2, y, z)
+		s.Add(3, x, nil)
+		s.AddBlock(1)
+		s.Store(x)
+		s.Dot(y, x, z)
+		s.Dot(z, z, nil)
+		s.Run(0, n, d[len(d)-n:])
 		for _, kind := range []string{"poisson", "variable", "mesh"} {
 			p, m := wholeMatrix(t, kind, Params{Rows: n}, Compressed)
 			if p.Size() <= n {

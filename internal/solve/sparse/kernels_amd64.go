@@ -1,6 +1,10 @@
 package sparse
 
-import "github.com/klauspost/cpuid/v2"
+import (
+	"unsafe"
+
+	"github.com/klauspost/cpuid/v2"
+)
 
 // fast says whether the AVX-512 kernels are used; tests turn it off to compare.
 // BMI2 and POPCNT belong to the masks.
@@ -14,6 +18,9 @@ func timesAVX512(dst, x, y *float64, n int)
 
 //go:noescape
 func dotAVX512(x, y *float64, n int) float64
+
+//go:noescape
+func sweepAVX512(ops *op, count int, sums *[lanes]float64, lo, n int, block *float64)
 
 //go:noescape
 func constantAVX512(dst, x *float64, offs *int, coefs *float64, width, n int)
@@ -67,6 +74,14 @@ func Dot(x, y []float64) float64 {
 		return dot(x, y)
 	}
 	return dotAVX512(&x[0], &y[0], len(x))
+}
+
+func (s *Sweep) run(lo, hi int, block []float64) {
+	if fast {
+		sweepAVX512(&s.ops[0], len(s.ops), unsafe.SliceData(s.sums), lo, hi-lo, unsafe.SliceData(block))
+	} else {
+		s.portable(lo, hi, block)
+	}
 }
 
 func (c *constant) rows(dst, x []float64, lo, hi, _ int) {

@@ -136,3 +136,44 @@ store:                     \
 done:                      \
 	VZEROUPPER;            \
 	RET
+
+// A pass over the rows of vectors: what its operations are made of.
+
+// ROWS does the same to the sums of 128 rows, which are 16 registers.
+#define ROWS(DO) \
+	DO(0, Z16);   DO(64, Z17);  DO(128, Z18); DO(192, Z19); \
+	DO(256, Z20); DO(320, Z21); DO(384, Z22); DO(448, Z23); \
+	DO(512, Z24); DO(576, Z25); DO(640, Z26); DO(704, Z27); \
+	DO(768, Z28); DO(832, Z29); DO(896, Z30); DO(960, Z31)
+
+#define CLEAR(at, sum) VPXORQ sum, sum, sum
+#define LOAD(at, sum) VMOVUPD at(SI), sum
+#define LOADSCALED(at, sum) VMULPD at(SI), Z4, sum
+#define LOADBY(at, sum) VMOVUPD at(SI), sum; VMULPD at(DX), sum, sum; VMULPD Z4, sum, sum
+#define ADD(at, sum) VADDPD at(SI), sum, sum
+#define ADDSCALED(at, sum) VMULPD at(SI), Z4, Z0; VADDPD Z0, sum, sum
+#define ADDBY(at, sum) VMOVUPD at(SI), Z0; VMULPD at(DX), Z0, Z0; VMULPD Z4, Z0, Z0; VADDPD Z0, sum, sum
+#define STORE(at, sum) VMOVUPD sum, at(DX)
+#define FETCH(at, sum) PREFETCHT0 AHEAD+at(SI)
+
+// DOT takes the products of 32 rows to the lanes.
+#define DOT(at, a, b, c, d) \
+	VMULPD at(SI), a, Z4;     \
+	VMULPD at+64(SI), b, Z5;  \
+	VMULPD at+128(SI), c, Z6; \
+	VMULPD at+192(SI), d, Z7; \
+	VADDPD Z4, Z0, Z0;        \
+	VADDPD Z5, Z1, Z1;        \
+	VADDPD Z6, Z2, Z2;        \
+	VADDPD Z7, Z3, Z3
+
+// OP makes AX what an operation does, SI the address of its rows.
+#define OP \
+	MOVQ op_does(R8), AX;  \
+	MOVQ op_x(R8), SI;     \
+	ADDQ DI, SI
+
+// OTHER makes DX the address of the rows of another vector.
+#define OTHER(of) \
+	MOVQ of(R8), DX;       \
+	ADDQ DI, DX

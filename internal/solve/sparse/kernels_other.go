@@ -30,3 +30,5 @@ func (v *varying) rows(dst, x []float64, lo, hi, base int) { v.portable(dst, x, 
 func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 	c.portable(dst, x, s, n, row)
 }
+
+func (s *Sweep) run(lo, hi int, block []float64) { s.portable(lo, hi, block) }

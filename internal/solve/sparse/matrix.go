@@ -1,10 +1,8 @@
 package sparse
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
-	"slices"
 )
 
 // Matrix is a matrix in the form it is multiplied in: consecutive rows grouped
@@ -15,6 +13,7 @@ type Matrix struct {
 	entries    int
 	reach      int
 	runs       []run
+	first      []int32 // the run of every indexRows-th row
 	bytes      int
 }
 
@@ -84,6 +83,20 @@ func (c *scattered) bytes() int {
 		8*len(c.vals64) + 4*len(c.vals32) + len(c.vals8) + 8*len(c.dict)
 }
 
+// indexRows is how many rows apart runs are found at once: from there on one looks at each.
+const indexRows = 256
+
+// index notes which run every indexRows-th row is in.
+func (m *Matrix) index() {
+	m.first = make([]int32, 0, (m.rows+indexRows-1)/indexRows)
+	for at, r := range m.runs {
+		for len(m.first)*indexRows < int(r.hi) {
+			m.first = append(m.first, int32(at))
+		}
+	}
+	m.bytes += 24*len(m.runs) + 4*len(m.first)
+}
+
 // Rows is the number of rows.
 func (m *Matrix) Rows() int { return m.rows }
 
@@ -115,9 +128,9 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 		return
 	}
 	_, _ = block[hi-lo-1], x[m.cols-1]
-	at, found := slices.BinarySearchFunc(m.runs, lo, func(r run, lo int) int { return cmp.Compare(int(r.lo), lo) })
-	if !found {
-		at-- // lo lies within the run before
+	at := int(m.first[lo/indexRows])
+	for int(m.runs[at].hi) <= lo {
+		at++
 	}
 	for ; lo < hi; at++ {
 		r := &m.runs[at]

@@ -282,3 +282,25 @@ func TestBuilderRefuses(t *testing.T) {
 		}()
 	}
 }
+
+// A product may begin and end with any row, also where another run of rows begins.
+func TestProductOfSomeRows(t *testing.T) {
+	for _, kind := range []string{"poisson", "variable", "mesh"} {
+		p, m := wholeMatrix(t, kind, Params{Rows: 900}, Compressed)
+		x, want := make([]float64, m.Columns()), make([]float64, p.Size())
+		for i := range x {
+			x[i] = Noise(3, i)
+		}
+		m.Multiply(want, x, 0, p.Size())
+		for lo := range p.Size() {
+			for _, n := range []int{1, 5, 40, 300, p.Size()} {
+				hi := min(lo+n, p.Size())
+				got := make([]float64, hi-lo)
+				m.Product(got, x, lo, hi)
+				if i := sameBits(got, want[lo:hi]); i >= 0 {
+					t.Fatalf("%s: rows [%d, %d): row %d is %v, want %v", kind, lo, hi, lo+i, got[i], want[lo+i])
+				}
+			}
+		}
+	}
+}
