@@ -204,7 +204,7 @@ func (s *System) build(owners sparse.Layout) error {
 		b[i] = s.spec.RHS(s.Plan.Global(i))
 	}
 	s.sums = newAdder(g, first.MaxDots())
-	s.engine.Begin = s.sums.begin
+	s.engine.Begin, s.engine.Underway = s.sums.begin, s.sums.underway
 	if s.null != nil {
 		return s.projectRHS(b)
 	}

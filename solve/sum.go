@@ -50,6 +50,9 @@ func (a *adder) begin(local []float64) error {
 	return nil
 }
 
+// underway reports whether what begin has started may still need time.
+func (a *adder) underway() bool { return a.begun != nil && !a.ready && !a.begun.Arrived() }
+
 // wait ends what begin has started.
 func (a *adder) wait() error {
 	if a.begun == nil || a.ready {

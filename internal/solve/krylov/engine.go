@@ -45,33 +45,43 @@ func (NoHalo) Start([]float64) error { return nil }
 // Finish does nothing.
 func (NoHalo) Finish([]float64) error { return nil }
 
-// Engine carries out stages on the rows of one rank. It works on a block of rows
-// at a time, small enough that what one operation wrote is still in the nearest
-// cache when the next one reads it: a stage moves every vector through memory
+// Engine carries out stages on the rows of one rank. All that a stage does to a row is done
+// in one pass over memory, the product a block of rows behind, whose vector
+// is still in the nearest cache then: a stage moves every vector through memory
 // once, however many operations it has.
+//
+// The product of a stage that overlaps is left to the pass of the next stage, which
+// uses it row by row, so that it is never stored; except what of it is made while
+// the scalar products are added up.
 type Engine struct {
 	// Trace, where set, is told when a phase starts. That costs two calls per
-	// operation and block: it is for finding out where time goes, not for
-	// finding out how much.
+	// block: it is for finding out where time goes, not for finding out how much.
 	Trace func(Phase)
 	// Begin, where set, is given this rank's parts of the scalar products of a stage that
 	// overlaps, before the rest of it. It must not wait.
 	Begin func(sums []float64) error
+	// Underway, where set, reports whether what Begin has begun still goes on: so long the
+	// product is made that would be left to the next stage.
+	Underway func() bool
 
 	matrix   *sparse.Matrix
 	interior []sparse.Range
 	rim      []sparse.Range
 	operator Operator // the preconditioner, unless it is a diagonal
 	inverse  Diagonal
-	updated  bool // the rows of this stage are, all of them
 	vectors  [][]float64
 	sums     []float64
-	block    []float64      // of an inverted vector
-	todo     []sparse.Range // of the interior, what is not yet multiplied
+	before   sparse.Sweep  // what the stage does to rows before the product
+	after    sparse.Sweep  // and after
+	dots     *sparse.Sweep // the one that takes the scalar products
+	made     int           // of the product that the stage leaves, the interior up to this row
+	block    []float64     // of the one that is left to it
+	gone     Vec           // the one that was left last, unless it was assigned since; X: none
+	in, next int           // the interior is multiplied up to a range, and a row of it
 }
 
-// blockRows is the number of rows worked on at a time: a dozen vectors of this
-// many fit the nearest cache.
+// blockRows is the number of rows worked on at a time, where the product follows:
+// what it needs of a few vectors fits the nearest cache.
 const blockRows = 512
 
 // NewEngine makes the vectors of a solve. The operator is the preconditioner, where the
@@ -105,88 +115,114 @@ func (e *Engine) ForgetGhosts() {
 // which are valid until the next call. Ghosts travel while the interior is
 // worked on.
 func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
-	e.sums = append(e.sums[:0], make([]float64, len(s.dots))...)
-	e.updated = false
 	stored := s.precondition != nil && e.operator != nil
-	if stored || s.early {
-		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) {
-			e.update(s, lo, hi)
-			if s.early {
-				e.dots(s, lo, hi)
-			}
-		})
-		e.updated = true
+	e.compile(s, stored)
+	follows := s.multiply != nil && !s.early && !stored // the product is made a block behind
+	e.in, e.next = 0, 0
+	for _, r := range e.rim {
+		e.update(s, r, 0, false)
+	}
+	if s.multiply != nil && !stored {
+		if err := e.start(s, halo); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range e.interior {
+		e.update(s, r, e.made, follows)
 	}
 	if s.early && e.Begin != nil {
 		e.enter(Idle)
-		if err := e.Begin(e.sums); err != nil {
+		if err := e.Begin(e.add(s)); err != nil {
 			return nil, err
 		}
 	}
 	if stored {
-		e.enter(Precondition)
-		if err := e.operator.Apply(e.vectors[s.precondition.dst], e.vectors[s.precondition.src]); err != nil {
-			return nil, fmt.Errorf("preconditioning: %w", err)
+		if err := e.precondition(s, halo); err != nil {
+			return nil, err
 		}
 	}
-	if s.multiply == nil {
-		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) {
-			e.update(s, lo, hi)
-			e.lateDots(s, lo, hi)
-		})
-		e.enter(Idle)
-		return e.sums, nil
-	}
-	for _, r := range e.rim {
-		e.blocks(r, func(lo, hi int) { e.update(s, lo, hi) })
-	}
-	e.enter(Exchange)
-	src := e.vectors[s.multiply.src]
-	if err := halo.Start(src); err != nil {
+	if err := e.product(s, halo); err != nil {
 		return nil, err
-	}
-	e.runInterior(s)
-	e.enter(Wait)
-	if err := halo.Finish(src); err != nil {
-		return nil, err
-	}
-	for _, r := range e.rim {
-		e.blocks(r, func(lo, hi int) { e.multiply(s, lo, hi) })
 	}
 	e.enter(Idle)
-	return e.sums, nil
+	return e.add(s), nil
 }
 
-// runInterior updates the interior and multiplies behind: a row's turn comes
-// once the vector is final as far as the matrix reaches, and what the update
-// wrote is then still in a cache.
-func (e *Engine) runInterior(s *Stage) {
-	e.todo = append(e.todo[:0], e.interior...)
-	todo := e.todo
-	behind := func(limit int) {
-		for len(todo) > 0 && todo[0].Lo < limit {
-			r := todo[0]
-			end := min(r.Hi, r.Lo+blockRows, limit)
-			e.multiply(s, r.Lo, end)
-			if todo[0].Lo = end; end == r.Hi {
-				todo = todo[1:]
+// compile makes of a stage what it does to rows. Scalar products are taken along with the rest, unless they
+// need the product, or a preconditioner's work on all rows.
+func (e *Engine) compile(s *Stage, stored bool) {
+	e.before.Reset()
+	e.after.Reset()
+	for _, a := range s.assign {
+		if len(a.terms) == 0 {
+			e.before.Zero()
+		}
+		for _, t := range a.terms {
+			if s.left != nil && t.Vec == s.left.dst {
+				e.before.AddBlock(t.Coef)
+			} else {
+				v, by := e.part(t.Vec)
+				e.before.Add(t.Coef, v, by)
 			}
 		}
+		e.store(s, a.dst)
 	}
-	for _, r := range e.interior {
-		e.blocks(r, func(lo, hi int) {
-			e.update(s, lo, hi)
-			behind(hi - e.matrix.Reach())
-		})
+	precondition := func() {
+		if s.precondition != nil && !stored {
+			v, _ := e.part(s.precondition.src)
+			e.before.Add(1, v, e.inverse)
+			e.store(s, s.precondition.dst)
+		}
 	}
-	behind(e.matrix.Rows())
+	if !s.early {
+		precondition()
+	}
+	if e.dots = &e.before; !s.early && (s.multiply != nil || stored) {
+		e.dots = &e.after
+	}
+	for _, d := range s.dots {
+		x, _ := e.part(d.a)
+		y, by := e.part(d.b)
+		e.dots.Dot(x, y, by)
+	}
+	if s.early {
+		precondition()
+	}
+	if s.multiply != nil {
+		e.part(s.multiply.src) // is there
+	}
 }
 
-// blocks cuts a range into blocks.
-func (e *Engine) blocks(r sparse.Range, fn func(lo, hi int)) {
-	for lo := r.Lo; lo < r.Hi; lo += blockRows {
-		fn(lo, min(lo+blockRows, r.Hi))
+// part is the owned part of a vector, and what it is multiplied by; nil is nothing.
+func (e *Engine) part(v Vec) (rows, by []float64) {
+	stored, inverted := v.of()
+	if stored == e.gone && e.gone != X {
+		panic(fmt.Sprintf("krylov: vector %d is a product that was left to the stage after it, as a term", stored))
 	}
+	if inverted {
+		by = e.inverse
+	}
+	return e.Vector(stored), by
+}
+
+// store assigns the sum of the terms.
+func (e *Engine) store(s *Stage, dst Vec) {
+	if s.left != nil && (dst == s.left.src || dst == s.left.dst) {
+		panic(fmt.Sprintf("krylov: vector %d is assigned while its product is still to be made", dst))
+	}
+	if dst == e.gone {
+		e.gone = X
+	}
+	e.before.Store(e.Vector(dst))
+}
+
+// add gives this rank's parts of the scalar products.
+func (e *Engine) add(s *Stage) []float64 {
+	e.sums = e.sums[:0]
+	for k := range s.dots {
+		e.sums = append(e.sums, e.dots.Sum(k))
+	}
+	return e.sums
 }
 
 func (e *Engine) enter(p Phase) {
@@ -195,76 +231,101 @@ func (e *Engine) enter(p Phase) {
 	}
 }
 
-func (e *Engine) update(s *Stage, lo, hi int) {
-	if e.updated {
-		return
-	}
-	e.enter(Update)
-	for i := range s.assign {
-		e.assign(&s.assign[i], lo, hi)
-	}
-	if s.precondition != nil && e.operator == nil {
-		sparse.Times(e.vectors[s.precondition.dst][lo:hi], e.inverse[lo:hi], e.vectors[s.precondition.src][lo:hi])
+// update does to a range of rows what comes before the product. What the stage before has left of its own is made on the way,
+// but in rows up to made, where it has been.
+func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
+	for lo := r.Lo; lo < r.Hi; lo += blockRows {
+		hi := min(lo+blockRows, r.Hi)
+		var block []float64
+		switch {
+		case !e.before.TakesBlock():
+		case hi <= made:
+			block = e.vectors[s.left.dst][lo:hi]
+		default:
+			e.enter(Multiply)
+			block = e.block
+			e.matrix.Product(block, e.vectors[s.left.src], lo, hi)
+		}
+		e.enter(Update)
+		e.before.Run(lo, hi, block)
+		if follows { // a row's turn comes once the vector is final as far as the matrix reaches
+			e.multiplyInterior(s, hi-e.matrix.Reach())
+		}
 	}
 }
 
-// part is the rows [lo, hi) of a vector, at most a block. That of an inverted one
-// is valid until the next.
-func (e *Engine) part(v Vec, lo, hi int) []float64 {
-	stored, inverted := v.of()
-	from := e.vectors[stored][lo:hi]
-	if !inverted {
-		return from
-	}
-	sparse.Times(e.block[:hi-lo], e.inverse[lo:hi], from)
-	return e.block[:hi-lo]
+// start starts to send what the product needs.
+func (e *Engine) start(s *Stage, halo Halo) error {
+	e.enter(Exchange)
+	return halo.Start(e.vectors[s.multiply.src])
 }
 
-func (e *Engine) assign(a *assignment, lo, hi int) {
-	dst := e.vectors[a.dst][lo:hi]
-	at := func(i int) []float64 { return e.part(a.terms[i].Vec, lo, hi) }
-	switch len(a.terms) {
-	case 0:
-		clear(dst)
-		return
-	case 1:
-		if c := a.terms[0].Coef; c == 1 {
-			copy(dst, at(0))
-		} else {
-			for i, v := range at(0) {
-				dst[i] = c * v
-			}
-		}
-		return
+// precondition applies what is no diagonal.
+func (e *Engine) precondition(s *Stage, halo Halo) error {
+	e.enter(Precondition)
+	if err := e.operator.Apply(e.vectors[s.precondition.dst], e.vectors[s.precondition.src]); err != nil {
+		return fmt.Errorf("preconditioning: %w", err)
 	}
-	sparse.Axpby(dst, a.terms[0].Coef, at(0), a.terms[1].Coef, at(1))
-	for i := 2; i < len(a.terms); i++ {
-		if a.terms[i].Vec == a.dst {
-			panic("krylov: an assignment's own vector must be its first term")
+	if s.multiply == nil {
+		return nil
+	}
+	return e.start(s, halo)
+}
+
+// product makes what is still to be made of the product, and takes the scalar products that come after.
+func (e *Engine) product(s *Stage, halo Halo) error {
+	rows := e.matrix.Rows()
+	if e.made = 0; s.multiply == nil {
+		e.takeDots(0, rows)
+		return nil
+	}
+	if s.multiply.dst == e.gone {
+		e.gone = X
+	}
+	if s.leaves() {
+		e.gone = s.multiply.dst
+		for e.made < rows && e.Begin != nil && (e.Underway == nil || e.Underway()) {
+			e.made += blockRows
+			e.multiplyInterior(s, e.made)
 		}
-		sparse.Axpby(dst, 1, dst, a.terms[i].Coef, at(i))
+	} else {
+		e.multiplyInterior(s, rows)
+	}
+	e.enter(Wait)
+	if err := halo.Finish(e.vectors[s.multiply.src]); err != nil || s.leaves() {
+		return err
+	}
+	for _, r := range e.rim {
+		e.multiply(s, r.Lo, r.Hi)
+	}
+	return nil
+}
+
+// multiplyInterior makes the product of the interior up to a row.
+func (e *Engine) multiplyInterior(s *Stage, limit int) {
+	for ; e.in < len(e.interior); e.in++ {
+		r := e.interior[e.in]
+		for e.next = max(e.next, r.Lo); e.next < min(r.Hi, limit); {
+			end := min(r.Hi, limit, e.next+blockRows)
+			e.multiply(s, e.next, end)
+			e.next = end
+		}
+		if e.next < r.Hi {
+			return
+		}
 	}
 }
 
 func (e *Engine) multiply(s *Stage, lo, hi int) {
 	e.enter(Multiply)
 	e.matrix.Multiply(e.vectors[s.multiply.dst], e.vectors[s.multiply.src], lo, hi)
-	e.lateDots(s, lo, hi)
+	e.takeDots(lo, hi)
 }
 
-// lateDots takes the scalar products, unless they have been taken before.
-func (e *Engine) lateDots(s *Stage, lo, hi int) {
-	if !s.early {
-		e.dots(s, lo, hi)
-	}
-}
-
-func (e *Engine) dots(s *Stage, lo, hi int) {
-	if len(s.dots) == 0 {
-		return
-	}
-	e.enter(Dots)
-	for i, d := range s.dots {
-		e.sums[i] += sparse.Dot(e.vectors[d.a][lo:hi], e.part(d.b, lo, hi))
+// takeDots takes the scalar products that come after the product.
+func (e *Engine) takeDots(lo, hi int) {
+	if !e.after.Empty() {
+		e.enter(Dots)
+		e.after.Run(lo, hi, nil)
 	}
 }

@@ -1,6 +1,7 @@
 package krylov
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -75,6 +76,11 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 			operator = unfused{inverse}
 		}
 		e := NewEngine(m, plan, operator, s.Vectors())
+		if rapid.Bool().Draw(t, "overlaps") { // some of a product is made before the next stage
+			looks := 0
+			e.Begin = func([]float64) error { looks = rapid.IntRange(0, 5).Draw(t, "looks"); return nil }
+			e.Underway = func() bool { looks--; return looks >= 0 }
+		}
 		reference := make([][]float64, s.Vectors())
 		for k := range reference {
 			for i := range e.vectors[k] {
@@ -82,13 +88,22 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 			}
 			reference[k] = append([]float64(nil), e.vectors[k]...)
 		}
+		left := Vec(-1)
 		for stage := s.Next(nil); stage != nil; {
+			if stage.multiply != nil {
+				if left = -1; stage.leaves() {
+					left = stage.multiply.dst
+				}
+			}
 			want := carryOut(stage, m, inverse, reference)
 			got, err := e.Run(stage, NoHalo{}) // ghosts stay as they are, in both
 			if err != nil {
 				t.Fatal(err)
 			}
 			for k := range reference {
+				if Vec(k) == left { // what the next stage makes of it shows
+					continue
+				}
 				for i, v := range e.vectors[k] {
 					if v != reference[k][i] && !(math.IsNaN(v) && math.IsNaN(reference[k][i])) {
 						t.Fatalf("%s: vector %d differs at row %d: %v, want %v", method, k, i, v, reference[k][i])
@@ -129,18 +144,108 @@ func TestTraceNamesThePhases(t *testing.T) {
 	}
 }
 
-// A method that writes its own vector after reading others of it would get
-// different results from different block sizes: that is refused.
-func TestOwnVectorComesFirst(t *testing.T) {
+// A product that was left is a term of the next stage. Whatever else is done with it would take what is in memory.
+func TestMisusedProductsAreRefused(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 9})
 	plan := sparse.NewPlan(p, whole(9), 0)
-	m, _ := plan.Matrix(p, sparse.Plain)
-	e := NewEngine(m, plan, Diagonal(nil), 4)
-	defer func() {
-		if recover() == nil {
-			t.Error("an own vector as third term was accepted")
+	m := must.Get(plan.Matrix(p, sparse.Plain))(t)
+	const w, n, v = FirstOwn, FirstOwn + 1, FirstOwn + 2
+	use := func(s *Stage) *Stage { return s.Add(v, 2, n) }
+	for what, stages := range map[string][]func(s *Stage) *Stage{
+		"":                            {use, func(s *Stage) *Stage { return s.Set(n, Term{1, w}).Dot(n, n) }},
+		"a scalar product":            {func(s *Stage) *Stage { return s.Dot(w, n) }},
+		"the first of one":            {func(s *Stage) *Stage { return s.Dot(n, w) }},
+		"multiplied":                  {func(s *Stage) *Stage { return s.Multiply(v, n) }},
+		"preconditioned":              {func(s *Stage) *Stage { return s.Precondition(v, n) }},
+		"a preconditioned term":       {func(s *Stage) *Stage { return s.Add(v, 2, Inverted(n)) }},
+		"used after the next stage":   {use, use},
+		"assigned":                    {func(s *Stage) *Stage { return s.Set(n, Term{1, w}) }},
+		"what was multiplied changed": {func(s *Stage) *Stage { return use(s.Set(w, Term{1, v})) }},
+	} {
+		e := NewEngine(m, plan, jacobiOf(plan, p), 5)
+		s := new(Stage)
+		must.Get(e.Run(s.Multiply(n, w).Overlap(), NoHalo{}))(t)
+		refused := func() (refused bool) {
+			defer func() { refused = recover() != nil }()
+			for _, stage := range stages {
+				must.Get(e.Run(stage(s.reset(false)), NoHalo{}))(t)
+			}
+			return false
+		}()
+		if refused != (what != "") {
+			t.Errorf("%q: refused %v", what, refused)
 		}
-	}()
-	s := new(Stage)
-	_, _ = e.Run(s.Set(X, Term{1, B}, Term{1, 2}, Term{1, X}), NoHalo{})
+	}
+}
+
+// What of a product is made before the next stage changes no bit of what comes of it, and no part of it comes before its reduction.
+func TestHowLongReductionsTakeChangesNothing(t *testing.T) {
+	p, _ := sparse.New("variable", sparse.Params{Rows: 5000})
+	plan := sparse.NewPlan(p, stripes{p.Size(), 2, 2500}, 0)
+	m := must.Get(plan.Matrix(p, sparse.Compressed))(t)
+	for _, precondition := range []bool{false, true} {
+		var want []float64
+		for _, looks := range []int{0, 1, 3, 1 << 30} {
+			s, _ := New("cg-pipelined", p.Traits(), Config{RTol: 1e-8, MaxIter: 40, Precondition: precondition})
+			e := NewEngine(m, plan, jacobiOf(plan, p), s.Vectors())
+			for i := range e.Vector(B) {
+				e.Vector(B)[i] = noise(i)
+			}
+			left, multiplied := 0, 0
+			e.Begin = func([]float64) error { left, multiplied = looks, 0; return nil }
+			e.Underway = func() bool { left--; return left >= 0 }
+			e.Trace = func(p Phase) {
+				if p == Multiply {
+					multiplied++
+				}
+			}
+			for stage := s.Next(nil); stage != nil; {
+				sums := must.Get(e.Run(stage, NoHalo{}))(t)
+				if blocks := len(plan.Interior) * (plan.Owned/blockRows + 1); stage.Overlaps() && (multiplied < min(looks, 4) || multiplied > min(looks+len(plan.Interior), blocks)) {
+					t.Fatalf("%d blocks were multiplied in %d looks", multiplied, looks)
+				}
+				stage = s.Next(sums)
+			}
+			if s.Result().Iterations != 40 {
+				t.Fatalf("%d iterations: %s", s.Result().Iterations, s.Result().Reason)
+			}
+			if want == nil {
+				want = append(want, e.Vector(X)...)
+			}
+			for i, v := range e.Vector(X) {
+				if v != want[i] {
+					t.Fatalf("%d looks: row %d is %v, want %v", looks, i, v, want[i])
+				}
+			}
+		}
+	}
+}
+
+// The vectors that iterations move through memory, by hand.
+func TestPasses(t *testing.T) {
+	for _, tc := range []struct {
+		method       string
+		precondition bool
+		want         []int // of the stages of two iterations
+	}{
+		{"cg", false, []int{6, 3, 6, 3}},      // x, p, r; x, p, q | r, q; r
+		{"cg", true, []int{7, 4, 7, 4}},       // and the diagonal
+		{"cg-single", false, []int{10, 10}},   // p, s, x, r, w; p, s, x, r, w
+		{"cg-pipelined", false, []int{6, 10}}, // r, w, both as they are and were; r, w: and every other time x, p; x, p
+		{"cg-pipelined", true, []int{9, 13}},  // and m; m, and the diagonal
+	} {
+		s := must.Get(New(tc.method, sparse.Traits{Symmetric: true, Definite: true}, Config{RTol: 1e-8, MaxIter: 100, Precondition: tc.precondition}))(t)
+		var got []int
+		residual := 1.0
+		for stage := s.Next(nil); s.Result().Iterations < 5; {
+			if s.Result().Iterations >= 2 {
+				got = append(got, stage.Passes())
+			}
+			residual /= 2
+			stage = s.Next([]float64{residual, 2 * residual, residual}[:len(stage.dots)])
+		}
+		if fmt.Sprint(got[:len(tc.want)]) != fmt.Sprint(tc.want) {
+			t.Errorf("%s, preconditioned %v: %v, want %v", tc.method, tc.precondition, got, tc.want)
+		}
+	}
 }

@@ -81,7 +81,7 @@ type Core struct {
 }
 
 // Stage is an empty stage. Its memory is that of the stage before.
-func (c *Core) Stage() *Stage { return c.stage.reset() }
+func (c *Core) Stage() *Stage { return c.stage.reset(c.Config.Stored) }
 
 // Begin is the first stage of most methods: x = 0, r = b, and the squared norm of
 // b, which is the residual's too.

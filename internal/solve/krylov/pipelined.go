@@ -2,24 +2,37 @@ package krylov
 
 import "math"
 
-// pipelined is the variant of Ghysels and Vanroose (2014). Further recurrences, w = A M r, z = A q, s = A p
-// and q = M s, let the scalar products of an iteration be known before its product is made: they are added up
-// over the ranks while the preconditioner and the matrix are applied.
+// pipelined is the variant of Ghysels and Vanroose (2014). A further recurrence, of w = A M r, lets the scalar products of
+// an iteration be known before its product n = A M w is made: they are added up over the ranks while the preconditioner
+// and the matrix are applied.
+//
+// They step r along s = A p, and w along A M s. Neither is kept here: the step before tells it, so r and w are made from what
+// they were in the two iterations before, which moves less through memory. Residuals are orthogonal to each other, so that
+// their differences lose no digits; those of x would, and it keeps its direction p. Nothing else needs x and p: they take two
+// steps in every other iteration, in which both residuals are at hand.
 //
 // The recurrences drift from the vectors that they stand for, and the more of them there are the more: so these are
 // made anew from x and p now and then, and before the solve ends, which it does by the true residual.
 type pipelined struct {
 	*Core
-	r, u, w, p, s, q, z, m, n Vec
+	p, n       Vec
+	r, u, w, m turns // u = M r, m = M w
+	carries    bool  // u too, as r and w: the preconditioner is no diagonal
 
-	gamma, alpha float64 // of the iteration before; an alpha of 0 is before the first
-	since        int     // iterations since the recurrences were last made anew
-	highest      float64 // residual since then
-	ending       bool    // they are made anew since the residual is small enough, as far as they tell
-	resuming     bool    // it was not: no step was taken since
-	steps        struct{ iterate, residual, directions, products, dots Step }
-	replaces     bool
+	gamma, alpha, beta float64 // of the iteration before; an alpha of 0 is before the first
+	owed               bool    // x has not taken its step
+	since              int     // iterations since the recurrences were last made anew
+	highest            float64 // residual since then
+	ending             bool    // they are made anew since the residual is small enough, as far as they tell
+	resuming           bool    // it was not: no step was taken since
+	steps              struct{ iterate, residual, directions, products, dots Step }
+	replaces           bool
 }
+
+// turns is a vector and what it was an iteration ago, where the next one is put.
+type turns struct{ now, old Vec }
+
+func (t *turns) swap() { t.now, t.old = t.old, t.now }
 
 const (
 	// replaceEvery is the most iterations between two replacements. A replacement costs four products.
@@ -34,11 +47,15 @@ func init() {
 }
 
 func startPipelined(c *Core, replaces bool) {
-	v := &pipelined{Core: c, r: FirstOwn, w: FirstOwn + 1, p: FirstOwn + 2, s: FirstOwn + 3, z: FirstOwn + 4, n: FirstOwn + 5, replaces: replaces}
+	v := &pipelined{Core: c, p: FirstOwn, n: FirstOwn + 1, r: turns{FirstOwn + 2, FirstOwn + 3}, w: turns{FirstOwn + 4, FirstOwn + 5}, replaces: replaces}
 	next := FirstOwn + 6
-	v.u = c.Preconditioned(v.r, &next)
-	v.m = c.Preconditioned(v.w, &next)
-	v.q = c.Preconditioned(v.s, &next)
+	preconditioned := func(t turns) turns { return turns{c.Preconditioned(t.now, &next), c.Preconditioned(t.old, &next)} }
+	v.m = preconditioned(v.w)
+	if v.carries = c.Config.Precondition && c.Config.Stored; c.Config.Precondition && !v.carries {
+		v.u = turns{Inverted(v.r.now), Inverted(v.r.old)} // made on the way
+	} else {
+		v.u = preconditioned(v.r)
+	}
 	c.Vectors = int(next)
 	v.steps.iterate, v.steps.residual, v.steps.directions = v.iterate, v.residual, v.directions
 	v.steps.products, v.steps.dots = v.products, v.dots
@@ -47,7 +64,15 @@ func startPipelined(c *Core, replaces bool) {
 
 func (v *pipelined) start([]float64) *Stage {
 	v.Next = v.started
-	return v.Stage().Set(X).Set(v.r, Term{1, B}).Precondition(v.u, v.r).Multiply(v.w, v.u)
+	return apply(v.Stage().Set(X).Set(v.r.now, Term{1, B}), v.w.now, v.u.now, v.r.now, v.m.now)
+}
+
+// apply is w = A u, u = M r. A product needs u in a vector: the spare one where it has none.
+func apply(s *Stage, w, u, r, spare Vec) *Stage {
+	if _, inverted := u.of(); inverted {
+		u = spare
+	}
+	return s.Precondition(u, r).Multiply(w, u)
 }
 
 func (v *pipelined) started([]float64) *Stage {
@@ -57,11 +82,12 @@ func (v *pipelined) started([]float64) *Stage {
 
 // pipeline is the end of every iteration: r, u and w are final.
 func (v *pipelined) pipeline(s *Stage) *Stage {
-	s.Overlap().Dot(v.r, v.r).Dot(v.w, v.u)
-	if v.u != v.r {
-		s.Dot(v.r, v.u)
+	r, u, w := v.r.now, v.u.now, v.w.now
+	s.Overlap().Dot(r, r).Dot(w, u)
+	if u != r {
+		s.Dot(r, u)
 	}
-	return s.Precondition(v.m, v.w).Multiply(v.n, v.m)
+	return s.Precondition(v.m.now, w).Multiply(v.n, v.m.now)
 }
 
 func (v *pipelined) first(sums []float64) *Stage {
@@ -81,11 +107,13 @@ func (v *pipelined) iterate(sums []float64) *Stage {
 	}
 	v.since++
 	if v.Iterated(residual) {
+		s := v.settle(v.Stage())
 		if v.Result.Status != Converged || !v.replaces {
-			return nil
+			v.Next = End
+			return s
 		}
 		v.Result.Status, v.ending = Running, true
-		return v.replace(v.Stage())
+		return v.replace(s)
 	}
 	return v.step(sums)
 }
@@ -93,10 +121,10 @@ func (v *pipelined) iterate(sums []float64) *Stage {
 // step takes the step of an iteration.
 func (v *pipelined) step(sums []float64) *Stage {
 	gamma, delta := sums[len(sums)-1], sums[1]
-	if v.u == v.r {
+	if v.u == v.r { // there is no preconditioner, nor its product
 		gamma = sums[0]
 	}
-	beta, curvature := 0.0, delta
+	beta, curvature, onward := 0.0, delta, 0.0
 	if v.alpha != 0 {
 		beta = gamma / v.gamma
 		curvature -= beta * gamma / v.alpha
@@ -104,36 +132,61 @@ func (v *pipelined) step(sums []float64) *Stage {
 	if gamma <= 0 || curvature <= 0 {
 		return v.Breakdown("the matrix or the preconditioner is not positive definite: use minres")
 	}
-	v.gamma, v.alpha = gamma, gamma/curvature
-	s := v.Stage()
-	v.direct(s, v.p, beta, v.u)
+	alpha := gamma / curvature
+	if beta != 0 {
+		onward = alpha * beta / v.alpha
+	}
+	waits := !v.owed
+	s := v.settle(v.Stage())
+	v.gamma, v.alpha, v.beta = gamma, alpha, beta
 	if v.replaces && (v.since >= replaceEvery || math.Sqrt(sums[0]) < replaceBelow*v.highest) {
-		return v.replace(s.Add(X, v.alpha, v.p))
+		return v.replace(v.move(s, v.u.now))
 	}
-	v.direct(s, v.z, beta, v.n)
-	v.direct(s, v.s, beta, v.w)
-	if v.q != v.s {
-		v.direct(s, v.q, beta, v.m)
+	if v.owed = waits; !waits {
+		v.move(s, v.u.now)
 	}
-	s.Add(X, v.alpha, v.p).Add(v.r, -v.alpha, v.s).Add(v.w, -v.alpha, v.z)
-	if v.u != v.r {
-		s.Add(v.u, -v.alpha, v.q)
+	v.advance(s, v.w, onward, v.n)
+	v.advance(s, v.r, onward, v.w.now)
+	if v.carries {
+		v.advance(s, v.u, onward, v.m.now)
+	}
+	for _, t := range []*turns{&v.r, &v.u, &v.w, &v.m} {
+		t.swap()
 	}
 	v.Next = v.steps.iterate
 	return v.pipeline(s)
 }
 
-// direct is d = v + beta d; before the first iteration d is nobody's.
-func (v *pipelined) direct(s *Stage, d Vec, beta float64, from Vec) {
-	if beta == 0 {
-		s.Set(d, Term{1, from})
+// move takes x's step of the last iteration, which began with u.
+func (v *pipelined) move(s *Stage, u Vec) *Stage {
+	if v.beta == 0 { // before the first iteration p is nobody's
+		s.Set(v.p, Term{1, u})
 	} else {
-		s.Set(d, Term{beta, d}, Term{1, from})
+		s.Set(v.p, Term{v.beta, v.p}, Term{1, u})
+	}
+	return s.Add(X, v.alpha, v.p)
+}
+
+// settle takes it if it is owed.
+func (v *pipelined) settle(s *Stage) *Stage {
+	if v.owed {
+		v.owed = false
+		v.move(s, v.u.old)
+	}
+	return s
+}
+
+// advance goes on as far along the last step as onward says, and alpha against the product.
+func (v *pipelined) advance(s *Stage, t turns, onward float64, product Vec) {
+	if onward == 0 {
+		s.Set(t.old, Term{1, t.now}, Term{-v.alpha, product})
+	} else {
+		s.Set(t.old, Term{-onward, t.old}, Term{1 + onward, t.now}, Term{-v.alpha, product})
 	}
 }
 
-// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u; s = A p, q = M s,
-// z = A q. The stage may have led to x and p.
+// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u; and those before, by the last
+// step: r + alpha s, s = A p; u + alpha q, q = M s; w + alpha A q. The stage may have led to x and p.
 func (v *pipelined) replace(s *Stage) *Stage {
 	v.Next = v.steps.residual
 	return s.Multiply(v.n, X)
@@ -141,9 +194,9 @@ func (v *pipelined) replace(s *Stage) *Stage {
 
 func (v *pipelined) residual([]float64) *Stage {
 	v.Next = v.steps.directions
-	s := v.Stage().Set(v.r, Term{1, B}, Term{-1, v.n}).Precondition(v.u, v.r).Multiply(v.w, v.u)
+	s := apply(v.Stage().Set(v.r.now, Term{1, B}, Term{-1, v.n}), v.w.now, v.u.now, v.r.now, v.m.now)
 	if v.ending {
-		s.Dot(v.r, v.r)
+		s.Dot(v.r.now, v.r.now)
 	}
 	return s
 }
@@ -157,16 +210,23 @@ func (v *pipelined) directions(sums []float64) *Stage {
 		v.resuming = true
 	}
 	v.Next = v.steps.products
-	return v.Stage().Multiply(v.s, v.p)
+	return v.Stage().Multiply(v.r.old, v.p)
 }
 
 func (v *pipelined) products([]float64) *Stage {
 	v.Next = v.steps.dots
-	return v.Stage().Precondition(v.q, v.s).Multiply(v.z, v.q)
+	return apply(v.Stage(), v.w.old, v.u.old, v.r.old, v.m.old)
 }
 
 func (v *pipelined) dots([]float64) *Stage {
 	v.since, v.highest = 0, 0
 	v.Next = v.steps.iterate
-	return v.pipeline(v.Stage())
+	s := v.Stage()
+	back := func(t turns) { s.Set(t.old, Term{v.alpha, t.old}, Term{1, t.now}) }
+	back(v.r)
+	back(v.w)
+	if v.carries {
+		back(v.u)
+	}
+	return v.pipeline(s)
 }

@@ -32,9 +32,7 @@ type Term struct {
 	Vec  Vec
 }
 
-// assignment sets dst to the sum of the terms, element by element; no term is zero.
-// Where dst is itself a term, it is the first one; at most one of the first two is
-// inverted.
+// assignment sets dst to the sum of the terms, element by element, of which dst may be one.
 type assignment struct {
 	dst   Vec
 	terms []Term
@@ -49,19 +47,29 @@ type product struct{ a, b Vec }
 // Stage is what a method wants done, in this order: the assignments, the
 // preconditioner, the product with the matrix, the scalar products. The
 // product's destination is none of the vectors that the assignments write.
-// A stage that overlaps takes the scalar products before the preconditioner.
+//
+// A stage that overlaps takes the scalar products before the preconditioner. Unless that
+// is more than a diagonal, the stage leaves the product to the next one: as a term of
+// assignments, which write neither it nor what was multiplied. Then it is gone.
 type Stage struct {
 	assign       []assignment
 	precondition *application
 	multiply     *application
-	dots         []product // their sums over all ranks go to the next call of Next
-	early        bool      // the scalar products come right after the assignments
+	dots         []product    // their sums over all ranks go to the next call of Next
+	early        bool         // the scalar products come right after the assignments
+	stored       bool         // the preconditioner is no diagonal
+	left         *application // the product that the stage before has left to this one
 
-	apply [2]application
+	apply [3]application
 	terms []Term // the memory of all assignments
 }
 
-func (s *Stage) reset() *Stage {
+func (s *Stage) reset(stored bool) *Stage {
+	if s.left = nil; s.leaves() {
+		s.apply[2] = *s.multiply
+		s.left = &s.apply[2]
+	}
+	s.stored = stored
 	s.assign, s.dots, s.terms = s.assign[:0], s.dots[:0], s.terms[:0]
 	s.precondition, s.multiply, s.early = nil, nil, false
 	return s
@@ -104,7 +112,8 @@ func (s *Stage) Dot(a, b Vec) *Stage {
 }
 
 // Overlap asks for the scalar products as soon as the assignments are done, so that
-// they can be added up over the ranks while the preconditioner and the matrix are applied.
+// they can be added up over the ranks while the preconditioner and the matrix are applied. The
+// product is then for the next stage alone.
 func (s *Stage) Overlap() *Stage {
 	s.early = true
 	return s
@@ -112,6 +121,11 @@ func (s *Stage) Overlap() *Stage {
 
 // Overlaps reports whether the scalar products come before the preconditioner and the product.
 func (s *Stage) Overlaps() bool { return s.early }
+
+// leaves reports whether the product is left to the next stage.
+func (s *Stage) leaves() bool {
+	return s.early && s.multiply != nil && !(s.stored && s.precondition != nil)
+}
 
 // Preconditions reports whether the stage asks for a preconditioner that is to be stored.
 func (s *Stage) Preconditions() bool { return s.precondition != nil }
@@ -121,8 +135,9 @@ func (s *Stage) Multiplies() bool { return s.multiply != nil }
 
 // Passes is how many vectors the stage moves through memory when it is fused:
 // each vector once for reading, unless an operation before wrote it, and once
-// for writing. A stage that overlaps is two sweeps. The preconditioner's diagonal is one
-// of them; the matrix is not counted.
+// for writing. A product that is left to the next stage is made there and never
+// stored, but for what is made while the scalar products are added up, which is not
+// counted. The preconditioner's diagonal is one of the vectors; the matrix is not counted.
 func (s *Stage) Passes() int {
 	n := 0
 	var near, written []Vec // near: in a cache since an earlier operation
@@ -130,6 +145,9 @@ func (s *Stage) Passes() int {
 	read := func(v Vec) {
 		v, inverted := v.of()
 		diagonal = diagonal || inverted
+		if s.left != nil && v == s.left.dst {
+			v = s.left.src
+		}
 		if !slices.Contains(near, v) {
 			near = append(near, v)
 			n++
@@ -166,7 +184,7 @@ func (s *Stage) Passes() int {
 	if s.early {
 		near = near[:0]
 	}
-	if s.multiply != nil {
+	if s.multiply != nil && !s.leaves() {
 		read(s.multiply.src)
 		write(s.multiply.dst)
 	}
