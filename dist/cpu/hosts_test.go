@@ -34,8 +34,8 @@ var layouts = []struct {
 	short bool // also with -short
 }{
 	{"two hosts", []int{2, 4}, map[int]string{2: "ab", 3: "aab", 4: "aabb"}, false},
-	{"three hosts", []int{4}, map[int]string{2: "ab", 3: "abb", 4: "abbc"}, true},
-	{"taking turns", []int{3}, map[int]string{2: "ab", 3: "aba"}, false},
+	{"three hosts", []int{4}, map[int]string{2: "ab", 3: "abb", 4: "abbc"}, false},
+	{"taking turns", []int{3}, map[int]string{2: "ab", 3: "aba"}, true},
 	{"a host each", []int{4}, map[int]string{2: "ab", 3: "abc", 4: "abcd"}, false},
 	{"many and one", []int{5}, map[int]string{2: "ab", 3: "bba", 5: "aaaab"}, false},
 }
