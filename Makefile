@@ -19,7 +19,7 @@ FREELY := GOGC=800
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test checks many alone deps lint unit unit-many unit-alone race raced race-many race-alone cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
+.PHONY: run picture build test checks many alone deps lint unit unit-many unit-alone race raced race-many race-alone fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -43,7 +43,7 @@ test: deps
 # Tests of processes and ranks wait more than they work: what is only reading and
 # building goes on beside them, at the lowest priority.
 checks:
-	@nice -n 19 $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint && nice -n 19 $(MAKE) --no-print-directory cross
+	@nice -n 19 $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint
 
 many:
 	@$(MAKE) --no-print-directory unit-many && $(MAKE) --no-print-directory race-many && $(MAKE) --no-print-directory slurm
@@ -59,11 +59,6 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(FREELY) $(GO) vet ./...
 	$(FREELY) $(GO) run -ldflags=-w honnef.co/go/tools/cmd/staticcheck ./...
-
-# cross shows that what is written for one architecture still builds for the other; that
-# everything has what it needs there, tests too, is a test of cmd/kernbench.
-cross:
-	$(FREELY) GOARCH=arm64 $(GO) vet $$(git ls-files '*_amd64.*' '*_arm64.*' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 # A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
 # lint has vetted everything, and linking is faster without debug information. Ranks

@@ -3,25 +3,32 @@
 package main
 
 import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
-	"golang.org/x/tools/go/analysis/passes/asmdecl"
+	"golang.org/x/tools/go/analysis/suite/vet"
 	"golang.org/x/tools/go/packages"
 
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestOtherArchitecture shows that every package, tests included, has what it needs on the
-// architecture that these tests do not run on: its types are checked from the sources, and
-// its assembly against its declarations. To compile all of it would find no more, and takes
-// ten times as long; `make cross` compiles what is written for one architecture.
+// architecture that these tests do not run on: its types are checked from the sources. What is
+// written for one architecture is vetted there, its assembly is assembled, and every function
+// without a body has one in it. To compile all of it would find no more, and takes ten times as
+// long.
 func TestOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	if missing := faultsOn(t, otherArchitecture(), nil, "./..."); len(missing) > 0 {
@@ -49,6 +56,30 @@ func TestAssemblyOnOtherArchitecture(t *testing.T) {
 	planted := map[string][]byte{name: []byte(strings.Replace(string(text), "func Own(p *byte, n int)", "func Own(p *byte, bytes int)", 1))}
 	if found := faultsOn(t, otherArchitecture(), planted, "./internal/kernel/vec"); !strings.Contains(strings.Join(found, "\n"), "Own: unknown variable n") {
 		t.Errorf("found %q", found)
+	}
+}
+
+// So are assembly that is none, and a function that neither language has.
+func TestAssembledOnOtherArchitecture(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f_"+otherArchitecture()+".s")
+	p := &packages.Package{PkgPath: "planted", Types: types.NewPackage("planted", "planted"), OtherFiles: []string{file}}
+	p.Types.Scope().Insert(types.NewConst(0, p.Types, "answer", types.Typ[types.Int], constant.MakeInt64(42)))
+	declared := must.Get(parser.ParseFile(token.NewFileSet(), "f.go", "package planted\nfunc one()\nfunc two()\nfunc three() {}\n", 0))(t)
+	p.Syntax = append(p.Syntax, declared)
+	for text, want := range map[string]string{
+		"TEXT ·one(SB), 4, $0-0\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n":                                   "",
+		"#include \"go_asm.h\"\nTEXT ·one(SB), 4, $0-const_answer\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n": "",
+		"TEXT ·one(SB), 4, $0-0\n\tRET\n":                                                                  "two has no body",
+		"TEXT ·one(SB), 4, $0-0\n\tRTE\nTEXT ·two(SB), 4, $0-0\n\tRET\n":                                   "unrecognized instruction",
+		"TEXT ·one(SB), 4, $0-const_question\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n":                      "argument size must be",
+	} {
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+		found := strings.Join(unassembled(t, otherArchitecture(), p), "\n")
+		if (found == "") != (want == "") || !strings.Contains(found, want) {
+			t.Errorf("%s\nfound %q, want %q", text, found, want)
+		}
 	}
 }
 
@@ -81,11 +112,50 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 			faults = append(faults, e.Error())
 		}
 	})
-	loaded = slices.DeleteFunc(loaded, func(p *packages.Package) bool { return len(p.OtherFiles) == 0 })
-	graph := must.Get(checker.Analyze([]*analysis.Analyzer{asmdecl.Analyzer}, loaded, nil))(t)
+	written := slices.DeleteFunc(loaded, func(p *packages.Package) bool { return len(p.OtherFiles)+len(p.IgnoredFiles) == 0 })
+	graph := must.Get(checker.Analyze(vet.Suite, written, nil))(t)
 	for _, a := range graph.Roots {
+		if a.Err != nil {
+			faults = append(faults, a.Err.Error())
+		}
 		for _, d := range a.Diagnostics {
 			faults = append(faults, d.Message)
+		}
+	}
+	for _, p := range written {
+		faults = append(faults, unassembled(t, arch, p)...)
+	}
+	return faults
+}
+
+// unassembled are the errors in a package's assembly, and its functions without a body in either language.
+func unassembled(t *testing.T, arch string, p *packages.Package) (faults []string) {
+	t.Helper()
+	dir := t.TempDir()
+	var constants, assembly strings.Builder
+	for _, name := range p.Types.Scope().Names() {
+		if c, is := p.Types.Scope().Lookup(name).(*types.Const); is && c.Val().Kind() == constant.Int {
+			fmt.Fprintf(&constants, "#define const_%s %s\n", name, c.Val().ExactString())
+		}
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "go_asm.h"), []byte(constants.String()), 0o600))
+	root := must.Get(exec.Command("go", "env", "GOROOT").Output())(t)
+	for _, file := range p.OtherFiles {
+		if filepath.Ext(file) != ".s" {
+			continue
+		}
+		assembly.Write(must.Get(os.ReadFile(file))(t))
+		asm := exec.Command("go", "tool", "asm", "-p", p.PkgPath, "-I", dir, "-I", filepath.Join(strings.TrimSpace(string(root)), "pkg/include"), "-o", filepath.Join(dir, "object"), file)
+		asm.Dir, asm.Env = filepath.Dir(file), append(os.Environ(), "GOARCH="+arch)
+		if out, err := asm.CombinedOutput(); err != nil {
+			faults = append(faults, fmt.Sprintf("%v: %s", err, out))
+		}
+	}
+	for _, file := range p.Syntax {
+		for _, d := range file.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Body == nil && !strings.Contains(assembly.String(), "·"+f.Name.Name+"(SB)") {
+				faults = append(faults, f.Name.Name+" has no body")
+			}
 		}
 	}
 	return faults
