@@ -37,6 +37,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -74,7 +75,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	}
 	segment := meeting.Segment
 	e := newEngine(segment, shm.NewHeap(segment, shm.BoardBytes(c.Size)+c.Rank*region, region), shm.Membership{
-		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: firstRanks(c.Size),
+		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: lists.Numbers[int](c.Size),
 		Crowded: meeting.Crowded, Timeout: c.Timeout,
 	}, nil)
 	e.meeting, e.origin = meeting, origin{backend: b, config: c}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/failure"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/kernel/epilogue"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
@@ -62,7 +63,7 @@ func newEngine(s *shm.Segment, heap *shm.Heap, joined shm.Membership, h *hosts) 
 		joined.Others = h
 		e.locals, e.caps, h.engine = h.locals, acrossHosts(capabilities()), e
 	} else {
-		e.locals = firstRanks(len(joined.World))
+		e.locals = lists.Numbers[int](len(joined.World))
 	}
 	e.joined, e.member = joined, shm.Join(joined)
 	for peer := range e.Size() {
@@ -75,15 +76,6 @@ func newEngine(s *shm.Segment, heap *shm.Heap, joined shm.Membership, h *hosts) 
 // channels is the link to a peer of this host.
 func (e *engine) channels(use, peer int) *link {
 	return &link{peer: peer, to: e.member.ChannelTo(use, peer, describe), from: e.member.ChannelFrom(use, peer, describe)}
-}
-
-// firstRanks are the numbers of n ranks.
-func firstRanks(n int) []int {
-	ranks := make([]int, n)
-	for r := range ranks {
-		ranks[r] = r
-	}
-	return ranks
 }
 
 func (e *engine) Rank() int                       { return e.member.Rank() }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -149,7 +150,7 @@ func (cl *cluster) of(ranks []int) *cluster {
 // enter makes the first group of a cluster: this host's shared memory, and
 // connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
 func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
-	world := firstRanks(c.Size)
+	world := lists.Numbers[int](c.Size)
 	h := newHosts(cl, c.Rank, world, c.ID)
 	region, err := regionBytes(len(h.locals))
 	if err != nil {

@@ -121,14 +121,22 @@ func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, how
 		return nil, err
 	}
 	copy(out, got)
-	all := make([]byte, len(out)*g.Size())
-	if err := g.AllGather(as(dist.Of(all), d, count*g.Size()), as(dist.Of(out), d, count)); err != nil {
-		return nil, err
-	}
-	for r := range g.Size() {
-		if !bytes.Equal(all[r*len(out):(r+1)*len(out)], out) {
-			return nil, fmt.Errorf("%s of %d %v: ranks %d and %d got different bits", algorithm, count, d, g.Rank(), r)
-		}
+	if err := identical(g, d, out); err != nil {
+		return nil, fmt.Errorf("%s of %d %v: %w", algorithm, count, d, err)
 	}
 	return out, nil
+}
+
+// identical checks that all ranks got the same bits.
+func identical(g *dist.Group, d dist.DType, got []byte) error {
+	all, count := make([]byte, len(got)*g.Size()), len(got)/d.Size()
+	if err := g.AllGather(as(dist.Of(all), d, count*g.Size()), as(dist.Of(got), d, count)); err != nil {
+		return err
+	}
+	for r := range g.Size() {
+		if !bytes.Equal(all[r*len(got):(r+1)*len(got)], got) {
+			return fmt.Errorf("ranks %d and %d got different bits", g.Rank(), r)
+		}
+	}
+	return nil
 }

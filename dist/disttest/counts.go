@@ -77,20 +77,12 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 
 // countedBuffers allocates as much on all ranks as the longest needs.
 func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) (in, out dist.Buffer, err error) {
-	most := 0
-	for _, n := range lengths {
-		most += n
-	}
-	in, out = dist.Make(dist.F64, most), dist.Make(dist.F64, most)
-	if c.symmetric {
-		if in, err = g.Alloc(dist.F64, most); err != nil {
-			return in, out, err
-		}
-		if out, err = g.Alloc(dist.F64, most); err != nil {
-			return in, out, err
-		}
+	if in, err = room(g, dist.F64, sum(lengths), c.symmetric); err == nil {
+		out, err = room(g, dist.F64, sum(lengths), c.symmetric)
 	}
 	switch {
+	case err != nil:
+		return in, out, err
 	case c.inPlace && ins > outs:
 		return out.Slice(0, ins), out.Slice(shift, outs), nil
 	case c.inPlace:
@@ -108,12 +100,7 @@ func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, o
 		}
 		return list
 	}
-	before := func(block int) (sum int) {
-		for _, n := range lengths[:block] {
-			sum += n
-		}
-		return sum
-	}
+	before := func(block int) int { return sum(lengths[:block]) }
 	total, off := before(len(lengths)), before(rank)
 	switch op {
 	case dist.AllGather, dist.Gather:

@@ -35,6 +35,14 @@ type space struct {
 	fill    []byte
 }
 
+// kindOf is where in a space memory of a kind is.
+func kindOf(symmetric bool) int {
+	if symmetric {
+		return 1
+	}
+	return 0
+}
+
 // filler is no small number in any type.
 const filler = 0xa5
 
@@ -185,10 +193,7 @@ func expect(op dist.Collective, size, rank, root, count int, part func(rank, off
 
 // runAll prepares the call and makes all its runs.
 func runAll(list [runs]expectation, g *dist.Group, op dist.Collective, c cell, space space) error {
-	kind := 0
-	if c.symmetric {
-		kind = 1
-	}
+	kind := kindOf(c.symmetric)
 	call := dist.Call{Op: op, Reduction: c.reduction, Root: c.root, Count: c.count, Algorithm: c.algorithm, Chunk: c.chunk}
 	call.In, call.Out = list[0].buffers(c.dtype, space.in[kind], space.out[kind], c.inPlace)
 	prepared, err := g.Prepare(call)

@@ -26,6 +26,14 @@ func messages(g *dist.Group) error {
 	return nil
 }
 
+// sum adds up.
+func sum(list []int) (total int) {
+	for _, n := range list {
+		total += n
+	}
+	return total
+}
+
 // room gives memory of either kind.
 func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, error) {
 	if symmetric {
@@ -39,10 +47,7 @@ func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, 
 func round(g *dist.Group, symmetric bool) error {
 	to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 	sizes := []int{0, 1, 100, 100_000, 3, 20_001}
-	total := 0
-	for _, n := range sizes {
-		total += n
-	}
+	total := sum(sizes)
 	out, err := room(g, dist.F32, total, symmetric)
 	if err != nil {
 		return err
@@ -76,8 +81,8 @@ func round(g *dist.Group, symmetric bool) error {
 	if c := g.Capabilities(); c.Steps && choosing(c) {
 		by = append(by, dist.Algorithm("steps:ring")) // which sends messages of its own
 	}
-	sum := []float32{1}
-	if err := g.AllReduce(dist.Of(sum), dist.Of(sum), dist.Sum, by...); err != nil {
+	one := dist.Of([]float32{1})
+	if err := g.AllReduce(one, one, dist.Sum, by...); err != nil {
 		return err
 	}
 	for _, h := range handles {

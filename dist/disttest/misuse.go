@@ -333,24 +333,14 @@ func sumOfRanks(g *dist.Group) error {
 	if err != nil {
 		return err
 	}
-	mine := make([]int32, b.Count())
-	for i := range mine {
-		mine[i] = int32(i + g.Rank())
-	}
-	if err := put(b, dist.Of(mine).Bytes()); err != nil {
+	if err := put(b, vector(dist.I32, b.Count(), func(i int) float64 { return float64(i + g.Rank()) })); err != nil {
 		return err
 	}
 	if err := g.AllReduce(b, b, dist.Sum); err != nil {
 		return err
 	}
-	sum, err := b.Mirror()
-	if err != nil {
-		return err
-	}
-	for i, v := range dist.Slice[int32](sum) {
-		if want := g.Size()*i + g.Size()*(g.Size()-1)/2; int(v) != want {
-			return fmt.Errorf("the sum at %d is %d, want %d", i, v, want)
-		}
+	if err := same(b, func(i int) float64 { return float64(g.Size()*i + g.Size()*(g.Size()-1)/2) }); err != nil {
+		return fmt.Errorf("the sum of ranks: %w", err)
 	}
 	return g.Barrier()
 }

@@ -39,6 +39,7 @@ import (
 	"hash/fnv"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Name is the backend's name.
@@ -67,10 +68,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		return nil, fmt.Errorf("this process is rank %d of %d in the world of %v: groups have all of its ranks, each with its number there"+
 			" (a world of 1 is that of a process that %s's launcher did not start)", p.rank, p.size, p.lib, p.lib.Family)
 	}
-	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts, world: make([]int, c.Size)}
-	for r := range m.world {
-		m.world[r] = r
-	}
+	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts, world: lists.Numbers[int](c.Size)}
 	// No rank may enter a call of MPI that others do not make: first they meet.
 	var b coordinator
 	if m.oneHost() {

@@ -7,10 +7,12 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Version is that of the form of a record.
@@ -168,10 +170,7 @@ func Condense(path []Step, n int) []Step {
 	if len(path) <= n {
 		return path
 	}
-	longest := make([]int, len(path))
-	for i := range longest {
-		longest[i] = i
-	}
+	longest := lists.Numbers[int](len(path))
 	slices.SortStableFunc(longest, func(a, b int) int {
 		return cmp.Compare(path[b].To-path[b].From, path[a].To-path[a].From)
 	})
@@ -188,7 +187,7 @@ func Condense(path []Step, n int) []Step {
 		}
 		if !keep[i] {
 			s.Merged, s.Sender, s.Link, s.Op = max(1, s.Merged), "", "", ""
-			s.Causes = copyOf(s.Causes)
+			s.Causes = maps.Clone(s.Causes)
 		}
 		out = append(out, s)
 	}
@@ -198,12 +197,4 @@ func Condense(path []Step, n int) []Step {
 		}
 	}
 	return out
-}
-
-func copyOf(m map[string]int64) map[string]int64 {
-	c := make(map[string]int64, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }

@@ -37,3 +37,12 @@ func Distinct[T comparable](list []T) []T {
 		return first
 	})
 }
+
+// Numbers is 0, 1, ... n-1.
+func Numbers[T int | int32](n int) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = T(i)
+	}
+	return out
+}

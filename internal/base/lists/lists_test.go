@@ -17,6 +17,9 @@ func TestLists(t *testing.T) {
 	if got := Keep(numbers, func(n int) bool { return n > 1 }); !slices.Equal(got, []int{3, 3, 2}) || numbers[1] != 1 {
 		t.Errorf("Keep gives %v and leaves %v", got, numbers)
 	}
+	if got := Numbers[int32](3); !slices.Equal(got, []int32{0, 1, 2}) {
+		t.Errorf("Numbers gives %v", got)
+	}
 	// JSON tells a list that is empty from none.
 	none := []int{}
 	if Map(none, strconv.Itoa) != nil || Distinct(none) != nil || Keep(numbers, func(int) bool { return false }) != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
@@ -28,9 +29,7 @@ func (r *Race) explore() []int {
 	}
 	if n := len(r.space.Settings); n*minRounds <= r.raceBudget() {
 		r.phase = Contend
-		for s := range n {
-			r.alive = append(r.alive, s)
-		}
+		r.alive = lists.Numbers[int](n)
 		return nil
 	}
 	budget := int(exploreShare * float64(r.raceBudget()))
@@ -242,11 +241,7 @@ func (r *Race) leader() (best int, ok bool) {
 	if best, ok = r.lowest(r.alive); ok {
 		return best, ok
 	}
-	var all []int
-	for s := range r.space.Settings {
-		all = append(all, s)
-	}
-	return r.lowest(all)
+	return r.lowest(lists.Numbers[int](len(r.space.Settings)))
 }
 
 func (r *Race) lowest(among []int) (best int, ok bool) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Agreement is how the ranks of a host make sure that they make the same calls, and
@@ -27,12 +29,8 @@ func MeetToAgree(ctx context.Context, id Identity) (*Agreement, error) {
 	if err != nil {
 		return nil, err
 	}
-	ranks := make([]int, id.Size)
-	for r := range ranks {
-		ranks[r] = r
-	}
 	a := &Agreement{Meeting: met, identity: id, Member: Join(Membership{
-		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs, World: ranks, Crowded: met.Crowded, Timeout: id.Timeout,
+		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs, World: lists.Numbers[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
 	})}
 	// Nobody goes on before all have made their claims: from here on a rank
 	// without one is dead.

@@ -3,6 +3,7 @@ package figure
 import (
 	"image/color"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/draw"
@@ -170,10 +171,8 @@ func pathLength(path []draw.Point) float64 {
 }
 
 func reverse(path []draw.Point) []draw.Point {
-	out := make([]draw.Point, len(path))
-	for i, p := range path {
-		out[len(path)-1-i] = p
-	}
+	out := slices.Clone(path)
+	slices.Reverse(out)
 	return out
 }
 

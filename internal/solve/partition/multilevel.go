@@ -3,6 +3,7 @@ package partition
 import (
 	"math/rand/v2"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -44,7 +45,7 @@ func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
 	return cycle(g, max(100*parts, 20000), evenTargets(g.total, parts), rng, func(coarsest *graph) []int32 {
 		part := make([]int32, coarsest.size())
-		bisectGraph(coarsest, identity(coarsest.size()), part, 0, parts, rng)
+		bisectGraph(coarsest, lists.Numbers[int32](coarsest.size()), part, 0, parts, rng)
 		return part
 	})
 }
@@ -81,14 +82,6 @@ func evenTargets(total, parts int) []int {
 	out := make([]int, parts)
 	for i := range out {
 		out[i] = rowsBefore(i+1, total, parts) - rowsBefore(i, total, parts)
-	}
-	return out
-}
-
-func identity(n int) []int32 {
-	out := make([]int32, n)
-	for i := range out {
-		out[i] = int32(i)
 	}
 	return out
 }
