@@ -44,10 +44,7 @@ func Tuples(name string, values ...string) Clause { return textAxis(name, point.
 
 // Bools declares an axis of truth values.
 func Bools(name string, values ...bool) Clause {
-	a := Axis{Name: name, Kind: point.Bool}
-	for _, v := range values {
-		a.Values = append(a.Values, point.BoolValue(v))
-	}
+	a := Axis{Name: name, Kind: point.Bool, Values: lists.Map(values, point.BoolValue)}
 	return func(d *declaration) { d.part.Axes = append(d.part.Axes, a) }
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -72,10 +74,7 @@ func (s *State) Value(name string) Value {
 	if v, ok := s.set.Point.Get(name); ok {
 		return v
 	}
-	var names []string
-	for _, c := range s.set.Point {
-		names = append(names, c.Name)
-	}
+	names := lists.Map(s.set.Point, func(c point.Coord) string { return c.Name })
 	panic(fmt.Sprintf("the bench reads %q, which is neither one of its axes nor one of its options %q", name, names))
 }
 

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
@@ -141,9 +142,7 @@ func (s *System) trace(limit int, begin func(local []float64) error) (b Profile,
 	for p, ps := range watch.spent {
 		b.Seconds[p] = float64(ps) / 1e12
 	}
-	for _, ps := range watch.levels {
-		b.Levels = append(b.Levels, float64(ps)/1e12)
-	}
+	b.Levels = lists.Map(watch.levels, func(ps int64) float64 { return float64(ps) / 1e12 })
 	return b, overlaps, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
@@ -29,11 +30,8 @@ type Executor struct {
 
 // NewExecutor starts with empty queues and no values.
 func NewExecutor(m Memory, programs []*Program) *Executor {
-	x := &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]Float16{}}
-	for _, p := range programs {
-		x.values = append(x.values, make([][]Float16, p.Values+1))
-	}
-	return x
+	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]Float16{},
+		values: lists.Map(programs, func(p *Program) [][]Float16 { return make([][]Float16, p.Values+1) })}
 }
 
 // Do executes one operation. Port is the queue that a receive from anyone took.

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/cuda/overlap"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -209,9 +210,7 @@ func (w *gpuWork) operation(partitions int) (*overlap.Op, error) {
 	p := w.plan
 	p.Partitions = partitions
 	cut := overlap.Plan{Columns: p.Split == fused.SplitN, Overlap: p.Overlap && partitions > 1}
-	for _, part := range p.Parts() {
-		cut.Ranges = append(cut.Ranges, overlap.Range{From: part.From, To: part.To})
-	}
+	cut.Ranges = lists.Map(p.Parts(), func(part fused.Part) overlap.Range { return overlap.Range{From: part.From, To: part.To} })
 	return w.rank.Prepare(cut)
 }
 

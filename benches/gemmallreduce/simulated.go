@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -238,11 +239,7 @@ func (s simulator) times(p fused.Plan) (accel.FusedTimes, error) {
 
 // described is a plan in the simulator's words.
 func described(p fused.Plan) accel.Fused {
-	f := accel.Fused{K: p.K}
-	for _, part := range p.Parts() {
-		f.Parts = append(f.Parts, accel.FusedPart{Rows: part.Rows, Cols: part.Cols})
-	}
-	return f
+	return accel.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) accel.FusedPart { return accel.FusedPart{Rows: part.Rows, Cols: part.Cols} })}
 }
 
 // run simulates on the machine.

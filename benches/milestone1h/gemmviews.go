@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -98,11 +99,8 @@ func variants(rows rowset.Set) (out []rowset.Group[string]) {
 
 // bars makes a bar for each row with a metric.
 func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure.Series {
-	s := figure.Series{Name: name, Kind: figure.Bars, Color: color}
-	for _, r := range rows {
-		s.Points = append(s.Points, figure.Point{X: slot(x, r), Y: r.Metrics[metric]})
-	}
-	return s
+	return figure.Series{Name: name, Kind: figure.Bars, Color: color,
+		Points: lists.Map(rows, func(r *journal.Row) figure.Point { return figure.Point{X: slot(x, r), Y: r.Metrics[metric]} })}
 }
 
 var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64),

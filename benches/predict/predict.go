@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -250,14 +251,11 @@ func published(r *journal.Row) []figure.Line {
 	if err != nil { // there is none
 		return nil
 	}
-	line := figure.Line{Label: "published"}
-	for _, p := range curve.Ranks[int(r.Metrics["gpus"])] {
-		line.Points = append(line.Points, figure.Point{X: float64(p.Bytes), Y: p.US})
-	}
-	if len(line.Points) == 0 {
+	points := curve.Ranks[int(r.Metrics["gpus"])]
+	if len(points) == 0 {
 		return nil
 	}
-	return []figure.Line{line}
+	return []figure.Line{{Label: "published", Points: lists.Map(points, func(p model.TablePoint) figure.Point { return figure.Point{X: float64(p.Bytes), Y: p.US} })}}
 }
 
 // sections say what to choose at which size, and what the prediction is worth.

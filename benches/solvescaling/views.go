@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -291,10 +292,8 @@ func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 	for _, c := range good(curves(rows, "")) {
 		last := c.rows[len(c.rows)-1]
 		name := solverOf(last) + fmt.Sprintf(", %s, %s unknowns", last.Details["problem"], count(last.Metrics["dof_global"]))
-		s := figure.Series{Name: name, NoMarker: true}
-		for _, q := range residuals(last) {
-			s.Points = append(s.Points, figure.Point{X: q[0], Y: q[1]})
-		}
+		s := figure.Series{Name: name, NoMarker: true,
+			Points: lists.Map(residuals(last), func(q [2]float64) figure.Point { return figure.Point{X: q[0], Y: q[1]} })}
 		if len(s.Points) > 1 && !seen[name] {
 			seen[name] = true
 			p.Series = append(p.Series, s)

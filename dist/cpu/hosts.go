@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
@@ -93,12 +94,7 @@ func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 }
 
 // pids are the processes of the ranks.
-func (h *hosts) pids() (pids []int) {
-	for _, p := range h.ranks {
-		pids = append(pids, p.PID)
-	}
-	return pids
-}
+func (h *hosts) pids() []int { return lists.Map(h.ranks, func(p rankInfo) int { return p.PID }) }
 
 // groupSize is the largest number of neighbouring ranks, from a multiple of it
 // on, that are always on one host.

@@ -360,10 +360,7 @@ func (f *tuneFlags) base(p *plan.Plan, goal tune.Goal) (request.Flags, []plan.As
 		}
 	}
 	for name := range asked {
-		var names []string
-		for _, v := range tune.Swept(p, slices.Concat(goal.Over, goal.Per)) {
-			names = append(names, v.Name)
-		}
+		names := lists.Map(tune.Swept(p, slices.Concat(goal.Over, goal.Per)), func(v tune.SweptName) string { return v.Name })
 		return flags, nil, fmt.Errorf("--default: %w", suggest.Unknown("tuned axis or variable", name, names))
 	}
 	return flags, more, nil

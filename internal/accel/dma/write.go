@@ -116,10 +116,7 @@ func writeIdle(w io.Writer, rows []*Row) error {
 }
 
 func writeSizes(w io.Writer, rows []*Row) error {
-	titles := []string{}
-	for _, bytes := range sweepBytes {
-		titles = append(titles, unit.FormatBytes(int64(bytes)))
-	}
+	titles := lists.Map(sweepBytes, func(bytes int) string { return unit.FormatBytes(int64(bytes)) })
 	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append(titles, "GB/s at most")...)...)}
 	for i := 0; i+len(sweepBytes) <= len(rows); i += len(sweepBytes) {
 		cells, most := []string{rows[i].Case}, 0.0

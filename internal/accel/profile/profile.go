@@ -126,11 +126,9 @@ func mm(l topo.Length) float64 { return float64(l) / 1000 }
 
 func planOf(t *topo.Topology) Plan {
 	w, h := t.Plan()
-	p := Plan{W: mm(w), H: mm(h)}
-	for _, b := range t.Boxes() {
-		p.Boxes = append(p.Boxes, Box{b.Kind, b.Name, mm(b.At.X), mm(b.At.Y), mm(b.W), mm(b.H)})
-	}
-	return p
+	return Plan{W: mm(w), H: mm(h), Boxes: lists.Map(t.Boxes(), func(b topo.Box) Box {
+		return Box{b.Kind, b.Name, mm(b.At.X), mm(b.At.Y), mm(b.W), mm(b.H)}
+	})}
 }
 
 // steps are the critical path; what one part of a PE does without a break is one step.

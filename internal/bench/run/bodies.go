@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/remeasure"
@@ -224,9 +225,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 
 func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
 	task := worker.Task{Index: index, Trial: t.Trial, Point: slices.Concat(t.Point, w.slot.plan.Options), Limit: w.slot.timeout(w.group)}
-	for _, v := range task.Point {
-		task.Kinds = append(task.Kinds, v.Value.Kind())
-	}
+	task.Kinds = lists.Map(task.Point, func(c point.Coord) point.Kind { return c.Value.Kind() })
 	for rank := range w.ranks {
 		w.ranks[rank].silent = 0
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
@@ -12,14 +13,10 @@ type Library struct{ dynlib.Spec }
 
 // Libraries lists them: those of MPI, then those that packages declare.
 func Libraries() []Library {
-	all := []Library{
+	return append([]Library{
 		{dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3", Version: mpiVersion}},
 		{dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12", Version: mpiVersion}},
-	}
-	for _, s := range dynlib.Declared() {
-		all = append(all, Library{s})
-	}
-	return all
+	}, lists.Map(dynlib.Declared(), func(s dynlib.Spec) Library { return Library{s} })...)
 }
 
 // openLibrary loads a library into this process and asks its version.

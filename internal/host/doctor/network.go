@@ -4,6 +4,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Interface is a network interface.
@@ -49,9 +51,7 @@ func localInterfaces() ([]Interface, error) {
 		if err != nil {
 			continue // it has just gone
 		}
-		for _, a := range addrs {
-			i.Addresses = append(i.Addresses, a.String())
-		}
+		i.Addresses = lists.Map(addrs, net.Addr.String)
 		i.Default = own != "" && slices.ContainsFunc(i.Addresses, func(a string) bool { return strings.HasPrefix(a, own+"/") })
 		found = append(found, i)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
@@ -88,11 +89,7 @@ func On(backend string) []Provider {
 // built-in one, that one held to each lower level of instructions, and the
 // libraries.
 func Providers() []Provider {
-	all := []Provider{Builtin()}
-	for _, l := range tile.Levels() {
-		all = append(all, BuiltinAt(l))
-	}
-	return append(all, OpenBLAS())
+	return slices.Concat([]Provider{Builtin()}, lists.Map(tile.Levels(), BuiltinAt), []Provider{OpenBLAS()})
 }
 
 // Lookup finds a backend's provider by name.

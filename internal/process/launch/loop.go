@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
@@ -189,9 +190,7 @@ func (c *launchLoop) follow() {
 			c.abandon()
 		case <-c.deadline:
 			if c.stage == killing && time.Now().After(c.killUntil) {
-				for _, p := range descendants(os.Getpid()) {
-					c.survivors = append(c.survivors, p.pid)
-				}
+				c.survivors = lists.Map(descendants(os.Getpid()), func(p process) int { return p.pid })
 				return
 			}
 			c.enter(c.next())

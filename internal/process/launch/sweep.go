@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // leftError says that processes of a lost agent could not be killed.
@@ -55,11 +57,7 @@ func sweep(agentPID int, tag string, group *controlGroup) *leftError {
 			return nil
 		}
 		if time.Now().After(limit) {
-			var e leftError
-			for _, p := range left {
-				e.pids = append(e.pids, p.pid)
-			}
-			return &e
+			return &leftError{pids: lists.Map(left, func(p process) int { return p.pid })}
 		}
 		time.Sleep(pause)
 	}

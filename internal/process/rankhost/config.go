@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -82,10 +83,8 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 func (c Config) find(ctx context.Context) (*connection.Conn, error) {
 	network, addresses := "unix", []string{"@" + c.Local}
 	if c.Local == "" {
-		network, addresses = "tcp", nil
-		for _, port := range c.Ports {
-			addresses = append(addresses, net.JoinHostPort(c.Host, strconv.Itoa(port)))
-		}
+		network = "tcp"
+		addresses = lists.Map(c.Ports, func(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) })
 	}
 	limited, cancel := context.WithTimeout(ctx, c.JoinTimeout)
 	defer cancel()

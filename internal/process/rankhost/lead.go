@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -276,10 +277,9 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 	c.launch = run
 	c.launches++
 	run.id = c.launches
-	for _, m := range c.group.Members {
-		orders = append(orders, order{Peer: m.Peer, Message: message{Launch: run.spec.start(run.id, m.Rank)}})
-	}
-	return orders, nil
+	return lists.Map(c.group.Members, func(m *connection.Member) order {
+		return order{Peer: m.Peer, Message: message{Launch: run.spec.start(run.id, m.Rank)}}
+	}), nil
 }
 
 func (s Spec) start(id, rank int) *start {

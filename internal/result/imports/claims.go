@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -24,13 +25,8 @@ func Claims(name string, data []byte) ([]model.Claim, error) {
 	var out []model.Claim
 	if root != nil {
 		r.Struct(root, "the file", yamlfile.Field{Key: "claims", Read: func(n yamlfile.Node, what string) {
-			items, ok := r.List(n, what)
-			if !ok {
-				return
-			}
-			for _, item := range items {
-				out = append(out, claim(r, item))
-			}
+			items, _ := r.List(n, what)
+			out = lists.Map(items, func(item yamlfile.Node) model.Claim { return claim(r, item) })
 		}})
 	}
 	if err := r.Err(); err != nil {

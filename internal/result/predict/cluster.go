@@ -6,12 +6,14 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
@@ -67,16 +69,14 @@ var files embed.FS
 
 // Names lists the kinds of nodes that are built in. A cluster is named by kind, GPUs of a
 // node and nodes: h100-8x4.
-func Names() (out []string) {
+func Names() []string {
 	list, err := files.ReadDir("clusters")
 	if err != nil {
 		panic("predict: " + err.Error())
 	}
-	for _, e := range list {
-		out = append(out, strings.TrimSuffix(e.Name(), ".yaml"))
-	}
-	slices.Sort(out)
-	return out
+	names := lists.Map(list, func(e fs.DirEntry) string { return strings.TrimSuffix(e.Name(), ".yaml") })
+	slices.Sort(names)
+	return names
 }
 
 var form = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
@@ -164,9 +164,7 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &c.Curve, model.CurveNames()...),
 		yamlfile.Field{Key: "sources", Read: func(n yamlfile.Node, what string) {
 			list, _ := r.Texts(n, what)
-			for _, s := range list {
-				c.Sources = append(c.Sources, s.Text)
-			}
+			c.Sources = lists.Map(list, func(s yamlfile.Scalar) string { return s.Text })
 		}})
 	if err := r.Err(); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -102,11 +103,7 @@ func isAt(r *journal.Row, coordinates []string) bool {
 
 // Distinct are the values of a coordinate in order of appearance.
 func (s Set) Distinct(name string) []string {
-	var out []string
-	for _, g := range GroupBy(s, func(r *journal.Row) string { return Text(r, name) }) {
-		out = append(out, g.Key)
-	}
-	return out
+	return lists.Distinct(lists.Map(s, func(r *journal.Row) string { return Text(r, name) }))
 }
 
 // Median is the median of a metric over the rows that have it; 0 without one.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 func init() {
@@ -59,10 +61,7 @@ func StencilOf(p Problem) (grid Grid, points []StencilPoint, ok bool) {
 	if !ok {
 		return grid, nil, false
 	}
-	for _, q := range s.points {
-		points = append(points, StencilPoint{q.step, q.coef})
-	}
-	return s.grid, points, true
+	return s.grid, lists.Map(s.points, func(q stencilPoint) StencilPoint { return StencilPoint{q.step, q.coef} }), true
 }
 
 // newStencil makes a stencil on the grid that comes nearest to the wanted rows.
@@ -331,10 +330,8 @@ func VariableOf(p Problem) (grid Grid, steps [][3]int, seed uint64, ok bool) {
 	if !ok {
 		return grid, nil, 0, false
 	}
-	for _, q := range stencilOn(v.grid, v.dim, Traits{}, poissonCoef(v.dim, v.Points())).points {
-		steps = append(steps, q.step)
-	}
-	return v.grid, steps, v.seed, true
+	points := stencilOn(v.grid, v.dim, Traits{}, poissonCoef(v.dim, v.Points())).points
+	return v.grid, lists.Map(points, func(q stencilPoint) [3]int { return q.step }), v.seed, true
 }
 
 func (v *variable) Size() int               { return v.grid.Size() }

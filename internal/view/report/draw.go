@@ -99,10 +99,7 @@ func powersOfTwo(values []float64) bool {
 func (d *drawing) panel(in panelDots) figure.Panel {
 	p := figure.Panel{Title: in.title, X: d.axis.Axis}
 	all := slices.DeleteFunc(seriesOf(in.dots, d.by), func(s panelDots) bool { return !anyGood(s.dots) })
-	for _, s := range all {
-		p.Series = append(p.Series, d.series(s))
-	}
-	p.Lines, p.Series = d.limits(all, p.Series)
+	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))
 	p.Y = d.yAxis(p)
 	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
 		p.Legend = figure.LegendNone // the axis already names the only curve

@@ -79,9 +79,7 @@ func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, 
 		return fig, err
 	}
 	d := drawing{x: x, y: y, by: within, axis: newXAxis(x, dots)}
-	for _, panel := range panels {
-		fig.Panels = append(fig.Panels, d.panel(panel))
-	}
+	fig.Panels = lists.Map(panels, d.panel)
 	commonScale(fig.Panels)
 	fig.Name = p.stem()
 	fig.Title = title(h, dots, coords, append([]coord{x}, all...))

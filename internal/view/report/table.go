@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -64,10 +65,8 @@ func tables(h *journal.Header, rows []journal.Row) (out []table, cut string) {
 		cut += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
-	for _, g := range rowset.GroupBy(rowset.All(rows), rowkey.Group) {
-		out = append(out, newTable(g.Key, columns, g.Rows))
-	}
-	return out, cut
+	groups := rowset.GroupBy(rowset.All(rows), rowkey.Group)
+	return lists.Map(groups, func(g rowset.Group[string]) table { return newTable(g.Key, columns, g.Rows) }), cut
 }
 
 func newTable(title string, columns []export.Column, rows []*journal.Row) table {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,10 +89,7 @@ func (s *store) list() (books []*book, cut bool, err error) {
 		}
 		s.scanned = time.Now()
 	}
-	for _, b := range s.books {
-		books = append(books, b)
-	}
-	slices.SortFunc(books, func(a, b *book) int { return cmp.Compare(a.folder, b.folder) })
+	books = slices.SortedFunc(maps.Values(s.books), func(a, b *book) int { return cmp.Compare(a.folder, b.folder) })
 	return books, s.cut, nil
 }
 
@@ -234,11 +232,7 @@ func (b *book) rowCount() (n int) {
 // memory. One that is in use now, which has its lock, is left alone.
 func (s *store) trim(keep *book) {
 	s.mu.Lock()
-	books := make([]*book, 0, len(s.books))
-	for _, b := range s.books {
-		books = append(books, b)
-	}
-	slices.SortFunc(books, func(a, b *book) int { return cmp.Compare(b.used, a.used) })
+	books := slices.SortedFunc(maps.Values(s.books), func(a, b *book) int { return cmp.Compare(b.used, a.used) })
 	s.mu.Unlock()
 	total := 0
 	for _, b := range books {
