@@ -239,7 +239,9 @@ func (s simulator) times(p fused.Plan) (accel.FusedTimes, error) {
 
 // described is a plan in the simulator's words.
 func described(p fused.Plan) accel.Fused {
-	return accel.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) accel.FusedPart { return accel.FusedPart{Rows: part.Rows, Cols: part.Cols} })}
+	return accel.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) accel.FusedPart {
+		return accel.FusedPart{Rows: part.Rows, Cols: part.Cols}
+	})}
 }
 
 // run simulates on the machine.

@@ -255,7 +255,8 @@ func published(r *journal.Row) []figure.Line {
 	if len(points) == 0 {
 		return nil
 	}
-	return []figure.Line{{Label: "published", Points: lists.Map(points, func(p model.TablePoint) figure.Point { return figure.Point{X: float64(p.Bytes), Y: p.US} })}}
+	at := func(p model.TablePoint) figure.Point { return figure.Point{X: float64(p.Bytes), Y: p.US} }
+	return []figure.Line{{Label: "published", Points: lists.Map(points, at)}}
 }
 
 // sections say what to choose at which size, and what the prediction is worth.

@@ -283,6 +283,23 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	return func() error { return e.outward(run()) }, nil
 }
 
+// allReduce is what every all-reduce by code of its own has.
+type allReduce struct {
+	m      *shm.Member
+	label  *shm.Label
+	kernel vec.Kernel
+	in     []byte
+	out    []byte
+	srcs   [][]byte // of the kernel, by rank
+	finish finish
+}
+
+// allReduce is for a plan; how is what else ranks must agree on.
+func (e *engine) allReduce(p dist.Plan, how string) allReduce {
+	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
+		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
+}
+
 // fast is the all-reduce within a host by code of its own, nil if there is none.
 // Its errors have the types of package dist already.
 func (e *engine) fast(p dist.Plan) func() error {

@@ -48,14 +48,9 @@ const (
 // sum c, in c+4 of all has been awaited, which they signalled after fetching
 // sum c.
 type hierarchy struct {
-	h      *hosts
-	e      *engine
-	m      *shm.Member
-	label  *shm.Label
-	kernel vec.Kernel
-	in     []byte
-	out    []byte
-	finish finish
+	allReduce
+	h *hosts
+	e *engine
 
 	columns int
 	column  int         // this rank's, -1: none
@@ -72,14 +67,11 @@ type hierarchy struct {
 	inMark [ahead][]uint64    // by slot and host: where in c ends
 	sent   [sumSlots][]uint64 // by slot and host: where what lies in the slot has been sent
 	came   [sumSlots][]uint64 // by slot and host: where sum c ends
-	srcs   [][]byte
 }
 
 func (h *hosts) hierarchical(p dist.Plan) func() error {
 	e, hosts := h.engine, len(h.byHost)
-	o := &hierarchy{h: h, e: e, m: e.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
-		in: p.In.Bytes(), out: p.Out.Bytes(), finish: newFinish(p, e.Size()), columns: len(h.locals), column: -1,
-		peers: make([]*tcp.Link, hosts), srcs: make([][]byte, 0, e.Size())}
+	o := &hierarchy{allReduce: e.allReduce(p, ""), h: h, e: e, columns: len(h.locals), column: -1, peers: make([]*tcp.Link, hosts)}
 	for _, ranks := range h.byHost {
 		o.columns = min(o.columns, len(ranks))
 	}

@@ -16,18 +16,12 @@ const ownBytes = 4 << 10
 // oneStage is an all-reduce in which everyone puts its input beside its flag
 // and adds up everything itself. A longer vector goes in pieces, one an epoch.
 type oneStage struct {
-	m      *shm.Member
-	label  *shm.Label
-	kernel vec.Kernel
+	allReduce
 	few    func(out []byte, srcs [][]byte) // instead of the kernel, for what fits beside a flag
-	in     []byte
-	out    []byte
-	piece  int // bytes
+	piece  int                             // bytes
 	epochs int
 	own    int         // bytes of the slot to fetch for the next call
 	slots  [2][][]byte // by parity of the epoch and rank
-	srcs   [][]byte
-	finish finish
 }
 
 func (e *engine) oneStage(p dist.Plan) func() error {
@@ -52,9 +46,7 @@ func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 }
 
 func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
-	o := &oneStage{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
-		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
-	o.piece = shm.InlineBytes
+	o := &oneStage{allReduce: e.allReduce(p, how), piece: shm.InlineBytes}
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = min(o.piece, bytes)
 	}
@@ -221,23 +213,17 @@ const (
 // rank has read all pieces. Before give overwrites a slot, the piece before has been
 // awaited, which everyone gave out after it had read what was in the slot.
 type piped struct {
-	m      *shm.Member
-	label  *shm.Label
+	allReduce
 	reduce func(dst []byte, srcs [][]byte)
-	in     []byte
-	out    []byte
 	pieces int
 	slots  [pipedSlots][][]byte // by slot and rank
-	srcs   [][]byte
-	finish finish
 }
 
 func (e *engine) piped(p dist.Plan) func() error {
-	kernel := vec.Lookup(p.DType, combine(p.Reduction))
-	o := &piped{m: e.member, label: label(p, " in a pipe"), reduce: kernel.ReduceNT, in: p.In.Bytes(), out: p.Out.Bytes(),
-		srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
+	o := &piped{allReduce: e.allReduce(p, " in a pipe")}
+	o.reduce = o.kernel.ReduceNT
 	if !o.finish.Nothing() {
-		o.reduce = kernel.Reduce // the sums are read again at once
+		o.reduce = o.kernel.Reduce // the sums are read again at once
 	}
 	o.pieces = (len(o.in) + pipedPiece - 1) / pipedPiece
 	for slot := range o.slots {

@@ -24,23 +24,18 @@ const (
 // so nothing is read twice. In place too: part i of every buffer is touched by
 // rank i alone.
 type direct struct {
-	m       *shm.Member
+	allReduce
 	segment *shm.Segment
-	label   *shm.Label
-	kernel  vec.Kernel
 	inOff   uint64
 	outOff  uint64
-	out     []byte // this rank's own
-	from    int    // this rank's part
+	from    int // this rank's part
 	to      int
 	stream  bool
 	block   int
-	turned  bool // this call goes through the part from its end
-	srcs    [][]byte
+	turned  bool  // this call goes through the part from its end
 	ins     []int // where the part begins in each rank's input and output
 	outs    []int
 	scratch []byte
-	finish  finish
 }
 
 // part cuts bytes into parts of whole cache lines.
@@ -52,11 +47,9 @@ func part(bytes, parts, i int) (from, to int) {
 
 func (e *engine) direct(p dist.Plan, in, out int) func() error {
 	size := e.Size()
-	o := &direct{m: e.member, segment: e.segment, label: label(p, " on symmetric memory"),
-		kernel: vec.Lookup(p.DType, combine(p.Reduction)), inOff: uint64(in), outOff: uint64(out), out: p.Out.Bytes(),
-		srcs: make([][]byte, size), ins: make([]int, size), outs: make([]int, size), finish: newFinish(p, size)}
+	o := &direct{allReduce: e.allReduce(p, " on symmetric memory"), segment: e.segment, inOff: uint64(in), outOff: uint64(out),
+		block: block, ins: make([]int, size), outs: make([]int, size)}
 	o.from, o.to = part(len(o.out), size, e.Rank())
-	o.block = block
 	if o.stream = size*len(o.out) >= e.streamFrom; o.stream {
 		o.block = streamBlock
 		o.scratch = make([]byte, streamBlock)
@@ -146,23 +139,16 @@ const (
 // makers were the slot's readers. Before sum c does, in c has been awaited,
 // which the readers of the slot signalled after reading it.
 type staged struct {
-	m      *shm.Member
-	label  *shm.Label
-	kernel vec.Kernel
-	in     []byte
-	out    []byte
+	allReduce
 	piece  int // bytes
 	pieces int
 	ins    [stagedSlots][][]byte // by slot and rank: the piece
 	sums   [stagedSlots][][]byte // by slot and rank: its part of the sum
-	srcs   [][]byte
-	stream bool // the output is far larger than the caches
-	finish finish
+	stream bool                  // the output is far larger than the caches
 }
 
 func (e *engine) staged(p dist.Plan) func() error {
-	o := &staged{m: e.member, label: label(p, " on private memory"), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
-		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
+	o := &staged{allReduce: e.allReduce(p, " on private memory")}
 	half := (len(o.in) + 2*cacheLine - 1) / (2 * cacheLine) * cacheLine
 	o.piece = max(stagedLeast*e.Size(), min(stagedMost, half))
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {

@@ -34,7 +34,7 @@ type agent struct {
 	conn      *connection.Conn // to the supervisor
 	reaper    *reaper
 	launches  chan launchJob
-	stops     chan stopRequest
+	stops     chan StopRequest
 	signals   chan signalRequest
 	gone      chan struct{} // closed when there is nobody left to work for
 	leave     func()        // closes gone
@@ -67,7 +67,7 @@ func serve(token string) error {
 	a := &agent{
 		conn: conn, reaper: newReaper(), launches: make(chan launchJob),
 		// One stop comes per launch, but one may wait here that crossed the end of the launch before.
-		stops: make(chan stopRequest, 4), signals: make(chan signalRequest), gone: make(chan struct{}),
+		stops: make(chan StopRequest, 4), signals: make(chan signalRequest), gone: make(chan struct{}),
 	}
 	a.leave = sync.OnceFunc(func() { close(a.gone) })
 	// Told to end by somebody else. Caught, not ignored: what is ignored would be ignored by the ranks too.

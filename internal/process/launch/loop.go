@@ -169,12 +169,12 @@ func (c *launchLoop) follow() {
 				still = 0
 			} else if still += lookTime; still > c.job.StoppedLimit {
 				c.tell(reply{Ending: true})
-				c.stop(stopRequest{Reason: fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit)})
+				c.stop(StopRequest{Reason: fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit)})
 			}
 		case e := <-c.exits:
 			c.exited(e)
 			if c.failed != nil && c.job.StopOnFailure {
-				c.stop(stopRequest{Reason: c.failed.String()})
+				c.stop(StopRequest{Reason: c.failed.String()})
 			}
 		case stop := <-c.stops:
 			c.drainExits() // these ended by themselves
@@ -233,7 +233,7 @@ func (c *launchLoop) exited(e rankEnding) {
 }
 
 // stop ends the launch for the reason, unless it is already ending.
-func (c *launchLoop) stop(s stopRequest) {
+func (c *launchLoop) stop(s StopRequest) {
 	if c.stage != running {
 		return
 	}

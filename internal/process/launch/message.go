@@ -19,7 +19,7 @@ import (
 type request struct {
 	Files  int            `json:"files,omitempty"` // this many descriptors come with this frame
 	Launch *launchRequest `json:"launch,omitempty"`
-	Stop   *stopRequest   `json:"stop,omitempty"`
+	Stop   *StopRequest   `json:"stop,omitempty"`
 	Signal *signalRequest `json:"signal,omitempty"`
 }
 
@@ -64,8 +64,8 @@ type sentProc struct {
 	CPUs           []int  `json:"cpus,omitempty"`
 }
 
-// stopRequest names its launch, for it may cross the end of it on the way.
-type stopRequest struct {
+// StopRequest is how a launch is to end. It names its launch, for it may cross the end of it on the way.
+type StopRequest struct {
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
 	Dump   bool   `json:"dump,omitempty"`

@@ -116,13 +116,14 @@ func (l *Launch) Events() <-chan Event { return l.events }
 // Stop ends the launch: SIGTERM to every process and descendant, and SIGKILL to what is left after Spec.Grace. With
 // dump the ranks first get SIGQUIT, and as much time again, so that a Go program leaves its goroutines' stacks in its log.
 // Stop does not wait, and only the first call counts; reason goes into the Outcome.
-func (l *Launch) Stop(reason string, dump bool) { l.stop(stopRequest{Reason: reason, Dump: dump}) }
+func (l *Launch) Stop(reason string, dump bool) { l.StopAs(StopRequest{Reason: reason, Dump: dump}) }
 
 // StopHung is Stop for a launch that has hung: the agent takes the time, about half a second, to find out what each rank
 // is at, see [Exit].
-func (l *Launch) StopHung(reason string) { l.stop(stopRequest{Reason: reason, Hung: true}) }
+func (l *Launch) StopHung(reason string) { l.StopAs(StopRequest{Reason: reason, Hung: true}) }
 
-func (l *Launch) stop(r stopRequest) {
+// StopAs is Stop or StopHung, as the request says; the launch is this one.
+func (l *Launch) StopAs(r StopRequest) {
 	r.ID = l.id
 	l.stopping.Do(func() {
 		// An agent that cannot be told is dead or dying, and its launch ends without being asked.

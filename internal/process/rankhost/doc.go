@@ -79,11 +79,11 @@ type message struct {
 	Interrupted bool            `json:"interrupted,omitempty"`
 
 	// From rank 0.
-	Refused string `json:"refused,omitempty"`
-	Launch  *start `json:"launch,omitempty"`
-	Stop    *stop  `json:"stop,omitempty"`
-	Bye     bool   `json:"bye,omitempty"`
-	GivenUp bool   `json:"given_up,omitempty"`
+	Refused string              `json:"refused,omitempty"`
+	Launch  *start              `json:"launch,omitempty"`
+	Stop    *launch.StopRequest `json:"stop,omitempty"`
+	Bye     bool                `json:"bye,omitempty"`
+	GivenUp bool                `json:"given_up,omitempty"`
 }
 
 // join asks rank 0 to be admitted.
@@ -111,12 +111,4 @@ type start struct {
 type output struct {
 	Err  bool   `json:"err,omitempty"` // of stderr
 	Data []byte `json:"data"`
-}
-
-// stop names its launch, for it may cross the end of it on the way.
-type stop struct {
-	ID     int    `json:"id"`
-	Reason string `json:"reason"`
-	Dump   bool   `json:"dump,omitempty"`
-	Hung   bool   `json:"hung,omitempty"`
 }

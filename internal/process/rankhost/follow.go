@@ -49,9 +49,9 @@ type rankHost struct {
 
 	mu     sync.Mutex
 	launch *launch.Launch
-	id     int           // of the launch, begun or not
-	grace  time.Duration // its
-	early  *stop         // came before it had begun
+	id     int                 // of the launch, begun or not
+	grace  time.Duration       // its
+	early  *launch.StopRequest // came before it had begun
 	work   sync.WaitGroup
 }
 
@@ -119,15 +119,7 @@ func (h *rankHost) closeAgent() error {
 	return agent.Close()
 }
 
-func (s *stop) apply(l *launch.Launch) {
-	if s.Hung {
-		l.StopHung(s.Reason)
-	} else {
-		l.Stop(s.Reason, s.Dump)
-	}
-}
-
-func (h *rankHost) stop(s *stop) {
+func (h *rankHost) stop(s *launch.StopRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -135,7 +127,7 @@ func (h *rankHost) stop(s *stop) {
 	case h.launch == nil:
 		h.early = s
 	default:
-		s.apply(h.launch)
+		h.launch.StopAs(*s)
 	}
 }
 
@@ -227,7 +219,7 @@ func (h *rankHost) begin(spec launch.Spec) (l *launch.Launch, err error) {
 		return nil, err
 	}
 	if h.launch = l; h.early != nil {
-		h.early.apply(l)
+		l.StopAs(*h.early)
 	}
 	return l, nil
 }

@@ -71,15 +71,15 @@ func (r *Launch) Events() <-chan launch.Event { return r.events }
 // Stop ends the launch everywhere, see [launch.Launch]. It does not wait, and
 // only the first call counts.
 func (r *Launch) Stop(reason string, dump bool) {
-	r.leader.host.Do(func(time.Duration) []order { return r.stop(stop{Reason: reason, Dump: dump}) })
+	r.leader.host.Do(func(time.Duration) []order { return r.stop(launch.StopRequest{Reason: reason, Dump: dump}) })
 }
 
 // StopHung is Stop for a launch that has hung, see [launch.Launch].
 func (r *Launch) StopHung(reason string) {
-	r.leader.host.Do(func(time.Duration) []order { return r.stop(stop{Reason: reason, Hung: true}) })
+	r.leader.host.Do(func(time.Duration) []order { return r.stop(launch.StopRequest{Reason: reason, Hung: true}) })
 }
 
-func (r *Launch) stop(s stop) []order {
+func (r *Launch) stop(s launch.StopRequest) []order {
 	if r.stopped || r.left == 0 {
 		return nil
 	}
@@ -113,12 +113,12 @@ func (r *Launch) hear(rank int, m message) []order {
 		r.exits[rank] = m.Exited
 		r.events <- *m.Exited
 		if r.spec.StopOnFailure && m.Exited.Failed() {
-			return r.stop(stop{Reason: m.Exited.String()})
+			return r.stop(launch.StopRequest{Reason: m.Exited.String()})
 		}
 	case m.Done != nil:
 		var orders []order
 		if m.Done.Reason != "" { // unless all were told to, it was ended there: its agent was, or its host stood still
-			orders = r.stop(stop{Reason: fmt.Sprintf("rank %d: %s", rank, m.Done.Reason)})
+			orders = r.stop(launch.StopRequest{Reason: fmt.Sprintf("rank %d: %s", rank, m.Done.Reason)})
 		}
 		r.finish(rank, m.Done, nil)
 		return orders
@@ -153,7 +153,7 @@ func (r *Launch) log(rank int, o *output) {
 // fail is the end of a rank's part that it has not told itself, and soon that
 // of the others.
 func (r *Launch) fail(rank int, err error) []order {
-	orders := r.stop(stop{Reason: err.Error()})
+	orders := r.stop(launch.StopRequest{Reason: err.Error()})
 	r.finish(rank, nil, err)
 	return orders
 }

@@ -32,11 +32,7 @@ type message struct {
 	Failed *failed `json:"failed,omitempty"`
 	Done   *done   `json:"done,omitempty"`
 
-	// From the host.
-	Start    *Round   `json:"start,omitempty"`
-	Stop     *Verdict `json:"stop,omitempty"`
-	Finished bool     `json:"finished,omitempty"`
-	Refused  string   `json:"refused,omitempty"`
+	Event // from the host
 }
 
 // join asks for admission to the group.
@@ -125,7 +121,7 @@ func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
 func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 	if m.Join != nil {
 		if _, refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
-			return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
+			return []order{{Peer: peer, Message: message{Event: Event{Refused: refusal}}, Last: true}}
 		}
 		c.nodes[peer] = &node{addr: m.Join.Addr}
 		return nil
@@ -145,7 +141,7 @@ func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 	case m.Done != nil && m.Done.Attempt == c.attempt && c.stage == running:
 		n.done = true
 		if !c.any(func(n *node) bool { return !n.done }) {
-			return c.end(message{Finished: true})
+			return c.end(message{Event: Event{Finished: true}})
 		}
 	}
 	return nil
@@ -174,9 +170,9 @@ func (c *coordinator) begin() []order {
 	master := c.nodes[members[0].Peer]
 	orders := make([]order, len(members))
 	for i, m := range members {
-		orders[i] = order{Peer: m.Peer, Message: message{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
+		orders[i] = order{Peer: m.Peer, Message: message{Event: Event{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
 			MasterAddr: master.addr, MasterPort: master.port,
-			Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.OwnPeer })}}}
+			Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.OwnPeer })}}}}
 	}
 	return orders
 }
@@ -194,7 +190,7 @@ func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.OwnPeer:
 		why := fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)
-		return c.end(message{Refused: why})
+		return c.end(message{Event: Event{Refused: why}})
 	}
 	return nil
 }
@@ -235,7 +231,7 @@ func (c *coordinator) Tick(at time.Duration) (orders []order) {
 	}
 	switch {
 	case c.stage == gathering && c.waited > c.gatherTicks():
-		return append(orders, c.end(message{Refused: c.missing()})...)
+		return append(orders, c.end(message{Event: Event{Refused: c.missing()}})...)
 	case c.stage == judging && c.waited > judgeTicks:
 		return append(orders, c.judge()...)
 	}
@@ -260,12 +256,12 @@ func (c *coordinator) judge() []order {
 	}
 	final := slices.ContainsFunc(c.reports, func(r report) bool { return r.final })
 	if final || c.attempt >= c.maxRestarts {
-		return c.end(message{Stop: &Verdict{Failure: f}})
+		return c.end(message{Event: Event{Stop: &Verdict{Failure: f}}})
 	}
 	c.attempt++
 	c.reports = nil
 	c.enter(gathering)
-	return c.toAll(message{Stop: &Verdict{Failure: f, Restart: true}})
+	return c.toAll(message{Event: Event{Stop: &Verdict{Failure: f, Restart: true}}})
 }
 
 // first chooses the failure that explains the others: the earliest, except that

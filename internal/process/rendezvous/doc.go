@@ -104,10 +104,10 @@ type Verdict struct {
 
 // Event is what a member hears; exactly one field is set.
 type Event struct {
-	Start    *Round
-	Stop     *Verdict
-	Finished bool   // every node is done
-	Refused  string // there will be no round: why
+	Start    *Round   `json:"start,omitempty"`
+	Stop     *Verdict `json:"stop,omitempty"`
+	Finished bool     `json:"finished,omitempty"` // every node is done
+	Refused  string   `json:"refused,omitempty"`  // there will be no round: why
 	// Lost says that this node is cut off from the rendezvous; nothing follows.
-	Lost string
+	Lost string `json:"-"`
 }

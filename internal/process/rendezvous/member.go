@@ -71,20 +71,11 @@ func (m *Member) run(silence time.Duration) {
 		}
 	}
 	err := m.link.Run(silence, func(msg message) (more bool) {
-		switch {
-		case msg.Start != nil:
-			tell(Event{Start: msg.Start})
-		case msg.Stop != nil:
-			tell(Event{Stop: msg.Stop})
-			return msg.Stop.Restart
-		case msg.Finished:
-			tell(Event{Finished: true})
-			return false
-		case msg.Refused != "":
-			tell(Event{Refused: msg.Refused})
-			return false
+		if msg.Event == (Event{}) { // a heart-beat
+			return true
 		}
-		return true
+		tell(msg.Event)
+		return msg.Start != nil || msg.Stop != nil && msg.Stop.Restart
 	})
 	if err != nil {
 		tell(Event{Lost: connection.Describe(err)})
