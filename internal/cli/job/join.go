@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
@@ -125,11 +126,7 @@ func launcherPID(rankVar string) int {
 		if err != nil || !strings.Contains("\x00"+string(environ), "\x00"+rankVar+"=") {
 			break
 		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			break
-		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		fields := culprit.Stat(fmt.Sprintf("/proc/%d", pid))
 		if len(fields) < 2 {
 			break
 		}

@@ -3,7 +3,7 @@
 // the kernel tells of each process, the order in which they ended and what they said last is mostly enough to tell the
 // one from the others; where it is not, no rank is named.
 //
-// [Read] and [Sum] find out what a rank is at, [Failed] and [Hung] decide. All but Read are pure.
+// [Read] and [Sum] find out what a rank is at, [Failed] and [Hung] decide. All but Read and [Stat] are pure.
 package culprit
 
 import (

@@ -39,7 +39,7 @@ func Read(pids []int) Look {
 	var look Look
 	for _, pid := range pids {
 		dir := "/proc/" + strconv.Itoa(pid)
-		fields := stat(dir)
+		fields := Stat(dir)
 		if len(fields) < 13 || fields[0] == "Z" || fields[0] == "X" {
 			continue
 		}
@@ -55,7 +55,7 @@ func Read(pids []int) Look {
 			t.ID, _ = strconv.Atoi(filepath.Base(dir))
 			ran, _ := os.ReadFile(dir + "/schedstat")
 			fmt.Sscan(string(ran), (*int64)(&t.CPU))
-			state := stat(dir)
+			state := Stat(dir)
 			t.Runs = len(state) > 0 && state[0] == "R"
 			p.Threads = append(p.Threads, t)
 		}
@@ -67,8 +67,8 @@ func Read(pids []int) Look {
 // tick is the unit of CPU times in /proc, USER_HZ, on every platform that Go runs on.
 const tick = 10 * time.Millisecond
 
-// stat is the fields of a stat file from the state on. The name before it may hold anything.
-func stat(dir string) []string {
+// Stat is the fields of the stat file of a folder of /proc from the state on. The name before it may hold anything.
+func Stat(dir string) []string {
 	data, err := os.ReadFile(dir + "/stat")
 	end := bytes.LastIndexByte(data, ')')
 	if err != nil || end < 0 {

@@ -13,7 +13,7 @@ import (
 type process struct {
 	pid, parent, session int
 	start                uint64
-	zombie               bool
+	zombie, halted       bool
 }
 
 // id is what stays the same while the process lives.
@@ -38,7 +38,7 @@ func parseStat(stat []byte) (process, bool) {
 		return process{}, false
 	}
 	state := fields[0][0]
-	return process{pid: pid, parent: parent, session: session, start: start, zombie: state == 'Z' || state == 'X'}, true
+	return process{pid: pid, parent: parent, session: session, start: start, zombie: state == 'Z' || state == 'X', halted: state == 'T'}, true
 }
 
 func readProcess(pid int) (process, bool) {
@@ -52,12 +52,8 @@ func readProcess(pid int) (process, bool) {
 // Stopped reports whether a process stands still (SIGSTOP, or a terminal's job control). One that a debugger holds has
 // another state and is left in peace.
 func Stopped(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	end := bytes.LastIndexByte(stat, ')') // the command's name may hold anything
-	return end >= 0 && len(stat) > end+2 && stat[end+2] == 'T'
+	p, _ := readProcess(pid)
+	return p.halted
 }
 
 // processes reads the whole process table, one process after the other. What forks or ends meanwhile may be missing or
