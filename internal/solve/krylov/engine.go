@@ -82,7 +82,15 @@ type Engine struct {
 
 // blockRows is the number of rows worked on at a time, where the product follows:
 // what it needs of a few vectors fits the nearest cache.
-const blockRows = 512
+const blockRows = 256
+
+// Long vectors begin with a page. The same rows of all of them would share a few sets of the
+// nearest cache, which do not have room for that many where two ranks share it: so each
+// begins some lines further.
+const (
+	page  = 4096 / 8
+	apart = 9 * 64 / 8
+)
 
 // NewEngine makes the vectors of a solve. The operator is the preconditioner, where the
 // solver asks for one.
@@ -93,7 +101,8 @@ func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors i
 		e.operator, e.inverse = nil, d
 	}
 	for i := range e.vectors {
-		e.vectors[i] = make([]float64, m.Columns())
+		from := i * apart % page
+		e.vectors[i] = make([]float64, m.Columns()+page)[from:][:m.Columns():m.Columns()]
 	}
 	return e
 }
