@@ -20,13 +20,21 @@ const (
 
 // WriteFileAtomic puts data at path so that a reader sees either the former
 // content or all of the new one, also after a crash. A symbolic link at path is
-// replaced, not followed. The folder must exist.
+// replaced, not followed, unless it leads to a pipe or a device such as /dev/stdout or
+// /dev/null: these get the data, and stay. The folder must exist.
 func WriteFileAtomic(path string, data []byte) error {
 	return WriteAtomic(path, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
 // WriteAtomic is WriteFileAtomic for content that is written piece by piece.
 func WriteAtomic(path string, content func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeCharDevice|os.ModeNamedPipe) != 0 {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err == nil {
+			err = errors.Join(content(f), f.Close())
+		}
+		return err
+	}
 	// The name is random so that two writers never share it, and hidden so that
 	// one left by a killed process is not taken for a result. os.CreateTemp
 	// would give the file mode 0600; results are for everyone the umask allows.

@@ -25,6 +25,29 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
+// A pipe gets what is written, by its own name or another, and is a pipe afterwards; so is a device, which root
+// could replace.
+func TestWriteToPipe(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
+	must.Do(t, os.Symlink("pipe", link))
+	for _, path := range []string{pipe, link} {
+		wrote := make(chan error, 1)
+		go func() { wrote <- WriteFileAtomic(path, []byte("all of it")) }()
+		if got := string(must.Get(os.ReadFile(pipe))(t)); got != "all of it" {
+			t.Errorf("read %q", got)
+		}
+		must.Do(t, <-wrote)
+	}
+	if info := must.Get(os.Lstat(pipe))(t); info.Mode()&os.ModeNamedPipe == 0 || !slices.Equal(names(t, dir), []string{"link", "pipe"}) {
+		t.Errorf("the pipe is %v, the folder has %v", info.Mode(), names(t, dir))
+	}
+	if info := must.Get(os.Lstat(link))(t); info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v", info.Mode())
+	}
+}
+
 func TestWriteFileAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "summary.csv")
