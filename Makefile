@@ -40,13 +40,13 @@ test: deps
 	$(FREELY) $(GO) vet ./...
 	@$(MAKE) --no-print-directory -j3 checks many alone
 
-# Tests of processes and ranks wait more than they work: what is only reading and
-# building goes on beside them, at the lowest priority.
+# Tests of processes and ranks wait more than they work, Slurm's most of all: what is only
+# reading and building goes on beside them. Nothing waits for the linters.
 checks:
-	@nice -n 19 $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory slurm && $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint
 
 many:
-	@$(MAKE) --no-print-directory unit-many && $(MAKE) --no-print-directory race-many && $(MAKE) --no-print-directory slurm
+	@$(MAKE) --no-print-directory unit-many && $(MAKE) --no-print-directory race-many
 
 alone:
 	@$(MAKE) --no-print-directory unit-alone && $(MAKE) --no-print-directory race-alone
@@ -69,7 +69,7 @@ lint:
 TEST   := $(FREELY) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
 MANY   := -p=$$(nproc) -exec="env -u GOGC"
 ALONE  := -p=2 -exec="flock --close $(CURDIR)/Makefile env -u GOGC"
-RANKED := ^(github.com/kernbench/kernbench|\.)/(benches|dist|solve)(/|$$)
+RANKED := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|cuda|mpi|nccl)|solve)(/|$$)
 
 unit: unit-many unit-alone
 
