@@ -1,6 +1,8 @@
 package remeasure
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -84,5 +86,29 @@ func TestBudget(t *testing.T) {
 	}
 	if none := (&Budget{}); none.Allows(1, 0, time.Minute) {
 		t.Error("measured again, though it is not to be")
+	}
+}
+
+// Of three that measure, the first ends. Those that are left know of each other at once, also where one of them
+// is in the middle of a measurement and looks only at its end.
+func TestCrowdOfThree(t *testing.T) {
+	name := fmt.Sprintf("@kernbench-test-%d", os.Getpid())
+	watch := func() *Watch {
+		w := NewWatch(name, Subject{})
+		t.Cleanup(w.Close)
+		return w
+	}
+	first, busy, looks := watch(), watch(), watch()
+	if first.Crowd() == "" || busy.Crowd() == "" || looks.Crowd() == "" {
+		t.Fatalf("three at once: %q, %q, %q", first.Crowd(), busy.Crowd(), looks.Crowd())
+	}
+	first.Close()
+	for until := time.Now().Add(time.Minute); looks.Crowd() == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("who is left does not know that somebody else is")
+		}
+	}
+	if busy.Crowd() == "" {
+		t.Error("the other one does not know")
 	}
 }

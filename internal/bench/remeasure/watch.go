@@ -15,10 +15,13 @@ import (
 // Watch sees what goes on on this host while something is measured. A nil one sees
 // nothing.
 type Watch struct {
-	of    Subject
-	name  string
-	mu    sync.Mutex
-	claim *hostinfo.Measuring // nil while another kernbench holds it
+	of   Subject
+	name string
+
+	mu     sync.Mutex
+	claim  *hostinfo.Measuring  // nil while another kernbench holds it
+	taken  *hostinfo.TakenError // which
+	closed bool
 }
 
 // Subject is what the run is like.
@@ -44,6 +47,7 @@ func (w *Watch) Close() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.closed = true
 	if w.claim != nil {
 		w.claim.Close()
 	}
@@ -72,13 +76,11 @@ func (w *Watch) callers() []int {
 func (w *Watch) crowd(before int) (text string, callers int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.claim == nil {
-		claim, err := hostinfo.Claim(w.name)
-		var taken *hostinfo.TakenError
-		if errors.As(err, &taken) {
-			return taken.Error(), 0
-		}
-		w.claim = claim
+	if w.claim == nil && !w.closed {
+		w.settle()
+	}
+	if w.taken != nil {
+		return w.taken.Error(), 0
 	}
 	if w.claim == nil {
 		return "", 0 // the host cannot be claimed; nobody else can either
@@ -90,6 +92,31 @@ func (w *Watch) crowd(before int) (text string, callers int) {
 		}
 	}
 	return "", len(others)
+}
+
+// settle claims the host, or finds out who has done so.
+func (w *Watch) settle() {
+	if w.taken != nil && w.taken.Gone != nil {
+		select {
+		case <-w.taken.Gone:
+		default:
+			return // is still here
+		}
+	}
+	w.taken = nil
+	claim, err := hostinfo.Claim(w.name)
+	if !errors.As(err, &w.taken) {
+		w.claim = claim
+		return
+	}
+	if gone := w.taken.Gone; gone != nil {
+		// Who comes first claims the host, and the others call there at once, whatever they are doing: else two
+		// could measure side by side and not know.
+		go func() {
+			<-gone
+			w.crowd(0)
+		}()
+	}
 }
 
 // Look is the state of the host when a measurement starts.

@@ -20,6 +20,9 @@ const ClaimName = "@kernbench-measuring"
 // TakenError says that another process holds the claim.
 type TakenError struct {
 	PID int // 0 when it is not visible from here
+	// Gone is closed when it does not any more; nil where that cannot be told. Who then claims
+	// at once never measures without the others' knowing.
+	Gone <-chan struct{}
 }
 
 func (e *TakenError) Error() string {
@@ -34,11 +37,15 @@ type Measuring struct {
 	listener *net.UnixListener
 	done     chan struct{} // closed when no more callers are answered
 
-	mu     sync.Mutex
-	others []int
+	mu      sync.Mutex
+	others  []int
+	callers map[*net.UnixConn]bool // who wait for the end of the claim
 }
 
 const (
+	// mostCallers bounds the connections that are kept: anybody on this host may call.
+	mostCallers = 64
+
 	// claimTries bounds the attempts when the claim changes hands while we
 	// look: taken when we bind, gone (or not yet listening) when we ask.
 	claimTries = 50
@@ -57,39 +64,49 @@ func Claim(name string) (*Measuring, error) {
 	for range claimTries {
 		listener, err := net.ListenUnix("unix", address)
 		if err == nil {
-			m := &Measuring{listener: listener, done: make(chan struct{})}
+			m := &Measuring{listener: listener, done: make(chan struct{}), callers: map[*net.UnixConn]bool{}}
 			go m.answer()
 			return m, nil
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return nil, fmt.Errorf("claiming this host for measuring: %w", err)
 		}
-		pid, err := callHolder(address)
-		if err == nil {
-			return nil, &TakenError{PID: pid}
+		if taken := callHolder(address); taken != nil {
+			return nil, taken
 		}
 		time.Sleep(claimPause)
 	}
 	return nil, &TakenError{} // always bound, but it does not answer
 }
 
-// callHolder connects to the holder, which is how it learns of us, and gives
-// its process id.
-func callHolder(address *net.UnixAddr) (int, error) {
+// callHolder connects to the holder, which is how it learns of us; nil if there is none.
+func callHolder(address *net.UnixAddr) *TakenError {
 	conn, err := net.DialUnix("unix", nil, address)
 	if err != nil {
-		return 0, err
+		return nil
 	}
-	defer conn.Close()
 	peer, err := Peer(conn)
 	if err != nil {
-		return 0, err
+		conn.Close()
+		return nil
 	}
-	// The holder hangs up once it has noted us. Whether it did so in time makes
-	// no difference to who holds the claim.
+	// The holder answers once it has noted us, and hangs up when it gives the claim back. Whether it
+	// answered in time makes no difference to who holds the claim.
 	conn.SetReadDeadline(time.Now().Add(answerTime))
-	conn.Read(make([]byte, 1))
-	return int(peer.Pid), nil
+	taken := &TakenError{PID: int(peer.Pid)}
+	if n, _ := conn.Read(make([]byte, 1)); n == 0 {
+		conn.Close()
+		return taken
+	}
+	conn.SetReadDeadline(time.Time{})
+	gone := make(chan struct{})
+	taken.Gone = gone
+	go func() {
+		defer close(gone)
+		conn.Read(make([]byte, 1))
+		conn.Close()
+	}()
+	return taken
 }
 
 // answer notes who calls, until the claim is released.
@@ -109,8 +126,27 @@ func (m *Measuring) answer() {
 		if peer, err := Peer(conn); err == nil {
 			m.note(int(peer.Pid))
 		}
-		conn.Close()
+		m.keep(conn)
 	}
+}
+
+// keep answers a caller, and hangs up when either ends.
+func (m *Measuring) keep(conn *net.UnixConn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.callers == nil || len(m.callers) == mostCallers {
+		conn.Close()
+		return
+	}
+	m.callers[conn] = true
+	go func() {
+		conn.Write([]byte{1}) // fits the socket's buffer
+		conn.Read(make([]byte, 1))
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.callers, conn)
+		conn.Close()
+	}()
 }
 
 func (m *Measuring) note(pid int) {
@@ -133,6 +169,12 @@ func (m *Measuring) Others() []int {
 func (m *Measuring) Close() error {
 	err := m.listener.Close()
 	<-m.done
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for conn := range m.callers {
+		conn.Close()
+	}
+	m.callers = nil
 	return err
 }
 
