@@ -63,13 +63,13 @@ lint:
 # A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
 # lint has vetted everything, and linking is faster without debug information. Ranks
 # poll for each other, so packages whose tests are ranks run one after the other, while
-# the next one is linked; packages whose tests wait for processes run beside them. Their
-# lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
+# the next one is linked; packages whose tests wait for processes, or for a GPU that is not there, run
+# beside them. Their lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
 # their own, which make would hand this one to.
 TEST   := $(FREELY) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
 MANY   := -p=$$(nproc) -exec="env -u GOGC"
 ALONE  := -p=2 -exec="flock --close $(CURDIR)/Makefile env -u GOGC"
-RANKED := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|cuda|mpi|nccl)|solve)(/|$$)
+RANKED := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
 
 unit: unit-many unit-alone
 

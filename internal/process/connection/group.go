@@ -168,10 +168,14 @@ func (g *Group) Heard(peer int) *Member {
 func (g *Group) Complete() bool { return len(g.Members) == g.Size }
 
 // Begin makes the members final: from now on a loss is one. It gives ranks to those
-// that did not insist on one, in the order of their arrival, and sorts by rank.
+// that did not insist on one, first to the host itself, which may have been slower than others, then in the
+// order of their arrival, and sorts by rank.
 func (g *Group) Begin() {
 	g.begun = true
 	next := 0
+	slices.SortStableFunc(g.Members, func(a, b *Member) int {
+		return cmp.Compare(min(a.Peer, OwnPeer+1), min(b.Peer, OwnPeer+1))
+	})
 	for _, m := range g.Members {
 		if m.Rank == AnyRank {
 			for g.Rank(next) != nil {
