@@ -41,6 +41,7 @@ template <typename T> __device__ __forceinline__ uint2 load_half(const Params &p
 // store_half rounds the sums of a line and stores them.
 template <typename T> __device__ __forceinline__ void store_half(const Params &p, void *out, u64 i, typename Pack<T>::Sum *sum) {
 	constexpr int N = Pack<T>::N / 2;
+	if ((p.options & SKIP_TAIL) && i / 2 >= p.count / Pack<T>::N) return; // two lines are a pack
 	if (!plain<T>(p))
 #pragma unroll
 		for (int e = 0; e < N; e++)
@@ -52,7 +53,7 @@ template <typename T> __device__ __forceinline__ void store_half(const Params &p
 	}
 #pragma unroll
 	for (int e = 0; e < N; e++)
-		if (i * N + e < p.count && !(p.options & SKIP_TAIL)) ((T *)out)[i * N + e] = Pack<T>::down(sum[e]);
+		if (i * N + e < p.count) ((T *)out)[i * N + e] = Pack<T>::down(sum[e]);
 }
 
 // receive waits for line i of some ranks from `from` on, and adds them up in rank order; false when one does not come.

@@ -33,7 +33,10 @@ func WriteAtomic(path string, content func(io.Writer) error) error {
 		if err == nil {
 			err = errors.Join(content(f), f.Close())
 		}
-		return err
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+		return nil
 	}
 	// The name is random so that two writers never share it, and hidden so that
 	// one left by a killed process is not taken for a result. os.CreateTemp
