@@ -53,7 +53,7 @@ eval_ eval-cells 150 --only 'part != "performance"' --dtype bf16
 kernels kernels-small 90 --size 8K --algorithm one-stage,two-stage-push,lamport --ranks_as processes,blocks --scope system,device --blocks auto,1
 kernels kernels-large 90 --size "$middle,$large" --algorithm two-stage-push --ranks_as processes,blocks --scope device --only 'size <= 256M || num_ranks == 2'
 eval_ eval-small 110 --only 'part == "performance"' --dtype bf16 --size "$small"
-eval_ eval-large 110 --only 'part == "performance" && (size < 512M || num_ranks < 8)' --dtype bf16 --size "$large" --algorithm auto,two-stage-push
+eval_ eval-large 150 --only 'part == "performance" && (size < 512M || num_ranks < 8 || algorithm == "auto")' --dtype bf16 --size "$large" --algorithm auto,two-stage-push
 eval_ eval-wide 100 --only 'part == "correctness"' --dtype bf16 --sizes wide --inplace false --epilogue false --algorithm auto,one-stage,quickreduce
 kernels kernels-blocks 40 --size "$middle" --algorithm two-stage-push,one-stage --blocks 8,16,24,33 --scope device
 kernels kernels-algorithms 40 --size "8K,$middle" --algorithm two-stage,naive,auto --scope device
