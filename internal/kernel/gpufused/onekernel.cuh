@@ -1,26 +1,12 @@
 // One kernel that multiplies and adds up: the sum of a tile is made where its product ends.
 //
-// Tiles come in groups of as many as there are ranks, and each of a group belongs to another
-// rank. All ranks go through the groups alike, and through a group from the tile of the next rank
-// to their own. A tile of another rank is stored in this one's C and signalled to its owner. To
-// its own tile a rank adds what the others have stored, which they did at the same time, and
-// stores the sum at all. Nobody waits but for tiles that the others make before they
-// wait in the same group: as long as all blocks of all ranks have a place, none waits for ever.
+// A tile of another rank is stored in this one's C and signalled to its owner. To its own tile
+// a rank adds what the others have stored, which they did at about the same time, and stores the sum at all.
 //
 // A thread has its part of a tile as float4 at places that its kernel knows.
 #pragma once
 #include "fused.cuh"
-
-// next_tile is the tile after one, a first one where there is none before, and no less than
-// tiles after the last. stride groups are between those that blocks, or clusters, take in turn.
-__device__ __forceinline__ u32 next_tile(const Params &p, u32 group, u32 owner, u32 tiles, u32 stride) {
-	for (;;) {
-		if (owner == p.rank) group += stride;
-		owner = owner + 1 < p.size ? owner + 1 : 0;
-		u32 tile = group * p.size + owner;
-		if (tile < tiles || group * p.size >= tiles) return tile;
-	}
-}
+#include "order.cuh"
 
 __device__ __forceinline__ bool sums(const Params &p) { return !(p.options & NO_SUM); }
 __device__ __forceinline__ bool mine(const Params &p, u32 tile) { return sums(p) && tile % p.size == p.rank; }
@@ -142,9 +128,11 @@ template <int RANKS, int UNROLL> __device__ __forceinline__ void add_rows(const 
 // all, of number which of a cluster of CLUSTER blocks.
 template <u32 CLUSTER, u32 COUNT, u32 BLOCK_ROWS, u32 BLOCK_COLS> __device__ __forceinline__ void without_product(const Params &p) {
 	u32 rows = (p.m + CLUSTER * BLOCK_ROWS - 1) / (CLUSTER * BLOCK_ROWS), cols = (p.n + BLOCK_COLS - 1) / BLOCK_COLS, tiles = rows * cols;
-	u32 which = blockIdx.x % CLUSTER, stride = gridDim.x / CLUSTER, row, col;
+	u32 which = blockIdx.x % CLUSTER, row, col;
 	bool good = true; // nothing was waited for in vain
-	for (u32 tile = next_tile(p, blockIdx.x / CLUSTER - stride, p.rank, tiles, stride); tile < tiles; tile = next_tile(p, tile / p.size, tile % p.size, tiles, stride)) {
+	u32 cluster = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER, count = tile_count(p.size, tiles, cluster, clusters);
+	for (u32 n = 0; n < count; n++) {
+		u32 tile = nth_tile(p.rank, p.size, n, tiles, cluster, clusters);
 		u32 part = (tile * CLUSTER + which) * COUNT;
 		if (tile % p.size != p.rank) {
 			if (threadIdx.x < COUNT) signal_tile(p, tile % p.size, part + threadIdx.x);

@@ -25,7 +25,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) onekernel80_bf16(const 
 	u32 shared = (u32)__cvta_generic_to_shared(memory), lane = threadIdx.x & 31, row, col;
 	u32 rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, tiles = rows * cols;
 	bool good = true; // nothing was waited for in vain
-	for (u32 tile = next_tile(p, blockIdx.x - gridDim.x, p.rank, tiles, gridDim.x); tile < tiles; tile = next_tile(p, tile / p.size, tile % p.size, tiles, gridDim.x)) {
+	u32 count = tile_count(p.size, tiles, blockIdx.x, gridDim.x);
+	for (u32 n = 0; n < count; n++) {
+		u32 tile = nth_tile(p.rank, p.size, n, tiles, blockIdx.x, gridDim.x);
 		tile_at(tile, rows, cols, row, col);
 		bool own = mine(p, tile);
 		multiply(p, shared, row * BM, col * BN, [&](float (&acc)[4][4][4], u32 r, u32 c) {

@@ -9,6 +9,7 @@
 #include "../gpugemm/product90a.cuh"
 
 constexpr u32 CLUSTER_TILES = 4;
+constexpr u32 NS_OF_K = 11; // that a tile takes for each element of its sums, on an H200
 
 __device__ __forceinline__ u32 tile_of(u32 cluster_tile, u32 warpgroup) { return cluster_tile * CLUSTER_TILES + (blockIdx.x & 1) * 2 + warpgroup; }
 __device__ __forceinline__ void arrive_here(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
@@ -47,10 +48,18 @@ struct Adding {
 	__device__ __forceinline__ u32 is_ready(u32 warpgroup) { return barriers + 32 * warpgroup + 16; }
 	__device__ __forceinline__ u32 in_vain(u32 warpgroup) { return barriers + 32 * warpgroup + 24; }
 
-	__device__ __forceinline__ u32 first(const Params &p, u32 tiles) { return next_tile(p, blockIdx.x / 2 - gridDim.x / 2, p.rank, tiles, gridDim.x / 2); }
-	__device__ __forceinline__ u32 next(const Params &p, u32 tile, u32 tiles) { return next_tile(p, tile / p.size, tile % p.size, tiles, gridDim.x / 2); }
+	__device__ __forceinline__ u32 count(const Params &p, u32 tiles) { return tile_count(p.size, tiles, blockIdx.x / 2, gridDim.x / 2); }
+	__device__ __forceinline__ bool mark(u32 tile) { return mine(p, tile); }
+	__device__ __forceinline__ u32 nth(const Params &p, u32 n, u32 tiles) { return nth_tile(p.rank, p.size, n, tiles, blockIdx.x / 2, gridDim.x / 2); }
 
-	__device__ __forceinline__ void init(u32) {
+	// Clusters that end tiles at the same time hold each other up, and go on together: so they
+	// begin one after the other within the time that a tile takes.
+	__device__ __forceinline__ void begin() {
+		if (!sums(p)) return;
+		u64 wait = (u64)p.k * NS_OF_K * (blockIdx.x / 2) / (gridDim.x / 2), start = now_ns();
+		while (now_ns() - start < wait) __nanosleep(200);
+	}
+	__device__ __forceinline__ void init() {
 		for (u32 w = 0; w < CONSUMERS; w++) {
 			barrier_init(is_stored(w), 128);
 			barrier_init(is_signalled(w), 1);
@@ -59,12 +68,12 @@ struct Adding {
 		}
 	}
 	// Two warps wait and signal for a warpgroup each.
-	__device__ __forceinline__ void beside(u32 tiles) {
+	__device__ __forceinline__ void beside(u32 tiles, u32 count) {
 		u32 warp = threadIdx.x / 32, warpgroup = warp - 1, parity = 0;
 		if (threadIdx.x % 32 != 0 || warp > CONSUMERS || !sums(p)) return;
 		bool good = true;
-		for (u32 tile = first(p, tiles); tile < tiles; tile = next(p, tile, tiles), parity ^= 1) {
-			u32 owner = tile % p.size, part = tile_of(tile, warpgroup);
+		for (u32 n = 0; n < count; n++, parity ^= 1) {
+			u32 tile = nth(p, n, tiles), owner = tile % p.size, part = tile_of(tile, warpgroup);
 			if (owner == p.rank) {
 				for (u32 from = 0; from < p.size && good; from++)
 					good = from == p.rank || await(p, tile_flag(p, p.rank, part, from), p.epoch, 3, from);
@@ -78,7 +87,7 @@ struct Adding {
 		}
 		if (blockIdx.x == 0 && warpgroup == 0 && good) await(p, come(p, p.rank), p.arrived + tiles * CLUSTER_TILES, 2, p.rank);
 	}
-	__device__ __forceinline__ void finish(float (&d)[16][8], u32 tile, u32 warpgroup, u32 r, u32 c) {
+	__device__ __forceinline__ void finish(float (&d)[16][8], bool own, u32 warpgroup, u32 r, u32 c) {
 		c += traded_by();
 		Part part{d, p, r, c, ((u64)r * p.ldc + c) * 4};
 
@@ -94,7 +103,6 @@ struct Adding {
 				float x0 = __shfl_xor_sync(~0u, odd ? a0 : b0, 1), x1 = __shfl_xor_sync(~0u, odd ? a1 : b1, 1);
 				d[j][half * 2] = odd ? x0 : a0, d[j][half * 2 + 1] = odd ? x1 : a1, d[j][4 + half * 2] = odd ? b0 : x0, d[j][4 + half * 2 + 1] = odd ? b1 : x1;
 			}
-		bool own = mine(p, tile);
 		if (own) {
 			barrier_wait(is_ready(warpgroup), owned++ & 1);
 			// The first row and column of the warpgroup are at most 63 and 12 before those of this thread.
@@ -116,6 +124,6 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
 		return;
 	}
 	u32 stages = (u32)__cvta_generic_to_shared(memory);
-	Adding job{p, stages + STAGES * STAGE + 2 * 8 * STAGES};
+	Adding job{p, stages + SHARED};
 	multiply(p, stages, job);
 }

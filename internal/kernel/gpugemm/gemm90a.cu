@@ -5,10 +5,12 @@
 struct Alone {
 	static constexpr bool FINISHES = false;
 
-	__device__ __forceinline__ void init(uint32_t) {}
-	__device__ __forceinline__ uint32_t first(const Params &, uint32_t) { return blockIdx.x / 2; }
-	__device__ __forceinline__ uint32_t next(const Params &, uint32_t tile, uint32_t) { return tile + gridDim.x / 2; }
-	__device__ __forceinline__ void beside(uint32_t) {}
+	__device__ __forceinline__ void init() {}
+	__device__ __forceinline__ void begin() {}
+	__device__ __forceinline__ uint32_t count(const Params &, uint32_t tiles) { return (tiles - blockIdx.x / 2 + gridDim.x / 2 - 1) / (gridDim.x / 2); }
+	__device__ __forceinline__ uint32_t nth(const Params &, uint32_t n, uint32_t) { return blockIdx.x / 2 + n * (gridDim.x / 2); }
+	__device__ __forceinline__ bool mark(uint32_t) { return false; }
+	__device__ __forceinline__ void beside(uint32_t, uint32_t) {}
 };
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 1) gemm90a_bf16(const __grid_constant__ Params p) {

@@ -35,34 +35,53 @@ __device__ __forceinline__ void fetch_for_both(uint32_t to, const TensorMap &map
 
 __device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
-// multiply makes tiles of C, a cluster's each, as job says. Stages and barriers are at stages, in
+// The place of a tile takes divisions. Who fetches makes them, ahead of time, and leaves the place for those who
+// multiply, with a mark of the job's.
+constexpr int PLACES = 2 * STAGES; // more than may be fetched ahead and not yet finished
+constexpr int SHARED = STAGES * STAGE + (2 * STAGES + PLACES) * 8;
+
+__device__ __forceinline__ void leave_place(uint32_t at, uint32_t row, uint32_t col, bool mark) {
+	asm volatile("st.volatile.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(row), "r"(col << 1 | mark) : "memory");
+}
+__device__ __forceinline__ bool take_place(uint32_t at, uint32_t &row, uint32_t &col) {
+	uint32_t marked;
+	asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];" : "=r"(row), "=r"(marked) : "r"(at) : "memory");
+	col = marked >> 1;
+	return marked & 1;
+}
+
+// multiply makes tiles of C, a cluster's each, as job says. Stages and barriers, SHARED bytes, are at stages, in
 // shared memory. All of the cluster's threads call it, and leave together. Of the job, init is
-// called by one thread, for barriers behind those of the product; first and next give the tiles, of
-// so many; beside is called by the threads of the fetching warpgroup but the first. Tiles are
+// called by one thread, for barriers of its own, and begin before it fetches anything; of so many tiles the cluster
+// makes count, nth gives them, and mark what finish is told of one; beside is called by the threads of the
+// fetching warpgroup but the first. Tiles are
 // stored at p.c, unless the job FINISHES them: finish is called by all of a warpgroup with what each
 // thread has. d[i][0..3] are of the group 2i of eight columns, d[i][4..7] of group 2i+1, in each two
 // of a row and two of the one 8 below; r and c are the place of the first.
 template <class P, class Job> __device__ __forceinline__ void multiply(const P &p, uint32_t stages, Job &job) {
-	uint32_t full = stages + STAGES * STAGE, empty = full + 8 * STAGES;
+	uint32_t full = stages + STAGES * STAGE, empty = full + 8 * STAGES, places = empty + 8 * STAGES;
 	uint32_t rank = blockIdx.x & 1, group = threadIdx.x / 128;
 	if (threadIdx.x == 0) {
 		for (int s = 0; s < STAGES; s++) {
 			barrier_init(full + 8 * s, 1);
 			barrier_init(empty + 8 * s, 2 * CONSUMERS);
 		}
-		job.init(empty + 8 * STAGES);
+		job.init();
 		asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 	}
 	cluster_sync();
 
 	uint32_t rows = (p.m + 2 * BM - 1) / (2 * BM), cols = (p.n + BN - 1) / BN, steps = p.k / BK;
+	uint32_t count = job.count(p, rows * cols);
 	uint32_t stage = 0, parity = 0;
 	if (group == 0) {
 		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 		if (threadIdx.x == 0) {
-			for (uint32_t tile = job.first(p, rows * cols); tile < rows * cols; tile = job.next(p, tile, rows * cols)) {
-				uint32_t row, col;
+			job.begin();
+			for (uint32_t n = 0; n < count; n++) {
+				uint32_t tile = job.nth(p, n, rows * cols), row, col;
 				tile_at(tile, rows, cols, row, col);
+				leave_place(places + n % PLACES * 8, row, col, job.mark(tile));
 				for (uint32_t step = 0; step < steps; step++) {
 					barrier_wait(empty + 8 * stage, parity ^ 1);
 					uint32_t at = stages + stage * STAGE;
@@ -73,15 +92,14 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 				}
 			}
 		} else {
-			job.beside(rows * cols);
+			job.beside(rows * cols, count);
 		}
 	} else {
 		asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 		uint32_t who = group - 1, lane = threadIdx.x & 31, warp = threadIdx.x / 32 & 3;
 		float d[16][8];
-		for (uint32_t tile = job.first(p, rows * cols); tile < rows * cols; tile = job.next(p, tile, rows * cols)) {
+		for (uint32_t n = 0; n < count; n++) {
 			uint32_t row, col, last = 0;
-			tile_at(tile, rows, cols, row, col);
 			// An instruction that may overwrite instead of add makes ptxas put them one after the other.
 #pragma unroll
 			for (int i = 0; i < 128; i++) d[i / 8][i % 8] = 0;
@@ -99,9 +117,10 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 			}
 			wgmma_wait<0>();
 			if ((threadIdx.x & 127) < 2) arrive(empty + 8 * last, threadIdx.x & 127);
+			bool marked = take_place(places + n % PLACES * 8, row, col);
 			uint32_t r = row * 2 * BM + rank * BM + who * 64 + warp * 16 + (lane >> 2), c = col * BN + (lane & 3) * 2;
 			if constexpr (Job::FINISHES) {
-				job.finish(d, tile, who, r, c);
+				job.finish(d, marked, who, r, c);
 			} else {
 				float *to = p.c + (size_t)r * p.ldc + c;
 #pragma unroll
