@@ -252,8 +252,10 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	if d := got.Iterations - want.Iterations; abs(d) > max(1, want.Iterations/50) { // rounding, where there are as many as unknowns
 		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
 	}
-	// A kernel leaves the product out that a replacement, or the end, makes useless; the processor has already made it.
-	products := got.Products == want.Products || strings.Contains(name, "cg-pipelined") && got.Products < want.Products && got.Products > got.Iterations
+	// A kernel leaves the product out that a replacement, or the end, makes useless; the processor has already made it. But
+	// its replacements are four products, and the processor's two.
+	products := got.Products == want.Products ||
+		strings.Contains(name, "cg-pipelined") && got.Products > got.Iterations && got.Products-got.Iterations <= 2*(want.Products-want.Iterations)
 	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || !products) {
 		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products, want.Reductions, want.Products)
 	}

@@ -25,7 +25,7 @@ type pipelined struct {
 	highest            float64 // residual since then
 	ending             bool    // they are made anew since the residual is small enough, as far as they tell
 	resuming           bool    // it was not: no step was taken since
-	steps              struct{ iterate, residual, directions, products, dots Step }
+	steps              struct{ iterate, residual, resume Step }
 	replaces           bool
 }
 
@@ -35,8 +35,9 @@ type turns struct{ now, old Vec }
 func (t *turns) swap() { t.now, t.old = t.old, t.now }
 
 const (
-	// replaceEvery is the most iterations between two replacements. A replacement costs four products.
-	replaceEvery = 100
+	// replaceEvery is the most iterations between two replacements. A replacement costs two products. The drift grows with
+	// the fourth power of the interval or so: twice as long, and solves begin to take longer where coefficients jump.
+	replaceEvery = 200
 	// replaceBelow is how far the residual may fall in between: what was rounded while it was large stays.
 	replaceBelow = 1e-3
 )
@@ -57,8 +58,7 @@ func startPipelined(c *Core, replaces bool) {
 		v.u = preconditioned(v.r)
 	}
 	c.Vectors = int(next)
-	v.steps.iterate, v.steps.residual, v.steps.directions = v.iterate, v.residual, v.directions
-	v.steps.products, v.steps.dots = v.products, v.dots
+	v.steps.iterate, v.steps.residual, v.steps.resume = v.iterate, v.residual, v.resume
 	c.Next = v.start
 }
 
@@ -139,10 +139,8 @@ func (v *pipelined) step(sums []float64) *Stage {
 	waits := !v.owed
 	s := v.settle(v.Stage())
 	v.gamma, v.alpha, v.beta = gamma, alpha, beta
-	if v.replaces && (v.since >= replaceEvery || math.Sqrt(sums[0]) < replaceBelow*v.highest) {
-		return v.replace(v.move(s, v.u.now))
-	}
-	if v.owed = waits; !waits {
+	anew := v.replaces && (v.since >= replaceEvery || math.Sqrt(sums[0]) < replaceBelow*v.highest)
+	if v.owed = waits && !anew; !v.owed {
 		v.move(s, v.u.now)
 	}
 	v.advance(s, v.w, onward, v.n)
@@ -152,6 +150,9 @@ func (v *pipelined) step(sums []float64) *Stage {
 	}
 	for _, t := range []*turns{&v.r, &v.u, &v.w, &v.m} {
 		t.swap()
+	}
+	if anew {
+		return v.replace(s)
 	}
 	v.Next = v.steps.iterate
 	return v.pipeline(s)
@@ -185,23 +186,34 @@ func (v *pipelined) advance(s *Stage, t turns, onward float64, product Vec) {
 	}
 }
 
-// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u; and those before, by the last
-// step: r + alpha s, s = A p; u + alpha q, q = M s; w + alpha A q. The stage may have led to x and p.
+// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u. Those before are moved along:
+// the last steps stay what they were. Their drift shrinks with the residual, and to make them from p too would cost two
+// further products. The stage may have led to x.
 func (v *pipelined) replace(s *Stage) *Stage {
 	v.Next = v.steps.residual
 	return s.Multiply(v.n, X)
 }
 
+// back adds what the vectors are now, times a number, to those before.
+func (v *pipelined) back(s *Stage, c float64) {
+	s.Add(v.r.old, c, v.r.now).Add(v.w.old, c, v.w.now)
+	if v.carries {
+		s.Add(v.u.old, c, v.u.now)
+	}
+}
+
 func (v *pipelined) residual([]float64) *Stage {
-	v.Next = v.steps.directions
-	s := apply(v.Stage().Set(v.r.now, Term{1, B}, Term{-1, v.n}), v.w.now, v.u.now, v.r.now, v.m.now)
+	v.Next = v.steps.resume
+	s := v.Stage()
+	v.back(s, -1)
+	apply(s.Set(v.r.now, Term{1, B}, Term{-1, v.n}), v.w.now, v.u.now, v.r.now, v.m.now)
 	if v.ending {
 		s.Dot(v.r.now, v.r.now)
 	}
 	return s
 }
 
-func (v *pipelined) directions(sums []float64) *Stage {
+func (v *pipelined) resume(sums []float64) *Stage {
 	if v.ending {
 		v.ending = false
 		if v.Corrected(math.Sqrt(sums[0])) {
@@ -209,24 +221,9 @@ func (v *pipelined) directions(sums []float64) *Stage {
 		}
 		v.resuming = true
 	}
-	v.Next = v.steps.products
-	return v.Stage().Multiply(v.r.old, v.p)
-}
-
-func (v *pipelined) products([]float64) *Stage {
-	v.Next = v.steps.dots
-	return apply(v.Stage(), v.w.old, v.u.old, v.r.old, v.m.old)
-}
-
-func (v *pipelined) dots([]float64) *Stage {
 	v.since, v.highest = 0, 0
 	v.Next = v.steps.iterate
 	s := v.Stage()
-	back := func(t turns) { s.Set(t.old, Term{v.alpha, t.old}, Term{1, t.now}) }
-	back(v.r)
-	back(v.w)
-	if v.carries {
-		back(v.u)
-	}
+	v.back(s, 1)
 	return v.pipeline(s)
 }

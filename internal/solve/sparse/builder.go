@@ -254,7 +254,7 @@ func (b *Builder) addGap(lo, hi int) {
 }
 
 func (b *Builder) add(lo, hi int, f form) {
-	b.m.runs = append(b.m.runs, run{int32(b.first + lo), int32(b.first + hi), f})
+	b.m.runs = append(b.m.runs, run{lo: int32(b.first + lo), hi: int32(b.first + hi), form: f})
 }
 
 // periodicOf is the form of rows that repeat the rows lo to hi.

@@ -85,7 +85,7 @@ func (s *Sweep) run(lo, hi int, block []float64) {
 }
 
 func (c *constant) rows(dst, x []float64, lo, hi, _ int) {
-	if !fast || len(c.offs) == 0 {
+	if !fast || len(c.offs) == 0 || hi-lo == 1 {
 		c.portable(dst, x, lo, hi)
 		return
 	}

@@ -152,7 +152,7 @@ fold:
 
 // func constantAVX512(dst, x *float64, offs *int, coefs *float64, width, n int)
 // dst[i] = sum over k of coefs[k] * x[i+offs[k]], width >= 1. The offsets are
-// in bytes.
+// in bytes. Of a coefficient of -1 there is no product: x is taken off, which is the same.
 TEXT ·constantAVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -160,23 +160,46 @@ TEXT ·constantAVX512(SB), NOSPLIT, $0-48
 	MOVQ coefs+24(FP), R9
 	MOVQ width+32(FP), R10
 	MOVQ n+40(FP), CX
+	MOVQ $0xbff0000000000000, R13
+	MOVQ $0x8000000000000000, AX
+	VPBROADCASTQ AX, Z31
 
 four:
 	CMPQ         CX, $32
 	JLT          one
 	MOVQ         (R8), R12
 	ADDQ         SI, R12
+	MOVQ         $1, R11
+	CMPQ         (R9), R13
+	JEQ          fourfirst
 	VBROADCASTSD (R9), Z30
 	VMULPD       (R12), Z30, Z0
 	VMULPD       64(R12), Z30, Z1
 	VMULPD       128(R12), Z30, Z2
 	VMULPD       192(R12), Z30, Z3
-	MOVQ         $1, R11
 	JMP          fourcheck
+
+fourfirst:
+	VSUBPD (R12), Z31, Z0
+	VSUBPD 64(R12), Z31, Z1
+	VSUBPD 128(R12), Z31, Z2
+	VSUBPD 192(R12), Z31, Z3
+	JMP    fourcheck
+
+fourless:
+	VSUBPD (R12), Z0, Z0
+	VSUBPD 64(R12), Z1, Z1
+	VSUBPD 128(R12), Z2, Z2
+	VSUBPD 192(R12), Z3, Z3
+	INCQ   R11
+	CMPQ   R11, R10
+	JGE    fourstore
 
 fourterm:
 	MOVQ         (R8)(R11*8), R12
 	ADDQ         SI, R12
+	CMPQ         (R9)(R11*8), R13
+	JEQ          fourless
 	VBROADCASTSD (R9)(R11*8), Z30
 	VMULPD       (R12), Z30, Z4
 	VMULPD       64(R12), Z30, Z5
@@ -191,6 +214,8 @@ fourterm:
 fourcheck:
 	CMPQ    R11, R10
 	JLT     fourterm
+
+fourstore:
 	VMOVUPD Z0, (DI)
 	VMOVUPD Z1, 64(DI)
 	VMOVUPD Z2, 128(DI)

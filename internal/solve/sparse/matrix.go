@@ -17,10 +17,12 @@ type Matrix struct {
 	bytes      int
 }
 
-// A run is the rows [lo, hi) in one form.
+// A run is the rows [lo, hi) in one form. Up to through, all rows but a few are constant in the same form: on a grid they are its
+// lines, and the few their ends.
 type run struct {
-	lo, hi int32
-	form   form
+	lo, hi  int32
+	through int32
+	form    form
 }
 
 // A form multiplies rows: the rows [lo, hi), of a run that starts at row base, to dst. dst
@@ -86,15 +88,29 @@ func (c *scattered) bytes() int {
 // indexRows is how many rows apart runs are found at once: from there on one looks at each.
 const indexRows = 256
 
-// index notes which run every indexRows-th row is in.
+// index notes which run every indexRows-th row is in, and how far one reaches through short gaps.
 func (m *Matrix) index() {
+	for at := range m.runs {
+		at = len(m.runs) - 1 - at
+		r := &m.runs[at]
+		r.through = r.hi
+		for _, next := range m.runs[at+1:] {
+			if _, same := r.form.(*constant); !same || next.lo-r.hi > shortGap {
+				break
+			}
+			if next.form == r.form {
+				r.through = next.through
+				break
+			}
+		}
+	}
 	m.first = make([]int32, 0, (m.rows+indexRows-1)/indexRows)
 	for at, r := range m.runs {
 		for len(m.first)*indexRows < int(r.hi) {
 			m.first = append(m.first, int32(at))
 		}
 	}
-	m.bytes += 24*len(m.runs) + 4*len(m.first)
+	m.bytes += 32*len(m.runs) + 4*len(m.first)
 }
 
 // Rows is the number of rows.
@@ -132,10 +148,16 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	for int(m.runs[at].hi) <= lo {
 		at++
 	}
-	for ; lo < hi; at++ {
+	for lo < hi {
 		r := &m.runs[at]
-		end := min(hi, int(r.hi))
+		end := min(hi, int(r.through))
 		r.form.rows(block[:end-lo], x, lo, end, int(r.lo))
+		for at++; at < len(m.runs) && int(m.runs[at].lo) < end; at++ { // what is in the gaps, once more
+			if gap := &m.runs[at]; gap.hi-gap.lo <= shortGap {
+				from, to := int(gap.lo), min(end, int(gap.hi))
+				gap.form.rows(block[from-lo:to-lo], x, from, to, from)
+			}
+		}
 		block, lo = block[end-lo:], end
 	}
 }

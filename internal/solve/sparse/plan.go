@@ -185,6 +185,21 @@ func (p *Plan) Serve(rank int, rows []int) error {
 // left to the rim: a kernel's call costs about as much as this many rows.
 const shortInterior = 16
 
+// Passes take evenRows rows at a time, from a multiple of them on best; the rest is done in small pieces.
+const evenRows = 128
+
+// even leaves rows at both ends of a long stretch to the rim beside it, so that passes over it have no rest.
+func (p *Plan) even(r Range) Range {
+	if r.Len() < 16*evenRows {
+		return r
+	}
+	r.Lo = (r.Lo + evenRows - 1) / evenRows * evenRows
+	if r.Hi < p.Owned {
+		r.Hi -= r.Hi % evenRows
+	}
+	return r
+}
+
 // split finds the stretches of interior rows.
 func (p *Plan) split() {
 	p.Interior, p.Rim = nil, nil
@@ -194,12 +209,12 @@ func (p *Plan) split() {
 		for hi < p.Owned && !p.rim[hi] {
 			hi++
 		}
-		if hi-lo >= shortInterior || hi-lo == p.Owned {
-			if at < lo {
-				p.Rim = append(p.Rim, Range{at, lo})
+		if in := p.even(Range{lo, hi}); in.Len() >= shortInterior || in.Len() == p.Owned {
+			if at < in.Lo {
+				p.Rim = append(p.Rim, Range{at, in.Lo})
 			}
-			p.Interior = append(p.Interior, Range{lo, hi})
-			at = hi
+			p.Interior = append(p.Interior, in)
+			at = in.Hi
 		}
 		for lo = hi; lo < p.Owned && p.rim[lo]; {
 			lo++

@@ -179,3 +179,25 @@ func TestServeWithoutNeeding(t *testing.T) {
 		t.Errorf("serving a row of another rank: error %v", err)
 	}
 }
+
+// A long interior has no rest beside the rows of whole passes, and rim and interior are all rows.
+func TestLongInteriorIsEven(t *testing.T) {
+	p := must.Get(New("poisson", Params{Rows: 40000}))(t) // lines of 200
+	of := make(owners, p.Size())
+	for i := range of {
+		of[i] = i / 10050 // no whole lines
+	}
+	for _, plan := range plans(t, p, of, 4) {
+		rows := 0
+		for _, r := range append(plan.Rim, plan.Interior...) {
+			rows += r.Len()
+		}
+		if len(plan.Interior) != 1 || rows != plan.Owned {
+			t.Fatalf("rank %d: interior %v, rim %v of %d rows", plan.Rank, plan.Interior, plan.Rim, plan.Owned)
+		}
+		in := plan.Interior[0]
+		if in.Lo%evenRows != 0 || in.Hi%evenRows != 0 && in.Hi != plan.Owned || in.Len() < plan.Owned-2*200-2*evenRows {
+			t.Errorf("rank %d: interior %v of %d rows", plan.Rank, in, plan.Owned)
+		}
+	}
+}
