@@ -87,7 +87,7 @@ for target in "$@"; do
 			 Runs benchmarks of distributed kernels over axes, rank counts and environment
 			 variables, checks them, and keeps every row in a journal.
 		END
-		dpkg-deb --root-owner-group -Zgzip -b "$deb" "$out/kernbench_${number}_$arch.deb" >/dev/null
+		dpkg-deb --root-owner-group -Zgzip -z6 -b "$deb" "$out/kernbench_${number}_$arch.deb" >/dev/null
 	fi
 done
 cp packaging/Containerfile "$out/"

@@ -68,21 +68,22 @@ func doubledRanks(v []float64) []int {
 
 // sumCounts[s] is the number of ways to choose n of the ranks with sum s.
 func sumCounts(ranks []int, n int) []float64 {
-	top := 0
-	for _, r := range ranks {
-		top += r
+	ranks = slices.Sorted(slices.Values(ranks))
+	sums := make([]int, len(ranks)+1) // of the smallest
+	for i, r := range ranks {
+		sums[i+1] = sums[i] + r
 	}
 	counts := make([][]float64, n+1)
 	for k := range counts {
-		counts[k] = make([]float64, top+1)
+		counts[k] = make([]float64, sums[len(ranks)]+1)
 	}
 	counts[0][0] = 1
-	reach := 0 // the largest sum so far
 	for i, r := range ranks {
-		reach += r
-		for k := min(i+1, n); k > 0; k-- {
-			for s := reach; s >= r; s-- {
-				counts[k][s] += counts[k-1][s-r]
+		for k := min(i+1, n); k > max(0, n-len(ranks)+i); k-- { // from fewer, those that are left do not make n
+			least, most := sums[k-1], sums[i]-sums[i+1-k] // of the other k-1
+			with := counts[k][least+r:]
+			for s, c := range counts[k-1][least : most+1] {
+				with[s] += c
 			}
 		}
 	}

@@ -251,7 +251,12 @@ func TestTornTable(t *testing.T) {
 	file := filepath.Join(s.dir, journal.FileName)
 	data := must.Get(os.ReadFile(file))(t)
 	lines := strings.SplitAfter(string(data), "\n")
-	for cut := 1; cut < len(lines); cut += 3 {
+	// All programs are alike: every line of the last two, after which little is left to run, and one of the first.
+	cuts := []int{4}
+	for cut := len(lines) * 3 / 4; cut < len(lines); cut++ {
+		cuts = append(cuts, cut)
+	}
+	for _, cut := range cuts {
 		must.Do(t, os.WriteFile(file, []byte(strings.Join(lines[:cut], "")), 0o600))
 		s.options.Resume = true
 		s.run("table")
