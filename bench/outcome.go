@@ -85,8 +85,7 @@ func (s *State) Finish(err error) Outcome {
 		o.Status, o.Reason, o.Optional = journal.NotExecuted, missing.reason, !missing.required
 	case err != nil:
 		o.Status, o.Reason = journal.Failed, err.Error()
-		var call *measure.CallError
-		if errors.As(err, &call) && call.Stack != nil {
+		if call, is := errors.AsType[*measure.CallError](err); is && call.Stack != nil {
 			o.Reason += "\n" + string(call.Stack)
 		}
 	case len(o.Metrics) == 0 || len(o.Metrics) == 1 && o.Samples == 0 && hasOnly(o.Metrics, "wrong"):

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -59,14 +60,10 @@ func NotExecuted(required bool, format string, args ...any) error {
 	return &missingError{fmt.Sprintf(format, args...), required}
 }
 
-// Wrong is the error of a verification that found wrong elements. The count
-// becomes the row's metric "wrong".
-type Wrong struct {
-	Count  int64
-	Detail string // the first one: where, have, want
-}
-
-func (e *Wrong) Error() string { return fmt.Sprintf("%d wrong elements, first: %s", e.Count, e.Detail) }
+// Wrong is the error of a verification that found wrong elements. The Count
+// becomes the row's metric "wrong"; the Detail says of the first one where it is, and what
+// it is and should be. Note counts one; Err is nil while there is none.
+type Wrong = proof.Mistake
 
 // Value returns the value of an axis or option. It panics, which fails the row,
 // for a name that was not declared. So do Int, Float, Str, Bool, Dims and DType.

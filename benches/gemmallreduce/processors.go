@@ -2,7 +2,6 @@ package gemmallreduce
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -178,16 +177,7 @@ func onHost(o *fused.Op) *ways {
 	return &ways{run: timed(o.Run), multiply: timed(o.Multiply), reduce: timed(o.Reduce)}
 }
 
-func (w *work) verify() error { return counted(w.op.Wrong(w.want, w.seed)) }
-
-// counted gives a mistake in C to the harness as what is wrong.
-func counted(err error) error {
-	var m *proof.Mistake
-	if errors.As(err, &m) {
-		return &bench.Wrong{Count: m.Count, Detail: m.Detail}
-	}
-	return err
-}
+func (w *work) verify() error { return w.op.Wrong(w.want, w.seed) }
 
 // matrixOf views all of C row by row, whatever lies there.
 func matrixOf(c dist.Buffer, p fused.Plan) gemm.Matrix {

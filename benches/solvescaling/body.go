@@ -68,8 +68,7 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	defer g.Close()
 	sys, err := solve.New(g, spec)
-	var refused *solve.Refusal
-	if errors.As(err, &refused) {
+	if _, is := errors.AsType[*solve.Refusal](err); is {
 		return bench.Skip("%v", err)
 	}
 	if err != nil {

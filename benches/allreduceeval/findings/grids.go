@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -20,7 +21,7 @@ func gridOf(cells []cell, corner string, row, column func(cell) string, rows, co
 	for _, name := range rows {
 		line := bench.GridRow{Name: name}
 		for _, col := range columns {
-			mine := of(cells, func(c cell) bool { return row(c) == name && column(c) == col })
+			mine := lists.Keep(cells, func(c cell) bool { return row(c) == name && column(c) == col })
 			line.Cells = append(line.Cells, gridCell(mine))
 		}
 		g.Rows = append(g.Rows, line)
@@ -58,7 +59,7 @@ func byCoord(name string) func(cell) string { return func(c cell) string { retur
 // matrixSections show the correctness matrix twice: over types and ranks, and
 // over sizes.
 func matrixSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(matrix.Correctness))
+	mine := lists.Keep(cells, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func matrixSections(cells []cell) []bench.Section {
 }
 
 func contractSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(matrix.Contracts))
+	mine := lists.Keep(cells, inPart(matrix.Contracts))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -104,7 +105,7 @@ func contractSections(cells []cell) []bench.Section {
 }
 
 func failureSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(matrix.Errors))
+	mine := lists.Keep(cells, inPart(matrix.Errors))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -151,9 +152,9 @@ func testTable(cells []cell) []bench.Section {
 		return "all"
 	}
 	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Errors} {
-		mine := of(cells, inPart(part))
+		mine := lists.Keep(cells, inPart(part))
 		for _, name := range values(mine, group) {
-			in := of(mine, func(c cell) bool { return group(c) == name })
+			in := lists.Keep(mine, func(c cell) bool { return group(c) == name })
 			t := countOf(in)
 			text := "an error on every rank, in time"
 			switch part {

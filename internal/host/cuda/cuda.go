@@ -155,8 +155,7 @@ func Sticky(err error) bool {
 
 // Code is the driver's code of an error, 0 where it is none of the driver's.
 func Code(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*Error](err); is {
 		return e.Code
 	}
 	return 0

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -102,13 +103,8 @@ func large(e gemm.Resident, types []dtype.DType) error {
 	return nil
 }
 
-func compact(errs []error) (out []error) {
-	for _, err := range errs {
-		if err != nil {
-			out = append(out, err)
-		}
-	}
-	return out
+func compact(errs []error) []error {
+	return lists.Keep(errs, func(err error) bool { return err != nil })
 }
 
 // layout is a product to make: which operands lie transposed (a bit each for A,

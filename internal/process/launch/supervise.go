@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // ErrClosed says that the agent was closed by the supervisor.
@@ -154,8 +155,7 @@ func (a *Agent) close(limit time.Duration) error {
 		a.cmd.Process.Kill()
 		<-a.ended
 	}
-	var left *leftError
-	if errors.As(a.err, &left) {
+	if left, is := errors.AsType[*leftError](a.err); is {
 		return fmt.Errorf("closing the launch agent: %w", left)
 	}
 	return nil
