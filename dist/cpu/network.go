@@ -201,8 +201,8 @@ func (h *hosts) hear(f shm.Failure) {
 
 // spread tells the other hosts of the group's failure, once.
 func (h *hosts) spread() {
-	var f *shm.Failure
-	if !errors.As(h.engine.member.Failure(), &f) || !h.told.CompareAndSwap(false, true) {
+	f := h.engine.member.Ended()
+	if f == nil || !h.told.CompareAndSwap(false, true) {
 		return
 	}
 	for r, c := range h.controls {

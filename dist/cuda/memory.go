@@ -138,7 +138,7 @@ func (e *engine) allocateForAll(what string, bytes int) (*allocation, error) {
 	}
 	m, lacks := multicast.Make(e.device.Context, e.agreement, (max(bytes, 1)+granule-1)/granule*granule)
 	if lacks != nil && e.agreement.Failed() {
-		return nil, outward(lacks)
+		return nil, lacks
 	}
 	a, err := e.allocateAs(what, bytes, m)
 	if err == nil && e.lacksMulticast == "" && e.stage[1] == nil && lacks != nil { // not even for the first
@@ -162,7 +162,7 @@ func (e *engine) settleMulticast() (why string, err error) {
 			why = err.Error()
 		}
 	}
-	all, err := e.exchange("init", []byte(why))
+	all, err := e.agreement.Exchange("init", []byte(why))
 	for rank, theirs := range all {
 		if why == "" && len(theirs) > 0 {
 			why = fmt.Sprintf("rank %d: %s", rank, theirs)
@@ -180,7 +180,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
 	}
 	card, failed := e.newMemory(a)
-	cards, err := e.exchange(what, card)
+	cards, err := e.agreement.Exchange(what, card)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -200,7 +200,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	if failed != nil {
 		verdict[0] = 0
 	}
-	verdicts, err := e.exchange(what, verdict)
+	verdicts, err := e.agreement.Exchange(what, verdict)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -321,13 +321,4 @@ func (a *allocation) release() error {
 		return a.multi.Close()
 	}
 	return a.e.device.Free(a.at[a.e.rank])
-}
-
-// exchange gives every rank what all ranks gave.
-func (e *engine) exchange(what string, mine []byte) ([][]byte, error) {
-	all, err := e.agreement.Exchange(what, mine)
-	if err != nil {
-		return nil, outward(err)
-	}
-	return all, nil
 }
