@@ -204,6 +204,19 @@ func ExampleState_Exchange() {
 	// Output: [rank 0]
 }
 
+// A time counts as that of the slowest rank.
+func ExampleState_Gather() {
+	try(func(ctx context.Context, s *bench.State) error {
+		all, err := s.Gather(ctx, 1.5, 4)
+		if err != nil {
+			return err
+		}
+		fmt.Println("the first number by rank:", all[0], "the second:", all[1])
+		return nil
+	})
+	// Output: the first number by rank: [1.5] the second: [4]
+}
+
 // No rank reads a file before rank 0 has written it.
 func ExampleState_Barrier() {
 	try(func(ctx context.Context, s *bench.State) error {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -133,6 +134,25 @@ func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(
 // channel. With it ranks on several hosts join a group: it is dist.Config's Exchange.
 func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	return tcp.Through(s.set.Group)(ctx, mine)
+}
+
+// Gather gives every rank the numbers of all, over the harness's own channel: by number,
+// then by rank. All ranks give as many.
+func (s *State) Gather(ctx context.Context, mine ...float64) ([][]float64, error) {
+	all, err := s.set.Group.Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(mine))
+	for _, theirs := range all {
+		if len(theirs) != len(mine) {
+			return nil, errors.New("ranks exchange different numbers of values")
+		}
+		for i, v := range theirs {
+			out[i] = append(out[i], math.Float64frombits(uint64(v)))
+		}
+	}
+	return out, nil
 }
 
 // Phase names what the rank does now. A failed row shows the last one.

@@ -307,6 +307,20 @@ func TestCheckWithoutCount(t *testing.T) {
 	}
 }
 
+// TestGather: all ranks get all numbers, in order, or none where some give more.
+func TestGather(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		on(3, func(ctx context.Context, s *State) error {
+			mine := []float64{float64(s.Rank()), math.Inf(-1)}[:2-more*min(s.Rank(), 1)]
+			all, err := s.Gather(ctx, mine...)
+			if more == 0 && fmt.Sprint(all, err) != "[[0 1 2] [-Inf -Inf -Inf]] <nil>" || more > 0 && err == nil {
+				t.Errorf("rank %d gets %v, %v", s.Rank(), all, err)
+			}
+			return nil
+		})
+	}
+}
+
 // TestSimulated: a deterministic clock makes simulated rows.
 func TestSimulated(t *testing.T) {
 	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})

@@ -80,20 +80,13 @@ func notOnGPU(p point.Point, d dtype.DType) error {
 	return nil
 }
 
-// deviceClock stands for the GPU's events, by which a rank times itself.
-type deviceClock struct{}
-
-func (deviceClock) Now() int64          { return measure.Monotonic().Now() }
-func (deviceClock) Deterministic() bool { return false }
-func (deviceClock) Name() string        { return "gpu events" }
-func (deviceClock) Calibration() measure.Calibration {
-	return measure.Calibration{Resolution: 500_000} // picoseconds, of an event
-}
+// eventPicoseconds is the resolution of a GPU's events.
+const eventPicoseconds = 500_000
 
 // onGPUs runs a point on GPUs.
 func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
-	g, err := join(ctx, s, nil)
+	g, err := join(ctx, s)
 	if err != nil {
 		return collectives.Missing(err)
 	}
@@ -112,7 +105,7 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 		return err
 	}
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	s.UseClock(deviceClock{})
+	s.UseClock(measure.DeviceEvents(eventPicoseconds))
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
 	collectives.Observe(s, g, "before")

@@ -26,7 +26,7 @@ func onProcessors(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	if err != nil {
 		return err
 	}
-	g, err := join(ctx, s, nil)
+	g, err := join(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 
 // join makes the group of this point. No other point of the launch, and no other
 // launch, has its name.
-func join(ctx context.Context, s *bench.State, knobs map[string]string) (*dist.Group, error) {
+func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	return dist.Init(ctx, dist.Config{
-		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Knobs: knobs,
+		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), "gemm-allreduce", s.Point().String()}, "/"),
 	})
 }

@@ -180,11 +180,11 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1, again.Iterations, out.Iterations)
 		}
 		out = again
-		all, err := gather(ctx, s, out.Seconds, spent)
+		all, err := s.Gather(ctx, out.Seconds, spent)
 		if err != nil {
 			return out, err
 		}
-		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, sum(all[1]))
+		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, lists.Sum(all[1]))
 		if err := memory.sweep(ctx, s); err != nil {
 			return out, err
 		}
@@ -217,7 +217,7 @@ func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error)
 	if err != nil {
 		return 0, err
 	}
-	all, err := gather(ctx, s, seconds)
+	all, err := s.Gather(ctx, seconds)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +272,7 @@ func partOf(sys *solve.System) part {
 func reportSystem(ctx context.Context, s *bench.State, p part, size int, products, grown float64) error {
 	l, t := p.local, p.times
 	held := grown / float64(max(1, l.Rows))
-	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
+	all, err := s.Gather(ctx, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
 		t.Total, t.Partition, t.Generation, float64(p.messages), float64(p.matrix), held, t.Precondition, t.PreconditionCPU)
 	if err != nil {
 		return err
@@ -298,17 +298,17 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 	record(s, "partition_s", slices.Max(all[6]))
 	record(s, "generation_s", slices.Max(all[7]))
 	record(s, "precond_setup_s", slices.Max(all[11]))
-	record(s, "precond_setup_cpu_s", sum(all[12]))
+	record(s, "precond_setup_cpu_s", lists.Sum(all[12]))
 	if h, ok := p.operator.(solve.Hierarchy); ok {
 		operator, grid := h.Complexities()
 		record(s, "levels", float64(h.Levels()))
 		record(s, "operator_complexity", operator)
 		record(s, "grid_complexity", grid)
 	}
-	record(s, "messages", products*sum(all[8]))
+	record(s, "messages", products*lists.Sum(all[8]))
 	record(s, "bytes", products*8*float64(q.Volume))
 	record(s, "halo_bytes_per_dof", haloPerDOF)
-	record(s, "matrix_bytes_per_dof", sum(all[9])/float64(size))
+	record(s, "matrix_bytes_per_dof", lists.Sum(all[9])/float64(size))
 	if most := slices.Max(all[10]); most > 0 {
 		record(s, "memory_bytes_per_dof", most)
 	}
@@ -335,7 +335,7 @@ func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System,
 		}
 		best = min(best, seconds)
 	}
-	all, err := gather(ctx, s, best)
+	all, err := s.Gather(ctx, best)
 	if err != nil {
 		return err
 	}
@@ -359,7 +359,7 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	for _, seconds := range slices.Concat(b.Seconds[:], []float64{b.Blocking}, b.Levels) {
 		mine = append(mine, 1e6*seconds/iterations)
 	}
-	all, err := gather(ctx, s, mine...)
+	all, err := s.Gather(ctx, mine...)
 	if err != nil {
 		return err
 	}
@@ -379,18 +379,18 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 		if math.IsNaN(all[2+p][0]) {
 			continue // not told from others
 		}
-		record(s, meanOf(p), sum(all[2+p])/float64(s.Size()))
+		record(s, meanOf(p), lists.Sum(all[2+p])/float64(s.Size()))
 		record(s, slowestOf(p), slices.Max(all[2+p]))
 	}
 	if blocking := all[2+solve.NumPhases]; b.Blocking > 0 && s.Size() > 1 {
-		record(s, "allreduce_blocking_us", sum(blocking)/float64(s.Size()))
+		record(s, "allreduce_blocking_us", lists.Sum(blocking)/float64(s.Size()))
 	}
 	if h, ok := operator.(solve.Hierarchy); ok {
 		reportLevels(s, h, all[3+solve.NumPhases:])
 	}
-	bytes := sum(all[0])
+	bytes := lists.Sum(all[0])
 	record(s, "bytes_model", bytes)
-	if flops := sum(all[1]); slices.Min(all[1]) > 0 {
+	if flops := lists.Sum(all[1]); slices.Min(all[1]) > 0 {
 		record(s, "flops_model", flops)
 	}
 	record(s, "gbps", bytes/us/1e3)
@@ -406,7 +406,7 @@ func reportLevels(s *bench.State, h solve.Hierarchy, us [][]float64) {
 	var words []string
 	for l := range h.Levels() {
 		rows, entries := h.Size(l)
-		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, sum(us[l])/float64(s.Size())))
+		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, lists.Sum(us[l])/float64(s.Size())))
 	}
 	s.Detail(levelsDetail, strings.Join(words, " "))
 }
@@ -440,17 +440,17 @@ func reportProducts(ctx context.Context, s *bench.State, sys *solve.System) erro
 		return err
 	}
 	vectors := 8 * (plain.Rows() + plain.Columns())
-	all, err := gather(ctx, s, best[0], best[1], probe.PeakGFLOPS(dist.F64), 2*float64(plain.Entries()),
+	all, err := s.Gather(ctx, best[0], best[1], probe.PeakGFLOPS(dist.F64), 2*float64(plain.Entries()),
 		float64(sys.Matrix.Bytes()+vectors), float64(plain.Bytes()+vectors))
 	if err != nil {
 		return err
 	}
 	record(s, "product_us", 1e6*slices.Max(all[0]))
 	record(s, "product_plain_us", 1e6*slices.Max(all[1]))
-	record(s, "peak_gflops", sum(all[2]))
-	record(s, "product_flops", sum(all[3]))
-	record(s, "product_bytes", sum(all[4]))
-	record(s, "product_plain_bytes", sum(all[5]))
+	record(s, "peak_gflops", lists.Sum(all[2]))
+	record(s, "product_flops", lists.Sum(all[3]))
+	record(s, "product_bytes", lists.Sum(all[4]))
+	record(s, "product_plain_bytes", lists.Sum(all[5]))
 	return nil
 }
 
@@ -466,26 +466,4 @@ func record(s *bench.State, name string, value float64) {
 		}
 	}
 	panic("solvescaling: the metric " + name + " is not declared")
-}
-
-// gather gives every rank all ranks' values: by value, then by rank.
-func gather(ctx context.Context, s *bench.State, mine ...float64) ([][]float64, error) {
-	all, err := s.Group().Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]float64, len(mine))
-	for i := range out {
-		for _, theirs := range all {
-			out[i] = append(out[i], math.Float64frombits(uint64(theirs[i])))
-		}
-	}
-	return out, nil
-}
-
-func sum(values []float64) (total float64) {
-	for _, v := range values {
-		total += v
-	}
-	return total
 }

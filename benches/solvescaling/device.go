@@ -117,7 +117,7 @@ func (t *deviceTriad) sweep(ctx context.Context, s *bench.State) error {
 		if err != nil {
 			return err
 		}
-		all, err := gather(ctx, s, seconds)
+		all, err := s.Gather(ctx, seconds)
 		if err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 			values[0] = -1
 		}
 	}
-	all, err := gather(ctx, s, values...) // all ranks record the same
+	all, err := s.Gather(ctx, values...) // all ranks record the same
 	if err != nil {
 		return errors.Join(failed, err)
 	}

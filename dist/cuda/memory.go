@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -191,7 +192,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	}
 	unused := e.unused(cards)
 	for _, old := range unused {
-		failed = firstError(failed, e.device.Do(old.unmap))
+		failed = cmp.Or(failed, e.device.Do(old.unmap))
 	}
 	if failed == nil {
 		failed = e.device.Do(func() error { return a.reach(cards) })
@@ -208,7 +209,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 		e.mu.Lock()
 		delete(e.allocations, old.number)
 		e.mu.Unlock()
-		failed = firstError(failed, old.free())
+		failed = cmp.Or(failed, old.free())
 	}
 	for rank, v := range verdicts {
 		if failed == nil && v[0] == 0 {
@@ -225,13 +226,6 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	e.allocations[a.number] = a
 	e.mu.Unlock()
 	return a, nil
-}
-
-func firstError(first, next error) error {
-	if first != nil {
-		return first
-	}
-	return next
 }
 
 // unused are the allocations that every rank has freed.
