@@ -21,6 +21,8 @@ type Setting struct {
 	Seed      uint64
 	Measure   Config // the zero Config: DefaultMeasure
 	Clock     Clock  // nil: the monotonic clock
+	// Metrics are the declared ones, for [State.Record]; nil: any name is one.
+	Metrics []MetricInfo
 	// Inputs are the SHA-256 of the files that options name.
 	Inputs map[string]string
 	// Phase is told what the rank is doing, for heartbeats and failed rows.

@@ -231,6 +231,27 @@ func (s *State) ReportSamples(name string, samples []float64, unit, better strin
 	s.out.Samples = max(s.out.Samples, len(samples))
 }
 
+// Record is [State.Report] of a metric that is declared, by [Metric] or as the harness's own. It panics, which
+// fails the row, for another name.
+func (s *State) Record(name string, value float64) {
+	m := s.declared(name)
+	s.Report(name, value, m.Unit, m.Better)
+}
+
+// RecordSamples is [State.ReportSamples] of a metric that is declared.
+func (s *State) RecordSamples(name string, samples []float64) {
+	m := s.declared(name)
+	s.ReportSamples(name, samples, m.Unit, m.Better)
+}
+
+func (s *State) declared(name string) MetricInfo {
+	m, known := lists.First(slices.Concat(s.set.Metrics, speedMetrics), func(m MetricInfo) bool { return m.Name == name })
+	if !known && s.set.Metrics != nil {
+		panic(fmt.Sprintf("the bench records %q, which is none of the metrics that it declares", name))
+	}
+	return m
+}
+
 // Metric returns the value of a metric recorded so far, 0 if there is none: after
 // [State.Time], time_us and what follows from it.
 func (s *State) Metric(name string) float64 { return s.out.Metrics[name] }

@@ -82,9 +82,9 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident) error {
 	}
 	peak = max(peak, again) // the clock may have changed meanwhile
 	s.Limit("peak", flops/peak/1e3)
-	s.Report("peak_gflops", peak, "GFLOP/s", "")
+	s.Record("peak_gflops", peak)
 	if rate := s.Metric("gflops"); rate > 0 {
-		s.Report("peak_pct", 100*rate/peak, "%", "higher")
+		s.Record("peak_pct", 100*rate/peak)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func timed(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) 
 		return nil
 	}))
 	if us := s.Metric("time_us"); err == nil && us > 0 && flops > 0 {
-		s.Report("gflops", flops/us/1e3, "GFLOP/s", "higher")
+		s.Record("gflops", flops/us/1e3)
 	}
 	return err
 }

@@ -184,11 +184,11 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	peak = max(peak, probe.PeakGFLOPS(d)) // the clock may have changed meanwhile
 	s.Limit("peak", flops/(peak*float64(threads))/1e3)
-	s.Report("peak_gflops", peak, "GFLOP/s", "")
+	s.Record("peak_gflops", peak)
 	if us := s.Metric("time_us"); us > 0 && flops > 0 {
 		gflops := flops / us / 1e3
-		s.Report("gflops", gflops, "GFLOP/s", "higher")
-		s.Report("peak_pct", 100*gflops/(peak*float64(threads)), "%", "higher")
+		s.Record("gflops", gflops)
+		s.Record("peak_pct", 100*gflops/(peak*float64(threads)))
 	}
 	return nil
 }

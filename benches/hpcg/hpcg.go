@@ -150,7 +150,7 @@ func (b *benchmark) run(p problem) error {
 	if err != nil {
 		return err
 	}
-	b.s.Report("reference_residual", target.Residual, "", "")
+	b.s.Record("reference_residual", target.Residual)
 	rated := reference
 	if b.method != "cg" {
 		if rated, err = b.system(p, p.rhs, b.method, preconditioner, never); err != nil {
@@ -245,15 +245,15 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 		_, entries := h.Size(l)
 		w.entries = append(w.entries, entries)
 	}
-	s.ReportSamples("time_us", times, "us", "lower")
-	s.Report("rel_residual", truth, "", "lower")
-	s.Report("iterations", float64(iterations), "", "lower")
-	s.Report("sets", float64(w.sets), "", "")
-	s.Report("setup_s", setup, "s", "lower")
-	s.Report("unknowns", w.rows, "", "")
+	s.RecordSamples("time_us", times)
+	s.Record("rel_residual", truth)
+	s.Record("iterations", float64(iterations))
+	s.Record("sets", float64(w.sets))
+	s.Record("setup_s", setup)
+	s.Record("unknowns", w.rows)
 	if invalid(b.checks) == nil { // a rating is of valid results alone
-		s.Report("rating_gflops", w.rating(total, setup), "GFLOP/s", "higher")
-		s.Report("raw_gflops", w.raw(total), "GFLOP/s", "higher")
+		s.Record("rating_gflops", w.rating(total, setup))
+		s.Record("raw_gflops", w.raw(total))
 	}
 	for _, c := range b.checks {
 		s.Detail(c.name, fmt.Sprintf("%.3g (at most %g)", c.value, c.limit))
