@@ -71,7 +71,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	if r, ok := e.(gemm.Resident); ok {
 		faults = append(faults, large(r, p.Types()))
 	}
-	return compact(faults)
+	return lists.Keep(faults, func(err error) bool { return err != nil })
 }
 
 // large makes products that keep all of a GPU busy and more, several in a row, with
@@ -101,10 +101,6 @@ func large(e gemm.Resident, types []dtype.DType) error {
 		}
 	}
 	return nil
-}
-
-func compact(errs []error) []error {
-	return lists.Keep(errs, func(err error) bool { return err != nil })
 }
 
 // layout is a product to make: which operands lie transposed (a bit each for A,

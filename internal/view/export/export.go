@@ -72,9 +72,9 @@ func Sweep(name string) map[string]string {
 // Write shows in as the named format; "" is the default.
 func Write(w io.Writer, name string, in Input, opts Options) error {
 	name = cmp.Or(name, Default)
-	f, known := lists.First(formats, func(f format) bool { return f.name == name })
-	if !known {
-		return suggest.Unknown("format", name, Formats())
+	f, err := suggest.Find("format", name, formats, func(f format) string { return f.name })
+	if err != nil {
+		return err
 	}
 	if err := f.write(w, in, opts); err != nil {
 		return fmt.Errorf("writing format %s: %w", name, err)
