@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // RanksAxis is the name of the axis that [Ranks] declares.
@@ -224,22 +226,12 @@ type ParseOutput func(ranks []RankOutput) ([]ParsedRow, error)
 
 // Axis returns the named axis of the part.
 func (p *DeclaredPart) Axis(name string) (Axis, bool) {
-	for _, a := range p.Axes {
-		if a.Name == name {
-			return a, true
-		}
-	}
-	return Axis{}, false
+	return lists.First(p.Axes, func(a Axis) bool { return a.Name == name })
 }
 
 // Option returns the named option of the bench.
 func (b *Bench) Option(name string) (DeclaredOption, bool) {
-	for _, o := range b.Options {
-		if o.Name == name {
-			return o, true
-		}
-	}
-	return DeclaredOption{}, false
+	return lists.First(b.Options, func(o DeclaredOption) bool { return o.Name == name })
 }
 
 // OptionOn returns the named option with the default that it has on a backend.
@@ -255,12 +247,7 @@ func (b *Bench) OptionOn(backend, name string) (DeclaredOption, bool) {
 
 // Part returns the part of that name.
 func (b *Bench) Part(name string) (*DeclaredPart, bool) {
-	for _, p := range b.Parts {
-		if p.Name == name {
-			return p, true
-		}
-	}
-	return nil, false
+	return lists.First(b.Parts, func(p *DeclaredPart) bool { return p.Name == name })
 }
 
 // speedMetrics are those that the harness computes itself where a body declares

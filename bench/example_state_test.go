@@ -204,6 +204,37 @@ func ExampleState_Exchange() {
 	// Output: [rank 0]
 }
 
+// The unit of a declared metric, and which direction is better, stand in one place.
+func ExampleState_Record() {
+	b := bench.New("example", nil, bench.Metric("cells", "cells/s", "higher"))
+	declared, _ := b.Metrics()
+	s := bench.NewState(bench.Setting{Metrics: declared})
+	s.Record("cells", 3)
+	fmt.Println(s.Finish(nil).Infos)
+	// Output: [{cells cells/s higher}]
+}
+
+// The samples of a metric of the harness's own, whose unit is known.
+func ExampleState_RecordSamples() {
+	s := bench.NewState(bench.Setting{})
+	s.RecordSamples("time_us", []float64{5, 4, 6})
+	fmt.Println(s.Metric("time_us"), s.Finish(nil).Infos)
+	// Output: 4 [{time_us us lower}]
+}
+
+// A time counts as that of the slowest rank.
+func ExampleState_Gather() {
+	try(func(ctx context.Context, s *bench.State) error {
+		all, err := s.Gather(ctx, 1.5, 4)
+		if err != nil {
+			return err
+		}
+		fmt.Println("the first number by rank:", all[0], "the second:", all[1])
+		return nil
+	})
+	// Output: the first number by rank: [1.5] the second: [4]
+}
+
 // No rank reads a file before rank 0 has written it.
 func ExampleState_Barrier() {
 	try(func(ctx context.Context, s *bench.State) error {

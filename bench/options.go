@@ -25,10 +25,16 @@ func Option(name string, kind Kind, def, help string) Clause {
 
 // Quantity declares an option that is a real number of 0 or more.
 func Quantity(name, def, help string) Clause {
+	return with(Option(name, point.Float, def, help), func(_ *declaration, o *DeclaredOption) { o.From0 = true })
+}
+
+// with is an option clause that goes on to change what it has declared.
+func with(option Clause, change func(d *declaration, o *DeclaredOption)) Clause {
 	return func(d *declaration) {
-		Option(name, point.Float, def, help)(d)
-		if n := len(d.bench.Options); n > 0 {
-			d.bench.Options[n-1].From0 = true
+		before := len(d.bench.Options)
+		option(d)
+		for i := range d.bench.Options[before:] {
+			change(d, &d.bench.Options[before+i])
 		}
 	}
 }
@@ -39,12 +45,7 @@ const SecondsOption = "seconds"
 // Seconds declares the option --seconds, by which a user bounds the sampling of a
 // point; the body gives it to [State.SampleAtMost].
 func Seconds(def, help string) Clause {
-	return func(d *declaration) {
-		Option(SecondsOption, point.Float, def, help)(d)
-		if n := len(d.bench.Options); n > 0 {
-			d.bench.Options[n-1].Above0 = true
-		}
-	}
+	return with(Option(SecondsOption, point.Float, def, help), func(_ *declaration, o *DeclaredOption) { o.Above0 = true })
 }
 
 // Choice declares an option that takes one of the given texts, the first by
@@ -73,16 +74,11 @@ func FileOption(name, def, help string) Clause {
 // several values, which must be texts or files, it is an axis of that run, the
 // outermost. Among files [BuiltIn] stands for none; files of equal content are one value.
 func Sweepable(option Clause) Clause {
-	return func(d *declaration) {
-		before := len(d.bench.Options)
-		option(d)
-		for i := range d.bench.Options[before:] {
-			o := &d.bench.Options[before+i]
-			if o.Sweep = o.Kind == point.String; !o.Sweep {
-				d.fault("option %q: only texts and files can be swept", o.Name)
-			}
+	return with(option, func(d *declaration, o *DeclaredOption) {
+		if o.Sweep = o.Kind == point.String; !o.Sweep {
+			d.fault("option %q: only texts and files can be swept", o.Name)
 		}
-	}
+	})
 }
 
 // BuiltIn is the word for no file among the values of a [Sweepable] file option.

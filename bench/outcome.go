@@ -21,6 +21,8 @@ type Setting struct {
 	Seed      uint64
 	Measure   Config // the zero Config: DefaultMeasure
 	Clock     Clock  // nil: the monotonic clock
+	// Metrics are the declared ones, for [State.Record]; nil: any name is one.
+	Metrics []MetricInfo
 	// Inputs are the SHA-256 of the files that options name.
 	Inputs map[string]string
 	// Phase is told what the rank is doing, for heartbeats and failed rows.
@@ -85,8 +87,7 @@ func (s *State) Finish(err error) Outcome {
 		o.Status, o.Reason, o.Optional = journal.NotExecuted, missing.reason, !missing.required
 	case err != nil:
 		o.Status, o.Reason = journal.Failed, err.Error()
-		var call *measure.CallError
-		if errors.As(err, &call) && call.Stack != nil {
+		if call, is := errors.AsType[*measure.CallError](err); is && call.Stack != nil {
 			o.Reason += "\n" + string(call.Stack)
 		}
 	case len(o.Metrics) == 0 || len(o.Metrics) == 1 && o.Samples == 0 && hasOnly(o.Metrics, "wrong"):

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -59,14 +61,10 @@ func NotExecuted(required bool, format string, args ...any) error {
 	return &missingError{fmt.Sprintf(format, args...), required}
 }
 
-// Wrong is the error of a verification that found wrong elements. The count
-// becomes the row's metric "wrong".
-type Wrong struct {
-	Count  int64
-	Detail string // the first one: where, have, want
-}
-
-func (e *Wrong) Error() string { return fmt.Sprintf("%d wrong elements, first: %s", e.Count, e.Detail) }
+// Wrong is the error of a verification that found wrong elements. The Count
+// becomes the row's metric "wrong"; the Detail says of the first one where it is, and what
+// it is and should be. Note counts one; Err is nil while there is none.
+type Wrong = proof.Mistake
 
 // Value returns the value of an axis or option. It panics, which fails the row,
 // for a name that was not declared. So do Int, Float, Str, Bool, Dims and DType.
@@ -136,6 +134,25 @@ func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(
 // channel. With it ranks on several hosts join a group: it is dist.Config's Exchange.
 func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	return tcp.Through(s.set.Group)(ctx, mine)
+}
+
+// Gather gives every rank the numbers of all, over the harness's own channel: by number,
+// then by rank. All ranks give as many.
+func (s *State) Gather(ctx context.Context, mine ...float64) ([][]float64, error) {
+	all, err := s.set.Group.Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(mine))
+	for _, theirs := range all {
+		if len(theirs) != len(mine) {
+			return nil, errors.New("ranks exchange different numbers of values")
+		}
+		for i, v := range theirs {
+			out[i] = append(out[i], math.Float64frombits(uint64(v)))
+		}
+	}
+	return out, nil
 }
 
 // Phase names what the rank does now. A failed row shows the last one.
@@ -212,6 +229,27 @@ func (s *State) ReportSamples(name string, samples []float64, unit, better strin
 	}
 	s.out.Stats[name] = journal.NewStat(m)
 	s.out.Samples = max(s.out.Samples, len(samples))
+}
+
+// Record is [State.Report] of a metric that is declared, by [Metric] or as the harness's own. It panics, which
+// fails the row, for another name.
+func (s *State) Record(name string, value float64) {
+	m := s.declared(name)
+	s.Report(name, value, m.Unit, m.Better)
+}
+
+// RecordSamples is [State.ReportSamples] of a metric that is declared.
+func (s *State) RecordSamples(name string, samples []float64) {
+	m := s.declared(name)
+	s.ReportSamples(name, samples, m.Unit, m.Better)
+}
+
+func (s *State) declared(name string) MetricInfo {
+	m, known := lists.First(slices.Concat(s.set.Metrics, speedMetrics), func(m MetricInfo) bool { return m.Name == name })
+	if !known && s.set.Metrics != nil {
+		panic(fmt.Sprintf("the bench records %q, which is none of the metrics that it declares", name))
+	}
+	return m
 }
 
 // Metric returns the value of a metric recorded so far, 0 if there is none: after

@@ -307,6 +307,41 @@ func TestCheckWithoutCount(t *testing.T) {
 	}
 }
 
+// TestDeclared: a declared metric has the unit it was declared with, and another one is refused; without declarations, as in
+// a test of a body, all names will do.
+func TestDeclared(t *testing.T) {
+	declared := []MetricInfo{{Name: "cells", Unit: "cells", Better: "higher"}, {Name: "wrong"}}
+	s := NewState(Setting{Metrics: declared})
+	s.Record("cells", 3)
+	s.RecordSamples("time_us", []float64{2, 1})
+	o := s.Finish(nil)
+	if o.Metrics["cells"] != 3 || o.Metrics["time_us"] != 1 || len(o.Infos) != 2 || o.Infos[0] != declared[0] || o.Infos[1] != speedMetrics[0] {
+		t.Errorf("%v, %v", o.Metrics, o.Infos)
+	}
+	refused := func(set Setting) (panicked bool) {
+		defer func() { panicked = recover() != nil }()
+		NewState(set).Record("cell", 3)
+		return false
+	}
+	if !refused(Setting{Metrics: declared}) || refused(Setting{}) {
+		t.Error("a name that is not declared passes, or one where nothing is does not")
+	}
+}
+
+// TestGather: all ranks get all numbers, in order, or none where some give more.
+func TestGather(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		on(3, func(ctx context.Context, s *State) error {
+			mine := []float64{float64(s.Rank()), math.Inf(-1)}[:2-more*min(s.Rank(), 1)]
+			all, err := s.Gather(ctx, mine...)
+			if more == 0 && fmt.Sprint(all, err) != "[[0 1 2] [-Inf -Inf -Inf]] <nil>" || more > 0 && err == nil {
+				t.Errorf("rank %d gets %v, %v", s.Rank(), all, err)
+			}
+			return nil
+		})
+	}
+}
+
 // TestSimulated: a deterministic clock makes simulated rows.
 func TestSimulated(t *testing.T) {
 	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})

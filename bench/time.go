@@ -211,8 +211,7 @@ func (s *State) check(ctx context.Context, one measure.Body) error {
 	var first error
 	for _, v := range s.verify {
 		err := v()
-		var w *Wrong
-		if errors.As(err, &w) {
+		if w, is := errors.AsType[*Wrong](err); is {
 			wrong += w.Count
 		}
 		if first == nil {

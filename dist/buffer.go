@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Buffer is elements in memory: a slice of the program, or memory of a group.
@@ -282,10 +283,6 @@ func (l *allocations) freed(b Buffer) {
 func (l *allocations) find(b Buffer) *allocation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, a := range l.list {
-		if a.holds(b) {
-			return a
-		}
-	}
-	return nil
+	a, _ := lists.First(l.list, func(a *allocation) bool { return a.holds(b) })
+	return a
 }

@@ -225,12 +225,5 @@ func Codecs() []Codec {
 
 // ParseCodec finds the codec of a name.
 func ParseCodec(name string) (Codec, error) {
-	var names []string
-	for _, c := range Codecs() {
-		if c.Name() == name {
-			return c, nil
-		}
-		names = append(names, c.Name())
-	}
-	return nil, suggest.Unknown("codec", name, names)
+	return suggest.Find("codec", name, Codecs(), Codec.Name)
 }

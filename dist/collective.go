@@ -105,14 +105,7 @@ func ParseReduction(name string) (Reduction, error) { return dtype.ParseReductio
 
 // ParseCollective reads an operation's name.
 func ParseCollective(name string) (Collective, error) {
-	names := make([]string, 0, len(Collectives()))
-	for _, c := range Collectives() {
-		if string(c) == name {
-			return c, nil
-		}
-		names = append(names, string(c))
-	}
-	return "", suggest.Unknown("operation", name, names)
+	return suggest.Find("operation", name, Collectives(), func(c Collective) string { return string(c) })
 }
 
 // Block is the part of a vector of count elements that belongs to a rank:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/kernel/epilogue"
 )
@@ -246,7 +247,7 @@ func (g *Group) explain(err error) error {
 	var misuse *MisuseError
 	own := fmt.Sprintf("rank %d cannot make its call: its context has ended", g.Rank())
 	if g.watched.cause != nil && errors.As(err, &misuse) && strings.HasPrefix(misuse.Text, own) {
-		return &MisuseError{Text: misuse.Text, cause: g.watched.cause}
+		return &MisuseError{Text: misuse.Text, Cause: g.watched.cause}
 	}
 	return err
 }
@@ -317,7 +318,7 @@ func (g *Group) prepare(c Call, options []Option) (*Op, error) {
 // refuse fails the group because of a call that this rank cannot make.
 func (g *Group) refuse(err error) error {
 	g.engine.Refuse(err)
-	return &MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", g.Rank(), err), cause: err}
+	return &MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", g.Rank(), err), Cause: err}
 }
 
 // The operations as methods. Each prepares the call anew: a loop should call
@@ -396,26 +397,15 @@ func (g *Group) AllReduceAsync(out, in Buffer, r Reduction, options ...Option) (
 	return g.start(Call{Op: AllReduce, In: in, Out: out, Reduction: r}, options)
 }
 
-// MisuseError says that ranks did not call the same thing, and names both sides; or
-// that a rank cannot make its call at all, and names it.
-type MisuseError struct {
-	Text  string
-	cause error
-}
+// What ends a group.
+type (
+	// MisuseError says in its Text that ranks did not call the same thing, and names both sides;
+	// or that a rank cannot make its call at all, and names it.
+	MisuseError = shm.MisuseError
 
-func (e *MisuseError) Error() string { return e.Text }
-
-func (e *MisuseError) Unwrap() error { return e.cause }
-
-// PeerError says that a rank is dead, has left or does not come.
-type PeerError struct {
-	Rank int
-	PID  int // 0: not known
-	Dead bool
-	Text string
-}
-
-func (e *PeerError) Error() string { return e.Text }
+	// PeerError says that a Rank (its PID, 0 if not known) is Dead, has left or does not come.
+	PeerError = shm.PeerError
+)
 
 // UnavailableError says that this machine lacks what a backend needs for a group, such
 // as GPUs enough: nothing is wrong with the program.

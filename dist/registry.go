@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -88,28 +87,16 @@ type registered struct {
 	backend Backend
 }
 
-var backends = struct {
-	sync.Mutex
-	byName map[string]registered
-}{byName: map[string]registered{}}
+var backends = registry.New("backend", func(r registered) string { return r.Name })
 
 // Register makes a backend known; packages of backends call it when they are
 // imported. Two of one name are a bug and panic.
-func Register(d Description, b Backend) {
-	backends.Lock()
-	defer backends.Unlock()
-	if _, twice := backends.byName[d.Name]; twice || d.Name == "" {
-		panic("dist: duplicate or empty backend name " + d.Name)
-	}
-	backends.byName[d.Name] = registered{d, b}
-}
+func Register(d Description, b Backend) { backends.Register(registered{d, b}) }
 
 // Backends lists the names of the backends this program was built with: that of
 // the host first, the others sorted.
 func Backends() []string {
-	backends.Lock()
-	defer backends.Unlock()
-	return slices.SortedFunc(maps.Keys(backends.byName), func(a, b string) int {
+	return slices.SortedFunc(slices.Values(backends.Names(nil)), func(a, b string) int {
 		switch HostBackend {
 		case a:
 			return -1
@@ -128,11 +115,9 @@ func BackendsThat(holds func(Description) bool) []string {
 // Describe is what a backend has declared, the zero Description with its name
 // when this program was not built with it.
 func Describe(backend string) Description {
-	backends.Lock()
-	defer backends.Unlock()
-	d := backends.byName[backend].Description
-	d.Name = backend
-	return d
+	r, _ := backends.Lookup(backend)
+	r.Name = backend
+	return r.Description
 }
 
 // Can is the most that a group of the backend can do.
@@ -145,9 +130,8 @@ func (d Description) Can() Capabilities {
 
 // As gives a backend as something that only some backends are, such as a [Limiter].
 func As[T any](backend string) (T, bool) {
-	backends.Lock()
-	defer backends.Unlock()
-	t, ok := backends.byName[backend].backend.(T)
+	r, _ := backends.Lookup(backend)
+	t, ok := r.backend.(T)
 	return t, ok
 }
 
@@ -186,13 +170,8 @@ type Sweeper interface{ Sweep() error }
 func Sweep() error { return eachAs(Sweeper.Sweep) }
 
 func backendNamed(name string) (Backend, error) {
-	backends.Lock()
-	b := backends.byName[name].backend
-	backends.Unlock()
-	if b == nil {
-		return nil, suggest.Unknown("backend", name, Backends())
-	}
-	return b, nil
+	r, err := backends.Lookup(name)
+	return r.backend, err
 }
 
 // Knob is a choice that a backend leaves to who measures it: how it does its work, never

@@ -151,7 +151,7 @@ func body(simulate simulation) bench.Body {
 			return err
 		}
 		s.Detail(machine.Fabric, string(base.Fabric))
-		s.Report("base_ns", before.Nanoseconds(), "ns", "lower")
+		s.Record("base_ns", before.Nanoseconds())
 		return vary(s, name, data, before, run)
 	}
 }
@@ -186,13 +186,13 @@ func vary(s *bench.State, name string, data []byte, before accel.Time, run func(
 		}
 		change := 100 * (float64(took) - float64(before)) / float64(before)
 		s.Detail(side.detail, strings.Join(values, ", "))
-		s.Report(side.detail+"_ns", took.Nanoseconds(), "ns", "lower")
-		s.Report(side.detail+"_pct", change, "%", "")
+		s.Record(side.detail+"_ns", took.Nanoseconds())
+		s.Record(side.detail+"_pct", change)
 		effect = max(effect, change, -change)
 	}
 	switch {
 	case len(failures) < 2:
-		s.Report("effect_pct", effect, "%", "")
+		s.Record("effect_pct", effect)
 		return nil
 	case errors.Is(failures[0], errNotMoved) && errors.Is(failures[1], errNotMoved):
 		return bench.Skip("%s: %s", key, reasons(failures))

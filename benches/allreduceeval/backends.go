@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -74,11 +75,8 @@ func common(a, b []dist.DType) []dist.DType {
 	return slices.DeleteFunc(slices.Clone(a), func(d dist.DType) bool { return !slices.Contains(b, d) })
 }
 
-func names(types []dist.DType) (list []string) {
-	for _, d := range types {
-		list = append(list, d.String())
-	}
-	return list
+func names(types []dist.DType) []string {
+	return lists.Map(types, func(d dist.DType) string { return d.String() })
 }
 
 // declared are the rows of the quick profile that must be among these, if all are

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
@@ -38,11 +39,8 @@ var failures = map[string]failure{
 	matrix.Dies:          {peer: true},
 }
 
-func failureNames() (names []string) {
-	for _, f := range matrix.Failures {
-		names = append(names, f.Name)
-	}
-	return names
+func failureNames() []string {
+	return lists.Map(matrix.Failures, func(f matrix.Failure) string { return f.Name })
 }
 
 // The time that ranks have in these cells: stallTimeout is the group's time-out,

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -32,11 +33,8 @@ const inKernel = "kernel-"
 
 var faultNames = append([]string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer, wrongDType, everySecond}, kernelFaults()...)
 
-func kernelFaults() (names []string) {
-	for _, f := range dist.Faults() {
-		names = append(names, inKernel+f)
-	}
-	return names
+func kernelFaults() []string {
+	return lists.Map(dist.Faults(), func(f string) string { return inKernel + f })
 }
 
 // plant has the backend plant the fault, if it is one of these. What cannot go wrong in

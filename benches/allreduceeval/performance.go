@@ -71,7 +71,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	if traffic, known := model.Traffic(executed, s.Size(), size); known {
 		moved := float64(traffic) * w.ratio()
-		s.Report("traffic_bytes", moved, "B", "")
+		s.Record("traffic_bytes", moved)
 		for _, c := range ceilings {
 			s.Limit(c.Name, c.US(moved))
 		}

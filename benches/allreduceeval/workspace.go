@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -245,9 +246,6 @@ func (w *workspace) schedule(algorithm string) string {
 }
 
 func list[T fmt.Stringer](values []T) string {
-	var names []string
-	for _, v := range values {
-		names = append(names, v.String())
-	}
+	names := lists.Map(values, func(v T) string { return v.String() })
 	return strings.Join(names, ", ")
 }

@@ -2,7 +2,6 @@ package collectives
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
@@ -104,11 +103,8 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 		}
 		for i := range n {
 			have, want := d.Get(elements, i), d.Get(want, i)
-			if have == want {
-				continue
-			}
-			if wrong.Count++; wrong.Count == 1 {
-				wrong.Detail = fmt.Sprintf("rank %d, element %d is %v, want %v", rank, from+i, have, want)
+			if have != want {
+				wrong.Note("rank %d, element %d is %v, want %v", rank, from+i, have, want)
 			}
 		}
 	}
@@ -119,10 +115,7 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 	if err != nil {
 		return err
 	}
-	if wrong.Count > 0 {
-		return &wrong
-	}
-	return nil
+	return wrong.Err()
 }
 
 // value is what comes from an origin at a position, before it is rounded to the element type.

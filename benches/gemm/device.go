@@ -30,18 +30,8 @@ func onDevices() []bench.Clause {
 	return items
 }
 
-// deviceClock stands for the GPU's events, by which the engine times itself. A sample is
-// made of as many products as hide what starting the first of them takes.
-type deviceClock struct{}
-
-func (deviceClock) Now() int64          { return measure.Monotonic().Now() }
-func (deviceClock) Deterministic() bool { return false }
-func (deviceClock) Name() string        { return "gpu events" }
-func (deviceClock) Calibration() measure.Calibration {
-	return measure.Calibration{Resolution: startPicoseconds}
-}
-
-// startPicoseconds is about what lies between an event and the first product behind it.
+// startPicoseconds is about what lies between an event and the first product behind it: a sample is made of as many
+// products as hide that.
 const startPicoseconds = 4_000_000
 
 // onDevice measures the point with operands in the memory of a GPU.
@@ -73,7 +63,7 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident) error {
 		if err := e.Fetch(c); err != nil {
 			return err
 		}
-		return wrong(proof.Close(c, a, b, samples, s.Seed()))
+		return proof.Close(c, a, b, samples, s.Seed())
 	})
 
 	collectives.Observe(s, e, "before")
@@ -92,16 +82,16 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident) error {
 	}
 	peak = max(peak, again) // the clock may have changed meanwhile
 	s.Limit("peak", flops/peak/1e3)
-	s.Report("peak_gflops", peak, "GFLOP/s", "")
+	s.Record("peak_gflops", peak)
 	if rate := s.Metric("gflops"); rate > 0 {
-		s.Report("peak_pct", 100*rate/peak, "%", "higher")
+		s.Record("peak_pct", 100*rate/peak)
 	}
 	return nil
 }
 
 // timed takes the samples, by the device's own clock.
 func timed(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) error {
-	s.UseClock(deviceClock{})
+	s.UseClock(measure.DeviceEvents(startPicoseconds))
 	s.Flops(flops)
 	err := s.Time(ctx, func() error { _, err := e.Sample(1); return err }, bench.SampledBy(func(batch int, samples []int64) error {
 		for i := range samples {
@@ -114,7 +104,7 @@ func timed(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) 
 		return nil
 	}))
 	if us := s.Metric("time_us"); err == nil && us > 0 && flops > 0 {
-		s.Report("gflops", flops/us/1e3, "GFLOP/s", "higher")
+		s.Record("gflops", flops/us/1e3)
 	}
 	return err
 }

@@ -176,7 +176,7 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	contents(s, a, b)
 	proof.Spoil(c)
-	s.Verify(func() error { return wrong(proof.Close(c, a, b, samples, s.Seed())) })
+	s.Verify(func() error { return proof.Close(c, a, b, samples, s.Seed()) })
 
 	peak := probe.PeakGFLOPS(d)
 	if err := s.Time(ctx, func() error { return engine.Multiply(c, a, b) }); err != nil {
@@ -184,19 +184,18 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	peak = max(peak, probe.PeakGFLOPS(d)) // the clock may have changed meanwhile
 	s.Limit("peak", flops/(peak*float64(threads))/1e3)
-	s.Report("peak_gflops", peak, "GFLOP/s", "")
+	s.Record("peak_gflops", peak)
 	if us := s.Metric("time_us"); us > 0 && flops > 0 {
 		gflops := flops / us / 1e3
-		s.Report("gflops", gflops, "GFLOP/s", "higher")
-		s.Report("peak_pct", 100*gflops/(peak*float64(threads)), "%", "higher")
+		s.Record("gflops", gflops)
+		s.Record("peak_pct", 100*gflops/(peak*float64(threads)))
 	}
 	return nil
 }
 
 // notExecuted is what a row says where the machine lacks what the provider needs.
 func notExecuted(err error) error {
-	var missing *gemm.MissingError
-	if errors.As(err, &missing) {
+	if missing, is := errors.AsType[*gemm.MissingError](err); is {
 		return bench.NotExecuted(false, "%v", missing)
 	}
 	return err
@@ -216,17 +215,8 @@ func exact(e gemm.Engine, c, a, b gemm.Matrix, seed uint64) error {
 	if err := e.Multiply(c, a, b); err != nil {
 		return err
 	}
-	if err := wrong(proof.Exact(c, a, b, seed)); err != nil {
+	if err := proof.Exact(c, a, b, seed); err != nil {
 		return fmt.Errorf("product of whole numbers: %w", err)
 	}
 	return nil
-}
-
-// wrong gives the harness a count of wrong elements.
-func wrong(err error) error {
-	var m *proof.Mistake
-	if errors.As(err, &m) {
-		return &bench.Wrong{Count: m.Count, Detail: m.Detail}
-	}
-	return err
 }

@@ -143,8 +143,8 @@ func TestWrongIsFound(t *testing.T) {
 	onMachine := two.run
 	for _, split := range []fused.Split{fused.SplitM, fused.SplitN} {
 		p := fused.Plan{M: 20, N: 12, K: 8, Split: split, Partitions: 3, Overlap: true}
-		if wrong, detail, err := wrongRows(p, 2, 1, onMachine); err != nil || wrong != 0 {
-			t.Errorf("split %s: %d wrong rows, first %s: %v", split, wrong, detail, err)
+		if wrong, err := wrongRows(p, 2, 1, onMachine); err != nil || wrong.Count != 0 {
+			t.Errorf("split %s: rows: %v: %v", split, &wrong, err)
 		}
 		for name, spoil := range map[string]func(c []dtype.Float16){
 			"one more": func(c []dtype.Float16) { c[5] = dtype.Float16From(c[5].Float32() + 1) },
@@ -157,8 +157,8 @@ func TestWrongIsFound(t *testing.T) {
 				}
 				return times, result, err
 			}
-			if wrong, detail, err := wrongRows(p, 2, 1, broken); err != nil || wrong != 1 || !strings.HasPrefix(detail, "rank 1, row ") {
-				t.Errorf("split %s, %s: %d wrong rows, first %s: %v", split, name, wrong, detail, err)
+			if wrong, err := wrongRows(p, 2, 1, broken); err != nil || wrong.Count != 1 || !strings.HasPrefix(wrong.Detail, "rank 1, row ") {
+				t.Errorf("split %s, %s: rows: %v: %v", split, name, &wrong, err)
 			}
 		}
 	}

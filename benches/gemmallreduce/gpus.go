@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/cuda/overlap"
@@ -79,31 +80,20 @@ func notOnGPU(p point.Point, d dtype.DType) error {
 	return nil
 }
 
-// deviceClock stands for the GPU's events, by which a rank times itself.
-type deviceClock struct{}
-
-func (deviceClock) Now() int64          { return measure.Monotonic().Now() }
-func (deviceClock) Deterministic() bool { return false }
-func (deviceClock) Name() string        { return "gpu events" }
-func (deviceClock) Calibration() measure.Calibration {
-	return measure.Calibration{Resolution: 500_000} // picoseconds, of an event
-}
+// eventPicoseconds is the resolution of a GPU's events.
+const eventPicoseconds = 500_000
 
 // onGPUs runs a point on GPUs.
 func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
-	g, err := join(ctx, s, nil)
-	if reason, none := dist.Unavailable(err); none {
-		return bench.NotExecuted(false, "%v", reason)
-	}
+	g, err := join(ctx, s)
 	if err != nil {
-		return err
+		return collectives.Missing(err)
 	}
 	defer g.Close()
 	w := &gpuWork{s: s, group: g, plan: plan, seed: s.Seed()}
 	w.rank, err = overlap.Open(g, overlap.Config{Provider: s.Str(providerAxis), DType: s.DType(dtypeAxis), Dependent: s.Bool(pdlAxis), Aside: s.Int(asideOption)})
-	var missing *gemm.MissingError
-	if errors.As(err, &missing) {
+	if missing, is := errors.AsType[*gemm.MissingError](err); is {
 		return bench.NotExecuted(false, "%v", missing)
 	}
 	if err != nil {
@@ -115,14 +105,14 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 		return err
 	}
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	s.UseClock(deviceClock{})
+	s.UseClock(measure.DeviceEvents(eventPicoseconds))
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
-	w.observe("before")
+	collectives.Observe(s, g, "before")
 	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error { return w.preamble(ctx) }), bench.SampledBy(w.sample)); err != nil {
 		return err
 	}
-	w.observe("after")
+	collectives.Observe(s, g, "after")
 	return w.beside.finish(ctx, s, w.reported)
 }
 
@@ -153,14 +143,6 @@ func (w *gpuWork) describe() {
 	}
 	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
 	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Share()))
-}
-
-func (w *gpuWork) observe(when string) {
-	if shown, err := w.group.Observe(); err != nil {
-		w.s.Detail("gpu_"+when, fmt.Sprintf("unknown: %v", err))
-	} else if shown != "" {
-		w.s.Detail("gpu_"+when, shown)
-	}
 }
 
 // prepare makes operands, C and the operations: the point, what it is held against, and where
@@ -318,5 +300,5 @@ func (w *gpuWork) verify() error {
 	if err != nil {
 		return err
 	}
-	return counted(w.plan.Wrong(parts, w.want, w.seed))
+	return w.plan.Wrong(parts, w.want, w.seed)
 }

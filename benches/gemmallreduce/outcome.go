@@ -75,11 +75,11 @@ func (o outcome) doubt() string {
 
 // report records what follows from the times.
 func (o outcome) report(s *bench.State) {
-	s.Report("gemm_us", o.gemm, "us", "lower")
-	s.Report("allreduce_us", o.allReduce, "us", "lower")
-	s.Report("sequential_us", o.sequential, "us", "lower")
-	s.Report("bound_us", o.bound(), "us", "")
-	s.Report("parts", float64(o.plan.Partitions), "", "")
+	s.Record("gemm_us", o.gemm)
+	s.Record("allreduce_us", o.allReduce)
+	s.Record("sequential_us", o.sequential)
+	s.Record("bound_us", o.bound())
+	s.Record("parts", float64(o.plan.Partitions))
 	if o.gemmParts > 0 {
 		s.Report("gemm_parts_us", o.gemmParts, "us", "lower")
 		s.Report("allreduce_parts_us", o.allReduceParts, "us", "lower")
@@ -90,7 +90,7 @@ func (o outcome) report(s *bench.State) {
 	}
 	if o.shorter() > 0 && o.shows() {
 		percent, in := o.recovered()
-		s.Report("recovered_pct", percent, "%", "higher")
+		s.Record("recovered_pct", percent)
 		if o.known && o.plan.Partitions > 1 {
 			s.Report("recovered_low_pct", in.low, "%", "")
 			s.Report("recovered_high_pct", in.high, "%", "")

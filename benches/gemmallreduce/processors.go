@@ -2,7 +2,6 @@ package gemmallreduce
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ func onProcessors(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	if err != nil {
 		return err
 	}
-	g, err := join(ctx, s, nil)
+	g, err := join(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -81,9 +80,9 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 
 // join makes the group of this point. No other point of the launch, and no other
 // launch, has its name.
-func join(ctx context.Context, s *bench.State, knobs map[string]string) (*dist.Group, error) {
+func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	return dist.Init(ctx, dist.Config{
-		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Knobs: knobs,
+		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), "gemm-allreduce", s.Point().String()}, "/"),
 	})
 }
@@ -178,16 +177,7 @@ func onHost(o *fused.Op) *ways {
 	return &ways{run: timed(o.Run), multiply: timed(o.Multiply), reduce: timed(o.Reduce)}
 }
 
-func (w *work) verify() error { return counted(w.op.Wrong(w.want, w.seed)) }
-
-// counted gives a mistake in C to the harness as what is wrong.
-func counted(err error) error {
-	var m *proof.Mistake
-	if errors.As(err, &m) {
-		return &bench.Wrong{Count: m.Count, Detail: m.Detail}
-	}
-	return err
-}
+func (w *work) verify() error { return w.op.Wrong(w.want, w.seed) }
 
 // matrixOf views all of C row by row, whatever lies there.
 func matrixOf(c dist.Buffer, p fused.Plan) gemm.Matrix {

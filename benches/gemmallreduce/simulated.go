@@ -94,12 +94,7 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerat
 	watch := &clock{}
 	s.UseClock(watch)
 	if found.checked {
-		s.Verify(func() error {
-			if found.wrong > 0 {
-				return &bench.Wrong{Count: found.wrong, Detail: found.detail}
-			}
-			return nil
-		})
+		s.Verify(found.wrong.Err)
 	} else {
 		s.Warn("timing alone: data is computed and checked up to %d multiplications", checkedWork)
 	}
@@ -123,17 +118,17 @@ type simulation struct {
 	partitions                        int64
 	time, gemm, allReduce, sequential int64 // the last three in one partition
 	gemmParts, allReduceParts         int64
-	wrong                             int64 // rows
-	detail, tried                     string
+	wrong                             bench.Wrong // rows
+	tried                             string
 	checked                           bool
 }
 
 func (f *simulation) numbers() []int64 {
-	return []int64{f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong, truth(f.checked)}
+	return []int64{f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong.Count, truth(f.checked)}
 }
 
 func (f *simulation) take(n []int64) {
-	f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
+	f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong.Count = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
 	f.checked = n[8] != 0
 }
 
@@ -191,7 +186,7 @@ func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error
 		return f, nil
 	}
 	f.checked = true
-	f.wrong, f.detail, err = wrongRows(p, ranks, seed, s.run)
+	f.wrong, err = wrongRows(p, ranks, seed, s.run)
 	return f, err
 }
 
@@ -281,7 +276,7 @@ type launcher func(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error)
 
 // wrongRows simulates the plan with data and counts the rows of C that are wrong
 // on any rank.
-func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (int64, string, error) {
+func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (bench.Wrong, error) {
 	f, parts := described(p), p.Parts()
 	as, bs := make([]gemm.Matrix, ranks), make([]gemm.Matrix, ranks)
 	x, want := proof.Probe(p.N, seed), make([]int64, p.M)
@@ -307,9 +302,9 @@ func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (int64, strin
 	}
 	_, result, err := run(f)
 	if err != nil {
-		return 0, "", err
+		return bench.Wrong{}, err
 	}
-	wrong, detail := int64(0), ""
+	var wrong bench.Wrong
 	for r := range ranks {
 		got, odd := make([]int64, p.M), make([]bool, p.M) // odd: with what is no whole number
 		for k, part := range parts {
@@ -325,15 +320,12 @@ func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (int64, strin
 			}
 		}
 		for i := range got {
-			if got[i] == want[i] && !odd[i] {
-				continue
-			}
-			if wrong++; wrong == 1 {
-				detail = fmt.Sprintf("rank %d, row %d", r, i)
+			if got[i] != want[i] || odd[i] {
+				wrong.Note("rank %d, row %d", r, i)
 			}
 		}
 	}
-	return wrong, detail, nil
+	return wrong, nil
 }
 
 // halves copies a matrix row by row.

@@ -4,7 +4,6 @@ package hpcg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -151,7 +150,7 @@ func (b *benchmark) run(p problem) error {
 	if err != nil {
 		return err
 	}
-	b.s.Report("reference_residual", target.Residual, "", "")
+	b.s.Record("reference_residual", target.Residual)
 	rated := reference
 	if b.method != "cg" {
 		if rated, err = b.system(p, p.rhs, b.method, preconditioner, never); err != nil {
@@ -246,15 +245,15 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 		_, entries := h.Size(l)
 		w.entries = append(w.entries, entries)
 	}
-	s.ReportSamples("time_us", times, "us", "lower")
-	s.Report("rel_residual", truth, "", "lower")
-	s.Report("iterations", float64(iterations), "", "lower")
-	s.Report("sets", float64(w.sets), "", "")
-	s.Report("setup_s", setup, "s", "lower")
-	s.Report("unknowns", w.rows, "", "")
+	s.RecordSamples("time_us", times)
+	s.Record("rel_residual", truth)
+	s.Record("iterations", float64(iterations))
+	s.Record("sets", float64(w.sets))
+	s.Record("setup_s", setup)
+	s.Record("unknowns", w.rows)
 	if invalid(b.checks) == nil { // a rating is of valid results alone
-		s.Report("rating_gflops", w.rating(total, setup), "GFLOP/s", "higher")
-		s.Report("raw_gflops", w.raw(total), "GFLOP/s", "higher")
+		s.Record("rating_gflops", w.rating(total, setup))
+		s.Record("raw_gflops", w.raw(total))
 	}
 	for _, c := range b.checks {
 		s.Detail(c.name, fmt.Sprintf("%.3g (at most %g)", c.value, c.limit))
@@ -264,42 +263,15 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 
 // sum adds numbers up over the ranks, in their order.
 func (b *benchmark) sum(mine ...float64) ([]float64, error) {
-	all, err := b.gather(mine)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]float64, len(mine))
-	for _, theirs := range all {
-		for i, v := range theirs {
-			out[i] += v
-		}
-	}
-	return out, nil
+	all, err := b.s.Gather(b.ctx, mine...)
+	return lists.Map(all, lists.Sum), err
 }
 
 // most is the largest number of any rank.
 func (b *benchmark) most(mine float64) (float64, error) {
-	all, err := b.gather([]float64{mine})
-	out := mine
-	for _, theirs := range all {
-		out = max(out, theirs[0])
-	}
-	return out, err
-}
-
-func (b *benchmark) gather(mine []float64) ([][]float64, error) {
-	all, err := b.s.Group().Exchange(b.ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
+	all, err := b.s.Gather(b.ctx, mine)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	out := make([][]float64, len(all))
-	for r, theirs := range all {
-		if len(theirs) != len(mine) {
-			return nil, errors.New("ranks exchange different numbers of values")
-		}
-		for _, v := range theirs {
-			out[r] = append(out[r], math.Float64frombits(uint64(v)))
-		}
-	}
-	return out, nil
+	return slices.Max(all[0]), nil
 }

@@ -149,14 +149,14 @@ func body(_ context.Context, s *bench.State) error {
 }
 
 func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
-	s.Report("time_us", step.CommUS, "us", "lower")
-	s.Report("share_pct", 100*step.Share(), "%", "lower")
-	s.Report("each_us", step.EachUS, "us", "lower")
-	s.Report("layer_us", step.LayerUS, "us", "lower")
-	s.Report("step_us", step.StepUS(), "us", "lower")
-	s.Report("floor_us", step.FloorUS, "us", "")
-	s.Report("message_bytes", float64(step.Message), "B", "")
-	s.Report("allreduces", float64(step.Count), "", "")
+	s.Record("time_us", step.CommUS)
+	s.Record("share_pct", 100*step.Share())
+	s.Record("each_us", step.EachUS)
+	s.Record("layer_us", step.LayerUS)
+	s.Record("step_us", step.StepUS())
+	s.Record("floor_us", step.FloorUS)
+	s.Record("message_bytes", float64(step.Message))
+	s.Record("allreduces", float64(step.Count))
 	if step.Besides != "" {
 		s.Detail("besides", step.Besides)
 	}

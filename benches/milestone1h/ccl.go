@@ -127,11 +127,11 @@ func body(build func(*bench.State, setup) (Case, error)) bench.Body {
 
 func report(s *bench.State, c Case, r *sim.Result) {
 	if c.Verify {
-		s.Report("wrong", 0, "", "lower") // or Run had failed
+		s.Record("wrong", 0) // or Run had failed
 	}
-	s.Report("crit_ns", r.Crit.Nanoseconds(), "ns", "lower")
+	s.Record("crit_ns", r.Crit.Nanoseconds())
 	for _, part := range parts(r.Breakdown) {
-		s.Report(part.name, part.time.Nanoseconds(), "ns", "lower")
+		s.Record(part.name, part.time.Nanoseconds())
 	}
 	s.Detail(machine.Kind, string(c.Topo.SIPs.Kind))
 	s.Detail(machine.Grid, c.Topo.SIPs.Grid.String())

@@ -187,32 +187,32 @@ const usageDetail = "usage"
 
 func (c productCase) report(s *bench.State, r *sim.Result) error {
 	if c.verify {
-		s.Report("wrong", 0, "", "lower") // or run had failed
+		s.Record("wrong", 0) // or run had failed
 	}
 	g := tl.Gemm{M: c.M, K: c.K, N: c.N}
 	tile := accel.TileSize(c.topo)
-	s.Report("crit_ns", r.Crit.Nanoseconds(), "ns", "lower")
+	s.Record("crit_ns", r.Crit.Nanoseconds())
 	macs := func(window float64, pes int) float64 {
 		perTile := float64(tile.M) * float64(tile.K) * float64(tile.N)
 		return 100 * float64(c.M) * float64(c.K) * float64(c.N) / perTile * c.topo.PE.TileCost.Nanoseconds() / (window * float64(pes))
 	}
 	if c.Cubes > 0 { // of all PEs, sums included
 		s.Report("total_pes", float64(len(r.Exec)), "", "")
-		s.Report("mac_utilization", macs(r.Crit.Nanoseconds(), len(r.Exec)), "%", "higher")
+		s.Record("mac_utilization", macs(r.Crit.Nanoseconds(), len(r.Exec)))
 		return nil
 	}
 	u := &r.Usage[0]
 	all := u.Of(func(sim.Activity) bool { return true })
 	composite := u.Of(sim.Activity.Stage)
-	s.Report("pe_window_ns", all.Active().Nanoseconds(), "ns", "lower")
-	s.Report("composite_window_ns", composite.Active().Nanoseconds(), "ns", "lower")
+	s.Record("pe_window_ns", all.Active().Nanoseconds())
+	s.Record("composite_window_ns", composite.Active().Nanoseconds())
 	s.Report("tiles", float64(g.Tiles(tile)), "", "")
 	s.Report("tile_fill", g.Fill(tile), "", "")
-	s.Report("mac_utilization", macs(composite.Active().Nanoseconds(), 1), "%", "higher")
+	s.Record("mac_utilization", macs(composite.Active().Nanoseconds(), 1))
 	s.Report("mac_utilization_theoretical", 100*accel.Ideal(c.topo, c.Matmul).Utilization(), "%", "")
 	stored := usages{map[string]usage{}, map[string]usage{}}
 	for _, stage := range stages() {
-		s.Report(busyName(stage), u[stage].Busy.Nanoseconds(), "ns", "lower")
+		s.Record(busyName(stage), u[stage].Busy.Nanoseconds())
 		stored.Stages[stage.String()] = usageOf(u[stage])
 	}
 	for _, name := range sim.Engines() {

@@ -71,7 +71,7 @@ func (c productCase) check(got []dtype.Float16) error {
 		}
 	}
 	linear := !slices.Contains(c.Epilogue, tl.Maximum)
-	var wrong *bench.Wrong
+	var wrong bench.Wrong
 	for m := range c.M {
 		if linear && c.rowHolds(got, m, probe, depth) {
 			continue
@@ -80,10 +80,7 @@ func (c productCase) check(got []dtype.Float16) error {
 			return err
 		}
 	}
-	if wrong != nil {
-		return wrong
-	}
-	return nil
+	return wrong.Err()
 }
 
 // rowHolds compares row m of both sides times the vector.
@@ -104,7 +101,7 @@ func (c productCase) rowHolds(got []dtype.Float16, m int, probe, depth []int64) 
 }
 
 // checkRow computes row m again and counts what is wrong in it.
-func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **bench.Wrong) error {
+func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong *bench.Wrong) error {
 	row := make([]int64, c.N)
 	for k := range c.K {
 		a := int64(entry(0, m*c.K+k))
@@ -118,10 +115,7 @@ func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **ben
 			return fmt.Errorf("element %d,%d of the product is %d, which f16 cannot hold exactly: K = %d is too large to verify", m, n, want, c.K)
 		}
 		if have := got[m*c.N+n].Float32(); have != float32(want) {
-			if *wrong == nil {
-				*wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d,%d of the product is %v, want %d", m, n, have, want)}
-			}
-			(*wrong).Count++
+			wrong.Note("element %d,%d of the product is %v, want %d", m, n, have, want)
 		}
 	}
 	return nil

@@ -182,9 +182,9 @@ func predictHost(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return bench.Skip("%v", err)
 	}
-	s.Report("time_us", us, "us", "lower")
+	s.Record("time_us", us)
 	n := float64(f.ranks)
-	s.Report("busbw", 2*(n-1)/n*float64(bytes)/us/1e3, "GB/s", "higher")
+	s.Record("busbw", 2*(n-1)/n*float64(bytes)/us/1e3)
 	s.Report("ranks", n, "", "")
 	s.Detail(choiceDetail, fit.Algorithm)
 	s.Detail("sources", f.source)
@@ -202,8 +202,8 @@ func predictHost(ctx context.Context, s *bench.State) error {
 		return nil
 	}
 	s.Detail(validationDetail, e.String())
-	s.Report("low_us", us/(1+e.Percentile), "us", "")
-	s.Report("high_us", us*(1+e.Percentile), "us", "")
+	s.Record("low_us", us/(1+e.Percentile))
+	s.Record("high_us", us*(1+e.Percentile))
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (f *fitted) measured(s *bench.State, algorithms []string, bytes int64) {
 	if least.Host != f.host.Name {
 		s.Warn("the times were measured on host %s, and the probe is of %s", least.Host, f.host.Name)
 	}
-	s.Report(measuredMetric, least.TimeUS, "us", "")
+	s.Record(measuredMetric, least.TimeUS)
 	if least.LowUS > 0 {
 		s.Report(measuredLow, least.LowUS, "us", "")
 		s.Report(measuredHigh, least.HighUS, "us", "")

@@ -146,9 +146,9 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return bench.Skip("%v", err)
 	}
-	s.Report("time_us", p.US, "us", "lower")
+	s.Record("time_us", p.US)
 	n := float64(c.Ranks())
-	s.Report("busbw", 2*(n-1)/n*float64(bytes)/p.US/1e3, "GB/s", "higher")
+	s.Record("busbw", 2*(n-1)/n*float64(bytes)/p.US/1e3)
 	s.Detail(choiceDetail, p.Algorithm+" with "+p.Protocol)
 	s.Detail(clusterDetail, c.Describe())
 	s.Detail("sources", strings.Join(c.Sources, "; "))
@@ -163,8 +163,8 @@ func body(ctx context.Context, s *bench.State) error {
 		return nil
 	}
 	s.Detail(validationDetail, e.String())
-	s.Report("low_us", p.US/(1+e.Percentile), "us", "")
-	s.Report("high_us", p.US*(1+e.Percentile), "us", "")
+	s.Record("low_us", p.US/(1+e.Percentile))
+	s.Record("high_us", p.US*(1+e.Percentile))
 	return nil
 }
 

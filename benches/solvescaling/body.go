@@ -68,8 +68,7 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	defer g.Close()
 	sys, err := solve.New(g, spec)
-	var refused *solve.Refusal
-	if errors.As(err, &refused) {
+	if _, is := errors.AsType[*solve.Refusal](err); is {
 		return bench.Skip("%v", err)
 	}
 	if err != nil {
@@ -181,11 +180,11 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1, again.Iterations, out.Iterations)
 		}
 		out = again
-		all, err := gather(ctx, s, out.Seconds, spent)
+		all, err := s.Gather(ctx, out.Seconds, spent)
 		if err != nil {
 			return out, err
 		}
-		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, sum(all[1]))
+		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, lists.Sum(all[1]))
 		if err := memory.sweep(ctx, s); err != nil {
 			return out, err
 		}
@@ -199,11 +198,11 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	}
 	reportSolves(s, size, out, seconds)
 	if !out.Stopped {
-		record(s, "solve_cpu_s", slices.Min(processor))
+		s.Record("solve_cpu_s", slices.Min(processor))
 	}
 	if slices.Min(alone) > 0 {
-		s.ReportSamples("alone_us", alone, "us", "lower")
-		record(s, "efficiency_communication", s.Metric("alone_us")/s.Metric("time_us"))
+		s.RecordSamples("alone_us", alone)
+		s.Record("efficiency_communication", s.Metric("alone_us")/s.Metric("time_us"))
 	}
 	return out, nil
 }
@@ -218,7 +217,7 @@ func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error)
 	if err != nil {
 		return 0, err
 	}
-	all, err := gather(ctx, s, seconds)
+	all, err := s.Gather(ctx, seconds)
 	if err != nil {
 		return 0, err
 	}
@@ -228,17 +227,17 @@ func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error)
 // reportSolves records what the solves themselves tell.
 func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64) {
 	iterations := float64(max(1, out.Iterations))
-	s.ReportSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t / iterations * 1e6 }), "us", "lower")
-	record(s, "iterations", float64(out.Iterations))
-	record(s, "rel_residual", out.TrueResidual)
-	record(s, "rel_residual_recursive", out.Residual)
-	record(s, "dof_global", float64(size))
-	record(s, "dof_per_rank", float64(size)/float64(s.Size()))
-	record(s, "reductions_per_iteration", float64(out.Reductions)/iterations)
+	s.RecordSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t / iterations * 1e6 }))
+	s.Record("iterations", float64(out.Iterations))
+	s.Record("rel_residual", out.TrueResidual)
+	s.Record("rel_residual_recursive", out.Residual)
+	s.Record("dof_global", float64(size))
+	s.Record("dof_per_rank", float64(size)/float64(s.Size()))
+	s.Record("reductions_per_iteration", float64(out.Reductions)/iterations)
 	s.Detail("history", history(out.History))
 	if !out.Stopped {
-		s.ReportSamples("solve_time_s", seconds, "s", "lower")
-		record(s, "throughput_dof_s", float64(size)/slices.Min(seconds))
+		s.RecordSamples("solve_time_s", seconds)
+		s.Record("throughput_dof_s", float64(size)/slices.Min(seconds))
 	} else {
 		s.Warn(stoppedWarning+"%d iterations, as asked, with a relative residual of %.3g: its time is of these iterations, not of a solution", out.Iterations, out.TrueResidual)
 	}
@@ -273,7 +272,7 @@ func partOf(sys *solve.System) part {
 func reportSystem(ctx context.Context, s *bench.State, p part, size int, products, grown float64) error {
 	l, t := p.local, p.times
 	held := grown / float64(max(1, l.Rows))
-	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
+	all, err := s.Gather(ctx, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
 		t.Total, t.Partition, t.Generation, float64(p.messages), float64(p.matrix), held, t.Precondition, t.PreconditionCPU)
 	if err != nil {
 		return err
@@ -287,31 +286,31 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 		}
 	}
 	q := partition.Combine(locals)
-	record(s, "row_imbalance", q.RowImbalance)
-	record(s, "nnz_imbalance", q.EntryImbalance)
-	record(s, "edge_cut", float64(q.EdgeCut))
-	record(s, "comm_volume", float64(q.Volume))
-	record(s, "halo_max", float64(q.MaxHalo))
-	record(s, "halo_mean", float64(q.Volume)/float64(s.Size()))
-	record(s, "neighbours_max", float64(q.MaxNeighbours))
-	record(s, "neighbours_mean", q.MeanNeighbours)
-	record(s, "setup_s", slices.Max(all[5]))
-	record(s, "partition_s", slices.Max(all[6]))
-	record(s, "generation_s", slices.Max(all[7]))
-	record(s, "precond_setup_s", slices.Max(all[11]))
-	record(s, "precond_setup_cpu_s", sum(all[12]))
+	s.Record("row_imbalance", q.RowImbalance)
+	s.Record("nnz_imbalance", q.EntryImbalance)
+	s.Record("edge_cut", float64(q.EdgeCut))
+	s.Record("comm_volume", float64(q.Volume))
+	s.Record("halo_max", float64(q.MaxHalo))
+	s.Record("halo_mean", float64(q.Volume)/float64(s.Size()))
+	s.Record("neighbours_max", float64(q.MaxNeighbours))
+	s.Record("neighbours_mean", q.MeanNeighbours)
+	s.Record("setup_s", slices.Max(all[5]))
+	s.Record("partition_s", slices.Max(all[6]))
+	s.Record("generation_s", slices.Max(all[7]))
+	s.Record("precond_setup_s", slices.Max(all[11]))
+	s.Record("precond_setup_cpu_s", lists.Sum(all[12]))
 	if h, ok := p.operator.(solve.Hierarchy); ok {
 		operator, grid := h.Complexities()
-		record(s, "levels", float64(h.Levels()))
-		record(s, "operator_complexity", operator)
-		record(s, "grid_complexity", grid)
+		s.Record("levels", float64(h.Levels()))
+		s.Record("operator_complexity", operator)
+		s.Record("grid_complexity", grid)
 	}
-	record(s, "messages", products*sum(all[8]))
-	record(s, "bytes", products*8*float64(q.Volume))
-	record(s, "halo_bytes_per_dof", haloPerDOF)
-	record(s, "matrix_bytes_per_dof", sum(all[9])/float64(size))
+	s.Record("messages", products*lists.Sum(all[8]))
+	s.Record("bytes", products*8*float64(q.Volume))
+	s.Record("halo_bytes_per_dof", haloPerDOF)
+	s.Record("matrix_bytes_per_dof", lists.Sum(all[9])/float64(size))
 	if most := slices.Max(all[10]); most > 0 {
-		record(s, "memory_bytes_per_dof", most)
+		s.Record("memory_bytes_per_dof", most)
 	}
 	return nil
 }
@@ -336,11 +335,11 @@ func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System,
 		}
 		best = min(best, seconds)
 	}
-	all, err := gather(ctx, s, best)
+	all, err := s.Gather(ctx, best)
 	if err != nil {
 		return err
 	}
-	record(s, "communication_us", 1e6*slices.Max(all[0]))
+	s.Record("communication_us", 1e6*slices.Max(all[0]))
 	return nil
 }
 
@@ -360,7 +359,7 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	for _, seconds := range slices.Concat(b.Seconds[:], []float64{b.Blocking}, b.Levels) {
 		mine = append(mine, 1e6*seconds/iterations)
 	}
-	all, err := gather(ctx, s, mine...)
+	all, err := s.Gather(ctx, mine...)
 	if err != nil {
 		return err
 	}
@@ -375,29 +374,29 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 		took = max(took, total)
 	}
 	us := s.Metric("time_us")
-	record(s, "traced_us", took)
+	s.Record("traced_us", took)
 	for p := range solve.NumPhases {
 		if math.IsNaN(all[2+p][0]) {
 			continue // not told from others
 		}
-		record(s, meanOf(p), sum(all[2+p])/float64(s.Size()))
-		record(s, slowestOf(p), slices.Max(all[2+p]))
+		s.Record(meanOf(p), lists.Sum(all[2+p])/float64(s.Size()))
+		s.Record(slowestOf(p), slices.Max(all[2+p]))
 	}
 	if blocking := all[2+solve.NumPhases]; b.Blocking > 0 && s.Size() > 1 {
-		record(s, "allreduce_blocking_us", sum(blocking)/float64(s.Size()))
+		s.Record("allreduce_blocking_us", lists.Sum(blocking)/float64(s.Size()))
 	}
 	if h, ok := operator.(solve.Hierarchy); ok {
 		reportLevels(s, h, all[3+solve.NumPhases:])
 	}
-	bytes := sum(all[0])
-	record(s, "bytes_model", bytes)
-	if flops := sum(all[1]); slices.Min(all[1]) > 0 {
-		record(s, "flops_model", flops)
+	bytes := lists.Sum(all[0])
+	s.Record("bytes_model", bytes)
+	if flops := lists.Sum(all[1]); slices.Min(all[1]) > 0 {
+		s.Record("flops_model", flops)
 	}
-	record(s, "gbps", bytes/us/1e3)
-	record(s, "triad_gbps", memory.best())
-	record(s, "triad_typical_gbps", memory.typical())
-	record(s, "triad_fraction", bytes/us/1e3/memory.best())
+	s.Record("gbps", bytes/us/1e3)
+	s.Record("triad_gbps", memory.best())
+	s.Record("triad_typical_gbps", memory.typical())
+	s.Record("triad_fraction", bytes/us/1e3/memory.best())
 	s.Limit("triad", bytes/memory.best()/1e3)
 	return nil
 }
@@ -407,7 +406,7 @@ func reportLevels(s *bench.State, h solve.Hierarchy, us [][]float64) {
 	var words []string
 	for l := range h.Levels() {
 		rows, entries := h.Size(l)
-		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, sum(us[l])/float64(s.Size())))
+		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, lists.Sum(us[l])/float64(s.Size())))
 	}
 	s.Detail(levelsDetail, strings.Join(words, " "))
 }
@@ -441,52 +440,19 @@ func reportProducts(ctx context.Context, s *bench.State, sys *solve.System) erro
 		return err
 	}
 	vectors := 8 * (plain.Rows() + plain.Columns())
-	all, err := gather(ctx, s, best[0], best[1], probe.PeakGFLOPS(dist.F64), 2*float64(plain.Entries()),
+	all, err := s.Gather(ctx, best[0], best[1], probe.PeakGFLOPS(dist.F64), 2*float64(plain.Entries()),
 		float64(sys.Matrix.Bytes()+vectors), float64(plain.Bytes()+vectors))
 	if err != nil {
 		return err
 	}
-	record(s, "product_us", 1e6*slices.Max(all[0]))
-	record(s, "product_plain_us", 1e6*slices.Max(all[1]))
-	record(s, "peak_gflops", sum(all[2]))
-	record(s, "product_flops", sum(all[3]))
-	record(s, "product_bytes", sum(all[4]))
-	record(s, "product_plain_bytes", sum(all[5]))
+	s.Record("product_us", 1e6*slices.Max(all[0]))
+	s.Record("product_plain_us", 1e6*slices.Max(all[1]))
+	s.Record("peak_gflops", lists.Sum(all[2]))
+	s.Record("product_flops", lists.Sum(all[3]))
+	s.Record("product_bytes", lists.Sum(all[4]))
+	s.Record("product_plain_bytes", lists.Sum(all[5]))
 	return nil
 }
 
 // productRounds is how often each product is made; the best counts.
 const productRounds = 10
-
-// record reports a metric by the unit it was declared with.
-func record(s *bench.State, name string, value float64) {
-	for _, m := range metrics {
-		if m.name == name {
-			s.Report(name, value, m.unit, m.better)
-			return
-		}
-	}
-	panic("solvescaling: the metric " + name + " is not declared")
-}
-
-// gather gives every rank all ranks' values: by value, then by rank.
-func gather(ctx context.Context, s *bench.State, mine ...float64) ([][]float64, error) {
-	all, err := s.Group().Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]float64, len(mine))
-	for i := range out {
-		for _, theirs := range all {
-			out[i] = append(out[i], math.Float64frombits(uint64(theirs[i])))
-		}
-	}
-	return out, nil
-}
-
-func sum(values []float64) (total float64) {
-	for _, v := range values {
-		total += v
-	}
-	return total
-}

@@ -60,8 +60,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 		asked.Made = device.Ones
 	}
 	sys, err := device.New(g, asked)
-	var refused *solve.Refusal
-	if errors.As(err, &refused) {
+	if _, is := errors.AsType[*solve.Refusal](err); is {
 		return bench.NotExecuted(false, "%v", err)
 	}
 	if err != nil {
@@ -118,7 +117,7 @@ func (t *deviceTriad) sweep(ctx context.Context, s *bench.State) error {
 		if err != nil {
 			return err
 		}
-		all, err := gather(ctx, s, seconds)
+		all, err := s.Gather(ctx, seconds)
 		if err != nil {
 			return err
 		}

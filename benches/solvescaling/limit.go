@@ -46,7 +46,7 @@ func (t *triad) sweep(ctx context.Context, s *bench.State) error {
 		}
 		began := time.Now()
 		sparse.Axpby(t.a, 1, t.b, 3, t.c)
-		all, err := gather(ctx, s, time.Since(began).Seconds())
+		all, err := s.Gather(ctx, time.Since(began).Seconds())
 		if err != nil {
 			return err
 		}

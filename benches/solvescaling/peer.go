@@ -117,7 +117,7 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 			values[0] = -1
 		}
 	}
-	all, err := gather(ctx, s, values...) // all ranks record the same
+	all, err := s.Gather(ctx, values...) // all ranks record the same
 	if err != nil {
 		return errors.Join(failed, err)
 	}
@@ -290,17 +290,17 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 	for i := range each {
 		each[i] *= 1e6 / max(1, last[solveIterations])
 	}
-	s.ReportSamples("time_us", each, "us", "lower")
-	s.ReportSamples("solve_time_s", seconds, "s", "lower")
-	record(s, "iterations", last[solveIterations])
-	record(s, "rel_residual", residual)
-	record(s, "rel_residual_recursive", last[solveResidual])
-	record(s, "dof_global", size)
-	record(s, "dof_per_rank", size/float64(s.Size()))
-	record(s, "throughput_dof_s", size/slices.Min(seconds))
-	record(s, "precond_setup_s", slices.Min(of(setupSeconds)))
-	record(s, "precond_setup_cpu_s", slices.Min(of(setupCPU)))
-	record(s, "solve_cpu_s", slices.Min(of(solveCPU)))
+	s.RecordSamples("time_us", each)
+	s.RecordSamples("solve_time_s", seconds)
+	s.Record("iterations", last[solveIterations])
+	s.Record("rel_residual", residual)
+	s.Record("rel_residual_recursive", last[solveResidual])
+	s.Record("dof_global", size)
+	s.Record("dof_per_rank", size/float64(s.Size()))
+	s.Record("throughput_dof_s", size/slices.Min(seconds))
+	s.Record("precond_setup_s", slices.Min(of(setupSeconds)))
+	s.Record("precond_setup_cpu_s", slices.Min(of(setupCPU)))
+	s.Record("solve_cpu_s", slices.Min(of(solveCPU)))
 	library := fmt.Sprintf("PETSc %g.%g.%g", last[versionMajor], last[versionMinor], last[versionPatch])
 	s.Detail("library", library)
 	s.Warn("solved by %s, not by kernbench", library)

@@ -85,7 +85,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	defer context.AfterFunc(ctx, func() { e.member.Refuse(fmt.Sprintf("rank %d gave up joining: %v", c.Rank, context.Cause(ctx))) })()
 	if err := e.agree(shm.NewLabel("init"), words{}, nil); err != nil {
 		e.Close()
-		return nil, outward(err)
+		return nil, err
 	}
 	e.member.CountFromHere()
 	return e, nil

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/kernel/epilogue"
@@ -243,16 +242,13 @@ func (e *engine) Refuse(reason error) {
 	}
 }
 
-// outward tells other hosts of a failure, and gives it the type of package dist.
+// outward tells other hosts of a failure.
 func (e *engine) outward(err error) error {
 	if err != nil && e.hosts != nil {
 		e.hosts.spread()
 	}
-	return outward(err)
+	return err
 }
-
-// outward gives failures the types of package dist.
-func outward(err error) error { return failure.Outward(err) }
 
 // Prepare chooses the code for a call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {

@@ -105,8 +105,7 @@ func (h *hosts) pause(w *shm.Wait, links []*tcp.Link, mixed bool) error {
 
 // broken says what an error of a link means.
 func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
-	var other *tcp.MismatchError
-	if errors.As(err, &other) {
+	if other, is := errors.AsType[*tcp.MismatchError](err); is {
 		return h.disagree(l.Peer, other)
 	}
 	// What the peer said before its connections ended explains it better.
@@ -202,8 +201,8 @@ func (h *hosts) hear(f shm.Failure) {
 
 // spread tells the other hosts of the group's failure, once.
 func (h *hosts) spread() {
-	var f *shm.Failure
-	if !errors.As(h.engine.member.Failure(), &f) || !h.told.CompareAndSwap(false, true) {
+	f := h.engine.member.Ended()
+	if f == nil || !h.told.CompareAndSwap(false, true) {
 		return
 	}
 	for r, c := range h.controls {

@@ -72,7 +72,7 @@ func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
 
 func (o *oneStage) run() error {
 	if err := o.m.Begin(o.label, o.epochs); err != nil {
-		return outward(err)
+		return err
 	}
 	for off := 0; off < len(o.in); off += o.piece {
 		end := min(off+o.piece, len(o.in))
@@ -89,7 +89,7 @@ func (o *oneStage) run() error {
 // all, which they give after they have ended this.
 func (o *oneStage) begin() error {
 	if err := o.m.Begin(o.label, o.epochs); err != nil {
-		return outward(err)
+		return err
 	}
 	o.give(0, len(o.in))
 	return nil
@@ -115,7 +115,7 @@ func (o *oneStage) take(off, end int) error {
 	}
 	o.srcs[me] = in
 	if err := m.AwaitAll(epoch); err != nil {
-		return outward(err)
+		return err
 	}
 	// All have read what this rank wrote in the epoch before: its lines can
 	// come back while the sum is made, before the next epoch needs them.
@@ -237,13 +237,13 @@ func (e *engine) piped(p dist.Plan) func() error {
 func (o *piped) run() error {
 	m := o.m
 	if err := m.Begin(o.label, o.pieces+1); err != nil {
-		return outward(err)
+		return err
 	}
 	first := m.Next()
 	o.give(0)
 	for c := range o.pieces {
 		if err := m.AwaitAll(first + uint32(c)); err != nil {
-			return outward(err)
+			return err
 		}
 		if c+1 < o.pieces {
 			o.give(c + 1)
@@ -251,7 +251,7 @@ func (o *piped) run() error {
 		o.take(c)
 	}
 	m.Signal()
-	return outward(m.AwaitAll(first + uint32(o.pieces)))
+	return m.AwaitAll(first + uint32(o.pieces))
 }
 
 func (o *piped) bounds(c int) (from, to int) {

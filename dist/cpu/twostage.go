@@ -60,13 +60,13 @@ func (e *engine) direct(p dist.Plan, in, out int) func() error {
 func (o *direct) run() error {
 	m := o.m
 	if err := m.Begin(o.label, 2); err != nil {
-		return outward(err)
+		return err
 	}
 	me, epoch := m.Rank(), m.Next()
 	*m.Word(me, epoch, 0), *m.Word(me, epoch, 1) = o.inOff, o.outOff
 	m.Signal()
 	if err := m.AwaitAll(epoch); err != nil {
-		return outward(err)
+		return err
 	}
 	for r := range o.srcs {
 		o.ins[r] = int(*m.Word(r, epoch, 0))
@@ -86,7 +86,7 @@ func (o *direct) run() error {
 	o.turned = !o.turned
 	m.Signal()
 	if err := m.AwaitAll(epoch + 1); err != nil {
-		return outward(err)
+		return err
 	}
 	o.finish.own(o.out, 0)
 	return nil
@@ -186,27 +186,27 @@ func (o *staged) sumEpoch(c int) uint32 {
 func (o *staged) run() error {
 	m := o.m
 	if err := m.Begin(o.label, 2*o.pieces); err != nil {
-		return outward(err)
+		return err
 	}
 	base := m.Next() - 1
 	o.give(0)
 	for c := range o.pieces {
 		if c >= 2 {
 			if err := o.fetch(c-2, base); err != nil {
-				return outward(err)
+				return err
 			}
 		}
 		if c+1 < o.pieces {
 			o.give(c + 1)
 		}
 		if err := m.AwaitAll(base + o.inEpoch(c)); err != nil {
-			return outward(err)
+			return err
 		}
 		o.reduce(c)
 	}
 	for c := max(0, o.pieces-2); c < o.pieces; c++ {
 		if err := o.fetch(c, base); err != nil {
-			return outward(err)
+			return err
 		}
 	}
 	o.finish.own(o.out, 0)

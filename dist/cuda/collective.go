@@ -111,7 +111,7 @@ func (c *call) run() error {
 		return c.e.forsaken(c.plan)
 	}
 	if c.plan.Count == 0 {
-		return c.e.agree(c.label)
+		return c.e.agreement.Agree(c.label)
 	}
 	return c.e.device.Do(func() error {
 		if !c.staged {
@@ -128,14 +128,14 @@ func (c *call) run() error {
 func (c *call) meet() error {
 	a := c.e.agreement
 	if err := a.Begin(c.label, 1); err != nil {
-		return outward(err)
+		return err
 	}
 	epoch := a.Next()
 	mine := [2]uint64{c.in.word(), c.out.word()}
 	*a.Word(c.e.rank, epoch, 0), *a.Word(c.e.rank, epoch, 1) = mine[0], mine[1]
 	a.Signal()
 	if err := a.AwaitAll(epoch); err != nil {
-		return outward(err)
+		return err
 	}
 	c.direct = c.in.forAll() != 0 && c.out.forAll() != 0 && (c.staged || c.plan.Count*c.plan.DType.Size()%packBytes == 0)
 	for rank := range c.e.size {
@@ -192,10 +192,10 @@ func (e *engine) verdict(doing string) error {
 	failure := *f
 	atomic.StoreUint32(&f.Claimed, 0)
 	if !e.agreement.Failed() && !e.agreement.Bereft(doing) {
-		return outward(e.agreement.Fail(shm.Failure{Kind: shm.PeerGone, Rank: int(failure.Peer), PID: e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)],
-			Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)}))
+		return e.agreement.Fail(shm.Failure{Kind: shm.PeerGone, Rank: int(failure.Peer), PID: e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)],
+			Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)})
 	}
-	return outward(e.agreement.Failure())
+	return e.agreement.Failure()
 }
 
 // whoDied is how long a driver's error waits for the news that a rank has died, whose
@@ -207,8 +207,8 @@ const whoDied = 300 * time.Millisecond
 func (e *engine) broken(doing string, err error) error {
 	for begin := time.Now(); cuda.Sticky(err) && time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
 		if e.agreement.Failed() || e.agreement.Bereft(doing) {
-			return outward(e.agreement.Failure())
+			return e.agreement.Failure()
 		}
 	}
-	return outward(e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, err)}))
+	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, err)})
 }

@@ -54,7 +54,7 @@ func (c *call) others() error {
 		if err := c.finish(); err != nil {
 			return err
 		}
-		return e.agree(endOfCopies) // nobody may change an input that another still reads
+		return e.agreement.Agree(endOfCopies) // nobody may change an input that another still reads
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (c *call) reduceBlock(mine, n int) error {
 			}
 			done += piece
 		}
-		return e.agree(endOfCopies)
+		return e.agreement.Agree(endOfCopies)
 	}
 	return nil
 }

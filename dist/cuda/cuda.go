@@ -299,7 +299,7 @@ func (c *call) ended() error {
 		}
 	}
 	if c.e.knobs.asBlocks {
-		return c.e.agree(ofRank0)
+		return c.e.agreement.Agree(ofRank0)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -106,7 +105,7 @@ func (e *engine) open() error {
 		if err != nil {
 			return err
 		}
-		told, err := e.exchange("init", []byte(pipes))
+		told, err := e.agreement.Exchange("init", []byte(pipes))
 		if err != nil {
 			return err
 		}
@@ -163,7 +162,7 @@ func (e *engine) equip() error {
 			return err
 		}
 	}
-	if err := e.agree(shm.NewLabel("init")); err != nil {
+	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
 		return err
 	}
 	e.agreement.CountFromHere()
@@ -175,7 +174,7 @@ func (e *engine) equip() error {
 // Where processes share it, their kernels must not take turns.
 func (e *engine) sharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.exchange("init", []byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
+	all, err := e.agreement.Exchange("init", []byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
 	if err != nil {
 		return 0, err
 	}
@@ -212,7 +211,7 @@ type ancestor struct {
 func (e *engine) Split(color, key int) (dist.Engine, error) {
 	ranks, err := e.agreement.Split(color, key)
 	if err != nil {
-		return nil, outward(err)
+		return nil, err
 	}
 	e.splits++
 	if color < 0 {
@@ -255,11 +254,7 @@ func (e *engine) join() (dist.Engine, error) {
 
 // meet finds the other ranks of a group on this host.
 func meet(ctx context.Context, id, secret string, rank, size int, timeout time.Duration) (*shm.Agreement, error) {
-	a, err := shm.MeetToAgree(ctx, shm.Identity{ID: id + "/" + Name, Secret: secret, Rank: rank, Size: size, Timeout: timeout})
-	if err != nil {
-		return nil, outward(err)
-	}
-	return a, nil
+	return shm.MeetToAgree(ctx, shm.Identity{ID: id + "/" + Name, Secret: secret, Rank: rank, Size: size, Timeout: timeout})
 }
 
 // room is how many blocks of this rank's collective run at once beside those of all others
@@ -297,19 +292,11 @@ func (e *engine) Patience() (failure cuda.Pointer, limit time.Duration) {
 	return e.failure.Device, e.timeout
 }
 
-// agree returns once all ranks are known to make this call.
-func (e *engine) agree(l *shm.Label) error {
-	if err := e.agreement.Agree(l); err != nil {
-		return outward(err) // which allocates
-	}
-	return nil
-}
-
 // forsaken fails the group because memory of a call is no longer there.
 func (e *engine) forsaken(p dist.Plan) error {
 	err := fmt.Errorf("%v: the memory was freed", p)
 	e.Refuse(err)
-	return outward(e.agreement.Failure())
+	return e.agreement.Failure()
 }
 
 // Refuse fails the group because this rank cannot make its call.
@@ -371,6 +358,3 @@ func (e *engine) Close() error {
 		return nil
 	})
 }
-
-// outward gives failures the types of package dist.
-func outward(err error) error { return failure.Outward(err) }

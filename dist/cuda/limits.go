@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -220,10 +221,7 @@ func (b *bench) best(bytes int, start func() error) (speed float64, err error) {
 }
 
 func (b *bench) close() error {
-	var faults []error
-	for _, p := range b.memory {
-		faults = append(faults, b.Free(p))
-	}
+	faults := lists.Map(b.memory, b.Free)
 	for _, e := range b.events {
 		if e != nil {
 			faults = append(faults, e.Destroy())

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func (e *engine) allocateForAll(what string, bytes int) (*allocation, error) {
 	}
 	m, lacks := multicast.Make(e.device.Context, e.agreement, (max(bytes, 1)+granule-1)/granule*granule)
 	if lacks != nil && e.agreement.Failed() {
-		return nil, outward(lacks)
+		return nil, lacks
 	}
 	a, err := e.allocateAs(what, bytes, m)
 	if err == nil && e.lacksMulticast == "" && e.stage[1] == nil && lacks != nil { // not even for the first
@@ -162,7 +163,7 @@ func (e *engine) settleMulticast() (why string, err error) {
 			why = err.Error()
 		}
 	}
-	all, err := e.exchange("init", []byte(why))
+	all, err := e.agreement.Exchange("init", []byte(why))
 	for rank, theirs := range all {
 		if why == "" && len(theirs) > 0 {
 			why = fmt.Sprintf("rank %d: %s", rank, theirs)
@@ -180,7 +181,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
 	}
 	card, failed := e.newMemory(a)
-	cards, err := e.exchange(what, card)
+	cards, err := e.agreement.Exchange(what, card)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -191,7 +192,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	}
 	unused := e.unused(cards)
 	for _, old := range unused {
-		failed = firstError(failed, e.device.Do(old.unmap))
+		failed = cmp.Or(failed, e.device.Do(old.unmap))
 	}
 	if failed == nil {
 		failed = e.device.Do(func() error { return a.reach(cards) })
@@ -200,7 +201,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	if failed != nil {
 		verdict[0] = 0
 	}
-	verdicts, err := e.exchange(what, verdict)
+	verdicts, err := e.agreement.Exchange(what, verdict)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -208,7 +209,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 		e.mu.Lock()
 		delete(e.allocations, old.number)
 		e.mu.Unlock()
-		failed = firstError(failed, old.free())
+		failed = cmp.Or(failed, old.free())
 	}
 	for rank, v := range verdicts {
 		if failed == nil && v[0] == 0 {
@@ -225,13 +226,6 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	e.allocations[a.number] = a
 	e.mu.Unlock()
 	return a, nil
-}
-
-func firstError(first, next error) error {
-	if first != nil {
-		return first
-	}
-	return next
 }
 
 // unused are the allocations that every rank has freed.
@@ -321,13 +315,4 @@ func (a *allocation) release() error {
 		return a.multi.Close()
 	}
 	return a.e.device.Free(a.at[a.e.rank])
-}
-
-// exchange gives every rank what all ranks gave.
-func (e *engine) exchange(what string, mine []byte) ([][]byte, error) {
-	all, err := e.agreement.Exchange(what, mine)
-	if err != nil {
-		return nil, outward(err)
-	}
-	return all, nil
 }

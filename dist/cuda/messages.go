@@ -123,10 +123,7 @@ func (m *message) ready() error {
 	if m.at.gone() {
 		return m.e.forsaken(m.plan)
 	}
-	if err := m.e.agreement.Failure(); err != nil {
-		return outward(err)
-	}
-	return nil
+	return m.e.agreement.Failure()
 }
 
 // send returns when the elements may be changed: once they are in shared memory, or
@@ -141,7 +138,7 @@ func (m *message) send() error {
 		if t.Send(m.bytes) {
 			w.Moved()
 		} else if err := w.ForSpace(c); err != nil {
-			return outward(err)
+			return err
 		}
 	}
 	if !m.far() {
@@ -149,13 +146,10 @@ func (m *message) send() error {
 	}
 	for !c.Empty() {
 		if err := w.ForEmpty(c); err != nil {
-			return outward(err)
+			return err
 		}
 	}
-	if err := m.e.agreement.Failure(); err != nil { // such as that of the copy
-		return outward(err)
-	}
-	return nil
+	return m.e.agreement.Failure() // such as that of the copy
 }
 
 // recv returns when the elements are there.
@@ -168,14 +162,14 @@ func (m *message) recv() error {
 	for !t.Complete() {
 		switch moved, err := t.Recv(m.take); {
 		case err != nil:
-			return outward(err)
+			return err
 		case m.err != nil:
 			return m.err
 		case moved:
 			w.Moved()
 		default:
 			if err := w.ForPiece(c); err != nil {
-				return outward(err)
+				return err
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -15,11 +16,8 @@ var quantised = map[quant.Codec]way{
 	quant.Int4: {kernel: gpu.Quickreduce4, bits: 4, most: mostEncoded},
 }
 
-func codecs() (list []dist.Codec) {
-	for _, c := range quant.Codecs() {
-		list = append(list, c)
-	}
-	return list
+func codecs() []dist.Codec {
+	return lists.Map(quant.Codecs(), func(c quant.Codec) dist.Codec { return c })
 }
 
 // encodedRoom is the scratch memory for encodings. It is a variable for tests.

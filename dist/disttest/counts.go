@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // counts checks blocks of given lengths: growing, with some that are empty, and all of
@@ -77,8 +78,8 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 
 // countedBuffers allocates as much on all ranks as the longest needs.
 func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) (in, out dist.Buffer, err error) {
-	if in, err = room(g, dist.F64, sum(lengths), c.symmetric); err == nil {
-		out, err = room(g, dist.F64, sum(lengths), c.symmetric)
+	if in, err = room(g, dist.F64, lists.Sum(lengths), c.symmetric); err == nil {
+		out, err = room(g, dist.F64, lists.Sum(lengths), c.symmetric)
 	}
 	switch {
 	case err != nil:
@@ -100,7 +101,7 @@ func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, o
 		}
 		return list
 	}
-	before := func(block int) int { return sum(lengths[:block]) }
+	before := func(block int) int { return lists.Sum(lengths[:block]) }
 	total, off := before(len(lengths)), before(rank)
 	switch op {
 	case dist.AllGather, dist.Gather:

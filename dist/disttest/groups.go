@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // subgroups checks splitting: by parity with the order turned round, without
@@ -38,7 +39,7 @@ func subgroups(g *dist.Group) error {
 			if err := odd.AllReduce(b, b, dist.Sum); err != nil {
 				return err
 			}
-			err := same(b, func(i int) float64 { return float64(sum(members) + len(members)*(i+k)) })
+			err := same(b, func(i int) float64 { return float64(lists.Sum(members) + len(members)*(i+k)) })
 			if err != nil {
 				return fmt.Errorf("sum over ranks %v: %w", members, err)
 			}

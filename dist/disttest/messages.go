@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // messages checks sends and receives in every kind of memory: in order, of all sizes,
@@ -26,14 +27,6 @@ func messages(g *dist.Group) error {
 	return nil
 }
 
-// sum adds up.
-func sum(list []int) (total int) {
-	for _, n := range list {
-		total += n
-	}
-	return total
-}
-
 // room gives memory of either kind.
 func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, error) {
 	if symmetric {
@@ -47,7 +40,7 @@ func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, 
 func round(g *dist.Group, symmetric bool) error {
 	to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 	sizes := []int{0, 1, 100, 100_000, 3, 20_001}
-	total := sum(sizes)
+	total := lists.Sum(sizes)
 	out, err := room(g, dist.F32, total, symmetric)
 	if err != nil {
 		return err

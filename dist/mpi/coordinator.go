@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -75,9 +74,6 @@ func (m *meeting) locate(p *process, c comm, size int) (err error) {
 }
 
 func (m meeting) oneHost() bool { return len(slices.Compact(slices.Clone(m.hosts))) == 1 }
-
-// outward gives failures the types of package dist.
-func outward(err error) error { return failure.Outward(err) }
 
 // backoff is one wait by polling: spinning, then yielding, then sleeping in
 // between.

@@ -19,25 +19,22 @@ var _ coordinator = localCoordinator{}
 func meetLocal(ctx context.Context, m meeting) (coordinator, error) {
 	a, err := shm.MeetToAgree(ctx, shm.Identity{ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: len(m.hosts), Timeout: m.timeout})
 	if err != nil {
-		return nil, outward(err)
+		return nil, err
 	}
 	return localCoordinator{a}, nil
 }
 
 func (b localCoordinator) agree(l *label) error {
-	if err := b.Agree(l.here); err != nil {
-		return outward(err) // which allocates
-	}
-	return nil
+	return b.Agree(l.here)
 }
 
-func (b localCoordinator) tell(l *label) error { return outward(b.Tell(l.here)) }
+func (b localCoordinator) tell(l *label) error { return b.Tell(l.here) }
 
-func (b localCoordinator) hear(*label) error { return outward(b.Hear()) }
+func (b localCoordinator) hear(*label) error { return b.Hear() }
 
 func (b localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if b.Failed() {
-		return nil, outward(b.Failure())
+		return nil, b.Failure()
 	}
 	why, dead := b.Gone(peer)
 	if why == "" {
@@ -47,7 +44,7 @@ func (b localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 		Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it in %s", peer, b.Meeting.PIDs[peer], why, b.Rank(), doing)}, nil
 }
 
-func (b localCoordinator) fail(f shm.Failure) error { return outward(b.Fail(f)) }
+func (b localCoordinator) fail(f shm.Failure) error { return b.Fail(f) }
 
 func (b localCoordinator) failed() bool { return b.Failed() }
 

@@ -141,7 +141,7 @@ func (p *remoteCoordinator) ended(doing string) error {
 	if f.Kind == shm.Refusal {
 		f.Text += fmt.Sprintf("; rank %d calls %s", p.meeting.rank, doing)
 	}
-	return outward(&f)
+	return f.Err()
 }
 
 // receive takes a notice that was sent to this group.
@@ -278,7 +278,7 @@ func (p *remoteCoordinator) fail(f shm.Failure) error {
 		p.failure = &f
 		p.send(notice{Failure: &f})
 	}
-	return outward(p.failure)
+	return p.failure.Err()
 }
 
 func (p *remoteCoordinator) failed() bool {

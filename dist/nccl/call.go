@@ -146,13 +146,13 @@ func (c *call) messages() func(in, out cuda.Pointer) error {
 func (c *call) run() error {
 	a := c.e.agreement
 	if err := a.Begin(c.label, 1); err != nil {
-		return outward(err)
+		return err
 	}
 	epoch := a.Next()
 	c.e.progress(epoch, 0)
 	a.Signal()
 	if err := a.AwaitAll(epoch); err != nil {
-		return outward(err)
+		return err
 	}
 	if c.plan.Count == 0 && c.plan.Op != dist.Barrier {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -82,7 +81,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 func join(ctx context.Context, e *engine) (dist.Engine, error) {
 	agreement, err := shm.MeetToAgree(ctx, shm.Identity{ID: e.id + "/" + Name, Secret: e.secret, Rank: e.rank, Size: e.size, Timeout: e.timeout})
 	if err != nil {
-		return nil, outward(err)
+		return nil, err
 	}
 	e.agreement = agreement
 	if err := e.open(); err != nil {
@@ -118,7 +117,7 @@ func (e *engine) open() error {
 	if err := e.device.Do(func() error { return e.settle("init") }); err != nil {
 		return err
 	}
-	if err := e.agree(shm.NewLabel("init")); err != nil {
+	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
 		return err
 	}
 	e.agreement.CountFromHere()
@@ -129,7 +128,7 @@ func (e *engine) open() error {
 func (e *engine) oneEach() error {
 	all, err := e.agreement.Exchange("init", []byte(e.device.Device().BusID))
 	if err != nil {
-		return outward(err)
+		return err
 	}
 	for rank, id := range all {
 		if first := slices.IndexFunc(all, func(other []byte) bool { return string(other) == string(id) }); first < rank {
@@ -151,18 +150,10 @@ func (e *engine) newID() (id nccl.ID, err error) {
 	}
 	all, err := e.agreement.Exchange("init", mine)
 	if err != nil {
-		return id, outward(err)
+		return id, err
 	}
 	copy(id[:], all[0])
 	return id, nil
-}
-
-// agree returns once all ranks are known to make this call.
-func (e *engine) agree(l *shm.Label) error {
-	if err := e.agreement.Agree(l); err != nil {
-		return outward(err) // which allocates
-	}
-	return nil
 }
 
 // Refuse fails the group because this rank cannot make its call.
@@ -174,7 +165,7 @@ func (e *engine) Refuse(reason error) {
 func (e *engine) Split(color, key int) (dist.Engine, error) {
 	members, err := e.agreement.Split(color, key)
 	if err != nil {
-		return nil, outward(err)
+		return nil, err
 	}
 	e.splits++
 	if color < 0 {
@@ -236,6 +227,3 @@ func ignoreProgress(err error) error {
 	}
 	return err
 }
-
-// outward gives failures the types of package dist.
-func outward(err error) error { return failure.Outward(err) }

@@ -44,7 +44,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	}
 	all, err := e.agreement.Exchange(fmt.Sprintf("alloc of %d %v", count, d), verdict)
 	if err != nil {
-		return dist.Buffer{}, outward(err)
+		return dist.Buffer{}, err
 	}
 	for rank, said := range all {
 		if failed == nil && said[0] == 0 {

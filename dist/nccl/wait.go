@@ -79,7 +79,7 @@ func (w *watch) look(e *engine, doing string) error {
 	}
 	if e.agreement.Failed() || e.agreement.Bereft(doing) {
 		e.abort()
-		return outward(e.agreement.FailureIn(doing))
+		return e.agreement.FailureIn(doing)
 	}
 	if err := e.comm.State(); err != nil && err != nccl.ErrInProgress {
 		return e.broken(doing, err)
@@ -104,7 +104,7 @@ func (e *engine) late(doing string) error {
 	}
 	failed := e.agreement.Fail(f)
 	e.abort()
-	return outward(failed)
+	return failed
 }
 
 // broken ends the group because NCCL or the driver has failed. Where a rank has died,
@@ -113,10 +113,10 @@ func (e *engine) broken(doing string, err error) error {
 	for begin := time.Now(); time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
 		if e.agreement.Failed() || e.agreement.Bereft(doing) {
 			e.abort()
-			return outward(e.agreement.FailureIn(doing))
+			return e.agreement.FailureIn(doing)
 		}
 	}
 	failed := e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, doing, e.lib, err)})
 	e.abort()
-	return outward(failed)
+	return failed
 }

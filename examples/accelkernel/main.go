@@ -77,8 +77,8 @@ func run(ctx context.Context, s *bench.State) error {
 		return err
 	})
 	if err == nil {
-		s.Report("wire_ns", result.Breakdown.Wire.Nanoseconds(), "ns", "lower")
-		s.Report("overhead_ns", result.Breakdown.Overhead.Nanoseconds(), "ns", "lower")
+		s.Record("wire_ns", result.Breakdown.Wire.Nanoseconds())
+		s.Record("overhead_ns", result.Breakdown.Overhead.Nanoseconds())
 	}
 	return err
 }

@@ -231,14 +231,17 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 }
 
 // sides are runs as compare takes them.
-func sides(runs []*journal.Run, only []string) ([]compare.Run, error) {
-	var out []compare.Run
-	for _, r := range runs {
-		rows, err := chosenRows(r, only, nil)
-		if err != nil {
+func sides(runs []*journal.Run, only []string) (out []compare.Run, err error) {
+	out = make([]compare.Run, len(runs))
+	for i, r := range runs {
+		if out[i], err = sideOf(r, only); err != nil {
 			return nil, err
 		}
-		out = append(out, compare.Run{Header: &r.Header, Rows: rows, Incomplete: r.Incomplete()})
 	}
 	return out, nil
+}
+
+func sideOf(r *journal.Run, only []string) (compare.Run, error) {
+	rows, err := chosenRows(r, only, nil)
+	return compare.Run{Header: &r.Header, Rows: rows, Incomplete: r.Incomplete()}, err
 }

@@ -70,8 +70,7 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 		if err != nil {
 			return err
 		}
-		sides[i].Header, sides[i].Incomplete = &r.Header, r.Incomplete()
-		if sides[i].Rows, err = chosenRows(r, only, nil); err != nil {
+		if sides[i], err = sideOf(r, only); err != nil {
 			return usage(err)
 		}
 	}

@@ -136,7 +136,7 @@ func (im *importing) read(paths []string, f importFlags) error {
 	var sources []imports.Source
 	only := true
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
+		src, data, err := im.source(path)
 		if err != nil {
 			return err
 		}
@@ -144,9 +144,6 @@ func (im *importing) read(paths []string, f importFlags) error {
 		if err != nil {
 			return err
 		}
-		src := im.src
-		src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
-		im.inputs[path] = src.SHA256
 		only = only && !slices.ContainsFunc(file.Records, func(r imports.Record) bool { return r.Op != "allreduce" })
 		files, sources = append(files, file), append(sources, src)
 	}
@@ -172,12 +169,21 @@ func (im *importing) read(paths []string, f importFlags) error {
 	return nil
 }
 
+// source reads a file of the run.
+func (im *importing) source(path string) (src imports.Source, data []byte, err error) {
+	src = im.src
+	data, err = os.ReadFile(path)
+	src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
+	im.inputs[path] = src.SHA256
+	return src, data, err
+}
+
 // judge adds a row for each claim of the file.
 func (im *importing) judge(path string) error {
 	if path == "" {
 		return nil
 	}
-	data, err := os.ReadFile(path)
+	src, data, err := im.source(path)
 	if err != nil {
 		return err
 	}
@@ -185,9 +191,6 @@ func (im *importing) judge(path string) error {
 	if err != nil {
 		return err
 	}
-	src := im.src
-	src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
-	im.inputs[path] = src.SHA256
 	im.rows = append(im.rows, imports.VerdictRows(model.Judge(im.rows, claims, model.NamedCurve), src, len(im.rows))...)
 	return nil
 }

@@ -314,12 +314,8 @@ func (a *app) overlay(specs, plots []string, path string) error {
 // bench is the built-in bench of that name, or nil: rows of a sweep file or of
 // another program are shown without figures of their own.
 func (a *app) bench(name string) *bench.Bench {
-	for _, b := range a.benches {
-		if b.Name == name {
-			return b
-		}
-	}
-	return nil
+	b, _ := lists.First(a.benches, func(b *bench.Bench) bool { return b.Name == name })
+	return b
 }
 
 // show prints the chosen format and draws the views of a run.

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -225,8 +226,8 @@ func untimed(samples []model.Sample) (lines []string) {
 // notCovered compares the run with what the full profile has.
 func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
-	ran := of(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
-	mine := of(ran, inPart(matrix.Correctness))
+	ran := lists.Keep(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
+	mine := lists.Keep(ran, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
 	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) && !slices.Contains(sizes, matrix.Wide) {

@@ -164,16 +164,6 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 	return out
 }
 
-// of selects cells.
-func of(cells []cell, keep func(cell) bool) (out []cell) {
-	for _, c := range cells {
-		if keep(c) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 func inPart(part string) func(cell) bool { return func(c cell) bool { return c.part == part } }
 
 // values lists what a coordinate takes, in the order of the cells.

@@ -10,17 +10,20 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// gridOf lays cells out by two of their properties.
-func gridOf(cells []cell, corner string, row, column func(cell) string, rows, columns []string) *bench.Grid {
-	g := &bench.Grid{Corner: corner, Columns: columns}
-	for _, name := range rows {
+// gridOf lays cells out by their algorithm and another property.
+func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Grid {
+	g := &bench.Grid{Corner: "algorithm", Columns: columns}
+	algorithm := byCoord(g.Corner)
+	for _, name := range values(cells, algorithm) {
 		line := bench.GridRow{Name: name}
 		for _, col := range columns {
-			mine := of(cells, func(c cell) bool { return row(c) == name && column(c) == col })
+			mine := lists.Keep(cells, func(c cell) bool { return algorithm(c) == name && column(c) == col })
 			line.Cells = append(line.Cells, gridCell(mine))
 		}
 		g.Rows = append(g.Rows, line)
@@ -58,17 +61,13 @@ func byCoord(name string) func(cell) string { return func(c cell) string { retur
 // matrixSections show the correctness matrix twice: over types and ranks, and
 // over sizes.
 func matrixSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(matrix.Correctness))
+	mine := lists.Keep(cells, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		return nil
 	}
 	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(bench.RanksAxis) }
-	algorithm := byCoord("algorithm")
 	columns := values(mine, column)
-	var types []string
-	for _, d := range reference.Types {
-		types = append(types, d.String())
-	}
+	types := lists.Map(reference.Types, dist.DType.String)
 	slices.SortStableFunc(columns, func(a, b string) int { // by type as declared, then by ranks
 		typeA, ranksA, _ := strings.Cut(a, " x ")
 		typeB, ranksB, _ := strings.Cut(b, " x ")
@@ -79,32 +78,32 @@ func matrixSections(cells []cell) []bench.Section {
 		y, _ := strconv.Atoi(ranksB)
 		return x - y
 	})
-	sizes := values(mine, func(c cell) string { return c.name })
+	size := func(c cell) string { return c.name }
 	return []bench.Section{
 		{Title: "Correctness matrix", Lead: true,
 			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
 				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial inputs in every kind of memory and checks every element. "+
 				"Green has passed, red has failed, yellow was skipped because it makes no sense, grey was not executed.", countOf(mine)),
-			Grid: gridOf(mine, "algorithm", algorithm, column, values(mine, algorithm), columns)},
+			Grid: gridOf(mine, column, columns)},
 		{Title: "Correctness by size",
 			Text: "The same cells by size; + and - count elements beside the bytes.",
-			Grid: gridOf(mine, "algorithm", algorithm, func(c cell) string { return c.name }, values(mine, algorithm), sizes)},
+			Grid: gridOf(mine, size, values(mine, size))},
 	}
 }
 
 func contractSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(matrix.Contracts))
+	mine := lists.Keep(cells, inPart(matrix.Contracts))
 	if len(mine) == 0 {
 		return nil
 	}
 	name := func(c cell) string { return matrix.ContractTitle[c.coord("contract")] }
 	return []bench.Section{{Title: "Contracts on bits",
 		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", countOf(mine)),
-		Grid: gridOf(mine, "algorithm", byCoord("algorithm"), name, values(mine, byCoord("algorithm")), values(mine, name))}}
+		Grid: gridOf(mine, name, values(mine, name))}}
 }
 
 func failureSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(matrix.Errors))
+	mine := lists.Keep(cells, inPart(matrix.Errors))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -151,9 +150,9 @@ func testTable(cells []cell) []bench.Section {
 		return "all"
 	}
 	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Errors} {
-		mine := of(cells, inPart(part))
+		mine := lists.Keep(cells, inPart(part))
 		for _, name := range values(mine, group) {
-			in := of(mine, func(c cell) bool { return group(c) == name })
+			in := lists.Keep(mine, func(c cell) bool { return group(c) == name })
 			t := countOf(in)
 			text := "an error on every rank, in time"
 			switch part {

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -23,13 +24,8 @@ const claimsPart = "claims"
 
 // timedRows are those that samples are taken from, so that the indices of
 // warnings fit.
-func timedRows(rows []journal.Row) (out []journal.Row) {
-	for _, r := range rows {
-		if r.Part == matrix.Performance || r.Part == "" {
-			out = append(out, r)
-		}
-	}
-	return out
+func timedRows(rows []journal.Row) []journal.Row {
+	return lists.Keep(rows, func(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" })
 }
 
 // Sections is the report in words: what is known, what it means, what to do,
@@ -57,7 +53,7 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 	}
 	add("**Correctness:** %s", correctnessLine(cells))
 	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"}, {matrix.Errors, "Mistakes and failures"}} {
-		if t := countOf(of(cells, inPart(part.name))); t != (counts{}) {
+		if t := countOf(lists.Keep(cells, inPart(part.name))); t != (counts{}) {
 			holds := "all hold that are promised"
 			if part.name == matrix.Errors {
 				holds = "all are noticed by every rank, in time"
@@ -100,13 +96,13 @@ func injected(rows []journal.Row) string {
 }
 
 func correctnessLine(cells []cell) string {
-	mine := of(cells, inPart(matrix.Correctness))
+	mine := lists.Keep(cells, inPart(matrix.Correctness))
 	t := countOf(mine)
 	switch {
 	case t.ran() == 0:
 		return "no cell of the matrix ran, so nothing is known. Numbers without it are times of an unknown computation."
 	case t.failed > 0:
-		first := of(mine, func(c cell) bool { return c.status.Bad() })[0]
+		first := lists.Keep(mine, func(c cell) bool { return c.status.Bad() })[0]
 		where := first.name
 		if first.row != nil {
 			where = fmt.Sprintf("%s, size %s", first.at, first.name)
@@ -117,7 +113,7 @@ func correctnessLine(cells []cell) string {
 	}
 	line := fmt.Sprintf("all passed. Every required cell ran: %s.", t)
 	if t.missing > 0 {
-		why := values(of(mine, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
+		why := values(lists.Keep(mine, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
 		line += fmt.Sprintf(" Those not executed (%s) need what this backend lacks.", strings.Join(why, ", "))
 	}
 	return line

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -19,7 +20,7 @@ func verdictLine(rows []journal.Row, cells []cell, samples []model.Sample) strin
 }
 
 func correctVerdict(cells []cell) string {
-	t := countOf(of(cells, inPart(matrix.Correctness)))
+	t := countOf(lists.Keep(cells, inPart(matrix.Correctness)))
 	all := countOf(cells)
 	switch {
 	case t.ran() == 0 && all.failed == 0:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -116,10 +117,7 @@ type Outcome struct {
 
 // FormatOutcomes is how a row records them.
 func FormatOutcomes(list []Outcome) string {
-	var parts []string
-	for _, o := range list {
-		parts = append(parts, o.Cell+"="+o.Status)
-	}
+	parts := lists.Map(list, func(o Outcome) string { return o.Cell + "=" + o.Status })
 	return strings.Join(parts, ", ")
 }
 

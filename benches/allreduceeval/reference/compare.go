@@ -46,10 +46,7 @@ func (e *Expectation) Compare(got []byte, w Window) (share float64, err error) {
 			}
 		}
 	}
-	if wrong.Count > 0 {
-		return share, &wrong
-	}
-	return share, nil
+	return share, wrong.Err()
 }
 
 // describe says what is wrong with an element.

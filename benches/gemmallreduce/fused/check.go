@@ -33,11 +33,7 @@ func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
 func (p Plan) Wrong(parts []gemm.Matrix, sum []int64, seed uint64) error {
 	x := proof.Probe(p.N, seed)
 	var fault proof.Mistake
-	note := func(row, part int) {
-		if fault.Count++; fault.Count == 1 {
-			fault.Detail = fmt.Sprintf("row %d, partition %d of %d along %s", row, part, len(parts), p.Split)
-		}
-	}
+	note := func(row, part int) { fault.Note("row %d, partition %d of %d along %s", row, part, len(parts), p.Split) }
 	total, odd := make([]int64, p.M), make([]int, p.M) // odd: 1 + a partition with something that is no whole number
 	for i, part := range p.Parts() {
 		if p.Split == SplitM {
@@ -61,10 +57,7 @@ func (p Plan) Wrong(parts []gemm.Matrix, sum []int64, seed uint64) error {
 			note(row, max(odd[row]-1, 0))
 		}
 	}
-	if fault.Count > 0 {
-		return &fault
-	}
-	return nil
+	return fault.Err()
 }
 
 // Wrong is Plan.Wrong of what a run left.

@@ -31,6 +31,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gpufused"
@@ -130,10 +131,7 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 // Close gives back what is the rank's own; what Alloc of the group gave goes with the group.
 func (r *Rank) Close() error {
 	return r.device.Do(func() error {
-		var faults []error
-		for _, e := range r.events {
-			faults = append(faults, e.Destroy())
-		}
+		faults := lists.Map(r.events, func(e *cuda.Event) error { return e.Destroy() })
 		for _, p := range r.operands {
 			if p != 0 {
 				faults = append(faults, r.device.Free(p))

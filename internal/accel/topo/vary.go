@@ -104,8 +104,7 @@ func scaled(text string, digits int, factor float64) (string, error) {
 // plain is the first thing that is wrong, without the place in the file, which does not say what is read.
 func plain(name, key string, err error) error {
 	text := err.Error()
-	var in *yamlfile.Error
-	if errors.As(err, &in) {
+	if in, is := errors.AsType[*yamlfile.Error](err); is {
 		text = in.Faults[0].Msg
 	}
 	text, _, _ = strings.Cut(strings.TrimPrefix(text, name+": "), "\n")

@@ -25,6 +25,24 @@ func Keep[S ~[]T, T any](list S, keep func(T) bool) S {
 	return out
 }
 
+// First is the first element for which is holds; ok tells whether there is one.
+func First[T any](list []T, is func(T) bool) (first T, ok bool) {
+	for _, v := range list {
+		if is(v) {
+			return v, true
+		}
+	}
+	return first, false
+}
+
+// Sum adds up.
+func Sum[T int | float64](list []T) (total T) {
+	for _, v := range list {
+		total += v
+	}
+	return total
+}
+
 // Distinct is the list without what is in it before, in its order.
 func Distinct[T comparable](list []T) []T {
 	if len(list) < 2 { // as most often

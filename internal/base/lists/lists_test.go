@@ -17,6 +17,15 @@ func TestLists(t *testing.T) {
 	if got := Keep(numbers, func(n int) bool { return n > 1 }); !slices.Equal(got, []int{3, 3, 2}) || numbers[1] != 1 {
 		t.Errorf("Keep gives %v and leaves %v", got, numbers)
 	}
+	if got, ok := First(numbers, func(n int) bool { return n < 3 }); got != 1 || !ok {
+		t.Errorf("First gives %d, %v", got, ok)
+	}
+	if got, ok := First(numbers, func(n int) bool { return n > 3 }); got != 0 || ok {
+		t.Errorf("First gives %d, %v of none", got, ok)
+	}
+	if got := Sum(numbers); got != 10 {
+		t.Errorf("Sum gives %d", got)
+	}
 	if got := Numbers[int32](3); !slices.Equal(got, []int32{0, 1, 2}) {
 		t.Errorf("Numbers gives %v", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // maxListed is how many existing names an error lists before it stops; more
@@ -23,6 +25,15 @@ type Error struct {
 // Unknown is the error for a name that does not exist. What is the noun ("axis",
 // "bench"), names are those that do exist.
 func Unknown(what, name string, names []string) error { return &Error{what, name, names} }
+
+// Find is the element of a list that has the name, or the error for a name that none has.
+func Find[T any](what, name string, list []T, nameOf func(T) string) (T, error) {
+	found, ok := lists.First(list, func(v T) bool { return nameOf(v) == name })
+	if !ok {
+		return found, Unknown(what, name, lists.Map(list, nameOf))
+	}
+	return found, nil
+}
 
 func (e *Error) Error() string {
 	var b strings.Builder

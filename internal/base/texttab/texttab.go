@@ -66,11 +66,7 @@ func (t *Table) MinWidth() int {
 
 // total is the width of a line whose columns have these widths.
 func total(widths []int) int {
-	sum := len(gap) * max(0, len(widths)-1)
-	for _, w := range widths {
-		sum += w
-	}
-	return sum
+	return len(gap)*max(0, len(widths)-1) + lists.Sum(widths)
 }
 
 // Write prints the table. Lines longer than width (0: no limit) are made to

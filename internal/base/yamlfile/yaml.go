@@ -68,8 +68,7 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 	// Duplicate keys are let through here and reported with all other faults.
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil {
+		if syntax, is := errors.AsType[yaml.Error](err); is && syntax.GetToken() != nil {
 			line, column := r.position(syntax.GetToken())
 			r.add(line, column, syntax.GetMessage())
 		} else {

@@ -44,6 +44,18 @@ func (monotonic) Deterministic() bool      { return false }
 func (monotonic) Name() string             { return "monotonic" }
 func (monotonic) Calibration() Calibration { return Calibrate() }
 
+// DeviceEvents is a clock that stands for the events by which a device times itself, to so
+// many picoseconds.
+func DeviceEvents(resolution int64) Clock { return deviceEvents{resolution: resolution} }
+
+type deviceEvents struct {
+	monotonic
+	resolution int64
+}
+
+func (deviceEvents) Name() string               { return "gpu events" }
+func (d deviceEvents) Calibration() Calibration { return Calibration{Resolution: d.resolution} }
+
 // calibrateOnce reads the monotonic clock in a tight loop.
 var calibrateOnce = sync.OnceValue(func() Calibration {
 	readings := make([]int64, 4096)

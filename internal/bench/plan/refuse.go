@@ -112,8 +112,7 @@ func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
 		case point.String:
 			p.Axes[i].Values = []point.Value{point.StringValue(nobodys)}
 			for _, err := range conditions(b, &p) {
-				var unknown *suggest.Error
-				if errors.As(err, &unknown) && unknown.Name == nobodys {
+				if unknown, is := errors.AsType[*suggest.Error](err); is && unknown.Name == nobodys {
 					known = append(known, unknown.Names...)
 				}
 			}

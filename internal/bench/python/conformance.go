@@ -32,7 +32,7 @@ func Demands() []Demand {
 	return []Demand{
 		{"greeting", checked(greets)},
 		{"environment", checked(reportsEnvironment)},
-		{"other version", checked(refusesVersion)},
+		{"other version", examined(refusesVersion)},
 		{"unknown request", checked(refusesUnknown)},
 		{"points", checked(preparesPoints)},
 		{"samples", checked(takesSamples)},
@@ -61,7 +61,17 @@ const (
 	setValue         = "a \"quoted\" \\ text, \u00fc"
 )
 
+// checked is the check of a program that has been greeted.
 func checked(check func(*examinee) (string, error)) func(context.Context, string, string) (string, error) {
+	return examined(func(e *examinee) (string, error) {
+		if err := e.begin(); err != nil {
+			return "", err
+		}
+		return check(e)
+	})
+}
+
+func examined(check func(*examinee) (string, error)) func(context.Context, string, string) (string, error) {
 	return func(ctx context.Context, path, interpreter string) (string, error) {
 		script, err := script(path, interpreter)
 		if err != nil {
@@ -104,9 +114,6 @@ func (e *examinee) begin() (err error) {
 }
 
 func greets(e *examinee) (string, error) {
-	if err := e.begin(); err != nil {
-		return "", err
-	}
 	var names []string
 	for _, d := range e.hello.Benches {
 		if _, err := d.bench(e.ctx, e.program); err != nil {
@@ -124,9 +131,6 @@ func greets(e *examinee) (string, error) {
 }
 
 func reportsEnvironment(e *examinee) (string, error) {
-	if err := e.begin(); err != nil {
-		return "", err
-	}
 	if v := e.hello.Environ[setVar]; v == nil || *v != setValue {
 		return "", fmt.Errorf("hello: environ must have %s as the program sees it: %q", setVar, setValue)
 	}
@@ -156,9 +160,6 @@ func refusesVersion(e *examinee) (string, error) {
 }
 
 func refusesUnknown(e *examinee) (string, error) {
-	if err := e.begin(); err != nil {
-		return "", err
-	}
 	said, err := e.refused("frobnicate", map[string]any{"deeply": []int{1, 2}})
 	if err != nil {
 		return "", err
@@ -188,9 +189,6 @@ func (e *examinee) first(d declared) (r reply, err error) {
 }
 
 func preparesPoints(e *examinee) (string, error) {
-	if err := e.begin(); err != nil {
-		return "", err
-	}
 	var saw []string
 	for _, d := range e.hello.Benches {
 		r, err := e.first(d)
@@ -209,11 +207,8 @@ func preparesPoints(e *examinee) (string, error) {
 	return "the first of " + strings.Join(saw, "; "), nil
 }
 
-// ready greets, and prepares a point of a bench that can be timed.
+// ready prepares a point of a bench that can be timed.
 func (e *examinee) ready(wanted func(reply) bool) (reply, error) {
-	if err := e.begin(); err != nil {
-		return reply{}, err
-	}
 	for _, d := range e.hello.Benches {
 		r, err := e.first(d)
 		var own *failure
@@ -316,9 +311,6 @@ func verifies(e *examinee) (string, error) {
 }
 
 func showsStacks(e *examinee) (string, error) {
-	if err := e.begin(); err != nil {
-		return "", err
-	}
 	e.cmd.Process.Signal(unix.SIGQUIT) // one that has ended says so below
 	_, err := e.refused("frobnicate", struct{}{})
 	if err != nil {
@@ -328,9 +320,6 @@ func showsStacks(e *examinee) (string, error) {
 }
 
 func ends(e *examinee) (string, error) {
-	if err := e.begin(); err != nil {
-		return "", err
-	}
 	if err := unix.Shutdown(int(e.socket.Fd()), unix.SHUT_WR); err != nil {
 		return "", fmt.Errorf("ending the connection: %w", err)
 	}

@@ -131,28 +131,8 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 		}
 		close(p.ended)
 	}()
-	go p.watch()
+	go launch.KillStopped(p.cmd.Process, p.ended, &p.stopped) // as a worker would be
 	return p, nil
-}
-
-// watch kills a program that somebody has stopped (SIGSTOP), as a worker would be: it answers nobody. The time is
-// counted in looks, because this process may have been stopped with it.
-func (p *program) watch() {
-	const pause = 500 * time.Millisecond
-	look := time.NewTicker(pause)
-	defer look.Stop()
-	for still := time.Duration(0); still <= connection.Silence; {
-		select {
-		case <-look.C:
-		case <-p.ended:
-			return
-		}
-		if still += pause; !launch.Stopped(p.cmd.Process.Pid) {
-			still = 0
-		}
-	}
-	p.stopped.Store(true)
-	p.cmd.Process.Kill()
 }
 
 // reply is what a program answers; which fields are set depends on the request.

@@ -97,8 +97,7 @@ func (r *runner) holdLatest() (*journal.Run, error) {
 			return nil, err
 		}
 		hold, err := journal.HoldRun(r.opts.Dir, found.ID())
-		var held *journal.HeldError
-		if errors.As(err, &held) {
+		if _, is := errors.AsType[*journal.HeldError](err); is {
 			return nil, fmt.Errorf("%w; follow it with --resume --follow, or stop it, or start a run of its own without --resume", err)
 		}
 		if err != nil {

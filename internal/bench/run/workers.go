@@ -124,8 +124,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	}
 	if err != nil {
 		f := &failure{status: journal.Failed, phase: "start", reason: err.Error()}
-		var lost *rankhost.LostError
-		if errors.As(err, &lost) {
+		if lost, is := errors.AsType[*rankhost.LostError](err); is {
 			f.rank = &lost.Rank
 		}
 		return w, f, nil

@@ -94,8 +94,7 @@ func (r *reader) values(n yamlfile.Node, what string, kind point.Kind) (point.Ki
 	kind, values, err := parseSpec(kind, s.Text)
 	if err != nil {
 		offset := 0
-		var spec *point.SpecError
-		if errors.As(err, &spec) {
+		if spec, is := errors.AsType[*point.SpecError](err); is {
 			offset = spec.Column - 1
 		}
 		r.FaultIn(s.At, offset, "%s: %v", what, err)

@@ -207,18 +207,16 @@ func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
 
 // unitOf gives the usual unit and direction by the last word of a metric's
 // name, so that time_us needs no further words.
-var unitOf = []struct{ word, unit, better string }{
+var unitOf = []wordUnit{
 	{"ns", "ns", "lower"}, {"us", "us", "lower"}, {"ms", "ms", "lower"}, {"s", "s", "lower"},
 	{"gbps", "GB/s", "higher"}, {"algbw", "GB/s", "higher"}, {"busbw", "GB/s", "higher"},
 	{"gflops", "GFLOP/s", "higher"}, {"tflops", "TFLOP/s", "higher"},
 }
 
+type wordUnit struct{ word, unit, better string }
+
 func defaultUnit(name string) (unit, better string) {
 	last := name[strings.LastIndexByte(name, '_')+1:]
-	for _, u := range unitOf {
-		if u.word == last {
-			return u.unit, u.better
-		}
-	}
-	return "", ""
+	u, _ := lists.First(unitOf, func(u wordUnit) bool { return u.word == last })
+	return u.unit, u.better
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -129,12 +130,11 @@ func (s *Study) unknown(r *journal.Row) string {
 // notOver is a name of --over that a row lacks: a column of a program's table is known
 // only when it is there.
 func (s *Study) notOver(r *journal.Row) string {
-	for _, n := range s.goal.Over {
-		if _, has := r.Point.Get(n); !has && (n != bench.RanksAxis || r.NumRanks == nil) {
-			return n
-		}
-	}
-	return ""
+	name, _ := lists.First(s.goal.Over, func(n string) bool {
+		_, has := r.Point.Get(n)
+		return !has && (n != bench.RanksAxis || r.NumRanks == nil)
+	})
+	return name
 }
 
 // cell is what of a row is judged over: everything that the setting does not say.

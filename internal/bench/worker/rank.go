@@ -50,7 +50,8 @@ func (r *rank) perform(ctx context.Context, t *Task) error {
 	w := r.worker
 	s := bench.NewState(bench.Setting{
 		Point: slices.Clone(t.Point), Group: watched{r.group, &r.wait}, LocalRank: w.local + r.number, Backend: w.job.Backend,
-		Ranks: w.job.Size, Session: w.job.Session, Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Inputs: w.job.Inputs, Phase: r.setPhase,
+		Ranks: w.job.Size, Session: w.job.Session, Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure,
+		Metrics: w.metrics, Inputs: w.job.Inputs, Phase: r.setPhase,
 	})
 	err := protect(func() error { return w.body(ctx, s) })
 	cancelled := err != nil && ctx.Err() != nil

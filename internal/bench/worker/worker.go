@@ -59,13 +59,14 @@ type worker struct {
 	rank    int
 	local   int
 
-	conn   *connection.Conn
-	job    Job
-	body   bench.Body
-	script *python.Program         // that has the body; nil: this program has it
-	ranks  atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
-	orders chan message
-	cancel atomic.Pointer[context.CancelCauseFunc] // of the present task
+	conn    *connection.Conn
+	job     Job
+	body    bench.Body
+	metrics []bench.MetricInfo      // that the bench declares; nil: another program has the body
+	script  *python.Program         // that has the body; nil: this program has it
+	ranks   atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
+	orders  chan message
+	cancel  atomic.Pointer[context.CancelCauseFunc] // of the present task
 }
 
 // findRank reads this process's rank from what the supervisor set, or from what
@@ -185,6 +186,7 @@ func (w *worker) findBody(g syncgroup.Group) (body bench.Body, err error) {
 	for _, b := range w.benches {
 		if b.Name == w.job.Bench {
 			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
+				w.metrics, _ = b.Metrics()
 				return w.unchanged(b, p.Body), nil
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -53,20 +54,14 @@ func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 	if name == "" {
 		return nil, nil
 	}
-	var names []string
-	for _, p := range b.Profiles {
-		if p.Name == name {
-			for _, a := range p.Axes {
-				list = append(list, plan.Assign{Name: a[0], Text: a[1]})
-			}
-			return list, nil
-		}
-		names = append(names, p.Name)
-	}
-	if len(names) == 0 {
+	if len(b.Profiles) == 0 {
 		return nil, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
 	}
-	return nil, fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("profile", name, names))
+	p, err := suggest.Find("profile", name, b.Profiles, func(p bench.DeclaredProfile) string { return p.Name })
+	if err != nil {
+		return nil, fmt.Errorf("bench %s: %w", b.Name, err)
+	}
+	return lists.Map(p.Axes, func(a [2]string) plan.Assign { return plan.Assign{Name: a[0], Text: a[1]} }), nil
 }
 
 // benchFlag is an axis or option as a flag.

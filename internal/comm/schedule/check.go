@@ -10,11 +10,16 @@ import (
 // not with the count.
 func Check(s Schedule) error {
 	c := newChecker(s)
-	if err := execute(s, c); err != nil {
+	return observed(s, c, c.result)
+}
+
+// observed executes a schedule before an observer, and has the result of each rank looked at.
+func observed[T any](s Schedule, o observer[T], result func(rank int) error) error {
+	if err := execute(s, o); err != nil {
 		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
 	}
 	for rank := range s.Ranks() {
-		if err := c.result(rank); err != nil {
+		if err := result(rank); err != nil {
 			return fmt.Errorf("%s %s: at the end of rank %d: %w", s.Collective(), s.Name(), rank, err)
 		}
 	}

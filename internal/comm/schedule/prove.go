@@ -36,15 +36,7 @@ func Prove(s Schedule) error {
 		}
 		p.total += mark(rank)
 	}
-	if err := execute(s, p); err != nil {
-		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
-	}
-	for rank := range s.Ranks() {
-		if err := p.result(s, rank); err != nil {
-			return fmt.Errorf("%s %s: at the end of rank %d: %w", s.Collective(), s.Name(), rank, err)
-		}
-	}
-	return nil
+	return observed(s, p, func(rank int) error { return p.result(s, rank) })
 }
 
 // mark is the random number of a rank (splitmix64, Steele et al. 2014): no mark is 0.

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Info is what an algorithm declares of itself. Whoever needs a list of
@@ -160,12 +162,8 @@ func (a Algorithm) public() Info {
 
 // Find gives the properties of an algorithm by its name or an alias.
 func Find(collective, name string) (Info, bool) {
-	for _, a := range registry[collective] {
-		if a.Name == name || slices.Contains(a.Aliases, name) {
-			return a.public(), true
-		}
-	}
-	return Info{}, false
+	a, known := lists.First(registry[collective], func(a Algorithm) bool { return a.Name == name || slices.Contains(a.Aliases, name) })
+	return a.public(), known
 }
 
 // Fits is an error that says why an algorithm cannot be done by so many ranks,

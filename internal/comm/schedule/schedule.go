@@ -68,6 +68,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -184,21 +185,15 @@ func New(collective, algorithm string, p Params) (Schedule, error) {
 	if !ok {
 		return nil, suggest.Unknown("collective", collective, Collectives())
 	}
-	var names []string
-	for _, a := range algorithms {
-		if a.Steps == nil {
-			continue
-		}
-		if a.Name != algorithm {
-			names = append(names, a.Name)
-			continue
-		}
-		if err := a.settle(collective, &p); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", collective, algorithm, err)
-		}
-		return &built{algorithm: a, params: p}, nil
+	scheduled := lists.Keep(algorithms, func(a Algorithm) bool { return a.Steps != nil })
+	a, err := suggest.Find(collective+" algorithm", algorithm, scheduled, func(a Algorithm) string { return a.Name })
+	if err != nil {
+		return nil, err
 	}
-	return nil, suggest.Unknown(collective+" algorithm", algorithm, names)
+	if err := a.settle(collective, &p); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", collective, algorithm, err)
+	}
+	return &built{algorithm: a, params: p}, nil
 }
 
 // built is the one implementation: the registry's entry applied to parameters.

@@ -25,7 +25,34 @@ type Failure struct {
 	Text string
 }
 
-func (f *Failure) Error() string { return f.Text }
+// Err is the failure as programs get it.
+func (f *Failure) Err() error {
+	if f.Kind != PeerGone {
+		return &MisuseError{Text: f.Text}
+	}
+	return &PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
+}
+
+// MisuseError says that ranks did not call the same thing, and names both sides; or
+// that a rank cannot make its call at all, and names it.
+type MisuseError struct {
+	Text  string
+	Cause error // why it cannot, where that is known
+}
+
+func (e *MisuseError) Error() string { return e.Text }
+
+func (e *MisuseError) Unwrap() error { return e.Cause }
+
+// PeerError says that a rank is dead, has left or does not come.
+type PeerError struct {
+	Rank int
+	PID  int // 0: not known
+	Dead bool
+	Text string
+}
+
+func (e *PeerError) Error() string { return e.Text }
 
 // disagree fails the group because a peer makes another call.
 func (m *Member) disagree(peer int) error {
@@ -80,15 +107,18 @@ func (m *Member) Disagree(text string) error { return m.Fail(Failure{Kind: Disag
 
 // Fail makes f the failure of the group, unless there is one, and returns the
 // one that counts. Any goroutine may call it.
-func (m *Member) Fail(f Failure) error { return m.board.header.failure.Leave(f) }
+func (m *Member) Fail(f Failure) error { return m.board.header.failure.Leave(f).Err() }
 
 // Failed tells whether the group has failed, at the cost of one load.
 func (m *Member) Failed() bool { return m.board.header.failure.Left() }
 
-// Failure is what ended the group, or nil.
+// Ended is what ended the group, nil while nothing has.
+func (m *Member) Ended() *Failure { return m.board.header.failure.Read() }
+
+// Failure is the error of what ended the group, or nil.
 func (m *Member) Failure() error {
-	if f := m.board.header.failure.Read(); f != nil {
-		return f
+	if f := m.Ended(); f != nil {
+		return f.Err()
 	}
 	return nil
 }
@@ -107,7 +137,7 @@ func (m *Member) failureIn(call string) error {
 	if f.Kind == Refusal {
 		f.Text += fmt.Sprintf("; rank %d calls %s", m.rank, call)
 	}
-	return f
+	return f.Err()
 }
 
 // Notice is what ended a group, in the memory that its ranks share: the first one

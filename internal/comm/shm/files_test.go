@@ -89,8 +89,8 @@ func TestExchangeFilesWithoutOne(t *testing.T) {
 			return err
 		})
 		for r, err := range errs {
-			var f *Failure
-			if r != gone && (!errors.As(err, &f) || f.Rank != gone || f.Kind != PeerGone || !strings.Contains(f.Text, "in a test")) {
+			var f *PeerError
+			if r != gone && (!errors.As(err, &f) || f.Rank != gone || !strings.Contains(f.Text, "in a test")) {
 				t.Errorf("without rank %d, rank %d: %v", gone, r, err)
 			}
 		}

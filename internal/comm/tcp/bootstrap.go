@@ -125,8 +125,7 @@ func (b *Bootstrap) visit(ctx context.Context, mine []byte) ([][]byte, error) {
 		}
 		defer c.Close()
 		all, err := connection.Enter[[][]byte](ctx, c, b.join(), mine)
-		var refused *connection.RefusedError
-		if errors.As(err, &refused) {
+		if _, is := errors.AsType[*connection.RefusedError](err); is {
 			err = connection.Final(err)
 		}
 		return all, err

@@ -39,11 +39,6 @@ func (c *Context) Do(f func() error) error {
 	return f()
 }
 
-// Synchronize waits for everything that was started in the context.
-func (c *Context) Synchronize() error {
-	return c.driver.check("cuCtxSynchronize", c.driver.f.ctxSynchronize.Call())
-}
-
 // Reach lets kernels of this context use memory of a peer's.
 func (c *Context) Reach(peer *Context) error {
 	err := c.driver.check("cuCtxEnablePeerAccess", c.driver.f.ctxEnablePeerAccess.Call(peer.handle, 0))

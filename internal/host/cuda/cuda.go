@@ -45,7 +45,7 @@ type functions struct {
 	deviceTotalMem, deviceGetAttribute, deviceGetUUID  dynlib.Func
 	deviceGetPCIBusID, deviceCanAccessPeer             dynlib.Func
 	primaryCtxRetain, primaryCtxRelease, ctxSetCurrent dynlib.Func
-	ctxSynchronize, ctxEnablePeerAccess                dynlib.Func
+	ctxEnablePeerAccess                                dynlib.Func
 	moduleLoadData, moduleGetFunction                  dynlib.Func
 	occupancy, funcSetAttribute                        dynlib.Func
 	memAlloc, memFree, memGetInfo                      dynlib.Func
@@ -72,8 +72,8 @@ func (f *functions) table() map[string]*dynlib.Func {
 		"cuDeviceTotalMem_v2": &f.deviceTotalMem, "cuDeviceGetAttribute": &f.deviceGetAttribute, "cuDeviceGetUuid": &f.deviceGetUUID,
 		"cuDeviceGetPCIBusId": &f.deviceGetPCIBusID, "cuDeviceCanAccessPeer": &f.deviceCanAccessPeer,
 		"cuDevicePrimaryCtxRetain": &f.primaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &f.primaryCtxRelease, "cuCtxSetCurrent": &f.ctxSetCurrent,
-		"cuCtxSynchronize": &f.ctxSynchronize, "cuCtxEnablePeerAccess": &f.ctxEnablePeerAccess,
-		"cuModuleLoadData": &f.moduleLoadData, "cuModuleGetFunction": &f.moduleGetFunction,
+		"cuCtxEnablePeerAccess": &f.ctxEnablePeerAccess,
+		"cuModuleLoadData":      &f.moduleLoadData, "cuModuleGetFunction": &f.moduleGetFunction,
 		"cuOccupancyMaxActiveBlocksPerMultiprocessor": &f.occupancy, "cuFuncSetAttribute": &f.funcSetAttribute,
 		"cuMemAlloc_v2": &f.memAlloc, "cuMemFree_v2": &f.memFree, "cuMemGetInfo_v2": &f.memGetInfo,
 		"cuMemHostAlloc": &f.memHostAlloc, "cuMemFreeHost": &f.memFreeHost, "cuMemHostGetDevicePointer_v2": &f.memHostGetDevicePointer,
@@ -155,8 +155,7 @@ func Sticky(err error) bool {
 
 // Code is the driver's code of an error, 0 where it is none of the driver's.
 func Code(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*Error](err); is {
 		return e.Code
 	}
 	return 0

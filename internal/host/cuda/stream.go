@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 )
@@ -116,17 +117,12 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 	}
 	failed := f()
 	graph, exec := new(uintptr), new(uintptr)
-	if err := d.check("cuStreamEndCapture", d.f.streamEndCapture.Call(s.handle, uintptr(unsafe.Pointer(graph)))); failed != nil || err != nil {
-		if failed != nil {
-			err = failed
-		}
+	err := d.check("cuStreamEndCapture", d.f.streamEndCapture.Call(s.handle, uintptr(unsafe.Pointer(graph))))
+	if err := cmp.Or(failed, err); err != nil {
 		return nil, err
 	}
-	err := d.check("cuGraphInstantiate", d.f.graphInstantiate.Call(uintptr(unsafe.Pointer(exec)), *graph, 0))
-	if destroyed := d.check("cuGraphDestroy", d.f.graphDestroy.Call(*graph)); err == nil {
-		err = destroyed
-	}
-	return &Graph{d, *exec}, err
+	err = d.check("cuGraphInstantiate", d.f.graphInstantiate.Call(uintptr(unsafe.Pointer(exec)), *graph, 0))
+	return &Graph{d, *exec}, cmp.Or(err, d.check("cuGraphDestroy", d.f.graphDestroy.Call(*graph)))
 }
 
 // Start starts the graph on a stream.

@@ -86,7 +86,7 @@ var instructions = map[string][]struct{ name, use string }{
 func (m Machine) cpu() []Finding {
 	c := m.Host.CPU
 	findings := []Finding{
-		{"cpu", "processor", Yes, orUnknown(c.Model)},
+		{"cpu", "processor", Yes, cmp.Or(c.Model, "unknown")},
 		{"cpu", "cores", Yes, m.cores()},
 	}
 	for _, i := range instructions[m.Host.Arch] {
@@ -280,7 +280,3 @@ func (m Machine) libraries() (findings []Finding) {
 }
 
 func size(n uint64) string { return unit.FormatBytesApprox(float64(n)) + "B" }
-
-func orUnknown(s string) string {
-	return cmp.Or(s, "unknown")
-}

@@ -114,19 +114,28 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 	return nil
 }
 
-// multiply makes any product.
-func (e *engine) multiply(c, a, b Matrix) error {
-	if err := Check(&c, &a, &b, e.types); err != nil {
-		return fmt.Errorf("multiplying: %w", err)
+// settle checks a product and makes one of nothing. Of another it leaves the transposed one where only that goes row
+// by row.
+func settle(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
+	if err := Check(c, a, b, types); err != nil {
+		return true, fmt.Errorf("multiplying: %w", err)
 	}
 	switch {
 	case c.empty():
-		return nil
+		return true, nil
 	case a.Cols == 0:
 		c.Clear()
-		return nil
-	case c.ColStep != 1: // the transposed product goes row by row
-		a, b, c = b.T(), a.T(), c.T()
+		return true, nil
+	case c.ColStep != 1:
+		*a, *b, *c = b.T(), a.T(), c.T()
+	}
+	return false, nil
+}
+
+// multiply makes any product.
+func (e *engine) multiply(c, a, b Matrix) error {
+	if done, err := settle(&c, &a, &b, e.types); done {
+		return err
 	}
 	e.kern = e.kernels[a.Type]
 	readable := e.kern.Parts != nil && e.kern.Packed == a.Type && b.ColStep == 1

@@ -135,17 +135,8 @@ func (e *blasEngine) Warnings() []string {
 func (e *blasEngine) Close() {} // the library stays open; its threads sleep
 
 func (e *blasEngine) Multiply(c, a, b Matrix) error {
-	if err := Check(&c, &a, &b, e.types); err != nil {
-		return fmt.Errorf("multiplying: %w", err)
-	}
-	switch {
-	case c.empty():
-		return nil
-	case a.Cols == 0:
-		c.Clear()
-		return nil
-	case c.ColStep != 1:
-		a, b, c = b.T(), a.T(), c.T()
+	if done, err := settle(&c, &a, &b, e.types); done {
+		return err
 	}
 	// The library goes column by column, where our rows are columns: there the
 	// product is that of the transposed operands in the other order.

@@ -94,14 +94,7 @@ func Providers() []Provider {
 
 // Lookup finds a backend's provider by name.
 func Lookup(backend, name string) (Provider, error) {
-	var known []string
-	for _, p := range On(backend) {
-		if p.Name() == name {
-			return p, nil
-		}
-		known = append(known, p.Name())
-	}
-	return nil, suggest.Unknown(backend+" provider", name, known)
+	return suggest.Find(backend+" provider", name, On(backend), Provider.Name)
 }
 
 // MaxThreads bounds a mistaken number; no machine has more.

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -70,7 +71,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	if r, ok := e.(gemm.Resident); ok {
 		faults = append(faults, large(r, p.Types()))
 	}
-	return compact(faults)
+	return lists.Keep(faults, func(err error) bool { return err != nil })
 }
 
 // large makes products that keep all of a GPU busy and more, several in a row, with
@@ -100,15 +101,6 @@ func large(e gemm.Resident, types []dtype.DType) error {
 		}
 	}
 	return nil
-}
-
-func compact(errs []error) (out []error) {
-	for _, err := range errs {
-		if err != nil {
-			out = append(out, err)
-		}
-	}
-	return out
 }
 
 // layout is a product to make: which operands lie transposed (a bit each for A,

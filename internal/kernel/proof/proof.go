@@ -20,7 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Mistake is the error of a product that is wrong.
+// Mistake is the error of a result that is wrong.
 type Mistake struct {
 	Count  int64  // wrong elements found; there may be more
 	Detail string // the first: where, have, want
@@ -28,6 +28,22 @@ type Mistake struct {
 
 func (m *Mistake) Error() string {
 	return fmt.Sprintf("%d wrong elements, first: %s", m.Count, m.Detail)
+}
+
+// Note counts a wrong element, of which the first is described.
+func (m *Mistake) Note(format string, args ...any) {
+	if m.Count == 0 {
+		m.Detail = fmt.Sprintf(format, args...)
+	}
+	m.Count++
+}
+
+// Err is the mistake, or nil where no element was wrong.
+func (m *Mistake) Err() error {
+	if m.Count == 0 {
+		return nil
+	}
+	return m
 }
 
 // largest is the greatest whole number among the operands. Sums of up to
@@ -113,10 +129,7 @@ func Exact(c, a, b gemm.Matrix, seed uint64) error {
 			break
 		}
 	}
-	if fault.Count > 0 {
-		return &fault
-	}
-	return nil
+	return fault.Err()
 }
 
 // Probe is a vector of random whole numbers, none of them zero. A row that
@@ -202,16 +215,9 @@ func compareRow(c, a, b gemm.Matrix, i int, fault *Mistake) {
 			want += a.At(i, l) * b.At(l, j)
 		}
 		if got := c.At(i, j); got != want {
-			fault.note(i, j, fmt.Sprintf("is %v, want %v", got, want))
+			fault.Note("row %d, column %d is %v, want %v", i, j, got, want)
 		}
 	}
-}
-
-func (m *Mistake) note(i, j int, what string) {
-	if m.Count == 0 {
-		m.Detail = fmt.Sprintf("row %d, column %d %s", i, j, what)
-	}
-	m.Count++
 }
 
 // shortSums is how far sums of e4m3 products may be off, as a share of the magnitudes: the
@@ -246,11 +252,8 @@ func Close(c, a, b gemm.Matrix, samples int, seed uint64) error {
 			bound += shortSums * magnitude
 		}
 		if got := c.At(i, j); !(math.Abs(got-sum) <= bound) { // a NaN is not close
-			fault.note(i, j, fmt.Sprintf("is %v, want %v within %.2g", got, sum, bound))
+			fault.Note("row %d, column %d is %v, want %v within %.2g", i, j, got, sum, bound)
 		}
 	}
-	if fault.Count > 0 {
-		return &fault
-	}
-	return nil
+	return fault.Err()
 }

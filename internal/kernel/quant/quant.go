@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
@@ -39,12 +40,7 @@ func Codecs() []Codec { return []Codec{Int8, Int6, Int4} }
 
 // Named finds the codec of a name.
 func Named(name string) (Codec, bool) {
-	for _, c := range Codecs() {
-		if c.Name() == name {
-			return c, true
-		}
-	}
-	return Codec{}, false
+	return lists.First(Codecs(), func(c Codec) bool { return c.Name() == name })
 }
 
 // Name is int8, int6 or int4.

@@ -137,22 +137,14 @@ func (g *Group) Refuse(who, why string) {
 
 // Peer is the member of a connection, nil if there is none or it is gone.
 func (g *Group) Peer(peer int) *Member {
-	for _, m := range g.Members {
-		if m.Peer == peer && !m.Gone {
-			return m
-		}
-	}
-	return nil
+	m, _ := lists.First(g.Members, func(m *Member) bool { return m.Peer == peer && !m.Gone })
+	return m
 }
 
 // Rank is the member of a rank, nil if it has not joined.
 func (g *Group) Rank(rank int) *Member {
-	for _, m := range g.Members {
-		if m.Rank == rank {
-			return m
-		}
-	}
-	return nil
+	m, _ := lists.First(g.Members, func(m *Member) bool { return m.Rank == rank })
+	return m
 }
 
 // Heard notes that a member lives, and returns it as Peer does.

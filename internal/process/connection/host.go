@@ -58,8 +58,8 @@ type Host[M any] struct {
 // NewHost starts to run a core.
 func NewHost[M any](core Core[M]) *Host[M] {
 	h := NewTimelessHost(core)
-	go h.tick()
-	go h.beat()
+	go h.every(Tick, func() { h.Do(h.core.Tick) })
+	go h.every(Beat, h.beat)
 	return h
 }
 
@@ -167,13 +167,14 @@ func (h *Host[M]) obey(o Order[M]) {
 	}
 }
 
-func (h *Host[M]) tick() {
-	ticks := time.NewTicker(Tick)
+// every does something again and again until the group is over.
+func (h *Host[M]) every(period time.Duration, do func()) {
+	ticks := time.NewTicker(period)
 	defer ticks.Stop()
 	for {
 		select {
 		case <-ticks.C:
-			h.Do(h.core.Tick)
+			do()
 		case <-h.over:
 			return
 		}
@@ -181,20 +182,11 @@ func (h *Host[M]) tick() {
 }
 
 func (h *Host[M]) beat() {
-	beats := time.NewTicker(Beat)
-	defer beats.Stop()
-	for {
-		select {
-		case <-beats.C:
-			h.sending.Lock()
-			for _, l := range h.links {
-				var beat M
-				l.Send(beat)
-			}
-			h.sending.Unlock()
-		case <-h.over:
-			return
-		}
+	h.sending.Lock()
+	defer h.sending.Unlock()
+	for _, l := range h.links {
+		var beat M
+		l.Send(beat)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Look is one look at the living processes of a rank, its first process at the head.
@@ -201,12 +203,8 @@ func busy(looks []Look) bool {
 }
 
 func (p Process) slept() uint64 {
-	for _, t := range p.Threads {
-		if t.ID == p.PID { // the main thread
-			return t.Slept
-		}
-	}
-	return 0
+	main, _ := lists.First(p.Threads, func(t Thread) bool { return t.ID == p.PID })
+	return main.Slept
 }
 
 // worker is the process that does a rank's work: not a shell that only waits for it.

@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // ErrClosed says that the agent was closed by the supervisor.
@@ -72,7 +73,7 @@ func Start(ctx context.Context) (*Agent, error) {
 		return nil, fmt.Errorf("starting the launch agent (does the program's main call launch.MaybeAgent first?): %w", a.err)
 	}
 	go a.listen()
-	go a.watch()
+	go KillStopped(a.cmd.Process, a.ended, &a.stopped) // and the listener does the rest
 	return a, nil
 }
 
@@ -154,34 +155,30 @@ func (a *Agent) close(limit time.Duration) error {
 		a.cmd.Process.Kill()
 		<-a.ended
 	}
-	var left *leftError
-	if errors.As(a.err, &left) {
+	if left, is := errors.AsType[*leftError](a.err); is {
 		return fmt.Errorf("closing the launch agent: %w", left)
 	}
 	return nil
 }
 
-// watch kills an agent that somebody has stopped: it tells of no rank's end and obeys no time-out any more. The time is
-// counted in looks, because this process may have been stopped with it.
-func (a *Agent) watch() {
+// KillStopped kills a process that somebody has stopped (SIGSTOP), unless it ends before, and says so in stopped: it
+// answers nobody, and obeys no time-out any more. The time is counted in looks, because this process may have been
+// stopped with it.
+func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
-	still := time.Duration(0)
-	for {
+	for still := time.Duration(0); still <= connection.Silence; {
 		select {
 		case <-look.C:
-		case <-a.ended:
+		case <-ended:
 			return
 		}
-		if still += lookTime; !Stopped(a.PID()) {
+		if still += lookTime; !Stopped(p.Pid) {
 			still = 0
 		}
-		if still > connection.Silence {
-			a.stopped.Store(true)
-			a.cmd.Process.Kill() // and the listener does the rest
-			return
-		}
 	}
+	stopped.Store(true)
+	p.Kill()
 }
 
 // listen hands the agent's replies on until it ends.

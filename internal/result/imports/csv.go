@@ -152,8 +152,7 @@ func readCSV(text string, g Given) (File, error) {
 
 // csvError puts the line first, as all errors of this package do.
 func csvError(err error) error {
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
+	if parse, is := errors.AsType[*csv.ParseError](err); is {
 		return LineError(parse.Line, "%w", parse.Err)
 	}
 	return LineError(1, "%w", err)

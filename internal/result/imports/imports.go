@@ -96,8 +96,7 @@ func Read(format, name, text string, g Given) (File, error) {
 	}
 	f, err := known.read(tags.ReplaceAllString(text, ""), g)
 	if err != nil {
-		var at *fault
-		if errors.As(err, &at) {
+		if _, is := errors.AsType[*fault](err); is {
 			return File{}, fmt.Errorf("%s:%w", name, err)
 		}
 		return File{}, fmt.Errorf("%s: %w", name, err)

@@ -58,8 +58,7 @@ func readNCCLTests(text string, g Given) (File, error) {
 		return readNCCLJSON(text, g)
 	}
 	f, err := readNCCLTables(text, g)
-	var at *nccltable.Fault
-	if errors.As(err, &at) {
+	if at, is := errors.AsType[*nccltable.Fault](err); is {
 		err = LineError(at.Line, "%w", at.Err)
 	}
 	return f, err

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Quality is whether anything disturbed a row while it was measured.
@@ -98,18 +100,11 @@ func (d Disturbance) Compare(e Disturbance) int {
 	one, other := d.Quality(), e.Quality()
 	switch {
 	case one == other:
-		return cmp.Compare(sum(d.excess()), sum(e.excess()))
+		return cmp.Compare(lists.Sum(d.excess()), lists.Sum(e.excess()))
 	case one == QualitySettled:
 		return -1
 	}
 	return 1
-}
-
-func sum(values []float64) (total float64) {
-	for _, v := range values {
-		total += v
-	}
-	return total
 }
 
 // disturbances are how warnings begin that say what disturbed a row. Noise disturbs only

@@ -11,7 +11,6 @@ package llm
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -39,12 +38,7 @@ type Model struct {
 
 // Named is a model by name.
 func Named(name string) (Model, error) {
-	for _, m := range models {
-		if m.Name == name {
-			return m, nil
-		}
-	}
-	return Model{}, suggest.Unknown("model", name, Names())
+	return suggest.Find("model", name, models, func(m Model) string { return m.Name })
 }
 
 // Names lists the known models.
@@ -145,11 +139,7 @@ func GPUs() []string {
 
 // NamedGPU is a GPU by name.
 func NamedGPU(name string) (GPU, error) {
-	i := slices.IndexFunc(gpus, func(g GPU) bool { return g.Name == name })
-	if i < 0 {
-		return GPU{}, suggest.Unknown("gpu", name, GPUs())
-	}
-	return gpus[i], nil
+	return suggest.Find("gpu", name, gpus, func(g GPU) string { return g.Name })
 }
 
 // FloorUS is the least time of a forward pass without communication: reading

@@ -70,12 +70,7 @@ func (s Segment) US(bytes int64) float64 { return s.AlphaUS + float64(bytes)/s.B
 
 // At is the segment of a size; between two it is neither's.
 func (c Curve) At(bytes int64) (Segment, bool) {
-	for _, s := range c.Segments {
-		if bytes >= s.Min && bytes <= s.Max {
-			return s, true
-		}
-	}
-	return Segment{}, false
+	return lists.First(c.Segments, func(s Segment) bool { return bytes >= s.Min && bytes <= s.Max })
 }
 
 // String is the lines as formulas, with the range of each where there are several.

@@ -54,12 +54,9 @@ func slowestLink() Link {
 
 // LinkOf is the link that a limit of a row is a rate of.
 func LinkOf(limit string) (Link, bool) {
-	for _, l := range links {
-		if slices.ContainsFunc(l.Ceilings(), func(c Ceiling) bool { return c.Name == limit }) {
-			return l, true
-		}
-	}
-	return Link{}, false
+	return lists.First(links, func(l Link) bool {
+		return slices.ContainsFunc(l.Ceilings(), func(c Ceiling) bool { return c.Name == limit })
+	})
 }
 
 // Ceiling is one rate to hold a result against. A utilisation without the name

@@ -56,12 +56,8 @@ func (c *Cluster) Describe() string {
 func (c *Cluster) NetworkGBs() float64 { return float64(c.NICs) * c.NICGBs }
 
 func linkGBs(curve string) float64 {
-	for _, l := range model.Links() {
-		if l.Curve == curve {
-			return l.Reachable
-		}
-	}
-	return 0
+	l, _ := lists.First(model.Links(), func(l model.Link) bool { return l.Curve == curve })
+	return l.Reachable
 }
 
 //go:embed clusters/*.yaml

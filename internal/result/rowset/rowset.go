@@ -55,13 +55,7 @@ func Good(rows []journal.Row) Set {
 
 // Where keeps the rows for which keep holds.
 func (s Set) Where(keep func(*journal.Row) bool) Set {
-	var out Set
-	for _, r := range s {
-		if keep(r) {
-			out = append(out, r)
-		}
-	}
-	return out
+	return lists.Keep(s, keep)
 }
 
 // Part keeps the rows of a part of the bench.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Unit is what an axis's numbers count; it decides the wording of tick labels.
@@ -39,34 +41,22 @@ var (
 func (u Unit) prefixFor(magnitude float64) prefix {
 	// Rounding noise must not turn 1000 µs, computed as 999.9999999, into µs.
 	magnitude *= 1 + 1e-9
-	switch u {
-	case Bytes:
-		for _, p := range byteLadder {
-			if magnitude >= p.size {
-				return p
-			}
-		}
-	case Micros:
-		for _, p := range timeLadder {
-			if magnitude >= p.size {
-				return p
-			}
-		}
-		return timeLadder[len(timeLadder)-1]
-	case Percent:
-		return prefix{1, "%"}
-	default:
-		// Four digits are as short as "1.02k" and exact, so k starts at 10 000.
-		if magnitude < 1e4 {
-			break
-		}
-		for _, p := range plainLadder {
-			if magnitude >= p.size {
-				return p
-			}
-		}
+	none := prefix{1, ""}
+	var ladder []prefix
+	switch {
+	case u == Bytes:
+		ladder = byteLadder
+	case u == Micros:
+		ladder, none = timeLadder, timeLadder[len(timeLadder)-1]
+	case u == Percent:
+		none = prefix{1, "%"}
+	case magnitude >= 1e4: // four digits are as short as "1.02k", and exact
+		ladder = plainLadder
 	}
-	return prefix{1, ""}
+	if p, found := lists.First(ladder, func(p prefix) bool { return magnitude >= p.size }); found {
+		return p
+	}
+	return none
 }
 
 // Format writes one value by itself, to four significant digits.

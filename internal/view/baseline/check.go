@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -295,9 +294,4 @@ func (c *check) tooFew(runs [2][]float64, now compare.Pair) string {
 
 func names(runs []compare.Run) []string {
 	return lists.Map(runs, func(r compare.Run) string { return r.ID() })
-}
-
-// Summary is the report in one line.
-func (r Report) Summary() string {
-	return strings.TrimSuffix(compare.Report{Counts: r.Counts, Pairs: make([]compare.Pair, len(r.Points))}.Summary(), ".")
 }

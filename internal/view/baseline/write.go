@@ -3,6 +3,7 @@ package baseline
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -25,14 +26,10 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 		unit.Plural(len(r.Baseline), "run"))
 	v.Columns[2].Title, v.Columns[3].Title = "baseline "+table.Value(), "latest"
 	const change = 4 // the column that Over explains
-	v.Columns = insert(v.Columns, change+1, verdict.Column{Title: "over"})
+	v.Columns = slices.Insert(v.Columns, change+1, verdict.Column{Title: "over"})
 	for i := range v.Lines {
-		v.Lines[i].Cells = insert(v.Lines[i].Cells, change+1, r.Points[i].Over)
+		v.Lines[i].Cells = slices.Insert(v.Lines[i].Cells, change+1, r.Points[i].Over)
 	}
 	v.Data = r
 	return v.Write(w, format, width)
-}
-
-func insert[T any](list []T, at int, x T) []T {
-	return append(list[:at:at], append([]T{x}, list[at:]...)...)
 }

@@ -12,10 +12,7 @@ import (
 
 // columns are the table's, by the words of Options.Columns and Options.Sort; the
 // order of pairs is that of the run where compare is nil.
-var columns = []struct {
-	name    string
-	compare func(a, b Pair) int
-}{
+var columns = []sortable{
 	{"point", func(a, b Pair) int { return strings.Compare(a.Name, b.Name) }},
 	{"verdict", func(a, b Pair) int {
 		return cmp.Compare(slices.Index(verdicts, a.Verdict), slices.Index(verdicts, b.Verdict))
@@ -28,16 +25,18 @@ var columns = []struct {
 	{"notes", nil},
 }
 
+type sortable struct {
+	name    string
+	compare func(a, b Pair) int
+}
+
 // column is the place of a column.
 func column(name string) (int, error) {
-	var known []string
-	for i, c := range columns {
-		if c.name == name {
-			return i, nil
-		}
-		known = append(known, c.name)
+	i := slices.IndexFunc(columns, func(c sortable) bool { return c.name == name })
+	if i < 0 {
+		return 0, suggest.Unknown("column", name, lists.Map(columns, func(c sortable) string { return c.name }))
 	}
-	return 0, suggest.Unknown("column", name, known)
+	return i, nil
 }
 
 func (s *Side) value() float64 {

@@ -65,24 +65,19 @@ func Formats() []string {
 // Sweep is what a run that is to be shown in a format takes of axes which nobody names:
 // values by axis.
 func Sweep(name string) map[string]string {
-	for _, f := range formats {
-		if f.name == name {
-			return f.sweep
-		}
-	}
-	return nil
+	f, _ := lists.First(formats, func(f format) bool { return f.name == name })
+	return f.sweep
 }
 
 // Write shows in as the named format; "" is the default.
 func Write(w io.Writer, name string, in Input, opts Options) error {
 	name = cmp.Or(name, Default)
-	for _, f := range formats {
-		if f.name == name {
-			if err := f.write(w, in, opts); err != nil {
-				return fmt.Errorf("writing format %s: %w", name, err)
-			}
-			return nil
-		}
+	f, err := suggest.Find("format", name, formats, func(f format) string { return f.name })
+	if err != nil {
+		return err
 	}
-	return suggest.Unknown("format", name, Formats())
+	if err := f.write(w, in, opts); err != nil {
+		return fmt.Errorf("writing format %s: %w", name, err)
+	}
+	return nil
 }

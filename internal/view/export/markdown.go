@@ -17,27 +17,25 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 	}
 	var b bytes.Buffer
 	for _, s := range secs {
-		fmt.Fprintf(&b, "**%s**", markdown(s.title))
+		fmt.Fprintf(&b, "**%s**", texttab.Markdown(s.title))
 		for _, c := range quoted(s.constants) {
-			b.WriteString(" " + markdown(c))
+			b.WriteString(" " + texttab.Markdown(c))
 		}
 		b.WriteString("\n\n")
 		if len(s.columns) > 0 {
 			b.WriteString(s.layout().Markdown() + "\n")
 		}
 		for _, text := range s.legend {
-			b.WriteString("- " + markdown(text) + "\n")
+			b.WriteString("- " + texttab.Markdown(text) + "\n")
 		}
 		if len(s.legend) > 0 {
 			b.WriteByte('\n')
 		}
 		if s.left != "" {
-			b.WriteString(markdown(s.left) + "\n\n")
+			b.WriteString(texttab.Markdown(s.left) + "\n\n")
 		}
 	}
-	b.WriteString(markdown(summary(all)) + "\n")
+	b.WriteString(texttab.Markdown(summary(all)) + "\n")
 	_, err = w.Write(b.Bytes())
 	return err
 }
-
-func markdown(s string) string { return texttab.Markdown(s) }

@@ -161,15 +161,13 @@ func (s Seen) loadFigure() figure.Figure {
 			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
 	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
 	curves := figure.Panel{Title: "the busiest links over time", X: figure.Axis{Label: "since the start", Unit: figure.Micros},
-		Y: figure.Axis{Label: "sending", Unit: figure.Percent, Min: new(float64), Max: number(100)}, Legend: figure.LegendBelow}
+		Y: figure.Axis{Label: "sending", Unit: figure.Percent, Min: new(float64), Max: new(100.0)}, Legend: figure.LegendBelow}
 	for i := range min(overTime, len(r.Links)) {
 		curves.Series = append(curves.Series, s.curve(&r.Links[i]))
 	}
 	f.Panels = append(f.Panels, curves)
 	return f
 }
-
-func number(v float64) *float64 { return &v }
 
 // curve is the load of a link by bucket, each at its middle.
 func (s Seen) curve(l *profile.Link) figure.Series {

@@ -49,7 +49,7 @@ func newXAxis(x coord, dots []dot) xAxis {
 		a.Scale, a.slots = figure.Category, map[string]float64{}
 		for i, v := range ordered(values) {
 			a.slots[v.id()] = float64(i)
-			a.Categories = append(a.Categories, orQuotes(v.text))
+			a.Categories = append(a.Categories, cmp.Or(v.text, `""`)) // an empty text is not nothing
 		}
 		return a
 	}
@@ -70,11 +70,6 @@ func (a xAxis) at(v value) float64 {
 		return a.slots[v.id()]
 	}
 	return v.number
-}
-
-// orQuotes shows that the empty text is not nothing.
-func orQuotes(s string) string {
-	return cmp.Or(s, `""`)
 }
 
 // spansWide reports whether positive values lie more than a factor apart. A

@@ -27,7 +27,7 @@ var (
 	//go:embed sort.js
 	pageScript string
 
-	pageTemplate = template.Must(template.New("page").Parse(pageSource))
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"cellClass": cellClass}).Parse(pageSource))
 )
 
 // page is what the template shows. All texts are plain and escaped by it; only
@@ -73,22 +73,8 @@ type section struct {
 	Blocks []Block
 	Head   []string
 	Rows   [][]string
-	Grid   *grid
+	Grid   *bench.Grid
 }
-
-// grid is a matrix with a colour for each cell.
-type grid struct {
-	Corner  string
-	Columns []string
-	Rows    []gridRow
-}
-
-type gridRow struct {
-	Name  string
-	Cells []gridCell
-}
-
-type gridCell struct{ Text, Note, Class string }
 
 type picture struct {
 	Name, Alt string
@@ -118,7 +104,7 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 		p.Counts = append(p.Counts, count{counts[s], string(s), StatusClass(s)})
 	}
 	for i, s := range sections {
-		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead, Blocks: Markdown(s.Text), Grid: newGrid(s.Grid)}
+		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead, Blocks: Markdown(s.Text), Grid: s.Grid}
 		if len(s.Table) > 0 {
 			out.Head, out.Rows = s.Table[0], s.Table[1:]
 		}
@@ -152,28 +138,15 @@ func (p page) contents() (out []entry) {
 	return append(out, entry{"Rows", "rows"}, entry{"Provenance", "provenance"}, entry{"How to reproduce", "reproduce"})
 }
 
-func newGrid(g *bench.Grid) *grid {
-	if g == nil {
-		return nil
+// cellClass is how the page colours a cell of a grid.
+func cellClass(s journal.Status) string {
+	switch s {
+	case "":
+		return "empty"
+	case journal.NotExecuted: // which is not the same as left out on purpose
+		return "missing"
 	}
-	out := &grid{Corner: g.Corner, Columns: g.Columns}
-	for _, r := range g.Rows {
-		row := gridRow{Name: r.Name}
-		for _, c := range r.Cells {
-			cell := gridCell{Text: c.Text, Note: c.Note}
-			switch c.Status {
-			case "":
-				cell.Class = "empty"
-			case journal.NotExecuted: // which is not the same as left out on purpose
-				cell.Class = "missing"
-			default:
-				cell.Class = StatusClass(c.Status)
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		out.Rows = append(out.Rows, row)
-	}
-	return out
+	return StatusClass(s)
 }
 
 // scriptHash lets the browser run the sorting script and no other, should any

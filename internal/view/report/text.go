@@ -147,7 +147,7 @@ func (s section) text() string {
 		for _, r := range g.Rows {
 			row := []string{r.Name}
 			for _, c := range r.Cells {
-				row = append(row, strings.TrimSpace(marks[c.Class]+" "+c.Text))
+				row = append(row, strings.TrimSpace(marks[cellClass(c.Status)]+" "+c.Text))
 			}
 			rows = append(rows, row)
 		}

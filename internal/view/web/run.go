@@ -29,6 +29,7 @@ type viewKey struct {
 // view is what was made for a look at a run: the rows that count and hold the filter, and
 // what the page says of them.
 type view struct {
+	key     viewKey
 	run     *journal.Run
 	rows    []journal.Row
 	columns []export.Column
@@ -178,7 +179,7 @@ func (s *store) view(b *book, j *journal.Journal, key viewKey) (*view, error) {
 	if err != nil {
 		return nil, notFound{err}
 	}
-	v := &view{run: s.bench(r.Header.Bench).View(j, r)}
+	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r)}
 	v.rows = v.run.Latest()
 	if key.only != "" {
 		if v.rows, err = plan.Rows([]string{key.only}, v.rows); err != nil {
@@ -194,15 +195,9 @@ func (s *store) view(b *book, j *journal.Journal, key viewKey) (*view, error) {
 }
 
 func (s *Server) run(r *http.Request) (out any, err error) {
-	_, key, err := s.asked(r)
-	if err != nil {
-		return nil, err
-	}
 	err = s.look(r, func(b *book, v *view) error {
-		if v.page == nil {
-			if err := s.store.describe(b, v, key); err != nil {
-				return err
-			}
+		if err := s.store.describe(b, v); err != nil {
+			return err
 		}
 		page := *v.page
 		page.Info.Outcome = b.outcome(page.Info.ID, page.Info.Outcome)
@@ -212,9 +207,12 @@ func (s *Server) run(r *http.Request) (out any, err error) {
 	return out, err
 }
 
-// describe makes the page of a run.
-func (s *store) describe(b *book, v *view, key viewKey) error {
-	h := &v.run.Header
+// describe makes the page of a run, once.
+func (s *store) describe(b *book, v *view) error {
+	if v.page != nil {
+		return nil
+	}
+	h, key := &v.run.Header, v.key
 	known := s.bench(h.Bench)
 	p := &runPage{Info: newInfo(b.folder, v.run), Facts: append(report.Facts(h), report.EarlierFacts(v.run.Earlier)...),
 		Commands: report.CommandLines(v.run), Rows: len(v.rows),
@@ -287,22 +285,17 @@ func newFailure(r *journal.Row) failure {
 // picture draws one panel that is not a chart, or a whole figure.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	var svg bytes.Buffer
-	_, key, err := s.asked(r)
-	if err == nil {
-		err = s.look(r, func(b *book, v *view) error {
-			if v.page == nil {
-				if err := s.store.describe(b, v, key); err != nil {
-					return err
-				}
-			}
-			name := r.URL.Query().Get("figure")
-			i := slices.IndexFunc(v.figures, func(f figure.Figure) bool { return f.Name == name })
-			if i < 0 {
-				return notFound{fmt.Errorf("the run has no figure %q", name)}
-			}
-			return figure.SVG(&svg, v.figures[i])
-		})
-	}
+	err := s.look(r, func(b *book, v *view) error {
+		if err := s.store.describe(b, v); err != nil {
+			return err
+		}
+		name := r.URL.Query().Get("figure")
+		i := slices.IndexFunc(v.figures, func(f figure.Figure) bool { return f.Name == name })
+		if i < 0 {
+			return notFound{fmt.Errorf("the run has no figure %q", name)}
+		}
+		return figure.SVG(&svg, v.figures[i])
+	})
 	if err != nil {
 		s.fail(w, err)
 		return
