@@ -65,10 +65,10 @@ lint:
 # lint has vetted everything, and linking is faster without debug information. Ranks
 # poll for each other, so packages whose tests are ranks run one after the other, while
 # the next one is linked; packages whose tests wait for processes, or for a GPU that is not there, run
-# beside them, and one more than there are cores, since they wait. Their lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
+# beside them. Their lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
 # their own, which make would hand this one to.
 TEST   := $(FREELY) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
-MANY   := -p=$$(($$(nproc) + 1)) -exec="env -u GOGC"
+MANY   := -p=$$(nproc) -exec="env -u GOGC"
 ALONE  := -p=2 -exec="flock --close $(CURDIR)/Makefile env -u GOGC"
 RANKED := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
 
