@@ -9,7 +9,7 @@
 #include "../gpugemm/product90a.cuh"
 
 constexpr u32 CLUSTER_TILES = 4;
-constexpr u32 NS_OF_K = 11; // that a tile takes for each element of its sums, on an H200
+constexpr u32 NS_OF_K = 11; // nanoseconds: a tile takes k times as long on an H200
 
 __device__ __forceinline__ u32 tile_of(u32 cluster_tile, u32 warpgroup) { return cluster_tile * CLUSTER_TILES + (blockIdx.x & 1) * 2 + warpgroup; }
 __device__ __forceinline__ void arrive_here(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }

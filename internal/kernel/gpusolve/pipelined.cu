@@ -2,9 +2,9 @@
 // product needs no scalar. So a block multiplies its first rows before it waits for the
 // scalar products of other ranks: all its rows, where a rank has few, which is where waiting costs.
 //
-// The recurrences drift from the vectors that they stand for. As package krylov does, the method makes
-// these anew from x and p now and then, and before it ends, which it does by the true residual. What
-// a kernel is to do follows from the state, so that the host starts one like the other. A
+// The recurrences drift from the vectors that they stand for. The method makes
+// these anew from x and p now and then (package krylov from x alone, which keeps other vectors), and before it ends,
+// which it does by the true residual. What a kernel is to do follows from the state, so that the host starts one like the other. A
 // preconditioner is a diagonal: u = M r and q = M s are computed where they are needed.
 #include "rows.cuh"
 
