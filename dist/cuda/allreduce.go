@@ -46,11 +46,14 @@ func wayOf(p dist.Plan) way {
 		return quantised[codec]
 	}
 	w, x := ways[p.Algorithm], p.Epilogue
-	if x == nil || w.own || w.kernel == gpu.Lamport {
+	if x == nil || w.own {
 		return w
 	}
 	if x.Norm != nil { // of rows that a block has as a whole
 		return way{kernel: gpu.Norm, apart: true}
+	}
+	if w.kernel == gpu.Lamport {
+		return w
 	}
 	if x.Bias.Count()+x.Residual.Count() > 0 {
 		return ways[oneStage] // only a rank's own sum can have its own bias

@@ -188,6 +188,7 @@ func TestLimits(t *testing.T) {
 		{"200,400,300,200", "", dist.AllGather, count, 3*4*count - cache, unique, 200, 400},
 		{"200,400,300,200", "", dist.Reduce, count, 3*4*count - cache, 3 * 4 * count, 200, 400},
 		{"200,400,300,200", "", dist.Gather, count, 2*4*count - cache, 2 * 4 * count, 200, 400},
+		{"200,400,300,200", "", dist.AllToAll, count, unique - cache, unique, 200, 400},
 	} {
 		plant(t, c.speeds)
 		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: c.op, In: buffers[0], Count: c.count, Algorithm: c.algorithm}, DType: dist.F32}, 2)
@@ -200,6 +201,14 @@ func TestLimits(t *testing.T) {
 			}
 		}
 	}
+	// Where it has counts, an all-to-all's elements are those of all ranks together.
+	allToAll := dist.Plan{Call: dist.Call{Op: dist.AllToAll, In: buffers[0], Count: count}, DType: dist.F32}
+	counted := allToAll
+	counted.Count, counted.Counts = 2*count, slices.Repeat([]int{count / 2}, 4)
+	one, two := must.Get(backend{}.Limits(allToAll, 2))(t), must.Get(backend{}.Limits(counted, 2))(t)
+	if !slices.Equal(one, two) {
+		t.Errorf("an all-to-all is limited to %v, with counts that say the same to %v", one, two)
+	}
 	if private, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)}, DType: dist.F32}, 2); private != nil || err != nil {
 		t.Errorf("what goes through the host is limited by the GPU's memory: %v, %v", private, err)
 	}
@@ -211,6 +220,27 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a cache faster than the multiprocessors: %v, %v", list, err)
 	}
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+}
+
+// What the built-in table says for a GPU is what was measured there (docs/results), and there is a way for all of it.
+func TestAuto(t *testing.T) {
+	for _, c := range []struct {
+		ranks, bytes int
+		want         string
+	}{
+		{2, 8 << 10, lamport}, {2, 512 << 10, lamport}, {2, 1 << 20, push},
+		{4, 256 << 10, lamport}, {4, 512 << 10, push},
+		{8, 64 << 10, lamport}, {8, 128 << 10, oneStage}, {8, 256 << 10, push},
+	} {
+		if got := dist.DefaultTuning().Choose(Name, dist.AllReduce, c.ranks, dist.BF16, c.bytes, true).Algorithm; got != c.want {
+			t.Errorf("%d ranks, %d bytes: %s, want %s", c.ranks, c.bytes, got, c.want)
+		}
+	}
+	for _, e := range dist.DefaultTuning().Entries() {
+		if _, known := ways[e.Algorithm]; e.Backend == Name && !known {
+			t.Errorf("the table has %s, which is no algorithm here", e.Algorithm)
+		}
+	}
 }
 
 // Calls on buffers in turn have the slower of both limits, and say what each is.

@@ -69,7 +69,7 @@ func (v volume) text(what, how string) string {
 // limitsOf finds them where so many bytes of the buffers may be in the cache.
 func (e *engine) limitsOf(p dist.Plan, cached int) (l limits, err error) {
 	width := p.DType.Size()
-	if bytes := unique(p.Op, p.Count, e.size)*width - cached; bytes > 0 {
+	if bytes := unique(p, e.size)*width - cached; bytes > 0 {
 		l.memory.bytes = float64(bytes)
 		if l.memory.speed, err = e.device.copySpeed(); err != nil {
 			return l, fmt.Errorf("measuring the GPU's memory: %w", err)
@@ -85,14 +85,17 @@ func (e *engine) limitsOf(p dist.Plan, cached int) (l limits, err error) {
 
 // unique is how many elements all ranks' buffers have, inputs and outputs; in place,
 // memory is read and written.
-func unique(op dist.Collective, count, ranks int) int {
-	switch op {
+func unique(p dist.Plan, ranks int) int {
+	switch p.Op {
 	case dist.AllGather, dist.ReduceScatter, dist.Broadcast, dist.Reduce:
-		return count + ranks*count
+		return p.Count + ranks*p.Count
 	case dist.Gather, dist.Scatter:
-		return 2 * count
+		return 2 * p.Count
 	}
-	return 2 * ranks * count
+	if p.Op == dist.AllToAll && p.Counts != nil {
+		return 2 * p.Count // which is of all ranks then
+	}
+	return 2 * ranks * p.Count
 }
 
 // accesses is how many elements all ranks load and store at least, and how many of them
@@ -104,7 +107,7 @@ func accesses(p dist.Plan, size int) (elements float64, readers int) {
 	case dist.AllGather, dist.Broadcast:
 		return 2 * n * count, size
 	default:
-		return float64(unique(p.Op, p.Count, size)), 1
+		return float64(unique(p, size)), 1
 	}
 	w := wayOf(p)
 	switch {

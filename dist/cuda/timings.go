@@ -226,9 +226,9 @@ func (t *timer) rotate() error {
 	if err != nil {
 		return err
 	}
-	size := t.plan.Count * t.plan.DType.Size()
-	t.stride = (size + 255) &^ 255
-	all := unique(dist.AllReduce, size, t.e.size)
+	width := t.plan.DType.Size()
+	t.stride = (t.plan.Count*width + 255) &^ 255
+	all := unique(t.plan, t.e.size) * width
 	if t.plan.InPlace {
 		all /= 2
 	}

@@ -69,10 +69,11 @@ func Run[Self T[Self]](t Self, s Suite) {
 // Cases lists the checks.
 func (s Suite) Cases() []Case {
 	var cases []Case
+	var shared vectors
 	for _, size := range s.Sizes {
 		for _, op := range dist.Collectives() {
 			if !op.PointToPoint() {
-				cases = append(cases, Case{fmt.Sprintf("%s/%d", op, size), size, func() error { return s.matrix(size, op) }})
+				cases = append(cases, Case{fmt.Sprintf("%s/%d", op, size), size, func() error { return s.matrix(size, op, &shared) }})
 			}
 		}
 		add := func(name string, n needs, body func(g *dist.Group) error) {

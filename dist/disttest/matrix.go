@@ -12,8 +12,7 @@ import (
 
 // matrix checks an operation over element types, reductions, algorithms,
 // counts, chunks, roots, in and out of place, symmetric and private memory.
-func (s Suite) matrix(size int, op dist.Collective) error {
-	var shared vectors
+func (s Suite) matrix(size int, op dist.Collective, shared *vectors) error {
 	return s.together(size, needs{ops: ops(op)}, func(g *dist.Group) error {
 		space, err := newSpace(g, 2*65537+2*size)
 		if err != nil {
@@ -99,10 +98,11 @@ type expectation struct {
 // output that was spoilt before: what goes wrong in every second run shows.
 const runs = 4
 
-// vectors are the inputs and results that the ranks of this process share: making them
-// takes longer than the calls.
+// vectors are the inputs and results that the ranks of this process share, and all operations
+// in groups of one size: making them takes longer than the calls.
 type vectors struct {
 	mu   sync.Mutex
+	size int
 	made map[vectorOf][]byte
 }
 
@@ -117,6 +117,9 @@ const reduced = -1
 
 // first is the first elements of a vector.
 func (v *vectors) first(count int, of vectorOf) []byte {
+	if of.rank != reduced && of.reduction != dist.Prod {
+		of.reduction = dist.Sum // its inputs are those of all others
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if width := of.dtype.Size(); len(v.made[of]) < count*width {
@@ -125,8 +128,8 @@ func (v *vectors) first(count int, of vectorOf) []byte {
 		if of.rank == reduced {
 			value = data.Stored
 		}
-		if v.made == nil {
-			v.made = map[vectorOf][]byte{}
+		if v.size != of.size {
+			v.size, v.made = of.size, map[vectorOf][]byte{}
 		}
 		v.made[of] = vector(of.dtype, count, value)
 	}
