@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,7 @@ func otherArchitecture() string {
 // faultsOn are the errors of packages on an architecture, with other contents of some files.
 func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ...string) (faults []string) {
 	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // half of the time would be collecting
 	root := must.Get(filepath.Abs("../.."))(t)
 	overlay := map[string][]byte{}
 	for name, text := range contents {
