@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 export GOFLAGS += -trimpath '-gcflags=all=-dwarf=false -c=1'
 
 # Compilers and checkers have memory enough to collect garbage less often, which saves
-# another eighth. Programs under test are to run as users run them.
+# another eighth. So have tests, but with the race detector they run as users run them.
 FREELY := GOGC=800
 
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
@@ -68,22 +68,22 @@ lint:
 # beside them. Their lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
 # their own, which make would hand this one to.
 TEST   := $(FREELY) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
-MANY   := -p=$$(nproc) -exec="env -u GOGC"
-ALONE  := -p=2 -exec="flock --close $(CURDIR)/Makefile env -u GOGC"
+MANY    = -p=$$(nproc) -exec="env $(1)"
+ALONE   = -p=2 -exec="flock --close $(CURDIR)/Makefile env $(1)"
 RANKED := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
 
 unit:
-	$(TEST) $(MANY) $$($(GO) list ./... | grep -vE '$(RANKED)')
-	$(TEST) $(ALONE) $$($(GO) list ./... | grep -E '$(RANKED)')
+	$(TEST) $(call MANY,GOGC=400) $$($(GO) list ./... | grep -vE '$(RANKED)')
+	$(TEST) $(call ALONE,GOGC=400) $$($(GO) list ./... | grep -E '$(RANKED)')
 
 # rest is what the race detector does not run as a whole: with it, everything has run.
 REST := $(GO) list ./... | grep -vxF "$$(scripts/raced.sh whole | sed 's|^\.|github.com/kernbench/kernbench|')"
 
 rest-many:
-	$(TEST) $(MANY) $$($(REST) | grep -vE '$(RANKED)')
+	$(TEST) $(call MANY,GOGC=400) $$($(REST) | grep -vE '$(RANKED)')
 
 rest-alone:
-	$(TEST) $(ALONE) $$($(REST) | grep -E '$(RANKED)')
+	$(TEST) $(call ALONE,GOGC=400) $$($(REST) | grep -E '$(RANKED)')
 
 # The race detector needs cgo, the shipped binary must not: so both are tested.
 race: race-many race-alone
@@ -106,10 +106,10 @@ raced:
 	@flock scripts/raced.sh env $(FREELY) $(GO) list -race -export -deps -test $$(scripts/raced.sh) >/dev/null
 
 race-many: raced
-	$(TEST) $(MANY) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
+	$(TEST) $(call MANY,-u GOGC) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
 
 race-alone: raced
-	$(TEST) $(ALONE) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
+	$(TEST) $(call ALONE,-u GOGC) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
 
 # slurm runs kernbench under a real Slurm of several virtual nodes on this machine.
 slurm: build
