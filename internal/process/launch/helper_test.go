@@ -128,7 +128,11 @@ func helper(mark, mode string, args []string) int {
 		}
 		p := program(mark, 0, args[1:]...)
 		p.Stdout = filepath.Join(args[0], "out")
-		l, err := a.Launch(context.Background(), Spec{Procs: []Proc{p}, Launchers: true, Grace: 100 * time.Millisecond,
+		grace := 100 * time.Millisecond
+		if args[1] == "polite" {
+			grace = hangGuard // it is over when the launcher obeys, however busy the machine is
+		}
+		l, err := a.Launch(context.Background(), Spec{Procs: []Proc{p}, Launchers: true, Grace: grace,
 			Recall: []string{"/bin/sh", "-c", `echo recalled >"$1"`, "recall", filepath.Join(args[0], "recalled")}})
 		if err != nil {
 			panic(err)
