@@ -2,24 +2,22 @@
 // product needs no scalar. So a block multiplies its first rows before it waits for the
 // scalar products of other ranks: all its rows, where a rank has few, which is where waiting costs.
 //
-// The recurrences drift from the vectors that they stand for. The method makes
-// these anew from x and p now and then (package krylov from x alone, which keeps other vectors), and before it ends,
-// which it does by the true residual. What a kernel is to do follows from the state, so that the host starts one like the other. A
-// preconditioner is a diagonal: u = M r and q = M s are computed where they are needed.
+// The recurrences drift from the vectors that they stand for. The method makes r and w anew from x now and then, as package
+// krylov does, and before it ends, which it does by the true residual. The drift of s and z shrinks with it. What a kernel is
+// to do follows from the state, so that the host starts one like the other. A preconditioner is a diagonal: u = M r and
+// q = M s are computed where they are needed.
 #include "rows.cuh"
 
 // What is to be done next: w = A M r, an iteration (the first, any other, one that is not counted
-// because no step was taken), r and s from x and p (of a solve that goes on or is to end),
-// w and z from those.
+// because no step was taken), r from x (of a solve that goes on or is to end), w from that.
 enum { PRODUCT, FIRST, ITERATE, RESUME, RESIDUAL, END_RESIDUAL, RENEW, END_RENEW };
 
-// What a kernel does: nothing, a product, a whole step, one of x and p alone, no step but what the next
-// kernel needs of x and p, and the two parts of making anew.
-enum { REST, MULTIPLY, STEP, STEP_ONLY, SHARE, FIND_RESIDUAL, FIND_PRODUCTS };
+// What a kernel does: nothing, w = A M r, a step, one after which others need x, no step but that, r = b - A x.
+enum { REST, MULTIPLY, STEP, STEP_AND_SHARE, SHARE, FIND_RESIDUAL };
 
 // Recurrences are made anew after so many iterations, or once the residual has fallen that far: what was
 // rounded while it was large stays.
-enum { REPLACE_EVERY = 100 };
+enum { REPLACE_EVERY = 200 };
 #define REPLACE_BELOW 1e-3
 
 KERNEL(pipelined_begin) {
@@ -51,11 +49,12 @@ DEVICE u32 take(State *s, const double *sums, double *beta) {
 		return REST;
 	}
 	s->before = s->alpha, s->rz = gamma, s->alpha = gamma / curvature;
+	s->turn ^= 1, s->products++;
 	if (s->since >= REPLACE_EVERY || sqrt(sums[0]) < REPLACE_BELOW * s->highest) {
 		s->phase = RESIDUAL;
-		return STEP_ONLY;
+		return STEP_AND_SHARE;
 	}
-	s->phase = ITERATE, s->products++;
+	s->phase = ITERATE;
 	return STEP;
 }
 
@@ -86,7 +85,7 @@ DEVICE u32 decide(const Params *p, State *s, const double *sums, double *beta) {
 		return MULTIPLY;
 	case RESIDUAL:
 	case END_RESIDUAL:
-		s->phase += RENEW - RESIDUAL, s->products += 2;
+		s->phase += RENEW - RESIDUAL, s->products++;
 		return FIND_RESIDUAL;
 	case END_RENEW: // the residual is the true one
 		s->reductions++;
@@ -94,8 +93,8 @@ DEVICE u32 decide(const Params *p, State *s, const double *sums, double *beta) {
 		// fall through
 	case RENEW:
 		s->phase = s->phase == RENEW ? ITERATE : RESUME;
-		s->since = 0, s->highest = 0, s->products += 2;
-		return FIND_PRODUCTS;
+		s->since = 0, s->highest = 0, s->products++;
+		return MULTIPLY;
 	}
 	return iterate(p, s, sums, beta);
 }
@@ -141,56 +140,44 @@ DEVICE void advance(const Params *p, const Vector *m, const Vectors *a, u64 row,
 
 // pipelined is a whole iteration, or a part of making its vectors anew.
 DEVICE void pipelined(const Params *p, const int form) {
-	SHARED double held[ROWS], more[ROWS];
+	SHARED double held[ROWS];
 	State s;
 	double sums[SUMS], beta, dot[SUMS] = {0, 0, 0};
 	if (!look(p, &s)) return;
 	u64 below = p->below, mine = (u64)BLOCK * ROWS;
 	Vectors a = {(double *)p->x, (double *)p->q, (double *)p->p[0] + below, (double *)p->r[0] + below, (double *)p->s[0] + below,
 		(double *)p->w[s.turn] + below, (double *)p->w[s.turn ^ 1] + below};
-	Vector m = vector_of(p, form), n;
+	Vector m = vector_of(p, form);
 	m.kind = SCALED, m.r = a.w - below;
 	int early = s.phase >= FIRST && s.phase <= RESUME && mine < p->rows && inner(p, mine);
 	if (early) hold(p, form, &m, mine, held);
 	if (!collect(p, sums)) return;
 	u32 what = decide(p, &s, sums, &beta);
-	if (what == STEP) s.turn ^= 1;
 	keep(p, &s);
 	if (what == REST) return;
 	double step = (p->fault & STALE_SCALAR) ? s.before : s.alpha;
-	n = m;
-	if (what == FIND_RESIDUAL) m.kind = BARE, m.r = a.x - below, n.kind = BARE, n.r = a.p - below;
-	if (what == FIND_PRODUCTS || what == MULTIPLY) m.r = a.r - below, n.r = a.s - below;
+	if (what == FIND_RESIDUAL) m.kind = BARE, m.r = a.x - below;
+	if (what == MULTIPLY) m.r = a.r - below;
 	for (u64 tile = mine; tile < p->rows; tile += (u64)p->blocks * ROWS) {
 		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
-		if (what != STEP_ONLY && what != SHARE && !(early && tile == mine)) hold(p, form, &m, tile, held);
-		if (what == FIND_RESIDUAL || what == FIND_PRODUCTS) hold(p, form, &n, tile, more);
+		if (what != SHARE && !(early && tile == mine)) hold(p, form, &m, tile, held);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i;
-			if (what == STEP) {
-				advance(p, &m, &a, row, held[i], beta, s.alpha, step, dot);
-			} else if (what == STEP_ONLY || what == SHARE) {
-				if (what == STEP_ONLY) {
-					a.p[row] = beta * a.p[row] + preconditioned(&m, below + row, a.r[row]);
-					a.x[row] += step * a.p[row];
-				}
-				send(p, a.x - below, row, a.x[row]);
-				send(p, a.p - below, row, a.p[row]);
-			} else if (what == FIND_RESIDUAL) {
+			if (what == STEP || what == STEP_AND_SHARE) advance(p, &m, &a, row, held[i], beta, s.alpha, step, dot);
+			if (what == STEP_AND_SHARE || what == SHARE) send(p, a.x - below, row, a.x[row]);
+			if (what == FIND_RESIDUAL) {
 				double r = right_hand_side(p, row) - held[i];
-				a.r[row] = r, a.s[row] = more[i];
+				a.r[row] = r;
 				send(p, a.r - below, row, r);
-				send(p, a.s - below, row, more[i]);
 				dot[0] += r * r;
-			} else {
+			} else if (what == MULTIPLY) {
 				double r = a.r[row], w = held[i], u = preconditioned(&m, below + row, r);
 				a.w[row] = w;
-				if (what == FIND_PRODUCTS) a.z[row] = more[i];
 				send(p, a.w - below, row, w);
 				dot[0] += r * r, dot[1] += w * u, dot[2] += r * u;
 			}
 		}
 	}
-	leave(p, dot, what == STEP_ONLY || what == SHARE ? 0 : 3);
+	leave(p, dot, what == STEP_AND_SHARE || what == SHARE ? 0 : 3);
 }
 FORMS(pipelined_step, pipelined)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -252,11 +253,13 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	if d := got.Iterations - want.Iterations; abs(d) > max(1, want.Iterations/50) { // rounding, where there are as many as unknowns
 		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
 	}
-	// A kernel leaves the product out that a replacement, or the end, makes useless; the processor has already made it. But
-	// its replacements are four products, and the processor's two.
-	products := got.Products == want.Products ||
-		strings.Contains(name, "cg-pipelined") && got.Products > got.Iterations && got.Products-got.Iterations <= 2*(want.Products-want.Iterations)
-	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || !products) {
+	// Where a solve ends the processor has begun an iteration, and made w from the true residual: two products that a kernel leaves out.
+	// Rounding may bring one replacement more or less, which is two as well.
+	allowed := []int{0}
+	if strings.Contains(name, "cg-pipelined") {
+		allowed = []int{-4, -2, 0}
+	}
+	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || !slices.Contains(allowed, got.Products-want.Products)) {
 		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products, want.Reductions, want.Products)
 	}
 	most, size := 0.0, 0.0
@@ -309,7 +312,7 @@ func TestReplacement(t *testing.T) {
 			t.Fatal(err)
 		}
 		compare(t, fmt.Sprintf("cg-pipelined, %d ranks", ranks), got, want, spec.RTol)
-		if more := got.Products - got.Iterations; more < 3*4 {
+		if more := got.Products - got.Iterations; more < 3*2 {
 			t.Errorf("%d ranks: %d products more than iterations, which are not several replacements", ranks, more)
 		}
 	}
