@@ -44,7 +44,7 @@ func NewState(set Setting) *State {
 	if set.Phase == nil {
 		set.Phase = func(string) {}
 	}
-	return &State{set: set, out: Outcome{Kind: journal.Measured, Metrics: map[string]float64{}}}
+	return &State{set: set, out: Outcome{Kind: journal.Measured, Metrics: map[string]float64{}, Stats: map[string]Stat{}}}
 }
 
 // Outcome is what one rank reports of one point. Rank 0's numbers make the row; the

@@ -224,9 +224,6 @@ func (s *State) ReportSamples(name string, samples []float64, unit, better strin
 		best = m.Max
 	}
 	s.Report(name, best, unit, better)
-	if s.out.Stats == nil {
-		s.out.Stats = map[string]Stat{}
-	}
 	s.out.Stats[name] = journal.NewStat(m)
 	s.out.Samples = max(s.out.Samples, len(samples))
 }

@@ -134,9 +134,6 @@ func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us flo
 	}
 	a := measure.Analyze(m)
 	s.Report(metric, a.Summary.P50, "us", "lower")
-	if s.out.Stats == nil {
-		s.out.Stats = map[string]Stat{}
-	}
 	s.out.Stats[metric] = journal.NewStat(a.Summary)
 	if raw := s.raw(m); raw != nil {
 		if s.out.Raws == nil {
@@ -256,7 +253,7 @@ func (s *State) record(res *measure.Result) {
 	us := a.Summary.P50
 	o.Metrics["time_us"] = us
 	s.describe("time_us", "us", "lower")
-	o.Stats = map[string]Stat{"time_us": journal.NewStat(a.Summary)}
+	o.Stats["time_us"] = journal.NewStat(a.Summary)
 	if s.set.Group.Size() > 1 {
 		o.Skew, o.Slowest = &a.Skew, &a.Straggler
 	}
