@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -184,7 +185,7 @@ func (s *System) largest(lv *level, bound float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	l := multigrid.NewLanczos(squared[0], bound)
+	l := precondition.NewLanczos(squared[0], bound)
 	for {
 		along, beyond, before, more := l.Next()
 		if !more {
