@@ -98,12 +98,18 @@ type coarsener interface {
 	interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error)
 }
 
+// last reports whether a level is small and one rank owns all of it.
+func (f *fine) last() bool {
+	n := f.space.Total()
+	return n <= lastRows && f.space.Of(f.space.Owner(0)) == n
+}
+
 // numbered counts unknowns rank by rank.
-func numbered(team precondition.Team, own int) (share, error) {
+func numbered(team precondition.Team, own int) (sparse.Strips, error) {
 	counts := make([]float64, team.Size())
 	counts[team.Rank()] = float64(own)
 	counts, err := team.Sum(counts)
-	out := make(share, len(counts)+1)
+	out := make(sparse.Strips, len(counts)+1)
 	for r, n := range counts {
 		out[r+1] = out[r] + int(n)
 	}
@@ -187,7 +193,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 			return nil, err
 		}
 		out.levels, out.sizes = append(out.levels, lv), append(out.sizes, lv.size)
-		if f.space.total() <= lastRows && f.space.alone() || len(out.levels) == mostLevels {
+		if f.last() || len(out.levels) == mostLevels {
 			break
 		}
 		next, err := lv.coarsen(f, c)
@@ -200,7 +206,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 		f = next
 	}
 	last := out.levels[len(out.levels)-1]
-	if f.space.alone() && f.space.total() <= lastRows {
+	if f.last() {
 		last.factor, err = factored(f, l.Traits.Singular)
 	}
 	return out, l.Agree(err)
@@ -224,10 +230,10 @@ func (lv *level) coarsen(f *fine, c coarsener) (*fine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := numbers.total(); n == 0 || float64(n) > stalled*float64(f.space.total()) && f.space.total() > 1 {
+	if n := numbers.Total(); n == 0 || float64(n) > stalled*float64(f.space.Total()) && f.space.Total() > 1 {
 		return nil, nil
 	}
-	coarse := newSpace(numbers.gathered(), f.team.Rank())
+	coarse := newSpace(gathered(numbers), f.team.Rank())
 	p, err := c.interpolate(f, numbers[f.team.Rank()], coarse)
 	if err != nil {
 		return nil, err

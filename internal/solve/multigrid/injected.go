@@ -104,7 +104,7 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 		whole = layout.belongs(c, l.Plan.Rank) && whole
 		if kept {
 			lv.fine = append(lv.fine, int32(i))
-			layout.own(c)
+			layout.rows = sparse.Extend(layout.rows, c) // they come in order
 		}
 	}
 	for _, p := range l.Plan.Peers {
@@ -146,15 +146,6 @@ func (c *coarseLayout) belongs(row, rank int) bool {
 	owner, known := c.owners[row]
 	c.owners[row] = rank
 	return !known || owner == rank
-}
-
-// own notes a point of this rank; they come in order.
-func (c *coarseLayout) own(row int) {
-	if n := len(c.rows); n > 0 && c.rows[n-1].Hi == row {
-		c.rows[n-1].Hi++
-		return
-	}
-	c.rows = append(c.rows, sparse.Range{Lo: row, Hi: row + 1})
 }
 
 // Owner implements sparse.Layout for this rank's points and those beside them.
