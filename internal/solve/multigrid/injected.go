@@ -39,7 +39,7 @@ func halves(p sparse.Problem) error {
 // were when a sweep began.
 type Injected struct {
 	levels []*injected
-	hierarchy
+	Hierarchy
 }
 
 // injected is one rank's part of a level.
@@ -50,7 +50,7 @@ type injected struct {
 	fine    []int32   // the points of the coarser level, by their local numbers here; nil on the last
 	x, b    []float64 // of coarser levels
 	product []float64
-	size
+	size    Size
 }
 
 func newInjected(l *precondition.Local) (krylov.Operator, error) {
@@ -61,7 +61,7 @@ func newInjected(l *precondition.Local) (krylov.Operator, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.levels, out.sizes = append(out.levels, lv), append(out.sizes, lv.size)
+		out.levels, out.Sizes = append(out.levels, lv), append(out.Sizes, lv.size)
 		if len(out.levels) == injectedLevels {
 			return out, nil
 		}
