@@ -156,11 +156,7 @@ func comparisons(rows []journal.Row) (out []bench.Section) {
 func (w *way) line() []string {
 	m := w.row.Metrics
 	times := func(metric string, write func(float64) string) string {
-		v, known := m[metric]
-		if !known {
-			return "-"
-		}
-		return write(v * m["iterations"])
+		return cell(w.row, metric, func(v float64) string { return write(v * m["iterations"]) })
 	}
 	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(w).low, 3), unit.FormatSig(total(w).high, 3))
 	if w.disturbed {
