@@ -165,22 +165,13 @@ func sections(rows []journal.Row) []bench.Section {
 
 // virtual says of which rows no data moved, and on which machines.
 func virtual(rows []journal.Row) []bench.Section {
-	var machines []string
-	n := 0
-	for _, r := range rows {
-		if r.Details[dataDetail] == "" || r.Status != journal.OK {
-			continue
-		}
-		n++
-		if m := r.Details[machineDetail]; !slices.Contains(machines, m) {
-			machines = append(machines, m)
-		}
-	}
-	if n == 0 {
+	of := lists.Keep(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
+	if len(of) == 0 {
 		return nil
 	}
+	machines := lists.Distinct(lists.Map(of, func(r journal.Row) string { return r.Details[machineDetail] }))
 	return []bench.Section{{Title: "Simulated without data", Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
-		"and its steps were timed by a model (%s); data was not executed.", unit.Plural(n, "row"), strings.Join(machines, "; "))}}
+		"and its steps were timed by a model (%s); data was not executed.", unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
 }
 
 func autoSections(rows []journal.Row) []bench.Section {

@@ -172,17 +172,11 @@ const copyMethod = "copy"
 
 // copies compares the ways to copy, where whole calls were timed by several.
 func copies(rows []journal.Row) []bench.Section {
-	var methods []string
 	set := rowset.Good(rows).Where(func(r *journal.Row) bool {
 		by := rowset.Text(r, copyMethod)
-		if chosen := r.NumRanks != nil && by != "" && by != "auto"; !chosen {
-			return false
-		}
-		if !slices.Contains(methods, by) {
-			methods = append(methods, by)
-		}
-		return true
+		return r.NumRanks != nil && by != "" && by != "auto"
 	})
+	methods := set.Distinct(copyMethod)
 	if len(methods) < 2 {
 		return nil
 	}

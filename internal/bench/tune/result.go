@@ -1,9 +1,9 @@
 package tune
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -95,14 +95,8 @@ func (s *Study) disturbed(f *field, found *Finding) {
 
 // firstNumber is the first of a text, such as the share of the time that was stolen.
 func firstNumber(text string) float64 {
-	at := strings.IndexAny(text, "0123456789")
-	if at < 0 {
-		return 0
-	}
-	text = text[at:]
-	if end := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); end >= 0 {
-		text = text[:end]
-	}
-	n, _ := strconv.ParseFloat(text, 64)
+	n, _ := strconv.ParseFloat(anyNumber.FindString(text), 64)
 	return n
 }
+
+var anyNumber = regexp.MustCompile(`[0-9][0-9.]*`)
