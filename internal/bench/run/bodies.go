@@ -183,7 +183,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 		case <-ctx.Done():
 			return nil, w.interruptCause()
 		case <-deadline.C:
-			if res.left() {
+			if _, left := res.left(); left {
 				return res, nil // the others may well hang, but only since
 			}
 			rank := w.culprit(res)
