@@ -143,9 +143,7 @@ func comparisons(rows []journal.Row) (out []bench.Section) {
 		s := bench.Section{Headline: true, Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
 			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
-		for _, w := range c.ways {
-			s.Table = append(s.Table, w.line())
-		}
+		s.Table = append(s.Table, lists.Map(c.ways, (*way).line)...)
 		s.Text = strings.Join(c.advice(), "\n")
 		out = append(out, s)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -21,9 +22,7 @@ func sections(rows []journal.Row) []bench.Section {
 		s := bench.Section{Headline: true, Title: title(c),
 			Table: [][]string{{"ranks", "DOF", "DOF/rank", "set-up s", "time s", "CPU s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s",
 				"efficiency", "algorithmic", "implementation"}}}
-		for _, r := range c.rows {
-			s.Table = append(s.Table, line(r))
-		}
+		s.Table = append(s.Table, lists.Map(c.rows, line)...)
 		s.Text = strings.Join(verdict(c, rows), "\n")
 		for _, b := range c.bad {
 			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"), b.Reason)

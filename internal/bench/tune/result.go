@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -53,12 +54,9 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 		a := f.race.Answer()
 		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings), Each: f.launches}
 		s.disturbed(f, &found)
-		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open)
+		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open, lists.Map(a.Failed, func(x Failure) int { return x.Setting }))
 		if a.Best >= 0 {
 			named = append(named, a.Best)
-		}
-		for _, x := range a.Failed {
-			named = append(named, x.Setting)
 		}
 		for _, n := range named {
 			found.Levels[n] = f.space.Settings[n]

@@ -302,9 +302,6 @@ func (s *System) Hierarchy() solve.Hierarchy {
 
 // close gives the memory of the levels back that all ranks reach.
 func (c *cycle) close(g *dist.Group) error {
-	var faults []error
-	for _, lv := range c.levels[min(1, len(c.levels)):] {
-		faults = append(faults, g.Free(lv.buffer))
-	}
-	return errors.Join(faults...)
+	coarser := c.levels[min(1, len(c.levels)):]
+	return errors.Join(lists.Map(coarser, func(lv *level) error { return g.Free(lv.buffer) })...)
 }

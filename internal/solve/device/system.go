@@ -430,10 +430,7 @@ func (s *System) Close() error {
 		faults = append(faults, s.cycle.close(s.group))
 	}
 	return errors.Join(append(faults, s.context.Do(func() error {
-		var faults []error
-		for _, p := range s.private {
-			faults = append(faults, s.context.Free(p))
-		}
+		faults := lists.Map(s.private, s.context.Free)
 		if s.stream != nil {
 			faults = append(faults, s.stream.Destroy())
 		}
