@@ -93,7 +93,8 @@ func limitLines(rows rowset.Set, label func(*journal.Row) string, value func(r *
 
 // LimitLine is the least limit at each size over the rows that have one: what the best of
 // the algorithms shown could reach. Value is what is drawn of it.
-func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64, value func(r *journal.Row, us float64) float64) []figure.Line {
+func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64,
+	value func(r *journal.Row, us float64) float64) []figure.Line {
 	line := figure.Line{Label: name}
 	limited := rows.Where(func(r *journal.Row) bool { return limit(r) > 0 })
 	for _, g := range rowset.GroupBy(limited, size) {
@@ -171,7 +172,8 @@ func virtual(rows []journal.Row) []bench.Section {
 	}
 	machines := lists.Distinct(lists.Map(of, func(r journal.Row) string { return r.Details[machineDetail] }))
 	return []bench.Section{{Title: "Simulated without data", Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
-		"and its steps were timed by a model (%s); data was not executed.", unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
+		"and its steps were timed by a model (%s); data was not executed.",
+		unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
 }
 
 func autoSections(rows []journal.Row) []bench.Section {

@@ -130,7 +130,8 @@ type simulation struct {
 
 func (f *simulation) outcome(p fused.Plan) outcome {
 	const us = 1e6
-	o := outcome{plan: p, gemm: float64(f.Gemm) / us, allReduce: float64(f.AllReduce) / us, sequential: float64(f.Sequential) / us, time: float64(f.Time) / us}
+	o := outcome{plan: p, gemm: float64(f.Gemm) / us, allReduce: float64(f.AllReduce) / us,
+		sequential: float64(f.Sequential) / us, time: float64(f.Time) / us}
 	if p.Partitions > 1 {
 		o.gemmParts, o.allReduceParts = float64(f.GemmParts)/us, float64(f.AllReduceParts)/us
 	}

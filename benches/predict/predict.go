@@ -159,7 +159,8 @@ func body(ctx context.Context, s *bench.State) error {
 	return nil
 }
 
-// record notes a predicted time and what it is worth, by the error on sizes left out of the fit, or why that is not known.
+// record notes a predicted time and what it is worth, by the error on sizes left out of the fit, or why that is
+// not known.
 func record(s *bench.State, us float64, bytes int64, ranks int, e predict.Error, why string) {
 	s.Record("time_us", us)
 	busbw, _ := bandwidth.Bus(allReduce, ranks, bytes, us)

@@ -287,8 +287,8 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 		return out
 	}
 	last := samples[len(samples)-sampleValues:]
-	seconds := of(solveSeconds)
-	s.RecordSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t * (1e6 / max(1, last[solveIterations])) }))
+	seconds, each := of(solveSeconds), 1e6/max(1, last[solveIterations])
+	s.RecordSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t * each }))
 	s.RecordSamples("solve_time_s", seconds)
 	s.Record("iterations", last[solveIterations])
 	s.Record("rel_residual", residual)

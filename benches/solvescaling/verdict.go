@@ -148,11 +148,14 @@ func line(r *journal.Row) []string {
 	}
 	// Some are not of a solve that was stopped.
 	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
-		cell(r, "precond_setup_s", seconds), cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
+		cell(r, "precond_setup_s", seconds),
+		cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
 		cell(r, "solve_cpu_s", func(v float64) string { return seconds(v + m["precond_setup_cpu_s"]) }),
-		spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4), fmt.Sprintf("%.1e", m["rel_residual"]),
+		spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
+		fmt.Sprintf("%.1e", m["rel_residual"]),
 		cell(r, "throughput_dof_s", func(v float64) string { return fmt.Sprintf("%.3g", v) }),
-		cell(r, "efficiency", percent), cell(r, "efficiency_algorithmic", percent), cell(r, "efficiency_implementation", percent)}
+		cell(r, "efficiency", percent), cell(r, "efficiency_algorithmic", percent),
+		cell(r, "efficiency_implementation", percent)}
 }
 
 // verdict says whether the curve scales, what it is bound by, and where the knee

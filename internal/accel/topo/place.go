@@ -179,9 +179,11 @@ func (w *Wiring) endsOnIO(n int) (from, to node) {
 		cube, k := n%phys/w.perPort, n%w.perPort
 		port := w.portAt(cube, North, k)
 		phy := node{fmt.Sprintf("io_ucie-%d.conn%d", cube, k), Pos{port.X, depth}}
-		ends = [...][2]node{phyToNoc: {phy, noc}, nocToPhy: {noc, phy}, phyWire: {phy, {fmt.Sprintf("cube%d", cube), port}}}[n/phys]
+		below := node{fmt.Sprintf("cube%d", cube), port}
+		ends = [...][2]node{phyToNoc: {phy, noc}, nocToPhy: {noc, phy}, phyWire: {phy, below}}[n/phys]
 	} else {
-		cpu, cable := node{"io_cpu", Pos{width/2 + w.t.Cube.W/4, depth * 3 / 5}}, node{"switch", Pos{width / 2, -depth / 3}}
+		cpu := node{"io_cpu", Pos{width/2 + w.t.Cube.W/4, depth * 3 / 5}}
+		cable := node{"switch", Pos{width / 2, -depth / 3}}
 		ends = [...][2]node{nocToPCIe: {noc, pcie}, pcieToNoc: {pcie, noc}, nocToCPU: {noc, cpu}, cpuToNoc: {cpu, noc},
 			pcieToSwitch: {pcie, cable}, switchToPCIe: {cable, pcie}}[n-ioSingle*phys+ioSingle+1]
 	}

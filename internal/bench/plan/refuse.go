@@ -63,7 +63,8 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 		why = dropReasons(req, dropped)
 	}
 	flags := lists.Map(req.Only, func(o string) string { return fmt.Sprintf("--only %q", o) })
-	flags = append(flags, lists.Map(req.Skips, func(s Assign) string { return fmt.Sprintf("--skip %s=%s", s.Name, s.Text) })...)
+	skips := lists.Map(req.Skips, func(s Assign) string { return fmt.Sprintf("--skip %s=%s", s.Name, s.Text) })
+	flags = append(flags, skips...)
 	if len(flags) == 0 { // the reasons are enough
 		return fmt.Errorf("bench %s: empty selection: %s", bench, why)
 	}
@@ -128,7 +129,8 @@ func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
 		if len(known) == 0 {
 			continue
 		}
-		known = append(known, lists.Map(part.Axes[i].Values, point.Value.String)...) // such as auto, which stands for one of the others
+		// Such as auto, which stands for one of the others.
+		known = append(known, lists.Map(part.Axes[i].Values, point.Value.String)...)
 		slices.Sort(known)
 		words[a.Name] = slices.Compact(known)
 		if a.Kind == point.String { // what the other axes may have can depend on it

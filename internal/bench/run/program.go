@@ -214,8 +214,8 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 // ranksOf is what is known of each rank at the end.
 func ranksOf(out launch.Outcome, seen sighting, logs string) []culprit.Rank {
 	return lists.Map(out.Exits, func(x launch.Exit) culprit.Rank {
-		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], How: x.How(), Failed: x.Failed(), Signal: x.Signal, Told: x.Stopped,
-			Doing: x.Doing, Said: lastWords(logs, x.Rank)}
+		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], How: x.How(), Failed: x.Failed(),
+			Signal: x.Signal, Told: x.Stopped, Doing: x.Doing, Said: lastWords(logs, x.Rank)}
 	})
 }
 

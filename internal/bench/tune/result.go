@@ -54,7 +54,8 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 		a := f.race.Answer()
 		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings), Each: f.launches}
 		s.disturbed(f, &found)
-		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open, lists.Map(a.Failed, func(x Failure) int { return x.Setting }))
+		failed := lists.Map(a.Failed, func(x Failure) int { return x.Setting })
+		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open, failed)
 		if a.Best >= 0 {
 			named = append(named, a.Best)
 		}

@@ -140,7 +140,8 @@ const (
 // search times what the heuristic offers and every other configuration that the library
 // takes, and keeps the fastest.
 func (c *chosen) search(list []candidate, w *stopwatch) error {
-	all := append(lists.Map(list, func(offered candidate) algorithm { return offered.algorithm }), c.product.configurations()...)
+	all := lists.Map(list, func(offered candidate) algorithm { return offered.algorithm })
+	all = append(all, c.product.configurations()...)
 	trial := func(a *algorithm, products int) (us float64, err error) {
 		us, err = w.time(func() error {
 			for i := range products {

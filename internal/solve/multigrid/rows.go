@@ -103,7 +103,8 @@ func (s *space) settle(m *sparse.Shapes) {
 
 // clone is the same space, to go on by itself.
 func (s *space) clone() *space {
-	out := &space{Strips: s.Strips, first: s.first, own: s.own, ghosts: slices.Clone(s.ghosts), at: make(map[int]int32, len(s.at))}
+	out := &space{Strips: s.Strips, first: s.first, own: s.own,
+		ghosts: slices.Clone(s.ghosts), at: make(map[int]int32, len(s.at))}
 	for k, id := range out.ghosts {
 		out.at[id] = int32(out.own + k)
 	}

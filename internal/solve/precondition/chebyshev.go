@@ -117,7 +117,8 @@ func (c *Chebyshev) each(fn func(lo, hi int)) {
 	}
 }
 
-// largest is not below the largest eigenvalue of D^-1/2 A D^-1/2, with c.scale as D^-1/2, and not above the bound of all ranks.
+// largest is not below the largest eigenvalue of D^-1/2 A D^-1/2, with c.scale as D^-1/2, and not above the
+// bound of all ranks.
 func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (float64, error) {
 	n, s := len(c.scale), c.scale
 	v, w, scaled := make([]float64, n), c.q, c.p // the vectors of this and the last step; this one's, scaled

@@ -8,9 +8,9 @@ const (
 	safety       = 1.1
 )
 
-// Lanczos finds the largest eigenvalue of D^-1 A. Its caller keeps the vectors: it begins with noise w, and in each step makes
-// v = along w + beyond v, w = D^-1 A v - before v', where v' is the v of the step before and at first zero; w.v and w.w are
-// scalar products with D between.
+// Lanczos finds the largest eigenvalue of D^-1 A. Its caller keeps the vectors: it begins with noise w, and in
+// each step makes v = along w + beyond v, w = D^-1 A v - before v', where v' is the v of the step before and at
+// first zero; w.v and w.w are scalar products with D between.
 type Lanczos struct {
 	bound         float64
 	alpha, beta   float64
