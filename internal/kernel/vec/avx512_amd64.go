@@ -3,8 +3,8 @@ package vec
 import "github.com/kernbench/kernbench/internal/base/dtype"
 
 // kernelsAVX512 has what is written in assembly for AVX-512; portable code does the
-// rest. They are called only through these tables, where Go takes what is given to them to
-// escape, whatever the declarations say; those are checked against the assembly by go vet.
+// rest. What is declared below is called only through the table, so that Go takes what is
+// given to it to escape, whatever a declaration says. Go vet checks these against the assembly.
 var kernelsAVX512 = table{
 	dtype.F64:  {Sum: sumF64AVX512, Prod: prodF64AVX512, Min: minF64AVX512, Max: maxF64AVX512, scaledSum: scaledSumF64AVX512},
 	dtype.F32:  {Sum: sumF32AVX512, Prod: prodF32AVX512, Min: minF32AVX512, Max: maxF32AVX512, scaledSum: scaledSumF32AVX512},
