@@ -144,10 +144,8 @@ func Zip(axes ...Clause) Clause {
 			a(d)
 		}
 		names := lists.Map(d.part.Axes[firstAxis:], func(a Axis) string { return a.Name })
-		for _, e := range d.part.Envs[firstEnv:] {
-			names = append(names, e.Name)
-		}
-		d.part.Zips = append(d.part.Zips, names)
+		envs := lists.Map(d.part.Envs[firstEnv:], func(e EnvAxis) string { return e.Name })
+		d.part.Zips = append(d.part.Zips, append(names, envs...))
 	}
 }
 

@@ -44,7 +44,10 @@ func NewState(set Setting) *State {
 	if set.Phase == nil {
 		set.Phase = func(string) {}
 	}
-	return &State{set: set, out: Outcome{Kind: journal.Measured, Metrics: map[string]float64{}}}
+	return &State{set: set, out: Outcome{
+		Kind: journal.Measured, Metrics: map[string]float64{}, Stats: map[string]Stat{},
+		Limits: map[string]float64{}, Details: map[string]string{}, Raws: map[string][]byte{},
+	}}
 }
 
 // Outcome is what one rank reports of one point. Rank 0's numbers make the row; the
@@ -78,6 +81,7 @@ type Outcome struct {
 // it, and tests that made the State by [NewState].
 func (s *State) Finish(err error) Outcome {
 	o := s.out
+	_, verified := o.Metrics["wrong"]
 	var skip *skipError
 	var missing *missingError
 	switch {
@@ -90,7 +94,7 @@ func (s *State) Finish(err error) Outcome {
 		if call, is := errors.AsType[*measure.CallError](err); is && call.Stack != nil {
 			o.Reason += "\n" + string(call.Stack)
 		}
-	case len(o.Metrics) == 0 || len(o.Metrics) == 1 && o.Samples == 0 && hasOnly(o.Metrics, "wrong"):
+	case len(o.Metrics) == 0 || len(o.Metrics) == 1 && verified && o.Samples == 0:
 		o.Status = journal.Failed
 		o.Reason = "the body returned without recording anything: call State.Time or State.Report, or return Skip"
 	default:
@@ -100,9 +104,4 @@ func (s *State) Finish(err error) Outcome {
 		o.Raw, o.Raws, o.Inside = nil, nil, nil
 	}
 	return o
-}
-
-func hasOnly(m map[string]float64, name string) bool {
-	_, ok := m[name]
-	return ok && len(m) == 1
 }

@@ -212,7 +212,9 @@ func (s *State) Report(name string, value float64, unit, better string) {
 		return
 	}
 	s.out.Metrics[name] = value
-	s.describe(name, unit, better)
+	if !slices.ContainsFunc(s.out.Infos, func(m MetricInfo) bool { return m.Name == name }) {
+		s.out.Infos = append(s.out.Infos, MetricInfo{Name: name, Unit: unit, Better: better})
+	}
 }
 
 // ReportSamples records a metric of which the body took several samples itself: its
@@ -224,9 +226,6 @@ func (s *State) ReportSamples(name string, samples []float64, unit, better strin
 		best = m.Max
 	}
 	s.Report(name, best, unit, better)
-	if s.out.Stats == nil {
-		s.out.Stats = map[string]Stat{}
-	}
 	s.out.Stats[name] = journal.NewStat(m)
 	s.out.Samples = max(s.out.Samples, len(samples))
 }
@@ -274,19 +273,11 @@ func (s *State) Limit(name string, us float64) {
 		s.Warn("limit %s is %v and was left out", name, us)
 		return
 	}
-	if s.out.Limits == nil {
-		s.out.Limits = map[string]float64{}
-	}
 	s.out.Limits[name] = us
 }
 
 // Detail records a fact about the row in words, such as a choice that was made.
-func (s *State) Detail(name, text string) {
-	if s.out.Details == nil {
-		s.out.Details = map[string]string{}
-	}
-	s.out.Details[name] = text
-}
+func (s *State) Detail(name, text string) { s.out.Details[name] = text }
 
 // Warn attaches a warning to the row.
 func (s *State) Warn(format string, args ...any) {
@@ -303,9 +294,3 @@ func (s *State) Verify(check func() error) { s.verify = append(s.verify, check) 
 // output can stand for one that was not written; and [State.Time] verifies between the
 // samples too.
 func (s *State) Refresh(f func() error) { s.refresh = f }
-
-func (s *State) describe(name, unit, better string) {
-	if !slices.ContainsFunc(s.out.Infos, func(m MetricInfo) bool { return m.Name == name }) {
-		s.out.Infos = append(s.out.Infos, MetricInfo{Name: name, Unit: unit, Better: better})
-	}
-}

@@ -116,6 +116,17 @@ func TestRequired(t *testing.T) {
 	}
 }
 
+// Samples that a body reports before it times keep their spread.
+func TestSamplesBeforeTime(t *testing.T) {
+	o := on(1, func(ctx context.Context, s *State) error {
+		s.ReportSamples("own", []float64{1, 2, 3}, "us", "lower")
+		return s.Time(ctx, takes(s, 100))
+	})[0]
+	if o.Stats["own"].Max != 3 || o.Stats["time_us"].Max != 100 || o.Metrics["own"] != 1 {
+		t.Errorf("stats %v, metrics %v", o.Stats, o.Metrics)
+	}
+}
+
 // TestRecord: the metrics that follow from a time.
 func TestRecord(t *testing.T) {
 	o := on(2, func(ctx context.Context, s *State) error {

@@ -134,14 +134,8 @@ func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us flo
 	}
 	a := measure.Analyze(m)
 	s.Report(metric, a.Summary.P50, "us", "lower")
-	if s.out.Stats == nil {
-		s.out.Stats = map[string]Stat{}
-	}
 	s.out.Stats[metric] = journal.NewStat(a.Summary)
 	if raw := s.raw(m); raw != nil {
-		if s.out.Raws == nil {
-			s.out.Raws = map[string][]byte{}
-		}
 		s.out.Raws[metric] = raw
 	}
 	return nil
@@ -254,33 +248,27 @@ func (s *State) record(res *measure.Result) {
 	o.Warnings = append(o.Warnings, a.Warnings...)
 	o.Sampling = sampling(s.set.Measure.Stop, res, a)
 	us := a.Summary.P50
-	o.Metrics["time_us"] = us
-	s.describe("time_us", "us", "lower")
-	o.Stats = map[string]Stat{"time_us": journal.NewStat(a.Summary)}
+	s.Record("time_us", us)
+	o.Stats["time_us"] = journal.NewStat(a.Summary)
 	if s.set.Group.Size() > 1 {
 		o.Skew, o.Slowest = &a.Skew, &a.Straggler
 	}
 	if us > 0 {
 		if s.bytes > 0 {
-			o.Metrics["gbps"] = s.bytes / us / 1e3
-			s.describe("gbps", "GB/s", "higher")
+			s.Record("gbps", s.bytes/us/1e3)
 		}
 		if s.flops > 0 {
-			o.Metrics["tflops"] = s.flops / us / 1e6
-			s.describe("tflops", "TFLOP/s", "higher")
+			s.Record("tflops", s.flops/us/1e6)
 		}
 		if v := s.volume; v != nil {
-			o.Metrics["algbw"] = bandwidth.Alg(v.bytes, us)
-			s.describe("algbw", "GB/s", "higher")
+			s.Record("algbw", bandwidth.Alg(v.bytes, us))
 			if bus, ok := bandwidth.Bus(v.op, s.Size(), v.bytes, us); ok {
-				o.Metrics["busbw"] = bus
-				s.describe("busbw", "GB/s", "higher")
+				s.Record("busbw", bus)
 			}
 		}
 	}
 	if most := largest(o.Limits); us > 0 && most > 0 {
-		o.Metrics[LimitMetric] = 100 * most / us
-		s.describe(LimitMetric, "%", "higher")
+		s.Report(LimitMetric, 100*most/us, "%", "higher")
 		if most > WrongLimit*us {
 			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", 100*most/us)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -74,36 +73,15 @@ func (s *System) meanRHS() (float64, error) {
 
 // fetch asks the owners for the ghosts' values.
 func (s *System) fetch(x []float64) (map[int]float64, error) {
-	lists, err := asked(s.group, s.Plan)
+	rows := wants(s.group, s.Plan)
+	values, err := request(s.group, rows, func(row int) float64 { return x[s.Plan.Local(row)] })
 	if err != nil {
 		return nil, err
 	}
-	var out mail
-	answers := make([][]float64, s.group.Size())
-	for i := range s.Plan.Peers {
-		if p := &s.Plan.Peers[i]; p.Recv.Len() > 0 {
-			answers[p.Rank] = make([]float64, p.Recv.Len())
-			out.start(s.group.Irecv(dist.Of(answers[p.Rank]), p.Rank))
-		}
-	}
-	for r, rows := range lists {
-		if len(rows) == 0 {
-			continue
-		}
-		values := make([]float64, len(rows))
-		for i, g := range rows {
-			values[i] = x[s.Plan.Local(int(g))]
-		}
-		out.start(s.group.Isend(dist.Of(values), r))
-	}
-	if err := out.wait(); err != nil {
-		return nil, err
-	}
 	ghosts := make(map[int]float64, len(s.Plan.Ghosts))
-	for i := range s.Plan.Peers {
-		p := &s.Plan.Peers[i]
-		for k, g := range s.Plan.Wants(p) {
-			ghosts[g] = answers[p.Rank][k]
+	for r, theirs := range rows {
+		for k, row := range theirs {
+			ghosts[int(row)] = values[r][k]
 		}
 	}
 	return ghosts, nil

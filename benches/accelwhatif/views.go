@@ -44,13 +44,9 @@ func studies(rows []journal.Row) (all []*study) {
 	label := machine.Labels(rowset.All(rows))
 	for _, g := range rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string { return machine.With(title(r), label(r)) }) {
 		s := &study{title: g.Key, part: g.Rows[0].Part, percent: rowset.Text(g.Rows[0], "percent")}
-		seen := map[string]bool{}
-		for _, r := range g.Rows {
-			if key := rowset.Text(r, parameterAxis); seen[key] {
-				continue // another trial, which says the same
-			} else {
-				seen[key] = true
-			}
+		parameter := func(r *journal.Row) string { return rowset.Text(r, parameterAxis) }
+		for _, trials := range rowset.GroupBy(g.Rows, parameter) {
+			r := trials.Rows[0] // the others say the same
 			effect := r.Metrics["effect_pct"]
 			switch {
 			case r.Status == journal.Skipped:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -161,11 +162,7 @@ func demand(sh shape, hostOf []int, hosts int) (out, in []float64, total float64
 	case dist.ReduceScatter, dist.Reduce, dist.Gather: // the way back of the others
 		out, in = in, out
 	}
-	var left, came float64
-	for h := range hosts {
-		left, came = left+out[h], came+in[h]
-	}
-	total = max(left, came)
+	total = max(lists.Sum(out), lists.Sum(in))
 	if sh.op == allReduce { // sums leave all hosts but one, and results come back: docs/bandwidth.md
 		total = 2 * float64(hosts-1) * whole
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -114,12 +115,9 @@ func invalid(p point.Point) error {
 func knownAlgorithm(op, name string) error {
 	known := []string{auto}
 	for _, backend := range dist.Backends() {
-		for _, a := range dist.Describe(backend).Can().Algorithms[dist.Collective(op)] {
-			if !slices.Contains(known, a) {
-				known = append(known, a)
-			}
-		}
+		known = append(known, dist.Describe(backend).Can().Algorithms[dist.Collective(op)]...)
 	}
+	known = lists.Distinct(known)
 	whole, _, err := dist.Blocks(name)
 	if err != nil {
 		return err

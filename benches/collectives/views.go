@@ -1,7 +1,9 @@
 package collectives
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -61,7 +63,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			}
 			return p, true
 		})
-		t.Lines = limitLines(mine, label, func(_ *journal.Row, us float64) float64 { return us })
+		t.Lines = limitLines(mine, label, Micros)
 		times.Panels = append(times.Panels, t)
 
 		b := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "bus bandwidth", Unit: figure.GBps, Min: &zero}}
@@ -82,36 +84,32 @@ func figures(rows []journal.Row) []figure.Figure {
 
 // limitLines are the limits of each machine.
 func limitLines(rows rowset.Set, label func(*journal.Row) string, value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
+	most := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
 	for _, g := range rowset.GroupBy(rows, label) {
-		lines = append(lines, limitLine(g.Rows, machine.With("limit", g.Key), value)...)
+		lines = append(lines, LimitLine(g.Rows, machine.With("limit", g.Key), most, value)...)
 	}
 	return lines
 }
 
-// limitLine is the least limit at each size over the rows: what the best of
-// the algorithms shown could reach.
-func limitLine(rows rowset.Set, name string, value func(r *journal.Row, us float64) float64) []figure.Line {
-	least := map[float64]float64{}
-	best := map[float64]*journal.Row{}
-	for _, r := range rows {
-		us := 0.0
-		for _, v := range r.Limits {
-			us = max(us, v)
-		}
-		if old, has := least[size(r)]; us > 0 && (!has || us < old) {
-			least[size(r)], best[size(r)] = us, r
-		}
-	}
-	if len(least) < 2 {
-		return nil
-	}
+// LimitLine is the least limit at each size over the rows that have one: what the best of
+// the algorithms shown could reach. Value is what is drawn of it.
+func LimitLine(rows rowset.Set, name string, limit func(*journal.Row) float64,
+	value func(r *journal.Row, us float64) float64) []figure.Line {
 	line := figure.Line{Label: name}
-	for x, us := range least {
-		line.Points = append(line.Points, figure.Point{X: x, Y: value(best[x], us)})
+	limited := rows.Where(func(r *journal.Row) bool { return limit(r) > 0 })
+	for _, g := range rowset.GroupBy(limited, size) {
+		best := slices.MinFunc(g.Rows, func(a, b *journal.Row) int { return cmp.Compare(limit(a), limit(b)) })
+		line.Points = append(line.Points, figure.Point{X: g.Key, Y: value(best, limit(best))})
+	}
+	if len(line.Points) < 2 {
+		return nil
 	}
 	rowset.SortByX(line.Points)
 	return []figure.Line{line}
 }
+
+// Micros draws a limit as the time that it is.
+func Micros(_ *journal.Row, us float64) float64 { return us }
 
 // regret is how much slower auto was at one point than the best algorithm of
 // the same sweep.
@@ -168,22 +166,14 @@ func sections(rows []journal.Row) []bench.Section {
 
 // virtual says of which rows no data moved, and on which machines.
 func virtual(rows []journal.Row) []bench.Section {
-	var machines []string
-	n := 0
-	for _, r := range rows {
-		if r.Details[dataDetail] == "" || r.Status != journal.OK {
-			continue
-		}
-		n++
-		if m := r.Details[machineDetail]; !slices.Contains(machines, m) {
-			machines = append(machines, m)
-		}
-	}
-	if n == 0 {
+	of := lists.Keep(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
+	if len(of) == 0 {
 		return nil
 	}
+	machines := lists.Distinct(lists.Map(of, func(r journal.Row) string { return r.Details[machineDetail] }))
 	return []bench.Section{{Title: "Simulated without data", Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
-		"and its steps were timed by a model (%s); data was not executed.", unit.Plural(n, "row"), strings.Join(machines, "; "))}}
+		"and its steps were timed by a model (%s); data was not executed.",
+		unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
 }
 
 func autoSections(rows []journal.Row) []bench.Section {

@@ -179,8 +179,7 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 		return w.takeOneKernel()
 	}
 	w.details(w.whole)
-	switch {
-	case p.Partitions > 0:
+	if p.Partitions > 0 {
 		w.take(counts[len(counts)-1], ops[len(ops)-1])
 		return nil
 	}

@@ -1,7 +1,10 @@
 package gemmallreduce
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -69,15 +72,15 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerat
 		return err
 	}
 	var found simulation
-	var mine []int64
+	var mine []byte
 	var failed error
 	s.Phase("simulating")
 	if s.Rank() == 0 {
 		if found, failed = sim.plan(plan, s.Size(), s.Seed()); failed == nil {
-			mine = found.numbers()
+			mine, failed = json.Marshal(found)
 		}
 	}
-	all, err := s.Group().Exchange(ctx, mine)
+	all, err := s.Exchange(ctx, mine)
 	switch {
 	case failed != nil:
 		return failed
@@ -86,20 +89,22 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerat
 	case len(all[0]) == 0:
 		return fmt.Errorf("rank 0 could not simulate")
 	}
-	found.take(all[0])
-	plan.Partitions = int(found.partitions)
-	if found.tried != "" {
-		s.Detail("tried", found.tried)
+	if err := json.Unmarshal(all[0], &found); err != nil {
+		return err
+	}
+	plan.Partitions = found.Partitions
+	if found.Tried != "" {
+		s.Detail("tried", found.Tried)
 	}
 	watch := &clock{}
 	s.UseClock(watch)
-	if found.checked {
-		s.Verify(found.wrong.Err)
+	if found.Checked {
+		s.Verify(found.Wrong.Err)
 	} else {
 		s.Warn("timing alone: data is computed and checked up to %d multiplications", checkedWork)
 	}
 	o := found.outcome(plan)
-	if err := s.Time(ctx, func() error { watch.now += found.time; return nil }); err != nil {
+	if err := s.Time(ctx, func() error { watch.now += found.Time; return nil }); err != nil {
 		return err
 	}
 	o.report(s)
@@ -115,35 +120,20 @@ func (*clock) Name() string        { return "simulated" }
 
 // simulation is what rank 0 found, times in picoseconds.
 type simulation struct {
-	partitions                        int64
-	time, gemm, allReduce, sequential int64 // the last three in one partition
-	gemmParts, allReduceParts         int64
-	wrong                             bench.Wrong // rows
-	tried                             string
-	checked                           bool
-}
-
-func (f *simulation) numbers() []int64 {
-	return []int64{f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong.Count, truth(f.checked)}
-}
-
-func (f *simulation) take(n []int64) {
-	f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong.Count = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
-	f.checked = n[8] != 0
-}
-
-func truth(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
+	Partitions                        int
+	Time, Gemm, AllReduce, Sequential int64 // the last three in one partition
+	GemmParts, AllReduceParts         int64
+	Wrong                             bench.Wrong // rows
+	Tried                             string
+	Checked                           bool
 }
 
 func (f *simulation) outcome(p fused.Plan) outcome {
 	const us = 1e6
-	o := outcome{plan: p, gemm: float64(f.gemm) / us, allReduce: float64(f.allReduce) / us, sequential: float64(f.sequential) / us, time: float64(f.time) / us}
+	o := outcome{plan: p, gemm: float64(f.Gemm) / us, allReduce: float64(f.AllReduce) / us,
+		sequential: float64(f.Sequential) / us, time: float64(f.Time) / us}
 	if p.Partitions > 1 {
-		o.gemmParts, o.allReduceParts = float64(f.gemmParts)/us, float64(f.allReduceParts)/us
+		o.gemmParts, o.allReduceParts = float64(f.GemmParts)/us, float64(f.AllReduceParts)/us
 	}
 	o.timeIn, o.sequentialIn, o.known = span{o.time, o.time}, span{o.sequential, o.sequential}, true
 	return o
@@ -167,7 +157,7 @@ func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error
 	}
 	var f simulation
 	if p.Partitions == 0 {
-		if p.Partitions, f.tried, err = s.choose(p); err != nil {
+		if p.Partitions, f.Tried, err = s.choose(p); err != nil {
 			return f, err
 		}
 	}
@@ -175,18 +165,18 @@ func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error
 	if err != nil {
 		return f, err
 	}
-	f.partitions = int64(p.Partitions)
-	f.gemm, f.allReduce, f.sequential = int64(whole.Gemm), int64(whole.AllReduce), int64(whole.Sequential)
-	f.gemmParts, f.allReduceParts = int64(parts.Gemm), int64(parts.AllReduce)
-	f.time = int64(parts.Sequential)
+	f.Partitions = p.Partitions
+	f.Gemm, f.AllReduce, f.Sequential = int64(whole.Gemm), int64(whole.AllReduce), int64(whole.Sequential)
+	f.GemmParts, f.AllReduceParts = int64(parts.Gemm), int64(parts.AllReduce)
+	f.Time = int64(parts.Sequential)
 	if p.Overlap {
-		f.time = int64(parts.Overlapped)
+		f.Time = int64(parts.Overlapped)
 	}
 	if p.M*p.N*p.K*ranks > checkedWork {
 		return f, nil
 	}
-	f.checked = true
-	f.wrong, err = wrongRows(p, ranks, seed, s.run)
+	f.Checked = true
+	f.Wrong, err = wrongRows(p, ranks, seed, s.run)
 	return f, err
 }
 
@@ -306,23 +296,13 @@ func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (bench.Wrong,
 	}
 	var wrong bench.Wrong
 	for r := range ranks {
-		got, odd := make([]int64, p.M), make([]bool, p.M) // odd: with what is no whole number
+		c := make([]gemm.Matrix, len(parts))
 		for k, part := range parts {
-			c := gemm.Of(result[r][k], part.Rows, part.Cols, part.Cols)
-			from, of := part.From, x
-			if p.Split == fused.SplitN {
-				from, of = 0, x[part.From:part.To]
-			}
-			for i := range c.Rows {
-				sum, whole := proof.RowTimes(&c, i, of)
-				got[from+i] += sum
-				odd[from+i] = odd[from+i] || !whole
-			}
+			c[k] = gemm.Of(result[r][k], part.Rows, part.Cols, part.Cols)
 		}
-		for i := range got {
-			if got[i] != want[i] || odd[i] {
-				wrong.Note("rank %d, row %d", r, i)
-			}
+		if theirs, is := errors.AsType[*bench.Wrong](p.Wrong(c, want, seed)); is {
+			wrong.Detail = cmp.Or(wrong.Detail, fmt.Sprintf("rank %d, %s", r, theirs.Detail))
+			wrong.Count += theirs.Count
 		}
 	}
 	return wrong, nil

@@ -248,9 +248,5 @@ func why(o outcome) string {
 	if len(reasons) == 0 {
 		return "the two slow each other down: they share cores (of a GPU: multiprocessors) and memory, and ranks wait for each other in each partition"
 	}
-	text := reasons[0]
-	for _, r := range reasons[1:] {
-		text += "; " + r
-	}
-	return text
+	return strings.Join(reasons, "; ")
 }

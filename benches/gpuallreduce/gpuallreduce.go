@@ -144,20 +144,8 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	for _, g := range rowset.GroupBy(good, panel) {
 		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: rowset.Series(g.Rows, series, at(cold))}
-		limit := figure.Line{Label: "limit"}
-		least := map[float64]float64{}
-		for _, r := range g.Rows {
-			us, size := r.Metrics[cold]*r.Metrics[share]/100, rowset.Number(r, "size")
-			if old, has := least[size]; us > 0 && (!has || us < old) {
-				least[size] = us
-			}
-		}
-		for size, us := range least {
-			limit.Points = append(limit.Points, figure.Point{X: size, Y: us})
-		}
-		if rowset.SortByX(limit.Points); len(limit.Points) > 1 {
-			p.Lines = []figure.Line{limit}
-		}
+		limit := func(r *journal.Row) float64 { return r.Metrics[cold] * r.Metrics[share] / 100 }
+		p.Lines = collectives.LimitLine(g.Rows, "limit", limit, collectives.Micros)
 		inside.Panels = append(inside.Panels, p)
 	}
 	for _, g := range rowset.GroupBy(good, func(r *journal.Row) string { return panel(r) + ", " + series(r) }) {
@@ -184,17 +172,11 @@ const copyMethod = "copy"
 
 // copies compares the ways to copy, where whole calls were timed by several.
 func copies(rows []journal.Row) []bench.Section {
-	var methods []string
 	set := rowset.Good(rows).Where(func(r *journal.Row) bool {
 		by := rowset.Text(r, copyMethod)
-		if chosen := r.NumRanks != nil && by != "" && by != "auto"; !chosen {
-			return false
-		}
-		if !slices.Contains(methods, by) {
-			methods = append(methods, by)
-		}
-		return true
+		return r.NumRanks != nil && by != "" && by != "auto"
 	})
+	methods := set.Distinct(copyMethod)
 	if len(methods) < 2 {
 		return nil
 	}

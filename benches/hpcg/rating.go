@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
@@ -89,18 +91,11 @@ func needed(history []float64, target float64) int {
 
 // variance is that of the values over their mean, which should all be the same.
 func variance(values []float64) float64 {
-	mean := 0.0
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	sum := 0.0
-	for _, v := range values {
-		sum += (v - mean) * (v - mean) / float64(len(values))
-	}
+	mean, variance := stat.PopMeanVariance(values, nil)
 	if mean == 0 {
-		return sum
+		return variance
 	}
-	return sum / (mean * mean)
+	return variance / (mean * mean)
 }
 
 // departure is how far x'Ay and y'Ax differ, of which HPCG makes a number near 1 or below where only rounding differs.

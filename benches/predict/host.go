@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -155,9 +156,8 @@ func fitOf(ctx context.Context, cluster, probeFile, run string) (*fitted, error)
 
 // fit is that of an algorithm; without measured times it is the model as the probe has it.
 func (f *fitted) fit(algorithm string) predict.Fit {
-	i := slices.IndexFunc(f.fits, func(fit predict.Fit) bool { return fit.Algorithm == algorithm })
-	if i >= 0 {
-		return f.fits[i]
+	if fit, ok := lists.First(f.fits, func(fit predict.Fit) bool { return fit.Algorithm == algorithm }); ok {
+		return fit
 	}
 	why := "no measured times of it were given (--" + measuredOption + ")"
 	if len(f.samples) > 0 {
@@ -182,10 +182,7 @@ func predictHost(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return bench.Skip("%v", err)
 	}
-	s.Record("time_us", us)
-	n := float64(f.ranks)
-	s.Record("busbw", 2*(n-1)/n*float64(bytes)/us/1e3)
-	s.Report("ranks", n, "", "")
+	s.Report("ranks", float64(f.ranks), "", "")
 	s.Detail(choiceDetail, fit.Algorithm)
 	s.Detail("sources", f.source)
 	s.Detail(fitDetail, fit.String())
@@ -197,13 +194,7 @@ func predictHost(ctx context.Context, s *bench.State) error {
 	}
 	f.measured(s, choose, bytes)
 	e, why := fit.Validation(bytes)
-	if why != "" {
-		s.Detail(validationDetail, "not validated: "+why)
-		return nil
-	}
-	s.Detail(validationDetail, e.String())
-	s.Record("low_us", us/(1+e.Percentile))
-	s.Record("high_us", us*(1+e.Percentile))
+	record(s, us, bytes, f.ranks, e, why)
 	return nil
 }
 

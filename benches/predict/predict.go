@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -132,40 +133,45 @@ func mistake(p, options point.Point) error {
 }
 
 func body(ctx context.Context, s *bench.State) error {
+	s.Kind(journal.Modelled)
 	if isHost(s.Str(clusterAxis)) {
-		s.Kind(journal.Modelled)
 		return predictHost(ctx, s)
 	}
 	c, err := predict.Find(s.Str(clusterAxis))
 	if err != nil {
 		return err
 	}
-	s.Kind(journal.Modelled)
 	bytes := int64(s.Int(sizeAxis))
 	p, err := c.Predict(s.Str(algorithmAxis), s.Str(protocolAxis), bytes)
 	if err != nil {
 		return bench.Skip("%v", err)
 	}
-	s.Record("time_us", p.US)
-	n := float64(c.Ranks())
-	s.Record("busbw", 2*(n-1)/n*float64(bytes)/p.US/1e3)
 	s.Detail(choiceDetail, p.Algorithm+" with "+p.Protocol)
 	s.Detail(clusterDetail, c.Describe())
 	s.Detail("sources", strings.Join(c.Sources, "; "))
-	s.Report("gpus", n, "", "")
+	s.Report("gpus", float64(c.Ranks()), "", "")
 	if c.Nodes == 1 && c.Curve != "" {
 		s.Detail(curveDetail, c.Curve)
 	}
 	choice := s.Str(algorithmAxis) == predict.Best && s.Str(protocolAxis) == predict.Best
 	e, why := c.Validation(bytes, choice)
+	record(s, p.US, bytes, c.Ranks(), e, why)
+	return nil
+}
+
+// record notes a predicted time and what it is worth, by the error on sizes left out of the fit, or why that is
+// not known.
+func record(s *bench.State, us float64, bytes int64, ranks int, e predict.Error, why string) {
+	s.Record("time_us", us)
+	busbw, _ := bandwidth.Bus(allReduce, ranks, bytes, us)
+	s.Record("busbw", busbw)
 	if why != "" {
 		s.Detail(validationDetail, "not validated: "+why)
-		return nil
+		return
 	}
 	s.Detail(validationDetail, e.String())
-	s.Record("low_us", p.US/(1+e.Percentile))
-	s.Record("high_us", p.US*(1+e.Percentile))
-	return nil
+	s.Record("low_us", us/(1+e.Percentile))
+	s.Record("high_us", us*(1+e.Percentile))
 }
 
 func micros(us float64) string { return unit.FormatSig(us, 4) + " us" }

@@ -42,13 +42,6 @@ type system interface {
 	Trace(limit int) (solve.Profile, error)
 }
 
-// bandwidth is what memory gives, measured again and again beside the solves.
-type bandwidth interface {
-	sweep(ctx context.Context, s *bench.State) error
-	best() float64
-	typical() float64
-}
-
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
 	spec, name, err := specOf(s)
@@ -154,7 +147,7 @@ func reportLibrary(s *bench.State, spec solve.Spec) error {
 // timeSolves solves as often as asked, with sweeps of the triad in between, checks
 // the last solution, and records the times, of which every rank knows the slowest
 // rank's.
-func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory bandwidth) (out solve.Outcome, err error) {
+func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome, err error) {
 	s.Phase("triad")
 	if err := memory.sweep(ctx, s); err != nil {
 		return out, err
@@ -345,7 +338,7 @@ func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System,
 
 // reportPhases times the phases of some iterations, which that makes a little longer, and
 // holds an undisturbed one against what the memory gives.
-func reportPhases(ctx context.Context, s *bench.State, sys system, operator any, memory bandwidth) error {
+func reportPhases(ctx context.Context, s *bench.State, sys system, operator any, memory *triad) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err

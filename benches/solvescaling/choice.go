@@ -143,9 +143,7 @@ func comparisons(rows []journal.Row) (out []bench.Section) {
 		s := bench.Section{Headline: true, Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
 			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
-		for _, w := range c.ways {
-			s.Table = append(s.Table, w.line())
-		}
+		s.Table = append(s.Table, lists.Map(c.ways, (*way).line)...)
 		s.Text = strings.Join(c.advice(), "\n")
 		out = append(out, s)
 	}
@@ -156,11 +154,7 @@ func comparisons(rows []journal.Row) (out []bench.Section) {
 func (w *way) line() []string {
 	m := w.row.Metrics
 	times := func(metric string, write func(float64) string) string {
-		v, known := m[metric]
-		if !known {
-			return "-"
-		}
-		return write(v * m["iterations"])
+		return cell(w.row, metric, func(v float64) string { return write(v * m["iterations"]) })
 	}
 	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(w).low, 3), unit.FormatSig(total(w).high, 3))
 	if w.disturbed {

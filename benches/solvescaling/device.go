@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -79,7 +78,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	if _, err := sys.Solve(warmup); err != nil {
 		return err
 	}
-	memory := &deviceTriad{system: sys}
+	memory := &triad{once: sys.Triad, bytes: sys.TriadBytes(), sweeps: deviceSweeps}
 	out, err := timeSolves(ctx, s, sys, sys.Size, memory)
 	if err != nil {
 		return err
@@ -99,29 +98,5 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	return out.Gate(spec.RTol)
 }
 
-// deviceTriad measures the bandwidth of the GPUs' memory, by all ranks at once.
-type deviceTriad struct {
-	system *device.System
-	triad
-}
-
-// deviceSweeps is how often one goes over the vectors before and after a solve.
+// deviceSweeps is how often one goes over the vectors in a GPU's memory before and after a solve.
 const deviceSweeps = 5
-
-func (t *deviceTriad) sweep(ctx context.Context, s *bench.State) error {
-	for range deviceSweeps {
-		if err := s.Barrier(ctx); err != nil {
-			return err
-		}
-		seconds, err := t.system.Triad()
-		if err != nil {
-			return err
-		}
-		all, err := s.Gather(ctx, seconds)
-		if err != nil {
-			return err
-		}
-		t.gbps = append(t.gbps, t.system.TriadBytes()*float64(s.Size())/slices.Max(all[0])/1e9)
-	}
-	return nil
-}

@@ -53,7 +53,7 @@ func perRank(r *journal.Row) float64 { return r.Metrics["dof_per_rank"] }
 // oversubscribed reports whether ranks of a row had to share cores, by its warning.
 func oversubscribed(r *journal.Row) bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool {
-		return strings.Contains(w, " ranks share ") && strings.Contains(w, " cores of host ")
+		return strings.Contains(w, " ranks share ") && strings.Contains(w, " cores")
 	})
 }
 

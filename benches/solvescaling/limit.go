@@ -21,36 +21,41 @@ var triadValues = 4 << 20
 // as stream.c does: three vectors moved, no write-allocate. Sweeps are made before
 // and after each solve, because a machine's speed wanders.
 type triad struct {
-	a, b, c []float64
-	sweeps  int       // in one go
-	gbps    []float64 // of each sweep
+	once   func() (seconds float64, err error) // a sweep of this rank
+	bytes  float64                             // that it moves
+	sweeps int                                 // in one go
+	gbps   []float64                           // of each sweep
 }
 
-// newTriad prepares at least a dozen sweeps beside so many solves.
+// newTriad prepares at least a dozen sweeps by processors beside so many solves.
 func newTriad(solves int) *triad {
-	t := &triad{sweeps: max(4, 12/(solves+1))}
-	t.a, t.b, t.c = make([]float64, triadValues), make([]float64, triadValues), make([]float64, triadValues)
-	for i := range t.b {
-		t.b[i], t.c[i] = 1, 2
+	a, b, c := make([]float64, triadValues), make([]float64, triadValues), make([]float64, triadValues)
+	for i := range b {
+		b[i], c[i] = 1, 2
 	}
-	sparse.Axpby(t.a, 1, t.b, 3, t.c)
-	return t
+	sparse.Axpby(a, 1, b, 3, c)
+	return &triad{bytes: float64(24 * triadValues), sweeps: max(4, 12/(solves+1)), once: func() (float64, error) {
+		began := time.Now()
+		sparse.Axpby(a, 1, b, 3, c)
+		return time.Since(began).Seconds(), nil
+	}}
 }
 
 // sweep measures now.
 func (t *triad) sweep(ctx context.Context, s *bench.State) error {
-	moved := float64(24 * len(t.a) * s.Size())
 	for range t.sweeps {
 		if err := s.Barrier(ctx); err != nil {
 			return err
 		}
-		began := time.Now()
-		sparse.Axpby(t.a, 1, t.b, 3, t.c)
-		all, err := s.Gather(ctx, time.Since(began).Seconds())
+		seconds, err := t.once()
 		if err != nil {
 			return err
 		}
-		t.gbps = append(t.gbps, moved/slices.Max(all[0])/1e9)
+		all, err := s.Gather(ctx, seconds)
+		if err != nil {
+			return err
+		}
+		t.gbps = append(t.gbps, t.bytes*float64(s.Size())/slices.Max(all[0])/1e9)
 	}
 	return nil
 }

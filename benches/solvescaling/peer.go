@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
@@ -286,11 +287,8 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 		return out
 	}
 	last := samples[len(samples)-sampleValues:]
-	seconds, each := of(solveSeconds), of(solveSeconds)
-	for i := range each {
-		each[i] *= 1e6 / max(1, last[solveIterations])
-	}
-	s.RecordSamples("time_us", each)
+	seconds, each := of(solveSeconds), 1e6/max(1, last[solveIterations])
+	s.RecordSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t * each }))
 	s.RecordSamples("solve_time_s", seconds)
 	s.Record("iterations", last[solveIterations])
 	s.Record("rel_residual", residual)

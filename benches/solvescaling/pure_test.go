@@ -164,9 +164,11 @@ func TestKnee(t *testing.T) {
 		t.Errorf("have %s\nwant %s", got, want)
 	}
 	crowded := rows[7]
-	crowded.Warnings = []string{"2 ranks share 1 cores of host a"}
-	if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got, "80 % from 1k to 100k, all that was measured") {
-		t.Error("ranks that share a core: " + got)
+	for _, text := range []string{"2 ranks share 1 cores of host a", "2 ranks share 1 cores"} { // of a job, of one host
+		crowded.Warnings = []string{text}
+		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got, "80 % from 1k to 100k, all that was measured") {
+			t.Error(text + ": " + got)
+		}
 	}
 	other := made(weak, 8, 8*800000, 10, 100) // of another number of ranks: no part of this knee
 	other.Point = other.Point.With(perRankAxis, point.IntValue(800000))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/solve"
@@ -253,10 +254,9 @@ func traits() []trait {
 // names gives each curve the shortest name that tells it from the others: method,
 // partitioner and the traits that differ.
 func names(all []*curve) []string {
-	out := make([]string, len(all))
-	for i, c := range all {
-		out[i] = rowset.Text(c.any(), methodAxis) + ", " + rowset.Text(c.any(), partitionerAxis)
-	}
+	out := lists.Map(all, func(c *curve) string {
+		return rowset.Text(c.any(), methodAxis) + ", " + rowset.Text(c.any(), partitionerAxis)
+	})
 	for _, t := range traits() {
 		values := map[string]bool{}
 		for _, c := range all {

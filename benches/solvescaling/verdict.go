@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -21,9 +22,7 @@ func sections(rows []journal.Row) []bench.Section {
 		s := bench.Section{Headline: true, Title: title(c),
 			Table: [][]string{{"ranks", "DOF", "DOF/rank", "set-up s", "time s", "CPU s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s",
 				"efficiency", "algorithmic", "implementation"}}}
-		for _, r := range c.rows {
-			s.Table = append(s.Table, line(r))
-		}
+		s.Table = append(s.Table, lists.Map(c.rows, line)...)
 		s.Text = strings.Join(verdict(c, rows), "\n")
 		for _, b := range c.bad {
 			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"), b.Reason)
@@ -52,21 +51,23 @@ func phaseTable(c *curve) [][]string {
 		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
 			continue
 		}
-		whole, known := r.Metrics["traced_us"]
-		if !known {
-			whole = perIteration(r)
-		}
+		whole := cmp.Or(r.Metrics["traced_us"], perIteration(r))
 		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
 		for p := range solve.NumPhases {
-			word := "-"
-			if us, known := r.Metrics[meanOf(p)]; known {
-				word = unit.FormatSig(us, 3)
-			}
-			words = append(words, word)
+			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
 		}
 		out = append(out, words)
 	}
 	return out
+}
+
+// cell is a metric as a table shows it, where the row has it.
+func cell(r *journal.Row, metric string, show func(float64) string) string {
+	v, known := r.Metrics[metric]
+	if !known {
+		return "-"
+	}
+	return show(v)
 }
 
 // warnings are those of the rows, each once with the rank counts it is about.
@@ -139,30 +140,22 @@ func problemOf(r *journal.Row) string {
 // line is a row of the table.
 func line(r *journal.Row) []string {
 	m := r.Metrics
-	percent := func(name string) string {
-		v, ok := m[name]
-		if !ok {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f %%", 100*v)
-	}
+	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+	seconds := func(v float64) string { return unit.FormatSig(v, 3) }
 	spread := ""
 	if st, ok := r.Stats.Find("time_us"); ok && st.Min > 0 {
 		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
 	}
-	setup, whole, cpu, rate := "-", "-", "-", "-" // of a solve that was stopped there is none
-	if v, timed := m["precond_setup_s"]; timed {
-		setup = unit.FormatSig(v, 3)
-	}
-	if _, solved := m["solve_time_s"]; solved {
-		whole, rate = unit.FormatSig(m["solve_time_s"], 4), fmt.Sprintf("%.3g", m["throughput_dof_s"])
-	}
-	if v, timed := m["solve_cpu_s"]; timed {
-		cpu = unit.FormatSig(v+m["precond_setup_cpu_s"], 3)
-	}
+	// Some are not of a solve that was stopped.
 	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
-		setup, whole, cpu, spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
-		fmt.Sprintf("%.1e", m["rel_residual"]), rate, percent("efficiency"), percent("efficiency_algorithmic"), percent("efficiency_implementation")}
+		cell(r, "precond_setup_s", seconds),
+		cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
+		cell(r, "solve_cpu_s", func(v float64) string { return seconds(v + m["precond_setup_cpu_s"]) }),
+		spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
+		fmt.Sprintf("%.1e", m["rel_residual"]),
+		cell(r, "throughput_dof_s", func(v float64) string { return fmt.Sprintf("%.3g", v) }),
+		cell(r, "efficiency", percent), cell(r, "efficiency_algorithmic", percent),
+		cell(r, "efficiency_implementation", percent)}
 }
 
 // verdict says whether the curve scales, what it is bound by, and where the knee
@@ -244,10 +237,7 @@ type shares struct{ work, imbalance, waiting float64 }
 // sharesOf splits an iteration: what the slowest rank works more than the mean, and
 // the time in which not even that one works.
 func sharesOf(r *journal.Row) (shares, bool) {
-	us, measured := r.Metrics["traced_us"]
-	if !measured {
-		us = r.Metrics["time_us"] // of older rows, whose phases add up to it
-	}
+	us := cmp.Or(r.Metrics["traced_us"], r.Metrics["time_us"]) // of older rows, whose phases add up to it
 	mean, most := 0.0, 0.0
 	for _, p := range []solve.Phase{solve.SpMV, solve.Dots, solve.Updates, solve.Precond, solve.Other} {
 		mean += r.Metrics[meanOf(p)]

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
@@ -104,11 +105,8 @@ func Search(counts []int, time func(place int) (us float64, err error)) (place i
 	if len(counts) == 1 {
 		return 0, nil, nil
 	}
-	alive := make([]int, len(counts)) // places
-	for i, n := range counts {
-		alive[i] = i
-		trials = append(trials, Trial{Partitions: n})
-	}
+	alive := lists.Numbers[int](len(counts)) // places
+	trials = lists.Map(counts, func(n int) Trial { return Trial{Partitions: n} })
 	if _, err := time(0); err != nil { // warms up
 		return 0, nil, err
 	}

@@ -57,7 +57,7 @@ func lrab(p *tl.PE, x tl.Ptr, s Shape) {
 	if col == rootCol {
 		acc = reduce(p, acc, line{row, rootRow, s.Cubes.H, tl.N, tl.S})
 		if row == rootRow {
-			acc = exchange(p, acc, s.SIPs)
+			acc = Exchange(p, acc, s.SIPs)
 		}
 		acc = broadcast(p, acc, line{row, rootRow, s.Cubes.H, tl.N, tl.S})
 	}
@@ -109,9 +109,7 @@ func broadcast(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 
 // Exchange adds up a tile over the same PE of all SIPs, in the way their topology
 // suggests: the part of LRAB between the SIPs.
-func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile { return exchange(p, acc, sips) }
-
-func exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
+func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
 	row, col := p.SIP()/sips.Grid.W, p.SIP()%sips.Grid.W
 	if sips.Kind == topo.Mesh {
 		for _, l := range []line{{col, 0, sips.Grid.W, tl.GlobalW, tl.GlobalE}, {row, 0, sips.Grid.H, tl.GlobalN, tl.GlobalS}} {

@@ -37,9 +37,7 @@ func (r *Report) Write(w io.Writer, format string) error {
 func (r *Report) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"topology", "sha256", "fabric", "table", "case", "transfers", "bytes", "time_ns", "fastest_ns"}
-	for _, name := range partNames {
-		head = append(head, name+"_ns")
-	}
+	head = append(head, lists.Map(partNames, func(name string) string { return name + "_ns" })...)
 	out.Write(append(head, "gbps", "limit_ns", "bottleneck", "published_ns")) // errors are kept for the end
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -48,9 +46,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 			published = row.Published.String()
 		}
 		line := []string{r.Topology, r.SHA256, string(row.Fabric), row.Table, row.Case, fmt.Sprint(row.Transfers), fmt.Sprint(row.Bytes), row.Time.String(), row.Fastest.String()}
-		for _, part := range row.list() {
-			line = append(line, part.String())
-		}
+		line = append(line, lists.Map(row.list(), ns.String)...)
 		out.Write(append(line, fmt.Sprintf("%.6g", row.GBps()), row.Limit.String(), row.Bottleneck, published))
 	}
 	out.Flush()

@@ -81,7 +81,6 @@ type Message struct {
 	ID    int32
 	Path  topo.Path
 	Bytes int
-	Sent  event.Time
 
 	each     bool // the owner wants every flit
 	version  int32
@@ -172,7 +171,7 @@ func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []eve
 }
 
 func (f *Fabric) message(now event.Time, path topo.Path, bytes int) *Message {
-	m := &Message{ID: int32(len(f.messages)), Path: path, Bytes: bytes, Sent: now, flits: f.Flits(bytes)}
+	m := &Message{ID: int32(len(f.messages)), Path: path, Bytes: bytes, flits: f.Flits(bytes)}
 	f.messages = append(f.messages, m)
 	return m
 }

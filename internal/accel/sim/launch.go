@@ -37,7 +37,7 @@ func (g *engine) launch() error {
 	g.target = max(g.target, g.now)
 	for _, p := range g.pes {
 		if p.prog.Host { // nobody launches it
-			g.at(g.target, evStart, p.number, 0)
+			g.at(g.target, evIssue, p.number, 0)
 		}
 	}
 	return nil
@@ -70,5 +70,5 @@ func (g *engine) launched(p *pe) {
 	if ready > g.target {
 		g.late++
 	}
-	g.at(max(ready, g.target), evStart, p.number, 0)
+	g.at(max(ready, g.target), evIssue, p.number, 0)
 }

@@ -16,12 +16,12 @@ type pe struct {
 	pc     int
 	log    []opLog
 
-	started, ended event.Time
-	over           bool
-	async          int // operations that run concurrently with the program
-	waitFor        int // the asynchronous operation it waits for; -1 is none
-	anyWait        bool
-	turn           int32 // the next input to look at in receives from anyone
+	ended   event.Time
+	over    bool
+	async   int // operations that run concurrently with the program
+	waitFor int // the asynchronous operation it waits for; -1 is none
+	anyWait bool
+	turn    int32 // the next input to look at in receives from anyone
 
 	reading, writing   channel // of the DMA
 	storeFree          event.Time

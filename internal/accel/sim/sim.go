@@ -58,8 +58,7 @@ type Effect struct {
 
 // The kinds of this package's events.
 const (
-	evStart   = fabric.Kinds + iota // program A starts
-	evIssue                         // program A continues with its next operation
+	evIssue   = fabric.Kinds + iota // program A starts, or continues with its next operation
 	evBegin                         // the operation of program A has been dispatched
 	evWake                          // a sender that had no slot looks again
 	evDone                          // the engine has finished the operation of program A
@@ -225,10 +224,6 @@ func (g *engine) loop() error {
 			}
 		case fabric.FlitThere:
 			g.flitThere(e.A, int(e.B))
-		case evStart:
-			p := g.pes[e.A]
-			p.started = g.now
-			g.issue(p)
 		case evIssue:
 			g.issue(g.pes[e.A])
 		case evBegin:

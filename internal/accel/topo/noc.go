@@ -1,6 +1,9 @@
 package topo
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // router is the row and column of a router in a cube's network.
 type router struct{ row, col int }
@@ -95,10 +98,7 @@ func (n *Noc) check(conns int) error {
 
 // distances counts the hops from every router to one, -1 where there is no way.
 func (n *Noc) distances(to router) []int {
-	far := make([]int, n.Rows*n.Cols)
-	for i := range far {
-		far[i] = -1
-	}
+	far := slices.Repeat([]int{-1}, n.Rows*n.Cols)
 	far[n.index(to)] = 0
 	for queue := []router{to}; len(queue) > 0; queue = queue[1:] {
 		for side := North; side <= West; side++ {

@@ -1,6 +1,9 @@
 package topo
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // The floor plan of a SIP: the IO chiplet along the north edge, below it the cubes. Coordinates are
 // micrometres from its north-west corner. Sizes that no file gives are for the eye: how deep the IO chiplet
@@ -74,45 +77,67 @@ func (t *Topology) endAt(e End) Pos {
 	return Pos{r.X + dx, r.Y + dy}
 }
 
-// Place is where a directed link runs on the floor plan of its SIP.
-func (w *Wiring) Place(link int) (sip int, from, to Pos) {
-	sip, rest := link/w.sip, link%w.sip
-	if cube := rest / w.cube; cube < w.t.Cubes.Count() {
-		from, to = w.placeInCube(cube, rest%w.cube)
-		return sip, from, to
-	}
-	from, to = w.placeOnIO(rest - w.cube*w.t.Cubes.Count())
-	return sip, from, to
+// LinkName says from where to where a directed link goes.
+func (w *Wiring) LinkName(link int) string {
+	within, from, to := w.ends(link)
+	return fmt.Sprintf("%s.%s -> %s", within, from.name, to.name)
 }
 
-func (w *Wiring) placeInCube(cube, n int) (from, to Pos) {
-	noc, pes, at := &w.t.Cube.Noc, w.t.PEs(), w.t.cubeAt(cube)
-	in := func(p Pos) Pos { return Pos{at.X + p.X, at.Y + p.Y} }
+// Place is where a directed link runs on the floor plan of its SIP.
+func (w *Wiring) Place(link int) (sip int, from, to Pos) {
+	_, a, b := w.ends(link)
+	return link / w.sip, a.at, b.at
+}
+
+// node is an end of a link: its name within a cube or an IO chiplet, and where it is on the floor plan.
+type node struct {
+	name string
+	at   Pos
+}
+
+// ends are those of a directed link, and what it lies in.
+func (w *Wiring) ends(link int) (within string, from, to node) {
+	sip, rest := link/w.sip, link%w.sip
+	if cube := rest / w.cube; cube < w.t.Cubes.Count() {
+		from, to = w.endsInCube(cube, rest%w.cube)
+		return fmt.Sprintf("sip%d.cube%d", sip, cube), from, to
+	}
+	from, to = w.endsOnIO(rest - w.cube*w.t.Cubes.Count())
+	return fmt.Sprintf("sip%d", sip), from, to
+}
+
+func (r router) String() string { return fmt.Sprintf("r%dc%d", r.row, r.col) }
+
+// endsInCube are those of a link of a cube by its number there.
+func (w *Wiring) endsInCube(cube, n int) (from, to node) {
+	noc, pes, corner := &w.t.Cube.Noc, w.t.PEs(), w.t.cubeAt(cube)
+	in := func(p Pos) Pos { return Pos{corner.X + p.X, corner.Y + p.Y} }
+	at := func(r router) node { return node{r.String(), in(noc.at(r))} }
 	if n < noc.Rows*noc.Cols*4 {
 		r := router{n / 4 / noc.Cols, n / 4 % noc.Cols}
 		rows, cols := Side(n % 4).Step()
-		return in(noc.at(r)), in(noc.at(router{r.row + rows, r.col + cols}))
+		return at(r), at(router{r.row + rows, r.col + cols})
 	}
 	n -= noc.Rows * noc.Cols * 4
 	if slot := n / 2; slot < 2*pes+2 {
-		e := End{Kind: AtPE, PEID: PEID{PE: slot % pes}}
+		e, name := End{Kind: AtPE, PEID: PEID{PE: slot % pes}}, fmt.Sprintf("pe%d", slot)
 		switch {
 		case slot == 2*pes:
-			e = End{Kind: AtSRAM}
+			e, name = End{Kind: AtSRAM}, "sram"
 		case slot == 2*pes+1:
-			e = End{Kind: AtMCPU}
+			e, name = End{Kind: AtMCPU}, "m_cpu"
 		case slot >= pes:
-			e.Kind = AtHBM
+			e.Kind, name = AtHBM, fmt.Sprintf("hbm_ctrl.pe%d", slot-pes)
 		}
-		from, to = in(w.t.endAt(e)), in(noc.at(w.routerOf(e)))
+		end, r := node{name, in(w.t.endAt(e))}, at(w.routerOf(e))
 		if n%2 == 1 {
-			from, to = to, from
+			return r, end
 		}
-		return from, to
+		return end, r
 	}
 	n -= 2 * (2*pes + 2)
 	part, side, k := n/w.perPort/4, Side(n/w.perPort%4), n%w.perPort
-	r, port := in(noc.at(noc.port(side, w.perPort, k))), w.portAt(cube, side, k)
+	r, port := at(noc.port(side, w.perPort, k)), node{fmt.Sprintf("ucie-%v.conn%d", side, k), w.portAt(cube, side, k)}
 	switch part {
 	case portOut:
 		return r, port
@@ -120,7 +145,11 @@ func (w *Wiring) placeInCube(cube, n int) (from, to Pos) {
 		return port, r
 	}
 	rows, cols := side.Step()
-	return port, Pos{port.X + Length(cols)*w.t.Gap, port.Y + Length(rows)*w.t.Gap}
+	beyond := node{"io chiplet", Pos{port.at.X + Length(cols)*w.t.Gap, port.at.Y + Length(rows)*w.t.Gap}}
+	if next, ok := w.t.Cubes.neighbor(cube, side, false); ok {
+		beyond.name = fmt.Sprintf("cube%d", next)
+	}
+	return port, beyond
 }
 
 // portAt is where a UCIe connection leaves a cube.
@@ -140,17 +169,23 @@ func (w *Wiring) portAt(cube int, side Side, k int) Pos {
 	return Pos{at.X + p.X, at.Y + p.Y}
 }
 
-func (w *Wiring) placeOnIO(n int) (from, to Pos) {
+// endsOnIO are those of a link of an IO chiplet by its number there.
+func (w *Wiring) endsOnIO(n int) (from, to node) {
 	width, _ := w.t.Plan()
 	depth := w.t.Cube.H / ioDepth
-	noc, pcie := Pos{width / 2, depth * 3 / 5}, Pos{width / 2, depth / 4}
+	noc, pcie := node{"io_noc", Pos{width / 2, depth * 3 / 5}}, node{"pcie_ep", Pos{width / 2, depth / 4}}
+	var ends [2]node
 	if phys := w.t.Cubes.W * w.perPort; n < ioSingle*phys {
-		port := w.portAt(n%phys/w.perPort, North, n%w.perPort)
-		phy := Pos{port.X, depth}
-		return [...]Pos{phyToNoc: phy, nocToPhy: noc, phyWire: phy}[n/phys], [...]Pos{phyToNoc: noc, nocToPhy: phy, phyWire: port}[n/phys]
+		cube, k := n%phys/w.perPort, n%w.perPort
+		port := w.portAt(cube, North, k)
+		phy := node{fmt.Sprintf("io_ucie-%d.conn%d", cube, k), Pos{port.X, depth}}
+		below := node{fmt.Sprintf("cube%d", cube), port}
+		ends = [...][2]node{phyToNoc: {phy, noc}, nocToPhy: {noc, phy}, phyWire: {phy, below}}[n/phys]
+	} else {
+		cpu := node{"io_cpu", Pos{width/2 + w.t.Cube.W/4, depth * 3 / 5}}
+		cable := node{"switch", Pos{width / 2, -depth / 3}}
+		ends = [...][2]node{nocToPCIe: {noc, pcie}, pcieToNoc: {pcie, noc}, nocToCPU: {noc, cpu}, cpuToNoc: {cpu, noc},
+			pcieToSwitch: {pcie, cable}, switchToPCIe: {cable, pcie}}[n-ioSingle*phys+ioSingle+1]
 	}
-	cpu, cable := Pos{width/2 + w.t.Cube.W/4, depth * 3 / 5}, Pos{width / 2, -depth / 3}
-	part := n - ioSingle*w.t.Cubes.W*w.perPort + ioSingle + 1
-	return [...]Pos{nocToPCIe: noc, pcieToNoc: pcie, nocToCPU: noc, cpuToNoc: cpu, pcieToSwitch: pcie, switchToPCIe: cable}[part],
-		[...]Pos{nocToPCIe: pcie, pcieToNoc: noc, nocToCPU: cpu, cpuToNoc: noc, pcieToSwitch: cable, switchToPCIe: pcie}[part]
+	return ends[0], ends[1]
 }

@@ -56,17 +56,14 @@ type deviceEvents struct {
 func (deviceEvents) Name() string               { return "gpu events" }
 func (d deviceEvents) Calibration() Calibration { return Calibration{Resolution: d.resolution} }
 
-// calibrateOnce reads the monotonic clock in a tight loop.
-var calibrateOnce = sync.OnceValue(func() Calibration {
+// Calibrate returns the calibration of the monotonic clock, measured once per process in a tight loop.
+var Calibrate = sync.OnceValue(func() Calibration {
 	readings := make([]int64, 4096)
 	for i := range readings {
 		readings[i] = monotonic{}.Now()
 	}
 	return calibrationOf(readings)
 })
-
-// Calibrate returns the calibration of the monotonic clock, measured once per process.
-func Calibrate() Calibration { return calibrateOnce() }
 
 // calibrationOf takes successive readings. The least difference may be 0 when
 // the clock is coarser than it is quick; the least step never is.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
@@ -162,14 +164,8 @@ func Noise[T int64 | float64](sorted []T) float64 {
 
 // deviation is the standard deviation over the mean.
 func deviation(values []float64) float64 {
-	var mean, squares float64
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(squares/float64(len(values)-1)) / mean
+	mean, sd := stat.MeanStdDev(values, nil)
+	return sd / mean
 }
 
 // merge adds values to a sorted slice.

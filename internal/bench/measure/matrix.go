@@ -1,9 +1,11 @@
 package measure
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Matrix holds one duration in picoseconds per iteration and rank.
@@ -38,10 +40,7 @@ func (m Matrix) Row(iteration int) []int64 {
 func (m Matrix) maxima() []int64 {
 	maxima := make([]int64, m.Iterations())
 	for i := range maxima {
-		maxima[i] = m.At(i, 0)
-		for _, d := range m.Row(i) {
-			maxima[i] = max(maxima[i], d)
-		}
+		maxima[i] = slices.Max(m.Row(i))
 	}
 	return maxima
 }
@@ -87,24 +86,27 @@ func (m *Matrix) UnmarshalBinary(b []byte) error {
 	if v := b[len(matrixMagic)]; v != matrixVersion {
 		return fmt.Errorf("decoding samples: version %d, this program reads %d", v, matrixVersion)
 	}
-	r := varints{rest: b[head:]}
-	iterations, ranks := r.unsigned(), r.unsigned()
+	r := bytes.NewReader(b[head:])
+	iterations, err := binary.ReadUvarint(r)
+	ranks, err2 := binary.ReadUvarint(r)
 	// Each duration takes at least a byte, so this bounds the product as well.
-	left := uint64(len(r.rest))
+	left := uint64(r.Len())
 	switch {
-	case r.bad || ranks > maxMatrixRanks:
+	case err != nil || err2 != nil || ranks > maxMatrixRanks:
 		return errTruncated
 	case iterations > 0 && (ranks == 0 || iterations > left/ranks):
 		return fmt.Errorf("decoding samples: %d bytes cannot hold %d iterations of %d ranks", left, iterations, ranks)
 	}
 	data := make([]int64, iterations*ranks)
 	for i := range data {
-		data[i] = r.signed()
+		if data[i], err = binary.ReadVarint(r); err != nil {
+			return errTruncated
+		}
 		if before := i - int(ranks); before >= 0 {
 			data[i] += data[before]
 		}
 	}
-	if r.bad || len(r.rest) != 0 {
+	if r.Len() != 0 {
 		return errTruncated
 	}
 	m.ranks, m.data = int(ranks), data
@@ -112,28 +114,3 @@ func (m *Matrix) UnmarshalBinary(b []byte) error {
 }
 
 var errTruncated = errors.New("decoding samples: the matrix is truncated or followed by other data")
-
-// varints reads numbers until one is bad; further ones are 0.
-type varints struct {
-	rest []byte
-	bad  bool
-}
-
-func (v *varints) unsigned() uint64 {
-	u, n := binary.Uvarint(v.rest)
-	return advance(v, u, n)
-}
-
-func (v *varints) signed() int64 {
-	i, n := binary.Varint(v.rest)
-	return advance(v, i, n)
-}
-
-func advance[T int64 | uint64](v *varints, value T, n int) T {
-	if n <= 0 {
-		v.bad, v.rest = true, nil
-		return 0
-	}
-	v.rest = v.rest[n:]
-	return value
-}

@@ -44,16 +44,12 @@ type Result struct {
 // itself. A call or preamble that fails or panics gives a [CallError].
 //
 // A deterministic clock gives one sample and no warm-up.
-func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body Body) (*Result, error) {
-	result, err := run(ctx, cfg, clock, g, body)
-	if err != nil {
-		g.Abort(err.Error())
-		return nil, err
-	}
-	return result, nil
-}
-
-func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body Body) (*Result, error) {
+func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body Body) (_ *Result, err error) {
+	defer func() {
+		if err != nil {
+			g.Abort(err.Error())
+		}
+	}()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

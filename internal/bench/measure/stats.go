@@ -5,17 +5,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // PerIterationMax is the slowest rank's time of each iteration, in
 // microseconds: an operation of all ranks is done when the last has done its part.
 func PerIterationMax(m Matrix) []float64 {
-	values := make([]float64, m.Iterations())
-	for i, d := range m.maxima() {
-		values[i] = float64(d) / 1e6
-	}
-	return values
+	return lists.Map(m.maxima(), func(d int64) float64 { return float64(d) / 1e6 })
 }
 
 // Analysis is what a matrix of samples shows. Times are in microseconds.

@@ -70,12 +70,8 @@ type Group struct {
 // Bind says how ranks are tied to cores.
 type Bind = cores.Bind
 
-// The ways to bind.
-const (
-	BindAuto = cores.Auto
-	BindCore = cores.Core
-	BindNone = cores.None
-)
+// BindNone leaves ranks where the system puts them.
+const BindNone = cores.None
 
 // Task is one point in one trial.
 type Task struct {

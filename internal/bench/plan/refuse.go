@@ -63,9 +63,8 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 		why = dropReasons(req, dropped)
 	}
 	flags := lists.Map(req.Only, func(o string) string { return fmt.Sprintf("--only %q", o) })
-	for _, s := range req.Skips {
-		flags = append(flags, fmt.Sprintf("--skip %s=%s", s.Name, s.Text))
-	}
+	skips := lists.Map(req.Skips, func(s Assign) string { return fmt.Sprintf("--skip %s=%s", s.Name, s.Text) })
+	flags = append(flags, skips...)
 	if len(flags) == 0 { // the reasons are enough
 		return fmt.Errorf("bench %s: empty selection: %s", bench, why)
 	}
@@ -130,9 +129,8 @@ func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
 		if len(known) == 0 {
 			continue
 		}
-		for _, v := range part.Axes[i].Values { // such as auto, which stands for one of the others
-			known = append(known, v.String())
-		}
+		// Such as auto, which stands for one of the others.
+		known = append(known, lists.Map(part.Axes[i].Values, point.Value.String)...)
 		slices.Sort(known)
 		words[a.Name] = slices.Compact(known)
 		if a.Kind == point.String { // what the other axes may have can depend on it

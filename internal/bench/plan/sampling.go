@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strconv"
@@ -37,12 +38,7 @@ func ParseNoise(text string) (float64, error) {
 // apply is the configuration with what is asked for. Of two bounds the one that is given
 // moves the other that is not.
 func (s Sampling) apply(c measure.Config) (measure.Config, error) {
-	if s.Cadence != "" {
-		c.Cadence = s.Cadence
-	}
-	if s.Cache != "" {
-		c.Cache = s.Cache
-	}
+	c.Cadence, c.Cache = cmp.Or(s.Cadence, c.Cadence), cmp.Or(s.Cache, c.Cache)
 	if s.Noise != nil {
 		c.Stop.RelNoise = *s.Noise
 	}

@@ -183,7 +183,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 		case <-ctx.Done():
 			return nil, w.interruptCause()
 		case <-deadline.C:
-			if res.left() {
+			if _, left := res.left(); left {
 				return res, nil // the others may well hang, but only since
 			}
 			rank := w.culprit(res)
@@ -240,7 +240,7 @@ func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
 // wakeStragglers aborts the ranks that have not ended a task that another has
 // left, and reports whether it did: a rank may yet find out that it skips too.
 func (w *workerGroup) wakeStragglers(res *results) bool {
-	if !res.bad() && !w.allWaiting(res) {
+	if !res.bad() && w.working(res) >= 0 {
 		return false
 	}
 	for rank, e := range res.byRank {
@@ -264,32 +264,22 @@ func (w *workerGroup) checkHeartbeats() *failure {
 	return nil
 }
 
-// culprit is the rank to name for a hang: one that is not done and not merely
-// waiting for others.
-func (w *workerGroup) culprit(res *results) int {
-	waiting := -1
-	for rank, e := range res.byRank {
-		if e != nil {
-			continue
-		}
-		if !w.ranks[rank].waiting {
-			return rank
-		}
-		if waiting < 0 {
-			waiting = rank
-		}
-	}
-	return max(waiting, 0)
-}
-
-// allWaiting reports whether every rank that is not done waits for the others.
-func (w *workerGroup) allWaiting(res *results) bool {
+// working is the first rank that is not done and not merely waiting for others, -1 if there is none.
+func (w *workerGroup) working(res *results) int {
 	for rank, e := range res.byRank {
 		if e == nil && !w.ranks[rank].waiting {
-			return false
+			return rank
 		}
 	}
-	return true
+	return -1
+}
+
+// culprit is the rank to name for a hang: one that works, or else the first that is not done.
+func (w *workerGroup) culprit(res *results) int {
+	if rank := w.working(res); rank >= 0 {
+		return rank
+	}
+	return max(slices.Index(res.byRank, nil), 0)
 }
 
 // fail makes a row of a failure.

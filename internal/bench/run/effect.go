@@ -91,18 +91,13 @@ func newVariable(name string, rows []journal.Row, better map[string]string) *var
 		v.superlative = "lowest"
 	}
 	seen := map[string]bool{}
-	for p := range v.times[first(v.values)] {
-		seen[p.point] = true
+	if len(v.values) > 0 {
+		for p := range v.times[v.values[0]] {
+			seen[p.point] = true
+		}
 	}
 	v.points = slices.Sorted(maps.Keys(seen))
 	return v
-}
-
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
 }
 
 // headline is the name of the row's time, or of its first metric.

@@ -56,27 +56,23 @@ func (r *runner) joined(g *plan.Group) bool {
 // hosts of a job.
 func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (launched, error) {
 	if s.joined(g) {
-		l, err := s.startJoined(ctx, g, p)
-		if err != nil {
-			return nil, err // not l, a nil pointer that would be a launch
-		}
-		return l, nil
+		return underway(s.startJoined(ctx, g, p))
 	}
 	if s.opts.Launcher != nil && g.Ranks > 0 && g.Part.Command != nil {
-		l, err := s.startGuarded(ctx, g, p)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
+		return underway(s.startGuarded(ctx, g, p))
 	}
 	procs, err := s.processes(g, p)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.agent.Launch(ctx, launch.Spec{
+	return underway(s.agent.Launch(ctx, launch.Spec{
 		Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, PassOn: p.passOn,
 		Launchers: s.opts.Launcher != nil, Recall: s.opts.Launcher.recall(),
-	})
+	}))
+}
+
+// underway is a launch unless it failed: a nil pointer to one would be a launch too.
+func underway[L launched](l L, err error) (launched, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -213,14 +213,10 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 
 // ranksOf is what is known of each rank at the end.
 func ranksOf(out launch.Outcome, seen sighting, logs string) []culprit.Rank {
-	ranks := make([]culprit.Rank, len(out.Exits))
-	for i, x := range out.Exits {
-		ranks[i] = culprit.Rank{
-			Rank: x.Rank, Order: seen.order[x.Rank], How: x.How(), Failed: x.Failed(), Signal: x.Signal, Told: x.Stopped,
-			Doing: x.Doing, Said: lastWords(logs, x.Rank),
-		}
-	}
-	return ranks
+	return lists.Map(out.Exits, func(x launch.Exit) culprit.Rank {
+		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], How: x.How(), Failed: x.Failed(),
+			Signal: x.Signal, Told: x.Stopped, Doing: x.Doing, Said: lastWords(logs, x.Rank)}
+	})
 }
 
 // blame fills in who is to blame, and how all ranks ended.

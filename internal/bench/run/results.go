@@ -39,9 +39,9 @@ func (s *results) add(e worker.Event) {
 
 func (s *results) complete() bool { return len(s.order) == len(s.byRank) }
 
-// left reports whether a rank has ended the task without a result.
-func (s *results) left() bool {
-	return slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status != journal.OK })
+// left is the first rank that has ended the task without a result, if any has.
+func (s *results) left() (worker.Event, bool) {
+	return lists.First(s.order, func(e worker.Event) bool { return e.Done.Status != journal.OK })
 }
 
 // bad reports whether a rank has failed.
@@ -55,10 +55,8 @@ func (s *results) agreed() bool {
 }
 
 func (s *results) firstReason() string {
-	for _, e := range s.order {
-		if e.Done.Status != journal.OK {
-			return fmt.Sprintf("rank %d left the task: %s", e.Rank, e.Done.Reason)
-		}
+	if e, left := s.left(); left {
+		return fmt.Sprintf("rank %d left the task: %s", e.Rank, e.Done.Reason)
 	}
 	return "another rank left the task"
 }
@@ -97,11 +95,8 @@ func (s *results) fill(row *journal.Row) {
 	}
 	row.Status = journal.Failed
 	row.Reason = "the ranks disagree: " + s.firstReason() + ", others did not"
-	for _, e := range s.order {
-		if e.Done.Status != journal.OK {
-			row.Rank, row.Phase = &e.Rank, e.Done.Phase
-			return
-		}
+	if e, left := s.left(); left {
+		row.Rank, row.Phase = &e.Rank, e.Done.Phase
 	}
 }
 

@@ -120,21 +120,12 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 	if !ok {
 		return
 	}
+	var err error
 	switch source {
 	case "regex":
-		re, err := newRegex(s.Text)
-		if err != nil {
-			r.Fault(s.At, "%s: %v", what, err)
-			return
-		}
-		m.single = re
+		m.single, err = newRegex(s.Text)
 	case "json":
-		path, err := parseJSONPath(s.Text)
-		if err != nil {
-			r.Fault(s.At, "%s: %v", what, err)
-			return
-		}
-		m.single = path
+		m.single, err = parseJSONPath(s.Text)
 	case "wall":
 		if s.Text != "true" {
 			r.Fault(s.At, "%s: write wall: true, or leave it out", what)
@@ -168,6 +159,9 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 			m.column.place, _ = r.Word(n, what, "place", "out", "in")
 		}
 		m.info.Unit, m.info.Better = ncclUnit(m.column.name)
+	}
+	if err != nil {
+		r.Fault(s.At, "%s: %v", what, err)
 	}
 }
 

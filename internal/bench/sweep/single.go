@@ -14,13 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// The sources of plain samples: a regular expression, a JSON field, the clock.
-var (
-	_ single = regex{}
-	_ single = jsonPath{}
-	_ single = wall(0)
-)
-
 // regex finds every match of an expression.
 type regex struct {
 	re    *regexp.Regexp
@@ -30,16 +23,16 @@ type regex struct {
 
 // newRegex compiles an expression that has one group, or one named value. ^
 // and $ match at every line, since output is lines.
-func newRegex(text string) (regex, error) {
+func newRegex(text string) (single, error) {
 	if _, err := regexp.Compile(text); err != nil {
-		return regex{}, err
+		return nil, err
 	}
 	re := regexp.MustCompile("(?m)" + text)
 	if i := re.SubexpIndex("value"); i > 0 {
 		return regex{re, text, i}, nil
 	}
 	if n := re.NumSubexp(); n != 1 {
-		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
+		return nil, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
 			unit.Plural(n, "group"))
 	}
 	return regex{re, text, 1}, nil
@@ -86,24 +79,24 @@ type jsonStep struct {
 var jsonStepRE = regexp.MustCompile(`^(?:\.?([^.\[\]]+)|\[([0-9]{1,9})\])`)
 
 // parseJSONPath reads path.to[0].field.
-func parseJSONPath(text string) (jsonPath, error) {
+func parseJSONPath(text string) (single, error) {
 	path := jsonPath{text: text}
 	for rest := text; rest != ""; {
 		m := jsonStepRE.FindStringSubmatch(rest)
 		if m == nil || rest == text && rest[0] == '.' {
-			return path, fmt.Errorf("%q is not a path such as time_us, result.time or runs[0].time", text)
+			return nil, fmt.Errorf("%q is not a path such as time_us, result.time or runs[0].time", text)
 		}
 		step := jsonStep{name: m[1]}
 		if m[2] != "" {
 			step.index, _ = strconv.Atoi(m[2])
 		} else if rest != text && rest[0] != '.' {
-			return path, fmt.Errorf("%q: want a . before %q", text, m[1])
+			return nil, fmt.Errorf("%q: want a . before %q", text, m[1])
 		}
 		path.steps = append(path.steps, step)
 		rest = rest[len(m[0]):]
 	}
 	if len(path.steps) == 0 {
-		return path, fmt.Errorf("the path is empty")
+		return nil, fmt.Errorf("the path is empty")
 	}
 	return path, nil
 }

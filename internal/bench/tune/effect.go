@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Verdict says whether a variable matters.
@@ -278,17 +280,8 @@ func (i interaction) or(o interaction) interaction {
 // show, and noise shows (1-q/p) q.
 func (g *surrogate) chance(a, b int, seenA, seenB []int) float64 {
 	p := g.root[a] * g.root[b]
-	sum, cells, rows, cols := 0.0, 0.0, -1.0, -1.0
-	for x := range seenA {
-		if seenA[x] > 0 {
-			rows++
-		}
-	}
-	for y := range seenB {
-		if seenB[y] > 0 {
-			cols++
-		}
-	}
+	levels := func(seen []int) float64 { return float64(len(lists.Keep(seen, func(n int) bool { return n > 0 }))) }
+	sum, cells := 0.0, 0.0
 	for x := range seenA {
 		for y := range seenB {
 			if seenA[x] == 0 || seenB[y] == 0 {
@@ -307,7 +300,7 @@ func (g *surrogate) chance(a, b int, seenA, seenB []int) float64 {
 			sum, cells = sum+took*(1-took/p), cells+1
 		}
 	}
-	dof := max(1, rows*cols)
+	dof := max(1, (levels(seenA)-1)*(levels(seenB)-1))
 	if p == 0 {
 		return 0
 	}

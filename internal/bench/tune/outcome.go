@@ -41,10 +41,7 @@ func (s *Study) take(rows []journal.Row, starts []time.Time) {
 // secondsOf is how long each task took: from the row before it, or from when the run
 // was started or resumed.
 func secondsOf(rows []journal.Row, starts []time.Time) map[taskTrial]float64 {
-	marks := slices.Clone(starts)
-	for _, r := range rows {
-		marks = append(marks, r.Time)
-	}
+	marks := slices.Concat(starts, lists.Map(rows, func(r journal.Row) time.Time { return r.Time }))
 	slices.SortFunc(marks, time.Time.Compare)
 	out := map[taskTrial]float64{}
 	for _, r := range rows {

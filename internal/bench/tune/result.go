@@ -1,11 +1,12 @@
 package tune
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -53,12 +54,10 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 		a := f.race.Answer()
 		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings), Each: f.launches}
 		s.disturbed(f, &found)
-		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open)
+		failed := lists.Map(a.Failed, func(x Failure) int { return x.Setting })
+		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open, failed)
 		if a.Best >= 0 {
 			named = append(named, a.Best)
-		}
-		for _, x := range a.Failed {
-			named = append(named, x.Setting)
 		}
 		for _, n := range named {
 			found.Levels[n] = f.space.Settings[n]
@@ -95,14 +94,8 @@ func (s *Study) disturbed(f *field, found *Finding) {
 
 // firstNumber is the first of a text, such as the share of the time that was stolen.
 func firstNumber(text string) float64 {
-	at := strings.IndexAny(text, "0123456789")
-	if at < 0 {
-		return 0
-	}
-	text = text[at:]
-	if end := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); end >= 0 {
-		text = text[:end]
-	}
-	n, _ := strconv.ParseFloat(text, 64)
+	n, _ := strconv.ParseFloat(anyNumber.FindString(text), 64)
 	return n
 }
+
+var anyNumber = regexp.MustCompile(`[0-9][0-9.]*`)

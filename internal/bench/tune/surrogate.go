@@ -163,10 +163,7 @@ func (r *Race) fit() {
 	if len(all) < 4 {
 		return
 	}
-	g := &surrogate{pair: 0.5, own: 0.02, matter: make([]float64, len(r.space.Levels))}
-	for v := range g.matter {
-		g.matter[v] = 1
-	}
+	g := &surrogate{pair: 0.5, own: 0.02, matter: slices.Repeat([]float64{1}, len(r.space.Levels))}
 	if old := r.model; old != nil {
 		g.pair, g.own, g.matter = old.pair, old.own, slices.Clone(old.matter)
 	}
@@ -208,10 +205,7 @@ func (s Space) confounded() bool {
 
 // train fits the process to launches: outliers lose weight and rounds their offset.
 func (g *surrogate) train(all []record, space Space) {
-	weight, offset := make([]float64, len(all)), map[int]float64{}
-	for i := range weight {
-		weight[i] = 1
-	}
+	weight, offset := slices.Repeat([]float64{1}, len(all)), map[int]float64{}
 	const passes = 2
 	for pass := range passes {
 		g.gather(all, space, weight, offset)

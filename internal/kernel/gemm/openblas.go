@@ -60,25 +60,12 @@ var openLibrary = sync.OnceValues(func() (*library, error) {
 		return nil, err
 	}
 	// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY SkylakeX MAX_THREADS=64"
-	if words := strings.Fields(text(l.config.Call())); len(words) > 1 {
+	if words := strings.Fields(dynlib.String(l.config.Call())); len(words) > 1 {
 		l.version = words[1]
 	}
-	l.core = text(l.corename.Call())
+	l.core = dynlib.String(l.corename.Call())
 	return l, nil
 })
-
-// text copies a C string.
-func text(address uintptr) string {
-	if address == 0 {
-		return ""
-	}
-	start := *(**byte)(unsafe.Pointer(&address)) // memory of the library, which stays
-	n := 0
-	for *(*byte)(unsafe.Add(unsafe.Pointer(start), n)) != 0 {
-		n++
-	}
-	return string(unsafe.Slice(start, n))
-}
 
 func (p openBLAS) Open(threads int) (Engine, error) {
 	if err := checkThreads(threads); err != nil {

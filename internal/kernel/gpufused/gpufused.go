@@ -47,8 +47,6 @@ type Params struct {
 const (
 	GateThreads = 32
 	SumThreads  = 512
-	// PackBytes is what a thread adds up at once.
-	PackBytes = 16
 )
 
 // Kernel is a kernel and the file that it is in.

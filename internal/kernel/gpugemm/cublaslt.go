@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
@@ -154,11 +155,7 @@ func (l *cublasLt) caps(a *algorithm, what uintptr) []int {
 	if int32(l.algoCap.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(&v[0])), uintptr(4*len(v)), uintptr(unsafe.Pointer(written)))) != 0 {
 		return nil
 	}
-	list := make([]int, min(len(v), int(*written/4)))
-	for i := range list {
-		list[i] = int(v[i])
-	}
-	return list
+	return lists.Map(v[:min(len(v), int(*written/4))], func(n uint32) int { return int(n) })
 }
 
 // describe says what an algorithm is, in the header's numbers.

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
@@ -139,10 +140,7 @@ const (
 // search times what the heuristic offers and every other configuration that the library
 // takes, and keeps the fastest.
 func (c *chosen) search(list []candidate, w *stopwatch) error {
-	var all []algorithm
-	for _, offered := range list {
-		all = append(all, offered.algorithm)
-	}
+	all := lists.Map(list, func(offered candidate) algorithm { return offered.algorithm })
 	all = append(all, c.product.configurations()...)
 	trial := func(a *algorithm, products int) (us float64, err error) {
 		us, err = w.time(func() error {

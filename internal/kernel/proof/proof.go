@@ -196,18 +196,6 @@ func bandTimes(t gemm.Matrix, x, y []int64, whole []bool, from int) {
 	}
 }
 
-// RowTimes is one row times a vector, and whether the row has whole numbers.
-func RowTimes(m *gemm.Matrix, i int, x []int64) (sum int64, whole bool) {
-	whole = true
-	for j, f := range x {
-		v := m.At(i, j)
-		n := int64(v)
-		whole = whole && float64(n) == v
-		sum += n * f
-	}
-	return sum, whole
-}
-
 func compareRow(c, a, b gemm.Matrix, i int, fault *Mistake) {
 	for j := range c.Cols {
 		want := 0.0

@@ -102,16 +102,9 @@ func interleaveFast(dst unsafe.Pointer, even, odd []byte) int {
 	return 16 * blocks
 }
 
-//go:noescape
 func tileAVX2F32(t *Args)
-
-//go:noescape
 func tileAVX2F64(t *Args)
-
-//go:noescape
 func tileBF16(t *Args)
-
-//go:noescape
 func tileAMX(t *Args)
 
 func peakAMX(n int)

@@ -8,15 +8,17 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
 
 // cycle is the V-cycle of package multigrid's gmg on a device: the same grids, matrices and smoother. The GPU makes the
-// matrices, as it makes the problem's; the host decides along which axes to halve, and inverts the last one. It implements solve.Hierarchy.
+// matrices, as it makes the problem's; the host decides along which axes to halve, and inverts the last one.
 type cycle struct {
 	levels []*level
 	form
@@ -184,7 +186,7 @@ func (s *System) largest(lv *level, bound float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	l := multigrid.NewLanczos(squared[0], bound)
+	l := precondition.NewLanczos(squared[0], bound)
 	for {
 		along, beyond, before, more := l.Next()
 		if !more {
@@ -288,40 +290,18 @@ func (s *System) invertLast() error {
 	return s.context.Do(func() error { return s.context.Write(cuda.Pointer(lv.params.Inverse), bytes) })
 }
 
-// Levels implements solve.Hierarchy.
-func (c *cycle) Levels() int { return len(c.levels) }
-
-// Size implements solve.Hierarchy.
-func (c *cycle) Size(l int) (rows, entries float64) {
-	return float64(c.levels[l].layout.size), c.levels[l].entries
-}
-
-// Complexities implements solve.Hierarchy.
-func (c *cycle) Complexities() (operator, grid float64) {
-	firstRows, firstEntries := c.Size(0)
-	for l := range c.levels {
-		rows, entries := c.Size(l)
-		operator, grid = operator+entries/firstEntries, grid+rows/firstRows
-	}
-	return operator, grid
-}
-
-// Trace implements solve.Hierarchy: a trace of the system has the levels.
-func (c *cycle) Trace(func(level int)) {}
-
-// Hierarchy is the levels of the preconditioner, nil where it has none.
+// Hierarchy is the levels of the preconditioner, nil where it has none. A trace of the system has them.
 func (s *System) Hierarchy() solve.Hierarchy {
 	if s.cycle == nil {
 		return nil
 	}
-	return s.cycle
+	return &multigrid.Hierarchy{Sizes: lists.Map(s.cycle.levels, func(lv *level) multigrid.Size {
+		return multigrid.Size{Rows: float64(lv.layout.size), Entries: lv.entries}
+	})}
 }
 
 // close gives the memory of the levels back that all ranks reach.
 func (c *cycle) close(g *dist.Group) error {
-	var faults []error
-	for _, lv := range c.levels[min(1, len(c.levels)):] {
-		faults = append(faults, g.Free(lv.buffer))
-	}
-	return errors.Join(faults...)
+	coarser := c.levels[min(1, len(c.levels)):]
+	return errors.Join(lists.Map(coarser, func(lv *level) error { return g.Free(lv.buffer) })...)
 }

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
@@ -74,13 +75,7 @@ var methods = []method{
 }
 
 // Methods lists the methods that there are on a device.
-func Methods() []string {
-	var names []string
-	for _, m := range methods {
-		names = append(names, m.name)
-	}
-	return names
-}
+func Methods() []string { return lists.Map(methods, func(m method) string { return m.name }) }
 
 // Preconditioners lists the preconditioners that there are.
 func Preconditioners() []string { return []string{precondition.None, "jacobi", multigridName} }
@@ -127,16 +122,6 @@ func Refuse(p sparse.Problem, s solve.Spec) error {
 // stencils are the numbers of points that there are kernels for.
 var stencils = []int{5, 7, 9, 27}
 
-// lookup finds a method.
-func lookup(name string) (method, error) {
-	for _, m := range methods {
-		if m.name == name || name == "" && m.name == "cg" {
-			return m, nil
-		}
-	}
-	return method{}, fmt.Errorf("method %s does not run on GPUs, only %s", name, strings.Join(Methods(), ", "))
-}
-
 // shape is the matrix of one rank.
 type shape struct {
 	grid     sparse.Grid
@@ -157,9 +142,7 @@ func rowsOf(p sparse.Problem) (m shape, ok bool) {
 	}
 	var steps [][3]int
 	m.grid, steps, m.seed, m.variable = sparse.VariableOf(p)
-	for _, step := range steps {
-		m.points = append(m.points, sparse.StencilPoint{Step: step})
-	}
+	m.points = lists.Map(steps, func(step [3]int) sparse.StencilPoint { return sparse.StencilPoint{Step: step} })
 	return m, m.variable
 }
 
@@ -229,12 +212,8 @@ func (m *shape) entriesBefore(row int) int {
 
 // diagonal is the entry that every row has on it.
 func (m *shape) diagonal() float64 {
-	for _, q := range m.points {
-		if q.Step == ([3]int{}) {
-			return q.Coef
-		}
-	}
-	return 0
+	q, _ := lists.First(m.points, func(q sparse.StencilPoint) bool { return q.Step == [3]int{} })
+	return q.Coef
 }
 
 // bytes is what the matrix of so many rows takes, jacobi's reciprocals included.

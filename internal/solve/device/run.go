@@ -208,7 +208,7 @@ func (s *System) Trace(limit int) (b solve.Profile, err error) {
 		}
 	}
 	if s.cycle != nil {
-		b.Levels = make([]float64, s.cycle.Levels())
+		b.Levels = make([]float64, len(s.cycle.levels))
 	}
 	err = s.context.Do(func() (err error) {
 		var marks []*cuda.Event

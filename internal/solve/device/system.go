@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/partition"
@@ -102,9 +104,6 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 
 // plan decides who owns which rows, and what they need.
 func (s *System) plan() (err error) {
-	if s.method, err = lookup(s.spec.Method); err != nil {
-		return &solve.Refusal{Reason: err}
-	}
 	outline, err := s.spec.Source.Outline()
 	if err != nil {
 		return err
@@ -129,6 +128,8 @@ func (s *System) plan() (err error) {
 	if s.shape, err = shapeOf(s.spec, strips[s.group.Rank()]); err != nil {
 		return err
 	}
+	// One that there is not has been refused.
+	s.method, _ = lists.First(methods, func(m method) bool { return m.name == cmp.Or(s.spec.Method, "cg") })
 	s.layout = newLayout(strips, s.Size, s.shape.reach, s.method.places)
 	if s.spec.Preconditioner == multigridName {
 		s.layout = s.firstLevel(strips)
@@ -429,10 +430,7 @@ func (s *System) Close() error {
 		faults = append(faults, s.cycle.close(s.group))
 	}
 	return errors.Join(append(faults, s.context.Do(func() error {
-		var faults []error
-		for _, p := range s.private {
-			faults = append(faults, s.context.Free(p))
-		}
+		faults := lists.Map(s.private, s.context.Free)
 		if s.stream != nil {
 			faults = append(faults, s.stream.Destroy())
 		}

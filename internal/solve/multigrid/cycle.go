@@ -11,7 +11,7 @@ var errNotDefinite = errors.New("the coarsest matrix is not positive definite: m
 // Cycle is a hierarchy of levels, the finest first; it implements krylov.Operator.
 type Cycle struct {
 	levels []*level
-	hierarchy
+	Hierarchy
 }
 
 // level is one rank's part of a matrix of the hierarchy.
@@ -22,7 +22,7 @@ type level struct {
 	factor   *cholesky // of the last level, where it could be factored, on its owner
 	owned    int
 	b        []float64 // the right-hand side, of coarser levels
-	size
+	size     Size
 }
 
 // Apply implements krylov.Operator: a V-cycle from zero.
@@ -60,7 +60,7 @@ func (lv *level) last(x, b []float64) error {
 		lv.factor.solve(x, b)
 		return nil
 	}
-	if lv.rows <= float64(lastRows) && lv.owned == 0 {
+	if lv.size.Rows <= float64(lastRows) && lv.owned == 0 {
 		return nil // another rank's
 	}
 	return lv.smoother.Smooth(x, b, true)

@@ -155,7 +155,7 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 		})
 	}
 	g.grid = g.coarse()
-	g.at, err = handOver(f.team, g.mine, first, coarse.share)
+	g.at, err = handOver(f.team, g.mine, first, coarse.Strips)
 	return p, err
 }
 
@@ -319,7 +319,7 @@ func directory(team precondition.Team, points int, mine stretches, first int, wa
 
 // handOver sends the points of a rank's coarse unknowns to the ranks that will own them: the first of
 // consecutive ones, and how many.
-func handOver(team precondition.Team, mine []int, first int, owners share) ([]int, error) {
+func handOver(team precondition.Team, mine []int, first int, owners sparse.Strips) ([]int, error) {
 	to := make([][]float64, team.Size())
 	for k, point := range mine {
 		r := owners.Owner(first + k)

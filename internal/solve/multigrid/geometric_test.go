@@ -70,7 +70,7 @@ func interpolated(t *testing.T, what string, p sparse.Problem, ranks, each int) 
 		if err != nil {
 			t.Error(err)
 		}
-		coarse, first := newSpace(numbers.gathered(), l.Team.Rank()), numbers[l.Team.Rank()]
+		coarse, first := newSpace(gathered(numbers), l.Team.Rank()), numbers[l.Team.Rank()]
 		rows, err := g.interpolate(f, first, coarse)
 		if err != nil {
 			t.Error(err)

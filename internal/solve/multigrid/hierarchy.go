@@ -22,45 +22,45 @@ const (
 	smootherRatio  = 4
 )
 
-// hierarchy is what all kinds of multigrid tell about their levels, the finest first.
-type hierarchy struct {
-	sizes []size
+// Hierarchy is what all kinds of multigrid tell about their levels, the finest first.
+type Hierarchy struct {
+	Sizes []Size
 	trace func(level int)
 }
 
-// size is the rows and the entries of a level's matrix, over all ranks.
-type size struct{ rows, entries float64 }
+// Size is the rows and the entries of a level's matrix, over all ranks.
+type Size struct{ Rows, Entries float64 }
 
 // newSize adds up what the ranks have.
-func newSize(team precondition.Team, rows, entries int) (size, error) {
+func newSize(team precondition.Team, rows, entries int) (Size, error) {
 	sums, err := team.Sum([]float64{float64(rows), float64(entries)})
 	if err != nil {
-		return size{}, err
+		return Size{}, err
 	}
-	return size{sums[0], sums[1]}, nil
+	return Size{sums[0], sums[1]}, nil
 }
 
 // Levels is how many matrices there are.
-func (h *hierarchy) Levels() int { return len(h.sizes) }
+func (h *Hierarchy) Levels() int { return len(h.Sizes) }
 
 // Size is the rows and the entries of a level's matrix, over all ranks.
-func (h *hierarchy) Size(level int) (rows, entries float64) {
-	return h.sizes[level].rows, h.sizes[level].entries
+func (h *Hierarchy) Size(level int) (rows, entries float64) {
+	return h.Sizes[level].Rows, h.Sizes[level].Entries
 }
 
 // Complexities are the entries and the unknowns of all levels over those of the finest.
-func (h *hierarchy) Complexities() (operator, grid float64) {
-	for _, s := range h.sizes {
-		operator += s.entries / max(1, h.sizes[0].entries)
-		grid += s.rows / max(1, h.sizes[0].rows)
+func (h *Hierarchy) Complexities() (operator, grid float64) {
+	for _, s := range h.Sizes {
+		operator += s.Entries / max(1, h.Sizes[0].Entries)
+		grid += s.Rows / max(1, h.Sizes[0].Rows)
 	}
 	return operator, grid
 }
 
 // Trace lets fn know whenever work on a level begins, on the way down and up; nil is nobody.
-func (h *hierarchy) Trace(fn func(level int)) { h.trace = fn }
+func (h *Hierarchy) Trace(fn func(level int)) { h.trace = fn }
 
-func (h *hierarchy) enter(level int) {
+func (h *Hierarchy) enter(level int) {
 	if h.trace != nil {
 		h.trace(level)
 	}
@@ -98,12 +98,18 @@ type coarsener interface {
 	interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error)
 }
 
+// last reports whether a level is small and one rank owns all of it.
+func (f *fine) last() bool {
+	n := f.space.Total()
+	return n <= lastRows && f.space.Of(f.space.Owner(0)) == n
+}
+
 // numbered counts unknowns rank by rank.
-func numbered(team precondition.Team, own int) (share, error) {
+func numbered(team precondition.Team, own int) (sparse.Strips, error) {
 	counts := make([]float64, team.Size())
 	counts[team.Rank()] = float64(own)
 	counts, err := team.Sum(counts)
-	out := make(share, len(counts)+1)
+	out := make(sparse.Strips, len(counts)+1)
 	for r, n := range counts {
 		out[r+1] = out[r] + int(n)
 	}
@@ -186,8 +192,8 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 		if err != nil {
 			return nil, err
 		}
-		out.levels, out.sizes = append(out.levels, lv), append(out.sizes, lv.size)
-		if f.space.total() <= lastRows && f.space.alone() || len(out.levels) == mostLevels {
+		out.levels, out.Sizes = append(out.levels, lv), append(out.Sizes, lv.size)
+		if f.last() || len(out.levels) == mostLevels {
 			break
 		}
 		next, err := lv.coarsen(f, c)
@@ -200,7 +206,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 		f = next
 	}
 	last := out.levels[len(out.levels)-1]
-	if f.space.alone() && f.space.total() <= lastRows {
+	if f.last() {
 		last.factor, err = factored(f, l.Traits.Singular)
 	}
 	return out, l.Agree(err)
@@ -224,10 +230,10 @@ func (lv *level) coarsen(f *fine, c coarsener) (*fine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := numbers.total(); n == 0 || float64(n) > stalled*float64(f.space.total()) && f.space.total() > 1 {
+	if n := numbers.Total(); n == 0 || float64(n) > stalled*float64(f.space.Total()) && f.space.Total() > 1 {
 		return nil, nil
 	}
-	coarse := newSpace(numbers.gathered(), f.team.Rank())
+	coarse := newSpace(gathered(numbers), f.team.Rank())
 	p, err := c.interpolate(f, numbers[f.team.Rank()], coarse)
 	if err != nil {
 		return nil, err

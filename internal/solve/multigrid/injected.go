@@ -39,7 +39,7 @@ func halves(p sparse.Problem) error {
 // were when a sweep began.
 type Injected struct {
 	levels []*injected
-	hierarchy
+	Hierarchy
 }
 
 // injected is one rank's part of a level.
@@ -50,7 +50,7 @@ type injected struct {
 	fine    []int32   // the points of the coarser level, by their local numbers here; nil on the last
 	x, b    []float64 // of coarser levels
 	product []float64
-	size
+	size    Size
 }
 
 func newInjected(l *precondition.Local) (krylov.Operator, error) {
@@ -61,7 +61,7 @@ func newInjected(l *precondition.Local) (krylov.Operator, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.levels, out.sizes = append(out.levels, lv), append(out.sizes, lv.size)
+		out.levels, out.Sizes = append(out.levels, lv), append(out.Sizes, lv.size)
 		if len(out.levels) == injectedLevels {
 			return out, nil
 		}
@@ -104,7 +104,7 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 		whole = layout.belongs(c, l.Plan.Rank) && whole
 		if kept {
 			lv.fine = append(lv.fine, int32(i))
-			layout.own(c)
+			layout.rows = sparse.Extend(layout.rows, c) // they come in order
 		}
 	}
 	for _, p := range l.Plan.Peers {
@@ -146,15 +146,6 @@ func (c *coarseLayout) belongs(row, rank int) bool {
 	owner, known := c.owners[row]
 	c.owners[row] = rank
 	return !known || owner == rank
-}
-
-// own notes a point of this rank; they come in order.
-func (c *coarseLayout) own(row int) {
-	if n := len(c.rows); n > 0 && c.rows[n-1].Hi == row {
-		c.rows[n-1].Hi++
-		return
-	}
-	c.rows = append(c.rows, sparse.Range{Lo: row, Hi: row + 1})
 }
 
 // Owner implements sparse.Layout for this rank's points and those beside them.

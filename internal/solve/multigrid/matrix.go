@@ -10,8 +10,7 @@ import (
 // matrix is a rank's rows of a matrix between levels, ready to be multiplied.
 type matrix struct {
 	precondition.Square
-	columns *space
-	x       []float64 // what it multiplies: owned, then ghosts
+	x []float64 // what it multiplies: owned, then ghosts
 }
 
 // assemble stores rows whose columns are places in a space, which it settles.
@@ -21,7 +20,7 @@ func assemble(team precondition.Team, m *sparse.Shapes, columns *space, format s
 	if err != nil {
 		return nil, err
 	}
-	out := &matrix{columns: columns}
+	out := &matrix{}
 	out.Halo = halo
 	width := max(m.Rows(), columns.width()) // the kernels address columns from the row's place
 	if out.Matrix, err = m.Matrix(width, format); err != nil {

@@ -54,9 +54,9 @@ func newDense(rows, cols int) *dense {
 }
 
 // fill applies an operator to the unit vectors of its columns, on every rank.
-func (d *dense) fill(rank int, rows, cols share, apply func(dst, src []float64) error) {
-	dst, src := make([]float64, rows.of(rank)+1), make([]float64, cols.of(rank))
-	for c := range cols.total() {
+func (d *dense) fill(rank int, rows, cols sparse.Strips, apply func(dst, src []float64) error) {
+	dst, src := make([]float64, rows.Of(rank)+1), make([]float64, cols.Of(rank))
+	for c := range cols.Total() {
 		clear(src)
 		if k := c - cols[rank]; k >= 0 && k < len(src) {
 			src[k] = 1
@@ -65,7 +65,7 @@ func (d *dense) fill(rank int, rows, cols share, apply func(dst, src []float64) 
 			panic(err)
 		}
 		d.mu.Lock()
-		for i := range rows.of(rank) {
+		for i := range rows.Of(rank) {
 			d.at[(rows[rank]+i)*d.cols+c] = dst[i]
 		}
 		d.mu.Unlock()
@@ -143,7 +143,7 @@ func invariants(t *testing.T, what string, p sparse.Problem, ranks int, name str
 			return
 		}
 		once.Do(func() {
-			n, m := f.space.share.total(), next.space.share.total()
+			n, m := f.space.Total(), next.space.Total()
 			a, prolong, restrict, coarse = newDense(n, n), newDense(n, m), newDense(m, n), newDense(m, m)
 		})
 		rank := l.Team.Rank()
@@ -160,10 +160,10 @@ func invariants(t *testing.T, what string, p sparse.Problem, ranks int, name str
 				return f.square.Multiply(dst, x)
 			}
 		}
-		a.fill(rank, f.space.share, f.space.share, multiply(f))
-		prolong.fill(rank, f.space.share, next.space.share, apply(lv.p))
-		restrict.fill(rank, next.space.share, f.space.share, apply(lv.r))
-		coarse.fill(rank, next.space.share, next.space.share, multiply(next))
+		a.fill(rank, f.space.Strips, f.space.Strips, multiply(f))
+		prolong.fill(rank, f.space.Strips, next.space.Strips, apply(lv.p))
+		restrict.fill(rank, next.space.Strips, f.space.Strips, apply(lv.r))
+		coarse.fill(rank, next.space.Strips, next.space.Strips, multiply(next))
 	})
 	if a == nil {
 		return
@@ -222,7 +222,7 @@ func TestRepeatedRows(t *testing.T) {
 			f := must.Get(finest(l, sparse.Compressed))(t)
 			g := newGeometric(l)
 			own := must.Get(g.pick(f))(t)
-			coarse := newSpace(share{0, own}, 0)
+			coarse := newSpace(sparse.Strips{0, own}, 0)
 			p := must.Get(g.interpolate(f, 0, coarse))(t)
 			is := repeated(f.rows, p, transposed(p, own))
 			for c := range own {

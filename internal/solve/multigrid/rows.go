@@ -2,47 +2,21 @@ package multigrid
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
-
-// share says who owns which unknowns of a level: rank r those from s[r] up to s[r+1].
-type share []int
-
-// Owner implements sparse.Layout.
-func (s share) Owner(id int) int {
-	return sort.Search(len(s)-1, func(r int) bool { return s[r+1] > id })
-}
-
-// Rows implements sparse.Layout.
-func (s share) Rows(rank int) []sparse.Range {
-	if s[rank] == s[rank+1] {
-		return nil
-	}
-	return []sparse.Range{{Lo: s[rank], Hi: s[rank+1]}}
-}
-
-// total is the number of unknowns.
-func (s share) total() int { return s[len(s)-1] }
-
-// of is how many a rank owns.
-func (s share) of(rank int) int { return s[rank+1] - s[rank] }
-
-// alone reports whether one rank owns all.
-func (s share) alone() bool { return s.of(s.Owner(0)) == s.total() }
 
 // fewRows is the mean number of rows below which ranks hand theirs over. Tests take less.
 var fewRows = 256
 
 // gathered lets every group of neighbouring ranks leave all to its first, in groups as large
 // as it takes to have enough rows each; and one group where the level is the last.
-func (s share) gathered() share {
+func gathered(s sparse.Strips) sparse.Strips {
 	size, group := len(s)-1, 1
-	for group < size && (s.total() <= lastRows || s.total()*group < fewRows*size) {
+	for group < size && (s.Total() <= lastRows || s.Total()*group < fewRows*size) {
 		group *= 2
 	}
-	out := make(share, len(s))
+	out := make(sparse.Strips, len(s))
 	for r := range out {
 		if r%group == 0 {
 			out[r] = s[r]
@@ -56,14 +30,14 @@ func (s share) gathered() share {
 // space is the unknowns of a level as one rank places them in its vectors: its own in their
 // order, then those of others, its ghosts, as it meets them.
 type space struct {
-	share
+	sparse.Strips
 	first, own int // the rank's: the number of its first unknown, and how many it owns
 	ghosts     []int
 	at         map[int]int32 // the place of a ghost, by its number
 }
 
-func newSpace(s share, rank int) *space {
-	return &space{share: s, first: s[rank], own: s.of(rank), at: map[int]int32{}}
+func newSpace(s sparse.Strips, rank int) *space {
+	return &space{Strips: s, first: s[rank], own: s.Of(rank), at: map[int]int32{}}
 }
 
 // width is how many unknowns have a place.
@@ -129,7 +103,8 @@ func (s *space) settle(m *sparse.Shapes) {
 
 // clone is the same space, to go on by itself.
 func (s *space) clone() *space {
-	out := &space{share: s.share, first: s.first, own: s.own, ghosts: slices.Clone(s.ghosts), at: make(map[int]int32, len(s.at))}
+	out := &space{Strips: s.Strips, first: s.first, own: s.own,
+		ghosts: slices.Clone(s.ghosts), at: make(map[int]int32, len(s.at))}
 	for k, id := range out.ghosts {
 		out.at[id] = int32(out.own + k)
 	}

@@ -1,11 +1,6 @@
 package multigrid
 
-import (
-	"math"
-
-	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/sparse"
-)
+import "github.com/kernbench/kernbench/internal/solve/sparse"
 
 // What follows is also what a cycle on a device is made by, so that it is the same cycle.
 
@@ -64,34 +59,3 @@ func Smoother(largest float64) (along, beyond float64) {
 	f, g := rho/sigma, 2*rho*sigma
 	return (1 + f + g) / theta, -g / (theta * theta)
 }
-
-// Lanczos finds the largest eigenvalue of D^-1 A by the steps and with the margin of [precondition.NewChebyshev], for those who keep the
-// vectors elsewhere. They begin with noise w, and in each step make v = along w + beyond v, w = D^-1 A v - before v', where v' is the v of
-// the step before; w.v and w.w are scalar products with D between.
-type Lanczos struct {
-	bound         float64
-	alpha, beta   float64
-	alphas, betas []float64
-}
-
-// NewLanczos starts with the square of the norm of w, and what the eigenvalue cannot be above.
-func NewLanczos(squared, bound float64) *Lanczos {
-	return &Lanczos{bound: bound, beta: math.Sqrt(squared)}
-}
-
-// Next gives the factors of the next step; false when there is none.
-func (l *Lanczos) Next() (along, beyond, before float64, more bool) {
-	if len(l.alphas) == precondition.LanczosSteps || !(l.beta > 1e-12) || len(l.alphas) > 0 && precondition.Above(l.alphas, l.betas) >= l.bound {
-		return 0, 0, 0, false
-	}
-	return 1 / l.beta, -l.alpha / l.beta, l.beta, true
-}
-
-// Made takes w.v and w.w of a step.
-func (l *Lanczos) Made(wv, ww float64) {
-	l.alpha, l.beta = wv, math.Sqrt(max(0, ww-wv*wv))
-	l.alphas, l.betas = append(l.alphas, l.alpha), append(l.betas, l.beta)
-}
-
-// Largest is the eigenvalue.
-func (l *Lanczos) Largest() float64 { return min(precondition.Above(l.alphas, l.betas), l.bound) }

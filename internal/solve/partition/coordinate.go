@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -24,12 +25,7 @@ func coordinate(p sparse.Problem, o Options) (sparse.Layout, error) {
 	}
 	locate := func(i int) [3]float64 { return p.(sparse.Located).Locate(i) }
 	if gridded {
-		locate = func(i int) (at [3]float64) {
-			for axis, v := range g.Grid().Point(i) {
-				at[axis] = float64(v)
-			}
-			return at
-		}
+		locate = g.Grid().Locate
 	}
 	return bisectPoints(p.Size(), locate, weights, o.Ranks), nil
 }
@@ -132,52 +128,40 @@ func bisectPoints(n int, locate func(int) [3]float64, weights []int32, ranks int
 		points[i] = point{locate(i), int32(i)}
 	}
 	t := newTable(n, ranks)
-	if weights != nil {
-		bisectWeights(points, weights, 0, ranks, t)
-	} else {
-		bisect(points, 0, ranks, n, t)
+	split := func(points []point, from, mid, _ int) int {
+		left := rowsBefore(mid, n, ranks) - rowsBefore(from, n, ranks)
+		if left > 0 && left < len(points) {
+			selectFirst(points, left, longest(points))
+		}
+		return left
 	}
+	if weights != nil { // as near to its share of what the cut before left as a point allows
+		split = func(points []point, from, mid, to int) int {
+			axis := longest(points)
+			slices.SortFunc(points, func(a, b point) int {
+				return cmp.Or(cmp.Compare(a.at[axis], b.at[axis]), cmp.Compare(a.row, b.row))
+			})
+			mine := lists.Map(points, func(p point) int32 { return weights[p.row] })
+			return cutStrips(mine, to-from)[mid-from]
+		}
+	}
+	t.bisect(points, 0, ranks, split)
 	return t
 }
 
-// bisectWeights gives the points to the ranks from, ..., to-1 by their weights: each cut is as near to its share as
-// a point allows, of what the cut before left.
-func bisectWeights(points []point, weights []int32, from, to int, t *Table) {
+// bisect gives the points to the ranks from, ..., to-1. Split moves those of the ranks before mid to the front and says
+// how many there are.
+func (t *Table) bisect(points []point, from, to int, split func(points []point, from, mid, to int) int) {
 	if to-from == 1 || len(points) == 0 {
 		for _, p := range points {
 			t.owners[p.row] = int32(from)
 		}
 		return
 	}
-	axis := longest(points)
-	slices.SortFunc(points, func(a, b point) int {
-		return cmp.Or(cmp.Compare(a.at[axis], b.at[axis]), cmp.Compare(a.row, b.row))
-	})
-	mine := make([]int32, len(points))
-	for i, p := range points {
-		mine[i] = weights[p.row]
-	}
 	mid := (from + to) / 2
-	left := cutStrips(mine, to-from)[mid-from]
-	bisectWeights(points[:left], weights, from, mid, t)
-	bisectWeights(points[left:], weights, mid, to, t)
-}
-
-// bisect gives the points to the ranks from, ..., to-1 of a table of n rows.
-func bisect(points []point, from, to, n int, t *Table) {
-	if to-from == 1 {
-		for _, p := range points {
-			t.owners[p.row] = int32(from)
-		}
-		return
-	}
-	mid := (from + to) / 2
-	left := rowsBefore(mid, n, t.ranks) - rowsBefore(from, n, t.ranks)
-	if left > 0 && left < len(points) {
-		selectFirst(points, left, longest(points))
-	}
-	bisect(points[:left], from, mid, n, t)
-	bisect(points[left:], mid, to, n, t)
+	left := split(points, from, mid, to)
+	t.bisect(points[:left], from, mid, split)
+	t.bisect(points[left:], mid, to, split)
 }
 
 // longest is the axis along which the points extend most.

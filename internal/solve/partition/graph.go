@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -129,10 +130,7 @@ func coarsen(g *graph, heaviest int, rng *rand.Rand) (*graph, []int32) {
 
 // match pairs vertices; one without a partner is its own.
 func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
-	mate := make([]int32, g.size())
-	for v := range mate {
-		mate[v] = -1
-	}
+	mate := slices.Repeat([]int32{-1}, g.size())
 	for _, v := range shuffled(g.size(), rng) {
 		if mate[v] >= 0 {
 			continue

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -27,9 +28,7 @@ func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 	case o.Ranks == 1:
 		return t, nil
 	case p.Size() <= o.Ranks:
-		for i := range t.owners {
-			t.owners[i] = int32(i)
-		}
+		t.owners = lists.Numbers[int32](p.Size())
 		return t, nil
 	}
 	g, err := newGraph(p, o.Weights)
@@ -142,10 +141,7 @@ func bestOf(n int, g *graph, attempt func() []int32) []int32 {
 // grow puts one side together from a random vertex outward, always taking the
 // vertex that adds least to the cut.
 func grow(g *graph, target int, rng *rand.Rand) []int32 {
-	side := make([]int32, g.size())
-	for v := range side {
-		side[v] = 1
-	}
+	side := slices.Repeat([]int32{1}, g.size())
 	var front queue
 	front.reset(g.size())
 	order := rng.Perm(g.size())

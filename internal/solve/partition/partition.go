@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -69,13 +70,9 @@ func (w Weights) of(p sparse.Problem) []int32 {
 func Objectives() []string {
 	names := []string{string(EdgeCut)}
 	for _, p := range All() {
-		for _, o := range p.Objectives {
-			if !slices.Contains(names, string(o)) {
-				names = append(names, string(o))
-			}
-		}
+		names = append(names, lists.Map(p.Objectives, func(o Objective) string { return string(o) })...)
 	}
-	return names
+	return lists.Distinct(names)
 }
 
 // Needs is what a partitioner must know of a problem.

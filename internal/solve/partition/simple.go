@@ -1,10 +1,6 @@
 package partition
 
-import (
-	"sort"
-
-	"github.com/kernbench/kernbench/internal/solve/sparse"
-)
+import "github.com/kernbench/kernbench/internal/solve/sparse"
 
 func init() {
 	Register(Partitioner{Name: Default, Help: "equal ranges of consecutive rows", Needs: Size, Weighs: true, Imbalance: 1, Make: simple})
@@ -20,17 +16,14 @@ func simple(p sparse.Problem, o Options) (sparse.Layout, error) {
 	return ranges{p.Size(), o.Ranks}, nil
 }
 
-// strips are consecutive rows of different numbers: rank r owns those from strips[r] up to strips[r+1].
-type strips []int
-
 // cutStrips cuts where the weight before comes nearest to each rank's share of it, so that no strip is heavier
 // than the mean by more than a row.
-func cutStrips(weights []int32, ranks int) strips {
+func cutStrips(weights []int32, ranks int) sparse.Strips {
 	total := 0
 	for _, w := range weights {
 		total += int(w)
 	}
-	out := make(strips, 1, ranks+1)
+	out := make(sparse.Strips, 1, ranks+1)
 	row, before := 0, 0
 	for r := 1; r < ranks; r++ {
 		target := rowsBefore(r, total, ranks)
@@ -41,15 +34,6 @@ func cutStrips(weights []int32, ranks int) strips {
 		out = append(out, row)
 	}
 	return append(out, len(weights))
-}
-
-func (s strips) Owner(row int) int { return sort.SearchInts(s, row+1) - 1 }
-
-func (s strips) Rows(rank int) []sparse.Range {
-	if s[rank] == s[rank+1] {
-		return nil
-	}
-	return []sparse.Range{{Lo: s[rank], Hi: s[rank+1]}}
 }
 
 func (s ranges) Owner(row int) int { return piece(row, s.n, s.ranks) }

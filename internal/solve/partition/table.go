@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,18 +33,10 @@ func (t *Table) Rows(rank int) []sparse.Range {
 	var out []sparse.Range
 	for row, owner := range t.owners {
 		if int(owner) == rank {
-			out = appendRow(out, row)
+			out = sparse.Extend(out, row)
 		}
 	}
 	return out
-}
-
-func appendRow(rows []sparse.Range, row int) []sparse.Range {
-	if n := len(rows); n > 0 && rows[n-1].Hi == row {
-		rows[n-1].Hi++
-		return rows
-	}
-	return append(rows, sparse.Range{Lo: row, Hi: row + 1})
 }
 
 // Share is what one rank needs to know of a layout: its own rows, and who owns
@@ -84,11 +75,7 @@ func (s *Share) Owner(row int) int {
 	if at, found := slices.BinarySearch(s.Ghosts, row); found {
 		return s.Owners[at]
 	}
-	at, found := slices.BinarySearchFunc(s.Own, row, func(r sparse.Range, row int) int { return cmp.Compare(r.Lo, row) })
-	if !found {
-		at-- // the range that starts before
-	}
-	if at < 0 || row >= s.Own[at].Hi {
+	if sparse.Find(s.Own, row) < 0 {
 		return -1
 	}
 	return s.Rank

@@ -18,9 +18,6 @@ const (
 	// small from the largest eigenvalue down to that part of it.
 	degree = 4
 	ratio  = 30
-	// LanczosSteps find the largest eigenvalue to within some per cent, and safety is on top.
-	LanczosSteps = 8
-	safety       = 1.1
 	// blockRows is the number of rows worked on at a time: what one operation wrote is in
 	// the nearest cache when the next one reads it.
 	blockRows = 512
@@ -120,8 +117,8 @@ func (c *Chebyshev) each(fn func(lo, hi int)) {
 	}
 }
 
-// largest is not below the largest eigenvalue of D^-1/2 A D^-1/2, with c.scale as D^-1/2: some steps of Lanczos' method find
-// it from below, with a margin on top. It ends where the margin reaches the bound of all ranks, from above.
+// largest is not below the largest eigenvalue of D^-1/2 A D^-1/2, with c.scale as D^-1/2, and not above the
+// bound of all ranks.
 func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (float64, error) {
 	n, s := len(c.scale), c.scale
 	v, w, scaled := make([]float64, n), c.q, c.p // the vectors of this and the last step; this one's, scaled
@@ -134,16 +131,14 @@ func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (flo
 	if err != nil {
 		return 1, err
 	}
-	bound = slices.Max(sums[1:])
-	most := 0.0
-	var alphas, betas []float64
-	alpha, beta := 0.0, math.Sqrt(sums[0])
-	for range LanczosSteps {
-		if !(beta > 1e-12) || most >= bound {
-			break
+	steps := NewLanczos(sums[0], slices.Max(sums[1:]))
+	for {
+		along, beyond, before, more := steps.Next()
+		if !more {
+			return steps.Largest(), nil
 		}
 		c.each(func(lo, hi int) { // the last step's remainder becomes this one's vector
-			sparse.Axpby(w[lo:hi], 1/beta, w[lo:hi], -alpha/beta, v[lo:hi])
+			sparse.Axpby(w[lo:hi], along, w[lo:hi], beyond, v[lo:hi])
 			sparse.Times(scaled[lo:hi], s[lo:hi], w[lo:hi])
 		})
 		v, w = w, v
@@ -155,70 +150,15 @@ func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (flo
 			q := c.block[:hi-lo]
 			c.a.Matrix.Product(q, scaled, lo, hi)
 			sparse.Times(q, s[lo:hi], q)
-			if len(alphas) > 0 {
-				sparse.Axpby(w[lo:hi], 1, q, -beta, w[lo:hi])
-			} else {
-				copy(w[lo:hi], q)
-			}
+			sparse.Axpby(w[lo:hi], 1, q, -before, w[lo:hi])
 			dots[0] += sparse.Dot(w[lo:hi], v[lo:hi])
 			dots[1] += sparse.Dot(w[lo:hi], w[lo:hi])
 		})
 		if sums, err = team.Sum(dots); err != nil {
 			return 1, err
 		}
-		alpha = sums[0]
-		beta = math.Sqrt(max(0, sums[1]-alpha*alpha)) // the norm less its part along v, exact enough here
-		alphas, betas = append(alphas, alpha), append(betas, beta)
-		most = Above(alphas, betas)
+		steps.Made(sums[0], sums[1])
 	}
-	if len(alphas) == 0 {
-		return safety, nil
-	}
-	return min(most, bound), nil
-}
-
-// Above is not below the largest eigenvalue of a matrix of which Lanczos' method has made that tridiagonal one.
-func Above(diagonal, beside []float64) float64 {
-	if len(diagonal) == 0 {
-		return safety
-	}
-	return safety * tridiagonal(diagonal, beside)
-}
-
-// tridiagonal is the largest eigenvalue of the symmetric tridiagonal matrix, by bisection: above
-// it no pivot is positive.
-func tridiagonal(diagonal, beside []float64) float64 {
-	lo, hi := math.Inf(-1), math.Inf(-1)
-	for i, d := range diagonal {
-		radius := 0.0
-		if i > 0 {
-			radius += math.Abs(beside[i-1])
-		}
-		if i < len(diagonal)-1 {
-			radius += math.Abs(beside[i])
-		}
-		lo, hi = max(lo, d), max(hi, d+radius)
-	}
-	above := func(x float64) bool {
-		pivot := 0.0
-		for i, d := range diagonal {
-			if i > 0 {
-				d -= beside[i-1] * beside[i-1] / pivot
-			}
-			if pivot = d - x; pivot >= 0 {
-				return false
-			}
-		}
-		return true
-	}
-	for range 60 {
-		if mid := (lo + hi) / 2; above(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return hi
 }
 
 // Apply implements krylov.Operator: the iteration from zero.

@@ -8,7 +8,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -113,12 +115,8 @@ func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (k
 func (l *Local) Agree(err error) error {
 	to := make([][]float64, l.Team.Size())
 	if err != nil {
-		for _, c := range []byte(err.Error()) {
-			to[0] = append(to[0], float64(c))
-		}
-		for r := range to {
-			to[r] = to[0]
-		}
+		reason := lists.Map([]byte(err.Error()), func(c byte) float64 { return float64(c) })
+		to = slices.Repeat([][]float64{reason}, len(to))
 	}
 	from, failed := l.Team.Exchange(to)
 	if err != nil || failed != nil {
@@ -126,11 +124,7 @@ func (l *Local) Agree(err error) error {
 	}
 	for r, list := range from {
 		if len(list) > 0 {
-			reason := make([]byte, len(list))
-			for i, c := range list {
-				reason[i] = byte(c)
-			}
-			return fmt.Errorf("rank %d: %s", r, reason)
+			return fmt.Errorf("rank %d: %s", r, lists.Map(list, func(c float64) byte { return byte(c) }))
 		}
 	}
 	return nil

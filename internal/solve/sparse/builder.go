@@ -216,13 +216,7 @@ func (b *Builder) sameOffsets(i, j int) bool {
 }
 
 func (b *Builder) sameValues(i, j int) bool {
-	vi, vj := b.vals[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[j]:b.ptr[j+1]]
-	for k := range vi {
-		if math.Float64bits(vi[k]) != math.Float64bits(vj[k]) {
-			return false
-		}
-	}
-	return true
+	return identical(b.vals[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[j]:b.ptr[j+1]])
 }
 
 // addStretch stores rows of equal distances: long constant parts as such, the

@@ -63,7 +63,6 @@ type varying struct {
 // bytes into a dictionary, where those are exact. Columns and values are padded
 // because the kernels load 8 at a time.
 type scattered struct {
-	n      int
 	starts []start
 	masks  []uint8
 	near   []int16
@@ -227,7 +226,7 @@ func (b *Builder) addScattered(lo, hi int) {
 		return
 	}
 	size := b.ptr[hi] - b.ptr[lo]
-	c := &scattered{n: hi - lo, starts: make([]start, 0, (hi-lo+7)/8+1)}
+	c := &scattered{starts: make([]start, 0, (hi-lo+7)/8+1)}
 	wide := make([]int32, 0, size+pad)
 	vals := make([]float64, 0, size+pad)
 	for s := lo; s < hi; s += 8 {

@@ -29,14 +29,10 @@ const (
 
 func newMesh(p Params) (Problem, error) {
 	p.Stencil = 0
-	dim, _, err := p.shape(false)
-	if err != nil {
-		return nil, err
+	grid, dim, _, err := p.fit(false)
+	if err == nil && dim != 2 {
+		err = fmt.Errorf("dimension %d: want 2, the mesh is flat", dim)
 	}
-	if dim != 2 {
-		return nil, fmt.Errorf("dimension %d: want 2, the mesh is flat", dim)
-	}
-	grid, err := FitGrid(p.Rows, 2)
 	return &mesh{grid, p.Seed}, err
 }
 

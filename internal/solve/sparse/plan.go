@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 )
 
 // Range is the numbers from Lo up to, not including, Hi.
@@ -12,11 +13,52 @@ type Range struct{ Lo, Hi int }
 // Len is how many numbers there are.
 func (r Range) Len() int { return r.Hi - r.Lo }
 
+// Extend adds a row to ascending ranges.
+func Extend(rows []Range, row int) []Range {
+	if n := len(rows); n > 0 && rows[n-1].Hi == row {
+		rows[n-1].Hi++
+		return rows
+	}
+	return append(rows, Range{row, row + 1})
+}
+
+// Find is which of ascending ranges has a row, -1 where none has.
+func Find(rows []Range, row int) int {
+	at, found := slices.BinarySearchFunc(rows, row, func(r Range, row int) int { return cmp.Compare(r.Lo, row) })
+	if !found {
+		at-- // the range that starts before
+	}
+	if at < 0 || row >= rows[at].Hi {
+		return -1
+	}
+	return at
+}
+
 // Layout says who owns which rows.
 type Layout interface {
 	Owner(row int) int
 	Rows(rank int) []Range // ascending, not empty, not touching
 }
+
+// Strips is a layout of consecutive rows: rank r owns those from Strips[r] up to Strips[r+1].
+type Strips []int
+
+// Owner implements Layout.
+func (s Strips) Owner(row int) int { return sort.SearchInts(s, row+1) - 1 }
+
+// Rows implements Layout.
+func (s Strips) Rows(rank int) []Range {
+	if s.Of(rank) == 0 {
+		return nil
+	}
+	return []Range{{s[rank], s[rank+1]}}
+}
+
+// Of is how many rows a rank owns.
+func (s Strips) Of(rank int) int { return s[rank+1] - s[rank] }
+
+// Total is how many rows there are.
+func (s Strips) Total() int { return s[len(s)-1] }
 
 // Plan is what one rank exchanges with the others to multiply its rows. Local
 // numbers are 0..Owned-1 for its own rows in their order, then one for every
@@ -130,11 +172,8 @@ func (p *Plan) each(fn func(global, local int)) {
 
 // Local is the local number of an owned row, -1 of any other.
 func (p *Plan) Local(global int) int {
-	at, found := slices.BinarySearchFunc(p.rows, global, func(r Range, g int) int { return cmp.Compare(r.Lo, g) })
-	if !found {
-		at--
-	}
-	if at < 0 || global >= p.rows[at].Hi {
+	at := Find(p.rows, global)
+	if at < 0 {
 		return -1
 	}
 	return p.before[at] + global - p.rows[at].Lo
@@ -171,11 +210,7 @@ func (p *Plan) Serve(rank int, rows []int) error {
 			return fmt.Errorf("rank %d asks rank %d for row %d, which it does not own", rank, p.Rank, g)
 		}
 		p.rim[local] = true
-		if n := len(peer.Send); n > 0 && peer.Send[n-1].Hi == local {
-			peer.Send[n-1].Hi++
-		} else {
-			peer.Send = append(peer.Send, Range{local, local + 1})
-		}
+		peer.Send = Extend(peer.Send, local)
 	}
 	p.split()
 	return nil

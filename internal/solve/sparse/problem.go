@@ -173,7 +173,8 @@ func (g Grid) has(at [3]int) bool {
 	return uint(at[0]) < uint(g[0]) && uint(at[1]) < uint(g[1]) && uint(at[2]) < uint(g[2])
 }
 
-func (g Grid) locate(i int) [3]float64 {
+// Locate is the coordinates of a point as a Located problem gives them.
+func (g Grid) Locate(i int) [3]float64 {
 	p := g.Point(i)
 	return [3]float64{float64(p[0]), float64(p[1]), float64(p[2])}
 }

@@ -23,35 +23,30 @@ func init() {
 // outside the grid (where the solution is zero).
 type stencil struct {
 	grid   Grid
-	points []stencilPoint // by ascending column
+	points []StencilPoint // by ascending column
 	traits Traits
-}
-
-type stencilPoint struct {
-	step [3]int
-	coef float64
-}
-
-func (s *stencil) Size() int               { return s.grid.Size() }
-func (s *stencil) Grid() Grid              { return s.grid }
-func (s *stencil) Traits() Traits          { return s.traits }
-func (s *stencil) Points() int             { return len(s.points) }
-func (s *stencil) Locate(i int) [3]float64 { return s.grid.locate(i) }
-
-func (s *stencil) Row(i int, r *Row) {
-	r.Reset()
-	p := s.grid.Point(i)
-	for _, q := range s.points {
-		if at := [3]int{p[0] + q.step[0], p[1] + q.step[1], p[2] + q.step[2]}; s.grid.has(at) {
-			r.Add(s.grid.Index(at), q.coef)
-		}
-	}
 }
 
 // StencilPoint is an entry of every row: how many points of the grid its column lies away, and its value.
 type StencilPoint struct {
 	Step [3]int
 	Coef float64
+}
+
+func (s *stencil) Size() int               { return s.grid.Size() }
+func (s *stencil) Grid() Grid              { return s.grid }
+func (s *stencil) Traits() Traits          { return s.traits }
+func (s *stencil) Points() int             { return len(s.points) }
+func (s *stencil) Locate(i int) [3]float64 { return s.grid.Locate(i) }
+
+func (s *stencil) Row(i int, r *Row) {
+	r.Reset()
+	p := s.grid.Point(i)
+	for _, q := range s.points {
+		if at := [3]int{p[0] + q.Step[0], p[1] + q.Step[1], p[2] + q.Step[2]}; s.grid.has(at) {
+			r.Add(s.grid.Index(at), q.Coef)
+		}
+	}
 }
 
 // StencilOf is the grid and the entries of a problem that has the same ones in every row, by ascending column, less
@@ -61,16 +56,7 @@ func StencilOf(p Problem) (grid Grid, points []StencilPoint, ok bool) {
 	if !ok {
 		return grid, nil, false
 	}
-	return s.grid, lists.Map(s.points, func(q stencilPoint) StencilPoint { return StencilPoint{q.step, q.coef} }), true
-}
-
-// newStencil makes a stencil on the grid that comes nearest to the wanted rows.
-func newStencil(p Params, dim int, traits Traits, coef func(step [3]int) float64) (*stencil, error) {
-	grid, err := FitGrid(p.Rows, dim)
-	if err != nil {
-		return nil, err
-	}
-	return stencilOn(grid, dim, traits, coef), nil
+	return s.grid, slices.Clone(s.points), true
 }
 
 // stencilOn makes the points by asking for the coefficient of every step; zero is none.
@@ -81,7 +67,7 @@ func stencilOn(grid Grid, dim int, traits Traits, coef func(step [3]int) float64
 			for x := -1; x <= 1; x++ {
 				step := [3]int{x, y, z}
 				if c := coef(step); c != 0 && (dim == 3 || z == 0) {
-					s.points = append(s.points, stencilPoint{step, c})
+					s.points = append(s.points, StencilPoint{step, c})
 				}
 			}
 		}
@@ -114,6 +100,14 @@ func (p Params) shape(boxes bool) (dim, points int, err error) {
 	return 0, 0, fmt.Errorf("a stencil of %d points in %d-D: want %d", points, dim, star)
 }
 
+// fit is the shape, and the grid that comes nearest to the wanted rows.
+func (p Params) fit(boxes bool) (grid Grid, dim, points int, err error) {
+	if dim, points, err = p.shape(boxes); err == nil {
+		grid, err = FitGrid(p.Rows, dim)
+	}
+	return grid, dim, points, err
+}
+
 // along is the number of axes that a step moves along.
 func along(step [3]int) int {
 	n := 0
@@ -127,31 +121,39 @@ func along(step [3]int) int {
 
 // newPoisson has the points minus one on the diagonal and -1 beside it.
 func newPoisson(p Params) (Problem, error) {
-	dim, points, err := p.shape(true)
+	grid, dim, points, err := p.fit(true)
 	if err != nil {
 		return nil, err
 	}
-	return newStencil(p, dim, Traits{Symmetric: true, Definite: true}, poissonCoef(dim, points))
+	return poissonOn(grid, dim, points), nil
 }
 
 // NewGridPoisson is the Poisson problem of so many points on a grid that is given.
 func NewGridPoisson(grid Grid, points int) (Problem, error) {
-	dim := 3
-	if grid[2] == 1 {
-		dim = 2
+	dim, err := grid.dim()
+	if err != nil {
+		return nil, err
 	}
 	if _, _, err := (Params{Dim: dim, Stencil: points}).shape(true); err != nil {
 		return nil, err
 	}
-	if min(grid[0], grid[1], grid[2]) < 1 {
-		return nil, fmt.Errorf("a grid of %v: want at least 1 point along each axis", grid)
-	}
-	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, poissonCoef(dim, points)), nil
+	return poissonOn(grid, dim, points), nil
 }
 
-func poissonCoef(dim, points int) func(step [3]int) float64 {
+// dim is how many axes a grid that is given has.
+func (g Grid) dim() (int, error) {
+	switch {
+	case min(g[0], g[1], g[2]) < 1:
+		return 0, fmt.Errorf("a grid of %v: want at least 1 point along each axis", g)
+	case g[2] == 1:
+		return 2, nil
+	}
+	return 3, nil
+}
+
+func poissonOn(grid Grid, dim, points int) *stencil {
 	star := points == 2*dim+1
-	return func(step [3]int) float64 {
+	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
 		switch n := along(step); {
 		case n == 0:
 			return float64(points - 1)
@@ -159,7 +161,7 @@ func poissonCoef(dim, points int) func(step [3]int) float64 {
 			return -1
 		}
 		return 0
-	}
+	})
 }
 
 // neumann is the stencil less what would flow out of the grid: the diagonal is what is left of the row.
@@ -190,11 +192,7 @@ func (n neumann) Row(i int, r *Row) {
 
 // newHelmholtz takes so much from the diagonal of Poisson's stencil that waves stand in the grid.
 func newHelmholtz(p Params) (Problem, error) {
-	dim, points, err := p.shape(false)
-	if err != nil {
-		return nil, err
-	}
-	grid, err := FitGrid(p.Rows, dim)
+	grid, dim, points, err := p.fit(false)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +200,7 @@ func newHelmholtz(p Params) (Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStencil(p, dim, Traits{Symmetric: true, Indefinite: true}, func(step [3]int) float64 {
+	return stencilOn(grid, dim, Traits{Symmetric: true, Indefinite: true}, func(step [3]int) float64 {
 		switch along(step) {
 		case 0:
 			return float64(points-1) - shift
@@ -210,7 +208,7 @@ func newHelmholtz(p Params) (Problem, error) {
 			return -1
 		}
 		return 0
-	})
+	}), nil
 }
 
 // betweenEigenvalues is near the eigenvalue of Poisson's star that has three waves across the grid, fewer
@@ -253,11 +251,11 @@ func betweenEigenvalues(grid Grid, dim int) (float64, error) {
 // newAnisotropic couples points along x a hundred times less than the others.
 func newAnisotropic(p Params) (Problem, error) {
 	const weak = 0.01
-	dim, _, err := p.shape(false)
+	grid, dim, _, err := p.fit(false)
 	if err != nil {
 		return nil, err
 	}
-	return newStencil(p, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
+	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
 		switch n := along(step); {
 		case n == 0:
 			return 2*weak + 2*float64(dim-1)
@@ -267,18 +265,18 @@ func newAnisotropic(p Params) (Problem, error) {
 			return -1
 		}
 		return 0
-	})
+	}), nil
 }
 
 // newAdvection adds to -div grad u a wind that blows towards growing x, y and
 // z. Differences against the wind make the entry on its side larger.
 func newAdvection(p Params) (Problem, error) {
 	wind := [3]float64{0.5, 0.25, 0.125} // cell Peclet numbers
-	dim, _, err := p.shape(false)
+	grid, dim, _, err := p.fit(false)
 	if err != nil {
 		return nil, err
 	}
-	return newStencil(p, dim, Traits{}, func(step [3]int) float64 {
+	return stencilOn(grid, dim, Traits{}, func(step [3]int) float64 {
 		n, coef := along(step), 0.0
 		for axis := range dim {
 			switch {
@@ -291,7 +289,7 @@ func newAdvection(p Params) (Problem, error) {
 			}
 		}
 		return coef
-	})
+	}), nil
 }
 
 // variable is -div(k grad u) where k differs from point to point. The flux
@@ -304,23 +302,14 @@ type variable struct {
 }
 
 func newVariable(p Params) (Problem, error) {
-	dim, _, err := p.shape(false)
-	if err != nil {
-		return nil, err
-	}
-	grid, err := FitGrid(p.Rows, dim)
+	grid, dim, _, err := p.fit(false)
 	return &variable{grid, dim, p.Seed}, err
 }
 
 // NewGridVariable is the problem of variable coefficients on a grid that is given.
 func NewGridVariable(grid Grid, seed uint64) (Problem, error) {
-	if min(grid[0], grid[1], grid[2]) < 1 {
-		return nil, fmt.Errorf("a grid of %v: want at least 1 point along each axis", grid)
-	}
-	if grid[2] == 1 {
-		return &variable{grid, 2, seed}, nil
-	}
-	return &variable{grid, 3, seed}, nil
+	dim, err := grid.dim()
+	return &variable{grid, dim, seed}, err
 }
 
 // VariableOf is the grid of a problem of variable coefficients, the steps from a point to the columns of its row, by
@@ -330,15 +319,15 @@ func VariableOf(p Problem) (grid Grid, steps [][3]int, seed uint64, ok bool) {
 	if !ok {
 		return grid, nil, 0, false
 	}
-	points := stencilOn(v.grid, v.dim, Traits{}, poissonCoef(v.dim, v.Points())).points
-	return v.grid, lists.Map(points, func(q stencilPoint) [3]int { return q.step }), v.seed, true
+	points := poissonOn(v.grid, v.dim, v.Points()).points
+	return v.grid, lists.Map(points, func(q StencilPoint) [3]int { return q.Step }), v.seed, true
 }
 
 func (v *variable) Size() int               { return v.grid.Size() }
 func (v *variable) Grid() Grid              { return v.grid }
 func (v *variable) Traits() Traits          { return Traits{Symmetric: true, Definite: true} }
 func (v *variable) Points() int             { return 2*v.dim + 1 }
-func (v *variable) Locate(i int) [3]float64 { return v.grid.locate(i) }
+func (v *variable) Locate(i int) [3]float64 { return v.grid.Locate(i) }
 
 // k is between 1 and 1000, mostly small.
 func (v *variable) k(i int) float64 {
