@@ -80,6 +80,20 @@ func Default() Config {
 	}
 }
 
+// Bounds are a lower and an upper bound that somebody may have asked for, 0 where not: one alone moves
+// the own other one out of its way.
+func Bounds[T int | time.Duration](low, high, ownLow, ownHigh T) (T, T) {
+	switch {
+	case low != 0 && high != 0:
+		return low, high
+	case low != 0:
+		return low, max(ownHigh, low)
+	case high != 0:
+		return min(ownLow, high), high
+	}
+	return ownLow, ownHigh
+}
+
 // Validate returns all faults of the configuration, joined.
 func (c Config) Validate() error {
 	var faults []error

@@ -42,21 +42,9 @@ func (s Sampling) apply(c measure.Config) (measure.Config, error) {
 	if s.Noise != nil {
 		c.Stop.RelNoise = *s.Noise
 	}
-	c.Stop.MinSamples, c.Stop.MaxSamples = bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)
-	c.Stop.MinTime, c.Stop.MaxTime = bounds(s.MinTime, s.MaxTime, c.Stop.MinTime, c.Stop.MaxTime)
+	c.Stop.MinSamples, c.Stop.MaxSamples = measure.Bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)
+	c.Stop.MinTime, c.Stop.MaxTime = measure.Bounds(s.MinTime, s.MaxTime, c.Stop.MinTime, c.Stop.MaxTime)
 	return c, c.Validate()
-}
-
-func bounds[T int | time.Duration](low, high, ownLow, ownHigh T) (T, T) {
-	switch {
-	case low != 0 && high != 0:
-		return low, high
-	case low != 0:
-		return low, max(ownHigh, low)
-	case high != 0:
-		return min(ownLow, high), high
-	}
-	return ownLow, ownHigh
 }
 
 // sample gives the parts what is asked of the sampling.

@@ -2,6 +2,7 @@ package python
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
 // greeting is the first request: who the program is.
@@ -217,22 +219,11 @@ func (d declared) keep(ctx context.Context, p *program, at bench.Point) error {
 // config is the default with what the file says otherwise.
 func (s sampling) config() bench.Config {
 	c := bench.DefaultMeasure()
-	if s.Cadence != "" {
-		c.Cadence = s.Cadence
-	}
+	c.Cadence = cmp.Or(s.Cadence, c.Cadence)
 	if s.Noise != nil {
 		c.Stop.RelNoise = *s.Noise
 	}
-	if s.Seconds > 0 {
-		c.Stop.MaxTime = time.Duration(s.Seconds * float64(time.Second))
-		c.Stop.MinTime = min(c.Stop.MinTime, c.Stop.MaxTime)
-	}
-	if s.MaxSamples > 0 {
-		c.Stop.MaxSamples = s.MaxSamples
-		c.Stop.MinSamples = min(c.Stop.MinSamples, s.MaxSamples)
-	}
-	if s.MinSamples > 0 {
-		c.Stop.MinSamples = s.MinSamples
-	}
+	c.Stop.MinTime, c.Stop.MaxTime = measure.Bounds(0, time.Duration(s.Seconds*float64(time.Second)), c.Stop.MinTime, c.Stop.MaxTime)
+	c.Stop.MinSamples, c.Stop.MaxSamples = measure.Bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)
 	return c
 }

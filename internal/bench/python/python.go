@@ -92,11 +92,13 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 	if err != nil {
 		return nil, fmt.Errorf("making a socket for %s: %w", file, err)
 	}
-	if err := unix.SetNonblock(ends[0], true); err != nil { // so that closing it ends a read
-		return nil, fmt.Errorf("making a socket for %s: %w", file, err)
-	}
+	nonblock := unix.SetNonblock(ends[0], true) // so that closing it ends a read
 	ours, theirs := os.NewFile(uintptr(ends[0]), "python"), os.NewFile(uintptr(ends[1]), "kernbench")
 	defer theirs.Close()
+	if nonblock != nil {
+		ours.Close()
+		return nil, fmt.Errorf("making a socket for %s: %w", file, nonblock)
+	}
 	p := &program{kind: "program", socket: ours, lines: bufio.NewReader(ours), ended: make(chan struct{})}
 	p.cmd = exec.Command(file)
 	p.cmd.ExtraFiles = []*os.File{theirs}

@@ -208,3 +208,27 @@ func TestStoppedProgram(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// One bound that a file gives moves the other out of its way, as it does on the command line.
+func TestSampling(t *testing.T) {
+	for _, c := range []struct {
+		asked     sampling
+		low, high int
+	}{
+		{sampling{}, 20, 10_000},
+		{sampling{MinSamples: 20_000}, 20_000, 20_000},
+		{sampling{MaxSamples: 5}, 5, 5},
+		{sampling{MinSamples: 3, MaxSamples: 7}, 3, 7},
+	} {
+		stop := c.asked.config().Stop
+		if err := c.asked.config().Validate(); err != nil || stop.MinSamples != c.low || stop.MaxSamples != c.high {
+			t.Errorf("%+v gives %d to %d samples, want %d to %d: %v", c.asked, stop.MinSamples, stop.MaxSamples, c.low, c.high, err)
+		}
+	}
+	if stop := (sampling{Seconds: 0.01}).config().Stop; stop.MaxTime != 10*time.Millisecond || stop.MinTime > stop.MaxTime {
+		t.Errorf("a hundredth of a second is %v to %v", stop.MinTime, stop.MaxTime)
+	}
+	if (sampling{MinSamples: -1}).config().Validate() == nil {
+		t.Error("fewer than no samples are taken")
+	}
+}
