@@ -56,6 +56,29 @@ func Distinct[T comparable](list []T) []T {
 	})
 }
 
+// Group is the elements of a list that share a key.
+type Group[K comparable, T any] struct {
+	Key   K
+	Items []T
+}
+
+// GroupBy puts elements of the same key together, in the order of the first of each. A single one is not copied.
+func GroupBy[T any, K comparable](list []T, key func(T) K) []Group[K, T] {
+	var groups []Group[K, T]
+	index := map[K]int{}
+	for i, v := range list {
+		k := key(v)
+		at, seen := index[k]
+		if seen {
+			groups[at].Items = append(groups[at].Items, v)
+			continue
+		}
+		index[k] = len(groups)
+		groups = append(groups, Group[K, T]{k, list[i : i+1 : i+1]})
+	}
+	return groups
+}
+
 // Numbers is 0, 1, ... n-1.
 func Numbers[T int | int32](n int) []T {
 	out := make([]T, n)

@@ -29,6 +29,11 @@ func TestLists(t *testing.T) {
 	if got := Numbers[int32](3); !slices.Equal(got, []int32{0, 1, 2}) {
 		t.Errorf("Numbers gives %v", got)
 	}
+	byParity := GroupBy(numbers, func(n int) bool { return n%2 == 0 })
+	if len(byParity) != 2 || byParity[0].Key || !slices.Equal(byParity[0].Items, []int{3, 1, 3, 1}) || !slices.Equal(byParity[1].Items, []int{2}) ||
+		!slices.Equal(numbers, []int{3, 1, 3, 2, 1}) {
+		t.Errorf("GroupBy gives %v and leaves %v", byParity, numbers)
+	}
 	// JSON tells a list that is empty from none.
 	none := []int{}
 	if Map(none, strconv.Itoa) != nil || Distinct(none) != nil || Keep(numbers, func(int) bool { return false }) != nil {

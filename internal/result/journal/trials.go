@@ -30,23 +30,15 @@ func Counting(trials []*Row) []*Row {
 // row. Figures and sections that show points rather than trials start from it. The rows may be
 // those given: who changes or sorts them clones them first.
 func MergeTrials(rows []Row) []Row {
-	points := make([][]*Row, 0, len(rows))
-	at := make(map[string]int, len(rows))
 	all := make([]*Row, len(rows))
 	for i := range rows {
 		all[i] = &rows[i]
-		k, has := at[rows[i].Key]
-		if has {
-			points[k] = append(points[k], all[i])
-			continue
-		}
-		at[rows[i].Key] = len(points)
-		points = append(points, all[i:i+1:i+1])
 	}
+	points := lists.GroupBy(all, func(r *Row) string { return r.Key })
 	if len(points) == len(rows) {
 		return slices.Clip(rows)
 	}
-	return lists.Map(points, mergeTrials)
+	return lists.Map(points, func(g lists.Group[string, *Row]) Row { return mergeTrials(g.Items) })
 }
 
 func mergeTrials(trials []*Row) Row {

@@ -122,19 +122,7 @@ type Group[K comparable] struct {
 
 // GroupBy puts rows of the same key together, in the order of their first rows.
 func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
-	var groups []Group[K]
-	index := map[K]int{}
-	for _, r := range s {
-		k := key(r)
-		i, ok := index[k]
-		if !ok {
-			i = len(groups)
-			index[k] = i
-			groups = append(groups, Group[K]{Key: k})
-		}
-		groups[i].Rows = append(groups[i].Rows, r)
-	}
-	return groups
+	return lists.Map(lists.GroupBy(s, key), func(g lists.Group[K, *journal.Row]) Group[K] { return Group[K]{g.Key, g.Items} })
 }
 
 // Series makes a series for each name, its points in order of X, hollow where the row

@@ -24,19 +24,11 @@ type line struct {
 // lines groups the rows by point in order of first appearance. With perTrial
 // each row is a line of its own.
 func lines(rows []*journal.Row, perTrial bool) []line {
-	out := make([]line, 0, len(rows))
-	index := make(map[string]int, len(rows))
-	for k, r := range rows {
-		key := rowkey.Of(r)
-		i, ok := index[key]
-		if ok && !perTrial {
-			out[i].rows = append(out[i].rows, r)
-			continue
-		}
-		index[key] = len(out)
-		out = append(out, line{key, rows[k : k+1 : k+1]})
+	key := func(r *journal.Row) string { return rowkey.Of(r) }
+	if perTrial {
+		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), []*journal.Row{r}} })
 	}
-	return out
+	return lists.Map(lists.GroupBy(rows, key), func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
 }
 
 // severity orders statuses by how much a reader must know of them: a failure more
