@@ -26,30 +26,31 @@ const (
 
 // CheckModels refuses names of models that nobody knows.
 func CheckModels(names string) error {
+	_, err := named(names)
+	return err
+}
+
+func named(names string) (out []llm.Model, err error) {
 	for _, name := range strings.Split(names, ",") {
-		if _, err := llm.Named(name); err != nil {
-			return err
+		m, err := llm.Named(name)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, m)
 	}
-	return nil
+	return out, nil
 }
 
 // modelsOf are the models that the run names; none if one of them is not known.
-func modelsOf(rows []journal.Row) (out []llm.Model) {
+func modelsOf(rows []journal.Row) []llm.Model {
 	names := Models
 	for _, r := range rows {
 		if v, has := r.Options.Get(ModelsOption); has {
 			names = v.String()
 		}
 	}
-	for _, name := range strings.Split(names, ",") {
-		m, err := llm.Named(name)
-		if err != nil {
-			return nil
-		}
-		out = append(out, m)
-	}
-	return out
+	models, _ := named(names)
+	return models
 }
 
 // inferenceSections say what the times mean for language models: a table of steps, and
