@@ -168,7 +168,7 @@ func testTable(cells []cell) []bench.Section {
 				}
 			}
 			table = append(table, []string{part, name, text, strconv.Itoa(t.passed), strconv.Itoa(t.failed), strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
-				unit.FormatSI(elements, ""), unit.FormatDuration(time.Duration(took * float64(time.Millisecond)))})
+				unit.FormatSI(elements), unit.FormatDuration(time.Duration(took * float64(time.Millisecond)))})
 		}
 	}
 	if len(table) == 1 {
