@@ -23,6 +23,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/all" // every program has every backend
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -313,7 +314,7 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least || most > 0 && len(args) > most:
-			return fmt.Errorf("%s: want %s, have %s", cmd.Name(), what, terminal.Count(len(args), "argument"))
+			return fmt.Errorf("%s: want %s, have %s", cmd.Name(), what, unit.Plural(len(args), "argument"))
 		case most == 0 && len(args) > 0:
 			return fmt.Errorf("%s: unexpected argument %q: %s", cmd.Name(), args[0], what)
 		}
