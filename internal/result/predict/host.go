@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -191,11 +191,7 @@ func (f Fit) String() string {
 
 // At is the measured time of a size.
 func (f Fit) At(bytes int64) (Time, bool) {
-	i := slices.IndexFunc(f.Times, func(t Time) bool { return t.Bytes == bytes })
-	if i < 0 {
-		return Time{}, false
-	}
-	return f.Times[i], true
+	return lists.First(f.Times, func(t Time) bool { return t.Bytes == bytes })
 }
 
 // Usable tells whether the fit is worth something.
@@ -219,8 +215,7 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 	for _, s := range samples {
 		named[s.Algorithm] = true
 	}
-	var order []model.Series
-	series := map[model.Series][]model.Sample{}
+	var measured []model.Sample
 	for _, s := range samples {
 		if s.Kind != string(journal.Measured) || s.Ranks != ranks || !dist.Describe(s.Backend).HostMemory {
 			continue
@@ -228,19 +223,16 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 		if s.Algorithm == model.Auto && s.Executed != "" && !named[s.Executed] {
 			s.Algorithm = s.Executed // each size by the algorithm that was taken
 		}
-		if series[s.Series] == nil {
-			order = append(order, s.Series)
-		}
-		series[s.Series] = append(series[s.Series], s)
+		measured = append(measured, s)
 	}
 	taken := map[string]bool{model.Auto: true} // what it took is measured by name
-	for _, s := range order {
-		if taken[s.Algorithm] {
-			without = append(without, s.String())
+	for _, g := range lists.GroupBy(measured, func(s model.Sample) model.Series { return s.Series }) {
+		if taken[g.Key.Algorithm] {
+			without = append(without, g.Key.String())
 			continue
 		}
-		taken[s.Algorithm] = true
-		fits = append(fits, h.Fit(series[s]))
+		taken[g.Key.Algorithm] = true
+		fits = append(fits, h.Fit(g.Items))
 	}
 	return fits, without
 }
