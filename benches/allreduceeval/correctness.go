@@ -277,7 +277,7 @@ func (t *trial) call(o *operation, c call) (fault, err error) {
 	if t.inPlace {
 		first = len(input) // the input comes there
 	}
-	fill(space.out[first:len(input)+t.d.Size()]) // what is not written stays wrong
+	fill(space.out[first : len(input)+t.d.Size()]) // what is not written stays wrong
 	copy(o.In.Bytes(), input)
 	if err := t.run(o, input); err != nil {
 		return nil, err

@@ -131,7 +131,9 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		if len(settled) > 0 {
 			mine = settled
 		}
-		best := slices.MinFunc(mine, func(a, b model.Sample) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.TimeUS, b.TimeUS)) })
+		best := slices.MinFunc(mine, func(a, b model.Sample) int {
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.TimeUS, b.TimeUS))
+		})
 		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set), unit.FormatBytes(best.Bytes),
 			best.Algorithm, timeOf(best), unit.FormatSig(best.BusBW(), 3))
 		if len(settled) == 0 {
