@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
@@ -132,10 +131,6 @@ func (l line) remarks() []string {
 		parts = append(parts, lists.Map(r.Warnings, texttab.Plain)...)
 	}
 	return lists.Distinct(parts)
-}
-
-func joinNonEmpty(sep string, parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
 }
 
 // visible is a value for people: the empty text is not nothing.
