@@ -28,19 +28,13 @@ func init() {
 // their name. axis.NAME is a further coordinate, metric.NAME a further number.
 // Lines that start with # are comments.
 var csvColumns = map[string]func(r *Record, text string) error{
-	"op": func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
-	"algorithm": func(r *Record, text string) error {
-		r.Algorithm = text
-		return nil
-	},
+	"op":        func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
+	"algorithm": func(r *Record, text string) error { r.Algorithm = text; return nil },
 	"dtype":     func(r *Record, text string) error { r.DType = typeNamed(text); return nil },
 	"reduction": func(r *Record, text string) error { r.Reduction = text; return nil },
 	"num_ranks": csvRanks, "ranks": csvRanks,
-	"size": func(r *Record, text string) (err error) { r.Size, err = unit.ParseBytes(text); return err },
-	"inplace": func(r *Record, text string) (err error) {
-		r.InPlace, err = strconv.ParseBool(text)
-		return err
-	},
+	"size":    func(r *Record, text string) (err error) { r.Size, err = unit.ParseBytes(text); return err },
+	"inplace": func(r *Record, text string) (err error) { r.InPlace, err = strconv.ParseBool(text); return err },
 	"backend": func(r *Record, text string) error { r.Backend = text; return nil },
 	"time_us": csvTime(1), "time_ms": csvTime(1e3), "time_s": csvTime(1e6),
 	"low_us":      func(r *Record, text string) error { return csvNumber(&r.Low, text) },
@@ -52,8 +46,7 @@ var csvColumns = map[string]func(r *Record, text string) error{
 	"utilisation": csvMetric("utilisation"), "utilisation_of": csvDetail("utilisation_of"),
 	"status": func(r *Record, text string) error {
 		r.Status = journal.Status(text)
-		known := []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted}
-		if !slices.Contains(known, r.Status) {
+		if !slices.Contains(journal.Statuses, r.Status) {
 			return errors.New("want ok, failed, timeout, skipped or not-executed")
 		}
 		return nil

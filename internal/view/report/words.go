@@ -140,7 +140,7 @@ func countStatus(rows []journal.Row) map[journal.Status]int {
 
 // statusesIn lists the statuses that occur, the known ones first.
 func statusesIn(counts map[journal.Status]int) []journal.Status {
-	all := lists.Distinct(append(slices.Clip(statuses), slices.Sorted(maps.Keys(counts))...))
+	all := lists.Distinct(append(slices.Clip(journal.Statuses), slices.Sorted(maps.Keys(counts))...))
 	return lists.Keep(all, func(s journal.Status) bool { return counts[s] > 0 })
 }
 
