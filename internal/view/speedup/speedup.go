@@ -155,16 +155,8 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 	slices.SortStableFunc(contests, func(a, b contest) int {
 		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowkey.ComparePoints(a.point, b.point))
 	})
-	var tables []Table
-	for first := 0; first < len(contests); {
-		last := first
-		for last < len(contests) && contests[last].ranks == contests[first].ranks {
-			last++
-		}
-		tables = append(tables, table(contests[first:last], goals))
-		first = last
-	}
-	return tables, nil
+	byRanks := lists.GroupBy(contests, func(c contest) int { return c.ranks })
+	return lists.Map(byRanks, func(g lists.Group[int, contest]) Table { return table(g.Items, goals) }), nil
 }
 
 // contestsOf are the points that we and a peer have measured.
