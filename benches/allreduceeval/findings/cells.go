@@ -155,5 +155,5 @@ func inPart(part string) func(cell) bool { return func(c cell) bool { return c.p
 
 // values lists what a coordinate takes, in the order of the cells.
 func values(cells []cell, get func(cell) string) []string {
-	return lists.Keep(lists.Distinct(lists.Map(cells, get)), func(v string) bool { return v != "" })
+	return lists.NotEmpty(lists.Distinct(lists.Map(cells, get))...)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -26,19 +27,8 @@ const (
 
 // CheckModels refuses names of models that nobody knows.
 func CheckModels(names string) error {
-	_, err := named(names)
+	_, err := lists.TryMap(strings.Split(names, ","), llm.Named)
 	return err
-}
-
-func named(names string) (out []llm.Model, err error) {
-	for _, name := range strings.Split(names, ",") {
-		m, err := llm.Named(name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
-	}
-	return out, nil
 }
 
 // modelsOf are the models that the run names; none if one of them is not known.
@@ -49,7 +39,7 @@ func modelsOf(rows []journal.Row) []llm.Model {
 			names = v.String()
 		}
 	}
-	models, _ := named(names)
+	models, _ := lists.TryMap(strings.Split(names, ","), llm.Named)
 	return models
 }
 

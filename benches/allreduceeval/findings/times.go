@@ -29,8 +29,7 @@ func settingOf(s model.Series) string {
 	if s.InPlace {
 		parts = append(parts, "in place")
 	}
-	parts = append(parts, lists.Keep([]string{s.Buffers, s.Variant}, func(p string) bool { return p != "" })...)
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, lists.NotEmpty(s.Buffers, s.Variant)...), ", ")
 }
 
 // sameSetting compares all but the algorithm.

@@ -25,6 +25,21 @@ func Keep[S ~[]T, T any](list S, keep func(T) bool) S {
 	return out
 }
 
+// NotEmpty are the texts that say something.
+func NotEmpty(texts ...string) []string { return Keep(texts, func(s string) bool { return s != "" }) }
+
+// TryMap is Map by what may fail, up to the first error.
+func TryMap[T, U any](list []T, f func(T) (U, error)) (out []U, err error) {
+	for _, v := range list {
+		u, err := f(v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
 // First is the first element for which is holds; ok tells whether there is one.
 func First[T any](list []T, is func(T) bool) (first T, ok bool) {
 	for _, v := range list {

@@ -17,6 +17,15 @@ func TestLists(t *testing.T) {
 	if got := Keep(numbers, func(n int) bool { return n > 1 }); !slices.Equal(got, []int{3, 3, 2}) || numbers[1] != 1 {
 		t.Errorf("Keep gives %v and leaves %v", got, numbers)
 	}
+	if got := NotEmpty("a", "", "b"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("NotEmpty gives %q", got)
+	}
+	if got, err := TryMap([]string{"3", "1"}, strconv.Atoi); !slices.Equal(got, []int{3, 1}) || err != nil {
+		t.Errorf("TryMap gives %v, %v", got, err)
+	}
+	if got, err := TryMap([]string{"3", "x", "1"}, strconv.Atoi); got != nil || err == nil {
+		t.Errorf("TryMap gives %v, %v of what is no number", got, err)
+	}
 	if got, ok := First(numbers, func(n int) bool { return n < 3 }); got != 1 || !ok {
 		t.Errorf("First gives %d, %v", got, ok)
 	}

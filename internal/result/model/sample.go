@@ -39,7 +39,7 @@ func (s Series) String() string {
 	if s.Sharing > 0 {
 		parts = append(parts, fmt.Sprintf("%d on one GPU", s.Sharing))
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+	return strings.Join(lists.NotEmpty(parts...), ", ")
 }
 
 // Digest is the SHA-256 of samples: equal ones give equal results.

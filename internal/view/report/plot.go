@@ -37,16 +37,7 @@ func ParsePlot(text string) (Plot, error) {
 }
 
 // ParsePlots reads several.
-func ParsePlots(texts []string) (plots []Plot, err error) {
-	for _, text := range texts {
-		p, err := ParsePlot(text)
-		if err != nil {
-			return nil, err
-		}
-		plots = append(plots, p)
-	}
-	return plots, nil
-}
+func ParsePlots(texts []string) ([]Plot, error) { return lists.TryMap(texts, ParsePlot) }
 
 func parsePlot(text string) (p Plot, err error) {
 	for _, word := range strings.Split(text, ",") {

@@ -91,16 +91,11 @@ func pairs(m map[string]string) []Fact {
 }
 
 func subtitle(h *journal.Header) string {
-	var parts []string
+	date := ""
 	if !h.Time.IsZero() {
-		parts = append(parts, h.Time.UTC().Format("2 January 2006, 15:04 UTC"))
+		date = h.Time.UTC().Format("2 January 2006, 15:04 UTC")
 	}
-	for _, s := range []string{h.Host.Hostname, prefixed("run ", h.Run)} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, " · ")
+	return strings.Join(lists.NotEmpty(date, h.Host.Hostname, prefixed("run ", h.Run)), " · ")
 }
 
 // commandLine is what to paste into a shell to measure again, with the seed
@@ -114,10 +109,7 @@ func commandLine(h *journal.Header) string {
 	if h.Seed != 0 && !slices.ContainsFunc(words, seeded) {
 		words = append(words, "--seed", strconv.FormatUint(h.Seed, 10))
 	}
-	for i, w := range words {
-		words[i] = tuned.ShellWord(w)
-	}
-	return strings.Join(words, " ")
+	return strings.Join(lists.Map(words, tuned.ShellWord), " ")
 }
 
 // redrawLine makes the views again without measuring.
