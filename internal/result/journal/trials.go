@@ -53,22 +53,22 @@ func mergeTrials(trials []*Row) Row {
 	merged.Metrics = maps.Clone(merged.Metrics)
 	spreads := map[string]Stat{}
 	for name := range merged.Metrics {
-		var values []float64
-		for _, r := range good {
-			if v, ok := r.Metrics[name]; ok {
-				values = append(values, v)
-			}
-		}
-		slices.Sort(values)
-		low, mid, high, mean := values[0], Median(good, name), values[len(values)-1], 0.0
-		for _, v := range values {
-			mean += v / float64(len(values))
-		}
-		merged.Metrics[name] = mid
-		spreads[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
+		s, _ := stats.Summarize(Values(good, name)) // its warning is about an interval of the median
+		merged.Metrics[name] = Median(good, name)
+		spreads[name] = Stat{Min: s.Min, P50: merged.Metrics[name], P90: s.Max, P99: s.Max, Max: s.Max, Mean: s.Mean, CILow: &s.Min, CIHigh: &s.Max}
 	}
 	merged.Stats = StatsOf(spreads)
 	return merged
+}
+
+// Values are those of a metric, of the rows that have it.
+func Values(rows []*Row, metric string) (values []float64) {
+	for _, r := range rows {
+		if v, has := r.Metrics[metric]; has {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // Median is a metric over trials, of which at least one has it: the median of what they

@@ -156,9 +156,7 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		}
 		return sum
 	})
-	for _, i := range left {
-		f.errors = append(f.errors, math.Abs(off(i)-1))
-	}
+	f.errors = lists.Map(left, func(i int) float64 { return math.Abs(off(i) - 1) })
 	f.Learned, f.Error = len(learned), errorOf("the measured times", f.errors)
 	if f.Share > 1/(1-model.MemoryMargin) {
 		f.beyond = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the probe was disturbed, or the model is not what the library does",

@@ -102,16 +102,10 @@ func (s Set) Distinct(name string) []string {
 
 // Median is the median of a metric over the rows that have it; 0 without one.
 func (s Set) Median(metric string) float64 {
-	var values []float64
-	for _, r := range s {
-		if v, ok := r.Metrics[metric]; ok {
-			values = append(values, v)
-		}
+	if values := journal.Values(s, metric); len(values) > 0 {
+		return stats.Median(values)
 	}
-	if len(values) == 0 {
-		return 0
-	}
-	return stats.Median(values)
+	return 0
 }
 
 // Group is the rows that share a key.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/ticks"
@@ -204,11 +205,8 @@ func (s scale) ticks(n int) []ticks.Tick {
 	default:
 		all = ticks.Linear(unit, s.lo, s.hi, n)
 	}
-	var out []ticks.Tick
-	for _, t := range all {
-		if at := s.share(t.Value); t.Label != "" && at > -1e-9 && at < 1+1e-9 {
-			out = append(out, t)
-		}
-	}
-	return out
+	return lists.Keep(all, func(t ticks.Tick) bool {
+		at := s.share(t.Value)
+		return t.Label != "" && at > -1e-9 && at < 1+1e-9
+	})
 }

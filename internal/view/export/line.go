@@ -78,18 +78,6 @@ func (l line) quality() string {
 	return fmt.Sprintf("%s %d/%d", journal.QualityDisturbed, disturbed, good)
 }
 
-// values are the metric's values over the trials that count, sorted.
-func (l line) values(metric string) []float64 {
-	vals := make([]float64, 0, len(l.rows))
-	for _, r := range journal.Counting(l.rows) {
-		if v, ok := r.Metrics[metric]; ok {
-			vals = append(vals, v)
-		}
-	}
-	slices.Sort(vals)
-	return vals
-}
-
 // median is the metric over the trials that count.
 func (l line) median(metric string) (float64, bool) {
 	if len(l.rows) == 1 { // most lines of a large table
@@ -109,8 +97,8 @@ func (l line) spread(metric string) string {
 	s, ok := 0.0, false
 	if len(l.rows) == 1 {
 		s, ok = spreadOf(l.rows[0], metric)
-	} else if v := l.values(metric); len(v) > 1 && stats.Median(v) != 0 {
-		s, ok = 100*(v[len(v)-1]-v[0])/2/math.Abs(stats.Median(v)), true
+	} else if v := journal.Values(journal.Counting(l.rows), metric); len(v) > 1 && stats.Median(v) != 0 {
+		s, ok = 100*(slices.Max(v)-slices.Min(v))/2/math.Abs(stats.Median(v)), true
 	}
 	if !ok {
 		return ""

@@ -91,9 +91,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 // marks are the remarks of the lines, as marks, and what these mean.
 func marks(ls []line) (column, legend []string) {
 	var l texttab.Legend
-	for _, x := range ls {
-		column = append(column, l.Mark(x.remarks()...))
-	}
+	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks()...) })
 	return column, l.Lines("line", "lines")
 }
 

@@ -69,13 +69,8 @@ func EarlierFacts(earlier []journal.Header) []Fact {
 
 // CommandLines are those of all runs whose rows are shown, each once, the earliest first.
 func CommandLines(run *journal.Run) []string {
-	var out []string
-	for _, h := range append(slices.Clip(run.Earlier), run.Header) {
-		if c := commandLine(&h); c != "" && !slices.Contains(out, c) {
-			out = append(out, c)
-		}
-	}
-	return out
+	lines := lists.Map(append(slices.Clip(run.Earlier), run.Header), func(h journal.Header) string { return commandLine(&h) })
+	return lists.NotEmpty(lists.Distinct(lines)...)
 }
 
 func prefixed(prefix, s string) string {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -38,9 +39,7 @@ func (t Table) Write(w io.Writer, ours string, goals Goals, width int) error {
 		texttab.Column{Title: "pairs", Right: true},
 		texttab.Column{Title: "% of limit", Right: true}, texttab.Column{Title: title},
 		texttab.Column{Title: "best peer", Shrink: true})
-	for _, l := range t.Lines {
-		r.Lines = append(r.Lines, verdict.Line{Cells: l.cells(axes)})
-	}
+	r.Lines = lists.Map(t.Lines, func(l Line) verdict.Line { return verdict.Line{Cells: l.cells(axes)} })
 	return r.Write(w, "", width)
 }
 

@@ -159,12 +159,8 @@ func (s story) headline() string {
 
 // reasons says why everything is out: why the first is, and how many have other reasons.
 func (s story) reasons() string {
-	failed, others := s.f.Answer.Failed, 0
-	for _, f := range failed {
-		if f.Reason != failed[0].Reason {
-			others++
-		}
-	}
+	failed := s.f.Answer.Failed
+	others := len(lists.Keep(failed, func(f tune.Failure) bool { return f.Reason != failed[0].Reason }))
 	if others == 0 {
 		return failed[0].Reason
 	}
