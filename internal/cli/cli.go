@@ -221,13 +221,12 @@ func interruptible(ctx context.Context, work func() error) error {
 // validate checks the declarations this program was built with.
 func (a *app) validate() error {
 	var errs []error
-	seen := map[string]bool{}
+	var names lists.Set[string]
 	for _, b := range a.benches {
 		errs = append(errs, b.Validate())
-		if seen[b.Name] {
+		if !names.Add(b.Name) {
 			errs = append(errs, fmt.Errorf("bench %q is declared twice", b.Name))
 		}
-		seen[b.Name] = true
 		errs = append(errs, request.Clash(b))
 	}
 	return errors.Join(errs...)

@@ -58,17 +58,35 @@ func Sum[T int | float64](list []T) (total T) {
 	return total
 }
 
+// Set is a list without repetitions, in the order in which they were added.
+type Set[T comparable] struct {
+	List []T
+	has  map[T]bool
+}
+
+// Add reports whether the element was not there before.
+func (s *Set[T]) Add(v T) bool {
+	if s.has[v] {
+		return false
+	}
+	if s.has == nil {
+		s.has = map[T]bool{}
+	}
+	s.has[v] = true
+	s.List = append(s.List, v)
+	return true
+}
+
 // Distinct is the list without what is in it before, in its order.
 func Distinct[T comparable](list []T) []T {
 	if len(list) < 2 { // as most often
 		return append([]T(nil), list...)
 	}
-	seen := make(map[T]bool, len(list))
-	return Keep(list, func(v T) bool {
-		first := !seen[v]
-		seen[v] = true
-		return first
-	})
+	var s Set[T]
+	for _, v := range list {
+		s.Add(v)
+	}
+	return s.List
 }
 
 // Group is the elements of a list that share a key.

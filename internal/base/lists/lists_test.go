@@ -14,6 +14,10 @@ func TestLists(t *testing.T) {
 	if got := Distinct(numbers); !slices.Equal(got, []int{3, 1, 2}) {
 		t.Errorf("Distinct gives %v", got)
 	}
+	var set Set[int]
+	if !set.Add(3) || !set.Add(1) || set.Add(3) || !slices.Equal(set.List, []int{3, 1}) {
+		t.Errorf("a set has %v", set.List)
+	}
 	if got := Keep(numbers, func(n int) bool { return n > 1 }); !slices.Equal(got, []int{3, 3, 2}) || numbers[1] != 1 {
 		t.Errorf("Keep gives %v and leaves %v", got, numbers)
 	}

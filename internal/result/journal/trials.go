@@ -53,9 +53,14 @@ func mergeTrials(trials []*Row) Row {
 	merged.Metrics = maps.Clone(merged.Metrics)
 	spreads := map[string]Stat{}
 	for name := range merged.Metrics {
-		s, _ := stats.Summarize(Values(good, name)) // its warning is about an interval of the median
-		merged.Metrics[name] = Median(good, name)
-		spreads[name] = Stat{Min: s.Min, P50: merged.Metrics[name], P90: s.Max, P99: s.Max, Max: s.Max, Mean: s.Mean, CILow: &s.Min, CIHigh: &s.Max}
+		values := Values(good, name)
+		slices.Sort(values)
+		low, mid, high, mean := values[0], Median(good, name), values[len(values)-1], 0.0
+		for _, v := range values {
+			mean += v / float64(len(values))
+		}
+		merged.Metrics[name] = mid
+		spreads[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
 	}
 	merged.Stats = StatsOf(spreads)
 	return merged

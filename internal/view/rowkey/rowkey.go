@@ -93,17 +93,13 @@ func Group(r *journal.Row) string {
 // Names are the coordinates that rows have, each once, in the order of the first
 // row that has it.
 func Names(rows []journal.Row) []string {
-	var out []string
-	seen := map[string]bool{}
+	var names lists.Set[string]
 	for i := range rows {
 		for _, c := range coords(&rows[i], nil) {
-			if !seen[c.name] {
-				seen[c.name] = true
-				out = append(out, c.name)
-			}
+			names.Add(c.name)
 		}
 	}
-	return out
+	return names.List
 }
 
 // Value is a row's coordinate of a name, as people write it, if it has one.
