@@ -247,7 +247,8 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 		lines = append(lines, untimed(samples)...)
 	}
 	add("several hosts, other loads on the machine, and calls that overlap with computation")
-	if backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend })); len(backends) == 1 {
+	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+	if len(backends) == 1 {
 		add("other backends than %s", backends[0])
 	}
 	if injected(rows) != "" {

@@ -70,7 +70,8 @@ func Figures(rows []journal.Row) []figure.Figure {
 // in all panels.
 func algorithmColors(samples []model.Sample) []string {
 	timed := lists.Map(samples, func(s model.Sample) string { return s.Algorithm })
-	known := lists.Keep(append([]string{matrix.Auto}, matrix.Algorithms()...), func(name string) bool { return slices.Contains(timed, name) })
+	known := append([]string{matrix.Auto}, matrix.Algorithms()...)
+	known = lists.Keep(known, func(name string) bool { return slices.Contains(timed, name) })
 	return lists.Distinct(append(known, timed...))
 }
 
@@ -136,7 +137,8 @@ func bestFigure(samples []model.Sample) (figure.Figure, bool) {
 		line := make([]figure.Cell, len(sizes))
 		for i, b := range sizes {
 			line[i] = figure.Cell{Value: math.NaN(), Text: "not timed"}
-			if c, ok := lists.First(choices, func(c model.Choice) bool { return c.Bytes == b && sameSetting(c.Setting, set) }); ok {
+			here := func(c model.Choice) bool { return c.Bytes == b && sameSetting(c.Setting, set) }
+			if c, ok := lists.First(choices, here); ok {
 				line[i] = figure.Cell{Value: min(100*c.Margin, 100), Text: c.Best}
 			}
 		}

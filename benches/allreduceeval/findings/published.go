@@ -68,7 +68,8 @@ func tableLines(rows []journal.Row, samples []model.Sample) (lines []string) {
 		return nil
 	}
 	least := slices.MinFunc(samples, func(a, b model.Sample) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
-	widest := slices.MaxFunc(append(modelsOf(rows), llm.Model{}), func(a, b llm.Model) int { return cmp.Compare(a.Hidden, b.Hidden) })
+	wider := func(a, b llm.Model) int { return cmp.Compare(a.Hidden, b.Hidden) }
+	widest := slices.MaxFunc(append(modelsOf(rows), llm.Model{}), wider)
 	if tokens := least / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
 		lines = append(lines, fmt.Sprintf("- **No decode step:** the smallest message, %s, is %d tokens of %s, a long prefill; a decode step has one token for each sequence (%s at batch 1). "+
 			"Nothing here tells what decoding costs.", unit.FormatBytes(least), tokens, widest.Title, unit.FormatBytes(widest.Message(1))))

@@ -188,7 +188,8 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 // took; none where nothing tells on which memory they were measured.
 func tunable(samples []model.Sample) []model.Sample {
 	out := lists.Keep(exactSamples(samples), func(s model.Sample) bool {
-		return s.Buffers != "" && (s.Algorithm == matrix.Auto || slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm))
+		named := slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm)
+		return s.Buffers != "" && (named || s.Algorithm == matrix.Auto)
 	})
 	if !slices.ContainsFunc(out, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }) {
 		return nil

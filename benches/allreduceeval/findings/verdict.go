@@ -69,7 +69,9 @@ func doubts(samples []model.Sample) (why []string, settled int) {
 		}
 		return "with an interval that is too wide: too few samples for their noise"
 	})
-	slices.SortFunc(reasons, func(a, b reason) int { return cmp.Or(len(b.Items)-len(a.Items), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(reasons, func(a, b reason) int {
+		return cmp.Or(len(b.Items)-len(a.Items), cmp.Compare(a.Key, b.Key))
+	})
 	why = lists.Map(reasons, func(r reason) string { return fmt.Sprintf("%d %s", len(r.Items), r.Key) })
 	return why, len(samples) - len(open)
 }

@@ -31,7 +31,8 @@ func Timed() []string {
 func Known() []string { return append(Algorithms(), Auto) }
 
 func names(keep func(schedule.Info) bool) []string {
-	return lists.Map(lists.Keep(schedule.Evaluated(schedule.AllReduce), keep), func(a schedule.Info) string { return a.Name })
+	all := lists.Keep(schedule.Evaluated(schedule.AllReduce), keep)
+	return lists.Map(all, func(a schedule.Info) string { return a.Name })
 }
 
 // Find gives the properties of an algorithm; none of one that is not registered,

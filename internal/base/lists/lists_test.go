@@ -43,8 +43,8 @@ func TestLists(t *testing.T) {
 		t.Errorf("Numbers gives %v", got)
 	}
 	byParity := GroupBy(numbers, func(n int) bool { return n%2 == 0 })
-	if len(byParity) != 2 || byParity[0].Key || !slices.Equal(byParity[0].Items, []int{3, 1, 3, 1}) || !slices.Equal(byParity[1].Items, []int{2}) ||
-		!slices.Equal(numbers, []int{3, 1, 3, 2, 1}) {
+	if len(byParity) != 2 || byParity[0].Key || !slices.Equal(byParity[0].Items, []int{3, 1, 3, 1}) ||
+		!slices.Equal(byParity[1].Items, []int{2}) || !slices.Equal(numbers, []int{3, 1, 3, 2, 1}) {
 		t.Errorf("GroupBy gives %v and leaves %v", byParity, numbers)
 	}
 	// JSON tells a list that is empty from none.

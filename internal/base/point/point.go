@@ -55,7 +55,8 @@ func (p Point) Without(names ...string) Point {
 
 // String is the point as text: "size=64Ki dtype=f32".
 func (p Point) String() string {
-	return strings.Join(lists.Map(p, func(c Coord) string { return c.Name + "=" + quoteIfNeeded(c.Value.Pretty()) }), " ")
+	words := lists.Map(p, func(c Coord) string { return c.Name + "=" + quoteIfNeeded(c.Value.Pretty()) })
+	return strings.Join(words, " ")
 }
 
 func quoteIfNeeded(s string) string {

@@ -78,7 +78,8 @@ func benchFlags(b *bench.Bench) []benchFlag {
 		for _, a := range p.Axes {
 			if a.Name != bench.RanksAxis && axes.Add(a.Name) {
 				values := Shorten(point.FormatSpec(a.Values), 60)
-				out = append(out, benchFlag{a.Name, fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, values), true})
+				help := fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, values)
+				out = append(out, benchFlag{a.Name, help, true})
 			}
 		}
 	}

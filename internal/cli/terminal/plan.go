@@ -16,7 +16,8 @@ import (
 // there before, by key.
 func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Duration) {
 	least, most := p.Estimate()
-	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"), unit.Counted(p.Launches(), "launch", "launches"))
+	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
+		unit.Counted(p.Launches(), "launch", "launches"))
 	if p.Trials > 1 {
 		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
 	}

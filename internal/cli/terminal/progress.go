@@ -64,7 +64,8 @@ func (p *Progress) Observe(e run.Event) {
 func (p *Progress) start(s *run.Started) {
 	p.total, p.done, p.there = s.Rows, s.Done, s.Done
 	begun := time.Now()
-	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"), unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
+	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
+		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
 	if s.Follows != nil {
 		fmt.Fprintf(p.w, "%s: following %v\n", p.name, s.Follows)
 	}

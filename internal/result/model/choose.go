@@ -74,12 +74,15 @@ func Crossovers(samples []Sample) (out []Crossover) {
 		taken, last := "", int64(0)
 		for _, c := range Best(set.Items) {
 			best := times[c.Bytes][c.Best]
-			if old, has := times[c.Bytes][taken]; taken != "" && has && old.TimeUS <= best.TimeUS*(1+max(evenLead, old.noise(), best.noise())) {
+			old, has := times[c.Bytes][taken]
+			even := old.TimeUS <= best.TimeUS*(1+max(evenLead, old.noise(), best.noise()))
+			if taken != "" && has && even {
 				last = c.Bytes
 				continue // not worth a switch
 			}
 			if taken != "" {
-				out = append(out, Crossover{Setting: set.Key, From: taken, To: c.Best, Bytes: between(times, taken, c.Best, last, c.Bytes)})
+				at := between(times, taken, c.Best, last, c.Bytes)
+				out = append(out, Crossover{Setting: set.Key, From: taken, To: c.Best, Bytes: at})
 			}
 			taken, last = c.Best, c.Bytes
 		}

@@ -189,7 +189,9 @@ func SamplesOf(rows []journal.Row) []Sample {
 		s.Rows = g.Items
 		return s
 	})
-	slices.SortStableFunc(out, func(a, b Sample) int { return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes)) })
+	slices.SortStableFunc(out, func(a, b Sample) int {
+		return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes))
+	})
 	return out
 }
 

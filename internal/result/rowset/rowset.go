@@ -116,7 +116,8 @@ type Group[K comparable] struct {
 
 // GroupBy puts rows of the same key together, in the order of their first rows.
 func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
-	return lists.Map(lists.GroupBy(s, key), func(g lists.Group[K, *journal.Row]) Group[K] { return Group[K]{g.Key, g.Items} })
+	groups := lists.GroupBy(s, key)
+	return lists.Map(groups, func(g lists.Group[K, *journal.Row]) Group[K] { return Group[K]{g.Key, g.Items} })
 }
 
 // Series makes a series for each name, its points in order of X, hollow where the row

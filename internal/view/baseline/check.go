@@ -83,7 +83,8 @@ func Check(baseline, recent []compare.Run, opts Options) (Report, error) {
 		}
 	}
 	r := Report{
-		Baseline: lists.Map(baseline, compare.Run.ID), Recent: lists.Map(recent, compare.Run.ID), Metric: now.Metric, Unit: now.Unit, Better: now.Better, Floor: now.Floor,
+		Baseline: lists.Map(baseline, compare.Run.ID), Recent: lists.Map(recent, compare.Run.ID),
+		Metric: now.Metric, Unit: now.Unit, Better: now.Better, Floor: now.Floor,
 		Alpha: opts.Alpha, Counts: map[compare.Verdict]int{}, Warnings: append(c.warnings, now.Warnings...),
 	}
 	if moved {

@@ -56,8 +56,8 @@ func (r Report) Verdicts() (verdict.Report, error) {
 		})
 	}
 	v.Remarks = append(v.Remarks, lists.Map(legend.Lines("point", "points"), texttab.Plain)...)
-	v.Remarks = append(v.Remarks, lists.Map(r.Warnings, func(w string) string { return "warning: " + texttab.Plain(w) })...)
-	v.Remarks = append(v.Remarks, r.Summary())
+	warning := func(w string) string { return "warning: " + texttab.Plain(w) }
+	v.Remarks = append(append(v.Remarks, lists.Map(r.Warnings, warning)...), r.Summary())
 	return v, chooseColumns(&v, r.columns)
 }
 

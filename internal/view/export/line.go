@@ -27,7 +27,8 @@ func lines(rows []*journal.Row, perTrial bool) []line {
 	if perTrial {
 		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), []*journal.Row{r}} })
 	}
-	return lists.Map(lists.GroupBy(rows, key), func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
+	points := lists.GroupBy(rows, key)
+	return lists.Map(points, func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
 }
 
 // severity orders statuses by how much a reader must know of them: a failure more

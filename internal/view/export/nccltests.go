@@ -86,7 +86,8 @@ type ncclLine struct {
 // counts those without a size.
 func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
 	sized := rowset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
-	for _, g := range rowset.GroupBy(sized, func(r *journal.Row) string { return rowkey.Of(r, ncclSize, ncclInPlace) }) {
+	table := func(r *journal.Row) string { return rowkey.Of(r, ncclSize, ncclInPlace) }
+	for _, g := range rowset.GroupBy(sized, table) {
 		t := &ncclTable{heading: rowkey.Label(g.Rows[0], ncclSize, ncclInPlace)}
 		for _, g := range rowset.GroupBy(g.Rows, func(r *journal.Row) string { return rowkey.Of(r, ncclInPlace) }) {
 			l := ncclLine{row: g.Rows[0]}

@@ -81,10 +81,9 @@ func (s section) without(i int) section {
 
 // layout is the section as an aligned table.
 func (s section) layout() *texttab.Table {
-	t := &texttab.Table{
-		Columns: lists.Map(s.columns, func(c Column) texttab.Column { return texttab.Column{Title: c.heading(), Right: c.numeric} }),
-		Lines:   lists.Map(s.cells, func(cells []string) texttab.Line { return texttab.Line{Cells: cells} }),
-	}
+	column := func(c Column) texttab.Column { return texttab.Column{Title: c.heading(), Right: c.numeric} }
+	line := func(cells []string) texttab.Line { return texttab.Line{Cells: cells} }
+	t := &texttab.Table{Columns: lists.Map(s.columns, column), Lines: lists.Map(s.cells, line)}
 	if s.left != "" {
 		t.Lines = slices.Insert(t.Lines, s.leftAt, texttab.Line{Text: s.left})
 	}

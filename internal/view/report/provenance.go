@@ -69,7 +69,8 @@ func EarlierFacts(earlier []journal.Header) []Fact {
 
 // CommandLines are those of all runs whose rows are shown, each once, the earliest first.
 func CommandLines(run *journal.Run) []string {
-	lines := lists.Map(append(slices.Clip(run.Earlier), run.Header), func(h journal.Header) string { return commandLine(&h) })
+	headers := append(slices.Clip(run.Earlier), run.Header)
+	lines := lists.Map(headers, func(h journal.Header) string { return commandLine(&h) })
 	return lists.NotEmpty(lists.Distinct(lines)...)
 }
 

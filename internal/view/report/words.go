@@ -162,7 +162,8 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	})
 	at := func(r *journal.Row) (number, where string) {
 		v, _, _, _ := y.of(r)
-		if words := lists.NotEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })...); len(words) > 0 {
+		words := lists.NotEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })...)
+		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
 		return MetricText(v, y.unit) + within(y, r), where
