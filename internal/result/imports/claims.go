@@ -102,7 +102,7 @@ func claim(file *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
 		optional("model", func(n yamlfile.Node, what string) {
 			name, _ := r.Word(n, what, "model", llm.Names()...)
 			if m, err := llm.Named(name); err == nil {
-				c.Model, c.Hidden = m.Name, m.Hidden
+				c.Hidden = m.Hidden
 			}
 		}),
 	)

@@ -23,7 +23,6 @@ import (
 // probe measured.
 type Host struct {
 	Name  string
-	Cores int
 	HopUS float64
 	// GB/s of each of so many ranks, each of which touches so many bytes: that cross between
 	// ranks, copied to where others reach them and copied from there; that are read; that are copied.
