@@ -95,6 +95,15 @@ func (s Style) plain(text string) string {
 	}, text)
 }
 
+// shorten cuts plain text to a width.
+func (s Style) shorten(text string, width int) string {
+	text = texttab.Shorten(text, width)
+	if !s.Unicode {
+		text = strings.ReplaceAll(text, texttab.Ellipsis, "~")
+	}
+	return text
+}
+
 // glyphs are the characters of charts, Unicode and ASCII.
 type glyphs struct {
 	markers                                 []rune
@@ -125,10 +134,7 @@ func (s Style) legend(series []figure.Series, markers []rune) string {
 	var b strings.Builder
 	used := 0
 	for i, x := range series {
-		text := string(markers[i%len(markers)]) + " " + texttab.Shorten(s.plain(x.Name), s.Width-4)
-		if !s.Unicode {
-			text = strings.ReplaceAll(text, "…", "~")
-		}
+		text := string(markers[i%len(markers)]) + " " + s.shorten(s.plain(x.Name), s.Width-4)
 		if w := texttab.Width(text); used > 0 && used+3+w > s.Width {
 			b.WriteByte('\n')
 			used = 0

@@ -200,10 +200,8 @@ func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (writ
 			return written, err
 		}
 		if len(s.Table) > 0 {
-			var tab texttab.Table
-			for _, title := range s.Table[0] {
-				tab.Columns = append(tab.Columns, texttab.Column{Title: title, Right: true})
-			}
+			column := func(title string) texttab.Column { return texttab.Column{Title: title, Right: true} }
+			tab := texttab.Table{Columns: lists.Map(s.Table[0], column)}
 			for _, line := range s.Table[1:] {
 				tab.Add(line...)
 			}
