@@ -119,10 +119,7 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 	fmt.Fprintf(b, "# nThread 1 nGpus 1 minBytes %d maxBytes %d step: %s warmup iters: N/A iters: %s agg iters: 1 validation: %d graph: 0\n",
 		slices.Min(sizes), slices.Max(sizes), ncclStep(sizes), iters, checked)
 	fmt.Fprintf(b, "#\n# %s\n#\n# Using devices\n", texttab.Plain(t.heading))
-	ranks := 0
-	if first.NumRanks != nil {
-		ranks = *first.NumRanks
-	}
+	ranks := rowset.Ranks(first)
 	for rank := range min(ranks, maxRanksListed) {
 		host := first.Host
 		if rank > 0 && h != nil && h.Launcher != "" && h.Launcher != "local" && h.Launcher != "imported" {
@@ -239,9 +236,7 @@ func (l ncclLine) keys() (size, count, typ, redop, root string) {
 	parts := int64(1)
 	switch op {
 	case "reducescatter", "allgather", "alltoall", "gather", "scatter":
-		if l.row.NumRanks != nil {
-			parts = int64(*l.row.NumRanks)
-		}
+		parts = int64(max(1, rowset.Ranks(l.row)))
 	}
 	if t, ok := l.row.Point.Get(ncclDType); ok {
 		if d, err := dtype.Parse(t.String()); err == nil {
