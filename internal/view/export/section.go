@@ -64,18 +64,17 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		} else {
 			column, constant = cells(c, ls)
 		}
-		switch {
-		case !c.shown(column, constant):
+		if !c.shown(column, constant) {
 			if c.lifted(column, constant) {
 				s.constants = append(s.constants, c.Title()+"="+column[0])
 			}
-		default:
-			s.columns = append(s.columns, c)
-			if s.left != "" {
-				column = slices.Concat(column[:from], column[to:])
-			}
-			shownCells = append(shownCells, column)
+			continue
 		}
+		s.columns = append(s.columns, c)
+		if s.left != "" {
+			column = slices.Concat(column[:from], column[to:])
+		}
+		shownCells = append(shownCells, column)
 	}
 	all := make([]string, 0, len(shown)*len(shownCells))
 	s.cells = make([][]string, len(shown))
