@@ -49,12 +49,9 @@ func contractCells(ctx context.Context, s *bench.State) error {
 		fault, err := t.contract(ctx, s, contract)
 		if err != nil {
 			closeWorkspace(s)
-			return fmt.Errorf("%v: %w", d, err)
+			return within(d.String(), err)
 		}
-		if fault != nil {
-			fault = fmt.Errorf("%v: %w", d, fault)
-		}
-		if err := v.collect(ctx, s, d.String(), fault); err != nil {
+		if err := v.collect(ctx, s, d.String(), within(d.String(), fault)); err != nil {
 			return err
 		}
 	}
@@ -62,11 +59,11 @@ func contractCells(ctx context.Context, s *bench.State) error {
 		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(matrix.FloatTypes))
 	}
 	v.report(s, t, time.Since(began))
-	if err := v.err(nil); err != nil {
+	err := v.err(nil)
+	if err != nil {
 		closeWorkspace(s)
-		return err
 	}
-	return nil
+	return err
 }
 
 // promised tells whether a contract of an algorithm speaks of a type: codecs do
@@ -159,7 +156,7 @@ func (t *trial) sum(in reference.Inputs, count, memory int, algorithm string) ([
 		call.Codec = *codec
 	}
 	copy(space.in, input)
-	fill(space.out[:len(input)], guard)
+	fill(space.out[:len(input)])
 	op, err := t.g.Prepare(call)
 	if err != nil {
 		return nil, err

@@ -83,18 +83,15 @@ func (t *trial) cells(ctx context.Context, s *bench.State, sizes []matrix.Size) 
 		}
 		s.Phase("size " + size.String())
 		fault, err := t.sized(ctx, s, size)
-		if fault != nil {
-			fault = fmt.Errorf("size %v: %w", size, fault)
-		}
 		if err == nil {
-			err = v.collect(ctx, s, size.String(), fault)
+			err = v.collect(ctx, s, size.String(), within("size "+size.String(), fault))
 		}
 		if err != nil {
 			v.note(size.String(), journal.Failed)
 			for _, rest := range sizes[i+1:] {
 				v.note(rest.String(), journal.NotExecuted)
 			}
-			return v, fmt.Errorf("size %v: %w", size, err)
+			return v, within("size "+size.String(), err)
 		}
 	}
 	return v, nil
@@ -175,13 +172,7 @@ func (t *trial) normalised(size matrix.Size, count, memory int) (fault, err erro
 		fault, err = t.call(o, t.exact(i, count))
 	}
 	where := fmt.Sprintf("with a norm of rows of %d, in %s memory", row, memoryNames[memory])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
-	}
-	if fault != nil {
-		return fmt.Errorf("%s: %w", where, fault), nil
-	}
-	return nil, nil
+	return within(where, fault), within(where, err)
 }
 
 // operation is the all-reduce of a cell in one kind of memory: prepared once, and run
@@ -286,7 +277,7 @@ func (t *trial) call(o *operation, c call) (fault, err error) {
 	if t.inPlace {
 		first = len(input) // the input comes there
 	}
-	fill(space.out[first:len(input)+t.d.Size()], guard) // what is not written stays wrong
+	fill(space.out[first : len(input)+t.d.Size()]) // what is not written stays wrong
 	copy(o.In.Bytes(), input)
 	if err := t.run(o, input); err != nil {
 		return nil, err
@@ -352,10 +343,11 @@ func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error
 	return e, err
 }
 
-func fill(b []byte, with byte) {
+// fill fills memory with the guard.
+func fill(b []byte) {
 	const block = 4096 // stays in the first cache
 	for i := range min(block, len(b)) {
-		b[i] = with
+		b[i] = guard
 	}
 	for n := block; n < len(b); n += block {
 		copy(b[n:], b[:block])

@@ -64,12 +64,8 @@ func failureCells(ctx context.Context, s *bench.State) error {
 	began := time.Now()
 	got := f.commit(ctx, s)
 	took := time.Since(began)
-	fault := f.judge(got, s, took)
-	if fault != nil {
-		fault = fmt.Errorf("%s: %w", f.name, fault)
-	}
 	v := verdict{others: -1}
-	if err := v.collect(ctx, s, f.name, fault); err != nil {
+	if err := v.collect(ctx, s, f.name, within(f.name, f.judge(got, s, took))); err != nil {
 		return err
 	}
 	if got != nil {

@@ -188,7 +188,7 @@ func (w *timed) refresh() error {
 	if err != nil {
 		return err
 	}
-	if err := w.out.Overwrite(func(piece dist.Buffer, _ int) { fill(piece.Bytes(), guard) }); err != nil {
+	if err := w.out.Overwrite(func(piece dist.Buffer, _ int) { fill(piece.Bytes()) }); err != nil {
 		return err
 	}
 	return w.in.Overwrite(func(piece dist.Buffer, first int) { copy(piece.Bytes(), in[first*w.d.Size():]) })

@@ -19,6 +19,14 @@ type verdict struct {
 	lacking  string
 }
 
+// within says where an error was found; no error stays none.
+func within(where string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}
+
 // note records what became of a cell.
 func (v *verdict) note(cell string, status journal.Status) {
 	v.outcomes = append(v.outcomes, matrix.Outcome{Cell: cell, Status: string(status)})

@@ -35,10 +35,7 @@ type workspace struct {
 	refs  *reference.Store // of this element type
 }
 
-var workspaces = struct {
-	sync.Mutex
-	byRank map[string]*workspace
-}{byRank: map[string]*workspace{}}
+var workspaces sync.Map // those of this process, by workspaceKey
 
 // The groups of a launch: one that calls as anybody does, and one whose calls all take
 // the ways that are made for those far larger than the caches.
@@ -76,21 +73,16 @@ func streamedWorkspace(ctx context.Context, s *bench.State, with *workspace) (*w
 // joinedWorkspace is one that is kept, or one with a new group.
 func joinedWorkspace(ctx context.Context, s *bench.State, which string, c dist.Config) (*workspace, error) {
 	key := workspaceKey(s, which)
-	workspaces.Lock()
-	w := workspaces.byRank[key]
-	workspaces.Unlock()
-	if w != nil {
-		return w, nil
+	if w, kept := workspaces.Load(key); kept {
+		return w.(*workspace), nil
 	}
 	c.Backend, c.Rank, c.Size, c.Timeout, c.ID = s.Backend(), s.Rank(), s.Size(), callTimeout, s.Session()+which
 	g, err := dist.Init(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	w = &workspace{g: g}
-	workspaces.Lock()
-	workspaces.byRank[key] = w
-	workspaces.Unlock()
+	w := &workspace{g: g}
+	workspaces.Store(key, w)
 	return w, nil
 }
 
@@ -98,13 +90,8 @@ func joinedWorkspace(ctx context.Context, s *bench.State, which string, c dist.C
 // nobody needs any more.
 func closeWorkspace(s *bench.State) {
 	for _, which := range []string{usual, streamed} {
-		key := workspaceKey(s, which)
-		workspaces.Lock()
-		w := workspaces.byRank[key]
-		delete(workspaces.byRank, key)
-		workspaces.Unlock()
-		if w != nil {
-			w.g.Close()
+		if w, kept := workspaces.LoadAndDelete(workspaceKey(s, which)); kept {
+			w.(*workspace).g.Close()
 		}
 	}
 }

@@ -36,7 +36,7 @@ func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"ranks", "side", "method", "unknowns", "iterations", "sets", "set", "raw GFLOP/s", "rating GFLOP/s", "doubt"}}
 	for _, r := range rated(rows) {
 		m := r.Metrics
-		table = append(table, []string{fmt.Sprint(rowset.Ranks(r)), rowset.Text(r, sideAxis), rowset.Text(r, methodAxis), unit.FormatSI(m["unknowns"], ""),
+		table = append(table, []string{fmt.Sprint(rowset.Ranks(r)), rowset.Text(r, sideAxis), rowset.Text(r, methodAxis), unit.FormatSI(m["unknowns"]),
 			fmt.Sprint(m["iterations"]), fmt.Sprint(m["sets"]), unit.FormatMicros(m["time_us"]), unit.FormatSig(m["raw_gflops"], 3),
 			unit.FormatSig(m["rating_gflops"], 3), r.Disturbed()})
 	}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -61,7 +61,9 @@ func layoutOfFile(r *journal.Row) (layout, error) {
 }
 
 // layouts are those of the rows, each once: of the latency part, or of whatever there is.
-func layouts(rows []journal.Row) (sips []topo.SIPs, inside []ccl.Shape, err error) {
+func layouts(rows []journal.Row) ([]topo.SIPs, []ccl.Shape, error) {
+	var sips lists.Set[topo.SIPs]
+	var inside lists.Set[ccl.Shape]
 	shown := rowset.Good(rows).Part(latencyPart)
 	if len(shown) == 0 {
 		shown = rowset.Good(rows)
@@ -72,15 +74,11 @@ func layouts(rows []journal.Row) (sips []topo.SIPs, inside []ccl.Shape, err erro
 			if err != nil {
 				return nil, nil, err
 			}
-			if !slices.Contains(sips, l.sips) {
-				sips = append(sips, l.sips)
-			}
-			if in := (ccl.Shape{Cubes: l.cubes, Root: l.root}); !slices.Contains(inside, in) {
-				inside = append(inside, in)
-			}
+			sips.Add(l.sips)
+			inside.Add(ccl.Shape{Cubes: l.cubes, Root: l.root})
 		}
 	}
-	return sips, inside, nil
+	return sips.List, inside.List, nil
 }
 
 // topologyFigure draws the SIP topologies of the evaluation and the reduction

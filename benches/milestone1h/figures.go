@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -176,9 +177,7 @@ func stackPanel(rows rowset.Set, title string) figure.Panel {
 	stack := figure.Panel{Title: title, Legend: figure.LegendRight,
 		Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
 		X: figure.Axis{Label: "bytes per PE", Scale: figure.Category}}
-	for _, r := range rows {
-		stack.X.Categories = append(stack.X.Categories, unit.FormatBytes(int64(bytesPerPE(r))))
-	}
+	stack.X.Categories = lists.Map(rows, func(r *journal.Row) string { return unit.FormatBytes(int64(bytesPerPE(r))) })
 	for _, part := range parts(sim.Breakdown{}) {
 		s := figure.Series{Name: part.label, Kind: figure.StackedBars}
 		for i, r := range rows {
@@ -207,19 +206,11 @@ func reference() ([]figure.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	var points []figure.Point
-	for _, rec := range records[1:] {
-		x, err := strconv.ParseFloat(rec[0], 64)
-		if err != nil {
-			return nil, err
-		}
-		y, err := strconv.ParseFloat(rec[1], 64)
-		if err != nil {
-			return nil, err
-		}
-		points = append(points, figure.Point{X: x, Y: y})
-	}
-	return points, nil
+	return lists.TryMap(records[1:], func(rec []string) (figure.Point, error) {
+		x, errX := strconv.ParseFloat(rec[0], 64)
+		y, errY := strconv.ParseFloat(rec[1], 64)
+		return figure.Point{X: x, Y: y}, errors.Join(errX, errY)
+	})
 }
 
 // theory is the all-reduce time that was estimated by hand: so many packets of
@@ -255,10 +246,7 @@ func fsimFigure(rows rowset.Set) figure.Figure {
 	series = append(series, estimate)
 	if points, err := reference(); err == nil && len(points) > 0 {
 		series = append(series, figure.Series{Name: "FSIM, one device (reference)", Kind: figure.Scatter, Points: points})
-		lowest := points[0].Y
-		for _, p := range points {
-			lowest = min(lowest, p.Y)
-		}
+		lowest := slices.Min(lists.Map(points, func(p figure.Point) float64 { return p.Y }))
 		if from, to := 1.15*highest, 0.97*lowest; from < to {
 			y.Break = &[2]float64{from, to}
 		}

@@ -104,7 +104,7 @@ func hostOf(p probe.Result) (*predict.Host, error) {
 	if len(p.Exchange) == 0 || p.HopUS() == 0 {
 		return nil, errors.New("the probe has a single core: there is nobody to talk to")
 	}
-	return &predict.Host{Name: p.Host, Cores: p.Cores, HopUS: p.HopUS(), Exchange: p.ExchangeGBps,
+	return &predict.Host{Name: p.Host, HopUS: p.HopUS(), Exchange: p.ExchangeGBps,
 		Load: func(ranks int, bytes float64) float64 { return p.ReadGBps(ranks, bytes) / float64(ranks) },
 		Copy: func(ranks int, bytes float64) float64 { return p.CopyGBps(ranks, bytes) / 2 / float64(ranks) }}, nil
 }

@@ -20,7 +20,7 @@ import (
 const figureName = "distributed_solve_scaling"
 
 // count writes a number of unknowns as people do: 100k, 4M.
-func count(v float64) string { return unit.FormatSI(v, "") }
+func count(v float64) string { return unit.FormatSI(v) }
 
 // artifacts are what a run must leave.
 func artifacts(rows []journal.Row) []string {

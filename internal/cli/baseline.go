@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -224,23 +225,14 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 	if len(gone) > 0 {
 		fmt.Fprintf(a.stderr, "%s: %s of the baseline not in the journal any more\n", a.name, unit.Plural(len(gone), "run"))
 	}
-	if base, err = sides(early, f.only); err == nil {
-		recent, err = sides(late, f.only)
+	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, f.only) }
+	if base, err = lists.TryMap(early, side); err == nil {
+		recent, err = lists.TryMap(late, side)
 	}
 	return base, recent, usage(err)
 }
 
-// sides are runs as compare takes them.
-func sides(runs []*journal.Run, only []string) (out []compare.Run, err error) {
-	out = make([]compare.Run, len(runs))
-	for i, r := range runs {
-		if out[i], err = sideOf(r, only); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
+// sideOf is a run as compare takes it.
 func sideOf(r *journal.Run, only []string) (compare.Run, error) {
 	rows, err := chosenRows(r, only, nil)
 	return compare.Run{Header: &r.Header, Rows: rows, Incomplete: r.Incomplete()}, err

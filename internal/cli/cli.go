@@ -23,6 +23,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/all" // every program has every backend
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -220,13 +221,12 @@ func interruptible(ctx context.Context, work func() error) error {
 // validate checks the declarations this program was built with.
 func (a *app) validate() error {
 	var errs []error
-	seen := map[string]bool{}
+	var names lists.Set[string]
 	for _, b := range a.benches {
 		errs = append(errs, b.Validate())
-		if seen[b.Name] {
+		if !names.Add(b.Name) {
 			errs = append(errs, fmt.Errorf("bench %q is declared twice", b.Name))
 		}
-		seen[b.Name] = true
 		errs = append(errs, request.Clash(b))
 	}
 	return errors.Join(errs...)
@@ -313,7 +313,7 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least || most > 0 && len(args) > most:
-			return fmt.Errorf("%s: want %s, have %s", cmd.Name(), what, terminal.Count(len(args), "argument"))
+			return fmt.Errorf("%s: want %s, have %s", cmd.Name(), what, unit.Plural(len(args), "argument"))
 		case most == 0 && len(args) > 0:
 			return fmt.Errorf("%s: unexpected argument %q: %s", cmd.Name(), args[0], what)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -60,7 +59,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}
 	f.Declare(cmd.Flags(), a.name)
-	benches, read := []*bench.Bench(nil), func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
+	var benches []*bench.Bench
+	var read request.Values
 	if args, partly := guide.Completing(a.args); len(args) > 0 && args[0] == "run" {
 		found, err := request.Select(ctx, a.benches, args[1:])
 		if err != nil && !partly {

@@ -225,10 +225,7 @@ func (a *app) listRuns(j *journal.Journal) error {
 			outcome = r.End.Outcome
 		}
 		c := r.Counts()
-		rows := 0
-		for _, n := range c {
-			rows += n
-		}
+		rows := lists.Sum(slices.Collect(maps.Values(c)))
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"), r.Header.Bench,
 			rows, c[journal.Failed]+c[journal.Timeout], outcome)
 	}

@@ -89,11 +89,11 @@ so far is printed; continue with --resume).`,
 	}
 	f.declare(cmd.Flags(), a.name)
 	var benches []*bench.Bench
-	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
+	var read request.Values
 	if args, partly := guide.Completing(a.args); len(args) > 0 && args[0] == "tune" {
 		var err error
 		if benches, err = request.Select(ctx, a.benches, args[1:]); err != nil && !partly {
-			return nil, usage(err)
+			return nil, unread(ctx, err)
 		}
 		for _, b := range benches {
 			if err := ownFlags(cmd.Flags(), b); err != nil {

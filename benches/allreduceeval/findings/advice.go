@@ -11,7 +11,6 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -42,7 +41,7 @@ func recommend(cells []cell, samples []model.Sample) (out []advice) {
 		}
 	}
 	for _, set := range settings(samples) {
-		mine := slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		mine := inSetting(samples, set)
 		out = append(out, autoAdvice(set, mine)...)
 		out = append(out, limitAdvice(set, mine)...)
 		out = append(out, lossyAdvice(set, mine)...)
@@ -53,11 +52,7 @@ func recommend(cells []cell, samples []model.Sample) (out []advice) {
 
 // at finds a sample of a setting.
 func at(samples []model.Sample, algorithm string, bytes int64) (model.Sample, bool) {
-	i := slices.IndexFunc(samples, func(s model.Sample) bool { return s.Algorithm == algorithm && s.Bytes == bytes })
-	if i < 0 {
-		return model.Sample{}, false
-	}
-	return samples[i], true
+	return lists.First(samples, func(s model.Sample) bool { return s.Algorithm == algorithm && s.Bytes == bytes })
 }
 
 // autoAdvice says where auto took another algorithm than the best, and was slower
@@ -180,14 +175,8 @@ func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) []ben
 // testsToAdd groups cells that were not executed, and rows that were left out, by
 // reason.
 func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
-	counts := map[string]int{}
-	var order []string
-	add := func(what string) {
-		if counts[what] == 0 {
-			order = append(order, what)
-		}
-		counts[what]++
-	}
+	var all []string
+	add := func(what string) { all = append(all, what) }
 	for _, c := range cells {
 		if c.status != journal.NotExecuted {
 			continue
@@ -206,8 +195,8 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 			add("times: " + r.Reason)
 		}
 	}
-	for _, what := range order {
-		lines = append(lines, fmt.Sprintf("- %s (%s)", what, unit.Plural(counts[what], "cell")))
+	for _, g := range lists.GroupBy(all, func(what string) string { return what }) {
+		lines = append(lines, fmt.Sprintf("- %s (%s)", g.Key, unit.Plural(len(g.Items), "cell")))
 	}
 	return lines
 }
@@ -236,30 +225,20 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 	if len(samples) == 0 {
 		add("times: none were taken")
 	} else {
-		var bytes []int64
-		var ranks, types []string
-		for _, s := range samples {
-			bytes = append(bytes, s.Bytes)
-			if n := fmt.Sprint(s.Ranks); !slices.Contains(ranks, n) {
-				ranks = append(ranks, n)
-			}
-			if !slices.Contains(types, s.DType) {
-				types = append(types, s.DType)
-			}
-		}
+		bytes := lists.Map(samples, func(s model.Sample) int64 { return s.Bytes })
 		if low, high := slices.Min(bytes), slices.Max(bytes); low > 1<<10 || high < 512<<20 {
 			add("times outside %s to %s (the full profile has 1Ki to 512Mi)", unit.FormatBytes(low), unit.FormatBytes(high))
 		}
-		for _, n := range []string{"2", "3", "4", "8"} {
-			if !slices.Contains(ranks, n) {
-				add("times with %s ranks", n)
+		for _, n := range []int{2, 3, 4, 8} {
+			if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Ranks == n }) {
+				add("times with %d ranks", n)
 			}
 		}
 		if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.InPlace }) {
 			add("times in place, as torch's all_reduce is called (`--inplace false,true`, or the full profile)")
 		}
 		for _, d := range []string{"bf16", "f16", "f32"} {
-			if !slices.Contains(types, d) {
+			if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.DType == d }) {
 				add("times of %s", d)
 			}
 		}
@@ -268,17 +247,11 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 		lines = append(lines, untimed(samples)...)
 	}
 	add("several hosts, other loads on the machine, and calls that overlap with computation")
-	backends := map[string]bool{}
-	for _, r := range rows {
-		backends[r.Backend] = true
-	}
+	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
 	if len(backends) == 1 {
-		add("other backends than %s", rows[0].Backend)
+		add("other backends than %s", backends[0])
 	}
-	if slices.ContainsFunc(rows, func(r journal.Row) bool {
-		v, has := r.Options.Get("mutate")
-		return has && v != point.StringValue(matrix.NoFault)
-	}) {
+	if injected(rows) != "" {
 		add("the all-reduce itself: a fault was planted in this run")
 	}
 	return lines

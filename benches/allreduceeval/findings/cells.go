@@ -7,6 +7,8 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -31,25 +33,21 @@ type counts struct {
 	required                         int // of the missing ones
 }
 
-func (t *counts) add(c cell) {
-	switch c.status {
-	case journal.OK:
-		t.passed++
-	case journal.Skipped:
-		t.skipped++
-	case journal.NotExecuted:
-		t.missing++
-		if c.needed {
-			t.required++
-		}
-	default:
-		t.failed++
-	}
-}
-
 func countOf(cells []cell) (t counts) {
 	for _, c := range cells {
-		t.add(c)
+		switch c.status {
+		case journal.OK:
+			t.passed++
+		case journal.Skipped:
+			t.skipped++
+		case journal.NotExecuted:
+			t.missing++
+			if c.needed {
+				t.required++
+			}
+		default:
+			t.failed++
+		}
 	}
 	return t
 }
@@ -117,32 +115,21 @@ func cellsOf(rows []journal.Row, declared []plan.Task) []cell {
 
 // rowKey names a row whatever its sizes.
 func rowKey(part string, p point.Point) string {
-	var names []string
-	for _, c := range p {
-		if c.Name != "sizes" {
-			names = append(names, c.Name+"="+c.Value.String())
-		}
-	}
+	names := lists.Map(p.Without("sizes"), func(c point.Coord) string { return c.Name + "=" + c.Value.String() })
 	slices.Sort(names)
 	return part + " " + strings.Join(names, " ")
 }
 
 // cellNames are the cells of a row of which nothing is recorded.
-func cellNames(part string, at point.Point) (names []string) {
+func cellNames(part string, at point.Point) []string {
 	switch part {
 	case matrix.Correctness:
 		sizes, _ := matrix.Sizes(at.At("sizes").String())
-		for _, s := range sizes {
-			names = append(names, s.String())
-		}
+		return lists.Map(sizes, matrix.Size.String)
 	case matrix.Contracts:
-		for _, d := range matrix.FloatTypes {
-			names = append(names, d.String())
-		}
-	default:
-		names = []string{at.At("mistake").String()}
+		return lists.Map(matrix.FloatTypes, dist.DType.String)
 	}
-	return names
+	return []string{at.At("mistake").String()}
 }
 
 func rowCells(r *journal.Row, at point.Point) (out []cell) {
@@ -167,11 +154,6 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 func inPart(part string) func(cell) bool { return func(c cell) bool { return c.part == part } }
 
 // values lists what a coordinate takes, in the order of the cells.
-func values(cells []cell, get func(cell) string) (out []string) {
-	for _, c := range cells {
-		if v := get(c); v != "" && !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
+func values(cells []cell, get func(cell) string) []string {
+	return lists.NotEmpty(lists.Distinct(lists.Map(cells, get))...)
 }

@@ -3,10 +3,12 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,7 +28,7 @@ func Figures(rows []journal.Row) []figure.Figure {
 		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: the lines of the fits, of the fastest at the largest size. The limit is the least of the algorithms' own limits."}
 	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size", Caption: "busbw = bytes/time x 2(n-1)/n."}
 	for _, set := range settings(samples) {
-		mine := slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		mine := inSetting(samples, set)
 		x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
 		t := figure.Panel{Title: settingOf(set), X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
 		b := figure.Panel{Title: settingOf(set), X: x, Y: figure.Axis{Label: "bus bandwidth", Scale: figure.Log10, Unit: figure.GBps}}
@@ -66,18 +68,11 @@ func Figures(rows []journal.Row) []figure.Figure {
 
 // algorithmColors is the order of the algorithms, which decides their colours
 // in all panels.
-func algorithmColors(samples []model.Sample) (names []string) {
-	for _, known := range append([]string{matrix.Auto}, matrix.Algorithms()...) {
-		if slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == known }) {
-			names = append(names, known)
-		}
-	}
-	for _, s := range samples {
-		if !slices.Contains(names, s.Algorithm) {
-			names = append(names, s.Algorithm)
-		}
-	}
-	return names
+func algorithmColors(samples []model.Sample) []string {
+	timed := lists.Map(samples, func(s model.Sample) string { return s.Algorithm })
+	known := append([]string{matrix.Auto}, matrix.Algorithms()...)
+	known = lists.Keep(known, func(name string) bool { return slices.Contains(timed, name) })
+	return lists.Distinct(append(known, timed...))
 }
 
 func colorOf(names []string, name string) int { return slices.Index(names, name) + 1 }
@@ -108,31 +103,19 @@ func fitLine(samples []model.Sample, curves []model.Curve, names []string) (figu
 // limitLines is the least limit at each size over the algorithms that give
 // exact sums: what the best of them could reach.
 func limitLines(samples []model.Sample, value func(s model.Sample, us float64) float64) []figure.Line {
-	least := map[int64]figure.Point{}
-	var order []int64
+	least := map[int64]float64{}
+	points := map[int64]figure.Point{}
 	for _, s := range exactSamples(samples) {
 		_, us := s.Ceiling(true)
-		if us <= 0 {
-			continue
-		}
-		p := figure.Point{X: float64(s.Bytes), Y: value(s, us), Low: us}
-		old, has := least[s.Bytes]
-		if !has {
-			order = append(order, s.Bytes)
-		}
-		if !has || us < old.Low {
-			least[s.Bytes] = p
+		if old, has := least[s.Bytes]; us > 0 && (!has || us < old) {
+			least[s.Bytes], points[s.Bytes] = us, figure.Point{X: float64(s.Bytes), Y: value(s, us)}
 		}
 	}
-	if len(order) < 2 {
+	if len(points) < 2 {
 		return nil
 	}
-	slices.Sort(order)
-	line := figure.Line{Label: "limit"}
-	for _, b := range order {
-		line.Points = append(line.Points, figure.Point{X: least[b].X, Y: least[b].Y})
-	}
-	return []figure.Line{line}
+	sizes := slices.Sorted(maps.Keys(points))
+	return []figure.Line{{Label: "limit", Points: lists.Map(sizes, func(b int64) figure.Point { return points[b] })}}
 }
 
 // bestFigure is a map of the fastest algorithm, darker where the lead over the
@@ -146,25 +129,17 @@ func bestFigure(samples []model.Sample) (figure.Figure, bool) {
 	heat := &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent, Min: &zero}}
 	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category}, Content: heat,
 		Note: "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
-	var sizes []int64
-	for _, c := range choices {
-		if !slices.Contains(sizes, c.Bytes) {
-			sizes = append(sizes, c.Bytes)
-		}
-	}
+	sizes := lists.Distinct(lists.Map(choices, func(c model.Choice) int64 { return c.Bytes }))
 	slices.Sort(sizes)
-	for _, b := range sizes {
-		p.X.Categories = append(p.X.Categories, unit.FormatBytes(b))
-	}
+	p.X.Categories = lists.Map(sizes, unit.FormatBytes)
 	for _, set := range settings(exactSamples(samples)) {
 		p.Y.Categories = append(p.Y.Categories, settingOf(set))
 		line := make([]figure.Cell, len(sizes))
 		for i, b := range sizes {
 			line[i] = figure.Cell{Value: math.NaN(), Text: "not timed"}
-			for _, c := range choices {
-				if c.Bytes == b && sameSetting(c.Setting, set) {
-					line[i] = figure.Cell{Value: min(100*c.Margin, 100), Text: c.Best}
-				}
+			here := func(c model.Choice) bool { return c.Bytes == b && sameSetting(c.Setting, set) }
+			if c, ok := lists.First(choices, here); ok {
+				line[i] = figure.Cell{Value: min(100*c.Margin, 100), Text: c.Best}
 			}
 		}
 		heat.Cells = append(heat.Cells, line)
@@ -180,20 +155,15 @@ func shareFigure(samples []model.Sample) (figure.Figure, bool) {
 	for _, set := range settings(exactSamples(samples)) {
 		p := figure.Panel{Title: settingOf(set), X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: &zero}}
 		bars := map[string][]figure.Point{}
-		var names []string
-		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		mine := inSetting(exactSamples(samples), set)
 		for i, c := range model.Best(mine) {
 			s, _ := at(mine, c.Best, c.Bytes)
 			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), label(c.Best)))
 			for name, us := range s.Limits {
-				if bars[name] == nil {
-					names = append(names, name)
-				}
 				bars[name] = append(bars[name], figure.Point{X: float64(i), Y: 100 * us / s.TimeUS})
 			}
 		}
-		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(bars)) {
 			p.Series = append(p.Series, figure.Series{Name: name, Kind: figure.Bars, Points: bars[name]})
 		}
 		if len(p.Series) > 0 {

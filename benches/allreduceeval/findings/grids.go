@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -109,12 +110,8 @@ func failureSections(cells []cell) []bench.Section {
 	}
 	table := [][]string{{"mistake or failure", "ranks", "verdict", "noticed after", "what a rank is told"}}
 	for _, c := range mine {
-		help, told, after := c.name, c.reason, ""
-		for _, f := range matrix.Failures {
-			if f.Name == c.name {
-				help = f.Help
-			}
-		}
+		f, _ := lists.First(matrix.Failures, func(f matrix.Failure) bool { return f.Name == c.name })
+		help, told, after := cmp.Or(f.Help, c.name), c.reason, ""
 		if c.row != nil {
 			if e := c.row.Details["error"]; e != "" && c.status == journal.OK {
 				told = e
@@ -171,7 +168,7 @@ func testTable(cells []cell) []bench.Section {
 				}
 			}
 			table = append(table, []string{part, name, text, strconv.Itoa(t.passed), strconv.Itoa(t.failed), strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
-				unit.FormatSI(elements, ""), unit.FormatDuration(time.Duration(took * float64(time.Millisecond)))})
+				unit.FormatSI(elements), unit.FormatDuration(time.Duration(took * float64(time.Millisecond)))})
 		}
 	}
 	if len(table) == 1 {

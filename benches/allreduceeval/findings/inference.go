@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -26,30 +27,20 @@ const (
 
 // CheckModels refuses names of models that nobody knows.
 func CheckModels(names string) error {
-	for _, name := range strings.Split(names, ",") {
-		if _, err := llm.Named(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := lists.TryMap(strings.Split(names, ","), llm.Named)
+	return err
 }
 
 // modelsOf are the models that the run names; none if one of them is not known.
-func modelsOf(rows []journal.Row) (out []llm.Model) {
+func modelsOf(rows []journal.Row) []llm.Model {
 	names := Models
 	for _, r := range rows {
 		if v, has := r.Options.Get(ModelsOption); has {
 			names = v.String()
 		}
 	}
-	for _, name := range strings.Split(names, ",") {
-		m, err := llm.Named(name)
-		if err != nil {
-			return nil
-		}
-		out = append(out, m)
-	}
-	return out
+	models, _ := lists.TryMap(strings.Split(names, ","), llm.Named)
+	return models
 }
 
 // inferenceSections say what the times mean for language models: a table of steps, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -44,7 +45,7 @@ var warningTitles = []struct{ kind, title string }{
 // warningLines are what the times contradict, one line for each kind.
 func warningLines(warnings []model.Warning, timed int) (lines []string) {
 	for _, k := range warningTitles {
-		mine := slices.DeleteFunc(slices.Clone(warnings), func(w model.Warning) bool { return w.Kind != k.kind })
+		mine := lists.Keep(warnings, func(w model.Warning) bool { return w.Kind == k.kind })
 		if len(mine) == 0 {
 			continue
 		}
@@ -67,12 +68,8 @@ func tableLines(rows []journal.Row, samples []model.Sample) (lines []string) {
 		return nil
 	}
 	least := slices.MinFunc(samples, func(a, b model.Sample) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
-	var widest llm.Model
-	for _, m := range modelsOf(rows) {
-		if m.Hidden > widest.Hidden {
-			widest = m
-		}
-	}
+	wider := func(a, b llm.Model) int { return cmp.Compare(a.Hidden, b.Hidden) }
+	widest := slices.MaxFunc(append(modelsOf(rows), llm.Model{}), wider)
 	if tokens := least / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
 		lines = append(lines, fmt.Sprintf("- **No decode step:** the smallest message, %s, is %d tokens of %s, a long prefill; a decode step has one token for each sequence (%s at batch 1). "+
 			"Nothing here tells what decoding costs.", unit.FormatBytes(least), tokens, widest.Title, unit.FormatBytes(widest.Message(1))))

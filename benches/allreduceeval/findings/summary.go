@@ -5,6 +5,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,23 +123,19 @@ func correctnessLine(cells []cell) string {
 // timeLines say, for each setting, what decides the time and how far the limit is.
 func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 	for _, set := range settings(exactSamples(samples)) {
-		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) || s.Algorithm == matrix.Auto })
-		if len(mine) == 0 { // only what the backend takes by itself
-			mine = slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		mine := inSetting(exactSamples(samples), set)
+		if named := lists.Keep(mine, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }); len(named) > 0 {
+			mine = named // else only what the backend takes by itself
 		}
-		settled := slices.DeleteFunc(slices.Clone(mine), func(s model.Sample) bool { return !s.Settled() })
+		settled := lists.Keep(mine, model.Sample.Settled)
 		if len(settled) > 0 {
 			mine = settled
 		}
-		largest := slices.MaxFunc(mine, func(a, b model.Sample) int { return int(a.Bytes - b.Bytes) }).Bytes
-		var best *model.Sample
-		for i := range mine {
-			if mine[i].Bytes == largest && (best == nil || mine[i].TimeUS < best.TimeUS) {
-				best = &mine[i]
-			}
-		}
+		best := slices.MinFunc(mine, func(a, b model.Sample) int {
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.TimeUS, b.TimeUS))
+		})
 		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set), unit.FormatBytes(best.Bytes),
-			best.Algorithm, timeOf(*best), unit.FormatSig(best.BusBW(), 3))
+			best.Algorithm, timeOf(best), unit.FormatSig(best.BusBW(), 3))
 		if len(settled) == 0 {
 			line += " (an indication: no time here has a narrow 95 % interval)"
 		}
@@ -150,7 +147,7 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		case us > best.TimeUS:
 			line += fmt.Sprintf(", %s of the limit %s, which is as much as such a limit may be off", share(us, best.TimeUS), name)
 		default:
-			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name) + otherRates(*best, name)
+			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name) + otherRates(best, name)
 		}
 		for _, c := range curves {
 			if c.Series == best.Series && c.Fitted() {
@@ -190,8 +187,9 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 // tunable are the samples of algorithms that a table may choose from, beside what auto
 // took; none where nothing tells on which memory they were measured.
 func tunable(samples []model.Sample) []model.Sample {
-	out := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool {
-		return s.Buffers == "" || s.Algorithm != matrix.Auto && !slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm)
+	out := lists.Keep(exactSamples(samples), func(s model.Sample) bool {
+		named := slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm)
+		return s.Buffers != "" && (named || s.Algorithm == matrix.Auto)
 	})
 	if !slices.ContainsFunc(out, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }) {
 		return nil

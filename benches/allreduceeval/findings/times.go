@@ -2,12 +2,14 @@ package findings
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -18,7 +20,7 @@ func lossy(algorithm string) bool { return matrix.Codec(algorithm) != nil }
 
 // exactSamples leaves out the lossy ones.
 func exactSamples(samples []model.Sample) []model.Sample {
-	return slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return lossy(s.Algorithm) })
+	return lists.Keep(samples, func(s model.Sample) bool { return !lossy(s.Algorithm) })
 }
 
 // settingOf is what the algorithms compete in, as people read it.
@@ -27,12 +29,7 @@ func settingOf(s model.Series) string {
 	if s.InPlace {
 		parts = append(parts, "in place")
 	}
-	for _, p := range []string{s.Buffers, s.Variant} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, lists.NotEmpty(s.Buffers, s.Variant)...), ", ")
 }
 
 // sameSetting compares all but the algorithm.
@@ -41,17 +38,16 @@ func sameSetting(a, b model.Series) bool {
 	return a == b
 }
 
+// inSetting are the samples of one setting.
+func inSetting(samples []model.Sample, set model.Series) []model.Sample {
+	return lists.Keep(samples, func(s model.Sample) bool { return sameSetting(s.Series, set) })
+}
+
 // settings lists them in order.
-func settings(samples []model.Sample) (out []model.Series) {
-	for _, s := range samples {
-		k := s.Series
-		k.Algorithm = ""
-		if !slices.Contains(out, k) {
-			out = append(out, k)
-		}
-	}
-	slices.SortFunc(out, model.Series.Compare)
-	return out
+func settings(samples []model.Sample) []model.Series {
+	all := lists.Distinct(lists.Map(samples, func(s model.Sample) model.Series { s.Algorithm = ""; return s.Series }))
+	slices.SortFunc(all, model.Series.Compare)
+	return all
 }
 
 // share is how much of a limit a time reaches, with its denominator.
@@ -134,15 +130,11 @@ func timeSections(samples []model.Sample) []bench.Section {
 	if len(samples) == 0 {
 		return nil
 	}
-	var names []string
+	limits := map[string]float64{}
 	for _, s := range samples {
-		for n := range s.Limits {
-			if !slices.Contains(names, n) {
-				names = append(names, n)
-			}
-		}
+		maps.Copy(limits, s.Limits)
 	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(limits))
 	head := []string{"setting", "algorithm", "size", "time", "95 % interval", "algbw", "busbw", "moved by the busiest rank"}
 	for _, n := range names {
 		head = append(head, "of "+n)

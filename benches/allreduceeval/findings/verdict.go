@@ -38,12 +38,7 @@ func correctVerdict(cells []cell) string {
 // timesVerdict judges all times together: they are usable if all have settled, with care
 // if most have, and not if fewer than half have or a timed row failed.
 func timesVerdict(rows []journal.Row, samples []model.Sample) string {
-	failed := 0
-	for _, r := range timedRows(rows) {
-		if r.Status.Bad() {
-			failed++
-		}
-	}
+	failed := len(lists.Keep(timedRows(rows), func(r journal.Row) bool { return r.Status.Bad() }))
 	if len(samples) == 0 && failed == 0 {
 		return "times were **not run**"
 	}
@@ -63,29 +58,22 @@ func timesVerdict(rows []journal.Row, samples []model.Sample) string {
 
 // doubts are why times have not settled, the most frequent reason first, and how many have.
 func doubts(samples []model.Sample) (why []string, settled int) {
-	counts := map[string]int{}
-	for _, s := range samples {
+	open := lists.Keep(samples, func(s model.Sample) bool { return !s.Settled() })
+	type reason = lists.Group[string, model.Sample]
+	reasons := lists.GroupBy(open, func(s model.Sample) string {
 		switch {
-		case s.Settled():
-			settled++
 		case s.Doubt != "":
-			counts["disturbed by "+doubtKind(s.Doubt)]++
+			return "disturbed by " + doubtKind(s.Doubt)
 		case s.LowUS <= 0:
-			counts["without an interval"]++
-		default:
-			counts["with an interval that is too wide: too few samples for their noise"]++
+			return "without an interval"
 		}
-	}
-	for reason, n := range counts {
-		why = append(why, fmt.Sprintf("%d %s", n, reason))
-	}
-	slices.SortFunc(why, func(a, b string) int {
-		var x, y int
-		fmt.Sscan(a, &x)
-		fmt.Sscan(b, &y)
-		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a, b))
+		return "with an interval that is too wide: too few samples for their noise"
 	})
-	return why, settled
+	slices.SortFunc(reasons, func(a, b reason) int {
+		return cmp.Or(len(b.Items)-len(a.Items), cmp.Compare(a.Key, b.Key))
+	})
+	why = lists.Map(reasons, func(r reason) string { return fmt.Sprintf("%d %s", len(r.Items), r.Key) })
+	return why, len(samples) - len(open)
 }
 
 // doubtKind is what disturbed a time, without the numbers that differ from time to time:

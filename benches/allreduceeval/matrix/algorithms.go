@@ -4,6 +4,7 @@
 package matrix
 
 import (
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -29,13 +30,9 @@ func Timed() []string {
 // Known are all that a point may name.
 func Known() []string { return append(Algorithms(), Auto) }
 
-func names(keep func(schedule.Info) bool) (list []string) {
-	for _, a := range schedule.Evaluated(schedule.AllReduce) {
-		if keep(a) {
-			list = append(list, a.Name)
-		}
-	}
-	return list
+func names(keep func(schedule.Info) bool) []string {
+	all := lists.Keep(schedule.Evaluated(schedule.AllReduce), keep)
+	return lists.Map(all, func(a schedule.Info) string { return a.Name })
 }
 
 // Find gives the properties of an algorithm; none of one that is not registered,

@@ -76,17 +76,15 @@ func expect(in Inputs, w Window, order []segment, format *Format) (*Expectation,
 
 // chunk computes the expectation of n elements from off on.
 func (o *evaluator) chunk(e *Expectation, w Window, x segment, format *Format, off, n int) error {
-	rounds := o.in.kind != Exact || format != nil
-	if !rounds && e.bits != nil { // any order gives this
+	if o.in.kind == Exact && format == nil { // any order gives this
 		o.in.sums(o.out[:n], w.First+off, 0, o.in.ranks)
 		e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
 		return nil
 	}
 	o.load(w.First+off, n)
-	switch {
-	case format != nil:
+	if format != nil {
 		o.quantised(*format, n)
-	case rounds:
+	} else {
 		o.bounds(coefficient(x.sum, e.d), n)
 	}
 	if e.bits == nil {
@@ -97,10 +95,8 @@ func (o *evaluator) chunk(e *Expectation, w Window, x segment, format *Format, o
 	if format == nil {
 		o.evaluate(o.out[:n], x.sum, e.d)
 	}
-	if rounds {
-		if err := o.judge(e, off, n); err != nil {
-			return err
-		}
+	if err := o.judge(e, off, n); err != nil {
+		return err
 	}
 	e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
 	return nil

@@ -2,6 +2,7 @@ package dtype
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -34,10 +35,8 @@ func (r Reduction) String() string {
 
 // ParseReduction reads a reduction's name.
 func ParseReduction(name string) (Reduction, error) {
-	for i, n := range reductionNames {
-		if n == name {
-			return Reduction(i), nil
-		}
+	if i := slices.Index(reductionNames[:], name); i >= 0 {
+		return Reduction(i), nil
 	}
 	return 0, suggest.Unknown("reduction", name, reductionNames[:])
 }

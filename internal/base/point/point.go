@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/fastjson"
@@ -40,40 +41,22 @@ func (p Point) At(name string) Value {
 // With returns a copy with the coordinate set, appended if it is new.
 func (p Point) With(name string, v Value) Point {
 	q := append(make(Point, 0, len(p)+1), p...)
-	for i := range q {
-		if q[i].Name == name {
-			q[i].Value = v
-			return q
-		}
+	if i := slices.IndexFunc(q, func(c Coord) bool { return c.Name == name }); i >= 0 {
+		q[i].Value = v
+		return q
 	}
 	return append(q, Coord{name, v})
 }
 
 // Without returns a copy that lacks the named coordinates.
 func (p Point) Without(names ...string) Point {
-	q := make(Point, 0, len(p))
-next:
-	for _, c := range p {
-		for _, n := range names {
-			if c.Name == n {
-				continue next
-			}
-		}
-		q = append(q, c)
-	}
-	return q
+	return slices.DeleteFunc(slices.Clone(p), func(c Coord) bool { return slices.Contains(names, c.Name) })
 }
 
 // String is the point as text: "size=64Ki dtype=f32".
 func (p Point) String() string {
-	var b strings.Builder
-	for i, c := range p {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(c.Name + "=" + quoteIfNeeded(c.Value.Pretty()))
-	}
-	return b.String()
+	words := lists.Map(p, func(c Coord) string { return c.Name + "=" + quoteIfNeeded(c.Value.Pretty()) })
+	return strings.Join(words, " ")
 }
 
 func quoteIfNeeded(s string) string {

@@ -10,10 +10,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -42,10 +44,8 @@ func (k Kind) String() string {
 
 // ParseKind reads the name of a kind as String writes it.
 func ParseKind(name string) (Kind, error) {
-	for k, n := range kindNames {
-		if n != "" && n == name {
-			return Kind(k), nil
-		}
+	if k := slices.Index(kindNames[:], name); k > 0 {
+		return Kind(k), nil
 	}
 	return 0, fmt.Errorf("unknown kind %q (int, bytes, float, string, bool, dtype or tuple)", name)
 }
@@ -221,18 +221,10 @@ func splitLabel(text string) (label, body string) {
 }
 
 func formatTuple(label string, dims []int64) string {
-	var b strings.Builder
 	if label != "" {
-		b.WriteString(label)
-		b.WriteByte('=')
+		label += "="
 	}
-	for i, d := range dims {
-		if i > 0 {
-			b.WriteByte('x')
-		}
-		b.WriteString(strconv.FormatInt(d, 10))
-	}
-	return b.String()
+	return label + strings.Join(lists.Map(dims, func(d int64) string { return strconv.FormatInt(d, 10) }), "x")
 }
 
 // Less orders two values of one kind: numbers by size, the rest by text.

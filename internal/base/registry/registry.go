@@ -35,15 +35,11 @@ func (r *Registry[T]) Register(v T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name := r.name(v)
-	at, taken := r.find(name)
+	at, taken := slices.BinarySearchFunc(r.values, name, func(v T, n string) int { return cmp.Compare(r.name(v), n) })
 	if name == "" || taken {
 		panic(fmt.Sprintf("registry: %s %q: the name is empty or already registered", r.what, name))
 	}
 	r.values = slices.Insert(r.values, at, v)
-}
-
-func (r *Registry[T]) find(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(r.values, name, func(v T, n string) int { return cmp.Compare(r.name(v), n) })
 }
 
 // All lists the values in the order of their names.
@@ -67,12 +63,6 @@ func (r *Registry[T]) Names(keep func(T) bool) []string {
 // Lookup finds a value by name. The error for an unknown one lists the names.
 func (r *Registry[T]) Lookup(name string) (T, error) {
 	r.mu.Lock()
-	at, found := r.find(name)
-	if found {
-		defer r.mu.Unlock()
-		return r.values[at], nil
-	}
-	r.mu.Unlock()
-	var none T
-	return none, suggest.Unknown(r.what, name, r.Names(nil))
+	defer r.mu.Unlock()
+	return suggest.Find(r.what, name, r.values, r.name)
 }

@@ -114,19 +114,13 @@ func (t *Table) line(b *bufio.Writer, cells []string, widths []int) {
 			owed, pad = owed+pad, 0
 		}
 		if cell != "" {
-			spaces(b, owed)
+			b.WriteString(strings.Repeat(" ", owed))
 			b.WriteString(cell)
 			owed = 0
 		}
 		owed += pad
 	}
 	b.WriteByte('\n')
-}
-
-func spaces(b *bufio.Writer, n int) {
-	for range n {
-		b.WriteByte(' ')
-	}
 }
 
 // Width is how many terminal cells s takes: marks that sit on the letter

@@ -129,12 +129,8 @@ func FormatDuration(d time.Duration) string {
 	return FormatMicros(float64(d) / float64(time.Microsecond))
 }
 
-// FormatSI writes v, given in the plain unit, to three digits with a decimal
-// prefix: FormatSI(12.34e9, "B/s") is "12.3 GB/s". An empty unit gives "12.3G".
-func FormatSI(v float64, unit string) string {
+// FormatSI writes v to three digits with a decimal prefix: 12.34e9 is "12.3G".
+func FormatSI(v float64) string {
 	number, prefix := climb(v, siLadder)
-	if unit == "" {
-		return number + prefix
-	}
-	return number + " " + prefix + unit
+	return number + prefix
 }

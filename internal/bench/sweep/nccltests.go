@@ -57,7 +57,7 @@ func (t *table) ncclLines(text string) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		wrong, _, err := l.Row.Verdict()
+		wrong, err := l.Row.Verdict()
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Manual is the command `man`.
@@ -91,9 +93,7 @@ func manPage(cmd *cobra.Command) string {
 			also = append(also, pageName(c))
 		}
 	}
-	for i, name := range also {
-		also[i] = "\\fB" + roff(name) + "\\fR(1)"
-	}
+	also = lists.Map(also, func(name string) string { return "\\fB" + roff(name) + "\\fR(1)" })
 	if len(also) > 0 {
 		fmt.Fprintf(&b, ".SH SEE ALSO\n%s\n", strings.Join(also, ", "))
 	}

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -41,9 +40,9 @@ go run . run --bench first --trials 6`},
 %[1]s show out/first --chart`},
 }
 
-func kindNames() []string {
-	return lists.Map(sweepKinds, func(k sweepKind) string { return k.name })
-}
+func (k sweepKind) String() string { return k.name }
+
+func kindNames() []string { return lists.Map(sweepKinds, sweepKind.String) }
 
 // Starter is the command `init`.
 func Starter(program string, out io.Writer) *cobra.Command {
@@ -67,11 +66,11 @@ and says what to type next.`,
 			if len(args) > 0 {
 				name = args[0]
 			}
-			i := slices.Index(kindNames(), name)
-			if i < 0 {
-				return suggest.Unknown("kind of sweep", name, kindNames())
+			kind, err := suggest.Find("kind of sweep", name, sweepKinds, sweepKind.String)
+			if err != nil {
+				return err
 			}
-			return sweepKinds[i].write(program, dir, out)
+			return kind.write(program, dir, out)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", dir, "the `FOLDER` to write to; it is made if need be")

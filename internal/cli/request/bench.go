@@ -73,14 +73,14 @@ type benchFlag struct {
 // benchFlags lists the flags a bench brings, each name once.
 func benchFlags(b *bench.Bench) []benchFlag {
 	var out []benchFlag
-	seen := map[string]bool{}
+	var axes lists.Set[string]
 	for _, p := range b.Parts {
 		for _, a := range p.Axes {
-			if a.Name == bench.RanksAxis || seen[a.Name] {
-				continue
+			if a.Name != bench.RanksAxis && axes.Add(a.Name) {
+				values := Shorten(point.FormatSpec(a.Values), 60)
+				help := fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, values)
+				out = append(out, benchFlag{a.Name, help, true})
 			}
-			seen[a.Name] = true
-			out = append(out, benchFlag{a.Name, fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, Shorten(point.FormatSpec(a.Values), 60)), true})
 		}
 	}
 	for _, o := range b.Options {

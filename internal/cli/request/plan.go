@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -93,9 +94,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if f.Ranks != "" {
 		req.Axes = append(req.Axes, plan.Assign{Name: bench.RanksAxis, Text: f.Ranks})
 	}
-	for _, z := range f.Zips {
-		req.Zips = append(req.Zips, strings.Split(z, ","))
-	}
+	req.Zips = lists.Map(f.Zips, func(z string) []string { return strings.Split(z, ",") })
 	if req.Backend, err = r.backend(b); err != nil {
 		return Planned{}, err
 	}
@@ -231,12 +230,8 @@ func applicable(b *bench.Bench, list []plan.Assign, several bool) []plan.Assign 
 func axisNames(b *bench.Bench) []string {
 	names := []string{bench.RanksAxis}
 	for _, p := range b.Parts {
-		for _, x := range p.Axes {
-			names = append(names, x.Name)
-		}
-		for _, e := range p.Envs {
-			names = append(names, e.Name)
-		}
+		names = append(names, lists.Map(p.Axes, func(x bench.Axis) string { return x.Name })...)
+		names = append(names, lists.Map(p.Envs, func(e bench.EnvAxis) string { return e.Name })...)
 	}
 	return names
 }
@@ -255,10 +250,8 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 		can = []string{dist.HostBackend}
 	}
 	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // a backend that is at home in such a job
-		for _, name := range can {
-			if dist.Describe(name).Launcher != nil {
-				return name, nil
-			}
+		if name, ok := lists.First(can, func(name string) bool { return dist.Describe(name).Launcher != nil }); ok {
+			return name, nil
 		}
 	}
 	if asked == "auto" {

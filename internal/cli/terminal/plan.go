@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
@@ -15,7 +16,8 @@ import (
 // there before, by key.
 func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Duration) {
 	least, most := p.Estimate()
-	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, Count(p.Points, "point"), Count(p.Launches(), "launch"))
+	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
+		unit.Counted(p.Launches(), "launch", "launches"))
 	if p.Trials > 1 {
 		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
 	}
@@ -80,16 +82,4 @@ func writeGroup(w io.Writer, number int, g *plan.Group, tasks iter.Seq[plan.Task
 		text := cmp.Or(t.Point.String(), "-")
 		io.WriteString(w, "  "+text+"\n") // a million of them, perhaps
 	}
-}
-
-// Count is a number of things in words: 1 point, 2 points, 2 launches.
-func Count(n int, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "ch"):
-		thing += "es"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -64,12 +64,13 @@ func (p *Progress) Observe(e run.Event) {
 func (p *Progress) start(s *run.Started) {
 	p.total, p.done, p.there = s.Rows, s.Done, s.Done
 	begun := time.Now()
-	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, Count(s.Rows, "row"), Count(s.Launches, "launch"), s.Dir, s.Run)
+	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
+		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
 	if s.Follows != nil {
 		fmt.Fprintf(p.w, "%s: following %v\n", p.name, s.Follows)
 	}
 	if s.Done > 0 {
-		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, Count(s.Done, "row"))
+		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, unit.Plural(s.Done, "row"))
 	}
 	if p.bars != nil {
 		p.bar = p.bars.AddBar(int64(p.total),

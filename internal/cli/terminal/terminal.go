@@ -1,6 +1,5 @@
-// Package terminal shows a run to the person at the terminal: its plan, its
-// progress, and counts in words. It decides nothing; what it prints is on the
-// command line's own streams.
+// Package terminal shows a run to the person at the terminal: its plan and its
+// progress. It decides nothing; what it prints is on the command line's own streams.
 package terminal
 
 import (

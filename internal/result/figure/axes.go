@@ -2,6 +2,7 @@ package figure
 
 import (
 	"math"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
@@ -153,9 +154,7 @@ func (r *ruler) placeCategories(from, to, leftRoom float64) axisLabels {
 
 // endsCut reports whether line was shortened, unless the text itself ends so.
 func endsCut(line, text string) bool {
-	n := len(draw.Ellipsis)
-	cut := len(line) >= n && line[len(line)-n:] == draw.Ellipsis
-	return cut && !(len(text) >= n && text[len(text)-n:] == draw.Ellipsis)
+	return strings.HasSuffix(line, draw.Ellipsis) && !strings.HasSuffix(text, draw.Ellipsis)
 }
 
 func (c *chart) drawGrid(p draw.Pen, frame draw.Rectangle) {
@@ -212,14 +211,19 @@ func (c *chart) drawLabels(p draw.Pen, frame draw.Rectangle, x axisLabels) {
 		c.drawTicksX(p, frame, x)
 		c.drawTicksY(p, frame)
 	}
-	// Axis labels are shortened to their side; a little more than the frame is free.
-	if s := c.panel.X.title(); s != "" {
-		at := draw.Pt(frame.Center().X, frame.Y0-tickLength-tickGap-x.height-labelFace.Height(1)+2-labelGap)
-		p.Text(labelFace, at, draw.CenterBase, 0, labelFace.Shorten(s, frame.W()+20))
+	c.panel.drawTitles(p, frame, tickLength+tickGap+x.height, tickLength+tickGap+c.yAxis.widest())
+}
+
+// drawTitles writes the labels of both axes beyond those of the ticks, which take so much room. They are
+// shortened to their side; a little more than the frame is free.
+func (p Panel) drawTitles(pen draw.Pen, frame draw.Rectangle, below, left float64) {
+	if s := p.X.title(); s != "" {
+		at := draw.Pt(frame.Center().X, frame.Y0-below-labelFace.Height(1)+2-labelGap)
+		pen.Text(labelFace, at, draw.CenterBase, 0, labelFace.Shorten(s, frame.W()+20))
 	}
-	if s := c.panel.Y.title(); s != "" {
-		at := draw.Pt(frame.X0-tickLength-tickGap-c.yAxis.widest()-5, frame.Center().Y)
-		p.Text(labelFace, at, draw.CenterBase, math.Pi/2, labelFace.Shorten(s, frame.H()+20))
+	if s := p.Y.title(); s != "" {
+		at := draw.Pt(frame.X0-left-5, frame.Center().Y)
+		pen.Text(labelFace, at, draw.CenterBase, math.Pi/2, labelFace.Shorten(s, frame.H()+20))
 	}
 }
 

@@ -3,6 +3,7 @@ package figure
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -204,12 +205,7 @@ func (c *chart) countOutside() {
 }
 
 func (c *chart) empty() bool {
-	for _, pts := range c.data {
-		if len(pts) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.data, func(points []Point) bool { return len(points) > 0 })
 }
 
 // Height implements Drawing.
@@ -285,12 +281,17 @@ func (c *chart) legend() legend {
 	return l
 }
 
+// noData fills an area where nothing is to be seen.
+func noData(p draw.Pen, area draw.Rectangle) {
+	p.Box(area, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
+	p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, area.Center(), draw.CenterMid, 0, "no data")
+}
+
 // paint draws everything inside and around the frame.
 func (c *chart) paint(p draw.Pen, frame draw.Rectangle, x axisLabels, g *geometry) {
 	if c.empty() {
 		c.drawLabels(p, frame, axisLabels{})
-		p.Box(frame, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
-		p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, frame.Center(), draw.CenterMid, 0, "no data")
+		noData(p, frame)
 		return
 	}
 	c.drawGrid(p, frame)

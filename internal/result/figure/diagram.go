@@ -208,8 +208,7 @@ func (d *Diagram) Notes() string { return "" }
 // Draw fits the diagram into the area, keeping its proportions.
 func (d *Diagram) Draw(p draw.Pen, area draw.Rectangle) {
 	if len(d.Shapes) == 0 {
-		p.Box(area, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
-		p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, area.Center(), draw.CenterMid, 0, "no data")
+		noData(p, area)
 		return
 	}
 	const margin = 14 // for text that reaches over the outermost shape

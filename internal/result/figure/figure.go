@@ -58,7 +58,13 @@ const (
 )
 
 // A stem is used as a file name on any system and inside a URL.
-var stem = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var (
+	stem    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	notStem = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+)
+
+// Stem is text as a part of a figure's name: what may not stand there is an underscore.
+func Stem(text string) string { return notStem.ReplaceAllString(text, "_") }
 
 // maxColumns bounds the grid: more panels side by side cannot be read.
 const maxColumns = 6

@@ -137,8 +137,7 @@ func (h *heat) Draw(p draw.Pen, area draw.Rectangle) {
 	g := h.layout(area)
 	h.drawNames(p, g)
 	if h.filled == 0 {
-		p.Box(g.frame, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
-		p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, g.frame.Center(), draw.CenterMid, 0, "no data")
+		noData(p, g.frame)
 		return
 	}
 	h.drawCells(p, g)
@@ -266,12 +265,5 @@ func (h *heat) drawNames(p draw.Pen, g heatGrid) {
 			p.Text(tickFace, draw.Pt(g.frame.X0-tickGap-2, g.yAxis.at(t.Value)), draw.RightMid, 0, tickFace.Shorten(t.Label, g.side))
 		}
 	}
-	if s := h.panel.X.title(); s != "" {
-		at := draw.Pt(g.frame.Center().X, g.frame.Y0-tickGap-g.names.height-labelFace.Height(1)+2-labelGap)
-		p.Text(labelFace, at, draw.CenterBase, 0, labelFace.Shorten(s, g.frame.W()+20))
-	}
-	if s := h.panel.Y.title(); s != "" {
-		at := draw.Pt(g.frame.X0-tickGap-2-g.side-5, g.frame.Center().Y)
-		p.Text(labelFace, at, draw.CenterBase, math.Pi/2, labelFace.Shorten(s, g.frame.H()+20))
-	}
+	h.panel.drawTitles(p, g.frame, tickGap+g.names.height, tickGap+2+g.side)
 }

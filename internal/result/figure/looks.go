@@ -3,6 +3,7 @@ package figure
 import (
 	"math"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
@@ -34,32 +35,28 @@ type mark struct {
 }
 
 // marks has every kind of series. All other code asks for these properties.
-var marks = []struct {
-	kind Kind
-	mark
-}{
+var marks = []markOf{
 	{LineKind, mark{line: true}},
 	{Scatter, mark{dots: true}},
 	{Bars, mark{bar: true}},
 	{StackedBars, mark{bar: true, stacked: true}},
 }
 
-// kindNames are the kinds in the order of marks.
-func kindNames() (names []Kind) {
-	for _, m := range marks {
-		names = append(names, m.kind)
-	}
-	return names
+type markOf struct {
+	kind Kind
+	mark
 }
+
+// kindNames are the kinds in the order of marks.
+func kindNames() []Kind { return lists.Map(marks, func(m markOf) Kind { return m.kind }) }
 
 // mark finds how a kind is drawn; an empty or unknown one is a line.
 func (k Kind) mark() mark {
-	for _, m := range marks {
-		if m.kind == k {
-			return m.mark
-		}
+	m, known := lists.First(marks, func(m markOf) bool { return m.kind == k })
+	if !known {
+		return marks[0].mark
 	}
-	return mark{line: true}
+	return m.mark
 }
 
 // look is all that tells one series from another.
@@ -159,9 +156,6 @@ func (l look) drawMarker(p draw.Pen, at draw.Point, doubt bool) {
 		p.Circle(at, markerRadius, fill, rim)
 		return
 	}
-	corners := make([]draw.Point, len(shape))
-	for i, s := range shape {
-		corners[i] = draw.Pt(at.X+s[0]*markerRadius, at.Y+s[1]*markerRadius)
-	}
-	p.Polygon(fill, rim, corners...)
+	corner := func(c [2]float64) draw.Point { return draw.Pt(at.X+c[0]*markerRadius, at.Y+c[1]*markerRadius) }
+	p.Polygon(fill, rim, lists.Map(shape, corner)...)
 }

@@ -215,29 +215,22 @@ func Write(dir string, f Figure) ([]string, error) {
 func PNG(w io.Writer, f Figure) error { return writePNG(w, f, density) }
 
 func writePNG(w io.Writer, f Figure, dpi int) error {
-	if err := f.Validate(); err != nil {
-		return err
-	}
-	return named(f, newSheet(f).page().PNG(w, dpi))
+	return f.write(func(p draw.Page) error { return p.PNG(w, dpi) })
 }
 
 // SVG draws the figure as scalable graphics with text that stays text.
-func SVG(w io.Writer, f Figure) error {
+func SVG(w io.Writer, f Figure) error { return f.write(func(p draw.Page) error { return p.SVG(w) }) }
+
+// write lays out a figure without faults.
+func (f Figure) write(as func(draw.Page) error) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	return named(f, newSheet(f).page().SVG(w))
-}
-
-func named(f Figure, err error) error {
-	if err != nil {
+	s := newSheet(f)
+	if err := as(draw.Page{W: s.w, H: s.h, Title: f.Title, Description: f.Caption, Draw: s.draw}); err != nil {
 		return fmt.Errorf("figure %s: %w", f.Name, err)
 	}
 	return nil
-}
-
-func (s *sheet) page() draw.Page {
-	return draw.Page{W: s.w, H: s.h, Title: s.figure.Title, Description: s.figure.Caption, Draw: s.draw}
 }
 
 // writeAtomic writes beside the target and renames, so that a reader never sees half a file.

@@ -46,19 +46,14 @@ type claimReader struct{ *yamlfile.Reader }
 // text reads a text field into to.
 func (r claimReader) text(to *string) func(yamlfile.Node, string) {
 	return func(n yamlfile.Node, what string) {
-		if s, ok := r.Text(n, what); ok {
-			*to = s.Text
-		}
+		s, _ := r.Text(n, what)
+		*to = s.Text
 	}
 }
 
 // count reads a field that is a number of things.
 func (r claimReader) count(to *int) func(yamlfile.Node, string) {
-	return func(n yamlfile.Node, what string) {
-		if v, ok := r.Int(n, what, 1, maxCount); ok {
-			*to = v
-		}
-	}
+	return func(n yamlfile.Node, what string) { *to, _ = r.Int(n, what, 1, maxCount) }
 }
 
 // bytes reads a size such as 256M.
@@ -96,9 +91,8 @@ func claim(file *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
 		optional("hidden", r.count(&c.Hidden)),
 		optional("of", r.text(&c.Of)),
 		optional("value", func(n yamlfile.Node, what string) {
-			if v, ok := r.Decimal(n, what, milli, 0, maxCount*1000); ok {
-				c.Value = float64(v) / 1000
-			}
+			v, _ := r.Decimal(n, what, milli, 0, maxCount*1000)
+			c.Value = float64(v) / 1000
 		}),
 		optional("size", r.bytes(&c.Bytes)),
 		optional("bound", func(n yamlfile.Node, what string) {
@@ -108,7 +102,7 @@ func claim(file *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
 		optional("model", func(n yamlfile.Node, what string) {
 			name, _ := r.Word(n, what, "model", llm.Names()...)
 			if m, err := llm.Named(name); err == nil {
-				c.Model, c.Hidden = m.Name, m.Hidden
+				c.Hidden = m.Hidden
 			}
 		}),
 	)

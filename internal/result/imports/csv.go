@@ -28,23 +28,17 @@ func init() {
 // their name. axis.NAME is a further coordinate, metric.NAME a further number.
 // Lines that start with # are comments.
 var csvColumns = map[string]func(r *Record, text string) error{
-	"op": func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
-	"algorithm": func(r *Record, text string) error {
-		r.Algorithm = text
-		return nil
-	},
+	"op":        func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
+	"algorithm": func(r *Record, text string) error { r.Algorithm = text; return nil },
 	"dtype":     func(r *Record, text string) error { r.DType = typeNamed(text); return nil },
 	"reduction": func(r *Record, text string) error { r.Reduction = text; return nil },
 	"num_ranks": csvRanks, "ranks": csvRanks,
-	"size": func(r *Record, text string) (err error) { r.Size, err = unit.ParseBytes(text); return err },
-	"inplace": func(r *Record, text string) (err error) {
-		r.InPlace, err = strconv.ParseBool(text)
-		return err
-	},
+	"size":    func(r *Record, text string) (err error) { r.Size, err = unit.ParseBytes(text); return err },
+	"inplace": func(r *Record, text string) (err error) { r.InPlace, err = strconv.ParseBool(text); return err },
 	"backend": func(r *Record, text string) error { r.Backend = text; return nil },
 	"time_us": csvTime(1), "time_ms": csvTime(1e3), "time_s": csvTime(1e6),
-	"low_us":      func(r *Record, text string) error { return csvNumber(&r.Low, text) },
-	"high_us":     func(r *Record, text string) error { return csvNumber(&r.High, text) },
+	"low_us":      csvNumber(func(r *Record, v float64) error { r.Low = v; return nil }),
+	"high_us":     csvNumber(func(r *Record, v float64) error { r.High = v; return nil }),
 	"samples":     func(r *Record, text string) (err error) { r.Samples, err = strconv.Atoi(text); return err },
 	"algbw":       csvMetric("algbw"),
 	"busbw":       csvMetric("busbw"),
@@ -52,8 +46,7 @@ var csvColumns = map[string]func(r *Record, text string) error{
 	"utilisation": csvMetric("utilisation"), "utilisation_of": csvDetail("utilisation_of"),
 	"status": func(r *Record, text string) error {
 		r.Status = journal.Status(text)
-		known := []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted}
-		if !slices.Contains(known, r.Status) {
+		if !slices.Contains(journal.Statuses, r.Status) {
 			return errors.New("want ok, failed, timeout, skipped or not-executed")
 		}
 		return nil
@@ -77,44 +70,32 @@ func csvRanks(r *Record, text string) (err error) {
 }
 
 func csvTime(us float64) func(*Record, string) error {
-	return func(r *Record, text string) error {
-		var v float64
-		if err := csvNumber(&v, text); err != nil {
-			return err
-		}
+	return csvNumber(func(r *Record, v float64) error {
 		if _, twice := r.Metrics["time_us"]; twice {
 			return errors.New("the row has two times")
 		}
 		r.Metrics["time_us"] = v * us
 		return nil
-	}
+	})
 }
 
 func csvMetric(name string) func(*Record, string) error {
-	return func(r *Record, text string) error {
-		var v float64
-		if err := csvNumber(&v, text); err != nil {
-			return err
-		}
-		r.Metrics[name] = v
-		return nil
-	}
+	return csvNumber(func(r *Record, v float64) error { r.Metrics[name] = v; return nil })
 }
 
 func csvDetail(name string) func(*Record, string) error {
-	return func(r *Record, text string) error {
-		r.Details[name] = text
-		return nil
-	}
+	return func(r *Record, text string) error { r.Details[name] = text; return nil }
 }
 
-func csvNumber(to *float64, text string) error {
-	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return errors.New("want a number, 0 or more")
+// csvNumber reads a number for the record.
+func csvNumber(use func(r *Record, v float64) error) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			return errors.New("want a number, 0 or more")
+		}
+		return use(r, v)
 	}
-	*to = v
-	return nil
 }
 
 func readCSV(text string, g Given) (File, error) {

@@ -33,6 +33,9 @@ const (
 	NotExecuted Status = "not-executed"
 )
 
+// Statuses are all of them, in the order in which people want to know of them.
+var Statuses = []Status{OK, Failed, Timeout, Skipped, NotExecuted}
+
 // Bad reports whether the status counts as a failure.
 func (s Status) Bad() bool { return s == Failed || s == Timeout }
 

@@ -30,23 +30,15 @@ func Counting(trials []*Row) []*Row {
 // row. Figures and sections that show points rather than trials start from it. The rows may be
 // those given: who changes or sorts them clones them first.
 func MergeTrials(rows []Row) []Row {
-	points := make([][]*Row, 0, len(rows))
-	at := make(map[string]int, len(rows))
 	all := make([]*Row, len(rows))
 	for i := range rows {
 		all[i] = &rows[i]
-		k, has := at[rows[i].Key]
-		if has {
-			points[k] = append(points[k], all[i])
-			continue
-		}
-		at[rows[i].Key] = len(points)
-		points = append(points, all[i:i+1:i+1])
 	}
+	points := lists.GroupBy(all, func(r *Row) string { return r.Key })
 	if len(points) == len(rows) {
 		return slices.Clip(rows)
 	}
-	return lists.Map(points, mergeTrials)
+	return lists.Map(points, func(g lists.Group[string, *Row]) Row { return mergeTrials(g.Items) })
 }
 
 func mergeTrials(trials []*Row) Row {
@@ -61,12 +53,7 @@ func mergeTrials(trials []*Row) Row {
 	merged.Metrics = maps.Clone(merged.Metrics)
 	spreads := map[string]Stat{}
 	for name := range merged.Metrics {
-		var values []float64
-		for _, r := range good {
-			if v, ok := r.Metrics[name]; ok {
-				values = append(values, v)
-			}
-		}
+		values := Values(good, name)
 		slices.Sort(values)
 		low, mid, high, mean := values[0], Median(good, name), values[len(values)-1], 0.0
 		for _, v := range values {
@@ -77,6 +64,16 @@ func mergeTrials(trials []*Row) Row {
 	}
 	merged.Stats = StatsOf(spreads)
 	return merged
+}
+
+// Values are those of a metric, of the rows that have it.
+func Values(rows []*Row, metric string) (values []float64) {
+	for _, r := range rows {
+		if v, has := r.Metrics[metric]; has {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // Median is a metric over trials, of which at least one has it: the median of what they

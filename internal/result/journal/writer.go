@@ -22,29 +22,30 @@ type Writer struct {
 
 // Open readies the journal in the RUN folder dir for appending, making the
 // folder and the file if they are not there.
-func Open(dir string) (*Writer, error) {
-	dir, err := filepath.Abs(dir) // the program may change its directory later
-	if err != nil {
-		return nil, openError(dir, err)
+func Open(dir string) (_ *Writer, err error) {
+	path := dir
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("opening %s for appending (want a folder that can be written to): %w", path, err)
+		}
+	}()
+	if dir, err = filepath.Abs(dir); err != nil { // the program may change its directory later
+		return nil, err
 	}
-	path := filepath.Join(dir, FileName)
+	path = filepath.Join(dir, FileName)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, openError(path, err)
+		return nil, err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
-		return nil, openError(path, err)
+		return nil, err
 	}
 	// Syncing a row does not make the file's own name durable; this does.
 	if err := syncDir(dir); err != nil {
 		file.Close()
-		return nil, openError(path, err)
+		return nil, err
 	}
 	return &Writer{file: file, path: path}, nil
-}
-
-func openError(path string, err error) error {
-	return fmt.Errorf("opening %s for appending (want a folder that can be written to): %w", path, err)
 }
 
 // Append records a Header, Begin, Row, Note or End. When it returns nil the

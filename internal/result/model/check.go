@@ -105,13 +105,14 @@ const (
 // identical finds pairs of series that differ in algorithm or variant alone and
 // take the same time wherever both were measured.
 func identical(samples []Sample) (out []Warning) {
-	order, groups := bySeries(samples)
-	for i, a := range order {
-		for _, b := range order[i+1:] {
+	groups := bySeries(samples)
+	for i, g := range groups {
+		for _, h := range groups[i+1:] {
+			a, b := g.Key, h.Key
 			if !rivals(a, b) || sameWork(a.Algorithm, b.Algorithm, a.Ranks) && a.Variant == b.Variant {
 				continue
 			}
-			if w, same := sameTimes(groups[a], groups[b]); same {
+			if w, same := sameTimes(g.Items, h.Items); same {
 				out = append(out, w)
 			}
 		}
@@ -210,15 +211,15 @@ const fallingLimit = 0.25
 // without limits the traffic over the time. Ranks on one CPU share its memory,
 // so that there only a limit can tell.
 func fallingRate(samples []Sample, curves map[Series]Curve) (out []Warning) {
-	order, groups := bySeries(samples)
-	for _, few := range order {
-		for _, many := range order {
-			grown := few
+	groups := bySeries(samples)
+	for _, g := range groups {
+		for _, h := range groups {
+			few, many, grown := g.Key, h.Key, g.Key
 			grown.Ranks = many.Ranks
 			if few.Ranks < 2 || many.Ranks <= few.Ranks || grown != many {
 				continue
 			}
-			a, b, ok := largestCommon(groups[few], groups[many])
+			a, b, ok := largestCommon(g.Items, h.Items)
 			if !ok || curves[few].Bound(a.Bytes) != Bandwidth || curves[many].Bound(b.Bytes) != Bandwidth {
 				continue
 			}
@@ -284,10 +285,9 @@ const sick = 0.05
 // a bandwidth, but not by that of the ceiling. Where nobody named a ceiling, devices are
 // held to half of what the slowest known link between them gives.
 func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
-	order, groups := bySeries(samples)
-	for _, series := range order {
-		s := groups[series][len(groups[series])-1]
-		if curves[series].Bound(s.Bytes) != Bandwidth {
+	for _, g := range bySeries(samples) {
+		s := g.Items[len(g.Items)-1]
+		if curves[g.Key].Bound(s.Bytes) != Bandwidth {
 			continue
 		}
 		than, slowest := "", slowestLink()
@@ -301,7 +301,7 @@ func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 		}
 		out = append(out, Warning{Kind: FarBelow, Note: true, Rows: s.Rows, Text: fmt.Sprintf(
 			"%s at %s is bandwidth-bound at %s GB/s, %s: the data most likely goes another way, such as through host memory",
-			series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), than)})
+			g.Key, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), than)})
 	}
 	return out
 }
@@ -313,11 +313,10 @@ const farFaster = 2
 // knownFaster notes, once for each series, how far it is behind the published curve of
 // the link that its limits name.
 func knownFaster(samples []Sample) (out []Warning) {
-	order, groups := bySeries(samples)
-	for _, series := range order {
+	for _, g := range bySeries(samples) {
 		least, most, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
 		var curve *Table
-		for _, s := range groups[series] {
+		for _, s := range g.Items {
 			if curve == nil {
 				curve = curveOver(s)
 			}
@@ -334,7 +333,7 @@ func knownFaster(samples []Sample) (out []Warning) {
 			if high := fmt.Sprintf("%.0f", most); high != times {
 				times += " to " + high
 			}
-			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is possible over this link", series, curve.Name, times)
+			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is possible over this link", g.Key, curve.Name, times)
 			out = append(out, w)
 		}
 	}
@@ -360,26 +359,14 @@ const evenDTypes = 0.03
 // equalDTypes notes, for each setting, the element types that take equal time
 // for equal bytes: some conclude from that that bandwidth is not the limit.
 func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
-	groups := map[sized][]Sample{}
-	for _, s := range samples {
-		at := sized{s.Series, s.Bytes}
-		at.setting.DType = ""
-		groups[at] = append(groups[at], s)
-	}
-	var several []sized
-	largestAt := map[Series]int64{}
-	for at, g := range groups {
-		if len(g) > 1 {
-			several = append(several, at)
-			largestAt[at.setting] = max(largestAt[at.setting], at.bytes)
+	type size = lists.Group[int64, Sample]
+	for _, set := range groupBy(samples, func(s Sample) Series { s.DType = ""; return s.Series }) {
+		sizes := lists.GroupBy(set.Items, func(s Sample) int64 { return s.Bytes })
+		several := lists.Keep(sizes, func(of size) bool { return len(of.Items) > 1 })
+		if len(several) == 0 {
+			continue
 		}
-	}
-	slices.SortFunc(several, func(a, b sized) int { return cmp.Or(a.setting.Compare(b.setting), cmp.Compare(a.bytes, b.bytes)) })
-	for _, at := range several {
-		if at.bytes != largestAt[at.setting] {
-			continue // one size says it
-		}
-		g := groups[at]
+		g := slices.MaxFunc(several, func(a, b size) int { return cmp.Compare(a.Key, b.Key) }).Items // one size says it
 		slices.SortFunc(g, func(a, b Sample) int { return cmp.Compare(a.DType, b.DType) })
 		low := slices.MinFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
 		high := slices.MaxFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
@@ -393,7 +380,7 @@ func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 		}
 		names := strings.Join(lists.Map(g, func(s Sample) string { return s.DType }), " and ")
 		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s): what a bandwidth limit predicts, and no sign against one",
-			names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(at.bytes))
+			names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(low.Bytes))
 		out = append(out, w)
 	}
 	return out

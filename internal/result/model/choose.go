@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Choice is the best algorithm at one size of one setting.
@@ -25,27 +27,24 @@ func (c Choice) Settled() bool { return c.Sample.Settled() }
 // measured, of those that have settled where any has. What auto took is no algorithm of
 // its own and is left out.
 func Best(samples []Sample) []Choice {
-	groups := map[sized][]Sample{}
-	for _, s := range samples {
-		if s.Algorithm != Auto && s.Algorithm != "" {
-			at := sized{setting(s.Series), s.Bytes}
-			groups[at] = append(groups[at], s)
-		}
+	type sized struct {
+		setting Series
+		bytes   int64
 	}
+	named := lists.Keep(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Algorithm != "" })
 	var out []Choice
-	for at, group := range groups {
-		if slices.ContainsFunc(group, Sample.Settled) {
-			group = slices.DeleteFunc(group, func(s Sample) bool { return !s.Settled() })
+	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{setting(s), s.Bytes} }) {
+		rivals := g.Items
+		if settled := lists.Keep(rivals, Sample.Settled); len(settled) > 0 {
+			rivals = settled
 		}
-		slices.SortStableFunc(group, func(a, b Sample) int {
+		slices.SortStableFunc(rivals, func(a, b Sample) int {
 			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
 		})
-		c := Choice{Setting: at.setting, Bytes: at.bytes, Best: group[0].Algorithm, TimeUS: group[0].TimeUS, Sample: group[0]}
-		for _, s := range group[1:] {
-			if s.Algorithm != c.Best {
-				c.Second, c.Margin, c.Even = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(group[0])
-				break
-			}
+		best := rivals[0]
+		c := Choice{Setting: g.Key.setting, Bytes: best.Bytes, Best: best.Algorithm, TimeUS: best.TimeUS, Sample: best}
+		if s, found := lists.First(rivals, func(s Sample) bool { return s.Algorithm != c.Best }); found {
+			c.Second, c.Margin, c.Even = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(best)
 		}
 		out = append(out, c)
 	}
@@ -53,16 +52,10 @@ func Best(samples []Sample) []Choice {
 	return out
 }
 
-// sized is one size of a setting.
-type sized struct {
-	setting Series
-	bytes   int64
-}
-
-// setting is a series without its algorithm: what the algorithms compete in.
-func setting(s Series) Series {
+// setting is the series of a sample without its algorithm: what the algorithms compete in.
+func setting(s Sample) Series {
 	s.Algorithm = ""
-	return s
+	return s.Series
 }
 
 // Crossover is where one algorithm takes over from another.
@@ -75,12 +68,23 @@ type Crossover struct {
 
 // Crossovers finds them for each setting. A lead within the noise of the two
 // samples, or within evenLead, changes nothing.
-func Crossovers(samples []Sample) []Crossover {
-	var out []Crossover
-	for _, run := range runs(samples) {
-		for i := 1; i < len(run.spans); i++ {
-			out = append(out, Crossover{Setting: run.setting, From: run.spans[i-1].algorithm, To: run.spans[i].algorithm,
-				Bytes: run.spans[i-1].upTo})
+func Crossovers(samples []Sample) (out []Crossover) {
+	for _, set := range groupBy(samples, setting) {
+		times := bySize(set.Items)
+		taken, last := "", int64(0)
+		for _, c := range Best(set.Items) {
+			best := times[c.Bytes][c.Best]
+			old, has := times[c.Bytes][taken]
+			even := old.TimeUS <= best.TimeUS*(1+max(evenLead, old.noise(), best.noise()))
+			if taken != "" && has && even {
+				last = c.Bytes
+				continue // not worth a switch
+			}
+			if taken != "" {
+				at := between(times, taken, c.Best, last, c.Bytes)
+				out = append(out, Crossover{Setting: set.Key, From: taken, To: c.Best, Bytes: at})
+			}
+			taken, last = c.Best, c.Bytes
 		}
 	}
 	return out
@@ -89,55 +93,16 @@ func Crossovers(samples []Sample) []Crossover {
 // evenLead is how much faster another algorithm must be to be worth a switch.
 const evenLead = 0.02
 
-// span is a range of sizes with one algorithm.
-type span struct {
-	algorithm string
-	upTo      int64 // the last byte of the range; the last span's is MaxInt64
-}
-
-type spans struct {
-	setting Series
-	spans   []span
-}
-
-// runs gives the spans of each setting.
-func runs(samples []Sample) []spans {
-	times := map[Series]map[int64]map[string]Sample{}
+// bySize are the samples of a setting by size and algorithm.
+func bySize(samples []Sample) map[int64]map[string]Sample {
+	times := map[int64]map[string]Sample{}
 	for _, s := range samples {
-		if s.Algorithm == Auto || s.Algorithm == "" {
-			continue
+		if times[s.Bytes] == nil {
+			times[s.Bytes] = map[string]Sample{}
 		}
-		at := setting(s.Series)
-		if times[at] == nil {
-			times[at] = map[int64]map[string]Sample{}
-		}
-		if times[at][s.Bytes] == nil {
-			times[at][s.Bytes] = map[string]Sample{}
-		}
-		times[at][s.Bytes][s.Algorithm] = s
+		times[s.Bytes][s.Algorithm] = s
 	}
-	var out []spans
-	var here *spans
-	var last int64
-	for _, c := range Best(samples) {
-		if here == nil || here.setting != c.Setting {
-			out = append(out, spans{setting: c.Setting})
-			here = &out[len(out)-1]
-		}
-		at := times[c.Setting][c.Bytes]
-		if n := len(here.spans); n > 0 {
-			prev := here.spans[n-1].algorithm
-			old, has := at[prev]
-			if best := at[c.Best]; has && old.TimeUS <= best.TimeUS*(1+max(evenLead, old.noise(), best.noise())) {
-				last = c.Bytes
-				continue // not worth a switch
-			}
-			here.spans[n-1].upTo = between(times[c.Setting], prev, c.Best, last, c.Bytes)
-		}
-		here.spans = append(here.spans, span{c.Best, math.MaxInt64})
-		last = c.Bytes
-	}
-	return out
+	return times
 }
 
 // between is where, going from size a to size b, the times of two algorithms

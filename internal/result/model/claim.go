@@ -29,8 +29,7 @@ type Claim struct {
 	Count   int     // of ClaimCount
 	Value   float64 // GB/s, per cent, or a factor
 	Of      string  // of ClaimUtilisation: the ceiling
-	Hidden  int     // of ClaimDecode: the model's width, and its name
-	Model   string
+	Hidden  int     // of ClaimDecode: the model's width
 }
 
 // The kinds of claims.
@@ -38,7 +37,7 @@ const (
 	ClaimBound       = "bound"       // latency- or bandwidth-bound (Bound)
 	ClaimDTypes      = "dtypes"      // no dependence on the element type, hence no bandwidth limit
 	ClaimNoEffect    = "no-effect"   // Algorithm brings nothing over Against
-	ClaimDecode      = "decode"      // a message of Bytes is a decode step of Model
+	ClaimDecode      = "decode"      // a message of Bytes is a decode step of a model of width Hidden
 	ClaimCount       = "rows"        // so many configurations (Count)
 	ClaimPassed      = "passed"      // everything required ran and passed
 	ClaimUtilisation = "utilisation" // Value per cent of the ceiling Of

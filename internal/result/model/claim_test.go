@@ -22,7 +22,7 @@ func TestJudgePublishedReport(t *testing.T) {
 		{"the right one", Claim{Kind: ClaimBound, Bound: Bandwidth, Algorithm: "default", DType: "bf16"}, Holds, "3.107 GB/s"},
 		{"types alike, so no bandwidth limit", Claim{Kind: ClaimDTypes}, Refuted, "bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts"},
 		{"multimem brings nothing", Claim{Kind: ClaimNoEffect, Algorithm: "multimem", Against: "default"}, Refused, "86.41 ms at 256Mi, 0.012 % apart"},
-		{"256 MB as a decode step", Claim{Kind: ClaimDecode, Bytes: 256 * mib, Hidden: 8192, Model: "llama3-70b"}, Refused, "16384 tokens: the prefill of a long prompt, never a decode step"},
+		{"256 MB as a decode step", Claim{Kind: ClaimDecode, Bytes: 256 * mib, Hidden: 8192}, Refused, "16384 tokens: the prefill of a long prompt, never a decode step"},
 		{"a decode step that is one", Claim{Kind: ClaimDecode, Bytes: 16384, Hidden: 8192}, Holds, "1 sequence"},
 		{"5 said, 6 listed", Claim{Kind: ClaimCount, Count: 5}, Refuted, "5 configurations are said, the table has 6"},
 		{"6 said", Claim{Kind: ClaimCount, Count: 6}, Holds, "6"},

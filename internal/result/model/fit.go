@@ -157,8 +157,7 @@ func (c Curve) Bounds() string {
 // absolute deviations), so that small messages count as much as large ones and one stray
 // size bends nothing.
 func Fit(samples []Sample) []Curve {
-	order, groups := bySeries(samples)
-	return lists.Map(order, func(series Series) Curve { return fit(series, groups[series]) })
+	return lists.Map(bySeries(samples), func(g group) Curve { return fit(g.Key, g.Items) })
 }
 
 // dot is one size of a series.

@@ -39,7 +39,7 @@ func (s Series) String() string {
 	if s.Sharing > 0 {
 		parts = append(parts, fmt.Sprintf("%d on one GPU", s.Sharing))
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+	return strings.Join(lists.NotEmpty(parts...), ", ")
 }
 
 // Digest is the SHA-256 of samples: equal ones give equal results.
@@ -180,28 +180,19 @@ const (
 // point, in order of series and size. Rows of other operations, without a size
 // or without a good time are left out.
 func SamplesOf(rows []journal.Row) []Sample {
-	var order []string
-	points := map[string][]int{}
-	for i := range rows {
-		r := &rows[i]
-		if r.Status != journal.OK || !(r.Metrics[timeMetric] > 0) || !isAllReduce(r) {
-			continue
-		}
-		key := identity(r)
-		points[key] = append(points[key], i)
-		order = append(order, key)
-	}
-	out := lists.Map(lists.Distinct(order), func(key string) Sample {
-		s := TimeOf(lists.Map(points[key], func(i int) *journal.Row { return &rows[i] }))
-		s.Rows = points[key]
+	timed := lists.Keep(lists.Numbers[int](len(rows)), func(i int) bool {
+		return rows[i].Status == journal.OK && rows[i].Metrics[timeMetric] > 0 && isAllReduce(&rows[i])
+	})
+	points := lists.GroupBy(timed, func(i int) string { return identity(&rows[i]) })
+	out := lists.Map(points, func(g lists.Group[string, int]) Sample {
+		s := TimeOf(lists.Map(g.Items, func(i int) *journal.Row { return &rows[i] }))
+		s.Rows = g.Items
 		return s
 	})
-	sortSamples(out)
+	slices.SortStableFunc(out, func(a, b Sample) int {
+		return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes))
+	})
 	return out
-}
-
-func sortSamples(samples []Sample) {
-	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes)) })
 }
 
 // isAllReduce: a row without an operation is taken for one if it has a size.
@@ -289,18 +280,21 @@ func stated(r journal.Row) (percent float64, of string) {
 	return 0, ""
 }
 
-// bySeries groups the samples, in order of series.
-func bySeries(samples []Sample) (order []Series, groups map[Series][]Sample) {
-	groups = map[Series][]Sample{}
-	for _, s := range samples {
-		if groups[s.Series] == nil {
-			order = append(order, s.Series)
-		}
-		groups[s.Series] = append(groups[s.Series], s)
-	}
-	slices.SortFunc(order, Series.Compare)
+// group is samples that have all, or a part, of their series in common.
+type group = lists.Group[Series, Sample]
+
+// groupBy puts them together, in order of what they have in common.
+func groupBy(samples []Sample, common func(Sample) Series) []group {
+	groups := lists.GroupBy(samples, common)
+	slices.SortFunc(groups, func(a, b group) int { return a.Key.Compare(b.Key) })
+	return groups
+}
+
+// bySeries groups the samples, in order of series and size.
+func bySeries(samples []Sample) []group {
+	groups := groupBy(samples, func(s Sample) Series { return s.Series })
 	for _, g := range groups {
-		slices.SortStableFunc(g, func(a, b Sample) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		slices.SortStableFunc(g.Items, func(a, b Sample) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	}
-	return order, groups
+	return groups
 }

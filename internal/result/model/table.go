@@ -77,12 +77,8 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		bytes int64
 	}
 	best := map[entry]Sample{}
-	var names []string
 	apart := false
 	for _, s := range samples {
-		if !slices.Contains(names, s.Algorithm) {
-			names = append(names, s.Algorithm)
-		}
 		if algorithm != BestAlgorithm && s.Algorithm != algorithm {
 			continue
 		}
@@ -93,6 +89,7 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		}
 	}
 	if len(best) == 0 {
+		names := lists.Distinct(lists.Map(samples, func(s Sample) string { return s.Algorithm }))
 		slices.Sort(names)
 		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm, strings.Join(names, ", "))
 	}

@@ -124,6 +124,12 @@ func entriesOf(samples []Sample) (out []dist.TuningEntry) {
 	return out
 }
 
+// span is a range of sizes with one algorithm.
+type span struct {
+	algorithm string
+	upTo      int64 // the last byte of the range
+}
+
 // choiceGroup is element types with equal spans in one condition.
 type choiceGroup struct {
 	dtypes []dtype.DType
@@ -154,13 +160,7 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 	if slices.ContainsFunc(samples, func(s Sample) bool { return !s.InPlace }) {
 		samples = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.InPlace })
 	}
-	times := map[int64]map[string]Sample{}
-	for _, s := range samples {
-		if times[s.Bytes] == nil {
-			times[s.Bytes] = map[string]Sample{}
-		}
-		times[s.Bytes][s.Algorithm] = s
-	}
+	times := bySize(samples)
 	var last int64
 	for _, b := range Best(samples) {
 		previous := ""

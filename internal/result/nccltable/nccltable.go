@@ -139,19 +139,19 @@ func (r *Row) Number(p Place, column string) (v float64, has bool, err error) {
 }
 
 // Verdict is what the tool found of a line's results: how many elements were wrong
-// in any place, and whether that was checked.
-func (r *Row) Verdict() (wrong float64, checked bool, err error) {
+// in any place.
+func (r *Row) Verdict() (wrong float64, err error) {
 	if r.header.deviation {
-		return 0, false, nil
+		return 0, nil
 	}
 	for _, p := range Places {
-		n, has, err := r.Number(p, Wrong)
+		n, _, err := r.Number(p, Wrong)
 		if err != nil {
-			return 0, false, err
+			return 0, err
 		}
-		wrong, checked = wrong+n, checked || has
+		wrong += n
 	}
-	return wrong, checked, nil
+	return wrong, nil
 }
 
 // clip keeps a text that may be anything fit for a message.

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -23,7 +23,6 @@ import (
 // probe measured.
 type Host struct {
 	Name  string
-	Cores int
 	HopUS float64
 	// GB/s of each of so many ranks, each of which touches so many bytes: that cross between
 	// ranks, copied to where others reach them and copied from there; that are read; that are copied.
@@ -156,9 +155,7 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		}
 		return sum
 	})
-	for _, i := range left {
-		f.errors = append(f.errors, math.Abs(off(i)-1))
-	}
+	f.errors = lists.Map(left, func(i int) float64 { return math.Abs(off(i) - 1) })
 	f.Learned, f.Error = len(learned), errorOf("the measured times", f.errors)
 	if f.Share > 1/(1-model.MemoryMargin) {
 		f.beyond = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the probe was disturbed, or the model is not what the library does",
@@ -191,11 +188,7 @@ func (f Fit) String() string {
 
 // At is the measured time of a size.
 func (f Fit) At(bytes int64) (Time, bool) {
-	i := slices.IndexFunc(f.Times, func(t Time) bool { return t.Bytes == bytes })
-	if i < 0 {
-		return Time{}, false
-	}
-	return f.Times[i], true
+	return lists.First(f.Times, func(t Time) bool { return t.Bytes == bytes })
 }
 
 // Usable tells whether the fit is worth something.
@@ -219,8 +212,7 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 	for _, s := range samples {
 		named[s.Algorithm] = true
 	}
-	var order []model.Series
-	series := map[model.Series][]model.Sample{}
+	var measured []model.Sample
 	for _, s := range samples {
 		if s.Kind != string(journal.Measured) || s.Ranks != ranks || !dist.Describe(s.Backend).HostMemory {
 			continue
@@ -228,19 +220,16 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 		if s.Algorithm == model.Auto && s.Executed != "" && !named[s.Executed] {
 			s.Algorithm = s.Executed // each size by the algorithm that was taken
 		}
-		if series[s.Series] == nil {
-			order = append(order, s.Series)
-		}
-		series[s.Series] = append(series[s.Series], s)
+		measured = append(measured, s)
 	}
 	taken := map[string]bool{model.Auto: true} // what it took is measured by name
-	for _, s := range order {
-		if taken[s.Algorithm] {
-			without = append(without, s.String())
+	for _, g := range lists.GroupBy(measured, func(s model.Sample) model.Series { return s.Series }) {
+		if taken[g.Key.Algorithm] {
+			without = append(without, g.Key.String())
 			continue
 		}
-		taken[s.Algorithm] = true
-		fits = append(fits, h.Fit(series[s]))
+		taken[g.Key.Algorithm] = true
+		fits = append(fits, h.Fit(g.Items))
 	}
 	return fits, without
 }

@@ -21,7 +21,7 @@ func sampleHost() *Host {
 			return gbs
 		}
 	}
-	return &Host{Name: "sample", Cores: 4, HopUS: 0.1, Exchange: rate(6), Load: rate(60), Copy: rate(30)}
+	return &Host{Name: "sample", HopUS: 0.1, Exchange: rate(6), Load: rate(60), Copy: rate(30)}
 }
 
 // timesOf are times that a library would need on the host, some of them changed.

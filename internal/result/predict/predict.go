@@ -17,6 +17,7 @@ package predict
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -120,21 +121,27 @@ func (c *Cluster) Predict(algorithm, protocol string, bytes int64) (Prediction, 
 	if err != nil {
 		return Prediction{}, err
 	}
+	best := c.best(&f, algorithm, protocol, bytes)
+	if best.Algorithm == "" {
+		return best, fmt.Errorf("no %s with %s on %s", algorithm, protocol, c.Name)
+	}
+	return best, nil
+}
+
+// best is the fastest of those that are asked for, with the parameters.
+func (c *Cluster) best(f *fitted, algorithm, protocol string, bytes int64) Prediction {
 	best := Prediction{US: math.Inf(1)}
 	for _, a := range Algorithms {
 		for _, p := range Protocols {
 			if algorithm != Best && a != algorithm || protocol != Best && p != protocol {
 				continue
 			}
-			if us, ok := c.us(&f, a, p, bytes); ok && us < best.US {
+			if us, ok := c.us(f, a, p, bytes); ok && us < best.US {
 				best = Prediction{a, p, us}
 			}
 		}
 	}
-	if best.Algorithm == "" {
-		return best, fmt.Errorf("no %s with %s on %s", algorithm, protocol, c.Name)
-	}
-	return best, nil
+	return best
 }
 
 // parameters are the fit to the curve of the cluster's GPU, or to another GPU's with rates
@@ -271,7 +278,7 @@ func (node *Cluster) fit(table *model.Table) fit {
 		model.TablePoint
 	}
 	var learned, left []seen
-	for _, ranks := range slices.Sorted(keys(table.Ranks)) {
+	for _, ranks := range slices.Sorted(maps.Keys(table.Ranks)) {
 		for i, p := range table.Ranks[ranks] {
 			if i%2 == 0 {
 				learned = append(learned, seen{ranks, p})
@@ -283,15 +290,7 @@ func (node *Cluster) fit(table *model.Table) fit {
 	predicted := func(p seen) float64 {
 		c := *node
 		c.GPUs = p.ranks
-		best := math.Inf(1)
-		for _, a := range Algorithms {
-			for _, protocol := range Protocols {
-				if us, ok := c.us(&f.fitted, a, protocol, p.Bytes); ok {
-					best = min(best, us)
-				}
-			}
-		}
-		return best
+		return c.best(&f.fitted, Best, Best, p.Bytes).US
 	}
 	search(f.values(), 1.0005, func() (sum float64) {
 		for _, p := range learned {
@@ -342,16 +341,6 @@ func search(values []*float64, finest float64, loss func() float64) {
 					}
 					*v = old
 				}
-			}
-		}
-	}
-}
-
-func keys[V any](m map[int]V) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
 			}
 		}
 	}

@@ -6,8 +6,8 @@ package roofline
 import (
 	"fmt"
 	"math"
-	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
@@ -48,24 +48,21 @@ const margin = 2
 // Panel draws kernels under their roof; false where there is nothing to draw. Kernels of which something is not known
 // are left out.
 func Panel(title string, roof Roof, kernels []Kernel) (figure.Panel, bool) {
-	kernels = slices.DeleteFunc(slices.Clone(kernels), func(k Kernel) bool { return !k.known() })
+	kernels = lists.Keep(kernels, Kernel.known)
 	if !roof.known() || len(kernels) == 0 {
 		return figure.Panel{}, false
 	}
 	p := figure.Panel{Title: title, Legend: figure.LegendBelow,
 		X: figure.Axis{Label: "operations per byte, modelled", Scale: figure.Log10},
 		Y: figure.Axis{Label: "GFLOP/s, measured", Scale: figure.Log10}}
-	at := map[string]int{}
 	least, most := roof.Ridge(), roof.Ridge()
-	for _, k := range kernels {
-		i, seen := at[k.Name]
-		if !seen {
-			i = len(p.Series)
-			at[k.Name] = i
-			p.Series = append(p.Series, figure.Series{Name: k.Name, Kind: figure.Scatter})
+	for _, g := range lists.GroupBy(kernels, func(k Kernel) string { return k.Name }) {
+		s := figure.Series{Name: g.Key, Kind: figure.Scatter}
+		for _, k := range g.Items {
+			s.Points = append(s.Points, figure.Point{X: k.intensity(), Y: k.gflops(), Hollow: k.Disturbed})
+			least, most = min(least, k.intensity()), max(most, k.intensity())
 		}
-		p.Series[i].Points = append(p.Series[i].Points, figure.Point{X: k.intensity(), Y: k.gflops(), Hollow: k.Disturbed})
-		least, most = min(least, k.intensity()), max(most, k.intensity())
+		p.Series = append(p.Series, s)
 	}
 	least, most = least/margin, most*margin
 	p.Lines = []figure.Line{{Label: fmt.Sprintf("roof, measured: %s GB/s, %s GFLOP/s", unit.FormatSig(roof.GBps, 3), unit.FormatSig(roof.GFLOPS, 3)),

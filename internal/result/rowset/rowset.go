@@ -102,16 +102,10 @@ func (s Set) Distinct(name string) []string {
 
 // Median is the median of a metric over the rows that have it; 0 without one.
 func (s Set) Median(metric string) float64 {
-	var values []float64
-	for _, r := range s {
-		if v, ok := r.Metrics[metric]; ok {
-			values = append(values, v)
-		}
+	if values := journal.Values(s, metric); len(values) > 0 {
+		return stats.Median(values)
 	}
-	if len(values) == 0 {
-		return 0
-	}
-	return stats.Median(values)
+	return 0
 }
 
 // Group is the rows that share a key.
@@ -122,19 +116,8 @@ type Group[K comparable] struct {
 
 // GroupBy puts rows of the same key together, in the order of their first rows.
 func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
-	var groups []Group[K]
-	index := map[K]int{}
-	for _, r := range s {
-		k := key(r)
-		i, ok := index[k]
-		if !ok {
-			i = len(groups)
-			index[k] = i
-			groups = append(groups, Group[K]{Key: k})
-		}
-		groups[i].Rows = append(groups[i].Rows, r)
-	}
-	return groups
+	groups := lists.GroupBy(s, key)
+	return lists.Map(groups, func(g lists.Group[K, *journal.Row]) Group[K] { return Group[K]{g.Key, g.Items} })
 }
 
 // Series makes a series for each name, its points in order of X, hollow where the row

@@ -83,7 +83,8 @@ func Check(baseline, recent []compare.Run, opts Options) (Report, error) {
 		}
 	}
 	r := Report{
-		Baseline: names(baseline), Recent: names(recent), Metric: now.Metric, Unit: now.Unit, Better: now.Better, Floor: now.Floor,
+		Baseline: lists.Map(baseline, compare.Run.ID), Recent: lists.Map(recent, compare.Run.ID),
+		Metric: now.Metric, Unit: now.Unit, Better: now.Better, Floor: now.Floor,
 		Alpha: opts.Alpha, Counts: map[compare.Verdict]int{}, Warnings: append(c.warnings, now.Warnings...),
 	}
 	if moved {
@@ -92,10 +93,10 @@ func Check(baseline, recent []compare.Run, opts Options) (Report, error) {
 	c.limit(now, share)
 	over := map[string]compare.Pair{}
 	for _, p := range window.Pairs {
-		over[key(p)] = p
+		over[p.Key] = p
 	}
 	for _, p := range now.Pairs {
-		judgement := c.judge(p, over[key(p)], moved)
+		judgement := c.judge(p, over[p.Key], moved)
 		r.Counts[judgement.Verdict]++
 		r.Points = append(r.Points, judgement)
 	}
@@ -120,9 +121,6 @@ func (c *check) compare(old, new compare.Run, alpha float64) (compare.Report, er
 func judged(p compare.Pair) bool {
 	return p.Effect != nil && p.Effect.Method != compare.None && p.Effect.Method != compare.Exact
 }
-
-// key identifies the point of a pair, as rowkey does that of a row.
-func key(p compare.Pair) string { return p.Key }
 
 // sameHost leaves out the runs on other kinds of host than the last run of the baseline,
 // and reports whether the latest run is one of them.
@@ -226,13 +224,7 @@ func (c *check) observe(baseline, recent []compare.Run) {
 // limit is the level of one point's test of the latest run, so that all of them together
 // have the share.
 func (c *check) limit(now compare.Report, share float64) {
-	tests := 0
-	for _, p := range now.Pairs {
-		if judged(p) {
-			tests++
-		}
-	}
-	c.level = share / float64(max(tests, 1))
+	c.level = share / float64(max(len(lists.Keep(now.Pairs, judged)), 1))
 }
 
 // judge makes one verdict of what the latest run and the last runs say of a point.
@@ -250,7 +242,7 @@ func (c *check) judge(now, window compare.Pair, moved bool) Point {
 		p.Notes = append(p.Notes, "measured on another kind of host")
 		return p
 	}
-	runs := c.values[key(now)]
+	runs := c.values[now.Key]
 	alone := now.Verdict
 	if changed(alone) && !c.unlike(runs) {
 		alone = compare.Ambiguous
@@ -290,8 +282,4 @@ func (c *check) tooFew(runs [2][]float64, now compare.Pair) string {
 			compare.MinTrials, compare.AdvisedTrials)
 	}
 	return ""
-}
-
-func names(runs []compare.Run) []string {
-	return lists.Map(runs, func(r compare.Run) string { return r.ID() })
 }

@@ -64,10 +64,7 @@ func (s Style) bars(p figure.Panel) string {
 			fmt.Fprintf(&b, "and %d more\n", len(list)-maxLines)
 			break
 		}
-		label := texttab.Shorten(l.label, labels)
-		if !s.Unicode {
-			label = strings.ReplaceAll(label, "…", "~")
-		}
+		label := s.shorten(l.label, labels)
 		b.WriteString(label + strings.Repeat(" ", labels-texttab.Width(label)+1))
 		switch {
 		case l.failed:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/ticks"
@@ -94,6 +95,15 @@ func (s Style) plain(text string) string {
 	}, text)
 }
 
+// shorten cuts plain text to a width.
+func (s Style) shorten(text string, width int) string {
+	text = texttab.Shorten(text, width)
+	if !s.Unicode {
+		text = strings.ReplaceAll(text, texttab.Ellipsis, "~")
+	}
+	return text
+}
+
 // glyphs are the characters of charts, Unicode and ASCII.
 type glyphs struct {
 	markers                                 []rune
@@ -124,10 +134,7 @@ func (s Style) legend(series []figure.Series, markers []rune) string {
 	var b strings.Builder
 	used := 0
 	for i, x := range series {
-		text := string(markers[i%len(markers)]) + " " + texttab.Shorten(s.plain(x.Name), s.Width-4)
-		if !s.Unicode {
-			text = strings.ReplaceAll(text, "…", "~")
-		}
+		text := string(markers[i%len(markers)]) + " " + s.shorten(s.plain(x.Name), s.Width-4)
 		if w := texttab.Width(text); used > 0 && used+3+w > s.Width {
 			b.WriteByte('\n')
 			used = 0
@@ -204,11 +211,8 @@ func (s scale) ticks(n int) []ticks.Tick {
 	default:
 		all = ticks.Linear(unit, s.lo, s.hi, n)
 	}
-	var out []ticks.Tick
-	for _, t := range all {
-		if at := s.share(t.Value); t.Label != "" && at > -1e-9 && at < 1+1e-9 {
-			out = append(out, t)
-		}
-	}
-	return out
+	return lists.Keep(all, func(t ticks.Tick) bool {
+		at := s.share(t.Value)
+		return t.Label != "" && at > -1e-9 && at < 1+1e-9
+	})
 }

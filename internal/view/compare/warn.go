@@ -2,9 +2,11 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
@@ -87,53 +89,19 @@ func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 // hint names the coordinates that have no value in common, any of which alone
 // keeps all points apart.
 func hint(old, new Run) string {
-	a, b := coordinates(old), coordinates(new)
-	var apart []string
-	for name, values := range a {
-		shared := false
-		for v := range values {
-			shared = shared || b[name][v]
+	a, b := rowkey.Values(old.Rows), rowkey.Values(new.Rows)
+	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(names)
+	apart := lists.Keep(slices.Compact(names), func(name string) bool {
+		for v := range a[name] {
+			if b[name][v] {
+				return false
+			}
 		}
-		if !shared {
-			apart = append(apart, name)
-		}
-	}
-	for name := range b {
-		if a[name] == nil {
-			apart = append(apart, name)
-		}
-	}
+		return name != rowkey.Sharing // which nobody can ignore
+	})
 	if len(apart) == 0 {
 		return ""
 	}
-	slices.Sort(apart)
 	return "; ignore what differs on purpose: " + strings.Join(apart, ", ")
-}
-
-// coordinates are the values each coordinate takes in a run.
-func coordinates(run Run) map[string]map[string]bool {
-	out := map[string]map[string]bool{}
-	add := func(name, value string) {
-		if out[name] == nil {
-			out[name] = map[string]bool{}
-		}
-		out[name][value] = true
-	}
-	for i := range run.Rows {
-		r := &run.Rows[i]
-		add("backend", r.Backend)
-		if r.NumRanks != nil {
-			add("num_ranks", fmt.Sprint(*r.NumRanks))
-		}
-		for _, c := range r.Point {
-			add(c.Name, c.Value.String())
-		}
-		for _, c := range r.Options {
-			add(c.Name, c.Value.String())
-		}
-		for _, e := range r.Env {
-			add(e.Name, e.Text())
-		}
-	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/view/verdict"
@@ -54,13 +55,9 @@ func (r Report) Verdicts() (verdict.Report, error) {
 			Verdict: string(p.Verdict), Outcome: p.Verdict.outcome(), Message: p.message(r),
 		})
 	}
-	for _, text := range legend.Lines("point", "points") {
-		v.Remarks = append(v.Remarks, texttab.Plain(text))
-	}
-	for _, w := range r.Warnings {
-		v.Remarks = append(v.Remarks, "warning: "+texttab.Plain(w))
-	}
-	v.Remarks = append(v.Remarks, r.Summary())
+	v.Remarks = append(v.Remarks, lists.Map(legend.Lines("point", "points"), texttab.Plain)...)
+	warning := func(w string) string { return "warning: " + texttab.Plain(w) }
+	v.Remarks = append(append(v.Remarks, lists.Map(r.Warnings, warning)...), r.Summary())
 	return v, chooseColumns(&v, r.columns)
 }
 

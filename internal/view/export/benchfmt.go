@@ -43,7 +43,7 @@ func writeBenchfmt(w io.Writer, in Input, _ Options) error {
 		r := &in.Rows[i]
 		values := f.values(r)
 		if r.Status != journal.OK || values == "" {
-			why := joinNonEmpty(": ", string(r.Status), r.Reason)
+			why := strings.TrimSuffix(string(r.Status)+": "+r.Reason, ": ")
 			if r.Status == journal.OK {
 				why = "it has no metrics"
 			}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -116,12 +117,12 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 		h = &journal.Header{}
 	}
 	found := declaredNames(h)
-	declared := len(found.metrics.list)
+	declared := len(found.metrics.List)
 	for i := range rows {
 		found.addRow(&rows[i])
 	}
 	// Maps come in no order; what nobody declared is sorted.
-	slices.SortFunc(found.metrics.list[declared:], func(a, b string) int {
+	slices.SortFunc(found.metrics.List[declared:], func(a, b string) int {
 		switch {
 		case a == b:
 			return 0
@@ -132,13 +133,13 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 		}
 		return strings.Compare(a, b)
 	})
-	slices.Sort(found.limits.list)
+	slices.Sort(found.limits.List)
 	return found.columns()
 }
 
 // columnNames are the names of the columns that a run has besides the fixed ones.
 type columnNames struct {
-	axes, envs, options, metrics, limits names
+	axes, envs, options, metrics, limits lists.Set[string]
 
 	spreads map[string]bool   // metrics that a row has a spread of
 	numeric map[string]bool   // axes
@@ -151,19 +152,19 @@ func declaredNames(h *journal.Header) columnNames {
 	for _, a := range h.Axes {
 		// Two axes that every row has in a field of its own.
 		if a.Name != rowkey.NumRanks && a.Name != rowkey.Backend {
-			n.axes.add(a.Name)
+			n.axes.Add(a.Name)
 			n.numeric[a.Name] = a.Kind.Numeric()
 		}
 	}
 	for _, e := range h.Envs {
-		n.envs.add(e)
+		n.envs.Add(e)
 	}
 	// The time of a timed bench comes first, wherever it was declared.
 	if slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == headline }) {
-		n.metrics.add(headline)
+		n.metrics.Add(headline)
 	}
 	for _, m := range h.Metrics {
-		n.metrics.add(m.Name)
+		n.metrics.Add(m.Name)
 		n.units[m.Name] = m.Unit
 	}
 	return n
@@ -172,22 +173,22 @@ func declaredNames(h *journal.Header) columnNames {
 // addRow adds the names that only the row has.
 func (n *columnNames) addRow(r *journal.Row) {
 	for _, c := range r.Point {
-		if n.axes.add(c.Name) {
+		if n.axes.Add(c.Name) {
 			n.numeric[c.Name] = c.Value.Kind().Numeric()
 		}
 	}
 	for _, e := range r.Env {
-		n.envs.add(e.Name)
+		n.envs.Add(e.Name)
 	}
 	for _, c := range r.Options {
-		n.options.add(c.Name)
+		n.options.Add(c.Name)
 	}
 	for name := range r.Metrics {
-		n.metrics.add(name)
+		n.metrics.Add(name)
 		n.units[name] = cmp.Or(n.units[name], r.Units[name])
 	}
 	for name := range r.Limits {
-		n.limits.add(name)
+		n.limits.Add(name)
 	}
 	for name := range r.Stats.All() {
 		n.spreads[name] = true
@@ -202,18 +203,18 @@ func (n *columnNames) columns() []Column {
 			b.add(Column{Role: Role(role), Name: of.name})
 		}
 	}
-	for _, name := range n.axes.list {
+	for _, name := range n.axes.List {
 		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name]})
 	}
 	// Environment variables, options and limits always carry their prefix, so that a
 	// heading says what it is without the declaration.
-	for _, name := range n.envs.list {
+	for _, name := range n.envs.List {
 		b.add(Column{Role: Env, Name: roles[Env].prefix + name, Key: name})
 	}
-	for _, name := range n.options.list {
+	for _, name := range n.options.List {
 		b.add(Column{Role: Option, Name: roles[Option].prefix + name, Key: name})
 	}
-	for i, name := range n.metrics.list {
+	for i, name := range n.metrics.List {
 		unit := n.units[name]
 		b.add(Column{Role: Metric, Name: name, Key: name, Unit: unit})
 		if i == 0 { // the headline, or what stands in for it
@@ -223,14 +224,14 @@ func (n *columnNames) columns() []Column {
 			b.add(Column{Role: Unit, Name: name + "_unit", Key: name, Unit: unit})
 		}
 	}
-	for i, name := range n.metrics.list {
+	for i, name := range n.metrics.List {
 		for _, stat := range quantiles {
 			if i == 0 || n.spreads[name] {
 				b.add(Column{Role: Quantile, Name: name + "_" + stat, Key: name, Unit: n.units[name], Stat: stat})
 			}
 		}
 	}
-	for _, name := range n.limits.list {
+	for _, name := range n.limits.List {
 		b.add(Column{Role: Limit, Name: roles[Limit].prefix + name, Key: name})
 	}
 	// Roles are numbered in column order; within one, the order above stays,
@@ -250,24 +251,6 @@ func (r Role) group() Role {
 // namesUnit reports whether a metric's name already says its unit, as time_us
 // does.
 func namesUnit(name, unit string) bool { return strings.HasSuffix(name, "_"+unit) }
-
-// names is a list without repetitions in order of first appearance.
-type names struct {
-	list []string
-	seen map[string]bool
-}
-
-func (n *names) add(name string) (isNew bool) {
-	if n.seen[name] {
-		return false
-	}
-	if n.seen == nil {
-		n.seen = map[string]bool{}
-	}
-	n.seen[name] = true
-	n.list = append(n.list, name)
-	return true
-}
 
 // columnBuilder keeps names unique: an axis called status becomes axis.status,
 // since the fixed names are taken first.

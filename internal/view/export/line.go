@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
@@ -24,19 +23,12 @@ type line struct {
 // lines groups the rows by point in order of first appearance. With perTrial
 // each row is a line of its own.
 func lines(rows []*journal.Row, perTrial bool) []line {
-	out := make([]line, 0, len(rows))
-	index := make(map[string]int, len(rows))
-	for k, r := range rows {
-		key := rowkey.Of(r)
-		i, ok := index[key]
-		if ok && !perTrial {
-			out[i].rows = append(out[i].rows, r)
-			continue
-		}
-		index[key] = len(out)
-		out = append(out, line{key, rows[k : k+1 : k+1]})
+	key := func(r *journal.Row) string { return rowkey.Of(r) }
+	if perTrial {
+		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), []*journal.Row{r}} })
 	}
-	return out
+	points := lists.GroupBy(rows, key)
+	return lists.Map(points, func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
 }
 
 // severity orders statuses by how much a reader must know of them: a failure more
@@ -87,18 +79,6 @@ func (l line) quality() string {
 	return fmt.Sprintf("%s %d/%d", journal.QualityDisturbed, disturbed, good)
 }
 
-// values are the metric's values over the trials that count, sorted.
-func (l line) values(metric string) []float64 {
-	vals := make([]float64, 0, len(l.rows))
-	for _, r := range journal.Counting(l.rows) {
-		if v, ok := r.Metrics[metric]; ok {
-			vals = append(vals, v)
-		}
-	}
-	slices.Sort(vals)
-	return vals
-}
-
 // median is the metric over the trials that count.
 func (l line) median(metric string) (float64, bool) {
 	if len(l.rows) == 1 { // most lines of a large table
@@ -118,8 +98,8 @@ func (l line) spread(metric string) string {
 	s, ok := 0.0, false
 	if len(l.rows) == 1 {
 		s, ok = spreadOf(l.rows[0], metric)
-	} else if v := l.values(metric); len(v) > 1 && stats.Median(v) != 0 {
-		s, ok = 100*(v[len(v)-1]-v[0])/2/math.Abs(stats.Median(v)), true
+	} else if v := journal.Values(journal.Counting(l.rows), metric); len(v) > 1 && stats.Median(v) != 0 {
+		s, ok = 100*(slices.Max(v)-slices.Min(v))/2/math.Abs(stats.Median(v)), true
 	}
 	if !ok {
 		return ""
@@ -140,10 +120,6 @@ func (l line) remarks() []string {
 		parts = append(parts, lists.Map(r.Warnings, texttab.Plain)...)
 	}
 	return lists.Distinct(parts)
-}
-
-func joinNonEmpty(sep string, parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
 }
 
 // visible is a value for people: the empty text is not nothing.

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
@@ -72,7 +73,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 // ncclTable is what rows that differ only in size and place make.
 type ncclTable struct {
 	heading string
-	lines   []*ncclLine
+	lines   []ncclLine
 }
 
 // ncclLine is one size: the rows out of place and in place.
@@ -84,34 +85,24 @@ type ncclLine struct {
 // ncclTables sorts the rows into tables, in order of first appearance, and
 // counts those without a size.
 func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
-	byTable, byLine := map[string]*ncclTable{}, map[string]*ncclLine{}
-	for i := range rows {
-		r := &rows[i]
-		if _, ok := r.Point.Get(ncclSize); !ok {
-			others++
-			continue
-		}
-		key := rowkey.Of(r, ncclSize, ncclInPlace)
-		t := byTable[key]
-		if t == nil {
-			t = &ncclTable{heading: rowkey.Label(r, ncclSize, ncclInPlace)}
-			byTable[key] = t
-			tables = append(tables, t)
-		}
-		key = rowkey.Of(r, ncclInPlace)
-		l := byLine[key]
-		if l == nil {
-			l = &ncclLine{row: r}
-			byLine[key] = l
+	sized := rowset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
+	table := func(r *journal.Row) string { return rowkey.Of(r, ncclSize, ncclInPlace) }
+	for _, g := range rowset.GroupBy(sized, table) {
+		t := &ncclTable{heading: rowkey.Label(g.Rows[0], ncclSize, ncclInPlace)}
+		for _, g := range rowset.GroupBy(g.Rows, func(r *journal.Row) string { return rowkey.Of(r, ncclInPlace) }) {
+			l := ncclLine{row: g.Rows[0]}
+			for _, r := range g.Rows {
+				place := &l.places[0]
+				if r.Point.At(ncclInPlace).Bool() {
+					place = &l.places[1]
+				}
+				place.rows = append(place.rows, r)
+			}
 			t.lines = append(t.lines, l)
 		}
-		place := 0
-		if v, ok := r.Point.Get(ncclInPlace); ok && v.Bool() {
-			place = 1
-		}
-		l.places[place].rows = append(l.places[place].rows, r)
+		tables = append(tables, t)
 	}
-	return tables, others
+	return tables, len(rows) - len(sized)
 }
 
 // maxRanksListed is how many ranks the block lists: more would hide the table.
@@ -128,10 +119,7 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 	fmt.Fprintf(b, "# nThread 1 nGpus 1 minBytes %d maxBytes %d step: %s warmup iters: N/A iters: %s agg iters: 1 validation: %d graph: 0\n",
 		slices.Min(sizes), slices.Max(sizes), ncclStep(sizes), iters, checked)
 	fmt.Fprintf(b, "#\n# %s\n#\n# Using devices\n", texttab.Plain(t.heading))
-	ranks := 0
-	if first.NumRanks != nil {
-		ranks = *first.NumRanks
-	}
+	ranks := rowset.Ranks(first)
 	for rank := range min(ranks, maxRanksListed) {
 		host := first.Host
 		if rank > 0 && h != nil && h.Launcher != "" && h.Launcher != "local" && h.Launcher != "imported" {
@@ -241,16 +229,14 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 
 // keys are the columns that name the line. Count is what nccl-tests counts:
 // the elements of one rank's part where size is all parts together.
-func (l *ncclLine) keys() (size, count, typ, redop, root string) {
+func (l ncclLine) keys() (size, count, typ, redop, root string) {
 	v := l.row.Point.At(ncclSize)
 	size, count, typ, redop, root = v.String(), "N/A", "none", "none", "-1"
 	op := opOf(l.row)
 	parts := int64(1)
 	switch op {
 	case "reducescatter", "allgather", "alltoall", "gather", "scatter":
-		if l.row.NumRanks != nil {
-			parts = int64(*l.row.NumRanks)
-		}
+		parts = int64(max(1, rowset.Ranks(l.row)))
 	}
 	if t, ok := l.row.Point.Get(ncclDType); ok {
 		if d, err := dtype.Parse(t.String()); err == nil {

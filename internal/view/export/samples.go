@@ -33,9 +33,7 @@ type sample struct {
 
 // sampleColumns are the columns of both formats; an array has no place for the key. Samples of
 // programs add the launch, and other metrics have a column each.
-var sampleColumns = []string{"row", "trial", "iteration", "rank", timeColumn}
-
-const timeColumn = "time_us"
+var sampleColumns = []string{"row", "trial", "iteration", "rank", headline}
 
 // samples are those of all rows, and the names of the metrics that there are besides time_us.
 type samples struct {
@@ -85,26 +83,32 @@ func (s *samples) add(dir string, i int, r *journal.Row) error {
 			one[name] = [][]float64{{v}}
 		}
 		s.printed(i, r, one)
-		return nil
 	case r.Raw == "":
-		return nil
-	case r.Raw == s.file:
-		s.printed(i, r, s.of[r.Key])
-		return nil
-	}
-	if strings.HasSuffix(r.Raw, ".json") {
-		raw, err := journal.ReadRaw(dir, r.Raw)
-		if err != nil {
+	case !strings.HasSuffix(r.Raw, ".json"):
+		return s.timed(dir, i, r, headline, r.Raw)
+	default:
+		if err := s.read(dir, r.Raw); err != nil {
 			return err
 		}
-		s.file, s.of = r.Raw, nil
-		if err := json.Unmarshal(raw, &s.of); err != nil {
-			return fmt.Errorf("%s: %w", r.Raw, err)
-		}
 		s.printed(i, r, s.of[r.Key])
+	}
+	return nil
+}
+
+// read reads what a program printed, unless it is what was read last.
+func (s *samples) read(dir, file string) error {
+	if file == s.file {
 		return nil
 	}
-	return s.timed(dir, i, r, timeColumn, r.Raw)
+	raw, err := journal.ReadRaw(dir, file)
+	if err != nil {
+		return err
+	}
+	s.file, s.of = file, nil
+	if err := json.Unmarshal(raw, &s.of); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
 }
 
 // timed takes the samples of a metric that all ranks timed.
@@ -120,7 +124,7 @@ func (s *samples) timed(dir string, i int, r *journal.Row, metric, file string) 
 	for k := range m.Iterations() {
 		for rank, ps := range m.Row(k) {
 			one := sample{i, r.Trial, k, float64(rank), math.NaN(), float64(ps) / 1e6, nil}
-			if metric != timeColumn {
+			if metric != headline {
 				one.us, one.others = math.NaN(), map[string]float64{metric: one.us}
 			}
 			s.all = append(s.all, one)
@@ -135,7 +139,7 @@ func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
 	launches := 0
 	for name, l := range of {
 		launches = max(launches, len(l))
-		if name != timeColumn {
+		if name != headline {
 			s.metrics = append(s.metrics, name)
 		}
 	}
@@ -152,7 +156,7 @@ func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
 			for name, l := range of {
 				switch {
 				case launch >= len(l) || k >= len(l[launch]):
-				case name == timeColumn:
+				case name == headline:
 					one.us = l[launch][k]
 				default:
 					one.others[name] = l[launch][k]

@@ -64,18 +64,17 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		} else {
 			column, constant = cells(c, ls)
 		}
-		switch {
-		case !c.shown(column, constant):
+		if !c.shown(column, constant) {
 			if c.lifted(column, constant) {
 				s.constants = append(s.constants, c.Title()+"="+column[0])
 			}
-		default:
-			s.columns = append(s.columns, c)
-			if s.left != "" {
-				column = slices.Concat(column[:from], column[to:])
-			}
-			shownCells = append(shownCells, column)
+			continue
 		}
+		s.columns = append(s.columns, c)
+		if s.left != "" {
+			column = slices.Concat(column[:from], column[to:])
+		}
+		shownCells = append(shownCells, column)
 	}
 	all := make([]string, 0, len(shown)*len(shownCells))
 	s.cells = make([][]string, len(shown))
@@ -91,9 +90,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 // marks are the remarks of the lines, as marks, and what these mean.
 func marks(ls []line) (column, legend []string) {
 	var l texttab.Legend
-	for _, x := range ls {
-		column = append(column, l.Mark(x.remarks()...))
-	}
+	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks()...) })
 	return column, l.Lines("line", "lines")
 }
 
@@ -148,18 +145,15 @@ func leftOut(ls []line) string {
 // just one to give: "36 points: 34 ok, 1 failed (rank 3 crashed), 1 skipped (needs respawn)".
 func summary(ls []line) string {
 	counts := map[journal.Status]int{}
-	reasons := map[journal.Status]*names{}
+	reasons := map[journal.Status][]string{}
 	points := make(map[string]journal.Status, len(ls))
 	for _, l := range ls {
 		w := l.worst()
 		if severity[w.Status] >= severity[points[l.key]] {
 			points[l.key] = w.Status
 		}
-		if reasons[w.Status] == nil {
-			reasons[w.Status] = &names{}
-		}
 		if w.Status != journal.OK && w.Reason != "" {
-			reasons[w.Status].add(texttab.Plain(w.Reason))
+			reasons[w.Status] = append(reasons[w.Status], texttab.Plain(w.Reason))
 		}
 	}
 	if len(points) == 0 {
@@ -169,12 +163,12 @@ func summary(ls []line) string {
 		counts[status]++
 	}
 	var parts []string
-	for _, status := range []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted} {
+	for _, status := range journal.Statuses {
 		if counts[status] == 0 {
 			continue
 		}
 		part := fmt.Sprintf("%d %s", counts[status], status)
-		if why := reasons[status].list; len(why) > 0 {
+		if why := lists.Distinct(reasons[status]); len(why) > 0 {
 			more := ""
 			if len(why) > 1 {
 				more = "; " + unit.Plural(len(why)-1, "more reason")

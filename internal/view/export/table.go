@@ -81,13 +81,9 @@ func (s section) without(i int) section {
 
 // layout is the section as an aligned table.
 func (s section) layout() *texttab.Table {
-	t := &texttab.Table{}
-	for _, c := range s.columns {
-		t.Columns = append(t.Columns, texttab.Column{Title: texttab.Plain(c.heading()), Right: c.numeric})
-	}
-	for _, cells := range s.cells {
-		t.Add(cells...)
-	}
+	column := func(c Column) texttab.Column { return texttab.Column{Title: c.heading(), Right: c.numeric} }
+	line := func(cells []string) texttab.Line { return texttab.Line{Cells: cells} }
+	t := &texttab.Table{Columns: lists.Map(s.columns, column), Lines: lists.Map(s.cells, line)}
 	if s.left != "" {
 		t.Lines = slices.Insert(t.Lines, s.leftAt, texttab.Line{Text: s.left})
 	}

@@ -71,12 +71,7 @@ func name(what string, r *journal.Row) string {
 	if r.Part == "" {
 		return what
 	}
-	return what + "_" + strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' {
-			return c
-		}
-		return '_'
-	}, r.Part)
+	return what + "_" + figure.Stem(r.Part)
 }
 
 // Load reads the records of the chosen rows from the folder of their run. What is not there any more, as

@@ -6,7 +6,6 @@ package overlay
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -47,15 +46,11 @@ func Input(runs []Run, plots []report.Plot) report.Input {
 func merge(runs []Run) *journal.Run {
 	first := runs[0].Header
 	sum := &journal.Run{Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend, Host: first.Host, Run: runs[0].Name}}
-	var names []string
 	for i, r := range runs {
 		if i > 0 {
 			h := r.Header
 			h.Run = r.Name
 			sum.Earlier = append(sum.Earlier, h)
-		}
-		if !slices.Contains(names, r.Header.Bench) {
-			names = append(names, r.Header.Bench)
 		}
 		sum.Header.AddColumns(r.Header)
 		machine := machineOf(r.Header.Host)
@@ -78,7 +73,8 @@ func merge(runs []Run) *journal.Run {
 			sum.Notes = append(sum.Notes, n)
 		}
 	}
-	sum.Header.Bench = strings.Join(names, ", ")
+	benches := lists.Distinct(lists.Map(runs, func(r Run) string { return r.Header.Bench }))
+	sum.Header.Bench = strings.Join(benches, ", ")
 	sum.End = &journal.End{} // what became of each is said apart
 	return sum
 }
@@ -107,7 +103,7 @@ func changes(a, b Run) (bench.Section, string) {
 		s.Text = err.Error()
 		return s, title
 	}
-	s.Text = "- " + strings.Join(slices.DeleteFunc(v.Remarks, func(t string) bool { return t == "" }), "\n- ")
+	s.Text = "- " + strings.Join(lists.NotEmpty(v.Remarks...), "\n- ")
 	s.Table = [][]string{lists.Map(v.Columns, func(c verdict.Column) string { return c.Title })}
 	s.Table = append(s.Table, lists.Map(v.Lines, func(l verdict.Line) []string { return l.Cells })...)
 	s.Detail = len(v.Lines) > 40

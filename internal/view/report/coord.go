@@ -68,62 +68,49 @@ func (v value) id() string {
 // coordsOf lists the coordinates of the rows in the order in which they are
 // best read in a legend. What the header declares is known even without rows.
 func coordsOf(h *journal.Header, rows []journal.Row) []coord {
-	var list coordList
+	var list lists.Set[coord]
+	add := func(class class, names ...string) {
+		for _, name := range names {
+			list.Add(coord{name, class, name})
+		}
+	}
 	for _, a := range h.Axes {
 		if a.Name != ranksField && a.Name != backendField { // fields of the row
-			list.add(axisClass, a.Name)
+			add(axisClass, a.Name)
 		}
 	}
 	for i := range rows {
 		for _, c := range rows[i].Point {
-			list.add(axisClass, c.Name)
+			add(axisClass, c.Name)
 		}
 	}
-	list.add(envClass, h.Envs...)
+	add(envClass, h.Envs...)
 	for i := range rows {
 		for _, e := range rows[i].Env {
-			list.add(envClass, e.Name)
+			add(envClass, e.Name)
 		}
 	}
 	for i := range rows {
 		for _, c := range rows[i].Options {
-			list.add(optionClass, c.Name)
+			add(optionClass, c.Name)
 		}
 	}
-	list.add(fieldClass, partField, ranksField, backendField, kindField, benchField, runField, trialField, machineField)
-	list.makeUnique()
+	add(fieldClass, partField, ranksField, backendField, kindField, benchField, runField, trialField, machineField)
+	makeUnique(list.List)
 	// What a launch is comes before the axes, what a row is after them.
 	first := func(c coord) bool {
 		return c.class == fieldClass && (c.key == partField || c.key == ranksField || c.key == backendField)
 	}
 	last := func(c coord) bool { return !first(c) }
-	return slices.Concat(lists.Keep(list.all, first), lists.Keep(list.all, last))
-}
-
-type coordList struct {
-	all  []coord
-	seen map[coord]bool
-}
-
-func (l *coordList) add(class class, names ...string) {
-	if l.seen == nil {
-		l.seen = map[coord]bool{}
-	}
-	for _, name := range names {
-		c := coord{name, class, name}
-		if !l.seen[c] {
-			l.seen[c] = true
-			l.all = append(l.all, c)
-		}
-	}
+	return slices.Concat(lists.Keep(list.List, first), lists.Keep(list.List, last))
 }
 
 // makeUnique puts the class before a name that is taken: an axis called kind is
 // what people mean by kind, and the field becomes row.kind.
-func (l *coordList) makeUnique() {
+func makeUnique(coords []coord) {
 	taken := map[string]bool{}
-	for i := range l.all {
-		c := &l.all[i]
+	for i := range coords {
+		c := &coords[i]
 		for taken[c.name] {
 			c.name = string(c.class) + "." + c.name
 		}
@@ -226,14 +213,8 @@ func (c coord) label(v value) string {
 // ordered are the distinct values: numbers by size, then texts in the order in
 // which they first appear, as they were declared.
 func ordered(values []value) []value {
-	seen := map[string]bool{}
-	var out []value
-	for _, v := range values {
-		if !seen[v.id()] {
-			seen[v.id()] = true
-			out = append(out, v)
-		}
-	}
+	var ids lists.Set[string]
+	out := lists.Keep(values, func(v value) bool { return ids.Add(v.id()) })
 	slices.SortStableFunc(out, func(a, b value) int {
 		switch {
 		case a.isNum && b.isNum:

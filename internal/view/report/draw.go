@@ -329,7 +329,7 @@ func (d *drawing) note(left omissions, added []coord) string {
 		notes = append(notes, "also set apart by "+strings.Join(names, ", ")+", which would otherwise be mixed")
 	}
 	var out []string
-	for _, s := range statuses {
+	for _, s := range journal.Statuses {
 		if n := left.byStatus[s]; n > 0 {
 			out = append(out, fmt.Sprintf("%d %s", n, s))
 		}
@@ -349,6 +349,3 @@ func (d *drawing) note(left omissions, added []coord) string {
 	}
 	return strings.Join(notes, "; ")
 }
-
-// statuses in the order in which people want to know of them.
-var statuses = []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted}

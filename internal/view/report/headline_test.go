@@ -47,7 +47,7 @@ func TestSharingIsSaidFirst(t *testing.T) {
 		t.Errorf("with a GPU each: %v", p.Lead)
 	}
 	p := made(alone, journal.Row{Details: map[string]string{journal.SharingDetail: "8"}})
-	if text := string(must.Get(p.text())(t)); len(p.Lead) != 2 || strings.Index(text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") > strings.Index(text, "## the bench's") {
+	if text := p.text(); len(p.Lead) != 2 || strings.Index(text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") > strings.Index(text, "## the bench's") {
 		t.Error(text)
 	}
 }

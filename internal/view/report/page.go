@@ -192,31 +192,16 @@ func (t textWriter) Write(b []byte) (int, error) {
 
 // AltText is a figure for those who do not see it.
 func AltText(f figure.Figure) string {
-	var parts []string
-	if f.Title != "" {
-		parts = append(parts, f.Title)
-	}
+	parts := []string{f.Title}
 	for _, p := range f.Panels {
-		var words []string
-		if p.Title != "" {
-			words = append(words, p.Title)
-		}
+		over, series := "", ""
 		if p.Y.Label != "" && p.X.Label != "" {
-			words = append(words, p.Y.Label+" over "+p.X.Label)
+			over = p.Y.Label + " over " + p.X.Label
 		}
-		names := lists.Map(p.Series, func(s figure.Series) string { return s.Name })
-		if len(names) > 0 {
-			words = append(words, "series "+strings.Join(names, ", "))
+		if len(p.Series) > 0 {
+			series = "series " + strings.Join(lists.Map(p.Series, func(s figure.Series) string { return s.Name }), ", ")
 		}
-		if len(words) > 0 {
-			parts = append(parts, strings.Join(words, ": "))
-		}
+		parts = append(parts, strings.Join(lists.NotEmpty(p.Title, over, series), ": "))
 	}
-	if f.Caption != "" {
-		parts = append(parts, f.Caption)
-	}
-	if len(parts) == 0 {
-		return f.Name
-	}
-	return strings.Join(parts, ". ")
+	return cmp.Or(strings.Join(lists.NotEmpty(append(parts, f.Caption)...), ". "), f.Name)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -37,16 +38,7 @@ func ParsePlot(text string) (Plot, error) {
 }
 
 // ParsePlots reads several.
-func ParsePlots(texts []string) (plots []Plot, err error) {
-	for _, text := range texts {
-		p, err := ParsePlot(text)
-		if err != nil {
-			return nil, err
-		}
-		plots = append(plots, p)
-	}
-	return plots, nil
-}
+func ParsePlots(texts []string) ([]Plot, error) { return lists.TryMap(texts, ParsePlot) }
 
 func parsePlot(text string) (p Plot, err error) {
 	for _, word := range strings.Split(text, ",") {
@@ -126,12 +118,7 @@ func (p Plot) stem() string {
 	if len(p.By) > 0 {
 		s += "_by_" + strings.Join(p.By, "_")
 	}
-	s = strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
-			return r
-		}
-		return '_'
-	}, s)
+	s = figure.Stem(s)
 	return s[:min(len(s), maxStem)]
 }
 

@@ -69,13 +69,9 @@ func EarlierFacts(earlier []journal.Header) []Fact {
 
 // CommandLines are those of all runs whose rows are shown, each once, the earliest first.
 func CommandLines(run *journal.Run) []string {
-	var out []string
-	for _, h := range append(slices.Clip(run.Earlier), run.Header) {
-		if c := commandLine(&h); c != "" && !slices.Contains(out, c) {
-			out = append(out, c)
-		}
-	}
-	return out
+	headers := append(slices.Clip(run.Earlier), run.Header)
+	lines := lists.Map(headers, func(h journal.Header) string { return commandLine(&h) })
+	return lists.NotEmpty(lists.Distinct(lines)...)
 }
 
 func prefixed(prefix, s string) string {
@@ -91,16 +87,11 @@ func pairs(m map[string]string) []Fact {
 }
 
 func subtitle(h *journal.Header) string {
-	var parts []string
+	date := ""
 	if !h.Time.IsZero() {
-		parts = append(parts, h.Time.UTC().Format("2 January 2006, 15:04 UTC"))
+		date = h.Time.UTC().Format("2 January 2006, 15:04 UTC")
 	}
-	for _, s := range []string{h.Host.Hostname, prefixed("run ", h.Run)} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, " · ")
+	return strings.Join(lists.NotEmpty(date, h.Host.Hostname, prefixed("run ", h.Run)), " · ")
 }
 
 // commandLine is what to paste into a shell to measure again, with the seed
@@ -114,10 +105,7 @@ func commandLine(h *journal.Header) string {
 	if h.Seed != 0 && !slices.ContainsFunc(words, seeded) {
 		words = append(words, "--seed", strconv.FormatUint(h.Seed, 10))
 	}
-	for i, w := range words {
-		words[i] = tuned.ShellWord(w)
-	}
-	return strings.Join(words, " ")
+	return strings.Join(lists.Map(words, tuned.ShellWord), " ")
 }
 
 // redrawLine makes the views again without measuring.

@@ -194,12 +194,7 @@ func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string,
 
 // curves are the figures of metrics.
 func curves(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
-	own, err := guarded("figures", in.Bench, func(b *bench.Bench) []figure.Figure {
-		if b.Figures == nil {
-			return nil
-		}
-		return b.Figures(rows)
-	})
+	own, err := guarded("figures", in.Bench, func(b *bench.Bench) []figure.Figure { return call(b.Figures, rows) })
 	errs = append(errs, err)
 	if found, err := tuned.Load(in.Run); err == nil && found != nil {
 		own = append(tuned.Figures(*found), own...)
@@ -261,12 +256,14 @@ func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (o
 
 // sectionsOf are what the bench says in words.
 func sectionsOf(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
-	return guarded("sections", b, func(b *bench.Bench) []bench.Section {
-		if b.Sections == nil {
-			return nil
-		}
-		return b.Sections(rows)
-	})
+	return guarded("sections", b, func(b *bench.Bench) []bench.Section { return call(b.Sections, rows) })
+}
+
+func call[T any](view func([]journal.Row) []T, rows []journal.Row) []T {
+	if view == nil {
+		return nil
+	}
+	return view(rows)
 }
 
 // sharing says first of all what times of ranks that shared a GPU can show.

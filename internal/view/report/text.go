@@ -19,16 +19,13 @@ const maxFaults = 100
 var marks = map[string]string{"ok": "✓", "failed": "✗", "skipped": "–", "missing": "○", "empty": ""}
 
 func (p page) writeText(w io.Writer) error {
-	text, err := p.text()
-	if err == nil {
-		_, err = w.Write(text)
-	}
+	_, err := io.WriteString(w, p.text())
 	return err
 }
 
 // text is the page as Markdown, for places that show no HTML. It has everything
 // but the rows that are ok, which rows.csv holds.
-func (p page) text() ([]byte, error) {
+func (p page) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# %s\n\n%s\n", plain(p.Title), plain(p.Subtitle))
@@ -73,7 +70,7 @@ func (p page) text() ([]byte, error) {
 	}
 	line("The views again from the stored rows, in this folder:\n\n    %s\n", oneLine(p.Redraw))
 	line("All rows are in `rows.csv`, everything that was recorded in `journal.jsonl`.")
-	return []byte(strings.ToValidUTF8(b.String(), "\uFFFD")), nil
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
 }
 
 // faults lists the rows that failed, with where their output is.
@@ -203,10 +200,8 @@ func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (writ
 			return written, err
 		}
 		if len(s.Table) > 0 {
-			var tab texttab.Table
-			for _, title := range s.Table[0] {
-				tab.Columns = append(tab.Columns, texttab.Column{Title: title, Right: true})
-			}
+			column := func(title string) texttab.Column { return texttab.Column{Title: title, Right: true} }
+			tab := texttab.Table{Columns: lists.Map(s.Table[0], column)}
 			for _, line := range s.Table[1:] {
 				tab.Add(line...)
 			}

@@ -22,10 +22,7 @@ import (
 func Summary(run *journal.Run, rows []journal.Row) string {
 	sentences := []string{extent(&run.Header, rows)}
 	if len(rows) > 0 {
-		sentences = append(sentences, outcome(rows))
-	}
-	if s := extremes(&run.Header, rows); s != "" {
-		sentences = append(sentences, s)
+		sentences = append(sentences, outcome(rows), extremes(&run.Header, rows))
 	}
 	if n := disturbed(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", unit.Counted(n, "row was", "rows were")))
@@ -33,8 +30,7 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 	if n := warned(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s with a warning.", unit.Counted(n, "row came", "rows came")))
 	}
-	sentences = append(sentences, ending(run))
-	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
+	return strings.Join(lists.NotEmpty(append(sentences, ending(run))...), " ")
 }
 
 func extent(h *journal.Header, rows []journal.Row) string {
@@ -140,7 +136,7 @@ func countStatus(rows []journal.Row) map[journal.Status]int {
 
 // statusesIn lists the statuses that occur, the known ones first.
 func statusesIn(counts map[journal.Status]int) []journal.Status {
-	all := lists.Distinct(append(slices.Clip(statuses), slices.Sorted(maps.Keys(counts))...))
+	all := lists.Distinct(append(slices.Clip(journal.Statuses), slices.Sorted(maps.Keys(counts))...))
 	return lists.Keep(all, func(s journal.Status) bool { return counts[s] > 0 })
 }
 
@@ -166,8 +162,8 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	})
 	at := func(r *journal.Row) (number, where string) {
 		v, _, _, _ := y.of(r)
-		words := lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })
-		if words = slices.DeleteFunc(words, func(w string) bool { return w == "" }); len(words) > 0 {
+		words := lists.NotEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })...)
+		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
 		return MetricText(v, y.unit) + within(y, r), where

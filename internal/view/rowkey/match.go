@@ -115,11 +115,7 @@ func plain(v point.Value) string {
 
 // Point is the shared axes of a row with its values.
 func (s Shared) Point(r *journal.Row) point.Point {
-	p := point.Point{}
-	for _, name := range s.Axes {
-		p = append(p, point.Coord{Name: name, Value: r.Point.At(name)})
-	}
-	return p
+	return lists.Map(s.Axes, func(name string) point.Coord { return point.Coord{Name: name, Value: r.Point.At(name)} })
 }
 
 // Rest is what a row has besides the shared axes, the ranks and the names in except.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -92,30 +93,33 @@ func Group(r *journal.Row) string {
 // Names are the coordinates that rows have, each once, in the order of the first
 // row that has it.
 func Names(rows []journal.Row) []string {
-	var out []string
-	seen := map[string]bool{}
+	var names lists.Set[string]
 	for i := range rows {
 		for _, c := range coords(&rows[i], nil) {
-			if !seen[c.name] {
-				seen[c.name] = true
-				out = append(out, c.name)
-			}
+			names.Add(c.name)
 		}
 	}
-	return out
+	return names.List
 }
 
 // Value is a row's coordinate of a name, as people write it, if it has one.
 func Value(r *journal.Row, name string) (text string, has bool) {
-	for _, c := range coords(r, nil) {
-		if c.name == name {
-			if c.class == 'u' {
-				return point.EnvVar{}.Text(), true
+	c, has := lists.First(coords(r, nil), func(c coord) bool { return c.name == name })
+	return c.text(), has
+}
+
+// Values are those that the rows have of each coordinate.
+func Values(rows []journal.Row) map[string]map[string]bool {
+	out := map[string]map[string]bool{}
+	for i := range rows {
+		for _, c := range coords(&rows[i], nil) {
+			if out[c.name] == nil {
+				out[c.name] = map[string]bool{}
 			}
-			return c.value, true
+			out[c.name][c.text()] = true
 		}
 	}
-	return "", false
+	return out
 }
 
 // coord is one coordinate; its class keeps an axis apart from an environment
@@ -124,6 +128,14 @@ func Value(r *journal.Row, name string) (text string, has bool) {
 type coord struct {
 	class       byte
 	name, value string
+}
+
+// text is the value as people write it.
+func (c coord) text() string {
+	if c.class == 'u' {
+		return point.EnvVar{}.Text()
+	}
+	return c.value
 }
 
 func coords(r *journal.Row, ignore []string) []coord {

@@ -155,16 +155,8 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 	slices.SortStableFunc(contests, func(a, b contest) int {
 		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowkey.ComparePoints(a.point, b.point))
 	})
-	var tables []Table
-	for first := 0; first < len(contests); {
-		last := first
-		for last < len(contests) && contests[last].ranks == contests[first].ranks {
-			last++
-		}
-		tables = append(tables, table(contests[first:last], goals))
-		first = last
-	}
-	return tables, nil
+	byRanks := lists.GroupBy(contests, func(c contest) int { return c.ranks })
+	return lists.Map(byRanks, func(g lists.Group[int, contest]) Table { return table(g.Items, goals) }), nil
 }
 
 // contestsOf are the points that we and a peer have measured.
@@ -238,14 +230,8 @@ func table(contests []contest, goals Goals) Table {
 // setting names a run together with everything about the row that varies
 // within the run and is not its work.
 func setting(name string, r *journal.Row, rest point.Point) string {
-	parts := []string{name}
-	if len(rest) > 0 {
-		parts = append(parts, rest.String())
-	}
-	if set := slices.DeleteFunc(slices.Clone(r.Env), func(e point.EnvVar) bool { return !e.Set }); len(set) > 0 {
-		parts = append(parts, set.String())
-	}
-	return strings.Join(parts, " ")
+	set := lists.Keep(r.Env, func(e point.EnvVar) bool { return e.Set })
+	return strings.Join(lists.NotEmpty(name, rest.String(), set.String()), " ")
 }
 
 // constants are the axes with the same value in all rows.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -30,17 +31,10 @@ func (t Table) Write(w io.Writer, ours string, goals Goals, width int) error {
 		fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3),
 			t.Geomean.interval(),
 			unit.FormatSig(goals.Mean, 3), t.Faster, t.Geomean.Pairs), ""}}
-	for _, name := range axes {
-		r.Columns = append(r.Columns, texttab.Column{Title: name, Right: true})
-	}
-	r.Columns = append(r.Columns, texttab.Column{Title: "ours us", Right: true}, texttab.Column{Title: "peer us", Right: true},
-		texttab.Column{Title: "times faster", Right: true}, texttab.Column{Title: "95% interval", Right: true},
-		texttab.Column{Title: "pairs", Right: true},
-		texttab.Column{Title: "% of limit", Right: true}, texttab.Column{Title: title},
-		texttab.Column{Title: "best peer", Shrink: true})
-	for _, l := range t.Lines {
-		r.Lines = append(r.Lines, verdict.Line{Cells: l.cells(axes)})
-	}
+	numbers := append(slices.Clip(axes), "ours us", "peer us", "times faster", "95% interval", "pairs", "% of limit")
+	r.Columns = lists.Map(numbers, func(name string) texttab.Column { return texttab.Column{Title: name, Right: true} })
+	r.Columns = append(r.Columns, texttab.Column{Title: title}, texttab.Column{Title: "best peer", Shrink: true})
+	r.Lines = lists.Map(t.Lines, func(l Line) verdict.Line { return verdict.Line{Cells: l.cells(axes)} })
 	return r.Write(w, "", width)
 }
 

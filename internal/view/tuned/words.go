@@ -159,12 +159,8 @@ func (s story) headline() string {
 
 // reasons says why everything is out: why the first is, and how many have other reasons.
 func (s story) reasons() string {
-	failed, others := s.f.Answer.Failed, 0
-	for _, f := range failed {
-		if f.Reason != failed[0].Reason {
-			others++
-		}
-	}
+	failed := s.f.Answer.Failed
+	others := len(lists.Keep(failed, func(f tune.Failure) bool { return f.Reason != failed[0].Reason }))
 	if others == 0 {
 		return failed[0].Reason
 	}
@@ -172,12 +168,11 @@ func (s story) reasons() string {
 }
 
 func (s story) defaultFailed() string {
-	for _, f := range s.f.Answer.Failed {
-		if f.Setting == s.f.Default {
-			return ", which fails: " + f.Reason
-		}
+	f, failed := lists.First(s.f.Answer.Failed, func(f tune.Failure) bool { return f.Setting == s.f.Default })
+	if !failed {
+		return ""
 	}
-	return ""
+	return ", which fails: " + f.Reason
 }
 
 // lines are the whole answer.
@@ -301,19 +296,11 @@ func (s story) failures() string {
 		}
 		return r
 	}
-	var kinds []string
-	settings, why := map[string][]int{}, map[string]string{}
-	for _, f := range s.f.Answer.Failed {
-		kind := strings.Map(digits, f.Reason)
-		if settings[kind] == nil {
-			kinds = append(kinds, kind)
-			why[kind] = f.Reason
-		}
-		settings[kind] = append(settings[kind], f.Setting)
-	}
+	kinds := lists.GroupBy(s.f.Answer.Failed, func(f tune.Failure) string { return strings.Map(digits, f.Reason) })
 	var parts []string
 	for _, k := range kinds[:min(shown, len(kinds))] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", s.list(settings[k]), why[k]))
+		settings := lists.Map(k.Items, func(f tune.Failure) int { return f.Setting })
+		parts = append(parts, fmt.Sprintf("%s (%s)", s.list(settings), k.Items[0].Reason))
 	}
 	if more := len(kinds) - shown; more > 0 {
 		parts = append(parts, unit.Counted(more, "more for another reason", "more for other reasons"))

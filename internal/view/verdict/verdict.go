@@ -4,11 +4,13 @@
 package verdict
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
@@ -47,11 +49,15 @@ type Report struct {
 	Data     any      // what JSON has
 }
 
-// formats are keyed by the user's word, the default first.
-var formats = []struct {
+type format struct {
 	name  string
 	write func(r Report, w io.Writer, width int) error
-}{
+}
+
+func (f format) String() string { return f.name }
+
+// formats are keyed by the user's word, the default first.
+var formats = []format{
 	{"table", Report.writeTable},
 	{"json", Report.writeJSON},
 	{"junit", Report.writeJUnit},
@@ -60,25 +66,20 @@ var formats = []struct {
 
 // Formats are the words Write accepts, the default first.
 func Formats() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.name
-	}
-	return names
+	return lists.Map(formats, format.String)
 }
 
 // Write shows the report; "" is the table. Width is that of the terminal, 0
 // for no limit, and concerns the table only.
-func (r Report) Write(w io.Writer, format string, width int) error {
-	for _, f := range formats {
-		if f.name == format || format == "" {
-			if err := f.write(r, w, width); err != nil {
-				return fmt.Errorf("writing the comparison as %s: %w", f.name, err)
-			}
-			return nil
-		}
+func (r Report) Write(w io.Writer, name string, width int) error {
+	f, err := suggest.Find("format", cmp.Or(name, formats[0].name), formats, format.String)
+	if err != nil {
+		return err
 	}
-	return suggest.Unknown("format", format, Formats())
+	if err := f.write(r, w, width); err != nil {
+		return fmt.Errorf("writing the comparison as %s: %w", f.name, err)
+	}
+	return nil
 }
 
 func (r Report) writeTable(w io.Writer, width int) error {

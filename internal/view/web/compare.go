@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
 const (
@@ -84,13 +85,9 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	if len(names) < 2 || len(names) > maxCompared || len(q.Get("only")) > maxQuery {
 		return nil, badRequest{fmt.Errorf("%d runs: want 2 to %d, as run=A&run=B", len(names), maxCompared)}
 	}
-	var sides []side
-	for _, name := range names {
-		one, err := s.store.side(name, q.Get("only"))
-		if err != nil {
-			return nil, err
-		}
-		sides = append(sides, one)
+	sides, err := lists.TryMap(names, func(name string) (side, error) { return s.store.side(name, q.Get("only")) })
+	if err != nil {
+		return nil, err
 	}
 	return besides(sides, cmp.Or(q.Get("metric"), compare.DefaultMetric))
 }
@@ -165,12 +162,8 @@ func newComparison(r compare.Report) (comparison, error) {
 		return comparison{}, err
 	}
 	out := comparison{Title: r.OldRun + " → " + r.NewRun, Summary: r.Summary(), Shared: v.Heading[1:], Remarks: []string{}}
-	for _, c := range v.Columns {
-		out.Columns = append(out.Columns, c.Title)
-	}
-	for _, l := range v.Lines[:min(len(v.Lines), maxLines)] {
-		out.Lines = append(out.Lines, l.Cells)
-	}
+	out.Columns = lists.Map(v.Columns, func(c verdict.Column) string { return c.Title })
+	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l verdict.Line) []string { return l.Cells })
 	out.More = len(v.Lines) - len(out.Lines)
 	for _, text := range v.Remarks {
 		if text != "" && text != out.Summary {

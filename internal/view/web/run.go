@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -236,9 +237,9 @@ func (s *store) describe(b *book, v *view) error {
 		return badRequest{errors.Join(errs...)}
 	}
 	sections, _, more := report.Sections(report.Input{Bench: known, Run: v.run}, v.rows)
-	for _, sec := range sections {
-		p.Sections = append(p.Sections, section{sec.Title, report.Markdown(sec.Text), sec.Table, sec.Grid, sec.Lead, sec.Detail})
-	}
+	p.Sections = lists.Map(sections, func(s bench.Section) section {
+		return section{s.Title, report.Markdown(s.Text), s.Table, s.Grid, s.Lead, s.Detail}
+	})
 	for _, err := range append(errs, more...) {
 		if err != nil {
 			p.Problems = append(p.Problems, err.Error())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -155,20 +156,16 @@ func (s *store) open(name string) (*book, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	find := func(folder string) *book {
-		i := slices.IndexFunc(books, func(b *book) bool { return b.folder == folder })
-		if i < 0 {
-			return nil
-		}
-		return books[i]
+	find := func(folder string) (*book, bool) {
+		return lists.First(books, func(b *book) bool { return b.folder == folder })
 	}
-	folder, id := name, ""
-	b := find(folder)
-	if at := strings.LastIndexByte(name, '@'); b == nil && at >= 0 {
-		folder, id = name[:at], name[at+1:]
-		b = find(folder)
+	b, found := find(name)
+	id := ""
+	if at := strings.LastIndexByte(name, '@'); !found && at >= 0 {
+		id = name[at+1:]
+		b, found = find(name[:at])
 	}
-	if b == nil {
+	if !found {
 		return nil, "", notFound{fmt.Errorf("no run %q in this folder of results", name)}
 	}
 	return b, id, nil
