@@ -139,10 +139,8 @@ func (e *engine) Capabilities() dist.Capabilities {
 
 // Prepare proves the call's schedule and simulates it: every run takes as long.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	params := schedule.Params{Ranks: e.size, Count: p.Count, Root: p.Root, ChunkElems: p.Chunk, InPlace: p.InPlace}
-	if p.Counts != nil {
-		params.Blocks = schedule.NewBlocks(p.Counts)
-	}
+	params := p.Params(e.size)
+	params.ChunkElems = p.Chunk
 	s, err := schedule.New(string(p.Op), p.Algorithm, params)
 	if err != nil {
 		return nil, err
