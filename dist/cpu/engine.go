@@ -236,7 +236,7 @@ func (e *engine) Close() error {
 }
 
 func (e *engine) Refuse(reason error) {
-	e.member.Refuse(fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason))
+	_ = e.member.Fail(shm.Cannot(e.Rank(), reason))
 	if e.hosts != nil {
 		e.hosts.spread()
 	}

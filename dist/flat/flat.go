@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // Name is the name of the backend.
@@ -167,7 +168,7 @@ func (e *engine) Refuse(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed == nil {
-		e.failed = &dist.MisuseError{Text: fmt.Sprintf("rank 0 cannot make its call: %v", reason)}
+		e.failed = shm.Cannot(0, reason).Err()
 	}
 }
 

@@ -22,10 +22,10 @@ type coordinator interface {
 	// has failed, or the peer is gone. A peer that is gone may have left a
 	// message, so it is not yet a failure.
 	watch(peer int, doing string) (gone *shm.Failure, err error)
-	// fail ends the group, unless that has happened, and gives the reason.
-	fail(f shm.Failure) error
-	failed() bool
-	leave()
+	// Fail ends the group, unless that has happened, and gives the reason.
+	Fail(f shm.Failure) error
+	Failed() bool
+	Close()
 }
 
 // label is what ranks must agree on about a call.
@@ -97,7 +97,7 @@ func (p *backoff) pause() (waited time.Duration) {
 	case p.looks < spinLooks:
 		return 0
 	case p.looks < spinLooks+yieldLooks:
-		yield()
+		shm.Yield()
 	default:
 		time.Sleep(pollPause)
 	}

@@ -29,7 +29,7 @@ func (a *Agreement) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.Fi
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() { // a socket does not tell who has died
 		defer close(watched)
-		for !a.Failed() && !a.Bereft(what) {
+		for !a.Bereft(what) {
 			select {
 			case <-time.After(watchTime):
 			case <-over:
