@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -38,20 +37,12 @@ func correct(environ []string) (fixed []string, differs bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the planned environment: %w", err)
 	}
-	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, is := planned[name]; !is && name != plannedVar {
-			fixed = append(fixed, entry)
-		}
-	}
 	for name, want := range planned {
 		value, set := have[name]
 		differs = differs || set != (want != nil) || want != nil && value != *want
-		if want != nil {
-			fixed = append(fixed, name+"="+*want)
-		}
 	}
-	return fixed, differs, nil
+	planned[plannedVar] = nil
+	return planned.Apply(environ), differs, nil
 }
 
 // startPlanned starts this program again if its environment is not the planned one: the

@@ -75,7 +75,7 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 		bind = netip.MustParseAddr("127.0.0.1")
 		e.Addresses = []netip.Addr{bind}
 	} else {
-		e.Addresses, err = Addresses(at.Interface)
+		e.Addresses, err = connection.Addresses(at.Interface)
 		if err == nil && at.Interface != "" { // and no other: one address, IPv4 before IPv6
 			slices.SortStableFunc(e.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 			bind, e.Addresses = e.Addresses[0], e.Addresses[:1]

@@ -40,17 +40,12 @@ type hello struct {
 	Token string `json:"token"`
 }
 
+// launchRequest is a Spec as it is sent.
 type launchRequest struct {
-	ID            int           `json:"id"`
-	Procs         []sentProc    `json:"procs"`
-	WatchEnv      Texts         `json:"watch_env,omitempty"`
-	Grace         time.Duration `json:"grace"`
-	Settle        time.Duration `json:"settle"`
-	LogLimit      int64         `json:"log_limit"`
-	StopOnFailure bool          `json:"stop_on_failure,omitempty"`
-	StoppedLimit  time.Duration `json:"stopped_limit,omitempty"`
-	Launchers     bool          `json:"launchers,omitempty"`
-	Recall        Texts         `json:"recall,omitempty"`
+	ID     int           `json:"id"`
+	Procs  []sentProc    `json:"procs"`
+	Settle time.Duration `json:"settle"`
+	Spec
 }
 
 // sentProc is a Proc as it is sent.
@@ -186,8 +181,7 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 
 // tagged is env with the mark by which a lost agent's processes are found.
 func (a *Agent) tagged(env []string) []string {
-	marked := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return strings.HasPrefix(entry, TagVar+"=") })
-	return append(marked, TagVar+"="+a.tag)
+	return Settings{TagVar: &a.tag}.Apply(env)
 }
 
 // faults returns what makes a process impossible to start, where the kernel would only say "invalid argument".

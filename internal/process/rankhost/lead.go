@@ -278,12 +278,6 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 	c.launches++
 	run.id = c.launches
 	return lists.Map(c.group.Members, func(m *connection.Member) order {
-		return order{Peer: m.Peer, Message: message{Launch: run.spec.start(run.id, m.Rank)}}
+		return order{Peer: m.Peer, Message: message{Launch: &start{run.id, run.spec.Procs[m.Rank], run.spec}}}
 	}), nil
-}
-
-func (s Spec) start(id, rank int) *start {
-	p := s.Procs[rank]
-	return &start{ID: id, Argv: p.Argv, Dir: []byte(p.Dir), Set: p.Set, Vars: p.Vars, Native: p.Native,
-		Files: p.Files, Watch: s.WatchEnv, Grace: s.Grace, PassOn: s.PassOn}
 }
