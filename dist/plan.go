@@ -54,6 +54,27 @@ func (p Plan) String() string {
 	return s
 }
 
+// Terms are all that the ranks of a call must agree on, for backends that compare them.
+func (p Plan) Terms() string {
+	s := p.String()
+	if p.Algorithm != "" {
+		s += " by " + p.Algorithm
+	}
+	if p.Steps {
+		s += " in steps"
+	}
+	if p.Chunk > 0 {
+		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
+	}
+	if p.Blocks > 0 {
+		s += fmt.Sprintf(" by %d blocks", p.Blocks)
+	}
+	if p.Codec != nil {
+		s += " encoded as " + p.Codec.Name()
+	}
+	return s
+}
+
 // plan checks a call as far as this rank can and fills in what it left open.
 func (g *Group) plan(c Call) (Plan, error) {
 	p := Plan{Call: c, Machine: g.machine, Arrangement: g.arrangement}

@@ -160,16 +160,14 @@ func summed(r dist.Reduction) dist.Reduction {
 type codedStages struct {
 	m     *shm.Member
 	label *shm.Label
-	size  int
 	half  int // bytes of a stage for one piece
 	part  int // bytes for one encoding
 	epoch uint32
 }
 
 func newCodedStages(e *engine, o *coded) *codedStages {
-	size := e.Size()
-	part := (o.room(o.piece/size) + cacheLine - 1) &^ (cacheLine - 1)
-	return &codedStages{m: e.member, label: label(o.plan, ""), size: size, half: shm.StageBytes / 2, part: part}
+	part := (o.room(o.piece/e.Size()) + cacheLine - 1) &^ (cacheLine - 1)
+	return &codedStages{m: e.member, label: label(o.plan, ""), half: shm.StageBytes / 2, part: part}
 }
 
 func (s *codedStages) begin(pieces int) error { return s.m.Begin(s.label, 2*pieces) }

@@ -292,7 +292,7 @@ type allReduce struct {
 
 // allReduce is for a plan; how is what else ranks must agree on.
 func (e *engine) allReduce(p dist.Plan, how string) allReduce {
-	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
+	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, vec.Combining(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
 }
 
@@ -315,28 +315,7 @@ func (e *engine) fast(p dist.Plan) func() error {
 
 // label is what ranks must agree on. How is whatever else the chosen code needs
 // to be equal.
-func label(p dist.Plan, how string) *shm.Label {
-	s := p.String()
-	if p.Algorithm != "" {
-		s += " by " + p.Algorithm
-	}
-	if p.Steps {
-		s += " in steps"
-	}
-	if p.Chunk > 0 {
-		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	if p.Codec != nil {
-		s += " as " + p.Codec.Name()
-	}
-	return shm.NewLabel(s + how)
-}
-
-// combine is the operation of the kernels for a reduction; an average is a sum
-// that the finish divides.
-func combine(r dist.Reduction) vec.Op {
-	return [...]vec.Op{dist.Sum: vec.Sum, dist.Prod: vec.Prod, dist.Min: vec.Min, dist.Max: vec.Max, dist.Avg: vec.Sum}[r]
-}
+func label(p dist.Plan, how string) *shm.Label { return shm.NewLabel(p.Terms() + how) }
 
 // finish is what happens to elements between the sum and the output.
 type finish struct {

@@ -50,7 +50,7 @@ func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = min(o.piece, bytes)
 	}
-	if combine(p.Reduction) == vec.Sum {
+	if vec.Combining(p.Reduction) == vec.Sum {
 		o.few = fewSum(p.DType, len(o.in))
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece

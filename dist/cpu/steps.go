@@ -76,7 +76,7 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 		how = " in place"
 	}
 	l := label(p, how)
-	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, combine(p.Reduction), ""),
+	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, vec.Combining(p.Reduction), ""),
 		in: p.In.Bytes(), out: p.Out.Bytes(),
 		peers: make([]words, e.Size()), srcs: make([][]byte, 0, e.Size()), finish: newFinish(p, e.Size())}
 	if o.mover.combine = p.Combiner; p.Combiner != nil {

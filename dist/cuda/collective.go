@@ -49,19 +49,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 }
 
 func (e *engine) newCall(p dist.Plan) (*call, error) {
-	text := p.String()
-	if p.Algorithm != "" {
-		text += " by " + p.Algorithm
-	}
-	if p.Chunk > 0 {
-		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	if p.Blocks > 0 {
-		text += fmt.Sprintf(" by %d blocks", p.Blocks)
-	}
-	if p.Codec != nil {
-		text += " encoded as " + p.Codec.Name()
-	}
+	text := p.Terms()
 	c := &call{e: e, plan: p}
 	var there [2]bool
 	c.in, there[0] = e.spanOf(p.In)

@@ -1,12 +1,10 @@
 package mpi
 
 import (
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -39,16 +37,6 @@ func newLabel(text string) *label {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return &label{shm.NewLabel(text), text, int64(h.Sum64() >> 1)}
-}
-
-// labelOf is the label of an operation. The options that make no difference
-// here are in it all the same: ranks must agree on them in every backend.
-func labelOf(p dist.Plan) *label {
-	s := p.String()
-	if p.Chunk > 0 {
-		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	return newLabel(s)
 }
 
 // meeting is who meets.
