@@ -243,7 +243,7 @@ func (o *hierarchy) give(c int, base uint32) error {
 		l.In.Expect(o.gift(c, h))
 		o.inMark[c%ahead][h] = l.In.Posted()
 	}
-	_, _, err := o.h.progress(o.links)
+	_, err := o.h.progress(o.links)
 	return err
 }
 
@@ -331,7 +331,7 @@ func (o *hierarchy) reduce(c int) error {
 		l.In.Expect(o.total(c, h))
 		o.came[c%sumSlots][h] = l.In.Posted()
 	}
-	_, _, err := o.h.progress(o.links)
+	_, err := o.h.progress(o.links)
 	return err
 }
 
@@ -368,34 +368,22 @@ func (o *hierarchy) fetch(c int, base uint32) error {
 }
 
 // received waits until the links have received up to the marks.
-func (o *hierarchy) received(marks []uint64) error { return o.until(marks, false) }
+func (o *hierarchy) received(marks []uint64) error {
+	return o.until(func(h int, l *tcp.Link) bool { return l.In.Done() >= marks[h] })
+}
 
 // flushed waits until what lies in a slot has been sent.
-func (o *hierarchy) flushed(slot int) error { return o.until(o.sent[slot], true) }
+func (o *hierarchy) flushed(slot int) error {
+	return o.until(func(h int, l *tcp.Link) bool { return l.Out.Done() >= o.sent[slot][h] })
+}
 
-func (o *hierarchy) until(marks []uint64, sent bool) error {
+func (o *hierarchy) until(done func(h int, l *tcp.Link) bool) error {
 	for h, l := range o.peers {
 		if l == nil {
 			continue
 		}
-		w := o.m.NewFarWait(l.Peer, "")
-		for {
-			done := l.In.Done()
-			if sent {
-				done = l.Out.Done()
-			}
-			if done >= marks[h] {
-				break
-			}
-			moved, _, err := o.h.progress(o.links)
-			if err != nil {
-				return err
-			}
-			if moved {
-				w.Moved()
-			} else if err := o.h.pause(&w, o.links, false); err != nil {
-				return err
-			}
+		if err := o.h.until(l.Peer, o.links, false, func() (bool, error) { return done(h, l), nil }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -49,17 +49,12 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		return b.Join(ctx, c)
 	}
 	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(connection.Silence, c.Timeout)}
-	fault := cl.open(ctx, c)
-	if fault != nil {
-		return nil, fault
+	if err := cl.open(ctx, c); err != nil {
+		return nil, err
 	}
 	e, fault := b.enter(ctx, c, cl)
 	// Nobody returns before all are connected with all.
-	said := ""
-	if fault != nil {
-		said = fault.Error()
-	}
-	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, said)
+	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, text(fault))
 	if err == nil {
 		for r, text := range faults {
 			if text != "" && r != c.Rank {
