@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 const (
@@ -184,8 +184,7 @@ func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
 	case m == nil:
 	case m.Gone && c.stoodStill(at):
 		own := c.group.Peer(connection.OwnPeer)
-		c.report(own, Failure{Rank: NoRank, PID: own.PID, Code: 1,
-			Cause: fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", c.stood.Round(time.Second))}, at, true)
+		c.report(own, StoodStill(own.PID, c.stood), at, true)
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.OwnPeer:
@@ -281,13 +280,9 @@ func first(reports []report) Failure {
 	}).Failure
 }
 
-// violent are the signals that end a program from outside or for a fault of its
-// own. SIGABRT is not among them: libraries raise it when a peer is lost.
-var violent = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGSYS}
-
 // Violent tells a death that no program brings about by itself, or a whole
 // node's, from a mere exit, which may follow from such a one.
-func (f Failure) Violent() bool { return f.Rank == NoRank || slices.Contains(violent, f.Signal) }
+func (f Failure) Violent() bool { return f.Rank == NoRank || culprit.Violent(f.Signal) }
 
 func (c *coordinator) end(m message) []order {
 	c.enter(over)

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Round is one start of the whole group.
@@ -53,6 +54,13 @@ type Failure struct {
 
 // NoRank is the Rank of a failure that no single rank caused.
 const NoRank = -1
+
+// StoodStill is the failure of a node whose launcher was stopped for so long that the others
+// have given it up.
+func StoodStill(pid int, stood time.Duration) Failure {
+	return Failure{Rank: NoRank, PID: pid, Code: 1,
+		Cause: fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", stood.Round(time.Second))}
+}
 
 // String is the one message about a failure.
 func (f Failure) String() string {
