@@ -266,21 +266,18 @@ func (o *hierarchy) addLocals(c int) {
 
 // mine is what this host gives another for its share of piece c, and with own
 // host what it keeps.
-func (o *hierarchy) mine(c, host int) []byte {
-	off, from, to := o.share(c, host)
-	if len(o.h.locals) > 1 {
-		return o.sums[c%sumSlots][from:to]
-	}
-	return o.in[off+from : off+to]
-}
+func (o *hierarchy) mine(c, host int) []byte { return o.shareOf(o.in, c, host) }
 
 // total is where the sum of a host's share of piece c is put.
-func (o *hierarchy) total(c, host int) []byte {
+func (o *hierarchy) total(c, host int) []byte { return o.shareOf(o.out, c, host) }
+
+// shareOf is a host's share of piece c: of the vector, where a rank is alone on its host.
+func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 	off, from, to := o.share(c, host)
 	if len(o.h.locals) > 1 {
 		return o.sums[c%sumSlots][from:to]
 	}
-	return o.out[off+from : off+to]
+	return vector[off+from : off+to]
 }
 
 // gift is where this host's share of another's piece c comes.

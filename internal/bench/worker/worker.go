@@ -123,7 +123,7 @@ func (w *worker) run() (err error) {
 		return errors.New("the supervisor sent no job")
 	}
 	w.job = *first.Job
-	ready := &ready{Env: seen(w.job.Watch)}
+	ready := &Event{Ready: true, Env: seen(w.job.Watch)}
 	if err := w.join(); err != nil {
 		ready.Error = err.Error()
 	}
@@ -131,7 +131,7 @@ func (w *worker) run() (err error) {
 		defer w.script.Close()
 		ready.Env = w.script.Environ()
 	}
-	if err := w.conn.Send(message{Ready: ready}); err != nil {
+	if err := w.conn.Send(message{Event: ready}); err != nil {
 		return errors.Join(err, errors.New(ready.Error))
 	}
 	if ready.Error != "" {

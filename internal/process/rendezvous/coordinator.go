@@ -23,14 +23,15 @@ const (
 	oddTicks = 12
 )
 
-// message is one frame, in either direction: exactly one field is set, or none for a
-// heart-beat.
+// message is one frame, in either direction: one field is set, and from a member besides it
+// the round; none for a heart-beat.
 type message struct {
-	// From a member.
-	Join   *join   `json:"join,omitempty"`
-	Ready  *ready  `json:"ready,omitempty"`
-	Failed *failed `json:"failed,omitempty"`
-	Done   *done   `json:"done,omitempty"`
+	// From a member. All but Join are about a round.
+	Join    *join    `json:"join,omitempty"`
+	Attempt int      `json:"attempt,omitempty"`
+	Ready   *ready   `json:"ready,omitempty"`
+	Failed  *Failure `json:"failed,omitempty"` // a round that is over has its verdict already
+	Done    bool     `json:"done,omitempty"`   // every rank of this node has ended well
 
 	Event // from the host
 }
@@ -44,19 +45,7 @@ type join struct {
 // ready says that nothing of an earlier round is left. The port is free on this
 // node, should it become the master.
 type ready struct {
-	Attempt int `json:"attempt"`
-	Port    int `json:"port"`
-}
-
-// failed says what failed in a round; one that is over has its verdict already.
-type failed struct {
-	Attempt int     `json:"attempt"`
-	Failure Failure `json:"failure"`
-}
-
-// done says that every rank of this node has ended well.
-type done struct {
-	Attempt int `json:"attempt"`
+	Port int `json:"port"`
 }
 
 // coordinator decides for the group: when a round begins, what failed first, and
@@ -127,18 +116,17 @@ func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 		return nil
 	}
 	from := c.group.Heard(peer)
-	if from == nil {
+	if from == nil || m.Attempt != c.attempt {
 		return nil
 	}
 	n := c.nodes[peer]
 	switch {
-	case m.Ready != nil && m.Ready.Attempt == c.attempt && c.stage == gathering:
+	case m.Ready != nil && c.stage == gathering:
 		n.ready, n.port = true, m.Ready.Port
 		return c.begin()
-	case m.Failed != nil && m.Failed.Attempt == c.attempt:
-		f := m.Failed.Failure
-		c.report(from, f, at, f.Code == Interrupted)
-	case m.Done != nil && m.Done.Attempt == c.attempt && c.stage == running:
+	case m.Failed != nil:
+		c.report(from, *m.Failed, at, m.Failed.Code == Interrupted)
+	case m.Done && c.stage == running:
 		n.done = true
 		if !c.any(func(n *node) bool { return !n.done }) {
 			return c.end(message{Event: Event{Finished: true}})
