@@ -21,6 +21,8 @@ type request struct {
 	Launch *launchRequest `json:"launch,omitempty"`
 	Stop   *StopRequest   `json:"stop,omitempty"`
 	Signal *signalRequest `json:"signal,omitempty"`
+
+	files []*os.File // that came for a launch
 }
 
 // reply is a frame from the agent to the supervisor: exactly one field is set.

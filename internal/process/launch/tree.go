@@ -1,11 +1,11 @@
 package launch
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -148,7 +148,7 @@ func killAll(find func() []process) (killed []process) {
 }
 
 // environ returns the environment with which the process was executed; nil when it has ended or is not ours to read.
-func environ(pid int) [][]byte {
+func environ(pid int) []string {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return nil
@@ -162,17 +162,17 @@ func environ(pid int) [][]byte {
 		case n == 0:
 			return nil
 		case n < size:
-			return bytes.Split(bytes.TrimSuffix(data[:n], []byte{0}), []byte{0})
+			return strings.Split(strings.TrimSuffix(string(data[:n]), "\x00"), "\x00")
 		}
 	}
 }
 
-// lookup finds a variable as getenv does: the first entry of the name. The value is nil when there is none.
-func lookup(env [][]byte, name string) []byte {
+// lookup finds a variable as getenv does: the first entry of the name.
+func lookup(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
-		if key, value, ok := bytes.Cut(entry, []byte("=")); ok && string(key) == name {
-			return append([]byte{}, value...)
+		if value, set = strings.CutPrefix(entry, name+"="); set {
+			return value, true
 		}
 	}
-	return nil
+	return "", false
 }
