@@ -157,6 +157,12 @@ func (w *world) perform(c *call) error {
 	return nil
 }
 
+func (w *world) time() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(w.now)
+}
+
 // system is the accelerator with empty memory, set up for an algorithm.
 func (w *world) system(algorithm string) (*accel.System, error) {
 	settings, err := w.machine.CCL.With(algorithm, func(*ccl.Settings) {})

@@ -188,7 +188,7 @@ func (e *engine) Split(int, int) (dist.Engine, error) {
 	return nil, errors.New("a simulated network has no groups of some of its ranks")
 }
 
-func (e *engine) Clock() dist.Clock { return clock{e} }
+func (e *engine) Clock() dist.Clock { return dist.Simulated(e.time) }
 func (e *engine) Close() error      { return nil }
 
 // nowhere is memory without contents.
@@ -200,14 +200,9 @@ func (*nowhere) Name() string            { return "simulated" }
 func (*nowhere) Read([]byte, int) error  { return errNowhere }
 func (*nowhere) Write(int, []byte) error { return errNowhere }
 
-// clock is the network's simulated time.
-type clock struct{ engine *engine }
-
-func (c clock) Now() int64 {
-	c.engine.mu.Lock()
-	defer c.engine.mu.Unlock()
-	return int64(c.engine.now)
+// time is the network's, simulated.
+func (e *engine) time() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int64(e.now)
 }
-
-func (clock) Deterministic() bool { return true }
-func (clock) Name() string        { return "simulated" }

@@ -356,10 +356,9 @@ func protect(f func() error) (err error) {
 func seen(names []string) map[string]*string {
 	m := make(map[string]*string, len(names))
 	for _, n := range names {
+		m[n] = nil
 		if v, ok := os.LookupEnv(n); ok {
 			m[n] = &v
-		} else {
-			m[n] = nil
 		}
 	}
 	return m
