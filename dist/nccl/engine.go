@@ -14,29 +14,21 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// contexts are the GPUs' contexts in this process, which all groups share.
-var contexts contextTable
-
-type contextTable struct {
-	mu   sync.Mutex
+// contexts are the GPUs' contexts in this process, by ordinal, which all groups share.
+var contexts = struct {
+	sync.Mutex
 	open map[int]*cuda.Context
-}
+}{open: map[int]*cuda.Context{}}
 
-func (t *contextTable) of(d *cuda.Device) (*cuda.Context, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c := t.open[d.Ordinal]; c != nil {
-		return c, nil
+func contextOf(d *cuda.Device) (c *cuda.Context, err error) {
+	contexts.Lock()
+	defer contexts.Unlock()
+	if c = contexts.open[d.Ordinal]; c == nil {
+		if c, err = d.Context(); err == nil {
+			contexts.open[d.Ordinal] = c
+		}
 	}
-	c, err := d.Context()
-	if err != nil {
-		return nil, err
-	}
-	if t.open == nil {
-		t.open = map[int]*cuda.Context{}
-	}
-	t.open[d.Ordinal] = c
-	return c, nil
+	return c, err
 }
 
 // engine is one rank's end of a group.

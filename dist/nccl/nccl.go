@@ -135,5 +135,5 @@ func deviceOf(rank int) (*cuda.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return contexts.of(list[rank%len(list)])
+	return contextOf(list[rank%len(list)])
 }

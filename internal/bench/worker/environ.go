@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"syscall"
 
@@ -29,7 +30,8 @@ func Planned(set launch.Settings) (map[string]string, error) {
 // correct gives the environment with the planned variables as planned, and whether it
 // differs from what is there.
 func correct(environ []string) (fixed []string, differs bool, err error) {
-	planned, have := launch.Settings{}, jobenv.Variables(environ)
+	var planned launch.Settings
+	have := jobenv.Variables(environ)
 	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
 	if err == nil && len(text) > 0 {
 		err = json.Unmarshal(text, &planned)
@@ -41,8 +43,9 @@ func correct(environ []string) (fixed []string, differs bool, err error) {
 		value, set := have[name]
 		differs = differs || set != (want != nil) || want != nil && value != *want
 	}
-	planned[plannedVar] = nil
-	return planned.Apply(environ), differs, nil
+	all := launch.Settings{plannedVar: nil}
+	maps.Copy(all, planned)
+	return all.Apply(environ), differs, nil
 }
 
 // startPlanned starts this program again if its environment is not the planned one: the

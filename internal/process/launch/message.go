@@ -94,41 +94,36 @@ func (t *Texts) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Settings are variables and their values, nil for one that is not set. They travel as [Texts] do.
+// Settings are variables and their values, nil for one that is not set. They travel as [Texts] do; of none there is
+// nothing left.
 type Settings map[string]*string
 
-// MarshalJSON writes name and value of each variable in turn.
+// MarshalJSON writes NAME=value of each variable that is set, and NAME of each that is not.
 func (s Settings) MarshalJSON() ([]byte, error) {
-	var all [][]byte // null for no settings, as for a value that is not set
-	if s != nil {
-		all = [][]byte{}
-	}
+	var entries Texts
 	for name, value := range s {
-		all = append(all, []byte(name), nil)
 		if value != nil {
-			all[len(all)-1] = []byte(*value)
+			name += "=" + *value
 		}
+		entries = append(entries, name)
 	}
-	return json.Marshal(all)
+	return json.Marshal(entries)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (s *Settings) UnmarshalJSON(data []byte) error {
-	var all [][]byte
-	if err := json.Unmarshal(data, &all); err != nil || all == nil {
-		*s = nil
-		return err
+	var entries Texts
+	err := json.Unmarshal(data, &entries)
+	if *s = nil; len(entries) > 0 {
+		*s = Settings{}
 	}
-	*s = Settings{}
-	for i := 0; i+1 < len(all); i += 2 {
-		var value *string
-		if all[i+1] != nil {
-			text := string(all[i+1])
-			value = &text
+	for _, entry := range entries {
+		name, value, set := strings.Cut(entry, "=")
+		if (*s)[name] = nil; set {
+			(*s)[name] = &value
 		}
-		(*s)[string(all[i])] = value
 	}
-	return nil
+	return err
 }
 
 // maxCPUs is the size of the kernel's cpu_set_t.
