@@ -144,7 +144,7 @@ func (o *coded) decode(c, rank int) {
 	o.srcs[0] = o.carry.at(c, rank, len(o.srcs))[:o.room(to-from)]
 	part := o.plan.Out.Bytes()[from*o.width : to*o.width]
 	o.codec.DecodeReduce(part, o.srcs[:1], o.plan.DType, dist.Sum)
-	o.finish.apply(part, from*o.width)
+	o.finish.Apply(part, from*o.width)
 }
 
 // summed is the reduction before the finish: an average is a sum at first.

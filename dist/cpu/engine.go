@@ -337,15 +337,13 @@ func newFinish(p dist.Plan, size int) finish {
 // shared is done by the one rank that makes a sum, before others get it.
 func (f *finish) shared(out []byte) {
 	if !f.local {
-		f.apply(out, 0)
+		f.Apply(out, 0)
 	}
 }
 
-// own is done by every rank to the part of its output that begins at a byte.
-func (f *finish) own(out []byte, at int) {
+// own is done by every rank to its output.
+func (f *finish) own(out []byte) {
 	if f.local {
-		f.apply(out, at)
+		f.Apply(out, 0)
 	}
 }
-
-func (f *finish) apply(out []byte, at int) { f.Apply(out, at) }

@@ -211,7 +211,7 @@ func (o *hierarchy) run() error {
 	if err := o.h.settle(o.links); err != nil {
 		return err
 	}
-	o.finish.apply(o.out, 0)
+	o.finish.Apply(o.out, 0)
 	return nil
 }
 

@@ -127,7 +127,7 @@ func (o *oneStage) take(off, end int) error {
 	} else {
 		o.kernel.Reduce(out, o.srcs)
 	}
-	o.finish.apply(out, off)
+	o.finish.Apply(out, off)
 	return nil
 }
 
@@ -273,5 +273,5 @@ func (o *piped) take(c int) {
 	}
 	o.srcs[o.m.Rank()] = o.in[from:to]
 	o.reduce(o.out[from:to], o.srcs)
-	o.finish.apply(o.out[from:to], from)
+	o.finish.Apply(o.out[from:to], from)
 }

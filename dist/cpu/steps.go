@@ -159,7 +159,7 @@ func (o *steps) run() error {
 	if o.copyOut {
 		copy(o.out, o.mem[schedule.Output])
 	}
-	o.finish.apply(o.out, 0)
+	o.finish.Apply(o.out, 0)
 	return nil
 }
 

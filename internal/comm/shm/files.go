@@ -75,9 +75,7 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 		l.Close()
 		connection.RefuseLate(arrivals, g)
 	}()
-	if _, refusal := g.Admit(connection.OwnPeer, id.join()); refusal != "" {
-		return nil, errors.New(refusal)
-	}
+	g.Admit(connection.OwnPeer, id.join())
 	ranks, err := connection.Collect(ctx, arrivals, g)
 	if err != nil {
 		return nil, err

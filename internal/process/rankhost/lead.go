@@ -190,7 +190,7 @@ func (c *coordinator) Hear(peer int, m message, _ time.Duration) []order {
 }
 
 func (c *coordinator) admit(peer int, j join) []order {
-	if _, refusal := c.group.Admit(peer, j.Join); refusal != "" {
+	if refusal := c.group.Admit(peer, j.Join); refusal != "" {
 		return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
 	}
 	c.cpus[peer] = j.CPUs

@@ -109,7 +109,7 @@ func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
 // Hear takes a message that came at the time given, and answers.
 func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 	if m.Join != nil {
-		if _, refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
+		if refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
 			return []order{{Peer: peer, Message: message{Event: Event{Refused: refusal}}, Last: true}}
 		}
 		c.nodes[peer] = &node{addr: m.Join.Addr}
