@@ -22,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Round is one start of the whole group.
@@ -88,17 +90,16 @@ func (f Failure) String() string {
 
 // Twice says which hosts have several nodes, "" if none has.
 func (r Round) Twice() string {
-	nodes := map[string][]string{}
-	var names, texts []string
-	for i, host := range r.Hosts {
-		if nodes[host] == nil {
-			names = append(names, host)
+	var texts []string
+	for _, host := range lists.Distinct(r.Hosts) {
+		var nodes []string
+		for i, other := range r.Hosts {
+			if other == host {
+				nodes = append(nodes, fmt.Sprint(i))
+			}
 		}
-		nodes[host] = append(nodes[host], fmt.Sprint(i))
-	}
-	for _, host := range names {
-		if len(nodes[host]) > 1 {
-			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes[host], ", "), host))
+		if len(nodes) > 1 {
+			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes, ", "), host))
 		}
 	}
 	return strings.Join(texts, "; ")
