@@ -136,10 +136,7 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 // of is the cluster of some of its ranks, under new numbers.
 func (cl *cluster) of(ranks []int) *cluster {
 	some := *cl
-	some.mesh, some.all = cl.mesh.Of(ranks), make([]rankInfo, len(ranks))
-	for i, r := range ranks {
-		some.all[i] = cl.all[r]
-	}
+	some.mesh, some.all = cl.mesh.Of(ranks), lists.At(cl.all, ranks)
 	return &some
 }
 

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -216,11 +217,9 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	part := newEngine(a, e.timeout, e.knobs)
 	part.device, part.residents, part.spread = e.device, e.residents, e.spread
 	for _, from := range e.lineage {
-		there := slices.Clone(ranks)
-		for i, r := range there {
-			if from.ranks != nil {
-				there[i] = from.ranks[r]
-			}
+		there := ranks
+		if from.ranks != nil {
+			there = lists.At(from.ranks, ranks)
 		}
 		part.lineage = append(part.lineage, ancestor{from.engine, there})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -55,9 +56,7 @@ func (m *meeting) locate(p *process, c comm, size int) (err error) {
 		return err
 	}
 	numbers, err := p.gather(c, uint64(p.rank), size)
-	for _, n := range numbers {
-		m.world = append(m.world, int(n))
-	}
+	m.world = lists.Map(numbers, func(n uint64) int { return int(n) })
 	return err
 }
 

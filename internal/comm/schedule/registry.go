@@ -137,13 +137,7 @@ func Evaluated(collective string) []Info {
 }
 
 func infos(collective string, keep func(Algorithm) bool) []Info {
-	var list []Info
-	for _, a := range registry[collective] {
-		if keep(a) {
-			list = append(list, a.public())
-		}
-	}
-	return list
+	return lists.Map(lists.Keep(registry[collective], keep), Algorithm.public)
 }
 
 // public is a copy of the properties that nobody shares.

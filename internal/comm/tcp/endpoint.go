@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -61,10 +62,7 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 func (m *Mesh) Of(ranks []int) *Mesh {
 	m.Keep()
 	some := *m
-	some.endpoints = make([]Endpoint, len(ranks))
-	for i, r := range ranks {
-		some.endpoints[i] = m.endpoints[r]
-	}
+	some.endpoints = lists.At(m.endpoints, ranks)
 	return &some
 }
 
