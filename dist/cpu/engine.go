@@ -206,8 +206,8 @@ func (e *engine) split(color, key int) (*engine, error) {
 	}
 	joined := shm.Membership{
 		Segment: e.segment, Board: shm.BoardAt(e.segment, int(board), len(ranks)),
-		Rank: slices.Index(ranks, e.Rank()), PIDs: lists.At(e.joined.PIDs, ranks), World: lists.At(e.joined.World, ranks),
-		Crowded: e.joined.Crowded, Timeout: e.joined.Timeout,
+		Rank: slices.Index(ranks, e.Rank()), Crowded: e.joined.Crowded, Timeout: e.joined.Timeout,
+		PIDs: lists.At(e.joined.PIDs, ranks), World: lists.At(e.joined.World, ranks),
 	}
 	e.segment.Keep()
 	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {

@@ -144,7 +144,8 @@ func (cl *cluster) of(ranks []int) *cluster {
 // connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
 func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
 	h := newHosts(cl, c.Rank, lists.Numbers[int](c.Size), c.ID)
-	e, err := b.share(ctx, c, shm.Identity{ID: c.ID + " on " + h.ranks[c.Rank].Host, Rank: h.localRank, Size: len(h.locals)}, h)
+	id := shm.Identity{ID: c.ID + " on " + h.ranks[c.Rank].Host, Rank: h.localRank, Size: len(h.locals)}
+	e, err := b.share(ctx, c, id, h)
 	if err != nil {
 		cl.mesh.Close()
 		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)
@@ -179,7 +180,8 @@ func (h *hosts) connect(ctx context.Context) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil && len(faults) < 3 { // the others say the same
-					faults = append(faults, fmt.Sprintf("rank %d cannot connect with %s: %v", h.rank, h.Name(peer), err))
+					who := fmt.Sprintf("rank %d cannot connect with %s", h.rank, h.Name(peer))
+					faults = append(faults, fmt.Sprintf("%s: %v", who, err))
 				}
 			})
 		}

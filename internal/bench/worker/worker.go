@@ -240,7 +240,8 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 		return nil, fmt.Errorf("learning where rank 0 is: %w", err)
 	}
 	return append(environ, fmt.Sprintf("RANK=%d", w.rank), fmt.Sprintf("WORLD_SIZE=%d", w.job.Size),
-		fmt.Sprintf("LOCAL_RANK=%d", w.local), "MASTER_ADDR="+all[0].Host, fmt.Sprintf("MASTER_PORT=%d", all[0].Port)), nil
+		fmt.Sprintf("LOCAL_RANK=%d", w.local),
+		"MASTER_ADDR="+all[0].Host, fmt.Sprintf("MASTER_PORT=%d", all[0].Port)), nil
 }
 
 // syncGroups gives the ends of the ranks that this process has.

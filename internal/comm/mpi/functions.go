@@ -9,12 +9,15 @@ import (
 )
 
 // names are the functions used here.
-var names = []string{"MPI_Init_thread", "MPI_Finalize", "MPI_Error_string",
-	"MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_group", "MPI_Comm_create_group", "MPI_Comm_split", "MPI_Comm_dup", "MPI_Comm_free",
-	"MPI_Group_free", "MPI_Comm_set_errhandler", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Op_create", "MPI_Type_free", "MPI_Op_free",
-	"MPI_Allreduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Allgather", "MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce",
-	"MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Barrier",
-	"MPI_Iallreduce", "MPI_Iallgather", "MPI_Isend", "MPI_Iprobe", "MPI_Recv", "MPI_Test", "MPI_Get_count"}
+var names = []string{
+	"MPI_Init_thread", "MPI_Finalize", "MPI_Error_string", "MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_group",
+	"MPI_Comm_create_group", "MPI_Comm_split", "MPI_Comm_dup", "MPI_Comm_free", "MPI_Group_free",
+	"MPI_Comm_set_errhandler", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Op_create", "MPI_Type_free",
+	"MPI_Op_free", "MPI_Allreduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Allgather",
+	"MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
+	"MPI_Alltoall", "MPI_Alltoallv", "MPI_Barrier", "MPI_Iallreduce", "MPI_Iallgather", "MPI_Isend",
+	"MPI_Iprobe", "MPI_Recv", "MPI_Test", "MPI_Get_count",
+}
 
 // threadMultiple is MPI_THREAD_MULTIPLE: any thread may call at any time.
 const threadMultiple = 3

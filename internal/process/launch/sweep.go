@@ -38,7 +38,8 @@ func sweep(agentPID int, tag string, group *controlGroup) *leftError {
 			if p.pid == self || p.pid == agentPID {
 				return false
 			}
-			return group.has(p.pid) || p.session == agentPID || known[p.id()] || !p.zombie && slices.Contains(environ(p.pid), TagVar+"="+tag)
+			return group.has(p.pid) || p.session == agentPID || known[p.id()] ||
+				!p.zombie && slices.Contains(environ(p.pid), TagVar+"="+tag)
 		})
 		for _, p := range found {
 			known[p.id()] = true

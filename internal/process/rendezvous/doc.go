@@ -60,8 +60,8 @@ const NoRank = -1
 // StoodStill is the failure of a node whose launcher was stopped for so long that the others
 // have given it up.
 func StoodStill(pid int, stood time.Duration) Failure {
-	return Failure{Rank: NoRank, PID: pid, Code: 1,
-		Cause: fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", stood.Round(time.Second))}
+	const cause = "was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up"
+	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: fmt.Sprintf(cause, stood.Round(time.Second))}
 }
 
 // String is the one message about a failure.
