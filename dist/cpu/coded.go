@@ -39,6 +39,9 @@ type carrier interface {
 	share(c int) error
 	// await brings the sum of a rank's part.
 	await(c, rank int) error
+	// end returns once nobody reads what this rank has shown: the next call may put something
+	// else there, before it waits for anybody.
+	end() error
 }
 
 // codedPiece is the default number of bytes of a piece before encoding. Between
@@ -106,7 +109,7 @@ func (o *coded) run() error {
 			o.decode(c, r)
 		}
 	}
-	return nil
+	return o.carry.end()
 }
 
 // encode encodes this rank's parts of piece c.
@@ -156,7 +159,7 @@ func summed(r dist.Reduction) dist.Reduction {
 }
 
 // codedStages carries encodings in the ranks' stages, which all of them read. A
-// piece is two epochs; pieces take turns in the two halves of the stages.
+// piece is two epochs, and the end of the call one more; pieces take turns in the two halves of the stages.
 type codedStages struct {
 	m     *shm.Member
 	label *shm.Label
@@ -170,7 +173,7 @@ func newCodedStages(e *engine, o *coded) *codedStages {
 	return &codedStages{m: e.member, label: label(o.plan, ""), half: shm.StageBytes / 2, part: part}
 }
 
-func (s *codedStages) begin(pieces int) error { return s.m.Begin(s.label, 2*pieces) }
+func (s *codedStages) begin(pieces int) error { return s.m.Begin(s.label, 2*pieces+1) }
 
 func (s *codedStages) at(c, rank, part int) []byte {
 	return s.m.Stage(rank)[c%2*s.half+part*s.part:][:s.part]
@@ -192,6 +195,11 @@ func (s *codedStages) await(_, rank int) error {
 		return nil
 	}
 	return s.m.Await(rank, s.epoch+1)
+}
+
+func (s *codedStages) end() error {
+	s.m.Signal()
+	return s.m.AwaitAll(s.epoch + 2)
 }
 
 // codedLinks carries encodings as messages between all pairs of ranks, whatever is
@@ -245,6 +253,8 @@ func (s *codedLinks) share(int) error {
 }
 
 func (s *codedLinks) await(int, int) error { return nil } // share has brought it
+
+func (s *codedLinks) end() error { return nil }
 
 // each exchanges a message with every other rank; empty ones are not sent, at both
 // ends alike.
