@@ -62,6 +62,15 @@ func (monotonic) Now() int64          { return int64(time.Since(epoch)) * 1000 }
 func (monotonic) Deterministic() bool { return false }
 func (monotonic) Name() string        { return "monotonic" }
 
+// Simulated is the clock of a backend whose time is simulated, as now reads it.
+func Simulated(now func() int64) Clock { return simulated(now) }
+
+type simulated func() int64
+
+func (s simulated) Now() int64        { return s() }
+func (simulated) Deterministic() bool { return true }
+func (simulated) Name() string        { return "simulated" }
+
 // Capabilities says what a backend can do. What is not listed is an error.
 type Capabilities struct {
 	Ops        []Collective

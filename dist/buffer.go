@@ -116,9 +116,7 @@ func (b Buffer) Mirror() (Buffer, error) {
 	if !far || b.count == 0 {
 		return b, nil
 	}
-	bytes := b.count * b.dtype.Size()
-	words := make([]uint64, (bytes+7)/8) // aligned for every element type
-	copied := Buffer{dtype: b.dtype, count: b.count, data: unsafe.Pointer(unsafe.SliceData(words))}
+	copied := Make(b.dtype, b.count)
 	return copied, m.Read(copied.Bytes(), b.off)
 }
 

@@ -6,10 +6,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -198,32 +197,20 @@ func (c *Combiner) Name() string { return c.name }
 // Apply is for backends: it combines the elements of x into those of acc.
 func (c *Combiner) Apply(acc, x []byte) { c.combine(acc, x) }
 
-var codecs = struct {
-	sync.Mutex
-	list []Codec
-}{list: []Codec{quant.Int8, quant.Int6, quant.Int4}}
+var codecs = registry.New("codec", Codec.Name)
+
+func init() {
+	for _, c := range quant.Codecs() {
+		codecs.Register(c)
+	}
+}
 
 // RegisterCodec makes a codec known by its name. Two of one name are a bug and panic.
-func RegisterCodec(c Codec) {
-	codecs.Lock()
-	defer codecs.Unlock()
-	for _, other := range codecs.list {
-		if other.Name() == c.Name() || c.Name() == "" {
-			panic("dist: duplicate or empty codec name " + c.Name())
-		}
-	}
-	codecs.list = append(codecs.list, c)
-}
+func RegisterCodec(c Codec) { codecs.Register(c) }
 
-// Codecs lists the codecs that are known: int8, int6 and int4, which have a float32
-// scale per 32 elements of f32, f16 or bf16, and what was registered.
-func Codecs() []Codec {
-	codecs.Lock()
-	defer codecs.Unlock()
-	return append([]Codec(nil), codecs.list...)
-}
+// Codecs lists the codecs that are known, in the order of their names: int8, int6 and int4,
+// which have a float32 scale per 32 elements of f32, f16 or bf16, and what was registered.
+func Codecs() []Codec { return codecs.All() }
 
 // ParseCodec finds the codec of a name.
-func ParseCodec(name string) (Codec, error) {
-	return suggest.Find("codec", name, Codecs(), Codec.Name)
-}
+func ParseCodec(name string) (Codec, error) { return codecs.Lookup(name) }

@@ -56,11 +56,8 @@ type Config struct {
 // Init joins a group and returns once all its ranks have. Ending ctx ends the
 // waiting, not the group.
 func Init(ctx context.Context, c Config) (*Group, error) {
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("joining group %q: %w", c.ID, err)
-	}
 	b, err := backendNamed(c.Backend)
-	if err != nil {
+	if err := cmp.Or(c.check(), err); err != nil {
 		return nil, fmt.Errorf("joining group %q: %w", c.ID, err)
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
@@ -69,13 +66,14 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	}
 	c.Host = cmp.Or(c.Host, os.Getenv(hostVar))
 	c.Interface = cmp.Or(c.Interface, os.Getenv(jobenv.InterfaceVar))
-	if c.Tuning, err = c.settleTuning(ctx); err != nil {
-		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
+	c.Tuning, err = c.settleTuning(ctx)
+	if err == nil {
+		err = c.checkHosts(os.Environ())
 	}
-	if err := c.checkHosts(os.Environ()); err != nil {
-		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
+	var e Engine
+	if err == nil {
+		e, err = b.Join(ctx, c)
 	}
-	e, err := b.Join(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
 	}

@@ -71,7 +71,7 @@ func TestCallsAreChecked(t *testing.T) {
 		"the norm's weight is 3 f32":        {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(3)}}},
 		"a norm is for all-reduce":          {Op: dist.ReduceScatter, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2)}}},
 		"the norm's epsilon is -1":          {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2), Epsilon: -1}}},
-		"codec int8 has no encoding of f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4), Codec: dist.Codecs()[0]},
+		"codec int4 has no encoding of f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4), Codec: dist.Codecs()[0]},
 		"2 counts, want 1":                  {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{1, 2}},
 		"counts are [-1]":                   {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{-1}},
 		"counts [2] make 2":                 {Op: dist.AllGather, In: f(3), Out: f(3), Count: 3, Counts: []int{2}},
@@ -352,7 +352,7 @@ func TestCodecsByName(t *testing.T) {
 	refuses(t, "int9", err, `did you mean "int`)
 	defer func() {
 		if recover() == nil {
-			t.Error("a second int8 was registered")
+			t.Error("a second int4 was registered")
 		}
 	}()
 	dist.RegisterCodec(dist.Codecs()[0])

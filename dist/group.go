@@ -237,15 +237,17 @@ func (g *Group) Watch(ctx context.Context) (stop func() bool) {
 
 // ended is why a group whose context has ended can do no more.
 func ended(ctx context.Context) error {
-	return fmt.Errorf("its context has ended: %w", context.Cause(ctx))
+	return fmt.Errorf("%w: %w", errEnded, context.Cause(ctx))
 }
+
+var errEnded = errors.New("its context has ended")
 
 // explain gives the failure of a group its cause where that is a context of this rank.
 func (g *Group) explain(err error) error {
 	g.watched.mu.Lock()
 	defer g.watched.mu.Unlock()
 	var misuse *MisuseError
-	own := fmt.Sprintf("rank %d cannot make its call: its context has ended", g.Rank())
+	own := shm.Cannot(g.Rank(), errEnded).Text
 	if g.watched.cause != nil && errors.As(err, &misuse) && strings.HasPrefix(misuse.Text, own) {
 		return &MisuseError{Text: misuse.Text, Cause: g.watched.cause}
 	}
@@ -318,7 +320,7 @@ func (g *Group) prepare(c Call, options []Option) (*Op, error) {
 // refuse fails the group because of a call that this rank cannot make.
 func (g *Group) refuse(err error) error {
 	g.engine.Refuse(err)
-	return &MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", g.Rank(), err), Cause: err}
+	return &MisuseError{Text: shm.Cannot(g.Rank(), err).Text, Cause: err}
 }
 
 // The operations as methods. Each prepares the call anew: a loop should call

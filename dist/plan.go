@@ -54,6 +54,27 @@ func (p Plan) String() string {
 	return s
 }
 
+// Terms are all that the ranks of a call must agree on, for backends that compare them.
+func (p Plan) Terms() string {
+	s := p.String()
+	if p.Algorithm != "" {
+		s += " by " + p.Algorithm
+	}
+	if p.Steps {
+		s += " in steps"
+	}
+	if p.Chunk > 0 {
+		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
+	}
+	if p.Blocks > 0 {
+		s += fmt.Sprintf(" by %d blocks", p.Blocks)
+	}
+	if p.Codec != nil {
+		s += " encoded as " + p.Codec.Name()
+	}
+	return s
+}
+
 // plan checks a call as far as this rank can and fills in what it left open.
 func (g *Group) plan(c Call) (Plan, error) {
 	p := Plan{Call: c, Machine: g.machine, Arrangement: g.arrangement}
@@ -141,15 +162,15 @@ func (p *Plan) settleCounts(caps Capabilities, g *Group) error {
 }
 
 // Block is the part of the vector that belongs to a rank.
-func (p *Plan) Block(size, rank int) (off, n int) { return p.params(size).Block(rank) }
+func (p *Plan) Block(size, rank int) (off, n int) { return p.Params(size).Block(rank) }
 
 // Pair is what goes from one rank to another in an all-to-all: where in the one's In,
 // where in the other's Out, and how many elements.
-func (p *Plan) Pair(size, from, to int) (in, out, n int) { return p.params(size).Pair(from, to) }
+func (p *Plan) Pair(size, from, to int) (in, out, n int) { return p.Params(size).Pair(from, to) }
 
-// params are those of the schedule that the blocks depend on.
-func (p *Plan) params(size int) schedule.Params {
-	s := schedule.Params{Ranks: size, Count: p.Count}
+// Params are those of a schedule that does the call among so many ranks.
+func (p *Plan) Params(size int) schedule.Params {
+	s := schedule.Params{Ranks: size, Count: p.Count, Root: p.Root, InPlace: p.InPlace}
 	if p.Counts != nil {
 		s.Blocks = schedule.NewBlocks(p.Counts)
 	}
@@ -181,42 +202,14 @@ func (p *Plan) settleCount(size int) {
 
 // need is how many elements a rank must give of each buffer.
 func (p *Plan) need(rank, size int) (in, out int) {
-	block := 0
-	if p.Op.blocks() && p.Op != AllToAll {
-		_, block = p.Block(size, rank)
-	}
-	atRoot := func(n int) int {
-		if rank == p.Root {
-			return n
-		}
-		return 0
-	}
 	switch p.Op {
-	case ReduceScatter:
-		return p.Count, block
-	case AllGather:
-		return block, p.Count
-	case Broadcast:
-		return atRoot(p.Count), p.Count
-	case Reduce:
-		return p.Count, atRoot(p.Count)
-	case Gather:
-		return block, atRoot(p.Count)
-	case Scatter:
-		return atRoot(p.Count), block
-	case AllToAll:
-		last := size - 1
-		before, _, give := p.Pair(size, rank, last)
-		_, after, get := p.Pair(size, last, rank)
-		return before + give, after + get
-	case Barrier:
-		return 0, 0
 	case Send:
 		return p.Count, 0
 	case Recv:
 		return 0, p.Count
 	}
-	return p.Count, p.Count
+	s, op := p.Params(size), string(p.Op)
+	return s.Len(op, schedule.Input, rank), s.Len(op, schedule.Output, rank)
 }
 
 // checkBuffers trims the buffers to what the call uses: a longer one is no
@@ -253,19 +246,11 @@ func (p *Plan) settleInPlace(rank, size int) error {
 	if !one {
 		return nil
 	}
-	off, want := 0, 0
-	if p.Op.blocks() && p.Op != AllToAll {
-		off, _ = p.Block(size, rank)
-		off *= p.DType.Size()
-	}
-	switch p.Op {
-	case AllGather, Gather:
-		want = off
-	case ReduceScatter, Scatter:
-		want = -off
-	case AllToAll:
+	if p.Op == AllToAll {
 		return errors.New("in and out overlap: there is no all-to-all in place")
 	}
+	s, op := p.Params(size), string(p.Op)
+	want := (s.Shift(op, schedule.Input, rank) - s.Shift(op, schedule.Output, rank)) * p.DType.Size()
 	if distance != want {
 		return fmt.Errorf("in and out overlap, in starts %d bytes after out: "+
 			"in place it must be %d, otherwise they must be apart", distance, want)

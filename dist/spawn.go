@@ -3,7 +3,6 @@ package dist
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -45,19 +44,16 @@ func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g 
 	if err != nil {
 		return fmt.Errorf("spawning %d ranks: %w", n, err)
 	}
-	var id [16]byte
-	rand.Read(id[:])
+	id := rand.Text()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var ranks sync.WaitGroup
 	for rank := range n {
-		ranks.Add(1)
-		go func() {
-			defer ranks.Done()
-			if err := runChild(ctx, program, rank, hex.EncodeToString(id[:])); err != nil {
+		ranks.Go(func() {
+			if err := runChild(ctx, program, rank, id); err != nil {
 				cancel(fmt.Errorf("rank %d: %w", rank, err)) // the first one stays
 			}
-		}()
+		})
 	}
 	ranks.Wait()
 	return context.Cause(ctx)

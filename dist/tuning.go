@@ -92,33 +92,25 @@ func LoadTuning(path string) (*Tuning, error) {
 }
 
 func (e TuningEntry) check() error {
-	if e.Algorithm == "" {
+	if _, err := ParseCollective(string(e.Op)); e.Op != "" && err != nil {
+		return err
+	}
+	switch {
+	case e.Algorithm == "":
 		return fmt.Errorf("no algorithm")
-	}
-	if strings.Contains(e.Algorithm, piecesMark) {
+	case strings.Contains(e.Algorithm, piecesMark):
 		return fmt.Errorf("algorithm is %q: the size of its pieces is chunk_bytes", e.Algorithm)
-	}
-	if strings.Contains(e.Algorithm, blocksMark) {
+	case strings.Contains(e.Algorithm, blocksMark):
 		return fmt.Errorf("algorithm is %q: the number of its blocks is blocks", e.Algorithm)
-	}
-	if e.Buffers != "" && e.Buffers != "symmetric" && e.Buffers != "private" {
+	case e.Buffers != "" && e.Buffers != "symmetric" && e.Buffers != "private":
 		return fmt.Errorf("buffers is %q, want symmetric or private", e.Buffers)
-	}
-	if e.Op != "" {
-		if _, err := ParseCollective(string(e.Op)); err != nil {
-			return err
-		}
-	}
-	if e.MinRanks < 0 || e.MaxRanks < 0 {
+	case e.MinRanks < 0 || e.MaxRanks < 0:
 		return fmt.Errorf("min_ranks is %d and max_ranks %d, want 0 or more", e.MinRanks, e.MaxRanks)
-	}
-	if e.MaxBytes < 0 || e.ChunkBytes < 0 {
+	case e.MaxBytes < 0 || e.ChunkBytes < 0:
 		return fmt.Errorf("max_bytes is %d and chunk_bytes %d, want 0 or more", e.MaxBytes, e.ChunkBytes)
-	}
-	if e.PerDevice > 0 && e.Device == "" {
+	case e.PerDevice > 0 && e.Device == "":
 		return fmt.Errorf("ranks_per_device is %d, of no device", e.PerDevice)
-	}
-	if e.PerDevice < 0 || e.Blocks < 0 {
+	case e.PerDevice < 0 || e.Blocks < 0:
 		return fmt.Errorf("ranks_per_device is %d and blocks %d, want 0 or more", e.PerDevice, e.Blocks)
 	}
 	return nil

@@ -73,7 +73,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	return nil, errors.New("the simulated accelerator has no groups of some of its SIPs")
 }
 
-func (e *engine) Clock() dist.Clock { return clock{e.world} }
+func (e *engine) Clock() dist.Clock { return clock{dist.Simulated(e.world.time), e.world} }
 
 func (e *engine) Close() error {
 	e.world.leave(e.rank)
@@ -81,16 +81,10 @@ func (e *engine) Close() error {
 }
 
 // clock is the accelerator's simulated time.
-type clock struct{ world *world }
-
-func (c clock) Now() int64 {
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
-	return int64(c.world.now)
+type clock struct {
+	dist.Clock
+	world *world
 }
-
-func (clock) Deterministic() bool { return true }
-func (clock) Name() string        { return "simulated" }
 
 // Look has what follows recorded for Inside.
 func (c clock) Look() {

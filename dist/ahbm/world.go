@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // world is a group: the accelerator, and the call that its ranks are meeting for.
@@ -113,7 +114,7 @@ func (w *world) refuse(rank int, reason error) {
 	if w.failed != nil {
 		return
 	}
-	w.failed = &dist.MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", rank, reason)}
+	w.failed = shm.Cannot(rank, reason).Err()
 	if w.call != nil {
 		w.end(w.failed)
 	}
@@ -154,6 +155,12 @@ func (w *world) perform(c *call) error {
 		w.machine.Observe(result)
 	}
 	return nil
+}
+
+func (w *world) time() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(w.now)
 }
 
 // system is the accelerator with empty memory, set up for an algorithm.

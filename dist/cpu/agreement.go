@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/survivors"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
@@ -247,13 +248,9 @@ func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
 		return e.origin.backend.Join(ctx, config)
 	}
-	first := make([]int, len(ranks))
-	for i, r := range ranks {
-		first[i] = e.hosts.world[r]
-	}
 	limited, stop := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not joined within %v", config.Timeout))
 	defer stop()
-	child, err := e.origin.backend.enter(limited, config, e.hosts.cluster.of(first))
+	child, err := e.origin.backend.enter(limited, config, e.hosts.cluster.of(lists.At(e.hosts.world, ranks)))
 	if err != nil {
 		return nil, err // an interface must not hold a nil engine
 	}

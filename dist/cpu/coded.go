@@ -39,6 +39,9 @@ type carrier interface {
 	share(c int) error
 	// await brings the sum of a rank's part.
 	await(c, rank int) error
+	// end returns once nobody reads what this rank has shown: the next call may put something
+	// else there, before it waits for anybody.
+	end() error
 }
 
 // codedPiece is the default number of bytes of a piece before encoding. Between
@@ -106,7 +109,7 @@ func (o *coded) run() error {
 			o.decode(c, r)
 		}
 	}
-	return nil
+	return o.carry.end()
 }
 
 // encode encodes this rank's parts of piece c.
@@ -144,7 +147,7 @@ func (o *coded) decode(c, rank int) {
 	o.srcs[0] = o.carry.at(c, rank, len(o.srcs))[:o.room(to-from)]
 	part := o.plan.Out.Bytes()[from*o.width : to*o.width]
 	o.codec.DecodeReduce(part, o.srcs[:1], o.plan.DType, dist.Sum)
-	o.finish.apply(part, from*o.width)
+	o.finish.Apply(part, from*o.width)
 }
 
 // summed is the reduction before the finish: an average is a sum at first.
@@ -156,23 +159,21 @@ func summed(r dist.Reduction) dist.Reduction {
 }
 
 // codedStages carries encodings in the ranks' stages, which all of them read. A
-// piece is two epochs; pieces take turns in the two halves of the stages.
+// piece is two epochs, and the end of the call one more; pieces take turns in the two halves of the stages.
 type codedStages struct {
 	m     *shm.Member
 	label *shm.Label
-	size  int
 	half  int // bytes of a stage for one piece
 	part  int // bytes for one encoding
 	epoch uint32
 }
 
 func newCodedStages(e *engine, o *coded) *codedStages {
-	size := e.Size()
-	part := (o.room(o.piece/size) + cacheLine - 1) &^ (cacheLine - 1)
-	return &codedStages{m: e.member, label: label(o.plan, ""), size: size, half: shm.StageBytes / 2, part: part}
+	part := (o.room(o.piece/e.Size()) + cacheLine - 1) &^ (cacheLine - 1)
+	return &codedStages{m: e.member, label: label(o.plan, ""), half: shm.StageBytes / 2, part: part}
 }
 
-func (s *codedStages) begin(pieces int) error { return s.m.Begin(s.label, 2*pieces) }
+func (s *codedStages) begin(pieces int) error { return s.m.Begin(s.label, 2*pieces+1) }
 
 func (s *codedStages) at(c, rank, part int) []byte {
 	return s.m.Stage(rank)[c%2*s.half+part*s.part:][:s.part]
@@ -194,6 +195,11 @@ func (s *codedStages) await(_, rank int) error {
 		return nil
 	}
 	return s.m.Await(rank, s.epoch+1)
+}
+
+func (s *codedStages) end() error {
+	s.m.Signal()
+	return s.m.AwaitAll(s.epoch + 2)
 }
 
 // codedLinks carries encodings as messages between all pairs of ranks, whatever is
@@ -247,6 +253,8 @@ func (s *codedLinks) share(int) error {
 }
 
 func (s *codedLinks) await(int, int) error { return nil } // share has brought it
+
+func (s *codedLinks) end() error { return nil }
 
 // each exchanges a message with every other rank; empty ones are not sent, at both
 // ends alike.

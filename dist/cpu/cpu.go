@@ -63,22 +63,10 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Exchange != nil && c.Size > 1 {
 		return b.joinHosts(ctx, c)
 	}
-	region, err := regionBytes(c.Size)
+	e, err := b.share(ctx, c, shm.Identity{ID: c.ID, Rank: c.Rank, Size: c.Size}, nil)
 	if err != nil {
 		return nil, err
 	}
-	meeting, err := shm.Meet(ctx, shm.Identity{
-		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Claim: c.Rank, Timeout: c.Timeout,
-	}, func() (*os.File, error) { return b.newFile(c.Size, region) })
-	if err != nil {
-		return nil, err
-	}
-	segment := meeting.Segment
-	e := newEngine(segment, shm.NewHeap(segment, shm.BoardBytes(c.Size)+c.Rank*region, region), shm.Membership{
-		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: lists.Numbers[int](c.Size),
-		Crowded: meeting.Crowded, Timeout: c.Timeout,
-	}, nil)
-	e.meeting, e.origin = meeting, origin{backend: b, config: c}
 	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
@@ -91,9 +79,34 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return e, nil
 }
 
-// newFile makes the shared memory: the board, and a region for each rank.
-func (b backend) newFile(size, region int) (*os.File, error) {
-	f, err := shm.NewFile(shm.BoardBytes(size) + size*region)
+// share meets the ranks of this host, as which the identity names this one, and makes the engine of the
+// group on the memory that they share: a board with room for all ranks, so that they keep their
+// numbers, and a region for each of this host. h says who is where if there are others.
+func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *hosts) (*engine, error) {
+	region, err := regionBytes(id.Size)
+	if err != nil {
+		return nil, err
+	}
+	board := shm.BoardBytes(c.Size)
+	id.Secret, id.Claim, id.Timeout = c.Secret, c.Rank, c.Timeout
+	meeting, err := shm.Meet(ctx, id, func() (*os.File, error) { return b.newFile(c.Size, board+id.Size*region) })
+	if err != nil {
+		return nil, err
+	}
+	segment := meeting.Segment
+	joined := shm.Membership{Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs,
+		World: lists.Numbers[int](c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout}
+	if h != nil {
+		joined.PIDs, joined.Crowded = h.pids(), h.crowded
+	}
+	e := newEngine(segment, shm.NewHeap(segment, board+id.Rank*region, region), joined, h)
+	e.meeting, e.origin = meeting, origin{backend: b, config: c}
+	return e, nil
+}
+
+// newFile makes the shared memory of so many bytes, which begins with the board.
+func (b backend) newFile(size, bytes int) (*os.File, error) {
+	f, err := shm.NewFile(bytes)
 	if err != nil || b.firstEpoch == 0 {
 		return f, err
 	}

@@ -207,10 +207,7 @@ func (e *engine) split(color, key int) (*engine, error) {
 	joined := shm.Membership{
 		Segment: e.segment, Board: shm.BoardAt(e.segment, int(board), len(ranks)),
 		Rank: slices.Index(ranks, e.Rank()), Crowded: e.joined.Crowded, Timeout: e.joined.Timeout,
-	}
-	for _, r := range ranks {
-		joined.PIDs = append(joined.PIDs, e.joined.PIDs[r])
-		joined.World = append(joined.World, e.joined.World[r])
+		PIDs: lists.At(e.joined.PIDs, ranks), World: lists.At(e.joined.World, ranks),
 	}
 	e.segment.Keep()
 	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
@@ -236,7 +233,7 @@ func (e *engine) Close() error {
 }
 
 func (e *engine) Refuse(reason error) {
-	e.member.Refuse(fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason))
+	_ = e.member.Fail(shm.Cannot(e.Rank(), reason))
 	if e.hosts != nil {
 		e.hosts.spread()
 	}
@@ -292,7 +289,7 @@ type allReduce struct {
 
 // allReduce is for a plan; how is what else ranks must agree on.
 func (e *engine) allReduce(p dist.Plan, how string) allReduce {
-	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
+	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, vec.Combining(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
 }
 
@@ -315,28 +312,7 @@ func (e *engine) fast(p dist.Plan) func() error {
 
 // label is what ranks must agree on. How is whatever else the chosen code needs
 // to be equal.
-func label(p dist.Plan, how string) *shm.Label {
-	s := p.String()
-	if p.Algorithm != "" {
-		s += " by " + p.Algorithm
-	}
-	if p.Steps {
-		s += " in steps"
-	}
-	if p.Chunk > 0 {
-		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	if p.Codec != nil {
-		s += " as " + p.Codec.Name()
-	}
-	return shm.NewLabel(s + how)
-}
-
-// combine is the operation of the kernels for a reduction; an average is a sum
-// that the finish divides.
-func combine(r dist.Reduction) vec.Op {
-	return [...]vec.Op{dist.Sum: vec.Sum, dist.Prod: vec.Prod, dist.Min: vec.Min, dist.Max: vec.Max, dist.Avg: vec.Sum}[r]
-}
+func label(p dist.Plan, how string) *shm.Label { return shm.NewLabel(p.Terms() + how) }
 
 // finish is what happens to elements between the sum and the output.
 type finish struct {
@@ -358,15 +334,13 @@ func newFinish(p dist.Plan, size int) finish {
 // shared is done by the one rank that makes a sum, before others get it.
 func (f *finish) shared(out []byte) {
 	if !f.local {
-		f.apply(out, 0)
+		f.Apply(out, 0)
 	}
 }
 
-// own is done by every rank to the part of its output that begins at a byte.
-func (f *finish) own(out []byte, at int) {
+// own is done by every rank to its output.
+func (f *finish) own(out []byte) {
 	if f.local {
-		f.apply(out, at)
+		f.Apply(out, 0)
 	}
 }
-
-func (f *finish) apply(out []byte, at int) { f.Apply(out, at) }

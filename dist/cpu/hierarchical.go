@@ -211,7 +211,7 @@ func (o *hierarchy) run() error {
 	if err := o.h.settle(o.links); err != nil {
 		return err
 	}
-	o.finish.apply(o.out, 0)
+	o.finish.Apply(o.out, 0)
 	return nil
 }
 
@@ -243,7 +243,7 @@ func (o *hierarchy) give(c int, base uint32) error {
 		l.In.Expect(o.gift(c, h))
 		o.inMark[c%ahead][h] = l.In.Posted()
 	}
-	_, _, err := o.h.progress(o.links)
+	_, err := o.h.progress(o.links)
 	return err
 }
 
@@ -266,21 +266,18 @@ func (o *hierarchy) addLocals(c int) {
 
 // mine is what this host gives another for its share of piece c, and with own
 // host what it keeps.
-func (o *hierarchy) mine(c, host int) []byte {
-	off, from, to := o.share(c, host)
-	if len(o.h.locals) > 1 {
-		return o.sums[c%sumSlots][from:to]
-	}
-	return o.in[off+from : off+to]
-}
+func (o *hierarchy) mine(c, host int) []byte { return o.shareOf(o.in, c, host) }
 
 // total is where the sum of a host's share of piece c is put.
-func (o *hierarchy) total(c, host int) []byte {
+func (o *hierarchy) total(c, host int) []byte { return o.shareOf(o.out, c, host) }
+
+// shareOf is a host's share of piece c: of the vector, where a rank is alone on its host.
+func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 	off, from, to := o.share(c, host)
 	if len(o.h.locals) > 1 {
 		return o.sums[c%sumSlots][from:to]
 	}
-	return o.out[off+from : off+to]
+	return vector[off+from : off+to]
 }
 
 // gift is where this host's share of another's piece c comes.
@@ -331,7 +328,7 @@ func (o *hierarchy) reduce(c int) error {
 		l.In.Expect(o.total(c, h))
 		o.came[c%sumSlots][h] = l.In.Posted()
 	}
-	_, _, err := o.h.progress(o.links)
+	_, err := o.h.progress(o.links)
 	return err
 }
 
@@ -368,34 +365,22 @@ func (o *hierarchy) fetch(c int, base uint32) error {
 }
 
 // received waits until the links have received up to the marks.
-func (o *hierarchy) received(marks []uint64) error { return o.until(marks, false) }
+func (o *hierarchy) received(marks []uint64) error {
+	return o.until(func(h int, l *tcp.Link) bool { return l.In.Done() >= marks[h] })
+}
 
 // flushed waits until what lies in a slot has been sent.
-func (o *hierarchy) flushed(slot int) error { return o.until(o.sent[slot], true) }
+func (o *hierarchy) flushed(slot int) error {
+	return o.until(func(h int, l *tcp.Link) bool { return l.Out.Done() >= o.sent[slot][h] })
+}
 
-func (o *hierarchy) until(marks []uint64, sent bool) error {
+func (o *hierarchy) until(done func(h int, l *tcp.Link) bool) error {
 	for h, l := range o.peers {
 		if l == nil {
 			continue
 		}
-		w := o.m.NewFarWait(l.Peer, "")
-		for {
-			done := l.In.Done()
-			if sent {
-				done = l.Out.Done()
-			}
-			if done >= marks[h] {
-				break
-			}
-			moved, _, err := o.h.progress(o.links)
-			if err != nil {
-				return err
-			}
-			if moved {
-				w.Moved()
-			} else if err := o.h.pause(&w, o.links, false); err != nil {
-				return err
-			}
+		if err := o.h.until(l.Peer, o.links, false, func() (bool, error) { return done(h, l), nil }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -50,14 +50,14 @@ type hosts struct {
 	noted sync.Mutex
 	notes [][]byte // what the others have published last, by rank
 
-	memory map[unsafe.Pointer]dist.Buffer // that alloc gave
-	sleeps tcp.Sleeper                    // of collectives
+	memory map[unsafe.Pointer]bool // that alloc gave
+	sleeps tcp.Sleeper             // of collectives
 }
 
 // newHosts works out who is where; it opens nothing.
 func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h := &hosts{cluster: c, rank: rank, world: world,
-		memory: map[unsafe.Pointer]dist.Buffer{}, controls: make([]*tcp.Control, len(world)), notes: make([][]byte, len(world))}
+		memory: map[unsafe.Pointer]bool{}, controls: make([]*tcp.Control, len(world)), notes: make([][]byte, len(world))}
 	sum := sha256.Sum256([]byte(id))
 	h.tag = [16]byte(sum[:])
 	at := map[string]int{}
@@ -146,15 +146,14 @@ func (h *hosts) alloc(d dist.DType, count int) dist.Buffer {
 	if count == 0 {
 		return dist.NewBuffer(d, 0, nil, nil)
 	}
-	mem := make([]uint64, (count*d.Size()+7)/8) // aligned for every type
-	b := dist.NewBuffer(d, count, unsafe.Pointer(&mem[0]), nil)
-	h.memory[unsafe.Pointer(&mem[0])] = b
+	b := dist.Make(d, count)
+	h.memory[unsafe.Pointer(&b.Bytes()[0])] = true
 	return b
 }
 
 func (h *hosts) free(b dist.Buffer) error {
 	at := unsafe.Pointer(&b.Bytes()[0])
-	if _, known := h.memory[at]; !known {
+	if !h.memory[at] {
 		return fmt.Errorf("freeing %v: not memory that this group allocated", b)
 	}
 	delete(h.memory, at)

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
@@ -49,17 +50,12 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		return b.Join(ctx, c)
 	}
 	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(connection.Silence, c.Timeout)}
-	fault := cl.open(ctx, c)
-	if fault != nil {
-		return nil, fault
+	if err := cl.open(ctx, c); err != nil {
+		return nil, err
 	}
 	e, fault := b.enter(ctx, c, cl)
 	// Nobody returns before all are connected with all.
-	said := ""
-	if fault != nil {
-		said = fault.Error()
-	}
-	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, said)
+	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, text(fault))
 	if err == nil {
 		for r, text := range faults {
 			if text != "" && r != c.Rank {
@@ -140,38 +136,20 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 // of is the cluster of some of its ranks, under new numbers.
 func (cl *cluster) of(ranks []int) *cluster {
 	some := *cl
-	some.mesh, some.all = cl.mesh.Of(ranks), make([]rankInfo, len(ranks))
-	for i, r := range ranks {
-		some.all[i] = cl.all[r]
-	}
+	some.mesh, some.all = cl.mesh.Of(ranks), lists.At(cl.all, ranks)
 	return &some
 }
 
 // enter makes the first group of a cluster: this host's shared memory, and
 // connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
 func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
-	world := lists.Numbers[int](c.Size)
-	h := newHosts(cl, c.Rank, world, c.ID)
-	region, err := regionBytes(len(h.locals))
-	if err != nil {
-		cl.mesh.Close()
-		return nil, err
-	}
-	board := shm.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
-	meeting, err := shm.Meet(ctx, shm.Identity{
-		ID: c.ID + " on " + h.ranks[c.Rank].Host, Secret: c.Secret,
-		Rank: h.localRank, Size: len(h.locals), Claim: c.Rank, Timeout: c.Timeout,
-	}, func() (*os.File, error) { return shm.NewFile(board + len(h.locals)*region) })
+	h := newHosts(cl, c.Rank, lists.Numbers[int](c.Size), c.ID)
+	id := shm.Identity{ID: c.ID + " on " + h.ranks[c.Rank].Host, Rank: h.localRank, Size: len(h.locals)}
+	e, err := b.share(ctx, c, id, h)
 	if err != nil {
 		cl.mesh.Close()
 		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)
 	}
-	segment := meeting.Segment
-	e := newEngine(segment, shm.NewHeap(segment, board+h.localRank*region, region), shm.Membership{
-		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: h.pids(), World: world,
-		Crowded: h.crowded, Timeout: c.Timeout,
-	}, h)
-	e.meeting, e.origin = meeting, origin{backend: b, config: c}
 	if err := h.connect(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -182,14 +160,9 @@ func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine
 // connect opens the connections to all other ranks: control with everyone, the
 // other two with ranks of other hosts. Of two ranks the later one dials.
 func (h *hosts) connect(ctx context.Context) error {
-	type result struct {
-		peer int
-		use  tcp.Use
-		conn *connection.Conn
-		err  error
-	}
-	results := make(chan result)
-	pending := 0
+	var mu sync.Mutex // of faults
+	var faults []string
+	var all sync.WaitGroup
 	for peer := range h.ranks {
 		if peer == h.rank {
 			continue
@@ -199,25 +172,21 @@ func (h *hosts) connect(ctx context.Context) error {
 			uses = []tcp.Use{tcp.ForControl, tcp.ForCollectives, tcp.ForProgram}
 		}
 		for _, use := range uses {
-			pending++
-			go func() {
-				r := result{peer: peer, use: use}
-				r.conn, r.err = h.mesh.Connect(ctx, h.tag, h.rank, peer, h.world[peer], use)
-				results <- r
-			}()
+			all.Go(func() {
+				conn, err := h.mesh.Connect(ctx, h.tag, h.rank, peer, h.world[peer], use)
+				if err == nil {
+					err = h.attach(peer, use, conn)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil && len(faults) < 3 { // the others say the same
+					who := fmt.Sprintf("rank %d cannot connect with %s", h.rank, h.Name(peer))
+					faults = append(faults, fmt.Sprintf("%s: %v", who, err))
+				}
+			})
 		}
 	}
-	var faults []string
-	for range pending {
-		r := <-results
-		err := r.err
-		if err == nil {
-			err = h.attach(r.peer, r.use, r.conn)
-		}
-		if err != nil && len(faults) < 3 { // the others say the same
-			faults = append(faults, fmt.Sprintf("rank %d cannot connect with %s: %v", h.rank, h.Name(r.peer), err))
-		}
-	}
+	all.Wait()
 	if len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
 	}

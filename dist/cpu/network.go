@@ -15,66 +15,63 @@ import (
 // askLimit is how long a peer may take to explain itself.
 const askLimit = time.Second
 
-// progress moves what can be moved on the links. Busy is one on which more is
-// to be moved, nil if there is none.
-func (h *hosts) progress(links []*tcp.Link) (moved bool, busy *tcp.Link, err error) {
+// progress moves what can be moved on the links.
+func (h *hosts) progress(links []*tcp.Link) (moved bool, err error) {
 	for _, l := range links {
 		if l.Idle() {
 			continue
 		}
 		m, err := l.Progress()
 		if err != nil {
-			return moved, l, h.broken(l, err, "")
+			return moved, h.broken(l, err, "")
 		}
 		moved = moved || m
-		if !l.Idle() {
-			busy = l
+	}
+	return moved, nil
+}
+
+// until waits for a peer, and keeps the links moving meanwhile: their other ends may have to move before
+// that rank can. With mixed it waits for shared memory too, which cannot end a sleep.
+func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool, error)) error {
+	w := h.engine.member.NewFarWait(peer, "")
+	for {
+		if is, err := done(); is || err != nil {
+			return err
+		}
+		moved, err := h.progress(links)
+		switch {
+		case err != nil:
+			return err
+		case moved:
+			w.Moved()
+			continue
+		}
+		limit, err := w.Step()
+		if mixed {
+			limit = min(limit, mixedPatience)
+		}
+		if limit > 0 {
+			h.sleeps.Sleep(limit, links...)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return moved, busy, nil
 }
 
 // settle returns when nothing posted on the links is left.
 func (h *hosts) settle(links []*tcp.Link) error {
-	w := h.engine.member.NewFarWait(-1, "")
-	for {
-		moved, busy, err := h.progress(links)
-		switch {
-		case err != nil:
-			return err
-		case busy == nil:
-			return nil
-		case moved:
-			w.Moved()
-			continue
-		}
-		w.Peer = busy.Peer
-		if err := h.pause(&w, links, false); err != nil {
+	for _, l := range links {
+		if err := h.until(l.Peer, links, false, func() (bool, error) { return l.Idle(), nil }); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// awaitLocal waits for an epoch of a rank of this host, and keeps the links
-// moving: their other ends may have to move before that rank can.
+// awaitLocal waits for an epoch of a rank of this host.
 func (h *hosts) awaitLocal(peer int, epoch uint32, links []*tcp.Link) error {
-	w := h.engine.member.NewFarWait(peer, "")
-	for {
-		if reached, err := h.engine.member.Reached(peer, epoch); reached || err != nil {
-			return err
-		}
-		moved, _, err := h.progress(links)
-		switch {
-		case err != nil:
-			return err
-		case moved:
-			w.Moved()
-			continue
-		}
-		if err := h.pause(&w, links, true); err != nil {
-			return err
-		}
-	}
+	return h.until(peer, links, true, func() (bool, error) { return h.engine.member.Reached(peer, epoch) })
 }
 
 // awaitLocals waits for an epoch of all ranks of this host, and keeps the links
@@ -88,19 +85,6 @@ func (h *hosts) awaitLocals(epoch uint32, links []*tcp.Link) error {
 		}
 	}
 	return nil
-}
-
-// pause is one step of the waiting for one of the links, or with mixed also for
-// shared memory.
-func (h *hosts) pause(w *shm.Wait, links []*tcp.Link, mixed bool) error {
-	limit, err := w.Step()
-	if mixed {
-		limit = min(limit, mixedPatience)
-	}
-	if limit > 0 {
-		h.sleeps.Sleep(limit, links...)
-	}
-	return err
 }
 
 // broken says what an error of a link means.

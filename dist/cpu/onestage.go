@@ -50,7 +50,7 @@ func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = min(o.piece, bytes)
 	}
-	if combine(p.Reduction) == vec.Sum {
+	if vec.Combining(p.Reduction) == vec.Sum {
 		o.few = fewSum(p.DType, len(o.in))
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
@@ -127,7 +127,7 @@ func (o *oneStage) take(off, end int) error {
 	} else {
 		o.kernel.Reduce(out, o.srcs)
 	}
-	o.finish.apply(out, off)
+	o.finish.Apply(out, off)
 	return nil
 }
 
@@ -273,5 +273,5 @@ func (o *piped) take(c int) {
 	}
 	o.srcs[o.m.Rank()] = o.in[from:to]
 	o.reduce(o.out[from:to], o.srcs)
-	o.finish.apply(o.out[from:to], from)
+	o.finish.Apply(o.out[from:to], from)
 }

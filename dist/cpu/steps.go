@@ -46,10 +46,7 @@ type span struct {
 }
 
 func (e *engine) steps(p dist.Plan) (func() error, error) {
-	params := schedule.Params{Ranks: e.Size(), Count: p.Count, Root: p.Root, InPlace: p.InPlace}
-	if p.Counts != nil {
-		params.Blocks = schedule.NewBlocks(p.Counts)
-	}
+	params := p.Params(e.Size())
 	info, _ := schedule.Find(string(p.Op), p.Algorithm)
 	if slices.Contains(info.Takes, "ChunkElems") {
 		params.ChunkElems = p.Chunk
@@ -79,7 +76,7 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 		how = " in place"
 	}
 	l := label(p, how)
-	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, combine(p.Reduction), ""),
+	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, vec.Combining(p.Reduction), ""),
 		in: p.In.Bytes(), out: p.Out.Bytes(),
 		peers: make([]words, e.Size()), srcs: make([][]byte, 0, e.Size()), finish: newFinish(p, e.Size())}
 	if o.mover.combine = p.Combiner; p.Combiner != nil {
@@ -132,13 +129,9 @@ func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 		out = base + align(scratch) + align(len(o.in))
 	}
 	if p.InPlace && o.copyIn {
-		longer, shift := base+align(scratch), blockShift(p, o.e.Size(), o.e.Rank())*width
-		in, out = longer, longer
-		if len(o.in) < len(o.out) {
-			in += shift
-		} else if len(o.out) < len(o.in) {
-			out += shift
-		}
+		shift := func(b schedule.Buffer) int { return s.Params().Shift(string(p.Op), b, o.e.Rank()) * width }
+		in = base + align(scratch)
+		in, out = in+shift(schedule.Input), in+shift(schedule.Output)
 	}
 	o.off[schedule.Input], o.off[schedule.Output], o.off[schedule.Scratch] = uint64(in), uint64(out), uint64(base)
 	o.mem[schedule.Scratch] = o.e.segment.At(base, scratch)
@@ -149,15 +142,6 @@ func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 		o.mem[schedule.Output] = o.e.segment.At(out, len(o.out))
 	}
 	return nil
-}
-
-// blockShift is where the rank's own block begins.
-func blockShift(p dist.Plan, size, rank int) int {
-	if p.Op == dist.AllToAll {
-		return 0
-	}
-	off, _ := p.Block(size, rank)
-	return off
 }
 
 func (o *steps) run() error {
@@ -175,7 +159,7 @@ func (o *steps) run() error {
 	if o.copyOut {
 		copy(o.out, o.mem[schedule.Output])
 	}
-	o.finish.apply(o.out, 0)
+	o.finish.Apply(o.out, 0)
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (o *direct) run() error {
 	if err := m.AwaitAll(epoch + 1); err != nil {
 		return err
 	}
-	o.finish.own(o.out, 0)
+	o.finish.own(o.out)
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (o *staged) run() error {
 			return err
 		}
 	}
-	o.finish.own(o.out, 0)
+	o.finish.own(o.out)
 	return nil
 }
 

@@ -49,19 +49,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 }
 
 func (e *engine) newCall(p dist.Plan) (*call, error) {
-	text := p.String()
-	if p.Algorithm != "" {
-		text += " by " + p.Algorithm
-	}
-	if p.Chunk > 0 {
-		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	if p.Blocks > 0 {
-		text += fmt.Sprintf(" by %d blocks", p.Blocks)
-	}
-	if p.Codec != nil {
-		text += " encoded as " + p.Codec.Name()
-	}
+	text := p.Terms()
 	c := &call{e: e, plan: p}
 	var there [2]bool
 	c.in, there[0] = e.spanOf(p.In)
@@ -176,7 +164,7 @@ func (e *engine) Await(doing string, s *cuda.Stream) error {
 			runtime.Gosched()
 			time.Sleep(20 * time.Microsecond)
 		}
-		if e.agreement.Failed() || e.agreement.Bereft(doing) {
+		if e.agreement.Bereft(doing) {
 			atomic.CompareAndSwapUint32(&e.failed().Claimed, 0, gpu.GivenUp)
 		}
 	}
@@ -191,24 +179,18 @@ func (e *engine) verdict(doing string) error {
 	}
 	failure := *f
 	atomic.StoreUint32(&f.Claimed, 0)
-	if !e.agreement.Failed() && !e.agreement.Bereft(doing) {
+	if !e.agreement.Bereft(doing) {
 		return e.agreement.Fail(shm.Failure{Kind: shm.PeerGone, Rank: int(failure.Peer), PID: e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)],
 			Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)})
 	}
 	return e.agreement.Failure()
 }
 
-// whoDied is how long a driver's error waits for the news that a rank has died, whose
-// memory was gone for the others then.
-const whoDied = 300 * time.Millisecond
-
 // broken ends the group because the driver has failed. A rank whose memory is gone
 // breaks the others: it is the one to name.
 func (e *engine) broken(doing string, err error) error {
-	for begin := time.Now(); cuda.Sticky(err) && time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
-		if e.agreement.Failed() || e.agreement.Bereft(doing) {
-			return e.agreement.Failure()
-		}
+	if cuda.Sticky(err) && e.agreement.Explained(doing) {
+		return e.agreement.Failure()
 	}
 	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, err)})
 }

@@ -130,18 +130,13 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 			return nil, lacking(err)
 		}
 	}
-	agreement, err := meet(ctx, c.ID, c.Secret, c.Rank, c.Size, c.Timeout)
+	a, err := shm.MeetToAgree(ctx, shm.Identity{
+		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{id: c.ID, secret: c.Secret, rank: c.Rank, size: c.Size, timeout: c.Timeout, agreement: agreement, knobs: knobsOf(c.Knobs)}
-	e.lineage = []ancestor{{engine: e}}
-	if err := e.open(); err != nil {
-		agreement.Refuse(fmt.Sprintf("rank %d: %v", c.Rank, err))
-		e.Close()
-		return nil, err
-	}
-	return e, nil
+	e := newEngine(a, c.Timeout, knobsOf(c.Knobs))
+	return e.joined(e.open())
 }
 
 // lacking tells a machine without a GPU from a driver that does not work.

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -34,10 +34,8 @@ func lamportSlot(ranks int) int { return 2 * ranks * lamportBytes }
 
 // engine is one rank's end of a group.
 type engine struct {
-	id, secret string
 	rank, size int
 	lineage    []ancestor // this group, that which it was split from, and so on
-	splits     int        // so far
 	timeout    time.Duration
 	agreement  *shm.Agreement
 	device     *device
@@ -209,52 +207,43 @@ type ancestor struct {
 // Split makes new groups, each with memory of its own for its calls. Ranks meet in each
 // as those of a first group do; its GPUs are those of this one.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	ranks, err := e.agreement.Split(color, key)
-	if err != nil {
-		return nil, err
-	}
-	e.splits++
-	if color < 0 {
-		return nil, nil
-	}
 	if len(e.lineage) == maxLineage {
 		return nil, fmt.Errorf("splitting: %d groups were made of each other, which is as many as can be", maxLineage)
 	}
-	part := &engine{id: fmt.Sprintf("%s/%d.%d", e.id, e.splits, color), secret: e.secret, rank: slices.Index(ranks, e.rank), size: len(ranks),
-		timeout: e.timeout, knobs: e.knobs, device: e.device, residents: e.residents, spread: e.spread}
-	part.lineage = []ancestor{{engine: part}}
+	a, ranks, err := e.agreement.Split(color, key)
+	if a == nil {
+		return nil, err
+	}
+	part := newEngine(a, e.timeout, e.knobs)
+	part.device, part.residents, part.spread = e.device, e.residents, e.spread
 	for _, from := range e.lineage {
-		there := slices.Clone(ranks)
-		for i, r := range there {
-			if from.ranks != nil {
-				there[i] = from.ranks[r]
-			}
+		there := ranks
+		if from.ranks != nil {
+			there = lists.At(from.ranks, ranks)
 		}
 		part.lineage = append(part.lineage, ancestor{from.engine, there})
 	}
-	return part.join()
+	if part.sharing, err = part.sharers(); err == nil {
+		err = part.equip()
+	}
+	return part.joined(err)
 }
 
-// join meets the other ranks of a group that was split from another.
-func (e *engine) join() (dist.Engine, error) {
-	var err error
-	if e.agreement, err = meet(context.Background(), e.id, e.secret, e.rank, e.size, e.timeout); err != nil {
-		return nil, err
-	}
-	if e.sharing, err = e.sharers(); err == nil {
-		err = e.equip()
-	}
+// newEngine is that of a group of ranks that have met.
+func newEngine(a *shm.Agreement, timeout time.Duration, k knobs) *engine {
+	e := &engine{agreement: a, rank: a.Rank(), size: a.Size(), timeout: timeout, knobs: k}
+	e.lineage = []ancestor{{engine: e}}
+	return e
+}
+
+// joined is the engine, unless it could not be made ready: then the others learn why.
+func (e *engine) joined(err error) (dist.Engine, error) {
 	if err != nil {
 		e.agreement.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
 		e.Close()
 		return nil, err
 	}
 	return e, nil
-}
-
-// meet finds the other ranks of a group on this host.
-func meet(ctx context.Context, id, secret string, rank, size int, timeout time.Duration) (*shm.Agreement, error) {
-	return shm.MeetToAgree(ctx, shm.Identity{ID: id + "/" + Name, Secret: secret, Rank: rank, Size: size, Timeout: timeout})
 }
 
 // room is how many blocks of this rank's collective run at once beside those of all others
@@ -300,9 +289,7 @@ func (e *engine) forsaken(p dist.Plan) error {
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) {
-	e.agreement.Refuse(fmt.Sprintf("rank %d cannot make its call: %v", e.rank, reason))
-}
+func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
 
 // Alloc gives device memory that all ranks reach.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // Name is the name of the backend.
@@ -139,10 +140,8 @@ func (e *engine) Capabilities() dist.Capabilities {
 
 // Prepare proves the call's schedule and simulates it: every run takes as long.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	params := schedule.Params{Ranks: e.size, Count: p.Count, Root: p.Root, ChunkElems: p.Chunk, InPlace: p.InPlace}
-	if p.Counts != nil {
-		params.Blocks = schedule.NewBlocks(p.Counts)
-	}
+	params := p.Params(e.size)
+	params.ChunkElems = p.Chunk
 	s, err := schedule.New(string(p.Op), p.Algorithm, params)
 	if err != nil {
 		return nil, err
@@ -169,7 +168,7 @@ func (e *engine) Refuse(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed == nil {
-		e.failed = &dist.MisuseError{Text: fmt.Sprintf("rank 0 cannot make its call: %v", reason)}
+		e.failed = shm.Cannot(0, reason).Err()
 	}
 }
 
@@ -189,7 +188,7 @@ func (e *engine) Split(int, int) (dist.Engine, error) {
 	return nil, errors.New("a simulated network has no groups of some of its ranks")
 }
 
-func (e *engine) Clock() dist.Clock { return clock{e} }
+func (e *engine) Clock() dist.Clock { return dist.Simulated(e.time) }
 func (e *engine) Close() error      { return nil }
 
 // nowhere is memory without contents.
@@ -201,14 +200,9 @@ func (*nowhere) Name() string            { return "simulated" }
 func (*nowhere) Read([]byte, int) error  { return errNowhere }
 func (*nowhere) Write(int, []byte) error { return errNowhere }
 
-// clock is the network's simulated time.
-type clock struct{ engine *engine }
-
-func (c clock) Now() int64 {
-	c.engine.mu.Lock()
-	defer c.engine.mu.Unlock()
-	return int64(c.engine.now)
+// time is the network's, simulated.
+func (e *engine) time() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int64(e.now)
 }
-
-func (clock) Deterministic() bool { return true }
-func (clock) Name() string        { return "simulated" }

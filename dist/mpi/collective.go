@@ -45,7 +45,7 @@ func (e *engine) collective(p dist.Plan) (func() error, error) {
 
 // newCollective is a call of which all is known but how MPI makes it.
 func (e *engine) newCollective(p dist.Plan) *collective {
-	o := &collective{e: e, plan: p, label: labelOf(p)}
+	o := &collective{e: e, plan: p, label: newLabel(p.Terms())}
 	if p.Op.Reduces() && p.Reduction == dist.Avg {
 		o.step = epilogue.Average(p.DType, e.Size())
 	}
@@ -93,7 +93,7 @@ func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 		in = lib.InPlace
 	}
 	o := &begun{collective: c, slot: new(mpi.Slot)}
-	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction)), e.comm, o.slot)
+	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType), lib.Op(p.DType, vec.Combining(p.Reduction)), e.comm, o.slot)
 	o.test = lib.Test(o.slot)
 	return dist.Halves{Begin: o.begin, Finish: o.finish}, nil
 }
@@ -144,16 +144,11 @@ func (o *begun) await() error {
 	}
 }
 
-// combine is the operation for a reduction; an average is a sum at first.
-func combine(r dist.Reduction) vec.Op {
-	return [...]vec.Op{dist.Sum: vec.Sum, dist.Prod: vec.Prod, dist.Min: vec.Min, dist.Max: vec.Max, dist.Avg: vec.Sum}[r]
-}
-
 // prepare chooses MPI's call. MPI's in-place forms are used where they mean what
 // dist's do.
 func (o *collective) prepare() *mpi.Call {
 	p, lib, c := o.plan, o.e.process.lib, o.e.comm
-	t, op := lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction))
+	t, op := lib.Type(p.DType), lib.Op(p.DType, vec.Combining(p.Reduction))
 	in, out := mpi.Memory(p.In.Bytes()), mpi.Memory(p.Out.Bytes())
 	size, rank := o.e.Size(), o.e.Rank()
 	even := p.Count%size == 0 && p.Counts == nil

@@ -1,12 +1,11 @@
 package mpi
 
 import (
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -22,10 +21,10 @@ type coordinator interface {
 	// has failed, or the peer is gone. A peer that is gone may have left a
 	// message, so it is not yet a failure.
 	watch(peer int, doing string) (gone *shm.Failure, err error)
-	// fail ends the group, unless that has happened, and gives the reason.
-	fail(f shm.Failure) error
-	failed() bool
-	leave()
+	// Fail ends the group, unless that has happened, and gives the reason.
+	Fail(f shm.Failure) error
+	Failed() bool
+	Close()
 }
 
 // label is what ranks must agree on about a call.
@@ -39,16 +38,6 @@ func newLabel(text string) *label {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return &label{shm.NewLabel(text), text, int64(h.Sum64() >> 1)}
-}
-
-// labelOf is the label of an operation. The options that make no difference
-// here are in it all the same: ranks must agree on them in every backend.
-func labelOf(p dist.Plan) *label {
-	s := p.String()
-	if p.Chunk > 0 {
-		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	return newLabel(s)
 }
 
 // meeting is who meets.
@@ -67,9 +56,7 @@ func (m *meeting) locate(p *process, c comm, size int) (err error) {
 		return err
 	}
 	numbers, err := p.gather(c, uint64(p.rank), size)
-	for _, n := range numbers {
-		m.world = append(m.world, int(n))
-	}
+	m.world = lists.Map(numbers, func(n uint64) int { return int(n) })
 	return err
 }
 
@@ -97,7 +84,7 @@ func (p *backoff) pause() (waited time.Duration) {
 	case p.looks < spinLooks:
 		return 0
 	case p.looks < spinLooks+yieldLooks:
-		yield()
+		shm.Yield()
 	default:
 		time.Sleep(pollPause)
 	}

@@ -28,17 +28,14 @@ var _ dist.Engine = (*engine)(nil)
 // newEngine makes the group of ranks that have met and will all make its
 // communicator. Those on one host have a coordinator already.
 func (p *process) newEngine(m meeting, b coordinator, make func() (comm, error)) (dist.Engine, error) {
-	e := &engine{process: p, meeting: m}
-	if b != nil {
-		e.coordinator = b
-	}
+	e := &engine{process: p, meeting: m, coordinator: b}
 	var err error
 	if e.comm, err = make(); err == nil && b == nil {
 		e.coordinator, err = newRemoteCoordinator(p, e.comm, m)
 	}
 	if err != nil {
 		if b != nil {
-			b.leave()
+			b.Close()
 		}
 		return nil, err
 	}
@@ -69,12 +66,12 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 }
 
 func (e *engine) Refuse(reason error) {
-	_ = e.coordinator.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason)})
+	_ = e.coordinator.Fail(shm.Cannot(e.Rank(), reason))
 }
 
 // broken ends the group because MPI's own call failed.
 func (e *engine) broken(doing string, err error) error {
-	return e.coordinator.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
+	return e.coordinator.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
 }
 
 // Split lets MPI divide the communicator, and each part meet anew.
@@ -140,8 +137,8 @@ func (e *engine) Free(b dist.Buffer) error { return e.process.heap.free(b) }
 // left in it that would turn up in the next one: what was started on a group that
 // failed may never end, and what was sent may never have been received.
 func (e *engine) Close() error {
-	left := e.coordinator.failed() || e.sent.Load()
-	e.coordinator.leave()
+	left := e.coordinator.Failed() || e.sent.Load()
+	e.coordinator.Close()
 	if left {
 		return nil
 	}

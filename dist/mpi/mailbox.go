@@ -38,18 +38,18 @@ func (m *mailbox) send(to, tag int, body []byte) error {
 }
 
 // receive gives the next message that is there, if any.
-func (m *mailbox) receive() (from, tag int, body []byte, ok bool, err error) {
+func (m *mailbox) receive() (from int, body []byte, ok bool, err error) {
 	if err := m.probe.Run(); err != nil || !m.slot.Done() {
-		return 0, 0, nil, false, err
+		return 0, nil, false, err
 	}
-	from, tag = m.lib.Source(m.slot), m.lib.Tag(m.slot)
+	from, tag := m.lib.Source(m.slot), m.lib.Tag(m.slot)
 	if err := m.lib.Count(m.slot).Run(); err != nil {
-		return 0, 0, nil, false, err
+		return 0, nil, false, err
 	}
 	n := m.slot.Bytes()
 	body = make([]byte, max(1, n))
 	err = m.lib.Recv(mpi.Memory(body), n, m.lib.Type(dtype.U8), from, tag, m.comm, m.slot).Run()
-	return from, tag, body[:n], err == nil, err
+	return from, body[:n], err == nil, err
 }
 
 // sweep forgets what MPI has taken.

@@ -48,7 +48,7 @@ const flushTime = time.Second
 
 func (m meeting) receive(ctx context.Context, box *mailbox, proof string, came []bool) error {
 	for w := (backoff{}); slices.Contains(came, false); w.pause() {
-		from, _, body, ok, err := box.receive()
+		from, body, ok, err := box.receive()
 		said := string(body)
 		switch {
 		case err != nil:

@@ -71,7 +71,7 @@ func (o *message) receive() error {
 	}
 	bytes := o.slot.Bytes()
 	if d := dist.DType(o.e.process.lib.Tag(o.slot)); d != o.plan.DType || bytes != o.plan.Count*d.Size() {
-		return o.e.coordinator.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
+		return o.e.coordinator.Fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
 			o.plan.Peer, bytes/d.Size(), d, o.e.Rank(), o.plan.Count, o.plan.DType)})
 	}
 	if err := o.take.Run(); err != nil {
@@ -102,9 +102,9 @@ func (o *message) await() error {
 		case gone != nil && since.IsZero():
 			since = time.Now()
 		case gone != nil && time.Since(since) > drainTime:
-			return o.e.coordinator.fail(*gone)
+			return o.e.coordinator.Fail(*gone)
 		case waited > timeout:
-			return o.e.coordinator.fail(shm.Failure{Kind: shm.PeerGone, Rank: o.plan.Peer,
+			return o.e.coordinator.Fail(shm.Failure{Kind: shm.PeerGone, Rank: o.plan.Peer,
 				Text: fmt.Sprintf("rank %d waited %v for rank %d in %s", o.e.Rank(), timeout, o.plan.Peer, o.doing)})
 		}
 	}

@@ -58,7 +58,7 @@ func (r *noticeRouter) read() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		_, _, body, ok, err := r.box.receive()
+		_, body, ok, err := r.box.receive()
 		if err != nil || !ok {
 			return err
 		}

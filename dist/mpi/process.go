@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 type comm = mpi.Comm
@@ -141,11 +142,10 @@ func (p *process) gather(c comm, mine uint64, size int) ([]uint64, error) {
 // rank on a host of its own.
 var hostID = func() uint64 {
 	h := fnv.New64a()
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	net, err2 := os.Readlink("/proc/self/ns/net")
-	if errors.Join(err, err2) != nil {
-		fmt.Fprint(h, os.Getpid()) // alone, as far as anybody knows
+	machine, err := tcp.Machine()
+	if err != nil {
+		machine = fmt.Sprint(os.Getpid()) // alone, as far as anybody knows
 	}
-	fmt.Fprintf(h, "%s %s %d", boot, net, os.Getuid())
+	fmt.Fprintf(h, "%s %d", machine, os.Getuid())
 	return h.Sum64()
 }

@@ -115,7 +115,7 @@ func (p *remoteCoordinator) await(l *label) error {
 			return err
 		}
 		if rank, gone := p.leftBehind(); gone {
-			return p.fail(shm.Failure{Kind: shm.PeerGone, Rank: rank,
+			return p.Fail(shm.Failure{Kind: shm.PeerGone, Rank: rank,
 				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank, l.text, p.calls.Load())})
 		}
 		if waited > p.meeting.timeout {
@@ -208,7 +208,7 @@ func (p *remoteCoordinator) missing(l *label) error {
 		f.Kind = shm.Disagreement
 		f.Text += fmt.Sprintf(", which waits in %s", elsewhere)
 	}
-	return p.fail(f)
+	return p.Fail(f)
 }
 
 // missingRank is the first rank that did not answer, or the first that waits in
@@ -247,15 +247,15 @@ func (p *remoteCoordinator) compare(l *label) error {
 	said := func(r int) string { return string(bytes.TrimRight(all[r*labelBytes:(r+1)*labelBytes], "\x00")) }
 	for r := range p.meeting.hosts {
 		if said(r) != said(0) {
-			return p.fail(shm.Failure{Kind: shm.Disagreement,
+			return p.Fail(shm.Failure{Kind: shm.Disagreement,
 				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls.Load())})
 		}
 	}
-	return p.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls.Load())})
+	return p.Fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls.Load())})
 }
 
 func (p *remoteCoordinator) broken(l *label, err error) error {
-	return p.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
+	return p.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
 }
 
 func (p *remoteCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
@@ -271,7 +271,7 @@ func (p *remoteCoordinator) watch(peer int, doing string) (*shm.Failure, error) 
 	return nil, nil
 }
 
-func (p *remoteCoordinator) fail(f shm.Failure) error {
+func (p *remoteCoordinator) Fail(f shm.Failure) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure == nil {
@@ -281,13 +281,13 @@ func (p *remoteCoordinator) fail(f shm.Failure) error {
 	return p.failure.Err()
 }
 
-func (p *remoteCoordinator) failed() bool {
+func (p *remoteCoordinator) Failed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failure != nil
 }
 
-func (p *remoteCoordinator) leave() {
+func (p *remoteCoordinator) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.send(notice{})

@@ -21,11 +21,7 @@ type call struct {
 
 // Prepare chooses NCCL's call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	text := p.String()
-	if p.Chunk > 0 {
-		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
-	}
-	c := &call{e: e, plan: p, label: shm.NewLabel(text)}
+	c := &call{e: e, plan: p, label: shm.NewLabel(p.Terms())}
 	for _, b := range []dist.Buffer{p.In, p.Out} {
 		if a, ours := b.Memory().(*allocation); b.Count() > 0 && b.Bytes() == nil && (!ours || a.device != e.device) {
 			return nil, fmt.Errorf("%v is memory of another backend's or GPU's", b)

@@ -1,7 +1,6 @@
 package nccl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -15,45 +14,35 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// contexts are the GPUs' contexts in this process, which all groups share.
-var contexts contextTable
-
-type contextTable struct {
-	mu   sync.Mutex
+// contexts are the GPUs' contexts in this process, by ordinal, which all groups share.
+var contexts = struct {
+	sync.Mutex
 	open map[int]*cuda.Context
-}
+}{open: map[int]*cuda.Context{}}
 
-func (t *contextTable) of(d *cuda.Device) (*cuda.Context, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c := t.open[d.Ordinal]; c != nil {
-		return c, nil
+func contextOf(d *cuda.Device) (c *cuda.Context, err error) {
+	contexts.Lock()
+	defer contexts.Unlock()
+	if c = contexts.open[d.Ordinal]; c == nil {
+		if c, err = d.Context(); err == nil {
+			contexts.open[d.Ordinal] = c
+		}
 	}
-	c, err := d.Context()
-	if err != nil {
-		return nil, err
-	}
-	if t.open == nil {
-		t.open = map[int]*cuda.Context{}
-	}
-	t.open[d.Ordinal] = c
-	return c, nil
+	return c, err
 }
 
 // engine is one rank's end of a group.
 type engine struct {
 	lib        *nccl.Library
 	device     *cuda.Context
-	id, secret string
+	agreement  *shm.Agreement
 	rank, size int
 	timeout    time.Duration
 
-	agreement *shm.Agreement
-	comm      *nccl.Comm // nil once aborted
-	stream    *cuda.Stream
-	byte      cuda.Pointer // of barriers
-	stage     [2]stage
-	splits    int
+	comm   *nccl.Comm // nil once aborted
+	stream *cuda.Stream
+	byte   cuda.Pointer // of barriers
+	stage  [2]stage
 }
 
 var (
@@ -77,13 +66,9 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return c
 }
 
-// join makes the group of which the engine knows the rank and the GPU.
-func join(ctx context.Context, e *engine) (dist.Engine, error) {
-	agreement, err := shm.MeetToAgree(ctx, shm.Identity{ID: e.id + "/" + Name, Secret: e.secret, Rank: e.rank, Size: e.size, Timeout: e.timeout})
-	if err != nil {
-		return nil, err
-	}
-	e.agreement = agreement
+// join makes the group of ranks that have met, of which the engine knows the GPU.
+func join(e *engine) (dist.Engine, error) {
+	e.rank, e.size = e.agreement.Rank(), e.agreement.Size()
 	if err := e.open(); err != nil {
 		e.Refuse(err)
 		_ = e.Close() // the reason is err
@@ -157,24 +142,15 @@ func (e *engine) newID() (id nccl.ID, err error) {
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) {
-	e.agreement.Refuse(fmt.Sprintf("rank %d cannot make its call: %v", e.rank, reason))
-}
+func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
 
 // Split makes groups of the ranks of each color, each with a communicator of its own.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	members, err := e.agreement.Split(color, key)
-	if err != nil {
+	part, _, err := e.agreement.Split(color, key)
+	if part == nil {
 		return nil, err
 	}
-	e.splits++
-	if color < 0 {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
-	defer cancel()
-	return join(ctx, &engine{lib: e.lib, device: e.device, id: fmt.Sprintf("%s/%d.%d", e.id, e.splits, color), secret: e.secret,
-		rank: slices.Index(members, e.rank), size: len(members), timeout: e.timeout})
+	return join(&engine{lib: e.lib, device: e.device, agreement: part, timeout: e.timeout})
 }
 
 // lastWait is how long a rank that closes waits for the others, whose last call may

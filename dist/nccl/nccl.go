@@ -37,6 +37,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
@@ -88,7 +89,12 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join(ctx, &engine{lib: lib, device: device, id: c.ID, secret: c.Secret, rank: c.Rank, size: c.Size, timeout: c.Timeout})
+	a, err := shm.MeetToAgree(ctx, shm.Identity{
+		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return join(&engine{lib: lib, device: device, agreement: a, timeout: c.Timeout})
 }
 
 // oneHost refuses ranks of several hosts.
@@ -130,5 +136,5 @@ func deviceOf(rank int) (*cuda.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return contexts.of(list[rank%len(list)])
+	return contextOf(list[rank%len(list)])
 }

@@ -2,11 +2,8 @@ package nccl
 
 import (
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -16,9 +13,6 @@ const (
 	watchEvery  = 256    // looks between two at the communicator and the group
 	politeLooks = 20_000 // looks before others are let onto the core
 	politePause = 20 * time.Microsecond
-	// whoDied is how long an error of NCCL waits for the news that a rank has died,
-	// which is then what has happened.
-	whoDied = 300 * time.Millisecond
 )
 
 // settle returns when the communicator has taken what it was told.
@@ -65,8 +59,7 @@ type watch struct {
 func (w *watch) look(e *engine, doing string) error {
 	w.looks++
 	if e.agreement.Meeting.Crowded { // NCCL's own threads, and other ranks, need this core
-		runtime.Gosched()
-		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		shm.Yield()
 	}
 	if w.looks%watchEvery != 0 {
 		return nil
@@ -77,7 +70,7 @@ func (w *watch) look(e *engine, doing string) error {
 	if w.began.IsZero() {
 		w.began = time.Now()
 	}
-	if e.agreement.Failed() || e.agreement.Bereft(doing) {
+	if e.agreement.Bereft(doing) {
 		e.abort()
 		return e.agreement.FailureIn(doing)
 	}
@@ -110,13 +103,9 @@ func (e *engine) late(doing string) error {
 // broken ends the group because NCCL or the driver has failed. Where a rank has died,
 // that one is named instead.
 func (e *engine) broken(doing string, err error) error {
-	for begin := time.Now(); time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
-		if e.agreement.Failed() || e.agreement.Bereft(doing) {
-			e.abort()
-			return e.agreement.FailureIn(doing)
-		}
+	defer e.abort()
+	if e.agreement.Explained(doing) {
+		return e.agreement.FailureIn(doing)
 	}
-	failed := e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, doing, e.lib, err)})
-	e.abort()
-	return failed
+	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, doing, e.lib, err)})
 }

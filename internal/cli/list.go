@@ -163,7 +163,7 @@ func versionText() string {
 }
 
 // lacking says what a binary without a dynamic loader cannot use.
-func lacking(libraries []doctor.Library) string {
-	names := lists.Map(libraries, func(l doctor.Library) string { return l.Name })
+func lacking(libraries []dynlib.Spec) string {
+	names := lists.Map(libraries, func(l dynlib.Spec) string { return l.Name })
 	return "static: without C libraries, so without " + strings.Join(names, ", ") + "\n"
 }

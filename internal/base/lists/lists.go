@@ -50,6 +50,9 @@ func First[T any](list []T, is func(T) bool) (first T, ok bool) {
 	return first, false
 }
 
+// At is the elements at some places.
+func At[T any](list []T, places []int) []T { return Map(places, func(i int) T { return list[i] }) }
+
 // Sum adds up.
 func Sum[T int | float64](list []T) (total T) {
 	for _, v := range list {

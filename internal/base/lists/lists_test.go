@@ -36,6 +36,9 @@ func TestLists(t *testing.T) {
 	if got, ok := First(numbers, func(n int) bool { return n > 3 }); got != 0 || ok {
 		t.Errorf("First gives %d, %v of none", got, ok)
 	}
+	if got := At(numbers, []int{3, 0}); !slices.Equal(got, []int{2, 3}) {
+		t.Errorf("At gives %v", got)
+	}
 	if got := Sum(numbers); got != 10 {
 		t.Errorf("Sum gives %d", got)
 	}

@@ -85,7 +85,7 @@ func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec)
 	if err != nil {
 		return nil, err
 	}
-	proc := rankhost.Proc{Argv: p.argv, Dir: p.dir, Set: variables(g, p.extra), Native: job.Native,
+	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Set: variables(g, p.extra), Native: job.Native,
 		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
 		// On one host, a process of the same user can open what this one has open.
 		Files: lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })}

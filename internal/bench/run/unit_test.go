@@ -459,8 +459,8 @@ func TestLastWords(t *testing.T) {
 	case <-time.After(hangGuard):
 		t.Fatal("the worker did not join")
 	}
-	conn.Send(json.RawMessage(`{"beat":{"phase":"timed"}}`))
-	conn.Send(json.RawMessage(`{"beat":{"phase":"the end"}}`))
+	conn.Send(json.RawMessage(`{"event":{"beat":true,"phase":"timed"}}`))
+	conn.Send(json.RawMessage(`{"event":{"beat":true,"phase":"the end"}}`))
 	conn.Close()
 	if f := c.died(&launch.Exit{Rank: 0, Code: 3}); f.phase != "the end" || *f.rank != 0 || f.status != journal.Failed {
 		t.Errorf("%+v", f)

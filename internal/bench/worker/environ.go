@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -30,7 +30,8 @@ func Planned(set launch.Settings) (map[string]string, error) {
 // correct gives the environment with the planned variables as planned, and whether it
 // differs from what is there.
 func correct(environ []string) (fixed []string, differs bool, err error) {
-	planned, have := launch.Settings{}, jobenv.Variables(environ)
+	var planned launch.Settings
+	have := jobenv.Variables(environ)
 	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
 	if err == nil && len(text) > 0 {
 		err = json.Unmarshal(text, &planned)
@@ -38,20 +39,13 @@ func correct(environ []string) (fixed []string, differs bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the planned environment: %w", err)
 	}
-	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, is := planned[name]; !is && name != plannedVar {
-			fixed = append(fixed, entry)
-		}
-	}
 	for name, want := range planned {
 		value, set := have[name]
 		differs = differs || set != (want != nil) || want != nil && value != *want
-		if want != nil {
-			fixed = append(fixed, name+"="+*want)
-		}
 	}
-	return fixed, differs, nil
+	all := launch.Settings{plannedVar: nil}
+	maps.Copy(all, planned)
+	return all.Apply(environ), differs, nil
 }
 
 // startPlanned starts this program again if its environment is not the planned one: the

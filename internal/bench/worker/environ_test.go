@@ -33,6 +33,10 @@ func TestCorrect(t *testing.T) {
 			t.Errorf("%s: %q, differs %v, %v", name, got, differs, err)
 		}
 	}
+	none := plannedVar + "=" + must.Get(Planned(nil))(t)[plannedVar]
+	if got, differs, err := correct(append(slices.Clone(right), none)); err != nil || differs || !slices.Equal(got, right) {
+		t.Errorf("a plan of nothing: %q, differs %v, %v", got, differs, err)
+	}
 	if got, differs, err := correct(right); err != nil || differs || !slices.Equal(got, right) {
 		t.Errorf("without a plan: %q, differs %v, %v", got, differs, err)
 	}

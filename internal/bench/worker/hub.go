@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -31,24 +30,6 @@ type Hub struct {
 	busy    map[int]int        // by worker, how many of them are to come
 
 	departures *departures
-}
-
-// Event is something a worker said, or that its connection ended.
-type Event struct {
-	Rank int
-
-	Joined    bool
-	Ready     bool
-	Env       map[string]*string // with Ready: the swept variables it saw
-	Error     string             // with Ready: why it cannot work
-	Beat      bool
-	Phase     string // with Beat
-	Waiting   bool   // with Beat
-	Done      *bench.Outcome
-	Index     int  // with Done
-	Secondary bool // with Done
-	Culprit   *int // with Secondary: whose failure it follows, if known
-	Closed    bool
 }
 
 // Listen opens the socket for one launch of processes on this host.
@@ -144,16 +125,14 @@ func (h *Hub) listen(c *connection.Conn, rank int) {
 			h.emit(Event{Rank: rank, Closed: true})
 			return
 		}
-		who := rank + m.Rank
-		switch {
-		case m.Ready != nil:
-			h.emit(Event{Rank: who, Ready: true, Env: m.Ready.Env, Error: m.Ready.Error})
-		case m.Beat != nil:
-			h.emit(Event{Rank: who, Beat: true, Phase: m.Beat.Phase, Waiting: m.Beat.Waiting})
-		case m.Done != nil:
-			h.settle(rank, 1)
-			h.emit(Event{Rank: who, Done: &m.Done.Outcome, Index: m.Done.Index, Secondary: m.Done.Secondary, Culprit: m.Done.Culprit})
+		if m.Event == nil {
+			continue
 		}
+		if m.Event.Done != nil {
+			h.settle(rank, 1)
+		}
+		m.Event.Rank += rank
+		h.emit(*m.Event)
 	}
 }
 

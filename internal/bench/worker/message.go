@@ -36,7 +36,7 @@ const ShmFD = 3
 
 // Service is how a worker and its supervisor open a connection: both know the token.
 func Service(token string) connection.Service {
-	return connection.Service{Banner: "kernbench worker 2\n", Secret: []byte(token)}
+	return connection.Service{Banner: "kernbench worker 3\n", Secret: []byte(token)}
 }
 
 // Job is what all tasks of a launch have in common.
@@ -70,8 +70,7 @@ type Task struct {
 	Limit time.Duration `json:"limit,omitempty"`
 }
 
-// message is one frame, in either direction: one field is set, and from a worker
-// besides it the rank.
+// message is one frame, in either direction: one field is set.
 type message struct {
 	// From the supervisor.
 	Job   *Job    `json:"job,omitempty"`
@@ -79,12 +78,9 @@ type message struct {
 	Abort *string `json:"abort,omitempty"` // why
 	Quit  bool    `json:"quit,omitempty"`
 
-	// From a worker. Rank is who says it in one that has several: counted from its own.
-	Rank  int    `json:"rank,omitempty"`
+	// From a worker. In one that has several ranks an event's is counted from its own.
 	Hello *hello `json:"hello,omitempty"`
-	Ready *ready `json:"ready,omitempty"`
-	Beat  *beat  `json:"beat,omitempty"`
-	Done  *done  `json:"done,omitempty"`
+	Event *Event `json:"event,omitempty"`
 }
 
 // hello is a worker's first message.
@@ -93,24 +89,23 @@ type hello struct {
 	Sync bool `json:"sync,omitempty"` // the connection is the sync group's
 }
 
-// ready answers a job: what the worker saw of the swept environment.
-type ready struct {
-	Env   map[string]*string `json:"env"`
+// Event is something a worker said, or that its connection ended.
+type Event struct {
+	Rank int `json:"rank,omitempty"`
+
+	Joined bool `json:"-"`
+	// Ready answers a job: with the swept variables it saw, or why it cannot work.
+	Ready bool               `json:"ready,omitempty"`
+	Env   map[string]*string `json:"env,omitempty"`
 	Error string             `json:"error,omitempty"`
-}
-
-// beat says that the worker lives, and what it is at.
-type beat struct {
-	Phase   string `json:"phase"`
+	// Beat says that it lives, and what it is at.
+	Beat    bool   `json:"beat,omitempty"`
+	Phase   string `json:"phase,omitempty"`
 	Waiting bool   `json:"waiting,omitempty"` // for the other ranks, so not to blame
-}
-
-// done is a task's end on one rank.
-type done struct {
-	Index   int           `json:"index"`
-	Outcome bench.Outcome `json:"outcome"`
-	// Secondary marks a failure that only follows another rank's.
-	Secondary bool `json:"secondary,omitempty"`
-	// Culprit is the rank whose failure it follows, if that is known.
-	Culprit *int `json:"culprit,omitempty"`
+	// Done is a task's end on one rank.
+	Done      *bench.Outcome `json:"done,omitempty"`
+	Index     int            `json:"index,omitempty"`
+	Secondary bool           `json:"secondary,omitempty"` // a failure that only follows another rank's
+	Culprit   *int           `json:"culprit,omitempty"`   // whose, if that is known
+	Closed    bool           `json:"-"`
 }

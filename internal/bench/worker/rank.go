@@ -27,13 +27,13 @@ func newRank(w *worker, number int, g syncgroup.Group) *rank {
 	return r
 }
 
-func (r *rank) say(m message) error {
-	m.Rank = r.number
-	return r.worker.conn.Send(m)
+func (r *rank) say(e Event) error {
+	e.Rank = r.number
+	return r.worker.conn.Send(message{Event: &e})
 }
 
 func (r *rank) beat() error {
-	return r.say(message{Beat: &beat{*r.phase.Load(), r.wait.Load()}})
+	return r.say(Event{Beat: true, Phase: *r.phase.Load(), Waiting: r.wait.Load()})
 }
 
 // setPhase also tells the supervisor at once, so that a crash right after is
@@ -69,7 +69,7 @@ func (r *rank) perform(ctx context.Context, t *Task) error {
 		culprit = &aborted.Rank
 	}
 	r.setPhase("idle")
-	return r.say(message{Done: &done{Index: t.Index, Outcome: out, Secondary: follows, Culprit: culprit}})
+	return r.say(Event{Done: &out, Index: t.Index, Secondary: follows, Culprit: culprit})
 }
 
 // watched notes when a rank only waits for the others, so that the one that

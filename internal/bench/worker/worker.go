@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -122,7 +123,7 @@ func (w *worker) run() (err error) {
 		return errors.New("the supervisor sent no job")
 	}
 	w.job = *first.Job
-	ready := &ready{Env: seen(w.job.Watch)}
+	ready := &Event{Ready: true, Env: seen(w.job.Watch)}
 	if err := w.join(); err != nil {
 		ready.Error = err.Error()
 	}
@@ -130,7 +131,7 @@ func (w *worker) run() (err error) {
 		defer w.script.Close()
 		ready.Env = w.script.Environ()
 	}
-	if err := w.conn.Send(message{Ready: ready}); err != nil {
+	if err := w.conn.Send(message{Event: ready}); err != nil {
 		return errors.Join(err, errors.New(ready.Error))
 	}
 	if ready.Error != "" {
@@ -217,36 +218,30 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 	if os.Getenv("MASTER_ADDR") != "" {
 		return environ, nil
 	}
-	var master []int64 // the address's bytes, and the port
+	var master struct {
+		Host string
+		Port int
+	}
 	if w.rank == 0 {
-		host := "127.0.0.1"
+		master.Host = "127.0.0.1"
 		if tcp, ok := w.conn.LocalAddr().(*net.TCPAddr); ok {
-			host = tcp.IP.String()
+			master.Host = tcp.IP.String()
 		}
 		ports, err := connection.PortsOf(environ)
-		port := 0
 		if err == nil {
-			port, err = ports.Free(host)
+			master.Port, err = ports.Free(master.Host)
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, b := range []byte(host) {
-			master = append(master, int64(b))
-		}
-		master = append(master, int64(port))
 	}
-	all, err := g.Exchange(context.Background(), master)
+	all, err := tcp.Swap(context.Background(), tcp.Through(g), g.Size(), master)
 	if err != nil {
 		return nil, fmt.Errorf("learning where rank 0 is: %w", err)
 	}
-	bytes, port := all[0][:len(all[0])-1], all[0][len(all[0])-1]
-	var host strings.Builder
-	for _, b := range bytes {
-		host.WriteByte(byte(b))
-	}
 	return append(environ, fmt.Sprintf("RANK=%d", w.rank), fmt.Sprintf("WORLD_SIZE=%d", w.job.Size),
-		fmt.Sprintf("LOCAL_RANK=%d", w.local), "MASTER_ADDR="+host.String(), fmt.Sprintf("MASTER_PORT=%d", port)), nil
+		fmt.Sprintf("LOCAL_RANK=%d", w.local),
+		"MASTER_ADDR="+all[0].Host, fmt.Sprintf("MASTER_PORT=%d", all[0].Port)), nil
 }
 
 // syncGroups gives the ends of the ranks that this process has.
@@ -362,10 +357,9 @@ func protect(f func() error) (err error) {
 func seen(names []string) map[string]*string {
 	m := make(map[string]*string, len(names))
 	for _, n := range names {
+		m[n] = nil
 		if v, ok := os.LookupEnv(n); ok {
 			m[n] = &v
-		} else {
-			m[n] = nil
 		}
 	}
 	return m

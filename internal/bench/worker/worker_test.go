@@ -240,7 +240,7 @@ func TestAdmission(t *testing.T) {
 	if connect("guess", greeting(0)) != nil || connect("", greeting(0)) != nil {
 		t.Error("a wrong token was accepted")
 	}
-	refused("no greeting", connect(h.token, message{Beat: &beat{Phase: "x"}}))
+	refused("no greeting", connect(h.token, message{Event: &Event{Beat: true, Phase: "x"}}))
 	refused("no JSON", connect(h.token, raw("GET / HTTP/1.0")))
 
 	right := connect(h.token, greeting(0))
@@ -248,7 +248,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatalf("%+v, want rank 0 to join", e)
 	}
 	refused("a second rank 0", connect(h.token, greeting(0)))
-	right.Send(message{Ready: &ready{}})
+	right.Send(message{Event: &Event{Ready: true}})
 	if e := next(t, h); !e.Ready || e.Rank != 0 {
 		t.Errorf("%+v: the first rank 0 is no longer heard", e)
 	}

@@ -44,8 +44,8 @@ type Call struct {
 // them.
 //
 //go:noinline
-func (l *Library) call(name string, f dynlib.Func, args ...Arg) *Call {
-	c := &Call{l: l, name: name, f: f, words: make([]uintptr, len(args))}
+func (l *Library) call(name string, args ...Arg) *Call {
+	c := &Call{l: l, name: name, f: *l.functions[name], words: make([]uintptr, len(args))}
 	for i, a := range args {
 		c.words[i] = a.number
 		if a.memory != nil {

@@ -5,34 +5,18 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// functions are those used here.
-type functions struct {
-	initThread, finalize, errorString                                                    dynlib.Func
-	commRank, commSize, commGroup, commCreateGroup, commSplit, commDup, commFree         dynlib.Func
-	groupFree, commSetErrhandler, typeContiguous, typeCommit, opCreate, typeFree, opFree dynlib.Func
-	allreduce, reduceScatter, reduceScatterBlock, allgather, allgatherv, bcast           dynlib.Func
-	reduce, gather, gatherv, scatter, scatterv, alltoall, alltoallv, barrier             dynlib.Func
-	iallreduce, iallgather, isend, iprobe, recv, test, getCount                          dynlib.Func
-}
-
-func (f *functions) names() map[string]*dynlib.Func {
-	return map[string]*dynlib.Func{
-		"MPI_Init_thread": &f.initThread, "MPI_Finalize": &f.finalize, "MPI_Error_string": &f.errorString,
-		"MPI_Comm_rank": &f.commRank, "MPI_Comm_size": &f.commSize, "MPI_Comm_group": &f.commGroup,
-		"MPI_Comm_create_group": &f.commCreateGroup, "MPI_Comm_split": &f.commSplit, "MPI_Comm_dup": &f.commDup, "MPI_Comm_free": &f.commFree,
-		"MPI_Group_free": &f.groupFree, "MPI_Comm_set_errhandler": &f.commSetErrhandler,
-		"MPI_Type_contiguous": &f.typeContiguous, "MPI_Type_commit": &f.typeCommit, "MPI_Op_create": &f.opCreate, "MPI_Type_free": &f.typeFree, "MPI_Op_free": &f.opFree,
-		"MPI_Allreduce": &f.allreduce, "MPI_Reduce_scatter": &f.reduceScatter, "MPI_Reduce_scatter_block": &f.reduceScatterBlock,
-		"MPI_Allgather": &f.allgather, "MPI_Allgatherv": &f.allgatherv, "MPI_Bcast": &f.bcast, "MPI_Reduce": &f.reduce,
-		"MPI_Gather": &f.gather, "MPI_Gatherv": &f.gatherv, "MPI_Scatter": &f.scatter, "MPI_Scatterv": &f.scatterv,
-		"MPI_Alltoall": &f.alltoall, "MPI_Alltoallv": &f.alltoallv, "MPI_Barrier": &f.barrier,
-		"MPI_Iallreduce": &f.iallreduce, "MPI_Iallgather": &f.iallgather,
-		"MPI_Isend": &f.isend, "MPI_Iprobe": &f.iprobe, "MPI_Recv": &f.recv, "MPI_Test": &f.test, "MPI_Get_count": &f.getCount,
-	}
+// names are the functions used here.
+var names = []string{
+	"MPI_Init_thread", "MPI_Finalize", "MPI_Error_string", "MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_group",
+	"MPI_Comm_create_group", "MPI_Comm_split", "MPI_Comm_dup", "MPI_Comm_free", "MPI_Group_free",
+	"MPI_Comm_set_errhandler", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Op_create", "MPI_Type_free",
+	"MPI_Op_free", "MPI_Allreduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Allgather",
+	"MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
+	"MPI_Alltoall", "MPI_Alltoallv", "MPI_Barrier", "MPI_Iallreduce", "MPI_Iallgather", "MPI_Isend",
+	"MPI_Iprobe", "MPI_Recv", "MPI_Test", "MPI_Get_count",
 }
 
 // threadMultiple is MPI_THREAD_MULTIPLE: any thread may call at any time.
@@ -45,7 +29,7 @@ const threadMultiple = 3
 func (l *Library) Init() error {
 	defer keepSignals()()
 	var provided int32
-	if err := l.call("MPI_Init_thread", l.initThread, Arg{}, Arg{}, integer(threadMultiple), field(&provided)).Run(); err != nil {
+	if err := l.call("MPI_Init_thread", Arg{}, Arg{}, integer(threadMultiple), field(&provided)).Run(); err != nil {
 		return err
 	}
 	if provided != threadMultiple {
@@ -60,14 +44,14 @@ func (l *Library) Init() error {
 // Finalize ends MPI. It waits for all ranks.
 func (l *Library) Finalize() error {
 	l.freeHalves()
-	return l.call("MPI_Finalize", l.finalize).Run()
+	return l.call("MPI_Finalize").Run()
 }
 
 // returnErrors makes the calls on a communicator return their errors.
 //
 //	int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 func (l *Library) returnErrors(c Comm) error {
-	return l.call("MPI_Comm_set_errhandler", l.commSetErrhandler, handle(c), handle(l.errorsReturn)).Run()
+	return l.call("MPI_Comm_set_errhandler", handle(c), handle(l.errorsReturn)).Run()
 }
 
 // RankSize is this process's rank in a communicator and how many there are.
@@ -76,10 +60,10 @@ func (l *Library) returnErrors(c Comm) error {
 //	int MPI_Comm_size(MPI_Comm comm, int *size)
 func (l *Library) RankSize(c Comm) (rank, size int, err error) {
 	var r, n int32
-	if err := l.call("MPI_Comm_rank", l.commRank, handle(c), field(&r)).Run(); err != nil {
+	if err := l.call("MPI_Comm_rank", handle(c), field(&r)).Run(); err != nil {
 		return 0, 0, err
 	}
-	err = l.call("MPI_Comm_size", l.commSize, handle(c), field(&n)).Run()
+	err = l.call("MPI_Comm_size", handle(c), field(&n)).Run()
 	return int(r), int(n), err
 }
 
@@ -91,12 +75,12 @@ func (l *Library) RankSize(c Comm) (rank, size int, err error) {
 //	int MPI_Group_free(MPI_Group *group)
 func (l *Library) Create(c Comm, tag int) (Comm, error) {
 	var group uintptr
-	if err := l.call("MPI_Comm_group", l.commGroup, handle(c), field(&group)).Run(); err != nil {
+	if err := l.call("MPI_Comm_group", handle(c), field(&group)).Run(); err != nil {
 		return 0, err
 	}
-	defer l.call("MPI_Group_free", l.groupFree, field(&group)).Run()
+	defer l.call("MPI_Group_free", field(&group)).Run()
 	made := new(Comm)
-	return l.made(made, l.call("MPI_Comm_create_group", l.commCreateGroup, handle(c), handle(group), integer(tag), field(made)))
+	return l.made(made, l.call("MPI_Comm_create_group", handle(c), handle(group), integer(tag), field(made)))
 }
 
 // Dup makes a communicator of the same ranks.
@@ -104,7 +88,7 @@ func (l *Library) Create(c Comm, tag int) (Comm, error) {
 //	int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 func (l *Library) Dup(c Comm) (Comm, error) {
 	made := new(Comm)
-	return l.made(made, l.call("MPI_Comm_dup", l.commDup, handle(c), field(made)))
+	return l.made(made, l.call("MPI_Comm_dup", handle(c), field(made)))
 }
 
 // Split makes a communicator of the ranks of each color, in the order of their
@@ -114,9 +98,9 @@ func (l *Library) Dup(c Comm) (Comm, error) {
 func (l *Library) Split(c Comm, color, key int) (Comm, error) {
 	made := new(Comm)
 	if color < 0 {
-		return 0, l.call("MPI_Comm_split", l.commSplit, handle(c), integer(undefined), integer(key), field(made)).Run()
+		return 0, l.call("MPI_Comm_split", handle(c), integer(undefined), integer(key), field(made)).Run()
 	}
-	return l.made(made, l.call("MPI_Comm_split", l.commSplit, handle(c), integer(color), integer(key), field(made)))
+	return l.made(made, l.call("MPI_Comm_split", handle(c), integer(color), integer(key), field(made)))
 }
 
 func (l *Library) made(c *Comm, by *Call) (Comm, error) {
@@ -130,7 +114,7 @@ func (l *Library) made(c *Comm, by *Call) (Comm, error) {
 //
 //	int MPI_Comm_free(MPI_Comm *comm)
 func (l *Library) Free(c Comm) error {
-	return l.call("MPI_Comm_free", l.commFree, field(&c)).Run()
+	return l.call("MPI_Comm_free", field(&c)).Run()
 }
 
 // ReducesInPlace tells whether Reduce takes InPlace at a root. MPICH 4.0 reads

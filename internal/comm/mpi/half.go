@@ -25,16 +25,16 @@ func (l *Library) makeHalves() error {
 	l.halves = map[half]Op{}
 	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
 		var t Datatype
-		if err := l.call("MPI_Type_contiguous", l.typeContiguous, integer(2), handle(l.bytes), field(&t)).Run(); err != nil {
+		if err := l.call("MPI_Type_contiguous", integer(2), handle(l.bytes), field(&t)).Run(); err != nil {
 			return err
 		}
-		if err := l.call("MPI_Type_commit", l.typeCommit, field(&t)).Run(); err != nil {
+		if err := l.call("MPI_Type_commit", field(&t)).Run(); err != nil {
 			return err
 		}
 		l.types[d] = t
 		for _, op := range []vec.Op{vec.Sum, vec.Prod, vec.Min, vec.Max} {
 			var made Op
-			if err := l.call("MPI_Op_create", l.opCreate, handle(combiner(d, op)), integer(1), field(&made)).Run(); err != nil {
+			if err := l.call("MPI_Op_create", handle(combiner(d, op)), integer(1), field(&made)).Run(); err != nil {
 				return err
 			}
 			l.halves[half{d, op}] = made
@@ -49,9 +49,9 @@ func (l *Library) makeHalves() error {
 //	int MPI_Op_free(MPI_Op *op)
 func (l *Library) freeHalves() {
 	for made, op := range l.halves {
-		_ = l.call("MPI_Op_free", l.opFree, field(&op)).Run()
+		_ = l.call("MPI_Op_free", field(&op)).Run()
 		if t, ok := l.types[made.dtype]; ok {
-			_ = l.call("MPI_Type_free", l.typeFree, field(&t)).Run()
+			_ = l.call("MPI_Type_free", field(&t)).Run()
 			delete(l.types, made.dtype)
 		}
 	}

@@ -33,52 +33,52 @@ func (s *Slot) Bytes() int { return int(s.count) }
 //
 //	int MPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 func (l *Library) Count(s *Slot) *Call {
-	return l.call("MPI_Get_count", l.getCount, field(&s.status), handle(l.bytes), field(&s.count))
+	return l.call("MPI_Get_count", field(&s.status), handle(l.bytes), field(&s.count))
 }
 
 // Isend starts to send a message.
 //
 //	int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Isend(buf Arg, count int, t Datatype, to, tag int, c Comm, s *Slot) *Call {
-	return s.start(l.call("MPI_Isend", l.isend, buf, integer(count), handle(t), integer(to), integer(tag), handle(c), field(&s.request)))
+	return s.start(l.call("MPI_Isend", buf, integer(count), handle(t), integer(to), integer(tag), handle(c), field(&s.request)))
 }
 
 // Iprobe looks for a message from a rank, whatever its tag.
 //
 //	int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 func (l *Library) Iprobe(from int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iprobe", l.iprobe, integer(from), integer(anyTag), handle(c), field(&s.flag), field(&s.status))
+	return l.call("MPI_Iprobe", integer(from), integer(anyTag), handle(c), field(&s.flag), field(&s.status))
 }
 
 // IprobeAny looks for a message with a tag, from any rank; a negative tag is any.
 func (l *Library) IprobeAny(tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iprobe", l.iprobe, integer(int(l.anySource)), integer(max(tag, anyTag)), handle(c), field(&s.flag), field(&s.status))
+	return l.call("MPI_Iprobe", integer(int(l.anySource)), integer(max(tag, anyTag)), handle(c), field(&s.flag), field(&s.status))
 }
 
 // Recv receives a message that is known to be on its way.
 //
 //	int MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 func (l *Library) Recv(buf Arg, count int, t Datatype, from, tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Recv", l.recv, buf, integer(count), handle(t), integer(from), integer(tag), handle(c), field(&s.status))
+	return l.call("MPI_Recv", buf, integer(count), handle(t), integer(from), integer(tag), handle(c), field(&s.status))
 }
 
 // Test looks whether what was started has ended.
 //
 //	int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 func (l *Library) Test(s *Slot) *Call {
-	return l.call("MPI_Test", l.test, field(&s.request), field(&s.flag), field(&s.status))
+	return l.call("MPI_Test", field(&s.request), field(&s.flag), field(&s.status))
 }
 
 // Iallreduce starts an Allreduce.
 //
 //	int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Iallreduce(in, out Arg, count int, t Datatype, op Op, c Comm, s *Slot) *Call {
-	return s.start(l.call("MPI_Iallreduce", l.iallreduce, in, out, integer(count), handle(t), handle(op), handle(c), field(&s.request)))
+	return s.start(l.call("MPI_Iallreduce", in, out, integer(count), handle(t), handle(op), handle(c), field(&s.request)))
 }
 
 // Iallgather starts an Allgather.
 //
 //	int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Iallgather(in, out Arg, count int, t Datatype, c Comm, s *Slot) *Call {
-	return s.start(l.call("MPI_Iallgather", l.iallgather, in, integer(count), handle(t), out, integer(count), handle(t), handle(c), field(&s.request)))
+	return s.start(l.call("MPI_Iallgather", in, integer(count), handle(t), out, integer(count), handle(t), handle(c), field(&s.request)))
 }

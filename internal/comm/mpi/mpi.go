@@ -49,7 +49,7 @@ type Library struct {
 	Version string // "4.1.4"
 
 	constants
-	functions
+	functions map[string]*dynlib.Func // by name
 }
 
 // String is the library's name with its version.
@@ -100,12 +100,15 @@ func bind(lib *dynlib.Library) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{}
+	l := &Library{functions: map[string]*dynlib.Func{}}
 	if l.Family, l.Version, err = recognise(said); err != nil {
 		return nil, fmt.Errorf("%v: %w", lib, err)
 	}
 	lib.SetVersion(l.Version)
-	if err := lib.Bind(l.functions.names()); err != nil {
+	for _, name := range names {
+		l.functions[name] = new(dynlib.Func)
+	}
+	if err := lib.Bind(l.functions); err != nil {
 		return nil, err
 	}
 	if l.constants, err = constantsOf(l.Family, lib.Symbol); err != nil {
@@ -174,6 +177,6 @@ func (l *Library) check(call string, code uintptr) error {
 	}
 	const most = 1024 // MPI_MAX_ERROR_STRING is 256 and 512
 	text, length := make([]byte, most), new(int32)
-	l.errorString.Call(uintptr(uint32(code)), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))
+	l.functions["MPI_Error_string"].Call(uintptr(uint32(code)), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))
 	return &Error{call, strings.TrimSpace(string(text[:max(0, min(int(*length), most))]))}
 }

@@ -96,23 +96,20 @@ func closeFiles(files []*os.File) {
 // create makes this rank's memory and, on rank 0, the object that all bind theirs to, and
 // gives the files that name them.
 func (m *Memory) create(bytes int) (files []*os.File, err error) {
-	add := func(to **cuda.Block, b *cuda.Block, err error) error {
-		if err != nil {
-			return err
+	rank := m.group.Rank()
+	if m.blocks[rank], err = m.context.NewBlock(bytes); err == nil && rank == 0 {
+		m.object, err = m.context.NewMulticast(m.group.Size(), bytes)
+	}
+	for _, b := range []*cuda.Block{m.blocks[rank], m.object} {
+		if err != nil || b == nil {
+			break
 		}
-		*to = b
-		f, err := b.File()
-		if err == nil {
+		var f *os.File
+		if f, err = b.File(); err == nil {
 			files = append(files, f)
 		}
-		return err
 	}
-	b, err := m.context.NewBlock(bytes)
-	if err := add(&m.blocks[m.group.Rank()], b, err); err != nil || m.group.Rank() != 0 {
-		return files, err
-	}
-	b, err = m.context.NewMulticast(m.group.Size(), bytes)
-	return files, add(&m.object, b, err)
+	return files, err
 }
 
 // open takes the memory of the others and the object, and makes this rank's GPU one of its.
@@ -122,10 +119,10 @@ func (m *Memory) open(files [][]*os.File, bytes int) (err error) {
 			continue
 		}
 		if err == nil {
-			m.blocks[rank], err = m.opened(theirs[0], bytes)
+			m.blocks[rank], err = m.context.OpenBlock(theirs[0], bytes)
 		}
 		if err == nil && rank == 0 {
-			m.object, err = m.opened(theirs[1], bytes)
+			m.object, err = m.context.OpenBlock(theirs[1], bytes)
 		}
 		closeFiles(theirs)
 	}
@@ -133,14 +130,6 @@ func (m *Memory) open(files [][]*os.File, bytes int) (err error) {
 		return err
 	}
 	return m.object.Join()
-}
-
-func (m *Memory) opened(f *os.File, bytes int) (*cuda.Block, error) {
-	b, err := m.context.OpenBlock(f, bytes)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
 }
 
 // bind makes this rank's memory its part of the object, and gives everything its address.

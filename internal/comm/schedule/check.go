@@ -216,7 +216,8 @@ const everybody = -1
 
 // promise is what a collective leaves in a rank's output.
 func promise(s Schedule, rank int) (list []promised) {
-	p, length := s.Params(), dataLen(s.Collective(), s.Params(), Output, rank)
+	p := s.Params()
+	length := p.Len(s.Collective(), Output, rank)
 	if length == 0 {
 		return nil
 	}

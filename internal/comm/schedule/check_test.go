@@ -24,7 +24,7 @@ func (l literal) Len(buf Buffer, rank int) int {
 	if buf == Scratch {
 		return l.params.Count
 	}
-	return dataLen(l.collective, l.params, buf, rank)
+	return l.params.Len(l.collective, buf, rank)
 }
 
 func (l literal) Steps(rank int) iter.Seq[Step] { return slices.Values(l.steps[rank]) }

@@ -58,7 +58,7 @@ var otherCollectives = []Algorithm{
 func ringReduceScatter(e *emitter) {
 	right, left := (e.rank+1)%e.Ranks, (e.rank+e.Ranks-1)%e.Ranks
 	slotLen := ringReduceScatterScratch(e.Params, e.rank) / 2
-	block := func(k int) Range { return in(e.block((e.rank - k + 2*e.Ranks) % e.Ranks)) }
+	block := func(k int) Range { return in(e.Block((e.rank - k + 2*e.Ranks) % e.Ranks)) }
 
 	sending := block(1)
 	for k := 1; k < e.Ranks; k++ {
@@ -92,25 +92,25 @@ func ringReduceScatterScratch(p Params, rank int) int {
 }
 
 func directReduceScatter(e *emitter) {
-	off, n := e.block(e.rank)
+	off, n := e.Block(e.rank)
 	e.barrier(e.everyone())
 	e.getReduce(e.everyone(), in(off, n), out(0, n))
 	e.barrier(e.everyone())
 }
 
 func ringAllGather(e *emitter) {
-	off, n := e.block(e.rank)
+	off, n := e.Block(e.rank)
 	e.copy(in(0, n), out(off, n))
-	e.collectRound(e.everyone(), func(i int) (int, int) { return e.block((i + e.Ranks) % e.Ranks) })
+	e.collectRound(e.everyone(), func(i int) (int, int) { return e.Block((i + e.Ranks) % e.Ranks) })
 }
 
 func directAllGather(e *emitter) {
-	off, n := e.block(e.rank)
+	off, n := e.Block(e.rank)
 	e.copy(in(0, n), out(off, n))
 	e.barrier(e.everyone())
 	for k := 1; k < e.Ranks; k++ {
 		peer := (e.rank + k) % e.Ranks
-		off, n := e.block(peer)
+		off, n := e.Block(peer)
 		e.get(peer, in(0, n), out(off, n))
 	}
 	e.barrier(e.everyone())
@@ -170,7 +170,7 @@ func treeReduceScratch(p Params, rank int) int {
 }
 
 func directReduce(e *emitter) {
-	off, n := e.block(e.rank)
+	off, n := e.Block(e.rank)
 	e.barrier(e.everyone())
 	if e.rank == e.Root {
 		e.getReduce(e.everyone(), in(off, n), out(off, n))
@@ -191,12 +191,12 @@ func directReduceScratch(p Params, rank int) int {
 
 func linearGather(e *emitter) {
 	if e.rank != e.Root {
-		_, n := e.block(e.rank)
+		_, n := e.Block(e.rank)
 		e.send(e.Root, in(0, n))
 		return
 	}
 	for peer := range e.Ranks {
-		off, n := e.block(peer)
+		off, n := e.Block(peer)
 		if peer == e.Root {
 			e.copy(in(0, n), out(off, n))
 		} else {
@@ -208,7 +208,7 @@ func linearGather(e *emitter) {
 // directGather lets the others put: they write at the same time, where the
 // root would read one block after the other.
 func directGather(e *emitter) {
-	off, n := e.block(e.rank)
+	off, n := e.Block(e.rank)
 	e.fromRoot(
 		func() { e.copy(in(0, n), out(off, n)) },
 		func() { e.put(in(0, n), e.Root, out(off, n)) })
@@ -216,12 +216,12 @@ func directGather(e *emitter) {
 
 func linearScatter(e *emitter) {
 	if e.rank != e.Root {
-		_, n := e.block(e.rank)
+		_, n := e.Block(e.rank)
 		e.recv(Recv, e.Root, out(0, n))
 		return
 	}
 	for peer := range e.Ranks {
-		off, n := e.block(peer)
+		off, n := e.Block(peer)
 		if peer == e.Root {
 			e.copy(in(off, n), out(0, n))
 		} else {
@@ -231,7 +231,7 @@ func linearScatter(e *emitter) {
 }
 
 func directScatter(e *emitter) {
-	off, n := e.block(e.rank)
+	off, n := e.Block(e.rank)
 	e.fromRoot(
 		func() { e.copy(in(off, n), out(0, n)) },
 		func() { e.get(e.Root, in(off, n), out(0, n)) })

@@ -34,9 +34,6 @@ func (e *emitter) emit(s Step) {
 // everyone is the set of all ranks.
 func (e *emitter) everyone() Peers { return Peers{First: 0, Stride: 1, N: e.Ranks} }
 
-// block is the part of the vector that belongs to a rank.
-func (e *emitter) block(rank int) (off, n int) { return e.Block(rank) }
-
 // pieces cuts the vector into what is handled at a time.
 func (e *emitter) pieces() iter.Seq2[int, int] {
 	return func(yield func(off, n int) bool) {

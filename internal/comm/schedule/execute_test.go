@@ -24,7 +24,7 @@ func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) 
 	for r := range n {
 		whole := make([]int64, s.Len(Input, r)+s.Len(Output, r))
 		mem[r] = [3][]int64{whole[:s.Len(Input, r)], whole[s.Len(Input, r):], make([]int64, s.Len(Scratch, r))}
-		if i, o := inPlaceShift(s.Collective(), p, Input, r), inPlaceShift(s.Collective(), p, Output, r); p.InPlace {
+		if i, o := p.Shift(s.Collective(), Input, r), p.Shift(s.Collective(), Output, r); p.InPlace {
 			mem[r][Input], mem[r][Output] = whole[i:i+s.Len(Input, r)], whole[o:o+s.Len(Output, r)]
 		}
 		for i := range mem[r][Input] {

@@ -272,9 +272,9 @@ func newLayout(s Schedule) layout {
 	for rank := range l.ranks {
 		for _, buf := range []Buffer{Input, Output} {
 			// Not the schedule's word: the collective decides.
-			l.len[rank][buf] = dataLen(s.Collective(), p, buf, rank)
+			l.len[rank][buf] = p.Len(s.Collective(), buf, rank)
 			if p.InPlace {
-				l.shift[rank][buf] = inPlaceShift(s.Collective(), p, buf, rank)
+				l.shift[rank][buf] = p.Shift(s.Collective(), buf, rank)
 			}
 		}
 		l.len[rank][Scratch] = s.Len(Scratch, rank)

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,7 +22,6 @@ type Info struct {
 	Short      string   // the name where there is little room, as under a bar; "": Name
 	Help       string   // what happens, in one line
 
-	Needs  string   // what it demands of the parameters; "" is nothing
 	Takes  []string // the optional fields of Params it uses
 	Direct bool     // needs memory that peers reach directly
 
@@ -59,11 +57,6 @@ const (
 	// count and the chunk: all algorithms that have it give the same bits.
 	RankOrder
 )
-
-// Label is the short name.
-func (i Info) Label() string {
-	return cmp.Or(i.Short, i.Name)
-}
 
 // Algorithm is the registration of a way to do a collective.
 type Algorithm struct {
@@ -144,13 +137,7 @@ func Evaluated(collective string) []Info {
 }
 
 func infos(collective string, keep func(Algorithm) bool) []Info {
-	var list []Info
-	for _, a := range registry[collective] {
-		if keep(a) {
-			list = append(list, a.public())
-		}
-	}
-	return list
+	return lists.Map(lists.Keep(registry[collective], keep), Algorithm.public)
 }
 
 // public is a copy of the properties that nobody shares.

@@ -210,7 +210,7 @@ func (b *built) Params() Params     { return b.params }
 
 func (b *built) Len(buf Buffer, rank int) int {
 	if buf != Scratch {
-		return dataLen(b.Collective(), b.params, buf, rank)
+		return b.params.Len(b.Collective(), buf, rank)
 	}
 	if b.algorithm.Scratch == nil {
 		return 0
@@ -230,9 +230,9 @@ func (b *built) Steps(rank int) iter.Seq[Step] {
 	return b.algorithm.Steps(b.params, rank)
 }
 
-// dataLen is what the collective demands of Input and Output, whatever the
-// algorithm.
-func dataLen(collective string, p Params, buf Buffer, rank int) int {
+// Len is how many elements a collective demands of a rank's Input or Output, whatever
+// the algorithm.
+func (p Params) Len(collective string, buf Buffer, rank int) int {
 	block := 0
 	if collective != AllToAll {
 		_, block = p.Block(rank)
@@ -268,20 +268,19 @@ func dataLen(collective string, p Params, buf Buffer, rank int) int {
 	return out
 }
 
-// inPlaceShift says where Input and Output begin in the one memory that they
-// share in place.
-func inPlaceShift(collective string, p Params, buf Buffer, rank int) int {
+// Shift says where Input and Output begin in the one memory that they share in place.
+func (p Params) Shift(collective string, buf Buffer, rank int) int {
 	if collective == AllToAll {
 		return 0
 	}
 	off, _ := p.Block(rank)
 	switch collective {
 	case AllGather, Gather:
-		if buf == Input && dataLen(collective, p, Output, rank) > 0 {
+		if buf == Input && p.Len(collective, Output, rank) > 0 {
 			return off
 		}
 	case ReduceScatter, Scatter:
-		if buf == Output && dataLen(collective, p, Input, rank) > 0 {
+		if buf == Output && p.Len(collective, Input, rank) > 0 {
 			return off
 		}
 	}

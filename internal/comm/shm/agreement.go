@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
@@ -19,6 +20,7 @@ type Agreement struct {
 
 	identity Identity
 	passed   int // exchanges of files so far
+	splits   int // so far
 }
 
 // MeetToAgree finds the other ranks of the group on this host, and returns once all
@@ -82,13 +84,17 @@ func (a *Agreement) Exchange(what string, mine []byte) ([][]byte, error) {
 	return all, a.Agree(NewLabel(what + " (read)"))
 }
 
-// Split gives the ranks of this rank's color in the order of their keys, and of their ranks where these are
-// equal; none where the color is negative.
-func (a *Agreement) Split(color, key int) (ranks []int, err error) {
+// Split makes groups of the ranks of each color, in the order of their keys, and of their ranks where these are
+// equal. They meet anew; ranks are the numbers that they have here. Where the color is negative there is no part.
+func (a *Agreement) Split(color, key int) (part *Agreement, ranks []int, err error) {
 	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
 	all, err := a.Exchange("split", mine)
-	if err != nil || color < 0 {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	a.splits++
+	if color < 0 {
+		return nil, nil, nil
 	}
 	said := func(rank, i int) int { return int(binary.LittleEndian.Uint64(all[rank][8*i:])) }
 	for rank := range all {
@@ -97,11 +103,33 @@ func (a *Agreement) Split(color, key int) (ranks []int, err error) {
 		}
 	}
 	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(said(a, 1), said(b, 1)) })
-	return ranks, nil
+	id := a.identity
+	id.ID = fmt.Sprintf("%s/%d.%d", id.ID, a.splits, color)
+	id.Rank, id.Size = slices.Index(ranks, id.Rank), len(ranks)
+	part, err = MeetToAgree(context.Background(), id)
+	return part, ranks, err
 }
 
-// Bereft tells whether a rank has left or died, of which it then tells the others too.
+// whoDied is how long an error of a library waits for the news that a rank has died.
+const whoDied = 300 * time.Millisecond
+
+// Explained tells whether an error of a library, or of a driver, follows from the end of the
+// group or of a rank, which may become known a moment later.
+func (a *Agreement) Explained(doing string) bool {
+	for begin := time.Now(); time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
+		if a.Bereft(doing) {
+			return true
+		}
+	}
+	return false
+}
+
+// Bereft tells whether the group has failed: also because a rank has left or died, of which it then tells
+// the others too.
 func (a *Agreement) Bereft(doing string) bool {
+	if a.Failed() {
+		return true
+	}
 	for rank := range a.Size() {
 		if why, dead := a.Gone(rank); rank != a.Rank() && why != "" {
 			_ = a.Lost(rank, dead, why, doing)

@@ -25,8 +25,13 @@ type Failure struct {
 	Text string
 }
 
+// Cannot is the failure of a group in which a rank cannot make its call.
+func Cannot(rank int, reason error) Failure {
+	return Failure{Kind: Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", rank, reason)}
+}
+
 // Err is the failure as programs get it.
-func (f *Failure) Err() error {
+func (f Failure) Err() error {
 	if f.Kind != PeerGone {
 		return &MisuseError{Text: f.Text}
 	}
@@ -82,11 +87,16 @@ func (m *Member) Name(rank int) string {
 	return fmt.Sprintf("rank %d (pid %d)", rank, m.pids[rank])
 }
 
-// Lost fails the group because a rank is gone for which this one waits; doing is
-// what for, "" the present collective.
+// Loss is the failure of a group of which a rank is gone for which this one waits; doing
+// is what for, "" the present collective.
+func (m *Member) Loss(peer int, dead bool, why, doing string) Failure {
+	return Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
+		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(doing))}
+}
+
+// Lost fails the group by a [Member.Loss].
 func (m *Member) Lost(peer int, dead bool, why, doing string) error {
-	return m.Fail(Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
-		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(doing))})
+	return m.Fail(m.Loss(peer, dead, why, doing))
 }
 
 func (m *Member) purpose(doing string) string {

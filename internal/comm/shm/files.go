@@ -29,7 +29,7 @@ func (a *Agreement) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.Fi
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() { // a socket does not tell who has died
 		defer close(watched)
-		for !a.Failed() && !a.Bereft(what) {
+		for !a.Bereft(what) {
 			select {
 			case <-time.After(watchTime):
 			case <-over:
@@ -75,9 +75,7 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 		l.Close()
 		connection.RefuseLate(arrivals, g)
 	}()
-	if _, refusal := g.Admit(connection.OwnPeer, id.join()); refusal != "" {
-		return nil, errors.New(refusal)
-	}
+	g.Admit(connection.OwnPeer, id.join())
 	ranks, err := connection.Collect(ctx, arrivals, g)
 	if err != nil {
 		return nil, err

@@ -116,13 +116,8 @@ func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.Fil
 	g := &connection.Group{Noun: "rank", Size: id.Size}
 	arrivals := connection.Arrivals[room](m.listener, id.service())
 	defer func() { go connection.RefuseLate(arrivals, g) }()
-	if _, refusal := g.Admit(connection.OwnPeer, id.join()); refusal != "" {
-		err = errors.New(refusal)
-	}
-	var ranks []*connection.Arrival[room]
-	if err == nil {
-		ranks, err = connection.Collect(ctx, arrivals, g)
-	}
+	g.Admit(connection.OwnPeer, id.join())
+	ranks, err := connection.Collect(ctx, arrivals, g)
 	if err == nil {
 		if file, err = newFile(); err == nil {
 			err = id.admit(m, file, ranks)

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"math"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +26,12 @@ func Park(word *atomic.Uint32, seen uint32, limit time.Duration) {
 // Unpark wakes all, of any process, that sleep on word.
 func Unpark(word *atomic.Uint32) {
 	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
+}
+
+// Yield lets another goroutine, and another process, have the core.
+func Yield() {
+	runtime.Gosched()
+	yield()
 }
 
 // yield lets another process have the core.

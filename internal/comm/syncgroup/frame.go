@@ -26,7 +26,7 @@ const maxPayload = 1<<30 - 1
 var errMalformed = errors.New("malformed frame")
 
 func (f frame) MarshalBinary() ([]byte, error) {
-	return append(append(make([]byte, 0, 1+len(f.payload)), f.kind), f.payload...), nil
+	return append([]byte{f.kind}, f.payload...), nil
 }
 
 func (f *frame) UnmarshalBinary(data []byte) error {
@@ -37,11 +37,9 @@ func (f *frame) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-func encodeValues(dst []byte, values []int64) []byte {
-	for _, v := range values {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
-	}
-	return dst
+func encodeValues(values []int64) []byte {
+	payload, _ := binary.Append(nil, binary.LittleEndian, values) // which all have a size
+	return payload
 }
 
 // encodeGathered is the hub's answer to an exchange.
@@ -65,11 +63,9 @@ func decodeGathered(payload []byte, ranks int) ([][]int64, error) {
 		if count > len(payload)/8 {
 			return nil, errMalformed
 		}
-		values := make([]int64, count)
-		for i := range values {
-			values[i] = int64(binary.LittleEndian.Uint64(payload[8*i:]))
-		}
-		result[r], payload = values, payload[8*count:]
+		result[r] = make([]int64, count)
+		n, _ := binary.Decode(payload, binary.LittleEndian, result[r])
+		payload = payload[n:]
 	}
 	if len(payload) != 0 {
 		return nil, errMalformed

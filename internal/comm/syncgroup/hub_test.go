@@ -84,7 +84,7 @@ func TestHubDistrustsRanks(t *testing.T) {
 }
 
 func FuzzDecodeGathered(f *testing.F) {
-	f.Add(encodeGathered([][]byte{encodeValues(nil, []int64{1, -2}), nil}), 2)
+	f.Add(encodeGathered([][]byte{encodeValues([]int64{1, -2}), nil}), 2)
 	f.Add([]byte{255, 255, 255, 255}, 1)
 	f.Fuzz(func(t *testing.T, data []byte, ranks int) {
 		ranks &= 7
@@ -94,7 +94,7 @@ func FuzzDecodeGathered(f *testing.F) {
 		}
 		perRank := make([][]byte, ranks)
 		for r := range all {
-			perRank[r] = encodeValues(nil, all[r])
+			perRank[r] = encodeValues(all[r])
 		}
 		if again := encodeGathered(perRank); !slices.Equal(again, data) {
 			t.Errorf("decoded %v, encoded again %v", data, again)
@@ -120,7 +120,7 @@ func TestHubStories(t *testing.T) {
 		case "barrier":
 			orders = hear(frame{kind: frameBarrier})
 		case "exchange":
-			orders = hear(frame{frameExchange, encodeValues(nil, numbers[1:])})
+			orders = hear(frame{frameExchange, encodeValues(numbers[1:])})
 		case "abort":
 			orders = hear(frame{frameAbort, []byte(text)})
 		case "leave":

@@ -60,7 +60,7 @@ const (
 // core. A rank that slept starts tens of microseconds late, so a release that
 // woke anyone is followed by one more round, which all reach awake.
 func (m *member) Barrier(ctx context.Context) error {
-	again, err := m.round(ctx, kindBarrier, m.spin)
+	again, err := m.round(ctx, kindBarrier, true)
 	if err == nil && again {
 		_, err = m.round(ctx, kindBarrier, false)
 	}
@@ -109,7 +109,7 @@ func (m *member) collect(parity int) (more bool) {
 }
 
 // round arrives, and returns once all ranks have. The last to arrive opens the
-// gate; with tighten it asks for another round if it had to wake anyone.
+// gate; with tighten, where ranks spin, it asks for another round if it had to wake anyone.
 func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bool, err error) {
 	if m.closed.Load() {
 		return false, ErrClosed
@@ -119,7 +119,9 @@ func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bo
 	if old&gatePoisoned != 0 {
 		return false, m.abortedError()
 	}
-	m.cells[m.rank].rounds.Add(1)
+	if m.cells[m.rank].rounds.Add(1) == 2 { // all have joined: processes know now whose cores they have
+		m.spin = m.spin || m.coresForAll()
+	}
 	arrived := head.arrived.Add(kind)
 	if arrived&0xffff != size {
 		now, err := m.await(ctx, old)
@@ -130,7 +132,7 @@ func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bo
 			fmt.Sprintf("ranks out of step: %d of %d came to an exchange, the others to a barrier", exchanges, size))
 	}
 	next := old&^gateAgain + gateStep
-	if tighten && head.sleepers.Load() > 0 {
+	if tighten && m.spin && head.sleepers.Load() > 0 {
 		next |= gateAgain
 	}
 	head.arrived.Store(0)

@@ -56,7 +56,7 @@ func JoinShm(f *os.File, rank, size int) (Group, error) {
 	}
 	b.cells[rank].allow(cores.Allowed())
 	b.cells[rank].state.Store(stateJoined)
-	return &shmMember{member: member{board: b, parker: processParker{segment}, rank: rank, release: segment.Close}}, nil
+	return &member{board: b, parker: processParker{segment}, rank: rank, release: segment.Close}, nil
 }
 
 // openBoard checks that the memory was made for size ranks by this version.
@@ -72,31 +72,6 @@ func openBoard(s *shm.Segment, size int) (board, error) {
 			b.head.magic, b.head.size, uint64(boardMagic), size)
 	}
 	return b, nil
-}
-
-// shmMember learns only in its first round, when all have joined, whether there
-// is a core for each rank.
-type shmMember struct {
-	member
-	met bool
-}
-
-func (m *shmMember) Barrier(ctx context.Context) error {
-	err := m.member.Barrier(ctx)
-	m.meet(err)
-	return err
-}
-
-func (m *shmMember) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
-	all, err := m.member.Exchange(ctx, mine)
-	m.meet(err)
-	return all, err
-}
-
-func (m *shmMember) meet(err error) {
-	if !m.met && err == nil {
-		m.met, m.spin = true, m.coresForAll()
-	}
 }
 
 // processParker sleeps in the kernel, which also knows which ranks live.

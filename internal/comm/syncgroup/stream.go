@@ -74,7 +74,7 @@ func (s *stream) Exchange(ctx context.Context, mine []int64) ([][]int64, error) 
 		s.Abort(err.Error())
 		return nil, err
 	}
-	answer, err := s.call(ctx, frame{kind: frameExchange, payload: encodeValues(nil, mine)})
+	answer, err := s.call(ctx, frame{kind: frameExchange, payload: encodeValues(mine)})
 	if err != nil {
 		return nil, err
 	}

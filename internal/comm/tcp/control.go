@@ -95,18 +95,16 @@ func probe(conn *net.TCPConn, silence time.Duration) error {
 }
 
 func (c *Control) listen() {
-	left := false
 	for {
 		f, err := c.link.Receive()
 		if err != nil {
-			c.finish(left, err)
+			c.finish(err)
 			return
 		}
 		switch {
 		case f.Fail != nil:
 			c.handler.Failed(*f.Fail)
 		case f.Bye:
-			left = true
 			c.mu.Lock()
 			c.end = Left
 			c.mu.Unlock()
@@ -126,12 +124,11 @@ func (c *Control) listen() {
 	}
 }
 
-func (c *Control) finish(left bool, err error) {
+func (c *Control) finish(err error) {
 	c.mu.Lock()
 	c.why = err
 	switch {
-	case left:
-		c.end = Left
+	case c.end == Left:
 	case connection.Ended(err) && !errors.Is(err, syscall.ETIMEDOUT):
 		c.end = Closed
 	default:

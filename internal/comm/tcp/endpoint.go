@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -61,10 +62,7 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 func (m *Mesh) Of(ranks []int) *Mesh {
 	m.Keep()
 	some := *m
-	some.endpoints = make([]Endpoint, len(ranks))
-	for i, r := range ranks {
-		some.endpoints[i] = m.endpoints[r]
-	}
+	some.endpoints = lists.At(m.endpoints, ranks)
 	return &some
 }
 
@@ -75,7 +73,7 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 		bind = netip.MustParseAddr("127.0.0.1")
 		e.Addresses = []netip.Addr{bind}
 	} else {
-		e.Addresses, err = Addresses(at.Interface)
+		e.Addresses, err = connection.Addresses(at.Interface)
 		if err == nil && at.Interface != "" { // and no other: one address, IPv4 before IPv6
 			slices.SortStableFunc(e.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 			bind, e.Addresses = e.Addresses[0], e.Addresses[:1]

@@ -38,12 +38,3 @@ func (c *Context) Do(f func() error) error {
 	}
 	return f()
 }
-
-// Reach lets kernels of this context use memory of a peer's.
-func (c *Context) Reach(peer *Context) error {
-	err := c.driver.check("cuCtxEnablePeerAccess", c.driver.f.ctxEnablePeerAccess.Call(peer.handle, 0))
-	if Code(err) == codeAlreadyEnabled {
-		return nil
-	}
-	return err
-}

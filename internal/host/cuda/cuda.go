@@ -42,10 +42,9 @@ type functions struct {
 	init, driverGetVersion                             dynlib.Func
 	getErrorName, getErrorString                       dynlib.Func
 	deviceGetCount, deviceGet, deviceGetName           dynlib.Func
-	deviceTotalMem, deviceGetAttribute, deviceGetUUID  dynlib.Func
+	deviceTotalMem, deviceGetAttribute                 dynlib.Func
 	deviceGetPCIBusID, deviceCanAccessPeer             dynlib.Func
 	primaryCtxRetain, primaryCtxRelease, ctxSetCurrent dynlib.Func
-	ctxEnablePeerAccess                                dynlib.Func
 	moduleLoadData, moduleGetFunction                  dynlib.Func
 	occupancy, funcSetAttribute                        dynlib.Func
 	memAlloc, memFree, memGetInfo                      dynlib.Func
@@ -57,7 +56,7 @@ type functions struct {
 	streamCreateWithPriority                           dynlib.Func
 	streamQuery, streamWaitEvent                       dynlib.Func
 	eventCreate, eventDestroy, eventRecord             dynlib.Func
-	eventQuery, eventSynchronize, eventElapsed         dynlib.Func
+	eventQuery, eventElapsed                           dynlib.Func
 	streamBeginCapture, streamEndCapture               dynlib.Func
 	graphInstantiate, graphLaunch                      dynlib.Func
 	graphExecDestroy, graphDestroy                     dynlib.Func
@@ -69,11 +68,10 @@ func (f *functions) table() map[string]*dynlib.Func {
 		"cuInit": &f.init, "cuDriverGetVersion": &f.driverGetVersion,
 		"cuGetErrorName": &f.getErrorName, "cuGetErrorString": &f.getErrorString,
 		"cuDeviceGetCount": &f.deviceGetCount, "cuDeviceGet": &f.deviceGet, "cuDeviceGetName": &f.deviceGetName,
-		"cuDeviceTotalMem_v2": &f.deviceTotalMem, "cuDeviceGetAttribute": &f.deviceGetAttribute, "cuDeviceGetUuid": &f.deviceGetUUID,
+		"cuDeviceTotalMem_v2": &f.deviceTotalMem, "cuDeviceGetAttribute": &f.deviceGetAttribute,
 		"cuDeviceGetPCIBusId": &f.deviceGetPCIBusID, "cuDeviceCanAccessPeer": &f.deviceCanAccessPeer,
 		"cuDevicePrimaryCtxRetain": &f.primaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &f.primaryCtxRelease, "cuCtxSetCurrent": &f.ctxSetCurrent,
-		"cuCtxEnablePeerAccess": &f.ctxEnablePeerAccess,
-		"cuModuleLoadData":      &f.moduleLoadData, "cuModuleGetFunction": &f.moduleGetFunction,
+		"cuModuleLoadData": &f.moduleLoadData, "cuModuleGetFunction": &f.moduleGetFunction,
 		"cuOccupancyMaxActiveBlocksPerMultiprocessor": &f.occupancy, "cuFuncSetAttribute": &f.funcSetAttribute,
 		"cuMemAlloc_v2": &f.memAlloc, "cuMemFree_v2": &f.memFree, "cuMemGetInfo_v2": &f.memGetInfo,
 		"cuMemHostAlloc": &f.memHostAlloc, "cuMemFreeHost": &f.memFreeHost, "cuMemHostGetDevicePointer_v2": &f.memHostGetDevicePointer,
@@ -84,7 +82,7 @@ func (f *functions) table() map[string]*dynlib.Func {
 		"cuStreamCreate":             &f.streamCreate, "cuStreamDestroy_v2": &f.streamDestroy, "cuStreamSynchronize": &f.streamSynchronize,
 		"cuStreamQuery": &f.streamQuery, "cuStreamWaitEvent": &f.streamWaitEvent,
 		"cuEventCreate": &f.eventCreate, "cuEventDestroy_v2": &f.eventDestroy, "cuEventRecord": &f.eventRecord,
-		"cuEventQuery": &f.eventQuery, "cuEventSynchronize": &f.eventSynchronize, "cuEventElapsedTime": &f.eventElapsed,
+		"cuEventQuery": &f.eventQuery, "cuEventElapsedTime": &f.eventElapsed,
 		"cuStreamBeginCapture_v2": &f.streamBeginCapture, "cuStreamEndCapture": &f.streamEndCapture,
 		"cuGraphInstantiateWithFlags": &f.graphInstantiate, "cuGraphLaunch": &f.graphLaunch,
 		"cuGraphExecDestroy": &f.graphExecDestroy, "cuGraphDestroy": &f.graphDestroy,
@@ -133,17 +131,12 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Call, e.Tex
 
 // The codes that callers tell apart.
 const (
-	codeNotReady         = 600
-	codeInvalidContext   = 201
-	codeIllegalAddress   = 700
-	codeLaunchFailed     = 719
-	codeAlreadyEnabled   = 704
-	firstStickyCode      = 700
-	CodeOutOfMemory      = 2
-	CodeNoDevice         = 100
-	CodeTooManyLaunched  = 720 // cooperative launch too large
-	CodeMPSConnection    = 805
-	CodeMPSMaxConnection = 809
+	codeNotReady       = 600
+	firstStickyCode    = 700
+	codeAlreadyEnabled = 704
+	codeLaunchFailed   = 719
+	CodeOutOfMemory    = 2
+	CodeNoDevice       = 100
 )
 
 // Sticky tells whether the error has broken the context: every later call of the

@@ -11,20 +11,16 @@ type Attribute int
 
 // The attributes that are asked for here, as numbered by the driver.
 const (
-	ClockRate                Attribute = 13 // kHz
-	Multiprocessors          Attribute = 16
-	ComputeMode              Attribute = 20
-	L2Bytes                  Attribute = 38
-	ThreadsPerMultiprocessor Attribute = 39
-	UnifiedAddressing        Attribute = 41
-	ComputeMajor             Attribute = 75
-	ComputeMinor             Attribute = 76
-	CooperativeLaunch        Attribute = 95
-	SharedBytesPerBlock      Attribute = 97 // at most, where a kernel is allowed more than usual
-	VirtualMemory            Attribute = 102
-	FileHandles              Attribute = 103 // memory shared by file descriptors
-	Multicast                Attribute = 132
-	SharedByMPS              Attribute = 133 // drivers before 12.0 do not know it
+	ClockRate         Attribute = 13 // kHz
+	Multiprocessors   Attribute = 16
+	ComputeMode       Attribute = 20
+	L2Bytes           Attribute = 38
+	ComputeMajor      Attribute = 75
+	ComputeMinor      Attribute = 76
+	CooperativeLaunch Attribute = 95
+	FileHandles       Attribute = 103 // memory shared by file descriptors
+	Multicast         Attribute = 132
+	SharedByMPS       Attribute = 133 // drivers before 12.0 do not know it
 )
 
 // Device is a GPU.

@@ -86,10 +86,17 @@ type (
 // multicast object, which see.
 func (c *Context) NewBlock(bytes int) (*Block, error) {
 	p := &allocationProp{kind: memoryPinned, handles: fileDescriptor, location: onDevice, device: uint32(c.device.handle)}
-	b, handle := &Block{context: c, bytes: bytes}, new(uint64)
+	handle := new(uint64)
 	err := c.driver.check("cuMemCreate", c.driver.blocks.memCreate.Call(uintptr(unsafe.Pointer(handle)), uintptr(bytes), uintptr(unsafe.Pointer(p)), 0))
-	b.handle = *handle
-	return b, err
+	return c.block(*handle, bytes, err)
+}
+
+// block is what the driver has given, unless it has not.
+func (c *Context) block(handle uint64, bytes int, err error) (*Block, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Block{context: c, handle: handle, bytes: bytes}, nil
 }
 
 func multicastOf(devices, bytes int) *multicastProp {
@@ -111,11 +118,10 @@ func (c *Context) MulticastGranularity(devices, bytes int) (int, error) {
 // NewMulticast gives a multicast object of so many devices. What kernels load from it is
 // the sum over the memory that all devices have bound to it, and what they store goes to all.
 func (c *Context) NewMulticast(devices, bytes int) (*Block, error) {
-	b, handle := &Block{context: c, bytes: bytes}, new(uint64)
+	handle := new(uint64)
 	err := c.driver.check("cuMulticastCreate", c.driver.blocks.multicastCreate.Call(
 		uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(multicastOf(devices, bytes)))))
-	b.handle = *handle
-	return b, err
+	return c.block(*handle, bytes, err)
 }
 
 // File names the block to other processes.
@@ -130,10 +136,9 @@ func (b *Block) File() (*os.File, error) {
 
 // OpenBlock gives the block that a file names, which may be closed afterwards.
 func (c *Context) OpenBlock(f *os.File, bytes int) (*Block, error) {
-	b, handle := &Block{context: c, bytes: bytes}, new(uint64)
+	handle := new(uint64)
 	err := c.driver.check("cuMemImportFromShareableHandle", c.driver.blocks.memImport.Call(uintptr(unsafe.Pointer(handle)), f.Fd(), fileDescriptor))
-	b.handle = *handle
-	return b, err
+	return c.block(*handle, bytes, err)
 }
 
 // Join makes this device one of those of a multicast object. Memory can be bound once all

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -48,7 +49,7 @@ type Machine struct {
 	// Limit gives a limit of this process; math.MaxUint64 is none.
 	Limit func(l Limit) (uint64, error)
 	// Open opens a library and gives what it says of itself.
-	Open func(l Library) (string, error)
+	Open func(l dynlib.Spec) (string, error)
 	// Interfaces lists the network interfaces.
 	Interfaces func() ([]Interface, error)
 	// GPUs lists those that processes here may use.

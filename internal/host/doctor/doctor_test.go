@@ -22,7 +22,7 @@ func bare() Machine {
 		Say:        func(string, ...string) (string, error) { return "", errors.New("it cannot be run") },
 		Space:      func(string) (uint64, uint64, error) { return 0, 0, fs.ErrNotExist },
 		Limit:      func(Limit) (uint64, error) { return 0, errors.New("no such limit") },
-		Open:       func(l Library) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
+		Open:       func(l dynlib.Spec) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
 		GPUs:       func() ([]GPU, error) { return nil, errors.New("no driver\nmore") },
 		Interfaces: func() ([]Interface, error) { return nil, errors.New("no network") },
 	}
@@ -51,7 +51,7 @@ func rich() Machine {
 	m.Limit = func(l Limit) (uint64, error) {
 		return map[Limit]uint64{LockedMemory: math.MaxUint64, OpenFiles: 65536}[l], nil
 	}
-	m.Open = func(l Library) (string, error) { return l.Name + " 1.2", nil }
+	m.Open = func(l dynlib.Spec) (string, error) { return l.Name + " 1.2", nil }
 	m.GPUs = func() ([]GPU, error) {
 		return []GPU{{Name: "H200", Bytes: 141 << 30, Compute: 90, Mode: "Default", Multicast: true, Reaches: []int{1}}, {Name: "A100", Compute: 80}}, nil
 	}

@@ -4,24 +4,20 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// Library is a C library that some backend or peer uses.
-type Library struct{ dynlib.Spec }
-
-// Libraries lists them: those of MPI, then those that packages declare.
-func Libraries() []Library {
-	return append([]Library{
-		{dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3", Version: mpiVersion}},
-		{dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12", Version: mpiVersion}},
-	}, lists.Map(dynlib.Declared(), func(s dynlib.Spec) Library { return Library{s} })...)
+// Libraries lists those of C that some backend or peer uses: MPI's, then those that packages declare.
+func Libraries() []dynlib.Spec {
+	return append([]dynlib.Spec{
+		{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3", Version: mpiVersion},
+		{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12", Version: mpiVersion},
+	}, dynlib.Declared()...)
 }
 
 // openLibrary loads a library into this process and asks its version.
-func openLibrary(l Library) (string, error) {
-	lib, err := dynlib.Open(l.Spec)
+func openLibrary(l dynlib.Spec) (string, error) {
+	lib, err := dynlib.Open(l)
 	if err != nil {
 		return "", err
 	}

@@ -80,12 +80,9 @@ func cgroupDirs(root fs.FS, controller string) []string {
 		case mount.kind != "cgroup" || !slices.Contains(mount.options, controller):
 			continue
 		}
-		dir := mount.point
-		// In a container the group's path may be written as the host sees
-		// it, in which case the mount shows only the part below mount.root.
-		top := strings.TrimSuffix(mount.root, "/") + "/"
-		if below, ok := strings.CutPrefix(groupPath(root, hierarchy)+"/", top); ok {
-			dir = path.Join(dir, below)
+		dir, ok := mount.folder(groupPath(root, hierarchy))
+		if !ok {
+			dir = mount.point
 		}
 		for ; len(dir) > len(mount.point); dir = path.Dir(dir) {
 			dirs = append(dirs, dir)
@@ -93,6 +90,18 @@ func cgroupDirs(root fs.FS, controller string) []string {
 		dirs = append(dirs, mount.point)
 	}
 	return dirs
+}
+
+// ControlGroup is the folder of this process's group of version 2, "" where there is none.
+func ControlGroup(root fs.FS) string {
+	for _, l := range lines(root, "proc/self/mountinfo") {
+		if mount, ok := parseMount(l); ok && mount.kind == "cgroup2" {
+			if dir, ok := mount.folder(groupPath(root, "")); ok {
+				return "/" + dir
+			}
+		}
+	}
+	return ""
 }
 
 // groupPath gives the process's group in the hierarchy of a version 1
@@ -112,6 +121,13 @@ func groupPath(root fs.FS, controller string) string {
 type mount struct {
 	root, point, kind string
 	options           []string
+}
+
+// folder is where a group is mounted. In a container its path may be written as the host
+// sees it, in which case the mount shows only the part below its root.
+func (m mount) folder(group string) (string, bool) {
+	below, ok := strings.CutPrefix(group+"/", strings.TrimSuffix(m.root, "/")+"/")
+	return path.Join(m.point, below), ok
 }
 
 func parseMount(l string) (mount, bool) {

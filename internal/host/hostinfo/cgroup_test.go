@@ -2,6 +2,7 @@ package hostinfo
 
 import (
 	"testing"
+	"testing/fstest"
 )
 
 const (
@@ -126,5 +127,22 @@ func TestControlGroups(t *testing.T) {
 				t.Errorf("cpuset %d, want %d", got, tt.set)
 			}
 		})
+	}
+}
+
+func TestControlGroup(t *testing.T) {
+	const unified = "25 1 0:23 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
+	for name, c := range map[string]struct{ mounts, own, want string }{
+		"unified":           {unified, "0::/user.slice/session-3.scope\n", "/sys/fs/cgroup/user.slice/session-3.scope"},
+		"the root":          {unified, "0::/\n", "/sys/fs/cgroup"},
+		"hybrid":            {"30 1 0:5 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n40 1 0:6 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 none rw\n", "3:cpu:/x\n0::/y\n", "/sys/fs/cgroup/unified/y"},
+		"a part is mounted": {"25 1 0:23 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/7/a\n", "/sys/fs/cgroup/a"},
+		"another part":      {"25 1 0:23 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/77\n", ""},
+		"version 1":         {"30 1 0:5 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "3:cpu:/x\n", ""},
+		"nothing":           {"", "", ""},
+	} {
+		if got := ControlGroup(fstest.MapFS{"proc/self/mountinfo": {Data: []byte(c.mounts)}, "proc/self/cgroup": {Data: []byte(c.own)}}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

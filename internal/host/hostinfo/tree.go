@@ -42,11 +42,17 @@ func TreeTicks(root fs.FS, pid int) (ticks uint64, processes int, ok bool) {
 	return ticks, processes, true
 }
 
+// StatFields are the fields of a line of /proc/PID/stat from the state on. The name before
+// it may hold anything.
+func StatFields(line string) []string {
+	return strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+}
+
 // processTicks reads a line of /proc/PID/stat: the times of the process and of the
-// children that it has waited for. The name before them may hold anything.
+// children that it has waited for.
 func processTicks(line string) (ticks uint64, ok bool) {
 	const first, last = 11, 14 // utime, stime, cutime, cstime, counted after the name
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	fields := StatFields(line)
 	if len(fields) <= last {
 		return 0, false
 	}

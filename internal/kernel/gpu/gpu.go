@@ -79,13 +79,17 @@ const GivenUp = 3
 // phases are what a block waited for, by number.
 var phases = []string{"", "the start of the call", "the end of the call", "the elements"}
 
-// String names the block and what it waited for.
+// String names the block and what it waited for. Who waits for what all ranks count together names itself as the peer.
 func (f Failure) String() string {
 	phase := "an unknown phase"
 	if int(f.Phase) < len(phases) {
 		phase = phases[f.Phase]
 	}
-	return fmt.Sprintf("block %d of rank %d waited too long for rank %d (%s, epoch %d, seen %d)", f.Block, f.Rank, f.Peer, phase, f.Epoch, f.Seen)
+	peer := fmt.Sprintf("rank %d", f.Peer)
+	if f.Peer == f.Rank {
+		peer = "the other ranks"
+	}
+	return fmt.Sprintf("block %d of rank %d waited too long for %s (%s, epoch %d, seen %d)", f.Block, f.Rank, peer, phase, f.Epoch, f.Seen)
 }
 
 // Algorithm is a family of kernels in one PTX file.

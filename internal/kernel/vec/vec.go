@@ -74,6 +74,11 @@ const (
 	numOps
 )
 
+// Combining is the operation that a reduction begins with: an average is a sum at first.
+func Combining(r dtype.Reduction) Op {
+	return [...]Op{dtype.Sum: Sum, dtype.Prod: Prod, dtype.Min: Min, dtype.Max: Max, dtype.Avg: Sum}[r]
+}
+
 // String is the operation's name in lower case.
 func (op Op) String() string {
 	if op >= numOps {

@@ -5,6 +5,8 @@ import (
 	"debug/elf"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -55,4 +57,44 @@ func Interfaces() string {
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// Addresses lists those by which other hosts may reach this one, of one network
+// interface or, with "", of all. Loopback is not among them.
+func Addresses(device string) ([]netip.Addr, error) {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("listing network interfaces: %w", err)
+	}
+	var found []netip.Addr
+	var names []string
+	for _, d := range devices {
+		names = append(names, d.Name)
+		if device != "" && d.Name != device || d.Flags&net.FlagUp == 0 {
+			continue
+		}
+		nets, err := d.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("network interface %s: %w", d.Name, err)
+		}
+		for _, n := range nets {
+			prefix, err := netip.ParsePrefix(n.String())
+			if err != nil {
+				continue
+			}
+			// A link-local address means nothing elsewhere.
+			if a := prefix.Addr(); !a.IsLinkLocalUnicast() && (!a.IsLoopback() || device != "") {
+				found = append(found, a)
+			}
+		}
+	}
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case device != "" && !slices.Contains(names, device):
+		return nil, fmt.Errorf("no network interface %q: this host has %v", device, names)
+	case device != "":
+		return nil, fmt.Errorf("network interface %q has no address that other hosts could use", device)
+	}
+	return nil, fmt.Errorf("no address by which other hosts reach this one (network interfaces %v)", names)
 }

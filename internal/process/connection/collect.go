@@ -86,7 +86,7 @@ func Collect[P any](ctx context.Context, arrivals <-chan Arrival[P], g *Group) (
 			}
 			refusal := "a rank must be given"
 			if a.Join.Rank != AnyRank {
-				_, refusal = g.Admit(0, a.Join)
+				refusal = g.Admit(0, a.Join)
 			}
 			if refusal == "" {
 				members[a.Join.Rank] = &a

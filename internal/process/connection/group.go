@@ -62,14 +62,13 @@ type Member struct {
 }
 
 // Admit takes a member in, or says why not.
-func (g *Group) Admit(peer int, j Join) (m *Member, refusal string) {
+func (g *Group) Admit(peer int, j Join) (refusal string) {
 	if refusal = g.refusal(j); refusal != "" {
 		g.Refuse(j.process(), refusal)
-		return nil, refusal
+	} else {
+		g.Members = append(g.Members, &Member{Join: j, Peer: peer})
 	}
-	m = &Member{Join: j, Peer: peer}
-	g.Members = append(g.Members, m)
-	return m, ""
+	return refusal
 }
 
 func (g *Group) refusal(j Join) string {

@@ -3,7 +3,9 @@ package connection
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,5 +93,14 @@ func TestReach(t *testing.T) {
 	other := Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}
 	if _, err := other.Reach(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, ErrSecret) {
 		t.Errorf("with another secret: %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	if _, err := Addresses("nowhere0"); err == nil || !strings.Contains(err.Error(), `no network interface "nowhere0": this host has [`) {
+		t.Errorf("an interface that is not here: %v", err)
+	}
+	if a, err := Addresses("lo"); err != nil || !slices.Contains(a, netip.MustParseAddr("127.0.0.1")) {
+		t.Errorf("loopback, which was named, has %v (%v)", a, err)
 	}
 }

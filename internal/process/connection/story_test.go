@@ -37,7 +37,7 @@ func (s *story) do(verb string, args []string) []string {
 		s.group = Group{Noun: args[0], Size: j.Size, SilentTicks: silent, Facts: j.Facts}
 	case "join":
 		j, _ := s.join(args[1:])
-		if _, why := g.Admit(peer(), j); why != "" {
+		if why := g.Admit(peer(), j); why != "" {
 			return []string{"refused: " + why}
 		}
 	case "hear":

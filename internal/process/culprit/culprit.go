@@ -69,6 +69,9 @@ type Verdict struct {
 // of another rank: a broken pipe, an uncaught exception that ends in abort, a launcher that ends the rest.
 var ownSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGSYS}
 
+// Violent reports whether a signal ends a process from outside or for a fault of its own.
+func Violent(s syscall.Signal) bool { return slices.Contains(ownSignals, s) }
+
 // lostPeer matches the last words of one who has lost another.
 var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|lost|refused)|broken ?pipe|closed by (the )?(peer|remote)|` +
 	`reset by peer|EOFError|unexpected EOF|\bpeer\b.*(gone|died|exited|lost|closed)|` +
@@ -129,7 +132,7 @@ func Teller(ranks []Rank) int {
 // suspicion is smaller for a rank that is more likely the cause.
 func suspicion(r Rank) int {
 	switch {
-	case slices.Contains(ownSignals, r.Signal):
+	case Violent(r.Signal):
 		return 0
 	case victim(r):
 		return 2

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
 // Look is one look at the living processes of a rank, its first process at the head.
@@ -69,14 +70,10 @@ func Read(pids []int) Look {
 // tick is the unit of CPU times in /proc, USER_HZ, on every platform that Go runs on.
 const tick = 10 * time.Millisecond
 
-// Stat is the fields of the stat file of a folder of /proc from the state on. The name before it may hold anything.
+// Stat is the fields of the stat file of a folder of /proc from the state on; none of a process that has ended.
 func Stat(dir string) []string {
-	data, err := os.ReadFile(dir + "/stat")
-	end := bytes.LastIndexByte(data, ')')
-	if err != nil || end < 0 {
-		return nil
-	}
-	return strings.Fields(string(data[end+1:]))
+	data, _ := os.ReadFile(dir + "/stat")
+	return hostinfo.StatFields(string(data))
 }
 
 func number(status []byte, name string) uint64 {

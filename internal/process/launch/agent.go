@@ -33,18 +33,10 @@ func MaybeAgent() (exitCode int, isAgent bool) {
 type agent struct {
 	conn      *connection.Conn // to the supervisor
 	reaper    *reaper
-	launches  chan launchJob
-	stops     chan StopRequest
-	signals   chan signalRequest
+	requests  chan request
 	gone      chan struct{} // closed when there is nobody left to work for
 	leave     func()        // closes gone
 	survivors []int
-}
-
-// launchJob is a launch request with the files that came for it.
-type launchJob struct {
-	*launchRequest
-	files []*os.File
 }
 
 // serve runs launches until the supervisor goes away, then makes sure that nothing is left.
@@ -65,9 +57,10 @@ func serve(token string) error {
 	}
 	defer conn.Close()
 	a := &agent{
-		conn: conn, reaper: newReaper(), launches: make(chan launchJob),
-		// One stop comes per launch, but one may wait here that crossed the end of the launch before.
-		stops: make(chan StopRequest, 4), signals: make(chan signalRequest), gone: make(chan struct{}),
+		conn: conn, reaper: newReaper(), gone: make(chan struct{}),
+		// While ranks are started and their output is read to its end some may wait here: who listens must see
+		// that the supervisor has gone.
+		requests: make(chan request, 16),
 	}
 	a.leave = sync.OnceFunc(func() { close(a.gone) })
 	// Told to end by somebody else. Caught, not ignored: what is ignored would be ignored by the ranks too.
@@ -80,10 +73,10 @@ func serve(token string) error {
 	go a.listen()
 	for {
 		select {
-		case job := <-a.launches:
-			a.runLaunch(job)
-		case <-a.stops: // its launch has ended
-		case <-a.signals:
+		case r := <-a.requests:
+			if r.Launch != nil { // else its launch has ended
+				a.runLaunch(r.Launch, r.files)
+			}
 		case <-a.gone:
 			if len(a.survivors) > 0 {
 				return fmt.Errorf("processes %v could not be killed", a.survivors)
@@ -104,32 +97,17 @@ func (a *agent) listen() {
 		if err := a.conn.Receive(&r); err != nil {
 			return
 		}
-		switch {
-		case r.Files > 0:
-			more, err := a.conn.Files(r.Files)
-			if err != nil {
-				return
-			}
-			files = append(files, more...)
-		case r.Launch != nil:
-			select {
-			case a.launches <- launchJob{r.Launch, files}:
-				files = nil
-			case <-a.gone:
-				return
-			}
-		case r.Stop != nil:
-			select {
-			case a.stops <- *r.Stop:
-			case <-a.gone:
-				return
-			}
-		case r.Signal != nil:
-			select {
-			case a.signals <- *r.Signal:
-			case <-a.gone:
-				return
-			}
+		more, err := a.conn.Files(r.Files)
+		if err != nil {
+			return
+		}
+		if files = append(files, more...); r.Launch != nil {
+			r.files, files = files, nil
+		}
+		select {
+		case a.requests <- r:
+		case <-a.gone:
+			return
 		}
 	}
 }

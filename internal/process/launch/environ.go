@@ -84,6 +84,21 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 	return entries
 }
 
+// Apply is an environment with the variables as they are set.
+func (s Settings) Apply(environ []string) []string {
+	out := slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		_, replaced := s[name]
+		return replaced
+	})
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if value := s[name]; value != nil {
+			out = append(out, name+"="+*value)
+		}
+	}
+	return out
+}
+
 // Values are the variables by name.
 func (r *RankVars) Values() map[string]string {
 	if r == nil {

@@ -55,8 +55,8 @@ type Proc struct {
 
 // Spec describes one launch.
 type Spec struct {
-	Procs         []Proc
-	WatchEnv      []string      // variables whose values are read back from each started process
+	Procs         []Proc        `json:"-"`
+	WatchEnv      Texts         // variables whose values are read back from each started process
 	Grace         time.Duration // 0 is DefaultGrace
 	LogLimit      int64         // bytes kept per stream; 0 is DefaultLogLimit
 	StopOnFailure bool          // stop the others when one process fails
@@ -70,7 +70,7 @@ type Spec struct {
 	// are killed, even when the supervisor has gone. Recall is the command that ends those others when a launcher did not
 	// within Grace, or was killed; it may be empty.
 	Launchers bool
-	Recall    []string
+	Recall    Texts
 
 	settle time.Duration // 0 is settleTime; tests need more on a loaded machine
 }

@@ -206,7 +206,7 @@ func TestEnvironmentIsExact(t *testing.T) {
 	}
 	s.wait(l)
 	got := strings.Split(strings.TrimSuffix(s.read(0, "out"), "\x00"), "\x00")
-	if diff := cmp.Diff(append(slices.Clone(p.Env), TagVar+"="+s.Tag()), got); diff != "" {
+	if diff := cmp.Diff(append(slices.Clone(p.Env), TagVar+"="+s.tag), got); diff != "" {
 		t.Errorf("the program's environment: %s", diff)
 	}
 	if strings.Contains(s.read(0, "out"), "OMPI_COMM_WORLD_RANK") || strings.Contains(s.read(0, "out"), "LAUNCH_TEST_INHERITED") {

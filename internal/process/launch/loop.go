@@ -45,7 +45,7 @@ const (
 // launchLoop is one launch at the agent, from its start to its end.
 type launchLoop struct {
 	*agent
-	job       launchJob
+	job       *launchRequest
 	ranks     []*rank
 	left      int // ranks that have not exited
 	exits     chan rankEnding
@@ -67,10 +67,10 @@ type rankEnding struct {
 }
 
 // runLaunch runs one launch to its end. On return none of its processes is left, or they are among the survivors.
-func (a *agent) runLaunch(job launchJob) {
+func (a *agent) runLaunch(job *launchRequest, files []*os.File) {
 	c := &launchLoop{agent: a, job: job, exits: make(chan rankEnding, len(job.Procs)), pause: time.Millisecond}
 	begin := time.Now()
-	err := c.start()
+	err := c.start(files)
 	if err != nil {
 		c.enter(killing)
 	}
@@ -103,9 +103,9 @@ func (a *agent) runLaunch(job launchJob) {
 }
 
 // start opens everything before it starts anything, so that most mistakes cost no process.
-func (c *launchLoop) start() (err error) {
+func (c *launchLoop) start(files []*os.File) (err error) {
 	defer func() {
-		for _, f := range c.job.files {
+		for _, f := range files {
 			f.Close()
 		}
 	}()
@@ -138,7 +138,7 @@ func (c *launchLoop) start() (err error) {
 			return errors.New("the agent was told to end")
 		default:
 		}
-		if err := r.start(c.reaper, null, c.job.files, c.ended); err != nil {
+		if err := r.start(c.reaper, null, files, c.ended); err != nil {
 			return err
 		}
 		c.ranks = append(c.ranks, r)
@@ -176,14 +176,13 @@ func (c *launchLoop) follow() {
 			if c.failed != nil && c.job.StopOnFailure {
 				c.stop(StopRequest{Reason: c.failed.String()})
 			}
-		case stop := <-c.stops:
-			c.drainExits() // these ended by themselves
-			if stop.ID == c.job.ID {
-				c.stop(stop)
-			}
-		case s := <-c.signals:
-			if s.ID == c.job.ID {
-				c.signalRanks(s.Signal)
+		case r := <-c.requests:
+			switch {
+			case r.Stop != nil && r.Stop.ID == c.job.ID:
+				c.drainExits() // these ended by themselves
+				c.stop(*r.Stop)
+			case r.Signal != nil && r.Signal.ID == c.job.ID:
+				c.signalRanks(r.Signal.Signal)
 			}
 		case <-gone:
 			gone = nil

@@ -21,6 +21,8 @@ type request struct {
 	Launch *launchRequest `json:"launch,omitempty"`
 	Stop   *StopRequest   `json:"stop,omitempty"`
 	Signal *signalRequest `json:"signal,omitempty"`
+
+	files []*os.File // that came for a launch
 }
 
 // reply is a frame from the agent to the supervisor: exactly one field is set.
@@ -40,17 +42,12 @@ type hello struct {
 	Token string `json:"token"`
 }
 
+// launchRequest is a Spec as it is sent.
 type launchRequest struct {
-	ID            int           `json:"id"`
-	Procs         []sentProc    `json:"procs"`
-	WatchEnv      Texts         `json:"watch_env,omitempty"`
-	Grace         time.Duration `json:"grace"`
-	Settle        time.Duration `json:"settle"`
-	LogLimit      int64         `json:"log_limit"`
-	StopOnFailure bool          `json:"stop_on_failure,omitempty"`
-	StoppedLimit  time.Duration `json:"stopped_limit,omitempty"`
-	Launchers     bool          `json:"launchers,omitempty"`
-	Recall        Texts         `json:"recall,omitempty"`
+	ID     int           `json:"id"`
+	Procs  []sentProc    `json:"procs"`
+	Settle time.Duration `json:"settle"`
+	Spec
 }
 
 // sentProc is a Proc as it is sent.
@@ -97,41 +94,36 @@ func (t *Texts) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Settings are variables and their values, nil for one that is not set. They travel as [Texts] do.
+// Settings are variables and their values, nil for one that is not set. They travel as [Texts] do; of none there is
+// nothing left.
 type Settings map[string]*string
 
-// MarshalJSON writes name and value of each variable in turn.
+// MarshalJSON writes NAME=value of each variable that is set, and NAME of each that is not.
 func (s Settings) MarshalJSON() ([]byte, error) {
-	var all [][]byte // null for no settings, as for a value that is not set
-	if s != nil {
-		all = [][]byte{}
-	}
+	var entries Texts
 	for name, value := range s {
-		all = append(all, []byte(name), nil)
 		if value != nil {
-			all[len(all)-1] = []byte(*value)
+			name += "=" + *value
 		}
+		entries = append(entries, name)
 	}
-	return json.Marshal(all)
+	return json.Marshal(entries)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (s *Settings) UnmarshalJSON(data []byte) error {
-	var all [][]byte
-	if err := json.Unmarshal(data, &all); err != nil || all == nil {
-		*s = nil
-		return err
+	var entries Texts
+	err := json.Unmarshal(data, &entries)
+	if *s = nil; len(entries) > 0 {
+		*s = Settings{}
 	}
-	*s = Settings{}
-	for i := 0; i+1 < len(all); i += 2 {
-		var value *string
-		if all[i+1] != nil {
-			text := string(all[i+1])
-			value = &text
+	for _, entry := range entries {
+		name, value, set := strings.Cut(entry, "=")
+		if (*s)[name] = nil; set {
+			(*s)[name] = &value
 		}
-		(*s)[string(all[i])] = value
 	}
-	return nil
+	return err
 }
 
 // maxCPUs is the size of the kernel's cpu_set_t.
@@ -186,8 +178,7 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 
 // tagged is env with the mark by which a lost agent's processes are found.
 func (a *Agent) tagged(env []string) []string {
-	marked := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return strings.HasPrefix(entry, TagVar+"=") })
-	return append(marked, TagVar+"="+a.tag)
+	return Settings{TagVar: &a.tag}.Apply(env)
 }
 
 // faults returns what makes a process impossible to start, where the kernel would only say "invalid argument".

@@ -108,9 +108,8 @@ func (r *rank) watched(names []string) Settings {
 	values := make(Settings, len(names))
 	for _, name := range names {
 		values[name] = nil
-		if value := lookup(env, name); value != nil {
-			text := string(value)
-			values[name] = &text
+		if value, set := lookup(env, name); set {
+			values[name] = &value
 		}
 	}
 	return values
@@ -121,13 +120,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // relative to dir, where the process is when it executes it
 	}
-	path := ""
-	for _, entry := range env {
-		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
-			path = value
-			break
-		}
-	}
+	path, _ := lookup(env, "PATH")
 	var denied error
 	for _, folder := range filepath.SplitList(path) {
 		if !filepath.IsAbs(folder) {

@@ -38,10 +38,7 @@ type ending struct {
 
 func newReaper() *reaper {
 	r := &reaper{owned: make(map[int]*child), childless: make(chan struct{}), wake: make(chan struct{}, 1)}
-	var err error
-	if r.ends, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		r.ends = -1
-	}
+	r.ends, _ = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	close(r.childless)
 	return r
 }

@@ -61,11 +61,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		}
 	}
 	if err == nil {
-		err = a.conn.Send(request{Launch: &launchRequest{
-			ID: l.id, Procs: procs, WatchEnv: spec.WatchEnv,
-			Grace: spec.Grace, Settle: spec.settle, LogLimit: spec.LogLimit, StopOnFailure: spec.StopOnFailure,
-			StoppedLimit: spec.StoppedLimit, Launchers: spec.Launchers, Recall: spec.Recall,
-		}})
+		err = a.conn.Send(request{Launch: &launchRequest{l.id, procs, spec.settle, spec}})
 	}
 	if err != nil {
 		// Half a request is with the agent, if it lives at all. It is of no more use, and listen cleans up after it.

@@ -130,9 +130,6 @@ func expectHello(ctx context.Context, conn *connection.Conn, token string) error
 // PID is the process number of the agent.
 func (a *Agent) PID() int { return a.cmd.Process.Pid }
 
-// Tag is the value of TagVar in every process of this agent's launches.
-func (a *Agent) Tag() string { return a.tag }
-
 // Done is closed when the agent has ended and everything it had started is gone.
 func (a *Agent) Done() <-chan struct{} { return a.ended }
 

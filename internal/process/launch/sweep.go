@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
 // leftError says that processes of a lost agent could not be killed.
@@ -37,7 +38,8 @@ func sweep(agentPID int, tag string, group *controlGroup) *leftError {
 			if p.pid == self || p.pid == agentPID {
 				return false
 			}
-			return group.has(p.pid) || p.session == agentPID || known[p.id()] || !p.zombie && string(lookup(environ(p.pid), TagVar)) == tag
+			return group.has(p.pid) || p.session == agentPID || known[p.id()] ||
+				!p.zombie && slices.Contains(environ(p.pid), TagVar+"="+tag)
 		})
 		for _, p := range found {
 			known[p.id()] = true
@@ -114,7 +116,7 @@ const (
 // newGroup makes a group below that of this process. It is nil where that is not possible: without version 2 of control
 // groups, or without the right to write there.
 func newGroup(tag string) *controlGroup {
-	parent := readOwnGroup()
+	parent := hostinfo.ControlGroup(hostinfo.Root())
 	if parent == "" {
 		return nil
 	}
@@ -134,41 +136,13 @@ func newGroup(tag string) *controlGroup {
 
 // leaveGroup has the agent leave its group and remove it, which nobody else does when the supervisor was killed.
 func leaveGroup() {
-	g := controlGroup{readOwnGroup()}
+	g := controlGroup{hostinfo.ControlGroup(hostinfo.Root())}
 	if !strings.HasPrefix(filepath.Base(g.dir), groupName) {
 		return
 	}
 	if os.WriteFile(filepath.Join(filepath.Dir(g.dir), "cgroup.procs"), []byte("0"), 0) == nil { // 0 is the writer
 		g.remove()
 	}
-}
-
-func readOwnGroup() string {
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	own, _ := os.ReadFile("/proc/self/cgroup")
-	return ownGroup(string(mounts), string(own))
-}
-
-// ownGroup is the folder of this process's control group, empty when there is none: mounts is /proc/self/mountinfo, own
-// is /proc/self/cgroup.
-func ownGroup(mounts, own string) string {
-	_, path, found := strings.Cut("\n"+own, "\n0::")
-	path, _, _ = strings.Cut(path, "\n")
-	if !found {
-		return ""
-	}
-	for line := range strings.Lines(mounts) {
-		where, kind, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(where)
-		if !strings.HasPrefix(kind, "cgroup2 ") || len(fields) < 5 {
-			continue
-		}
-		root, mount := fields[3], fields[4]
-		if below, ok := strings.CutPrefix(path+"/", strings.TrimSuffix(root, "/")+"/"); ok {
-			return filepath.Join(mount, below)
-		}
-	}
-	return ""
 }
 
 // has reports whether a process, or a zombie, is in the group or in one that was made below it.

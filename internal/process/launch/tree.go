@@ -1,12 +1,15 @@
 package launch
 
 import (
-	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 // process is one line of the kernel's process table. The start time tells it from a later process of the same number.
@@ -19,34 +22,22 @@ type process struct {
 // id is what stays the same while the process lives.
 func (p process) id() process { return process{pid: p.pid, start: p.start} }
 
-// parseStat reads the content of /proc/PID/stat. The command's name stands in parentheses and may itself hold blanks
-// and parentheses, so the fields are counted from the last one.
-func parseStat(stat []byte) (process, bool) {
-	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-	if open < 0 || end < open {
-		return process{}, false
-	}
-	fields := bytes.Fields(stat[end+1:])
+// parse reads the fields of /proc/PID/stat from the state on.
+func parse(pid int, fields []string) (process, bool) {
 	if len(fields) < 20 || len(fields[0]) != 1 {
 		return process{}, false
 	}
-	pid, err1 := strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
-	parent, err2 := strconv.Atoi(string(fields[1]))
-	session, err3 := strconv.Atoi(string(fields[3]))
-	start, err4 := strconv.ParseUint(string(fields[19]), 10, 64)
-	if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
-		return process{}, false
-	}
-	state := fields[0][0]
-	return process{pid: pid, parent: parent, session: session, start: start, zombie: state == 'Z' || state == 'X', halted: state == 'T'}, true
+	p := process{pid: pid, zombie: fields[0] == "Z" || fields[0] == "X", halted: fields[0] == "T"}
+	var err [3]error
+	p.parent, err[0] = strconv.Atoi(fields[1])
+	p.session, err[1] = strconv.Atoi(fields[3])
+	p.start, err[2] = strconv.ParseUint(fields[19], 10, 64)
+	return p, errors.Join(err[:]...) == nil
 }
 
+// readProcess looks at a process, if it has not ended.
 func readProcess(pid int) (process, bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return process{}, false // it has ended
-	}
-	return parseStat(stat)
+	return parse(pid, culprit.Stat("/proc/"+strconv.Itoa(pid)))
 }
 
 // Stopped reports whether a process stands still (SIGSTOP, or a terminal's job control). One that a debugger holds has
@@ -157,7 +148,7 @@ func killAll(find func() []process) (killed []process) {
 }
 
 // environ returns the environment with which the process was executed; nil when it has ended or is not ours to read.
-func environ(pid int) [][]byte {
+func environ(pid int) []string {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return nil
@@ -171,17 +162,17 @@ func environ(pid int) [][]byte {
 		case n == 0:
 			return nil
 		case n < size:
-			return bytes.Split(bytes.TrimSuffix(data[:n], []byte{0}), []byte{0})
+			return strings.Split(strings.TrimSuffix(string(data[:n]), "\x00"), "\x00")
 		}
 	}
 }
 
-// lookup finds a variable as getenv does: the first entry of the name. The value is nil when there is none.
-func lookup(env [][]byte, name string) []byte {
+// lookup finds a variable as getenv does: the first entry of the name.
+func lookup(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
-		if key, value, ok := bytes.Cut(entry, []byte("=")); ok && string(key) == name {
-			return append([]byte{}, value...)
+		if value, set = strings.CutPrefix(entry, name+"="); set {
+			return value, true
 		}
 	}
-	return nil
+	return "", false
 }

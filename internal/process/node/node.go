@@ -226,9 +226,8 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
 	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
 	if still := max(n.still, time.Since(n.looked)); still > n.spec.Heartbeat {
-		f.Node, f.PID = round.Node, os.Getpid()
-		f.Cause = fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", still.Round(time.Second))
-		f.Host = round.Hosts[f.Node]
+		f = rendezvous.StoodStill(os.Getpid(), still)
+		f.Node, f.Host = round.Node, round.Hosts[round.Node]
 		return &rendezvous.Verdict{Failure: f}
 	}
 	if f.Node != round.Node {

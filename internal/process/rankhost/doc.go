@@ -43,23 +43,23 @@ func (e *LostError) Error() string {
 
 // Proc is the process to start at a rank's host.
 type Proc struct {
-	Argv []string
-	Dir  string // empty is the rank host's own
+	Argv launch.Texts
+	Dir  []byte // empty is the rank host's own; bytes, for what is not UTF-8
 	// Set is applied to the rank host's own environment, less the launcher's variables
 	// (see [launch.Environ]); nil removes.
-	Set  map[string]*string
+	Set  launch.Settings
 	Vars launch.RankVars // the local ones are the rank host's own
 	// Native leaves the launcher's variables in beside them, and the descriptors they name, for
 	// a library that joins the launcher's job by them. It can do so once.
 	Native bool
 	Files  []string // opened by the rank host, become descriptors 3, 4, ...; for jobs on one host
-	Stdout string   // log files at rank 0; empty drops the stream
-	Stderr string
+	Stdout string   `json:"-"` // log files at rank 0; empty drops the stream
+	Stderr string   `json:"-"`
 }
 
 // Spec describes one launch: a process for every rank.
 type Spec struct {
-	Procs         []Proc // by rank
+	Procs         []Proc `json:"-"` // by rank
 	WatchEnv      []string
 	StopOnFailure bool
 	Grace         time.Duration    // see [launch.Spec]
@@ -94,18 +94,11 @@ type join struct {
 	Own     string `json:"own,omitempty"`     // its own address on that way
 }
 
-// start is a Proc as it is sent.
+// start is one Proc of a Spec.
 type start struct {
-	ID     int              `json:"id"`
-	Argv   launch.Texts     `json:"argv"`
-	Dir    []byte           `json:"dir,omitempty"`
-	Set    launch.Settings  `json:"set,omitempty"`
-	Vars   launch.RankVars  `json:"vars"`
-	Native bool             `json:"native,omitempty"`
-	Files  []string         `json:"files,omitempty"`
-	Watch  []string         `json:"watch,omitempty"`
-	Grace  time.Duration    `json:"grace,omitempty"`
-	PassOn []syscall.Signal `json:"pass_on,omitempty"`
+	ID int `json:"id"`
+	Proc
+	Spec
 }
 
 type output struct {

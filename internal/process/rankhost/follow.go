@@ -8,10 +8,10 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -176,7 +176,7 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 		*s.path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
 		pumps.Go(func() { h.pump(read, s.err) })
 	}
-	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.Watch, Grace: o.Grace, PassOn: o.PassOn,
+	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.WatchEnv, Grace: o.Grace, PassOn: o.PassOn,
 		StoppedLimit: connection.Silence})
 	if err != nil {
 		return nil, err
@@ -250,24 +250,13 @@ func (h *rankHost) pump(read *os.File, ofStderr bool) {
 
 // native is the environment of a process that joins the launcher's own job. A
 // descriptor that the launcher has left open for it moves.
-func native(environ []string, set map[string]*string, files []*os.File) ([]string, []*os.File) {
+func native(environ []string, set launch.Settings, files []*os.File) ([]string, []*os.File) {
 	const pmi = "PMI_FD" // Hydra's, by which MPICH finds it
-	env := make([]string, 0, len(environ)+len(set))
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		if _, replaced := set[name]; replaced {
-			continue
-		}
-		if fd, err := strconv.Atoi(value); name == pmi && err == nil {
-			entry = fmt.Sprintf("%s=%d", pmi, 3+len(files))
-			files = append(files, os.NewFile(uintptr(fd), "the launcher's descriptor"))
-		}
-		env = append(env, entry)
+	fd, err := strconv.Atoi(jobenv.Variable(environ, pmi))
+	if _, replaced := set[pmi]; err == nil && !replaced {
+		moved := strconv.Itoa(3 + len(files))
+		set[pmi] = &moved
+		files = append(files, os.NewFile(uintptr(fd), "the launcher's descriptor"))
 	}
-	for name, value := range set {
-		if value != nil {
-			env = append(env, name+"="+*value)
-		}
-	}
-	return env, files
+	return set.Apply(environ), files
 }

@@ -190,7 +190,7 @@ func (c *coordinator) Hear(peer int, m message, _ time.Duration) []order {
 }
 
 func (c *coordinator) admit(peer int, j join) []order {
-	if _, refusal := c.group.Admit(peer, j.Join); refusal != "" {
+	if refusal := c.group.Admit(peer, j.Join); refusal != "" {
 		return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
 	}
 	c.cpus[peer] = j.CPUs
@@ -244,21 +244,17 @@ func (c *coordinator) Lose(peer int, cause string, _ time.Duration) []order {
 
 // crowded compares each host's ranks with the cores that they may use together.
 func crowded(members []*connection.Member, cpus map[int][]int) string {
-	var hosts, full []string
-	ranks, own := map[string]int{}, map[string]map[int]bool{}
-	for _, m := range members {
-		if own[m.Host] == nil {
-			own[m.Host] = map[int]bool{}
-			hosts = append(hosts, m.Host)
+	var full []string
+	for _, host := range lists.Distinct(lists.Map(members, func(m *connection.Member) string { return m.Host })) {
+		there := lists.Keep(members, func(m *connection.Member) bool { return m.Host == host })
+		own := map[int]bool{}
+		for _, m := range there {
+			for _, cpu := range cpus[m.Peer] {
+				own[cpu] = true
+			}
 		}
-		ranks[m.Host]++
-		for _, cpu := range cpus[m.Peer] {
-			own[m.Host][cpu] = true
-		}
-	}
-	for _, h := range hosts {
-		if n := len(own[h]); n > 0 && ranks[h] > n {
-			full = append(full, fmt.Sprintf("%d ranks share %d cores of host %s", ranks[h], n, h))
+		if len(own) > 0 && len(there) > len(own) {
+			full = append(full, fmt.Sprintf("%d ranks share %d cores of host %s", len(there), len(own), host))
 		}
 	}
 	return strings.Join(full, ", ")
@@ -278,12 +274,6 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 	c.launches++
 	run.id = c.launches
 	return lists.Map(c.group.Members, func(m *connection.Member) order {
-		return order{Peer: m.Peer, Message: message{Launch: run.spec.start(run.id, m.Rank)}}
+		return order{Peer: m.Peer, Message: message{Launch: &start{run.id, run.spec.Procs[m.Rank], run.spec}}}
 	}), nil
-}
-
-func (s Spec) start(id, rank int) *start {
-	p := s.Procs[rank]
-	return &start{ID: id, Argv: p.Argv, Dir: []byte(p.Dir), Set: p.Set, Vars: p.Vars, Native: p.Native,
-		Files: p.Files, Watch: s.WatchEnv, Grace: s.Grace, PassOn: s.PassOn}
 }

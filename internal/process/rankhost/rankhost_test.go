@@ -360,7 +360,7 @@ func TestNative(t *testing.T) {
 	file := must.Get(os.Create(filepath.Join(t.TempDir(), "pmi")))(t)
 	defer file.Close()
 	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"}, map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
-	if got := strings.Join(env, " "); got != "PMI_FD=4 A=1 C=3" || len(files) != 2 || files[1].Fd() != file.Fd() {
+	if got := strings.Join(env, " "); got != "A=1 C=3 PMI_FD=4" || len(files) != 2 || files[1].Fd() != file.Fd() {
 		t.Errorf("%s, %d files", got, len(files))
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 const (
@@ -23,14 +23,15 @@ const (
 	oddTicks = 12
 )
 
-// message is one frame, in either direction: exactly one field is set, or none for a
-// heart-beat.
+// message is one frame, in either direction: one field is set, and from a member besides it
+// the round; none for a heart-beat.
 type message struct {
-	// From a member.
-	Join   *join   `json:"join,omitempty"`
-	Ready  *ready  `json:"ready,omitempty"`
-	Failed *failed `json:"failed,omitempty"`
-	Done   *done   `json:"done,omitempty"`
+	// From a member. All but Join are about a round.
+	Join    *join    `json:"join,omitempty"`
+	Attempt int      `json:"attempt,omitempty"`
+	Ready   *ready   `json:"ready,omitempty"`
+	Failed  *Failure `json:"failed,omitempty"` // a round that is over has its verdict already
+	Done    bool     `json:"done,omitempty"`   // every rank of this node has ended well
 
 	Event // from the host
 }
@@ -44,19 +45,7 @@ type join struct {
 // ready says that nothing of an earlier round is left. The port is free on this
 // node, should it become the master.
 type ready struct {
-	Attempt int `json:"attempt"`
-	Port    int `json:"port"`
-}
-
-// failed says what failed in a round; one that is over has its verdict already.
-type failed struct {
-	Attempt int     `json:"attempt"`
-	Failure Failure `json:"failure"`
-}
-
-// done says that every rank of this node has ended well.
-type done struct {
-	Attempt int `json:"attempt"`
+	Port int `json:"port"`
 }
 
 // coordinator decides for the group: when a round begins, what failed first, and
@@ -120,25 +109,24 @@ func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
 // Hear takes a message that came at the time given, and answers.
 func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 	if m.Join != nil {
-		if _, refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
+		if refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
 			return []order{{Peer: peer, Message: message{Event: Event{Refused: refusal}}, Last: true}}
 		}
 		c.nodes[peer] = &node{addr: m.Join.Addr}
 		return nil
 	}
 	from := c.group.Heard(peer)
-	if from == nil {
+	if from == nil || m.Attempt != c.attempt {
 		return nil
 	}
 	n := c.nodes[peer]
 	switch {
-	case m.Ready != nil && m.Ready.Attempt == c.attempt && c.stage == gathering:
+	case m.Ready != nil && c.stage == gathering:
 		n.ready, n.port = true, m.Ready.Port
 		return c.begin()
-	case m.Failed != nil && m.Failed.Attempt == c.attempt:
-		f := m.Failed.Failure
-		c.report(from, f, at, f.Code == Interrupted)
-	case m.Done != nil && m.Done.Attempt == c.attempt && c.stage == running:
+	case m.Failed != nil:
+		c.report(from, *m.Failed, at, m.Failed.Code == Interrupted)
+	case m.Done && c.stage == running:
 		n.done = true
 		if !c.any(func(n *node) bool { return !n.done }) {
 			return c.end(message{Event: Event{Finished: true}})
@@ -184,8 +172,7 @@ func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
 	case m == nil:
 	case m.Gone && c.stoodStill(at):
 		own := c.group.Peer(connection.OwnPeer)
-		c.report(own, Failure{Rank: NoRank, PID: own.PID, Code: 1,
-			Cause: fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", c.stood.Round(time.Second))}, at, true)
+		c.report(own, StoodStill(own.PID, c.stood), at, true)
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.OwnPeer:
@@ -281,13 +268,9 @@ func first(reports []report) Failure {
 	}).Failure
 }
 
-// violent are the signals that end a program from outside or for a fault of its
-// own. SIGABRT is not among them: libraries raise it when a peer is lost.
-var violent = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGSYS}
-
 // Violent tells a death that no program brings about by itself, or a whole
 // node's, from a mere exit, which may follow from such a one.
-func (f Failure) Violent() bool { return f.Rank == NoRank || slices.Contains(violent, f.Signal) }
+func (f Failure) Violent() bool { return f.Rank == NoRank || culprit.Violent(f.Signal) }
 
 func (c *coordinator) end(m message) []order {
 	c.enter(over)

@@ -82,9 +82,9 @@ func (s *story) do(verb string, args []string) (orders []order) {
 		}
 		return nil
 	case "ready":
-		return hear(message{Ready: &ready{s.attempt, 5000 + peer}})
+		return hear(message{Attempt: s.attempt, Ready: &ready{5000 + peer}})
 	case "done":
-		return hear(message{Done: &done{number("attempt", s.attempt)}})
+		return hear(message{Attempt: number("attempt", s.attempt), Done: true})
 	case "lose":
 		s.now += time.Millisecond
 		return s.Lose(peer, strings.Join(args[1:], " "), s.now)
@@ -97,7 +97,7 @@ func (s *story) do(verb string, args []string) (orders []order) {
 			Node: number("node", 0), Host: options["host"], Output: strings.ReplaceAll(options["output"], `\n`, "\n")}
 		f.Cause = fmt.Sprintf("ended with code %d", f.Code)
 		_, f.More = options["more"]
-		return hear(message{Failed: &failed{number("attempt", s.attempt), f}})
+		return hear(message{Attempt: number("attempt", s.attempt), Failed: &f})
 	case "tick":
 		silent := number("silent", -1)
 		for range peer { // the number of ticks, here
@@ -193,13 +193,13 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 				take(c.Hear(peer, message{Join: &join{Join: connection.Join{Rank: node, Size: nodes, Facts: c.group.Facts}}}, 0))
 			},
 			"ready": func(rt *rapid.T) {
-				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Ready: &ready{Attempt: c.attempt}}, 0))
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Ready: &ready{}}, 0))
 			},
 			"done": func(rt *rapid.T) {
-				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Done: &done{c.attempt}}, 0))
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Done: true}, 0))
 			},
 			"fail": func(rt *rapid.T) {
-				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Failed: &failed{rapid.IntRange(0, 2).Draw(rt, "attempt"), Failure{Rank: 1, Code: 1, More: rapid.Bool().Draw(rt, "more")}}}, 0))
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: rapid.IntRange(0, 2).Draw(rt, "attempt"), Failed: &Failure{Rank: 1, Code: 1, More: rapid.Bool().Draw(rt, "more")}}, 0))
 			},
 			"lose": func(rt *rapid.T) {
 				peer := rapid.IntRange(0, 5).Draw(rt, "peer")

@@ -21,6 +21,9 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Round is one start of the whole group.
@@ -54,6 +57,13 @@ type Failure struct {
 // NoRank is the Rank of a failure that no single rank caused.
 const NoRank = -1
 
+// StoodStill is the failure of a node whose launcher was stopped for so long that the others
+// have given it up.
+func StoodStill(pid int, stood time.Duration) Failure {
+	const cause = "was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up"
+	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: fmt.Sprintf(cause, stood.Round(time.Second))}
+}
+
 // String is the one message about a failure.
 func (f Failure) String() string {
 	var b strings.Builder
@@ -80,17 +90,16 @@ func (f Failure) String() string {
 
 // Twice says which hosts have several nodes, "" if none has.
 func (r Round) Twice() string {
-	nodes := map[string][]string{}
-	var names, texts []string
-	for i, host := range r.Hosts {
-		if nodes[host] == nil {
-			names = append(names, host)
+	var texts []string
+	for _, host := range lists.Distinct(r.Hosts) {
+		var nodes []string
+		for i, other := range r.Hosts {
+			if other == host {
+				nodes = append(nodes, fmt.Sprint(i))
+			}
 		}
-		nodes[host] = append(nodes[host], fmt.Sprint(i))
-	}
-	for _, host := range names {
-		if len(nodes[host]) > 1 {
-			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes[host], ", "), host))
+		if len(nodes) > 1 {
+			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes, ", "), host))
 		}
 	}
 	return strings.Join(texts, "; ")

@@ -39,15 +39,15 @@ func (m *Member) Ready(attempt int) error {
 	if err != nil {
 		return err
 	}
-	m.link.Send(message{Ready: &ready{Attempt: attempt, Port: port}})
+	m.link.Send(message{Attempt: attempt, Ready: &ready{port}})
 	return nil
 }
 
 // Failed reports a failure on this node; who and where is filled in.
-func (m *Member) Failed(attempt int, f Failure) { m.link.Send(message{Failed: &failed{attempt, f}}) }
+func (m *Member) Failed(attempt int, f Failure) { m.link.Send(message{Attempt: attempt, Failed: &f}) }
 
 // Done reports that every rank of this node has ended well.
-func (m *Member) Done(attempt int) { m.link.Send(message{Done: &done{attempt}}) }
+func (m *Member) Done(attempt int) { m.link.Send(message{Attempt: attempt, Done: true}) }
 
 // Close leaves the rendezvous, which the others take for a failure unless the
 // group has ended. The host's own waits until the others have been told.

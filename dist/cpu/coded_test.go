@@ -1,0 +1,71 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
+)
+
+// padded moves elements as they are, with 0xff behind them.
+type padded struct {
+	bytes int           // of the padding
+	late  time.Duration // before a sum is read
+}
+
+func (c padded) Name() string                 { return fmt.Sprintf("padded by %d", c.bytes) }
+func (padded) Group() int                     { return 1 }
+func (c padded) Size(d dist.DType, n int) int { return n*d.Size() + c.bytes }
+
+func (c padded) Encode(dst, src []byte, _ dist.DType) {
+	for i := copy(dst, src); i < len(dst); i++ {
+		dst[i] = 0xff
+	}
+}
+
+func (c padded) DecodeReduce(dst []byte, srcs [][]byte, _ dist.DType, _ dist.Reduction) {
+	if len(srcs) == 1 {
+		time.Sleep(c.late)
+	}
+	sum := dtype.View[float32](dst)
+	clear(sum)
+	for _, src := range srcs {
+		for i, v := range dtype.View[float32](src[:len(dst)]) {
+			sum[i] += v
+		}
+	}
+}
+
+// A rank that is late with the sums of a call gets them, whatever the others put in their
+// place in the next: longer encodings, or the pieces of a call without a codec.
+func TestSumsStayUntilAllHaveThem(t *testing.T) {
+	for name, next := range map[string]dist.Option{
+		"longer encodings": dist.WithCodec(padded{bytes: 128 << 10}),
+		"pieces":           dist.Algorithm("two-stage"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			gs := must.Get(open(2, 5*time.Second))(t)
+			err := errors.Join(disttest.Each(gs, func(g *dist.Group) error {
+				codec := padded{bytes: 40 << 10, late: time.Duration(g.Rank()) * 50 * time.Millisecond}
+				in, out := slices.Repeat([]float32{1}, 64), make([]float32, 64)
+				if err := g.AllReduce(dist.Of(out), dist.Of(in), dist.Sum, dist.WithCodec(codec)); err != nil {
+					return err
+				}
+				if i := slices.IndexFunc(out, func(v float32) bool { return v != 2 }); i >= 0 {
+					return fmt.Errorf("rank %d: element %d is %v, want 2", g.Rank(), i, out[i])
+				}
+				long := dist.Of(slices.Repeat([]float32{9}, 1<<18))
+				return g.AllReduce(long, long, dist.Sum, next)
+			})...)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
