@@ -179,11 +179,14 @@ func (e *engine) verdict(doing string) error {
 	}
 	failure := *f
 	atomic.StoreUint32(&f.Claimed, 0)
-	if !e.agreement.Bereft(doing) {
-		return e.agreement.Fail(shm.Failure{Kind: shm.PeerGone, Rank: int(failure.Peer), PID: e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)],
-			Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)})
+	if e.agreement.Bereft(doing) {
+		return e.agreement.Failure()
 	}
-	return e.agreement.Failure()
+	why := shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)}
+	if failure.Peer != failure.Rank { // else nobody knows whom it waited for
+		why.Kind, why.Rank, why.PID = shm.PeerGone, int(failure.Peer), e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)]
+	}
+	return e.agreement.Fail(why)
 }
 
 // broken ends the group because the driver has failed. A rank whose memory is gone

@@ -76,3 +76,16 @@ func TestOnOneGPU(t *testing.T) {
 		}
 	}
 }
+
+// Who waited for what all ranks count together blames nobody, least of all itself.
+func TestFailureNamesWhoIsAwaited(t *testing.T) {
+	for f, want := range map[Failure]string{
+		{Rank: 1, Peer: 2, Phase: 2}: "block 0 of rank 1 waited too long for rank 2 (the end of the call, epoch 0, seen 0)",
+		{Rank: 1, Peer: 1, Phase: 2}: "block 0 of rank 1 waited too long for the other ranks (the end of the call, epoch 0, seen 0)",
+		{Rank: 1, Peer: 0, Phase: 9}: "block 0 of rank 1 waited too long for rank 0 (an unknown phase, epoch 0, seen 0)",
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
