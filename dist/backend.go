@@ -71,6 +71,13 @@ func (s simulated) Now() int64        { return s() }
 func (simulated) Deterministic() bool { return true }
 func (simulated) Name() string        { return "simulated" }
 
+// UnusableError is that of Prepare where this machine has no way to run an algorithm of the backend. One that "auto"
+// took is replaced by the first that the backend lists.
+type UnusableError struct{ Err error }
+
+func (e *UnusableError) Error() string { return e.Err.Error() }
+func (e *UnusableError) Unwrap() error { return e.Err }
+
 // Capabilities says what a backend can do. What is not listed is an error.
 type Capabilities struct {
 	Ops        []Collective

@@ -205,6 +205,11 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 		return nil, fmt.Errorf("%v: %w", p, errFreed)
 	}
 	run, err := g.engine.Prepare(p)
+	var unusable *UnusableError
+	if errors.As(err, &unusable) && (c.Algorithm == "" || c.Algorithm == auto) && p.Algorithm != g.caps.Algorithms[p.Op][0] {
+		c.Algorithm = g.caps.Algorithms[p.Op][0]
+		return g.Prepare(c)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing %v: %w", p, err)
 	}

@@ -317,13 +317,15 @@ func (p *Plan) checkNorm(caps Capabilities, backend string) error {
 	return nil
 }
 
+const auto = "auto"
+
 // settleAlgorithm asks the tuning table unless the caller chose.
 func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
 	if err := errors.Join(p.settleBlocks(caps, g.backend), p.settlePieces()); err != nil {
 		return err
 	}
-	if p.Algorithm == "" || p.Algorithm == "auto" {
+	if p.Algorithm == "" || p.Algorithm == auto {
 		choice := g.tuning.Choose(g.backend, p.Op, g.Size(), p.DType, p.bytes(), p.symmetric())
 		p.Algorithm = choice.Algorithm
 		if p.Chunk == 0 {
@@ -352,7 +354,7 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		if why := caps.Lacking[p.Algorithm]; why != "" {
 			return fmt.Errorf("no %s: %s", p.Algorithm, why)
 		}
-		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
+		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), auto))
 	}
 	return nil
 }

@@ -79,6 +79,9 @@ func TestCUDA(t *testing.T) {
 				!strings.HasPrefix(row.Details["gpu_before"], "1980 MHz, memory 3201 MHz, 120 W, ") || !strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
+			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the table's is refused
+				t.Errorf("%s: auto took %s", row.Point, row.Details["algorithm"])
+			}
 			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric && rowset.Text(&row, "inplace") == "false" {
 				timedInside(t, &row)
 			}

@@ -105,7 +105,7 @@ func (c *call) allReduce() error {
 	}
 	var k *cuda.Kernel
 	if err := e.device.Do(func() error { k, err = e.device.kernel(w.kernel, name, e.near()); return err }); err != nil {
-		return err
+		return &dist.UnusableError{Err: err}
 	}
 	if err := c.parameters(); err != nil {
 		return err

@@ -206,14 +206,15 @@ func TestTuningOfGPUs(t *testing.T) {
 	}
 	table := tableOf(t, append(times("NVIDIA H200", 8), times("NVIDIA H200", 0)...))
 	processes := dist.KnobValues("cuda", nil)
+	builtIn := dist.DefaultTuning().Choose("cuda", dist.AllReduce, 8, dtype.BF16, 8192, true).Algorithm
 	for _, c := range []struct {
 		device  string
 		sharing int
 		knobs   map[string]string
 		want    string
 	}{
-		{"NVIDIA H200", 8, processes, "one-stage#4"}, {"NVIDIA H200", 1, processes, "one-stage#4"}, {"NVIDIA H200", 4, processes, "one-stage"},
-		{"NVIDIA H100", 8, processes, "one-stage"}, {"NVIDIA H200", 8, dist.KnobValues("cuda", map[string]string{"ranks_as": "blocks"}), "one-stage"},
+		{"NVIDIA H200", 8, processes, "one-stage#4"}, {"NVIDIA H200", 1, processes, "one-stage#4"}, {"NVIDIA H200", 4, processes, builtIn},
+		{"NVIDIA H100", 8, processes, builtIn}, {"NVIDIA H200", 8, dist.KnobValues("cuda", map[string]string{"ranks_as": "blocks"}), builtIn},
 	} {
 		e := table.OnDevice(c.device, c.sharing, c.knobs).Choose("cuda", dist.AllReduce, 8, dtype.BF16, 8192, true)
 		if got := dist.InBlocks(e.Algorithm, e.Blocks); got != c.want {
