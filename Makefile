@@ -42,12 +42,13 @@ test: deps
 	@$(MAKE) --no-print-directory -j3 checks many alone
 
 # Tests of processes and ranks wait more than they work, Slurm's most of all: what is only
-# reading and building goes on beside them. Nothing waits for the linters.
+# reading and building goes on beside them. Ranks, one package after the other, take longest, so that the
+# others step aside for them. Nothing waits for the linters.
 checks:
 	@$(MAKE) --no-print-directory slurm && $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint
 
 many:
-	@$(MAKE) --no-print-directory rest-many && $(MAKE) --no-print-directory race-many
+	@nice -n 5 $(MAKE) --no-print-directory rest-many && nice -n 5 $(MAKE) --no-print-directory race-many
 
 alone:
 	@$(MAKE) --no-print-directory rest-alone && $(MAKE) --no-print-directory race-alone
