@@ -36,17 +36,22 @@ const (
 	DeferVariable     = "FAKE_CUDA_DEFER"      // streams do their work only when somebody waits for it
 )
 
+const builtVariable = "FAKE_CUDA_BUILT"
+
 // Main is for TestMain of a package whose tests all use the library: set says what the environment is to be
 // with the library at this path, in a folder of its own. It gives the exit status.
 func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
-	dir, err := os.MkdirTemp("", "cudatest")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	lib, err := Build(dir)
-	if err != nil {
-		panic(err)
+	lib := os.Getenv(builtVariable) // by the test whose process this is: it may be killed, and would leave its own behind
+	if lib == "" {
+		dir, err := os.MkdirTemp("", "cudatest")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		if lib, err = Build(dir); err != nil {
+			panic(err)
+		}
+		os.Setenv(builtVariable, lib)
 	}
 	for name, value := range set(lib) {
 		os.Setenv(name, value)
