@@ -58,7 +58,7 @@ func refused(parts []*bench.DeclaredPart, t Task) error {
 
 // emptySelection explains why nothing is left to run.
 func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
-	why, bench := "nothing is left to run", p.Bench.Name
+	why, name := "nothing is left to run", p.Bench.Name
 	if dropped := slices.Collect(p.AllDropped()); len(dropped) > 0 {
 		why = dropReasons(req, dropped)
 	}
@@ -66,16 +66,17 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 	skips := lists.Map(req.Skips, func(s Assign) string { return fmt.Sprintf("--skip %s=%s", s.Name, s.Text) })
 	flags = append(flags, skips...)
 	if len(flags) == 0 { // the reasons are enough
-		return fmt.Errorf("bench %s: empty selection: %s", bench, why)
+		return fmt.Errorf("bench %s: empty selection: %s", name, why)
 	}
-	var axes []string
-	for _, p := range parts {
-		for _, a := range p.Axes {
-			axes = append(axes, fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values)))
+	axes := lists.Map(parts, func(p *bench.DeclaredPart) string {
+		words := lists.Map(p.Axes, func(a bench.Axis) string { return fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values)) })
+		if p.Name != "" {
+			words = append([]string{"part=" + p.Name}, words...)
 		}
-	}
+		return strings.Join(words, " ")
+	})
 	return fmt.Errorf("bench %s: empty selection: %s after %s (axes: %s)",
-		bench, why, strings.Join(flags, " "), strings.Join(axes, " "))
+		name, why, strings.Join(flags, " "), strings.Join(axes, "; "))
 }
 
 // dropReasons says why every point was dropped, by the first few reasons.
