@@ -52,7 +52,8 @@ var onlyImporters = map[string][]string{
 
 // edges are the packages that may touch the process: print, exit, read the
 // environment. Everything else returns values.
-var edges = []string{"internal/cli", "internal/host/dynlib", "internal/host/proctest", "internal/host/cudatest", "internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
+var edges = []string{"internal/cli", "internal/host/dynlib", "internal/host/proctest", "internal/host/cudatest",
+	"internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
 
 // within tells whether a package is the folder or lies below it. The module's
 // root is a package, not a folder of others.
@@ -173,7 +174,8 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 }
 
 func TestOnlyTheEdgesTouchTheProcess(t *testing.T) {
-	banned := []string{"os.Exit(", "os.Getenv(", "os.Setenv(", "fmt.Print(", "fmt.Printf(", "fmt.Println(", "os.Stdout", "log.Print", "log.Fatal"}
+	banned := []string{"os.Exit(", "os.Getenv(", "os.Setenv(", "fmt.Print(", "fmt.Printf(", "fmt.Println(", "os.Stdout",
+		"log.Print", "log.Fatal"}
 	for _, s := range sources(t) {
 		if slices.ContainsFunc(edges, func(e string) bool { return within(s.pkg, e) }) {
 			continue

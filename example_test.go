@@ -65,7 +65,8 @@ func summary(rows []bench.Row) []bench.Section {
 			good++
 		}
 	}
-	return []bench.Section{{Title: "copies", Headline: true, Text: fmt.Sprintf("%d of %d copies are right and were timed.", good, len(rows))}}
+	return []bench.Section{{Title: "copies", Headline: true,
+		Text: fmt.Sprintf("%d of %d copies are right and were timed.", good, len(rows))}}
 }
 
 // Agents and workers are this program started again; benchtest.Main takes care of

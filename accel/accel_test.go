@@ -103,7 +103,8 @@ func TestPublishedTable(t *testing.T) {
 			}
 		}
 	}
-	if got := reduce(t, machine(t, topo.Torus, 2, 3, topo.Whole), ccl.LRAB, 49152, nil).Crit.Nanoseconds(); math.Abs(got-17_200) > 0.03*17_200 {
+	if got := reduce(t, machine(t, topo.Torus, 2, 3, topo.Whole), ccl.LRAB, 49152,
+		nil).Crit.Nanoseconds(); math.Abs(got-17_200) > 0.03*17_200 {
 		t.Errorf("96 KB: %.1f ns, published 17.2 us", got)
 	}
 }
@@ -137,9 +138,12 @@ func TestOrderings(t *testing.T) {
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		var kinds, shapes []float64
 		for _, space := range []topo.Space{topo.TCMSpace, topo.HBMSpace, topo.SRAMSpace} {
-			kinds = append(kinds, reduce(t, machine(t, topo.Torus, 3, 2, f), ccl.LRAB, large, func(s *ccl.Settings) { s.Buffer = space }).Crit.Nanoseconds())
+			kinds = append(kinds, reduce(t, machine(t, topo.Torus, 3, 2, f), ccl.LRAB, large, func(s *ccl.Settings) {
+				s.Buffer = space
+			}).Crit.Nanoseconds())
 		}
-		for _, m := range []*topo.Topology{machine(t, topo.Torus, 2, 3, f), machine(t, topo.Ring, 6, 1, f), machine(t, topo.Mesh, 2, 3, f)} {
+		for _, m := range []*topo.Topology{machine(t, topo.Torus, 2, 3, f), machine(t, topo.Ring, 6, 1, f),
+			machine(t, topo.Mesh, 2, 3, f)} {
 			shapes = append(shapes, reduce(t, m, ccl.LRAB, 8192, nil).Crit.Nanoseconds())
 		}
 		if !slices.IsSorted(kinds) || !slices.IsSorted(shapes) {
@@ -194,7 +198,8 @@ func random(t *rapid.T) *topo.Topology {
 	if m.SIPs.Count > 16 {
 		side = 2 // keeps the test short; the largest has a test of its own
 	}
-	if m, err = m.WithCubes(rapid.IntRange(1, side).Draw(t, "cubes w"), rapid.IntRange(1, side).Draw(t, "cubes h")); err != nil {
+	if m, err = m.WithCubes(rapid.IntRange(1, side).Draw(t, "cubes w"),
+		rapid.IntRange(1, side).Draw(t, "cubes h")); err != nil {
 		t.Fatal(err)
 	}
 	m.Fabric = rapid.SampledFrom([]topo.Fabric{topo.Whole, topo.Flits}).Draw(t, "fabric")
@@ -269,7 +274,8 @@ func halves(values ...float32) []dtype.Float16 {
 // What is asked for wrongly is said, not hung on.
 func TestMisuse(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
-	if _, err := reduceOn(s, 4096); err == nil || !strings.Contains(err.Error(), "a tile of 8192 bytes does not fit into a slot of 4096 bytes") {
+	if _, err := reduceOn(s, 4096); err == nil ||
+		!strings.Contains(err.Error(), "a tile of 8192 bytes does not fit into a slot of 4096 bytes") {
 		t.Errorf("a tile too large for its slot: %v", err)
 	}
 	x, _ := s.Zeros(0, 16, 8, PerCube)

@@ -114,7 +114,8 @@ func (s *System) NewVectorSum(n, piece int) (*VectorSum, error) {
 // Add leaves the sum of the vectors, one of each SIP, in all of them.
 func (v *VectorSum) Add(vectors [][]Float16) (*Result, error) {
 	if len(vectors) != v.system.Topo.SIPs.Count {
-		return nil, fmt.Errorf("all-reduce: %d vectors for %d SIPs: want one for each", len(vectors), v.system.Topo.SIPs.Count)
+		return nil, fmt.Errorf("all-reduce: %d vectors for %d SIPs: want one for each", len(vectors),
+			v.system.Topo.SIPs.Count)
 	}
 	for sip, x := range vectors {
 		if len(x) != v.n {
@@ -155,7 +156,8 @@ func (s *System) shape(tensors []*Tensor) (ccl.Shape, error) {
 	case count == s.Topo.Cubes.Count() && first.Policy == PerCube && first.Rows == count:
 		shape.Cubes = s.Topo.Cubes
 	default:
-		return shape, fmt.Errorf("a tensor of %d x %d in %d shards: want one row for each cube, laid out PerCube, or one row OnCube",
+		return shape, fmt.Errorf("a tensor of %d x %d in %d shards: want one row for each cube, laid out PerCube, or "+
+			"one row OnCube",
 			first.Rows, first.Cols, count)
 	}
 	return shape, nil

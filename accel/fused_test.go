@@ -110,7 +110,8 @@ func TestFusedOverlap(t *testing.T) {
 	if _, _, err := GemmAllReduce(m, c, Fused{Parts: parts(1)}); err == nil {
 		t.Error("a product of no depth")
 	}
-	if times, _, err := GemmAllReduce(m, c, Fused{K: 1, Parts: []FusedPart{{0, 5}}}); err != nil || times != (FusedTimes{}) {
+	if times, _, err := GemmAllReduce(m, c, Fused{K: 1, Parts: []FusedPart{{0, 5}}}); err != nil ||
+		times != (FusedTimes{}) {
 		t.Errorf("nothing: %+v (%v)", times, err)
 	}
 }
@@ -122,7 +123,8 @@ func TestFusedGrid(t *testing.T) {
 		FusedPart
 		pes, rows, cols int
 	}{
-		{FusedPart{512, 512}, 16, 4, 4}, {FusedPart{32, 512}, 16, 1, 16}, {FusedPart{512, 32}, 16, 16, 1}, {FusedPart{1, 1}, 128, 1, 128},
+		{FusedPart{512, 512}, 16, 4, 4}, {FusedPart{32, 512}, 16, 1, 16}, {FusedPart{512, 32}, 16, 16, 1},
+		{FusedPart{1, 1}, 128, 1, 128},
 	} {
 		rows, cols := grid(c.FusedPart, c.pes, tile)
 		if fmt.Sprint(rows, cols) != fmt.Sprint(c.rows, c.cols) {

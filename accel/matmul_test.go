@@ -18,8 +18,10 @@ import (
 // and leave as many records as they have tiles.
 func TestMatmul(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := Matmul{Variant: Variant(rapid.SampledFrom(Variants()).Draw(t, "variant")), Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split")),
-			Cubes: rapid.IntRange(1, 3).Draw(t, "cubes"), PEs: rapid.IntRange(1, 4).Draw(t, "pes"), Once: rapid.Bool().Draw(t, "once")}
+		m := Matmul{Variant: Variant(rapid.SampledFrom(Variants()).Draw(t, "variant")),
+			Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split")),
+			Cubes: rapid.IntRange(1, 3).Draw(t, "cubes"), PEs: rapid.IntRange(1, 4).Draw(t, "pes"),
+			Once: rapid.Bool().Draw(t, "once")}
 		count := m.Cubes * m.PEs
 		dim := func(name string, split Split) int {
 			n := rapid.IntRange(1, 70).Draw(t, name)
@@ -49,7 +51,8 @@ func TestMatmul(t *testing.T) {
 			if p.Result.Breakdown.Total() != p.Result.Crit {
 				t.Fatalf("the parts add up to %v of %v", p.Result.Breakdown.Total(), p.Result.Crit)
 			}
-			if u[sim.Fetch].Count != u[sim.Gemm].Count || u[sim.Store].Count != u[sim.DMAWrite].Count || u[sim.Math].Count != len(m.Epilogue)*u[sim.Store].Count {
+			if u[sim.Fetch].Count != u[sim.Gemm].Count || u[sim.Store].Count != u[sim.DMAWrite].Count ||
+				u[sim.Math].Count != len(m.Epilogue)*u[sim.Store].Count {
 				t.Fatalf("PE %d: %+v", i, u)
 			}
 			for a, use := range u { // an engine does one thing at a time

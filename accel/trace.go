@@ -43,7 +43,8 @@ func WriteTrace(w io.Writer, r *Result) error {
 	lanes := slices.SortedFunc(maps.Keys(tids), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for i, lane := range lanes {
 		tids[lane] = i + 1
-		events = append(events, traceEvent{Name: "thread_name", Phase: "M", PID: pids[lane[0]], TID: i + 1, Args: map[string]any{"name": lane[1]}})
+		events = append(events, traceEvent{Name: "thread_name", Phase: "M", PID: pids[lane[0]], TID: i + 1,
+			Args: map[string]any{"name": lane[1]}})
 	}
 	us := func(t Time) *float64 { v := t.Nanoseconds() / 1e3; return &v }
 	for _, s := range r.Trace.Spans {
@@ -52,14 +53,16 @@ func WriteTrace(w io.Writer, r *Result) error {
 	}
 	for i, a := range r.Trace.Arrows {
 		at := func(phase string, lane [2]string, t Time) traceEvent {
-			return traceEvent{Name: "message", Phase: phase, Cat: "message", TS: us(t), PID: pids[lane[0]], TID: tids[lane], ID: i + 1}
+			return traceEvent{Name: "message", Phase: phase, Cat: "message", TS: us(t), PID: pids[lane[0]], TID: tids[lane],
+				ID: i + 1}
 		}
 		end := at("f", a.To, a.Received)
 		end.Bind = "e" // to the receive that is under way
 		events = append(events, at("s", a.From, a.Sent), end)
 	}
 	for _, c := range r.Trace.Counts {
-		events = append(events, traceEvent{Name: c.Queue, Phase: "C", TS: us(c.At), PID: pids[c.Group], Args: map[string]any{"messages": c.Messages}})
+		events = append(events, traceEvent{Name: c.Queue, Phase: "C", TS: us(c.At), PID: pids[c.Group],
+			Args: map[string]any{"messages": c.Messages}})
 	}
 	out := bufio.NewWriter(w)
 	if err := json.NewEncoder(out).Encode(map[string]any{"displayTimeUnit": "ns", "traceEvents": events}); err != nil {

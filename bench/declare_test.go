@@ -43,11 +43,13 @@ func TestFaults(t *testing.T) {
 		{New("b", nothing, Zip(Ints("i", "1"))), []string{"at least two names"}},
 		{New("b", nothing, Zip(Ints("i", "1,2"), Env("X", "a"))), []string{`"i" has 2 values, "X" has 1`}},
 		{New("b", nothing, Option("o", point.Int, "x", "")), []string{`option "o": default`}},
-		{New("b", nothing, Option("o", point.Int, "1", ""), Option("o", point.Int, "1", "")), []string{`duplicate option "o"`}},
+		{New("b", nothing, Option("o", point.Int, "1", ""), Option("o", point.Int, "1", "")),
+			[]string{`duplicate option "o"`}},
 		{New("b", nothing, Option("an option", point.Int, "1", "")), []string{`option name "an option"`}},
 		{New("b", nothing, Choice("o", "")), []string{`option "o": no choices`}},
 		// All at once, not one after the other.
-		{New("b", nil, Ints("i", "x"), Env("X"), Choice("o", "")), []string{`axis "i"`, `"X" has no values`, "no choices", "either a body or a command"}},
+		{New("b", nil, Ints("i", "x"), Env("X"), Choice("o", "")),
+			[]string{`axis "i"`, `"X" has no values`, "no choices", "either a body or a command"}},
 	} {
 		err := c.bench.Validate()
 		if err == nil {
@@ -72,7 +74,8 @@ func TestFaults(t *testing.T) {
 // TestBuild: the clauses of a declaration end where they belong.
 func TestBuild(t *testing.T) {
 	b := Suite("suite", Help("what it is"), Version("2"), Out("here"), Backends("ahbm", "cpu"),
-		Option("iters", point.Int, "10", "how many"), Choice("alg", "which", "ring", "tree"), FileOption("topology", "", "a file"),
+		Option("iters", point.Int, "10", "how many"), Choice("alg", "which", "ring", "tree"),
+		FileOption("topology", "", "a file"),
 		Part("latency", nothing, Help("how long"), Ranks("2,4"),
 			Bytes("size", "1K:4K:x2"), Floats("x", "0.5,1"), Bools("inplace", false, true), Tuples("shape", "qkv=1x2x3"),
 			DTypes("dtype", "f32", "bf16"), Strings("op", "sum"),

@@ -15,7 +15,8 @@ import (
 func try(body bench.Body, coords ...string) bench.Outcome {
 	set := bench.Setting{Backend: "cpu", Seed: 1}
 	kinds := map[string]bench.Kind{"size": bench.KindBytes, "count": bench.KindInt, "alpha": bench.KindFloat,
-		"inplace": bench.KindBool, "shape": bench.KindTuple, "dtype": bench.KindDType, "cadence": bench.KindString, "probe": bench.KindString, "seconds": bench.KindFloat}
+		"inplace": bench.KindBool, "shape": bench.KindTuple, "dtype": bench.KindDType, "cadence": bench.KindString,
+		"probe": bench.KindString, "seconds": bench.KindFloat}
 	for _, c := range coords {
 		name, text, _ := strings.Cut(c, "=")
 		value, err := bench.ParseValue(kinds[name], text)

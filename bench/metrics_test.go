@@ -24,8 +24,10 @@ func TestMetrics(t *testing.T) {
 		want  []string // those with a unit of the bench's own are marked
 		all   bool
 	}{
-		{"programs", Bench{Parts: []*DeclaredPart{{Command: &Command{}, Metrics: metrics("a", "b")}, {Command: &Command{}, Metrics: metrics("b", "c")}}}, []string{"a own", "b own", "c own"}, true},
-		{"derived", Bench{Parts: []*DeclaredPart{{Command: &Command{}, Metrics: metrics("a")}}, Derive: derive}, []string{"a own"}, false},
+		{"programs", Bench{Parts: []*DeclaredPart{{Command: &Command{}, Metrics: metrics("a", "b")},
+			{Command: &Command{}, Metrics: metrics("b", "c")}}}, []string{"a own", "b own", "c own"}, true},
+		{"derived", Bench{Parts: []*DeclaredPart{{Command: &Command{}, Metrics: metrics("a")}}, Derive: derive},
+			[]string{"a own"}, false},
 		{"a body", Bench{Parts: []*DeclaredPart{{Body: body, Metrics: metrics("a", "time_us")}}},
 			[]string{"time_us own", "gbps", "algbw", "busbw", "tflops", "a own", "wrong"}, false},
 		{"the declared word counts", Bench{Parts: []*DeclaredPart{{Body: body, Metrics: metrics("wrong")}}},

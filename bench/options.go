@@ -107,7 +107,8 @@ func (s *State) File(name string) (path string, data []byte, err error) {
 	}
 	sha = cmp.Or(sha, s.set.Inputs[name])
 	if now := fmt.Sprintf("%x", sha256.Sum256(data)); !strings.HasPrefix(now, sha) {
-		return path, nil, fmt.Errorf("--%s: %s has changed since the run was planned: its SHA-256 was %s, it is %s", name, path, sha, now)
+		return path, nil, fmt.Errorf("--%s: %s has changed since the run was planned: its SHA-256 was %s, it is %s", name,
+			path, sha, now)
 	}
 	return path, data, nil
 }

@@ -46,8 +46,10 @@ func on(n int, body Body) []Outcome {
 func example() point.Point {
 	shape, _ := point.Parse(point.Tuple, "qkv=2x3")
 	dtype, _ := point.Parse(point.DType, "bf16")
-	return point.Point{{Name: "n", Value: point.IntValue(7)}, {Name: "size", Value: point.BytesValue(4096)}, {Name: "x", Value: point.FloatValue(0.5)},
-		{Name: "op", Value: point.StringValue("sum")}, {Name: "flag", Value: point.BoolValue(true)}, {Name: "shape", Value: shape}, {Name: "dtype", Value: dtype}}
+	return point.Point{{Name: "n", Value: point.IntValue(7)}, {Name: "size", Value: point.BytesValue(4096)},
+		{Name: "x", Value: point.FloatValue(0.5)},
+		{Name: "op", Value: point.StringValue("sum")}, {Name: "flag", Value: point.BoolValue(true)},
+		{Name: "shape", Value: shape}, {Name: "dtype", Value: dtype}}
 }
 
 // takes makes a call that lasts so long by the clock of steps.
@@ -58,7 +60,8 @@ func takes(s *State, us int64) func() error {
 
 func TestAccessors(t *testing.T) {
 	s := NewState(Setting{Group: syncgroup.Local(3)[1], LocalRank: 1, Backend: "cpu", Seed: 9, Point: example()})
-	got := fmt.Sprintln(s.Int("n"), s.Int("size"), s.Float("x"), s.Str("op"), s.Bool("flag"), s.Dims("shape"), s.DType("dtype"),
+	got := fmt.Sprintln(s.Int("n"), s.Int("size"), s.Float("x"), s.Str("op"), s.Bool("flag"), s.Dims("shape"),
+		s.DType("dtype"),
 		s.Rank(), s.Size(), s.LocalRank(), s.Backend(), s.Seed())
 	if want := fmt.Sprintln(7, 4096, 0.5, "sum", true, []int64{2, 3}, "bf16", 1, 3, 1, "cpu", 9); got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -82,15 +85,20 @@ func TestFinish(t *testing.T) {
 		{"timed", func(ctx context.Context, s *State) error { return s.Time(ctx, takes(s, 5)) }, journal.OK, ""},
 		{"reported", func(_ context.Context, s *State) error { s.Report("m", 1, "", ""); return nil }, journal.OK, ""},
 		{"nothing", nothing, journal.Failed, "without recording anything"},
-		{"only a NaN", func(_ context.Context, s *State) error { s.Report("m", math.NaN(), "", ""); return nil }, journal.Failed, "without recording"},
+		{"only a NaN", func(_ context.Context, s *State) error { s.Report("m", math.NaN(), "", ""); return nil },
+			journal.Failed, "without recording"},
 		{"a swallowed error", func(ctx context.Context, s *State) error {
 			s.Verify(func() error { return &Wrong{Count: 1} })
 			_ = s.Time(ctx, takes(s, 5))
 			return nil
 		}, journal.Failed, "without recording"},
 		{"skip", func(context.Context, *State) error { return Skip("too %s", "small") }, journal.Skipped, "too small"},
-		{"wrapped skip", func(context.Context, *State) error { return fmt.Errorf("set-up: %w", Skip("too small")) }, journal.Skipped, "too small"},
-		{"not executed", func(context.Context, *State) error { return NotExecuted(true, "needs %d GPUs", 4) }, journal.NotExecuted, "needs 4 GPUs"},
+		{"wrapped skip", func(context.Context, *State) error {
+			return fmt.Errorf("set-up: %w", Skip("too small"))
+		}, journal.Skipped, "too small"},
+		{"not executed", func(context.Context, *State) error {
+			return NotExecuted(true, "needs %d GPUs", 4)
+		}, journal.NotExecuted, "needs 4 GPUs"},
 		{"error", func(context.Context, *State) error { return errors.New("boom") }, journal.Failed, "boom"},
 		{"error after the timing", func(ctx context.Context, s *State) error {
 			return errors.Join(s.Time(ctx, takes(s, 5)), errors.New("boom"))
@@ -144,7 +152,8 @@ func TestRecord(t *testing.T) {
 		if got.Status != journal.OK {
 			t.Fatalf("rank %d: %s: %s", rank, got.Status, got.Reason)
 		}
-		for name, want := range map[string]float64{"time_us": 200, "gbps": 5, "tflops": 0.01, "algbw": 5, "busbw": 5, "own": 3} {
+		for name, want := range map[string]float64{"time_us": 200, "gbps": 5, "tflops": 0.01, "algbw": 5, "busbw": 5,
+			"own": 3} {
 			if math.Abs(got.Metrics[name]-want) > 1e-9 {
 				t.Errorf("rank %d: %s is %v, want %v", rank, name, got.Metrics[name], want)
 			}
@@ -182,7 +191,9 @@ func TestFasterThanItsLimit(t *testing.T) {
 func TestVerifyOrder(t *testing.T) {
 	var story []string
 	var phases []string
-	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{}, Phase: func(p string) { phases = append(phases, p) }})
+	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{}, Phase: func(p string) {
+		phases = append(phases, p)
+	}})
 	s.Verify(func() error { story = append(story, "check"); return nil })
 	call := takes(s, 1)
 	err := s.Time(context.Background(), func() error { story = append(story, "call"); return call() },
@@ -296,7 +307,8 @@ func TestWrongOnOneRank(t *testing.T) {
 				t.Errorf("%s: rank %d has a time for wrong results", when, rank)
 			}
 		}
-		if o[1].Metrics["wrong"] != 5 || o[1].Reason != "2 wrong elements, first: element 0" || !strings.Contains(o[0].Reason, "rank 1") {
+		if o[1].Metrics["wrong"] != 5 || o[1].Reason != "2 wrong elements, first: element 0" ||
+			!strings.Contains(o[0].Reason, "rank 1") {
 			t.Errorf("%s: %v %q; rank 0 says %q", when, o[1].Metrics, o[1].Reason, o[0].Reason)
 		}
 	}
@@ -318,15 +330,16 @@ func TestCheckWithoutCount(t *testing.T) {
 	}
 }
 
-// TestDeclared: a declared metric has the unit it was declared with, and another one is refused; without declarations, as in
-// a test of a body, all names will do.
+// TestDeclared: a declared metric has the unit it was declared with, and another one is refused;
+// without declarations, as in a test of a body, all names will do.
 func TestDeclared(t *testing.T) {
 	declared := []MetricInfo{{Name: "cells", Unit: "cells", Better: "higher"}, {Name: "wrong"}}
 	s := NewState(Setting{Metrics: declared})
 	s.Record("cells", 3)
 	s.RecordSamples("time_us", []float64{2, 1})
 	o := s.Finish(nil)
-	if o.Metrics["cells"] != 3 || o.Metrics["time_us"] != 1 || len(o.Infos) != 2 || o.Infos[0] != declared[0] || o.Infos[1] != speedMetrics[0] {
+	if o.Metrics["cells"] != 3 || o.Metrics["time_us"] != 1 || len(o.Infos) != 2 || o.Infos[0] != declared[0] ||
+		o.Infos[1] != speedMetrics[0] {
 		t.Errorf("%v, %v", o.Metrics, o.Infos)
 	}
 	refused := func(set Setting) (panicked bool) {
@@ -390,7 +403,8 @@ func TestFile(t *testing.T) {
 		must.Do(t, os.WriteFile(path, []byte(c.text), 0o600))
 		s := NewState(Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
 		_, data, err := s.File("f")
-		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) || c.fault == "" && (err != nil || string(data) != c.text) {
+		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) ||
+			c.fault == "" && (err != nil || string(data) != c.text) {
 			t.Errorf("%v with %q: %q, %v", c.value, c.text, data, err)
 		}
 	}

@@ -104,7 +104,8 @@ const otherSamples = 20
 // together. The metric is the median, over the samples, of the slowest rank; the row keeps
 // them and their spread. With [State.Refresh] the call has new inputs and a spoilt output before,
 // and what it left is verified, unless it is in place.
-func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us float64, err error), timings ...Timing) error {
+func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us float64, err error),
+	timings ...Timing) error {
 	var adjusted timing
 	for _, t := range timings {
 		t(&adjusted)
@@ -270,7 +271,8 @@ func (s *State) record(res *measure.Result) {
 	if most := largest(o.Limits); us > 0 && most > 0 {
 		s.Report(LimitMetric, 100*most/us, "%", "higher")
 		if most > WrongLimit*us {
-			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", 100*most/us)
+			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed",
+				100*most/us)
 		}
 	}
 	if o.Samples > 1 {

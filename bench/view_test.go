@@ -10,7 +10,8 @@ import (
 // A bench may add to its rows what follows from others; without a bench, or
 // without that, a run is shown as it is.
 func TestView(t *testing.T) {
-	r := &journal.Run{Rows: []journal.Row{{Key: "a", Metrics: map[string]float64{"v": 1}}, {Key: "a", Metrics: map[string]float64{"v": 2}}}}
+	r := &journal.Run{Rows: []journal.Row{{Key: "a", Metrics: map[string]float64{"v": 1}},
+		{Key: "a", Metrics: map[string]float64{"v": 2}}}}
 	j := &journal.Journal{Runs: []*journal.Run{r}}
 	var none *Bench
 	if none.View(j, r) != r || (&Bench{}).View(j, r) != r {
@@ -35,7 +36,8 @@ func TestReportSamples(t *testing.T) {
 	s.ReportSamples("low", []float64{3, 1, 2}, "s", "lower")
 	s.ReportSamples("high", []float64{3, 1, 2}, "", "higher")
 	o := s.Finish(nil)
-	if o.Metrics["low"] != 1 || o.Metrics["high"] != 3 || o.Samples != 3 || o.Stats["low"].Max != 3 || o.Stats["low"].P50 != 2 {
+	if o.Metrics["low"] != 1 || o.Metrics["high"] != 3 || o.Samples != 3 || o.Stats["low"].Max != 3 ||
+		o.Stats["low"].P50 != 2 {
 		t.Errorf("%+v", o)
 	}
 }

@@ -89,7 +89,8 @@ func Pieces(algorithm string) (name string, bytes int, err error) {
 }
 
 // suffix takes apart a name with a number behind a mark, 0 without.
-func suffix(algorithm, mark string, parse func(string) (int64, error), what, example string) (name string, n int, err error) {
+func suffix(algorithm, mark string, parse func(string) (int64, error), what, example string) (name string, n int,
+	err error) {
 	name, text, has := strings.Cut(algorithm, mark)
 	if !has {
 		return algorithm, 0, nil

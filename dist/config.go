@@ -122,7 +122,8 @@ func (c Config) checkHosts(environ []string) error {
 		return nil
 	}
 	return fmt.Errorf("its ranks are on several hosts (%s has %d of %d here) and cannot find each other: "+
-		"set Config.Exchange, which dist.FromEnv does in a program, and which is State.Exchange in a bench", job.Launcher, job.LocalSize, job.Size)
+		"set Config.Exchange, which dist.FromEnv does in a program, and which is State.Exchange in a bench", job.Launcher,
+		job.LocalSize, job.Size)
 }
 
 // check names all faults at once.

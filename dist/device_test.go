@@ -41,7 +41,8 @@ func TestDeviceMemory(t *testing.T) {
 		distance int
 		one      bool
 	}{
-		{b, 0, true}, {b.Slice(2, 2), -8, true}, {NewDeviceBuffer(F32, 4, c), 0, false}, {NewDeviceBuffer(F32, 5, c), 16, true},
+		{b, 0, true}, {b.Slice(2, 2), -8, true}, {NewDeviceBuffer(F32, 4, c), 0, false},
+		{NewDeviceBuffer(F32, 5, c), 16, true},
 		{NewDeviceBuffer(F32, 16, &card{make([]byte, 64)}), 0, false}, {Of(make([]float32, 8)), 0, false},
 	} {
 		if d, one := b.distance(test.other); one != test.one || one && d != test.distance {
@@ -75,7 +76,8 @@ func TestPiecesOfDeviceMemory(t *testing.T) {
 				t.Errorf("%v: %d elements seen, %v, %v", b, next, err, seen)
 			}
 		}
-		if whole, _ := NewDeviceBuffer(F32, count+2, c).Mirror(); Slice[float32](whole)[0] != 0 || Slice[float32](whole)[count+1] != 0 {
+		if whole, _ := NewDeviceBuffer(F32, count+2, c).Mirror(); Slice[float32](whole)[0] != 0 ||
+			Slice[float32](whole)[count+1] != 0 {
 			t.Errorf("%d elements: written beyond them", count)
 		}
 	}

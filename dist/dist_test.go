@@ -18,7 +18,8 @@ import (
 // solo is a group of one rank: enough for what is checked before data moves.
 func solo(t testing.TB) *dist.Group {
 	t.Helper()
-	g := must.Get(dist.Init(context.Background(), dist.Config{Backend: "cpu", Size: 1, ID: fmt.Sprint(t.Name(), "/", os.Getpid())}))(t)
+	g := must.Get(dist.Init(context.Background(),
+		dist.Config{Backend: "cpu", Size: 1, ID: fmt.Sprint(t.Name(), "/", os.Getpid())}))(t)
 	t.Cleanup(func() { g.Close() })
 	return g
 }
@@ -50,36 +51,44 @@ func TestCallsAreChecked(t *testing.T) {
 	f := func(n int) dist.Buffer { return dist.Of(make([]float32, n)) }
 	long := make([]float32, 100)
 	for want, c := range map[string]dist.Call{
-		"unknown operation":                 {Op: "allreduc"},
-		"in is f32 and out is f64":          {Op: dist.AllReduce, In: f(3), Out: dist.Of(make([]float64, 3))},
-		"out has 2 elements":                {Op: dist.AllReduce, In: f(3), Out: f(2)},
-		"in has 2 elements":                 {Op: dist.Broadcast, In: f(2), Out: f(3)},
-		"root is 7":                         {Op: dist.Reduce, In: f(3), Out: f(3), Root: 7},
-		"peer is 0":                         {Op: dist.Send, In: f(3)},
-		"count is -4":                       {Op: dist.AllReduce, Count: -4},
-		"in and out overlap":                {Op: dist.AllReduce, In: dist.Of(long[:50]), Out: dist.Of(long[1:51])},
-		"no all-to-all in place":            {Op: dist.AllToAll, In: dist.Of(long), Out: dist.Of(long)},
-		"chunk is -1":                       {Op: dist.AllReduce, In: f(3), Out: f(3), Chunk: -1},
-		`did you mean "ring"`:               {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "rings"},
-		"unknown allreduce algorithm":       {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "steps:nothing"},
-		`"64X" is no size of pieces`:        {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@64X"},
-		"2 bytes hold no element of f32":    {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@2"},
-		"want one of the two":               {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@8", Chunk: 2},
-		"floating-point":                    {Op: dist.AllReduce, In: dist.Of(make([]int32, 3)), Out: dist.Of(make([]int32, 3)), Epilogue: &dist.Epilogue{}},
-		"length that divides":               {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
-		"residual is 3 f32":                 {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Residual: f(3)}},
-		"the norm's weight is 3 f32":        {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(3)}}},
-		"a norm is for all-reduce":          {Op: dist.ReduceScatter, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2)}}},
-		"the norm's epsilon is -1":          {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2), Epsilon: -1}}},
-		"codec int4 has no encoding of f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4), Codec: dist.Codecs()[0]},
-		"2 counts, want 1":                  {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{1, 2}},
-		"counts are [-1]":                   {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{-1}},
-		"counts [2] make 2":                 {Op: dist.AllGather, In: f(3), Out: f(3), Count: 3, Counts: []int{2}},
-		"counts are for all-gather":         {Op: dist.AllReduce, In: f(3), Out: f(3), Counts: []int{3}},
-		"in has 3 elements":                 {Op: dist.AllToAll, In: f(3), Out: f(4), Counts: []int{4}},
-		"combiner or combines u8, not f32":  {Op: dist.AllReduce, In: f(3), Out: f(3), Combiner: dist.NewCombiner("or", func(_, _ []uint8) {})},
-		"operations that reduce":            {Op: dist.AllGather, In: f(3), Out: f(3), Combiner: dist.NewCombiner("or", func(_, _ []float32) {})},
-		"no support for Reduction(200)":     {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
+		"unknown operation":              {Op: "allreduc"},
+		"in is f32 and out is f64":       {Op: dist.AllReduce, In: f(3), Out: dist.Of(make([]float64, 3))},
+		"out has 2 elements":             {Op: dist.AllReduce, In: f(3), Out: f(2)},
+		"in has 2 elements":              {Op: dist.Broadcast, In: f(2), Out: f(3)},
+		"root is 7":                      {Op: dist.Reduce, In: f(3), Out: f(3), Root: 7},
+		"peer is 0":                      {Op: dist.Send, In: f(3)},
+		"count is -4":                    {Op: dist.AllReduce, Count: -4},
+		"in and out overlap":             {Op: dist.AllReduce, In: dist.Of(long[:50]), Out: dist.Of(long[1:51])},
+		"no all-to-all in place":         {Op: dist.AllToAll, In: dist.Of(long), Out: dist.Of(long)},
+		"chunk is -1":                    {Op: dist.AllReduce, In: f(3), Out: f(3), Chunk: -1},
+		`did you mean "ring"`:            {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "rings"},
+		"unknown allreduce algorithm":    {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "steps:nothing"},
+		`"64X" is no size of pieces`:     {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@64X"},
+		"2 bytes hold no element of f32": {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@2"},
+		"want one of the two":            {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@8", Chunk: 2},
+		"floating-point": {Op: dist.AllReduce, In: dist.Of(make([]int32, 3)),
+			Out: dist.Of(make([]int32, 3)), Epilogue: &dist.Epilogue{}},
+		"length that divides": {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
+		"residual is 3 f32": {Op: dist.AllReduce, In: f(4), Out: f(4),
+			Epilogue: &dist.Epilogue{Residual: f(3)}},
+		"the norm's weight is 3 f32": {Op: dist.AllReduce, In: f(4), Out: f(4),
+			Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(3)}}},
+		"a norm is for all-reduce": {Op: dist.ReduceScatter, In: f(4), Out: f(4),
+			Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2)}}},
+		"the norm's epsilon is -1": {Op: dist.AllReduce, In: f(4), Out: f(4),
+			Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2), Epsilon: -1}}},
+		"codec int4 has no encoding of f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4),
+			Codec: dist.Codecs()[0]},
+		"2 counts, want 1":          {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{1, 2}},
+		"counts are [-1]":           {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{-1}},
+		"counts [2] make 2":         {Op: dist.AllGather, In: f(3), Out: f(3), Count: 3, Counts: []int{2}},
+		"counts are for all-gather": {Op: dist.AllReduce, In: f(3), Out: f(3), Counts: []int{3}},
+		"in has 3 elements":         {Op: dist.AllToAll, In: f(3), Out: f(4), Counts: []int{4}},
+		"combiner or combines u8, not f32": {Op: dist.AllReduce, In: f(3), Out: f(3),
+			Combiner: dist.NewCombiner("or", func(_, _ []uint8) {})},
+		"operations that reduce": {Op: dist.AllGather, In: f(3), Out: f(3),
+			Combiner: dist.NewCombiner("or", func(_, _ []float32) {})},
+		"no support for Reduction(200)": {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
 	} {
 		_, err := g.Prepare(c)
 		refuses(t, fmt.Sprint(c.Op), err, want)
@@ -97,7 +106,8 @@ func TestPiecesByName(t *testing.T) {
 		name  string
 		chunk int
 	}{"ring@1K": {"ring", 256}, "steps:ring@64K": {"ring", 16384}, "ring": {"ring", 0}, "auto@100": {"one-stage", 25}} {
-		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 8), Out: dist.Make(dist.F32, 8), Algorithm: text})
+		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 8), Out: dist.Make(dist.F32, 8),
+			Algorithm: text})
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if p := op.Plan(); p.Algorithm != want.name || p.Chunk != want.chunk {
@@ -105,7 +115,8 @@ func TestPiecesByName(t *testing.T) {
 		}
 	}
 	for _, bytes := range []int{0, 1, 100, 1 << 16, 3 << 20} {
-		if name, back, err := dist.Pieces(dist.InPieces("steps:tree", bytes)); name != "steps:tree" || back != bytes || err != nil {
+		if name, back, err := dist.Pieces(dist.InPieces("steps:tree", bytes)); name != "steps:tree" || back != bytes ||
+			err != nil {
 			t.Errorf("%d bytes: %s, %d, %v", bytes, name, back, err)
 		}
 	}
@@ -171,7 +182,8 @@ func TestTuning(t *testing.T) {
 	for _, bad := range []string{"", `{"entries": [{}]}`, `{"entries": [{"algorithm": "x", "op": "y"}]}`,
 		`{"entries": [{"algorithm": "x", "buffers": "y"}]}`, `{"entries": [{"algorithm": "x", "max_bytes": -1}]}`,
 		`{"entries": [{"algorithm": "x@64K"}]}`, `{"entries": [{"algorithm": "x#4"}]}`,
-		`{"entries": [{"algorithm": "x", "blocks": -1}]}`, `{"entries": [{"algorithm": "x", "ranks_per_device": 2}]}`, `{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
+		`{"entries": [{"algorithm": "x", "blocks": -1}]}`, `{"entries": [{"algorithm": "x", "ranks_per_device": 2}]}`,
+		`{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
 		if _, err := dist.ParseTuning([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -213,7 +225,8 @@ func TestBlocks(t *testing.T) {
 			t.Errorf("%s is %s by %d, %v", name, plain, n, err)
 		}
 	}
-	for _, bad := range []string{"one-stage#", "one-stage#0", "one-stage#-1", "one-stage#x", "one-stage#4#4", "one-stage#4@64K"} {
+	for _, bad := range []string{"one-stage#", "one-stage#0", "one-stage#-1", "one-stage#x", "one-stage#4#4",
+		"one-stage#4@64K"} {
 		if _, _, err := dist.Blocks(bad); err == nil {
 			t.Errorf("%s was accepted", bad)
 		}
@@ -225,7 +238,8 @@ func TestBlocks(t *testing.T) {
 func TestTuningOfOneHost(t *testing.T) {
 	name := must.Get(os.Hostname())(t)
 	table := func(host string) *dist.Tuning {
-		return must.Get(dist.ParseTuning(fmt.Appendf(nil, `{"entries": [{"host": %q, "algorithm": "ring"}, {"algorithm": "tree"}]}`, host)))(t)
+		return must.Get(dist.ParseTuning(fmt.Appendf(nil,
+			`{"entries": [{"host": %q, "algorithm": "ring"}, {"algorithm": "tree"}]}`, host)))(t)
 	}
 	with := func(others ...string) func(context.Context, []byte) ([][]byte, error) {
 		return func(_ context.Context, mine []byte) ([][]byte, error) {
@@ -246,7 +260,8 @@ func TestTuningOfOneHost(t *testing.T) {
 		"all ranks on this host": {name, with(name), "ring"},
 		"some ranks elsewhere":   {name, with("other"), "tree"},
 	} {
-		_, err := dist.Init(t.Context(), dist.Config{Backend: "test-only", Size: 2, ID: t.Name(), Tuning: table(c.host), Exchange: c.exchange})
+		_, err := dist.Init(t.Context(),
+			dist.Config{Backend: "test-only", Size: 2, ID: t.Name(), Tuning: table(c.host), Exchange: c.exchange})
 		refuses(t, what, err, "nobody can join")
 		if got := asked.Tuning.Choose("cpu", dist.AllReduce, 2, dist.F32, 8, true).Algorithm; got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)

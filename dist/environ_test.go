@@ -20,10 +20,13 @@ func TestFromEnv(t *testing.T) {
 		{"one host", torchrun + "LOCAL_WORLD_SIZE=4", 4, false, ""},
 		{"several hosts", torchrun + secret + "LOCAL_WORLD_SIZE=2", 4, true, ""},
 		{"no secret", torchrun + "LOCAL_WORLD_SIZE=2", 0, false, "set KERNBENCH_DIST_SECRET to at least 16 characters"},
-		{"short secret", torchrun + "LOCAL_WORLD_SIZE=2 KERNBENCH_DIST_SECRET=abc", 0, false, "set KERNBENCH_DIST_SECRET to at least 16 characters"},
+		{"short secret", torchrun + "LOCAL_WORLD_SIZE=2 KERNBENCH_DIST_SECRET=abc", 0, false,
+			"set KERNBENCH_DIST_SECRET to at least 16 characters"},
 		{"mpirun on one host", openmpi + "OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, false, ""},
-		{"mpirun on several", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2", 0, false, "mpirun's ranks are on several hosts and need an address to meet at: set MASTER_ADDR"},
-		{"mpirun with a place", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500", 4, true, ""},
+		{"mpirun on several", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2", 0, false,
+			"mpirun's ranks are on several hosts and need an address to meet at: set MASTER_ADDR"},
+		{"mpirun with a place", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500", 4, true,
+			""},
 		{"contradiction", strings.Replace(torchrun, "RANK=1", "RANK=4", 1) + "LOCAL_WORLD_SIZE=4", 0, false, "inconsistent"},
 	} {
 		environ := strings.Fields(c.environ)
@@ -41,8 +44,10 @@ func TestFromEnv(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || config.Size != c.size || (config.Exchange != nil) != c.hosts || config.ID == "" || c.size > 1 && config.Rank != 1 {
-			t.Errorf("%s: rank %d of %d, ID %q, over hosts %v (%v)", c.name, config.Rank, config.Size, config.ID, config.Exchange != nil, err)
+		if err != nil || config.Size != c.size || (config.Exchange != nil) != c.hosts || config.ID == "" ||
+			c.size > 1 && config.Rank != 1 {
+			t.Errorf("%s: rank %d of %d, ID %q, over hosts %v (%v)", c.name, config.Rank, config.Size, config.ID,
+				config.Exchange != nil, err)
 		}
 	}
 }
@@ -53,7 +58,8 @@ func init() {
 
 // Ranks on several hosts that have no way to find each other are refused, and nobody else.
 func TestRanksOfSeveralHostsNeedAnExchange(t *testing.T) {
-	const job = "RANK=1 LOCAL_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=j"
+	const job = "RANK=1 LOCAL_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500 " +
+		"TORCHELASTIC_RUN_ID=j"
 	exchange := func(context.Context, []byte) ([][]byte, error) { return nil, nil }
 	for _, c := range []struct {
 		name, environ string

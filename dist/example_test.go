@@ -264,22 +264,24 @@ func ExampleMisuseError() {
 		}
 		return nil
 	})
-	// Output: true rank 0 calls allreduce of 4 f32 (sum) by ring in place, but rank 1 allreduce of 5 f32 (sum) by ring in place (call 1)
+	// Output: true rank 0 calls allreduce of 4 f32 (sum) by ring in place, but rank 1 allreduce of 5 f32
+	// (sum) by ring in place (call 1)
 }
 
 // Spawn makes a program its own launcher: it is started again for every rank, and
 // only the parent comes back from the call.
 func ExampleSpawn() {
-	err := dist.Spawn(context.Background(), 4, dist.Config{Backend: "cpu"}, func(ctx context.Context, g *dist.Group) error {
-		x := []float64{float64(g.Rank())}
-		if err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Max); err != nil {
-			return err
-		}
-		if g.Rank() == 0 {
-			fmt.Println("the last rank is", x[0])
-		}
-		return nil
-	})
+	err := dist.Spawn(context.Background(), 4, dist.Config{Backend: "cpu"},
+		func(ctx context.Context, g *dist.Group) error {
+			x := []float64{float64(g.Rank())}
+			if err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Max); err != nil {
+				return err
+			}
+			if g.Rank() == 0 {
+				fmt.Println("the last rank is", x[0])
+			}
+			return nil
+		})
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -47,7 +47,8 @@ type watched struct {
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
 	caps := e.Capabilities().fitting(e.Size())
-	g := &Group{engine: e, backend: backend, caps: caps, tuning: t.OnDevice(caps.Device, caps.Sharing, t.knobs), collectives: &stream{}, messages: map[direction]*stream{}}
+	g := &Group{engine: e, backend: backend, caps: caps, tuning: t.OnDevice(caps.Device, caps.Sharing, t.knobs),
+		collectives: &stream{}, messages: map[direction]*stream{}}
 	_, g.caps.Shrink = e.(Shrinker)
 	return g
 }
@@ -206,7 +207,8 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 	}
 	run, err := g.engine.Prepare(p)
 	var unusable *UnusableError
-	if errors.As(err, &unusable) && (c.Algorithm == "" || c.Algorithm == auto) && p.Algorithm != g.caps.Algorithms[p.Op][0] {
+	if errors.As(err, &unusable) && (c.Algorithm == "" || c.Algorithm == auto) &&
+		p.Algorithm != g.caps.Algorithms[p.Op][0] {
 		c.Algorithm = g.caps.Algorithms[p.Op][0]
 		return g.Prepare(c)
 	}

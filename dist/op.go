@@ -225,8 +225,8 @@ func (o *Op) Finish() error {
 	return h.err
 }
 
-// Arrived reports whether Finish of a call that was begun would wait for no other rank, and does not wait itself. Where it cannot
-// be told it says no.
+// Arrived reports whether Finish of a call that was begun would wait for no other rank, and does not
+// wait itself. Where it cannot be told it says no.
 func (o *Op) Arrived() bool {
 	h := &o.halves
 	return h.begun && h.handle == nil && (h.done || h.Halves.Arrived != nil && h.Halves.Arrived())

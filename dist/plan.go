@@ -308,7 +308,8 @@ func (p *Plan) checkNorm(caps Capabilities, backend string) error {
 	case p.DType != F32 && p.DType != F16 && p.DType != BF16:
 		return fmt.Errorf("a norm is of f32, f16 or bf16, not of %v", p.DType)
 	case n.Weight.Count() == 0 || n.Weight.DType() != p.DType || out%n.Weight.Count() != 0:
-		return fmt.Errorf("the norm's weight is %v: want %v, and a length that divides the output's %d", n.Weight, p.DType, out)
+		return fmt.Errorf("the norm's weight is %v: want %v, and a length that divides the output's %d", n.Weight, p.DType,
+			out)
 	case !(n.Epsilon >= 0) || n.Epsilon > math.MaxFloat32:
 		return fmt.Errorf("the norm's epsilon is %v, want 0 or more", n.Epsilon)
 	case !caps.Norm && (out > 0 && p.Out.Bytes() == nil || n.Weight.Bytes() == nil):

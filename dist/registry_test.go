@@ -29,9 +29,10 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 }
 
 func init() {
-	dist.Register(dist.Description{Name: "test-only", Shape: dist.Shape{Simulated: true}, Capabilities: func() dist.Capabilities {
-		return dist.Capabilities{Ops: []dist.Collective{dist.Send}}
-	}}, backend{})
+	dist.Register(dist.Description{Name: "test-only", Shape: dist.Shape{Simulated: true},
+		Capabilities: func() dist.Capabilities {
+			return dist.Capabilities{Ops: []dist.Collective{dist.Send}}
+		}}, backend{})
 }
 
 // What a backend has declared is found by its name and by what it can do.
@@ -79,7 +80,9 @@ func TestDocumentedOrders(t *testing.T) {
 		t.Fatalf("the package comment has %d statements", len(bullets))
 	}
 	says := func(i int, name string) bool {
-		return slices.Contains(strings.FieldsFunc(bullets[i][1], func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz-", r) }), name)
+		return slices.Contains(strings.FieldsFunc(bullets[i][1], func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz-", r)
+		}), name)
 	}
 	for _, info := range schedule.Algorithms(schedule.AllReduce) {
 		rank := info.Order == schedule.RankOrder

@@ -21,23 +21,24 @@ func TestMain(m *testing.M) {
 	if what == "" {
 		os.Exit(m.Run())
 	}
-	err := dist.Spawn(context.Background(), 3, dist.Config{Backend: "cpu", Timeout: 20 * time.Second}, func(_ context.Context, g *dist.Group) error {
-		b := []int64{int64(g.Rank()), int64(os.Getppid())}
-		if what == "fail" && g.Rank() == 1 {
-			return errors.New("rank 1 does not like it")
-		}
-		if what == "fail" {
-			time.Sleep(time.Minute) // ended by the failure
-		}
-		if err := g.AllReduce(dist.Of(b), dist.Of(b), dist.Sum); err != nil {
-			return err
-		}
-		if b[0] != 3 || b[1] != 3*int64(os.Getppid()) {
-			return fmt.Errorf("rank %d has %v", g.Rank(), b)
-		}
-		fmt.Printf("rank %d of %d\n", g.Rank(), g.Size())
-		return nil
-	})
+	err := dist.Spawn(context.Background(), 3, dist.Config{Backend: "cpu", Timeout: 20 * time.Second},
+		func(_ context.Context, g *dist.Group) error {
+			b := []int64{int64(g.Rank()), int64(os.Getppid())}
+			if what == "fail" && g.Rank() == 1 {
+				return errors.New("rank 1 does not like it")
+			}
+			if what == "fail" {
+				time.Sleep(time.Minute) // ended by the failure
+			}
+			if err := g.AllReduce(dist.Of(b), dist.Of(b), dist.Sum); err != nil {
+				return err
+			}
+			if b[0] != 3 || b[1] != 3*int64(os.Getppid()) {
+				return fmt.Errorf("rank %d has %v", g.Rank(), b)
+			}
+			fmt.Printf("rank %d of %d\n", g.Rank(), g.Size())
+			return nil
+		})
 	fmt.Println("parent:", err)
 }
 

@@ -15,7 +15,8 @@ func TestIterationsDoNotAllocate(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 2500})
 	for _, info := range krylov.Methods() {
 		must(t, onRanks(t, 1, func(g *dist.Group) error {
-			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, RTol: 1e-300, MaxIter: 1 << 30})
+			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, RTol: 1e-300,
+				MaxIter: 1 << 30})
 			if err != nil {
 				return err
 			}

@@ -8,12 +8,11 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Check gives ||b - Ax|| / ||b|| of the last solution, of a singular matrix with b less its constant part, in a way that shares
-// nothing with the solve but the rows' numbers: the rows are made again and
-// multiplied one by one, and values of other ranks are asked for by number. A
-// halo exchange that mixes up values, or a stored matrix that is not the
-// problem's, gives the solve a consistent other system, which it solves to the
-// tolerance; here it shows.
+// Check gives ||b - Ax|| / ||b|| of the last solution, of a singular matrix with b less its constant
+// part, in a way that shares nothing with the solve but the rows' numbers: the rows are made again and
+// multiplied one by one, and values of other ranks are asked for by number. A halo exchange that mixes
+// up values, or a stored matrix that is not the problem's, gives the solve a consistent other system,
+// which it solves to the tolerance; here it shows.
 func (s *System) Check() (float64, error) {
 	x := s.engine.Vector(krylov.X)
 	ghosts, err := s.fetch(x)

@@ -33,9 +33,11 @@ func TestMultigridDoesNotGrow(t *testing.T) {
 					first = out.Iterations
 				}
 				operator, _ := sys.Operator().(Hierarchy).Complexities()
-				t.Logf("%s %d-D, %s, %d rows: %d iterations, operator complexity %.2f", c.kind, c.dim, c.pre, rows, out.Iterations, operator)
+				t.Logf("%s %d-D, %s, %d rows: %d iterations, operator complexity %.2f", c.kind, c.dim, c.pre, rows, out.Iterations,
+					operator)
 				if 2*out.Iterations >= 3*first && rows > 1000 || operator >= 1.8 || out.Status != Converged {
-					t.Errorf("%s %d-D, %s, %d rows: %v after %d iterations, %d of the smallest, operator complexity %.2f", c.kind, c.dim, c.pre, rows, out.Status, out.Iterations, first, operator)
+					t.Errorf("%s %d-D, %s, %d rows: %v after %d iterations, %d of the smallest, operator complexity %.2f", c.kind,
+						c.dim, c.pre, rows, out.Status, out.Iterations, first, operator)
 				}
 				return nil
 			}))

@@ -62,7 +62,8 @@ func TestThreeHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("network namespaces take a while")
 	}
-	alone := solveOn(t, 1, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 40000}), Partitioner: "simple", Method: "cg", RHS: noise, RTol: 1e-8}, nil)
+	alone := solveOn(t, 1, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 40000}), Partitioner: "simple",
+		Method: "cg", RHS: noise, RTol: 1e-8}, nil)
 	net := netns.New(t, 3)
 	for _, part := range []string{"simple", "multilevel"} {
 		const perHost = 2
@@ -73,7 +74,8 @@ func TestThreeHosts(t *testing.T) {
 			cmd := net.Hosts[r/perHost].Command(os.Args[0])
 			cmd.Env = append(os.Environ(), asRank+"="+part, "RANK="+strconv.Itoa(r), "WORLD_SIZE="+strconv.Itoa(size),
 				"LOCAL_RANK="+strconv.Itoa(r%perHost), "LOCAL_WORLD_SIZE="+strconv.Itoa(perHost), "TORCHELASTIC_RUN_ID="+part,
-				"MASTER_ADDR="+net.Hosts[0].Four, "MASTER_PORT=29466", "KERNBENCH_DIST_SECRET=a secret of this test alone", "GORACE=atexit_sleep_ms=0")
+				"MASTER_ADDR="+net.Hosts[0].Four, "MASTER_PORT=29466", "KERNBENCH_DIST_SECRET=a secret of this test alone",
+				"GORACE=atexit_sleep_ms=0")
 			wait.Go(func() {
 				text, err := cmd.CombinedOutput()
 				outputs[r], errs[r] = string(text), err

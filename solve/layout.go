@@ -30,7 +30,8 @@ func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Lay
 	}
 	began := g.Clock().Now()
 	if err == nil {
-		owners, err = p.Partition(whole, partition.Options{Ranks: g.Size(), Objective: spec.Objective, Weights: spec.Weights, Seed: spec.Seed})
+		owners, err = p.Partition(whole,
+			partition.Options{Ranks: g.Size(), Objective: spec.Objective, Weights: spec.Weights, Seed: spec.Seed})
 	}
 	seconds = float64(g.Clock().Now()-began) / 1e12
 	if alone {

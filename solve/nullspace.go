@@ -39,7 +39,8 @@ func (s *System) findNullSpace(problem Problem) error {
 }
 
 // errConstant is of a right-hand side that is nothing but its constant part.
-var errConstant = errors.New("the right-hand side is constant, and the matrix takes constants to zero (its rows add up to zero): " +
+var errConstant = errors.New("the right-hand side is constant, and the matrix takes constants to zero (its rows add " +
+	"up to zero): " +
 	"nothing is left to solve for, give one that varies")
 
 // projection takes constants out of a preconditioner: out of what it is given, in place, so that residuals

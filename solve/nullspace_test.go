@@ -35,7 +35,8 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 				}
 				what := fmt.Sprintf("%s, %s, %d ranks", m.Name, pre, ranks)
 				must(t, onRanks(t, ranks, func(g *dist.Group) error {
-					sys, err := New(g, Spec{Source: source, Method: m.Name, Preconditioner: pre, RHS: lifted, RTol: rtol, Restart: 100})
+					sys, err := New(g, Spec{Source: source, Method: m.Name, Preconditioner: pre, RHS: lifted, RTol: rtol,
+						Restart: 100})
 					if err != nil {
 						return err
 					}
@@ -52,10 +53,12 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 					}
 					sums, err := team{g}.Sum([]float64{sum})
 					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.Traits.Singular || math.Abs(sys.Removed-0.993) > 0.003 {
-						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.Traits.Singular, sys.Removed)
+						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.Traits.Singular,
+							sys.Removed)
 					}
 					if least := out.Iterations * m.Reductions; out.Reductions <= least {
-						t.Errorf("%s: %d reductions in %d iterations: those of the projection are missing", what, out.Reductions, out.Iterations)
+						t.Errorf("%s: %d reductions in %d iterations: those of the projection are missing", what, out.Reductions,
+							out.Iterations)
 					}
 					return err
 				}))
@@ -86,7 +89,8 @@ func TestPlantedNullSpaces(t *testing.T) {
 		"overlooked": {"neumann", func(s *System) { s.Traits.Singular = false }},
 	} {
 		for r, err := range onRanks(t, 2, func(g *dist.Group) error {
-			sys, err := New(g, Spec{Source: generated(t, c.problem, sparse.Params{Rows: 100}), Preconditioner: "bjacobi", RHS: lifted, RTol: 1e-8, MaxIter: 200})
+			sys, err := New(g, Spec{Source: generated(t, c.problem, sparse.Params{Rows: 100}), Preconditioner: "bjacobi",
+				RHS: lifted, RTol: 1e-8, MaxIter: 200})
 			if err != nil {
 				return err
 			}
@@ -136,7 +140,8 @@ func edges(pairs ...[2]int) (out [][3]float64) {
 	return out
 }
 
-// Of a file that constants are the null space of is found out by its values; what cannot be mended so is not said to be.
+// Of a file that constants are the null space of is found out by its values; what cannot be mended so
+// is not said to be.
 func TestNullSpaceOfAFile(t *testing.T) {
 	var path, two [][2]int
 	for i := range 20 {
@@ -146,7 +151,8 @@ func TestNullSpaceOfAFile(t *testing.T) {
 	two[10] = [2]int{12, 14} // 11 and 12 are not coupled any more
 	var circle [][3]float64
 	for i := range 20 {
-		circle = append(circle, [3]float64{float64(i + 1), float64(i + 1), 1 + float64(i)/7}, [3]float64{float64(i + 1), float64((i+1)%20 + 1), -1 - float64(i)/7})
+		circle = append(circle, [3]float64{float64(i + 1), float64(i + 1), 1 + float64(i)/7},
+			[3]float64{float64(i + 1), float64((i+1)%20 + 1), -1 - float64(i)/7})
 	}
 	nearly := edges(path...)
 	nearly[len(nearly)-1][2] *= 1 + 1e-4
@@ -164,13 +170,16 @@ func TestNullSpaceOfAFile(t *testing.T) {
 	} {
 		for _, ranks := range []int{1, 3} {
 			must(t, onRanks(t, ranks, func(g *dist.Group) error {
-				sys, err := New(g, Spec{Source: c.file, Method: c.method, Preconditioner: c.pre, RHS: noise, RTol: 1e-8, MaxIter: 300})
+				sys, err := New(g, Spec{Source: c.file, Method: c.method, Preconditioner: c.pre, RHS: noise, RTol: 1e-8,
+					MaxIter: 300})
 				if err != nil {
 					return err
 				}
 				out, err := solved(sys)
-				if gate := out.Gate(1e-8); (gate == nil) != c.good || sys.Traits.Singular != c.singular || sys.Unprojected != c.unprojected {
-					t.Errorf("%s on %d ranks: singular %v, not projected %v, the gate says %v", name, ranks, sys.Traits.Singular, sys.Unprojected, gate)
+				if gate := out.Gate(1e-8); (gate == nil) != c.good || sys.Traits.Singular != c.singular ||
+					sys.Unprojected != c.unprojected {
+					t.Errorf("%s on %d ranks: singular %v, not projected %v, the gate says %v", name, ranks, sys.Traits.Singular,
+						sys.Unprojected, gate)
 				}
 				return err
 			}))
@@ -181,7 +190,8 @@ func TestNullSpaceOfAFile(t *testing.T) {
 		_, err := New(g, Spec{Source: file, RHS: func(int) float64 { return 0.1 }, RTol: 1e-8})
 		return err
 	}) {
-		if refused := new(Refusal); !errors.As(err, &refused) || !strings.Contains(err.Error(), "right-hand side is constant") {
+		if refused := new(Refusal); !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), "right-hand side is constant") {
 			t.Errorf("a constant right-hand side, rank %d: %v", r, err)
 		}
 	}

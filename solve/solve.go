@@ -91,7 +91,8 @@ type SetupTimes struct {
 func CanRun(d dist.Description) bool {
 	can := d.Can()
 	return !d.DeviceMemory && can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
-		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.DTypes, dist.I64) && slices.Contains(can.Reductions, dist.Sum)
+		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.DTypes, dist.I64) &&
+		slices.Contains(can.Reductions, dist.Sum)
 }
 
 // New sets a system up together with the other ranks of the group.
@@ -301,14 +302,17 @@ func (o Outcome) Gate(rtol float64) error {
 	case o.Stopped && math.Abs(o.TrueResidual-o.Residual) <= 10*rtol:
 		return nil
 	case o.Stopped:
-		return fmt.Errorf("the solution is wrong: its true relative residual after %d iterations is %.3g, though the method says %.3g",
+		return fmt.Errorf("the solution is wrong: its true relative residual after %d iterations is %.3g, though the "+
+			"method says %.3g",
 			o.Iterations, o.TrueResidual, o.Residual)
 	case o.Status != krylov.Converged && o.Reason != "":
 		return fmt.Errorf("the solve did not converge: %v after %d iterations, %s", o.Status, o.Iterations, o.Reason)
 	case o.Status != krylov.Converged:
-		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations, o.Residual, rtol)
+		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations,
+			o.Residual, rtol)
 	case !(o.TrueResidual <= 10*rtol):
-		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the method says %.3g",
+		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the "+
+			"method says %.3g",
 			o.TrueResidual, rtol, o.Residual)
 	}
 	return nil

@@ -43,7 +43,8 @@ func TestSolutionsMatchElimination(t *testing.T) {
 		{"hub", sparse.Params{Rows: 132}},
 	} {
 		source := generated(t, v.name, v.Params)
-		problems = append(problems, problem{fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil), source, direct(t, source.Problem)})
+		problems = append(problems, problem{fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil), source,
+			direct(t, source.Problem)})
 	}
 	for ranks := 1; ranks <= 8; ranks++ {
 		if testing.Short() && ranks != 3 {
@@ -66,8 +67,9 @@ func TestSolutionsMatchElimination(t *testing.T) {
 						pres := preconditioners(p.source)
 						pre := pres[(ranks+i+turn)%len(pres)]
 						what := fmt.Sprintf("%s, %s, %s, %s, %d ranks", p.name, part.Name, info.Name, pre, ranks)
-						sys, err := New(g, Spec{Source: p.source, Partitioner: part.Name, Method: info.Name, RHS: noise, Storage: sparse.Format(ranks % 2),
-							RTol: rtol, Preconditioner: pre, Restart: 60})
+						sys, err := New(g, Spec{Source: p.source, Partitioner: part.Name, Method: info.Name, RHS: noise,
+							Storage: sparse.Format(ranks % 2),
+							RTol:    rtol, Preconditioner: pre, Restart: 60})
 						if err != nil {
 							return fmt.Errorf("%s: %w", what, err)
 						}
@@ -101,7 +103,8 @@ func TestMoreRanksThanRows(t *testing.T) {
 	for turn, part := range partition.All() {
 		for i, info := range krylov.Methods() {
 			pre := pres[(turn+i)%len(pres)]
-			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, Preconditioner: pre, RHS: noise, RTol: 1e-12}, want)
+			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, Preconditioner: pre,
+				RHS: noise, RTol: 1e-12}, want)
 			if err := out.Gate(1e-12); err != nil {
 				t.Errorf("%s, %s, %s: %v", part.Name, info.Name, pre, err)
 			}
@@ -205,7 +208,8 @@ func TestWrongGhostFailsTheGate(t *testing.T) {
 		for i, honest := range []bool{true, false, true, false} {
 			stop := 20 * (i / 2) // not at all, then early
 			errs := onRanks(t, 3, func(g *dist.Group) error {
-				sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, StopAfter: stop, RTol: 1e-8, MaxIter: 400})
+				sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, StopAfter: stop,
+					RTol: 1e-8, MaxIter: 400})
 				if err != nil {
 					return err
 				}
@@ -275,7 +279,8 @@ func TestPreconditionerFailsOnOneRank(t *testing.T) {
 		_, err := New(g, Spec{Source: source, RHS: noise, RTol: 1e-8, Preconditioner: "bjacobi"})
 		return err
 	}) {
-		if err == nil || !strings.Contains(err.Error(), "setting up the preconditioner bjacobi") || !strings.Contains(err.Error(), "in row 60") {
+		if err == nil || !strings.Contains(err.Error(), "setting up the preconditioner bjacobi") ||
+			!strings.Contains(err.Error(), "in row 60") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
@@ -297,14 +302,16 @@ func TestMatrixFile(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "mesh.mtx")
-	head := fmt.Sprintf("%%%%MatrixMarket matrix coordinate real symmetric\n%d %d %d\n", source.Size(), source.Size(), entries)
+	head := fmt.Sprintf("%%%%MatrixMarket matrix coordinate real symmetric\n%d %d %d\n", source.Size(), source.Size(),
+		entries)
 	if err := os.WriteFile(path, []byte(head+text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	want := direct(t, source.Problem)
 	for _, part := range []string{"simple", "multilevel", "metis"} {
 		for _, ranks := range []int{1, 3, 7} {
-			out := solveOn(t, ranks, Spec{Source: MatrixFile(path), Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-10}, want)
+			out := solveOn(t, ranks, Spec{Source: MatrixFile(path), Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-10},
+				want)
 			if err := out.Gate(1e-10); err != nil {
 				t.Errorf("%s, %d ranks: %v", part, ranks, err)
 			}
@@ -360,7 +367,8 @@ func TestTrace(t *testing.T) {
 func trace(t *testing.T, precondition bool, passes float64) {
 	source := generated(t, "poisson", sparse.Params{Rows: 10000})
 	must(t, onRanks(t, 2, func(g *dist.Group) error {
-		sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: "cg", RHS: noise, Storage: sparse.Plain, RTol: 1e-8, Preconditioner: preconditioner(precondition)})
+		sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: "cg", RHS: noise, Storage: sparse.Plain,
+			RTol: 1e-8, Preconditioner: preconditioner(precondition)})
 		if err != nil {
 			return err
 		}
@@ -418,7 +426,8 @@ func TestAlone(t *testing.T) {
 				return err
 			}
 			if after.Iterations != before.Iterations || after.Residual != before.Residual {
-				t.Errorf("%s: %d iterations to %g, before %d to %g", method, after.Iterations, after.Residual, before.Iterations, before.Residual)
+				t.Errorf("%s: %d iterations to %g, before %d to %g", method, after.Iterations, after.Residual, before.Iterations,
+					before.Residual)
 			}
 			after.TrueResidual, err = sys.Check()
 			if err == nil {
@@ -432,7 +441,8 @@ func TestAlone(t *testing.T) {
 // The levels of a hierarchy make up the time of the preconditioner.
 func TestTraceOfLevels(t *testing.T) {
 	must(t, onRanks(t, 2, func(g *dist.Group) error {
-		sys, err := New(g, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 3000}), RHS: noise, RTol: 1e-8, Preconditioner: "amg"})
+		sys, err := New(g, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 3000}), RHS: noise, RTol: 1e-8,
+			Preconditioner: "amg"})
 		if err != nil {
 			return err
 		}
@@ -447,7 +457,8 @@ func TestTraceOfLevels(t *testing.T) {
 				t.Errorf("level %d took %v", l, seconds)
 			}
 		}
-		if rows, _ := h.Size(0); len(p.Levels) != h.Levels() || h.Levels() < 2 || rows != 3000 || math.Abs(total-p.Seconds[Precond]) > 1e-9 {
+		if rows, _ := h.Size(0); len(p.Levels) != h.Levels() || h.Levels() < 2 || rows != 3000 ||
+			math.Abs(total-p.Seconds[Precond]) > 1e-9 {
 			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total, p.Seconds[Precond])
 		}
 		return nil

@@ -24,7 +24,8 @@ func newAdder(g *dist.Group, most int) *adder {
 // op is the sum of n numbers.
 func (a *adder) op(n int) (*dist.Op, error) {
 	if a.ops[n] == nil {
-		op, err := a.group.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(a.in[:n]), Out: dist.Of(a.out[:n]), Reduction: dist.Sum})
+		op, err := a.group.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(a.in[:n]), Out: dist.Of(a.out[:n]),
+			Reduction: dist.Sum})
 		if err != nil {
 			return nil, fmt.Errorf("preparing the sum of %d scalar products: %w", n, err)
 		}

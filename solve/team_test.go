@@ -51,7 +51,8 @@ func solveOn(t *testing.T, ranks int, spec Spec, want *mat.VecDense) Outcome {
 	}))
 	for r, o := range outs {
 		if o.Iterations != outs[0].Iterations || o.TrueResidual != outs[0].TrueResidual {
-			t.Errorf("rank %d: %d iterations to %g, rank 0 says %d to %g", r, o.Iterations, o.TrueResidual, outs[0].Iterations, outs[0].TrueResidual)
+			t.Errorf("rank %d: %d iterations to %g, rank 0 says %d to %g", r, o.Iterations, o.TrueResidual, outs[0].Iterations,
+				outs[0].TrueResidual)
 		}
 	}
 	return outs[0]

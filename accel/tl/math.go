@@ -22,7 +22,8 @@ const (
 )
 
 func (f Fn) String() string {
-	return [...]string{"copy", "add", "sub", "mul", "div", "maximum", "minimum", "fma", "clamp", "exp", "sum", "max", "softmax"}[f]
+	return [...]string{"copy", "add", "sub", "mul", "div", "maximum", "minimum", "fma", "clamp", "exp", "sum", "max",
+		"softmax"}[f]
 }
 
 // Binary is f of two tiles of equal length.
@@ -57,7 +58,8 @@ func (p *PE) FMA(a, b, c Tile) Tile {
 	p.same("fma", a, b)
 	p.same("fma", a, c)
 	t := p.tile(a.n, true)
-	p.emit(Op{Kind: Math, Fn: FMA, Out: int32(t.value), A: p.take("fma", a), B: p.take("fma", b), C: p.take("fma", c), N: a.n})
+	p.emit(Op{Kind: Math, Fn: FMA, Out: int32(t.value), A: p.take("fma", a), B: p.take("fma", b), C: p.take("fma", c),
+		N: a.n})
 	return t
 }
 
@@ -123,7 +125,8 @@ func (p *PE) Dot(a, b Tile, m, k, n int) Tile {
 		p.fail("dot of %dx%d and %dx%d: the tiles have %d and %d elements", m, k, k, n, a.n, b.n)
 	}
 	t := p.tile(m*n, true)
-	p.emit(Op{Kind: Dot, Out: int32(t.value), A: p.take("dot", a), B: p.take("dot", b), N: m * n, Gemm: &Gemm{M: m, K: k, N: n}})
+	p.emit(Op{Kind: Dot, Out: int32(t.value), A: p.take("dot", a), B: p.take("dot", b), N: m * n,
+		Gemm: &Gemm{M: m, K: k, N: n}})
 	return t
 }
 

@@ -21,7 +21,8 @@ const (
 )
 
 func (k OpKind) String() string {
-	return [...]string{"load", "store", "math", "dot", "composite", "send", "recv", "recv_async", "wait", "scratch", "view"}[k]
+	return [...]string{"load", "store", "math", "dot", "composite", "send", "recv", "recv_async", "wait", "scratch",
+		"view"}[k]
 }
 
 // Free reports whether the operation costs nothing.

@@ -12,7 +12,8 @@ func TestTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim := func(name string) int { return rapid.IntRange(1, 40).Draw(t, name) }
 		g := &Gemm{M: dim("M"), K: dim("K"), N: dim("N")}
-		tile := TileSize{M: rapid.IntRange(1, 9).Draw(t, "m"), K: rapid.IntRange(1, 9).Draw(t, "k"), N: rapid.IntRange(1, 9).Draw(t, "n")}
+		tile := TileSize{M: rapid.IntRange(1, 9).Draw(t, "m"), K: rapid.IntRange(1, 9).Draw(t, "k"),
+			N: rapid.IntRange(1, 9).Draw(t, "n")}
 		a, b, c := make([]int, g.M*g.K), make([]int, g.K*g.N), make([]int, g.M*g.N)
 		mark := func(cells []int, from, n int) {
 			for i := range n {
@@ -61,7 +62,8 @@ func TestPublishedTiles(t *testing.T) {
 	} {
 		g := &Gemm{M: c.m, K: c.k, N: c.n}
 		if g.Tiles(tile) != c.tiles || g.Fill(tile) != c.fill {
-			t.Errorf("%dx%dx%d: %d tiles, %v filled; published %d, %v", c.m, c.k, c.n, g.Tiles(tile), g.Fill(tile), c.tiles, c.fill)
+			t.Errorf("%dx%dx%d: %d tiles, %v filled; published %d, %v", c.m, c.k, c.n, g.Tiles(tile), g.Fill(tile), c.tiles,
+				c.fill)
 		}
 	}
 }

@@ -155,7 +155,8 @@ func (p *PE) tile(n int, own bool) Tile {
 		p.used += int64(n) * ElemSize
 		p.prog.TCM = max(p.prog.TCM, p.used)
 		if most := p.env.Topo.PE.TCMBytes; p.used > most {
-			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", n*ElemSize, p.used-int64(n)*ElemSize, most)
+			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", n*ElemSize, p.used-int64(n)*ElemSize,
+				most)
 		}
 	}
 	p.prog.Values++

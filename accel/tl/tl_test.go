@@ -31,26 +31,34 @@ func TestMistakes(t *testing.T) {
 	var foreign Tile
 	must.Get(Record(env(t, topo.PEID{}), func(p *PE) { p.Scratch(1); p.Scratch(1); foreign = p.Scratch(1) }))(t)
 	for want, kernel := range map[string]Kernel{
-		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) { p.Send(W, p.Load(x, 1)) },
-		"call 0: recv intra_N: no neighbour there":                                     func(p *PE) { p.Recv(IntraN, 1) },
-		"recv: 99 is not a direction":                                                  func(p *PE) { p.Recv(99, 1) },
-		"a tile of 4098 bytes does not fit into a slot of 4096 bytes: raise slot_size": func(p *PE) { p.Send(E, p.Load(x, 2049)) },
-		"recv: a tile of 4098 bytes":                                                   func(p *PE) { p.RecvAsync(E, 2049) },
-		"of the TCM's 16777216 bytes are taken":                                        func(p *PE) { p.Scratch(6 << 20); p.Scratch(6 << 20) },
-		"a tile of 0 elements":                                                         func(p *PE) { p.Load(x, 0) },
-		"add of 1 and 2 elements":                                                      func(p *PE) { p.Add(p.Scratch(1), p.Scratch(2)) },
-		"add: the tile is not one of this kernel's":                                    func(p *PE) { p.Add(foreign, foreign) },
-		"store: the tile is not one of this kernel's":                                  func(p *PE) { p.Store(x, Tile{n: 1}) },
-		"load: address":                                                                func(p *PE) { p.Load(Ptr{1 << 60}, 1) },
-		"load: sip0.cube0.pe0.tcm+0 is not HBM":                                        func(p *PE) { p.Load(Ptr{tcm}, 1) },
-		"reach beyond the end of that PE's HBM":                                        func(p *PE) { p.Load(end, 5) },
-		"a view of elements 3 to 5 of a tile of 4":                                     func(p *PE) { p.View(p.Scratch(4), 3, 2) },
-		"wait: the handle is not one of this kernel's":                                 func(p *PE) { p.Wait(Handle{op: 7}) },
-		"sum does not take two tiles":                                                  func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },
-		"add does not take one tile":                                                   func(p *PE) { p.Unary(Add, p.Scratch(1)) },
-		"dot of 2x3 and 3x4: the tiles have 5 and 12":                                  func(p *PE) { p.Dot(p.Scratch(5), p.Scratch(12), 2, 3, 4) },
-		"composite of 0x1x1":                                                           func(p *PE) { p.Composite(Gemm{M: 0, K: 1, N: 1, A: Ref(x), B: Ref(x), Out: x}) },
-		"composite: B has 3 elements, want 4":                                          func(p *PE) { p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Loaded(p.Scratch(3)), Out: x}) },
+		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) {
+			p.Send(W, p.Load(x, 1))
+		},
+		"call 0: recv intra_N: no neighbour there": func(p *PE) { p.Recv(IntraN, 1) },
+		"recv: 99 is not a direction":              func(p *PE) { p.Recv(99, 1) },
+		"a tile of 4098 bytes does not fit into a slot of 4096 bytes: raise slot_size": func(p *PE) {
+			p.Send(E, p.Load(x, 2049))
+		},
+		"recv: a tile of 4098 bytes":                   func(p *PE) { p.RecvAsync(E, 2049) },
+		"of the TCM's 16777216 bytes are taken":        func(p *PE) { p.Scratch(6 << 20); p.Scratch(6 << 20) },
+		"a tile of 0 elements":                         func(p *PE) { p.Load(x, 0) },
+		"add of 1 and 2 elements":                      func(p *PE) { p.Add(p.Scratch(1), p.Scratch(2)) },
+		"add: the tile is not one of this kernel's":    func(p *PE) { p.Add(foreign, foreign) },
+		"store: the tile is not one of this kernel's":  func(p *PE) { p.Store(x, Tile{n: 1}) },
+		"load: address":                                func(p *PE) { p.Load(Ptr{1 << 60}, 1) },
+		"load: sip0.cube0.pe0.tcm+0 is not HBM":        func(p *PE) { p.Load(Ptr{tcm}, 1) },
+		"reach beyond the end of that PE's HBM":        func(p *PE) { p.Load(end, 5) },
+		"a view of elements 3 to 5 of a tile of 4":     func(p *PE) { p.View(p.Scratch(4), 3, 2) },
+		"wait: the handle is not one of this kernel's": func(p *PE) { p.Wait(Handle{op: 7}) },
+		"sum does not take two tiles":                  func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },
+		"add does not take one tile":                   func(p *PE) { p.Unary(Add, p.Scratch(1)) },
+		"dot of 2x3 and 3x4: the tiles have 5 and 12":  func(p *PE) { p.Dot(p.Scratch(5), p.Scratch(12), 2, 3, 4) },
+		"composite of 0x1x1": func(p *PE) {
+			p.Composite(Gemm{M: 0, K: 1, N: 1, A: Ref(x), B: Ref(x), Out: x})
+		},
+		"composite: B has 3 elements, want 4": func(p *PE) {
+			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Loaded(p.Scratch(3)), Out: x})
+		},
 		"the add of the epilogue has 3 elements, want a row of 2": func(p *PE) {
 			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x, Epilogue: []Epilogue{{Add, p.Scratch(3)}}})
 		},
@@ -62,7 +70,8 @@ func TestMistakes(t *testing.T) {
 		"recv from sip7.cube0.pe0":                func(p *PE) { p.RecvFrom(topo.PEID{SIP: 7}, 1) },
 	} {
 		_, err := Record(env(t, topo.PEID{}), kernel)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "kernel on sip0.cube0.pe0: call ") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "kernel on sip0.cube0.pe0: call ") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -70,7 +79,8 @@ func TestMistakes(t *testing.T) {
 
 func TestWhereItRuns(t *testing.T) {
 	_, err := Record(env(t, topo.PEID{SIP: 1, Cube: 5, PE: 3}), func(p *PE) {
-		if p.ProgramID(0) != 3 || p.ProgramID(1) != 5 || p.NumPrograms(0) != 8 || p.NumPrograms(1) != 16 || p.SIP() != 1 || p.Topology() == nil {
+		if p.ProgramID(0) != 3 || p.ProgramID(1) != 5 || p.NumPrograms(0) != 8 || p.NumPrograms(1) != 16 || p.SIP() != 1 ||
+			p.Topology() == nil {
 			t.Error("the program does not know its place")
 		}
 	})
@@ -134,9 +144,11 @@ func TestMath(t *testing.T) {
 		"fma":     {func(p *PE, a, b Tile) Tile { return p.FMA(a, b, b) }, []float32{14, 4, -4}},
 		"clamp":   {func(p *PE, a, b Tile) Tile { return p.Clamp(a, 1, 5) }, []float32{5, 1, 3}},
 		"exp":     {func(p *PE, a, b Tile) Tile { return p.Unary(Exp, p.Binary(Sub, a, a)) }, []float32{1, 1, 1}},
-		"softmax": {func(p *PE, a, b Tile) Tile { return p.Unary(Softmax, p.Binary(Sub, b, b)) }, []float32{1. / 3, 1. / 3, 1. / 3}},
-		"sum":     {func(p *PE, a, b Tile) Tile { return p.Unary(Sum, a) }, []float32{9}},
-		"max":     {func(p *PE, a, b Tile) Tile { return p.Unary(Largest, b) }, []float32{4}},
+		"softmax": {func(p *PE, a, b Tile) Tile {
+			return p.Unary(Softmax, p.Binary(Sub, b, b))
+		}, []float32{1. / 3, 1. / 3, 1. / 3}},
+		"sum": {func(p *PE, a, b Tile) Tile { return p.Unary(Sum, a) }, []float32{9}},
+		"max": {func(p *PE, a, b Tile) Tile { return p.Unary(Largest, b) }, []float32{4}},
 		"in place": {func(p *PE, a, b Tile) Tile {
 			part := p.View(a, 1, 2)
 			p.AddTo(part, p.View(b, 0, 2))
@@ -167,10 +179,13 @@ func TestGemm(t *testing.T) {
 		k    Kernel
 		want []float32
 	}{
-		"dot":       {func(p *PE) { p.Store(out, p.Dot(p.Load(a, 4), p.Load(b, 4), 2, 2, 2)) }, []float32{19, 22, 43, 50}},
-		"composite": {func(p *PE) { p.Wait(p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(a), B: Ref(b), Out: out})) }, []float32{19, 22, 43, 50}},
+		"dot": {func(p *PE) { p.Store(out, p.Dot(p.Load(a, 4), p.Load(b, 4), 2, 2, 2)) }, []float32{19, 22, 43, 50}},
+		"composite": {func(p *PE) {
+			p.Wait(p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(a), B: Ref(b), Out: out}))
+		}, []float32{19, 22, 43, 50}},
 		"epilogue": {func(p *PE) {
-			p.Wait(p.Composite(Gemm{M: 2, K: 2, N: 2, A: Loaded(p.Load(a, 4)), B: Ref(b), Out: out, Epilogue: []Epilogue{{Add, p.Load(bias, 2)}, {Maximum, p.Load(bias, 2)}}}))
+			p.Wait(p.Composite(Gemm{M: 2, K: 2, N: 2, A: Loaded(p.Load(a, 4)), B: Ref(b), Out: out,
+				Epilogue: []Epilogue{{Add, p.Load(bias, 2)}, {Maximum, p.Load(bias, 2)}}}))
 		}, []float32{119, 222, 143, 250}},
 	} {
 		got := execute(t, data(), c.k)
@@ -211,11 +226,13 @@ func TestMessages(t *testing.T) {
 	for _, step := range [][2]int{{0, 0}, {0, 1}} {
 		must.Do(t, run.Do(step[0], step[1], Port{}))
 	}
-	if err := run.Do(1, 0, short.Ops[0].Port); err == nil || !strings.Contains(err.Error(), "2 elements were sent, 3 are received") {
+	if err := run.Do(1, 0, short.Ops[0].Port); err == nil ||
+		!strings.Contains(err.Error(), "2 elements were sent, 3 are received") {
 		t.Errorf("%v", err)
 	}
 	must.Do(t, run.Do(0, 0, Port{}))
-	if err := NewExecutor(cells{x.Addr, nil}, []*Program{sender}).Do(0, 0, Port{}); err == nil || !strings.Contains(err.Error(), "sip0.cube0.pe0: load (call 0)") {
+	if err := NewExecutor(cells{x.Addr, nil}, []*Program{sender}).Do(0, 0, Port{}); err == nil ||
+		!strings.Contains(err.Error(), "sip0.cube0.pe0: load (call 0)") {
 		t.Errorf("%v", err)
 	}
 }

@@ -39,7 +39,8 @@ func Bench() *bench.Bench {
 		bench.Strings(parameterAxis, keys()...), bench.Refuse(mistake),
 	}
 	return bench.Suite("accel-whatif",
-		bench.Help("which numbers of a topology file the all-reduce and the matrix product of the simulated accelerator depend on"),
+		bench.Help("which numbers of a topology file the all-reduce and the matrix product of the simulated "+
+			"accelerator depend on"),
 		bench.Doc(`Simulates an all-reduce and a matrix product with each number of the topology file
 lowered and raised by --percent, one at a time. lower_pct and higher_pct are by
 how much the time of the slowest PE changes, effect_pct is the larger of the two;
@@ -58,9 +59,12 @@ milestone-1h-gemm do that.
   kernbench run --bench accel-whatif --parameter system.link.latency_ns,cube.ucie.bw_gbs --n_elem 8:32768:x4 --shapes 512`),
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
-		machine.Files(accel.Nearby(accel.TopologyName), "topology file, or several to compare; "+bench.BuiltIn+" is the built-in one (default: topology.yaml here, else built in)"),
+		machine.Files(accel.Nearby(accel.TopologyName),
+			"topology file, or several to compare; "+bench.BuiltIn+
+				" is the built-in one (default: topology.yaml here, else built in)"),
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits),
+			string(topo.Whole)),
 		bench.Quantity("percent", "20", "by how much each number is lowered and raised"),
 		bench.Part(allReducePart, body(allReduce), append(slices.Clone(common),
 			bench.Help("the all-reduce over all cubes of all SIPs"),
@@ -157,7 +161,8 @@ func body(simulate simulation) bench.Body {
 }
 
 // vary simulates both variants of the point's parameter.
-func vary(s *bench.State, name string, data []byte, before accel.Time, run func(*topo.Topology) (accel.Time, error)) error {
+func vary(s *bench.State, name string, data []byte, before accel.Time,
+	run func(*topo.Topology) (accel.Time, error)) error {
 	key, share := s.Str(parameterAxis), s.Float("percent")/100
 	list, err := topo.Parameters(name, data)
 	if err != nil {

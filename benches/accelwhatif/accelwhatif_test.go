@@ -83,11 +83,14 @@ func TestEveryParameter(t *testing.T) {
 		return names
 	}
 	// What cannot matter does not, and what must does.
-	if reduce := all[0]; slices.Contains(names(reduce.effects), "pe.gemm.tile_ns") || !slices.Contains(names(reduce.none), "pe.gemm.tile_ns") ||
-		!slices.Contains(names(reduce.effects), "system.link.latency_ns") || !slices.Contains(names(reduce.stuck), "system.sips.count") {
+	if reduce := all[0]; slices.Contains(names(reduce.effects), "pe.gemm.tile_ns") ||
+		!slices.Contains(names(reduce.none), "pe.gemm.tile_ns") ||
+		!slices.Contains(names(reduce.effects), "system.link.latency_ns") ||
+		!slices.Contains(names(reduce.stuck), "system.sips.count") {
 		t.Errorf("the all-reduce depends on %q, not on %q", names(reduce.effects), names(reduce.none))
 	}
-	if gemm := all[1]; !slices.Contains(names(gemm.effects), "pe.gemm.tile_ns") || !slices.Contains(names(gemm.none), "system.link.latency_ns") {
+	if gemm := all[1]; !slices.Contains(names(gemm.effects), "pe.gemm.tile_ns") ||
+		!slices.Contains(names(gemm.none), "system.link.latency_ns") {
 		t.Errorf("the product depends on %q, not on %q", names(gemm.effects), names(gemm.none))
 	}
 	testViews(t, rows)
@@ -142,15 +145,19 @@ func TestChangesAreRight(t *testing.T) {
 	twenty := row("parameter=system.link.latency_ns", "--topology="+path, "--percent=20")
 	step := ten.Metrics["higher_ns"] - ten.Metrics["base_ns"]
 	if step <= 0 || math.Abs(step*2-(twenty.Metrics["higher_ns"]-twenty.Metrics["base_ns"])) > 1e-6 ||
-		math.Mod(math.Round(step), 20) != 0 || ten.Details[valueDetail] != "100" || ten.Details[higherDetail] != "110" || ten.Details[machine.Option] != "my.yaml" {
+		math.Mod(math.Round(step), 20) != 0 || ten.Details[valueDetail] != "100" || ten.Details[higherDetail] != "110" ||
+		ten.Details[machine.Option] != "my.yaml" {
 		t.Errorf("10 %%: %v %v; 20 %%: %v", ten.Metrics, ten.Details, twenty.Metrics)
 	}
-	if built := row("parameter=system.link.latency_ns"); built.Metrics["base_ns"] >= ten.Metrics["base_ns"] || built.Details[machine.Hash] == ten.Details[machine.Hash] {
+	if built := row("parameter=system.link.latency_ns"); built.Metrics["base_ns"] >= ten.Metrics["base_ns"] ||
+		built.Details[machine.Hash] == ten.Details[machine.Hash] {
 		t.Errorf("the file is not used: %v, %v", built.Metrics, built.Details)
 	}
 	// What only one side of can be had, has one side.
-	if one := row("parameter=cube.hbm.efficiency"); one.Status != journal.OK || one.Metrics["lower_ns"] <= one.Metrics["base_ns"] ||
-		one.Metrics["effect_pct"] != one.Metrics["lower_pct"] || !strings.Contains(one.Details[higherDetail], "from 0.001 to 1") {
+	if one := row("parameter=cube.hbm.efficiency"); one.Status != journal.OK ||
+		one.Metrics["lower_ns"] <= one.Metrics["base_ns"] ||
+		one.Metrics["effect_pct"] != one.Metrics["lower_pct"] ||
+		!strings.Contains(one.Details[higherDetail], "from 0.001 to 1") {
 		t.Errorf("%v, %v", one.Metrics, one.Details)
 	} else if got := side(&one, higherDetail); got != "not possible" {
 		t.Errorf("the table says %q", got)
@@ -162,9 +169,11 @@ func TestSeveralMachines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "my.yaml")
 	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
-	rows := mustRows(t, "n_elem=8", "shapes=32x64x32", "parameter=system.link.latency_ns,system.switch.overhead_ns,pe.mmu.tlb_overhead_ns", "--topology=built-in,"+path)
+	rows := mustRows(t, "n_elem=8", "shapes=32x64x32",
+		"parameter=system.link.latency_ns,system.switch.overhead_ns,pe.mmu.tlb_overhead_ns", "--topology=built-in,"+path)
 	f := figures(rows)[0]
-	if len(f.Panels) != 2 || !strings.Contains(f.Panels[0].Title, "per cube, built-in: ") || !strings.Contains(f.Panels[1].Title, "per cube, my.yaml: ") ||
+	if len(f.Panels) != 2 || !strings.Contains(f.Panels[0].Title, "per cube, built-in: ") ||
+		!strings.Contains(f.Panels[1].Title, "per cube, my.yaml: ") ||
 		strings.Count(f.Caption, "sha256") != 2 {
 		t.Errorf("%+v", f)
 	}
@@ -185,8 +194,10 @@ func TestVariantThatDoesNotRun(t *testing.T) {
 		})
 	}
 	for good, want := range map[int]journal.Status{0: journal.Failed, 1: journal.Failed, 2: journal.OK, 3: journal.OK} {
-		p := point.Point{{Name: parameterAxis, Value: point.StringValue("cube.ucie.bw_gbs")}, {Name: "percent", Value: point.FloatValue(20)},
-			{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")}, {Name: "fabric", Value: point.StringValue(asTopology)}}
+		p := point.Point{{Name: parameterAxis, Value: point.StringValue("cube.ucie.bw_gbs")},
+			{Name: "percent", Value: point.FloatValue(20)},
+			{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")},
+			{Name: "fabric", Value: point.StringValue(asTopology)}}
 		s := bench.NewState(bench.Setting{Point: p, Backend: ahbm.Name})
 		o := s.Finish(broken(good)(t.Context(), s))
 		_, higher := o.Metrics["higher_pct"]

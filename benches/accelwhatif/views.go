@@ -42,7 +42,9 @@ func title(r *journal.Row) string {
 // studies sorts the rows.
 func studies(rows []journal.Row) (all []*study) {
 	label := machine.Labels(rowset.All(rows))
-	for _, g := range rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string { return machine.With(title(r), label(r)) }) {
+	for _, g := range rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string {
+		return machine.With(title(r), label(r))
+	}) {
 		s := &study{title: g.Key, part: g.Rows[0].Part, percent: rowset.Text(g.Rows[0], "percent")}
 		parameter := func(r *journal.Row) string { return rowset.Text(r, parameterAxis) }
 		for _, trials := range rowset.GroupBy(g.Rows, parameter) {
@@ -85,7 +87,8 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 		}
 		if len(f.Panels) > 0 {
 			f.Columns = min(len(f.Panels), 2)
-			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " + machine.Words(rowset.All(rows))
+			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " +
+				machine.Words(rowset.All(rows))
 			figs = append(figs, f)
 		}
 	}
@@ -104,7 +107,8 @@ func (s *study) panel() figure.Panel {
 		}
 		t.Bars = append(t.Bars, bar)
 	}
-	p := figure.Panel{Title: fmt.Sprintf("%s: %s", s.title, unit.FormatMicros(s.base/1e3)), Content: t, X: figure.Axis{Label: "change of the time", Unit: figure.Percent}}
+	p := figure.Panel{Title: fmt.Sprintf("%s: %s", s.title, unit.FormatMicros(s.base/1e3)), Content: t,
+		X: figure.Axis{Label: "change of the time", Unit: figure.Percent}}
 	if more := len(s.effects) - len(shown); more > 0 {
 		p.Note = fmt.Sprintf("%d more with at least %g %% are in the table. ", more, visible)
 	}
@@ -122,7 +126,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	for _, s := range studies(rows) {
 		table := [][]string{{"parameter", "value", s.percent + " % less", s.percent + " % more"}}
 		for _, r := range s.effects {
-			table = append(table, []string{rowset.Text(r, parameterAxis), r.Details[valueDetail], side(r, lowerDetail), side(r, higherDetail)})
+			table = append(table, []string{rowset.Text(r, parameterAxis), r.Details[valueDetail], side(r, lowerDetail),
+				side(r, higherDetail)})
 		}
 		if len(table) == 1 {
 			table = nil
@@ -133,7 +138,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	}
 	if len(stuck) > 0 {
 		why := func(r *journal.Row) string { return strings.TrimPrefix(r.Reason, rowset.Text(r, parameterAxis)+": ") }
-		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true, Text: named(stuck, why) + "."})
+		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true,
+			Text: named(stuck, why) + "."})
 	}
 	if len(out) > 0 {
 		out[len(out)-1].Text += "\n\n" + machine.Words(rowset.All(rows))

@@ -36,9 +36,11 @@ func Bench() *bench.Bench {
 		bench.Profile("quick"),
 		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,3,4,8", "inplace=false,true"),
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
-		bench.Option("link", bench.KindString, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
+		bench.Option("link", bench.KindString, "",
+			"rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
-		bench.Option(findings.ModelsOption, bench.KindString, findings.Models, "language models that the report draws conclusions for, separated by commas (llm-impact lists them)"),
+		bench.Option(findings.ModelsOption, bench.KindString, findings.Models,
+			"language models that the report draws conclusions for, separated by commas (llm-impact lists them)"),
 		bench.Backends(backends()...),
 		bench.OneHost("it evaluates the sharing of memory, and lets processes of this host die"),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
@@ -129,7 +131,8 @@ func performancePart() bench.Clause {
 // the fit over sizes averages. It is a variable for tests.
 var sampling = func() bench.Config {
 	c := bench.DefaultMeasure()
-	c.Stop = bench.StopRule{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond, MaxTime: 150 * time.Millisecond}
+	c.Stop = bench.StopRule{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond,
+		MaxTime: 150 * time.Millisecond}
 	c.Warmup = bench.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
 	return c
 }

@@ -86,10 +86,13 @@ func declared(rows []journal.Row) (out []plan.Task) {
 		return nil
 	}
 	backend := rows[0].Backend
-	if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Backend != backend }) || !executesAll(dist.Describe(backend).Can()) {
+	if slices.ContainsFunc(rows, func(r journal.Row) bool {
+		return r.Backend != backend
+	}) || !executesAll(dist.Describe(backend).Can()) {
 		return nil
 	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: backend, Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}})
+	p, err := plan.Make(Bench(), plan.Request{Backend: backend,
+		Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}})
 	if err != nil {
 		return nil // the declaration itself is wrong, and every command says so
 	}

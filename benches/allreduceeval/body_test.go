@@ -81,7 +81,9 @@ func assigns(pairs ...string) (list []plan.Assign) {
 // tasks are the points of a part with these axes and options.
 func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, []plan.Task) {
 	t.Helper()
-	p := must.Get(plan.Make(Bench(), plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: dist.HostBackend, Seed: 1}))(t)
+	p := must.Get(plan.Make(Bench(),
+		plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: dist.HostBackend,
+			Seed: 1}))(t)
 	var list []plan.Task
 	for _, g := range p.Groups {
 		list = append(list, g.Tasks...)
@@ -103,7 +105,8 @@ func performOn(t *testing.T, backend, part string, task plan.Task, options point
 	var wait sync.WaitGroup
 	for rank := range groups {
 		wait.Go(func() {
-			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
+			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...),
+				Group: groups[rank], LocalRank: rank,
 				Backend: backend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: shortSampling()})
 			err := p.Body(context.Background(), s)
 			if o := s.Finish(err); o.Status.Bad() {

@@ -18,7 +18,8 @@ func complete(t *testing.T) []journal.Row {
 	p := must.Get(plan.Make(Bench(), plan.Request{Backend: dist.HostBackend}))(t)
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
-		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend, Status: status, Reason: task.Reason, Options: p.Options}
+		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend,
+			Status: status, Reason: task.Reason, Options: p.Options}
 		if matrix.Find(task.Point.At("algorithm").String()).Hardware != "" && status == journal.OK {
 			r.Status, r.Optional, r.Reason = journal.NotExecuted, true, "needs a GPU"
 		}
@@ -45,7 +46,8 @@ func TestAllPassedIsEarned(t *testing.T) {
 		t.Skip("one goroutine")
 	}
 	rows := complete(t)
-	if text := lead(rows); !strings.Contains(text, "all passed. Every required cell ran: 3564 passed, 0 failed, 864 skipped, 972 not executed") {
+	if text := lead(rows); !strings.Contains(text,
+		"all passed. Every required cell ran: 3564 passed, 0 failed, 864 skipped, 972 not executed") {
 		t.Errorf("of a complete run: %s", text)
 	}
 	spoil := func(change func(rows []journal.Row) []journal.Row) string { return lead(change(slices.Clone(rows))) }
@@ -76,7 +78,8 @@ func TestAllPassedIsEarned(t *testing.T) {
 			r := &rows[index(rows, journal.OK)]
 			r.Status, r.Reason = journal.NotExecuted, "no memory"
 			return rows
-		}, "not shown. What ran is right, but required cells did not run: 3558 passed, 0 failed, 864 skipped, 978 not executed (6 of them required)"},
+		}, "not shown. What ran is right, but required cells did not run: 3558 passed, 0 failed, 864 skipped, 978 not " +
+			"executed (6 of them required)"},
 		"a row is not there": {func(rows []journal.Row) []journal.Row {
 			i := index(rows, journal.OK)
 			return append(rows[:i], rows[i+1:]...)

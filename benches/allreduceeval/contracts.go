@@ -107,7 +107,8 @@ func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (
 				}
 				continue
 			case matrix.AcrossRuns: // with another call between, so that nothing is left over
-				if _, err := t.sum(reference.NewInputs(reference.Mixed, t.d, t.g.Size(), t.seed+1), count, memory, t.algorithm); err != nil {
+				if _, err := t.sum(reference.NewInputs(reference.Mixed, t.d, t.g.Size(), t.seed+1), count, memory,
+					t.algorithm); err != nil {
 					return nil, err
 				}
 				than = "in another run"

@@ -117,7 +117,8 @@ func (t *trial) tooLarge(size matrix.Size) string {
 	const vectors = 14
 	need := int64(size.Bytes) * vectors * int64(t.g.Size())
 	if have := hostMemory(); have > 0 && need > have/10*8 {
-		return fmt.Sprintf("size %v with %d ranks needs %d MB of memory, this host has %d", size, t.g.Size(), need>>20, have>>20)
+		return fmt.Sprintf("size %v with %d ranks needs %d MB of memory, this host has %d", size, t.g.Size(), need>>20,
+			have>>20)
 	}
 	return ""
 }
@@ -195,7 +196,8 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 		return nil, err
 	}
 	if row > 0 {
-		args.Epilogue.Norm = &dist.RMSNorm{Weight: t.buffer(t.refs.Weight(row), t.d, row, privateMemory), Epsilon: reference.NormEpsilon}
+		args.Epilogue.Norm = &dist.RMSNorm{Weight: t.buffer(t.refs.Weight(row), t.d, row, privateMemory),
+			Epsilon: reference.NormEpsilon}
 	}
 	o := &operation{t: t, memory: memory, row: row, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
 	if _, codec := planned(t.algorithm); codec != nil {
@@ -205,7 +207,8 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	}
 	o.Op, err = t.g.Prepare(args)
 	if o.Call = args; memory == symmetricMemory && t.far[0] != nil {
-		o.In, o.Out = t.buffer(t.space[memory].in, t.d, count, privateMemory), t.buffer(t.space[memory].out, t.d, count, privateMemory)
+		o.In, o.Out = t.buffer(t.space[memory].in, t.d, count, privateMemory),
+			t.buffer(t.space[memory].out, t.d, count, privateMemory)
 		if t.inPlace {
 			o.In = o.Out
 		}
@@ -336,7 +339,8 @@ func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error
 	if t.epilogue && t.d.Size() == 2 && t.g.Capabilities().WideEpilogue {
 		schedule = "" // whose bits are those of a sum that was rounded before
 	}
-	e, err := t.refs.Expected(c.in, c.window, reference.Call{Schedule: schedule, Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
+	e, err := t.refs.Expected(c.in, c.window,
+		reference.Call{Schedule: schedule, Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
 	if err == nil && o.row > 0 {
 		e = e.Normed(o.row)
 	}

@@ -24,23 +24,33 @@ func TestDeviceMemory(t *testing.T) {
 		part, fault string
 		axes        []plan.Assign
 	}{
-		{matrix.Correctness, matrix.NoFault, assigns("dtype=bf16", "algorithm=auto,two-stage-push", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, skippedTail, assigns("dtype=f32", "algorithm=one-stage", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, staleBuffer, assigns("dtype=f32", "algorithm=one-stage", "inplace=true", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, matrix.NoFault, assigns("dtype=f16", "algorithm=quickreduce,quickreduce-int6,quickreduce-int4", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.DroppedBarrier, assigns("dtype=f32", "algorithm=two-stage-push", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.SkippedTail, assigns("dtype=f32", "algorithm=quickreduce-int4", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.WrongSlot, assigns("dtype=f32", "algorithm=lamport", "inplace=true", "epilogue=true", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.DroppedBarrier, assigns("dtype=f32", "algorithm=naive", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, matrix.NoFault, assigns("dtype=f32", "algorithm=multimem", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, matrix.NoFault,
+			assigns("dtype=bf16", "algorithm=auto,two-stage-push", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, skippedTail,
+			assigns("dtype=f32", "algorithm=one-stage", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, staleBuffer,
+			assigns("dtype=f32", "algorithm=one-stage", "inplace=true", "epilogue=false", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, matrix.NoFault,
+			assigns("dtype=f16", "algorithm=quickreduce,quickreduce-int6,quickreduce-int4", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, inKernel + dist.DroppedBarrier,
+			assigns("dtype=f32", "algorithm=two-stage-push", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, inKernel + dist.SkippedTail,
+			assigns("dtype=f32", "algorithm=quickreduce-int4", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, inKernel + dist.WrongSlot,
+			assigns("dtype=f32", "algorithm=lamport", "inplace=true", "epilogue=true", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, inKernel + dist.DroppedBarrier,
+			assigns("dtype=f32", "algorithm=naive", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
+		{matrix.Correctness, matrix.NoFault,
+			assigns("dtype=f32", "algorithm=multimem", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
 		{matrix.Performance, matrix.NoFault, assigns("dtype=bf16", "algorithm=lamport", "size=8Ki", "num_ranks=2")},
 		{matrix.Performance, matrix.NoFault, assigns("dtype=bf16", "algorithm=lamport", "size=2Mi", "num_ranks=2")},
 	} {
 		if testing.Short() && i > 0 {
 			break // the kernels differ, what the host does meanwhile does not
 		}
-		p := must.Get(plan.Make(Bench(), plan.Request{Backend: backend, Axes: c.axes, Seed: 1, Only: []string{`part == "` + c.part + `"`},
-			Options: assigns("mutate=" + c.fault)}))(t)
+		p := must.Get(plan.Make(Bench(),
+			plan.Request{Backend: backend, Axes: c.axes, Seed: 1, Only: []string{`part == "` + c.part + `"`},
+				Options: assigns("mutate=" + c.fault)}))(t)
 		for _, g := range p.Groups {
 			for _, task := range g.Tasks {
 				for rank, o := range performOn(t, backend, c.part, task, p.Options) {
@@ -51,7 +61,8 @@ func TestDeviceMemory(t *testing.T) {
 							t.Fatalf("lamport beyond its range: %s %s", o.Status, o.Reason)
 						}
 						continue
-					case c.fault == inKernel+dist.DroppedBarrier && algorithm == "naive", algorithm == "multimem": // which have none, no memory for it
+					// which have none, no memory for it
+					case c.fault == inKernel+dist.DroppedBarrier && algorithm == "naive", algorithm == "multimem":
 						want = journal.NotExecuted
 					case c.fault != matrix.NoFault:
 						want = journal.Failed

@@ -211,7 +211,8 @@ func dyingRank(args []string) error {
 	if err != nil {
 		return err
 	}
-	g, err := dist.Init(context.Background(), dist.Config{Backend: args[0], Rank: size - 1, Size: size, ID: args[1], Timeout: failureLimit})
+	g, err := dist.Init(context.Background(),
+		dist.Config{Backend: args[0], Rank: size - 1, Size: size, ID: args[1], Timeout: failureLimit})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ const (
 // inKernel comes before a fault that the backend itself plants.
 const inKernel = "kernel-"
 
-var faultNames = append([]string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer, wrongDType, everySecond}, kernelFaults()...)
+var faultNames = append([]string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer,
+	wrongDType, everySecond}, kernelFaults()...)
 
 func kernelFaults() []string {
 	return lists.Map(dist.Faults(), func(f string) string { return inKernel + f })
@@ -157,7 +158,8 @@ func keepStale(t *trial, o *operation, _ []byte) error {
 }
 
 func mistakeDType(t *trial, o *operation, _ []byte) error {
-	other := map[dist.DType]dist.DType{dist.BF16: dist.F16, dist.F16: dist.BF16, dist.F32: dist.I32, dist.F64: dist.I64, dist.I32: dist.F32}[t.d]
+	other := map[dist.DType]dist.DType{dist.BF16: dist.F16, dist.F16: dist.BF16, dist.F32: dist.I32, dist.F64: dist.I64,
+		dist.I32: dist.F32}[t.d]
 	c := o.Call
 	c.In, c.Out, c.Epilogue = reinterpreted(c.In, other), reinterpreted(c.Out, other), nil
 	if !other.Float() {

@@ -33,10 +33,14 @@ func timedRun(t *testing.T) (rows []journal.Row) {
 			fmt.Fprint(h, task.Point)
 			us := 2 + float64(len(task.Point.At("algorithm").String())) + float64(size.Int())/20e3*(1+float64(h.Sum32()%100)/400)
 			low, high := us*0.98, us*1.02
-			rows = append(rows, journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend, Status: journal.OK, Kind: journal.Measured,
-				Samples: 200, Options: p.Options, Host: "host", Metrics: map[string]float64{"time_us": us, "algbw": float64(size.Int()) / us / 1e3, "busbw": float64(size.Int()) / us / 1e3, "wrong": 0, "traffic_bytes": float64(size.Int())},
+			rows = append(rows, journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks,
+				Backend: dist.HostBackend, Status: journal.OK, Kind: journal.Measured,
+				Samples: 200, Options: p.Options, Host: "host",
+				Metrics: map[string]float64{"time_us": us, "algbw": float64(size.Int()) / us / 1e3,
+					"busbw": float64(size.Int()) / us / 1e3, "wrong": 0, "traffic_bytes": float64(size.Int())},
 				Limits: map[string]float64{"bandwidth": us / 2, "hops": 1}, Details: map[string]string{"buffers": "symmetric"},
-				Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high, Mean: us, CILow: &low, CIHigh: &high}}), Key: task.Point.String() + fmt.Sprint(task.Ranks)})
+				Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high,
+					Mean: us, CILow: &low, CIHigh: &high}}), Key: task.Point.String() + fmt.Sprint(task.Ranks)})
 		}
 	}
 	return rows
@@ -69,7 +73,8 @@ func TestPrintedPages(t *testing.T) {
 		"interrupted": {slices.Concat(all[:len(all)/2], times[:10]), "interrupted"},
 	} {
 		dir := t.TempDir()
-		run := &journal.Run{Header: journal.Header{Schema: 1, Run: "r", Bench: Name, Backend: dist.HostBackend, Points: len(all) + len(times)},
+		run := &journal.Run{Header: journal.Header{Schema: 1, Run: "r", Bench: Name, Backend: dist.HostBackend,
+			Points: len(all) + len(times)},
 			Rows: c.rows, End: &journal.End{Outcome: c.outcome, Seconds: 100}}
 		must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: run}))(t)
 		page := must.Get(os.ReadFile(filepath.Join(dir, "report.html")))(t)

@@ -21,7 +21,8 @@ func TestMatrixPasses(t *testing.T) {
 	t.Parallel()
 	axes := assigns("num_ranks=3", "dtype=bf16,i32")
 	if testing.Short() {
-		axes = assigns("num_ranks=3", "dtype=f32", "algorithm=two-stage,ring,quickreduce,multimem", "inplace=true", "sizes="+small)
+		axes = assigns("num_ranks=3", "dtype=f32", "algorithm=two-stage,ring,quickreduce,multimem", "inplace=true",
+			"sizes="+small)
 	}
 	p, list := tasks(t, matrix.Correctness, axes, nil)
 	ran := map[journal.Status]int{}
@@ -34,7 +35,8 @@ func TestMatrixPasses(t *testing.T) {
 			if o.Status == journal.NotExecuted && (!o.Optional || !strings.Contains(o.Reason, "needs")) {
 				t.Errorf("%s: %s (optional %v)", task.Point, o.Reason, o.Optional)
 			}
-			if saved := o.Metrics["bytes_saved"]; o.Status == journal.OK && matrix.Codec(task.Point[1].Value.String()) != nil && !(saved > 30) {
+			if saved := o.Metrics["bytes_saved"]; o.Status == journal.OK && matrix.Codec(task.Point[1].Value.String()) != nil &&
+				!(saved > 30) {
 				t.Errorf("%s saves %v %% of the bytes", task.Point, saved)
 			}
 		}
@@ -97,7 +99,8 @@ func TestMutationsAreCaught(t *testing.T) {
 				for _, o := range perform(t, matrix.Correctness, task, p.Options) {
 					red = red || o.Status == journal.Failed
 					cells = o.Details["cells"]
-					if strings.HasPrefix(m, inKernel) && (o.Status != journal.NotExecuted || !strings.Contains(o.Reason, "has no kernels of its own")) {
+					if strings.HasPrefix(m, inKernel) &&
+						(o.Status != journal.NotExecuted || !strings.Contains(o.Reason, "has no kernels of its own")) {
 						t.Errorf("%s: %s %s", task.Point, o.Status, o.Reason)
 					}
 				}
@@ -136,9 +139,11 @@ func TestTooLargeIsMissing(t *testing.T) {
 	was := hostMemory
 	hostMemory = func() int64 { return 1 << 20 }
 	defer func() { hostMemory = was }()
-	p, list := tasks(t, matrix.Correctness, assigns("num_ranks=2", "algorithm=ring", "dtype=f32", "inplace=false", "epilogue=false"), nil)
+	p, list := tasks(t, matrix.Correctness,
+		assigns("num_ranks=2", "algorithm=ring", "dtype=f32", "inplace=false", "epilogue=false"), nil)
 	o := perform(t, matrix.Correctness, list[0], p.Options)[0]
-	if o.Status != journal.NotExecuted || o.Optional || !strings.Contains(o.Details["cells"], "1Mi-1=not-executed") || !strings.Contains(o.Reason, "needs") {
+	if o.Status != journal.NotExecuted || o.Optional || !strings.Contains(o.Details["cells"], "1Mi-1=not-executed") ||
+		!strings.Contains(o.Reason, "needs") {
 		t.Errorf("%s (optional %v): %s, cells %s", o.Status, o.Optional, o.Reason, o.Details["cells"])
 	}
 }
@@ -152,9 +157,11 @@ func TestQuickProfile(t *testing.T) {
 		t.Skip("ranks that share memory are those of the other tests")
 	}
 	t.Parallel()
-	wants := []string{"**Correctness:** not shown. What ran is right, but required cells did not run: 864 passed, 0 failed, 0 skipped,", "correctness with 8 ranks: it was left out of this run (900 cells)"}
+	wants := []string{"**Correctness:** not shown. What ran is right, but required cells did not run: 864 passed, 0 " +
+		"failed, 0 skipped,", "correctness with 8 ranks: it was left out of this run (900 cells)"}
 	dir := filepath.Join(t.TempDir(), "run")
-	p := must.Get(plan.Make(Bench(), plan.Request{Axes: assigns("dtype=bf16", "size=1Ki,16Ki,256Ki"), Backend: dist.HostBackend, Seed: 1}))(t)
+	p := must.Get(plan.Make(Bench(),
+		plan.Request{Axes: assigns("dtype=bf16", "size=1Ki,16Ki,256Ki"), Backend: dist.HostBackend, Seed: 1}))(t)
 	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: append(os.Environ(), smallVar+"=1")}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	for _, row := range r.Latest() {
@@ -167,7 +174,9 @@ func TestQuickProfile(t *testing.T) {
 	}
 	must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: r}))(t)
 	page := must.Get(os.ReadFile(filepath.Join(dir, "report.md")))(t)
-	for _, want := range append(wants, "## Correctness matrix", "✓", "○", "## Recommendations", "## Tests to add", "## Coverage gaps", "times of torus: it differs from ring", "times of quickreduce-int4: ", "times with 3 ranks", "is dead while", "tuning.json", "times in place, as torch") {
+	for _, want := range append(wants, "## Correctness matrix", "✓", "○", "## Recommendations", "## Tests to add",
+		"## Coverage gaps", "times of torus: it differs from ring", "times of quickreduce-int4: ", "times with 3 ranks",
+		"is dead while", "tuning.json", "times in place, as torch") {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the report lacks %q", want)
 		}

@@ -118,12 +118,14 @@ func newTimed(ws *workspace, s *bench.State) (*timed, error) {
 		return nil, bench.Skip("%s is made for calls of up to %s, beyond which it goes in pieces: its times would say nothing", s.Str("algorithm"), unit.FormatBytes(most))
 	}
 	w := &timed{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
-		codec: matrix.Codec(s.Str("algorithm")), format: reference.FormatOf(matrix.Find(s.Str("algorithm")).Codec), shared: ws.g.Capabilities().Symmetric}
+		codec: matrix.Codec(s.Str("algorithm")), format: reference.FormatOf(matrix.Find(s.Str("algorithm")).Codec),
+		shared: ws.g.Capabilities().Symmetric}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
 		return nil, bench.Skip("left out: %d ranks with %s need %s of memory, this host has %s",
-			s.Size(), unit.FormatBytes(int64(s.Int("size"))), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
+			s.Size(), unit.FormatBytes(int64(s.Int("size"))), unit.FormatBytesApprox(float64(need)),
+			unit.FormatBytesApprox(float64(have)))
 	}
 	var err error
 	if w.in, err = w.alloc(); err != nil {
@@ -223,7 +225,8 @@ func (w *timed) verify() error {
 
 // verifyPart holds some elements against the expectation, those from off on.
 func (w *timed) verifyPart(got dist.Buffer, off int) error {
-	e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: got.Count()}, w.format)
+	e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: got.Count()},
+		w.format)
 	if err != nil {
 		return err
 	}

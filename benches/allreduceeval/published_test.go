@@ -83,11 +83,12 @@ func TestPublishedMistakes(t *testing.T) {
 		"equal types against bandwidth":            "what a bandwidth limit predicts, and no sign against one",
 		"86.41 against 86.40 ms":                   "the switch between them most likely had no effect",
 		"256 MB as a decode step":                  "the smallest message, 64Mi, is 4096 tokens of Llama 3.1 70B",
-		"required cells that never ran":            "3 required points were never executed, so nothing has passed there (the machine has 2 GPUs",
-		"float16 claimed":                          "float16 is claimed but not among the types",
-		"no correctness":                           "no cell of the matrix ran, so nothing is known",
-		"neither date nor machine nor build":       "does not say on which machine, by whom, when and with which build",
-		"no samples":                               "times are **not usable** (0 of 6 settled)",
+		"required cells that never ran": "3 required points were never executed, so nothing has passed there " +
+			"(the machine has 2 GPUs",
+		"float16 claimed":                    "float16 is claimed but not among the types",
+		"no correctness":                     "no cell of the matrix ran, so nothing is known",
+		"neither date nor machine nor build": "does not say on which machine, by whom, when and with which build",
+		"no samples":                         "times are **not usable** (0 of 6 settled)",
 	}
 	linked := map[string]string{
 		"utilisation without denominator": "119 times slower than its ceiling, nvlink-h100 reachable",
@@ -131,12 +132,15 @@ func TestPublishedMistakes(t *testing.T) {
 func TestSoundTableIsNotBlamed(t *testing.T) {
 	rows := publishedTable(t, "")[:4]
 	for i := range rows {
-		rows[i].Point[slices.IndexFunc(rows[i].Point, func(c point.Coord) bool { return c.Name == "size" })].Value = point.BytesValue(16 << 10 << i)
+		rows[i].Point[slices.IndexFunc(rows[i].Point, func(c point.Coord) bool {
+			return c.Name == "size"
+		})].Value = point.BytesValue(16 << 10 << i)
 		rows[i].Metrics["time_us"] = 10 + 0.1*float64(i)
 		rows[i].Details["source"] = "log of the run"
 	}
 	for _, line := range strings.Split(sections(rows)[0].Text, "\n") {
-		for _, title := range []string{"No decode step", "Provenance", "Far", "Not measured", "switch", "Element types", "Claims"} {
+		for _, title := range []string{"No decode step", "Provenance", "Far", "Not measured", "switch", "Element types",
+			"Claims"} {
 			if strings.Contains(line, "**"+title) {
 				t.Errorf("blamed: %s", line)
 			}
@@ -152,7 +156,8 @@ func TestWarningsOnRows(t *testing.T) {
 	for i, r := range shown {
 		want := 0
 		dtype := r.Point.At("dtype")
-		if r.Part == matrix.Performance && r.Status == journal.OK && r.Point.At("size").String() == "268435456" && dtype.String() == "bf16" {
+		if r.Part == matrix.Performance && r.Status == journal.OK && r.Point.At("size").String() == "268435456" &&
+			dtype.String() == "bf16" {
 			want = 1 // the two paths that take the same time
 		}
 		if got := strings.Count(strings.Join(r.Warnings, "\n"), "identical: "); got != want {

@@ -33,7 +33,8 @@ const (
 func registerMore() {
 	for name, like := range map[string]string{honest: "naive", dishonest: "ring"} {
 		schedule.Register(schedule.Algorithm{
-			Info: schedule.Info{Collective: schedule.AllReduce, Name: name, Help: "the steps of " + like, Order: schedule.RankOrder},
+			Info: schedule.Info{Collective: schedule.AllReduce, Name: name, Help: "the steps of " + like,
+				Order: schedule.RankOrder},
 			Steps: func(p schedule.Params, rank int) iter.Seq[schedule.Step] {
 				s, err := schedule.New(schedule.AllReduce, like, p)
 				if err != nil {
@@ -74,7 +75,8 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 		}
 	}
 	rows := runRows(t, plan.Request{Backend: dist.HostBackend, Seed: 1, Only: []string{`part != "errors"`},
-		Axes: assigns("algorithm="+honest+","+dishonest, "num_ranks=3", "dtype=f32", "inplace=false", "epilogue=false", "size=1Ki,64Ki")})
+		Axes: assigns("algorithm="+honest+","+dishonest, "num_ranks=3", "dtype=f32", "inplace=false", "epilogue=false",
+			"size=1Ki,64Ki")})
 	want := map[string]journal.Status{}
 	for _, name := range []string{honest, dishonest} {
 		want[matrix.Correctness+" "+name], want[matrix.Performance+" "+name] = journal.OK, journal.OK
@@ -98,7 +100,8 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 		t.Errorf("%d rows, want at least %d", len(rows), len(want))
 	}
 	for _, s := range findings.Sections(rows, declared(rows)) {
-		shown := []string{"Correctness matrix", "Correctness by size", "Tests", "Contracts on bits", "Best algorithm by size", "Times"}
+		shown := []string{"Correctness matrix", "Correctness by size", "Tests", "Contracts on bits",
+			"Best algorithm by size", "Times"}
 		if text := dump([]bench.Section{s}); slices.Contains(shown, s.Title) && !strings.Contains(text, honest) {
 			t.Errorf("the section %s does not show %s:\n%s", s.Title, honest, text)
 		}

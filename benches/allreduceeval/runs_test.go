@@ -57,9 +57,11 @@ func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
 func TestStreamedCallsAreChecked(t *testing.T) {
 	const name = "forgetful-streams"
 	dist.Register(dist.Description{Name: name, HostMemory: true}, forgetful{streamed: true})
-	p, list := tasks(t, matrix.Correctness, assigns("num_ranks=2", "dtype=f32", "algorithm=one-stage", "inplace=false", "epilogue=false"), nil)
+	p, list := tasks(t, matrix.Correctness,
+		assigns("num_ranks=2", "dtype=f32", "algorithm=one-stage", "inplace=false", "epilogue=false"), nil)
 	for _, o := range performOn(t, name, matrix.Correctness, list[0], p.Options) {
-		if cells := o.Details["cells"]; o.Status != journal.Failed || strings.Count(cells, "failed") != 1 || !strings.Contains(cells, "1Mi-1 streamed=failed") {
+		if cells := o.Details["cells"]; o.Status != journal.Failed || strings.Count(cells, "failed") != 1 ||
+			!strings.Contains(cells, "1Mi-1 streamed=failed") {
 			t.Errorf("%s: cells %s", o.Status, cells)
 		}
 	}
@@ -69,8 +71,10 @@ func TestStreamedCallsAreChecked(t *testing.T) {
 // place too. The larger ones are checked on several cores.
 func TestEverySecondRunIsCaught(t *testing.T) {
 	dist.Register(dist.Description{Name: forgetfulName}, forgetful{})
-	for part, axes := range map[string]string{matrix.Correctness: "inplace=false epilogue=false", matrix.Performance: "size=1Ki,512Ki inplace=false,true"} {
-		p, list := tasks(t, part, assigns(append(strings.Fields(axes), "num_ranks=2", "dtype=f32", "algorithm=two-stage,ring,quickreduce")...), nil)
+	for part, axes := range map[string]string{matrix.Correctness: "inplace=false epilogue=false",
+		matrix.Performance: "size=1Ki,512Ki inplace=false,true"} {
+		p, list := tasks(t, part, assigns(append(strings.Fields(axes), "num_ranks=2", "dtype=f32",
+			"algorithm=two-stage,ring,quickreduce")...), nil)
 		if len(list) < 3 || part == matrix.Performance && len(list) != 12 {
 			t.Errorf("%s: %d rows", part, len(list))
 		}

@@ -210,7 +210,8 @@ func (w *workspace) unsupported(algorithm string, d dist.DType, epilogue bool) e
 			return bench.Skip("%v", err)
 		}
 	}
-	return bench.NotExecuted(false, "backend %s has no %s (it has %s)", w.g.Backend(), algorithm, strings.Join(offered, ", "))
+	return bench.NotExecuted(false, "backend %s has no %s (it has %s)", w.g.Backend(), algorithm,
+		strings.Join(offered, ", "))
 }
 
 // planned is how a call asks for an algorithm of the matrix.
@@ -226,7 +227,8 @@ func planned(algorithm string) (name string, codec *quant.Codec) {
 // registered.
 func (w *workspace) schedule(algorithm string) string {
 	caps := w.g.Capabilities()
-	if caps.RanksRound || !slices.Contains(caps.Algorithms[dist.AllReduce], algorithm) || !slices.Contains(dist.Algorithms(dist.AllReduce), algorithm) {
+	if caps.RanksRound || !slices.Contains(caps.Algorithms[dist.AllReduce], algorithm) ||
+		!slices.Contains(dist.Algorithms(dist.AllReduce), algorithm) {
 		return ""
 	}
 	return algorithm

@@ -54,8 +54,8 @@ func Assign(words ...string) (list []plan.Assign) {
 	return list
 }
 
-// Rows are those of a sweep of a bench that needs one rank; words such as "size=4,8" are axes, "--name=value" options. The
-// error is that of planning it.
+// Rows are those of a sweep of a bench that needs one rank; words such as "size=4,8" are axes,
+// "--name=value" options. The error is that of planning it.
 func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]journal.Row, error) {
 	t.Helper()
 	if err := b.Validate(); err != nil {
@@ -77,7 +77,8 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]jour
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
 			o := Perform(t, g.Part.Body, task, p.Options, bench.Setting{Backend: backend})[0]
-			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason,
+			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point,
+				Options: p.Options, Status: o.Status, Reason: o.Reason,
 				Optional: o.Optional, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
 		}
 	}

@@ -101,8 +101,10 @@ chooses the algorithms, so none can be named and rows have no limits; details na
 // and what a plain run takes there of what the axes have elsewhere.
 func onBackends() []bench.Clause {
 	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
-	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.Prefer(preferred), bench.Refuse(machine.Refuse), bench.RanksOf(machine.Ranks)},
-		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm (default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
+	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.Prefer(preferred), bench.Refuse(machine.Refuse),
+		bench.RanksOf(machine.Ranks)},
+		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
+			"(default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
 		machine.NearbyOn(names))
 	for _, name := range names {
 		d := dist.Describe(name)
@@ -134,7 +136,8 @@ func preferred(p point.Point) string {
 	if badType != nil || badReduction != nil {
 		return "" // invalid says so
 	}
-	sh := shape{op: p.At("op").String(), dtype: d, reduction: r, ranks: int(p.At(bench.RanksAxis).Int()), buffers: p.At("buffers").String()}
+	sh := shape{op: p.At("op").String(), dtype: d, reduction: r, ranks: int(p.At(bench.RanksAxis).Int()),
+		buffers: p.At("buffers").String()}
 	for _, name := range dist.Backends() {
 		d := dist.Describe(name)
 		if d.Preferred != nil && lacking(d.Can(), name, p.At("algorithm").String(), sh) == "" && d.Preferred(sh.ranks) {
@@ -188,14 +191,16 @@ func AllReduce(ctx context.Context, s *bench.State, sum Sum) error {
 	algorithm := cmp.Or(sum.Algorithm, auto)
 	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: s.Exchange,
 		ID: fmt.Sprintf("%s/%d %v %s %v", s.Session(), sum.Count, sum.DType, algorithm, sum.Knobs), Knobs: sum.Knobs}
-	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(), inPlace: sum.InPlace, buffers: symmetric}
+	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(),
+		inPlace: sum.InPlace, buffers: symmetric}
 	limit := limitsFor(ctx, s, "")
 	return joinAndTime(ctx, s, cfg, sh, algorithm, func(p dist.Plan) { limit(sh, p) })
 }
 
 // joinAndTime joins the group and times the operation. A machine that lacks what the
 // backend needs is no failure of the point.
-func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string, limit func(dist.Plan)) error {
+func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string,
+	limit func(dist.Plan)) error {
 	s.Phase("set-up")
 	g, err := dist.Init(ctx, cfg)
 	if err != nil {
@@ -259,7 +264,8 @@ func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
 			s.Detail(name+"_limit", t.Limit)
 			s.Report(name+"_pct_of_limit", 100*t.LimitUS/us, "%", "higher")
 			if t.LimitUS > bench.WrongLimit*us {
-				s.Warn("%s: faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", t.Name, 100*t.LimitUS/us)
+				s.Warn("%s: faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was "+
+					"done or timed", t.Name, 100*t.LimitUS/us)
 			}
 		}
 	}

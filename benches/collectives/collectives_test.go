@@ -27,8 +27,9 @@ import (
 func scripted() probe.Result {
 	h := hostinfo.Local()
 	cells := []probe.Cell{{Cores: 1, Bytes: 1024, GBps: 10}, {Cores: 2, Bytes: 1024, GBps: 20}}
-	return probe.Result{Schema: probe.Schema, Class: probe.Class(h), Version: probe.Version(h.Build), Profile: "scripted", Cores: 2,
-		Copy: cells, Read: cells, Hops: []probe.Hop{{From: 0, To: 1, US: 0.5}}}
+	return probe.Result{Schema: probe.Schema, Class: probe.Class(h), Version: probe.Version(h.Build), Profile: "scripted",
+		Cores: 2,
+		Copy:  cells, Read: cells, Hops: []probe.Hop{{From: 0, To: 1, US: 0.5}}}
 }
 
 func scriptedFile(t *testing.T) string {
@@ -77,7 +78,8 @@ func TestAllOperations(t *testing.T) {
 	if testing.Short() {
 		ranks = "num_ranks=3" // what two ranks do, three do too
 	}
-	p := planned(t, plan.Request{Axes: axes("op="+strings.Join(ops(), ","), ranks, "size=4,20,4K", "inplace=false,true", "buffers=symmetric,private"),
+	p := planned(t, plan.Request{Axes: axes("op="+strings.Join(ops(), ","), ranks, "size=4,20,4K", "inplace=false,true",
+		"buffers=symmetric,private"),
 		Options: axes("probe=" + scriptedFile(t))})
 	ran := map[string]int{}
 	for _, g := range p.Groups {
@@ -106,7 +108,8 @@ func TestAllTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what runs at the same time is the same for all types")
 	}
-	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(bench.AllDTypes(), ","), "reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
+	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(bench.AllDTypes(), ","),
+		"reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
 		"algorithm=auto,ring"), Options: axes("probe=" + scriptedFile(t))})
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
@@ -121,7 +124,8 @@ func TestAllTypes(t *testing.T) {
 func TestRow(t *testing.T) {
 	p := planned(t, plan.Request{Axes: axes("size=64K"), Options: axes("probe=" + scriptedFile(t))})
 	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
-	if o.Details["algorithm"] == "" || o.Details["algorithm"] == auto || o.Details["tuning"] != dist.DefaultTuning().Hash() || !strings.HasPrefix(o.Details["probe"], "scripted") {
+	if o.Details["algorithm"] == "" || o.Details["algorithm"] == auto ||
+		o.Details["tuning"] != dist.DefaultTuning().Hash() || !strings.HasPrefix(o.Details["probe"], "scripted") {
 		t.Errorf("details are %v", o.Details)
 	}
 	if !(o.Limits["bandwidth"] > 0) || !(o.Limits["hops"] > 0) || !(o.Metrics["busbw"] > 0) {
@@ -141,7 +145,8 @@ func TestForeignProbe(t *testing.T) {
 	must.Do(t, probe.Save(path, r))
 	p := planned(t, plan.Request{Axes: axes("size=4"), Options: axes("probe=" + path)})
 	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
-	if o.Status != journal.OK || len(o.Limits) != 0 || len(o.Warnings) == 0 || !strings.Contains(o.Warnings[0], "class other") {
+	if o.Status != journal.OK || len(o.Limits) != 0 || len(o.Warnings) == 0 ||
+		!strings.Contains(o.Warnings[0], "class other") {
 		t.Errorf("%s, limits %v, warnings %q", o.Status, o.Limits, o.Warnings)
 	}
 }
@@ -196,9 +201,11 @@ func TestPlantedErrorIsCaught(t *testing.T) {
 			t.Run(fmt.Sprintf("%d good, every %d, in place %s", f.good, f.every, inPlace), func(t *testing.T) {
 				name := fmt.Sprintf("faulty%d", backends.Add(1)) // a name is registered once
 				dist.Register(dist.Description{Name: name}, f)
-				p := planned(t, plan.Request{Axes: axes("size=4K", "inplace="+inPlace, "dtype=i32"), Options: axes("probe=" + scriptedFile(t))})
+				p := planned(t, plan.Request{Axes: axes("size=4K", "inplace="+inPlace, "dtype=i32"),
+					Options: axes("probe=" + scriptedFile(t))})
 				o := perform(t, p.Groups[0].Tasks[0], p.Options, name)
-				if o[1].Status != journal.Failed || o[1].Metrics["wrong"] != 1 || !strings.Contains(o[1].Reason, "1 wrong elements, first: rank 1, element 512") {
+				if o[1].Status != journal.Failed || o[1].Metrics["wrong"] != 1 ||
+					!strings.Contains(o[1].Reason, "1 wrong elements, first: rank 1, element 512") {
 					t.Errorf("rank 1: %s, wrong %v: %s", o[1].Status, o[1].Metrics["wrong"], o[1].Reason)
 				}
 				if o[0].Status != journal.Failed {
@@ -232,7 +239,8 @@ func TestDropped(t *testing.T) {
 			t.Errorf("%s: %v, want the reason %q", c.axes, err, c.reason)
 		}
 	}
-	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8", "op=allgather inplace=true num_ranks=3 size=8", "algorithm=steps:ring", "algorithm=ring@4K size=4K", "size=0"} {
+	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8",
+		"op=allgather inplace=true num_ranks=3 size=8", "algorithm=steps:ring", "algorithm=ring@4K size=4K", "size=0"} {
 		if err := invalid(pointOf(t, good)); err != nil {
 			t.Errorf("%s is dropped: %v", good, err)
 		}

@@ -28,7 +28,8 @@ func TestCUDA(t *testing.T) {
 	lib := cudatest.Library(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_",
+	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib,
+		cudatest.RefuseVariable+"=.entry lamport_",
 		"CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
 	nothingLeft := func(after string) {
 		t.Helper()
@@ -36,9 +37,11 @@ func TestCUDA(t *testing.T) {
 			t.Errorf("%s leaves %v (%v)", after, left, err)
 		}
 	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=2,3", "op=allreduce,allgather,sendrecv",
-		"algorithm=auto,lamport", "size=4,40000", "dtype=bf16", "buffers=symmetric,private", "inplace=false,true"),
-		Only:    []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`}, // each that is refused costs a launch
+	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1,
+		Axes: axes("num_ranks=2,3", "op=allreduce,allgather,sendrecv",
+			"algorithm=auto,lamport", "size=4,40000", "dtype=bf16", "buffers=symmetric,private", "inplace=false,true"),
+		// each that is refused costs a launch
+		Only:    []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`},
 		Options: axes("seconds=0.001")})
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +51,15 @@ func TestCUDA(t *testing.T) {
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 	nothingLeft("a run")
 	ctx, cancel := context.WithCancel(t.Context())
-	res, err := run.Run(ctx, p, run.Options{Dir: filepath.Join(t.TempDir(), "cut"), Environ: environ, Observe: func(e run.Event) {
-		if e.Recorded != nil && e.Recorded.Status == journal.OK {
-			if found, _ := filepath.Glob(filepath.Join(temp, "kernbench-mps-*")); len(found) != 1 {
-				t.Errorf("ranks at work have the MPS folders %q, want one", found)
+	res, err := run.Run(ctx, p, run.Options{Dir: filepath.Join(t.TempDir(), "cut"), Environ: environ,
+		Observe: func(e run.Event) {
+			if e.Recorded != nil && e.Recorded.Status == journal.OK {
+				if found, _ := filepath.Glob(filepath.Join(temp, "kernbench-mps-*")); len(found) != 1 {
+					t.Errorf("ranks at work have the MPS folders %q, want one", found)
+				}
+				cancel()
 			}
-			cancel()
-		}
-	}})
+		}})
 	if err != nil || !res.Interrupted {
 		t.Fatalf("a run that is interrupted: %+v, %v", res, err)
 	}
@@ -69,20 +73,24 @@ func TestCUDA(t *testing.T) {
 			outcomes["skipped"]++ // an all-gather has no such algorithm
 		case algorithm.String() == "lamport":
 			outcomes["refused"]++
-			if row.Status != journal.Failed || !strings.Contains(row.Reason, "loading the kernels of lamport: cuModuleLoadData: a PTX JIT compilation failed") {
+			if row.Status != journal.Failed ||
+				!strings.Contains(row.Reason, "loading the kernels of lamport: cuModuleLoadData: a PTX JIT compilation failed") {
 				t.Errorf("%s: %s %s", row.Point, row.Status, row.Reason)
 			}
 		default:
 			outcomes["ok"]++
-			if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.HasSuffix(row.Details["library"], "Fake GPU 0") ||
+			if row.Status != journal.OK || row.Metrics["wrong"] != 0 ||
+				!strings.HasSuffix(row.Details["library"], "Fake GPU 0") ||
 				row.Details[journal.SharingDetail] != fmt.Sprint(*row.NumRanks) || row.Sharing() != *row.NumRanks ||
-				!strings.HasPrefix(row.Details["gpu_before"], "1980 MHz, memory 3201 MHz, 120 W, ") || !strings.HasSuffix(row.Details["gpu_after"], " °C") {
+				!strings.HasPrefix(row.Details["gpu_before"], "1980 MHz, memory 3201 MHz, 120 W, ") ||
+				!strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
 			if rowset.Text(&row, "op") == allReduce && row.Details["algorithm"] != "one-stage" { // the table's is refused
 				t.Errorf("%s: auto took %s", row.Point, row.Details["algorithm"])
 			}
-			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric && rowset.Text(&row, "inplace") == "false" {
+			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric &&
+				rowset.Text(&row, "inplace") == "false" {
 				timedInside(t, &row)
 			}
 		}
@@ -99,18 +107,22 @@ func TestCUDALimitsExceeded(t *testing.T) {
 		t.Skip("one rank, and what is looked at are its warnings")
 	}
 	lib := cudatest.Library(t)
-	p := must.Get(plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
-		"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")}))(t)
+	p := must.Get(plan.Make(Bench(),
+		plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
+			"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")}))(t)
 	sampleLittle(p)
-	for _, c := range []struct{ speeds, slower, faster string }{{"0.001,1000,1000,1000", "memory", "cache"}, {"1e9,0.001,0.001,0.001", "cache", "memory"}} {
+	for _, c := range []struct{ speeds, slower, faster string }{{"0.001,1000,1000,1000", "memory", "cache"},
+		{"1e9,0.001,0.001,0.001", "cache", "memory"}} {
 		dir := filepath.Join(t.TempDir(), "run")
-		environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.SpeedsVariable+"="+c.speeds)
+		environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib,
+			cudatest.SpeedsVariable+"="+c.speeds)
 		must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 		_, r := must.Get2(journal.LoadRun(dir))(t)
 		for _, row := range r.Latest() {
 			warnings := strings.Join(row.Warnings, "\n")
 			if row.Status != journal.OK || row.Limits[c.slower] <= row.Limits[c.faster] || row.Limits[c.faster] <= 0 ||
-				strings.Count(warnings, "faster than its limit allows") != 2 || !strings.Contains(warnings, "kernel_cold_us: faster") {
+				strings.Count(warnings, "faster than its limit allows") != 2 ||
+				!strings.Contains(warnings, "kernel_cold_us: faster") {
 				t.Errorf("%s: %s %s, limits %v, warnings %s", c.speeds, row.Status, row.Reason, row.Limits, warnings)
 			}
 		}
@@ -130,6 +142,7 @@ func timedInside(t *testing.T, r *journal.Row) {
 		}
 	}
 	if r.Metrics["kernel_cold_pct_of_limit"] <= 0 || !strings.Contains(r.Details["kernel_cold_limit"], "GB/s of a copy") {
-		t.Errorf("%s: %v %% of the limit %q, limits %v", r.Point, r.Metrics["kernel_cold_pct_of_limit"], r.Details["kernel_cold_limit"], r.Limits)
+		t.Errorf("%s: %v %% of the limit %q, limits %v", r.Point, r.Metrics["kernel_cold_pct_of_limit"],
+			r.Details["kernel_cold_limit"], r.Limits)
 	}
 }

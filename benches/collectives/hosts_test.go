@@ -65,7 +65,8 @@ func TestDemand(t *testing.T) {
 			sh.count = 0
 		}
 		out, in, total := demand(sh, []int{0, 0, 1}, 2)
-		if got := [...]float64{out[0], out[1], in[0], in[1], total}; got != [...]float64{want.out0, want.out1, want.in0, want.in1, want.total} {
+		if got := [...]float64{out[0], out[1], in[0], in[1], total}; got != [...]float64{want.out0, want.out1, want.in0,
+			want.in1, want.total} {
 			t.Errorf("%s: %v, want %v", op, got, want)
 		}
 	}
@@ -98,7 +99,8 @@ func TestNetworkLimit(t *testing.T) {
 	for i := range n.Pairs {
 		n.Pairs[i].GBps, n.Pairs[i].BothGBps = 1, 1
 	}
-	if got := networkUS(n, shape{op: allReduce, count: 250_000, dtype: dtype.F32, ranks: 3}); math.Abs(got-4000./3) > 1e-6 {
+	if got := networkUS(n, shape{op: allReduce, count: 250_000, dtype: dtype.F32,
+		ranks: 3}); math.Abs(got-4000./3) > 1e-6 {
 		t.Errorf("%v us over equal links, want %v", got, 4000./3)
 	}
 }

@@ -129,7 +129,8 @@ func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 		return func(shape, dist.Plan) {}
 	}
 	if p.Disturbed != "" {
-		s.Warn("limits: the probe was disturbed, so that they may be easier than this host's are (`kernbench probe` makes another): %s", p.Disturbed)
+		s.Warn("limits: the probe was disturbed, so that they may be easier than this host's are (`kernbench probe` makes "+
+			"another): %s", p.Disturbed)
 	}
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(sh shape, plan dist.Plan) {

@@ -28,7 +28,9 @@ func TestMPI(t *testing.T) {
 				t.Fatalf("this test needs Debian's openmpi-bin and mpich (scripts/deps.sh): %v", err)
 			}
 			via := must.Get(run.NewLauncher(t.Context(), command, "127.0.0.1"))(t)
-			p := must.Get(plan.Make(Bench(), plan.Request{Backend: mpi.Name, Seed: 1, Axes: axes("op="+strings.Join(ops(), ","), "size=4,4K", "dtype=f32,bf16")}))(t)
+			p := must.Get(plan.Make(Bench(),
+				plan.Request{Backend: mpi.Name, Seed: 1,
+					Axes: axes("op="+strings.Join(ops(), ","), "size=4,4K", "dtype=f32,bf16")}))(t)
 			sampleLittle(p)
 			dir := filepath.Join(t.TempDir(), "run")
 			must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ(), Launcher: via}))(t)
@@ -38,8 +40,10 @@ func TestMPI(t *testing.T) {
 				if strings.Contains(row.Reason, "a barrier moves no data") {
 					continue
 				}
-				if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.HasPrefix(row.Details["library"], library+" ") || len(row.Limits) > 0 || len(row.Details) != 1 {
-					t.Errorf("%s: %s %s, details %v, limits %v, metrics %v", row.Point, row.Status, row.Reason, row.Details, row.Limits, row.Metrics)
+				if row.Status != journal.OK || row.Metrics["wrong"] != 0 ||
+					!strings.HasPrefix(row.Details["library"], library+" ") || len(row.Limits) > 0 || len(row.Details) != 1 {
+					t.Errorf("%s: %s %s, details %v, limits %v, metrics %v", row.Point, row.Status, row.Reason, row.Details,
+						row.Limits, row.Metrics)
 				}
 			}
 			if len(rows) < 2*len(ops()) {

@@ -42,7 +42,8 @@ func TestAllReduceSweeps(t *testing.T) {
 			t.Errorf("%s: %d rows, %v", name, len(rows), err)
 			continue
 		}
-		if size, _ := rows[1].Extra.Get("size"); size.Float() != 16 || len(rows[1].Extra) != 2 || rows[1].Samples["time_us"][0] != 0.6382 {
+		if size, _ := rows[1].Extra.Get("size"); size.Float() != 16 || len(rows[1].Extra) != 2 ||
+			rows[1].Samples["time_us"][0] != 0.6382 {
 			t.Errorf("%s: the second line is read as %+v", name, rows[1])
 		}
 	}

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 // the table of nccl-tests.
 func TestProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	p := planned(t, plan.Request{Axes: axes("op=allreduce,allgather", "size=64,64K", "inplace=false,true", "algorithm=auto"),
+	p := planned(t, plan.Request{Axes: axes("op=allreduce,allgather", "size=64,64K", "inplace=false,true",
+		"algorithm=auto"),
 		Options: axes("probe=" + scriptedFile(t)), Trials: 2})
 	sampleLittle(p)
 	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
@@ -31,7 +32,8 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("%v of %d rows, want 16 good ones", res.Counts, len(rows))
 	}
 	for _, row := range rows {
-		if row.Details["algorithm"] == "" || row.Details["tuning"] == "" || !(row.Metrics["pct_of_limit"] > 0) || row.Metrics["wrong"] != 0 || row.Cadence != "streaming" {
+		if row.Details["algorithm"] == "" || row.Details["tuning"] == "" || !(row.Metrics["pct_of_limit"] > 0) ||
+			row.Metrics["wrong"] != 0 || row.Cadence != "streaming" {
 			t.Errorf("%s: %s %s, details %v, metrics %v", row.Point, row.Status, row.Reason, row.Details, row.Metrics)
 		}
 	}

@@ -70,7 +70,8 @@ func TestExchangeLimit(t *testing.T) {
 		// What more ranks than cores exchange has not been probed.
 		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 3},
 	} {
-		l, err := limitOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers, inPlace: c.inPlace}, c.algorithm)
+		l, err := limitOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers,
+			inPlace: c.inPlace}, c.algorithm)
 		if err != nil || math.Abs(l.exchange-c.want) > 1e-9 {
 			t.Errorf("%+v: %v us and %v", c, l.exchange, err)
 		}
@@ -93,10 +94,13 @@ func TestOwner(t *testing.T) {
 func timed(algorithm string, size int64, us float64) journal.Row {
 	ranks := 2
 	return journal.Row{Status: journal.OK, NumRanks: &ranks,
-		Point: point.Point{{Name: "op", Value: point.StringValue(allReduce)}, {Name: "algorithm", Value: point.StringValue(algorithm)},
-			{Name: "dtype", Value: point.DTypeValue(dtype.F32)}, {Name: "reduction", Value: point.StringValue("sum")}, {Name: "size", Value: point.BytesValue(size)},
+		Point: point.Point{{Name: "op", Value: point.StringValue(allReduce)},
+			{Name: "algorithm", Value: point.StringValue(algorithm)},
+			{Name: "dtype", Value: point.DTypeValue(dtype.F32)}, {Name: "reduction", Value: point.StringValue("sum")},
+			{Name: "size", Value: point.BytesValue(size)},
 			{Name: "inplace", Value: point.BoolValue(false)}, {Name: "buffers", Value: point.StringValue(symmetric)}},
-		Metrics: map[string]float64{"time_us": us, "busbw": float64(size) / us / 1e3}, Limits: map[string]float64{"bandwidth": us / 2, "hops": 0.1},
+		Metrics: map[string]float64{"time_us": us, "busbw": float64(size) / us / 1e3},
+		Limits:  map[string]float64{"bandwidth": us / 2, "hops": 0.1},
 		Details: map[string]string{"algorithm": "one-stage"}}
 }
 
@@ -104,20 +108,24 @@ func timed(algorithm string, size int64, us float64) journal.Row {
 func settledRow(algorithm string, size int64, us float64) journal.Row {
 	r := timed(algorithm, size, us)
 	low, high := us*0.99, us*1.01
-	r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low, CIHigh: &high}})
+	r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low,
+		CIHigh: &high}})
 	r.Samples, r.Kind = 40, journal.Measured
 	return r
 }
 
 func TestRegret(t *testing.T) {
 	rows := []journal.Row{settledRow(auto, 1024, 3), settledRow("one-stage", 1024, 2), settledRow("ring", 1024, 9),
-		settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 6), settledRow(auto, 8192, 5.05), settledRow("one-stage", 8192, 5)}
+		settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 6), settledRow(auto, 8192, 5.05),
+		settledRow("one-stage", 8192, 5)}
 	all, unsettled := regrets(rows)
-	if len(all) != 3 || unsettled != 0 || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto || all[1].factor != 1 || all[2].factor != 1 {
+	if len(all) != 3 || unsettled != 0 || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto ||
+		all[1].factor != 1 || all[2].factor != 1 {
 		t.Errorf("regrets are %+v, %d unsettled", all, unsettled)
 	}
 	secs := sections(rows)
-	if len(secs) != 1 || len(secs[0].Table) != 4 || secs[0].Table[1][5] != "50.0 %" || secs[0].Table[1][6] != "+47.0 to +53.0 %" ||
+	if len(secs) != 1 || len(secs[0].Table) != 4 || secs[0].Table[1][5] != "50.0 %" ||
+		secs[0].Table[1][6] != "+47.0 to +53.0 %" ||
 		secs[0].Table[3][5] != "within noise" || !strings.Contains(secs[0].Text, "at most 50.0 %") {
 		t.Errorf("sections are %+v", secs)
 	}
@@ -133,10 +141,12 @@ func TestRegret(t *testing.T) {
 	st.CILow = &low
 	wide.Stats = wide.Stats.With("time_us", st)
 	for what, disturbed := range map[string]journal.Row{"a single sample": single, "a wide interval": wide} {
-		rows := []journal.Row{disturbed, settledRow("one-stage", 1024, 2), settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5)}
+		rows := []journal.Row{disturbed, settledRow("one-stage", 1024, 2), settledRow(auto, 4096, 5),
+			settledRow("one-stage", 4096, 5)}
 		all, unsettled := regrets(rows)
 		text := sections(rows)[0].Text
-		if len(all) != 1 || unsettled != 1 || !strings.Contains(text, "at most 0.0 %") || !strings.Contains(text, "1 point left out") {
+		if len(all) != 1 || unsettled != 1 || !strings.Contains(text, "at most 0.0 %") ||
+			!strings.Contains(text, "1 point left out") {
 			t.Errorf("%s: %+v, %d, %q", what, all, unsettled, text)
 		}
 		if secs := sections(rows[:2]); len(secs) != 1 || !strings.HasPrefix(secs[0].Text, "Not known. 1 point left out") {
@@ -155,7 +165,8 @@ func TestFigures(t *testing.T) {
 			t.Error(err)
 		}
 		p := f.Panels[0]
-		if len(f.Panels) != 1 || len(p.Series) != 2 || len(p.Lines) != 1 || p.Series[0].Points[0].X != 1024 || len(p.Lines[0].Points) != 2 {
+		if len(f.Panels) != 1 || len(p.Series) != 2 || len(p.Lines) != 1 || p.Series[0].Points[0].X != 1024 ||
+			len(p.Lines[0].Points) != 2 {
 			t.Errorf("%s: %+v", f.Name, p)
 		}
 	}

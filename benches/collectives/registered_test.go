@@ -40,7 +40,8 @@ func TestRegisteredAlgorithm(t *testing.T) {
 	if can := dist.Describe(dist.HostBackend).Can().Algorithms[dist.AllReduce]; !slices.Contains(can, "relay") {
 		t.Errorf("the backend has %v", can)
 	}
-	p := planned(t, plan.Request{Axes: axes("algorithm=relay,steps:relay", "num_ranks=2,3", "size=4K"), Options: axes("probe=" + scriptedFile(t))})
+	p := planned(t, plan.Request{Axes: axes("algorithm=relay,steps:relay", "num_ranks=2,3", "size=4K"),
+		Options: axes("probe=" + scriptedFile(t))})
 	want := map[int]string{2: "skipped: backend cpu: no allreduce algorithm relay in a group of 2", 3: "ok: "}
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {

@@ -62,18 +62,21 @@ func TestVirtual(t *testing.T) {
 	network := filepath.Join(t.TempDir(), "net.yaml")
 	const text = "name: mine\nlatency_ns: 1000\noverhead_ns: 100\ngap_ns: 0\nbandwidth_gbs: 10\n"
 	must.Do(t, os.WriteFile(network, []byte(text), 0o600))
-	rows := simulated(t, flat.Name, options("topology="+network), "size=64K", "num_ranks=4,4096", "algorithm=recursive-doubling,two-stage")
+	rows := simulated(t, flat.Name, options("topology="+network), "size=64K", "num_ranks=4,4096",
+		"algorithm=recursive-doubling,two-stage")
 	if len(rows) != 4 {
 		t.Errorf("%d rows", len(rows))
 	}
 	for _, row := range rows {
 		if *row.NumRanks == 4096 && rowset.Text(&row, "algorithm") == "two-stage" {
-			if row.Status != journal.Skipped || !strings.Contains(row.Reason, "no allreduce algorithm two-stage in a group of 4096") {
+			if row.Status != journal.Skipped ||
+				!strings.Contains(row.Reason, "no allreduce algorithm two-stage in a group of 4096") {
 				t.Errorf("reads of memory that are not proved: %s (%s)", row.Status, row.Reason)
 			}
 			continue
 		}
-		if row.Status != journal.OK || row.Kind != journal.Simulated || row.Details["data"] != "schedule proved, data not executed" ||
+		if row.Status != journal.OK || row.Kind != journal.Simulated ||
+			row.Details["data"] != "schedule proved, data not executed" ||
 			!strings.Contains(row.Details["machine"], "network mine: latency 1000 ns") {
 			t.Errorf("%v: %s (%s), %s, %v", row.Point, row.Status, row.Reason, row.Kind, row.Details)
 		}
@@ -81,7 +84,8 @@ func TestVirtual(t *testing.T) {
 			t.Errorf("%v: data that did not move was checked", row.Point)
 		}
 		rounds := map[int]float64{4: 2, 4096: 12}[*row.NumRanks]
-		if want := rounds * (1.2 + 6.5536); rowset.Text(&row, "algorithm") == "recursive-doubling" && math.Abs(row.Metrics["time_us"]-want) > 1e-3 {
+		if want := rounds * (1.2 + 6.5536); rowset.Text(&row, "algorithm") == "recursive-doubling" &&
+			math.Abs(row.Metrics["time_us"]-want) > 1e-3 {
 			t.Errorf("%v: %v us, want %v", row.Point, row.Metrics["time_us"], want)
 		}
 	}
@@ -93,7 +97,8 @@ func TestVirtual(t *testing.T) {
 		if file == network {
 			backend = "cpu"
 		}
-		if _, err := plan.Make(Bench(), plan.Request{Backend: backend, Options: options("topology=" + file)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := plan.Make(Bench(), plan.Request{Backend: backend, Options: options("topology=" + file)}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s on %s: %v", file, backend, err)
 		}
 	}
@@ -116,8 +121,10 @@ func TestTopologyFile(t *testing.T) {
 		times[path] = rows[0]
 	}
 	fast, slower := times[""], times[file]
-	if slower.Metrics["time_us"] < fast.Metrics["time_us"]+0.8 || slower.Limits["hops"] <= fast.Limits["hops"] || !strings.Contains(slower.Details["machine"], "slow.yaml: 2 SIPs") {
-		t.Errorf("%v us and %v with slow links, %v us and %v without; %v", slower.Metrics["time_us"], slower.Limits, fast.Metrics["time_us"], fast.Limits, slower.Details)
+	if slower.Metrics["time_us"] < fast.Metrics["time_us"]+0.8 || slower.Limits["hops"] <= fast.Limits["hops"] ||
+		!strings.Contains(slower.Details["machine"], "slow.yaml: 2 SIPs") {
+		t.Errorf("%v us and %v with slow links, %v us and %v without; %v", slower.Metrics["time_us"], slower.Limits,
+			fast.Metrics["time_us"], fast.Limits, slower.Details)
 	}
 	for _, c := range []struct{ sips, ranks, want string }{
 		{"", "num_ranks=3", "take --ranks 2"},
@@ -126,12 +133,15 @@ func TestTopologyFile(t *testing.T) {
 		{"2x2:torus", "num_ranks=2", "take --ranks 4"},
 		{"2x2:star", "num_ranks=4", `unknown SIP topology "star"`},
 	} {
-		_, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Options: options("topology="+file, "sips="+c.sips), Axes: axes("size=4K", c.ranks)})
+		_, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Options: options("topology="+file, "sips="+c.sips),
+			Axes: axes("size=4K", c.ranks)})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if _, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Options: options("sips=2x2:torus"), Axes: axes("size=4K")}); err == nil || !strings.Contains(err.Error(), "--sips is for simulated backends") {
+	if _, err := plan.Make(Bench(),
+		plan.Request{Backend: "cpu", Options: options("sips=2x2:torus"), Axes: axes("size=4K")}); err == nil ||
+		!strings.Contains(err.Error(), "--sips is for simulated backends") {
 		t.Errorf("on processors: %v", err)
 	}
 }
@@ -148,15 +158,18 @@ func TestArrangements(t *testing.T) {
 	}
 	for _, row := range rows {
 		sips := rowset.Text(&row, "sips")
-		kind := map[string]string{"4:ring": "ring_1d", "2x2:torus": "torus_2d", "3x2:mesh": "mesh_2d_no_wrap", "mesh": "mesh_2d_no_wrap"}[sips]
-		if row.Status != journal.OK || row.Details["sip_topology"] != kind || !(row.Metrics["pct_of_limit"] <= 100) || row.Metrics["wrong"] != 0 {
+		kind := map[string]string{"4:ring": "ring_1d", "2x2:torus": "torus_2d", "3x2:mesh": "mesh_2d_no_wrap",
+			"mesh": "mesh_2d_no_wrap"}[sips]
+		if row.Status != journal.OK || row.Details["sip_topology"] != kind || !(row.Metrics["pct_of_limit"] <= 100) ||
+			row.Metrics["wrong"] != 0 {
 			t.Errorf("%v: %s (%s) %v %v", row.Point, row.Status, row.Reason, row.Details, row.Metrics)
 		}
 		if want, fixed := map[string]int{"4:ring": 4, "2x2:torus": 4, "3x2:mesh": 6}[sips]; fixed && *row.NumRanks != want {
 			t.Errorf("%s has %d ranks", sips, *row.NumRanks)
 		}
 	}
-	if figs := figures(rows); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" || !strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
+	if figs := figures(rows); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" ||
+		!strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
 		t.Errorf("%+v", figs[0])
 	}
 }

@@ -21,8 +21,9 @@ import (
 // the race chose it but no gain was confirmed.
 func studied(t *testing.T) (tune.Result, []journal.Row) {
 	t.Helper()
-	r := tune.Result{Metric: "time_us", Per: []string{"size"}, Variables: []tune.Variable{{Names: []string{"algorithm"}, Env: []bool{false},
-		Values: [][]string{{auto}, {"ring@1Ki"}, {"one-stage"}}, Unset: [][]bool{{false}, {false}, {false}}}}}
+	r := tune.Result{Metric: "time_us", Per: []string{"size"},
+		Variables: []tune.Variable{{Names: []string{"algorithm"}, Env: []bool{false},
+			Values: [][]string{{auto}, {"ring@1Ki"}, {"one-stage"}}, Unset: [][]bool{{false}, {false}, {false}}}}}
 	for _, size := range []string{"size=4096", "size=65536"} {
 		confirmed := &tune.Interval{Mid: -0.5, Low: -0.6, High: -0.4, Known: true, Count: 6}
 		if size == "size=65536" {
@@ -37,9 +38,12 @@ func studied(t *testing.T) (tune.Result, []journal.Row) {
 		for algorithm, us := range map[string]float64{auto: 10, "ring@1Ki": 6, "one-stage": 4} {
 			for trial := range 6 {
 				us := us * (1 + 0.001*float64(trial))
-				row := journal.Row{Bench: "collectives", NumRanks: &two, Backend: "cpu", Host: "here", Trial: trial, Status: journal.OK,
-					Kind: journal.Measured, Samples: 100, Metrics: map[string]float64{"time_us": us}, Details: map[string]string{"algorithm": algorithm},
-					Point: point.Point{{Name: "op", Value: point.StringValue(allReduce)}, {Name: "algorithm", Value: point.StringValue(algorithm)},
+				row := journal.Row{Bench: "collectives", NumRanks: &two, Backend: "cpu", Host: "here", Trial: trial,
+					Status: journal.OK,
+					Kind:   journal.Measured, Samples: 100, Metrics: map[string]float64{"time_us": us},
+					Details: map[string]string{"algorithm": algorithm},
+					Point: point.Point{{Name: "op", Value: point.StringValue(allReduce)},
+						{Name: "algorithm", Value: point.StringValue(algorithm)},
 						{Name: "dtype", Value: point.StringValue("f32")}, {Name: "reduction", Value: point.StringValue("sum")},
 						{Name: "size", Value: point.BytesValue(size)}, {Name: "inplace", Value: point.BoolValue(false)},
 						{Name: "buffers", Value: point.StringValue(private)}}}
@@ -100,10 +104,12 @@ func TestTunedAlgorithms(t *testing.T) {
 			}
 		}
 	}
-	if values := tuning().Axes("cuda")[0][1]; !strings.Contains(values, "two-stage-push,two-stage-push#1,two-stage-push#4,two-stage-push#16") {
+	if values := tuning().Axes("cuda")[0][1]; !strings.Contains(values,
+		"two-stage-push,two-stage-push#1,two-stage-push#4,two-stage-push#16") {
 		t.Error(values)
 	}
-	if values := tuning().Axes("cpu")[0][1]; strings.Contains(values, "#") || !strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
+	if values := tuning().Axes("cpu")[0][1]; strings.Contains(values, "#") ||
+		!strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
 		t.Error(values)
 	}
 }
@@ -122,7 +128,8 @@ func TestTableWithPieces(t *testing.T) {
 		Options: axes("probe="+scriptedFile(t), "tuning="+path)})
 	for _, task := range p.Groups[0].Tasks {
 		want := map[string]string{auto: "ring@1Ki", "ring@512": "ring@512"}[task.Point.At("algorithm").String()]
-		if o := perform(t, task, p.Options, "cpu")[0]; o.Status != journal.OK || o.Details["algorithm"] != want || o.Metrics["wrong"] != 0 {
+		if o := perform(t, task, p.Options, "cpu")[0]; o.Status != journal.OK || o.Details["algorithm"] != want ||
+			o.Metrics["wrong"] != 0 {
 			t.Errorf("%s: %s %s, took %s", task.Point, o.Status, o.Reason, o.Details["algorithm"])
 		}
 	}

@@ -83,7 +83,8 @@ func figures(rows []journal.Row) []figure.Figure {
 }
 
 // limitLines are the limits of each machine.
-func limitLines(rows rowset.Set, label func(*journal.Row) string, value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
+func limitLines(rows rowset.Set, label func(*journal.Row) string,
+	value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
 	most := func(r *journal.Row) float64 { return slices.Max(append(slices.Collect(maps.Values(r.Limits)), 0)) }
 	for _, g := range rowset.GroupBy(rows, label) {
 		lines = append(lines, LimitLine(g.Rows, machine.With("limit", g.Key), most, value)...)
@@ -171,9 +172,10 @@ func virtual(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	machines := lists.Distinct(lists.Map(of, func(r journal.Row) string { return r.Details[machineDetail] }))
-	return []bench.Section{{Title: "Simulated without data", Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
-		"and its steps were timed by a model (%s); data was not executed.",
-		unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
+	return []bench.Section{{Title: "Simulated without data",
+		Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
+			"and its steps were timed by a model (%s); data was not executed.",
+			unit.Plural(len(of), "row"), strings.Join(machines, "; "))}}
 }
 
 func autoSections(rows []journal.Row) []bench.Section {
@@ -184,7 +186,8 @@ func autoSections(rows []journal.Row) []bench.Section {
 	const title = "Regret of algorithm=auto"
 	left := ""
 	if unsettled > 0 {
-		left = fmt.Sprintf(" %s left out: their times have not settled (no 95 %% interval, or one wider than 10 %% to either side).",
+		left = fmt.Sprintf(" %s left out: their times have not settled (no 95 %% interval, or one wider than 10 %% to "+
+			"either side).",
 			unit.Plural(unsettled, "point"))
 	}
 	if len(all) == 0 {
@@ -201,14 +204,17 @@ func autoSections(rows []journal.Row) []bench.Section {
 		if reg.factor > 1 {
 			slower = fmt.Sprintf("%.1f %%", 100*(reg.factor-1))
 		}
-		table = append(table, []string{machine.With(panelOf(reg.row), reg.on), unit.FormatBytes(int64(size(reg.row))), rowset.Text(reg.row, "buffers"),
+		table = append(table, []string{machine.With(panelOf(reg.row), reg.on), unit.FormatBytes(int64(size(reg.row))),
+			rowset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
 	return []bench.Section{{
 		Title: title,
-		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals separate: %.1f %% in the geometric mean over %s, "+
+		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals "+
+			"separate: %.1f %% in the geometric mean over %s, "+
 			"at most %.1f %% (%s, %s).%s",
-			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1), machine.With(panelOf(worst.row), worst.on),
+			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1),
+			machine.With(panelOf(worst.row), worst.on),
 			unit.FormatBytes(int64(size(worst.row))), left),
 		Table: table,
 	}}

@@ -23,7 +23,8 @@ func onDevices() []bench.Clause {
 			}
 		}
 		items = append(items, bench.On(backend,
-			bench.Tuples("shape", "2048x2048x2048", "4096x4096x4096", "8192x8192x8192", "qkv=4096x6144x4096", "attn_out=4096x4096x4096",
+			bench.Tuples("shape", "2048x2048x2048", "4096x4096x4096", "8192x8192x8192", "qkv=4096x6144x4096",
+				"attn_out=4096x4096x4096",
 				"mlp_up=4096x28672x4096", "mlp_down=4096x4096x14336", "decode=1x4096x4096"),
 			bench.DTypes("dtype", "bf16"), bench.Strings("provider", providers...), bench.Ints("threads", "1")))
 	}
@@ -93,16 +94,17 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident) error {
 func timed(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) error {
 	s.UseClock(measure.DeviceEvents(startPicoseconds))
 	s.Flops(flops)
-	err := s.Time(ctx, func() error { _, err := e.Sample(1); return err }, bench.SampledBy(func(batch int, samples []int64) error {
-		for i := range samples {
-			us, err := e.Sample(batch)
-			if err != nil {
-				return err
+	err := s.Time(ctx, func() error { _, err := e.Sample(1); return err },
+		bench.SampledBy(func(batch int, samples []int64) error {
+			for i := range samples {
+				us, err := e.Sample(batch)
+				if err != nil {
+					return err
+				}
+				samples[i] = int64(us * 1e6)
 			}
-			samples[i] = int64(us * 1e6)
-		}
-		return nil
-	}))
+			return nil
+		}))
 	if us := s.Metric("time_us"); err == nil && us > 0 && flops > 0 {
 		s.Record("gflops", flops/us/1e3)
 	}

@@ -26,12 +26,15 @@ func TestOnDevice(t *testing.T) {
 		{"provider=builtin,cublaslt dtype=bf16", "random", "tile", "wrong elements"},
 		{"provider=builtin dtype=f32", "random", "", "on cuda builtin cannot multiply f32"},
 		{"provider=openblas dtype=f32", "random", "", "unknown cuda provider"},
-		{"provider=cublaslt dtype=f16", "random", "none", "cublasLtMatmulAlgoGetHeuristic: the requested functionality is not supported"},
+		{"provider=cublaslt dtype=f16", "random", "none",
+			"cublasLtMatmulAlgoGetHeuristic: the requested functionality is not supported"},
 		{"provider=cublaslt dtype=f16 threads=2", "random", "", "a GPU has its own"},
 	} {
 		os.Setenv(cudatest.ProductVariable, test.fault)
 		words := append([]string{"shape=40x50x60", "threads=1"}, strings.Fields(test.axes)...)
-		p := must.Get(plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1, Axes: benchtest.Assign(words...), Options: benchtest.Assign("data=" + test.data)}))(t)
+		p := must.Get(plan.Make(Bench(),
+			plan.Request{Backend: gpugemm.Backend, Seed: 1, Axes: benchtest.Assign(words...),
+				Options: benchtest.Assign("data=" + test.data)}))(t)
 		for _, g := range p.Groups {
 			for _, task := range g.Tasks {
 				cfg := bench.DefaultMeasure()

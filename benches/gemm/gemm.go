@@ -51,7 +51,8 @@ and multiplied with the number of threads, or of what the whole GPU reaches. Eve
 product is checked: exactly with whole numbers, and within the error bound with
 reals, which are what is timed: with --data zeros a GPU is faster than it will be.`),
 		bench.Tuples("shape", "64x64x64", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
-			"qkv=512x6144x4096", "attn_out=512x4096x4096", "mlp_up=512x28672x4096", "mlp_down=512x4096x14336", "decode=1x4096x4096"),
+			"qkv=512x6144x4096", "attn_out=512x4096x4096", "mlp_up=512x28672x4096", "mlp_down=512x4096x14336",
+			"decode=1x4096x4096"),
 		bench.DTypes("dtype", "f32", "f64", "bf16", "f16"),
 		bench.Strings("provider", builtin),
 		bench.Ints("threads", "1,2"),

@@ -71,7 +71,8 @@ func (e offByOne) Multiply(c, a, b gemm.Matrix) error {
 // The comparison has one line per point that both have.
 func TestSections(t *testing.T) {
 	row := func(shape, provider string, gflops float64) journal.Row {
-		return journal.Row{Status: journal.OK, Point: at(t, shape, "f32", provider, 1), Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80}}
+		return journal.Row{Status: journal.OK, Point: at(t, shape, "f32", provider, 1),
+			Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80}}
 	}
 	rows := []journal.Row{row("8x8x8", "builtin", 30), row("8x8x8", "openblas", 20), row("9x9x9", "openblas", 20)}
 	got := sections(rows)

@@ -73,7 +73,9 @@ func sections(rows []journal.Row) []bench.Section {
 	for _, r := range all {
 		shape, dtype, threads, provider := rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"),
 			rowset.Text(r, "provider")
-		same := ours.At("shape", shape, "dtype", dtype, "threads", threads).Where(func(o *journal.Row) bool { return o.Backend == r.Backend })
+		same := ours.At("shape", shape, "dtype", dtype, "threads", threads).Where(func(o *journal.Row) bool {
+			return o.Backend == r.Backend
+		})
 		if provider == builtin || len(same) == 0 {
 			continue
 		}
@@ -87,7 +89,8 @@ func sections(rows []journal.Row) []bench.Section {
 	}
 	return []bench.Section{{
 		Title: "Beside other libraries",
-		Text:  "Rates of the same products in the same run. The peak is the arithmetic of the cores, or of the GPU, alone, measured in each row.",
+		Text: "Rates of the same products in the same run. The peak is the arithmetic of the cores, or of the GPU, " +
+			"alone, measured in each row.",
 		Table: table,
 	}}
 }

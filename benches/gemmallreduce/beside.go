@@ -43,7 +43,8 @@ const (
 // from adding up what it has added up before: the product alone or a call of the point always
 // comes in between.
 func besides(whole, parts *ways) beside {
-	b := beside{others: []other{gemmAlone: {run: whole.multiply}, allReduceAlone: {run: whole.reduce}}, order: []int{gemmAlone, allReduceAlone}}
+	b := beside{others: []other{gemmAlone: {run: whole.multiply}, allReduceAlone: {run: whole.reduce}},
+		order: []int{gemmAlone, allReduceAlone}}
 	if parts != nil {
 		b.others = append(b.others, other{run: whole.run}, other{run: parts.multiply}, other{run: parts.reduce})
 		b.order = []int{sequential, gemmAlone, sequential, allReduceAlone, sequential, gemmParts, sequential, allReduceParts}
@@ -99,7 +100,8 @@ func (b *beside) outcome(ctx context.Context, s *bench.State, plan fused.Plan) (
 		}
 	}
 	o := outcome{plan: plan, gemm: us[gemmAlone], allReduce: us[allReduceAlone], sequential: us[sequential],
-		gemmParts: us[gemmParts], allReduceParts: us[allReduceParts], time: s.Metric("time_us"), sequentialIn: span{in.low / 1e3, in.high / 1e3}}
+		gemmParts: us[gemmParts], allReduceParts: us[allReduceParts], time: s.Metric("time_us"),
+		sequentialIn: span{in.low / 1e3, in.high / 1e3}}
 	o.timeIn.low, o.timeIn.high, o.known = s.Interval("time_us")
 	if o.sequential == 0 { // the point itself
 		o.sequential, o.sequentialIn, known = o.time, o.timeIn, o.known

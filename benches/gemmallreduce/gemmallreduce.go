@@ -64,7 +64,8 @@ func Bench() *bench.Bench {
 		bench.Strings(splitAxis, string(fused.SplitM)),
 		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		bench.Bools(overlapAxis, true),
-		bench.OnlyOn(processors(), bench.Option(threadsOption, bench.KindInt, "0", "threads of each rank; 0 is its share of the cores")),
+		bench.OnlyOn(processors(), bench.Option(threadsOption, bench.KindInt, "0",
+			"threads of each rank; 0 is its share of the cores")),
 		bench.Seconds("30", "most time to sample one point, what it is held against included"),
 		bench.Metric("gemm_us", "us", "lower"),
 		bench.Metric("allreduce_us", "us", "lower"),
@@ -147,7 +148,8 @@ func onAccelerators() (out []bench.Clause) {
 		out = append(out, bench.On(name, bench.Tuples(shapeAxis, acceleratorShapes...)))
 	}
 	out = append(out, machine.NearbyOn(names)...)
-	out = append(out, machine.Options("topology file of a simulated machine, or several to compare (default: topology.yaml here, else "+bench.BuiltIn+")")...)
+	out = append(out, machine.Options("topology file of a simulated machine, or several to compare (default: "+
+		"topology.yaml here, else "+bench.BuiltIn+")")...)
 	return append(out, bench.OnlyOn(names,
 		bench.Choice(fabricOption, "how messages move on a simulated machine: whole, in flits, or as the topology says",
 			string(topo.Whole), string(topo.Flits), asTopology)))
@@ -194,7 +196,8 @@ func impossible(p point.Point) error {
 			return err
 		}
 	}
-	plan, err := planOf(shape.Dims(), p.At(splitAxis).String(), p.At(partitionsAxis).String(), p.At(overlapAxis).String() == "true")
+	plan, err := planOf(shape.Dims(), p.At(splitAxis).String(), p.At(partitionsAxis).String(),
+		p.At(overlapAxis).String() == "true")
 	if err != nil {
 		return err
 	}

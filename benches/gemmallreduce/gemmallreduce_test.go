@@ -57,10 +57,12 @@ func rows(t *testing.T, p *plan.Plan, backend string) (out []journal.Row) {
 			all := perform(t, task, p.Options, backend)
 			for rank, o := range all {
 				if o.Status != journal.OK || o.Metrics["wrong"] != 0 {
-					t.Errorf("%s, %d ranks, rank %d: %s: %s, %v wrong", task.Point, task.Ranks, rank, o.Status, o.Reason, o.Metrics["wrong"])
+					t.Errorf("%s, %d ranks, rank %d: %s: %s, %v wrong", task.Point, task.Ranks, rank, o.Status, o.Reason,
+						o.Metrics["wrong"])
 				}
 			}
-			out = append(out, journal.Row{Status: all[0].Status, Point: task.Point, NumRanks: &task.Ranks, Backend: backend, Metrics: all[0].Metrics, Kind: all[0].Kind, Samples: all[0].Samples, Details: all[0].Details})
+			out = append(out, journal.Row{Status: all[0].Status, Point: task.Point, NumRanks: &task.Ranks, Backend: backend,
+				Metrics: all[0].Metrics, Kind: all[0].Kind, Samples: all[0].Samples, Details: all[0].Details})
 		}
 	}
 	return out
@@ -73,7 +75,8 @@ func TestPointsAreExact(t *testing.T) {
 	if testing.Short() {
 		ranks = "2"
 	}
-	p := planned(t, "cpu", "shape=130x70x33,0x16x8,5x4x0", "num_ranks="+ranks, "split=m,n", "partitions=auto,1,3", "overlap=true,false")
+	p := planned(t, "cpu", "shape=130x70x33,0x16x8,5x4x0", "num_ranks="+ranks, "split=m,n", "partitions=auto,1,3",
+		"overlap=true,false")
 	all := rows(t, p, "cpu")
 	if want := 3 * (1 + strings.Count(ranks, ",")) * 2 * 3 * 2; len(all)+len(p.Dropped) != want || len(p.Dropped) == 0 {
 		t.Errorf("%d rows and %d skipped, want %d together", len(all), len(p.Dropped), want)
@@ -83,7 +86,8 @@ func TestPointsAreExact(t *testing.T) {
 		if r.Point.At(shapeAxis).Dims()[0] == 0 {
 			continue
 		}
-		if !(m["gemm_us"] > 0) || !(m["allreduce_us"] > 0) || !(m["sequential_us"] > 0) || m["bound_us"] != max(m["gemm_us"], m["allreduce_us"]) {
+		if !(m["gemm_us"] > 0) || !(m["allreduce_us"] > 0) || !(m["sequential_us"] > 0) ||
+			m["bound_us"] != max(m["gemm_us"], m["allreduce_us"]) {
 			t.Errorf("%v: %v", r.Point, m)
 		}
 		if m["parts"] == 1 && m["recovered_pct"] != 0 {
@@ -103,7 +107,8 @@ func TestOneSample(t *testing.T) {
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	for rank, o := range benchtest.Perform(t, body, p.Groups[0].Tasks[0], p.Options, bench.Setting{Backend: "cpu", Measure: cfg}) {
+	for rank, o := range benchtest.Perform(t, body, p.Groups[0].Tasks[0], p.Options,
+		bench.Setting{Backend: "cpu", Measure: cfg}) {
 		if o.Status != journal.OK || o.Samples != 1 || !(o.Metrics["allreduce_parts_us"] > 0) {
 			t.Errorf("rank %d: %s: %s, %d samples, %v", rank, o.Status, o.Reason, o.Samples, o.Metrics)
 		}
@@ -122,12 +127,14 @@ func TestSimulated(t *testing.T) {
 		t.Errorf("%d rows, want %d", len(all), want)
 	}
 	for _, r := range all {
-		if r.Kind != journal.Simulated || r.Samples != 1 || !(r.Metrics["time_us"] >= r.Metrics["bound_us"]) || !(r.Metrics["recovered_pct"] <= 100) {
+		if r.Kind != journal.Simulated || r.Samples != 1 || !(r.Metrics["time_us"] >= r.Metrics["bound_us"]) ||
+			!(r.Metrics["recovered_pct"] <= 100) {
 			t.Errorf("%v: %s, %d samples, %v", r.Point, r.Kind, r.Samples, r.Metrics)
 		}
 	}
 	q := planned(t, simulated, "shape=96x64x40", "partitions=2", "dtype=f32")
-	if o := perform(t, q.Groups[0].Tasks[0], q.Options, simulated)[0]; o.Status != journal.Skipped || !strings.Contains(o.Reason, "--dtype f16") {
+	if o := perform(t, q.Groups[0].Tasks[0], q.Options, simulated)[0]; o.Status != journal.Skipped ||
+		!strings.Contains(o.Reason, "--dtype f16") {
 		t.Errorf("f32: %s: %s", o.Status, o.Reason)
 	}
 }
@@ -157,7 +164,8 @@ func TestWrongIsFound(t *testing.T) {
 				}
 				return times, result, err
 			}
-			if wrong, err := wrongRows(p, 2, 1, broken); err != nil || wrong.Count != 1 || !strings.HasPrefix(wrong.Detail, "rank 1, row ") {
+			if wrong, err := wrongRows(p, 2, 1, broken); err != nil || wrong.Count != 1 ||
+				!strings.HasPrefix(wrong.Detail, "rank 1, row ") {
 				t.Errorf("split %s, %s: rows: %v: %v", split, name, &wrong, err)
 			}
 		}
@@ -168,7 +176,8 @@ func TestWrongIsFound(t *testing.T) {
 func TestImpossible(t *testing.T) {
 	at := func(shape, split, partitions, d string) point.Point {
 		s := must.Get(point.Parse(point.Tuple, shape))(t)
-		return point.Point{{Name: shapeAxis, Value: s}, {Name: dtypeAxis, Value: point.StringValue(d)}, {Name: splitAxis, Value: point.StringValue(split)},
+		return point.Point{{Name: shapeAxis, Value: s}, {Name: dtypeAxis, Value: point.StringValue(d)},
+			{Name: splitAxis, Value: point.StringValue(split)},
 			{Name: partitionsAxis, Value: point.StringValue(partitions)}, {Name: overlapAxis, Value: point.BoolValue(true)}}
 	}
 	for _, c := range []struct{ shape, split, partitions, dtype, want string }{
@@ -203,27 +212,32 @@ func TestSlowest(t *testing.T) {
 }
 
 // made is a row of given times.
-func made(backend string, k int64, partitions string, gemm, allReduce, sequential, time, gemmParts, allReduceParts float64) journal.Row {
+func made(backend string, k int64, partitions string, gemm, allReduce, sequential, time, gemmParts,
+	allReduceParts float64) journal.Row {
 	ranks := 2
 	parts := 1.0
 	fmt.Sscan(partitions, &parts)
 	if partitions == auto {
 		parts = 4
 	}
-	m := map[string]float64{"gemm_us": gemm, "allreduce_us": allReduce, "sequential_us": sequential, "bound_us": max(gemm, allReduce), "time_us": time, "parts": parts}
+	m := map[string]float64{"gemm_us": gemm, "allreduce_us": allReduce, "sequential_us": sequential,
+		"bound_us": max(gemm, allReduce), "time_us": time, "parts": parts}
 	if parts > 1 {
 		m["gemm_parts_us"], m["allreduce_parts_us"] = gemmParts, allReduceParts
 	}
 	return journal.Row{Status: journal.OK, Backend: backend, NumRanks: &ranks, Metrics: m, Point: point.Point{
 		{Name: shapeAxis, Value: point.TupleValue("", 64, 32, k)}, {Name: dtypeAxis, Value: point.DTypeValue(dtype.F32)},
-		{Name: splitAxis, Value: point.StringValue("m")}, {Name: partitionsAxis, Value: point.StringValue(partitions)}, {Name: overlapAxis, Value: point.BoolValue(true)}}}
+		{Name: splitAxis, Value: point.StringValue("m")}, {Name: partitionsAxis, Value: point.StringValue(partitions)},
+		{Name: overlapAxis, Value: point.BoolValue(true)}}}
 }
 
 // One panel with a curve of each backend, and the reasons of what lost.
 func TestViews(t *testing.T) {
 	all := []journal.Row{
-		made("cpu", 8, "1", 100, 50, 150, 150, 0, 0), made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), made("cpu", 8, auto, 100, 50, 150, 111, 102, 55),
-		made("cpu", 8, "16", 100, 50, 150, 180, 130, 52), made("cpu", 8, "32", 100, 50, 150, 180, 101, 250), made("cpu", 8, "2", 100, 50, 150, 160, 101, 51),
+		made("cpu", 8, "1", 100, 50, 150, 150, 0, 0), made("cpu", 8, "4", 100, 50, 150, 110, 102, 55),
+		made("cpu", 8, auto, 100, 50, 150, 111, 102, 55),
+		made("cpu", 8, "16", 100, 50, 150, 180, 130, 52), made("cpu", 8, "32", 100, 50, 150, 180, 101, 250),
+		made("cpu", 8, "2", 100, 50, 150, 160, 101, 51),
 		made("ahbm", 8, "1", 10, 5, 15, 15, 0, 0), made("ahbm", 8, "4", 10, 5, 15, 12, 11, 5),
 		made("cpu", 9, "4", 100, 1, 101, 104, 100.1, 1),
 	}
@@ -232,22 +246,26 @@ func TestViews(t *testing.T) {
 		t.Fatalf("figures: %+v", figs)
 	}
 	s := figs[0].Panels[0].Series[0]
-	if s.Name != "cpu, f32, K = 8" || len(s.Points) != 5 || s.Points[0].X != 1 || s.Points[0].Y != 1.5 || s.Points[2].Y != 1.1 {
+	if s.Name != "cpu, f32, K = 8" || len(s.Points) != 5 || s.Points[0].X != 1 || s.Points[0].Y != 1.5 ||
+		s.Points[2].Y != 1.1 {
 		t.Errorf("the first curve: %+v", s)
 	}
 	got := sections(all)
 	if len(got) != 2 || len(got[0].Table) != 4 || len(got[1].Table) != 5 {
 		t.Fatalf("sections: %+v", got)
 	}
-	if line := got[0].Table[1]; line[5] != "110" || line[6] != "4" || line[7] != "80 %" || line[8] != "4" || line[9] != "0.74" {
+	if line := got[0].Table[1]; line[5] != "110" || line[6] != "4" || line[7] != "80 %" || line[8] != "4" ||
+		line[9] != "0.74" {
 		t.Errorf("the summary: %v", line)
 	}
-	for i, want := range []string{"product in 16 pieces takes 30 % longer", "all-reduce in 32 pieces takes 5.0 times", "slow each other down", "the all-reduce takes 1.0 % of the product"} {
+	for i, want := range []string{"product in 16 pieces takes 30 % longer", "all-reduce in 32 pieces takes 5.0 times",
+		"slow each other down", "the all-reduce takes 1.0 % of the product"} {
 		if line := got[1].Table[1+i]; !strings.Contains(line[3], want) {
 			t.Errorf("line %v, want %q", line, want)
 		}
 	}
-	noisy := figures([]journal.Row{made("cpu", 8, "1", 100, 50, 150, 80, 0, 0), made("cpu", 8, "4", 100, 50, 150, 70, 100, 50)})
+	noisy := figures([]journal.Row{made("cpu", 8, "1", 100, 50, 150, 80, 0, 0),
+		made("cpu", 8, "4", 100, 50, 150, 70, 100, 50)})
 	if noisy[0].Panels[0].Y.Min != nil {
 		t.Error("times below the bound are cut off")
 	}
@@ -266,22 +284,36 @@ func TestDoubt(t *testing.T) {
 		o    outcome
 		want string
 	}{
-		"all of the shorter one": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 101, timeIn: in(101, 2), sequentialIn: in(150, 2), known: true}, ""},
-		"more than all of it": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60, timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
+		"all of the shorter one": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 101,
+			timeIn: in(101, 2), sequentialIn: in(150, 2), known: true}, ""},
+		"more than all of it": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60,
+			timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
 			"recovered 180 % (95 % from 172 to 188) is more than overlap can save: these times do not belong together"},
-		"more, by pieces": {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 60, allReduceParts: 40, sequential: 150, time: 60, timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
+		"more, by pieces": {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 60, allReduceParts: 40,
+			sequential: 150, time: 60, timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
 			"the two take less time in 4 pieces than in one, even one after the other"},
-		"more, within noise":    {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 96, timeIn: in(96, 5), sequentialIn: in(150, 5), known: true}, ""},
-		"more, no interval":     {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60}, ""},
-		"less than nothing":     {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 130, allReduceParts: 50, sequential: 150, time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true}, "recovered -60 % (95 % from -68 to -52): overlap loses, as the product in 4 pieces takes 30 % longer"},
-		"less, within noise":    {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 153, timeIn: in(153, 2), sequentialIn: in(150, 2), known: true}, ""},
-		"a short all-reduce":    {outcome{plan: overlapped, gemm: 100, allReduce: 9.9, sequential: 110, time: 50, timeIn: in(50, 1), sequentialIn: in(110, 1), known: true}, "the all-reduce takes 9.9 % of the product: overlap cannot show here"},
-		"a short product":       {outcome{plan: overlapped, gemm: 5, allReduce: 100, sequential: 105, time: 104}, "the product takes 5.0 % of the all-reduce: overlap cannot show here"},
-		"one after the other":   {outcome{plan: fused.Plan{Partitions: 1, Overlap: true}, gemm: 100, allReduce: 5, sequential: 105, time: 105}, ""},
-		"in turn, not at once":  {outcome{plan: fused.Plan{Partitions: 4}, gemm: 100, allReduce: 50, sequential: 150, time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true}, ""},
-		"nothing to multiply":   {outcome{plan: overlapped}, ""},
-		"a tenth is enough":     {outcome{plan: overlapped, gemm: 100, allReduce: 10, sequential: 110, time: 105, timeIn: in(105, 1), sequentialIn: in(110, 1), known: true}, ""},
-		"the simulator's exact": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 150.5, timeIn: in(150.5, 0), sequentialIn: in(150, 0), known: true}, "overlap loses"},
+		"more, within noise": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 96,
+			timeIn: in(96, 5), sequentialIn: in(150, 5), known: true}, ""},
+		"more, no interval": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60}, ""},
+		"less than nothing": {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 130, allReduceParts: 50,
+			sequential: 150, time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true},
+			"recovered -60 % (95 % from -68 to -52): overlap loses, as the product in 4 pieces takes 30 % longer"},
+		"less, within noise": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 153,
+			timeIn: in(153, 2), sequentialIn: in(150, 2), known: true}, ""},
+		"a short all-reduce": {outcome{plan: overlapped, gemm: 100, allReduce: 9.9, sequential: 110, time: 50,
+			timeIn: in(50, 1), sequentialIn: in(110, 1), known: true},
+			"the all-reduce takes 9.9 % of the product: overlap cannot show here"},
+		"a short product": {outcome{plan: overlapped, gemm: 5, allReduce: 100, sequential: 105, time: 104},
+			"the product takes 5.0 % of the all-reduce: overlap cannot show here"},
+		"one after the other": {outcome{plan: fused.Plan{Partitions: 1, Overlap: true}, gemm: 100, allReduce: 5,
+			sequential: 105, time: 105}, ""},
+		"in turn, not at once": {outcome{plan: fused.Plan{Partitions: 4}, gemm: 100, allReduce: 50, sequential: 150,
+			time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true}, ""},
+		"nothing to multiply": {outcome{plan: overlapped}, ""},
+		"a tenth is enough": {outcome{plan: overlapped, gemm: 100, allReduce: 10, sequential: 110, time: 105,
+			timeIn: in(105, 1), sequentialIn: in(110, 1), known: true}, ""},
+		"the simulator's exact": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 150.5,
+			timeIn: in(150.5, 0), sequentialIn: in(150, 0), known: true}, "overlap loses"},
 	} {
 		if got := c.o.doubt(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -294,12 +326,14 @@ func TestSettledAndShown(t *testing.T) {
 	narrow := func(r journal.Row, percent float64) journal.Row {
 		us := r.Metrics["time_us"]
 		low, high := us*(1-percent/100), us*(1+percent/100)
-		r.Kind, r.Samples, r.Stats = journal.Measured, 30, journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
+		r.Kind, r.Samples, r.Stats = journal.Measured, 30,
+			journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
 		return r
 	}
 	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)
 	good.Metrics["recovered_low_pct"], good.Metrics["recovered_high_pct"] = 76, 84
-	got := sections([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good, narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)})
+	got := sections([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good,
+		narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)})
 	if line := got[0].Table[1]; line[5] != "110" || line[7] != "80 % (76 to 84)" {
 		t.Errorf("the best is %v, want the settled one of 110 us", line)
 	}
@@ -339,13 +373,16 @@ func TestDefaultShapesCanShow(t *testing.T) {
 // themselves; the first offered is this host's own.
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	b := Bench()
-	devices := dist.BackendsThat(func(d dist.Description) bool { return d.DeviceMemory && !slices.Contains(gpus(), d.Name) })
+	devices := dist.BackendsThat(func(d dist.Description) bool {
+		return d.DeviceMemory && !slices.Contains(gpus(), d.Name)
+	})
 	for _, name := range devices {
 		if slices.Contains(b.Backends, name) {
 			t.Errorf("the bench offers %s, whose memory is that of a device", name)
 		}
 	}
-	if len(devices) == 0 || b.HostMemory == "" || b.Backends[0] != "cpu" || !slices.Contains(b.Backends, simulated) || !slices.Contains(b.Backends, "cuda") {
+	if len(devices) == 0 || b.HostMemory == "" || b.Backends[0] != "cpu" || !slices.Contains(b.Backends, simulated) ||
+		!slices.Contains(b.Backends, "cuda") {
 		t.Errorf("devices %v, offered %v, reason %q", devices, b.Backends, b.HostMemory)
 	}
 }
@@ -368,7 +405,8 @@ func TestOptionsOfOtherBackends(t *testing.T) {
 		if c.axis != "" {
 			req.Axes = assigned(c.axis)
 		}
-		if _, err := plan.Make(Bench(), req); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if _, err := plan.Make(Bench(), req); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s%s: %v, want %q", c.backend, c.option, c.axis, err, c.want)
 		}
 	}

@@ -52,7 +52,8 @@ func onDevices() (out []bench.Clause) {
 		bench.Strings(providerAxis, "builtin"),
 		bench.Strings(methodAxis, byStreams),
 		bench.Bools(pdlAxis, false),
-		bench.Option(asideOption, bench.KindInt, "0", "multiprocessors of a rank that are set aside for sums while it multiplies partitions; 0 is an eighth of them")))
+		bench.Option(asideOption, bench.KindInt, "0",
+			"multiprocessors of a rank that are set aside for sums while it multiplies partitions; 0 is an eighth of them")))
 }
 
 // notOnGPU says why a point with the axes of GPUs cannot be run there.
@@ -73,8 +74,10 @@ func notOnGPU(p point.Point, d dtype.DType) error {
 		return nil
 	case text(partitionsAxis) != auto:
 		return fmt.Errorf("the tiles of one kernel are its partitions: %s=%s", partitionsAxis, auto)
-	case text(splitAxis) != string(fused.SplitM) || text(overlapAxis) != "true" || text(pdlAxis) == "true" || provider != "builtin":
-		return fmt.Errorf("one kernel has its own tiles and products, always overlaps and follows no other: %s=%s %s=true %s=false %s=builtin",
+	case text(splitAxis) != string(fused.SplitM) || text(overlapAxis) != "true" || text(pdlAxis) == "true" ||
+		provider != "builtin":
+		return fmt.Errorf("one kernel has its own tiles and products, always overlaps and follows no other: %s=%s %s=true "+
+			"%s=false %s=builtin",
 			splitAxis, fused.SplitM, overlapAxis, pdlAxis, providerAxis)
 	}
 	return nil
@@ -92,7 +95,8 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	}
 	defer g.Close()
 	w := &gpuWork{s: s, group: g, plan: plan, seed: s.Seed()}
-	w.rank, err = overlap.Open(g, overlap.Config{Provider: s.Str(providerAxis), DType: s.DType(dtypeAxis), Dependent: s.Bool(pdlAxis), Aside: s.Int(asideOption)})
+	w.rank, err = overlap.Open(g, overlap.Config{Provider: s.Str(providerAxis), DType: s.DType(dtypeAxis),
+		Dependent: s.Bool(pdlAxis), Aside: s.Int(asideOption)})
 	if missing, is := errors.AsType[*gemm.MissingError](err); is {
 		return bench.NotExecuted(false, "%v", missing)
 	}
@@ -109,7 +113,9 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
 	collectives.Observe(s, g, "before")
-	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error { return w.preamble(ctx) }), bench.SampledBy(w.sample)); err != nil {
+	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error {
+		return w.preamble(ctx)
+	}), bench.SampledBy(w.sample)); err != nil {
 		return err
 	}
 	collectives.Observe(s, g, "after")
@@ -191,7 +197,9 @@ func (w *gpuWork) operation(partitions int) (*overlap.Op, error) {
 	p := w.plan
 	p.Partitions = partitions
 	cut := overlap.Plan{Columns: p.Split == fused.SplitN, Overlap: p.Overlap && partitions > 1}
-	cut.Ranges = lists.Map(p.Parts(), func(part fused.Part) overlap.Range { return overlap.Range{From: part.From, To: part.To} })
+	cut.Ranges = lists.Map(p.Parts(), func(part fused.Part) overlap.Range {
+		return overlap.Range{From: part.From, To: part.To}
+	})
 	return w.rank.Prepare(cut)
 }
 

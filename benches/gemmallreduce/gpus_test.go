@@ -60,7 +60,8 @@ func TestOnGPUs(t *testing.T) {
 				cfg.Cadence = measure.Isolated
 				cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
 				cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-				for rank, o := range benchtest.Perform(t, body, task, p.Options, bench.Setting{Backend: gpugemm.Backend, Measure: cfg}) {
+				for rank, o := range benchtest.Perform(t, body, task, p.Options,
+					bench.Setting{Backend: gpugemm.Backend, Measure: cfg}) {
 					checkOnGPU(t, task.Point.String(), rank, o, test.want)
 				}
 			}
@@ -86,18 +87,21 @@ func checkOnGPU(t *testing.T, point string, rank int, o bench.Outcome, want stri
 		return
 	}
 	m := o.Metrics
-	if !(m["gemm_us"] > 0) || !(m["allreduce_us"] > 0) || !(m["sequential_us"] > 0) || m["bound_us"] != max(m["gemm_us"], m["allreduce_us"]) || m["parts"] < 1 {
+	if !(m["gemm_us"] > 0) || !(m["allreduce_us"] > 0) || !(m["sequential_us"] > 0) ||
+		m["bound_us"] != max(m["gemm_us"], m["allreduce_us"]) || m["parts"] < 1 {
 		t.Errorf("%s: %v", point, m)
 	}
 	if _, has := m["gemm_parts_us"]; has != (m["parts"] > 1) {
 		t.Errorf("%s: %v partitions and %v", point, m["parts"], m)
 	}
-	for _, name := range []string{"engine", "algorithm", "multiprocessors", journal.SharingDetail, "gpu_before", "gpu_after"} {
+	for _, name := range []string{"engine", "algorithm", "multiprocessors", journal.SharingDetail, "gpu_before",
+		"gpu_after"} {
 		if o.Details[name] == "" && (rank == 0 || !strings.HasPrefix(name, "gpu_")) { // rank 0's instruments are the row's
 			t.Errorf("%s: no detail %s: %v", point, name, o.Details)
 		}
 	}
-	if major := os.Getenv(cudatest.MajorVariable); strings.Contains(point, "method=kernel") && (o.Details["algorithm"] == "onekernel90a") != (major == "9") {
+	if major := os.Getenv(cudatest.MajorVariable); strings.Contains(point, "method=kernel") &&
+		(o.Details["algorithm"] == "onekernel90a") != (major == "9") {
 		t.Errorf("%s with compute capability %q: %v", point, major, o.Details)
 	}
 }
@@ -114,7 +118,9 @@ func TestImpossibleOnGPUs(t *testing.T) {
 		"method=kernels":                                  "did you mean",
 		"provider=openblas":                               "unknown provider",
 	} {
-		if _, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Axes: assigned(strings.Fields(axes)...), Seed: 1}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := plan.Make(Bench(),
+			plan.Request{Backend: gpugemm.Backend, Axes: assigned(strings.Fields(axes)...), Seed: 1}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", axes, err, want)
 		}
 	}
@@ -141,12 +147,14 @@ func TestSharesOfAGPU(t *testing.T) {
 	if err := cudatest.MPS(filepath.Dir(lib)); err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1, Options: assigned("seconds=0.01"), Axes: assigned("shape=40x40x40", "partitions=2")})
+	p, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1, Options: assigned("seconds=0.01"),
+		Axes: assigned("shape=40x40x40", "partitions=2")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
+	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0",
+		"PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
 	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,8 @@ func (o outcome) unequal() string {
 // lies.
 func (o outcome) recovered() (percent float64, in span) {
 	part := func(sequential, time float64) float64 { return 100 * (sequential - time) / o.shorter() }
-	return part(o.sequential, o.time), span{part(o.sequentialIn.low, o.timeIn.high), part(o.sequentialIn.high, o.timeIn.low)}
+	return part(o.sequential, o.time),
+		span{part(o.sequentialIn.low, o.timeIn.high), part(o.sequentialIn.high, o.timeIn.low)}
 }
 
 // doubt is what a reader must know of the share that an overlap recovered, "" if nothing:
@@ -64,7 +65,8 @@ func (o outcome) doubt() string {
 	case !o.known:
 		return ""
 	case in.low > 100 && o.gemmParts > 0 && o.gemmParts+o.allReduceParts < o.sequential:
-		return fmt.Sprintf("%s is more than overlap can save: the two take less time in %d pieces than in one, even one after the other", says, o.plan.Partitions)
+		return fmt.Sprintf("%s is more than overlap can save: the two take less time in %d pieces than in one, even one "+
+			"after the other", says, o.plan.Partitions)
 	case in.low > 100:
 		return says + " is more than overlap can save: these times do not belong together"
 	case in.high < 0:

@@ -97,7 +97,8 @@ func recovery(o outcome, m map[string]float64) string {
 // shorter of the two is hidden entirely. All backends are in the same panels.
 func figures(rows []journal.Row) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_allreduce", Title: "Matrix product and all-reduce, overlapped",
-		Caption: "Time over that of the longer one alone. 1 is the bound: all of the shorter one is hidden. One partition is one after the other."}
+		Caption: "Time over that of the longer one alone. 1 is the bound: all of the shorter one is hidden. One partition " +
+			"is one after the other."}
 	all := results(rows)
 	bound, below := 1.0, 0.9 // the bound is not the panel's edge
 	type system struct {
@@ -137,7 +138,8 @@ func figures(rows []journal.Row) []figure.Figure {
 			panel.Series = append(panel.Series, figure.Series{Name: name})
 		}
 		y := r.time / r.bound()
-		panel.Series[line].Points = append(panel.Series[line].Points, figure.Point{X: float64(r.outcome.plan.Partitions), Y: y})
+		panel.Series[line].Points = append(panel.Series[line].Points,
+			figure.Point{X: float64(r.outcome.plan.Partitions), Y: y})
 		if y < below { // noise, which is to be seen
 			panel.Y.Min = nil
 		}
@@ -213,8 +215,10 @@ func sections(rows []journal.Row) []bench.Section {
 	}
 	out := []bench.Section{{
 		Title: "What overlap gains",
-		Text: "Times in microseconds, of the same cores, or of the same share of a GPU. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved, with its 95 % interval; " +
-			"where one takes less than a tenth of the other, overlap cannot show. A best of one partition means that overlap does not pay there.",
+		Text: "Times in microseconds, of the same cores, or of the same share of a GPU. The bound is the longer of the " +
+			"two alone; recovered is which part of the shorter one the best number of partitions saved, with its 95 % interval; " +
+			"where one takes less than a tenth of the other, overlap cannot show. A best of one partition means that overlap " +
+			"does not pay there.",
 		Table: gain,
 	}}
 	if len(loss) > 1 {
@@ -246,7 +250,8 @@ func why(o outcome) string {
 		reasons = append(reasons, o.unequal())
 	}
 	if len(reasons) == 0 {
-		return "the two slow each other down: they share cores (of a GPU: multiprocessors) and memory, and ranks wait for each other in each partition"
+		return "the two slow each other down: they share cores (of a GPU: multiprocessors) and memory, and ranks wait for " +
+			"each other in each partition"
 	}
 	return strings.Join(reasons, "; ")
 }

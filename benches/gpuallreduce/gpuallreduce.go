@@ -36,7 +36,8 @@ func Bench() *bench.Bench {
 	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Knobs) > 0 })
 	knobs := knobsOf(names)
 	items := []bench.Clause{
-		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, against the limit of its memory"),
+		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, against the limit " +
+			"of its memory"),
 		bench.Doc(`Times the all-reduce kernels in four ways, on memory that all ranks reach, and checks every
 element of what each leaves:
 
@@ -101,8 +102,9 @@ func values(p point.Point, knobs []dist.Knob) map[string]string {
 func body(ctx context.Context, s *bench.State, knobs []dist.Knob) error {
 	s.SampleAtMost(s.Float(bench.SecondsOption))
 	d := s.DType("dtype")
-	return collectives.AllReduce(ctx, s, collectives.Sum{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
-		Knobs: values(s.Point(), knobs)})
+	return collectives.AllReduce(ctx, s,
+		collectives.Sum{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
+			Knobs: values(s.Point(), knobs)})
 }
 
 // ranksAs is the knob of which the report compares the values.
@@ -185,7 +187,8 @@ func copies(rows []journal.Row) []bench.Section {
 		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size")}, "/")
 	}) {
 		first := g.Rows[0]
-		line := []string{fmt.Sprint(*first.NumRanks), rowset.Text(first, "algorithm"), unit.FormatBytes(int64(rowset.Number(first, "size")))}
+		line := []string{fmt.Sprint(*first.NumRanks), rowset.Text(first, "algorithm"),
+			unit.FormatBytes(int64(rowset.Number(first, "size")))}
 		for _, by := range methods {
 			text := "-"
 			if at := g.Rows.At(copyMethod, by); len(at) > 0 {
@@ -195,7 +198,8 @@ func copies(rows []journal.Row) []bench.Section {
 		}
 		table = append(table, line)
 	}
-	return []bench.Section{{Title: "Ways to copy", Text: "Microseconds of a whole call, by what copies the elements.", Table: table}}
+	return []bench.Section{{Title: "Ways to copy", Text: "Microseconds of a whole call, by what copies the elements.",
+		Table: table}}
 }
 
 // timings says how far the kernels are from the limit.
@@ -211,7 +215,8 @@ func timings(rows []journal.Row) []bench.Section {
 			us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
 	}
 	out := []bench.Section{{Title: "Four ways to time a call",
-		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and there with buffers that are not in the cache.", Table: table}}
+		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and there with " +
+			"buffers that are not in the cache.", Table: table}}
 	return append(out, processes(good)...)
 }
 
@@ -228,12 +233,14 @@ func processes(good rowset.Set) []bench.Section {
 		}
 		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
 		worst = max(worst, b/a-1)
-		table = append(table, []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + turned(own[0]), unit.FormatBytes(int64(rowset.Number(own[0], "size"))),
+		table = append(table, []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + turned(own[0]),
+			unit.FormatBytes(int64(rowset.Number(own[0], "size"))),
 			unit.FormatSig(a, 4), unit.FormatSig(b, 4), fmt.Sprintf("%+.1f %%", 100*(b/a-1))})
 	}
 	if len(table) == 1 {
 		return nil
 	}
 	return []bench.Section{{Title: "Ranks as processes and as blocks of one kernel",
-		Text: fmt.Sprintf("Microseconds of a call inside one launch, same kernel, same run. Processes are at most %.1f %% slower.", 100*worst), Table: table}}
+		Text: fmt.Sprintf("Microseconds of a call inside one launch, same kernel, same run. Processes are at most "+
+			"%.1f %% slower.", 100*worst), Table: table}}
 }

@@ -22,14 +22,16 @@ func run(t *testing.T, axes ...string) (rows []journal.Row) {
 	t.Helper()
 	cudatest.Library(t, cuda.LibraryVariable)
 	b := Bench()
-	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...), Options: benchtest.Assign("seconds=0.001")}))(t)
+	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...),
+		Options: benchtest.Assign("seconds=0.001")}))(t)
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
 			o := benchtest.Perform(t, b.Parts[0].Body, task, p.Options, bench.Setting{Backend: b.Backends[0], Measure: cfg})[0]
-			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Reason: o.Reason, Metrics: o.Metrics})
+			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Reason: o.Reason,
+				Metrics: o.Metrics})
 		}
 	}
 	return rows
@@ -39,14 +41,17 @@ func run(t *testing.T, axes ...string) (rows []journal.Row) {
 func TestRun(t *testing.T) {
 	rows := run(t, "num_ranks=2", "size=1K,4K", "algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2")
 	for _, r := range rows {
-		if r.Status != journal.OK || r.Metrics[kernel] <= 0 || r.Metrics[cold] <= 0 || r.Metrics[graph] <= 0 || r.Metrics[share] <= 0 {
+		if r.Status != journal.OK || r.Metrics[kernel] <= 0 || r.Metrics[cold] <= 0 || r.Metrics[graph] <= 0 ||
+			r.Metrics[share] <= 0 {
 			t.Fatalf("%s: %s %s, %v", r.Point, r.Status, r.Reason, r.Metrics)
 		}
 	}
-	if f := figures(rows); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 || len(f[1].Panels) != 2 || len(f[1].Panels[0].Series) != 4 {
+	if f := figures(rows); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 ||
+		len(f[1].Panels) != 2 || len(f[1].Panels[0].Series) != 4 {
 		t.Errorf("figures: %+v", f)
 	}
-	if s := sections(rows); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 || !strings.HasSuffix(s[1].Table[1][5], " %") {
+	if s := sections(rows); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 ||
+		!strings.HasSuffix(s[1].Table[1][5], " %") {
 		t.Errorf("sections: %+v", s)
 	}
 }
@@ -72,7 +77,8 @@ func TestCopies(t *testing.T) {
 		case want != "":
 			status = journal.Skipped
 		}
-		if !known || r.Status != status || !strings.Contains(r.Reason, want) || status == journal.OK && r.Metrics["time_us"] <= 0 {
+		if !known || r.Status != status || !strings.Contains(r.Reason, want) ||
+			status == journal.OK && r.Metrics["time_us"] <= 0 {
 			t.Errorf("%s: %s %q, want %q", name, r.Status, r.Reason, want)
 		}
 		delete(reasons, name)
@@ -81,7 +87,8 @@ func TestCopies(t *testing.T) {
 		t.Errorf("no rows of %v", reasons)
 	}
 	s := sections(rows)
-	if len(s) != 1 || len(s[0].Table) != 2 || strings.Join(s[0].Table[0], " ") != "ranks algorithm size engine loads" || len(s[0].Table[1]) != 5 {
+	if len(s) != 1 || len(s[0].Table) != 2 || strings.Join(s[0].Table[0], " ") != "ranks algorithm size engine loads" ||
+		len(s[0].Table[1]) != 5 {
 		t.Errorf("sections: %+v", s)
 	}
 }

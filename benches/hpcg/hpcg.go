@@ -53,7 +53,8 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 		bench.Ranks("1,2"),
 		bench.Ints(sideAxis, "64"),
 		bench.Strings(methodAxis, "cg"),
-		bench.Option(timeOption, bench.KindFloat, "10", "time of all sets together, at least one set; an official run takes 1800"),
+		bench.Option(timeOption, bench.KindFloat, "10",
+			"time of all sets together, at least one set; an official run takes 1800"),
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2*time.Hour),
@@ -132,9 +133,11 @@ func (b *benchmark) check(name string, value, limit float64) {
 }
 
 // system sets up a problem. A tolerance of next to nothing makes every solve take all iterations.
-func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string, rtol float64) (*solve.System, error) {
-	return solve.New(b.group, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block", Storage: solve.Plain,
-		Method: method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string,
+	rtol float64) (*solve.System, error) {
+	return solve.New(b.group, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block",
+		Storage: solve.Plain,
+		Method:  method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
 }
 
 // never is a tolerance that is not reached.
@@ -189,7 +192,8 @@ func (b *benchmark) validate(p problem, rated *solve.System) error {
 	for _, c := range []struct {
 		name, precond string
 		limit         float64
-	}{{"iterations on the exaggerated diagonal", "none", mostPlain}, {"iterations there with the preconditioner", preconditioner, mostPreconditioned}} {
+	}{{"iterations on the exaggerated diagonal", "none", mostPlain},
+		{"iterations there with the preconditioner", preconditioner, mostPreconditioned}} {
 		sys, err := b.system(huge, huge.rhs, b.method, c.precond, spectralTolerance)
 		if err != nil {
 			return err

@@ -34,7 +34,8 @@ func TestFormula(t *testing.T) {
 func TestChecksRefuse(t *testing.T) {
 	good := check{"departure", 0.5, 1}
 	for _, c := range []check{{"departure", 2, 1}, {"variance", math.NaN(), 1e-6}, {"iterations", math.Inf(1), 12}} {
-		if err := invalid([]check{good, c}); err == nil || !strings.Contains(err.Error(), c.name) || strings.Contains(err.Error(), "0.5") {
+		if err := invalid([]check{good, c}); err == nil || !strings.Contains(err.Error(), c.name) ||
+			strings.Contains(err.Error(), "0.5") {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -45,7 +46,8 @@ func TestChecksRefuse(t *testing.T) {
 	for i := range long {
 		long[i] = math.Pow(0.9, float64(i))
 	}
-	for n, target := range map[int]float64{referenceIterations: 0.5, 60: long[60]} { // never credit for fewer than the reference's
+	// never credit for fewer than the reference's
+	for n, target := range map[int]float64{referenceIterations: 0.5, 60: long[60]} {
 		if got := needed(long, target); got != n {
 			t.Errorf("%d iterations to %g, want %d", got, target, n)
 		}
@@ -59,7 +61,8 @@ func TestChecksRefuse(t *testing.T) {
 	if v := variance([]float64{1e-9, 1.01e-9}); v < mostVariance {
 		t.Errorf("a difference of 1 %% has a variance of %g", v)
 	}
-	for ranks, want := range map[int][3]int{1: {1, 1, 1}, 2: {1, 1, 2}, 6: {1, 2, 3}, 7: {1, 1, 7}, 8: {2, 2, 2}, 12: {2, 2, 3}} {
+	for ranks, want := range map[int][3]int{1: {1, 1, 1}, 2: {1, 1, 2}, 6: {1, 2, 3}, 7: {1, 1, 7}, 8: {2, 2, 2},
+		12: {2, 2, 3}} {
 		if got := processes(ranks); got != want {
 			t.Errorf("%d ranks: %v", ranks, got)
 		}
@@ -132,8 +135,9 @@ func TestValidity(t *testing.T) {
 		p := problem{made}
 		onRanks(t, ranks, func(g *dist.Group) error {
 			system := func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error) {
-				return solve.New(g, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block", Storage: solve.Plain,
-					Method: "cg", Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+				return solve.New(g, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block",
+					Storage: solve.Plain,
+					Method:  "cg", Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
 			}
 			for _, c := range []struct {
 				precond string
@@ -172,7 +176,8 @@ func TestValidity(t *testing.T) {
 }
 
 // converges holds the preconditioner to what it is known for, and to the solution, which is 1 everywhere.
-func converges(t *testing.T, p problem, system func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error)) error {
+func converges(t *testing.T, p problem,
+	system func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error)) error {
 	iterations := map[string]int{}
 	for _, precond := range []string{"none", preconditioner} {
 		sys, err := system(p, p.rhs, precond, 1e-10)

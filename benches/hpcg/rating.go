@@ -15,8 +15,8 @@ const (
 	referenceIterations = 50      // of a set; more that are needed to get as far earn nothing
 	mostIterations      = 10 * 50 // to get there
 	slack               = 1e-6    // relative, of the residual to reach
-	// attainable is the least residual that is asked for: on a small problem the reference believes in far less, where there
-	// is only rounding.
+	// attainable is the least residual that is asked for: on a small problem the reference believes in
+	// far less, where there is only rounding.
 	attainable = 1e-13
 	// On a matrix with a huge diagonal of ten different values a method needs about ten iterations, and about one with the
 	// preconditioner.
@@ -35,9 +35,9 @@ type work struct {
 	entries          []float64 // of each level, the finest first
 }
 
-// flops is by HPCG's formula: in each iteration 3 scalar products, 3 vector updates, a product with the matrix and a cycle,
-// which on all levels but the last smooths twice, at 4 operations an entry, and takes a residual; once a set, one of each
-// without the cycle.
+// flops is by HPCG's formula: in each iteration 3 scalar products, 3 vector updates, a product with
+// the matrix and a cycle, which on all levels but the last smooths twice, at 4 operations an entry,
+// and takes a residual; once a set, one of each without the cycle.
 func (w work) flops() float64 {
 	sets, iterations := float64(w.sets), float64(w.sets*w.iterations)
 	total := 2 * (3*iterations + sets) * 2 * w.rows // scalar products, and updates
@@ -49,8 +49,8 @@ func (w work) flops() float64 {
 	return total + iterations*4*w.entries[last]
 }
 
-// rating is HPCG's figure of merit in GFLOP/s: operations scaled to those of the reference iterations, over the time of the
-// sets and a tenth of the set-up for each of them.
+// rating is HPCG's figure of merit in GFLOP/s: operations scaled to those of the reference iterations,
+// over the time of the sets and a tenth of the set-up for each of them.
 func (w work) rating(seconds, setup float64) float64 {
 	return w.flops() * referenceIterations / float64(w.iterations) / (seconds + float64(w.sets)*setup/10) / 1e9
 }
@@ -78,8 +78,8 @@ func invalid(checks []check) error {
 	return fmt.Errorf("the result is not valid: %s", strings.Join(wrong, "; "))
 }
 
-// needed is the iterations after which a residual is as small as a target, at least those of the reference; one more than
-// the most where it never is.
+// needed is the iterations after which a residual is as small as a target, at least those of the
+// reference; one more than the most where it never is.
 func needed(history []float64, target float64) int {
 	for i, r := range history {
 		if r <= target*(1+slack) {

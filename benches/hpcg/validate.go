@@ -70,7 +70,8 @@ func symmetry(sys *solve.System, seed uint64, sum summing) ([]check, error) {
 	for _, o := range []struct {
 		name  string
 		apply func(dst, src []float64) error
-	}{{"departure from symmetry of the product", sys.Multiply}, {"departure from symmetry of the preconditioner", sys.Operator().Apply}} {
+	}{{"departure from symmetry of the product", sys.Multiply},
+		{"departure from symmetry of the preconditioner", sys.Operator().Apply}} {
 		if err := o.apply(out, y); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)
 		}

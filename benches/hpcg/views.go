@@ -12,7 +12,9 @@ import (
 
 // rated are the rows with a rating.
 func rated(rows []journal.Row) rowset.Set {
-	return rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.Metrics["rating_gflops"] > 0 && r.NumRanks != nil })
+	return rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool {
+		return r.Metrics["rating_gflops"] > 0 && r.NumRanks != nil
+	})
 }
 
 // figures draws the rating by ranks, a curve for each size and method.
@@ -21,29 +23,35 @@ func figures(rows []journal.Row) []figure.Figure {
 	if len(good) == 0 {
 		return nil
 	}
-	p := figure.Panel{X: figure.Axis{Label: "ranks", Scale: figure.Log2}, Y: figure.Axis{Label: "rating, GFLOP/s", Min: new(float64)},
+	p := figure.Panel{X: figure.Axis{Label: "ranks", Scale: figure.Log2},
+		Y: figure.Axis{Label: "rating, GFLOP/s", Min: new(float64)},
 		Series: rowset.Series(good, func(r *journal.Row) string {
 			return fmt.Sprintf("%s, %s^3 points per rank, %s", rowset.Text(r, methodAxis), rowset.Text(r, sideAxis), r.Backend)
 		}, func(r *journal.Row) (figure.Point, bool) {
 			return figure.Point{X: float64(rowset.Ranks(r)), Y: r.Metrics["rating_gflops"]}, true
 		})}
-	return []figure.Figure{{Name: "hpcg_like_rating", Title: "By the rules of HPCG: " + disclaimer, Panels: []figure.Panel{p},
+	return []figure.Figure{{Name: "hpcg_like_rating", Title: "By the rules of HPCG: " + disclaimer,
+		Panels:  []figure.Panel{p},
 		Caption: "Times are measured, operations counted by HPCG's formula. Hollow markers: disturbed while measured."}}
 }
 
 // sections is a table of the ratings with the conditions that they met.
 func sections(rows []journal.Row) []bench.Section {
-	table := [][]string{{"ranks", "side", "method", "unknowns", "iterations", "sets", "set", "raw GFLOP/s", "rating GFLOP/s", "doubt"}}
+	table := [][]string{{"ranks", "side", "method", "unknowns", "iterations", "sets", "set", "raw GFLOP/s",
+		"rating GFLOP/s", "doubt"}}
 	for _, r := range rated(rows) {
 		m := r.Metrics
-		table = append(table, []string{fmt.Sprint(rowset.Ranks(r)), rowset.Text(r, sideAxis), rowset.Text(r, methodAxis), unit.FormatSI(m["unknowns"]),
-			fmt.Sprint(m["iterations"]), fmt.Sprint(m["sets"]), unit.FormatMicros(m["time_us"]), unit.FormatSig(m["raw_gflops"], 3),
+		table = append(table, []string{fmt.Sprint(rowset.Ranks(r)), rowset.Text(r, sideAxis), rowset.Text(r, methodAxis),
+			unit.FormatSI(m["unknowns"]),
+			fmt.Sprint(m["iterations"]), fmt.Sprint(m["sets"]), unit.FormatMicros(m["time_us"]),
+			unit.FormatSig(m["raw_gflops"], 3),
 			unit.FormatSig(m["rating_gflops"], 3), r.Disturbed()})
 	}
 	if len(table) == 1 {
 		return nil
 	}
 	return []bench.Section{{Headline: true, Title: "Rated by the rules of HPCG: " + disclaimer, Table: table,
-		Text: fmt.Sprintf("A set reaches the residual that cg reaches in %d iterations; what a method needs beyond earns nothing, and a tenth of the set-up is charged to every set. "+
+		Text: fmt.Sprintf("A set reaches the residual that cg reaches in %d iterations; what a method needs beyond earns "+
+			"nothing, and a tenth of the set-up is charged to every set. "+
 			"All rows passed the checks of symmetry, convergence and repeatability.", referenceIterations)}}
 }

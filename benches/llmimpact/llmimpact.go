@@ -55,7 +55,8 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
 		bench.Option("algorithm", bench.KindString, model.BestAlgorithm,
 			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
-		bench.Option("against", bench.KindString, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
+		bench.Option("against", bench.KindString, "trtllm-h200",
+			"curve to compare with: what it would give instead; - for none"),
 		bench.Quantity("target-gbps", "0", "bus bandwidth to aim at: what it would give; 0 for none"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Metric("share_pct", "%", "lower"),
@@ -241,7 +242,8 @@ func samplesOf(name string) ([]model.Sample, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return model.SamplesOf(imports.Rows(file.Records, imports.Source{Name: name}, 0, map[string]int{})), "the file " + name, nil
+		return model.SamplesOf(imports.Rows(file.Records, imports.Source{Name: name}, 0, map[string]int{})),
+			"the file " + name, nil
 	}
 	_, run, err := journal.LoadRun(name)
 	if err != nil {

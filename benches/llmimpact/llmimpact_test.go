@@ -29,7 +29,8 @@ func TestDefaultSweep(t *testing.T) {
 	}
 	for _, r := range rows {
 		m := r.Metrics
-		if r.Status != journal.OK || r.Kind != journal.Modelled || !(m["time_us"] > 0) || !(m["share_pct"] > 0 && m["share_pct"] < 100) {
+		if r.Status != journal.OK || r.Kind != journal.Modelled || !(m["time_us"] > 0) ||
+			!(m["share_pct"] > 0 && m["share_pct"] < 100) {
 			t.Errorf("%s: %s %s, %v", r.Point, r.Status, r.Reason, m)
 		}
 		if sum := m["floor_us"] + m["time_us"]; m["step_us"] != sum {
@@ -40,9 +41,11 @@ func TestDefaultSweep(t *testing.T) {
 
 func TestOneRow(t *testing.T) {
 	r := rowsOf(t, "model=llama3-70b", "tp=8", "step=decode-1", "--target-gbps=200")[0]
-	for name, want := range map[string]string{"message_bytes": "16384", "allreduces": "160", "each_us": "18.3", "layer_us": "36.6", "time_us": "2928", "share_pct": "38.9",
+	for name, want := range map[string]string{"message_bytes": "16384", "allreduces": "160", "each_us": "18.3",
+		"layer_us": "36.6", "time_us": "2928", "share_pct": "38.9",
 		"against_us": "560", "against_gain_pct": "31.5", "target_us": "2928", "target_gain_pct": "0"} {
-		if got := fmt.Sprintf("%.4g", r.Metrics[name]); got != want && fmt.Sprintf("%.3g", r.Metrics[name]) != want && fmt.Sprintf("%.0f", r.Metrics[name]) != want {
+		if got := fmt.Sprintf("%.4g", r.Metrics[name]); got != want && fmt.Sprintf("%.3g", r.Metrics[name]) != want &&
+			fmt.Sprintf("%.0f", r.Metrics[name]) != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
@@ -50,7 +53,8 @@ func TestOneRow(t *testing.T) {
 		t.Errorf("the curve's source is %q", r.Details["curve"])
 	}
 	big := rowsOf(t, "model=llama3-405b", "tp=2", "step=decode-1")[0]
-	if len(big.Warnings) != 1 || !strings.Contains(big.Warnings[0], "406 GB of weights on each rank do not fit the 141 GB") {
+	if len(big.Warnings) != 1 || !strings.Contains(big.Warnings[0],
+		"406 GB of weights on each rank do not fit the 141 GB") {
 		t.Errorf("warnings are %q", big.Warnings)
 	}
 }
@@ -63,21 +67,26 @@ func TestRefused(t *testing.T) {
 		status   journal.Status
 		reason   string
 	}{
-		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "curve=staged-h100"}, journal.NotExecuted, "16Ki is outside, and nothing is extrapolated"},
+		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "curve=staged-h100"}, journal.NotExecuted,
+			"16Ki is outside, and nothing is extrapolated"},
 		{[]string{"model=llama3-70b", "tp=3", "step=decode-1"}, journal.NotExecuted, "64 heads, which 3 ranks cannot share"},
 		{[]string{"model=llama3-70b", "tp=16", "step=decode-1"}, journal.NotExecuted, "no 16 ranks, only 2, 4, 8"},
 		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--parallelism=expert"}, journal.Skipped, "no experts"},
 		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "curve=nccl-h20"}, journal.Failed, "no such RUN or file"},
-		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--against=nccl-h20"}, journal.Failed, "against: unknown curve"},
+		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--against=nccl-h20"}, journal.Failed,
+			"against: unknown curve"},
 	} {
 		r := rowsOf(t, c.settings...)[0]
 		if r.Status != c.status || !strings.Contains(r.Reason, c.reason) {
 			t.Errorf("%v: %s, %s", c.settings, r.Status, r.Reason)
 		}
 	}
-	for text, reason := range map[string]string{"model=all": "leave --model out", "model=llama3-7b": "llama3-70b", "step=decode": "want decode-N", "step=decode-0": "want decode-N", "step=train-1": "want decode-N", "tp=1": "2 to 1024"} {
+	for text, reason := range map[string]string{"model=all": "leave --model out", "model=llama3-7b": "llama3-70b",
+		"step=decode": "want decode-N", "step=decode-0": "want decode-N", "step=train-1": "want decode-N",
+		"tp=1": "2 to 1024"} {
 		name, value, _ := strings.Cut(text, "=")
-		p := point.Point{{Name: "model", Value: point.StringValue("llama3-8b")}, {Name: "step", Value: point.StringValue("decode-1")}, {Name: "tp", Value: point.IntValue(2)}}
+		p := point.Point{{Name: "model", Value: point.StringValue("llama3-8b")},
+			{Name: "step", Value: point.StringValue("decode-1")}, {Name: "tp", Value: point.IntValue(2)}}
 		v := point.StringValue(value)
 		if name == "tp" {
 			v = point.IntValue(1)
@@ -102,8 +111,11 @@ func TestOwnCurves(t *testing.T) {
 	}
 	w := must.Get(journal.Open(filepath.Join(dir, "run")))(t)
 	ranks := 2
-	for _, rec := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "collectives"}, journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, NumRanks: &ranks, Key: "k",
-		Point: point.Point{{Name: "op", Value: point.StringValue("allreduce")}, {Name: "algorithm", Value: point.StringValue("ring")}, {Name: "size", Value: point.BytesValue(8192)}}, Metrics: map[string]float64{"time_us": 42}}} {
+	for _, rec := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "collectives"},
+		journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, NumRanks: &ranks, Key: "k",
+			Point: point.Point{{Name: "op", Value: point.StringValue("allreduce")},
+				{Name: "algorithm", Value: point.StringValue("ring")}, {Name: "size", Value: point.BytesValue(8192)}},
+			Metrics: map[string]float64{"time_us": 42}}} {
 		must.Do(t, w.Append(rec))
 	}
 	w.Close()
@@ -121,16 +133,20 @@ func TestCurveOfOneGPU(t *testing.T) {
 	ranks := 2
 	records := []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "allreduce-eval"}}
 	for algorithm, us := range map[string]float64{"one-stage": 16, "lamport": 15, "auto": 15.5} {
-		records = append(records, journal.Row{Schema: journal.Schema, Run: "r", Bench: "allreduce-eval", Part: "performance", Backend: "cuda", Status: journal.OK, NumRanks: &ranks,
-			Key: algorithm, Metrics: map[string]float64{"time_us": us, "kernel_us": 1}, Details: map[string]string{journal.SharingDetail: "2", journal.DeviceDetail: "NVIDIA H200", "buffers": "symmetric"},
-			Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)}, {Name: "dtype", Value: point.StringValue("bf16")}, {Name: "size", Value: point.BytesValue(8192)}}})
+		records = append(records, journal.Row{Schema: journal.Schema, Run: "r", Bench: "allreduce-eval", Part: "performance",
+			Backend: "cuda", Status: journal.OK, NumRanks: &ranks,
+			Key: algorithm, Metrics: map[string]float64{"time_us": us, "kernel_us": 1},
+			Details: map[string]string{journal.SharingDetail: "2", journal.DeviceDetail: "NVIDIA H200", "buffers": "symmetric"},
+			Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)},
+				{Name: "dtype", Value: point.StringValue("bf16")}, {Name: "size", Value: point.BytesValue(8192)}}})
 	}
 	for _, rec := range records {
 		must.Do(t, w.Append(rec))
 	}
 	w.Close()
 	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+dir+`"`)[0]
-	if r.Metrics["each_us"] != 15 || r.Sharing() != 2 || !strings.Contains(r.Details["curve"], "not of a link") || !strings.Contains(r.Details["against"], "no comparison") {
+	if r.Metrics["each_us"] != 15 || r.Sharing() != 2 || !strings.Contains(r.Details["curve"], "not of a link") ||
+		!strings.Contains(r.Details["against"], "no comparison") {
 		t.Errorf("%s %s: %v, %v", r.Status, r.Reason, r.Metrics, r.Details)
 	}
 }
@@ -138,7 +154,8 @@ func TestCurveOfOneGPU(t *testing.T) {
 // The views are whole for a sweep, for one point, and for none.
 func TestViews(t *testing.T) {
 	for _, rows := range [][]journal.Row{
-		rowsOf(t, "--target-gbps=400"), rowsOf(t, "curve=nccl-h200,vllm-h200,staged-h100", "model=llama3-8b,deepseek-v3"), rowsOf(t, "model=llama3-8b", "tp=8", "step=decode-1", "--against=-"),
+		rowsOf(t, "--target-gbps=400"), rowsOf(t, "curve=nccl-h200,vllm-h200,staged-h100", "model=llama3-8b,deepseek-v3"),
+		rowsOf(t, "model=llama3-8b", "tp=8", "step=decode-1", "--against=-"),
 	} {
 		for _, f := range figures(rows) {
 			if err := f.Validate(); err != nil {
@@ -154,10 +171,12 @@ func TestViews(t *testing.T) {
 		t.Error("views of nothing")
 	}
 	secs := sections(rowsOf(t, "--target-gbps=400"))
-	if len(secs) != 4 || secs[2].Title != "What would help most" || len(secs[2].Table) != maxHelp+1 || secs[2].Table[1][0] != "gpt-oss-120b" {
+	if len(secs) != 4 || secs[2].Title != "What would help most" || len(secs[2].Table) != maxHelp+1 ||
+		secs[2].Table[1][0] != "gpt-oss-120b" {
 		t.Errorf("the ranked gains: %+v", secs[2])
 	}
-	if !strings.Contains(secs[0].Text, "**decode**: the all-reduces take from 1 % of the step") || strings.Contains(secs[0].Text, "no number") {
+	if !strings.Contains(secs[0].Text, "**decode**: the all-reduces take from 1 % of the step") ||
+		strings.Contains(secs[0].Text, "no number") {
 		t.Errorf("the summary: %s", secs[0].Text)
 	}
 	if s := sections(rowsOf(t, "curve=vllm-eager-h200")); !strings.Contains(s[0].Text, "points have no number") {
@@ -167,7 +186,8 @@ func TestViews(t *testing.T) {
 
 // A bus bandwidth below 0 is a mistake of the user's, not "none".
 func TestTargetBelowZero(t *testing.T) {
-	_, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Seed: 1, Options: []plan.Assign{{Name: "target-gbps", Text: "-5"}}})
+	_, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Seed: 1,
+		Options: []plan.Assign{{Name: "target-gbps", Text: "-5"}}})
 	if err == nil || !strings.Contains(err.Error(), "target-gbps: -5: want a number of 0 or more") {
 		t.Errorf("%v", err)
 	}

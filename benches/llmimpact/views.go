@@ -57,7 +57,8 @@ func settings(rows rowset.Set) []setting {
 func shareMap(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce",
 		Columns: min(3, len(rows.Distinct("tp"))),
-		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or multiplying, whichever is longer. Empty: outside the curve."}
+		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or " +
+			"multiplying, whichever is longer. Empty: outside the curve."}
 	models, steps := rows.Distinct("model"), rows.Distinct("step")
 	zero, most := 0.0, 0.0
 	for _, r := range rows {
@@ -78,7 +79,8 @@ func shareMap(rows rowset.Set) figure.Figure {
 			heat.Cells = append(heat.Cells, line)
 		}
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, tp %s", s.curve, s.tp), Content: heat,
-			X: figure.Axis{Scale: figure.Category, Categories: steps}, Y: figure.Axis{Scale: figure.Category, Categories: models}})
+			X: figure.Axis{Scale: figure.Category, Categories: steps},
+			Y: figure.Axis{Scale: figure.Category, Categories: models}})
 		if len(f.Panels) == maxPanels {
 			break
 		}
@@ -95,7 +97,8 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 	step := rows.Distinct("step")[0]
 	tps := rows.Distinct("tp")
 	tp := tps[len(tps)-1]
-	f := figure.Figure{Name: "llm_step", Title: fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp),
+	f := figure.Figure{Name: "llm_step",
+		Title:   fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp),
 		Caption: "Nothing overlaps. The floor counts neither attention over the context nor launches."}
 	zero, most := 0.0, 0.0
 	for _, r := range rows.At("step", step, "tp", tp) {
@@ -130,8 +133,10 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 func gainBars(rows rowset.Set) (figure.Figure, bool) {
 	tps := rows.Distinct("tp")
 	tp, curve := tps[len(tps)-1], rows.Distinct("curve")[0]
-	f := figure.Figure{Name: "llm_gain", Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
-		Caption: "Below zero the present curve is the faster one. A message that latency decides gains nothing from bandwidth."}
+	f := figure.Figure{Name: "llm_gain",
+		Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
+		Caption: "Below zero the present curve is the faster one. A message that latency decides gains nothing " +
+			"from bandwidth."}
 	for _, what := range alternatives(rows) {
 		var names []string
 		var list []figure.Series
@@ -201,13 +206,16 @@ func summary(rows rowset.Set, missing int) bench.Section {
 		}
 		byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
 		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
-		fmt.Fprintf(&b, "- **%s**: the all-reduces take from %.0f %% of the step (%s) to %.0f %% (%s), %s each there.\n", phase,
-			least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most), unit.FormatMicros(most.Metrics["each_us"]))
+		fmt.Fprintf(&b, "- **%s**: the all-reduces take from %.0f %% of the step (%s) to %.0f %% (%s), %s each there.\n",
+			phase,
+			least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most),
+			unit.FormatMicros(most.Metrics["each_us"]))
 	}
 	worst("decode")
 	worst("prefill")
 	if missing > 0 {
-		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread so. The rows say which; nothing is extrapolated.\n", missing)
+		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread "+
+			"so. The rows say which; nothing is extrapolated.\n", missing)
 	}
 	return bench.Section{Title: "What the all-reduce costs", Text: b.String(), Lead: true}
 }
@@ -264,7 +272,8 @@ func help(rows rowset.Set) (bench.Section, bool) {
 	if len(alternatives(rows)) == 0 {
 		return bench.Section{}, false
 	}
-	s := bench.Section{Title: "What would help most", Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
+	s := bench.Section{Title: "What would help most",
+		Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
 	if len(gains) == 0 {
 		s.Text = "None of what was compared would shorten a step by half a per cent."
 		return s, true
@@ -285,8 +294,10 @@ func help(rows rowset.Set) (bench.Section, bool) {
 // method says where the numbers come from.
 func method(rows rowset.Set) bench.Section {
 	var b strings.Builder
-	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a straight line in logarithms; a message outside the curve has no time. " +
-		"A decode step has one token per sequence, so its messages are small; hundreds of megabytes are the prefill of a long prompt.\n\n")
+	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a " +
+		"straight line in logarithms; a message outside the curve has no time. " +
+		"A decode step has one token per sequence, so its messages are small; hundreds of megabytes are the prefill of a " +
+		"long prompt.\n\n")
 	for _, c := range rows.Distinct("curve") {
 		fmt.Fprintf(&b, "- `%s`: %s\n", c, rows.First("curve", c).Details["curve"])
 	}

@@ -47,7 +47,8 @@ func Swept(v bench.Value) bool {
 // Options declares both: for benches whose backends may be simulated or not.
 func Options(files string) []bench.Clause {
 	return []bench.Clause{Files("", files), bench.Sweepable(bench.Option(Arrangement, bench.KindString, "",
-		"SIPs of a simulated accelerator and who is whose neighbour, or several to compare: 4x4:torus, 8:ring, or mesh for as many as the file has; empty is as the file says"))}
+		"SIPs of a simulated accelerator and who is whose neighbour, or several to compare: 4x4:torus, 8:ring, or mesh "+
+			"for as many as the file has; empty is as the file says"))}
 }
 
 // arrangement is what the options say.

@@ -22,7 +22,8 @@ func TestLabels(t *testing.T) {
 	}{
 		{[]journal.Row{row("x.yaml", a, "whole"), row("x.yaml", a, "whole"), measured}, []string{"", "", ""}},
 		{[]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", b, "flits"), measured}, []string{"x.yaml", "y.yaml", ""}},
-		{[]journal.Row{row("x.yaml", a, "whole"), row("x.yaml", b, "whole")}, []string{"x.yaml (aaaaaaaa)", "x.yaml (bbbbbbbb)"}},
+		{[]journal.Row{row("x.yaml", a, "whole"), row("x.yaml", b, "whole")},
+			[]string{"x.yaml (aaaaaaaa)", "x.yaml (bbbbbbbb)"}},
 		{[]journal.Row{row("x.yaml", a, "whole"), row("x.yaml", a, "flits")}, []string{"x.yaml, whole", "x.yaml, flits"}},
 		{[]journal.Row{row("x.yaml", a, "whole"), row("y.yaml", a, "whole")}, []string{"x.yaml", "y.yaml"}},
 	} {
@@ -34,7 +35,8 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	figs := Caption([]figure.Figure{{}}, []journal.Row{row("x.yaml", a, "whole"), row("y.yaml", b, ""), measured})
-	if want := "Simulated on topology x.yaml (sha256 aaaaaaaaaaaa), fabric whole. Simulated on topology y.yaml (sha256 bbbbbbbbbbbb)."; figs[0].Caption != want {
+	if want := "Simulated on topology x.yaml (sha256 aaaaaaaaaaaa), fabric whole. Simulated on topology y.yaml (sha256 " +
+		"bbbbbbbbbbbb)."; figs[0].Caption != want {
 		t.Errorf("%q", figs[0].Caption)
 	}
 }

@@ -214,7 +214,9 @@ func sections(rows []journal.Row) []bench.Section {
 		op    string
 		ranks int
 	}
-	for _, g := range rowset.GroupBy(good, func(r *journal.Row) config { return config{rowset.Text(r, "op"), rowset.Ranks(r)} }) {
+	for _, g := range rowset.GroupBy(good, func(r *journal.Row) config {
+		return config{rowset.Text(r, "op"), rowset.Ranks(r)}
+	}) {
 		var cache, memory float64
 		for _, r := range g.Rows {
 			switch rowset.Number(r, "size") {
@@ -225,12 +227,14 @@ func sections(rows []journal.Row) []bench.Section {
 			}
 		}
 		if cache > 0 && memory > 0 {
-			table = append(table, []string{g.Key.op, fmt.Sprint(g.Key.ranks), fmt.Sprintf("%.1f GB/s", cache), fmt.Sprintf("%.1f GB/s", memory), fmt.Sprintf("%.1f", cache/memory)})
+			table = append(table, []string{g.Key.op, fmt.Sprint(g.Key.ranks), fmt.Sprintf("%.1f GB/s", cache),
+				fmt.Sprintf("%.1f GB/s", memory), fmt.Sprintf("%.1f", cache/memory)})
 		}
 	}
 	return []bench.Section{{
 		Title: "From cache to memory",
-		Text:  "The ratio says how much a kernel gains when its working set fits the first cache instead of coming from main memory.",
+		Text: "The ratio says how much a kernel gains when its working set fits the first cache instead of coming from " +
+			"main memory.",
 		Table: table,
 	}}
 }

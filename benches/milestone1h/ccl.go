@@ -40,7 +40,8 @@ func CCL() *bench.Bench {
 		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
 	}
 	return bench.Suite("milestone-1h-ccl",
-		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by the memory of the receive slots"),
+		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by the memory of the "+
+			"receive slots"),
 		bench.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
 draws every figure of the evaluation.
 
@@ -217,7 +218,10 @@ func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change 
 func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 	var result *sim.Result
 	var mu sync.Mutex
-	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Load: c.Load, Trace: c.Trace, Observe: func(r *sim.Result) { result = r }}
+	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Load: c.Load, Trace: c.Trace,
+		Observe: func(r *sim.Result) {
+			result = r
+		}}
 	var wrong *bench.Wrong
 	var sums []int
 	if c.Verify {

@@ -71,9 +71,11 @@ func row(b *bench.Bench, part *bench.DeclaredPart, p point.Point, fabric topo.Fa
 		options = options.With(o.Name, o.Default)
 	}
 	options = options.With("fabric", point.StringValue(string(fabric)))
-	s := bench.NewState(bench.Setting{Point: append(slices.Clone(p), options...), Group: syncgroup.Solo(), Backend: "ahbm", Measure: measure.Default()})
+	s := bench.NewState(bench.Setting{Point: append(slices.Clone(p), options...), Group: syncgroup.Solo(),
+		Backend: "ahbm", Measure: measure.Default()})
 	o := s.Finish(part.Body(context.Background(), s))
-	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
+	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason,
+		Kind:  o.Kind,
 		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}
 }
 
@@ -94,7 +96,8 @@ func TestWholeEvaluation(t *testing.T) {
 				sum += r.Metrics[part.name]
 			}
 			crit := r.Metrics["crit_ns"]
-			if r.Kind != journal.Simulated || r.Samples != 1 || r.Metrics["wrong"] != 0 || math.Abs(sum-crit) > 1e-6 || math.Abs(r.Metrics["time_us"]*1e3-crit) > 1e-6 {
+			if r.Kind != journal.Simulated || r.Samples != 1 || r.Metrics["wrong"] != 0 || math.Abs(sum-crit) > 1e-6 ||
+				math.Abs(r.Metrics["time_us"]*1e3-crit) > 1e-6 {
 				t.Errorf("%v: %s, %d samples, %v", r.Point, r.Kind, r.Samples, r.Metrics)
 			}
 			if bound := r.Limits["bandwidth"]; bound <= 0 || bound*1e3 > crit {
@@ -112,12 +115,15 @@ func TestWholeEvaluation(t *testing.T) {
 func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	got := map[string]float64{}
 	for _, r := range rows {
-		got[fmt.Sprint(r.Part, " ", rowset.Text(&r, "buffer_kind"), rowset.Text(&r, sipsAxis), " ", bytesPerPE(&r))] = r.Metrics["crit_ns"]
+		got[fmt.Sprint(r.Part, " ", rowset.Text(&r, "buffer_kind"), rowset.Text(&r, sipsAxis), " ",
+			bytesPerPE(&r))] = r.Metrics["crit_ns"]
 	}
 	if fabric == topo.Whole {
 		for point, want := range map[string]float64{
-			"buffer-kind tcm 256": 1678.04, "buffer-kind tcm 2048": 1957.04, "buffer-kind tcm 16384": 4225.04, "buffer-kind tcm 65536": 12001.04,
-			"buffer-kind hbm 256": 1858.04, "buffer-kind hbm 2048": 2389.04, "buffer-kind hbm 16384": 6673.04, "buffer-kind hbm 65536": 21361.04,
+			"buffer-kind tcm 256": 1678.04, "buffer-kind tcm 2048": 1957.04, "buffer-kind tcm 16384": 4225.04,
+			"buffer-kind tcm 65536": 12001.04,
+			"buffer-kind hbm 256":   1858.04, "buffer-kind hbm 2048": 2389.04, "buffer-kind hbm 16384": 6673.04,
+			"buffer-kind hbm 65536":  21361.04,
 			"latency torus_2d 98304": 17200,
 		} {
 			if math.Abs(got[point]-want) > 0.02*want {
@@ -223,7 +229,8 @@ func TestWrongCubeIsFound(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	latency := func(kind string, s journal.Status) journal.Row {
 		return journal.Row{Part: latencyPart, Status: s, Metrics: map[string]float64{"crit_ns": 1, "n_sips": 6, "cubes": 16},
-			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis, point.StringValue(kind)).With("n_elem", point.IntValue(8))}
+			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis,
+				point.StringValue(kind)).With("n_elem", point.IntValue(8))}
 	}
 	for _, c := range []struct {
 		rows    []journal.Row
@@ -232,8 +239,10 @@ func TestArtifacts(t *testing.T) {
 	}{
 		{nil, 1, nil},
 		{[]journal.Row{latency("ring_1d", journal.OK)}, 2 + 2*3, nil},
-		{[]journal.Row{latency("ring_1d", journal.OK), {Part: bufferPart, Status: journal.Failed}}, 3 + 2*4, []string{bufferFile, "figures/buffer_kind.png", "figures/buffer_kind.svg"}},
-		{[]journal.Row{latency("ring_1d", journal.OK), latency("torus_2d", journal.Failed)}, 2 + 2*4, []string{"figures/latency_torus_2d.png", "figures/latency_torus_2d.svg"}},
+		{[]journal.Row{latency("ring_1d", journal.OK), {Part: bufferPart, Status: journal.Failed}}, 3 + 2*4,
+			[]string{bufferFile, "figures/buffer_kind.png", "figures/buffer_kind.svg"}},
+		{[]journal.Row{latency("ring_1d", journal.OK), latency("torus_2d", journal.Failed)}, 2 + 2*4,
+			[]string{"figures/latency_torus_2d.png", "figures/latency_torus_2d.svg"}},
 	} {
 		names := artifacts(c.rows)
 		if len(names) != c.want {
@@ -261,7 +270,8 @@ func TestArtifacts(t *testing.T) {
 
 // Rows of a machine that is gone cannot be drawn, and that is said.
 func TestMachineIsGone(t *testing.T) {
-	rows := []journal.Row{{Part: bufferPart, Status: journal.OK, Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
+	rows := []journal.Row{{Part: bufferPart, Status: journal.OK,
+		Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
 	if _, err := exports(rows); err == nil || !strings.Contains(err.Error(), "gone.yaml") {
 		t.Errorf("%v", err)
 	}
@@ -283,8 +293,10 @@ func TestSIPs(t *testing.T) {
 		{of(topo.Ring, 2, 1), true, "ring_1d", topo.SIPs{Count: 6, Kind: topo.Ring, Grid: topo.Grid{W: 6, H: 1}}, ""},
 		{of(topo.Ring, 2, 1), true, "torus_2d", topo.SIPs{Count: 6, Kind: topo.Torus, Grid: topo.Grid{W: 2, H: 3}}, ""},
 		{of(topo.Ring, 8, 1), false, "ring_1d", topo.SIPs{Count: 8, Kind: topo.Ring, Grid: topo.Grid{W: 8, H: 1}}, ""},
-		{of(topo.Ring, 8, 1), false, "mesh_2d_no_wrap", topo.SIPs{Count: 8, Kind: topo.Mesh, Grid: topo.Grid{W: 2, H: 4}}, ""},
-		{of(topo.Torus, 8, 2), false, "mesh_2d_no_wrap", topo.SIPs{Count: 16, Kind: topo.Mesh, Grid: topo.Grid{W: 8, H: 2}}, ""},
+		{of(topo.Ring, 8, 1), false, "mesh_2d_no_wrap", topo.SIPs{Count: 8, Kind: topo.Mesh, Grid: topo.Grid{W: 2, H: 4}},
+			""},
+		{of(topo.Torus, 8, 2), false, "mesh_2d_no_wrap", topo.SIPs{Count: 16, Kind: topo.Mesh, Grid: topo.Grid{W: 8, H: 2}},
+			""},
 		{of(topo.Torus, 8, 2), false, "ring_1d", topo.SIPs{Count: 16, Kind: topo.Ring, Grid: topo.Grid{W: 16, H: 1}}, ""},
 		{of(topo.Torus, 8, 2), false, "4x4:torus", topo.SIPs{Count: 16, Kind: topo.Torus, Grid: topo.Grid{W: 4, H: 4}}, ""},
 		{of(topo.Ring, 2, 1), true, "5:ring", topo.SIPs{Count: 5, Kind: topo.Ring, Grid: topo.Grid{W: 5, H: 1}}, ""},
@@ -309,13 +321,15 @@ func TestSIPs(t *testing.T) {
 // figures and page say it too.
 func TestRowsNameTheirMachine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	text := strings.NewReplacer("count: 2", "count: 4", "flit_bytes: 256", "flit_bytes: few").Replace(string(topo.DefaultFile()))
+	text := strings.NewReplacer("count: 2", "count: 4", "flit_bytes: 256",
+		"flit_bytes: few").Replace(string(topo.DefaultFile()))
 	options := point.Point{}.With("topology", point.StringValue(file)).With("ccl", point.StringValue(""))
 	write := func(text string) {
 		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(text)
-	if err := mistake(point.Point{}, options); err == nil || !strings.Contains(err.Error(), "mine.yaml:9:15: system.flit_bytes") {
+	if err := mistake(point.Point{}, options); err == nil ||
+		!strings.Contains(err.Error(), "mine.yaml:9:15: system.flit_bytes") {
 		t.Errorf("a bad file: %v", err)
 	}
 	write(strings.ReplaceAll(text, "few", "256"))
@@ -326,9 +340,12 @@ func TestRowsNameTheirMachine(t *testing.T) {
 	if err := mistake(point.Point{}.With(sipsAxis, point.StringValue("ring_1d")), options); err != nil {
 		t.Error(err)
 	}
-	row := journal.Row{Part: latencyPart, Status: journal.OK, Options: options, Metrics: map[string]float64{"crit_ns": 5, "n_sips": 4, "cubes": 16},
-		Point:   point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis, point.StringValue("2x2:torus")).With("n_elem", point.IntValue(8)),
-		Details: map[string]string{machine.Kind: "torus_2d", machine.Option: "mine.yaml", machine.Hash: "0123456789abcdef", machine.Fabric: "whole"}}
+	row := journal.Row{Part: latencyPart, Status: journal.OK, Options: options,
+		Metrics: map[string]float64{"crit_ns": 5, "n_sips": 4, "cubes": 16},
+		Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis,
+			point.StringValue("2x2:torus")).With("n_elem", point.IntValue(8)),
+		Details: map[string]string{machine.Kind: "torus_2d", machine.Option: "mine.yaml", machine.Hash: "0123456789abcdef",
+			machine.Fabric: "whole"}}
 	const says = "topology mine.yaml (sha256 0123456789ab), fabric whole"
 	for _, f := range figures([]journal.Row{row}) {
 		if !strings.Contains(f.Caption, says) {
@@ -337,7 +354,8 @@ func TestRowsNameTheirMachine(t *testing.T) {
 	}
 	made := must.Get(exports([]journal.Row{row}))(t)
 	for _, f := range made {
-		want := map[string]string{summaryFile: "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef", indexFile: says}[f.Name]
+		want := map[string]string{summaryFile: "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef",
+			indexFile: says}[f.Name]
 		if !strings.Contains(string(f.Data), want) {
 			t.Errorf("%s does not say %q:\n%s", f.Name, want, f.Data)
 		}
@@ -348,16 +366,21 @@ func TestRowsNameTheirMachine(t *testing.T) {
 // tables; what they look like is drawn from the rows, whatever has become of the files.
 func TestTwoMachines(t *testing.T) {
 	row := func(part, file, axis, value string, sips topo.Grid, n int64) journal.Row {
-		return journal.Row{Part: part, Status: journal.OK, Metrics: map[string]float64{"crit_ns": 100, "wire_ns": 60, "n_sips": float64(sips.Count()), "cubes": 16},
-			Limits: map[string]float64{"bandwidth": 0.05}, Options: point.Point{}.With("topology", point.StringValue("gone/"+file)),
-			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(axis, point.StringValue(value)).With("n_elem", point.IntValue(n)),
-			Details: map[string]string{machine.Kind: "torus_2d", machine.Grid: sips.String(), cubesDetail: "4x4", rootDetail: "center",
+		return journal.Row{Part: part, Status: journal.OK,
+			Metrics: map[string]float64{"crit_ns": 100, "wire_ns": 60, "n_sips": float64(sips.Count()), "cubes": 16},
+			Limits:  map[string]float64{"bandwidth": 0.05},
+			Options: point.Point{}.With("topology", point.StringValue("gone/"+file)),
+			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(axis,
+				point.StringValue(value)).With("n_elem", point.IntValue(n)),
+			Details: map[string]string{machine.Kind: "torus_2d", machine.Grid: sips.String(), cubesDetail: "4x4",
+				rootDetail:     "center",
 				machine.Option: file, machine.Hash: file + "0123456789", machine.Fabric: "flits"}}
 	}
 	var rows []journal.Row
 	for file, sips := range map[string]topo.Grid{"a.yaml": {W: 2, H: 2}, "b.yaml": {W: 4, H: 2}} {
 		for _, n := range []int64{8, 32} {
-			rows = append(rows, row(latencyPart, file, sipsAxis, "torus_2d", sips, n), row(bufferPart, file, "buffer_kind", "tcm", sips, n))
+			rows = append(rows, row(latencyPart, file, sipsAxis, "torus_2d", sips, n),
+				row(bufferPart, file, "buffer_kind", "tcm", sips, n))
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b journal.Row) int {

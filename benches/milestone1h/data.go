@@ -60,7 +60,8 @@ func (c Case) check(sip int, tiles []dist.Float16, sums []int) *bench.Wrong {
 	for at, got := range tiles {
 		if want := float32(sums[at%c.N]); got.Float32() != want {
 			if wrong == nil {
-				wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N, got.Float32(), want)}
+				wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N,
+					got.Float32(), want)}
 			}
 			wrong.Count++
 		}

@@ -44,7 +44,8 @@ func layoutOf(r *journal.Row) (layout, error) {
 	}
 	sips, err := topo.ParseGrid(r.Details[machine.Grid])
 	cubes, err2 := topo.ParseGrid(r.Details[cubesDetail])
-	return layout{topo.SIPs{Count: sips.Count(), Kind: topo.Kind(r.Details[machine.Kind]), Grid: sips}, cubes, ccl.Root(r.Details[rootDetail])},
+	return layout{topo.SIPs{Count: sips.Count(), Kind: topo.Kind(r.Details[machine.Kind]), Grid: sips}, cubes,
+			ccl.Root(r.Details[rootDetail])},
 		errors.Join(err, err2)
 }
 
@@ -97,7 +98,8 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", s.Kind, s.Count), Content: sipDiagram(m)})
 	}
 	for _, shape := range inside {
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", shape.Cubes.W, shape.Cubes.H), Content: cubeDiagram(shape),
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", shape.Cubes.W,
+			shape.Cubes.H), Content: cubeDiagram(shape),
 			Note: "Sums go along the rows (first) and along the root's column to the root, and the result back the same way."})
 	}
 	return f, len(f.Panels) > 0

@@ -86,15 +86,17 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 		tables = append(tables, t)
 	}
 	page, err := indexPage("milestone-1h-ccl", "All-reduce on the simulated accelerator",
-		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.", machine.Words(rowset.All(rows)), append(figureNames(rows), floorplan.Names(rows)...), tables)
+		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.",
+		machine.Words(rowset.All(rows)), append(figureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 
 // indexPage shows all figures and tables of an evaluation.
 func indexPage(benchName, heading, checked, machines string, figures []string, tables []table) (bench.File, error) {
 	var page bytes.Buffer
-	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked, "Machines": machines,
-		"Figures": figures, "Tables": tables})
+	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked,
+		"Machines": machines,
+		"Figures":  figures, "Tables": tables})
 	if err != nil {
 		return bench.File{}, fmt.Errorf("%s: %w", indexFile, err)
 	}

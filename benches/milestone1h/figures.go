@@ -190,7 +190,9 @@ func stackPanel(rows rowset.Set, title string) figure.Panel {
 
 func bufferFigure(rows rowset.Set) figure.Figure {
 	label, kinds := labels(rows), lists.Distinct(lists.Map(rows, rowKind))
-	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "), counts(rows)),
+	return figure.Figure{Name: "buffer_kind",
+		Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "),
+			counts(rows)),
 		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
 			Series: curves(rows, func(r *journal.Row) string { return machine.With(rowset.Text(r, "buffer_kind"), label(r)) })}}}
 }
@@ -284,5 +286,6 @@ func sections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Title: "The largest vectors", Table: table,
-		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."}}
+		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on " +
+			"the links of the critical path; the rest is latency, slot access and compute."}}
 }

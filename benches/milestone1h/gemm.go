@@ -25,7 +25,8 @@ const (
 
 // shapes are the published ones, M x K x N: tiles filled exactly, too little along
 // K or M, deep, and large.
-var shapes = []string{"32x32x32", "32x64x32", "32x128x32", "32x128x128", "32x3072x32", "8x128x128", "128x8x128", "512x512x512"}
+var shapes = []string{"32x32x32", "32x64x32", "32x128x32", "32x128x128", "32x3072x32", "8x128x128", "128x8x128",
+	"512x512x512"}
 
 // The epilogues, and what they are for the MATH engine.
 var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {tl.Add, tl.Maximum}}
@@ -35,7 +36,8 @@ func GEMM() *bench.Bench {
 	common := []bench.Clause{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower"),
 		bench.Metric("mac_utilization", "%", "higher")}
 	single := append([]bench.Clause{}, common...)
-	single = append(single, bench.Metric("pe_window_ns", "ns", "lower"), bench.Metric("composite_window_ns", "ns", "lower"))
+	single = append(single, bench.Metric("pe_window_ns", "ns", "lower"),
+		bench.Metric("composite_window_ns", "ns", "lower"))
 	for _, s := range stages() {
 		single = append(single, bench.Metric(busyName(s), "ns", "lower"))
 	}
@@ -68,9 +70,11 @@ Every element of every product is compared with the exact one unless
 		topologyFiles(),
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
-		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take the larger of the two",
+		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take "+
+			"the larger of the two",
 			"none", "bias", "bias_max"),
-		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every element with the exact product"),
+		bench.Option("verify-data", bench.KindBool, "true",
+			"compute the data and compare every element with the exact product"),
 		traceOption(),
 		bench.Part(sweepPart, productBody(sweepCase), append(single,
 			bench.Help("stages of the pipeline by shape and variant, on one PE"),
@@ -136,7 +140,8 @@ func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 
 func sweepCase(s *bench.State) (accel.Matmul, error) {
 	m, k, n, err := machine.Product(s.Value("shapes"))
-	return accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant")), Epilogue: epilogues[s.Str("epilogue")]}, err
+	return accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant")),
+		Epilogue: epilogues[s.Str("epilogue")]}, err
 }
 
 // scalingCase streams B and loads A before, as the published figures do.
@@ -147,7 +152,8 @@ func scalingCase(s *bench.State) (accel.Matmul, error) {
 		err = fmt.Errorf("cubes_x_pes %v: want the number of cubes and of PEs in each", s.Value("cubes_x_pes"))
 	}
 	split, once := strings.CutSuffix(s.Str("split"), onceSuffix)
-	return accel.Matmul{M: m, K: k, N: n, Variant: accel.LoadRef, Cubes: cubes, PEs: pes, Split: accel.Split(split), Once: once}, err
+	return accel.Matmul{M: m, K: k, N: n, Variant: accel.LoadRef, Cubes: cubes, PEs: pes, Split: accel.Split(split),
+		Once: once}, err
 }
 
 func workers(v point.Value) (cubes, pes int) {

@@ -78,12 +78,14 @@ func sweepFile(t *testing.T, files []bench.File, rows rowset.Set) {
 		t.Fatalf("%v: %d entries of %d rows", err, len(entries), len(rows))
 	}
 	e := entries[len(entries)-1]
-	for _, key := range []string{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns", "engines", "stages"} {
+	for _, key := range []string{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns",
+		"engines", "stages"} {
 		if _, has := e[key]; !has {
 			t.Errorf("an entry has no %s: %v", key, e)
 		}
 	}
-	if entries[0]["M"] != 32.0 || entries[0]["K"] != 32.0 || len(e["stages"].(map[string]any)) != 6 || len(e["engines"].(map[string]any)) != 4 {
+	if entries[0]["M"] != 32.0 || entries[0]["K"] != 32.0 || len(e["stages"].(map[string]any)) != 6 ||
+		len(e["engines"].(map[string]any)) != 4 {
 		t.Errorf("%v", e)
 	}
 }
@@ -108,20 +110,24 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		}
 		variant := accel.Variant(rowset.Text(r, "variant"))
 		if variant == accel.LoadRef { // efficiency = tile_fill x tiles/(tiles+2)
-			if ideal := 100 * fill * float64(tiles) / float64(tiles+2); math.Abs(r.Metrics["mac_utilization_theoretical"]-ideal) > 1e-9 {
+			if ideal := 100 * fill * float64(tiles) / float64(tiles+
+				2); math.Abs(r.Metrics["mac_utilization_theoretical"]-ideal) > 1e-9 {
 				t.Errorf("%v: theoretical %v, published %v", r.Point, r.Metrics["mac_utilization_theoretical"], ideal)
 			}
 		}
 		if r.Metrics["mac_utilization"] > r.Metrics["mac_utilization_theoretical"] {
-			t.Errorf("%v: %v %% used, more than the ideal pipeline's %v", r.Point, r.Metrics["mac_utilization"], r.Metrics["mac_utilization_theoretical"])
+			t.Errorf("%v: %v %% used, more than the ideal pipeline's %v", r.Point, r.Metrics["mac_utilization"],
+				r.Metrics["mac_utilization_theoretical"])
 		}
 		var u usages
 		must.Do(t, json.Unmarshal([]byte(r.Details[usageDetail]), &u))
 		m, _, n, _ := machine.Product(mustValue(r, "shapes"))
 		outputs := tl.Cdiv(m, 32) * tl.Cdiv(n, 32)
 		reads := map[accel.Variant]int{accel.RefRef: 2 * tiles, accel.LoadRef: tiles, accel.LoadLoad: 0}[variant]
-		for stage, records := range map[string]int{"DMA_READ": reads, "FETCH": tiles, "GEMM": tiles, "MATH": 0, "STORE": outputs, "DMA_WRITE": outputs} {
-			if got := u.Stages[stage]; got.Records != records || got.Busy > got.Active+1e-9 || got.Active > r.Metrics["composite_window_ns"]+1e-9 {
+		for stage, records := range map[string]int{"DMA_READ": reads, "FETCH": tiles, "GEMM": tiles, "MATH": 0,
+			"STORE": outputs, "DMA_WRITE": outputs} {
+			if got := u.Stages[stage]; got.Records != records || got.Busy > got.Active+1e-9 ||
+				got.Active > r.Metrics["composite_window_ns"]+1e-9 {
 				t.Errorf("%v: %s %+v, want %d records within %v ns", r.Point, stage, got, records, r.Metrics["composite_window_ns"])
 			}
 		}
@@ -129,7 +135,8 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		if got := u.Engines["pe_dma"].Records; got != reads+outputs+loads {
 			t.Errorf("%v: %d DMA records, want %d", r.Point, got, reads+outputs+loads)
 		}
-		if w := r.Metrics["composite_window_ns"]; w > r.Metrics["pe_window_ns"] || variant == accel.RefRef && w != r.Metrics["pe_window_ns"] {
+		if w := r.Metrics["composite_window_ns"]; w > r.Metrics["pe_window_ns"] ||
+			variant == accel.RefRef && w != r.Metrics["pe_window_ns"] {
 			t.Errorf("%v: pipeline %v ns, all engines %v ns", r.Point, w, r.Metrics["pe_window_ns"])
 		}
 		if gemm := u.Stages["GEMM"].Busy; gemm != 16*float64(tiles) {
@@ -169,14 +176,16 @@ func scaling(t *testing.T, rows rowset.Set) {
 	}
 	// Along M there are 16 tiles, so that more PEs gain only by loading less of A; along N
 	// everybody loads all of A first, so it is worse; K adds up; and one memory feeds few.
-	if knees["m"] < 16 || gain["m"] > 1.1 || knees["n"] < 8 || knees["n"] > 32 || knees["k"] > 16 || knees["m_once"] > 4 || knees["n_once"] > 8 {
+	if knees["m"] < 16 || gain["m"] > 1.1 || knees["n"] < 8 || knees["n"] > 32 || knees["k"] > 16 ||
+		knees["m_once"] > 4 || knees["n_once"] > 8 {
 		t.Errorf("used at least half up to %v PEs; beyond 16 they gain %v", knees, gain)
 	}
 }
 
 func product(v accel.Variant) productCase {
 	m := topo.Default()
-	return productCase{Matmul: accel.Matmul{M: 64, K: 128, N: 64, Variant: v}, topo: m, system: accel.New(m, ccl.Default()), verify: true}
+	return productCase{Matmul: accel.Matmul{M: 64, K: 128, N: 64, Variant: v}, topo: m,
+		system: accel.New(m, ccl.Default()), verify: true}
 }
 
 // A planted error on every path is found by the comparison that the bench makes.

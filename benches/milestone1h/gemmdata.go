@@ -32,7 +32,9 @@ func cells(n int, value func(i int) int) []dtype.Float16 {
 }
 
 func (c productCase) operands() accel.Operands {
-	return accel.Operands{A: cells(c.M*c.K, func(i int) int { return entry(0, i) }), B: cells(c.K*c.N, func(i int) int { return entry(1, i) }),
+	return accel.Operands{A: cells(c.M*c.K, func(i int) int {
+		return entry(0, i)
+	}), B: cells(c.K*c.N, func(i int) int { return entry(1, i) }),
 		Row: cells(c.N, rowEntry)}
 }
 

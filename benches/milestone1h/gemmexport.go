@@ -88,7 +88,8 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 		files, tables = append(files, file), append(tables, t)
 	}
 	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
-		"The data were computed, and every element compared with the exact product, unless --verify-data=false.", machine.Words(rowset.All(rows)),
+		"The data were computed, and every element compared with the exact product, unless --verify-data=false.",
+		machine.Words(rowset.All(rows)),
 		append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
@@ -99,7 +100,8 @@ func sweepTable(entries []sweepEntry) table {
 		"mac_utilization", "theoretical"}}}
 	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
 	for _, e := range entries {
-		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant, strconv.Itoa(e.Tiles),
+		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant,
+			strconv.Itoa(e.Tiles),
 			fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow), fmt.Sprintf("%.3f", e.CompositeWindow),
 			fmt.Sprintf("%.4f", e.Utilization), fmt.Sprintf("%.4f", e.Theoretical), e.Fabric, e.Topology, e.Hash})
 	}
@@ -113,8 +115,10 @@ func scalingTable(rows rowset.Set) table {
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
 			cubes, pes := workers(r.Point.At("cubes_x_pes"))
-			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
-				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]), fmt.Sprintf("%.3f", c.speedup(r)),
+			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes),
+				strconv.Itoa(pes),
+				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]),
+				fmt.Sprintf("%.3f", c.speedup(r)),
 				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machine.Cells(r)...))
 		}
 	}

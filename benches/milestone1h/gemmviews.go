@@ -63,7 +63,8 @@ func slot(x figure.Axis, r *journal.Row) float64 {
 // each has a bar of its own.
 func stageFigure(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: breakdownFigure, Title: "How busy each stage of the tile pipeline is (simulated)", Columns: 1,
-		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading operands up front comes before it and is not in it."}
+		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading " +
+			"operands up front comes before it and is not in it."}
 	x := shapeAxis(rows)
 	for _, g := range variants(rows) {
 		of := g.Rows
@@ -100,7 +101,9 @@ func variants(rows rowset.Set) (out []rowset.Group[string]) {
 // bars makes a bar for each row with a metric.
 func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure.Series {
 	return figure.Series{Name: name, Kind: figure.Bars, Color: color,
-		Points: lists.Map(rows, func(r *journal.Row) figure.Point { return figure.Point{X: slot(x, r), Y: r.Metrics[metric]} })}
+		Points: lists.Map(rows, func(r *journal.Row) figure.Point {
+			return figure.Point{X: slot(x, r), Y: r.Metrics[metric]}
+		})}
 }
 
 var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64),
@@ -131,9 +134,12 @@ func modelFigure(rows rowset.Set) figure.Figure {
 		series = append(series, bars(machine.With("theoretical", g.Key), "mac_utilization_theoretical", x, g.Rows, 2*i+2),
 			bars(machine.With("simulated", g.Key), "mac_utilization", x, g.Rows, 2*i+1))
 	}
-	return figure.Figure{Name: theoreticalFigure, Title: "Use of the GEMM engine: ideal pipeline and simulation, " + variant,
-		Caption: "The ideal pipeline (theoretical) has every stage at work on a tile at the same time, each as long as the slowest; its numbers follow from the topology file. What is missing in the simulation is mostly the way of each read to the HBM and back, for which the DMA channel is held.",
-		Panels:  []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: series}}}
+	return figure.Figure{Name: theoreticalFigure,
+		Title: "Use of the GEMM engine: ideal pipeline and simulation, " + variant,
+		Caption: "The ideal pipeline (theoretical) has every stage at work on a tile at the same time, each as long as " +
+			"the slowest; its numbers follow from the topology file. What is missing in the simulation is mostly the way of " +
+			"each read to the HBM and back, for which the DMA channel is held.",
+		Panels: []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: series}}}
 }
 
 // scalingCurve is the time of one split by PEs, on one machine.
@@ -176,8 +182,10 @@ func (c scalingCurve) knee() (pes int, best *journal.Row) {
 
 func scalingCurves(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: scalingFigure, Columns: 2,
-		Title:   fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
-		Caption: "Up to 8 PEs of one cube, then 8 PEs each of several cubes. Split m and n share out rows and columns of the result, k the depth, after which the PEs add up their shares. Every PE has its own copy of the operand that is not split; with _once it lies in the memory of one PE, where all others read it."}
+		Title: fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
+		Caption: "Up to 8 PEs of one cube, then 8 PEs each of several cubes. Split m and n share out rows and columns of " +
+			"the result, k the depth, after which the PEs add up their shares. Every PE has its own copy of the operand that " +
+			"is not split; with _once it lies in the memory of one PE, where all others read it."}
 	x := figure.Axis{Label: "PEs", Scale: figure.Log2}
 	speed := figure.Panel{Title: "speed-up", X: x, Y: figure.Axis{Label: "times faster than 1 PE", Scale: figure.Log2}}
 	use := figure.Panel{Title: "use of the GEMM engines", X: x,
@@ -219,17 +227,20 @@ func gemmSections(rows []journal.Row) []bench.Section {
 				fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
 		}
 		out = append(out, bench.Section{Title: "The pipeline by shape", Table: table,
-			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; ideal is what a pipeline without latencies would reach with the same tiles."})
+			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; " +
+				"ideal is what a pipeline without latencies would reach with the same tiles."})
 	}
 	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
 		for _, c := range scalings(scaling) {
 			pes, best := c.knee()
-			table = append(table, []string{c.name(), fmt.Sprintf("%d PEs", pes), fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
+			table = append(table, []string{c.name(), fmt.Sprintf("%d PEs", pes),
+				fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
 				fmt.Sprintf("%.2f us", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
 		}
 		out = append(out, bench.Section{Title: "Where more PEs stop helping", Table: table,
-			Text: "A product stops scaling where its parts no longer fill the tiles (split m and n), where adding up the shares takes longer than multiplying (k), or where everybody reads the same memory (m_once, n_once)."})
+			Text: "A product stops scaling where its parts no longer fill the tiles (split m and n), where adding up the " +
+				"shares takes longer than multiplying (k), or where everybody reads the same memory (m_once, n_once)."})
 	}
 	return out
 }

@@ -51,7 +51,9 @@ func mistake(p, options bench.Point) error {
 
 // topologyFiles declares --topology.
 func topologyFiles() bench.Clause {
-	return machine.Files(accel.Nearby(accel.TopologyName), "topology file, or several to compare; "+bench.BuiltIn+" is the built-in one (default: topology.yaml here, else built in)")
+	return machine.Files(accel.Nearby(accel.TopologyName),
+		"topology file, or several to compare; "+bench.BuiltIn+
+			" is the built-in one (default: topology.yaml here, else built in)")
 }
 
 // setup is what a point runs on.
@@ -83,7 +85,8 @@ func files(s *bench.State) (setup, error) {
 
 // traceOption is where to write what happened at each point.
 func traceOption() bench.Clause {
-	return bench.Option("trace", bench.KindString, "", "write what happened for Perfetto: FILE.json becomes FILE-POINT.json for each point")
+	return bench.Option("trace", bench.KindString, "",
+		"write what happened for Perfetto: FILE.json becomes FILE-POINT.json for each point")
 }
 
 // writeTrace writes the trace of a point, if one is wanted.
@@ -97,7 +100,8 @@ func writeTrace(s *bench.State, r *sim.Result) error {
 	if v := s.Value(machine.Option); machine.Swept(v) {
 		name += "-" + filepath.Base(v.String())
 	}
-	for _, axis := range []string{"algorithm", sipsAxis, "buffer_kind", "n_elem", "shapes", "variant", "scaling_shape", "split", "cubes_x_pes"} {
+	for _, axis := range []string{"algorithm", sipsAxis, "buffer_kind", "n_elem", "shapes", "variant", "scaling_shape",
+		"split", "cubes_x_pes"} {
 		if v, has := s.Point().Get(axis); has {
 			name += "-" + strings.ReplaceAll(v.String(), ":", "_")
 		}

@@ -59,7 +59,8 @@ func figures(rows []journal.Row) []figure.Figure {
 	f := figure.Figure{Name: "nccl_ctas", Title: "All-reduce of M x 2880 bf16 by CTAs"}
 	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) int { return *r.NumRanks }) {
 		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%d ranks", g.Key),
-			X: figure.Axis{Label: "M", Scale: figure.Log2}, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},
+			X: figure.Axis{Label: "M", Scale: figure.Log2},
+			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},
 			Series: rowset.Series(g.Rows, ctas, func(r *journal.Row) (figure.Point, bool) {
 				return figure.Point{X: rowset.Number(r, "M"), Y: r.Metrics["time_us"]}, true
 			})})

@@ -33,7 +33,8 @@ func TestPlan(t *testing.T) {
 		low, _ := g.Env.Get(least)
 		high, _ := g.Env.Get(most)
 		if g.Ranks != 8 || low.Text() != want || high.Text() != want || len(g.Tasks) != 6 {
-			t.Errorf("launch %d: %d ranks, %s, %d points; want 8 ranks, %s CTAs, 6 points", i, g.Ranks, g.Env, len(g.Tasks), want)
+			t.Errorf("launch %d: %d ranks, %s, %d points; want 8 ranks, %s CTAs, 6 points", i, g.Ranks, g.Env, len(g.Tasks),
+				want)
 		}
 	}
 }
@@ -48,12 +49,14 @@ func TestRun(t *testing.T) {
 	}
 	b := Bench()
 	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1,
-		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"), Envs: benchtest.Assign(least+"=32", most+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
+		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"),
+		Envs: benchtest.Assign(least+"=32", most+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
 	for _, g := range p.Groups {
 		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, library.LibraryVariable+"="+lib, cudatest.DevicesVariable+"=2")
+	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, library.LibraryVariable+"="+lib,
+		cudatest.DevicesVariable+"=2")
 	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	outcomes := map[string]int{}
@@ -61,9 +64,12 @@ func TestRun(t *testing.T) {
 		fault, _ := row.Env.Get(cudatest.FaultVariable)
 		outcomes[fmt.Sprintf("%d ranks, fault %s: %s", *row.NumRanks, fault.Text(), row.Status)]++
 		switch {
-		case *row.NumRanks == 3 && !strings.Contains(row.Reason, "NCCL takes one rank per GPU, and ranks 0 and 2 of 3 both have GPU 0000:00:00.0"),
-			row.Status == journal.OK && (row.Metrics["wrong"] != 0 || row.Metrics["busbw"] <= 0 || !strings.HasPrefix(row.Details["library"], "NCCL 2.28.9 ("+lib)):
-			t.Errorf("%s %s: %s %s, metrics %v, details %v", row.Point, row.Env, row.Status, row.Reason, row.Metrics, row.Details)
+		case *row.NumRanks == 3 && !strings.Contains(row.Reason,
+			"NCCL takes one rank per GPU, and ranks 0 and 2 of 3 both have GPU 0000:00:00.0"),
+			row.Status == journal.OK && (row.Metrics["wrong"] != 0 || row.Metrics["busbw"] <= 0 ||
+				!strings.HasPrefix(row.Details["library"], "NCCL 2.28.9 ("+lib)):
+			t.Errorf("%s %s: %s %s, metrics %v, details %v", row.Point, row.Env, row.Status, row.Reason, row.Metrics,
+				row.Details)
 		}
 	}
 	want := map[string]int{"2 ranks, fault (unset): ok": 2, "2 ranks, fault wrong: failed": 2,

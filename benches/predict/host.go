@@ -45,7 +45,8 @@ func ranksOn(cluster string, cores int) (int, error) {
 		n, err = strconv.Atoi(number)
 	}
 	if err != nil || n < 2 || n > cores {
-		return 0, fmt.Errorf("cluster %q: want %s or %s-N, with 2 to %d ranks, a core for each: the probe has no others", cluster, hostName, hostName, cores)
+		return 0, fmt.Errorf("cluster %q: want %s or %s-N, with 2 to %d ranks, a core for each: the probe has no others",
+			cluster, hostName, hostName, cores)
 	}
 	return n, nil
 }
@@ -88,9 +89,12 @@ func samplesOf(run string) ([]model.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	samples := slices.DeleteFunc(model.SamplesOf(r.Latest()), func(s model.Sample) bool { return !dist.Describe(s.Backend).HostMemory })
+	samples := slices.DeleteFunc(model.SamplesOf(r.Latest()), func(s model.Sample) bool {
+		return !dist.Describe(s.Backend).HostMemory
+	})
 	if len(samples) == 0 {
-		return nil, fmt.Errorf("run %s of bench %s has no measured all-reduces in this host's memory: make some with `kernbench run --bench collectives --backend %s`",
+		return nil, fmt.Errorf("run %s of bench %s has no measured all-reduces in this host's memory: make some with "+
+			"`kernbench run --bench collectives --backend %s`",
 			r.ID(), r.Header.Bench, dist.HostBackend)
 	}
 	loaded.Store(run, samples)
@@ -266,7 +270,8 @@ func notResolved(r *journal.Row) bool {
 // hollow where they are not resolved.
 func hostPanel(rows rowset.Set) figure.Panel {
 	p := figure.Panel{Title: fmt.Sprintf("%s, %.0f ranks", rowset.Text(rows[0], clusterAxis), rows[0].Metrics["ranks"]),
-		X: figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
+		X: figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes},
+		Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
 	if names := rows.Distinct(algorithmAxis); len(names) > 1 { // the best lies on others
 		rows = rows.Where(func(r *journal.Row) bool { return rowset.Text(r, algorithmAxis) != predict.Best })
 	}
@@ -276,7 +281,8 @@ func hostPanel(rows rowset.Set) figure.Panel {
 	})
 	marks := rowset.Series(rows, name, func(r *journal.Row) (figure.Point, bool) {
 		m := r.Metrics
-		return figure.Point{X: size(r), Y: m[measuredMetric], Low: m[measuredLow], High: m[measuredHigh], Hollow: notResolved(r)}, m[measuredMetric] > 0
+		return figure.Point{X: size(r), Y: m[measuredMetric], Low: m[measuredLow], High: m[measuredHigh],
+			Hollow: notResolved(r)}, m[measuredMetric] > 0
 	})
 	for i, line := range lines {
 		line.Color, line.NoMarker = i+1, true
@@ -328,7 +334,8 @@ func hostSection(rows rowset.Set) bench.Section {
 			micros(us), micros(m), off, r.Details[useDetail]})
 	}
 	if lost > 0 {
-		s.Text += fmt.Sprintf(" %s in the table not resolved: disturbed while measured, or not known well enough.", unit.Plural(lost, "time"))
+		s.Text += fmt.Sprintf(" %s in the table not resolved: disturbed while measured, or not known well enough.",
+			unit.Plural(lost, "time"))
 	}
 	if without := rows[0].Details[withoutDetail]; without != "" {
 		s.Text += " Not compared at all: " + without + "."

@@ -19,9 +19,12 @@ import (
 
 // probed is a machine of two cores that nobody has.
 func probed() probe.Result {
-	cells := []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 80}, {Cores: 1, Bytes: 64 << 20, GBps: 10}, {Cores: 2, Bytes: 16 << 10, GBps: 160}, {Cores: 2, Bytes: 64 << 20, GBps: 12}}
-	return probe.Result{Schema: probe.Schema, Class: "none", Version: "any", Host: "elsewhere", Profile: "scripted", Cores: 2, Copy: cells, Read: cells,
-		Exchange: []probe.Cell{{Cores: 2, Bytes: 128 << 10, GBps: 9}, {Cores: 2, Bytes: 64 << 20, GBps: 3}}, Hops: []probe.Hop{{From: 0, To: 1, US: 0.2}}}
+	cells := []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 80}, {Cores: 1, Bytes: 64 << 20, GBps: 10},
+		{Cores: 2, Bytes: 16 << 10, GBps: 160}, {Cores: 2, Bytes: 64 << 20, GBps: 12}}
+	return probe.Result{Schema: probe.Schema, Class: "none", Version: "any", Host: "elsewhere", Profile: "scripted",
+		Cores: 2, Copy: cells, Read: cells,
+		Exchange: []probe.Cell{{Cores: 2, Bytes: 128 << 10, GBps: 9}, {Cores: 2, Bytes: 64 << 20, GBps: 3}},
+		Hops:     []probe.Hop{{From: 0, To: 1, US: 0.2}}}
 }
 
 // run writes a run of measured all-reduces: what the model says with a library of its own, and
@@ -36,9 +39,12 @@ func run(t *testing.T, host string, algorithms ...string) string {
 	for _, algorithm := range algorithms {
 		for i := range 8 {
 			bytes := int64(1024) << (2 * i)
-			us := must.Get(h.US(model.Series{Algorithm: algorithm, DType: "f32", Ranks: ranks, Backend: "cpu"}, predict.Library{OverheadUS: 0.5, Share: 0.8}, bytes))(t)
-			r := journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, Kind: journal.Measured, NumRanks: &ranks, Host: host,
-				Backend: "cpu", Key: fmt.Sprint(algorithm, i), Quality: journal.QualitySettled, Metrics: map[string]float64{"time_us": us}, Point: point.Point{
+			us := must.Get(h.US(model.Series{Algorithm: algorithm, DType: "f32", Ranks: ranks, Backend: "cpu"},
+				predict.Library{OverheadUS: 0.5, Share: 0.8}, bytes))(t)
+			r := journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, Kind: journal.Measured,
+				NumRanks: &ranks, Host: host,
+				Backend: "cpu", Key: fmt.Sprint(algorithm, i), Quality: journal.QualitySettled,
+				Metrics: map[string]float64{"time_us": us}, Point: point.Point{
 					{Name: "op", Value: point.StringValue("allreduce")}, {Name: "algorithm", Value: point.StringValue(algorithm)},
 					{Name: "dtype", Value: point.StringValue("f32")}, {Name: "size", Value: point.BytesValue(bytes)}}}
 			if i == 3 || i == 4 {
@@ -61,7 +67,8 @@ func run(t *testing.T, host string, algorithms ...string) string {
 func TestHost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.json")
 	must.Do(t, probe.Save(file, probed()))
-	rows := must.Get(rowsOf(t, "cluster=host-2", "algorithm=best,ring,two-stage,nvls", "size=1K:64M:x4", "--probe="+file, "--measured="+run(t, "elsewhere", "ring", "two-stage")))(t)
+	rows := must.Get(rowsOf(t, "cluster=host-2", "algorithm=best,ring,two-stage,nvls", "size=1K:64M:x4", "--probe="+file,
+		"--measured="+run(t, "elsewhere", "ring", "two-stage")))(t)
 	lost, validated := 0, 0
 	for _, r := range rows {
 		bytes := int64(size(&r))
@@ -89,16 +96,20 @@ func TestHost(t *testing.T) {
 		t.Errorf("%d times are not resolved, %d validated", lost, validated)
 	}
 	f := figures(rows)
-	if len(f) != 1 || f[0].Name != "predict_host" || !strings.Contains(f[0].Caption, "On host-2: median error") || len(f[0].Panels) != 1 || f[0].Validate() != nil {
+	if len(f) != 1 || f[0].Name != "predict_host" || !strings.Contains(f[0].Caption, "On host-2: median error") ||
+		len(f[0].Panels) != 1 || f[0].Validate() != nil {
 		t.Fatalf("%+v", f)
 	}
 	series := f[0].Panels[0].Series
-	if len(series) != 4 || series[0].Name != "ring, predicted" || series[1].Name != "ring, measured" || series[1].Kind != figure.Scatter ||
-		series[0].Color != series[1].Color || series[0].Color == series[2].Color || !series[1].Points[3].Hollow || series[1].Points[2].Hollow {
+	if len(series) != 4 || series[0].Name != "ring, predicted" || series[1].Name != "ring, measured" ||
+		series[1].Kind != figure.Scatter ||
+		series[0].Color != series[1].Color || series[0].Color == series[2].Color || !series[1].Points[3].Hollow ||
+		series[1].Points[2].Hollow {
 		t.Errorf("%+v", series)
 	}
 	s := sections(rows)
-	for _, want := range []string{"All algorithms together: median error 0 %, 90th percentile ", "on 6 sizes of the measured times left out of the fit",
+	for _, want := range []string{"All algorithms together: median error 0 %, 90th percentile ",
+		"on 6 sizes of the measured times left out of the fit",
 		"- ring, f32, 2 ranks, cpu: 0.5 us at either end of a message or flag and 80 % of the probed rates, fitted to 3 sizes", "not resolved: 64Ki, 256Ki", "4 times in the table not resolved"} {
 		if !strings.Contains(s[0].Text, want) {
 			t.Errorf("no %q in: %s", want, s[0].Text)
@@ -118,18 +129,22 @@ func TestHostNotValidated(t *testing.T) {
 		t.Fatal(rows, err)
 	}
 	for _, r := range rows {
-		if _, has := r.Metrics["high_us"]; has || !strings.Contains(r.Details[validationDetail], "not validated: no measured times") {
+		if _, has := r.Metrics["high_us"]; has ||
+			!strings.Contains(r.Details[validationDetail], "not validated: no measured times") {
 			t.Errorf("%v: %v, %v", r.Point, r.Metrics, r.Details)
 		}
 	}
-	if f := figures(rows); !strings.HasSuffix(f[0].Panels[0].Title, "not validated") || f[0].Panels[0].Series[0].Name != "ring, predicted, not validated" {
+	if f := figures(rows); !strings.HasSuffix(f[0].Panels[0].Title, "not validated") ||
+		f[0].Panels[0].Series[0].Name != "ring, predicted, not validated" {
 		t.Errorf("%+v", f)
 	}
 	if s := sections(rows); !strings.Contains(s[0].Text, "they are not validated") || s[0].Table != nil {
 		t.Errorf("%+v", s)
 	}
-	rows, err = rowsOf(t, "cluster=host-2", "algorithm=ring,nvls", "size=1K", "--probe="+file, "--measured="+run(t, "other", "ring"))
-	if err != nil || len(rows) != 1 || len(rows[0].Warnings) != 1 || !strings.Contains(rows[0].Warnings[0], "measured on host other, and the probe is of elsewhere") {
+	rows, err = rowsOf(t, "cluster=host-2", "algorithm=ring,nvls", "size=1K", "--probe="+file,
+		"--measured="+run(t, "other", "ring"))
+	if err != nil || len(rows) != 1 || len(rows[0].Warnings) != 1 ||
+		!strings.Contains(rows[0].Warnings[0], "measured on host other, and the probe is of elsewhere") {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	for want, axes := range map[string][]string{

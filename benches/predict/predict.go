@@ -38,7 +38,8 @@ const switched = "nvls"
 // Bench declares it.
 func Bench() *bench.Bench {
 	return bench.New("predict", body,
-		bench.Help("how long an all-reduce takes on a cluster of GPUs, by algorithm and protocol: a model fitted to published times"),
+		bench.Help("how long an all-reduce takes on a cluster of GPUs, by algorithm and protocol: a model fitted to "+
+			"published times"),
 		bench.Doc(`Predicts the time of an all-reduce by the model by which NCCL chooses: ring, tree
 or a switch that adds (nvls), with the protocols LL, LL128 and Simple; best is the fastest.
 
@@ -63,7 +64,8 @@ resolved and count for neither; a fit beyond what the probe found is not validat
   kernbench run --bench llm-impact --curve predict:h100-8x1 --tp 8
   kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`),
 		bench.FileOption(probeOption, "", "probe result that cluster host is made of; empty is this host's own"),
-		bench.Option(measuredOption, bench.KindString, "", "RUN with all-reduces measured on cluster host, to fit its model to and hold it against"),
+		bench.Option(measuredOption, bench.KindString, "",
+			"RUN with all-reduces measured on cluster host, to fit its model to and hold it against"),
 		bench.Version("2"),
 		bench.Ranks("1"),
 		bench.Strings(clusterAxis, "h100-8x1", "h100-8x4"),
@@ -117,12 +119,15 @@ func mistake(p, options point.Point) error {
 		return bench.Unknown("op", op, []string{allReduce})
 	}
 	if cluster := p.At(clusterAxis).String(); isHost(cluster) {
-		return badHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(), options.At(measuredOption).String())
+		return badHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(),
+			options.At(measuredOption).String())
 	}
-	if a, known := p.At(algorithmAxis).String(), append([]string{predict.Best}, predict.Algorithms...); !slices.Contains(known, a) {
+	if a, known := p.At(algorithmAxis).String(),
+		append([]string{predict.Best}, predict.Algorithms...); !slices.Contains(known, a) {
 		return bench.Unknown("algorithm", a, known)
 	}
-	if a, known := p.At(protocolAxis).String(), append([]string{predict.Best}, predict.Protocols...); !slices.Contains(known, a) {
+	if a, known := p.At(protocolAxis).String(),
+		append([]string{predict.Best}, predict.Protocols...); !slices.Contains(known, a) {
 		return bench.Unknown("protocol", a, known)
 	}
 	c, err := predict.Find(p.At(clusterAxis).String())
@@ -181,10 +186,14 @@ func size(r *journal.Row) float64 { return rowset.Number(r, sizeAxis) }
 // figures draws the time against the size, a panel for each cluster; hosts have a figure of their own.
 func figures(rows []journal.Row) []figure.Figure {
 	hosts := figure.Figure{Name: "predict_host", Title: "Predicted and measured time of an all-reduce",
-		Caption: "Lines: a flat network made of the probe, fitted to every second measured size. Marks: measured, with 95 % intervals; hollow: not resolved."}
+		Caption: "Lines: a flat network made of the probe, fitted to every second measured size. Marks: measured, with 95 " +
+			"% intervals; hollow: not resolved."}
 	f := figure.Figure{Name: "predict_time", Title: "Predicted time of an all-reduce",
-		Caption: "A model fitted to every second size of the published times (line). What there are none of is marked as not validated; bars are the 90th percentile of the error on sizes left out of the fit."}
-	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string { return rowset.Text(r, clusterAxis) }) {
+		Caption: "A model fitted to every second size of the published times (line). What there are none of is marked as " +
+			"not validated; bars are the 90th percentile of the error on sizes left out of the fit."}
+	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string {
+		return rowset.Text(r, clusterAxis)
+	}) {
 		if isHost(g.Key) {
 			hosts.Panels = append(hosts.Panels, hostPanel(g.Rows))
 			if overall := g.Rows[0].Details[overallDetail]; overall != "" {
@@ -272,7 +281,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
 		} else if table := matrix(g.Rows); len(table) > 1 {
-			tables = append(tables, bench.Section{Headline: true, Detail: true, Title: "Time by algorithm and protocol on " + g.Key, Text: g.Rows[0].Details[clusterDetail] + ".", Table: table})
+			tables = append(tables, bench.Section{Headline: true, Detail: true,
+				Title: "Time by algorithm and protocol on " + g.Key, Text: g.Rows[0].Details[clusterDetail] + ".", Table: table})
 		}
 	}
 	best := rowset.Good(rows).Where(func(r *journal.Row) bool {
@@ -286,7 +296,8 @@ func sections(rows []journal.Row) (out []bench.Section) {
 
 // choice is the best at each size, and what that is worth: in a column, or in the text where it is the same at all.
 func choice(cluster string, rows rowset.Set) bench.Section {
-	s := bench.Section{Headline: true, Title: "Best choice on " + cluster, Table: [][]string{{"size", "fastest", "time", "90 % of errors within"}}}
+	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
+		Table: [][]string{{"size", "fastest", "time", "90 % of errors within"}}}
 	worth := rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] })
 	if len(worth) == 1 {
 		s.Text = worth[0].Key + "."

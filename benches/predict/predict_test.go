@@ -34,7 +34,8 @@ func TestRows(t *testing.T) {
 		}
 		_, interval := r.Metrics["high_us"]
 		not := strings.HasPrefix(r.Details[validationDetail], "not validated: ")
-		want := cluster == "h100-8x1" && algorithm == "best" && rowset.Text(&r, protocolAxis) == "best" && rowset.Number(&r, sizeAxis) <= 512<<20
+		want := cluster == "h100-8x1" && algorithm == "best" && rowset.Text(&r, protocolAxis) == "best" &&
+			rowset.Number(&r, sizeAxis) <= 512<<20
 		if interval == not || interval != want {
 			t.Errorf("%v: interval %v, %q", r.Point, interval, r.Details[validationDetail])
 		}
@@ -45,7 +46,8 @@ func TestRows(t *testing.T) {
 	if validated != 10 {
 		t.Errorf("%d rows were validated", validated)
 	}
-	if f := figures(rows); len(f) != 1 || len(f[0].Panels) != 4 || len(f[0].Panels[0].Lines) != 1 || len(f[0].Panels[1].Lines) != 0 ||
+	if f := figures(rows); len(f) != 1 || len(f[0].Panels) != 4 || len(f[0].Panels[0].Lines) != 1 ||
+		len(f[0].Panels[1].Lines) != 0 ||
 		!strings.HasSuffix(f[0].Panels[1].Title, "not validated") {
 		t.Errorf("%+v", f)
 	} else if err := f[0].Validate(); err != nil {
@@ -58,7 +60,8 @@ func TestRows(t *testing.T) {
 	// Time by algorithm and protocol, the best of which is the best choice.
 	times := s[4]
 	if times.Title != "Time by algorithm and protocol on h100-8x1" || len(times.Table) != 12 ||
-		strings.Join(times.Table[0][1:], ", ") != "ring LL, ring LL128, ring Simple, tree LL, tree LL128, tree Simple, nvls Simple" {
+		strings.Join(times.Table[0][1:],
+			", ") != "ring LL, ring LL128, ring Simple, tree LL, tree LL128, tree Simple, nvls Simple" {
 		t.Fatalf("%+v", times)
 	}
 	for i, line := range times.Table[1:] {
@@ -67,7 +70,8 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: the least of %v is %s, the best choice takes %s", line[0], line[1:], least, best[2])
 		}
 	}
-	if !strings.Contains(s[5].Text, "4 x 8 GPUs, NVLink 4 at 370.8 GB/s, 8 NICs of 50 GB/s a node, infiniband, 2 levels of switches") {
+	if !strings.Contains(s[5].Text,
+		"4 x 8 GPUs, NVLink 4 at 370.8 GB/s, 8 NICs of 50 GB/s a node, infiniband, 2 levels of switches") {
 		t.Errorf("%s", s[5].Text)
 	}
 	for _, line := range figures(rows)[0].Panels[0].Series {
@@ -84,7 +88,8 @@ func number(t *testing.T, text string) float64 {
 
 // Mistakes are refused before anything runs.
 func TestMistakes(t *testing.T) {
-	for axis, want := range map[string]string{"cluster=h1oo-8x1": `did you mean "h100"`, "cluster=h100-1x1": "one GPU", "op=broadcast": "allreduce",
+	for axis, want := range map[string]string{"cluster=h1oo-8x1": `did you mean "h100"`, "cluster=h100-1x1": "one GPU",
+		"op=broadcast":   "allreduce",
 		"algorithm=rnig": "ring", "protocol=LL12": "LL128", "cluster=missing.yaml": "no such file"} {
 		if _, err := rowsOf(t, axis); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", axis, err, want)

@@ -124,9 +124,11 @@ func reportNullSpace(s *bench.State, sys *solve.System) {
 	switch {
 	case sys.Traits.Singular:
 		s.Detail(nullSpaceDetail, "constants")
-		s.Warn("the matrix is singular, its rows add up to zero: constants were projected out of the right-hand side (%.3g %% of its norm), of residuals and of the solution, and the residual is that of what is left", 100*sys.Removed)
+		s.Warn("the matrix is singular, its rows add up to zero: constants were projected out of the right-hand side "+
+			"(%.3g %% of its norm), of residuals and of the solution, and the residual is that of what is left", 100*sys.Removed)
 	case sys.Unprojected:
-		s.Warn("the matrix is singular, its rows add up to zero; as it is not symmetric, nothing was projected out: there may be no solution")
+		s.Warn("the matrix is singular, its rows add up to zero; as it is not symmetric, nothing was projected out: there " +
+			"may be no solution")
 	}
 }
 
@@ -147,7 +149,8 @@ func reportLibrary(s *bench.State, spec solve.Spec) error {
 // timeSolves solves as often as asked, with sweeps of the triad in between, checks
 // the last solution, and records the times, of which every rank knows the slowest
 // rank's.
-func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome, err error) {
+func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome,
+	err error) {
 	s.Phase("triad")
 	if err := memory.sweep(ctx, s); err != nil {
 		return out, err
@@ -170,7 +173,8 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 		}
 		spent = solve.ProcessorTime() - spent
 		if k > 0 && again.Iterations != out.Iterations {
-			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1, again.Iterations, out.Iterations)
+			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1,
+				again.Iterations, out.Iterations)
 		}
 		out = again
 		all, err := s.Gather(ctx, out.Seconds, spent)
@@ -232,7 +236,8 @@ func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64
 		s.RecordSamples("solve_time_s", seconds)
 		s.Record("throughput_dof_s", float64(size)/slices.Min(seconds))
 	} else {
-		s.Warn(stoppedWarning+"%d iterations, as asked, with a relative residual of %.3g: its time is of these iterations, not of a solution", out.Iterations, out.TrueResidual)
+		s.Warn(stoppedWarning+"%d iterations, as asked, with a relative residual of %.3g: its time is of these "+
+			"iterations, not of a solution", out.Iterations, out.TrueResidual)
 	}
 }
 
@@ -265,7 +270,8 @@ func partOf(sys *solve.System) part {
 func reportSystem(ctx context.Context, s *bench.State, p part, size int, products, grown float64) error {
 	l, t := p.local, p.times
 	held := grown / float64(max(1, l.Rows))
-	all, err := s.Gather(ctx, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
+	all, err := s.Gather(ctx, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo),
+		float64(l.Neighbours),
 		t.Total, t.Partition, t.Generation, float64(p.messages), float64(p.matrix), held, t.Precondition, t.PreconditionCPU)
 	if err != nil {
 		return err
@@ -273,7 +279,8 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 	locals := make([]partition.Local, s.Size())
 	haloPerDOF := 0.0
 	for r := range locals {
-		locals[r] = partition.Local{Rows: int(all[0][r]), Entries: int(all[1][r]), CutEntries: int(all[2][r]), Halo: int(all[3][r]), Neighbours: int(all[4][r])}
+		locals[r] = partition.Local{Rows: int(all[0][r]), Entries: int(all[1][r]), CutEntries: int(all[2][r]),
+			Halo: int(all[3][r]), Neighbours: int(all[4][r])}
 		if locals[r].Rows > 0 {
 			haloPerDOF = max(haloPerDOF, 8*float64(locals[r].Halo)/float64(locals[r].Rows))
 		}

@@ -101,7 +101,8 @@ func contests(rows []journal.Row) (out []*contest) {
 }
 
 func contestTitle(r *journal.Row) string {
-	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", problemOf(r), count(r.Metrics["dof_global"]), rowset.Text(r, partitionerAxis), r.Backend)
+	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", problemOf(r), count(r.Metrics["dof_global"]),
+		rowset.Text(r, partitionerAxis), r.Backend)
 }
 
 // add takes a row in. One that failed is told of; it takes no part.
@@ -140,7 +141,8 @@ func (c *contest) add(r *journal.Row) {
 // comparisons are a section for each contest: the ways beside each other, and what to choose.
 func comparisons(rows []journal.Row) (out []bench.Section) {
 	for _, c := range contests(rows) {
-		s := bench.Section{Headline: true, Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
+		s := bench.Section{Headline: true,
+			Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
 			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
 		s.Table = append(s.Table, lists.Map(c.ways, (*way).line)...)
@@ -171,13 +173,15 @@ func (c *contest) advice() (out []string) {
 	best := c.ways[0]
 	level := lists.Keep(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not told from the best
 	if next := c.ways[1]; len(level) == 0 {
-		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name, seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))
+		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name,
+			seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))
 		out = append(out, c.why(best)...)
 	} else {
 		out = append(out, c.unresolved(best, level), c.counted())
 	}
 	if w := c.fastestSolve(); w != nil && w != best {
-		out = append(out, fmt.Sprintf("For many right-hand sides with one matrix set-up is paid once: a solve by %s takes %s, by %s %s.",
+		out = append(out, fmt.Sprintf("For many right-hand sides with one matrix set-up is paid once: a solve by %s takes "+
+			"%s, by %s %s.",
 			w.name, seconds(w.solve), best.name, seconds(best.solve)))
 	}
 	if len(c.lost) > 0 {
@@ -198,13 +202,15 @@ func (c *contest) unresolved(best *way, level []*way) string {
 	if len(names) == len(c.ways) {
 		among = ""
 	}
-	return fmt.Sprintf("Which is the fastest to the solution is not resolved%s: %s. More launches (--trials %d) or a quiet machine may tell.", among, why, fewLaunches)
+	return fmt.Sprintf("Which is the fastest to the solution is not resolved%s: %s. More launches (--trials %d) or a "+
+		"quiet machine may tell.", among, why, fewLaunches)
 }
 
 // counted says what does not depend on times.
 func (c *contest) counted() string {
 	var words []string
-	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""}, {"makes the fewest reductions", "reductions_per_iteration"}, {"moves the fewest bytes", "bytes_model"}} {
+	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""},
+		{"makes the fewest reductions", "reductions_per_iteration"}, {"moves the fewest bytes", "bytes_model"}} {
 		of := func(w *way) float64 {
 			if n.times == "" {
 				return w.row.Metrics["iterations"]
@@ -226,7 +232,8 @@ func (c *contest) counted() string {
 func (c *contest) why(best *way) []string {
 	plain := c.ways[1]
 	for _, w := range c.ways {
-		same := rowset.Text(w.row, methodAxis) == rowset.Text(best.row, methodAxis) && rowset.Text(w.row, peerAxis) == rowset.Text(best.row, peerAxis)
+		same := rowset.Text(w.row, methodAxis) == rowset.Text(best.row, methodAxis) &&
+			rowset.Text(w.row, peerAxis) == rowset.Text(best.row, peerAxis)
 		if w != best && same && rowset.Text(w.row, precondAxis) == precondition.None {
 			plain = w
 		}
@@ -235,7 +242,8 @@ func (c *contest) why(best *way) []string {
 	if !(m["iterations"] > 0 && p["iterations"] > 0 && m["time_us"] > 0 && p["time_us"] > 0) {
 		return nil
 	}
-	text := fmt.Sprintf("Why: %s needs %.0f iterations, %s %.0f; one takes %s the time", best.name, m["iterations"], plain.name, p["iterations"], ratio(m["time_us"], p["time_us"]))
+	text := fmt.Sprintf("Why: %s needs %.0f iterations, %s %.0f; one takes %s the time", best.name, m["iterations"],
+		plain.name, p["iterations"], ratio(m["time_us"], p["time_us"]))
 	if a, b := m["bytes_model"], p["bytes_model"]; a > 0 && b > 0 {
 		text += fmt.Sprintf(", and moves %s the bytes", ratio(a, b))
 	}
@@ -278,7 +286,8 @@ func comparisonFigure(rows []journal.Row) (figure.Figure, bool) {
 		}
 		p := figure.Panel{Title: fmt.Sprintf("%s, %s", c.title, unit.Plural(c.ranks, "rank")),
 			X: figure.Axis{Scale: figure.Category}, Y: figure.Axis{Label: "time to solution", Unit: figure.Micros}}
-		p.Series = []figure.Series{{Name: "solve", Kind: figure.StackedBars}, {Name: "set-up of the preconditioner", Kind: figure.StackedBars}}
+		p.Series = []figure.Series{{Name: "solve", Kind: figure.StackedBars},
+			{Name: "set-up of the preconditioner", Kind: figure.StackedBars}}
 		for i, w := range c.ways {
 			if w.disturbed {
 				p.Note = "hollow: other programs disturbed the row"

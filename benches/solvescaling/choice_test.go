@@ -33,20 +33,28 @@ func TestComparison(t *testing.T) {
 		want []string
 		not  string
 	}{
-		"clear": {[]journal.Row{slow, fast}, []string{"Choose cg + gmg: 500 ms to the solution, 0.25 the time of cg, the next.",
-			"Why: cg + gmg needs 10 iterations, cg 400; one takes 8 times the time, and moves 8 times the bytes; set-up is 20 % of its time to the solution."}, "not resolved"},
+		"clear": {[]journal.Row{slow, fast},
+			[]string{"Choose cg + gmg: 500 ms to the solution, 0.25 the time of cg, the next.",
+				"Why: cg + gmg needs 10 iterations, cg 400; one takes 8 times the time, and moves 8 times the bytes; set-up is " +
+					"20 % of its time to the solution."}, "not resolved"},
 		"other order": {[]journal.Row{fast, slow}, []string{"Choose cg + gmg"}, "not resolved"},
-		"near":        {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)}, []string{"not resolved: their intervals meet"}, "Choose"},
+		"near": {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)}, []string{"not resolved: their intervals meet"},
+			"Choose"},
 		"near, but known": {append(thrice(slow), thrice(solvedBy("jacobi", 0, 1.8, 350))...),
 			[]string{"Choose cg + jacobi: 1.8 s to the solution, 0.9 the time of cg"}, "not resolved"},
-		"one of three": {[]journal.Row{slow, fast, solvedBy("amg", 0.05, 0.45, 12)}, []string{"not resolved among cg + gmg, cg + amg: their"}, "Choose"},
-		"noisy":        {[]journal.Row{slow, noisy}, []string{"not resolved: their"}, "Choose"},
+		"one of three": {[]journal.Row{slow, fast, solvedBy("amg", 0.05, 0.45, 12)},
+			[]string{"not resolved among cg + gmg, cg + amg: their"}, "Choose"},
+		"noisy": {[]journal.Row{slow, noisy}, []string{"not resolved: their"}, "Choose"},
 		"disturbed": {[]journal.Row{slow, disturbed(fast)}, []string{"not resolved: other programs disturbed the rows",
-			"What does not depend on the times: cg + gmg needs the fewest iterations (10), cg + gmg makes the fewest reductions (20), cg + gmg moves the fewest bytes (400k)."}, "Why"},
-		"disturbed once":  {[]journal.Row{slow, disturbed(solvedBy("gmg", 9, 9, 10)), fast}, []string{"Choose cg + gmg: 500 ms"}, "disturbed"},
-		"failed":          {[]journal.Row{slow, fast, failed}, []string{"Choose cg + gmg", "Failed, and in no comparison: cg + amg."}, "not resolved"},
-		"stopped":         {[]journal.Row{slow, fast, halted}, []string{"Choose cg + gmg"}, "amg"},
-		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)}, []string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, by cg 2 s"}, "not resolved"},
+			"What does not depend on the times: cg + gmg needs the fewest iterations (10), cg + gmg makes the fewest " +
+				"reductions (20), cg + gmg moves the fewest bytes (400k)."}, "Why"},
+		"disturbed once": {[]journal.Row{slow, disturbed(solvedBy("gmg", 9, 9, 10)), fast},
+			[]string{"Choose cg + gmg: 500 ms"}, "disturbed"},
+		"failed": {[]journal.Row{slow, fast, failed},
+			[]string{"Choose cg + gmg", "Failed, and in no comparison: cg + amg."}, "not resolved"},
+		"stopped": {[]journal.Row{slow, fast, halted}, []string{"Choose cg + gmg"}, "amg"},
+		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)},
+			[]string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, by cg 2 s"}, "not resolved"},
 	} {
 		s := comparisons(c.rows)
 		if len(s) != 1 || !s[0].Headline || !strings.Contains(s[0].Title, "on 2 ranks") {
@@ -67,7 +75,8 @@ func TestComparison(t *testing.T) {
 		t.Errorf("the line is %s", got)
 	}
 	f, ok := comparisonFigure([]journal.Row{slow, disturbed(fast)})
-	if !ok || len(f.Panels) != 1 || strings.Join(f.Panels[0].X.Categories, "|") != "cg + gmg|cg" || !f.Panels[0].Series[0].Points[0].Hollow || f.Panels[0].Series[1].Points[0].Y != 1e5 {
+	if !ok || len(f.Panels) != 1 || strings.Join(f.Panels[0].X.Categories, "|") != "cg + gmg|cg" ||
+		!f.Panels[0].Series[0].Points[0].Hollow || f.Panels[0].Series[1].Points[0].Y != 1e5 {
 		t.Errorf("%v %+v", ok, f)
 	}
 	other := fast
@@ -75,7 +84,8 @@ func TestComparison(t *testing.T) {
 	fewer := fast
 	one := 1
 	fewer.NumRanks = &one
-	for name, rows := range map[string][]journal.Row{"one way": {fast, fast}, "two problems": {slow, other}, "different ranks": {slow, fewer}, "none": nil} {
+	for name, rows := range map[string][]journal.Row{"one way": {fast, fast}, "two problems": {slow, other},
+		"different ranks": {slow, fewer}, "none": nil} {
 		if s := comparisons(rows); len(s) != 0 {
 			t.Errorf("%s: %+v", name, s)
 		}

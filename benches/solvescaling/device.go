@@ -40,7 +40,8 @@ func deviceRefuses(p, options point.Point) error {
 	if err != nil {
 		return nil // the point is dropped, with the reason
 	}
-	spec := solve.Spec{Method: text(methodAxis), Preconditioner: text(precondAxis), Partitioner: text(partitionerAxis), Weights: solve.Weights(text(weightsAxis))}
+	spec := solve.Spec{Method: text(methodAxis), Preconditioner: text(precondAxis), Partitioner: text(partitionerAxis),
+		Weights: solve.Weights(text(weightsAxis))}
 	if err := device.Refuse(problem, spec); err != nil {
 		return fmt.Errorf("%s: %w", on, err)
 	}
@@ -85,7 +86,8 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	}
 	collectives.Observe(s, g, "after")
 	products := float64(out.Products) / float64(max(1, out.Iterations))
-	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes, operator: sys.Hierarchy()}
+	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes,
+		operator: sys.Hierarchy()}
 	if err := reportSystem(ctx, s, mine, sys.Size, products, float64(sys.Bytes)); err != nil {
 		return err
 	}

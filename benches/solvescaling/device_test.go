@@ -22,8 +22,8 @@ import (
 var gpus = dist.BackendsThat(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
 
 // On GPUs the bench runs in real processes that share device memory, on a stand-in for the driver
-// that does the kernels on the processor: rows have the gate, the iterations and the metrics of those of the processors, and a
-// problem that does not fit is not executed.
+// that does the kernels on the processor: rows have the gate, the iterations and the metrics of those
+// of the processors, and a problem that does not fit is not executed.
 func TestCUDA(t *testing.T) {
 	lib, err := cudatest.Build(t.TempDir(), gpusolve.Sources())
 	if err != nil {
@@ -33,15 +33,19 @@ func TestCUDA(t *testing.T) {
 		t.Fatal(err)
 	}
 	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
-	const axes = "num_ranks=1,2 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi storage=plain,compressed total-dof=2100"
+	const axes = "num_ranks=1,2 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi " +
+		"storage=plain,compressed total-dof=2100"
 	const few = `num_ranks == 1 || method == "cg" && precond == "jacobi"` // each number of ranks is a launch
-	request := plan.Request{Axes: assigns(axes), Options: assigns("repeat=2 rtol=1e-8"), Backend: gpus, Seed: 1, Only: []string{few}}
+	request := plan.Request{Axes: assigns(axes), Options: assigns("repeat=2 rtol=1e-8"), Backend: gpus, Seed: 1,
+		Only: []string{few}}
 	p, err := plan.Make(Bench(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rows := runPlan(t, filepath.Join(t.TempDir(), "gpu"), p, run.Options{Environ: environ})
-	_, host := runInto(t, filepath.Join(t.TempDir(), "cpu"), "num_ranks=1 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi total-dof=2100", "repeat=1", run.Options{})
+	_, host := runInto(t, filepath.Join(t.TempDir(), "cpu"),
+		"num_ranks=1 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi total-dof=2100", "repeat=1",
+		run.Options{})
 	want := map[string]float64{}
 	for _, r := range host {
 		want[rowset.Text(&r, methodAxis)+rowset.Text(&r, precondAxis)] = r.Metrics["iterations"]
@@ -57,7 +61,8 @@ func TestCUDA(t *testing.T) {
 		if d := m["iterations"] - want[rowset.Text(&r, methodAxis)+rowset.Text(&r, precondAxis)]; d < -1 || d > 1 {
 			t.Errorf("%s: %g iterations more than the processors", rowset.Text(&r, methodAxis), d)
 		}
-		for _, name := range []string{"time_us", "solve_time_s", "bytes_model", "gbps", "triad_gbps", "spmv_us", "memory_bytes_per_dof", "matrix_bytes_per_dof", "setup_s"} {
+		for _, name := range []string{"time_us", "solve_time_s", "bytes_model", "gbps", "triad_gbps", "spmv_us",
+			"memory_bytes_per_dof", "matrix_bytes_per_dof", "setup_s"} {
 			if !(m[name] > 0) {
 				t.Errorf("no %s in a row of %v", name, r.Point)
 			}
@@ -66,25 +71,32 @@ func TestCUDA(t *testing.T) {
 			t.Error("the time of messages, which are part of the kernels, is in a row")
 		}
 		shared := rowset.Ranks(&r) > 1
-		if c := causeOf(&r); shared && m["triad_fraction"] < bandwidthShare && !strings.Contains(c.sentence, "where they work") {
+		if c := causeOf(&r); shared && m["triad_fraction"] < bandwidthShare &&
+			!strings.Contains(c.sentence, "where they work") {
 			t.Errorf("2 ranks are bound by %+v", c)
 		}
-		if _, known := m["efficiency"]; known == shared || (r.Sharing() == 2) != shared || r.Details[gpuDetail] != "Fake GPU 0" {
-			t.Errorf("%d ranks: efficiency %v, %d share %q", rowset.Ranks(&r), m["efficiency"], r.Sharing(), r.Details[gpuDetail])
+		if _, known := m["efficiency"]; known == shared || (r.Sharing() == 2) != shared ||
+			r.Details[gpuDetail] != "Fake GPU 0" {
+			t.Errorf("%d ranks: efficiency %v, %d share %q", rowset.Ranks(&r), m["efficiency"], r.Sharing(),
+				r.Details[gpuDetail])
 		}
 	}
-	p = plannedOn(t, gpus, "num_ranks=2 mode=strong problem=variable method=cg-pipelined precond=jacobi total-dof=900", "repeat=1")
+	p = plannedOn(t, gpus, "num_ranks=2 mode=strong problem=variable method=cg-pipelined precond=jacobi total-dof=900",
+		"repeat=1")
 	_, rows = runPlan(t, filepath.Join(t.TempDir(), "variable"), p, run.Options{Environ: environ})
 	if len(rows) != 1 || rows[0].Status != journal.OK || rows[0].Metrics["matrix_bytes_per_dof"] < 16 {
 		t.Errorf("variable coefficients: %v", rows)
 	}
 	p = plannedOn(t, gpus, "num_ranks=1,2 mode=strong precond=gmg total-dof=2100", "repeat=1")
 	_, rows = runPlan(t, filepath.Join(t.TempDir(), "cycle"), p, run.Options{Environ: environ})
-	_, host = runInto(t, filepath.Join(t.TempDir(), "cycle-cpu"), "num_ranks=1 mode=strong precond=gmg total-dof=2100", "repeat=1", run.Options{})
+	_, host = runInto(t, filepath.Join(t.TempDir(), "cycle-cpu"), "num_ranks=1 mode=strong precond=gmg total-dof=2100",
+		"repeat=1", run.Options{})
 	for _, r := range rows {
 		m, want := r.Metrics, host[0].Metrics
-		if r.Status != journal.OK || m["iterations"] != want["iterations"] || m["levels"] != want["levels"] || m["operator_complexity"] != want["operator_complexity"] ||
-			!(m["precond_us"] > 0) || !(m["precond_setup_s"] > 0) || m["precond_setup_s"] >= m["setup_s"] || !(m["bytes_model"] > 0) || strings.Count(r.Details[levelsDetail], ":") != 2*int(m["levels"]) {
+		if r.Status != journal.OK || m["iterations"] != want["iterations"] || m["levels"] != want["levels"] ||
+			m["operator_complexity"] != want["operator_complexity"] ||
+			!(m["precond_us"] > 0) || !(m["precond_setup_s"] > 0) || m["precond_setup_s"] >= m["setup_s"] ||
+			!(m["bytes_model"] > 0) || strings.Count(r.Details[levelsDetail], ":") != 2*int(m["levels"]) {
 			t.Errorf("multigrid: %v %s %v %v, on processors %v", r.Status, r.Reason, m, r.Details, want)
 		}
 		if _, told := m["flops_model"]; told {
@@ -96,7 +108,8 @@ func TestCUDA(t *testing.T) {
 	}
 	p = plannedOn(t, gpus, "num_ranks=2 mode=strong total-dof=100M", "repeat=1")
 	_, rows = runPlan(t, filepath.Join(t.TempDir(), "large"), p, run.Options{Environ: environ})
-	if len(rows) != 1 || rows[0].Status != journal.NotExecuted || !strings.Contains(rows[0].Reason, "unknowns need 3.8 GiB") {
+	if len(rows) != 1 || rows[0].Status != journal.NotExecuted ||
+		!strings.Contains(rows[0].Reason, "unknowns need 3.8 GiB") {
 		t.Errorf("a problem that does not fit: %v", rows)
 	}
 }

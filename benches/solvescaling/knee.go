@@ -38,7 +38,8 @@ func knee(c *curve, rows []journal.Row) string {
 func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
 	best := map[float64]*journal.Row{}
 	for _, r := range rowset.Good(rows) {
-		if _, known := r.Metrics["efficiency_implementation"]; !known || rowset.Ranks(r) != rowset.Ranks(like) || setup(r) != setup(like) || oversubscribed(r) {
+		if _, known := r.Metrics["efficiency_implementation"]; !known || rowset.Ranks(r) != rowset.Ranks(like) ||
+			setup(r) != setup(like) || oversubscribed(r) {
 			continue
 		}
 		if old := best[perRank(r)]; old == nil || perIteration(r) < perIteration(old) {
@@ -72,7 +73,8 @@ func reached(goal float64, sizes []*journal.Row) string {
 		}
 		named[at] = true
 		r := sizes[at]
-		losses = append(losses, fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(r)), causeOf(r).name, withInterval(r, efficiency(r))))
+		losses = append(losses, fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(r)), causeOf(r).name,
+			withInterval(r, efficiency(r))))
 	}
 	for lo := 0; lo < len(sizes); lo++ {
 		hi := lo
@@ -93,7 +95,8 @@ func reached(goal float64, sizes []*journal.Row) string {
 	}
 	if len(stretches) == 0 {
 		best := slices.MaxFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(efficiency(a), efficiency(b)) })
-		return fmt.Sprintf("%.0f %% at no measured size, the most is %s at %s", 100*goal, withInterval(best, efficiency(best)), count(perRank(best)))
+		return fmt.Sprintf("%.0f %% at no measured size, the most is %s at %s", 100*goal,
+			withInterval(best, efficiency(best)), count(perRank(best)))
 	}
 	text := fmt.Sprintf("%.0f %% %s", 100*goal, strings.Join(stretches, " and "))
 	if len(losses) == 0 {

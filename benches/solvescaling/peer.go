@@ -69,11 +69,14 @@ func peerRefuses(p point.Point) error {
 	case text(methodAxis) != krylov.Default:
 		return fmt.Errorf("peer %s solves by %s alone, not %s", peer, krylov.Default, text(methodAxis))
 	case text(partitionerAxis) != partition.Default:
-		return fmt.Errorf("peer %s has strips of rows (partitioner %s), not %s", peer, partition.Default, text(partitionerAxis))
+		return fmt.Errorf("peer %s has strips of rows (partitioner %s), not %s", peer, partition.Default,
+			text(partitionerAxis))
 	case text(weightsAxis) != string(partition.ByRows):
-		return fmt.Errorf("peer %s has strips of the same rows (weights %s), not %s", peer, partition.ByRows, text(weightsAxis))
+		return fmt.Errorf("peer %s has strips of the same rows (weights %s), not %s", peer, partition.ByRows,
+			text(weightsAxis))
 	case !has:
-		return fmt.Errorf("peer %s stands beside the preconditioners %s, not %s", peer, strings.Join(slices.Sorted(maps.Keys(peers[peer])), ", "), text(precondAxis))
+		return fmt.Errorf("peer %s stands beside the preconditioners %s, not %s", peer,
+			strings.Join(slices.Sorted(maps.Keys(peers[peer])), ", "), text(precondAxis))
 	}
 	return nil
 }
@@ -93,7 +96,8 @@ const (
 	sampleValues
 )
 
-var sampleNames = [sampleValues]string{"setup_s", "setup_cpu_s", "solve_s", "solve_cpu_s", "iterations", "converged", "residual",
+var sampleNames = [sampleValues]string{"setup_s", "setup_cpu_s", "solve_s", "solve_cpu_s", "iterations", "converged",
+	"residual",
 	"major", "minor", "patch"}
 
 // runPeer lets rank 0 start a peer on as many ranks of its own as there are here, which wait meanwhile.
@@ -103,7 +107,8 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 	}
 	program, err := dynlib.Program(petscVariable, petscProgram)
 	if err != nil {
-		return bench.NotExecuted(false, "PETSc's program is not installed (%v): set %s to peers/petsc.sh of kernbench's source", err, petscVariable)
+		return bench.NotExecuted(false,
+			"PETSc's program is not installed (%v): set %s to peers/petsc.sh of kernbench's source", err, petscVariable)
 	}
 	everyones, err := coresOfRanks(ctx, s)
 	if err != nil {
@@ -171,7 +176,8 @@ func coresOfRanks(ctx context.Context, s *bench.State) ([]int, error) {
 }
 
 // peerSingular is why a peer has no row of a matrix with a null space.
-const peerSingular = "the matrix is singular (its rows add up to zero), and the peer's program projects no null space out"
+const peerSingular = "the matrix is singular (its rows add up to zero), and the peer's program projects no " +
+	"null space out"
 
 // cannot is why a peer is not to be had on this machine.
 type cannot string
@@ -179,7 +185,8 @@ type cannot string
 func (c cannot) Error() string { return string(c) }
 
 // peerOnRank0 gives the peer the whole system in files, and checks its solution.
-func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones []int, program string, values []float64) error {
+func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones []int, program string,
+	values []float64) error {
 	dir, err := os.MkdirTemp("", "kernbench-peer-")
 	if err != nil {
 		return err
@@ -206,7 +213,8 @@ func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones
 	if limit == 0 {
 		limit = solve.MaxIter(problem.Size())
 	}
-	out, err := execute(ctx, everyones, program, strconv.Itoa(s.Size()), peers[s.Str(peerAxis)][s.Str(precondAxis)], matrix, rhs, solution,
+	out, err := execute(ctx, everyones, program, strconv.Itoa(s.Size()), peers[s.Str(peerAxis)][s.Str(precondAxis)],
+		matrix, rhs, solution,
 		fmt.Sprint(spec.RTol), strconv.Itoa(limit), strconv.Itoa(s.Int(repeatOption)))
 	if err != nil {
 		return err
@@ -306,7 +314,8 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 	if last[solveConverged] == 1 {
 		status = krylov.Converged
 	}
-	return solve.Outcome{Result: solve.Result{Status: status, Iterations: int(last[solveIterations]), Residual: last[solveResidual]},
+	return solve.Outcome{Result: solve.Result{Status: status, Iterations: int(last[solveIterations]),
+		Residual: last[solveResidual]},
 		TrueResidual: residual}.Gate(rtol)
 }
 

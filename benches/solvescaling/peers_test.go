@@ -47,7 +47,8 @@ func standIn(t *testing.T, says string, x []float64, status int) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "peer")
-	text := fmt.Sprintf("#!/bin/sh\ncp %s \"$5\"\ncat <<.\n%s\n.\necho no such library >&2\nexit %d\n", filepath.Join(dir, "x"), says, status)
+	text := fmt.Sprintf("#!/bin/sh\ncp %s \"$5\"\ncat <<.\n%s\n.\necho no such library >&2\nexit %d\n",
+		filepath.Join(dir, "x"), says, status)
 	for name, data := range map[string][]byte{filepath.Join(dir, "x"): solution.Bytes(), program: []byte(text)} {
 		if err := os.WriteFile(name, data, 0o700); err != nil {
 			t.Fatal(err)
@@ -79,7 +80,8 @@ func TestPeerRows(t *testing.T) {
 	}
 	right, wrong := x.RawVector().Data, append([]float64{1}, x.RawVector().Data[1:]...)
 	sample := func(solve float64, converged int) string {
-		return fmt.Sprintf("setup_s=0.5 setup_cpu_s=0.75 solve_s=%g solve_cpu_s=3 iterations=8 converged=%d residual=1e-9 major=3 minor=18 patch=5", solve, converged)
+		return fmt.Sprintf("setup_s=0.5 setup_cpu_s=0.75 solve_s=%g solve_cpu_s=3 iterations=8 converged=%d residual=1e-9 "+
+			"major=3 minor=18 patch=5", solve, converged)
 	}
 	good := sample(4, 1) + "\n" + sample(2, 1)
 	for _, c := range []struct {
@@ -104,14 +106,17 @@ func TestPeerRows(t *testing.T) {
 			if o.Status != c.status || rank == 0 && !strings.Contains(o.Reason, c.reason) {
 				t.Errorf("%s, rank %d: %s: %s", c.name, rank, o.Status, o.Reason)
 			}
-			if m := o.Metrics; c.status == journal.OK && (m["solve_time_s"] != 2 || m["time_us"] != 2e6/8 || m["solve_cpu_s"] != 3 || m["precond_setup_cpu_s"] != 0.75 ||
-				m["iterations"] != 8 || m["rel_residual"] > 1e-12 || o.Details["library"] != "PETSc 3.18.5" || o.Details[cpuDetail] == "" || o.Details[versionDetail] == "") {
+			if m := o.Metrics; c.status == journal.OK &&
+				(m["solve_time_s"] != 2 || m["time_us"] != 2e6/8 || m["solve_cpu_s"] != 3 || m["precond_setup_cpu_s"] != 0.75 ||
+					m["iterations"] != 8 || m["rel_residual"] > 1e-12 || o.Details["library"] != "PETSc 3.18.5" ||
+					o.Details[cpuDetail] == "" || o.Details[versionDetail] == "") {
 				t.Errorf("%s, rank %d: %v, %v", c.name, rank, m, o.Details)
 			}
 		}
 	}
 	t.Setenv(petscVariable, filepath.Join(t.TempDir(), "nothing"))
-	if o := first(t, "num_ranks=1 mode=strong total-dof=36 precond=amg peer=petsc", "repeat=1", "cpu"); o.Status != journal.NotExecuted || !strings.Contains(o.Reason, petscVariable) {
+	if o := first(t, "num_ranks=1 mode=strong total-dof=36 precond=amg peer=petsc", "repeat=1",
+		"cpu"); o.Status != journal.NotExecuted || !strings.Contains(o.Reason, petscVariable) {
 		t.Errorf("%s: %s", o.Status, o.Reason)
 	}
 }
@@ -124,11 +129,13 @@ func TestPeerCores(t *testing.T) {
 	}
 	dir := t.TempDir()
 	program, seen := filepath.Join(dir, "peer"), filepath.Join(dir, "cores")
-	text := fmt.Sprintf("#!/bin/sh\nsed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >%s\nexit %d\n", seen, unavailable)
+	text := fmt.Sprintf("#!/bin/sh\nsed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >%s\nexit %d\n", seen,
+		unavailable)
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	runInto(t, filepath.Join(dir, "run"), "num_ranks=2 mode=strong total-dof=36 rhs=ones precond=amg peer=petsc", "repeat=1",
+	runInto(t, filepath.Join(dir, "run"), "num_ranks=2 mode=strong total-dof=36 rhs=ones precond=amg peer=petsc",
+		"repeat=1",
 		run.Options{Environ: append(os.Environ(), petscVariable+"="+program)})
 	got, err := os.ReadFile(seen)
 	if err != nil {
@@ -164,7 +171,8 @@ func TestPeerMatrix(t *testing.T) {
 	if err := writeMatrix(&out, problem); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []any{[]int32{1211216, 4, 4, 12}, []int32{3, 3, 3, 3}, []int32{0, 1, 2, 0, 1, 3, 0, 2, 3, 1, 2, 3},
+	for _, part := range []any{[]int32{1211216, 4, 4, 12}, []int32{3, 3, 3, 3},
+		[]int32{0, 1, 2, 0, 1, 3, 0, 2, 3, 1, 2, 3},
 		[]float64{4, -1, -1, -1, 4, -1, -1, 4, -1, -1, -1, 4}} {
 		if err := binary.Write(&want, binary.BigEndian, part); err != nil {
 			t.Fatal(err)

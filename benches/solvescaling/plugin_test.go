@@ -15,7 +15,8 @@ import (
 // What this file registers goes through every test of this package that asks for
 // all methods, partitioners, preconditioners or problems.
 func init() {
-	solve.RegisterPartitioner(solve.Partitioner{Name: "striped", Help: "rows in turn", Needs: solve.NeedsSize, Imbalance: 1,
+	solve.RegisterPartitioner(solve.Partitioner{Name: "striped", Help: "rows in turn", Needs: solve.NeedsSize,
+		Imbalance: 1,
 		Make: func(p solve.Problem, o solve.PartitionOptions) (solve.Layout, error) {
 			owners := make([]int32, p.Size())
 			for row := range owners {
@@ -27,7 +28,8 @@ func init() {
 	own := all[slices.IndexFunc(all, func(m solve.Method) bool { return m.Name == "cg-single" })]
 	own.Name, own.Help = "own", "a method of this test"
 	solve.RegisterMethod(own)
-	solve.RegisterPreconditioner(solve.Preconditioner{Name: "row-sum", Help: "the inverse of the sum of a row's magnitudes",
+	solve.RegisterPreconditioner(solve.Preconditioner{Name: "row-sum",
+		Help: "the inverse of the sum of a row's magnitudes",
 		New: func(l *solve.Local) (solve.Operator, error) {
 			return solve.DiagonalOf(l, func(_ int, r *solve.Row) (float64, error) {
 				sum := 0.0
@@ -37,7 +39,10 @@ func init() {
 				return 1 / sum, nil
 			})
 		}})
-	solve.RegisterProblem(solve.Kind{Name: "chain", Help: "springs in a row", New: func(p solve.Params) (solve.Problem, error) { return chain(p.Rows), nil }})
+	solve.RegisterProblem(solve.Kind{Name: "chain", Help: "springs in a row",
+		New: func(p solve.Params) (solve.Problem, error) {
+			return chain(p.Rows), nil
+		}})
 }
 
 // chain is the tridiagonal matrix of that many rows.
@@ -60,17 +65,20 @@ func (n chain) Row(i int, r *solve.Row) {
 // planning, run, pass the conformance suite and are in the export.
 func TestRegisteredWords(t *testing.T) {
 	const axes = "num_ranks=1,3 total-dof=300 mode=strong problem=chain method=own precond=row-sum partitioner=striped"
-	for _, word := range []string{"striped", "rows in turn", "own", "1 reduction per iteration, needs a symmetric positive definite matrix", "row-sum", "chain", "springs in a row"} {
+	for _, word := range []string{"striped", "rows in turn", "own",
+		"1 reduction per iteration, needs a symmetric positive definite matrix", "row-sum", "chain", "springs in a row"} {
 		if !strings.Contains(Bench().Doc, word) {
 			t.Errorf("the help does not say %q", word)
 		}
 	}
 	for _, slip := range []string{"method=ownn", "partitioner=stripd", "precond=rowsum", "problem=chian"} {
-		if _, err := plan.Make(Bench(), plan.Request{Axes: assigns(slip), Backend: "cpu"}); err == nil || !strings.Contains(err.Error(), "did you mean") {
+		if _, err := plan.Make(Bench(), plan.Request{Axes: assigns(slip), Backend: "cpu"}); err == nil ||
+			!strings.Contains(err.Error(), "did you mean") {
 			t.Errorf("%s: %v", slip, err)
 		}
 	}
-	for _, refused := range []string{"problem=chain partitioner=block", "problem=advection method=own", "partitioner=striped objective=volume"} {
+	for _, refused := range []string{"problem=chain partitioner=block", "problem=advection method=own",
+		"partitioner=striped objective=volume"} {
 		if _, err := plan.Make(Bench(), plan.Request{Axes: assigns(refused), Backend: "cpu"}); err == nil {
 			t.Errorf("%s was planned", refused)
 		}
@@ -83,7 +91,8 @@ func TestRegisteredWords(t *testing.T) {
 			if o.Status != journal.OK || !(o.Metrics["rel_residual"] <= 1e-7) {
 				t.Fatalf("%s: %s: %s", task.Point, o.Status, o.Reason)
 			}
-			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Metrics: o.Metrics, Details: o.Details})
+			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Metrics: o.Metrics,
+				Details: o.Details})
 		}
 	}
 	files, err := exports(derive(rows))
@@ -94,7 +103,8 @@ func TestRegisteredWords(t *testing.T) {
 	if err := json.Unmarshal(files[0].Data, &doc); err != nil {
 		t.Fatal(err)
 	}
-	if len(doc.Rows) != 2 || doc.Rows[1]["method"] != "own" || doc.Rows[1]["partitioner"] != "striped" || doc.Rows[1]["preconditioner"] != "row-sum" || doc.Rows[1]["efficiency"] == nil {
+	if len(doc.Rows) != 2 || doc.Rows[1]["method"] != "own" || doc.Rows[1]["partitioner"] != "striped" ||
+		doc.Rows[1]["preconditioner"] != "row-sum" || doc.Rows[1]["efficiency"] == nil {
 		t.Errorf("the export has %v", doc.Rows)
 	}
 }

@@ -59,7 +59,8 @@ func TestProcesses(t *testing.T) {
 		"mode=strong num_ranks=1,2 total-dof=5000 partitioner=multilevel", "num_ranks=2 dof-per-rank=2000",
 	} {
 		var res run.Result
-		if res, rows = runInto(t, dir, axes, "repeat=2", run.Options{}); res.Counts[journal.OK] == 0 || res.Counts[journal.Failed] > 0 {
+		if res, rows = runInto(t, dir, axes, "repeat=2", run.Options{}); res.Counts[journal.OK] == 0 ||
+			res.Counts[journal.Failed] > 0 {
 			t.Fatalf("%s: %v", axes, res.Counts)
 		}
 	}
@@ -83,7 +84,8 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("files %q", files)
 	}
 	var out bytes.Buffer
-	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil || !strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
+	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil ||
+		!strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
@@ -98,7 +100,8 @@ func TestMetisOfTheUser(t *testing.T) {
 		return append(env, "KERNBENCH_METIS="+file)
 	}
 	for range 3 {
-		_, rows := runInto(t, filepath.Join(t.TempDir(), "run"), axes, "repeat=1", run.Options{Environ: of("/no/such/metis.so")})
+		_, rows := runInto(t, filepath.Join(t.TempDir(), "run"), axes, "repeat=1",
+			run.Options{Environ: of("/no/such/metis.so")})
 		if len(rows) != 1 || rows[0].Status != journal.Failed || !strings.Contains(rows[0].Reason, "/no/such/metis.so") {
 			t.Fatalf("%v", rows)
 		}
@@ -107,7 +110,8 @@ func TestMetisOfTheUser(t *testing.T) {
 	if len(rows) != 1 || rows[0].Status != journal.OK {
 		t.Fatalf("this test needs Debian's libmetis5: %v", rows)
 	}
-	if name := rows[0].Details["library"]; !strings.HasPrefix(name, "METIS 5.") || !strings.Contains(name, "/libmetis.so.5") {
+	if name := rows[0].Details["library"]; !strings.HasPrefix(name, "METIS 5.") ||
+		!strings.Contains(name, "/libmetis.so.5") {
 		t.Errorf("the row's library is %q", name)
 	}
 }
@@ -118,18 +122,22 @@ func TestMPI(t *testing.T) {
 	if testing.Short() {
 		t.Skip("mpirun takes a while")
 	}
-	launcher, err := run.NewLauncher(t.Context(), "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none", "127.0.0.1")
+	launcher, err := run.NewLauncher(t.Context(), "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none",
+		"127.0.0.1")
 	if err != nil {
 		t.Fatalf("this test needs Debian's openmpi-bin (-short leaves it out): %v", err)
 	}
-	const axes, options = "num_ranks=1,2 dof-per-rank=2000 partitioner=multilevel method=cg,gmres precond=jacobi", "repeat=2"
-	_, over := runPlan(t, filepath.Join(t.TempDir(), "mpi"), plannedOn(t, "mpi", axes, options), run.Options{Launcher: launcher})
+	const axes, options = "num_ranks=1,2 dof-per-rank=2000 partitioner=multilevel method=cg,gmres precond=jacobi",
+		"repeat=2"
+	_, over := runPlan(t, filepath.Join(t.TempDir(), "mpi"), plannedOn(t, "mpi", axes, options),
+		run.Options{Launcher: launcher})
 	_, own := runInto(t, filepath.Join(t.TempDir(), "cpu"), axes, options, run.Options{})
 	if len(over) != 4 || len(own) != 4 {
 		t.Fatalf("%d rows over MPI, %d over our own groups, want 4 of each", len(over), len(own))
 	}
 	for i, r := range over {
-		if r.Status != journal.OK || r.Backend != "mpi" || !(r.Metrics["efficiency"] > 0) || !(r.Metrics["rel_residual"] <= 1e-7) {
+		if r.Status != journal.OK || r.Backend != "mpi" || !(r.Metrics["efficiency"] > 0) ||
+			!(r.Metrics["rel_residual"] <= 1e-7) {
 			t.Errorf("%s on %d ranks by %s: %s: %s\n%s", r.Point, rowset.Ranks(&r), r.Backend, r.Status, r.Reason, r.Output)
 		}
 		if rowset.Text(&r, methodAxis) != rowset.Text(&own[i], methodAxis) || rowset.Ranks(&r) != rowset.Ranks(&own[i]) {
@@ -169,7 +177,8 @@ func TestKillRank(t *testing.T) {
 			}()
 		}
 	}
-	_, rows := runInto(t, dir, "num_ranks=2 dof-per-rank=500,1000000", "repeat=9", run.Options{Environ: append(os.Environ(), mark.String()), Observe: observe})
+	_, rows := runInto(t, dir, "num_ranks=2 dof-per-rank=500,1000000", "repeat=9",
+		run.Options{Environ: append(os.Environ(), mark.String()), Observe: observe})
 	if <-killed == 0 {
 		t.Fatal("rank 1 was not found")
 	}

@@ -25,14 +25,18 @@ func made(mode string, p int, dof, seconds, iterations float64) journal.Row {
 	}
 	pt = pt.With(modeAxis, point.StringValue(mode))
 	us := 1e6 * seconds / iterations
-	m := map[string]float64{"solve_time_s": seconds, "iterations": iterations, "time_us": us, "dof_global": dof, "dof_per_rank": dof / float64(p),
-		"throughput_dof_s": dof / seconds, "rel_residual": 1e-9, "triad_gbps": 10*float64(p) + 1, "triad_typical_gbps": 9 * float64(p), "gbps": 8 * float64(p), "triad_fraction": 0.8,
+	m := map[string]float64{"solve_time_s": seconds, "iterations": iterations, "time_us": us, "dof_global": dof,
+		"dof_per_rank":     dof / float64(p),
+		"throughput_dof_s": dof / seconds, "rel_residual": 1e-9, "triad_gbps": 10*float64(p) + 1,
+		"triad_typical_gbps": 9 * float64(p), "gbps": 8 * float64(p), "triad_fraction": 0.8,
 		"reductions_per_iteration": 2, "row_imbalance": 1, "nnz_imbalance": 1}
 	for ph, share := range map[solve.Phase]float64{solve.SpMV: 0.6, solve.Updates: 0.3, solve.Dots: 0.1} {
 		m[meanOf(ph)], m[slowestOf(ph)] = share*us, share*us
 	}
-	return journal.Row{Run: "r", Bench: "solve-scaling", Point: pt, NumRanks: &p, Backend: "cpu", Host: "vm", Status: journal.OK, Metrics: m,
-		Details: map[string]string{"problem": "poisson 2-D 5-point", "history": "0:1 10:1e-3 20:1e-9"}, Options: point.Point{{Name: rtolOption, Value: point.FloatValue(1e-8)}}}
+	return journal.Row{Run: "r", Bench: "solve-scaling", Point: pt, NumRanks: &p, Backend: "cpu", Host: "vm",
+		Status: journal.OK, Metrics: m,
+		Details: map[string]string{"problem": "poisson 2-D 5-point", "history": "0:1 10:1e-3 20:1e-9"},
+		Options: point.Point{{Name: rtolOption, Value: point.FloatValue(1e-8)}}}
 }
 
 // A panel with nothing but its baseline says nothing, and is left out.
@@ -63,7 +67,9 @@ func TestDerive(t *testing.T) {
 		{1, 1, 1, 1}, {1.6, 0.4, 0.5, 0.8}, {1, 1, 1, 1}, {1.5, 0.75, 1, 0.75}, {2, 1, 1, 1},
 	} {
 		m := got[i].Metrics
-		for name, w := range map[string]float64{"speedup": want.speedup, "efficiency": want.efficiency, "efficiency_algorithmic": want.algorithmic, "efficiency_implementation": want.implementation, "bandwidth_scaling": 1} {
+		for name, w := range map[string]float64{"speedup": want.speedup, "efficiency": want.efficiency,
+			"efficiency_algorithmic": want.algorithmic, "efficiency_implementation": want.implementation,
+			"bandwidth_scaling": 1} {
 			if math.Abs(m[name]-w) > 1e-12 {
 				t.Errorf("row %d: %s is %v, want %v", i, name, m[name], w)
 			}
@@ -107,19 +113,27 @@ func TestVerdict(t *testing.T) {
 		want   string
 	}{
 		{"memory bandwidth", func(map[string]float64, float64) {}, "bound by memory bandwidth: 16.0 GB/s by the model, 80 %"},
-		{"caches", func(m map[string]float64, _ float64) { m["triad_fraction"] = 1.6 }, "works from the caches, not from memory: 16.0 GB/s"},
+		{"caches", func(m map[string]float64, _ float64) {
+			m["triad_fraction"] = 1.6
+		}, "works from the caches, not from memory: 16.0 GB/s"},
 		{"own work", func(m map[string]float64, _ float64) { m["triad_fraction"] = 0.3 }, "own work"},
 		{"messages", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.45 * us },
-			"bound by messages and reductions (2 reductions per iteration): ranks wait for 50 % of it, and the messages by themselves take 4.95 ms of its 11 ms"},
+			"bound by messages and reductions (2 reductions per iteration): ranks wait for 50 % of it, and the messages by " +
+				"themselves take 4.95 ms of its 11 ms"},
 		{"late ranks", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.02 * us },
 			"bound by late ranks: ranks wait for 50 % of it, though the messages by themselves take 220 us"},
 		{"waiting", waiting, "bound by waiting, 50 % of it: whether for messages or for late ranks was not measured"},
-		{"a slow rank", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)] = 0.3 * us }, "bound by a slow rank: the slowest works 30 % of it longer than the mean rank, though the largest part has only 1.00 times"},
+		{"a slow rank", func(m map[string]float64, us float64) {
+			m[meanOf(solve.SpMV)] = 0.3 * us
+		}, "bound by a slow rank: the slowest works 30 % of it longer than the mean rank, though the largest part has " +
+			"only 1.00 times"},
 		{"preconditioner", func(m map[string]float64, us float64) {
 			m["triad_fraction"], m["traced_us"], m[meanOf(solve.SpMV)], m[slowestOf(solve.SpMV)] = 0.2, us, 0, 0
 			m[meanOf(solve.Precond)], m[slowestOf(solve.Precond)] = 0.6*us, 0.6*us
 		}, "bound by its preconditioner, 60 % of it; how much of that is its messages is not measured"},
-		{"imbalance", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)], m["row_imbalance"] = 0.3*us, 1.6 }, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
+		{"imbalance", func(m map[string]float64, us float64) {
+			m[meanOf(solve.SpMV)], m["row_imbalance"] = 0.3*us, 1.6
+		}, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
 		{"traced", func(m map[string]float64, us float64) { // the phases are those of slower, traced iterations
 			waiting(m, us)
 			m["traced_us"], m["communication_us"] = 2*us, 0.7*us
@@ -132,7 +146,8 @@ func TestVerdict(t *testing.T) {
 		if len(s) != 2 || !strings.Contains(s[0].Text, c.want) || !s[0].Headline || len(s[0].Table) != 3 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
-		if got := strings.Count(s[0].Text, "bound by") + strings.Count(s[0].Text, "works from"); got != 1 || strings.Contains(s[0].Text, "-bound") {
+		if got := strings.Count(s[0].Text, "bound by") + strings.Count(s[0].Text, "works from"); got != 1 ||
+			strings.Contains(s[0].Text, "-bound") {
 			t.Errorf("%s: %d causes: %s", c.name, got, s[0].Text)
 		}
 	}
@@ -159,14 +174,16 @@ func TestKnee(t *testing.T) {
 	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, rows) }
 	rows := sized([2]float64{1000, 0.8}, [2]float64{10000, 0.8}, [2]float64{100000, 0.93}, [2]float64{1000000, 0.44})
 	want := "The knee of 2 ranks, in unknowns per rank, by the time of an iteration: " +
-		"80 % from 1k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46); 50 % from 1k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46)."
+		"80 % from 1k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46); 50 % from 1k to 100k, lost above at " +
+		"1M to memory bandwidth: 44 % (40 to 46)."
 	if got := at(rows); got != want {
 		t.Errorf("have %s\nwant %s", got, want)
 	}
 	crowded := rows[7]
 	for _, text := range []string{"2 ranks share 1 cores of host a", "2 ranks share 1 cores"} { // of a job, of one host
 		crowded.Warnings = []string{text}
-		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got, "80 % from 1k to 100k, all that was measured") {
+		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got,
+			"80 % from 1k to 100k, all that was measured") {
 			t.Error(text + ": " + got)
 		}
 	}
@@ -179,7 +196,9 @@ func TestKnee(t *testing.T) {
 		sizes [][2]float64
 		want  string
 	}{
-		{[][2]float64{{5000, 0.9}, {10000, 0.4}, {50000, 0.6}, {100000, 0.85}}, "80 % at 5k and at 100k, lost above at 10k to memory bandwidth: 40 % (36 to 42), lost below at 50k to memory bandwidth: 60 % (55 to 63); 50 % at 5k and from 50k to 100k, lost above at 10k"},
+		{[][2]float64{{5000, 0.9}, {10000, 0.4}, {50000, 0.6}, {100000, 0.85}},
+			"80 % at 5k and at 100k, lost above at 10k to memory bandwidth: 40 % (36 to 42), lost below at 50k to memory " +
+				"bandwidth: 60 % (55 to 63); 50 % at 5k and from 50k to 100k, lost above at 10k"},
 		{[][2]float64{{800000, 0.95}, {400000, 0.9}}, "80 % from 400k to 800k, all that was measured"},
 		{[][2]float64{{10000, 0.4}}, "80 % at no measured size, the most is 40 % (36 to 42) at 10k"},
 	} {
@@ -200,7 +219,8 @@ func TestTitlesAndPhases(t *testing.T) {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	s := sections(derive(rows))[1]
-	if len(s.Table) != 3 || strings.Join(s.Table[0], " ") != "ranks whole spmv halo pack halo wait dots allreduce updates precond other" || s.Table[2][2] != "6000" {
+	if len(s.Table) != 3 || strings.Join(s.Table[0],
+		" ") != "ranks whole spmv halo pack halo wait dots allreduce updates precond other" || s.Table[2][2] != "6000" {
 		t.Errorf("%q", s.Table)
 	}
 }
@@ -221,7 +241,9 @@ func TestStoppedIsNoSolve(t *testing.T) {
 	if math.Abs(m["efficiency_implementation"]-0.8) > 1e-12 {
 		t.Errorf("efficiency of an iteration %v", m["efficiency_implementation"])
 	}
-	if s := sections(got)[0]; s.Table[2][3] != "-" || !strings.Contains(s.Text, "2 ranks keep 80 % of one rank's efficiency by the time of an iteration; the solves were stopped") {
+	if s := sections(got)[0]; s.Table[2][3] != "-" ||
+		!strings.Contains(s.Text, "2 ranks keep 80 % of one rank's efficiency by the time of an iteration; the solves "+
+			"were stopped") {
 		t.Errorf("%q: %s", s.Table[2], s.Text)
 	}
 	if p, ok := throughputPanel(got); ok {
@@ -235,7 +257,8 @@ func TestStoppedIsNoSolve(t *testing.T) {
 // Configurations that differ in anything are told apart in legends, and are not each other's baseline.
 func TestConfigurationsApart(t *testing.T) {
 	for word, change := range map[string]func(r *journal.Row){
-		"repeat 9":     func(r *journal.Row) { r.Options = r.Options.With(repeatOption, point.IntValue(9)) }, // the best of more
+		// the best of more
+		"repeat 9":     func(r *journal.Row) { r.Options = r.Options.With(repeatOption, point.IntValue(9)) },
 		"restart 50":   func(r *journal.Row) { r.Options = r.Options.With(restartOption, point.IntValue(50)) },
 		"maxiter 7":    func(r *journal.Row) { r.Options = r.Options.With(maxIterOption, point.IntValue(7)) },
 		"stop-after 9": func(r *journal.Row) { r.Options = r.Options.With(stopOption, point.IntValue(9)) },
@@ -262,7 +285,8 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
 	rows := derive([]journal.Row{good, bad})
 	s := sections(rows)
-	if len(s) != 2 || len(s[0].Table) != 2 || !strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
+	if len(s) != 2 || len(s[0].Table) != 2 ||
+		!strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
 		t.Errorf("%+v", s)
 	}
 	for _, f := range figures(rows) {
@@ -284,7 +308,8 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 
 // The figure has the panels it promises, and is sound.
 func TestFigure(t *testing.T) {
-	rows := derive([]journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 4, 4000, 2, 150), made(strong, 1, 9000, 6, 300), made(strong, 2, 9000, 4, 300), made(throughput, 2, 2000, 1, 100)})
+	rows := derive([]journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 4, 4000, 2, 150), made(strong, 1, 9000, 6, 300),
+		made(strong, 2, 9000, 4, 300), made(throughput, 2, 2000, 1, 100)})
 	all := figures(rows)
 	var titles []string
 	for _, f := range all {
@@ -295,7 +320,8 @@ func TestFigure(t *testing.T) {
 			titles = append(titles, p.Title)
 		}
 	}
-	want := "weak scaling|strong scaling|throughput|time per iteration: weak, cg, simple|time per iteration: strong, cg, simple|time per iteration: throughput, cg, simple|"
+	want := "weak scaling|strong scaling|throughput|time per iteration: weak, cg, simple|time per iteration: strong, " +
+		"cg, simple|time per iteration: throughput, cg, simple|"
 	if strings.Join(titles, "|") != want || all[0].Name != figureName {
 		t.Errorf("panels %q of %s", titles, all[0].Name)
 	}
@@ -307,7 +333,9 @@ func TestFigure(t *testing.T) {
 		more.Options = more.Options.With(restartOption, point.IntValue(int64(len(rows))))
 		rows = append(rows, more)
 	}
-	if many := phasePanels(derive(rows)); len(many) != mostPhasePanels || many[1].Title != "time per iteration: weak, cg, simple, restart 5" || many[len(many)-1].Note != "11 more configurations are not drawn" {
+	if many := phasePanels(derive(rows)); len(many) != mostPhasePanels ||
+		many[1].Title != "time per iteration: weak, cg, simple, restart 5" ||
+		many[len(many)-1].Note != "11 more configurations are not drawn" {
 		t.Errorf("%d phase panels, %q, %q", len(many), many[1].Title, many[len(many)-1].Note)
 	}
 	tp := all[0].Panels[2]
@@ -336,13 +364,16 @@ func TestExport(t *testing.T) {
 		t.Fatalf("schema %d, %d rows", doc.Schema, len(doc.Rows))
 	}
 	a, b, c := doc.Rows[0], doc.Rows[1], doc.Rows[2]
-	if a["mode"] != weak || a["world_size"] != 1.0 || a["solve_time_s"] != 1.0 || a["efficiency"] != 1.0 || a["method"] != "cg" || a["partitioner"] != "simple" || a["rtol"] != 1e-8 {
+	if a["mode"] != weak || a["world_size"] != 1.0 || a["solve_time_s"] != 1.0 || a["efficiency"] != 1.0 ||
+		a["method"] != "cg" || a["partitioner"] != "simple" || a["rtol"] != 1e-8 {
 		t.Errorf("%v", a)
 	}
-	if b["efficiency"] != nil || b["efficiency_reason"] != noBaseline || c["efficiency_reason"] != "the row failed" || c["status"] != "failed" {
+	if b["efficiency"] != nil || b["efficiency_reason"] != noBaseline || c["efficiency_reason"] != "the row failed" ||
+		c["status"] != "failed" {
 		t.Errorf("%v and %v", b, c)
 	}
-	for _, name := range []string{"restart", "maxiter", "stop_after", "repeat", "threads", "storage", "version", "cpu", "solved"} {
+	for _, name := range []string{"restart", "maxiter", "stop_after", "repeat", "threads", "storage", "version", "cpu",
+		"solved"} {
 		if _, has := a[name]; !has {
 			t.Errorf("no field %s", name)
 		}
@@ -358,7 +389,8 @@ func TestExport(t *testing.T) {
 func TestLevelTable(t *testing.T) {
 	r := journal.Row{Details: map[string]string{levelsDetail: "1000:4980:300 250:2200:100"}}
 	got := levelTable(&curve{rows: []*journal.Row{{}, &r}})
-	want := [][]string{{"level", "rows", "entries/row", "us", "share"}, {"0", "1000", "4.98", "300", "75 %"}, {"1", "250", "8.8", "100", "25 %"}}
+	want := [][]string{{"level", "rows", "entries/row", "us", "share"}, {"0", "1000", "4.98", "300", "75 %"},
+		{"1", "250", "8.8", "100", "25 %"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -370,10 +402,12 @@ func TestLevelTable(t *testing.T) {
 // What disturbed a row shows in every figure, and the roofline has the product and the iteration under the roof of as
 // many ranks.
 func TestDisturbedRowsAreHollow(t *testing.T) {
-	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100), made(strong, 2, 2000, 1, 100), made(throughput, 2, 2000, 1, 100)}
+	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100), made(strong, 2, 2000, 1, 100),
+		made(throughput, 2, 2000, 1, 100)}
 	for i := range rows {
 		m := rows[i].Metrics
-		m["product_flops"], m["product_bytes"], m["product_plain_bytes"], m["product_us"], m["product_plain_us"] = 1e6, 2e6, 8e6, 400, 900
+		m["product_flops"], m["product_bytes"], m["product_plain_bytes"], m["product_us"], m["product_plain_us"] = 1e6, 2e6,
+			8e6, 400, 900
 		m["flops_model"], m["bytes_model"], m["peak_gflops"] = 3e6, 1e7, 40
 		if rowset.Ranks(&rows[i]) == 2 {
 			rows[i].Quality = journal.QualityDisturbed
@@ -388,7 +422,8 @@ func TestDisturbedRowsAreHollow(t *testing.T) {
 		for _, p := range f.Panels {
 			for _, s := range p.Series {
 				for _, q := range s.Points {
-					two := p.X.Scale == figure.Log2 && q.X == 2 || p.X.Scale == figure.Category && p.X.Categories[int(q.X)] == "2" || p.Title == "2 ranks"
+					two := p.X.Scale == figure.Log2 && q.X == 2 || p.X.Scale == figure.Category && p.X.Categories[int(q.X)] == "2" ||
+						p.Title == "2 ranks"
 					if p.Title == "" { // the residuals, which nothing disturbs
 						continue
 					}
@@ -421,10 +456,12 @@ func TestHiddenReductions(t *testing.T) {
 	for _, c := range []struct {
 		blocking, left float64
 		want           string
-	}{{0, 5, ""}, {20, 5, "which take 20 us of a traced iteration where ranks wait for them at once, 75 % are hidden behind the product: 5 us are left."},
+	}{{0, 5, ""}, {20, 5, "which take 20 us of a traced iteration where ranks wait for them at once, 75 % are hidden " +
+		"behind the product: 5 us are left."},
 		{20, 25, "None of the reductions was hidden: they take 25 us"}} {
 		m["allreduce_blocking_us"], m[meanOf(solve.AllReduce)] = c.blocking, c.left
-		if text := sections(derive(rows))[0].Text; c.want != "" && !strings.Contains(text, c.want) || c.want == "" && strings.Contains(text, "hidden") {
+		if text := sections(derive(rows))[0].Text; c.want != "" && !strings.Contains(text, c.want) ||
+			c.want == "" && strings.Contains(text, "hidden") {
 			t.Errorf("%g of %g us: %s", c.left, c.blocking, text)
 		}
 	}

@@ -156,7 +156,8 @@ func compare(r, one *journal.Row) {
 const noBaseline = "no speed-up and no efficiency: no good row of 1 rank has the same configuration"
 
 // sharedGPU is the reason where ranks had one GPU between them: more of them make it no larger.
-const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a solve scales"
+const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a " +
+	"solve scales"
 
 // curve is the rows of one family by ranks, good ones once each: the best of
 // several trials.
@@ -172,7 +173,8 @@ func curves(rows []journal.Row, mode string) []*curve {
 	var out []*curve
 	shown := rowset.All(rows).Where(func(r *journal.Row) bool {
 		own := rowset.Text(r, modeAxis)
-		return (mode == "" || own == mode || mode == throughput && own == weak) && r.Status != journal.Skipped && r.Status != journal.NotExecuted
+		return (mode == "" || own == mode || mode == throughput && own == weak) && r.Status != journal.Skipped &&
+			r.Status != journal.NotExecuted
 	})
 	for _, g := range rowset.GroupBy(shown, func(r *journal.Row) string {
 		if mode == "" {

@@ -94,14 +94,17 @@ func Bench() *bench.Bench {
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
 		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),
 		bench.Option(maxIterOption, bench.KindInt, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
-		bench.Option(stopOption, bench.KindInt, "0", "iterations after which a solve may stop without converging, to time only these; 0 is off"),
+		bench.Option(stopOption, bench.KindInt, "0",
+			"iterations after which a solve may stop without converging, to time only these; 0 is off"),
 		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
 		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2 * time.Hour),
-		bench.Backends(dist.BackendsThat(func(d dist.Description) bool { return solve.CanRun(d) || device.Serves(d.Name) })...),
+		bench.Backends(dist.BackendsThat(func(d dist.Description) bool {
+			return solve.CanRun(d) || device.Serves(d.Name)
+		})...),
 		bench.Version("1"),
 		bench.Accumulates(),
 		bench.Derive(derive),
@@ -207,7 +210,8 @@ func invalidPoint(p point.Point) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(part.CheckObjective(partition.Objective(text(objectiveAxis))), part.CheckWeights(partition.Weights(text(weightsAxis)))); err != nil {
+	if err := errors.Join(part.CheckObjective(partition.Objective(text(objectiveAxis))),
+		part.CheckWeights(partition.Weights(text(weightsAxis)))); err != nil {
 		return err
 	}
 	if text(problemAxis) == auto {
@@ -216,7 +220,8 @@ func invalidPoint(p point.Point) error {
 	return unsuited(p, text, part)
 }
 
-// unsuited says why a generated problem is not for the method, the preconditioner, the partitioner or the right-hand side.
+// unsuited says why a generated problem is not for the method, the preconditioner, the partitioner or
+// the right-hand side.
 func unsuited(p point.Point, text func(axis string) string, part partition.Partitioner) error {
 	v, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
@@ -301,7 +306,8 @@ func unusedSize(p point.Point) error {
 		used, unused, left = totalAxis, perRankAxis, defaultPerRank
 	}
 	if v := p.At(unused); v.Int() != int64(left) {
-		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s has no effect: leave it out, or run each mode by itself into the same --out", mode, used, unused, v)
+		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s has no effect: leave it out, or run each mode by "+
+			"itself into the same --out", mode, used, unused, v)
 	}
 	return nil
 }
@@ -327,10 +333,12 @@ const joinLimit = 15 * time.Minute
 // launch, has its name.
 func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	id := []string{s.Session()}
-	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, weightsAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
+	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
+		objectiveAxis, weightsAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
 	}
-	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, ID: strings.Join(id, "/"),
+	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
+		ID:       strings.Join(id, "/"),
 		Exchange: s.Exchange})
 }
 
@@ -353,7 +361,8 @@ func rightHandSide(s *bench.State, spec *solve.Spec, path string) error {
 // specOf is what the point asks to be solved.
 func specOf(s *bench.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
-		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)), Weights: solve.Weights(s.Str(weightsAxis)), Seed: s.Seed(),
+		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)),
+		Weights: solve.Weights(s.Str(weightsAxis)), Seed: s.Seed(),
 		Method: s.Str(methodAxis), Preconditioner: s.Str(precondAxis),
 		RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), StopAfter: s.Int(stopOption),
 		RHS: func(row int) float64 { return sparse.Noise(s.Seed(), row) },

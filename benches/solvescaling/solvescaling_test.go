@@ -72,9 +72,12 @@ func TestEveryWord(t *testing.T) {
 		problems = append(problems, k.Name)
 	}
 	for _, axes := range []string{
-		"num_ranks=3 dof-per-rank=60 method=" + strings.Join(methods, ",") + " precond=jacobi problem=" + strings.Join(problems, ","),
-		"num_ranks=1,3 dof-per-rank=60 method=cg,gmres precond=" + strings.Join(preconditioners, ",") + " problem=poisson,mesh",
-		"num_ranks=3,5 total-dof=200 mode=strong partitioner=" + strings.Join(partitioners, ",") + " problem=poisson,mesh storage=plain,compressed",
+		"num_ranks=3 dof-per-rank=60 method=" + strings.Join(methods, ",") + " precond=jacobi problem=" +
+			strings.Join(problems, ","),
+		"num_ranks=1,3 dof-per-rank=60 method=cg,gmres precond=" + strings.Join(preconditioners, ",") +
+			" problem=poisson,mesh",
+		"num_ranks=3,5 total-dof=200 mode=strong partitioner=" + strings.Join(partitioners, ",") +
+			" problem=poisson,mesh storage=plain,compressed",
 		"num_ranks=2 dof-per-rank=100 partitioner=metis objective=volume mode=throughput",
 		"num_ranks=2 dof-per-rank=100 dim=3 stencil=7,27 rhs=random,ones",
 		"num_ranks=7 total-dof=4 mode=strong partitioner=" + strings.Join(partitioners, ","),
@@ -99,7 +102,8 @@ func TestEveryWord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if problem, _ := d.Point.Get(problemAxis); problem.String() != "advection" && problem.String() != "helmholtz" && part.String() != "block" && !(registered.Grid && problem.String() == "mesh") && registered.Suits == nil {
+			if problem, _ := d.Point.Get(problemAxis); problem.String() != "advection" && problem.String() != "helmholtz" &&
+				part.String() != "block" && !(registered.Grid && problem.String() == "mesh") && registered.Suits == nil {
 				t.Errorf("%s on %s is dropped: %s", method, problem, d.Reason)
 			}
 		}
@@ -113,7 +117,9 @@ func TestRow(t *testing.T) {
 		t.Fatal(o.Reason)
 	}
 	for _, m := range metrics {
-		if _, has := o.Metrics[m.name]; !has && !strings.HasPrefix(m.name, "efficiency") && m.name != "speedup" && m.name != "levels" && !strings.HasSuffix(m.name, "_complexity") && m.name != "bandwidth_scaling" && m.name != "allreduce_blocking_us" {
+		if _, has := o.Metrics[m.name]; !has && !strings.HasPrefix(m.name, "efficiency") && m.name != "speedup" &&
+			m.name != "levels" && !strings.HasSuffix(m.name, "_complexity") && m.name != "bandwidth_scaling" &&
+			m.name != "allreduce_blocking_us" {
 			t.Errorf("no %s", m.name)
 		}
 	}
@@ -146,16 +152,19 @@ func TestRow(t *testing.T) {
 	if total > 1.000001*m["traced_us"] || total < 0.3*m["traced_us"] {
 		t.Errorf("the phases take %v of the %v us that were traced", total, m["traced_us"])
 	}
-	if !(m["communication_us"] > 0) || o.Details[cpuDetail] == "" || o.Details[threadsDetail] == "" || o.Details[versionDetail] == "" {
+	if !(m["communication_us"] > 0) || o.Details[cpuDetail] == "" || o.Details[threadsDetail] == "" ||
+		o.Details[versionDetail] == "" {
 		t.Errorf("messages by themselves take %v us, details %v", m["communication_us"], o.Details)
 	}
 	if st := o.Stats["solve_time_s"]; o.Samples != 3 || st.Min != m["solve_time_s"] || st.Max < st.P50 {
 		t.Errorf("%d samples, spread %+v, best %v", o.Samples, st, m["solve_time_s"])
 	}
-	if o.Details["grid"] != "80x75x1" || o.Details["problem"] != "poisson 2-D 5-point" || !strings.HasPrefix(o.Details["history"], "0:1 ") {
+	if o.Details["grid"] != "80x75x1" || o.Details["problem"] != "poisson 2-D 5-point" ||
+		!strings.HasPrefix(o.Details["history"], "0:1 ") {
 		t.Errorf("details %v", o.Details)
 	}
-	if m := first(t, "num_ranks=2 dof-per-rank=300 method=cg-pipelined", "repeat=1", "cpu").Metrics; !(m["allreduce_blocking_us"] > 0) {
+	if m := first(t, "num_ranks=2 dof-per-rank=300 method=cg-pipelined", "repeat=1",
+		"cpu").Metrics; !(m["allreduce_blocking_us"] > 0) {
 		t.Errorf("a method that hides its reductions has %v", m)
 	}
 }
@@ -214,10 +223,12 @@ func TestWrongHaloFails(t *testing.T) {
 	dist.Register(dist.Description{Name: name}, spoiler{})
 	for _, m := range krylov.Methods() {
 		o := first(t, "num_ranks=2 dof-per-rank=300 method="+m.Name, "repeat=1 maxiter=500", name)
-		if o.Status != journal.Failed || !strings.Contains(o.Reason, "true relative residual") && !strings.Contains(o.Reason, "did not converge") {
+		if o.Status != journal.Failed ||
+			!strings.Contains(o.Reason, "true relative residual") && !strings.Contains(o.Reason, "did not converge") {
 			t.Errorf("%s: %s: %s", m.Name, o.Status, o.Reason)
 		}
-		if o := first(t, "num_ranks=2 dof-per-rank=300 method="+m.Name, "repeat=1 maxiter=500", "cpu"); o.Status != journal.OK {
+		if o := first(t, "num_ranks=2 dof-per-rank=300 method="+m.Name, "repeat=1 maxiter=500",
+			"cpu"); o.Status != journal.OK {
 			t.Errorf("%s without the error: %s", m.Name, o.Reason)
 		}
 	}
@@ -226,7 +237,8 @@ func TestWrongHaloFails(t *testing.T) {
 // A solve that does not converge is a failed row that keeps what is known.
 func TestNotConverged(t *testing.T) {
 	o := first(t, "num_ranks=2 dof-per-rank=400", "maxiter=7", "cpu")
-	if o.Status != journal.Failed || !strings.Contains(o.Reason, "did not converge: too many iterations (7)") || o.Metrics["iterations"] != 7 {
+	if o.Status != journal.Failed || !strings.Contains(o.Reason, "did not converge: too many iterations (7)") ||
+		o.Metrics["iterations"] != 7 {
 		t.Errorf("%s: %s, %v iterations", o.Status, o.Reason, o.Metrics["iterations"])
 	}
 }
@@ -267,8 +279,10 @@ func TestMatrix(t *testing.T) {
 	}
 	good := write("%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 4\n2 1 -1\n2 2 4\n3 2 -1\n3 3 4\n")
 	skew := write("%%MatrixMarket matrix coordinate real general\n2 2 4\n1 1 2\n1 2 1\n2 1 -1\n2 2 2\n")
-	general := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 -1\n3 3 4\n")
-	nearly := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 -1.001\n3 3 4\n")
+	general := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 " +
+		"-1\n3 3 4\n")
+	nearly := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 " +
+		"-1.001\n3 3 4\n")
 	bad := write("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 2\n2 x 1\n")
 	three := write("%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n")
 	for _, c := range []struct {
@@ -285,7 +299,8 @@ func TestMatrix(t *testing.T) {
 		{"mode=strong method=gmres", "matrix=" + skew, journal.OK, ""},
 		{"mode=strong", "matrix=" + bad, journal.Failed, "line 4"},
 		{"mode=strong rhs=file:" + three, "matrix=" + good, journal.OK, ""},
-		{"mode=strong rhs=file:" + three, "matrix=" + skew, journal.Failed, "the right-hand side has 3 values, the matrix 2 rows"},
+		{"mode=strong rhs=file:" + three, "matrix=" + skew, journal.Failed,
+			"the right-hand side has 3 values, the matrix 2 rows"},
 		{"mode=strong rhs=file:" + bad, "matrix=" + good, journal.Failed, "the banner is"},
 		{"mode=strong partitioner=coordinate", "matrix=" + good, journal.Failed, "no coordinates"},
 		{"mode=strong partitioner=block", "matrix=" + good, journal.Failed, "no grid"},
@@ -313,7 +328,8 @@ func TestMistakes(t *testing.T) {
 		{"mode=strong total-dof=500", "matrix=m.mtx", "leave it out"},
 		{"mode=strong problem=poisson", "matrix=m.mtx", "give one of them"},
 	} {
-		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(c.axes + " num_ranks=1"), Options: assigns(c.options), Backend: "cpu"})
+		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(c.axes + " num_ranks=1"), Options: assigns(c.options),
+			Backend: "cpu"})
 		if err == nil || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s %s: %v, want the reason %q", c.axes, c.options, err, c.reason)
 		}
@@ -338,7 +354,8 @@ func TestDropped(t *testing.T) {
 		{"problem=advection", "needs a symmetric positive definite matrix"},
 		{"problem=advection method=minres", "needs a symmetric matrix"},
 		{"problem=mesh partitioner=block", "no grid"},
-		{"problem=advection method=gmres precond=chebyshev", "preconditioner chebyshev needs a symmetric positive definite matrix"},
+		{"problem=advection method=gmres precond=chebyshev",
+			"preconditioner chebyshev needs a symmetric positive definite matrix"},
 		{"problem=mesh dim=3", "want 2"},
 		{"problem=poisson dim=2 stencil=7", "5 or 9"},
 	} {

@@ -20,21 +20,25 @@ func sections(rows []journal.Row) []bench.Section {
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
-			Table: [][]string{{"ranks", "DOF", "DOF/rank", "set-up s", "time s", "CPU s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s",
+			Table: [][]string{{"ranks", "DOF", "DOF/rank", "set-up s", "time s", "CPU s", "spread", "iterations",
+				"us/iteration", "rel.res", "DOF/s",
 				"efficiency", "algorithmic", "implementation"}}}
 		s.Table = append(s.Table, lists.Map(c.rows, line)...)
 		s.Text = strings.Join(verdict(c, rows), "\n")
 		for _, b := range c.bad {
-			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"), b.Reason)
+			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"),
+				b.Reason)
 		}
 		s.Text += warnings(c.rows)
 		s.Text = strings.TrimSpace(s.Text)
 		out = append(out, s)
 		if phases := phaseTable(c); len(phases) > 1 {
-			out = append(out, bench.Section{Headline: true, Title: "phases of a traced iteration in us, mean over the ranks: " + title(c), Table: phases})
+			out = append(out, bench.Section{Headline: true,
+				Title: "phases of a traced iteration in us, mean over the ranks: " + title(c), Table: phases})
 		}
 		if levels := levelTable(c); len(levels) > 1 {
-			out = append(out, bench.Section{Headline: true, Title: "levels of a traced cycle, mean over the ranks: " + title(c), Table: levels})
+			out = append(out, bench.Section{Headline: true, Title: "levels of a traced cycle, mean over the ranks: " + title(c),
+				Table: levels})
 		}
 	}
 	return out
@@ -147,7 +151,8 @@ func line(r *journal.Row) []string {
 		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
 	}
 	// Some are not of a solve that was stopped.
-	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
+	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]),
+		fmt.Sprintf("%.0f", m["dof_per_rank"]),
 		cell(r, "precond_setup_s", seconds),
 		cell(r, "solve_time_s", func(v float64) string { return unit.FormatSig(v, 4) }),
 		cell(r, "solve_cpu_s", func(v float64) string { return seconds(v + m["precond_setup_cpu_s"]) }),
@@ -188,10 +193,13 @@ func kept(r *journal.Row) string {
 	}
 	ranks := unit.Plural(rowset.Ranks(r), "rank")
 	if _, solved := m["efficiency"]; !solved {
-		return fmt.Sprintf("%s keep %s of one rank's efficiency by the time of an iteration; the solves were stopped before a solution.", ranks, withInterval(r, each))
+		return fmt.Sprintf("%s keep %s of one rank's efficiency by the time of an iteration; the solves were stopped "+
+			"before a solution.", ranks, withInterval(r, each))
 	}
-	return fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% by the number of iterations (%s), %s by the time of an iteration.",
-		ranks, 100*m["efficiency"], 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]), withInterval(r, each))
+	return fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% by the number of iterations (%s), %s by the "+
+		"time of an iteration.",
+		ranks, 100*m["efficiency"], 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]),
+		withInterval(r, each))
 }
 
 // withInterval is an efficiency by the time of an iteration, with its interval where
@@ -262,20 +270,29 @@ func causeOf(r *journal.Row) cause {
 	case s.waiting >= bindingShare && rowset.Ranks(r) > 1:
 		return waitingCause(r, s)
 	case m["triad_fraction"] > aboveMemory:
-		return cause{"the ranks' own work", fmt.Sprintf("an iteration works from the caches, not from memory: %.1f GB/s by the model, above the triad's %.1f GB/s", m["gbps"], m["triad_gbps"])}
+		return cause{"the ranks' own work",
+			fmt.Sprintf("an iteration works from the caches, not from memory: %.1f GB/s by the model, above the "+
+				"triad's %.1f GB/s", m["gbps"], m["triad_gbps"])}
 	case m["triad_fraction"] >= bandwidthShare:
-		text := fmt.Sprintf("an iteration is bound by memory bandwidth: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
+		text := fmt.Sprintf("an iteration is bound by memory bandwidth: %.1f GB/s by the model, %.0f %% of the "+
+			"triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
 		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
 			text += fmt.Sprintf(", which is %.2f times that of one rank", b*float64(rowset.Ranks(r)))
 		}
 		return cause{"memory bandwidth", text}
 	case rowset.Ranks(r) > 1 && r.Details[gpuDetail] != "":
-		return cause{"an unknown reason", fmt.Sprintf("what binds an iteration is not known: its kernels wait for other ranks where they work, which is not told apart; it takes %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s",
-			m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
+		return cause{"an unknown reason",
+			fmt.Sprintf("what binds an iteration is not known: its kernels wait for other ranks where they work, which is "+
+				"not told apart; it takes %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s",
+				m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
 	case rowset.Ranks(r) > 1 && preconditioning(r) >= preconditionShare && m["alone_us"] == 0:
-		return cause{"the preconditioner", fmt.Sprintf("an iteration is bound by its preconditioner, %.0f %% of it; how much of that is its messages is not measured", 100*preconditioning(r))}
+		return cause{"the preconditioner",
+			fmt.Sprintf("an iteration is bound by its preconditioner, %.0f %% of it; how much of that is its messages is "+
+				"not measured", 100*preconditioning(r))}
 	}
-	return cause{"the ranks' own work", fmt.Sprintf("an iteration is bound by the ranks' own work: it takes %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
+	return cause{"the ranks' own work",
+		fmt.Sprintf("an iteration is bound by the ranks' own work: it takes %.1f GB/s by the model, %.0f %% of the "+
+			"triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
 }
 
 // preconditioning is the part of a traced iteration that the preconditioner takes, with what it exchanges.
@@ -292,14 +309,17 @@ func unevenCause(r *journal.Row, s shares) cause {
 	m := r.Metrics
 	rows, entries := m["row_imbalance"], m["nnz_imbalance"]
 	if largest := max(rows, entries); (largest-1)*s.work >= explained*s.imbalance {
-		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %.0f %% of it longer than the mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
+		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %.0f %% of it longer than the "+
+			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
 			100*s.imbalance, rows, entries)
 		if entries > 1.1*rows && rowset.Text(r, weightsAxis) != string(solve.ByEntries) {
 			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, solve.ByEntries)
 		}
 		return cause{"imbalance", text}
 	}
-	return cause{"a slow rank", fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %.0f %% of it longer than the mean rank, though the largest part has only %.2f times the mean rows and %.2f times the mean entries: another program, or a slower core",
+	return cause{"a slow rank", fmt.Sprintf("an iteration is bound by a slow rank: the slowest works %.0f %% of it "+
+		"longer than the mean rank, though the largest part has only %.2f times the mean rows and %.2f times the mean "+
+		"entries: another program, or a slower core",
 		100*s.imbalance, rows, entries)}
 }
 
@@ -311,12 +331,15 @@ func waitingCause(r *journal.Row, s shares) cause {
 	waiting := s.waiting * m["time_us"]
 	switch {
 	case !known:
-		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %.0f %% of it: whether for messages or for late ranks was not measured", 100*s.waiting)}
+		return cause{"waiting", fmt.Sprintf("an iteration is bound by waiting, %.0f %% of it: whether for messages or for "+
+			"late ranks was not measured", 100*s.waiting)}
 	case own >= explained*waiting:
-		return cause{"messages", fmt.Sprintf("an iteration is bound by messages and reductions (%.3g reductions per iteration): ranks wait for %.0f %% of it, and the messages by themselves take %s of its %s",
+		return cause{"messages", fmt.Sprintf("an iteration is bound by messages and reductions (%.3g reductions per "+
+			"iteration): ranks wait for %.0f %% of it, and the messages by themselves take %s of its %s",
 			m["reductions_per_iteration"], 100*s.waiting, unit.FormatMicros(own), unit.FormatMicros(m["time_us"]))}
 	}
-	return cause{"late ranks", fmt.Sprintf("an iteration is bound by late ranks: ranks wait for %.0f %% of it, though the messages by themselves take %s of its %s",
+	return cause{"late ranks", fmt.Sprintf("an iteration is bound by late ranks: ranks wait for %.0f %% of it, though "+
+		"the messages by themselves take %s of its %s",
 		100*s.waiting, unit.FormatMicros(own), unit.FormatMicros(m["time_us"]))}
 }
 
@@ -328,9 +351,11 @@ func hidden(r *journal.Row) string {
 		return ""
 	}
 	if left >= blocking {
-		return fmt.Sprintf("None of the reductions was hidden: they take %s of a traced iteration behind the product, and %s where ranks wait for them at once.",
+		return fmt.Sprintf("None of the reductions was hidden: they take %s of a traced iteration behind the product, and "+
+			"%s where ranks wait for them at once.",
 			unit.FormatMicros(left), unit.FormatMicros(blocking))
 	}
-	return fmt.Sprintf("Of the reductions, which take %s of a traced iteration where ranks wait for them at once, %.0f %% are hidden behind the product: %s are left.",
+	return fmt.Sprintf("Of the reductions, which take %s of a traced iteration where ranks wait for them at once, %.0f "+
+		"%% are hidden behind the product: %s are left.",
 		unit.FormatMicros(blocking), 100*(1-left/blocking), unit.FormatMicros(left))
 }

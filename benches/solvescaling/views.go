@@ -52,12 +52,15 @@ func figures(rows []journal.Row) []figure.Figure {
 		out = append(out, c)
 	}
 	if p := rooflinePanels(rows); len(p) > 0 {
-		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + shared(rows), Panels: p, Columns: 2,
-			Caption: "Roofs are the triad and the arithmetic of all ranks, measured beside the solves; times are measured, operations and bytes are " +
+		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + shared(rows),
+			Panels: p, Columns: 2,
+			Caption: "Roofs are the triad and the arithmetic of all ranks, measured beside the solves; times are measured, " +
+				"operations and bytes are " +
 				"counted. A point above the roof is of a matrix that fits a cache. Hollow markers: disturbed while measured."})
 	}
 	if p, ok := convergencePanel(rows); ok {
-		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + shared(rows), Panels: []figure.Panel{p}})
+		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + shared(rows),
+			Panels: []figure.Panel{p}})
 	}
 	return out
 }
@@ -72,7 +75,8 @@ func shared(rows []journal.Row) (text string) {
 				return count(r.Metrics["dof_global"]) + " unknowns"
 			}
 			size := sizeAxis(rowset.Text(r, modeAxis))
-			return count(rowset.Number(r, size)) + map[string]string{perRankAxis: " unknowns per rank", totalAxis: " unknowns"}[size]
+			return count(rowset.Number(r, size)) +
+				map[string]string{perRankAxis: " unknowns per rank", totalAxis: " unknowns"}[size]
 		},
 		stored,
 		func(r *journal.Row) string { return r.Host },
@@ -174,7 +178,8 @@ func idealLine(least, most, perRank float64) []figure.Line {
 	if least >= most {
 		return nil
 	}
-	return []figure.Line{{Label: "ideal", Points: []figure.Point{{X: least, Y: perRank * least}, {X: most, Y: perRank * most}}}}
+	return []figure.Line{{Label: "ideal",
+		Points: []figure.Point{{X: least, Y: perRank * least}, {X: most, Y: perRank * most}}}}
 }
 
 func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
@@ -230,9 +235,11 @@ func phasePanels(rows []journal.Row) []figure.Panel {
 
 func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	p = figure.Panel{Title: title, Legend: figure.LegendRight,
-		X: figure.Axis{Label: "ranks", Scale: figure.Category}, Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
+		X: figure.Axis{Label: "ranks", Scale: figure.Category},
+		Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
 	for phase := range solve.NumPhases {
-		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "), Kind: figure.StackedBars, Color: int(phase) + 1})
+		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "),
+			Kind: figure.StackedBars, Color: int(phase) + 1})
 	}
 	for _, r := range c.rows {
 		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
@@ -241,7 +248,8 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 		at := float64(len(p.X.Categories))
 		p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
 		for phase := range solve.NumPhases {
-			p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
+			p.Series[phase].Points = append(p.Series[phase].Points,
+				figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
 		}
 	}
 	p.Series = slices.DeleteFunc(p.Series, func(s figure.Series) bool {
@@ -267,7 +275,8 @@ func rooflinePanels(rows []journal.Row) []figure.Panel {
 			m := r.Metrics
 			roof.GBps, roof.GFLOPS = max(roof.GBps, m["triad_gbps"]), max(roof.GFLOPS, m["peak_gflops"])
 			add := func(name, flops, bytes, us string) {
-				kernels = append(kernels, roofline.Kernel{Name: name, Flops: m[flops], Bytes: m[bytes], US: m[us], Disturbed: r.Disturbed() != ""})
+				kernels = append(kernels, roofline.Kernel{Name: name, Flops: m[flops], Bytes: m[bytes], US: m[us],
+					Disturbed: r.Disturbed() != ""})
 			}
 			add("product as stored", "product_flops", "product_bytes", "product_us")
 			add("product, plain", "product_flops", "product_plain_bytes", "product_plain_us")

@@ -54,8 +54,10 @@ func TestAssemblyOnOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	const name = "internal/kernel/vec/spin.go"
 	text := must.Get(os.ReadFile("../../" + name))(t)
-	planted := map[string][]byte{name: []byte(strings.Replace(string(text), "func Own(p *byte, n int)", "func Own(p *byte, bytes int)", 1))}
-	if found := faultsOn(t, otherArchitecture(), planted, "./internal/kernel/vec"); !strings.Contains(strings.Join(found, "\n"), "Own: unknown variable n") {
+	planted := map[string][]byte{name: []byte(strings.Replace(string(text), "func Own(p *byte, n int)",
+		"func Own(p *byte, bytes int)", 1))}
+	if found := faultsOn(t, otherArchitecture(), planted,
+		"./internal/kernel/vec"); !strings.Contains(strings.Join(found, "\n"), "Own: unknown variable n") {
 		t.Errorf("found %q", found)
 	}
 }
@@ -67,14 +69,16 @@ func TestAssembledOnOtherArchitecture(t *testing.T) {
 	file := filepath.Join(dir, "f_"+otherArchitecture()+".s")
 	p := &packages.Package{PkgPath: "planted", Types: types.NewPackage("planted", "planted"), OtherFiles: []string{file}}
 	p.Types.Scope().Insert(types.NewConst(0, p.Types, "answer", types.Typ[types.Int], constant.MakeInt64(42)))
-	declared := must.Get(parser.ParseFile(token.NewFileSet(), "f.go", "package planted\nfunc one()\nfunc two()\nfunc three() {}\n", 0))(t)
+	declared := must.Get(parser.ParseFile(token.NewFileSet(), "f.go",
+		"package planted\nfunc one()\nfunc two()\nfunc three() {}\n", 0))(t)
 	p.Syntax = append(p.Syntax, declared)
 	for text, want := range map[string]string{
 		"TEXT ·one(SB), 4, $0-0\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n":                                   "",
 		"#include \"go_asm.h\"\nTEXT ·one(SB), 4, $0-const_answer\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n": "",
 		"TEXT ·one(SB), 4, $0-0\n\tRET\n":                                                                  "two has no body",
-		"TEXT ·one(SB), 4, $0-0\n\tRTE\nTEXT ·two(SB), 4, $0-0\n\tRET\n":                                   "unrecognized instruction",
-		"TEXT ·one(SB), 4, $0-const_question\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n":                      "argument size must be",
+		"TEXT ·one(SB), 4, $0-0\n\tRTE\nTEXT ·two(SB), 4, $0-0\n\tRET\n": "unrecognized " +
+			"instruction",
+		"TEXT ·one(SB), 4, $0-const_question\n\tRET\nTEXT ·two(SB), 4, $0-0\n\tRET\n": "argument size must be",
 	} {
 		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		found := strings.Join(unassembled(t, otherArchitecture(), p), "\n")
@@ -114,7 +118,9 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 			faults = append(faults, e.Error())
 		}
 	})
-	written := slices.DeleteFunc(loaded, func(p *packages.Package) bool { return len(p.OtherFiles)+len(p.IgnoredFiles) == 0 })
+	written := slices.DeleteFunc(loaded, func(p *packages.Package) bool {
+		return len(p.OtherFiles)+len(p.IgnoredFiles) == 0
+	})
 	graph := must.Get(checker.Analyze(vet.Suite, written, nil))(t)
 	for _, a := range graph.Roots {
 		if a.Err != nil {
@@ -147,7 +153,8 @@ func unassembled(t *testing.T, arch string, p *packages.Package) (faults []strin
 			continue
 		}
 		assembly.Write(must.Get(os.ReadFile(file))(t))
-		asm := exec.Command("go", "tool", "asm", "-p", p.PkgPath, "-I", dir, "-I", filepath.Join(strings.TrimSpace(string(root)), "pkg/include"), "-o", filepath.Join(dir, "object"), file)
+		asm := exec.Command("go", "tool", "asm", "-p", p.PkgPath, "-I", dir, "-I",
+			filepath.Join(strings.TrimSpace(string(root)), "pkg/include"), "-o", filepath.Join(dir, "object"), file)
 		asm.Dir, asm.Env = filepath.Dir(file), append(os.Environ(), "GOARCH="+arch)
 		if out, err := asm.CombinedOutput(); err != nil {
 			faults = append(faults, fmt.Sprintf("%v: %s", err, out))

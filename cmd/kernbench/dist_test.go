@@ -29,10 +29,12 @@ func TestDist(t *testing.T) {
 	shell("../../scripts/dist.sh v9.8.7 " + runtime.GOARCH)
 	// What dist.sh has checked itself is seen where it is wrong: a program for another machine under this name.
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
-	if text := shell("cp -r $DIST $DIR/wrong && cd $DIR/wrong && mv *.tar.gz kernbench-v9.8.7-linux-" + other + ".tar.gz && ! $OLDPWD/../../scripts/dist-check.sh . 2>&1"); !strings.Contains(text, "is for "+runtime.GOARCH) {
+	if text := shell("cp -r $DIST $DIR/wrong && cd $DIR/wrong && mv *.tar.gz kernbench-v9.8.7-linux-" + other +
+		".tar.gz && ! $OLDPWD/../../scripts/dist-check.sh . 2>&1"); !strings.Contains(text, "is for "+runtime.GOARCH) {
 		t.Errorf("an archive with a wrong name: %s", text)
 	}
-	shell("cd $DIST && sha256sum -c SHA256SUMS && mkdir $DIR/root && dpkg-deb -x kernbench_9.8.7_*.deb $DIR/root && tar xzf *.tar.gz -C $DIR")
+	shell("cd $DIST && sha256sum -c SHA256SUMS && mkdir $DIR/root && dpkg-deb -x kernbench_9.8.7_*.deb $DIR/root && " +
+		"tar xzf *.tar.gz -C $DIR")
 	if fields := shell("dpkg-deb -f $DIST/*.deb Package Version Architecture Depends"); fields != "Package: kernbench\nVersion: 9.8.7\nArchitecture: "+runtime.GOARCH+"\nDepends: libc6\n" {
 		t.Errorf("the package is\n%s", fields)
 	}

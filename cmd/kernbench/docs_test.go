@@ -37,7 +37,8 @@ func TestDocumentedCommands(t *testing.T) {
 	if commands < 5 {
 		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
 	}
-	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show", "compare", "baseline", "baseline save", "baseline check", "init", "man", "report", "web", "doctor", "version"} {
+	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show",
+		"compare", "baseline", "baseline save", "baseline check", "init", "man", "report", "web", "doctor", "version"} {
 		examples := helpExamples(t, dir, command)
 		if len(examples) == 0 {
 			t.Errorf("the help of %q has no example", command)
@@ -105,7 +106,8 @@ func TestClusterCommands(t *testing.T) {
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../examples/*.yaml", "../../examples/ci/*.yaml"} {
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../examples/*.yaml",
+		"../../examples/ci/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no documents %s: %v", pattern, err)
@@ -151,7 +153,8 @@ func assertRotFound(t *testing.T, dir string) {
 	t.Helper()
 	for _, line := range []string{
 		"kernbench run --bench memroy", "kernbench run --bench memory --seize 1K", "kernbench shwo out/memory",
-		"kernbench run -f examples/gone.yaml", "kernbench run --bench memory --only 'sise>1'", "kernbench show out/memory --format cvs",
+		"kernbench run -f examples/gone.yaml", "kernbench run --bench memory --only 'sise>1'",
+		"kernbench show out/memory --format cvs",
 	} {
 		if code, _ := execute(t, dir, line); code != 2 {
 			t.Errorf("%s: exit code %d", line, code)
@@ -160,7 +163,8 @@ func assertRotFound(t *testing.T, dir string) {
 	if got := shellLines("```sh\n$ kernbench list # all\nmake x\n```\nkernbench no\n```yaml\nkernbench: no\n```\n"); !slices.Equal(got, []string{"kernbench list # all"}) {
 		t.Errorf("lines %q", got)
 	}
-	if got := words(`kernbench run --only 'a b' --env "X=1" # no > more`); !slices.Equal(got, []string{"kernbench", "run", "--only", "a b", "--env", "X=1"}) {
+	if got := words(`kernbench run --only 'a b' --env "X=1" # no > more`); !slices.Equal(got,
+		[]string{"kernbench", "run", "--only", "a b", "--env", "X=1"}) {
 		t.Errorf("words %q", got)
 	}
 }
@@ -169,11 +173,13 @@ func assertRotFound(t *testing.T, dir string) {
 // of a workflow.
 func shellLines(text string) (lines []string) {
 	if strings.Contains(text, "\njobs:\n") {
-		for _, m := range regexp.MustCompile(`(?m)^ +(?:run: )?(kernbench .*?)(?: \|\| .*)?$`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^ +(?:run: )?(kernbench .*?)(?: \|\| .*)?$`).FindAllStringSubmatch(text,
+			-1) {
 			lines = append(lines, m[1])
 		}
 	}
-	for _, block := range regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```").FindAllStringSubmatch(text, -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```").FindAllStringSubmatch(text,
+		-1) {
 		for _, line := range strings.Split(block[1], "\n") {
 			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
 			if strings.HasPrefix(line, "kernbench ") {
@@ -213,10 +219,12 @@ func stage(t *testing.T) string {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
+	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: " +
+		"'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
 	must.Do(t, os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600))
 	for range 2 {
-		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy", "--ranks", "1", "--env", "NCCL_MIN_CTAS=4"); code != 0 {
+		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy",
+			"--ranks", "1", "--env", "NCCL_MIN_CTAS=4"); code != 0 {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 	}
@@ -293,10 +301,12 @@ func TestFirstGoBench(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	program := filepath.Join(dir, "first")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, filepath.Join(dir, "main.go")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", program,
+		filepath.Join(dir, "main.go")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if code, out := invoke(t, dir, program, "run", "-q", "--bench", "first", "--count", "1K", "--ranks", "2", "--format", "csv"); code != 0 || !strings.Contains(out, "first,,2,cpu,1000,") {
+	if code, out := invoke(t, dir, program, "run", "-q", "--bench", "first", "--count", "1K", "--ranks", "2", "--format",
+		"csv"); code != 0 || !strings.Contains(out, "first,,2,cpu,1000,") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
@@ -314,12 +324,14 @@ func TestUserBench(t *testing.T) {
 		t.Errorf("list: exit code %d\n%s", code, out)
 	}
 	for ranks := 1; ranks <= 2; ranks++ {
-		code, out := invoke(t, dir, program, "run", "-q", "--bench", "sort", "--count", "1K", "--ranks", fmt.Sprint(ranks), "--format", "csv")
+		code, out := invoke(t, dir, program, "run", "-q", "--bench", "sort", "--count", "1K", "--ranks", fmt.Sprint(ranks),
+			"--format", "csv")
 		if code != 0 || !strings.Contains(out, fmt.Sprintf("sort,,%d,cpu,1000,", ranks)) {
 			t.Errorf("run: exit code %d\n%s", code, out)
 		}
 	}
-	if code, out := invoke(t, dir, program, "--help"); code != 0 || !strings.Contains(out, "userbench run --bench sort --plan") || strings.Contains(out, "--bench memory") {
+	if code, out := invoke(t, dir, program, "--help"); code != 0 ||
+		!strings.Contains(out, "userbench run --bench sort --plan") || strings.Contains(out, "--bench memory") {
 		t.Errorf("the help is about other benches: exit code %d\n%s", code, out)
 	}
 	code, out := invoke(t, dir, program, "run", "--bench", "sort", "--help")

@@ -22,17 +22,21 @@ func (b *browser) print() {
 		pages    int // at most
 		many     bool
 	}{
-		{[]string{"--bench", "memory", "--size", "16K", "--ranks", "1", "--max-time", "10ms", "--remeasure", "0"}, 5, 3, false},
-		{[]string{"--bench", "collectives", "--backend", "flat", "--ranks", "4,8", "--size", "1K,1M", "--algorithm", "ring,recursive-doubling"}, 5, 5, false},
+		{[]string{"--bench", "memory", "--size", "16K", "--ranks", "1", "--max-time", "10ms", "--remeasure", "0"}, 5, 3,
+			false},
+		{[]string{"--bench", "collectives", "--backend", "flat", "--ranks", "4,8", "--size", "1K,1M", "--algorithm",
+			"ring,recursive-doubling"}, 5, 5, false},
 		{[]string{"--bench", "predict"}, 5, 6, true},
 		{[]string{"--bench", "llm-impact"}, 5, 12, true},
 	} {
 		name := run.args[1]
-		if code, out := invoke(b.T, dir, append([]string{"kernbench", "run", "-q", "--out", name}, run.args...)...); code != 0 {
+		if code, out := invoke(b.T, dir,
+			append([]string{"kernbench", "run", "-q", "--out", name}, run.args...)...); code != 0 {
 			b.Fatalf("%q: exit code %d\n%s", run.args, code, out)
 		}
 		b.do(chromedp.Navigate("file://" + filepath.Join(dir, name, "report.html")))
-		b.want("document.title.startsWith('" + name + "') && document.querySelector('main > section').querySelector('p, li').innerText.length > 20")
+		b.want("document.title.startsWith('" + name +
+			"') && document.querySelector('main > section').querySelector('p, li').innerText.length > 20")
 		links := b.eval("[...document.querySelectorAll('nav a')].filter((a) => document.querySelector(a.hash)).length").(float64)
 		if all := b.eval("document.querySelectorAll('nav a').length").(float64); links != all || int(links) < run.sections {
 			b.Errorf("%s: %v of %v entries of the contents lead somewhere, want %d", name, links, all, run.sections)
@@ -46,7 +50,8 @@ func (b *browser) print() {
 			b.Errorf("%s: %d pages, want 1 to %d", name, printed, run.pages)
 		}
 		// What is for the screen alone makes pages as soon as it is printed.
-		b.eval("for (const e of document.querySelectorAll('.detail')) { e.className = ''; e.querySelector('details').open = true; } true")
+		b.eval("for (const e of document.querySelectorAll('.detail')) { e.className = ''; e.querySelector('details').open " +
+			"= true; } true")
 		if whole := b.pages(); run.many != (whole > printed) {
 			b.Errorf("%s: %d pages, and %d with all its rows", name, printed, whole)
 		}

@@ -61,9 +61,11 @@ func openBrowser(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatalf("%v: scripts/deps.sh installs it", err)
 	}
-	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900),
+	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()),
+		chromedp.WindowSize(1280, 900),
 		chromedp.WSURLReadTimeout(guard), chromedp.NoSandbox, chromedp.Headless}
-	for _, flag := range []string{"disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update",
+	for _, flag := range []string{"disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+		"disable-component-update",
 		"disable-sync", "disable-extensions", "disable-dev-shm-usage", "hide-scrollbars"} {
 		opts = append(opts, chromedp.Flag(flag, true))
 	}
@@ -173,12 +175,14 @@ func (b *browser) eval(script string) any {
 // until waits for an expression to hold.
 func (b *browser) until(script string) {
 	b.Helper()
-	wait := chromedp.Poll[chromedp.Void](script, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(50*time.Millisecond))
+	wait := chromedp.Poll[chromedp.Void](script, chromedp.WithPollingTimeout(0),
+		chromedp.WithPollingInterval(50*time.Millisecond))
 	ctx, cancel := context.WithTimeout(b.ctx, guard/2)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, wait); err != nil {
 		b.picture("failed")
-		b.Fatalf("waiting for %s: %v; complaints: %q; the page is %v", script, err, b.forget(), b.eval("document.body.innerText"))
+		b.Fatalf("waiting for %s: %v; complaints: %q; the page is %v", script, err, b.forget(),
+			b.eval("document.body.innerText"))
 	}
 }
 
@@ -277,7 +281,8 @@ func (b *browser) zoom() {
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
 	// The address alone brings all of it back.
 	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
-	b.want("document.querySelectorAll('.chart [data-series]').length === 1 && document.querySelector('[data-scale=y]').innerText === 'y: linear'")
+	b.want("document.querySelectorAll('.chart [data-series]').length === 1 && " +
+		"document.querySelector('[data-scale=y]').innerText === 'y: linear'")
 	b.want("document.querySelector('[data-reset]').disabled === false")
 	b.click("[data-reset]")
 	b.until("!location.search.includes('x%3D')")
@@ -289,7 +294,8 @@ func (b *browser) keys() {
 	b.do(chromedp.Focus(".chart svg"), chromedp.KeyEvent(kb.ArrowRight))
 	b.until("document.getElementById('said').textContent.includes('size (bytes): 4Ki')")
 	b.do(chromedp.KeyEvent(kb.ArrowRight))
-	b.until("document.getElementById('said').textContent.includes('size (bytes): 16Ki') && !document.querySelector('.tip').hidden")
+	b.until("document.getElementById('said').textContent.includes('size (bytes): 16Ki') && " +
+		"!document.querySelector('.tip').hidden")
 	b.want("document.querySelector('.tip').innerText.includes('µs')")
 	b.do(chromedp.KeyEvent("+"))
 	b.until("location.search.includes('x%3D')")
@@ -299,7 +305,8 @@ func (b *browser) keys() {
 }
 
 func (b *browser) export() {
-	b.eval("window.saved = []; URL.createObjectURL = ((make) => (blob) => { saved.push(blob); return make.call(URL, blob); })(URL.createObjectURL); true")
+	b.eval("window.saved = []; URL.createObjectURL = ((make) => (blob) => { saved.push(blob); return make.call(URL, " +
+		"blob); })(URL.createObjectURL); true")
 	for _, name := range []string{"CSV", "SVG"} {
 		b.click("[data-save=" + name + "]")
 	}
@@ -322,13 +329,15 @@ func (b *browser) compare() {
 	}
 	b.until("document.body.dataset.ready?.startsWith('/compare')")
 	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
-	b.want(mainText + ".includes('+20.00%') && " + mainText + ".includes('a@old') && document.querySelectorAll('.chart [data-series]').length === 4")
+	b.want(mainText + ".includes('+20.00%') && " + mainText +
+		".includes('a@old') && document.querySelectorAll('.chart [data-series]').length === 4")
 	b.picture("compare")
 	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
 	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
 	b.open("/run", "run", "a@new")
 	b.click("#main table tbody tr a")
-	b.until("document.body.dataset.ready?.startsWith('/history') && document.getElementById('changes').innerText.startsWith('2 runs.')")
+	b.until("document.body.dataset.ready?.startsWith('/history') && " +
+		"document.getElementById('changes').innerText.startsWith('2 runs.')")
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
 	b.picture("history")
 	b.quiet("compare")
@@ -338,10 +347,12 @@ func (b *browser) compare() {
 func (b *browser) hostile() {
 	for _, run := range []string{"evil", "a@new"} {
 		b.open("/run", "run", run)
-		b.want("window.hacked === undefined && document.querySelectorAll('main script, main iframe, main object, main [onerror], main [style*=expression]').length === 0")
+		b.want("window.hacked === undefined && document.querySelectorAll('main script, main iframe, main object, main " +
+			"[onerror], main [style*=expression]').length === 0")
 	}
 	b.open("/run", "run", "evil")
-	b.want(mainText + `.includes('<img src=x onerror="hacked=1">') && ` + mainText + `.includes('</pre><script>hacked=2</script>')`)
+	b.want(mainText + `.includes('<img src=x onerror="hacked=1">') && ` + mainText +
+		`.includes('</pre><script>hacked=2</script>')`)
 	b.want(`document.querySelector('.legend').textContent.includes('<svg onload=hacked=3>')`)
 	b.picture("hostile")
 	b.open("/")
@@ -373,7 +384,8 @@ func (b *browser) looks() {
 // scheme is what the reader's system asks for: light or dark.
 func (b *browser) scheme(name string) {
 	b.Helper()
-	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+		Value: name}}}
 	must.Get(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media))(b)
 }
 
@@ -433,17 +445,22 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	b.open("/")
 	b.until(mainText + ".includes('slow') && document.querySelector('tr.live') !== null")
 	b.click("tr.live a[data-link]")
-	b.until("document.getElementById('live')?.innerText.includes('0 of 3 points') && document.getElementById('live').innerText.includes('waiting for 1')")
+	b.until("document.getElementById('live')?.innerText.includes('0 of 3 points') && " +
+		"document.getElementById('live').innerText.includes('waiting for 1')")
 	b.want("document.getElementById('live').innerText.includes('n=1')")
 	proceed(1)
-	b.until("document.getElementById('live').innerText.includes('1 of 3 points') && document.getElementById('live').innerText.includes('n=2')")
+	b.until("document.getElementById('live').innerText.includes('1 of 3 points') && " +
+		"document.getElementById('live').innerText.includes('n=2')")
 	b.want("document.getElementById('live').innerText.includes('left')")
 	proceed(2)
-	b.until("document.getElementById('live').innerText.includes('out of luck') && document.getElementById('live').innerText.includes('n=3')")
-	b.until("document.getElementById('verdict').innerText.includes('1 failed') && document.getElementById('chips').innerText.includes('1 failed')")
+	b.until("document.getElementById('live').innerText.includes('out of luck') && " +
+		"document.getElementById('live').innerText.includes('n=3')")
+	b.until("document.getElementById('verdict').innerText.includes('1 failed') && " +
+		"document.getElementById('chips').innerText.includes('1 failed')")
 	b.picture("live")
 	proceed(3)
-	b.until("document.getElementById('live').innerText.includes('3 of 3 points') && " + mainText + ".includes('Show it whole')")
+	b.until("document.getElementById('live').innerText.includes('3 of 3 points') && " + mainText +
+		".includes('Show it whole')")
 	b.quiet("live")
 }
 
@@ -451,28 +468,37 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 // keyboard, and nothing of a file that somebody else has changed.
 func (b *browser) inside() {
 	out := filepath.Join(b.dir, "simulated")
-	if code, text := invoke(b.T, b.dir, "kernbench", "run", "-q", "--bench", "collectives", "--backend", "ahbm", "--ranks", "2", "--size", "1K,64K", "--out", out); code != 0 {
+	if code, text := invoke(b.T, b.dir, "kernbench", "run", "-q", "--bench", "collectives", "--backend", "ahbm",
+		"--ranks", "2", "--size", "1K,64K", "--out", out); code != 0 {
 		b.Fatalf("exit code %d\n%s", code, text)
 	}
 	b.open("/run", "run", "simulated")
 	b.until("document.querySelectorAll('#floor polygon').length > 10")
-	b.want("document.getElementById('moment').innerText.startsWith('All of the kernel: ') && document.querySelector('#floor table tbody').rows.length === 10")
-	b.want("document.querySelector('#inside select').options.length === 2 && document.querySelector('figure#figure-link_load img').alt.includes('Load of the links')")
-	lit := "[...document.querySelectorAll('#floor polygon')].filter((e) => e.getAttribute('visibility') === 'visible').length"
+	b.want("document.getElementById('moment').innerText.startsWith('All of the kernel: ') && " +
+		"document.querySelector('#floor table tbody').rows.length === 10")
+	b.want("document.querySelector('#inside select').options.length === 2 && " +
+		"document.querySelector('figure#figure-link_load img').alt.includes('Load of the links')")
+	lit := "[...document.querySelectorAll('#floor polygon')].filter((e) => e.getAttribute('visibility') === " +
+		"'visible').length"
 	all := b.eval(lit).(float64)
 	b.picture("inside")
 	b.do(chromedp.Focus("#when"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
-	b.until("location.search.includes('at=2') && document.getElementById('when').getAttribute('aria-valuetext').startsWith('From ')")
+	b.until("location.search.includes('at=2') && " +
+		"document.getElementById('when').getAttribute('aria-valuetext').startsWith('From ')")
 	if now := b.eval(lit).(float64); now >= all {
 		b.Errorf("%v of %v links are sending at one moment", now, all)
 	}
 	// The address alone brings the moment back.
 	b.do(chromedp.Reload(), chromedp.WaitVisible("#moment"))
-	b.want("document.getElementById('moment').innerText.startsWith('From ') && document.getElementById('when').value === '2'")
+	b.want("document.getElementById('moment').innerText.startsWith('From ') && " +
+		"document.getElementById('when').value === '2'")
 	b.do(chromedp.Focus("#play"), chromedp.KeyEvent(" "))
-	b.until("document.getElementById('play').innerText === 'Play' && document.getElementById('when').value === document.getElementById('when').max")
-	b.eval("(() => { const e = document.querySelector('#inside select'); e.selectedIndex = 1 - e.selectedIndex; e.dispatchEvent(new Event('change')); return true; })()")
-	b.until("location.search.includes('inside=') && document.getElementById('moment').innerText.startsWith('All of the kernel: ')")
+	b.until("document.getElementById('play').innerText === 'Play' && document.getElementById('when').value === " +
+		"document.getElementById('when').max")
+	b.eval("(() => { const e = document.querySelector('#inside select'); e.selectedIndex = 1 - e.selectedIndex; " +
+		"e.dispatchEvent(new Event('change')); return true; })()")
+	b.until("location.search.includes('inside=') && document.getElementById('moment').innerText.startsWith('All of " +
+		"the kernel: ')")
 	b.want("window.hacked === undefined")
 	b.quiet("inside")
 	for _, scheme := range []string{"light", "dark"} {
@@ -526,9 +552,11 @@ func storeRuns(t *testing.T, dir string) {
 	})
 	storeRun(t, filepath.Join(dir, "b", "c"), "part", "cut", 1, nil)
 	storeRun(t, filepath.Join(dir, "evil"), "x", `<img src=x onerror="hacked=1">`, 1, func(r *journal.Row) {
-		r.Point = append(r.Point, point.Coord{Name: "<svg onload=hacked=3>", Value: point.StringValue("a" + fmt.Sprint(r.Trial%2))})
+		r.Point = append(r.Point, point.Coord{Name: "<svg onload=hacked=3>",
+			Value: point.StringValue("a" + fmt.Sprint(r.Trial%2))})
 		if r.Index == 0 {
-			r.Status, r.Reason, r.Output, r.Metrics = journal.Failed, `<a href="javascript:hacked=4">`, "</pre><script>hacked=2</script>", nil
+			r.Status, r.Reason, r.Output, r.Metrics = journal.Failed, `<a href="javascript:hacked=4">`,
+				"</pre><script>hacked=2</script>", nil
 		}
 	})
 }
@@ -542,15 +570,20 @@ func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*
 	add := func(record any) {
 		must.Do(t, w.Append(record))
 	}
-	add(journal.Header{Schema: journal.Schema, Run: id, Bench: bench, Time: start, Host: hostinfo.Host{Hostname: "node1"}, Backend: "cpu", Trials: 4, Points: 10,
-		Axes: []journal.AxisInfo{{Name: "size", Kind: point.Bytes}}, Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}})
+	add(journal.Header{Schema: journal.Schema, Run: id, Bench: bench, Time: start, Host: hostinfo.Host{Hostname: "node1"},
+		Backend: "cpu", Trials: 4, Points: 10,
+		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Bytes}},
+		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}})
 	for i := range 40 {
 		size, ranks, trial := 4096<<(2*(i%5)), i/5%2+1, i/10
 		us := slower * float64(size) / 1000 * float64(ranks) * (1 + float64(trial)/200)
-		row := journal.Row{Schema: journal.Schema, Run: id, Bench: bench, Backend: "cpu", NumRanks: &ranks, Trial: trial, Index: i % 10, Status: journal.OK,
-			Point: point.Point{{Name: "size", Value: point.BytesValue(int64(size))}}, Kind: journal.Measured, Samples: 100, Quality: "settled",
-			Metrics: map[string]float64{"time_us": us}, Units: map[string]string{"time_us": "us"}, Host: "node1", Time: start.Add(time.Second),
-			Key: fmt.Sprintf("k%d", i%10)}
+		row := journal.Row{Schema: journal.Schema, Run: id, Bench: bench, Backend: "cpu", NumRanks: &ranks, Trial: trial,
+			Index: i % 10, Status: journal.OK,
+			Point: point.Point{{Name: "size", Value: point.BytesValue(int64(size))}}, Kind: journal.Measured, Samples: 100,
+			Quality: "settled",
+			Metrics: map[string]float64{"time_us": us}, Units: map[string]string{"time_us": "us"}, Host: "node1",
+			Time: start.Add(time.Second),
+			Key:  fmt.Sprintf("k%d", i%10)}
 		if change != nil {
 			change(&row)
 		}

@@ -92,7 +92,8 @@ func (m Machine) settled(size int) (Machine, error) {
 		}
 	}
 	if n := m.Topo.SIPs.Count; n != size {
-		return m, fmt.Errorf("the topology has %d SIPs, but the group %d ranks: a rank is a SIP, so take --ranks %d", n, size, n)
+		return m, fmt.Errorf("the topology has %d SIPs, but the group %d ranks: a rank is a SIP, so take --ranks %d", n,
+			size, n)
 	}
 	return m, nil
 }
@@ -193,13 +194,15 @@ func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
 			return dist.Machine{}, err
 		}
 	}
-	m := dist.Machine{BuiltIn: topo.DefaultFile(), Details: map[string]string{"fabric": string(t.Fabric), "sip_topology": string(t.SIPs.Kind)}}
+	m := dist.Machine{BuiltIn: topo.DefaultFile(),
+		Details: map[string]string{"fabric": string(t.Fabric), "sip_topology": string(t.SIPs.Kind)}}
 	if open { // as many SIPs as ranks
 		m.Text = fmt.Sprintf("%s, %s, fabric %s", name, t.SIPs.Kind, t.Fabric)
 		return m, nil
 	}
 	m.Ranks, m.Details["sip_grid"] = t.SIPs.Count, t.SIPs.Grid.String()
-	m.Text = fmt.Sprintf("%s: %d SIPs of %d cubes, %s, fabric %s", name, t.SIPs.Count, t.Cubes.Count(), t.SIPs.Kind, t.Fabric)
+	m.Text = fmt.Sprintf("%s: %d SIPs of %d cubes, %s, fabric %s", name, t.SIPs.Count, t.Cubes.Count(), t.SIPs.Kind,
+		t.Fabric)
 	return m, nil
 }
 

@@ -60,7 +60,8 @@ func each(t *testing.T, timeout time.Duration, body func(g *dist.Group) error) [
 func TestMistakes(t *testing.T) {
 	for _, err := range each(t, time.Minute, func(g *dist.Group) error { return sum(g, 8+g.Rank()/2) }) {
 		var misuse *dist.MisuseError
-		if !errors.As(err, &misuse) || !strings.Contains(err.Error(), "allreduce of 8 f16") || !strings.Contains(err.Error(), "rank 2 allreduce of 9 f16") {
+		if !errors.As(err, &misuse) || !strings.Contains(err.Error(), "allreduce of 8 f16") ||
+			!strings.Contains(err.Error(), "rank 2 allreduce of 9 f16") {
 			t.Errorf("other counts: %v", err)
 		}
 	}
@@ -92,7 +93,9 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("a call that rank 2 cannot make: %v", err)
 		}
 	}
-	for _, err := range each(t, time.Minute, func(g *dist.Group) error { return g.Broadcast(dist.Of(make([]dist.Float16, 1)), 0) }) {
+	for _, err := range each(t, time.Minute, func(g *dist.Group) error {
+		return g.Broadcast(dist.Of(make([]dist.Float16, 1)), 0)
+	}) {
 		if err == nil {
 			t.Error("a broadcast, which the accelerator does not have")
 		}
@@ -118,7 +121,8 @@ func TestShrinkIsNotOffered(t *testing.T) {
 
 func TestJoin(t *testing.T) {
 	join := func(id string, rank, size int) error {
-		_, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: rank, Size: size, ID: id, Timeout: 50 * time.Millisecond})
+		_, err := dist.Init(context.Background(),
+			dist.Config{Backend: Name, Rank: rank, Size: size, ID: id, Timeout: 50 * time.Millisecond})
 		return err
 	}
 	Use("other-size", Machine{Topo: topo.Default()})
@@ -146,7 +150,9 @@ func TestAgreesWithDirectLaunch(t *testing.T) {
 	}
 	direct := must.Get(system.AllReduce(tensors))(t)
 	var seen []event.Time
-	err = Spawn(context.Background(), Machine{Topo: m, CCL: ccl.Default(), Observe: func(r *sim.Result) { seen = append(seen, r.Crit) }},
+	err = Spawn(context.Background(), Machine{Topo: m, CCL: ccl.Default(), Observe: func(r *sim.Result) {
+		seen = append(seen, r.Crit)
+	}},
 		func(ctx context.Context, g *dist.Group) error {
 			b := PerCube(m, n)
 			began := g.Clock().Now()
@@ -193,7 +199,9 @@ func TestPEsShare(t *testing.T) {
 	system.CCL = wide
 	alone := must.Get(system.AllReduce(tiles))(t)
 	var all *sim.Result
-	err = Spawn(t.Context(), Machine{Topo: m, Observe: func(r *sim.Result) { all = r }}, func(ctx context.Context, g *dist.Group) error {
+	err = Spawn(t.Context(), Machine{Topo: m, Observe: func(r *sim.Result) {
+		all = r
+	}}, func(ctx context.Context, g *dist.Group) error {
 		x := make([]dist.Float16, n)
 		for call := range 2 { // the second has other data, and takes as long
 			for i := range x {
@@ -264,7 +272,8 @@ func TestSpawnFails(t *testing.T) {
 		}
 		return sum(g, 4)
 	})
-	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "rank 1: boom") || !strings.Contains(err.Error(), "rank 1 has left") {
+	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "rank 1: boom") ||
+		!strings.Contains(err.Error(), "rank 1 has left") {
 		t.Errorf("%v", err)
 	}
 }

@@ -50,5 +50,6 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 		fixed = max(fixed, path.Fixed())
 	}
 	hops := ccl.Shape{Cubes: topo.Grid{W: 1, H: 1}, SIPs: t.SIPs}.Hops()
-	return []dist.Limit{{Name: "links", US: us(out.Time(sent * bytes))}, {Name: "hops", US: us(event.Time(hops) * fixed)}}, nil
+	return []dist.Limit{{Name: "links", US: us(out.Time(sent * bytes))},
+		{Name: "hops", US: us(event.Time(hops) * fixed)}}, nil
 }

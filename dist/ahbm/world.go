@@ -43,8 +43,9 @@ type call struct {
 }
 
 func newWorld(size int, secret string, m Machine) *world {
-	return &world{size: size, secret: secret, machine: m, joined: make([]bool, size), missing: size, complete: make(chan struct{}),
-		left: make([]bool, size)}
+	return &world{size: size, secret: secret, machine: m, joined: make([]bool, size), missing: size,
+		complete: make(chan struct{}),
+		left:     make([]bool, size)}
 }
 
 func (w *world) absent() int {
@@ -185,7 +186,8 @@ type prepared struct {
 // reduce adds up the vectors of all ranks.
 func (w *world) reduce(c *call) (*accel.Result, error) {
 	first := c.plans[0]
-	if l := w.latest; l.sum == nil || l.algorithm != first.Algorithm || l.count != first.Count || l.chunk != first.Chunk || l.load != w.machine.Load {
+	if l := w.latest; l.sum == nil || l.algorithm != first.Algorithm || l.count != first.Count ||
+		l.chunk != first.Chunk || l.load != w.machine.Load {
 		system, err := w.system(first.Algorithm)
 		if err != nil {
 			return nil, err
@@ -218,7 +220,8 @@ func (w *world) reduce(c *call) (*accel.Result, error) {
 func (w *world) reduceTiles(c *call) (*accel.Result, error) {
 	cubes, count := w.machine.Topo.Cubes.Count(), c.plans[0].Count
 	if count%cubes != 0 {
-		return nil, fmt.Errorf("%v: a buffer with a tile on each of %d cubes does not have %d elements", *c.plans[0], cubes, count)
+		return nil, fmt.Errorf("%v: a buffer with a tile on each of %d cubes does not have %d elements", *c.plans[0], cubes,
+			count)
 	}
 	system, err := w.system(c.plans[0].Algorithm)
 	if err != nil {

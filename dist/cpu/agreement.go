@@ -291,14 +291,17 @@ func (c *census) settle() error {
 			return fmt.Errorf("shrinking the group: %w", c.fault)
 		case c.voter.LeftOut:
 			return &dist.PeerError{Rank: me, PID: c.e.joined.PIDs[me],
-				Text: fmt.Sprintf("%s is left out: the others went on without it, since it did not come within %v", c.e.member.Name(me), limit)}
+				Text: fmt.Sprintf("%s is left out: the others went on without it, since it did not come within %v",
+					c.e.member.Name(me), limit)}
 		case c.voter.Decided:
 			return nil
 		case time.Since(began) > 3*limit:
 			missing := c.voter.Missing(at)
 			r := missing[0]
-			return &dist.PeerError{Rank: r, PID: c.e.joined.PIDs[r], Text: fmt.Sprintf("rank %d waited %v to shrink the group without %s "+
-				"(missing: ranks %v), which may live, and so takes more than half of the ranks", me, 3*limit, c.e.member.Name(r), missing)}
+			return &dist.PeerError{Rank: r, PID: c.e.joined.PIDs[r],
+				Text: fmt.Sprintf("rank %d waited %v to shrink the group without %s "+
+					"(missing: ranks %v), which may live, and so takes more than half of the ranks", me, 3*limit, c.e.member.Name(r),
+					missing)}
 		}
 	}
 }

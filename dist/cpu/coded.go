@@ -72,7 +72,8 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 	stages := newCodedStages(e, o)
 	// A stage holds the encodings of all parts and, behind them, of the sum of the own one.
 	if need := (size + 1) * stages.part; need > stages.half {
-		return nil, fmt.Errorf("codec %s needs %d bytes for a piece of %d elements, a stage has %d: use a smaller chunk or group",
+		return nil, fmt.Errorf("codec %s needs %d bytes for a piece of %d elements, a stage has %d: use a smaller "+
+			"chunk or group",
 			p.Codec.Name(), need, o.piece, stages.half)
 	}
 	o.carry = stages

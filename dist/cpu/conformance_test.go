@@ -108,7 +108,9 @@ func (s spoiled) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 		return h, err
 	}
 	if s.eager {
-		return dist.Halves{Begin: func() error { return errors.Join(h.Begin(), h.Finish()) }, Finish: func() error { return nil }}, nil
+		return dist.Halves{Begin: func() error {
+			return errors.Join(h.Begin(), h.Finish())
+		}, Finish: func() error { return nil }}, nil
 	}
 	h.Finish = s.spoil(p, h.Finish)
 	return h, nil

@@ -70,7 +70,9 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
-	defer context.AfterFunc(ctx, func() { e.member.Refuse(fmt.Sprintf("rank %d gave up joining: %v", c.Rank, context.Cause(ctx))) })()
+	defer context.AfterFunc(ctx, func() {
+		e.member.Refuse(fmt.Sprintf("rank %d gave up joining: %v", c.Rank, context.Cause(ctx)))
+	})()
 	if err := e.agree(shm.NewLabel("init"), words{}, nil); err != nil {
 		e.Close()
 		return nil, err
@@ -135,7 +137,8 @@ func regionBytes(size int) (int, error) {
 var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
-		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true, Counts: true, Chunk: true, Steps: true, Shrink: true, Overlap: true,
+		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true,
+		Counts: true, Chunk: true, Steps: true, Shrink: true, Overlap: true,
 		ScheduleOrder: true,
 	}
 	for _, op := range c.Ops {

@@ -274,7 +274,8 @@ func TestMutatedScheduleIsNoticed(t *testing.T) {
 				for i := range in {
 					in[i] = int32(i + r)
 				}
-				p := dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(out), Count: count, Algorithm: algorithm}, DType: dtype.I32}
+				p := dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(out), Count: count,
+					Algorithm: algorithm}, DType: dtype.I32}
 				o, err := e.execute(p, mutant{s, 1, 0}, algorithm == "two-stage")
 				if err == nil {
 					err = o.run()
@@ -339,7 +340,8 @@ func isNaN(d dist.DType, b []byte) bool {
 func TestArrived(t *testing.T) {
 	must.Do(t, together(t, 3, func(g *dist.Group) error {
 		out, token := make([]float64, 2), dist.Of([]float64{0})
-		add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of([]float64{1, 2}), Out: dist.Of(out), Reduction: dist.Sum})
+		add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of([]float64{1, 2}), Out: dist.Of(out),
+			Reduction: dist.Sum})
 		for k := 0; k < 5 && err == nil; k++ {
 			if add.Arrived() {
 				return errors.New("a sum that was not begun has arrived")

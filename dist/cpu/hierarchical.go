@@ -71,7 +71,8 @@ type hierarchy struct {
 
 func (h *hosts) hierarchical(p dist.Plan) func() error {
 	e, hosts := h.engine, len(h.byHost)
-	o := &hierarchy{allReduce: e.allReduce(p, ""), h: h, e: e, columns: len(h.locals), column: -1, peers: make([]*tcp.Link, hosts)}
+	o := &hierarchy{allReduce: e.allReduce(p, ""), h: h, e: e, columns: len(h.locals), column: -1,
+		peers: make([]*tcp.Link, hosts)}
 	for _, ranks := range h.byHost {
 		o.columns = min(o.columns, len(ranks))
 	}

@@ -114,7 +114,8 @@ func TestHierarchicalAddsUp(t *testing.T) {
 				if !c.inPlace {
 					out = make([]int32, c.count)
 				}
-				if err := g.AllReduce(dist.Of(out), dist.Of(in), dist.Sum, dist.Algorithm(hierarchical), dist.Chunk(c.chunk)); err != nil {
+				if err := g.AllReduce(dist.Of(out), dist.Of(in), dist.Sum, dist.Algorithm(hierarchical),
+					dist.Chunk(c.chunk)); err != nil {
 					return err
 				}
 				for i, v := range out {

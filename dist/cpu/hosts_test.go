@@ -88,7 +88,8 @@ func TestHostsRefuse(t *testing.T) {
 		{"secret", func(rank int, c *dist.Config) { c.Secret = fmt.Sprint("secret", rank/2) },
 			[]string{"rank 2 (pid ", "rank 2 (pid ", "rank 0 (pid "}},
 		{"interface", func(rank int, c *dist.Config) { c.Interface = []string{"", "", "nowhere0"}[rank] },
-			[]string{`rank 2 (host c): no network interface "nowhere0"`, `rank 2 (host c): no network interface "nowhere0"`, `no network interface "nowhere0"`}},
+			[]string{`rank 2 (host c): no network interface "nowhere0"`, `rank 2 (host c): no network interface "nowhere0"`,
+				`no network interface "nowhere0"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ends := syncgroup.Local(3)
@@ -96,7 +97,8 @@ func TestHostsRefuse(t *testing.T) {
 			id := fmt.Sprintf("cpu-refuse-%d", time.Now().UnixNano())
 			for r := range 3 {
 				ranks.Go(func() {
-					cfg := dist.Config{Backend: Name, Rank: r, Size: 3, ID: id, Timeout: 20 * time.Second, Host: "abc"[r : r+1], Exchange: tcp.Through(ends[r])}
+					cfg := dist.Config{Backend: Name, Rank: r, Size: 3, ID: id, Timeout: 20 * time.Second, Host: "abc"[r : r+1],
+						Exchange: tcp.Through(ends[r])}
 					c.change(r, &cfg)
 					if _, err := dist.Init(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), c.want[r]) {
 						t.Errorf("rank %d got %v, want %q", r, err, c.want[r])
@@ -117,8 +119,9 @@ func TestHostsPorts(t *testing.T) {
 	id := fmt.Sprintf("cpu-ports-%d", time.Now().UnixNano())
 	for r := range 2 {
 		ranks.Go(func() {
-			e, err := backend{}.Join(t.Context(), dist.Config{Backend: Name, Rank: r, Size: 2, ID: id, Timeout: time.Minute, Host: "ab"[r : r+1],
-				Interface: "lo", Exchange: tcp.Through(ends[r]), Tuning: dist.DefaultTuning()})
+			e, err := backend{}.Join(t.Context(),
+				dist.Config{Backend: Name, Rank: r, Size: 2, ID: id, Timeout: time.Minute, Host: "ab"[r : r+1],
+					Interface: "lo", Exchange: tcp.Through(ends[r]), Tuning: dist.DefaultTuning()})
 			if err != nil {
 				t.Error(err)
 				return

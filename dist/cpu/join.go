@@ -129,7 +129,8 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 		return err
 	}
 	alone := !slices.ContainsFunc(cl.all, func(p rankInfo) bool { return p.Machine != cl.all[0].Machine })
-	cl.mesh, err = tcp.Place{Host: cl.all[c.Rank].Name, Interface: c.Interface, Alone: alone, Ports: ports}.Open(ctx, c.Exchange, c.Size, cl.key)
+	cl.mesh, err = tcp.Place{Host: cl.all[c.Rank].Name, Interface: c.Interface, Alone: alone, Ports: ports}.Open(ctx,
+		c.Exchange, c.Size, cl.key)
 	return err
 }
 
@@ -201,11 +202,12 @@ func (h *hosts) connect(ctx context.Context) error {
 func (h *hosts) attach(peer int, use tcp.Use, conn *connection.Conn) (err error) {
 	switch use {
 	case tcp.ForControl:
-		h.controls[peer], err = tcp.NewControl(conn, h.silence, tcp.Handler{Failed: h.hear, Said: h.said, Noted: func(text []byte) {
-			h.noted.Lock()
-			defer h.noted.Unlock()
-			h.notes[peer] = text
-		}})
+		h.controls[peer], err = tcp.NewControl(conn, h.silence,
+			tcp.Handler{Failed: h.hear, Said: h.said, Noted: func(text []byte) {
+				h.noted.Lock()
+				defer h.noted.Unlock()
+				h.notes[peer] = text
+			}})
 	case tcp.ForCollectives:
 		h.engine.links[peer].tcp, err = tcp.NewLink(conn.Conn.(*net.TCPConn), peer, h.timeout)
 	default:

@@ -65,7 +65,8 @@ func measureAll(_ context.Context, g *dist.Group) error {
 		return err
 	}
 	if g.Rank() == 0 {
-		fmt.Printf("# %d ranks, %v, private %v, %s\n# %10s %8s %10s %10s %10s %s\n", g.Size(), d, *private, *algorithms, "bytes", "runs", "min us", "median us", "p90 us", "algorithm")
+		fmt.Printf("# %d ranks, %v, private %v, %s\n# %10s %8s %10s %10s %10s %s\n", g.Size(), d, *private, *algorithms,
+			"bytes", "runs", "min us", "median us", "p90 us", "algorithm")
 	}
 	count := *maxBytes / d.Size()
 	in, out := dist.Buffer{}, dist.Buffer{}
@@ -131,7 +132,8 @@ func measure(g *dist.Group, in, out dist.Buffer) error {
 	}
 	slices.Sort(times)
 	if g.Rank() == 0 {
-		fmt.Printf("%12d %8d %10.3f %10.3f %10.3f %s\n", len(in.Bytes()), n, times[0], times[n/2], times[n*9/10], op.Plan().Algorithm)
+		fmt.Printf("%12d %8d %10.3f %10.3f %10.3f %s\n", len(in.Bytes()), n, times[0], times[n/2], times[n*9/10],
+			op.Plan().Algorithm)
 	}
 	return nil
 }

@@ -128,7 +128,8 @@ func (m *machine) step(s *state, r int) (bool, error) {
 		}
 	case read:
 		if got := s.memory[b][v.peer][place]; got != v.value {
-			return false, fmt.Errorf("rank %d reads place %d of rank %d in call %d: %d, want %d", r, place, v.peer, v.call, got, v.value)
+			return false, fmt.Errorf("rank %d reads place %d of rank %d in call %d: %d, want %d", r, place, v.peer, v.call, got,
+				v.value)
 		}
 	case signal:
 		s.epoch[r][b]++

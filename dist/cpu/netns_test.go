@@ -173,7 +173,8 @@ func start(n *netns.Network, s spec) *job {
 		rank := &rankProcess{host: n.Hosts[p.host], cmd: n.Hosts[p.host].Command(self), ended: make(chan struct{})}
 		rank.cmd.Stdout, rank.cmd.Stderr = &rank.out, &rank.out
 		rank.cmd.Env = append(os.Environ(), hostBody+"="+s.body, hostTimeout+"="+s.timeout, "KERNBENCH_DIST_SECRET="+secret,
-			"RANK="+strconv.Itoa(r), "WORLD_SIZE="+strconv.Itoa(len(places3)), "LOCAL_RANK="+strconv.Itoa(p.local), "LOCAL_WORLD_SIZE="+strconv.Itoa(p.locals),
+			"RANK="+strconv.Itoa(r), "WORLD_SIZE="+strconv.Itoa(len(places3)), "LOCAL_RANK="+strconv.Itoa(p.local),
+			"LOCAL_WORLD_SIZE="+strconv.Itoa(p.locals),
 			"MASTER_ADDR="+s.master, "MASTER_PORT=29455", "TORCHELASTIC_RUN_ID=test", "GORACE=atexit_sleep_ms=0")
 		must.Do(n, rank.cmd.Start())
 		n.Cleanup(func() { rank.cmd.Process.Kill(); <-rank.ended })

@@ -120,7 +120,8 @@ func processes(t *testing.T, body string, size int, env ...string) (said []strin
 	var outputs []*bytes.Buffer
 	for r := range size {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childBody+"="+body, childRank+"="+strconv.Itoa(r), childSize+"="+strconv.Itoa(size), childID+"="+id)
+		cmd.Env = append(os.Environ(), childBody+"="+body, childRank+"="+strconv.Itoa(r), childSize+"="+strconv.Itoa(size),
+			childID+"="+id)
 		cmd.Env = append(cmd.Env, env...)
 		out := new(bytes.Buffer)
 		cmd.Stdout, cmd.Stderr = out, out
@@ -180,7 +181,8 @@ func TestKilledRankIsNamed(t *testing.T) {
 
 func TestStalledRankIsNamed(t *testing.T) {
 	said, pids := processes(t, "stall", 2)
-	if want := fmt.Sprintf("rank 0 waited %v for rank 1 (pid %d) in barrier", stallLimit, pids[1]); !strings.Contains(said[0], want) {
+	if want := fmt.Sprintf("rank 0 waited %v for rank 1 (pid %d) in barrier", stallLimit,
+		pids[1]); !strings.Contains(said[0], want) {
 		t.Errorf("rank 0 said %q, want %q", said[0], want)
 	}
 }

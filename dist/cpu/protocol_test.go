@@ -204,7 +204,14 @@ func TestModel(t *testing.T) {
 		{"piped short", 2, func(w *writer) { w.piped(1, ""); w.piped(2, ""); w.piped(1, "") }},
 		{"piped three ranks", 3, func(w *writer) { w.piped(2, ""); w.oneStage(1, "") }},
 		{"piped and staged", 2, func(w *writer) { w.piped(2, ""); w.staged(2, ""); w.piped(2, "") }},
-		{"all kinds", 2, func(w *writer) { w.oneStage(1, ""); w.staged(3, ""); w.direct(""); w.oneStage(1, ""); w.staged(1, "") }},
+		{"all kinds", 2, func(w *writer) {
+			w.oneStage(1, "")
+			w.staged(3, "")
+			w.direct("")
+			w.oneStage(1, "")
+			w.staged(1,
+				"")
+		}},
 		{"direct three ranks", 3, func(w *writer) { w.direct(""); w.oneStage(1, "") }},
 		{"staged three ranks", 3, func(w *writer) { w.staged(2, ""); w.oneStage(1, "") }},
 		{"two groups", 2, func(w *writer) {
@@ -281,7 +288,9 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 	trusting := func(flag uint64, epoch, last uint32, _ uint64) shm.Verdict {
 		return shm.Judge(flag, epoch, last, flag&^0xffffffff)
 	}
-	mixed := append(programs(2, func(w *writer) { w.oneStage(1, "") })[:1], programs(2, func(w *writer) { w.direct("") })[1])
+	mixed := append(programs(2, func(w *writer) {
+		w.oneStage(1, "")
+	})[:1], programs(2, func(w *writer) { w.direct("") })[1])
 	for _, c := range []struct {
 		name     string
 		programs [][]move
@@ -289,14 +298,21 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 		differ   bool
 	}{
 		{"one slot", programs(2, func(w *writer) { w.oneStage(1, "one slot"); w.oneStage(1, "one slot") }), shm.Judge, false},
-		{"no last wait", programs(2, func(w *writer) { w.direct("no last wait"); w.direct("no last wait") }), shm.Judge, false},
+		{"no last wait", programs(2, func(w *writer) { w.direct("no last wait"); w.direct("no last wait") }), shm.Judge,
+			false},
 		{"two slots", programs(2, func(w *writer) { w.staged(4, "two slots") }), shm.Judge, false},
-		{"sum before all have given", programs(2, func(w *writer) { w.staged(2, "sum before all have given") }), shm.Judge, false},
+		{"sum before all have given", programs(2, func(w *writer) {
+			w.staged(2, "sum before all have given")
+		}), shm.Judge, false},
 		{"two slots of a pipe", programs(2, func(w *writer) { w.piped(4, "two slots of a pipe") }), shm.Judge, false},
-		{"sum before all have given into the pipe", programs(2, func(w *writer) { w.piped(2, "sum before all have given into the pipe") }), shm.Judge, false},
-		{"leaving a full pipe", programs(2, func(w *writer) { w.piped(2, "leaving a full pipe"); w.piped(2, "") }), shm.Judge, false},
+		{"sum before all have given into the pipe", programs(2, func(w *writer) {
+			w.piped(2, "sum before all have given into the pipe")
+		}), shm.Judge, false},
+		{"leaving a full pipe", programs(2, func(w *writer) { w.piped(2, "leaving a full pipe"); w.piped(2, "") }),
+			shm.Judge, false},
 		{"exact comparison", programs(2, func(w *writer) { w.staged(5, "") }), exact, false},
-		{"unsigned comparison", programs(2, func(w *writer) { w.oneStage(1, ""); w.oneStage(1, ""); w.oneStage(1, "") }), unsigned, false},
+		{"unsigned comparison", programs(2, func(w *writer) { w.oneStage(1, ""); w.oneStage(1, ""); w.oneStage(1, "") }),
+			unsigned, false},
 		{"no look at signatures", mixed, trusting, true},
 	} {
 		m := machine{programs: c.programs, judge: c.judge, differ: c.differ}
@@ -312,7 +328,8 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 // and only there.
 func TestStreamFrom(t *testing.T) {
 	for from, want := range map[int]int{0: streamFrom, 1: 1} {
-		g := must.Get(backend{}.Join(t.Context(), dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from}))(t)
+		g := must.Get(backend{}.Join(t.Context(),
+			dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from}))(t)
 		if got := g.(*engine).streamFrom; got != want {
 			t.Errorf("told %d, outputs of %d bytes and more are streamed, want %d", from, got, want)
 		}

@@ -15,7 +15,8 @@ const relay = "relay"
 
 func init() {
 	schedule.Register(schedule.Algorithm{
-		Info: schedule.Info{Collective: schedule.AllReduce, Name: relay, Help: "ring by another name", Takes: []string{"InPlace"}},
+		Info: schedule.Info{Collective: schedule.AllReduce, Name: relay, Help: "ring by another name",
+			Takes: []string{"InPlace"}},
 		Steps: func(p schedule.Params, rank int) iter.Seq[schedule.Step] {
 			s, err := schedule.New(schedule.AllReduce, "ring", p)
 			if err != nil {
@@ -27,7 +28,8 @@ func init() {
 }
 
 func TestRegisteredAlgorithmIsOffered(t *testing.T) {
-	for name, c := range map[string]dist.Capabilities{"on one host": capabilities(), "across hosts": acrossHosts(capabilities())} {
+	for name, c := range map[string]dist.Capabilities{"on one host": capabilities(),
+		"across hosts": acrossHosts(capabilities())} {
 		if !slices.Contains(c.Algorithms[dist.AllReduce], relay) {
 			t.Errorf("%s: %v", name, c.Algorithms[dist.AllReduce])
 		}

@@ -51,7 +51,8 @@ func killSelf() {
 func (m mortalEngine) Shrink() (dist.Engine, []int, error) {
 	e := m.engine
 	census := func() *census {
-		return &census{e: e, voter: survivors.New(e.Rank(), e.Size()), ballots: make([]survivors.Ballot, e.Size()), texts: make([][]byte, e.Size())}
+		return &census{e: e, voter: survivors.New(e.Rank(), e.Size()), ballots: make([]survivors.Ballot, e.Size()),
+			texts: make([][]byte, e.Size())}
 	}
 	switch {
 	case dies(e.Rank(), "on arrival"):

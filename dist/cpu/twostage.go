@@ -47,8 +47,9 @@ func part(bytes, parts, i int) (from, to int) {
 
 func (e *engine) direct(p dist.Plan, in, out int) func() error {
 	size := e.Size()
-	o := &direct{allReduce: e.allReduce(p, " on symmetric memory"), segment: e.segment, inOff: uint64(in), outOff: uint64(out),
-		block: block, ins: make([]int, size), outs: make([]int, size)}
+	o := &direct{allReduce: e.allReduce(p, " on symmetric memory"), segment: e.segment, inOff: uint64(in),
+		outOff: uint64(out),
+		block:  block, ins: make([]int, size), outs: make([]int, size)}
 	o.from, o.to = part(len(o.out), size, e.Rank())
 	if o.stream = size*len(o.out) >= e.streamFrom; o.stream {
 		o.block = streamBlock

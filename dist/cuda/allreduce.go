@@ -35,7 +35,9 @@ var ways = map[string]way{
 	twoStage: {kernel: gpu.Pull, most: func(e *engine, width int) int { return stageBytes * e.size / width }},
 	lamport:  {kernel: gpu.Lamport, most: func(_ *engine, width int) int { return lamportBytes / width }},
 	multimem: {kernel: gpu.Multimem, switched: true},
-	naive:    {kernel: gpu.OneStage, own: true, most: func(e *engine, width int) int { return 2 * stageBytes / e.size &^ 255 / width }},
+	naive: {kernel: gpu.OneStage, own: true, most: func(e *engine, width int) int {
+		return 2 * stageBytes / e.size &^ 255 / width
+	}},
 }
 
 // way is that of the call.
@@ -175,7 +177,8 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 	}
 	room := e.room(resident)
 	if room == 0 {
-		return fmt.Errorf("kernel %s: %d ranks share the GPU, whose %d multiprocessors run %d blocks each: there is no room for all at once",
+		return fmt.Errorf("kernel %s: %d ranks share the GPU, whose %d multiprocessors run %d blocks each: there is no "+
+			"room for all at once",
 			k.Name, e.residents, e.device.multiprocessors, resident)
 	}
 	packs := (bytes + packBytes - 1) / packBytes
@@ -190,7 +193,8 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 		}
 	}
 	if asked > min(room, maxBlocks) {
-		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, asked, e.residents, min(room, maxBlocks))
+		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, asked, e.residents,
+			min(room, maxBlocks))
 	} else if asked > 0 {
 		blocks = asked
 	}
@@ -239,7 +243,8 @@ func (c *call) vectors(x *dist.Epilogue) error {
 	}
 	if c.bias[2].allocation != nil {
 		if c.bias[2].off%packBytes != 0 {
-			return fmt.Errorf("the norm's weight begins at byte %d of its memory: want a multiple of %d", c.bias[2].off, packBytes)
+			return fmt.Errorf("the norm's weight begins at byte %d of its memory: want a multiple of %d", c.bias[2].off,
+				packBytes)
 		}
 		c.params.Weight, c.params.Row, c.params.Epsilon = uint64(c.bias[2].pointer(c.e.rank)), uint64(c.row()), x.Norm.Epsilon
 	}

@@ -125,7 +125,8 @@ func (c *call) finish() error {
 	if err := c.copyVectors(); err != nil {
 		return err
 	}
-	c.params.In[0], c.params.Out[0], c.params.Out[c.e.rank] = uint64(c.peers[1][c.e.rank]), uint64(c.peers[1][c.e.rank]), uint64(c.peers[1][c.e.rank])
+	c.params.In[0], c.params.Out[0], c.params.Out[c.e.rank] = uint64(c.peers[1][c.e.rank]), uint64(c.peers[1][c.e.rank]),
+		uint64(c.peers[1][c.e.rank])
 	c.params.Count, c.params.Base = uint64(out), 0
 	if c.bias[1].allocation != nil {
 		c.params.Residual = uint64(c.bias[1].pointer(c.e.rank))
@@ -240,7 +241,8 @@ func (e *engine) newCopier(method string, stream *cuda.Stream) (c copier, err er
 		}
 		// Nobody waits for these blocks, so there may be as many as there is room for.
 		blocks := max(1, 2*e.device.multiprocessors/e.residents)
-		c.all, c.single = cuda.NewLaunch(k, blocks, threads, shared, false, c.params), cuda.NewLaunch(k, 1, threads, shared, false, c.params)
+		c.all, c.single = cuda.NewLaunch(k, blocks, threads, shared, false, c.params),
+			cuda.NewLaunch(k, 1, threads, shared, false, c.params)
 		return nil
 	})
 	return c, err

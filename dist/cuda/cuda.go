@@ -106,7 +106,8 @@ func init() {
 
 func capabilities() dist.Capabilities {
 	return dist.Capabilities{
-		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce, dist.Gather, dist.Scatter,
+		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce, dist.Gather,
+			dist.Scatter,
 			dist.AllToAll, dist.Barrier, dist.Send, dist.Recv},
 		DTypes:     gpu.DTypes(),
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
@@ -173,14 +174,16 @@ const (
 
 var declaredKnobs = []dist.Knob{
 	{Name: ranksAsKnob, Default: asProcesses, Values: []string{asProcesses, asBlocks},
-		Help:  "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, which is the limit",
+		Help: "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, " +
+			"which is the limit",
 		Apart: true},
 	{Name: blocksKnob, Default: auto, Check: checkBlocks,
 		Help: "blocks of each rank: auto, or a number of at most as many as the GPU runs at once"},
 	{Name: scopeKnob, Default: auto, Values: []string{auto, systemScope, deviceScope},
 		Help: "how far the flags of a barrier reach: the system, or the one GPU on which all ranks are"},
 	{Name: copyKnob, Default: auto, Values: []string{auto, byEngine, byLoads, byBulk},
-		Help: "how elements are copied where an algorithm or a message copies them: by the copy engine, by loads and stores of a kernel, or by bulk copies of one"},
+		Help: "how elements are copied where an algorithm or a message copies them: by the copy engine, by loads and " +
+			"stores of a kernel, or by bulk copies of one"},
 }
 
 func checkBlocks(value string) error {
@@ -200,7 +203,8 @@ type knobs struct {
 
 func knobsOf(values map[string]string) knobs {
 	n, _ := strconv.Atoi(values[blocksKnob]) // auto is 0; others were checked
-	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob], copy: strings.TrimPrefix(values[copyKnob], auto)}
+	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob],
+		copy: strings.TrimPrefix(values[copyKnob], auto)}
 }
 
 // capabilities leaves out what one kernel cannot do for all ranks: what each does by
@@ -214,7 +218,9 @@ func (k knobs) capabilities(c dist.Capabilities) dist.Capabilities {
 	}
 	c.Ops = []dist.Collective{dist.AllReduce, dist.Barrier}
 	c.Algorithms = maps.Clone(c.Algorithms)
-	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(slices.Clone(c.Algorithms[dist.AllReduce]), func(name string) bool { return ways[name].own })
+	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(slices.Clone(c.Algorithms[dist.AllReduce]), func(name string) bool {
+		return ways[name].own
+	})
 	c.Epilogue, c.Codecs = false, nil // bias and residual are each rank's own
 	return c
 }

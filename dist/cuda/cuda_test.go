@@ -85,7 +85,10 @@ func TestTurnsRefused(t *testing.T) {
 		}
 		g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: rank, Size: 2, ID: id, Timeout: time.Minute})
 		switch {
-		case turns == "" && (err == nil || !strings.Contains(err.Error(), "2 processes share GPU 0 (Fake GPU 0) without MPS: their kernels would take turns ("+TurnsVariable+"=1 allows that)")):
+		case turns == "" && (err == nil ||
+			!strings.Contains(err.Error(),
+				"2 processes share GPU 0 (Fake GPU 0) without MPS: their kernels would take turns ("+TurnsVariable+
+					"=1 allows that)")):
 			t.Errorf("rank %d without MPS: %v", rank, err)
 		case turns != "" && err != nil:
 			t.Errorf("rank %d, and turns are allowed: %v", rank, err)
@@ -135,7 +138,9 @@ func openAs(size int, c dist.Config) ([]*dist.Group, error) {
 func TestConformance(t *testing.T) {
 	for _, c := range (disttest.Suite{Open: open, Sizes: []int{2, 3}, Short: true}).Cases() {
 		kind, _, _ := strings.Cut(c.Name, "/")
-		if testing.Short() && (strings.HasSuffix(c.Name, "/3") || slices.Contains([]string{"allreduce", "reducescatter", "allgather", "bits", "epilogue", "norm", "codec", "quantised"}, kind)) {
+		if testing.Short() && (strings.HasSuffix(c.Name, "/3") ||
+			slices.Contains([]string{"allreduce", "reducescatter", "allgather", "bits", "epilogue", "norm", "codec",
+				"quantised"}, kind)) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -191,7 +196,8 @@ func TestLimits(t *testing.T) {
 		{"200,400,300,200", "", dist.AllToAll, count, unique - cache, unique, 200, 400},
 	} {
 		plant(t, c.speeds)
-		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: c.op, In: buffers[0], Count: c.count, Algorithm: c.algorithm}, DType: dist.F32}, 2)
+		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: c.op, In: buffers[0], Count: c.count,
+			Algorithm: c.algorithm}, DType: dist.F32}, 2)
 		if err != nil || len(list) != 2 || list[0].Name != "memory" || list[1].Name != "cache" {
 			t.Fatalf("%+v: %v, %v", c, list, err)
 		}
@@ -209,13 +215,15 @@ func TestLimits(t *testing.T) {
 	if !slices.Equal(one, two) {
 		t.Errorf("an all-to-all is limited to %v, with counts that say the same to %v", one, two)
 	}
-	if private, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)}, DType: dist.F32}, 2); private != nil || err != nil {
+	if private, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)},
+		DType: dist.F32}, 2); private != nil || err != nil {
 		t.Errorf("what goes through the host is limited by the GPU's memory: %v, %v", private, err)
 	}
 	// A kernel whose loads the compiler has left out is quick, and no limit: 4 multiprocessors at
 	// 2 GHz take in 1024 GB/s.
 	plant(t, "100,1025,300,200")
-	if list, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count, Algorithm: push}, DType: dist.F32}, 2); err == nil ||
+	if list, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count,
+		Algorithm: push}, DType: dist.F32}, 2); err == nil ||
 		!strings.Contains(err.Error(), "more than the 1024 GB/s that 4 multiprocessors at 2000 MHz can take in") {
 		t.Errorf("a cache faster than the multiprocessors: %v, %v", list, err)
 	}
@@ -232,7 +240,8 @@ func TestAuto(t *testing.T) {
 		{4, 256 << 10, lamport}, {4, 512 << 10, push},
 		{8, 64 << 10, lamport}, {8, 128 << 10, oneStage}, {8, 256 << 10, push},
 	} {
-		if got := dist.DefaultTuning().Choose(Name, dist.AllReduce, c.ranks, dist.BF16, c.bytes, true).Algorithm; got != c.want {
+		if got := dist.DefaultTuning().Choose(Name, dist.AllReduce, c.ranks, dist.BF16, c.bytes,
+			true).Algorithm; got != c.want {
 			t.Errorf("%d ranks, %d bytes: %s, want %s", c.ranks, c.bytes, got, c.want)
 		}
 	}
@@ -252,7 +261,9 @@ func TestColdLimit(t *testing.T) {
 	for speeds, want := range map[string]float64{"100,50,100,40": 240, "100,500,800,400": 160} {
 		plant(t, speeds)
 		us, what, err := e.coldLimit(plan)
-		if err != nil || math.Abs(us-want) > 0.01 || !strings.Contains(what, "memory: 16 MB of all ranks' buffers at 100 GB/s of a copy: 160 us; cache: 24 MB of accesses at ") {
+		if err != nil || math.Abs(us-want) > 0.01 ||
+			!strings.Contains(what, "memory: 16 MB of all ranks' buffers at 100 GB/s of a copy: 160 us; cache: 24 MB of "+
+				"accesses at ") {
 			t.Errorf("%s: %v us, %q, %v; want %v", speeds, us, what, err, want)
 		}
 	}

@@ -29,7 +29,8 @@ const (
 	maxBlocks = 1024
 )
 
-// lamportSlot is what the ranks send to one in a call by the Lamport algorithm: each word with a flag. Two calls take turns.
+// lamportSlot is what the ranks send to one in a call by the Lamport algorithm: each word with a flag.
+// Two calls take turns.
 func lamportSlot(ranks int) int { return 2 * ranks * lamportBytes }
 
 // engine is one rank's end of a group.
@@ -87,7 +88,9 @@ func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
 	c.Lacking = map[string]string{}
 	if e.lacksMulticast != "" {
-		c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool { return name == multimem })
+		c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool {
+			return name == multimem
+		})
 		c.Lacking[multimem] = e.lacksMulticast
 	}
 	c.Library = fmt.Sprintf("%v, %s", e.device.Device().Driver(), e.device.Device().Name)
@@ -154,8 +157,10 @@ func (e *engine) equip() error {
 		to       **allocation
 		bytes    int
 		allocate func(what string, bytes int) (*allocation, error)
-	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.slots, 2 * lamportSlot(e.size), e.allocate}, {&e.scratch, 2 * stageBytes, e.allocate},
-		{&e.stage[0], stageBytes, e.allocateForAll}, {&e.stage[1], stageBytes, e.allocateForAll}, {&e.partial, 2 * stageBytes, e.allocate}} {
+	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.slots, 2 * lamportSlot(e.size), e.allocate},
+		{&e.scratch, 2 * stageBytes, e.allocate},
+		{&e.stage[0], stageBytes, e.allocateForAll}, {&e.stage[1], stageBytes, e.allocateForAll},
+		{&e.partial, 2 * stageBytes, e.allocate}} {
 		if *need.to, err = need.allocate("init", need.bytes); err != nil {
 			return err
 		}
@@ -172,7 +177,8 @@ func (e *engine) equip() error {
 // Where processes share it, their kernels must not take turns.
 func (e *engine) sharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.agreement.Exchange("init", []byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
+	all, err := e.agreement.Exchange("init",
+		[]byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
 	if err != nil {
 		return 0, err
 	}
@@ -192,7 +198,9 @@ func (e *engine) sharers() (n int, err error) {
 		}
 	}
 	n, e.alone = ranks[own.BusID], len(ranks) == e.size
-	if len(names) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool { return other != n }) {
+	if len(names) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool {
+		return other != n
+	}) {
 		e.model = own.Name
 	}
 	return n, nil

@@ -206,7 +206,8 @@ func (b *bench) alloc(bytes int) (cuda.Pointer, error) {
 // best is the greatest of some rates of so many bytes.
 func (b *bench) best(bytes int, start func() error) (speed float64, err error) {
 	for range probeRuns {
-		if err := errors.Join(b.events[0].Record(b.stream), start(), b.events[1].Record(b.stream), b.stream.Synchronize()); err != nil {
+		if err := errors.Join(b.events[0].Record(b.stream), start(), b.events[1].Record(b.stream),
+			b.stream.Synchronize()); err != nil {
 			return 0, err
 		}
 		us, err := b.events[1].Since(b.events[0])
@@ -266,7 +267,8 @@ const (
 func (b *bench) measureCache(readers int) (speed float64, err error) {
 	grid := max(readers, 2*b.multiprocessors/readers*readers)
 	own := grid / readers * cacheThreads * gpu.CacheFlight
-	p := &gpu.CacheParams{Packs: uint64(min(own, max(1, b.cache/8/packBytes))), Rounds: cacheRounds, Readers: uint32(readers)}
+	p := &gpu.CacheParams{Packs: uint64(min(own, max(1, b.cache/8/packBytes))), Rounds: cacheRounds,
+		Readers: uint32(readers)}
 	memory, err := b.alloc(2*int(p.Packs)*packBytes + packBytes)
 	if err != nil {
 		return 0, err
@@ -296,7 +298,8 @@ func (b *bench) measureCache(readers int) (speed float64, err error) {
 func (b *bench) plausible(speed float64) error {
 	rate, err := b.Device().Get(cuda.ClockRate)
 	if most := float64(b.multiprocessors) * 128 * float64(rate) / 1e3; err == nil && rate > 0 && speed > most {
-		return fmt.Errorf("%.0f GB/s were found, more than the %.0f GB/s that %d multiprocessors at %d MHz can take in", speed/1e3, most/1e3, b.multiprocessors, rate/1000)
+		return fmt.Errorf("%.0f GB/s were found, more than the %.0f GB/s that %d multiprocessors at %d MHz can take in",
+			speed/1e3, most/1e3, b.multiprocessors, rate/1000)
 	}
 	return nil
 }

@@ -78,7 +78,8 @@ func (s span) word() uint64 {
 func (e *engine) span(word uint64) span {
 	level := int(word >> (offsetBits + numberBits))
 	from := e.lineage[level]
-	return span{from.engine.allocation(int(word >> offsetBits % maxAllocations)), int(word % (1 << offsetBits)), level, from.ranks}
+	return span{from.engine.allocation(int(word >> offsetBits % maxAllocations)), int(word % (1 << offsetBits)), level,
+		from.ranks}
 }
 
 // spanOf finds a buffer's memory in this group and in those it was split from.
@@ -159,7 +160,11 @@ func (e *engine) settleMulticast() (why string, err error) {
 	case !e.alone:
 		why = "ranks share a GPU, and multicast memory is between GPUs"
 	default:
-		if err := e.device.Do(func() error { _, err := e.device.kernel(gpu.Multimem, "multimem_f32_any", false); return err }); err != nil {
+		if err := e.device.Do(func() error {
+			_,
+				err := e.device.kernel(gpu.Multimem, "multimem_f32_any", false)
+			return err
+		}); err != nil {
 			why = err.Error()
 		}
 	}

@@ -187,7 +187,8 @@ func (m *message) fetch(word uint64) error {
 	m.numbers[peer]++
 	number, bytes := m.numbers[peer], m.plan.Count*m.plan.DType.Size()
 	return e.device.Do(func() error {
-		if err := m.copy.start(m.at.pointer(e.rank), from.pointer(peer), bytes, m.arrived.Device+cuda.Pointer(peer*flagBytes), number); err != nil {
+		if err := m.copy.start(m.at.pointer(e.rank), from.pointer(peer), bytes,
+			m.arrived.Device+cuda.Pointer(peer*flagBytes), number); err != nil {
 			return e.broken(m.doing, err)
 		}
 		if !m.copy.flags(bytes) {
@@ -223,7 +224,8 @@ func (m *message) ended(flag *atomic.Uint32, number uint32) error {
 			runtime.Gosched()
 			time.Sleep(20 * time.Microsecond)
 			if time.Since(begin) > e.timeout {
-				return e.broken(m.doing, fmt.Errorf("a copy of %d bytes is not done after %v", m.plan.Count*m.plan.DType.Size(), e.timeout))
+				return e.broken(m.doing, fmt.Errorf("a copy of %d bytes is not done after %v", m.plan.Count*m.plan.DType.Size(),
+					e.timeout))
 			}
 		}
 	}

@@ -20,7 +20,9 @@ import (
 // messagesCase is the suite's check of messages between two ranks, in groups of some knobs.
 func messagesCase(t *testing.T, knobs map[string]string, names ...string) (errs []error) {
 	t.Helper()
-	s := disttest.Suite{Sizes: []int{2}, Short: true, Open: func(size int, timeout time.Duration) ([]*dist.Group, error) { return openWith(size, timeout, knobs) }}
+	s := disttest.Suite{Sizes: []int{2}, Short: true, Open: func(size int, timeout time.Duration) ([]*dist.Group, error) {
+		return openWith(size, timeout, knobs)
+	}}
 	for _, c := range s.Cases() {
 		for _, name := range names {
 			if c.Name == name+"/2" {
@@ -38,7 +40,8 @@ func messagesCase(t *testing.T, knobs map[string]string, names ...string) (errs 
 // ends that lie alike, which those of the suite do not.
 func TestCopyMethods(t *testing.T) {
 	for _, method := range []string{byEngine, byLoads} {
-		for _, err := range messagesCase(t, map[string]string{copyKnob: method}, "messages", "allgather", "allreduce", "counts") {
+		for _, err := range messagesCase(t, map[string]string{copyKnob: method}, "messages", "allgather", "allreduce",
+			"counts") {
 			if err != nil {
 				t.Errorf("%s=%s: %v", copyKnob, method, err)
 			}
@@ -83,16 +86,20 @@ func TestCopyMethods(t *testing.T) {
 // What a GPU or an algorithm cannot copy is told, not done otherwise.
 func TestCopyRefused(t *testing.T) {
 	_, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
-	if reason, lacks := dist.Unavailable(err); !lacks || !strings.Contains(reason.Error(), "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0") {
+	if reason, lacks := dist.Unavailable(err); !lacks ||
+		!strings.Contains(reason.Error(),
+			"copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0") {
 		t.Errorf("a GPU without bulk copies: %v", err)
 	}
 	_, err = openWith(2, time.Minute, map[string]string{copyKnob: byLoads, ranksAsKnob: asBlocks})
-	if reason, lacks := dist.Unavailable(err); !lacks || !strings.Contains(reason.Error(), "blocks of one kernel copy nothing") {
+	if reason, lacks := dist.Unavailable(err); !lacks ||
+		!strings.Contains(reason.Error(), "blocks of one kernel copy nothing") {
 		t.Errorf("ranks as blocks: %v", err)
 	}
 	gs := must.Get(openWith(2, time.Minute, map[string]string{copyKnob: byLoads}))(t)
 	c := gs[0].Capabilities()
-	if got := c.Algorithms[dist.AllReduce]; len(got) != 1 || got[0] != naive || !strings.Contains(c.Lacking[oneStage], "copy=loads: its kernel") {
+	if got := c.Algorithms[dist.AllReduce]; len(got) != 1 || got[0] != naive ||
+		!strings.Contains(c.Lacking[oneStage], "copy=loads: its kernel") {
 		t.Errorf("with copies of its own the all-reduce has %v, and lacks %v", got, c.Lacking)
 	}
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
@@ -160,7 +167,8 @@ func TestRoomForMessages(t *testing.T) {
 // The suite sees what a copy kernel does wrong: a flag before the elements, elements of
 // another place, none, and a flag of the copy before.
 func TestWrongCopiesAreSeen(t *testing.T) {
-	for fault, want := range map[string]string{"early": "element", "slot": "element", "lost": "element", "stale": "its flag is"} {
+	for fault, want := range map[string]string{"early": "element", "slot": "element", "lost": "element",
+		"stale": "its flag is"} {
 		t.Setenv(cudatest.CopyVariable, fault)
 		if err := messagesCase(t, nil, "messages")[0]; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", fault, err, want)
@@ -175,11 +183,17 @@ func TestMessageMismatch(t *testing.T) {
 		send, recv func(b dist.Buffer) dist.Buffer
 		want       []string
 	}{
-		{"count", func(b dist.Buffer) dist.Buffer { return b.Slice(0, 8) }, func(b dist.Buffer) dist.Buffer { return b.Slice(0, 9) },
+		{"count", func(b dist.Buffer) dist.Buffer {
+			return b.Slice(0, 8)
+		}, func(b dist.Buffer) dist.Buffer { return b.Slice(0, 9) },
 			[]string{"rank 0 sends 8 f64 in device memory to rank 1, which receives 9 f64 in device memory"}},
-		{"memory", func(b dist.Buffer) dist.Buffer { return b.Slice(0, 8) }, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
+		{"memory", func(b dist.Buffer) dist.Buffer {
+			return b.Slice(0, 8)
+		}, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
 			[]string{"rank 0 sends 8 f64 in device memory to rank 1, which receives 8 f64"}},
-		{"type", func(dist.Buffer) dist.Buffer { return dist.Make(dist.F32, 8) }, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
+		{"type", func(dist.Buffer) dist.Buffer {
+			return dist.Make(dist.F32, 8)
+		}, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
 			[]string{"rank 0 sends 8 f32 to rank 1, which receives 8 f64"}},
 	} {
 		gs := must.Get(open(2, time.Minute))(t)
@@ -227,7 +241,8 @@ func TestMessageToNobody(t *testing.T) {
 				call = gs[0].Recv
 			}
 			var peer *dist.PeerError
-			if err := call(bs[0], 1); !errors.As(err, &peer) || peer.Rank != 1 || !strings.Contains(err.Error(), string(op)+" of 10 f64") {
+			if err := call(bs[0], 1); !errors.As(err, &peer) || peer.Rank != 1 ||
+				!strings.Contains(err.Error(), string(op)+" of 10 f64") {
 				t.Errorf("%s where rank 1 leaves %v: %v, want a PeerError that names it and the call", op, leaves, err)
 			}
 			for _, g := range gs {
@@ -329,7 +344,8 @@ func TestSubgroupMemory(t *testing.T) {
 				return err
 			}
 		}
-		if _, err := pair.Prepare(dist.Call{Op: dist.AllReduce, In: foreign, Out: foreign}); err == nil || !strings.Contains(err.Error(), "another group") {
+		if _, err := pair.Prepare(dist.Call{Op: dist.AllReduce, In: foreign, Out: foreign}); err == nil ||
+			!strings.Contains(err.Error(), "another group") {
 			return fmt.Errorf("memory of another group: %v", err)
 		}
 		op, err := pair.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})

@@ -28,7 +28,8 @@ func severalGPUs(t *testing.T, n int) {
 // multicastCases are those of the suite in which algorithms are chosen.
 func multicastCases(sizes ...int) (list []disttest.Case) {
 	for _, c := range (disttest.Suite{Open: open, Sizes: sizes, Short: true}).Cases() {
-		if kind, _, _ := strings.Cut(c.Name, "/"); slices.Contains([]string{"allreduce", "bits", "epilogue", "norm", "allgather", "alltoall"}, kind) {
+		if kind, _, _ := strings.Cut(c.Name,
+			"/"); slices.Contains([]string{"allreduce", "bits", "epilogue", "norm", "allgather", "alltoall"}, kind) {
 			list = append(list, c)
 		}
 	}
@@ -119,7 +120,8 @@ func TestMulticastLacking(t *testing.T) {
 		{"2", cudatest.BindVariable, "create", "making multicast memory: rank 0: cuMulticastCreate: operation not supported"},
 		{"2", cudatest.BindVariable, "bind", "binding multicast memory: rank 1: cuMulticastBindMem: operation not supported"},
 		{"1", cudatest.MulticastVariable, "1", "ranks share a GPU"},
-		{"2", cudatest.RefuseVariable, "multimem", "loading the kernels of multimem: cuModuleLoadData: a PTX JIT compilation failed"},
+		{"2", cudatest.RefuseVariable, "multimem",
+			"loading the kernels of multimem: cuModuleLoadData: a PTX JIT compilation failed"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			severalGPUs(t, 2)
@@ -142,7 +144,8 @@ func TestMulticastLacking(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if err := g.AllReduce(in, in, dist.Sum, dist.Algorithm(multimem)); err == nil || !strings.Contains(err.Error(), c.want) {
+				if err := g.AllReduce(in, in, dist.Sum, dist.Algorithm(multimem)); err == nil ||
+					!strings.Contains(err.Error(), c.want) {
 					return fmt.Errorf("by the switch all the same: %w", err)
 				}
 				return nil
@@ -212,8 +215,10 @@ func givenBack(t *testing.T, log string) {
 		}
 		return sum
 	}
-	for _, pair := range [][2]int{{n("cuMemCreate", "cuMulticastCreate", "cuMemImportFromShareableHandle"), n("cuMemRelease")}, {n("cuMemMap"), n("cuMemUnmap")},
-		{n("cuMemAddressReserve"), n("cuMemAddressFree")}, {n("cuMulticastBindMem"), n("cuMulticastUnbind")}, {n("cuMemAlloc"), n("cuMemFree")}} {
+	for _, pair := range [][2]int{{n("cuMemCreate", "cuMulticastCreate", "cuMemImportFromShareableHandle"),
+		n("cuMemRelease")}, {n("cuMemMap"), n("cuMemUnmap")},
+		{n("cuMemAddressReserve"), n("cuMemAddressFree")}, {n("cuMulticastBindMem"), n("cuMulticastUnbind")},
+		{n("cuMemAlloc"), n("cuMemFree")}} {
 		if pair[0] != pair[1] || pair[0] == 0 {
 			t.Errorf("%d taken, %d given back", pair[0], pair[1])
 		}
@@ -281,7 +286,8 @@ func TestMulticastProcesses(t *testing.T) {
 	rank1.Process.Kill()
 	rank1.Wait()
 	var peer *dist.PeerError
-	if err := g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem)); !errors.As(err, &peer) || peer.Rank != 1 || !peer.Dead {
+	if err := g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem)); !errors.As(err, &peer) || peer.Rank != 1 ||
+		!peer.Dead {
 		t.Errorf("adding with the dead: %v", err)
 	}
 	if err := g.Close(); err != nil {

@@ -251,7 +251,8 @@ func (t *timer) rotate() error {
 func (t *timer) fill() error {
 	e := t.e
 	for i := range t.rotation {
-		if err := e.stream.Copy(t.in.at[e.rank]+cuda.Pointer(i*t.stride), t.call.in.pointer(e.rank), t.plan.Count*t.plan.DType.Size()); err != nil {
+		if err := e.stream.Copy(t.in.at[e.rank]+cuda.Pointer(i*t.stride), t.call.in.pointer(e.rank),
+			t.plan.Count*t.plan.DType.Size()); err != nil {
 			return err
 		}
 	}
@@ -278,7 +279,8 @@ func (t *timer) check() error {
 			return err
 		}
 		if !bytes.Equal(have, want) {
-			return fmt.Errorf("rank %d: buffer %d of %d, which calls in one launch use in turn, has another result than the call alone", rank, i, t.rotation)
+			return fmt.Errorf("rank %d: buffer %d of %d, which calls in one launch use in turn, has another result than "+
+				"the call alone", rank, i, t.rotation)
 		}
 	}
 	return nil

@@ -49,7 +49,8 @@ func TestTimings(t *testing.T) {
 		if err != nil || !strings.Contains(string(calls), "cuGraphLaunch of 48") || cooperative != (as == asBlocks) {
 			t.Errorf("ranks as %s: not the launches that were asked for: %v\n%.2000s", as, err, calls)
 		}
-		if grid := map[string]string{asProcesses: " push_f32_2 2 x 256", asBlocks: " push_f32_2 4 x 256"}[as]; !strings.Contains(string(calls), grid) {
+		if grid := map[string]string{asProcesses: " push_f32_2 2 x 256",
+			asBlocks: " push_f32_2 4 x 256"}[as]; !strings.Contains(string(calls), grid) {
 			t.Errorf("ranks as %s: no launch%s", as, grid)
 		}
 		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
@@ -90,7 +91,8 @@ func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value floa
 			if err := w.Check(); err != nil {
 				return err
 			}
-			if g.Rank() == 0 && g.Capabilities().Sharing == g.Size() && (w.LimitUS <= 0 || !strings.Contains(w.Limit, "GB/s of the cache")) {
+			if g.Rank() == 0 && g.Capabilities().Sharing == g.Size() &&
+				(w.LimitUS <= 0 || !strings.Contains(w.Limit, "GB/s of the cache")) {
 				return errors.New(algorithm + " has no limit")
 			}
 		}
@@ -137,7 +139,8 @@ func TestKnobs(t *testing.T) {
 		}
 	}
 	k := knobs{asBlocks: true}
-	if c := k.capabilities(capabilities()); c.Has(dist.AllGather) || c.Epilogue || len(c.Algorithms[dist.AllReduce]) != len(capabilities().Algorithms[dist.AllReduce])-1 {
+	if c := k.capabilities(capabilities()); c.Has(dist.AllGather) || c.Epilogue ||
+		len(c.Algorithms[dist.AllReduce]) != len(capabilities().Algorithms[dist.AllReduce])-1 {
 		t.Errorf("ranks as blocks can %+v", c)
 	}
 	gs, err := openWith(2, time.Minute, map[string]string{blocksKnob: "5"})
@@ -165,14 +168,16 @@ func TestTuned(t *testing.T) {
 		{device: "Fake GPU 0", blocks: 99, launch: " push_f32_2 4 x 256"},
 		{device: "Fake GPU 7", blocks: 3, launch: " onestage_f32_2 1 x 256"},
 		{device: "Fake GPU 0", blocks: 3, algorithm: "lamport#2", launch: " lamport_f32_2 2 x 256"},
-		{device: "Fake GPU 0", blocks: 3, algorithm: "lamport#5", refused: "blocks=5: with 2 ranks on the GPU at most 4 of each run at once"},
+		{device: "Fake GPU 0", blocks: 3, algorithm: "lamport#5",
+			refused: "blocks=5: with 2 ranks on the GPU at most 4 of each run at once"},
 	} {
 		log := filepath.Join(t.TempDir(), "calls")
 		t.Setenv(cudatest.LogVariable, log)
 		table := must.Get(dist.ParseTuning(fmt.Appendf(nil, text, c.device, c.blocks)))(t)
 		gs := must.Get(openAs(2, dist.Config{Tuning: table, Timeout: time.Minute}))(t)
 		together(t, gs, func(r int, g *dist.Group) error {
-			_, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 100), Out: dist.Make(dist.F32, 100), Algorithm: c.algorithm})
+			_, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 100), Out: dist.Make(dist.F32, 100),
+				Algorithm: c.algorithm})
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					return fmt.Errorf("want %q, got %w", c.refused, err)
@@ -208,7 +213,8 @@ func TestEncodingsFit(t *testing.T) {
 					t.Errorf("%s, %d of %d elements, %d ranks: slots of %d bytes do not fit", codec.Name(), piece, count, ranks, slot)
 				}
 				if need := codec.Size(dist.BF16, part); slot < need {
-					t.Errorf("%s, %d of %d elements, %d ranks: %d bytes in a slot of %d", codec.Name(), piece, count, ranks, need, slot)
+					t.Errorf("%s, %d of %d elements, %d ranks: %d bytes in a slot of %d", codec.Name(), piece, count, ranks, need,
+						slot)
 				}
 			}
 		}
@@ -253,7 +259,8 @@ func TestEncodedPieces(t *testing.T) {
 			return nil
 		})
 		calls, err := os.ReadFile(log)
-		if want := 2 * 2 * ((count + mostEncoded(nil, 2) - 1) / mostEncoded(nil, 2)); err != nil || strings.Count(string(calls), "quickreduce6_bf16") != want {
+		if want := 2 * 2 * ((count + mostEncoded(nil, 2) - 1) / mostEncoded(nil, 2)); err != nil ||
+			strings.Count(string(calls), "quickreduce6_bf16") != want {
 			t.Errorf("%d launches, want %d (%v)", strings.Count(string(calls), "quickreduce6_bf16"), want, err)
 		}
 		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })

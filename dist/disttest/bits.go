@@ -43,7 +43,8 @@ func (s Suite) bits(g *dist.Group) error {
 							return err
 						}
 						if runs != nil && !bytes.Equal(runs, out) {
-							return fmt.Errorf("%s%s of %d %v, %v: other bits than a run before, by its own code or by its steps", prefix, name, count, d, how)
+							return fmt.Errorf("%s%s of %d %v, %v: other bits than a run before, by its own code or by its steps", prefix,
+								name, count, d, how)
 						}
 						runs = out
 					}

@@ -59,13 +59,17 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 			algorithms = append(algorithms, dist.StepsPrefix+a)
 		}
 	}
-	lengths := []int{len(caps.DTypes), len(reductions), len(counts), len(algorithms), len(roots), len(chunked), len(memories), len(places)}
+	lengths := []int{len(caps.DTypes), len(reductions), len(counts), len(algorithms), len(roots), len(chunked),
+		len(memories), len(places)}
 	together := 3
 	if s.Short || size > 3 {
 		together = 2
 	}
-	for _, at := range cover(lengths, together, uint64(size), func(at []int) bool { return !chunked[at[5]] || counts[at[2]] >= 1000 }) {
-		c := cell{caps.DTypes[at[0]], reductions[at[1]], counts[at[2]], algorithms[at[3]], roots[at[4]], 0, memories[at[6]], places[at[7]]}
+	for _, at := range cover(lengths, together, uint64(size), func(at []int) bool {
+		return !chunked[at[5]] || counts[at[2]] >= 1000
+	}) {
+		c := cell{caps.DTypes[at[0]], reductions[at[1]], counts[at[2]], algorithms[at[3]], roots[at[4]], 0, memories[at[6]],
+			places[at[7]]}
 		if chunked[at[5]] {
 			c.chunk = c.count/3 + 1
 		}

@@ -23,10 +23,12 @@ func counts(g *dist.Group) error {
 			func(block int) int { return max(0, 2-block) * 500 },
 		} {
 			for k, algorithm := range algorithms {
-				c := cell{dtype: dist.F64, algorithm: algorithm, root: i % g.Size(), symmetric: (i+k)%2 == 0 && g.Capabilities().Symmetric}
+				c := cell{dtype: dist.F64, algorithm: algorithm, root: i % g.Size(),
+					symmetric: (i+k)%2 == 0 && g.Capabilities().Symmetric}
 				for _, c.inPlace = range []bool{false, true} {
 					if err := counted(g, op, c, pattern); err != nil {
-						return fmt.Errorf("%s of blocks by %s, pattern %d, root %d, in place %v: %w", op, algorithm, i, c.root, c.inPlace, err)
+						return fmt.Errorf("%s of blocks by %s, pattern %d, root %d, in place %v: %w", op, algorithm, i, c.root,
+							c.inPlace, err)
 					}
 				}
 			}

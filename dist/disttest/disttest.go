@@ -73,19 +73,26 @@ func (s Suite) Cases() []Case {
 	for _, size := range s.Sizes {
 		for _, op := range dist.Collectives() {
 			if !op.PointToPoint() {
-				cases = append(cases, Case{fmt.Sprintf("%s/%d", op, size), size, func() error { return s.matrix(size, op, &shared) }})
+				cases = append(cases, Case{fmt.Sprintf("%s/%d", op, size), size, func() error {
+					return s.matrix(size, op, &shared)
+				}})
 			}
 		}
 		add := func(name string, n needs, body func(g *dist.Group) error) {
-			cases = append(cases, Case{fmt.Sprintf("%s/%d", name, size), size, func() error { return s.together(size, n, body) }})
+			cases = append(cases, Case{fmt.Sprintf("%s/%d", name, size), size, func() error {
+				return s.together(size, n, body)
+			}})
 		}
-		add("bits", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F64, dist.F32, dist.F16, dist.BF16)}, s.bits)
-		add("epilogue", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.AllGather), types(dist.F32, dist.BF16), "epilogues",
+		add("bits", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F64, dist.F32, dist.F16, dist.BF16)},
+			s.bits)
+		add("epilogue", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.AllGather), types(dist.F32, dist.BF16),
+			"epilogues",
 			func(c dist.Capabilities) bool { return c.Epilogue }}, epilogues)
 		add("norm", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "epilogues",
 			func(c dist.Capabilities) bool { return c.Epilogue }}, norms)
 		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
-		add("quantised", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "the codecs of package dist", quantising}, quantised)
+		add("quantised", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "the codecs of package dist",
+			quantising}, quantised)
 		add("combiner", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.Reduce), types(dist.I32), "combiners",
 			func(c dist.Capabilities) bool { return c.Combiner }}, combiners)
 		add("counts", needs{ops(dist.Barrier), types(dist.F64), "counts of blocks", blocks}, counts)

@@ -100,8 +100,9 @@ func norm(g *dist.Group, d dist.DType, algorithm string, row, count int, symmetr
 	if err := put(in, e.in); err != nil {
 		return err
 	}
-	err = g.AllReduce(out, in, dist.Sum, dist.Algorithm(algorithm), dist.WithEpilogue(dist.Epilogue{Residual: as(dist.Of(residual), d, count),
-		Norm: &dist.RMSNorm{Weight: as(dist.Of(weight), d, row), Epsilon: epsilon}}))
+	err = g.AllReduce(out, in, dist.Sum, dist.Algorithm(algorithm),
+		dist.WithEpilogue(dist.Epilogue{Residual: as(dist.Of(residual), d, count),
+			Norm: &dist.RMSNorm{Weight: as(dist.Of(weight), d, row), Epsilon: epsilon}}))
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,8 @@ func codecs(g *dist.Group) error {
 			e := new(vectors).expectations(g, dist.AllReduce, cell{dtype: d, count: count})[0]
 			for _, c := range []dist.Codec{identity{1}, identity{7}, int8Scaled{}} {
 				out := make([]byte, len(e.out))
-				if err := g.AllReduce(as(dist.Of(out), d, count), as(dist.Of(e.in), d, count), dist.Sum, dist.WithCodec(c)); err != nil {
+				if err := g.AllReduce(as(dist.Of(out), d, count), as(dist.Of(e.in), d, count), dist.Sum,
+					dist.WithCodec(c)); err != nil {
 					return fmt.Errorf("codec %s of %d %v: %w", c.Name(), count, d, err)
 				}
 				err := identical(g, d, out)
@@ -265,7 +267,8 @@ func quantised(g *dist.Group) error {
 						return err
 					}
 					if !bytes.Equal(got, want) {
-						return fmt.Errorf("codec %s of %d %v (%v): not the bits that its Go code gives, first at element %d", c.Name(), count, d, r, differing(got, want)/d.Size())
+						return fmt.Errorf("codec %s of %d %v (%v): not the bits that its Go code gives, first at element %d", c.Name(),
+							count, d, r, differing(got, want)/d.Size())
 					}
 				}
 			}

@@ -156,7 +156,8 @@ func begun(g *dist.Group) error {
 func begunBy(g *dist.Group, algorithm string) error {
 	sum, other := []float64{0, 0, 0}, []float64{0}
 	var out [3]float64
-	add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(sum), Out: dist.Of(out[:]), Reduction: dist.Sum, Algorithm: algorithm})
+	add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(sum), Out: dist.Of(out[:]), Reduction: dist.Sum,
+		Algorithm: algorithm})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,8 @@ const filler = 0xa5
 
 func newSpace(g *dist.Group, elements int) (space, error) {
 	const widest = 8
-	s := space{in: [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))}, out: [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))},
+	s := space{in: [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))},
+		out:  [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))},
 		fill: bytes.Repeat([]byte{filler}, elements*widest)}
 	if !g.Capabilities().Symmetric {
 		return s, nil
@@ -233,7 +234,8 @@ func (e expectation) buffers(d dist.DType, in, out dist.Buffer, inPlace bool) (f
 func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer, fill []byte, inPlace bool) error {
 	width := d.Size()
 	guarded := as(out, dist.U8, len(e.in)+len(e.out)+width)
-	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil { // what is not written stays wrong
+	// what is not written stays wrong
+	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil {
 		return err
 	}
 	if err := op.Run(); err != nil {

@@ -53,11 +53,16 @@ func mistakes() []mistake {
 		{"root", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Sum, 1), []string{"root 0", "root 1"}, nil},
 		{"operation", sum8, reduceOf(8, dist.Sum, 0), []string{"allreduce", "reduce"}, nil},
 		{"barrier", sum8, barrier, []string{"allreduce", "barrier"}, nil},
-		{"algorithm", sumOf[float32](8, dist.Algorithm("one-stage")), sumOf[float32](8, dist.Algorithm("two-stage")), []string{"one-stage", "two-stage"}, staged},
-		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"}, nil},
-		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})), []string{"identity1", "int8"},
+		{"algorithm", sumOf[float32](8, dist.Algorithm("one-stage")), sumOf[float32](8, dist.Algorithm("two-stage")),
+			[]string{"one-stage", "two-stage"}, staged},
+		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"},
+			nil},
+		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})),
+			[]string{"identity1", "int8"},
 			coded},
-		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, func(c dist.Capabilities) bool { return c.Epilogue }},
+		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, func(c dist.Capabilities) bool {
+			return c.Epilogue
+		}},
 		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},
 		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
 		{"combiner", sumOf[float32](8, dist.WithCombiner(first)), sumOf[float32](8), []string{`"first"`, "sum"},
@@ -69,9 +74,12 @@ func mistakes() []mistake {
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
 		{"alloc", func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 10); return err },
 			func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 11); return err }, []string{"10 f32", "11 f32"}, nil},
-		{"split", func(g *dist.Group) error { _, err := g.Split(0, 0); return err }, sum8, []string{"split", "allreduce"}, nil},
+		{"split", func(g *dist.Group) error { _, err := g.Split(0, 0); return err }, sum8, []string{"split", "allreduce"},
+			nil},
 		{"later", func(g *dist.Group) error { return repeat(g, 100, sum8, sum8) },
-			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}, nil},
+			func(g *dist.Group) error {
+				return repeat(g, 100, sum8, sumOf[float32](7))
+			}, []string{"8 f32", "7 f32", "101"}, nil},
 	}
 }
 
@@ -168,7 +176,8 @@ func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
 
 // failing makes a group in which a call is to fail and judges what each rank got of it. Nobody leaves before all have
 // their error.
-func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *dist.Group) error, judge func(rank int, got error) error) error {
+func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *dist.Group) error,
+	judge func(rank int, got error) error) error {
 	groups, err := s.Open(size, timeout)
 	if err != nil && timeout < patience && s.Meet == nil {
 		groups, err = s.Open(size, patience) // the machine is too busy to be impatient
@@ -254,7 +263,8 @@ func (s Suite) cancelled() error {
 		return g.Barrier()
 	}, func(rank int, got error) error {
 		switch {
-		case rank != 1 && (got == nil || !strings.Contains(got.Error(), "rank 0 cannot make its call: its context has ended")):
+		case rank != 1 && (got == nil ||
+			!strings.Contains(got.Error(), "rank 0 cannot make its call: its context has ended")):
 			return fmt.Errorf("rank %d got %v, want one that names rank 0 and its context", rank, got)
 		case rank == 0 && !errors.Is(got, context.Canceled):
 			return fmt.Errorf("rank 0 got %v, want context.Canceled", got)
@@ -291,7 +301,9 @@ func cancel(g *dist.Group) error {
 // and the others had an error, and again when nothing has happened.
 func (s Suite) shrink() error {
 	const gone = 1
-	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", func(c dist.Capabilities) bool { return c.Shrink }}
+	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", func(c dist.Capabilities) bool {
+		return c.Shrink
+	}}
 	return s.failing(mistakeRanks, patience, n, func(g *dist.Group) error {
 		if g.Rank() == gone {
 			return g.Close()
@@ -305,7 +317,8 @@ func (s Suite) shrink() error {
 		}
 		defer left.Close()
 		if want := []int{0, 2}; !slices.Equal(was, want) || left.Size() != len(want) || want[left.Rank()] != g.Rank() {
-			return fmt.Errorf("is rank %d of %d in the new group of %v, want to be in that of %v", left.Rank(), left.Size(), was, want)
+			return fmt.Errorf("is rank %d of %d in the new group of %v, want to be in that of %v", left.Rank(), left.Size(),
+				was, want)
 		}
 		if err := sumOfRanks(left); err != nil {
 			return err

@@ -47,8 +47,9 @@ func init() {
 
 // capabilities are all collectives that are schedules.
 func capabilities() dist.Capabilities {
-	c := dist.Capabilities{DTypes: dist.DTypes(), Reductions: dist.Reductions(), Algorithms: map[dist.Collective][]string{},
-		Symmetric: true, Counts: true, Chunk: true}
+	c := dist.Capabilities{DTypes: dist.DTypes(), Reductions: dist.Reductions(),
+		Algorithms: map[dist.Collective][]string{},
+		Symmetric:  true, Counts: true, Chunk: true}
 	for _, op := range dist.Collectives() {
 		if names := dist.Algorithms(op); len(names) > 0 {
 			// The first is what "auto" takes: messages between neighbours, the least over links.
@@ -82,7 +83,8 @@ func (backend) CheckMachine(path, arrangement string, _ int) error {
 // DescribeMachine implements dist.MachineReader.
 func (backend) DescribeMachine(path, _ string) (dist.Machine, error) {
 	n, err := network(path)
-	return dist.Machine{Text: fmt.Sprintf("network %s: latency %g ns, overhead %g ns, gap %g ns, %g GB/s", n.Name, n.Latency.Nanoseconds(),
+	return dist.Machine{Text: fmt.Sprintf("network %s: latency %g ns, overhead %g ns, gap %g ns, %g GB/s", n.Name,
+		n.Latency.Nanoseconds(),
 		n.Overhead.Nanoseconds(), n.Gap.Nanoseconds(), float64(n.Bandwidth)/1e6)}, err
 }
 

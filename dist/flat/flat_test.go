@@ -107,7 +107,8 @@ func TestFormulas(t *testing.T) {
 // message to and one from somebody, round by round.
 func reference(s schedule.Schedule, n loggp.Network) event.Time {
 	ranks := s.Ranks()
-	now, out, in, start := make([]event.Time, ranks), make([]event.Time, ranks), make([]event.Time, ranks), make([]event.Time, ranks)
+	now, out, in, start := make([]event.Time, ranks), make([]event.Time, ranks), make([]event.Time, ranks),
+		make([]event.Time, ranks)
 	steps := make([][]schedule.Step, ranks)
 	for r := range ranks {
 		steps[r] = slices.Collect(s.Steps(r))
@@ -148,10 +149,12 @@ func TestReference(t *testing.T) {
 		l, o, gap := ns("latency"), ns("overhead"), ns("gap")
 		rate := rapid.IntRange(1, 100).Draw(rt, "rate")
 		network := func(rate int) string {
-			return fmt.Sprintf("name: some\nlatency_ns: %d\noverhead_ns: %d\ngap_ns: %d\nbandwidth_gbs: %d\nreduce_gbs: %d\n", l, o, gap, rate, 2*rate)
+			return fmt.Sprintf("name: some\nlatency_ns: %d\noverhead_ns: %d\ngap_ns: %d\nbandwidth_gbs: %d\nreduce_gbs: %d\n",
+				l, o, gap, rate, 2*rate)
 		}
 		got := timed(t, joined(t, ranks, network(rate)), dist.AllReduce, algorithm, count)
-		s := must.Get(schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count, InPlace: true}))(rt)
+		s := must.Get(schedule.New(schedule.AllReduce, algorithm,
+			schedule.Params{Ranks: ranks, Count: count, InPlace: true}))(rt)
 		n, err := loggp.Parse("some", []byte(network(rate)))
 		if want := reference(s, n); err != nil || got != want {
 			rt.Fatalf("%s of %d by %d ranks: %d ps, want %d; %v", algorithm, count, ranks, got, want, err)
@@ -167,15 +170,22 @@ func TestReference(t *testing.T) {
 
 // planted are schedules with a fault each, which no row may have a time of.
 var planted = map[string]string{
-	"planted-deaf":  "at the end of rank 0: output elements",                                                                           // rank 0 does not add what it gets
-	"planted-twice": "at the end of rank",                                                                                              // a contribution comes twice
-	"planted-hang":  "deadlock",                                                                                                        // the last rank leaves
-	"planted-short": "without having heard of rank",                                                                                    // a barrier without its last round
-	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64), of which a part has not been written", // before the copy
+	// rank 0 does not add what it gets
+	"planted-deaf": "at the end of rank 0: output elements",
+	// a contribution comes twice
+	"planted-twice": "at the end of rank",
+	// the last rank leaves
+	"planted-hang": "deadlock",
+	// a barrier without its last round
+	"planted-short": "without having heard of rank",
+	// before the copy
+	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64), of which a part has " +
+		"not been written",
 }
 
 func init() {
-	register := func(collective, name string, change func(p schedule.Params, rank, index int, s schedule.Step) []schedule.Step) {
+	register := func(collective, name string,
+		change func(p schedule.Params, rank, index int, s schedule.Step) []schedule.Step) {
 		base := "recursive-doubling"
 		if collective == schedule.Barrier {
 			base = "dissemination"
@@ -257,7 +267,8 @@ func TestPlanted(t *testing.T) {
 				out, _ := g.Alloc(dist.F32, 64)
 				call = dist.Call{Op: op, Algorithm: name, In: in, Out: out, Reduction: dist.Sum}
 			}
-			if _, err := g.Prepare(call); err == nil || !strings.Contains(err.Error(), "proving the schedule") || !strings.Contains(err.Error(), want) {
+			if _, err := g.Prepare(call); err == nil || !strings.Contains(err.Error(), "proving the schedule") ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
 		}
@@ -298,7 +309,8 @@ func TestFiles(t *testing.T) {
 	if _, err := (backend{}).DescribeMachine("nowhere.yaml", ""); err == nil {
 		t.Error("a file that is missing was described")
 	}
-	if got, err := (backend{}).DescribeMachine(fileOf(t, text), ""); err != nil || got.Text != "network round: latency 1000 ns, overhead 100 ns, gap 10 ns, 10 GB/s" {
+	if got, err := (backend{}).DescribeMachine(fileOf(t, text), ""); err != nil ||
+		got.Text != "network round: latency 1000 ns, overhead 100 ns, gap 10 ns, 10 GB/s" {
 		t.Errorf("%q, %v", got.Text, err)
 	}
 }
@@ -306,7 +318,8 @@ func TestFiles(t *testing.T) {
 // What a virtual group does not do it says with the reason, and goes on.
 func TestNotOffered(t *testing.T) {
 	g := joined(t, 4, text)
-	if _, _, err := g.Shrink(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no rank is ever lost") {
+	if _, _, err := g.Shrink(); !errors.Is(err, errors.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "no rank is ever lost") {
 		t.Errorf("shrinking: %v", err)
 	}
 	if _, err := g.Split(0, 0); err == nil || !strings.Contains(err.Error(), "no groups") {

@@ -93,7 +93,8 @@ func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 		in = lib.InPlace
 	}
 	o := &begun{collective: c, slot: new(mpi.Slot)}
-	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType), lib.Op(p.DType, vec.Combining(p.Reduction)), e.comm, o.slot)
+	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType),
+		lib.Op(p.DType, vec.Combining(p.Reduction)), e.comm, o.slot)
 	o.test = lib.Test(o.slot)
 	return dist.Halves{Begin: o.begin, Finish: o.finish}, nil
 }

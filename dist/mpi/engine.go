@@ -54,7 +54,8 @@ func (e *engine) Capabilities() dist.Capabilities {
 
 // capabilities are those of any library. It chooses the algorithms.
 func capabilities() dist.Capabilities {
-	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true, Counts: true,
+	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true,
+		Counts:  true,
 		Overlap: true}
 }
 
@@ -71,7 +72,8 @@ func (e *engine) Refuse(reason error) {
 
 // broken ends the group because MPI's own call failed.
 func (e *engine) broken(doing string, err error) error {
-	return e.coordinator.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
+	return e.coordinator.Fail(shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
 }
 
 // Split lets MPI divide the communicator, and each part meet anew.
@@ -92,7 +94,8 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if err != nil {
 		return nil, e.broken("split", err)
 	}
-	m := meeting{id: fmt.Sprintf("%s/%d.%d", e.meeting.id, e.splits, color), secret: e.meeting.secret, rank: rank, timeout: e.meeting.timeout}
+	m := meeting{id: fmt.Sprintf("%s/%d.%d", e.meeting.id, e.splits, color), secret: e.meeting.secret, rank: rank,
+		timeout: e.meeting.timeout}
 	if err := m.locate(e.process, c, size); err != nil {
 		return nil, e.broken("split", err)
 	}
@@ -118,7 +121,8 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 		ok[0] = 1
 	}
 	lib := e.process.lib
-	err := lib.Allreduce(mpi.Memory(ok), mpi.Memory(ok[1:]), 1, lib.Type(dtype.I32), lib.Op(dtype.I32, vec.Min), e.comm).Run()
+	err := lib.Allreduce(mpi.Memory(ok), mpi.Memory(ok[1:]), 1, lib.Type(dtype.I32), lib.Op(dtype.I32, vec.Min),
+		e.comm).Run()
 	if err != nil {
 		return dist.Buffer{}, e.broken("alloc", err)
 	}

@@ -13,7 +13,8 @@ var _ coordinator = localCoordinator{}
 
 // meetLocal finds the other ranks on this host, and returns once all are there.
 func meetLocal(ctx context.Context, m meeting) (coordinator, error) {
-	a, err := shm.MeetToAgree(ctx, shm.Identity{ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: len(m.hosts), Timeout: m.timeout})
+	a, err := shm.MeetToAgree(ctx,
+		shm.Identity{ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: len(m.hosts), Timeout: m.timeout})
 	if err != nil {
 		return nil, err
 	}

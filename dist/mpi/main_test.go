@@ -88,7 +88,8 @@ func (r *rank) joinBy(backend string, timeout time.Duration) (*dist.Group, error
 // to those that work, which MPI's own barrier does not.
 func (r *rank) meet() error {
 	in, out, slot := make([]int32, 1), make([]int32, 1), new(mpi.Slot)
-	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max), r.bootstrap, slot).Run()
+	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max),
+		r.bootstrap, slot).Run()
 	test := r.lib.Test(slot)
 	for w := (backoff{}); err == nil && !slot.Done(); w.pause() {
 		err = test.Run()
@@ -105,7 +106,8 @@ type launcher struct {
 }
 
 var launchers = []launcher{
-	{mpi.OpenMPI, []string{"mpirun.openmpi", "mpirun"}, []string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np"}, true},
+	{mpi.OpenMPI, []string{"mpirun.openmpi", "mpirun"},
+		[]string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np"}, true},
 	{mpi.MPICH, []string{"mpiexec.hydra", "mpiexec.mpich"}, []string{"-n"}, false},
 }
 
@@ -124,7 +126,8 @@ func (l launcher) command(t *testing.T, ctx context.Context, ranks int, env ...s
 		cmd.WaitDelay = 5 * time.Second
 		return cmd
 	}
-	t.Fatalf("no launcher of %s is installed (looked for %s): run scripts/deps.sh", l.family, strings.Join(l.programs, ", "))
+	t.Fatalf("no launcher of %s is installed (looked for %s): run scripts/deps.sh", l.family,
+		strings.Join(l.programs, ", "))
 	return nil
 }
 

@@ -71,8 +71,9 @@ func (o *message) receive() error {
 	}
 	bytes := o.slot.Bytes()
 	if d := dist.DType(o.e.process.lib.Tag(o.slot)); d != o.plan.DType || bytes != o.plan.Count*d.Size() {
-		return o.e.coordinator.Fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
-			o.plan.Peer, bytes/d.Size(), d, o.e.Rank(), o.plan.Count, o.plan.DType)})
+		return o.e.coordinator.Fail(shm.Failure{Kind: shm.Disagreement,
+			Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
+				o.plan.Peer, bytes/d.Size(), d, o.e.Rank(), o.plan.Count, o.plan.DType)})
 	}
 	if err := o.take.Run(); err != nil {
 		return o.e.broken(o.doing, err)

@@ -65,10 +65,12 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		return nil, err
 	}
 	if c.Rank != p.rank || c.Size != p.size {
-		return nil, fmt.Errorf("this process is rank %d of %d in the world of %v: groups have all of its ranks, each with its number there"+
+		return nil, fmt.Errorf("this process is rank %d of %d in the world of %v: groups have all of its ranks, each with "+
+			"its number there"+
 			" (a world of 1 is that of a process that %s's launcher did not start)", p.rank, p.size, p.lib, p.lib.Family)
 	}
-	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts, world: lists.Numbers[int](c.Size)}
+	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts,
+		world: lists.Numbers[int](c.Size)}
 	// No rank may enter a call of MPI that others do not make: first they meet.
 	var b coordinator
 	if m.oneHost() {

@@ -76,7 +76,8 @@ func init() {
 		if r.rank == 1 {
 			return nil
 		}
-		return want[*dist.PeerError](g.Recv(floats(8), 1), fmt.Sprintf("rank 0 waited %v for rank 1 in recv of 8 f32 from rank 1", impatience))
+		return want[*dist.PeerError](g.Recv(floats(8), 1),
+			fmt.Sprintf("rank 0 waited %v for rank 1 in recv of 8 f32 from rank 1", impatience))
 	})
 	bodies["gone"] = func(r *rank) error {
 		g, err := r.join(patience)
@@ -87,7 +88,8 @@ func init() {
 			err = errors.Join(g.Send(floats(8), 0), g.Close()) // which arrives all the same
 		} else {
 			time.Sleep(100 * time.Millisecond)
-			err = errors.Join(g.Recv(floats(8), 1), want[*dist.PeerError](g.Recv(floats(8), 1), "rank 1", "has left the group", "recv of 8 f32"))
+			err = errors.Join(g.Recv(floats(8), 1),
+				want[*dist.PeerError](g.Recv(floats(8), 1), "rank 1", "has left the group", "recv of 8 f32"))
 			err = errors.Join(err, g.Close())
 		}
 		return errors.Join(err, r.meet())
@@ -120,7 +122,8 @@ func init() {
 	}
 	bodies["place"] = func(r *rank) error {
 		_, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: 0, Size: r.size + 1, ID: "x"})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("this process is rank %d of %d in the world of %v", r.rank, r.size, r.lib)) {
+		if err == nil || !strings.Contains(err.Error(),
+			fmt.Sprintf("this process is rank %d of %d in the world of %v", r.rank, r.size, r.lib)) {
 			return fmt.Errorf("another size gave %v", err)
 		}
 		return nil
@@ -161,7 +164,8 @@ func twoGroups(r *rank) error {
 	for k := range 2 {
 		id := fmt.Sprintf("two-%d-%d", os.Getppid(), k^r.rank%2)
 		both.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r.rank, Size: r.size, ID: id, Timeout: patience})
+			g, err := dist.Init(context.Background(),
+				dist.Config{Backend: Name, Rank: r.rank, Size: r.size, ID: id, Timeout: patience})
 			if err != nil {
 				errs[k] = err
 				return

@@ -60,9 +60,11 @@ func newRemoteCoordinator(of *process, c comm, m meeting) (*remoteCoordinator, e
 	if c, err = lib.Dup(c); err != nil {
 		return nil, err
 	}
-	p := &remoteCoordinator{lib: lib, comm: c, notices: of.notices, token: uint64(token[0]), meeting: m, slot: new(mpi.Slot),
+	p := &remoteCoordinator{lib: lib, comm: c, notices: of.notices, token: uint64(token[0]), meeting: m,
+		slot: new(mpi.Slot),
 		mine: make([]int64, signatures), most: make([]int64, signatures), left: map[int]int{}, waiting: map[int]string{}}
-	p.begin = lib.Iallreduce(mpi.Memory(p.mine), mpi.Memory(p.most), signatures, lib.Type(dtype.I64), lib.Op(dtype.I64, vec.Max), c, p.slot)
+	p.begin = lib.Iallreduce(mpi.Memory(p.mine), mpi.Memory(p.most), signatures, lib.Type(dtype.I64),
+		lib.Op(dtype.I64, vec.Max), c, p.slot)
 	p.test = lib.Test(p.slot)
 	p.notices.enter(p)
 	return p, nil
@@ -116,7 +118,8 @@ func (p *remoteCoordinator) await(l *label) error {
 		}
 		if rank, gone := p.leftBehind(); gone {
 			return p.Fail(shm.Failure{Kind: shm.PeerGone, Rank: rank,
-				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank, l.text, p.calls.Load())})
+				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank,
+					l.text, p.calls.Load())})
 		}
 		if waited > p.meeting.timeout {
 			return p.missing(l)
@@ -203,7 +206,8 @@ func (p *remoteCoordinator) missing(l *label) error {
 	}
 	rank, elsewhere := p.missingRank(l.text)
 	f := shm.Failure{Kind: shm.PeerGone, Rank: rank,
-		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text, p.calls.Load())}
+		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text,
+			p.calls.Load())}
 	if elsewhere != "" {
 		f.Kind = shm.Disagreement
 		f.Text += fmt.Sprintf(", which waits in %s", elsewhere)
@@ -238,7 +242,8 @@ func (p *remoteCoordinator) compare(l *label) error {
 	mine := make([]byte, labelBytes)
 	copy(mine, l.text)
 	all := make([]byte, labelBytes*len(p.meeting.hosts))
-	if err := p.lib.Iallgather(mpi.Memory(mine), mpi.Memory(all), labelBytes, p.lib.Type(dtype.U8), p.comm, p.slot).Run(); err != nil {
+	if err := p.lib.Iallgather(mpi.Memory(mine), mpi.Memory(all), labelBytes, p.lib.Type(dtype.U8), p.comm,
+		p.slot).Run(); err != nil {
 		return p.broken(l, err)
 	}
 	if err := p.await(l); err != nil {
@@ -251,11 +256,13 @@ func (p *remoteCoordinator) compare(l *label) error {
 				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls.Load())})
 		}
 	}
-	return p.Fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls.Load())})
+	return p.Fail(shm.Failure{Kind: shm.Disagreement,
+		Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls.Load())})
 }
 
 func (p *remoteCoordinator) broken(l *label, err error) error {
-	return p.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
+	return p.Fail(shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
 }
 
 func (p *remoteCoordinator) watch(peer int, doing string) (*shm.Failure, error) {

@@ -27,7 +27,8 @@ func (r *rank) growBetween() error {
 	go func() { // with a small stack
 		one := make([]int32, 2)
 		one[0] = 1
-		call := r.lib.Allreduce(mpi.Memory(one), mpi.Memory(one[1:]), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Min), r.bootstrap)
+		call := r.lib.Allreduce(mpi.Memory(one), mpi.Memory(one[1:]), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Min),
+			r.bootstrap)
 		growStack(64)
 		err := call.Run()
 		if err == nil && one[1] != 1 {

@@ -102,7 +102,8 @@ func (c *call) messages() func(in, out cuda.Pointer) error {
 		} else {
 			n = mine
 		}
-		send, recv, got := sends || p.Op == dist.Gather && rank == p.Root, receives || p.Op == dist.Scatter && rank == p.Root, mine
+		send, recv, got := sends || p.Op == dist.Gather && rank == p.Root, receives ||
+			p.Op == dist.Scatter && rank == p.Root, mine
 		switch {
 		case p.Op == dist.AllToAll:
 			to += cuda.Pointer(rank * mine * width)

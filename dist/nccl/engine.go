@@ -117,7 +117,8 @@ func (e *engine) oneEach() error {
 	}
 	for rank, id := range all {
 		if first := slices.IndexFunc(all, func(other []byte) bool { return string(other) == string(id) }); first < rank {
-			return &dist.UnavailableError{Reason: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both have GPU %s (%s)",
+			return &dist.UnavailableError{Reason: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both "+
+				"have GPU %s (%s)",
 				first, rank, e.size, id, e.device.Device().Name)}
 		}
 	}

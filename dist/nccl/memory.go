@@ -48,7 +48,9 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	}
 	for rank, said := range all {
 		if failed == nil && said[0] == 0 {
-			failed = errors.Join(fmt.Errorf("rank %d has no memory left", rank), e.device.Do(func() error { return e.device.Free(a.at) }))
+			failed = errors.Join(fmt.Errorf("rank %d has no memory left", rank), e.device.Do(func() error {
+				return e.device.Free(a.at)
+			}))
 		}
 	}
 	if failed != nil {

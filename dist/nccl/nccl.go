@@ -114,7 +114,8 @@ func oneHost(ctx context.Context, c dist.Config) error {
 	}
 	for rank, host := range hosts {
 		if string(host) != string(hosts[0]) {
-			return &dist.UnavailableError{Reason: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s is for ranks of one host", rank, Name)}
+			return &dist.UnavailableError{Reason: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s is for ranks "+
+				"of one host", rank, Name)}
 		}
 	}
 	return nil

@@ -51,7 +51,9 @@ func TestConformance(t *testing.T) {
 // lacks.
 func TestOneRankPerGPU(t *testing.T) {
 	_, err := open(5, time.Minute)
-	if reason, yes := dist.Unavailable(err); !yes || !strings.HasPrefix(reason.Error(), "NCCL takes one rank per GPU, and ranks 0 and 4 of 5 both have GPU 0000:00:00.0 (Fake GPU 0)") {
+	if reason, yes := dist.Unavailable(err); !yes ||
+		!strings.HasPrefix(reason.Error(),
+			"NCCL takes one rank per GPU, and ranks 0 and 4 of 5 both have GPU 0000:00:00.0 (Fake GPU 0)") {
 		t.Errorf("five ranks on four GPUs: %v", err)
 	}
 }
@@ -63,7 +65,8 @@ func TestFaults(t *testing.T) {
 		timeout     time.Duration // long enough to open a group on a machine that is busy
 	}{
 		{"call", "ncclAllReduce: invalid usage (5): planted: no channels", time.Minute},
-		{"async", "remote process exited or there was a network error (6): planted: the connection was closed by a peer", time.Minute},
+		{"async", "remote process exited or there was a network error (6): planted: the connection was closed by a peer",
+			time.Minute},
 		{"hang", "waited 5s for NCCL in allreduce of 8 f32 (sum), which all ranks have started", 5 * time.Second},
 	} {
 		os.Setenv(cudatest.FaultVariable, c.fault)
@@ -104,7 +107,8 @@ const (
 // dieInMidCall makes a call that never ends, in which rank 1 is killed.
 func dieInMidCall(rank string) int {
 	me, _ := strconv.Atoi(rank)
-	g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: me, Size: 2, ID: "nccl-test-" + os.Getenv(groupVariable), Timeout: time.Minute})
+	g, err := dist.Init(context.Background(),
+		dist.Config{Backend: Name, Rank: me, Size: 2, ID: "nccl-test-" + os.Getenv(groupVariable), Timeout: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return 2
@@ -128,7 +132,8 @@ func TestDeadRank(t *testing.T) {
 	var ranks [2]*exec.Cmd
 	for r := range ranks {
 		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", rankVariable, r), cudatest.FaultVariable+"=hang", fmt.Sprintf("%s=%d", groupVariable, os.Getpid()))
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", rankVariable, r), cudatest.FaultVariable+"=hang",
+			fmt.Sprintf("%s=%d", groupVariable, os.Getpid()))
 		c.Stdout = new(strings.Builder)
 		must.Do(t, c.Start())
 		ranks[r] = c

@@ -86,7 +86,8 @@ func (w *watch) look(e *engine, doing string) error {
 // late ends the group because a call does not end. The culprit is a rank that agreed on
 // the call and has not told NCCL.
 func (e *engine) late(doing string) error {
-	f := shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d waited %v for NCCL in %s, which all ranks have started", e.rank, e.timeout, doing)}
+	f := shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d waited %v for NCCL in %s, which all ranks have started", e.rank, e.timeout, doing)}
 	epoch := e.agreement.Next() - 1
 	for rank := range e.size {
 		if atomic.LoadUint64(e.agreement.Word(rank, epoch, 0)) == uint64(epoch)<<1 {
@@ -107,5 +108,6 @@ func (e *engine) broken(doing string, err error) error {
 	if e.agreement.Explained(doing) {
 		return e.agreement.FailureIn(doing)
 	}
-	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, doing, e.lib, err)})
+	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, doing, e.lib, err)})
 }

@@ -64,7 +64,8 @@ func TestPlanned(t *testing.T) {
 // It runs like any other, and what it lacks is skipped with the reason.
 func TestRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	cmd := exec.Command(os.Args[0], "run", "--bench", "collectives", "--backend", "threads", "--ranks", "2,3", "--size", "4K",
+	cmd := exec.Command(os.Args[0], "run", "--bench", "collectives", "--backend", "threads", "--ranks", "2,3", "--size",
+		"4K",
 		"--op", "allreduce,broadcast", "--dtype", "f32,f64", "--inplace", "false,true", "--seconds", "0.1", "--out", dir)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -81,7 +82,8 @@ func TestRuns(t *testing.T) {
 		}
 		outcomes[string(row.Status)+": "+row.Reason]++
 	}
-	for _, want := range []string{"ok: ", "skipped: backend threads: no broadcast", "skipped: backend threads: no element type f64"} {
+	for _, want := range []string{"ok: ", "skipped: backend threads: no broadcast",
+		"skipped: backend threads: no element type f64"} {
 		if outcomes[want] == 0 {
 			t.Errorf("no row is %q: %v", want, outcomes)
 		}

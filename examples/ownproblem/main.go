@@ -48,7 +48,8 @@ func (n rod) source(i int) float64 {
 }
 
 func init() {
-	solve.RegisterPreconditioner(solve.Preconditioner{Name: "pieces", Help: "each rank's piece of the rod, solved by elimination",
+	solve.RegisterPreconditioner(solve.Preconditioner{Name: "pieces",
+		Help:  "each rank's piece of the rod, solved by elimination",
 		Needs: solve.SymmetricDefinite,
 		New:   func(l *solve.Local) (solve.Operator, error) { return newPieces(l.Plan.Owned), nil }})
 }

@@ -59,13 +59,15 @@ func TestRuns(t *testing.T) {
 		return string(out)
 	}
 	help := run("run", "--bench", "solve-scaling", "--help")
-	for _, want := range []string{"rows in turn, one by one", "steepest descent; 1 reduction per iteration, needs a symmetric positive definite matrix"} {
+	for _, want := range []string{"rows in turn, one by one",
+		"steepest descent; 1 reduction per iteration, needs a symmetric positive definite matrix"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help does not say %q", want)
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	run("run", "--bench", "solve-scaling", "--ranks", "1,3", "--dof-per-rank", "100", "--method", "steepest", "--precond", "none,row-sum",
+	run("run", "--bench", "solve-scaling", "--ranks", "1,3", "--dof-per-rank", "100", "--method", "steepest", "--precond",
+		"none,row-sum",
 		"--partitioner", "striped,simple", "--repeat", "1", "--out", dir)
 	text, err := os.ReadFile(filepath.Join(dir, "results", "distributed_solve_scaling.json"))
 	if err != nil {
@@ -74,7 +76,8 @@ func TestRuns(t *testing.T) {
 	if n := strings.Count(string(text), `"method": "steepest"`); n != 8 {
 		t.Errorf("%d rows of the method, want 8", n)
 	}
-	if n := strings.Count(string(text), `"partitioner": "striped"`); n != 4 || strings.Contains(string(text), `"status": "failed"`) {
+	if n := strings.Count(string(text), `"partitioner": "striped"`); n != 4 ||
+		strings.Contains(string(text), `"status": "failed"`) {
 		t.Errorf("%d rows of the partitioner, want 4 good ones", n)
 	}
 }

@@ -95,7 +95,8 @@ func (a *app) saveBaseline(spec string, most int) error {
 	if err := m.Write(j.Dir()); err != nil {
 		return fmt.Errorf("saving the baseline: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "baseline of %s: %s of bench %s, %s to %s\n", j.Dir(), unit.Plural(len(runs), "run"), m.Bench, m.Runs[0],
+	fmt.Fprintf(a.stdout, "baseline of %s: %s of bench %s, %s to %s\n", j.Dir(), unit.Plural(len(runs), "run"), m.Bench,
+		m.Runs[0],
 		m.Runs[len(m.Runs)-1])
 	if bad > 0 {
 		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
@@ -104,7 +105,8 @@ func (a *app) saveBaseline(spec string, most int) error {
 		fmt.Fprintf(a.stdout, "they are from %d kinds of host: only those like the last one count\n", len(hosts))
 	}
 	if len(runs) < compare.MinTrials {
-		fmt.Fprintf(a.stdout, "how runs differ takes at least %d of them, and %d to find small changes: save again when there are more\n",
+		fmt.Fprintf(a.stdout, "how runs differ takes at least %d of them, and %d to find small changes: save again when "+
+			"there are more\n",
 			compare.MinTrials, baselineRuns)
 	}
 	return nil

@@ -141,7 +141,8 @@ and comparisons are made from.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	if own := a.ownExample(); own != nil {
-		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own), own.Name)
+		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own),
+			own.Name)
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(request.FlagError(cmd.Flags(), err)) })
@@ -153,7 +154,8 @@ and comparisons are made from.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(), a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(),
+	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(),
+		a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
@@ -329,5 +331,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return suggest.Unknown("command", args[0], lists.Map(root.Commands(), func(c *cobra.Command) string { return c.Name() }))
+	return suggest.Unknown("command", args[0], lists.Map(root.Commands(), func(c *cobra.Command) string {
+		return c.Name()
+	}))
 }

@@ -49,7 +49,8 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
 	fl.StringArrayVar(&only, "only", nil, onlyHelp)
-	fl.StringSliceVar(&opts.Sort, "sort", nil, "order by these `COLUMNS` of the table, the first one first; -change is largest first")
+	fl.StringSliceVar(&opts.Sort, "sort", nil,
+		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
 	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
 	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
 	return cmd
@@ -83,7 +84,8 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 	}
 	if err == nil && len(reports) > 1 && format != compare.Formats()[0] {
 		_, second, _ := strings.Cut(reports[0].NewRun, "=")
-		err = fmt.Errorf("format %s has one comparison: name two values, such as --by %s,%s", format, reports[0].OldRun, second)
+		err = fmt.Errorf("format %s has one comparison: name two values, such as --by %s,%s", format, reports[0].OldRun,
+			second)
 	}
 	if err != nil {
 		return usage(err)
@@ -125,8 +127,9 @@ not, otherwise not resolved; fewer than 10 pairs resolve nothing.
 
 Exit status: 0 both goals met, 1 one of them not met, 2 wrong usage, 3 not
 resolved.`,
-		Example: fmt.Sprintf("  %[1]s speedup out/ours out/openmpi out/mpich --goal 3.5\n  %[1]s speedup out/bf16 out/f32 --except dtype --least 1.6 --goal 1.6", a.name),
-		Args:    arguments(2, -1, "OURS and at least one PEER"),
+		Example: fmt.Sprintf("  %[1]s speedup out/ours out/openmpi out/mpich --goal 3.5\n  %[1]s speedup out/bf16 out/f32 "+
+			"--except dtype --least 1.6 --goal 1.6", a.name),
+		Args: arguments(2, -1, "OURS and at least one PEER"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var sides []speedup.Side
 			for _, spec := range args {

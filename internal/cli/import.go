@@ -64,7 +64,8 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 	fl.SortFlags = false
 	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.FormatNames(), ", "))
 	fl.StringVar(&f.out, "out", "", "RUN folder")
-	fl.StringVar(&f.bench, "bench", "", "bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
+	fl.StringVar(&f.bench, "bench", "",
+		"bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
 	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of claims about the results, to be checked")
 	fl.StringVar(&f.link, "link", "", "link to compare the times with: "+linkNames()+", or a rate such as '450 GB/s'")
 	fl.IntVar(&f.given.Ranks, "ranks", 0, "number of ranks, where the file does not say")
@@ -210,9 +211,11 @@ func (im *importing) write(dir string, argv []string) error {
 		backend = cmp.Or(backend, r.Backend)
 	}
 	// The numbers were made elsewhere: of this host only the program is said.
-	records := []any{journal.Header{Schema: journal.Schema, Run: im.src.Run, Bench: im.src.Bench, Time: im.src.Time, Argv: argv,
-		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: imports.Axes(im.rows), Metrics: imports.Metrics(im.rows),
-		Inputs: im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(im.rows)}}
+	records := []any{journal.Header{Schema: journal.Schema, Run: im.src.Run, Bench: im.src.Bench, Time: im.src.Time,
+		Argv: argv,
+		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: imports.Axes(im.rows),
+		Metrics: imports.Metrics(im.rows),
+		Inputs:  im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(im.rows)}}
 	for _, n := range im.notes {
 		records = append(records, journal.Note{Run: im.src.Run, Text: n, Time: im.src.Time})
 	}
@@ -235,7 +238,8 @@ func (a *app) showImported(f importFlags, id string) error {
 		return err
 	}
 	rows := r.Latest()
-	if err := export.Write(a.stdout, f.format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, MaxRows: tableRows(f.format)}); err != nil {
+	if err := export.Write(a.stdout, f.format, export.Input{Header: &r.Header, Rows: rows},
+		export.Options{Width: a.width, MaxRows: tableRows(f.format)}); err != nil {
 		return err
 	}
 	if f.format == export.Default {

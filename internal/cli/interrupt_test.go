@@ -41,7 +41,8 @@ func TestInterrupt(t *testing.T) {
 	cancel()
 	for _, flag := range []string{"--plan", "--quiet"} {
 		var out, errs bytes.Buffer
-		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: []string{"run", "--bench", "still", flag, "--out", t.TempDir()},
+		a := &app{name: "kernbench", benches: []*bench.Bench{still},
+			args:   []string{"run", "--bench", "still", flag, "--out", t.TempDir()},
 			stdout: &out, stderr: &errs}
 		if code := a.run(ctx); code != exitInterrupted || out.Len() > 0 {
 			t.Errorf("%s: exit code %d: %s%s", flag, code, out.String(), errs.String())

@@ -103,33 +103,49 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.SortFlags = false
 	fl.SetInterspersed(false) // what follows the program is the program's
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
-	fl.StringVar(&f.perNode, "nproc-per-node", "1", "ranks on each node: a number, gpu (one per GPU), cpu (one per core), or auto (gpu where there are any, else cpu)")
+	fl.StringVar(&f.perNode, "nproc-per-node", "1",
+		"ranks on each node: a number, gpu (one per GPU), cpu (one per core), or auto (gpu where there are any, else cpu)")
 	fl.StringVar(&f.nnodes, "nnodes", "1", "number of nodes")
 	fl.IntVar(&f.nodeRank, "node-rank", rendezvous.AnyNode, "this node's rank (default: in the order of arrival)")
-	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` of the rendezvous, an address of one of the nodes (port "+rendezvous.DefaultPort+" if left out)")
+	fl.StringVar(&f.endpoint, "rdzv-endpoint", "",
+		"`HOST:PORT` of the rendezvous, an address of one of the nodes (port "+rendezvous.DefaultPort+" if left out)")
 	fl.StringVar(&f.id, "rdzv-id", "none", "name of the job, the same on every node")
-	fl.StringVar(&f.backend, "rdzv-backend", "c10d", "accepted for torchrun's sake; the rendezvous is always kernbench's own")
-	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
+	fl.StringVar(&f.backend, "rdzv-backend", "c10d",
+		"accepted for torchrun's sake; the rendezvous is always kernbench's own")
+	fl.StringVar(&f.secretFile, "rdzv-secret-file", "",
+		"`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
 	fl.DurationVar(&f.joinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout, "how long to wait for all nodes")
-	fl.DurationVar(&f.heartbeat, "heartbeat", rendezvous.DefaultHeartbeat, "how long a node may be silent, or a rank stopped, before it counts as dead")
-	fl.DurationVar(&f.grace, "grace", node.DefaultGrace, "time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
-	fl.StringVar(&f.iface, "interface", "", "network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
-	fl.StringVar(&f.ports, "port-range", "", "ports `A-B` that the ranks may listen on for other nodes, as a firewall lets through (default: the variable "+jobenv.PortsVar+", or any); the rendezvous is at its own")
+	fl.DurationVar(&f.heartbeat, "heartbeat", rendezvous.DefaultHeartbeat,
+		"how long a node may be silent, or a rank stopped, before it counts as dead")
+	fl.DurationVar(&f.grace, "grace", node.DefaultGrace,
+		"time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
+	fl.StringVar(&f.iface, "interface", "",
+		"network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
+	fl.StringVar(&f.ports, "port-range", "",
+		"ports `A-B` that the ranks may listen on for other nodes, as a firewall lets through (default: the variable "+
+			jobenv.PortsVar+", or any); the rendezvous is at its own")
 	fl.StringVar(&f.addr, "local-addr", "", "address to be reached by (default: the one that reaches the rendezvous)")
-	fl.StringVar(&f.masterAddr, "master-addr", "", "MASTER_ADDR of the ranks (default: the first node's), and where the nodes meet without --rdzv-endpoint")
+	fl.StringVar(&f.masterAddr, "master-addr", "",
+		"MASTER_ADDR of the ranks (default: the first node's), and where the nodes meet without --rdzv-endpoint")
 	fl.IntVar(&f.masterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
-	fl.StringVar(&f.conf, "rdzv-conf", "", "torchrun's `KEY=VALUE,...`: join_timeout or timeout in seconds; the others have no meaning here")
+	fl.StringVar(&f.conf, "rdzv-conf", "",
+		"torchrun's `KEY=VALUE,...`: join_timeout or timeout in seconds; the others have no meaning here")
 	fl.BoolVarP(&f.module, "module", "m", false, "PROGRAM is a module of Python")
-	fl.BoolVar(&f.noPython, "no-python", false, "start PROGRAM as it is, also a file NAME.py, which otherwise runs under python3")
+	fl.BoolVar(&f.noPython, "no-python", false,
+		"start PROGRAM as it is, also a file NAME.py, which otherwise runs under python3")
 	fl.StringVar(&f.role, "role", "default", "ROLE_NAME of the ranks")
 	for _, name := range []string{"monitor-interval", "start-method"} {
 		fl.StringVar(&f.ignored, name, "", "accepted for torchrun's sake")
 	}
-	fl.IntVar(&f.maxRestarts, "max-restarts", 0, "how often to start all ranks again after one has failed; a lost node ends the job")
-	fl.StringVar(&f.bind, "bind", string(cores.Auto), "ranks to cores: auto (an equal share each), core (one per thread), none")
-	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
+	fl.IntVar(&f.maxRestarts, "max-restarts", 0,
+		"how often to start all ranks again after one has failed; a lost node ends the job")
+	fl.StringVar(&f.bind, "bind", string(cores.Auto),
+		"ranks to cores: auto (an equal share each), core (one per thread), none")
+	fl.IntVar(&f.threads, "threads-per-rank", 0,
+		"threads a rank may use; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
 	fl.StringVar(&f.logDir, "log-dir", "", "keep the output of every rank in `DIR`/attemptN/rankR.{out,err}")
-	fl.StringVarP(&f.redirects, "redirects", "r", "0", "streams that go to --log-dir only: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
+	fl.StringVarP(&f.redirects, "redirects", "r", "0",
+		"streams that go to --log-dir only: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
 	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to the console as well, in the same notation")
 	fl.IntSliceVar(&f.filter, "local-ranks-filter", nil, "show only these local ranks on the console")
 }
@@ -212,7 +228,8 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	}
 	spec = node.Spec{
 		Environ: a.environ, ID: f.id, Role: f.role, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
-		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, Ports: ports.String(), MasterAddr: f.masterAddr, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
+		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, Ports: ports.String(),
+		MasterAddr: f.masterAddr, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
 		Grace:  f.grace,
 		Stdout: a.streams[0], Stderr: a.streams[1],
 		Warn: func(text string) { fmt.Fprintf(a.stderr, "%s: warning: %s\n", a.name, text) },
@@ -248,7 +265,8 @@ func (f launchFlags) check() error {
 		}
 	}
 	if i := slices.IndexFunc(f.filter, func(rank int) bool { return rank < 0 || rank >= f.procs }); i >= 0 {
-		return fmt.Errorf("--local-ranks-filter %d: the local ranks are 0 to %d (--nproc-per-node - 1)", f.filter[i], f.procs-1)
+		return fmt.Errorf("--local-ranks-filter %d: the local ranks are 0 to %d (--nproc-per-node - 1)", f.filter[i],
+			f.procs-1)
 	}
 	switch {
 	case f.nodeRank != rendezvous.AnyNode && (f.nodeRank < 0 || f.nodeRank >= f.nodes):
@@ -260,7 +278,8 @@ func (f launchFlags) check() error {
 	case f.standalone && f.nodes > 1:
 		return fmt.Errorf("--standalone is for one node, --nnodes is %d", f.nodes)
 	case f.nodes > 1 && f.endpoint == "":
-		return fmt.Errorf("%d nodes need an address to meet at: --rdzv-endpoint HOST:PORT, of one of them, or --master-addr", f.nodes)
+		return fmt.Errorf("%d nodes need an address to meet at: --rdzv-endpoint HOST:PORT, of one of them, or --master-addr",
+			f.nodes)
 	case !slices.Contains([]string{"c10d", "static"}, f.backend):
 		return suggest.Unknown("rendezvous backend", f.backend, []string{"c10d", "static"})
 	case !slices.Contains(cores.Binds(), f.bind):

@@ -29,7 +29,8 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List the benchmarks, their axes and options",
 		Long: `Lists all benchmarks, or shows those that are named (a name or a glob): axes,
 variables and options with their legal words and defaults, and how to run them.`,
-		Example:           fmt.Sprintf("  %[1]s list\n  %[1]s list memory\n  %[1]s list --verbose\n  %[1]s list -f examples/python/memory.py", a.name),
+		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list memory\n  %[1]s list --verbose\n  %[1]s list -f "+
+			"examples/python/memory.py", a.name),
 		Args:              arguments(0, -1, "names of benches"),
 		ValidArgsFunction: guide.Names(a.benches),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -65,7 +66,8 @@ variables and options with their legal words and defaults, and how to run them.`
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "list what `FILE` declares instead (repeatable)")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show axes, variables and options, and the backends, GPUs and libraries of this machine")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false,
+		"show axes, variables and options, and the backends, GPUs and libraries of this machine")
 	return cmd
 }
 

@@ -72,9 +72,10 @@ word ` + dma.BuiltIn + `. Nothing of this host is measured.`
 func (a *app) probeCommand() *cobra.Command {
 	f := probeFlags{format: probeFormats[0]}
 	cmd := &cobra.Command{
-		Use:   "probe",
-		Short: "Measure this host's limits, those of the network between the hosts of a job, or those of a simulated accelerator",
-		Long:  probeLong,
+		Use: "probe",
+		Short: "Measure this host's limits, those of the network between the hosts of a job, or those of a simulated " +
+			"accelerator",
+		Long: probeLong,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
@@ -107,9 +108,13 @@ func (a *app) probeCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.quick, "quick", false, "fewer sizes, or shorter transfers: takes a few seconds")
 	fl.IntSliceVar(&f.cores, "cores", nil, "only these core counts (default: the powers of two, and all)")
-	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(probeFormats, ", ")+"; with --topology also csv")
-	fl.StringVar(&f.out, "out", "", "`FILE` to write (default: in the user's cache folder; none for a network or a topology)")
-	fl.StringVar(&f.iface, "interface", "", "network interface to measure between hosts (default: "+jobenv.InterfaceVar+", which launch --interface sets, or any)")
+	fl.StringVar(&f.format, "format", f.format,
+		"what to print: "+strings.Join(probeFormats, ", ")+"; with --topology also csv")
+	fl.StringVar(&f.out, "out", "",
+		"`FILE` to write (default: in the user's cache folder; none for a network or a topology)")
+	fl.StringVar(&f.iface, "interface", "",
+		"network interface to measure between hosts (default: "+jobenv.InterfaceVar+
+			", which launch --interface sets, or any)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks meet, as for run")
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
 	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
@@ -172,7 +177,8 @@ func storeProbe(stderr io.Writer, path string, write func(io.Writer) error) erro
 // probeHost measures this host.
 func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	if len(f.cores) > 0 && f.out == "" {
-		return usage(errors.New("--cores measures only part of this host's limits, which is not stored for other runs: name a file with --out"))
+		return usage(errors.New("--cores measures only part of this host's limits, which is not stored for other runs: " +
+			"name a file with --out"))
 	}
 	profile := probe.Thorough
 	if f.quick {
@@ -196,7 +202,8 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	}
 	fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
 	if r.Disturbed != "" {
-		fmt.Fprintf(a.stderr, "warning: this probe was disturbed, its numbers may be worse than this host's: %s\n", r.Disturbed)
+		fmt.Fprintf(a.stderr, "warning: this probe was disturbed, its numbers may be worse than this host's: %s\n",
+			r.Disturbed)
 	}
 	return writeProbe(a.stdout, f.format, r)
 }
@@ -204,7 +211,8 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 // probeNetwork measures the network between the hosts of a job, as one of its ranks.
 // Rank 0 speaks for all.
 func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, of *jobenv.Job) error {
-	alone := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s probe by itself", of.Size, a.name)
+	alone := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s "+
+		"probe by itself", of.Size, a.name)
 	if len(f.cores) > 0 {
 		return usage(errors.New("--cores is for one host; as ranks of a job, probe measures the network between hosts"))
 	}
@@ -255,7 +263,8 @@ func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 	if err := t.Write(w, 0); err != nil {
 		return err
 	}
-	t = texttab.Table{Columns: []texttab.Column{{Title: "host, all at once"}, {Title: "out GB/s", Right: true}, {Title: "in GB/s", Right: true}}}
+	t = texttab.Table{Columns: []texttab.Column{{Title: "host, all at once"}, {Title: "out GB/s", Right: true},
+		{Title: "in GB/s", Right: true}}}
 	for h, r := range n.AtOnce {
 		t.Add(n.Hosts[h], sig(r.OutGBps), sig(r.InGBps))
 	}
@@ -299,7 +308,8 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 	if err := t.Write(w, 0); err != nil || len(r.Exchange) == 0 {
 		return err
 	}
-	t = texttab.Table{Columns: []texttab.Column{{Title: "cores", Right: true}, {Title: "set per core", Right: true}, {Title: "exchange GB/s per core", Right: true}}}
+	t = texttab.Table{Columns: []texttab.Column{{Title: "cores", Right: true}, {Title: "set per core", Right: true},
+		{Title: "exchange GB/s per core", Right: true}}}
 	for _, c := range r.Exchange {
 		t.Add(strconv.Itoa(c.Cores), unit.FormatBytes(c.Bytes), unit.FormatSig(c.GBps, 3))
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 func TestWriteProbe(t *testing.T) {
-	r := probe.Result{Copy: []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 123.456}, {Cores: 2, Bytes: 16 << 10, GBps: 200}},
+	r := probe.Result{Copy: []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 123.456},
+		{Cores: 2, Bytes: 16 << 10, GBps: 200}},
 		Read: []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 99}, {Cores: 2, Bytes: 16 << 10, GBps: 150}},
 		Hops: []probe.Hop{{From: 0, To: 1, US: 0.0812}}, FutexWake: 5.5, Unix: 1.9, TCP: 4.3}
 	var b bytes.Buffer
@@ -36,7 +37,8 @@ TCP loopback                4.3
 		t.Errorf("json reads back as %+v, %v", back, err)
 	}
 	b.Reset()
-	if err := writeProbe(&b, "table", probe.Result{Copy: r.Copy[:1], Read: r.Read[:1]}); err != nil || strings.Contains(b.String(), "one way") {
+	if err := writeProbe(&b, "table", probe.Result{Copy: r.Copy[:1], Read: r.Read[:1]}); err != nil ||
+		strings.Contains(b.String(), "one way") {
 		t.Errorf("a single core: %v\n%s", err, b.String())
 	}
 }

@@ -73,7 +73,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 	a.explain(cmd, benches)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(benches) == 0 {
-			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
+			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml",
+				strings.Join(a.benchNames(), ", ")))
 		}
 		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
 		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
@@ -157,7 +158,8 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	}
 	var plans []request.Planned
 	err = interruptible(ctx, func() (err error) { // a million points take a while
-		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of, Look: f.Plan}.Plans()
+		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of,
+			Look: f.Plan}.Plans()
 		return usage(err)
 	})
 	if err != nil {
@@ -268,12 +270,14 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		return exitFailed, err
 	}
 	if res.GivenUp > 0 && !f.Quiet {
-		fmt.Fprintf(a.stderr, "%s: %s failed before and again when resumed, and stayed so: --resume --retry-failed runs them once more\n",
+		fmt.Fprintf(a.stderr, "%s: %s failed before and again when resumed, and stayed so: --resume --retry-failed runs "+
+			"them once more\n",
 			a.name, unit.Plural(res.GivenUp, "row"))
 	}
 	switch {
 	case res.Broken != "":
-		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; what was done is in %s, --resume continues it\n", a.name, res.Broken, j.Out)
+		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; what was done is in %s, --resume continues it\n", a.name,
+			res.Broken, j.Out)
 		return exitFailed, nil
 	case res.Interrupted:
 		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.Out)
@@ -283,10 +287,13 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 }
 
 // runOptions are how a plan is run as the flags say.
-func (a *app) runOptions(j request.Planned, f request.Flags, via *run.Launcher, progress *terminal.Progress) run.Options {
+func (a *app) runOptions(j request.Planned, f request.Flags, via *run.Launcher,
+	progress *terminal.Progress) run.Options {
 	return run.Options{
-		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace, Retries: f.Retries,
-		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Follow: f.Follow, Ports: a.ports, Launcher: via,
+		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace,
+		Retries:   f.Retries,
+		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Follow: f.Follow,
+		Ports: a.ports, Launcher: via,
 		Inputs: j.Inputs, Observe: progress.Observe,
 	}
 }

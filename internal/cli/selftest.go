@@ -39,7 +39,8 @@ must be here. Libraries whose ranks spin while they wait get no more ranks than 
 protocol by which programs in any language have benches (docs/protocol.md).
 
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
-		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher mpiexec.mpich\n  %[1]s selftest --json > selftest.json\n"+
+		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher "+
+			"mpiexec.mpich\n  %[1]s selftest --json > selftest.json\n"+
 			"  %[1]s selftest --protocol -- ./program", a.name),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if protocol {
@@ -62,12 +63,14 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 					selftest.Protocol(cmd.Context(), args[0], os.Getenv(python.InterpreterVar), report)
 					return nil
 				}
-				return selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Launcher: launcher, Environ: a.environ, Report: report})
+				return selftest.Run(cmd.Context(),
+					selftest.Options{Backend: backend, Launcher: launcher, Environ: a.environ, Report: report})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&backend, "backend", "", "check only this backend: "+strings.Join(dist.Backends(), ", "))
-	cmd.Flags().StringVar(&launcher, "launcher", "", "what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
+	cmd.Flags().StringVar(&launcher, "launcher", "",
+		"what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
 	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of all results")
 	return cmd
@@ -80,7 +83,8 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 		counts[r.Status]++
 		results = append(results, r)
 		if !asJSON {
-			fmt.Fprintf(a.stdout, "%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name, strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
+			fmt.Fprintf(a.stdout, "%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name,
+				strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
 		}
 	})
 	switch {
@@ -91,7 +95,8 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 	case asJSON:
 		err = printJSON(a.stdout, results)
 	default:
-		_, err = fmt.Fprintf(a.stdout, "%d passed, %d failed, %d skipped\n", counts[selftest.Passed], counts[selftest.Failed], counts[selftest.Skipped])
+		_, err = fmt.Fprintf(a.stdout, "%d passed, %d failed, %d skipped\n", counts[selftest.Passed],
+			counts[selftest.Failed], counts[selftest.Skipped])
 	}
 	if err == nil && counts[selftest.Failed] > 0 {
 		return &exitError{code: exitFailed}

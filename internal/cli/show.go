@@ -83,11 +83,14 @@ func (a *app) showCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
-	cmd.Flags().BoolVar(&draws, "chart", false, "draw in the terminal instead: what --plot says, or what it would by default")
+	cmd.Flags().BoolVar(&draws, "chart", false,
+		"draw in the terminal instead: what --plot says, or what it would by default")
 	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
 	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
-	cmd.Flags().StringVar(&samples, "samples", "", "write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+" (docs/journal-schema.md)")
+	cmd.Flags().StringVar(&samples, "samples", "",
+		"write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+
+			" (docs/journal-schema.md)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
 	return cmd
@@ -152,7 +155,8 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 	return j, r, nil
 }
 
-// printNotes says what to know of the run as a whole, below a table; that it is only a part, beside any other format too.
+// printNotes says what to know of the run as a whole, below a table; that it is only a part, beside
+// any other format too.
 func (a *app) printNotes(part string, notes []journal.Note, format string) {
 	if format != export.Default {
 		if part != "" {
@@ -183,7 +187,8 @@ func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) erro
 		}
 		chosen = []report.Plot{p}
 	}
-	style := chart.Style{Width: a.width, Unicode: terminal.UTF8(a.environ), Color: a.width > 0 && terminal.Color(a.environ)}
+	style := chart.Style{Width: a.width, Unicode: terminal.UTF8(a.environ),
+		Color: a.width > 0 && terminal.Color(a.environ)}
 	if a.width == 0 { // a file
 		style.Width = 80
 	}
@@ -226,7 +231,8 @@ func (a *app) listRuns(j *journal.Journal) error {
 		}
 		c := r.Counts()
 		rows := lists.Sum(slices.Collect(maps.Values(c)))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"), r.Header.Bench,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"),
+			r.Header.Bench,
 			rows, c[journal.Failed]+c[journal.Timeout], outcome)
 	}
 	return w.Flush()
@@ -236,11 +242,17 @@ func (a *app) reportCommand() *cobra.Command {
 	var out string
 	var plots []string
 	cmd := &cobra.Command{
-		Use:     "report RUN...",
-		Short:   "Write figures, tables, report.html and report.md from stored rows again",
-		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside those of the folder.\n\nWith -o, all runs go onto one page: their curves in the same figures, and what became\nfaster or slower between the first and each of the others. A FILE that ends in .png or\n.svg is the figure alone. Where simulated and measured rows meet, legends say which is\nwhich, and captions on what machine.\n\n" + runHelp,
-		Example: fmt.Sprintf("  %[1]s report out/memory\n  %[1]s report before after -o report.html --plot x=size,y=gbps,by=run\n  %[1]s report sim cpu gpu -o allreduce.png --plot x=size,y=time_us,by=backend+kind", a.name),
-		Args:    arguments(1, -1, "RUN folders such as out/memory"),
+		Use:   "report RUN...",
+		Short: "Write figures, tables, report.html and report.md from stored rows again",
+		Long: "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, " +
+			"report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside " +
+			"those of the folder.\n\nWith -o, all runs go onto one page: their curves in the same figures, and what " +
+			"became\nfaster or slower between the first and each of the others. A FILE that ends in .png or\n.svg is the " +
+			"figure alone. Where simulated and measured rows meet, legends say which is\nwhich, and captions on what " +
+			"machine.\n\n" + runHelp,
+		Example: fmt.Sprintf("  %[1]s report out/memory\n  %[1]s report before after -o report.html --plot "+
+			"x=size,y=gbps,by=run\n  %[1]s report sim cpu gpu -o allreduce.png --plot x=size,y=time_us,by=backend+kind", a.name),
+		Args: arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out != "" {
 				return a.overlay(args, plots, out)
@@ -270,7 +282,8 @@ func (a *app) reportCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write one page of all the runs to this `FILE`, or the figure if it is a .png or .svg")
+	cmd.Flags().StringVarP(&out, "output", "o", "",
+		"write one page of all the runs to this `FILE`, or the figure if it is a .png or .svg")
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` on that page (repeatable)")
 	return cmd
 }
@@ -352,7 +365,8 @@ func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 			return err
 		}
 	}
-	return export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, MaxRows: tableRows(format)})
+	return export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows},
+		export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 
 // tableRows is how many lines a table on the terminal may have before its
@@ -379,7 +393,8 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	case r.Header.Bench != j.Bench.Name:
 		err = fmt.Errorf("%s holds rows of bench %q, not of %q", j.Out, r.Header.Bench, j.Bench.Name)
 	case r.Header.Version != j.Bench.Version:
-		err = fmt.Errorf("the rows in %s were made by version %q of %s, this is version %q: run again without --render-only", j.Out, r.Header.Version, j.Bench.Name, j.Bench.Version)
+		err = fmt.Errorf("the rows in %s were made by version %q of %s, this is version %q: run again without --render-only",
+			j.Out, r.Header.Version, j.Bench.Name, j.Bench.Version)
 	case len(r.Rows) == 0:
 		err = fmt.Errorf("the latest run in %s holds no row: run without --render-only first", j.Out)
 	}
@@ -411,6 +426,8 @@ func inputNames(inputs map[string]string) string {
 	if len(inputs) == 0 {
 		return "none"
 	}
-	words := lists.Map(slices.Sorted(maps.Keys(inputs)), func(name string) string { return fmt.Sprintf("--%s %.8s", name, inputs[name]) })
+	words := lists.Map(slices.Sorted(maps.Keys(inputs)), func(name string) string {
+		return fmt.Sprintf("--%s %.8s", name, inputs[name])
+	})
 	return strings.Join(words, ", ")
 }

@@ -44,9 +44,11 @@ func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
 	fl.StringVar(&f.maximise, "maximise", "", "`METRIC` to make large, such as busbw")
 	fl.StringSliceVar(&f.over, "over", nil, "judge by the geometric mean of ratios to the default over these `AXES`")
 	fl.StringSliceVar(&f.per, "per", nil, "find a winner for every value of these `AXES`")
-	fl.StringArrayVar(&f.defaults, "default", nil, "`AXIS=VALUE` that gains are over; without it the axis' first value, and variables unset (repeatable)")
+	fl.StringArrayVar(&f.defaults, "default", nil,
+		"`AXIS=VALUE` that gains are over; without it the axis' first value, and variables unset (repeatable)")
 	fl.DurationVar(&f.budget, "budget", 0, "most `TIME` to spend, such as 30m")
-	fl.IntVar(&f.launches, "launches", 0, "most launches to make (default: a tenth of the full sweep at 6 trials, more where settings are few)")
+	fl.IntVar(&f.launches, "launches", 0,
+		"most launches to make (default: a tenth of the full sweep at 6 trials, more where settings are few)")
 	f.run.Declare(fl, program)
 	// A launch is one of many here: time is better spent on the next than on the same again.
 	f.run.Remeasure, fl.Lookup("remeasure").DefValue = 0, "0"
@@ -106,7 +108,8 @@ so far is printed; continue with --resume).`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case len(benches) == 0:
-			return usage(fmt.Errorf("nothing to tune: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
+			return usage(fmt.Errorf("nothing to tune: give --bench NAME (%s) or -f sweep.yaml",
+				strings.Join(a.benchNames(), ", ")))
 		case len(benches) > 1:
 			return usage(fmt.Errorf("%d benches: tune one at a time", len(benches)))
 		}
@@ -137,11 +140,13 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	if err := a.usePorts(f.run.Ports); err != nil {
 		return usage(err)
 	}
-	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.run.Endpoint, SecretFile: f.run.SecretFile}
+	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.run.Endpoint,
+		SecretFile: f.run.SecretFile}
 	if of, err := self.Find(f.run.Launcher); err != nil {
 		return usage(err)
 	} else if of != nil {
-		return usage(errors.New("tune starts launches of its own and cannot join a job: start it alone, with --launcher where ranks need one"))
+		return usage(errors.New("tune starts launches of its own and cannot join a job: start it alone, with --launcher " +
+			"where ranks need one"))
 	}
 	goal, err := f.goal(b)
 	if err != nil {
@@ -255,7 +260,8 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	metrics, _ := b.Metrics()
 	for _, m := range metrics {
 		if m.Name == g.Metric && (m.Better == "higher") != g.Maximise && m.Better != "" {
-			return g, fmt.Errorf("%s is declared better %s: --%s %s", m.Name, m.Better, map[bool]string{true: "minimise", false: "maximise"}[g.Maximise], m.Name)
+			return g, fmt.Errorf("%s is declared better %s: --%s %s", m.Name, m.Better,
+				map[bool]string{true: "minimise", false: "maximise"}[g.Maximise], m.Name)
 		}
 	}
 	switch {
@@ -273,14 +279,16 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 }
 
 // planStudy plans all settings and the default, and makes the study of them.
-func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read request.Values) (request.Planned, *tune.Study, error) {
+func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read request.Values) (request.Planned,
+	*tune.Study, error) {
 	f.run.Trials = 1
 	plans := func(flags request.Flags, more []plan.Assign) (request.Planned, error) {
 		with := func(b *bench.Bench) (axes, options []plan.Assign) {
 			axes, options = read(b)
 			return append(f.declared(b, axes), append(axes, more...)...), options
 		}
-		all, err := request.Run{Program: a.name, Known: a.benches, Benches: []*bench.Bench{b}, Flags: flags, Read: with}.Plans()
+		all, err := request.Run{Program: a.name, Known: a.benches, Benches: []*bench.Bench{b}, Flags: flags,
+			Read: with}.Plans()
 		if err != nil {
 			return request.Planned{}, err
 		}
@@ -298,7 +306,8 @@ func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read reques
 	if err != nil {
 		return j, nil, fmt.Errorf("planning the default setting (name another with --default AXIS=VALUE): %w", err)
 	}
-	study, err := tune.NewStudy(j.Plan, base.Plan, goal, tune.Config{Launches: f.launches, Seconds: f.budget.Seconds(), Seed: f.run.Seed})
+	study, err := tune.NewStudy(j.Plan, base.Plan, goal,
+		tune.Config{Launches: f.launches, Seconds: f.budget.Seconds(), Seed: f.run.Seed})
 	if err != nil {
 		return j, nil, err
 	}

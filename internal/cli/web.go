@@ -54,7 +54,8 @@ Exit status: 0 when it is ended by Ctrl-C, 1 it cannot serve, 2 wrong usage.`,
 	}
 	cmd.Flags().StringVar(&addr, "addr", addr, "serve at this `HOST:PORT`; port 0 takes one that is free")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "demand the token in this `FILE`, also on the loopback address")
-	cmd.Flags().StringVar(&index, "index", "", "keep what was made of large journals in this `FOLDER` (default the user's cache; none keeps nothing)")
+	cmd.Flags().StringVar(&index, "index", "",
+		"keep what was made of large journals in this `FOLDER` (default the user's cache; none keeps nothing)")
 	return cmd
 }
 
@@ -103,8 +104,10 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 		if err != nil {
 			return usage(fmt.Errorf("reading the token: %w", err))
 		}
-		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < leastToken || strings.ContainsAny(opts.Token, " \t\r\n;,\"\\") {
-			return usage(fmt.Errorf("the token in %s is no good: want one word of at least %d letters and digits", tokenFile, leastToken))
+		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < leastToken ||
+			strings.ContainsAny(opts.Token, " \t\r\n;,\"\\") {
+			return usage(fmt.Errorf("the token in %s is no good: want one word of at least %d letters and digits", tokenFile,
+				leastToken))
 		}
 	}
 	ip, err := netip.ParseAddr(host)
@@ -114,7 +117,8 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("serving at %s: %w (another address can be chosen: --addr %s)", addr, err, net.JoinHostPort(host, "0"))
+		return fmt.Errorf("serving at %s: %w (another address can be chosen: --addr %s)", addr, err,
+			net.JoinHostPort(host, "0"))
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of ours
 	opts.Cookie = "kernbench_" + port                  // browsers keep one set of cookies for all ports

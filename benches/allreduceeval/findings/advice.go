@@ -30,14 +30,19 @@ const (
 // recommend ranks what follows from the rows by what it would bring.
 func recommend(cells []cell, samples []model.Sample) (out []advice) {
 	if t := countOf(cells); t.failed > 0 {
-		out = append(out, advice{math.Inf(1), fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.", unit.Counted(t.failed, "cell that failed", "cells that failed"))})
+		out = append(out, advice{math.Inf(1),
+			fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.",
+				unit.Counted(t.failed, "cell that failed", "cells that failed"))})
 	}
 	if t := countOf(cells); t.required > 0 {
-		out = append(out, advice{math.MaxFloat64, fmt.Sprintf("Run the %s that did not: until then nobody knows.", unit.Plural(t.required, "required cell"))})
+		out = append(out, advice{math.MaxFloat64,
+			fmt.Sprintf("Run the %s that did not: until then nobody knows.", unit.Plural(t.required, "required cell"))})
 	}
 	for _, w := range model.Check(samples) {
 		if w.Kind == model.Identical {
-			out = append(out, advice{math.MaxFloat64, "Show which path ran (names of kernels, counters of traffic) before comparing " + w.Subject + ": their times are identical."})
+			out = append(out, advice{math.MaxFloat64,
+				"Show which path ran (names of kernels, counters of traffic) before comparing " + w.Subject +
+					": their times are identical."})
 		}
 	}
 	for _, set := range settings(samples) {
@@ -74,7 +79,8 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 		sum += math.Log(ratio)
 		if ratio > worst {
 			worst = ratio
-			where = fmt.Sprintf("at %s, where auto took %s (%s) and %s takes %s", unit.FormatBytes(c.Bytes), a.Executed, timeOf(a), c.Best, timeOf(best))
+			where = fmt.Sprintf("at %s, where auto took %s (%s) and %s takes %s", unit.FormatBytes(c.Bytes), a.Executed,
+				timeOf(a), c.Best, timeOf(best))
 		}
 	}
 	if where == "" {
@@ -88,7 +94,8 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 	if dist.Describe(set.Backend).DeviceMemory {
 		on = "GPUs of this kind"
 	}
-	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on %s: %.2fx over all sizes in the geometric mean, %.2fx %s.",
+	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on %s: %.2fx over all sizes "+
+		"in the geometric mean, %.2fx %s.",
 		settingOf(set), on, mean, worst, where)}}
 }
 
@@ -119,10 +126,12 @@ func limitAdvice(set model.Series, samples []model.Sample) []advice {
 		doubt = " (an indication: this time has not settled)"
 	}
 	if gain > elsewhere {
-		return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s, %.0fx too slow: find out which way the data goes (through host memory, a slower link, a copy) before touching the kernel%s.",
+		return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s, %.0fx too slow: find out which "+
+			"way the data goes (through host memory, a slower link, a copy) before touching the kernel%s.",
 			settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain, doubt)}}
 	}
-	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a better kernel%s.",
+	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a "+
+		"better kernel%s.",
 		settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain, doubt)}}
 }
 
@@ -140,7 +149,8 @@ func lossyAdvice(set model.Series, samples []model.Sample) []advice {
 	if best < worthwhile {
 		return nil
 	}
-	return []advice{{best, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.", settingOf(set), of, best, unit.FormatBytes(where))}}
+	return []advice{{best, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.",
+		settingOf(set), of, best, unit.FormatBytes(where))}}
 }
 
 // adviceSections has a section for times that give no reason to act, too: a reader who
@@ -166,9 +176,11 @@ func adviceSections(list []advice, samples []model.Sample) []bench.Section {
 func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) []bench.Section {
 	var out []bench.Section
 	if lines := testsToAdd(rows, cells); len(lines) > 0 {
-		out = append(out, bench.Section{Title: "Tests to add", Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
+		out = append(out, bench.Section{Title: "Tests to add",
+			Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
 	}
-	out = append(out, bench.Section{Title: "Coverage gaps", Text: "What nothing here speaks of:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
+	out = append(out, bench.Section{Title: "Coverage gaps",
+		Text: "What nothing here speaks of:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
 	return out
 }
 
@@ -219,7 +231,8 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 	mine := lists.Keep(ran, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
-	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) && !slices.Contains(sizes, matrix.Wide) {
+	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) &&
+		!slices.Contains(sizes, matrix.Wide) {
 		add("correctness at other sizes than those of the quick profile, above all beyond 1 MiB (`--profile full`)")
 	}
 	if len(samples) == 0 {

@@ -11,7 +11,8 @@ import (
 
 // timedAt is a measured sample with an interval of two per cent to either side.
 func timedAt(algorithm, executed string, bytes int64, us float64) model.Sample {
-	s := model.Sample{Bytes: bytes, TimeUS: us, LowUS: us * 0.98, HighUS: us * 1.02, Samples: 40, Kind: "measured", Executed: executed}
+	s := model.Sample{Bytes: bytes, TimeUS: us, LowUS: us * 0.98, HighUS: us * 1.02, Samples: 40, Kind: "measured",
+		Executed: executed}
 	s.Series = model.Series{Algorithm: algorithm, DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "symmetric"}
 	return s
 }
@@ -30,14 +31,16 @@ func TestAdviceOfATable(t *testing.T) {
 		auto model.Sample
 		want bool
 	}{
-		"slower by another algorithm": {auto, true}, "the same algorithm": {same, false}, "intervals that meet": {near, false},
-		"no interval": {unsure, false}, "nobody knows what ran": {unknown, false},
+		"slower by another algorithm": {auto, true}, "the same algorithm": {same, false},
+		"intervals that meet": {near, false},
+		"no interval":         {unsure, false}, "nobody knows what ran": {unknown, false},
 	} {
 		got := autoAdvice(c.auto.Series, []model.Sample{ring, c.auto})
 		if len(got) > 0 != c.want {
 			t.Errorf("%s: %v", what, got)
 		}
-		if c.want && (!strings.Contains(got[0].text, kib) || !strings.Contains(got[0].text, "auto took two-stage (20 us, 95 % from") ||
+		if c.want && (!strings.Contains(got[0].text, kib) ||
+			!strings.Contains(got[0].text, "auto took two-stage (20 us, 95 % from") ||
 			!strings.Contains(got[0].text, "40 samples")) {
 			t.Errorf("%s: %q lacks size, what auto took, interval or samples", what, got[0].text)
 		}
@@ -51,7 +54,8 @@ func TestSummaryAndCheckAgree(t *testing.T) {
 		s := timedAt("ring", "ring", 64<<10, 100)
 		s.Limits = map[string]float64{"bandwidth": percent}
 		line := strings.Join(timeLines([]model.Sample{s}, nil), "")
-		if got, want := strings.Contains(line, "cannot be"), len(model.Check([]model.Sample{s})) > 0; got != want || want != (percent > 126) {
+		if got, want := strings.Contains(line, "cannot be"), len(model.Check([]model.Sample{s})) > 0; got != want ||
+			want != (percent > 126) {
 			t.Errorf("at %v %% the check warns: %v, the summary says %q", percent, want, line)
 		}
 	}
@@ -85,7 +89,8 @@ func TestFastestBySize(t *testing.T) {
 		timedAt("ring", "ring", 1<<14, 30), timedAt("tree", "tree", 1<<14, 20),
 		wide,
 	}
-	const want = "- **Fastest, f32, 4 ranks, symmetric:** ring at 1Ki, ring or tree at 4Ki, tree at 16Ki, not known at 1Mi."
+	const want = "- **Fastest, f32, 4 ranks, symmetric:** ring at 1Ki, ring or tree at 4Ki, tree at 16Ki, not " +
+		"known at 1Mi."
 	if got := strings.Join(choiceLines(samples), "\n"); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -93,7 +98,8 @@ func TestFastestBySize(t *testing.T) {
 		t.Errorf("a time that has not settled is called the fastest: %s", got)
 	}
 	table := bestSections(samples)[0].Table
-	if line := strings.Join(table[2], "|"); !strings.Contains(line, "|ring or tree|10 us, 95 % from 9.8 us to 10.2 us, 40 samples|") {
+	if line := strings.Join(table[2], "|"); !strings.Contains(line,
+		"|ring or tree|10 us, 95 % from 9.8 us to 10.2 us, 40 samples|") {
 		t.Errorf("the table's line: %s", line)
 	}
 	if line := strings.Join(table[4], "|"); !strings.Contains(line, "|tree (not settled)|") {

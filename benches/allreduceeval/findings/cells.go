@@ -107,7 +107,8 @@ func cellsOf(rows []journal.Row, declared []plan.Task) []cell {
 			continue
 		}
 		for _, name := range cellNames(t.Part, at) {
-			out = append(out, cell{part: t.Part, at: at, name: name, status: journal.NotExecuted, reason: "it was left out of this run", needed: true})
+			out = append(out, cell{part: t.Part, at: at, name: name, status: journal.NotExecuted,
+				reason: "it was left out of this run", needed: true})
 		}
 	}
 	return out

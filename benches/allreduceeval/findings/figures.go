@@ -25,15 +25,20 @@ func Figures(rows []journal.Row) []figure.Figure {
 	curves := model.Fit(samples)
 	lookup := algorithmColors(samples)
 	times := figure.Figure{Name: "allreduce_time", Title: "All-reduce: time by size",
-		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: the lines of the fits, of the fastest at the largest size. The limit is the least of the algorithms' own limits."}
-	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size", Caption: "busbw = bytes/time x 2(n-1)/n."}
+		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: the lines of the fits, of " +
+			"the fastest at the largest size. The limit is the least of the algorithms' own limits."}
+	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size",
+		Caption: "busbw = bytes/time x 2(n-1)/n."}
 	for _, set := range settings(samples) {
 		mine := inSetting(samples, set)
 		x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-		t := figure.Panel{Title: settingOf(set), X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		b := figure.Panel{Title: settingOf(set), X: x, Y: figure.Axis{Label: "bus bandwidth", Scale: figure.Log10, Unit: figure.GBps}}
+		t := figure.Panel{Title: settingOf(set), X: x,
+			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
+		b := figure.Panel{Title: settingOf(set), X: x,
+			Y: figure.Axis{Label: "bus bandwidth", Scale: figure.Log10, Unit: figure.GBps}}
 		for _, name := range lookup {
-			ts, bs := figure.Series{Name: name, Color: colorOf(lookup, name)}, figure.Series{Name: name, Color: colorOf(lookup, name)}
+			ts, bs := figure.Series{Name: name, Color: colorOf(lookup, name)},
+				figure.Series{Name: name, Color: colorOf(lookup, name)}
 			for _, s := range mine {
 				if s.Algorithm == name {
 					ts.Points = append(ts.Points, figure.Point{X: float64(s.Bytes), Y: s.TimeUS, Low: s.LowUS, High: s.HighUS})
@@ -127,8 +132,9 @@ func bestFigure(samples []model.Sample) (figure.Figure, bool) {
 	}
 	zero := 0.0
 	heat := &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent, Min: &zero}}
-	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category}, Content: heat,
-		Note: "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
+	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category},
+		Content: heat,
+		Note:    "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
 	sizes := lists.Distinct(lists.Map(choices, func(c model.Choice) int64 { return c.Bytes }))
 	slices.Sort(sizes)
 	p.X.Categories = lists.Map(sizes, unit.FormatBytes)
@@ -144,16 +150,19 @@ func bestFigure(samples []model.Sample) (figure.Figure, bool) {
 		}
 		heat.Cells = append(heat.Cells, line)
 	}
-	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size", Panels: []figure.Panel{p}}, true
+	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size",
+		Panels: []figure.Panel{p}}, true
 }
 
 // shareFigure shows which share of each named ceiling the fastest reaches.
 func shareFigure(samples []model.Sample) (figure.Figure, bool) {
-	f := figure.Figure{Name: "allreduce_share_of_limits", Title: "All-reduce: share of each limit that the fastest algorithm reaches",
+	f := figure.Figure{Name: "allreduce_share_of_limits",
+		Title:   "All-reduce: share of each limit that the fastest algorithm reaches",
 		Caption: "The least time that the ceiling allows the algorithm's own traffic, over the time taken."}
 	zero := 0.0
 	for _, set := range settings(exactSamples(samples)) {
-		p := figure.Panel{Title: settingOf(set), X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: &zero}}
+		p := figure.Panel{Title: settingOf(set), X: figure.Axis{Label: "size", Scale: figure.Category},
+			Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: &zero}}
 		bars := map[string][]figure.Point{}
 		mine := inSetting(exactSamples(samples), set)
 		for i, c := range model.Best(mine) {

@@ -83,8 +83,10 @@ func matrixSections(cells []cell) []bench.Section {
 	return []bench.Section{
 		{Title: "Correctness matrix", Lead: true,
 			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
-				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial inputs in every kind of memory and checks every element. "+
-				"Green has passed, red has failed, yellow was skipped because it makes no sense, grey was not executed.", countOf(mine)),
+				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial "+
+				"inputs in every kind of memory and checks every element. "+
+				"Green has passed, red has failed, yellow was skipped because it makes no sense, grey was not executed.",
+				countOf(mine)),
 			Grid: gridOf(mine, column, columns)},
 		{Title: "Correctness by size",
 			Text: "The same cells by size; + and - count elements beside the bytes.",
@@ -99,7 +101,8 @@ func contractSections(cells []cell) []bench.Section {
 	}
 	name := func(c cell) string { return matrix.ContractTitle[c.coord("contract")] }
 	return []bench.Section{{Title: "Contracts on bits",
-		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", countOf(mine)),
+		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds "+
+			"differently: %s. Yellow is not promised.", countOf(mine)),
 		Grid: gridOf(mine, name, values(mine, name))}}
 }
 
@@ -123,7 +126,8 @@ func failureSections(cells []cell) []bench.Section {
 		table = append(table, []string{help, c.coord(bench.RanksAxis), string(c.status), after, shortened(told, 160)})
 	}
 	return []bench.Section{{Title: "Mistakes and failures",
-		Text:  fmt.Sprintf("Each is made by one rank; every rank must get an error that says what happened, in time: %s.", countOf(mine)),
+		Text: fmt.Sprintf("Each is made by one rank; every rank must get an error that says what happened, in time: %s.",
+			countOf(mine)),
 		Table: table}}
 }
 
@@ -136,7 +140,8 @@ func shortened(s string, n int) string {
 
 // testTable counts the four outcomes and the time of each group.
 func testTable(cells []cell) []bench.Section {
-	table := [][]string{{"part", "group", "what it does", "passed", "failed", "skipped", "not executed", "elements checked", "time"}}
+	table := [][]string{{"part", "group", "what it does", "passed", "failed", "skipped", "not executed",
+		"elements checked", "time"}}
 	group := func(c cell) string {
 		switch c.part {
 		case matrix.Correctness:
@@ -167,7 +172,8 @@ func testTable(cells []cell) []bench.Section {
 					elements += c.row.Metrics["elements"]
 				}
 			}
-			table = append(table, []string{part, name, text, strconv.Itoa(t.passed), strconv.Itoa(t.failed), strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
+			table = append(table, []string{part, name, text, strconv.Itoa(t.passed), strconv.Itoa(t.failed),
+				strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
 				unit.FormatSI(elements), unit.FormatDuration(time.Duration(took * float64(time.Millisecond)))})
 		}
 	}

@@ -11,8 +11,10 @@ import (
 // The grid shows the four outcomes apart.
 func TestGridCells(t *testing.T) {
 	at := point.Point{}
-	ok, bad := cell{at: at, status: journal.OK, needed: true}, cell{at: at, status: journal.Failed, reason: "element 3", needed: true}
-	none, skip := cell{at: at, status: journal.NotExecuted, reason: "no GPU"}, cell{at: at, status: journal.Skipped, reason: "makes no sense"}
+	ok, bad := cell{at: at, status: journal.OK, needed: true},
+		cell{at: at, status: journal.Failed, reason: "element 3", needed: true}
+	none, skip := cell{at: at, status: journal.NotExecuted, reason: "no GPU"},
+		cell{at: at, status: journal.Skipped, reason: "makes no sense"}
 	must := none
 	must.needed = true
 	for _, c := range []struct {
@@ -20,8 +22,10 @@ func TestGridCells(t *testing.T) {
 		status journal.Status
 		text   string
 	}{
-		{[]cell{ok, ok}, journal.OK, "2"}, {[]cell{ok, bad}, journal.Failed, "1 of 2"}, {[]cell{none}, journal.NotExecuted, "not run"},
-		{[]cell{skip}, journal.Skipped, "skipped"}, {[]cell{ok, must}, journal.NotExecuted, "1 of 2"}, {[]cell{ok, skip}, journal.OK, "1"}, {nil, "", ""},
+		{[]cell{ok, ok}, journal.OK, "2"}, {[]cell{ok, bad}, journal.Failed, "1 of 2"},
+		{[]cell{none}, journal.NotExecuted, "not run"},
+		{[]cell{skip}, journal.Skipped, "skipped"}, {[]cell{ok, must}, journal.NotExecuted, "1 of 2"},
+		{[]cell{ok, skip}, journal.OK, "1"}, {nil, "", ""},
 	} {
 		if got := gridCell(c.cells); got.Status != c.status || got.Text != c.text {
 			t.Errorf("%v: %+v, want %s %q", c.cells, got, c.status, c.text)

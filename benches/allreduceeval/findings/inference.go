@@ -57,16 +57,20 @@ func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Secti
 	if err != nil || gpuErr != nil || ranks < 2 {
 		return nil
 	}
-	table := [][]string{{"model", "step", "message", "all-reduces", "each takes", "together", "rest of the step, at least", "share"}}
+	table := [][]string{{"model", "step", "message", "all-reduces", "each takes", "together",
+		"rest of the step, at least", "share"}}
 	var lines []string
 	for _, m := range models {
 		decode, decodeErr := llm.Impact(m, gpu, llm.Tensor, ranks, decodeTokens, curve)
 		prefill, prefillErr := llm.Impact(m, gpu, llm.Tensor, ranks, prefillTokens, curve)
-		table = append(table, stepRow(m, "decode", decodeTokens, decode, decodeErr), stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
+		table = append(table, stepRow(m, "decode", decodeTokens, decode, decodeErr),
+			stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
 		lines = append(lines, fmt.Sprintf("- **%s:** %s", m.Title, conclusion(m, decode, decodeErr, prefill, prefillErr)))
 	}
-	text := fmt.Sprintf("What the fastest exact all-reduce at each size would cost a model that is spread over %d ranks, beside the least time that %s needs for the rest "+
-		"(reading the weights or multiplying), without overlap: arithmetic on the times of this run, no run of a model. `--%s` names other models; the bench `llm-impact` has more steps.\n\n%s",
+	text := fmt.Sprintf("What the fastest exact all-reduce at each size would cost a model that is spread over %d "+
+		"ranks, beside the least time that %s needs for the rest "+
+		"(reading the weights or multiplying), without overlap: arithmetic on the times of this run, no run of a model. "+
+		"`--%s` names other models; the bench `llm-impact` has more steps.\n\n%s",
 		ranks, gpu.Name, ModelsOption, strings.Join(lines, "\n"))
 	return []bench.Section{{Title: "What it means for LLM inference", Lead: true, Text: text, Table: table}}
 }
@@ -74,9 +78,11 @@ func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Secti
 func stepRow(m llm.Model, phase string, tokens int, s llm.Step, err error) []string {
 	step := fmt.Sprintf("%s, %s", phase, unit.Plural(tokens, "token"))
 	if err != nil {
-		return []string{m.Title, step, unit.FormatBytes(m.Message(tokens)), "", "not measured at this size", "", "", "unknown"}
+		return []string{m.Title, step, unit.FormatBytes(m.Message(tokens)), "", "not measured at this size", "", "",
+			"unknown"}
 	}
-	return []string{m.Title, step, unit.FormatBytes(s.Message), fmt.Sprint(s.Count), unit.FormatMicros(s.EachUS), unit.FormatMicros(s.CommUS),
+	return []string{m.Title, step, unit.FormatBytes(s.Message), fmt.Sprint(s.Count), unit.FormatMicros(s.EachUS),
+		unit.FormatMicros(s.CommUS),
 		unit.FormatMicros(s.FloorUS), fmt.Sprintf("%.0f %%", 100*s.Share())}
 }
 
@@ -88,19 +94,24 @@ func conclusion(m llm.Model, decode llm.Step, decodeErr error, prefill llm.Step,
 	outside := func(tokens int) string { return "the run has no times of " + unit.FormatBytes(m.Message(tokens)) }
 	switch {
 	case decodeErr != nil && prefillErr != nil:
-		return fmt.Sprintf("not known, %s nor of %s; measure these sizes.", outside(decodeTokens), unit.FormatBytes(m.Message(prefillTokens)))
+		return fmt.Sprintf("not known, %s nor of %s; measure these sizes.", outside(decodeTokens),
+			unit.FormatBytes(m.Message(prefillTokens)))
 	case prefillErr != nil:
 		return "decode " + weight(decode) + "; prefill is not known, " + outside(prefillTokens) + "."
 	case decodeErr != nil:
 		return "prefill " + weight(prefill) + "; decode is not known, " + outside(decodeTokens) + "."
 	case max(decode.Share(), prefill.Share()) < littleShare:
-		return fmt.Sprintf("a faster all-reduce would not be noticed: %.0f %% of a decode step and %.0f %% of a prefill.", 100*decode.Share(), 100*prefill.Share())
+		return fmt.Sprintf("a faster all-reduce would not be noticed: %.0f %% of a decode step and %.0f %% of a prefill.",
+			100*decode.Share(), 100*prefill.Share())
 	case decode.Share() >= prefill.Share():
-		return fmt.Sprintf("make messages of %s faster first: decode %s (prefill: %.0f %%).", unit.FormatBytes(decode.Message), weight(decode), 100*prefill.Share())
+		return fmt.Sprintf("make messages of %s faster first: decode %s (prefill: %.0f %%).",
+			unit.FormatBytes(decode.Message), weight(decode), 100*prefill.Share())
 	}
-	return fmt.Sprintf("make messages of %s faster first: prefill %s (decode: %.0f %%).", unit.FormatBytes(prefill.Message), weight(prefill), 100*decode.Share())
+	return fmt.Sprintf("make messages of %s faster first: prefill %s (decode: %.0f %%).",
+		unit.FormatBytes(prefill.Message), weight(prefill), 100*decode.Share())
 }
 
 func weight(s llm.Step) string {
-	return fmt.Sprintf("spends %.0f %% of its time in all-reduces, %d of %s", 100*s.Share(), s.Count, unit.FormatMicros(s.EachUS))
+	return fmt.Sprintf("spends %.0f %% of its time in all-reduces, %d of %s", 100*s.Share(), s.Count,
+		unit.FormatMicros(s.EachUS))
 }

@@ -38,8 +38,10 @@ func claimLine(rows []journal.Row) []string {
 
 // warningTitles are the kinds of warnings as the summary's lines begin, in its order.
 var warningTitles = []struct{ kind, title string }{
-	{model.AboveLimit, "Faster than its limit"}, {model.Identical, "A switch without effect"}, {model.FallingRate, "Falls with ranks"},
-	{model.NoCeiling, "Per cent of what"}, {model.FarBelow, "Far from its limit"}, {model.KnownFaster, "Far behind others"}, {model.EqualDTypes, "Element types"},
+	{model.AboveLimit, "Faster than its limit"}, {model.Identical, "A switch without effect"},
+	{model.FallingRate, "Falls with ranks"},
+	{model.NoCeiling, "Per cent of what"}, {model.FarBelow, "Far from its limit"},
+	{model.KnownFaster, "Far behind others"}, {model.EqualDTypes, "Element types"},
 }
 
 // warningLines are what the times contradict, one line for each kind.
@@ -71,11 +73,14 @@ func tableLines(rows []journal.Row, samples []model.Sample) (lines []string) {
 	wider := func(a, b llm.Model) int { return cmp.Compare(a.Hidden, b.Hidden) }
 	widest := slices.MaxFunc(append(modelsOf(rows), llm.Model{}), wider)
 	if tokens := least / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
-		lines = append(lines, fmt.Sprintf("- **No decode step:** the smallest message, %s, is %d tokens of %s, a long prefill; a decode step has one token for each sequence (%s at batch 1). "+
-			"Nothing here tells what decoding costs.", unit.FormatBytes(least), tokens, widest.Title, unit.FormatBytes(widest.Message(1))))
+		lines = append(lines, fmt.Sprintf("- **No decode step:** the smallest message, %s, is %d tokens of %s, a long "+
+			"prefill; a decode step has one token for each sequence (%s at batch 1). "+
+			"Nothing here tells what decoding costs.", unit.FormatBytes(least), tokens, widest.Title,
+			unit.FormatBytes(widest.Message(1))))
 	}
 	if missing := unsaid(rows); len(missing) > 0 {
-		lines = append(lines, fmt.Sprintf("- **Provenance:** of %d imported times the file does not say %s, so nobody can repeat them.", len(samples), strings.Join(missing, ", ")))
+		lines = append(lines, fmt.Sprintf("- **Provenance:** of %d imported times the file does not say %s, so nobody can "+
+			"repeat them.", len(samples), strings.Join(missing, ", ")))
 	}
 	return lines
 }
@@ -108,7 +113,8 @@ func checkSections(warnings []model.Warning, timed int) []bench.Section {
 	if timed == 0 {
 		return nil
 	}
-	text := "No time contradicts a limit, no two algorithms take suspiciously equal times, and no efficiency falls without a reason."
+	text := "No time contradicts a limit, no two algorithms take suspiciously equal times, and no efficiency falls " +
+		"without a reason."
 	var lines []string
 	for _, w := range warnings {
 		kind := "**" + w.Kind + "**: "
@@ -147,5 +153,6 @@ func claimSections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Title: "Claims", Lead: true,
-		Text: fmt.Sprintf("What was said about these numbers, held against them: %d of %d claims do not hold.", bad, len(table)-1), Table: table}}
+		Text: fmt.Sprintf("What was said about these numbers, held against them: %d of %d claims do not hold.", bad,
+			len(table)-1), Table: table}}
 }

@@ -39,21 +39,24 @@ func Sections(rows []journal.Row, declared []plan.Task) []bench.Section {
 	warnings := model.Check(samples)
 	advice := recommend(cells, samples)
 	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings, advice)}}
-	return slices.Concat(out, claimSections(rows), adviceSections(advice, samples), inferenceSections(rows, samples), matrixSections(cells),
+	return slices.Concat(out, claimSections(rows), adviceSections(advice, samples), inferenceSections(rows, samples),
+		matrixSections(cells),
 		testTable(cells), contractSections(cells), failureSections(cells), checkSections(warnings, len(samples)),
 		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
 }
 
 // inShort is what somebody with one minute must know, each sentence made from
 // the rows.
-func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning, advice []advice) string {
+func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning,
+	advice []advice) string {
 	lines := append([]string{verdictLine(rows, cells, samples)}, claimLine(rows)...)
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
 	if v := injected(rows); v != "" {
 		add("**A fault was planted** (`%s`): red cells are what this run should show.", v)
 	}
 	add("**Correctness:** %s", correctnessLine(cells))
-	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"}, {matrix.Errors, "Mistakes and failures"}} {
+	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"},
+		{matrix.Errors, "Mistakes and failures"}} {
 		if t := countOf(lists.Keep(cells, inPart(part.name))); t != (counts{}) {
 			holds := "all hold that are promised"
 			if part.name == matrix.Errors {
@@ -63,9 +66,11 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 		}
 	}
 	if n, why := missingTimes(rows); n > 0 {
-		add("**Not measured:** %s executed, so nothing has passed there (%s).", unit.Counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
+		add("**Not measured:** %s executed, so nothing has passed there (%s).",
+			unit.Counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
 	}
-	lines = append(append(append(lines, warningLines(warnings, len(samples))...), tableLines(rows, samples)...), choiceLines(samples)...)
+	lines = append(append(append(lines, warningLines(warnings, len(samples))...), tableLines(rows, samples)...),
+		choiceLines(samples)...)
 	lines = append(lines, timeLines(samples, curves)...)
 	if len(advice) > 0 {
 		add("**Next:** %s", advice[0].text)
@@ -134,7 +139,8 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		best := slices.MinFunc(mine, func(a, b model.Sample) int {
 			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.TimeUS, b.TimeUS))
 		})
-		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set), unit.FormatBytes(best.Bytes),
+		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set),
+			unit.FormatBytes(best.Bytes),
 			best.Algorithm, timeOf(best), unit.FormatSig(best.BusBW(), 3))
 		if len(settled) == 0 {
 			line += " (an indication: no time here has a narrow 95 % interval)"
@@ -143,9 +149,11 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		case us <= 0:
 			line += ", with no ceiling to hold it against"
 		case best.AboveLimit():
-			line += fmt.Sprintf(", **%s of the limit %s, which cannot be**: that limit or this time is wrong", share(us, best.TimeUS), name)
+			line += fmt.Sprintf(", **%s of the limit %s, which cannot be**: that limit or this time is wrong",
+				share(us, best.TimeUS), name)
 		case us > best.TimeUS:
-			line += fmt.Sprintf(", %s of the limit %s, which is as much as such a limit may be off", share(us, best.TimeUS), name)
+			line += fmt.Sprintf(", %s of the limit %s, which is as much as such a limit may be off", share(us, best.TimeUS),
+				name)
 		default:
 			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name) + otherRates(best, name)
 		}

@@ -76,7 +76,8 @@ func fitSections(curves []model.Curve) []bench.Section {
 			if !math.IsInf(s.BetaGBs, 0) {
 				beta = unit.FormatSig(s.BetaGBs, 3) + " GB/s"
 			}
-			line := []string{settingOf(c.Series), c.Algorithm, unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
+			line := []string{settingOf(c.Series), c.Algorithm,
+				unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
 				unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides}
 			if i > 0 {
 				line[0], line[1], line[6] = "", "", ""
@@ -88,8 +89,10 @@ func fitSections(curves []model.Curve) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Detail: true, Title: "Fits: time = alpha + bytes / beta",
-		Text: "alpha is what an empty message would take, bytes/beta what the bytes add, over the sizes of the row: a series has as many lines as lower the Bayesian information criterion, " +
-			"each through three sizes at least. Latency or bandwidth decides where it is two thirds of the line's time; not resolved is where a line is off by more than 10 %, " +
+		Text: "alpha is what an empty message would take, bytes/beta what the bytes add, over the sizes of the row: a " +
+			"series has as many lines as lower the Bayesian information criterion, " +
+			"each through three sizes at least. Latency or bandwidth decides where it is two thirds of the line's time; not " +
+			"resolved is where a line is off by more than 10 %, " +
 			"where leaving out some sizes would turn the answer round, and between two lines.", Table: table}}
 }
 
@@ -109,13 +112,16 @@ func bestSections(samples []model.Sample) []bench.Section {
 		if !c.Settled() {
 			best = c.Best + " (not settled)"
 		}
-		table = append(table, []string{settingOf(c.Setting), unit.FormatBytes(c.Bytes), best, timeOf(c.Sample), c.Second, longer})
+		table = append(table, []string{settingOf(c.Setting), unit.FormatBytes(c.Bytes), best, timeOf(c.Sample), c.Second,
+			longer})
 	}
 	var lines []string
 	for _, x := range model.Crossovers(exactSamples(samples)) {
-		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingOf(x.Setting), x.From, unit.FormatBytesApprox(float64(x.Bytes)), x.To))
+		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingOf(x.Setting), x.From,
+			unit.FormatBytesApprox(float64(x.Bytes)), x.To))
 	}
-	text := "The fastest of the algorithms that give exact sums, of times that have settled; two whose 95 % intervals do not tell them apart are both named."
+	text := "The fastest of the algorithms that give exact sums, of times that have settled; two whose 95 % intervals " +
+		"do not tell them apart are both named."
 	if len(tunable(samples)) > 0 {
 		text += " `tuning.json` holds these choices for `algorithm=auto`."
 	}
@@ -135,7 +141,8 @@ func timeSections(samples []model.Sample) []bench.Section {
 		maps.Copy(limits, s.Limits)
 	}
 	names := slices.Sorted(maps.Keys(limits))
-	head := []string{"setting", "algorithm", "size", "time", "95 % interval", "algbw", "busbw", "moved by the busiest rank"}
+	head := []string{"setting", "algorithm", "size", "time", "95 % interval", "algbw", "busbw",
+		"moved by the busiest rank"}
 	for _, n := range names {
 		head = append(head, "of "+n)
 	}
@@ -160,6 +167,8 @@ func timeSections(samples []model.Sample) []bench.Section {
 		table = append(table, row)
 	}
 	return []bench.Section{{Detail: true, Title: "Times",
-		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the busiest rank really moves stands beside it. " +
-			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own traffic, over the time.", Table: table}}
+		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the " +
+			"busiest rank really moves stands beside it. " +
+			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own " +
+			"traffic, over the time.", Table: table}}
 }

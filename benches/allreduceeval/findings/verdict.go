@@ -28,9 +28,12 @@ func correctVerdict(cells []cell) string {
 	case t.failed > 0:
 		return fmt.Sprintf("results are **wrong** (%s)", unit.Counted(t.failed, "cell failed", "cells failed"))
 	case all.failed > 0:
-		return fmt.Sprintf("sums are right, but %s", unit.Counted(all.failed, "contract or failure is **not** as promised", "contracts or failures are **not** as promised"))
+		return fmt.Sprintf("sums are right, but %s",
+			unit.Counted(all.failed, "contract or failure is **not** as promised",
+				"contracts or failures are **not** as promised"))
 	case t.required > 0:
-		return fmt.Sprintf("**correct as far as it ran**, and %s not run", unit.Counted(t.required, "required cell was", "required cells were"))
+		return fmt.Sprintf("**correct as far as it ran**, and %s not run",
+			unit.Counted(t.required, "required cell was", "required cells were"))
 	}
 	return fmt.Sprintf("**correct** (%s passed)", unit.Plural(t.passed, "cell"))
 }
@@ -53,7 +56,8 @@ func timesVerdict(rows []journal.Row, samples []model.Sample) string {
 	case failed > 0 || 2*settled < len(samples):
 		return fmt.Sprintf("times are **not usable** (%s): %s", share, strings.Join(why, ", "))
 	}
-	return fmt.Sprintf("times are **usable with care** (%s; sentences and figures below rest on these): %s", share, strings.Join(why, ", "))
+	return fmt.Sprintf("times are **usable with care** (%s; sentences and figures below rest on these): %s", share,
+		strings.Join(why, ", "))
 }
 
 // doubts are why times have not settled, the most frequent reason first, and how many have.

@@ -13,10 +13,12 @@ import (
 // The first line says whether results are right and times usable, and why not.
 func TestVerdict(t *testing.T) {
 	sample := func(us, low, high float64, doubt string) model.Sample {
-		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Doubt: doubt, Samples: 50, Kind: string(journal.Measured),
+		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Doubt: doubt, Samples: 50,
+			Kind:   string(journal.Measured),
 			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}}
 	}
-	calm, load, wide := sample(10, 9.9, 10.1, ""), sample(10, 9.9, 10.1, "load: other programs used 61.8 % of this host's cores"), sample(10, 5, 30, "")
+	calm, load, wide := sample(10, 9.9, 10.1, ""),
+		sample(10, 9.9, 10.1, "load: other programs used 61.8 % of this host's cores"), sample(10, 5, 30, "")
 	other := sample(10, 9.9, 10.1, "another kernbench (process 7) is measuring on this host")
 	in := func(part string, status journal.Status, needed bool) cell {
 		return cell{part: part, status: status, needed: needed}
@@ -31,12 +33,16 @@ func TestVerdict(t *testing.T) {
 	}{
 		{nil, nil, nil, "correctness was **not run**; times were **not run**."},
 		{nil, right, []model.Sample{calm, calm}, "**correct** (1 cell passed); times are **usable** (2 of 2 settled)."},
-		{nil, append(right, in(matrix.Correctness, journal.NotExecuted, true)), nil, "**correct as far as it ran**, and 1 required cell was not run;"},
+		{nil, append(right, in(matrix.Correctness, journal.NotExecuted, true)), nil,
+			"**correct as far as it ran**, and 1 required cell was not run;"},
 		{nil, append(right, in(matrix.Correctness, journal.Failed, true)), nil, "results are **wrong** (1 cell failed);"},
-		{nil, append(right, in(matrix.Contracts, journal.Failed, true)), nil, "sums are right, but 1 contract or failure is **not** as promised;"},
-		{nil, right, []model.Sample{calm, calm, load}, "times are **usable with care** (2 of 3 settled; sentences and figures below rest on these): 1 disturbed by load."},
+		{nil, append(right, in(matrix.Contracts, journal.Failed, true)), nil,
+			"sums are right, but 1 contract or failure is **not** as promised;"},
+		{nil, right, []model.Sample{calm, calm, load},
+			"times are **usable with care** (2 of 3 settled; sentences and figures below rest on these): 1 disturbed by load."},
 		{nil, right, []model.Sample{calm, load, other, other, wide},
-			"times are **not usable** (1 of 5 settled): 2 disturbed by another kernbench, 1 disturbed by load, 1 with an interval that is too wide: too few samples for their noise."},
+			"times are **not usable** (1 of 5 settled): 2 disturbed by another kernbench, 1 disturbed by load, 1 with an " +
+				"interval that is too wide: too few samples for their noise."},
 		{failed, right, []model.Sample{calm}, "times are **not usable** (1 of 1 settled): 1 timed row failed."},
 	} {
 		if got := verdictLine(c.rows, c.cells, c.samples); !strings.Contains(got, c.want) {
@@ -64,7 +70,8 @@ func TestPartState(t *testing.T) {
 func TestInference(t *testing.T) {
 	var samples []model.Sample
 	for bytes := int64(1 << 10); bytes <= 16<<20; bytes *= 4 {
-		samples = append(samples, model.Sample{Bytes: bytes, TimeUS: 20 + float64(bytes)/1e5, Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}})
+		samples = append(samples, model.Sample{Bytes: bytes, TimeUS: 20 + float64(bytes)/1e5,
+			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}})
 	}
 	section := func(samples []model.Sample, models string) string {
 		rows := []journal.Row{{Part: matrix.Performance}}
@@ -78,12 +85,15 @@ func TestInference(t *testing.T) {
 		return s[0].Text
 	}
 	text := section(samples, "")
-	for _, want := range []string{"spread over 4 ranks", "- **Llama 3.1 8B:** make messages of 4Mi faster first: prefill spends ", "- **Llama 3.1 70B:** ", "- **DeepSeek-V3:** make messages of 14Ki faster first: decode spends "} {
+	for _, want := range []string{"spread over 4 ranks",
+		"- **Llama 3.1 8B:** make messages of 4Mi faster first: prefill spends ", "- **Llama 3.1 70B:** ",
+		"- **DeepSeek-V3:** make messages of 14Ki faster first: decode spends "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
-	if text := section(samples[:4], "llama3-405b"); !strings.Contains(text, "405B:** decode spends") || !strings.Contains(text, "prefill is not known, the run has no times of 16Mi") {
+	if text := section(samples[:4], "llama3-405b"); !strings.Contains(text, "405B:** decode spends") ||
+		!strings.Contains(text, "prefill is not known, the run has no times of 16Mi") {
 		t.Error(text)
 	}
 	if inferenceSections(nil, nil) != nil || CheckModels("llama3-8b,lama") == nil {

@@ -58,7 +58,8 @@ func Promised(contract, algorithm string) error {
 	case !slices.Contains(ContractNames, contract):
 		return suggest.Unknown("contract", contract, ContractNames)
 	case contract == AcrossSizes && !rankOrder:
-		return fmt.Errorf("not promised: where the blocks of %s begin, and so its order of additions, depends on the size", algorithm)
+		return fmt.Errorf("not promised: where the blocks of %s begin, and so its order of additions, depends on the size",
+			algorithm)
 	case contract == AcrossStages && !rankOrder:
 		return fmt.Errorf("not promised: %s has an order of additions of its own", algorithm)
 	case contract == AcrossStages && Partner(algorithm) == "":

@@ -18,7 +18,8 @@ type evaluator struct {
 }
 
 func newEvaluator(in Inputs) *evaluator {
-	o := &evaluator{in: in, out: make([]float64, chunkElems), exact: make([]float64, chunkElems), bound: make([]float64, chunkElems)}
+	o := &evaluator{in: in, out: make([]float64, chunkElems), exact: make([]float64, chunkElems),
+		bound: make([]float64, chunkElems)}
 	for range in.ranks {
 		o.ranks = append(o.ranks, make([]float64, chunkElems))
 	}
@@ -130,7 +131,8 @@ func (o *evaluator) judge(e *Expectation, off, n int) error {
 	for i, got := range o.out[:n] {
 		exact, bound := o.exact[i], o.bound[i]
 		if share, ok := within(got, exact, bound); !ok {
-			return fmt.Errorf("the reference itself: element %d is %v, but the exact sum is %v and the bound of its error %v", off+i, got, exact, bound)
+			return fmt.Errorf("the reference itself: element %d is %v, but the exact sum is %v and the bound of its error %v",
+				off+i, got, exact, bound)
 		} else {
 			e.worst = max(e.worst, share)
 		}

@@ -142,7 +142,8 @@ func bounded(f Format, c dist.Codec, d dist.DType, inputs [][]float64) (worst fl
 		for i, want := range exact {
 			diff := math.Abs(got[from+i] - want)
 			if !(diff <= bound) {
-				return 0, fmt.Errorf("element %d is %v, the sum is %v: off by %v, allowed are %v", from+i, got[from+i], want, diff, bound)
+				return 0, fmt.Errorf("element %d is %v, the sum is %v: off by %v, allowed are %v", from+i, got[from+i], want, diff,
+					bound)
 			}
 			if bound > 0 {
 				worst = max(worst, diff/bound)

@@ -62,12 +62,14 @@ func orderOf(algorithm string, ranks, count int) ([]segment, error) {
 	at := 0
 	for _, x := range out {
 		if x.off != at || x.first != at {
-			return nil, fmt.Errorf("the order of %s with %d ranks and %d elements: element %d was not found", algorithm, ranks, count, at)
+			return nil, fmt.Errorf("the order of %s with %d ranks and %d elements: element %d was not found", algorithm, ranks,
+				count, at)
 		}
 		at += x.n
 	}
 	if at != count || slices.ContainsFunc(step, func(s *schedule.Step) bool { return s != nil }) {
-		return nil, fmt.Errorf("the order of %s with %d ranks and %d elements: its steps do not come to an end", algorithm, ranks, count)
+		return nil, fmt.Errorf("the order of %s with %d ranks and %d elements: its steps do not come to an end", algorithm,
+			ranks, count)
 	}
 	return out, nil
 }

@@ -91,7 +91,8 @@ func TestBounds(t *testing.T) {
 				e, err := expect(NewInputs(Mixed, d, ranks, 3), Window{0, 5000}, order, nil)
 				if err != nil {
 					t.Errorf("%s of %v with %d ranks: %v", name, d, ranks, err)
-				} else if e.worst > 1 || e.worst <= 0 && (d != dist.F64 || ranks > 2) { // of two f64 the exact sum is rounded here as well
+					// of two f64 the exact sum is rounded here as well
+				} else if e.worst > 1 || e.worst <= 0 && (d != dist.F64 || ranks > 2) {
 					t.Errorf("%s of %v with %d ranks: the error reaches %v of the bound", name, d, ranks, e.worst)
 				}
 			}
@@ -112,8 +113,10 @@ func TestCoefficients(t *testing.T) {
 		order := must.Get(orderOf(name, 8, 64))(t)
 		return coefficient(order[0].sum, d)
 	}
-	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) || !(c("two-stage", dist.BF16) < c("ring", dist.BF16)/3) {
-		t.Errorf("recursive doubling %v, ring %v; bf16: two-stage %v, ring %v", c("recursive-doubling", dist.F32), c("ring", dist.F32), c("two-stage", dist.BF16), c("ring", dist.BF16))
+	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) ||
+		!(c("two-stage", dist.BF16) < c("ring", dist.BF16)/3) {
+		t.Errorf("recursive doubling %v, ring %v; bf16: two-stage %v, ring %v", c("recursive-doubling", dist.F32),
+			c("ring", dist.F32), c("two-stage", dist.BF16), c("ring", dist.BF16))
 	}
 	if got, want := c("ring", dist.F32), math.Pow(1+0x1p-24, 7)-1; got < want || got > want*1.000001 {
 		t.Errorf("seven roundings are %v, want %v", got, want)
@@ -135,13 +138,17 @@ func TestFamilies(t *testing.T) {
 				for i, x := range v {
 					sums[i] += x
 					switch n := numbersOf(d); {
-					case family == signedZeros && x == 0 && math.Signbit(x), family == notNumbers && math.IsNaN(x), family == infinities && math.IsInf(x, 0),
-						d.Float() && family == denormals && x != 0 && math.Abs(x) < 64*n.smallest, family == largest && math.Abs(x) >= n.largest-2:
+					case family == signedZeros && x == 0 && math.Signbit(x), family == notNumbers && math.IsNaN(x),
+						family == infinities && math.IsInf(x, 0),
+						d.Float() && family == denormals && x != 0 && math.Abs(x) < 64*n.smallest,
+						family == largest && math.Abs(x) >= n.largest-2:
 						special++
 					}
 				}
 			}
-			if family == cancellation && d.Float() && slices.ContainsFunc(sums, func(s float64) bool { return math.Abs(s) > 2048 }) {
+			if family == cancellation && d.Float() && slices.ContainsFunc(sums, func(s float64) bool {
+				return math.Abs(s) > 2048
+			}) {
 				t.Errorf("%v: what should cancel leaves %v", d, sums)
 			}
 			if want := family != ordinary && family != cancellation && (d.Float() || family == largest); (special > 0) != want {
@@ -207,8 +214,9 @@ func TestNormIsExpected(t *testing.T) {
 		if _, err := want.Compare(normed(row, 0, NormEpsilon), w); err != nil {
 			t.Errorf("%v: %v", d, err)
 		}
-		for name, wrong := range map[string][]byte{"another row": normed(row-1, 0, NormEpsilon), "a shifted weight": normed(row, 1, NormEpsilon),
-			"no norm": e.bits, "a large epsilon": normed(row, 0, 1e14)} {
+		for name, wrong := range map[string][]byte{"another row": normed(row-1, 0, NormEpsilon),
+			"a shifted weight": normed(row, 1, NormEpsilon),
+			"no norm":          e.bits, "a large epsilon": normed(row, 0, 1e14)} {
 			if _, err := want.Compare(wrong, w); err == nil {
 				t.Errorf("%v: %s passes", d, name)
 			}

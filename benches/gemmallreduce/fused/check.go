@@ -22,7 +22,8 @@ func Operands(a, b gemm.Matrix, rank int, seed uint64) {
 // Term is a rank's contribution to C times the vector, by row.
 func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
 	if depth := ranks * p.K; depth > proof.MaxDepth {
-		return nil, fmt.Errorf("checking a product over %d x %d: whole numbers are exact up to %d", ranks, p.K, proof.MaxDepth)
+		return nil, fmt.Errorf("checking a product over %d x %d: whole numbers are exact up to %d", ranks, p.K,
+			proof.MaxDepth)
 	}
 	return proof.Times(a, proof.Times(b, proof.Probe(p.N, seed))), nil
 }

@@ -233,7 +233,8 @@ func TestPlantedErrors(t *testing.T) {
 				return err
 			})
 			if err == nil || byReference.Load() != 2 || byCheck.Load() != 2 {
-				t.Errorf("%s, split %s: found on %d ranks by the reference and %d by the check: %v", name, split, byReference.Load(), byCheck.Load(), err)
+				t.Errorf("%s, split %s: found on %d ranks by the reference and %d by the check: %v", name, split,
+					byReference.Load(), byCheck.Load(), err)
 			}
 		}
 	}
@@ -356,17 +357,18 @@ func TestMain(m *testing.M) {
 	if os.Getenv(spawner) == "" {
 		os.Exit(m.Run())
 	}
-	err := dist.Spawn(context.Background(), 3, dist.Config{Backend: "cpu", Timeout: patience}, func(_ context.Context, g *dist.Group) error {
-		for _, split := range []Split{SplitM, SplitN} {
-			for _, overlap := range []bool{true, false} {
-				p := Plan{M: 211, N: 190, K: 33, Split: split, Partitions: 5, Overlap: overlap}
-				if err := exact(g, p, dtype.F32, 2, naive(p, dtype.F32, g.Size()), nil); err != nil {
-					return err
+	err := dist.Spawn(context.Background(), 3, dist.Config{Backend: "cpu", Timeout: patience},
+		func(_ context.Context, g *dist.Group) error {
+			for _, split := range []Split{SplitM, SplitN} {
+				for _, overlap := range []bool{true, false} {
+					p := Plan{M: 211, N: 190, K: 33, Split: split, Partitions: 5, Overlap: overlap}
+					if err := exact(g, p, dtype.F32, 2, naive(p, dtype.F32, g.Size()), nil); err != nil {
+						return err
+					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -98,7 +98,8 @@ func (p Plan) Check() error {
 		faults = append(faults, fmt.Errorf("%d partitions: want at least 1", p.Partitions))
 	// Nothing is still one partition, of nothing.
 	case p.Partitions > max(extent, 1):
-		faults = append(faults, fmt.Errorf("%d partitions of %d %s: each needs at least one, so %d at most", p.Partitions, extent, what, max(extent, 1)))
+		faults = append(faults, fmt.Errorf("%d partitions of %d %s: each needs at least one, so %d at most", p.Partitions,
+			extent, what, max(extent, 1)))
 	}
 	return errors.Join(faults...)
 }

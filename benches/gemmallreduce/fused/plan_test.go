@@ -36,7 +36,8 @@ func TestImpossiblePlans(t *testing.T) {
 // the other in memory.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Plan{M: rapid.IntRange(0, 50).Draw(t, "m"), N: rapid.IntRange(0, 50).Draw(t, "n"), Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split"))}
+		p := Plan{M: rapid.IntRange(0, 50).Draw(t, "m"), N: rapid.IntRange(0, 50).Draw(t, "n"),
+			Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split"))}
 		extent, _ := p.Extent()
 		p.Partitions = rapid.IntRange(1, max(extent, 1)).Draw(t, "partitions")
 		must.Do(t, p.Check())
@@ -64,7 +65,8 @@ func TestParts(t *testing.T) {
 // Channels cover the elements once and share no cache line.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		count, size, n := rapid.IntRange(0, 100_000).Draw(t, "count"), rapid.SampledFrom([]int{4, 8}).Draw(t, "size"), rapid.IntRange(1, 9).Draw(t, "channels")
+		count, size, n := rapid.IntRange(0, 100_000).Draw(t, "count"), rapid.SampledFrom([]int{4, 8}).Draw(t, "size"),
+			rapid.IntRange(1, 9).Draw(t, "channels")
 		at := 0
 		all := channels(count, size, n)
 		for i, l := range all {
@@ -124,7 +126,8 @@ func TestChoose(t *testing.T) {
 
 // Each round goes on with the first and the faster half of the others.
 func TestFasterHalf(t *testing.T) {
-	trials := []Trial{{1, []float64{9}}, {2, []float64{5}}, {4, []float64{1}}, {8, []float64{3}}, {16, []float64{7}}, {32, []float64{4}}}
+	trials := []Trial{{1, []float64{9}}, {2, []float64{5}}, {4, []float64{1}}, {8, []float64{3}}, {16, []float64{7}},
+		{32, []float64{4}}}
 	alive := []int{0, 1, 2, 3, 4, 5}
 	for _, want := range [][]int{{0, 2, 3, 5}, {0, 2, 3}, {0, 2}, {0, 2}} {
 		if alive = fasterHalf(trials, alive); !slices.Equal(alive, want) {
@@ -134,7 +137,8 @@ func TestFasterHalf(t *testing.T) {
 }
 
 func TestPlanInWords(t *testing.T) {
-	if s := fmt.Sprint(Plan{M: 1, N: 2, K: 3, Split: SplitN, Partitions: 2, Overlap: true}); s != "1 x 2 x 3, 2 along n, overlapped" {
+	if s := fmt.Sprint(Plan{M: 1, N: 2, K: 3, Split: SplitN, Partitions: 2,
+		Overlap: true}); s != "1 x 2 x 3, 2 along n, overlapped" {
 		t.Errorf("the plan is %q", s)
 	}
 }

@@ -78,7 +78,8 @@ func (r *Rank) Prepare(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, error) {
 	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("preparing a fused product: %w", err)
 	}
-	if a.Rows != p.M || a.Cols != p.K || b.Rows != p.K || b.Cols != p.N || c.Count() < p.M*p.N || c.DType() != gemm.Result(a.Type) {
+	if a.Rows != p.M || a.Cols != p.K || b.Rows != p.K || b.Cols != p.N || c.Count() < p.M*p.N ||
+		c.DType() != gemm.Result(a.Type) {
 		return nil, fmt.Errorf("preparing a fused product: A is %d x %d, B %d x %d and C %v: want %d x %d, %d x %d and %d %v",
 			a.Rows, a.Cols, b.Rows, b.Cols, c, p.M, p.K, p.K, p.N, p.M*p.N, gemm.Result(a.Type))
 	}
@@ -107,7 +108,8 @@ func (r *Rank) Prepare(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, error) {
 
 // view is a partition as a matrix.
 func view(memory dist.Buffer, part Part) gemm.Matrix {
-	return gemm.Matrix{Type: memory.DType(), Rows: part.Rows, Cols: part.Cols, RowStep: part.Cols, ColStep: 1, Data: memory.Bytes()}
+	return gemm.Matrix{Type: memory.DType(), Rows: part.Rows, Cols: part.Cols, RowStep: part.Cols, ColStep: 1,
+		Data: memory.Bytes()}
 }
 
 // moves are the reductions of a partition, each on a channel of its own.

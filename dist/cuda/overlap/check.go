@@ -27,7 +27,8 @@ func Check(g *dist.Group) error {
 	if err := r.Alloc(m, n, checkedK, parts); err != nil {
 		return err
 	}
-	for call, p := range []Plan{{Ranges: []Range{{0, 70}, {70, 140}, {140, m}}, Overlap: true}, {OneKernel: true}, {OneKernel: true}} {
+	for call, p := range []Plan{{Ranges: []Range{{0, 70}, {70, 140}, {140, m}}, Overlap: true}, {OneKernel: true},
+		{OneKernel: true}} {
 		if call == 2 {
 			r.share = min(r.share, 2)
 		}
@@ -53,7 +54,8 @@ func (o *Op) once(seed uint64) error {
 	proof.Integers(a, seed)
 	proof.Integers(b, seed+1)
 	from := r.group.Rank() * k
-	if err := errors.Join(r.Load(a.ColRange(from, from+k), b.RowRange(from, from+k)), r.Spoil(), r.group.Barrier()); err != nil {
+	if err := errors.Join(r.Load(a.ColRange(from, from+k), b.RowRange(from, from+k)), r.Spoil(),
+		r.group.Barrier()); err != nil {
 		return err
 	}
 	if _, err := o.Run(); err != nil {

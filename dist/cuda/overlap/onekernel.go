@@ -77,7 +77,8 @@ func (r *Rank) fastest() (at int, refused error) {
 			refused = err // a driver that does not take one file may take the next
 		}
 		if refused == nil {
-			refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", r.device.Device().Name, compute/10, compute%10)
+			refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", r.device.Device().Name, compute/10,
+				compute%10)
 		}
 		return nil
 	})
@@ -104,7 +105,8 @@ func (r *Rank) openOne(k gpufused.OneKernel) (*oneKernel, error) {
 	}
 	blocks := k.Blocks(r.share, fit)
 	if blocks == 0 {
-		return nil, fmt.Errorf("kernel %s: blocks on %d multiprocessors, %d each: want room for %d", kernel.Name, r.share, fit, k.Cluster)
+		return nil, fmt.Errorf("kernel %s: blocks on %d multiprocessors, %d each: want room for %d", kernel.Name, r.share,
+			fit, k.Cluster)
 	}
 	return &oneKernel{OneKernel: k, kernel: kernel, blocks: blocks}, nil
 }

@@ -67,7 +67,8 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 // Load brings this rank's operands to the GPU: A of M x K, and B, which lies by columns there.
 func (r *Rank) Load(a, b gemm.Matrix) error {
 	return r.device.Do(func() error {
-		return errors.Join(r.device.Write(r.operands[0], r.packed(a, r.m)), r.device.Write(r.operands[1], r.packed(b.T(), r.n)))
+		return errors.Join(r.device.Write(r.operands[0], r.packed(a, r.m)),
+			r.device.Write(r.operands[1], r.packed(b.T(), r.n)))
 	})
 }
 
@@ -153,7 +154,8 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 		x.rows, x.cols, a, b = r.m, extent.To-extent.From, r.operands[0], r.operands[1]+row
 	}
 	x.stride = roundUp(x.cols, gpugemm.StepC)
-	shape := gpugemm.Shape{DType: r.config.DType, M: x.rows, N: x.cols, K: r.k, StrideC: x.stride, Multiprocessors: r.share}
+	shape := gpugemm.Shape{DType: r.config.DType, M: x.rows, N: x.cols, K: r.k, StrideC: x.stride,
+		Multiprocessors: r.share}
 	blocks := 2 * r.share
 	if o.both() {
 		shape.Multiprocessors, blocks = max(1, r.share-r.aside()), 2*r.aside()
@@ -176,7 +178,8 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 // params are what all launches have in common.
 func (r *Rank) params() *gpufused.Params {
 	failure, limit := r.site.Patience()
-	p := &gpufused.Params{Failure: uint64(failure), LimitNS: uint64(limit), Rank: uint32(r.group.Rank()), Size: uint32(r.group.Size())}
+	p := &gpufused.Params{Failure: uint64(failure), LimitNS: uint64(limit), Rank: uint32(r.group.Rank()),
+		Size: uint32(r.group.Size())}
 	for rank := range r.group.Size() {
 		p.C[rank], p.Flags[rank] = uint64(r.at[rank]), uint64(r.flags[rank])
 	}

@@ -96,7 +96,8 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 	case g.Size() > gpufused.MaxRanks:
 		return nil, fmt.Errorf("%d ranks: the kernels serve at most %d", g.Size(), gpufused.MaxRanks)
 	case !slices.Contains(gpugemm.ProductTypes(c.Provider), c.DType):
-		return nil, fmt.Errorf("provider %s has no products of %v here: it has %v", c.Provider, c.DType, gpugemm.ProductTypes(c.Provider))
+		return nil, fmt.Errorf("provider %s has no products of %v here: it has %v", c.Provider, c.DType,
+			gpugemm.ProductTypes(c.Provider))
 	}
 	r := &Rank{group: g, site: s, config: c, modules: map[string]*cuda.Module{}}
 	var sharing int
@@ -107,7 +108,8 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 			return err
 		}
 		if c.Dependent && compute < leastDependent {
-			return &gemm.MissingError{Reason: fmt.Errorf("%s has compute capability %d.%d: dependent launches need 9.0", r.device.Device().Name, compute/10, compute%10)}
+			return &gemm.MissingError{Reason: fmt.Errorf("%s has compute capability %d.%d: dependent launches need 9.0",
+				r.device.Device().Name, compute/10, compute%10)}
 		}
 		if r.products, err = gpugemm.NewProducts(r.device, c.Provider); err != nil {
 			return err

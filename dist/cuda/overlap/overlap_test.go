@@ -29,7 +29,8 @@ var calls string // the log of the stand-in
 func TestMain(m *testing.M) {
 	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
 		calls = lib + ".calls"
-		return map[string]string{cuda.LibraryVariable: lib, gpugemm.LibraryVariable: lib, cudatest.DeferVariable: "1", cudatest.LogVariable: calls}
+		return map[string]string{cuda.LibraryVariable: lib, gpugemm.LibraryVariable: lib, cudatest.DeferVariable: "1",
+			cudatest.LogVariable: calls}
 	}))
 }
 
@@ -42,7 +43,8 @@ func together(size int, body func(g *dist.Group) error) error {
 	var ranks sync.WaitGroup
 	for rank := range size {
 		ranks.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Config{Backend: cudabackend.Name, Rank: rank, Size: size, ID: id, Timeout: 20 * time.Second})
+			g, err := dist.Init(context.Background(),
+				dist.Config{Backend: cudabackend.Name, Rank: rank, Size: size, ID: id, Timeout: 20 * time.Second})
 			if err == nil {
 				err = errors.Join(body(g), g.Close())
 			}
@@ -147,7 +149,8 @@ func (x point) check(plant func(*Op)) (mistakes int64, err error) {
 		if err := r.Alloc(x.m, x.n, x.k, x.partitions); err != nil {
 			return err
 		}
-		o, err := r.Prepare(Plan{Columns: x.columns, Ranges: cut(x.m, x.n, x.partitions, x.columns), Overlap: x.overlap, OneKernel: x.one})
+		o, err := r.Prepare(Plan{Columns: x.columns, Ranges: cut(x.m, x.n, x.partitions, x.columns), Overlap: x.overlap,
+			OneKernel: x.one})
 		if err != nil {
 			return err
 		}
@@ -176,7 +179,8 @@ func (x point) check(plant func(*Op)) (mistakes int64, err error) {
 }
 
 func (x point) String() string {
-	return fmt.Sprintf("%d ranks, %d x %d x %d, %d partitions, columns %v, overlap %v, one kernel %v, %+v", x.ranks, x.m, x.n, x.k, x.partitions, x.columns, x.overlap, x.one, x.config)
+	return fmt.Sprintf("%d ranks, %d x %d x %d, %d partitions, columns %v, overlap %v, one kernel %v, %+v", x.ranks, x.m,
+		x.n, x.k, x.partitions, x.columns, x.overlap, x.one, x.config)
 }
 
 var usual = Config{Provider: "builtin", DType: dtype.BF16}
@@ -262,8 +266,11 @@ func TestWhichOneKernel(t *testing.T) {
 	}{
 		{algorithm: "onekernel80"},
 		{hopper: true, algorithm: "onekernel90a"},
-		{hopper: true, refuse: "sm_90a", algorithm: "onekernel80", refused: [2]string{"CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_PTX"}},
-		{hopper: true, before: small, algorithm: "onekernel80", refused: [2]string{"another rank does not run onekernel90a", "blocks on 1 multiprocessors, 1 each: want room for 2"}},
+		{hopper: true, refuse: "sm_90a", algorithm: "onekernel80",
+			refused: [2]string{"CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_PTX"}},
+		{hopper: true, before: small, algorithm: "onekernel80",
+			refused: [2]string{"another rank does not run onekernel90a",
+				"blocks on 1 multiprocessors, 1 each: want room for 2"}},
 	} {
 		if c.hopper {
 			onHopper(t)
@@ -277,14 +284,16 @@ func TestWhichOneKernel(t *testing.T) {
 			continue
 		}
 		for rank, d := range details {
-			if d["algorithm"] != c.algorithm || !strings.Contains(d["refused"], c.refused[rank]) || (d["refused"] == "") != (c.refused[rank] == "") {
+			if d["algorithm"] != c.algorithm || !strings.Contains(d["refused"], c.refused[rank]) ||
+				(d["refused"] == "") != (c.refused[rank] == "") {
 				t.Errorf("rank %d: %v, want %s, %q", rank, d, c.algorithm, c.refused[rank])
 			}
 		}
 		os.Unsetenv(cudatest.RefuseVariable)
 	}
 	t.Setenv(cudatest.RefuseVariable, "onekernel")
-	if _, err := prepared(t, 2, nil); err == nil || !strings.Contains(err.Error(), "loading the kernels of onekernel80: ") {
+	if _, err := prepared(t, 2, nil); err == nil ||
+		!strings.Contains(err.Error(), "loading the kernels of onekernel80: ") {
 		t.Errorf("a driver that takes none: %v", err)
 	}
 }
@@ -298,12 +307,14 @@ func TestPlantedErrors(t *testing.T) {
 		fault string
 		plant func(*Op)
 	}{
-		"a tile that is not multiplied":                   {on: overlapped, fault: "tile"},
-		"an element":                                      {on: overlapped, fault: "element"},
-		"a product that is not made":                      {on: overlapped, fault: "stale"},
-		"sums that do not wait for products":              {on: overlapped, plant: func(o *Op) { o.unordered = true }},
-		"a partition that is added up at another's place": {on: overlapped, plant: func(o *Op) { o.part[1].sum.params.First++ }},
-		"a partition that is not added up":                {on: overlapped, plant: func(o *Op) { o.part[2].sum.params.Packs = 0 }},
+		"a tile that is not multiplied":      {on: overlapped, fault: "tile"},
+		"an element":                         {on: overlapped, fault: "element"},
+		"a product that is not made":         {on: overlapped, fault: "stale"},
+		"sums that do not wait for products": {on: overlapped, plant: func(o *Op) { o.unordered = true }},
+		"a partition that is added up at another's place": {on: overlapped, plant: func(o *Op) {
+			o.part[1].sum.params.First++
+		}},
+		"a partition that is not added up": {on: overlapped, plant: func(o *Op) { o.part[2].sum.params.Packs = 0 }},
 	} {
 		t.Setenv(cudatest.ProductVariable, c.fault)
 		if n, err := c.on.check(c.plant); n == 0 || err != nil {
@@ -337,7 +348,8 @@ func TestHalves(t *testing.T) {
 
 func testHalves(t *testing.T) {
 	const m, n, k = 140, 150, 30
-	for _, p := range []Plan{{Ranges: cut(m, n, 3, false), Overlap: true}, {Ranges: cut(m, n, 1, false)}, {OneKernel: true}} {
+	for _, p := range []Plan{{Ranges: cut(m, n, 3, false), Overlap: true}, {Ranges: cut(m, n, 1, false)},
+		{OneKernel: true}} {
 		err := together(2, func(g *dist.Group) error {
 			r, err := Open(g, usual)
 			if err != nil {
@@ -389,7 +401,8 @@ func TestDependentLaunches(t *testing.T) {
 	x := point{config: usual, ranks: 2, m: 40, n: 45, k: 70, partitions: 2, overlap: true}
 	x.config.Dependent = true
 	var missing *gemm.MissingError
-	if _, err := x.check(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "Fake GPU 0 has compute capability 8.0: dependent launches need 9.0") {
+	if _, err := x.check(nil); !errors.As(err, &missing) ||
+		!strings.Contains(err.Error(), "Fake GPU 0 has compute capability 8.0: dependent launches need 9.0") {
 		t.Errorf("on compute capability 8.0: %v", err)
 	}
 	t.Setenv(cudatest.MajorVariable, "9")
@@ -398,7 +411,8 @@ func TestDependentLaunches(t *testing.T) {
 		t.Errorf("%d wrong elements, %v", n, err)
 	}
 	log := must.Get(os.ReadFile(calls))(t)
-	for _, want := range []string{"cuLaunchKernelEx dependent gate90_all 1 x 32", "cuLaunchKernelEx dependent sum90_f32_2 ", "cuStreamCreateWithPriority -100"} {
+	for _, want := range []string{"cuLaunchKernelEx dependent gate90_all 1 x 32",
+		"cuLaunchKernelEx dependent sum90_f32_2 ", "cuStreamCreateWithPriority -100"} {
 		if !strings.Contains(string(log), want) {
 			t.Errorf("the driver was not asked for %q", want)
 		}
@@ -425,7 +439,8 @@ func withoutRank1(p Plan) []error {
 	errs := make([]error, 2)
 	for rank := range 2 {
 		ranks.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Config{Backend: cudabackend.Name, Rank: rank, Size: 2, ID: id, Timeout: time.Second})
+			g, err := dist.Init(context.Background(),
+				dist.Config{Backend: cudabackend.Name, Rank: rank, Size: 2, ID: id, Timeout: time.Second})
 			if err != nil {
 				errs[rank] = err
 				return
@@ -453,10 +468,12 @@ func withoutRank1(p Plan) []error {
 
 // What cannot be is refused with the reason.
 func TestRefusals(t *testing.T) {
-	if _, err := (point{config: Config{Provider: "builtin", DType: dtype.F32}, ranks: 1, m: 1, n: 1, k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "builtin has no products of f32") {
+	if _, err := (point{config: Config{Provider: "builtin", DType: dtype.F32}, ranks: 1, m: 1, n: 1,
+		k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "builtin has no products of f32") {
 		t.Errorf("%v", err)
 	}
-	if _, err := (point{config: usual, ranks: 1, m: 0, n: 1, k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "nothing to multiply") {
+	if _, err := (point{config: usual, ranks: 1, m: 0, n: 1, k: 1}).check(nil); err == nil ||
+		!strings.Contains(err.Error(), "nothing to multiply") {
 		t.Errorf("%v", err)
 	}
 }

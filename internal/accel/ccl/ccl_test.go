@@ -43,7 +43,8 @@ func TestDefault(t *testing.T) {
 
 // An algorithm's own keys override the defaults.
 func TestOverride(t *testing.T) {
-	text := strings.Replace(string(DefaultFile()), "root: center ", "root: corner\n    buffer_kind: hbm\n    backpressure: poll\n    n_slots: 2 ", 1)
+	text := strings.Replace(string(DefaultFile()), "root: center ",
+		"root: corner\n    buffer_kind: hbm\n    backpressure: poll\n    n_slots: 2 ", 1)
 	c := must.Get(Parse("ccl.yaml", []byte(text)))(t)
 	want := Settings{Buffer: topo.HBMSpace, Poll: true, Slots: 2, SlotBytes: 4096, CreditBytes: 16, Root: Corner}
 	if diff := cmp.Diff(want, c.Settings()); diff != "" {
@@ -66,7 +67,8 @@ func TestEveryFieldWrong(t *testing.T) {
 			continue
 		}
 		key := code[at[2]:at[3]]
-		for _, wrong := range []string{code[:at[4]] + "-1", code[:at[4]] + "banana", code[:at[4]] + "[1]", code[:at[4]], code[:at[2]] + key + "x" + code[at[3]:]} {
+		for _, wrong := range []string{code[:at[4]] + "-1", code[:at[4]] + "banana", code[:at[4]] + "[1]", code[:at[4]],
+			code[:at[2]] + key + "x" + code[at[3]:]} {
 			changed := slices.Clone(lines)
 			changed[i] = wrong
 			_, err := Parse("ccl.yaml", []byte(strings.Join(changed, "\n")))
@@ -83,10 +85,12 @@ func TestEveryFieldWrong(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		strings.Replace(string(DefaultFile()), "  tree: {}", "  three: {}", 1):              `unknown algorithm "three", did you mean "tree"`,
-		strings.Replace(string(DefaultFile()), "  tree: {}", "  tree: {root: center}", 1):   `unknown key "root"`,
-		strings.Replace(string(DefaultFile()), "lrab_hierarchical_allreduce:", "#", 1):      "",
-		strings.Split(string(DefaultFile()), "algorithms:")[0] + "algorithms: {tree: {}}\n": `"lrab_hierarchical_allreduce" is not among the algorithms`,
+		strings.Replace(string(DefaultFile()), "  tree: {}", "  three: {}",
+			1): `unknown algorithm "three", did you mean "tree"`,
+		strings.Replace(string(DefaultFile()), "  tree: {}", "  tree: {root: center}", 1): `unknown key "root"`,
+		strings.Replace(string(DefaultFile()), "lrab_hierarchical_allreduce:", "#", 1):    "",
+		strings.Split(string(DefaultFile()), "algorithms:")[0] +
+			"algorithms: {tree: {}}\n": `"lrab_hierarchical_allreduce" is not among the algorithms`,
 	} {
 		if _, err := Parse("ccl.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -139,7 +143,8 @@ func TestOtherKernelIsCaught(t *testing.T) {
 
 // A schedule that leaves out a hop is caught, so the proof above means something.
 func TestBrokenScheduleIsCaught(t *testing.T) {
-	s := Shape{N: 4, Cubes: topo.Grid{W: 3, H: 2}, SIPs: topo.SIPs{Count: 2, Kind: topo.Ring, Grid: topo.Grid{W: 2, H: 1}}, Root: Center}
+	s := Shape{N: 4, Cubes: topo.Grid{W: 3, H: 2},
+		SIPs: topo.SIPs{Count: 2, Kind: topo.Ring, Grid: topo.Grid{W: 2, H: 1}}, Root: Center}
 	must.Do(t, schedule.Check(s.Schedule()))
 	s.SIPs.Grid.W = 1 // two SIPs that do not know of each other
 	if err := schedule.Check(s.Schedule()); err == nil {

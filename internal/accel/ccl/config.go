@@ -102,10 +102,11 @@ func Parse(name string, data []byte) (*Config, error) {
 	var chosen yamlfile.Node
 	r.Struct(root, "the ccl configuration",
 		yamlfile.Field{Key: "defaults", Read: func(n yamlfile.Node, what string) {
-			r.Struct(n, what, append(settings(r, &defaults, false), yamlfile.Field{Key: "algorithm", Read: func(n yamlfile.Node, what string) {
-				chosen = n
-				c.Algorithm, _ = r.Word(n, what, "algorithm", Names()...)
-			}})...)
+			r.Struct(n, what, append(settings(r, &defaults, false),
+				yamlfile.Field{Key: "algorithm", Read: func(n yamlfile.Node, what string) {
+					chosen = n
+					c.Algorithm, _ = r.Word(n, what, "algorithm", Names()...)
+				}})...)
 		}},
 		yamlfile.Field{Key: "algorithms", Read: func(n yamlfile.Node, what string) {
 			entries, _ := r.Mapping(n, what)
@@ -151,6 +152,7 @@ func settings(r *yamlfile.Reader, s *Settings, optional bool) []yamlfile.Field {
 			word, _ := r.Word(n, what, "back-pressure", "sleep", "poll")
 			s.Poll = word == "poll"
 		}},
-		whole("n_slots", &s.Slots, 1), whole("slot_size", &s.SlotBytes, 2), whole("ipcq_credit_size_bytes", &s.CreditBytes, 0),
+		whole("n_slots", &s.Slots, 1), whole("slot_size", &s.SlotBytes, 2),
+		whole("ipcq_credit_size_bytes", &s.CreditBytes, 0),
 	}
 }

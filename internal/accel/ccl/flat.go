@@ -22,7 +22,8 @@ func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, e
 	default:
 		return nil, fmt.Errorf("algorithm %q: want one of %v", algorithm, Names())
 	}
-	steps, err := schedule.New(schedule.AllReduce, flat, schedule.Params{Ranks: s.SIPs.Count * s.Cubes.Count(), Count: s.N, InPlace: true})
+	steps, err := schedule.New(schedule.AllReduce, flat,
+		schedule.Params{Ranks: s.SIPs.Count * s.Cubes.Count(), Count: s.N, InPlace: true})
 	if err != nil {
 		return nil, err
 	}

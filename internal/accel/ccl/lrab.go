@@ -112,7 +112,8 @@ func broadcast(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
 	row, col := p.SIP()/sips.Grid.W, p.SIP()%sips.Grid.W
 	if sips.Kind == topo.Mesh {
-		for _, l := range []line{{col, 0, sips.Grid.W, tl.GlobalW, tl.GlobalE}, {row, 0, sips.Grid.H, tl.GlobalN, tl.GlobalS}} {
+		for _, l := range []line{{col, 0, sips.Grid.W, tl.GlobalW, tl.GlobalE},
+			{row, 0, sips.Grid.H, tl.GlobalN, tl.GlobalS}} {
 			acc = broadcast(p, reduce(p, acc, l), l)
 		}
 		return acc

@@ -166,11 +166,13 @@ func because(is bool, why string) string {
 func (m *machine) congested() (all []testCase) {
 	first := topo.PEID{}
 	add := func(name, text, missing string, count int, from func(i int) (by, at topo.PEID)) {
-		all = append(all, testCase{table: congestionTable, name: name, text: text, missing: missing, transfers: m.readers(count, from)})
+		all = append(all, testCase{table: congestionTable, name: name, text: text, missing: missing,
+			transfers: m.readers(count, from)})
 	}
 	tooFew := func(count int) string { return because(m.PEs() < count, fmt.Sprintf("a cube has %d PEs", m.PEs())) }
 	for _, n := range []int{1, 2, 3, 8} {
-		add(fmt.Sprintf("one-controller-%d", n), fmt.Sprintf("%s of a cube read %v", unit.Plural(n, "PE"), first), tooFew(n), n,
+		add(fmt.Sprintf("one-controller-%d", n), fmt.Sprintf("%s of a cube read %v", unit.Plural(n, "PE"), first), tooFew(n),
+			n,
 			func(i int) (by, at topo.PEID) { return topo.PEID{PE: (i + 1) % m.PEs()}, first }) // its own PE is the last
 	}
 	missing := tooFew(8)
@@ -197,13 +199,18 @@ func (m *machine) published() (all []testCase) {
 		from       func(i int) (by, at topo.PEID)
 		ns, within float64
 	}{
-		{"published-local", "a PE reads its own memory", 1, func(int) (by, at topo.PEID) { return topo.PEID{}, topo.PEID{} }, 77, 0},
-		{"published-other-sip", "a PE reads the memory of another SIP", 1, func(int) (by, at topo.PEID) { return other, topo.PEID{} }, 409, 0},
+		{"published-local", "a PE reads its own memory", 1, func(int) (by, at topo.PEID) {
+			return topo.PEID{}, topo.PEID{}
+		}, 77, 0},
+		{"published-other-sip", "a PE reads the memory of another SIP", 1, func(int) (by, at topo.PEID) {
+			return other, topo.PEID{}
+		}, 409, 0},
 		{"published-1", "1 PE reads another's memory", 1, neighbours, 82, 0.07},
 		{"published-2", "2 PEs read another's memory", 2, neighbours, 158, 0.06},
 		{"published-3", "3 PEs read another's memory", 3, neighbours, 230, 0.04},
 	} {
-		all = append(all, testCase{table: publishedTable, name: c.name, text: c.text, published: ns(c.ns * float64(event.Nanosecond)), within: c.within,
+		all = append(all, testCase{table: publishedTable, name: c.name, text: c.text,
+			published: ns(c.ns * float64(event.Nanosecond)), within: c.within,
 			transfers: m.readers(c.count, c.from)})
 	}
 	return all

@@ -46,17 +46,20 @@ func (r *Report) check() {
 			}
 			return fmt.Sprintf("%v ns, but %s needs %v for the bytes", row.Time, row.Bottleneck, row.Limit)
 		}),
-		r.each("bytes", "the links were sending exactly as long as the bytes that were asked for take", func(row *Row) string {
-			if row.busy == row.due {
-				return ""
-			}
-			return fmt.Sprintf("the links were sending for %v, the bytes take %v", row.busy, row.due)
-		}),
+		r.each("bytes", "the links were sending exactly as long as the bytes that were asked for take",
+			func(row *Row) string {
+				if row.busy == row.due {
+					return ""
+				}
+				return fmt.Sprintf("the links were sending for %v, the bytes take %v", row.busy, row.due)
+			}),
 		r.larger(),
 		r.ordered("distance", "what is farther takes no less", idleTable,
-			[]string{"pe-local-hbm", "pe-cube-near", "pe-cube-far", "pe-next-cube", "pe-far-cube"}, []string{"pe-local-hbm", "pe-other-sip"},
+			[]string{"pe-local-hbm", "pe-cube-near", "pe-cube-far", "pe-next-cube", "pe-far-cube"},
+			[]string{"pe-local-hbm", "pe-other-sip"},
 			[]string{"pe-local-hbm-write", "pe-cube-near-write", "pe-cube-far-write", "pe-next-cube-write", "pe-far-cube-write"},
-			[]string{"pe-local-hbm-write", "pe-other-sip-write"}, []string{"h2d-near", "h2d-far"}, []string{"d2h-near", "d2h-far"}),
+			[]string{"pe-local-hbm-write", "pe-other-sip-write"}, []string{"h2d-near", "h2d-far"},
+			[]string{"d2h-near", "d2h-far"}),
 		r.ordered("congestion", "the more PEs meet at a memory, the longer the last takes", congestionTable,
 			[]string{"one-controller-1", "one-controller-2", "one-controller-3", "one-controller-8", "all-to-one"}),
 		r.matching("all-local", "PEs that read their own memory do not meet", func(row *Row) string {
@@ -119,7 +122,8 @@ func (r *Report) larger() Check {
 			continue
 		}
 		if before := last[row.Case]; before != nil {
-			c.want(row.Time > before.Time, "%s: %d bytes take %v ns, %d bytes %v", row.Case, before.Bytes, before.Time, row.Bytes, row.Time)
+			c.want(row.Time > before.Time, "%s: %d bytes take %v ns, %d bytes %v", row.Case, before.Bytes, before.Time,
+				row.Bytes, row.Time)
 		}
 		last[row.Case] = row
 	}

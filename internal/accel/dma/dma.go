@@ -212,7 +212,8 @@ func (m *machine) measure(xs []transfer) (Row, error) {
 			return Row{}, err
 		}
 	}
-	row := Row{Fabric: m.Fabric, Transfers: len(xs), Bytes: slowest.bytes, Time: ns(r.Crit), Fastest: ns(slices.Min(r.Exec))}
+	row := Row{Fabric: m.Fabric, Transfers: len(xs), Bytes: slowest.bytes, Time: ns(r.Crit),
+		Fastest: ns(slices.Min(r.Exec))}
 	if row.Parts, err = m.explain(slowest); err != nil {
 		return Row{}, err
 	}

@@ -64,8 +64,9 @@ func TestBuiltIn(t *testing.T) {
 		if size := r.row(t, sizeTable, "d2h-far"); size.Bytes != 4<<10 {
 			t.Errorf("the smallest size is %d", size.Bytes)
 		}
-		for name, transfers := range map[string]int{"one-controller-1": 1, "one-controller-2": 2, "one-controller-3": 3, "one-controller-8": 8,
-			"one-port-8": 8, "all-local": 128, "all-to-one": 128} {
+		for name, transfers := range map[string]int{"one-controller-1": 1, "one-controller-2": 2, "one-controller-3": 3,
+			"one-controller-8": 8,
+			"one-port-8":       8, "all-local": 128, "all-to-one": 128} {
 			if row := r.row(t, congestionTable, name); row.Transfers != transfers {
 				t.Errorf("%s has %d transfers", name, row.Transfers)
 			}
@@ -205,19 +206,23 @@ func TestOtherMachines(t *testing.T) {
 	if len(other.Missing) != 5 || !strings.Contains(other.Missing[0], "another machine") || other.Failed() > 0 {
 		t.Errorf("missing %v, %d failed", other.Missing, other.Failed())
 	}
-	small := file(t, "count: 2", "count: 1", "cubes: {w: 4, h: 4}", "cubes: {w: 1, h: 1}", "pe_grid: {w: 4, h: 2}", "pe_grid: {w: 1, h: 1}",
-		"    - [4.5, 1.25]\n    - [13.5, 1.25]\n    - [16.5, 1.25]\n    - [1.5, 13.75]\n    - [4.5, 13.75]\n    - [13.5, 13.75]\n    - [16.5, 13.75]\n", "")
+	small := file(t, "count: 2", "count: 1", "cubes: {w: 4, h: 4}", "cubes: {w: 1, h: 1}", "pe_grid: {w: 4, h: 2}",
+		"pe_grid: {w: 1, h: 1}",
+		"    - [4.5, 1.25]\n    - [13.5, 1.25]\n    - [16.5, 1.25]\n    - [1.5, 13.75]\n    - [4.5, 13.75]\n    - [13.5, "+
+			"13.75]\n    - [16.5, 13.75]\n", "")
 	r := report(t, small)
 	if r.Failed() > 0 {
 		t.Errorf("%+v", r.Checks)
 	}
-	for _, want := range []string{"pe-cube-near: a cube has one PE", "pe-far-cube: a SIP has one cube", "pe-other-sip-write: there is one SIP", "one-controller-2: a cube has 1 PEs",
+	for _, want := range []string{"pe-cube-near: a cube has one PE", "pe-far-cube: a SIP has one cube",
+		"pe-other-sip-write: there is one SIP", "one-controller-2: a cube has 1 PEs",
 		"one-port-8: there is one column of cubes"} {
 		if !slices.Contains(r.Missing, want) {
 			t.Errorf("missing %q in %q", want, r.Missing)
 		}
 	}
-	if _, err := New("x", topo.DefaultFile(), []string{"pe-lcoal-hbm"}); err == nil || !strings.Contains(err.Error(), "pe-local-hbm") {
+	if _, err := New("x", topo.DefaultFile(), []string{"pe-lcoal-hbm"}); err == nil ||
+		!strings.Contains(err.Error(), "pe-local-hbm") {
 		t.Errorf("a wrong name: %v", err)
 	}
 }
@@ -252,7 +257,8 @@ func TestFormats(t *testing.T) {
 	if last := len(r.Rows) - 1; back.Rows[last].Fabric != "whole" || math.Round(back.Rows[last].Queueing) != 72 {
 		t.Errorf("the second of two reads with whole messages waits for the first: %+v", back.Rows[last])
 	}
-	for _, want := range []string{"Topology built-in (sha256 ", "\nAlone on the machine, 32Ki:\n", "pe-local-hbm", "published", "\nChecks:\n", "ok"} {
+	for _, want := range []string{"Topology built-in (sha256 ", "\nAlone on the machine, 32Ki:\n", "pe-local-hbm",
+		"published", "\nChecks:\n", "ok"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}

@@ -45,7 +45,8 @@ func (r *Report) writeCSV(w io.Writer) error {
 		if row.Published > 0 {
 			published = row.Published.String()
 		}
-		line := []string{r.Topology, r.SHA256, string(row.Fabric), row.Table, row.Case, fmt.Sprint(row.Transfers), fmt.Sprint(row.Bytes), row.Time.String(), row.Fastest.String()}
+		line := []string{r.Topology, r.SHA256, string(row.Fabric), row.Table, row.Case, fmt.Sprint(row.Transfers),
+			fmt.Sprint(row.Bytes), row.Time.String(), row.Fastest.String()}
 		line = append(line, lists.Map(row.list(), ns.String)...)
 		out.Write(append(line, fmt.Sprintf("%.6g", row.GBps()), row.Limit.String(), row.Bottleneck, published))
 	}
@@ -64,8 +65,10 @@ func (r *Report) writeText(w io.Writer) error {
 	}{
 		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeIdle},
 		{"By size", sizeTable, writeSizes},
-		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(congestedBytes)), congestionTable, writeCongested},
-		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable, writePublished},
+		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(congestedBytes)),
+			congestionTable, writeCongested},
+		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable,
+			writePublished},
 	} {
 		var rows []*Row
 		for i := range r.Rows {
@@ -101,8 +104,10 @@ func rate(row *Row) []string {
 }
 
 func writeIdle(w io.Writer, rows []*Row) error {
-	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append([]string{"time"}, partNames[:len(partNames)-1]...)...)...)}
-	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "slowest link"}, texttab.Column{Title: "what"})...)
+	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}},
+		right(append([]string{"time"}, partNames[:len(partNames)-1]...)...)...)}
+	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "slowest link"},
+		texttab.Column{Title: "what"})...)
 	for _, row := range rows {
 		parts := breakdown(row)
 		cells := append([]string{row.Case, short(row.Time)}, parts[:len(parts)-1]...) // nothing queues
@@ -125,8 +130,10 @@ func writeSizes(w io.Writer, rows []*Row) error {
 }
 
 func writeCongested(w io.Writer, rows []*Row) error {
-	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append([]string{"time", "fastest"}, partNames...)...)...)}
-	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "bottleneck"}, texttab.Column{Title: "what"})...)
+	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}},
+		right(append([]string{"time", "fastest"}, partNames...)...)...)}
+	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "bottleneck"},
+		texttab.Column{Title: "what"})...)
 	for _, row := range rows {
 		cells := append([]string{row.Case, short(row.Time), short(row.Fastest)}, breakdown(row)...)
 		t.Add(append(append(cells, rate(row)...), row.Text)...)
@@ -135,7 +142,8 @@ func writeCongested(w io.Writer, rows []*Row) error {
 }
 
 func writePublished(w io.Writer, rows []*Row) error {
-	t := texttab.Table{Columns: append(append([]texttab.Column{{Title: "case"}}, right("time", "published", "differs")...), texttab.Column{Title: "what"})}
+	t := texttab.Table{Columns: append(append([]texttab.Column{{Title: "case"}},
+		right("time", "published", "differs")...), texttab.Column{Title: "what"})}
 	for _, row := range rows {
 		have, want := event.Time(row.Time).Nanoseconds(), event.Time(row.Published).Nanoseconds()
 		t.Add(row.Case, short(row.Time), fmt.Sprintf("%g", want), fmt.Sprintf("%+.1f%%", 100*(have-want)/want), row.Text)
@@ -146,7 +154,8 @@ func writePublished(w io.Writer, rows []*Row) error {
 // writeChecks says what was checked, and every fault.
 func (r *Report) writeChecks(w io.Writer) error {
 	fmt.Fprintf(w, "\nChecks:\n")
-	t := texttab.Table{Columns: []texttab.Column{{Title: "check"}, {Title: ""}, {Title: "rows", Right: true}, {Title: "what"}}}
+	t := texttab.Table{Columns: []texttab.Column{{Title: "check"}, {Title: ""}, {Title: "rows", Right: true},
+		{Title: "what"}}}
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		verdict := "ok"

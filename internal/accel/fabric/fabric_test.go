@@ -58,7 +58,8 @@ const links = 7
 func shipments(t *rapid.T) []shipment {
 	bandwidths := make([]topo.Bandwidth, links)
 	for i := range bandwidths {
-		bandwidths[i] = rapid.SampledFrom([]topo.Bandwidth{topo.GBps(128), topo.GBps(256), topo.GBps(512), 77_777}).Draw(t, "bw")
+		bandwidths[i] = rapid.SampledFrom([]topo.Bandwidth{topo.GBps(128), topo.GBps(256), topo.GBps(512), 77_777}).Draw(t,
+			"bw")
 	}
 	var list []shipment
 	for range rapid.IntRange(1, 6).Draw(t, "messages") {
@@ -102,7 +103,8 @@ func trainsEqualFlits(t *rapid.T, list []shipment) {
 		t.Fatalf("trains arrive at %v, flits at %v", got, want)
 	}
 	if !slices.Equal(fast.busy, slow.busy) || !slices.Equal(fast.free, slow.free) || fast.hops != slow.hops {
-		t.Fatalf("links were busy %v until %v (%d hops), flit by flit %v until %v (%d hops)", fast.busy, fast.free, fast.hops, slow.busy, slow.free, slow.hops)
+		t.Fatalf("links were busy %v until %v (%d hops), flit by flit %v until %v (%d hops)", fast.busy, fast.free,
+			fast.hops, slow.busy, slow.free, slow.hops)
 	}
 }
 
@@ -179,7 +181,8 @@ func TestZeroLoadLatency(t *testing.T) {
 
 // Known times: 64 KB over a link of 128 GB/s drain in 512 ns, in either model.
 func TestDrain(t *testing.T) {
-	path := topo.Path{{Link: 0, BW: topo.GBps(256)}, {Link: 1, BW: topo.GBps(128), Cost: 8000}, {Link: 2, BW: topo.GBps(256), Cost: 8000}}
+	path := topo.Path{{Link: 0, BW: topo.GBps(256)}, {Link: 1, BW: topo.GBps(128), Cost: 8000},
+		{Link: 2, BW: topo.GBps(256), Cost: 8000}}
 	for model, want := range map[topo.Fabric]event.Time{
 		topo.Whole: 512_000 + 16_000,
 		// The first flit fills the pipeline (1 ns before, 1 ns after); the nodes'
@@ -200,7 +203,9 @@ func seen(f *Fabric, q *event.Queue, list []shipment) [][]Passage {
 	f.Observe(func(p Passage) { all[p.Link] = append(all[p.Link], p) })
 	ship(f, q, list)
 	for _, of := range all {
-		slices.SortStableFunc(of, func(a, b Passage) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+		slices.SortStableFunc(of, func(a, b Passage) int {
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		})
 	}
 	return all
 }
@@ -287,7 +292,8 @@ func occupancy(of []Passage) (area event.Time) {
 // The laws can be broken: each planted error is found.
 func TestInvariantsCanFail(t *testing.T) {
 	hop := func(link int32) topo.Hop { return topo.Hop{Link: link, BW: topo.GBps(128), Wire: 30} }
-	list := []shipment{{bytes: 4096, path: topo.Path{hop(0), hop(1)}}, {at: 1000, bytes: 4096, path: topo.Path{hop(2), hop(1)}}}
+	list := []shipment{{bytes: 4096, path: topo.Path{hop(0), hop(1)}},
+		{at: 1000, bytes: 4096, path: topo.Path{hop(2), hop(1)}}}
 	for want, plant := range map[string]func(all [][]Passage){
 		"":                         func([][]Passage) {},
 		"link 1 is above its rate": func(all [][]Passage) { all[1][3].From -= 10; all[1][3].To -= 10 },
@@ -311,7 +317,8 @@ func TestFlitsReadyOutOfOrder(t *testing.T) {
 	var q event.Queue
 	const flit = 64
 	f := New(&q, 1, topo.Flits, flit)
-	f.SendEach(0, topo.Path{{Link: 0, BW: topo.GBps(64)}}, 3*flit, []event.Time{5000 * event.Nanosecond, 0, 9000 * event.Nanosecond})
+	f.SendEach(0, topo.Path{{Link: 0, BW: topo.GBps(64)}}, 3*flit,
+		[]event.Time{5000 * event.Nanosecond, 0, 9000 * event.Nanosecond})
 	var order []int32
 	for e, more := q.Pop(); more; e, more = q.Pop() {
 		switch {

@@ -49,7 +49,8 @@ func TestClosedForms(t *testing.T) {
 		}{
 			{schedule.AllReduce, "ring", copied + 2*others*(alpha+beta(part)) + others*n.Reduce.Time(part)},
 			{schedule.AllReduce, "recursive-doubling", copied + rounds*(alpha+beta(size)+n.Reduce.Time(size))},
-			{schedule.AllReduce, "halving-doubling", copied + 2*rounds*alpha + 2*beta(part*int64(others)) + n.Reduce.Time(part*int64(others))},
+			{schedule.AllReduce, "halving-doubling",
+				copied + 2*rounds*alpha + 2*beta(part*int64(others)) + n.Reduce.Time(part*int64(others))},
 			{schedule.AllReduce, "naive", naive},
 			{schedule.AllGather, "ring", n.Copy.Time(part) + others*(alpha+beta(part))},
 			{schedule.Barrier, "dissemination", rounds * alpha},
@@ -203,7 +204,8 @@ func TestReference(t *testing.T) {
 		r := newRun(s, 4, n)
 		r.shared = true
 		if slow, err := r.run(s); err != nil || slow != got {
-			t.Fatalf("%s %s %+v on %+v: %v, without going ahead %v; %v", info.Collective, info.Name, s.Params(), n, got, slow, err)
+			t.Fatalf("%s %s %+v on %+v: %v, without going ahead %v; %v", info.Collective, info.Name, s.Params(), n, got, slow,
+				err)
 		}
 	})
 }
@@ -211,7 +213,8 @@ func TestReference(t *testing.T) {
 // A schedule that hangs is an error that says where.
 func TestHangs(t *testing.T) {
 	s := build(t, schedule.AllReduce, "naive", schedule.Params{Ranks: 3, Count: 4})
-	if _, err := Run(mute{s}, 4, sample); err == nil || !strings.Contains(err.Error(), "rank 0 waits for ever in recv-reduce") {
+	if _, err := Run(mute{s}, 4, sample); err == nil ||
+		!strings.Contains(err.Error(), "rank 0 waits for ever in recv-reduce") {
 		t.Errorf("%v", err)
 	}
 }

@@ -139,7 +139,8 @@ func (r *simulation) post(t event.Time, from, to int32, k kind, bytes int64) eve
 	}
 	r.messages[slot] = message{from: from, to: to, kind: k, bytes: bytes}
 	src.sent++
-	r.queue.Push(event.Event{Time: start + r.network.Latency, Seq: uint64(from)<<32 | uint64(src.sent), Kind: arrival, B: slot})
+	r.queue.Push(event.Event{Time: start + r.network.Latency, Seq: uint64(from)<<32 | uint64(src.sent), Kind: arrival,
+		B: slot})
 	r.result.Messages++
 	r.result.Bytes += moves
 	return left

@@ -73,7 +73,8 @@ func (r *Record) check() error {
 		return fmt.Errorf("it is of version %d, want %d", r.Version, Version)
 	case r.Kernel <= 0 || r.Bucket <= 0 || r.Kernel > math.MaxInt64/512 || r.Bucket > math.MaxInt64/512:
 		return fmt.Errorf("a kernel of %d ps in buckets of %d: want both positive", r.Kernel, r.Bucket)
-	case r.Buckets < 0 || r.Buckets > MaxBuckets || len(r.Links) > MaxLinks || len(r.Path) > MaxSteps || len(r.Plan.Boxes) > maxBox:
+	case r.Buckets < 0 || r.Buckets > MaxBuckets || len(r.Links) > MaxLinks || len(r.Path) > MaxSteps ||
+		len(r.Plan.Boxes) > maxBox:
 		return fmt.Errorf("%d buckets, %d links, %d steps and %d boxes: want at most %d, %d, %d and %d",
 			r.Buckets, len(r.Links), len(r.Path), len(r.Plan.Boxes), MaxBuckets, MaxLinks, MaxSteps, maxBox)
 	case r.SIPs < 1 || r.Others < 0 || !drawable(r.Plan.W, r.Plan.H) || r.Plan.W <= 0 || r.Plan.H <= 0:
@@ -107,7 +108,8 @@ func (r *Record) checkPath() error {
 			sum += time
 		}
 		if s.From != at || s.To <= s.From || sum != s.To-s.From {
-			return fmt.Errorf("step %d of the critical path is from %d to %d ps, after one that ended at %d, and its causes add up to %d", i, s.From, s.To, at, sum)
+			return fmt.Errorf("step %d of the critical path is from %d to %d ps, after one that ended at %d, and its causes "+
+				"add up to %d", i, s.From, s.To, at, sum)
 		}
 		if max(len(s.PE), len(s.Sender), len(s.Part), len(s.Link), len(s.Op)) > maxName {
 			return fmt.Errorf("step %d of the critical path has a name of more than %d bytes", i, maxName)

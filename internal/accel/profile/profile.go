@@ -111,8 +111,9 @@ func Of(t *topo.Topology, r *sim.Result) *Record {
 	for _, link := range kept {
 		l := r.Load.Links[link]
 		sip, from, to := w.Place(link)
-		one := Link{Name: w.LinkName(link), SIP: sip, Line: [4]float64{mm(from.X), mm(from.Y), mm(to.X), mm(to.Y)}, Bytes: l.Bytes,
-			Busy: int64(r.Busy[link]), Wait: int64(l.Wait), Load: make([]byte, len(l.Busy))}
+		one := Link{Name: w.LinkName(link), SIP: sip, Line: [4]float64{mm(from.X), mm(from.Y), mm(to.X), mm(to.Y)},
+			Bytes: l.Bytes,
+			Busy:  int64(r.Busy[link]), Wait: int64(l.Wait), Load: make([]byte, len(l.Busy))}
 		for k, busy := range l.Busy {
 			one.Load[k] = byte((busy*255 + r.Load.Bucket/2) / r.Load.Bucket)
 		}
@@ -134,7 +135,8 @@ func planOf(t *topo.Topology) Plan {
 // steps are the critical path; what one part of a PE does without a break is one step.
 func steps(w *topo.Wiring, r *sim.Result) (path []Step) {
 	for _, s := range r.Path {
-		one := Step{PE: s.PE.String(), Part: s.Part, Op: s.Op.String(), From: int64(s.From - r.Start), To: int64(s.To - r.Start),
+		one := Step{PE: s.PE.String(), Part: s.Part, Op: s.Op.String(), From: int64(s.From - r.Start),
+			To:     int64(s.To - r.Start),
 			Causes: map[string]int64{s.Cause.String(): int64(s.To - s.From)}}
 		if s.Host {
 			one.PE = fmt.Sprintf("host of sip%d", s.PE.SIP)
@@ -145,7 +147,8 @@ func steps(w *topo.Wiring, r *sim.Result) (path []Step) {
 		if s.Link >= 0 {
 			one.Link = w.LinkName(int(s.Link))
 		}
-		if n := len(path); n > 0 && path[n-1].PE == one.PE && path[n-1].Sender == one.Sender && path[n-1].Part == one.Part && path[n-1].Link == one.Link {
+		if n := len(path); n > 0 && path[n-1].PE == one.PE && path[n-1].Sender == one.Sender && path[n-1].Part == one.Part &&
+			path[n-1].Link == one.Link {
 			path[n-1].add(one)
 			continue
 		}

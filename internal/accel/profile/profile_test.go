@@ -23,18 +23,20 @@ func launch(t *testing.T, load bool) (*topo.Topology, *sim.Result) {
 	m := topo.Default()
 	var programs []*tl.Program
 	for cube := range m.Cubes.W {
-		p := must.Get(tl.Record(tl.Env{Topo: m, ID: topo.PEID{Cube: cube}, PEs: 1, Cubes: m.Cubes.W, SlotBytes: 1 << 16}, func(p *tl.PE) {
-			x := p.Scratch(2048)
-			if cube > 0 {
-				x = p.Recv(tl.W, 2048)
-			}
-			if cube < m.Cubes.W-1 {
-				p.Send(tl.E, p.Add(x, x))
-			}
-		}))(t)
+		p := must.Get(tl.Record(tl.Env{Topo: m, ID: topo.PEID{Cube: cube}, PEs: 1, Cubes: m.Cubes.W, SlotBytes: 1 << 16},
+			func(p *tl.PE) {
+				x := p.Scratch(2048)
+				if cube > 0 {
+					x = p.Recv(tl.W, 2048)
+				}
+				if cube < m.Cubes.W-1 {
+					p.Send(tl.E, p.Add(x, x))
+				}
+			}))(t)
 		programs = append(programs, p)
 	}
-	r := must.Get(sim.Run(sim.Config{Topo: m, Buffer: topo.TCMSpace, Slots: 4, SlotBytes: 1 << 16, CreditBytes: 16, Load: load}, programs))(t)
+	r := must.Get(sim.Run(sim.Config{Topo: m, Buffer: topo.TCMSpace, Slots: 4, SlotBytes: 1 << 16, CreditBytes: 16,
+		Load: load}, programs))(t)
 	return m, r
 }
 
@@ -103,7 +105,8 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	text := must.Get(json.Marshal(rec.Path))(t)
-	for _, want := range []string{`"sender":"sip0.cube2.pe0"`, `"link":"sip0.cube2.r1c5 -\u003e ucie-E.conn0"`, `"part":"pe_math"`, `"part":"receive slot"`} {
+	for _, want := range []string{`"sender":"sip0.cube2.pe0"`, `"link":"sip0.cube2.r1c5 -\u003e ucie-E.conn0"`,
+		`"part":"pe_math"`, `"part":"receive slot"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the path has no %s: %s", want, text)
 		}

@@ -51,6 +51,7 @@ func TestControllerServesOne(t *testing.T) {
 	}
 	r, _ := must.Get2(run(t, config(m), ks))(t)
 	if wires := r.Crit - 8*alone; wires < 0 || wires > ns || r.Breakdown.Queueing < 7*alone-ns {
-		t.Errorf("8 reads of %d bytes from one memory take %v, want 8 x %v one after the other (%+v)", bytes, r.Crit, alone, r.Breakdown)
+		t.Errorf("8 reads of %d bytes from one memory take %v, want 8 x %v one after the other (%+v)", bytes, r.Crit, alone,
+			r.Breakdown)
 	}
 }

@@ -86,7 +86,8 @@ func (g *engine) checkMessages() error {
 		}
 		for _, a := range q.arrivals {
 			if want := a.by.prog.Ops[a.recv].Bytes(); want != a.bytes {
-				return fmt.Errorf("%v sent %d bytes in call %d that %v received as %d bytes in call %d", from, a.bytes, a.op, to, want, a.recv)
+				return fmt.Errorf("%v sent %d bytes in call %d that %v received as %d bytes in call %d", from, a.bytes, a.op, to,
+					want, a.recv)
 			}
 		}
 	}

@@ -135,7 +135,8 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 
 func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
-		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{}, hbm: map[int]*hbm{}}
+		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
+		hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
 	if cfg.FlitByFlit || cfg.Trace {
 		g.fabric.FlitByFlit()
@@ -265,7 +266,8 @@ func (g *engine) loop() error {
 // so that its order among others of the same time does not depend on when it
 // was scheduled.
 func (g *engine) at(t event.Time, kind uint8, a, b int32) {
-	g.events.Push(event.Event{Time: t, Seq: fabric.Sequences + uint64(kind)<<52 + uint64(a)<<24 + uint64(b), Kind: kind, A: a, B: b})
+	g.events.Push(event.Event{Time: t, Seq: fabric.Sequences + uint64(kind)<<52 + uint64(a)<<24 + uint64(b), Kind: kind,
+		A: a, B: b})
 }
 
 // path finds a path and remembers it.

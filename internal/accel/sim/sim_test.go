@@ -147,7 +147,8 @@ func TestDistance(t *testing.T) {
 		alone := perPE(t, config(m), kernels{pe1: load(t, m, pe0, 0)})[pe1]
 		shared := perPE(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe0, 0)})[pe1]
 		if together != own || shared < alone+64*ns {
-			t.Errorf("%s: own HBM %v, beside a neighbour %v; the neighbour's HBM alone %v, shared %v", f, own, together, alone, shared)
+			t.Errorf("%s: own HBM %v, beside a neighbour %v; the neighbour's HBM alone %v, shared %v", f, own, together, alone,
+				shared)
 		}
 	}
 }
@@ -190,7 +191,8 @@ func TestBurstsAreMovedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := bare(topo.Flits)
 		g := &engine{Config: Config{Topo: m}, hbm: map[int]*hbm{}}
-		x := &transfer{at: topo.Location{Space: topo.HBMSpace, Offset: int64(rapid.IntRange(0, 5000).Draw(t, "offset"))}, bytes: rapid.IntRange(1, 20000).Draw(t, "bytes")}
+		x := &transfer{at: topo.Location{Space: topo.HBMSpace, Offset: int64(rapid.IntRange(0, 5000).Draw(t, "offset"))},
+			bytes: rapid.IntRange(1, 20000).Draw(t, "bytes")}
 		piece, write := rapid.IntRange(1, 700).Draw(t, "piece"), rapid.Bool().Draw(t, "write")
 		var last event.Time
 		for off := 0; off < x.bytes; off += piece {
@@ -202,7 +204,8 @@ func TestBurstsAreMovedOnce(t *testing.T) {
 			want[m.Channel(b*burst)] += m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst)
 		}
 		if got := g.controller(x.at).free; !slices.Equal(got, want) || last != slices.Max(want) {
-			t.Fatalf("%d bytes from %d in pieces of %d: channels are busy for %v until %v, want %v", x.bytes, x.at.Offset, piece, got, last, want)
+			t.Fatalf("%d bytes from %d in pieces of %d: channels are busy for %v until %v, want %v", x.bytes, x.at.Offset,
+				piece, got, last, want)
 		}
 	})
 }
@@ -292,8 +295,10 @@ func TestMessageTime(t *testing.T) {
 			back, _ := topo.NewWiring(c.Topo).Path(atPE(cube1), atPE(pe0))
 			credit := back.Fixed() + 125
 			flight := r.Breakdown.Wire + r.Breakdown.Overhead - credit
-			if took[pe0] != 0 || took[cube1] != flight+2*access+credit || r.Breakdown.Slot != 2*access || r.Breakdown.Queueing != 0 {
-				t.Errorf("%s, %s: sender %v, receiver %v, parts %+v; want a flight, two accesses of %v and the credit", f, space, took[pe0], took[cube1], r.Breakdown, access)
+			if took[pe0] != 0 || took[cube1] != flight+2*access+credit || r.Breakdown.Slot != 2*access ||
+				r.Breakdown.Queueing != 0 {
+				t.Errorf("%s, %s: sender %v, receiver %v, parts %+v; want a flight, two accesses of %v and the credit", f, space,
+					took[pe0], took[cube1], r.Breakdown, access)
 			}
 			if f == topo.Whole && flight != path.Fixed()+32*ns {
 				t.Errorf("the flight takes %v, want %v and 32 ns", flight, path.Fixed())
@@ -320,7 +325,8 @@ func TestBackPressure(t *testing.T) {
 	}
 	r, slept := must.Get2(run(t, c, kernels{pe0: sender, cube1: slow}))(t)
 	if slept[pe0] < 128*ns || r.Breakdown.Queueing != 0 {
-		t.Errorf("the sender was done after %v, before the receiver took anything, or the credits' way is queueing (%+v)", slept[pe0], r.Breakdown)
+		t.Errorf("the sender was done after %v, before the receiver took anything, or the credits' way is queueing (%+v)",
+			slept[pe0], r.Breakdown)
 	}
 	c.Poll = true
 	r, polled := must.Get2(run(t, c, kernels{pe0: sender, cube1: slow}))(t)
@@ -360,7 +366,8 @@ func TestAnyAndAsync(t *testing.T) {
 	work := func(p *tl.PE) { p.Dot(p.Scratch(32*64), p.Scratch(64*32*8), 32, 64, 32*8) }
 	sender := func(p *tl.PE) { p.Send(tl.E, p.Scratch(512)) }
 	one := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.Recv(tl.W, 512); work(p) }})[cube1]
-	beside := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
+	beside := perPE(t, c, kernels{pe0: sender,
+		cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
 	dropped := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.RecvAsync(tl.W, 512) }})[cube1]
 	if beside != 128*ns || one <= beside || dropped == 0 {
 		t.Errorf("receive then work %v, beside work %v, never waited for %v", one, beside, dropped)
@@ -376,7 +383,8 @@ func TestDeadlock(t *testing.T) {
 		circ bool
 	}{
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 1) }},
-			[]string{"2 programs wait", "sip0.cube0.pe0 waits in call 0 (recv) from sip0.cube1.pe0", "sip0.cube1.pe0 waits in call 0 (recv) from sip0.cube0.pe0", "cycle"}, true},
+			[]string{"2 programs wait", "sip0.cube0.pe0 waits in call 0 (recv) from sip0.cube1.pe0",
+				"sip0.cube1.pe0 waits in call 0 (recv) from sip0.cube0.pe0", "cycle"}, true},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) {}},
 			[]string{"1 programs wait", "sip0.cube1.pe0 has ended"}, false},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }}, []string{"sip0.cube1.pe0, which runs no program"}, false},
@@ -384,9 +392,14 @@ func TestDeadlock(t *testing.T) {
 			for range 5 {
 				p.Send(tl.E, p.Scratch(1))
 			}
-		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits in call 9 (send) for a free slot at sip0.cube1.pe0", "has ended"}, false},
-		{kernels{pe0: func(p *tl.PE) { p.RecvAsync(tl.E, 1) }, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
-		{kernels{pe0: func(p *tl.PE) { p.Wait(p.RecvAsync(tl.E, 1)) }, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
+		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits in call 9 (send) for a free slot at sip0.cube1.pe0",
+			"has ended"}, false},
+		{kernels{pe0: func(p *tl.PE) {
+			p.RecvAsync(tl.E, 1)
+		}, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
+		{kernels{pe0: func(p *tl.PE) {
+			p.Wait(p.RecvAsync(tl.E, 1))
+		}, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
 		{kernels{pe0: func(p *tl.PE) { p.RecvAny(1) }}, []string{"waits in call 0 (recv) for anyone"}, false},
 	} {
 		_, _, err := run(t, c, k.ks)
@@ -521,7 +534,9 @@ func TestLoad(t *testing.T) {
 	mostRecorded = 10
 	c := config(bare(topo.Flits))
 	c.Load = true
-	if r, _, err := run(t, c, kernels{pe0: func(p *tl.PE) { p.Send(tl.E, p.Scratch(8)) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 8) }}); err != nil || r.Load != nil || len(r.Path) == 0 {
+	if r, _, err := run(t, c, kernels{pe0: func(p *tl.PE) {
+		p.Send(tl.E, p.Scratch(8))
+	}, cube1: func(p *tl.PE) { p.Recv(tl.W, 8) }}); err != nil || r.Load != nil || len(r.Path) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -533,7 +548,8 @@ func brokenLoad(r *Result) string {
 		if l != nil {
 			for k, b := range l.Busy {
 				if b < 0 || b > r.Load.Bucket || k >= r.Load.Buckets {
-					return fmt.Sprintf("link %d was sending for %v of bucket %d of %d, of %v", link, b, k, r.Load.Buckets, r.Load.Bucket)
+					return fmt.Sprintf("link %d was sending for %v of bucket %d of %d, of %v", link, b, k, r.Load.Buckets,
+						r.Load.Bucket)
 				}
 				busy += b
 			}

@@ -20,9 +20,13 @@ func TestSlotsContend(t *testing.T) {
 	pe4 := topo.PEID{PE: 4} // its UCIe connection is PE 0's
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(f)
-		receive := kernels{cube1: func(p *tl.PE) { p.Send(tl.W, p.Scratch(bytes/2)) }, pe0: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
+		receive := kernels{cube1: func(p *tl.PE) {
+			p.Send(tl.W, p.Scratch(bytes/2))
+		}, pe0: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
 		load := kernels{pe4: func(p *tl.PE) { p.Load(hbmAt(t, m, pe0, 0), 1<<19) }}
-		message := kernels{{Cube: 1, PE: 1}: func(p *tl.PE) { p.Send(tl.W, p.Scratch(bytes/2)) }, pe1: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
+		message := kernels{{Cube: 1, PE: 1}: func(p *tl.PE) {
+			p.Send(tl.W, p.Scratch(bytes/2))
+		}, pe1: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
 		took := func(space topo.Space, other kernels) event.Time {
 			c := config(m)
 			c.Buffer = space
@@ -36,7 +40,8 @@ func TestSlotsContend(t *testing.T) {
 			t.Errorf("%s: beside a load from the PE's HBM a receive takes %v longer with slots in TCM, %v in HBM", f, tcm, hbm)
 		}
 		if tcm, sram := penalty(topo.TCMSpace, message), penalty(topo.SRAMSpace, message); sram < tcm+200*ns {
-			t.Errorf("%s: beside another PE's receive one takes %v longer with slots in TCM, %v in the SRAM that both use", f, tcm, sram)
+			t.Errorf("%s: beside another PE's receive one takes %v longer with slots in TCM, %v in the SRAM that both use", f,
+				tcm, sram)
 		}
 	}
 }
@@ -64,7 +69,8 @@ func TestCompositeInTCM(t *testing.T) {
 	ahead := must.Get(product(large, 0))(t)
 	const fit = 1 << 20 / 8192
 	if last := small.Usage[0][DMARead].Last - small.Start; last < (tiles-fit-1)*1024*ns || small.Crit != ahead.Crit {
-		t.Errorf("the last of %d tiles was read after %v, although %d fit into the TCM (%v, %v with more)", tiles, last, fit, small.Crit, ahead.Crit)
+		t.Errorf("the last of %d tiles was read after %v, although %d fit into the TCM (%v, %v with more)", tiles, last, fit,
+			small.Crit, ahead.Crit)
 	}
 	if last := ahead.Usage[0][DMARead].Last - ahead.Start; last > tiles*49*ns {
 		t.Errorf("with room for all, the last tile was read after %v", last)
@@ -73,7 +79,8 @@ func TestCompositeInTCM(t *testing.T) {
 	if err != nil || half.Crit < tiles*128*ns {
 		t.Errorf("a TCM of 64 GB/s gives %d tiles in %v (%v)", tiles, half.Crit, err)
 	}
-	if _, err := product(slow, 1<<20-4096); err == nil || !strings.Contains(err.Error(), "a composite needs 10240 bytes of TCM for its tiles, and 4096 of 1048576 are left") {
+	if _, err := product(slow, 1<<20-4096); err == nil ||
+		!strings.Contains(err.Error(), "a composite needs 10240 bytes of TCM for its tiles, and 4096 of 1048576 are left") {
 		t.Errorf("no room: %v", err)
 	}
 }
@@ -85,7 +92,8 @@ func TestReceiveBesideFetch(t *testing.T) {
 	took := perPE(t, config(m), kernels{
 		cube1: func(p *tl.PE) { p.Send(tl.W, p.Scratch(128)); p.Recv(tl.W, 128) },
 		pe0: func(p *tl.PE) {
-			p.Composite(tl.Gemm{M: 32, K: 64, N: 3200, A: tl.Loaded(p.Scratch(32 * 64)), B: tl.Loaded(p.Scratch(64 * 3200)), Out: x})
+			p.Composite(tl.Gemm{M: 32, K: 64, N: 3200, A: tl.Loaded(p.Scratch(32 * 64)), B: tl.Loaded(p.Scratch(64 * 3200)),
+				Out: x})
 			p.Send(tl.E, p.Recv(tl.E, 128))
 		},
 	})

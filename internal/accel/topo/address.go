@@ -76,7 +76,8 @@ func (t *Topology) Capacity(s Space) int64 {
 // Address is where a location is found.
 func (t *Topology) Address(l Location) (Address, error) {
 	if l.SIP < 0 || l.SIP >= t.SIPs.Count || l.Cube < 0 || l.Cube >= t.Cubes.Count() || l.PE < 0 || l.PE >= t.PEs() {
-		return 0, fmt.Errorf("%v is not in a system of %d SIPs x %d cubes x %d PEs", l.PEID, t.SIPs.Count, t.Cubes.Count(), t.PEs())
+		return 0, fmt.Errorf("%v is not in a system of %d SIPs x %d cubes x %d PEs", l.PEID, t.SIPs.Count, t.Cubes.Count(),
+			t.PEs())
 	}
 	if size := t.Capacity(l.Space); l.Offset < 0 || l.Offset >= size {
 		return 0, fmt.Errorf("%v lies outside of the memory's %d bytes", l, size)

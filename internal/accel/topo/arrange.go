@@ -22,7 +22,8 @@ func ParseArrangement(text string) (Kind, Grid, error) {
 	}
 	kind, known := shortKinds[word]
 	if !known {
-		return "", Grid{}, fmt.Errorf("SIPs %q: %w; a size stands before the kind, as in 4x4:torus", text, suggest.Unknown("SIP topology", word, Kinds()))
+		return "", Grid{}, fmt.Errorf("SIPs %q: %w; a size stands before the kind, as in 4x4:torus", text,
+			suggest.Unknown("SIP topology", word, Kinds()))
 	}
 	if !sized {
 		return kind, Grid{}, nil

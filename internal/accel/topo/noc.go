@@ -80,7 +80,8 @@ func (n *Noc) check(conns int) error {
 	for side := North; side <= West; side++ {
 		for k := range conns {
 			if r := n.port(side, conns, k); !n.exists(r) {
-				return fmt.Errorf("cube.noc.hole: UCIe connection %v%d needs the router r%dc%d, which is in the hole", side, k, r.row, r.col)
+				return fmt.Errorf("cube.noc.hole: UCIe connection %v%d needs the router r%dc%d, which is in the hole", side, k,
+					r.row, r.col)
 			}
 		}
 	}

@@ -41,7 +41,8 @@ func (t *Topology) Boxes() []Box {
 		at, noc := t.cubeAt(cube), &t.Cube.Noc
 		boxes = append(boxes, Box{"cube", "cube" + strconv.Itoa(cube), at, t.Cube.W, t.Cube.H})
 		if noc.HoleW > 0 && noc.HoleH > 0 {
-			boxes = append(boxes, Box{"hbm", "HBM", Pos{at.X + noc.pitchX*Length(noc.HoleCol), at.Y + noc.pitchY*Length(noc.HoleRow)},
+			boxes = append(boxes, Box{"hbm", "HBM",
+				Pos{at.X + noc.pitchX*Length(noc.HoleCol), at.Y + noc.pitchY*Length(noc.HoleRow)},
 				noc.pitchX * Length(noc.HoleW), noc.pitchY * Length(noc.HoleH)})
 		}
 		side := min(noc.pitchX, noc.pitchY) / 4

@@ -104,7 +104,8 @@ func (r reader) cube() []yamlfile.Field {
 				r.ns("router_overhead_ns", &c.Noc.RouterCost), r.rate("bw_gbs", &c.Noc.BW)}
 		}),
 		r.group("ucie", func() []yamlfile.Field {
-			return []yamlfile.Field{r.whole("connections", &c.UCIeConns, 1, mostSide), r.rate("bw_gbs", &c.UCIeBW), r.ns("overhead_ns", &c.UCIeCost)}
+			return []yamlfile.Field{r.whole("connections", &c.UCIeConns, 1, mostSide), r.rate("bw_gbs", &c.UCIeBW),
+				r.ns("overhead_ns", &c.UCIeCost)}
 		}),
 		r.group("m_cpu", func() []yamlfile.Field {
 			return []yamlfile.Field{r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)}
@@ -311,7 +312,8 @@ func (t *Topology) settle() error {
 		fault("cube.pe_pos_mm has %d positions, but cube.pe_grid is %d x %d", len(c.PEPos), c.PEGrid.W, c.PEGrid.H)
 	}
 	if t.HBMSlice() == 0 || t.HBMSlice()%int64(c.HBM.Burst*c.HBM.Channels) != 0 {
-		fault("cube.hbm: a PE's share of %d bytes is not a multiple of %d channels of %d bytes", t.HBMSlice(), c.HBM.Channels, c.HBM.Burst)
+		fault("cube.hbm: a PE's share of %d bytes is not a multiple of %d channels of %d bytes", t.HBMSlice(),
+			c.HBM.Channels, c.HBM.Burst)
 	}
 	if len(faults) > 0 {
 		return errors.Join(faults...)

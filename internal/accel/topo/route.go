@@ -174,7 +174,8 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 		return nil, fmt.Errorf("a path from %v to itself", from.PEID)
 	}
 	if (from.Kind == AtPCIe || to.Kind == AtPCIe) && from.SIP != to.SIP {
-		return nil, fmt.Errorf("a path from %v to %v: the host reaches a SIP through that SIP's own PCIe endpoint", from.PEID, to.PEID)
+		return nil, fmt.Errorf("a path from %v to %v: the host reaches a SIP through that SIP's own PCIe endpoint",
+			from.PEID, to.PEID)
 	}
 	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube, conn: from.PE % w.perPort}
 	toColumn := to.Cube % t.Cubes.W
@@ -341,5 +342,6 @@ func (tr *trip) io(part int, bw Bandwidth, l Length, cost event.Time, collect bo
 
 // cable is the link between a PCIe endpoint and the switch.
 func (tr *trip) cable(part int, cost event.Time, collect bool) {
-	tr.path = append(tr.path, Hop{Link: int32(tr.ioLink(part, 0)), BW: tr.t.LinkBW, Wire: tr.t.LinkLatency, Cost: cost, Collect: collect})
+	tr.path = append(tr.path, Hop{Link: int32(tr.ioLink(part, 0)), BW: tr.t.LinkBW, Wire: tr.t.LinkLatency, Cost: cost,
+		Collect: collect})
 }

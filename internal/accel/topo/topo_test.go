@@ -77,7 +77,8 @@ func TestEveryFieldWrong(t *testing.T) {
 			misspelt := slices.Clone(lines)
 			misspelt[i] = code[:at[2]] + key + "x" + code[at[3]:]
 			want := fmt.Sprintf(`unknown key "%sx", did you mean %q`, key, key)
-			if _, err := Parse("t.yaml", []byte(strings.Join(misspelt, "\n"))); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := Parse("t.yaml", []byte(strings.Join(misspelt, "\n"))); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("line %d: %v, want %s", i+1, err, want)
 			}
 		}
@@ -118,7 +119,8 @@ func TestContradictions(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.to, err, c.want)
 		}
 	}
-	good := strings.Replace(string(DefaultFile()), "count: 2\n    topology: ring_1d", "count: 9\n    topology: torus_2d", 1)
+	good := strings.Replace(string(DefaultFile()), "count: 2\n    topology: ring_1d", "count: 9\n    topology: torus_2d",
+		1)
 	if m, err := Parse("t.yaml", []byte(good)); err != nil || m.SIPs.Grid != (Grid{3, 3}) {
 		t.Errorf("9 SIPs on a torus: %v", err)
 	}
@@ -149,7 +151,8 @@ func TestAddresses(t *testing.T) {
 		if m, err = m.WithCubes(rapid.IntRange(1, 9).Draw(t, "w"), rapid.IntRange(1, 9).Draw(t, "h")); err != nil {
 			t.Fatal(err)
 		}
-		l := Location{PEID: m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, "pe")), Space: Space(rapid.SampledFrom(Spaces()).Draw(t, "space"))}
+		l := Location{PEID: m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, "pe")),
+			Space: Space(rapid.SampledFrom(Spaces()).Draw(t, "space"))}
 		if l.Space == SRAMSpace {
 			l.PE = 0
 		}
@@ -163,7 +166,8 @@ func TestAddresses(t *testing.T) {
 		}
 	})
 	m := Default()
-	for _, l := range []Location{{PEID: PEID{SIP: 2}, Space: HBMSpace}, {Space: TCMSpace, Offset: 16 << 20}, {Space: HBMSpace, Offset: -1}} {
+	for _, l := range []Location{{PEID: PEID{SIP: 2}, Space: HBMSpace}, {Space: TCMSpace, Offset: 16 << 20},
+		{Space: HBMSpace, Offset: -1}} {
 		if a, err := m.Address(l); err == nil {
 			t.Errorf("%v has the address %#x", l, a)
 		}
@@ -181,7 +185,8 @@ func TestWays(t *testing.T) {
 		from, to router
 		want     string
 	}{
-		{router{0, 0}, router{5, 5}, "EEEEESSSSS"}, {router{5, 5}, router{0, 0}, "WWWWWNNNNN"}, {router{4, 1}, router{1, 0}, "WNNN"},
+		{router{0, 0}, router{5, 5}, "EEEEESSSSS"}, {router{5, 5}, router{0, 0}, "WWWWWNNNNN"},
+		{router{4, 1}, router{1, 0}, "WNNN"},
 		{router{2, 0}, router{2, 5}, "ENEEEES"}, {router{0, 2}, router{5, 2}, "WSSSSES"}, {router{3, 4}, router{3, 4}, ""},
 	} {
 		got := ""
@@ -220,7 +225,8 @@ func TestPaths(t *testing.T) {
 	w := NewWiring(m)
 	rapid.Check(t, func(t *rapid.T) {
 		end := func(name string) End {
-			return End{rapid.SampledFrom([]EndKind{AtPE, AtHBM}).Draw(t, name+" kind"), m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, name))}
+			return End{rapid.SampledFrom([]EndKind{AtPE, AtHBM}).Draw(t, name+" kind"),
+				m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, name))}
 		}
 		a, b := end("from"), end("to")
 		if a == b {
@@ -253,7 +259,8 @@ func TestPaths(t *testing.T) {
 		from, to PEID
 		costs    event.Time
 	}{
-		{PEID{}, PEID{Cube: 1}, 16_000}, {PEID{}, PEID{Cube: 5}, 32_000}, {PEID{Cube: 15}, PEID{}, 96_000}, {PEID{}, PEID{PE: 7}, 0},
+		{PEID{}, PEID{Cube: 1}, 16_000}, {PEID{}, PEID{Cube: 5}, 32_000}, {PEID{Cube: 15}, PEID{}, 96_000},
+		{PEID{}, PEID{PE: 7}, 0},
 		// Between SIPs at cube 10: three crossings to the IO chiplet, endpoint, switch, endpoint, three back.
 		{PEID{Cube: 10}, PEID{SIP: 1, Cube: 10}, 6*16_000 + 15_000},
 	} {
@@ -319,18 +326,22 @@ func TestLinkNames(t *testing.T) {
 		}
 		seen[name] = link
 	}
-	path := must.Get(w.Path(End{Kind: AtPE, PEID: PEID{Cube: 6, PE: 1}}, End{Kind: AtHBM, PEID: PEID{SIP: 1, Cube: 1, PE: 0}}))(t)
+	path := must.Get(w.Path(End{Kind: AtPE, PEID: PEID{Cube: 6, PE: 1}},
+		End{Kind: AtHBM, PEID: PEID{SIP: 1, Cube: 1, PE: 0}}))(t)
 	var names []string
 	for _, h := range path {
 		names = append(names, w.LinkName(int(h.Link)))
 	}
-	want := []string{"sip0.cube6.pe1 -> r0c1", "sip0.cube6.r0c1 -> r0c2", "sip0.cube6.r0c2 -> ucie-N.conn1", "sip0.cube6.ucie-N.conn1 -> cube2",
+	want := []string{"sip0.cube6.pe1 -> r0c1", "sip0.cube6.r0c1 -> r0c2", "sip0.cube6.r0c2 -> ucie-N.conn1",
+		"sip0.cube6.ucie-N.conn1 -> cube2",
 		"sip0.cube2.ucie-S.conn1 -> r5c2"}
 	if !slices.Equal(names[:5], want) {
 		t.Errorf("the way begins %q, want %q", names[:5], want)
 	}
-	want = []string{"sip0.io_ucie-2.conn1 -> io_noc", "sip0.io_noc -> pcie_ep", "sip0.pcie_ep -> switch", "sip1.switch -> pcie_ep", "sip1.pcie_ep -> io_noc",
-		"sip1.io_noc -> io_ucie-1.conn1", "sip1.io_ucie-1.conn1 -> cube1", "sip1.cube1.ucie-N.conn1 -> r0c2", "sip1.cube1.r0c2 -> r0c1",
+	want = []string{"sip0.io_ucie-2.conn1 -> io_noc", "sip0.io_noc -> pcie_ep", "sip0.pcie_ep -> switch",
+		"sip1.switch -> pcie_ep", "sip1.pcie_ep -> io_noc",
+		"sip1.io_noc -> io_ucie-1.conn1", "sip1.io_ucie-1.conn1 -> cube1", "sip1.cube1.ucie-N.conn1 -> r0c2",
+		"sip1.cube1.r0c2 -> r0c1",
 		"sip1.cube1.r0c1 -> r0c0", "sip1.cube1.r0c0 -> hbm_ctrl.pe0"}
 	if got := names[len(names)-len(want):]; !slices.Equal(got, want) {
 		t.Errorf("the way ends %q, want %q", got, want)
@@ -343,7 +354,8 @@ func TestPlaces(t *testing.T) {
 	m := must.Get(Default().WithSIPs(Torus, 2, 2))(t)
 	w := NewWiring(m)
 	width, height := m.Plan()
-	ends := []End{{Kind: AtPE}, {Kind: AtPE, PEID: PEID{Cube: 15, PE: 7}}, {Kind: AtHBM, PEID: PEID{Cube: 6, PE: 3}}, {Kind: AtSRAM, PEID: PEID{SIP: 3, Cube: 9}},
+	ends := []End{{Kind: AtPE}, {Kind: AtPE, PEID: PEID{Cube: 15, PE: 7}}, {Kind: AtHBM, PEID: PEID{Cube: 6, PE: 3}},
+		{Kind: AtSRAM, PEID: PEID{SIP: 3, Cube: 9}},
 		{Kind: AtMCPU, PEID: PEID{SIP: 1, Cube: 2}}, {Kind: AtPE, PEID: PEID{SIP: 2, Cube: 12, PE: 5}}}
 	for _, from := range append(ends, End{Kind: AtIOCPU}) {
 		for _, to := range ends {

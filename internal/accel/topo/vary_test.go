@@ -41,7 +41,8 @@ func flatten(t *Topology) map[string]string {
 // Every number of a topology is moved by some parameter: a field that a new key fills is found by
 // itself, and one that no key fills is found here.
 func TestParametersCoverTheTopology(t *testing.T) {
-	text := strings.NewReplacer("overhead_ns: 0", "overhead_ns: 1", "penalty_ns: 0", "penalty_ns: 1").Replace(string(DefaultFile()))
+	text := strings.NewReplacer("overhead_ns: 0", "overhead_ns: 1", "penalty_ns: 0",
+		"penalty_ns: 1").Replace(string(DefaultFile()))
 	base := must.Get(Parse("f", []byte(text)))(t)
 	before := flatten(base)
 	list := must.Get(Parameters("f", []byte(text)))(t)
@@ -63,7 +64,8 @@ func TestParametersCoverTheTopology(t *testing.T) {
 			}
 		}
 		// A grid that its positions no longer fit, and what the built-in file leaves out, cannot be moved alone.
-		if stuck := strings.HasPrefix(p.Key, "cube.pe_grid.") || p.Key == "system.sips.w" || p.Key == "system.sips.h"; stuck == effect {
+		if stuck := strings.HasPrefix(p.Key, "cube.pe_grid.") || p.Key == "system.sips.w" ||
+			p.Key == "system.sips.h"; stuck == effect {
 			t.Errorf("%s has an effect: %v", p.Key, effect)
 		}
 	}

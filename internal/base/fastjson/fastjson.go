@@ -306,7 +306,8 @@ func (d *Decoder) stringsDecoder() decodeFunc {
 }
 
 func (d *Decoder) mapDecoder(t reflect.Type) decodeFunc {
-	if t.Key().Kind() != reflect.String || t.Key().Implements(textUnmarshaler) || reflect.PointerTo(t.Key()).Implements(textUnmarshaler) {
+	if t.Key().Kind() != reflect.String || t.Key().Implements(textUnmarshaler) ||
+		reflect.PointerTo(t.Key()).Implements(textUnmarshaler) {
 		return declined
 	}
 	decode := d.decoder(t.Elem())

@@ -51,7 +51,8 @@ func agree[T any](t *testing.T, text string) (taken bool) {
 // declined.
 func TestDecode(t *testing.T) {
 	for _, text := range []string{
-		`{}`, ` { "name" : "a" , "n" : -12 } `, `{"name":"\u00e9\n\"x\"é\ud800","good":true}`, `{"name":null,"n":null,"rank":null,"words":null,"map":null,"time":null}`,
+		`{}`, ` { "name" : "a" , "n" : -12 } `, `{"name":"\u00e9\n\"x\"é\ud800","good":true}`,
+		`{"name":null,"n":null,"rank":null,"words":null,"map":null,"time":null}`,
 		`{"rank":3,"words":["a","","a"],"map":{"a":1,"b":-0.5e-3,"c":null},"texts":{"a":"b","c":null},"stats":{"t":{"low":1,"high":2},"u":{}}}`,
 		`{"words":[],"map":{},"texts":{},"stats":{},"tree":[{"n":1,"tree":[{"name":"x"}]},{}]}`,
 		`{"time":"2026-11-16T11:58:36.558498513Z","raw":{"any":[1,"]}",{"x":null}]}}`,
@@ -68,10 +69,13 @@ func TestDecode(t *testing.T) {
 		t.Error("a struct within another is declined")
 	}
 	for _, text := range []string{
-		``, `null`, `[]`, `{`, `{}x`, "{}\x00", `{"name":"a"`, `{"name":"a",}`, `{"name" "a"}`, `{name:"a"}`, "{\"name\":\"a\nb\"}", `{"name":"\q"}`,
-		`{"n":01}`, `{"n":1.0}`, `{"n":1e2}`, `{"n":+1}`, `{"n":"1"}`, `{"n":99999999999999999999}`, `{"map":{"a":1e999}}`, `{"map":{"a":.5}}`, `{"map":{"a":1.}}`, `{"map":{"a":0x1}}`,
+		``, `null`, `[]`, `{`, `{}x`, "{}\x00", `{"name":"a"`, `{"name":"a",}`, `{"name" "a"}`, `{name:"a"}`,
+		"{\"name\":\"a\nb\"}", `{"name":"\q"}`,
+		`{"n":01}`, `{"n":1.0}`, `{"n":1e2}`, `{"n":+1}`, `{"n":"1"}`, `{"n":99999999999999999999}`, `{"map":{"a":1e999}}`,
+		`{"map":{"a":.5}}`, `{"map":{"a":1.}}`, `{"map":{"a":0x1}}`,
 		`{"map":{"a":NaN}}`, `{"good":1}`, `{"good":truee}`, `{"rank":nul}`, `{"time":"today"}`,
-		`{"other":1}`, `{"Name":"a"}`, `{"name":"a","name":"b"}`, `{"words":["a"],"words":["b"]}`, `{"map":{},"map":{}}`, `{"n":0,"n":5}`, `{"few":{"b":{},"a":{}}}`, `{"few":{"a":{},"a":{}}}`,
+		`{"other":1}`, `{"Name":"a"}`, `{"name":"a","name":"b"}`, `{"words":["a"],"words":["b"]}`, `{"map":{},"map":{}}`,
+		`{"n":0,"n":5}`, `{"few":{"b":{},"a":{}}}`, `{"few":{"a":{},"a":{}}}`,
 		`{"raw":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`,
 	} {
 		if agree[record](t, text) {
@@ -81,7 +85,8 @@ func TestDecode(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, text := range []string{`{"name":"a","n":1,"map":{"x":1}}`, `{"raw":[1,{"a":"b"}],"time":"2026-11-16T11:58:36Z"}`, `{"stats":{"a":{"low":1}},"words":["\u0041"]}`} {
+	for _, text := range []string{`{"name":"a","n":1,"map":{"x":1}}`,
+		`{"raw":[1,{"a":"b"}],"time":"2026-11-16T11:58:36Z"}`, `{"stats":{"a":{"low":1}},"words":["\u0041"]}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) { agree[record](t, text) })
@@ -90,7 +95,9 @@ func FuzzDecode(f *testing.F) {
 // TestMembers: members come in order, and what is no object is told.
 func TestMembers(t *testing.T) {
 	var got []string
-	ok, err := Members([]byte(` {"b": 1, "a\u0041":[{}] } `), func(b []byte) string { return string(b) }, func(name string, value []byte) error {
+	ok, err := Members([]byte(` {"b": 1, "a\u0041":[{}] } `), func(b []byte) string {
+		return string(b)
+	}, func(name string, value []byte) error {
 		got = append(got, name+"="+string(value))
 		return nil
 	})
@@ -98,7 +105,9 @@ func TestMembers(t *testing.T) {
 		t.Error(ok, err, diff)
 	}
 	for _, text := range []string{``, `1`, `[]`, `{"a"}`, `{"a":1}{}`, `{"a":tru}`} {
-		if ok, _ := Members([]byte(text), func(b []byte) string { return string(b) }, func(string, []byte) error { return nil }); ok {
+		if ok, _ := Members([]byte(text), func(b []byte) string {
+			return string(b)
+		}, func(string, []byte) error { return nil }); ok {
 			t.Errorf("%q is taken for an object", text)
 		}
 	}

@@ -33,7 +33,8 @@ const (
 	Tuple                  // whole numbers joined by x, with an optional label: qkv=4096x6144x4096
 )
 
-var kindNames = [...]string{Int: "int", Bytes: "bytes", Float: "float", String: "string", Bool: "bool", DType: "dtype", Tuple: "tuple"}
+var kindNames = [...]string{Int: "int", Bytes: "bytes", Float: "float", String: "string", Bool: "bool", DType: "dtype",
+	Tuple: "tuple"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k > 0 {
@@ -206,7 +207,8 @@ func parseTuple(text string) (Value, error) {
 	for i, p := range parts {
 		n, err := strconv.ParseInt(strings.TrimSpace(p), 10, 64)
 		if err != nil || n < 0 {
-			return Value{}, fmt.Errorf("%q is not a shape: want whole numbers joined by x, such as 4096x6144x4096 or qkv=4096x6144x4096", text)
+			return Value{}, fmt.Errorf("%q is not a shape: want whole numbers joined by x, such as 4096x6144x4096 or "+
+				"qkv=4096x6144x4096", text)
 		}
 		dims[i] = n
 	}

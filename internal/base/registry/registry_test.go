@@ -20,7 +20,8 @@ func TestRegistry(t *testing.T) {
 	if v, err := r.Lookup("green"); v != "green" || err != nil {
 		t.Errorf("Lookup: %q, %v", v, err)
 	}
-	if _, err := r.Lookup("gren"); err == nil || !strings.Contains(err.Error(), `unknown colour "gren", did you mean "green"?`) {
+	if _, err := r.Lookup("gren"); err == nil ||
+		!strings.Contains(err.Error(), `unknown colour "gren", did you mean "green"?`) {
 		t.Errorf("an unknown name: %v", err)
 	}
 	for _, bad := range []string{"", "red"} {

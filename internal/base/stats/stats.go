@@ -32,7 +32,8 @@ func Summarize(values []float64) (Summary, []string) {
 	}
 	low, high, ok := MedianInterval(sorted)
 	if !ok {
-		return s, []string{fmt.Sprintf("%d samples: too few for an interval of the median, which takes %d", len(sorted), minInterval)}
+		return s, []string{fmt.Sprintf("%d samples: too few for an interval of the median, which takes %d", len(sorted),
+			minInterval)}
 	}
 	s.CILow, s.CIHigh = low, high
 	return s, nil

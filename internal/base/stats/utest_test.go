@@ -194,7 +194,8 @@ func TestUTestAgainstBenchmath(t *testing.T) {
 		n := rapid.IntRange(1, len(all)-1).Draw(t, "of the first")
 		x, y := all[:n], all[n:]
 		other := benchmath.AssumeNothing.Compare(
-			benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds), benchmath.NewSample(slices.Clone(y), &benchmath.DefaultThresholds))
+			benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds),
+			benchmath.NewSample(slices.Clone(y), &benchmath.DefaultThresholds))
 		if got := UTest(x, y); math.Abs(got-other.P) > 1e-9 {
 			t.Fatalf("UTest = %v, benchmath says %v", got, other.P)
 		}

@@ -21,7 +21,8 @@ func TestSlip(t *testing.T) {
 	names := []string{"NCCL_PROTO", "NCCL_MIN_CTAS", "GPU_0", "VAR"}
 	for _, c := range []struct{ in, want string }{
 		{"NCCL_PORTO", "NCCL_PROTO"}, {"NCCL_PRTO", "NCCL_PROTO"}, {"NCLL_PROTO", "NCCL_PROTO"}, {"nccl_proto", "NCCL_PROTO"},
-		{"NCCLPROTO", "NCCL_PROTO"}, {"NCCL_MIN_CTA", "NCCL_MIN_CTAS"}, {"NCCL_MAX_CTAS", ""}, {"NCCL_ALGO", ""}, {"GPU_1", ""},
+		{"NCCLPROTO", "NCCL_PROTO"}, {"NCCL_MIN_CTA", "NCCL_MIN_CTAS"}, {"NCCL_MAX_CTAS", ""}, {"NCCL_ALGO", ""},
+		{"GPU_1", ""},
 		{"VAT", ""}, {"NCCL_PROTO", ""}, {"GOGC", ""},
 	} {
 		if got := Slip(c.in, names); got != c.want {

@@ -49,7 +49,8 @@ func TestShorten(t *testing.T) {
 }
 
 func TestPlain(t *testing.T) {
-	for s, want := range map[string]string{"a b": "a b", "a\nb\tc": `a\nb\tc`, "\x1b[1m": `\x1b[1m`, "\u202e": `\u{202e}`, "\xff": `\xff`, "größe": "größe"} {
+	for s, want := range map[string]string{"a b": "a b", "a\nb\tc": `a\nb\tc`, "\x1b[1m": `\x1b[1m`, "\u202e": `\u{202e}`,
+		"\xff": `\xff`, "größe": "größe"} {
 		if got := Plain(s); got != want {
 			t.Errorf("Plain(%q) = %q, want %q", s, got, want)
 		}

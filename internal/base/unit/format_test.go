@@ -42,7 +42,8 @@ func TestFormatBytesRoundTrip(t *testing.T) {
 
 // Measured numbers are rounded, counts are not.
 func TestFormatMetric(t *testing.T) {
-	for v, want := range map[float64]string{16384: "16384", 0: "0", -16385: "-16385", 12.3456: "12.35", 16384.5: "16380", 1e300: FormatSig(1e300, 4)} {
+	for v, want := range map[float64]string{16384: "16384", 0: "0", -16385: "-16385", 12.3456: "12.35", 16384.5: "16380",
+		1e300: FormatSig(1e300, 4)} {
 		if got := FormatMetric(v); got != want {
 			t.Errorf("FormatMetric(%v) = %q, want %q", v, got, want)
 		}
@@ -57,8 +58,10 @@ func TestFormatSig(t *testing.T) {
 	}{
 		{0, 3, "0"}, {math.Copysign(0, -1), 3, "0"}, {0.25, 3, "0.25"}, {12.34, 3, "12.3"}, {12.36, 3, "12.4"},
 		{1234, 3, "1230"}, {-1234, 2, "-1200"}, {999.9, 3, "1000"}, {1, 3, "1"}, {0.00012345, 3, "0.000123"},
-		{1.0 / 3, 6, "0.333333"}, {5, 0, "5"}, {0.000001234, 3, "1.23e-06"}, {1.5e20, 3, "1.5e+20"}, {123456789, 9, "123456789"},
-		{math.NaN(), 3, "NaN"}, {math.Inf(1), 3, "Inf"}, {math.Inf(-1), 3, "-Inf"}, {math.MaxFloat64, 1, "1.7976931348623157e+308"},
+		{1.0 / 3, 6, "0.333333"}, {5, 0, "5"}, {0.000001234, 3, "1.23e-06"}, {1.5e20, 3, "1.5e+20"},
+		{123456789, 9, "123456789"},
+		{math.NaN(), 3, "NaN"}, {math.Inf(1), 3, "Inf"}, {math.Inf(-1), 3, "-Inf"},
+		{math.MaxFloat64, 1, "1.7976931348623157e+308"},
 	}
 	for _, tt := range tests {
 		if got := FormatSig(tt.v, tt.digits); got != tt.want {
@@ -98,7 +101,8 @@ func mustFloat(t *rapid.T, text string) float64 {
 func TestFormatBytesApprox(t *testing.T) {
 	tests := map[float64]string{
 		0: "0", 1: "1", 0.5: "0.5", 999: "999", 1000: "1000", 1023: "1023", 1023.9: "1Ki", 1024: "1Ki", 1536: "1.5Ki",
-		1 << 20: "1Mi", 1<<20 - 1: "1Mi", 1000 << 10: "1000Ki", 715827883: "683Mi", 5 << 40: "5Ti", 1 << 50: "1024Ti", -2048: "-2Ki",
+		1 << 20: "1Mi", 1<<20 - 1: "1Mi", 1000 << 10: "1000Ki", 715827883: "683Mi", 5 << 40: "5Ti", 1 << 50: "1024Ti",
+		-2048: "-2Ki",
 	}
 	for v, want := range tests {
 		if got := FormatBytesApprox(v); got != want {
@@ -110,7 +114,8 @@ func TestFormatBytesApprox(t *testing.T) {
 func TestFormatMicros(t *testing.T) {
 	tests := map[float64]string{
 		0: "0 us", 0.25: "0.25 us", 0.1: "0.1 us", 0.0999: "99.9 ns", 0.09999: "0.1 us", 0.0012: "1.2 ns", 12.345: "12.3 us",
-		999.4: "999 us", 999.96: "1 ms", 1200: "1.2 ms", 999960: "1 s", 3.4e6: "3.4 s", 3.456789e9: "3457 s", -1500: "-1.5 ms",
+		999.4: "999 us", 999.96: "1 ms", 1200: "1.2 ms", 999960: "1 s", 3.4e6: "3.4 s", 3.456789e9: "3457 s",
+		-1500:       "-1.5 ms",
 		math.Inf(1): "Inf us",
 	}
 	for us, want := range tests {

@@ -74,7 +74,8 @@ func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (in
 // fixed parses a plain decimal such as -12.5 into units of 10^-digits.
 func fixed(text string, digits int) (int64, bool) {
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
-	if whole == "" || len(fraction) > digits || strings.HasSuffix(text, ".") || strings.ContainsAny(whole+fraction, "+-_eExXoObB") {
+	if whole == "" || len(fraction) > digits || strings.HasSuffix(text, ".") ||
+		strings.ContainsAny(whole+fraction, "+-_eExXoObB") {
 		return 0, false
 	}
 	v, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", digits-len(fraction)), 10, 64)

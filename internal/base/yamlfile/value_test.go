@@ -14,7 +14,8 @@ func TestFixed(t *testing.T) {
 	}{
 		{"0", 0, 0, true}, {"12", 0, 12, true}, {"12", 3, 12000, true}, {"-1.5", 2, -150, true}, {"0.125", 3, 125, true},
 		{"0.1255", 3, 0, false}, {"1.", 2, 0, false}, {".5", 2, 0, false}, {"1e3", 3, 0, false}, {"0x10", 0, 0, false},
-		{"1_000", 0, 0, false}, {"--1", 0, 0, false}, {"+1", 0, 0, false}, {"", 0, 0, false}, {"99999999999999999999", 0, 0, false}, {"1.5", 0, 0, false},
+		{"1_000", 0, 0, false}, {"--1", 0, 0, false}, {"+1", 0, 0, false}, {"", 0, 0, false},
+		{"99999999999999999999", 0, 0, false}, {"1.5", 0, 0, false},
 	} {
 		if got, ok := fixed(c.text, c.digits); got != c.want || ok != c.ok {
 			t.Errorf("fixed(%q, %d) = %d, %v; want %d, %v", c.text, c.digits, got, ok, c.want, c.ok)

@@ -11,7 +11,8 @@ import (
 // device's: sample gives the picoseconds of one call. After each the ranks exchange
 // them, and stop together when the limit has passed. There is no warm-up and no rule for
 // noise: a sample is itself a mean over many calls.
-func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration, sample func() (int64, error)) (Matrix, error) {
+func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration, sample func() (int64, error)) (Matrix,
+	error) {
 	m := NewMatrix(g.Size())
 	for begin, late := time.Now(), false; m.Iterations() < n && !late; {
 		ps, err := sample()

@@ -35,7 +35,8 @@ func TestCollect(t *testing.T) {
 		samples int
 	}{{[ranks]time.Duration{long, long}, 3}, {[ranks]time.Duration{long, 0}, 1}} {
 		ms, errs := collect(c.limit, 0)
-		if errors.Join(errs[:]...) != nil || ms[0].Iterations() != c.samples || ms[1].Iterations() != c.samples || ms[0].At(0, 1) != 11 || ms[1].At(0, 0) != 10 {
+		if errors.Join(errs[:]...) != nil || ms[0].Iterations() != c.samples || ms[1].Iterations() != c.samples ||
+			ms[0].At(0, 1) != 11 || ms[1].At(0, 0) != 10 {
 			t.Errorf("limits %v: %v, %v, want %d samples", c.limit, ms, errs, c.samples)
 		}
 	}

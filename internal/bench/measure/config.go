@@ -109,7 +109,8 @@ func (c Config) Validate() error {
 	fault(s.MinSamples < 1, "min samples %d: must be at least 1", s.MinSamples)
 	fault(s.MaxSamples < s.MinSamples, "max samples %d: must be at least min samples %d", s.MaxSamples, s.MinSamples)
 	fault(s.MinTime < 0, "min time %v: must not be negative", s.MinTime)
-	fault(s.MaxTime <= 0 || s.MaxTime < s.MinTime, "max time %v: must be positive and at least min time %v", s.MaxTime, s.MinTime)
+	fault(s.MaxTime <= 0 || s.MaxTime < s.MinTime, "max time %v: must be positive and at least min time %v", s.MaxTime,
+		s.MinTime)
 	fault(s.MaxTime > NoTimeLimit, "max time %v: must be at most %v", s.MaxTime, maxDuration)
 	fault(w.MinCalls < 1, "warm-up min calls %d: must be at least 1", w.MinCalls)
 	fault(w.MaxCalls < w.MinCalls, "warm-up max calls %d: must be at least min calls %d", w.MaxCalls, w.MinCalls)

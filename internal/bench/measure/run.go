@@ -96,7 +96,8 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		}
 	}
 	r.Batch = s.batch
-	r.warnIf(s.isolated && s.batch > 1, "isolated: a call is too short for the clock, so each barrier is followed by %d calls",
+	r.warnIf(s.isolated && s.batch > 1,
+		"isolated: a call is too short for the clock, so each barrier is followed by %d calls",
 		s.batch)
 	if err := s.sample(ctx, cfg, r, call); err != nil {
 		return nil, err

@@ -107,7 +107,8 @@ func TestSteadyRun(t *testing.T) {
 			if r.Samples.Iterations() != 100 || r.Stopped != Precise || r.Batch != 1 || r.WarmupCalls != 3 || r.Noise != 0 {
 				t.Errorf("%s, %d ranks: %d samples, %+v", cadence, n, r.Samples.Iterations(), r)
 			}
-			if r.Cadence != cadence || r.Cache != Warm || r.Clock != "fake" || !r.GCOff || r.Elapsed != 100*time.Millisecond || r.Warnings != nil {
+			if r.Cadence != cadence || r.Cache != Warm || r.Clock != "fake" || !r.GCOff || r.Elapsed != 100*time.Millisecond ||
+				r.Warnings != nil {
 				t.Errorf("%s, %d ranks: %+v", cadence, n, r)
 			}
 			if want := []string{"warmup", "warmup", "timed", "timed", "timed", "timed", "timed"}; !slices.Equal(progress, want) {
@@ -126,7 +127,8 @@ func TestDeterministicClockTakesOneSample(t *testing.T) {
 	call := ranks[0].body.Call
 	ranks[0].body.Call = func() error { calls++; return call() }
 	r := succeed(t, ranks)
-	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic || r.GCOff || r.Warnings != nil {
+	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic ||
+		r.GCOff || r.Warnings != nil {
 		t.Errorf("%d calls, %+v", calls, r)
 	}
 	if s := Analyze(r.Samples).Summary; math.IsNaN(s.Mean) || !math.IsNaN(s.CILow) || !math.IsNaN(s.CIHigh) {
@@ -149,7 +151,8 @@ func TestBatchInIsolationIsWarnedOf(t *testing.T) {
 	cfg.Cadence = Isolated
 	ranks := each(1, cfg, 50_000)
 	ranks[0].clock.reading = 25_000
-	if r := succeed(t, ranks); r.Batch != 50 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "followed by 50 calls") {
+	if r := succeed(t, ranks); r.Batch != 50 || len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "followed by 50 calls") {
 		t.Errorf("batch %d, warnings %q", r.Batch, r.Warnings)
 	}
 }
@@ -174,7 +177,8 @@ func TestColdCache(t *testing.T) {
 	cfg.Cache, cfg.ColdBytes = Cold, 4096
 	ranks := each(1, cfg, 50_000)
 	ranks[0].clock.reading = 25_000
-	if r := succeed(t, ranks); r.Batch != 1 || r.ColdBytes != 4096 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "cannot evict") {
+	if r := succeed(t, ranks); r.Batch != 1 || r.ColdBytes != 4096 || len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "cannot evict") {
 		t.Errorf("batch %d, %d bytes, warnings %q", r.Batch, r.ColdBytes, r.Warnings)
 	}
 }
@@ -231,7 +235,8 @@ func TestBarriersPerCadence(t *testing.T) {
 		})
 		// One exchange for the terms, two blocks of warm-up, five of samples.
 		if errs[0] != nil || c.barriers.Load() != want || c.exchanges.Load() != 8 {
-			t.Errorf("%s: %d barriers (want %d), %d exchanges (want 8), %v", cadence, c.barriers.Load(), want, c.exchanges.Load(), errs[0])
+			t.Errorf("%s: %d barriers (want %d), %d exchanges (want 8), %v", cadence, c.barriers.Load(), want,
+				c.exchanges.Load(), errs[0])
 		}
 	}
 }

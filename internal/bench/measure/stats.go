@@ -51,8 +51,9 @@ func Analyze(m Matrix) Analysis {
 	var sure bool
 	a.Drift, sure = drift(values)
 	if a.Drifts = sure && math.Abs(a.Drift) > minDrift; a.Drifts {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
-			100*a.Drift))
+		a.Warnings = append(a.Warnings,
+			fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
+				100*a.Drift))
 	}
 	return a
 }

@@ -59,7 +59,9 @@ func TestDrift(t *testing.T) {
 		t.Error("warned of a drift of one percent")
 	}
 	// Medians of 6.5 and 8, but each half is spread from 1 to 13.
-	if m := series(24, func(i int) float64 { return float64(i%12+1) + 1.5*float64(i/12) }); warned(m) || Analyze(m).Drift < 0.1 {
+	if m := series(24, func(i int) float64 {
+		return float64(i%12+1) + 1.5*float64(i/12)
+	}); warned(m) || Analyze(m).Drift < 0.1 {
 		t.Error("was sure of a drift within the noise")
 	}
 	if m := series(8, func(i int) float64 { return 1 + float64(i) }); warned(m) {

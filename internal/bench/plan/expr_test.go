@@ -7,7 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-var exprScope = scope{"size": point.Bytes, "num_ranks": point.Int, "dtype": point.DType, "inplace": point.Bool, "alg": point.String,
+var exprScope = scope{"size": point.Bytes, "num_ranks": point.Int, "dtype": point.DType, "inplace": point.Bool,
+	"alg": point.String,
 	"ENV": point.String, "shape": point.Tuple, "x": point.Float}
 
 func exprValues() map[string]operand {
@@ -15,7 +16,8 @@ func exprValues() map[string]operand {
 	shape, _ := point.Parse(point.Tuple, "qkv=2x3")
 	return map[string]operand{
 		"size": {value: point.BytesValue(1 << 20)}, "num_ranks": {value: point.IntValue(2)}, "dtype": {value: f32},
-		"inplace": {value: point.BoolValue(false)}, "alg": {value: point.StringValue("two stage")}, "ENV": {value: point.StringValue("9")},
+		"inplace": {value: point.BoolValue(false)}, "alg": {value: point.StringValue("two stage")},
+		"ENV":   {value: point.StringValue("9")},
 		"shape": {value: shape}, "x": {value: point.FloatValue(0.5)},
 	}
 }
@@ -50,7 +52,8 @@ func TestExpressions(t *testing.T) {
 	}
 	unset := exprValues()
 	unset["ENV"] = operand{unset: true}
-	for text, want := range map[string]bool{"ENV==unset": true, "ENV!=unset": false, "ENV==9": false, "ENV!=9": true, "ENV": false} {
+	for text, want := range map[string]bool{"ENV==unset": true, "ENV!=unset": false, "ENV==9": false, "ENV!=9": true,
+		"ENV": false} {
 		e, _ := compile(text, exprScope)
 		if e(unset) != want {
 			t.Errorf("unset: %s is %v", text, !want)

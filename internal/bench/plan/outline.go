@@ -44,7 +44,9 @@ type launch struct {
 
 // expand finds a part's points and groups them by what their processes need.
 func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) error {
-	o := &outlined{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point { return p.withContent(p.swept.keyed(q, req.Files), q) }}
+	o := &outlined{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point {
+		return p.withContent(p.swept.keyed(q, req.Files), q)
+	}}
 	var err error
 	if o.product, err = newProduct(part); err != nil {
 		return err

@@ -96,7 +96,8 @@ func oneHost(b *bench.Bench, req Request) error {
 	if b.OneHost == "" || !req.overHosts() || dist.Describe(req.Backend).Launcher != nil {
 		return nil
 	}
-	return fmt.Errorf("bench %s on backend %s: its ranks must be on one host: %s; %s", b.Name, req.Backend, b.OneHost, req.Hosts)
+	return fmt.Errorf("bench %s on backend %s: its ranks must be on one host: %s; %s", b.Name, req.Backend, b.OneHost,
+		req.Hosts)
 }
 
 // hostNotes say which values were chosen because the ranks are on several hosts.

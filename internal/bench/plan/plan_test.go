@@ -54,9 +54,12 @@ func TestLaunchCounts(t *testing.T) {
 		{"crossed env", make4x4(), request(nil, four), 48, 16},
 		{"zipped env", make4x4(), request(nil, four, []string{"A", "B"}), 12, 4},
 		{"zipped env and two rank counts", make4x4(bench.Ranks("2,4")), request(nil, four, []string{"A", "B"}), 24, 8},
-		{"declared zip", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Env("B", "1", bench.Unset))), request(nil, nil), 6, 2},
-		{"env zipped with an axis", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Ints("cu", "1,2"))), request(nil, nil), 6, 2},
-		{"axes zipped", bench.New("b", nop, bench.Zip(bench.Ints("m", "1,2"), bench.Ints("n", "3,4")), bench.Ints("k", "5,6")), request(nil, nil), 4, 1},
+		{"declared zip", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Env("B", "1", bench.Unset))), request(nil, nil),
+			6, 2},
+		{"env zipped with an axis", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Ints("cu", "1,2"))), request(nil, nil),
+			6, 2},
+		{"axes zipped", bench.New("b", nop, bench.Zip(bench.Ints("m", "1,2"), bench.Ints("n", "3,4")),
+			bench.Ints("k", "5,6")), request(nil, nil), 4, 1},
 		{"ranks zipped with env", make4x4(bench.Zip(bench.Ranks("2,4"), bench.Env("A", "x", "y"))), request(nil, nil), 6, 2},
 		{"no axes at all", bench.New("b", nop), request(nil, nil), 1, 1},
 		{"ranks by --ranks", make4x4(), request([]string{"num_ranks=1,2,8"}, nil), 9, 3},
@@ -78,7 +81,8 @@ func TestLaunchCounts(t *testing.T) {
 func TestUndeclaredVariables(t *testing.T) {
 	b := make4x4(bench.Env("NCCL_PROTO", "LL", "Simple"))
 	_, err := Make(b, request(nil, []string{"NCCL_PORTO=LL"}))
-	if err == nil || !strings.Contains(err.Error(), `unknown environment variable "NCCL_PORTO", did you mean "NCCL_PROTO"?`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`unknown environment variable "NCCL_PORTO", did you mean "NCCL_PROTO"?`) {
 		t.Errorf("a slip: %v", err)
 	}
 	p := must.Get(Make(b, request(nil, []string{"NCCL_PROTO=LL", "NCCL_ALGO=Ring"})))(t)
@@ -115,7 +119,8 @@ func TestRanksStayWithTheirPart(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	b := func() *bench.Bench {
-		return bench.New("b", nop, bench.Bytes("size", "1K,2K"), bench.DTypes("dtype", "f32", "bf16"), bench.Env("VAR", "1", "2"),
+		return bench.New("b", nop, bench.Bytes("size", "1K,2K"), bench.DTypes("dtype", "f32", "bf16"),
+			bench.Env("VAR", "1", "2"),
 			bench.Choice("mode", "how", "fast", "safe"))
 	}
 	with := func(f func(*Request)) Request {
@@ -131,18 +136,32 @@ func TestBadRequests(t *testing.T) {
 		{"axis typo", request([]string{"sise=1"}, nil), []string{`unknown axis "sise"`, `did you mean "size"`, "dtype"}},
 		{"bad value", request([]string{"dtype=f31"}, nil), []string{"axis dtype", "f31"}},
 		{"axis and env clash", request(nil, []string{"size=1"}), []string{"size", "clashes"}},
-		{"unequal zip", request(nil, nil, []string{"size", "VAR", "dtype"}).withAxis("size=1,2,3"), []string{"zip", "3 values", "equally many"}},
+		{"unequal zip", request(nil, nil, []string{"size", "VAR", "dtype"}).withAxis("size=1,2,3"),
+			[]string{"zip", "3 values", "equally many"}},
 		{"zip typo", request(nil, nil, []string{"VAR", "sise"}), []string{"zip", `"sise"`}},
 		{"zip of nothing known", request(nil, nil, []string{"x", "y"}), []string{"--zip", "size"}},
 		{"env name", request(nil, []string{"1A=2"}), []string{"1A"}},
-		{"skip typo", with(func(r *Request) { r.Skips = []Assign{{"dtpye", "f32"}} }), []string{"--skip", `did you mean "dtype"`}},
-		{"skip of nothing", with(func(r *Request) { r.Skips = []Assign{{"dtype", "f64"}} }), []string{"drops nothing", "f32,bf16"}},
-		{"only typo", with(func(r *Request) { r.Only = []string{"szie>1"} }), []string{`unknown name "szie"`, `did you mean "size"`}},
-		{"empty selection", with(func(r *Request) { r.Only = []string{"size>1G"} }), []string{"empty selection", "size>1G", "size=1024,2048"}},
-		{"option typo", with(func(r *Request) { r.Options = []Assign{{"mdoe", "fast"}} }), []string{"unknown option", `did you mean "mode"`}},
-		{"option choice", with(func(r *Request) { r.Options = []Assign{{"mode", "fats"}} }), []string{"option mode", `did you mean "fast"`}},
+		{"skip typo", with(func(r *Request) {
+			r.Skips = []Assign{{"dtpye", "f32"}}
+		}), []string{"--skip", `did you mean "dtype"`}},
+		{"skip of nothing", with(func(r *Request) {
+			r.Skips = []Assign{{"dtype", "f64"}}
+		}), []string{"drops nothing", "f32,bf16"}},
+		{"only typo", with(func(r *Request) {
+			r.Only = []string{"szie>1"}
+		}), []string{`unknown name "szie"`, `did you mean "size"`}},
+		{"empty selection", with(func(r *Request) {
+			r.Only = []string{"size>1G"}
+		}), []string{"empty selection", "size>1G", "size=1024,2048"}},
+		{"option typo", with(func(r *Request) {
+			r.Options = []Assign{{"mdoe", "fast"}}
+		}), []string{"unknown option", `did you mean "mode"`}},
+		{"option choice", with(func(r *Request) {
+			r.Options = []Assign{{"mode", "fats"}}
+		}), []string{"option mode", `did you mean "fast"`}},
 		{"ranks below one", request([]string{"num_ranks=0"}, nil), []string{"at least one rank"}},
-		{"too many points", request([]string{"size=1:1000000:+11", "dtype=f32,f16,bf16,f64"}, []string{"VAR=1,2,3,4"}), []string{"more than 1000000 points"}},
+		{"too many points", request([]string{"size=1:1000000:+11", "dtype=f32,f16,bf16,f64"}, []string{"VAR=1,2,3,4"}),
+			[]string{"more than 1000000 points"}},
 	} {
 		_, err := Make(b(), c.req)
 		if err == nil {
@@ -166,14 +185,15 @@ func (r Request) withAxis(s string) Request {
 // others that they know; one that some point can use is not.
 func TestUnknownWords(t *testing.T) {
 	knows := map[string][]string{"sum": {"ring", "tree"}, "copy": {"ring"}}
-	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("algorithm", "ring"), bench.Drop(func(p point.Point) error {
-		op := p.At("op")
-		algorithm := p.At("algorithm")
-		if !slices.Contains(knows[op.String()], algorithm.String()) {
-			return fmt.Errorf("%s: %w", op, suggest.Unknown("algorithm", algorithm.String(), knows[op.String()]))
-		}
-		return nil
-	}))
+	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("algorithm", "ring"),
+		bench.Drop(func(p point.Point) error {
+			op := p.At("op")
+			algorithm := p.At("algorithm")
+			if !slices.Contains(knows[op.String()], algorithm.String()) {
+				return fmt.Errorf("%s: %w", op, suggest.Unknown("algorithm", algorithm.String(), knows[op.String()]))
+			}
+			return nil
+		}))
 	const tre = `axis algorithm: unknown algorithm "tre", did you mean "tree"? (known: ring, tree)`
 	for _, c := range []struct {
 		axes []string
@@ -228,8 +248,11 @@ func TestMistakesRefuseTheRequest(t *testing.T) {
 }
 
 func TestAllDroppedSaysWhy(t *testing.T) {
-	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Drop(func(point.Point) error { return errors.New("never on a Sunday") }))
-	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "all 2 points: never on a Sunday") {
+	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Drop(func(point.Point) error {
+		return errors.New("never on a Sunday")
+	}))
+	if _, err := Make(b, request(nil, nil)); err == nil ||
+		!strings.Contains(err.Error(), "all 2 points: never on a Sunday") {
 		t.Errorf("%v", err)
 	}
 }
@@ -273,7 +296,8 @@ func TestProductAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := rapid.IntRange(1, 5).Draw(t, "a"), rapid.IntRange(1, 5).Draw(t, "b"), rapid.IntRange(1, 5).Draw(t, "c")
 		spec := func(n int) string { return fmt.Sprintf("1:%d:+1", n) }
-		bench := bench.New("x", nop, bench.Ints("a", spec(a)), bench.Zip(bench.Ints("b", spec(b)), bench.Ints("z", spec(b))), bench.Ints("c", spec(c)))
+		bench := bench.New("x", nop, bench.Ints("a", spec(a)), bench.Zip(bench.Ints("b", spec(b)), bench.Ints("z", spec(b))),
+			bench.Ints("c", spec(c)))
 		p := must.Get(Make(bench, request(nil, nil)))(t)
 		var want, got []string
 		for i := range a {
@@ -321,7 +345,8 @@ func TestOtherValuesOnABackend(t *testing.T) {
 		}
 	}
 	for _, wrong := range []bench.Clause{bench.On("toy", bench.Ints("j", "1")), bench.On("toy", bench.Strings("i", "a"))} {
-		if _, err := Make(make4x4(bench.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
+		if _, err := Make(make4x4(bench.Ints("i", "1"), wrong), request(nil, nil)); err == nil ||
+			!strings.Contains(err.Error(), "on backend toy") {
 			t.Errorf("other values of what is no such axis: %v", err)
 		}
 	}
@@ -341,7 +366,8 @@ func TestForesee(t *testing.T) {
 	}{
 		{nil, 0, 0},
 		{map[string]time.Duration{"of another point": time.Hour}, 0, 0},
-		{map[string]time.Duration{key(0): time.Second, key(1): 3 * time.Second, key(2): 5 * time.Second}, 18 * time.Second, 3},
+		{map[string]time.Duration{key(0): time.Second, key(1): 3 * time.Second, key(2): 5 * time.Second}, 18 * time.Second,
+			3},
 		{map[string]time.Duration{key(0): time.Second, key(1): 3 * time.Second}, 12 * time.Second, 2},
 	} {
 		if total, known := p.Foresee(c.took); total != c.total || known != c.known {
@@ -386,15 +412,18 @@ func TestOutline(t *testing.T) {
 		}
 		return nil
 	})
-	two := bench.Suite("b", bench.Part("one", nop, bench.Ranks("1,2"), bench.Ints("m", "1:4:+1"), bench.Env("E", "x", "-"), small),
+	two := bench.Suite("b", bench.Part("one", nop, bench.Ranks("1,2"), bench.Ints("m", "1:4:+1"),
+		bench.Env("E", "x", "-"), small),
 		bench.Part("two", nop, bench.Ints("n", "1,2,3")))
 	for _, trials := range []int{0, 1, 3} {
 		req := request(nil, nil)
 		req.Trials = trials
 		held := must.Get(Make(two, req))(t)
 		p := must.Get(Outline(two, req))(t)
-		if p.Groups != nil || p.Dropped != nil || p.Points != held.Points || p.Trials != held.Trials || p.Launches() != held.Launches() {
-			t.Errorf("%d points in %d trials and %d launches, want %d, %d, %d", p.Points, p.Trials, p.Launches(), held.Points, held.Trials, held.Launches())
+		if p.Groups != nil || p.Dropped != nil || p.Points != held.Points || p.Trials != held.Trials ||
+			p.Launches() != held.Launches() {
+			t.Errorf("%d points in %d trials and %d launches, want %d, %d, %d", p.Points, p.Trials, p.Launches(), held.Points,
+				held.Trials, held.Launches())
 		}
 		text := func(p *Plan) string {
 			var b strings.Builder
@@ -423,7 +452,8 @@ func TestOutline(t *testing.T) {
 // one axis that may depend on another.
 func TestWords(t *testing.T) {
 	algorithms := map[string][]string{"sum": {"ring", "tree"}, "max": {"direct"}}
-	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("how", "ring"), bench.Strings("free", "x"), bench.DTypes("dtype", "f32"), bench.Ints("m", "1,2"),
+	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("how", "ring"), bench.Strings("free", "x"),
+		bench.DTypes("dtype", "f32"), bench.Ints("m", "1,2"),
 		bench.Option("strict", point.Bool, "true", "an option"),
 		bench.Refuse(func(p, options point.Point) error {
 			op := p.At("op")

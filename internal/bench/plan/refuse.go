@@ -69,7 +69,9 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 		return fmt.Errorf("bench %s: empty selection: %s", name, why)
 	}
 	axes := lists.Map(parts, func(p *bench.DeclaredPart) string {
-		words := lists.Map(p.Axes, func(a bench.Axis) string { return fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values)) })
+		words := lists.Map(p.Axes, func(a bench.Axis) string {
+			return fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values))
+		})
 		if p.Name != "" {
 			words = append([]string{"part=" + p.Name}, words...)
 		}

@@ -46,7 +46,8 @@ func rowValues(r *journal.Row) map[string]operand {
 	if r.NumRanks != nil {
 		m[bench.RanksAxis] = operand{value: point.IntValue(int64(*r.NumRanks))}
 	}
-	for name, text := range map[string]string{bench.BackendName: r.Backend, "part": r.Part, "status": string(r.Status), "kind": string(r.Kind)} {
+	for name, text := range map[string]string{bench.BackendName: r.Backend, "part": r.Part, "status": string(r.Status),
+		"kind": string(r.Kind)} {
 		m[name] = operand{value: point.StringValue(text)}
 	}
 	m["trial"] = operand{value: point.IntValue(int64(r.Trial))}

@@ -12,12 +12,15 @@ import (
 func TestRows(t *testing.T) {
 	var rows []journal.Row
 	for i, size := range []int64{1 << 10, 1 << 20, 1 << 20} {
-		rows = append(rows, journal.Row{Trial: i, Status: journal.OK, Point: point.Point{{Name: "size", Value: point.BytesValue(size)}},
-			Env: point.Env{{Name: "E", Value: fmt.Sprint(i), Set: i > 0}}, Metrics: map[string]float64{"time_us": float64(10 * i)}})
+		rows = append(rows, journal.Row{Trial: i, Status: journal.OK,
+			Point:   point.Point{{Name: "size", Value: point.BytesValue(size)}},
+			Env:     point.Env{{Name: "E", Value: fmt.Sprint(i), Set: i > 0}},
+			Metrics: map[string]float64{"time_us": float64(10 * i)}})
 	}
 	rows[2].Status = journal.Failed
 	for only, want := range map[string]string{
-		"size>=1M": "1 2", "size>=1M && status==ok": "1", "time_us<15": "0 1", "E==unset": "0", "trial!=1": "0 2", "size==2K": "",
+		"size>=1M": "1 2", "size>=1M && status==ok": "1", "time_us<15": "0 1", "E==unset": "0", "trial!=1": "0 2",
+		"size==2K": "",
 	} {
 		got, err := Rows([]string{only}, rows)
 		var trials []string

@@ -84,7 +84,8 @@ func Repeated(noise float64) measure.Stop {
 // launches is what is asked for of a program, of which each launch is a sample.
 func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error) {
 	if s.Cadence != "" || s.Cache != "" {
-		return until, fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set their cadence or caches", name)
+		return until, fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set their "+
+			"cadence or caches", name)
 	}
 	switch {
 	case until != (measure.Stop{}):
@@ -97,7 +98,8 @@ func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error
 	c.Stop = until
 	c, err := s.apply(c)
 	if err == nil && c.Stop.MaxSamples == 1 && (s.MinTime > 0 || s.MaxTime > 0) {
-		err = fmt.Errorf("bench %s launches its program once a point, which no --min-time or --max-time changes: give --noise or --max-samples too", name)
+		err = fmt.Errorf("bench %s launches its program once a point, which no --min-time or --max-time changes: give "+
+			"--noise or --max-samples too", name)
 	}
 	return c.Stop, err
 }

@@ -29,16 +29,28 @@ func TestSampling(t *testing.T) {
 		want  func(c *bench.Config)
 		other bool // the time is another quantity
 	}{
-		"nothing":         {Sampling{}, func(*bench.Config) {}, false},
-		"noise":           {Sampling{Noise: &half}, func(c *bench.Config) { c.Stop.RelNoise = 0.005 }, false},
-		"no noise":        {Sampling{Noise: new(float64)}, func(c *bench.Config) { c.Stop.RelNoise = 0 }, false},
-		"few samples":     {Sampling{MaxSamples: 5}, func(c *bench.Config) { c.Stop.MinSamples, c.Stop.MaxSamples = 5, 5 }, false},
-		"many samples":    {Sampling{MinSamples: 20_000}, func(c *bench.Config) { c.Stop.MinSamples, c.Stop.MaxSamples = 20_000, 20_000 }, false},
-		"both bounds":     {Sampling{MinSamples: 7, MaxSamples: 9}, func(c *bench.Config) { c.Stop.MinSamples, c.Stop.MaxSamples = 7, 9 }, false},
-		"little time":     {Sampling{MaxTime: time.Millisecond}, func(c *bench.Config) { c.Stop.MinTime, c.Stop.MaxTime = time.Millisecond, time.Millisecond }, false},
-		"long time":       {Sampling{MinTime: time.Minute}, func(c *bench.Config) { c.Stop.MinTime, c.Stop.MaxTime = time.Minute, time.Minute }, false},
-		"cold":            {Sampling{Cache: measure.Cold}, func(c *bench.Config) { c.Cache = measure.Cold }, true},
-		"isolated":        {Sampling{Cadence: measure.Isolated}, func(c *bench.Config) { c.Cadence = measure.Isolated }, true},
+		"nothing":  {Sampling{}, func(*bench.Config) {}, false},
+		"noise":    {Sampling{Noise: &half}, func(c *bench.Config) { c.Stop.RelNoise = 0.005 }, false},
+		"no noise": {Sampling{Noise: new(float64)}, func(c *bench.Config) { c.Stop.RelNoise = 0 }, false},
+		"few samples": {Sampling{MaxSamples: 5}, func(c *bench.Config) {
+			c.Stop.MinSamples, c.Stop.MaxSamples = 5, 5
+		}, false},
+		"many samples": {Sampling{MinSamples: 20_000}, func(c *bench.Config) {
+			c.Stop.MinSamples, c.Stop.MaxSamples = 20_000, 20_000
+		}, false},
+		"both bounds": {Sampling{MinSamples: 7, MaxSamples: 9}, func(c *bench.Config) {
+			c.Stop.MinSamples, c.Stop.MaxSamples = 7, 9
+		}, false},
+		"little time": {Sampling{MaxTime: time.Millisecond}, func(c *bench.Config) {
+			c.Stop.MinTime, c.Stop.MaxTime = time.Millisecond, time.Millisecond
+		}, false},
+		"long time": {Sampling{MinTime: time.Minute}, func(c *bench.Config) {
+			c.Stop.MinTime, c.Stop.MaxTime = time.Minute, time.Minute
+		}, false},
+		"cold": {Sampling{Cache: measure.Cold}, func(c *bench.Config) { c.Cache = measure.Cold }, true},
+		"isolated": {Sampling{Cadence: measure.Isolated}, func(c *bench.Config) {
+			c.Cadence = measure.Isolated
+		}, true},
 		"warm as it is":   {Sampling{Cache: measure.Warm}, func(*bench.Config) {}, false},
 		"the same stream": {Sampling{Cadence: measure.Streaming}, func(*bench.Config) {}, false},
 	} {
@@ -70,11 +82,14 @@ func TestSamplingOfPrograms(t *testing.T) {
 		want     measure.Stop
 		err      string
 	}{
-		"noise":               {ask: Sampling{Noise: &one}, want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
-		"noise of another":    {declared: Repeated(one), ask: Sampling{Noise: &five}, want: measure.Stop{RelNoise: 0.05, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
-		"so many":             {ask: Sampling{MinSamples: 4}, want: measure.Stop{MinSamples: 4, MaxSamples: 4, MaxTime: day}},
-		"at most so many":     {ask: Sampling{MaxSamples: 9}, want: measure.Stop{MinSamples: 1, MaxSamples: 9, MaxTime: day}},
-		"for so long":         {declared: Repeated(one), ask: Sampling{MaxTime: time.Minute}, want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: time.Minute}},
+		"noise": {ask: Sampling{Noise: &one},
+			want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
+		"noise of another": {declared: Repeated(one), ask: Sampling{Noise: &five},
+			want: measure.Stop{RelNoise: 0.05, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
+		"so many":         {ask: Sampling{MinSamples: 4}, want: measure.Stop{MinSamples: 4, MaxSamples: 4, MaxTime: day}},
+		"at most so many": {ask: Sampling{MaxSamples: 9}, want: measure.Stop{MinSamples: 1, MaxSamples: 9, MaxTime: day}},
+		"for so long": {declared: Repeated(one), ask: Sampling{MaxTime: time.Minute},
+			want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: time.Minute}},
 		"one, for so long":    {ask: Sampling{MaxTime: time.Minute}, err: "give --noise or --max-samples"},
 		"its caches":          {ask: Sampling{Cache: measure.Cold}, err: "cannot set their cadence or caches"},
 		"its cadence":         {ask: Sampling{Cadence: measure.Isolated}, err: "cannot set their cadence or caches"},

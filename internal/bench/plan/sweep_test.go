@@ -16,7 +16,8 @@ func hashOf(text string) string { return strings.Repeat(fmt.Sprintf("%x", text),
 
 // machines is a bench whose machine is described by files, one of which has 4 ranks.
 func machines(clauses ...bench.Clause) *bench.Bench {
-	return bench.New("b", nop, append([]bench.Clause{bench.Sweepable(bench.FileOption("topology", "", "")), bench.Ints("i", "1,2"), bench.Ranks("2"),
+	return bench.New("b", nop, append([]bench.Clause{bench.Sweepable(bench.FileOption("topology", "", "")),
+		bench.Ints("i", "1,2"), bench.Ranks("2"),
 		bench.RanksOf(func(p, options point.Point) int {
 			return map[string]int{"four.yaml": 4, "two.yaml": 2}[bench.FileOf(p, options, "topology")]
 		})}, clauses...)...)
@@ -67,7 +68,8 @@ func TestSweptFiles(t *testing.T) {
 		if !slices.Equal(got, c.want) || isOption != (c.want == nil) || option.String() != c.one || len(p.Notes) != c.notes {
 			t.Errorf("%q: values %v, option %v, notes %v; want %+v", c.text, got, option, p.Notes, c)
 		}
-		if c.one != "" && p.Inputs["topology"] != files[c.one] || c.want != nil && p.Files()["topology b.yaml"] != files["b.yaml"] {
+		if c.one != "" && p.Inputs["topology"] != files[c.one] ||
+			c.want != nil && p.Files()["topology b.yaml"] != files["b.yaml"] {
 			t.Errorf("%q: inputs %v", c.text, p.Files())
 		}
 		if c.notes > 0 && !strings.Contains(p.Notes[0], "copy.yaml has the same content as a.yaml") {
@@ -116,7 +118,8 @@ func TestMachineRanks(t *testing.T) {
 		}
 		p := must.Get(Make(machines(), req))(t)
 		words, _ := tasks(p)
-		got := strings.NewReplacer("topology=", "", ".yaml#"+hashOf("2")[:12], "", ".yaml#"+hashOf("4")[:12], "").Replace(strings.Join(words, "; "))
+		got := strings.NewReplacer("topology=", "", ".yaml#"+hashOf("2")[:12], "", ".yaml#"+hashOf("4")[:12],
+			"").Replace(strings.Join(words, "; "))
 		if got != c.want || len(p.Dropped) > 0 {
 			t.Errorf("%s, ranks %q: %s, %d dropped; want %s", c.text, c.ranks, got, len(p.Dropped), c.want)
 		}
@@ -128,11 +131,13 @@ func TestOptionsOnBackends(t *testing.T) {
 	b := machines(bench.On("ahbm", bench.FileOption("topology", "four.yaml", "")))
 	for backend, want := range map[string]string{"ahbm": "four.yaml", "cpu": ""} {
 		p := must.Get(Make(b, Request{Backend: backend, Files: map[string]string{"four.yaml": hashOf("4")}}))(t)
-		if v := p.Options.At("topology"); v.String() != want || (len(p.Notes) == 1) != (want != "") || p.Inputs["topology"] != map[string]string{"four.yaml": hashOf("4")}[want] {
+		if v := p.Options.At("topology"); v.String() != want || (len(p.Notes) == 1) != (want != "") ||
+			p.Inputs["topology"] != map[string]string{"four.yaml": hashOf("4")}[want] {
 			t.Errorf("%s: %v, notes %v, inputs %v", backend, v, p.Notes, p.Inputs)
 		}
 	}
-	if _, err := Make(machines(bench.On("ahbm", bench.FileOption("typology", "x", ""))), Request{Backend: "cpu"}); err == nil || !strings.Contains(err.Error(), `no option "typology"`) {
+	if _, err := Make(machines(bench.On("ahbm", bench.FileOption("typology", "x", ""))),
+		Request{Backend: "cpu"}); err == nil || !strings.Contains(err.Error(), `no option "typology"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -72,7 +72,8 @@ func TestSeveralHosts(t *testing.T) {
 		}
 	}
 	here := bench.New("b", nop, bench.OneHost("they share memory"), bench.Backends("cpu", "mpi", "ahbm"))
-	for backend, want := range map[string]string{"cpu": "its ranks must be on one host: they share memory; " + hosts, "mpi": "", "ahbm": ""} {
+	for backend, want := range map[string]string{"cpu": "its ranks must be on one host: they share memory; " + hosts,
+		"mpi": "", "ahbm": ""} {
 		_, err := Make(here, Request{Backend: backend, Hosts: hosts})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", backend, err)

@@ -60,7 +60,8 @@ func TestLookup(t *testing.T) {
 // A smaller set is no slower than a larger one: a cell that says so was disturbed.
 func TestLookupPassesOverDisturbedCells(t *testing.T) {
 	cells := []Cell{{1, 1 << 10, 50}, {1, 1 << 12, 3}, {1, 1 << 14, 20}, {1, 1 << 16, 30}, {1, 1 << 18, 10}}
-	for bytes, want := range map[float64]float64{1 << 10: 50, 1 << 11: 40, 1 << 12: 30, 1 << 14: 30, 1 << 16: 30, 1 << 17: 20, 1 << 18: 10, 1 << 20: 10, 1: 50, 0: 50} {
+	for bytes, want := range map[float64]float64{1 << 10: 50, 1 << 11: 40, 1 << 12: 30, 1 << 14: 30, 1 << 16: 30,
+		1 << 17: 20, 1 << 18: 10, 1 << 20: 10, 1: 50, 0: 50} {
 		if got := lookup(cells, 1, bytes); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v bytes: %v GB/s, want %v", bytes, got, want)
 		}
@@ -114,7 +115,8 @@ func TestHop(t *testing.T) {
 // The class does not change with the binding of the process that asks, and
 // does with what the control group leaves.
 func TestClassIgnoresBinding(t *testing.T) {
-	h := hostinfo.Host{Arch: "amd64", Memory: 1 << 34, CPU: hostinfo.CPU{Model: "X", Threads: 16, Cores: 16, Affinity: 16, Usable: 16}}
+	h := hostinfo.Host{Arch: "amd64", Memory: 1 << 34,
+		CPU: hostinfo.CPU{Model: "X", Threads: 16, Cores: 16, Affinity: 16, Usable: 16}}
 	bound := h
 	bound.CPU.Affinity, bound.CPU.Usable = 1, 1
 	if Class(h) != Class(bound) {
@@ -323,7 +325,8 @@ func TestExchangeMovesTheBytes(t *testing.T) {
 						from := counterpart(cores, i, (calls-1)*pieces+p)
 						off := p * way.piece
 						if !slices.Equal(memory[i][bytes+off:][:way.piece], memory[from][off:][:way.piece]) {
-							t.Errorf("%d cores, %d pieces of %d: core %d has not got piece %d of core %d", cores, pieces, way.piece, i, p, from)
+							t.Errorf("%d cores, %d pieces of %d: core %d has not got piece %d of core %d", cores, pieces, way.piece, i, p,
+								from)
 						}
 					}
 				}
@@ -340,7 +343,8 @@ func TestEveryPairMeets(t *testing.T) {
 			for i := range cores {
 				other := counterpart(cores, i, round)
 				if other == i || counterpart(cores, other, round) != i || counterpart(cores, i, round+cores-1) != other {
-					t.Errorf("%d cores, round %d: %d meets %d, which meets %d", cores, round, i, other, counterpart(cores, other, round))
+					t.Errorf("%d cores, round %d: %d meets %d, which meets %d", cores, round, i, other,
+						counterpart(cores, other, round))
 				}
 				met[[2]int{i, other}]++
 			}
@@ -384,10 +388,12 @@ func TestDisturbed(t *testing.T) {
 		want  string
 	}{
 		{hostinfo.Times{User: 300, Idle: 1200}, 200, ""},
-		{hostinfo.Times{User: 300, Idle: 1100, Steal: 100}, 200, "took 25 % of this host's cores away and other programs used 0 %"},
+		{hostinfo.Times{User: 300, Idle: 1100, Steal: 100}, 200,
+			"took 25 % of this host's cores away and other programs used 0 %"},
 		{hostinfo.Times{User: 300, Idle: 1200}, 100, "took 0 % of this host's cores away and other programs used 25 %"},
 	} {
-		if got := disturbance(quiet, hostinfo.Load{Times: c.after}, c.own, 1); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := disturbance(quiet, hostinfo.Load{Times: c.after}, c.own, 1); (got == "") != (c.want == "") ||
+			!strings.Contains(got, c.want) {
 			t.Errorf("%+v, own %d: %q, want %q", c.after, c.own, got, c.want)
 		}
 	}
@@ -407,8 +413,10 @@ func TestDisturbed(t *testing.T) {
 		}
 	}
 	old := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 5}}, Read: []Cell{{1, 64, 1}}, Hops: []Hop{{0, 1, 0.3}}, TCP: 4}
-	r := Result{Copy: []Cell{{1, 64, 3}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}}, Hops: []Hop{{0, 1, 0.5}, {0, 2, 1}}, TCP: 6, Unix: 2, Disturbed: "load"}.better(old)
-	want := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}}, Hops: []Hop{{0, 1, 0.3}, {0, 2, 1}}, TCP: 4, Unix: 2, Disturbed: "load"}
+	r := Result{Copy: []Cell{{1, 64, 3}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}},
+		Hops: []Hop{{0, 1, 0.5}, {0, 2, 1}}, TCP: 6, Unix: 2, Disturbed: "load"}.better(old)
+	want := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}},
+		Hops: []Hop{{0, 1, 0.3}, {0, 2, 1}}, TCP: 4, Unix: 2, Disturbed: "load"}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}

@@ -106,11 +106,13 @@ func (r Result) Check(h hostinfo.Host) error {
 // disturbance says what others did on the host while it was probed by processes that used
 // own ticks; nothing if it was little.
 func disturbance(before, after hostinfo.Load, own uint64, processes int) string {
-	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal, Foreign: hostinfo.Foreign(before, after, own, processes)}
+	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal,
+		Foreign: hostinfo.Foreign(before, after, own, processes)}
 	if d.Quality() == journal.QualitySettled {
 		return ""
 	}
-	return fmt.Sprintf("meanwhile the hypervisor took %.0f %% of this host's cores away and other programs used %.0f %%", 100*d.Steal, 100*d.Foreign)
+	return fmt.Sprintf("meanwhile the hypervisor took %.0f %% of this host's cores away and other programs used %.0f %%",
+		100*d.Steal, 100*d.Foreign)
 }
 
 // wait is how long a quick result that was disturbed is used before it is measured again.

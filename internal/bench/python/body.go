@@ -104,7 +104,8 @@ func (c clock) Name() string      { return cmp.Or(c.Label, "perf_counter") }
 func (c clock) check() error {
 	const most = 1_000_000
 	if c.Overhead < 0 || c.Resolution < 0 || c.Overhead > most || c.Resolution > most {
-		return fmt.Errorf("clock %q: overhead %d ns, resolution %d ns: want 0 to %d", c.Name(), c.Overhead, c.Resolution, most)
+		return fmt.Errorf("clock %q: overhead %d ns, resolution %d ns: want 0 to %d", c.Name(), c.Overhead, c.Resolution,
+			most)
 	}
 	return nil
 }

@@ -268,7 +268,8 @@ func (e *examinee) timed(batch int) (said, took time.Duration, err error) {
 	samples, took, err := e.sample(1, batch)
 	said = time.Duration(samples[0])
 	if err == nil && said > took {
-		err = fmt.Errorf("sample: a batch of %d is said to take %v, its answer took %v: are these nanoseconds?", batch, said, took)
+		err = fmt.Errorf("sample: a batch of %d is said to take %v, its answer took %v: are these nanoseconds?", batch, said,
+			took)
 	}
 	return said, took, err
 }
@@ -294,7 +295,8 @@ func tellsTime(e *examinee) (string, error) {
 			return "", err
 		case took < noticeable: // a larger one
 		case ns <= took/100:
-			return "", fmt.Errorf("sample: a batch of %d is said to take %v, its answer took %v: are these nanoseconds, of the whole batch?",
+			return "", fmt.Errorf("sample: a batch of %d is said to take %v, its answer took %v: are these nanoseconds, of "+
+				"the whole batch?",
 				batch, ns, took)
 		default:
 			return fmt.Sprintf("%d calls take %v, as they say", batch, ns), nil

@@ -223,7 +223,8 @@ func (s sampling) config() bench.Config {
 	if s.Noise != nil {
 		c.Stop.RelNoise = *s.Noise
 	}
-	c.Stop.MinTime, c.Stop.MaxTime = measure.Bounds(0, time.Duration(s.Seconds*float64(time.Second)), c.Stop.MinTime, c.Stop.MaxTime)
+	c.Stop.MinTime, c.Stop.MaxTime = measure.Bounds(0, time.Duration(s.Seconds*float64(time.Second)), c.Stop.MinTime,
+		c.Stop.MaxTime)
 	c.Stop.MinSamples, c.Stop.MaxSamples = measure.Bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)
 	return c
 }

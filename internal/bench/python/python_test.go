@@ -53,7 +53,8 @@ func TestModes(t *testing.T) {
 		t.Errorf("an unknown mode: %s %s", last.Status, last.Reason)
 	}
 	// Work on a stream that nobody waits for would be measured as nothing.
-	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" || !strings.Contains(o.Reason, "the events saw 0 us of") {
+	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" ||
+		!strings.Contains(o.Reason, "the events saw 0 us of") {
 		t.Errorf("work on another stream: %s %s, %v", o.Status, o.Reason, o.Metrics)
 	}
 }
@@ -133,7 +134,8 @@ for mode, timer in module["_MODES"].items():
 // protocol demands.
 func TestConformance(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "copy")
-	if out, err := exec.Command("cc", "-O2", "-Wall", "-Werror", "-o", program, "../../../examples/python/copy.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", "-O2", "-Wall", "-Werror", "-o", program,
+		"../../../examples/python/copy.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, path := range []string{program, "../../../examples/python/memory.py", planted(t)} {
@@ -222,10 +224,12 @@ func TestSampling(t *testing.T) {
 	} {
 		stop := c.asked.config().Stop
 		if err := c.asked.config().Validate(); err != nil || stop.MinSamples != c.low || stop.MaxSamples != c.high {
-			t.Errorf("%+v gives %d to %d samples, want %d to %d: %v", c.asked, stop.MinSamples, stop.MaxSamples, c.low, c.high, err)
+			t.Errorf("%+v gives %d to %d samples, want %d to %d: %v", c.asked, stop.MinSamples, stop.MaxSamples, c.low, c.high,
+				err)
 		}
 	}
-	if stop := (sampling{Seconds: 0.01}).config().Stop; stop.MaxTime != 10*time.Millisecond || stop.MinTime > stop.MaxTime {
+	if stop := (sampling{Seconds: 0.01}).config().Stop; stop.MaxTime != 10*time.Millisecond ||
+		stop.MinTime > stop.MaxTime {
 		t.Errorf("a hundredth of a second is %v to %v", stop.MinTime, stop.MaxTime)
 	}
 	if (sampling{MinSamples: -1}).config().Validate() == nil {

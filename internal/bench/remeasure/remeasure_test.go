@@ -54,7 +54,8 @@ func TestKeep(t *testing.T) {
 		return []journal.Row{measuredRow("a", journal.OK, us, 0), measuredRow("b", journal.OK, 2*us, steal)}
 	}
 	kept, rows := Keep([][]journal.Row{table(1, 0.3), table(2, 0.1)})
-	if kept != 1 || len(rows) != 2 || rows[1].Measurements[0].Metrics.Get("time_us") != 2 || rows[1].Measurements[1].Metrics.Get("time_us") != 4 {
+	if kept != 1 || len(rows) != 2 || rows[1].Measurements[0].Metrics.Get("time_us") != 2 ||
+		rows[1].Measurements[1].Metrics.Get("time_us") != 4 {
 		t.Errorf("of two tables %d is kept: %+v", kept, rows)
 	}
 }

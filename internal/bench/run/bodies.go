@@ -80,7 +80,8 @@ func (s *runSlot) body(ctx context.Context, w *workerGroup, a attempt) (again []
 // measure has a point measured, and again while it is disturbed and there is time, and
 // gives the rows that count. Measurements that were made before an error stay; without
 // any there are no rows.
-func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error), keep func(kept int, rows []journal.Row) error) (rows []journal.Row, err error) {
+func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error),
+	keep func(kept int, rows []journal.Row) error) (rows []journal.Row, err error) {
 	start := time.Now()
 	var all [][]journal.Row
 	for {
@@ -107,13 +108,15 @@ func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error
 }
 
 // kept is what counts of all measurements of a point.
-func (s *runSlot) kept(all [][]journal.Row, keep func(kept int, rows []journal.Row) error, err error) ([]journal.Row, error) {
+func (s *runSlot) kept(all [][]journal.Row, keep func(kept int, rows []journal.Row) error, err error) ([]journal.Row,
+	error) {
 	at, rows := remeasure.Keep(all)
 	return rows, cmp.Or(keep(at, rows), err)
 }
 
 // bodyOnce has the workers run a task, and makes a row of what they say.
-func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, beside files, f *failure, err error) {
+func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, beside files,
+	f *failure, err error) {
 	res, f := w.runTask(ctx, t)
 	if ctx.Err() != nil && (f == nil || s.opts.Joined == nil) {
 		w.stop(&failure{reason: "interrupted"})
@@ -224,7 +227,8 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 }
 
 func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
-	task := worker.Task{Index: index, Trial: t.Trial, Point: slices.Concat(t.Point, w.slot.plan.Options), Limit: w.slot.timeout(w.group)}
+	task := worker.Task{Index: index, Trial: t.Trial, Point: slices.Concat(t.Point, w.slot.plan.Options),
+		Limit: w.slot.timeout(w.group)}
 	task.Kinds = lists.Map(task.Point, func(c point.Coord) point.Kind { return c.Value.Kind() })
 	for rank := range w.ranks {
 		w.ranks[rank].silent = 0

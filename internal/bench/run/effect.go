@@ -172,7 +172,8 @@ func all(place) string { return "" }
 // verdict is what the variable did, in a sentence.
 func (v *variable) verdict() string {
 	if low, high, equal := v.equal(); equal {
-		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at all %d points (95 %% intervals %+.1f to %+.1f %%)",
+		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at all %d points (95 %% "+
+			"intervals %+.1f to %+.1f %%)",
 			v.name, v.metric, len(v.values), 100*equalWithin, len(v.points), percent(low), percent(high))
 	}
 	best, others := v.rank()
@@ -184,12 +185,14 @@ func (v *variable) verdict() string {
 		gain := v.interval(v.differences(o, best, all)[""], level)
 		switch {
 		case !gain.known:
-			return fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how launches differ; run with --trials 6",
+			return fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how "+
+				"launches differ; run with --trials 6",
 				v.name, minLaunches)
 		case gain.high >= 0:
 			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.low), v.percent(gain.high)))
 		case text == "":
-			text = fmt.Sprintf("%s: %s is %s: %s %+.1f %% against %s (95 %% interval %+.1f to %+.1f %%)", v.name, v.superlative, best,
+			text = fmt.Sprintf("%s: %s is %s: %s %+.1f %% against %s (95 %% interval %+.1f to %+.1f %%)", v.name, v.superlative,
+				best,
 				v.metric, v.percent(gain.mid), o, v.percent(gain.low), v.percent(gain.high))
 			if with := v.interactions(o, best); len(with) > 0 {
 				text += ", and it depends on " + strings.Join(with, " and ")
@@ -197,7 +200,8 @@ func (v *variable) verdict() string {
 		}
 	}
 	if text == "" {
-		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; more trials would tell", v.name, v.metric, best, tied[0])
+		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; more trials would tell", v.name, v.metric, best,
+			tied[0])
 	}
 	if len(tied) > 0 {
 		text += "; not told apart from it: " + strings.Join(tied, ", ")
@@ -235,7 +239,9 @@ func (v *variable) rank() (best string, others []string) {
 	for _, b := range v.values {
 		means[b] = v.interval(v.differences(v.values[0], b, all)[""], 0.05).mid
 	}
-	order := slices.SortedStableFunc(slices.Values(v.values), func(a, b string) int { return cmp.Compare(means[a], means[b]) })
+	order := slices.SortedStableFunc(slices.Values(v.values), func(a, b string) int {
+		return cmp.Compare(means[a], means[b])
+	})
 	return order[0], order[1:]
 }
 
@@ -245,7 +251,9 @@ func (v *variable) interactions(a, b string) (with []string) {
 	for _, f := range []struct {
 		name  string
 		group func(place) string
-	}{{"the point", func(p place) string { return p.point }}, {"the other variables", func(p place) string { return p.rest }}} {
+	}{{"the point", func(p place) string {
+		return p.point
+	}}, {"the other variables", func(p place) string { return p.rest }}} {
 		groups := v.differences(a, b, f.group)
 		least, most := math.Inf(1), math.Inf(-1) // the lowest upper end, the highest lower end
 		for _, d := range groups {

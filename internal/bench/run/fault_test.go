@@ -22,7 +22,8 @@ func TestEnvironment(t *testing.T) {
 	s := newScene(t)
 	s.environ = []string{"KEEP=1", s.mark.String(), "SWEPT=inherited",
 		// What outer launchers leave behind must not reach the ranks.
-		"RANK=9", "OMPI_COMM_WORLD_RANK=3", "PMI_RANK=3", "SLURM_PROCID=3", "TORCHELASTIC_RUN_ID=x", "KERNBENCH_LAUNCH=outer", "KERNBENCH_WORKER=unix:nowhere"}
+		"RANK=9", "OMPI_COMM_WORLD_RANK=3", "PMI_RANK=3", "SLURM_PROCID=3", "TORCHELASTIC_RUN_ID=x",
+		"KERNBENCH_LAUNCH=outer", "KERNBENCH_WORKER=unix:nowhere"}
 	_, rows := s.run("environ")
 	if len(rows) != 3 {
 		t.Fatalf("%d rows, want 3", len(rows))
@@ -82,7 +83,8 @@ func TestWrongEnvironment(t *testing.T) {
 					}
 					continue
 				}
-				if r.Status != journal.Failed || !strings.Contains(r.Reason, reason) || r.Rank == nil || *r.Rank != 1 || r.Phase != "start" {
+				if r.Status != journal.Failed || !strings.Contains(r.Reason, reason) || r.Rank == nil || *r.Rank != 1 ||
+					r.Phase != "start" {
 					t.Errorf("%s: %s at %v in %q: %q, want it to say %q", at(r), r.Status, r.Rank, r.Phase, r.Reason, reason)
 				}
 			}
@@ -120,7 +122,8 @@ func TestDiesAtStart(t *testing.T) {
 		if res.Counts[journal.Failed] != 1 || res.Counts[journal.OK] != 5 {
 			t.Errorf("counts %v, want 1 failed and 5 ok", res.Counts)
 		}
-		if r := rows[0]; r.Status != journal.Failed || r.Rank == nil || r.Phase != "start" || !strings.Contains(r.Reason, "exit code 9") {
+		if r := rows[0]; r.Status != journal.Failed || r.Rank == nil || r.Phase != "start" ||
+			!strings.Contains(r.Reason, "exit code 9") {
 			t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
 		}
 	})
@@ -132,7 +135,8 @@ func TestDiesAtStart(t *testing.T) {
 		s.options.Retries = 1
 		res, rows := s.run("still")
 		if res.Counts[journal.Failed] != 0 || res.Counts[journal.OK] != 6 || rows[0].Attempt != 1 {
-			t.Errorf("counts %v, attempt %d of the first: want all good, the first at its second attempt", res.Counts, rows[0].Attempt)
+			t.Errorf("counts %v, attempt %d of the first: want all good, the first at its second attempt", res.Counts,
+				rows[0].Attempt)
 		}
 		for i, r := range rows {
 			said := slices.ContainsFunc(r.Warnings, func(w string) bool {
@@ -168,7 +172,8 @@ func TestLostHeartbeat(t *testing.T) {
 	if res.Counts[journal.OK] != 2 || res.Counts[journal.Failed] != 1 {
 		t.Errorf("counts %v, want 2 ok and 1 failed", res.Counts)
 	}
-	if r := rows[1]; r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Phase != "stopping" || !strings.Contains(r.Reason, "heartbeat") {
+	if r := rows[1]; r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Phase != "stopping" ||
+		!strings.Contains(r.Reason, "heartbeat") {
 		t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
 	}
 }
@@ -183,7 +188,8 @@ func TestDisagreement(t *testing.T) {
 		t.Errorf("counts %v, want 2 ok and 1 failed", res.Counts)
 	}
 	r := rows[1]
-	if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "disagree") || !strings.Contains(r.Reason, "rank 1 feels like it") {
+	if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "disagree") ||
+		!strings.Contains(r.Reason, "rank 1 feels like it") {
 		t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
 	}
 }
@@ -200,7 +206,8 @@ func TestEffectOfVariables(t *testing.T) {
 	}
 	want := []string{
 		"DOUBLE: best is 0: time_us -50.0 % against 1 (95 % interval -50.0 to -50.0 %)",
-		"IGNORED: no visible effect: time_us of its 2 values is equal within 2 % at all 2 points (95 % intervals +0.0 to +0.0 %)",
+		"IGNORED: no visible effect: time_us of its 2 values is equal within 2 % at all 2 points (95 % intervals " +
+			"+0.0 to +0.0 %)",
 	}
 	if !slices.Equal(texts, want) {
 		t.Errorf("notes\n%s\nwant\n%s", strings.Join(texts, "\n"), strings.Join(want, "\n"))
@@ -245,7 +252,8 @@ func TestTwoAtOnce(t *testing.T) {
 // point under way leaves no row, and resuming completes the set.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	moments := []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond, 200 * time.Millisecond}
+	moments := []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond,
+		200 * time.Millisecond}
 	for _, bench := range []string{"slow", "listen"} {
 		for _, after := range moments {
 			t.Run(bench+after.String(), func(t *testing.T) {
@@ -333,7 +341,8 @@ func TestWrongResult(t *testing.T) {
 		switch wrong := r.Point.At("line").Int() == 3; {
 		case !wrong && (r.Status != journal.OK || len(r.Metrics) != 1):
 			t.Errorf("%s: %s %s %v", at(r), r.Status, r.Reason, r.Metrics)
-		case wrong && (r.Status != journal.Failed || r.Phase != "check" || r.Reason != "7 wrong elements" || len(r.Metrics) != 0):
+		case wrong && (r.Status != journal.Failed || r.Phase != "check" || r.Reason != "7 wrong elements" ||
+			len(r.Metrics) != 0):
 			t.Errorf("%s: %s %s %v", at(r), r.Status, r.Reason, r.Metrics)
 		}
 	}

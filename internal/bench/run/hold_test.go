@@ -37,7 +37,8 @@ func TestResumeWhileAlive(t *testing.T) {
 	}
 	_, err = Run(context.Background(), p, Options{Dir: s.dir, Environ: environ, Resume: true})
 	var held *journal.HeldError
-	if !errors.As(err, &held) || held.Run != live || held.PID != cmd.Process.Pid || held.Host == "" || time.Since(held.Since) > hangGuard {
+	if !errors.As(err, &held) || held.Run != live || held.PID != cmd.Process.Pid || held.Host == "" ||
+		time.Since(held.Since) > hangGuard {
 		t.Errorf("resuming a live run: %v", err)
 	}
 	if r := s.journal(); len(r.Headers) != 1 {
@@ -86,7 +87,8 @@ func TestLaunchFolderIsNew(t *testing.T) {
 		t.Fatal("nothing was planted")
 	}
 	for _, r := range rows {
-		if r.Status != journal.OK || r.Metrics["time_us"] != 1.5 || strings.HasSuffix(r.Launch, "0001") || strings.HasSuffix(r.Launch, "0003") {
+		if r.Status != journal.OK || r.Metrics["time_us"] != 1.5 || strings.HasSuffix(r.Launch, "0001") ||
+			strings.HasSuffix(r.Launch, "0003") {
 			t.Errorf("%s: %s %s, %v us from %s", at(r), r.Status, r.Reason, r.Metrics["time_us"], r.Launch)
 		}
 	}
@@ -99,7 +101,8 @@ func TestFollow(t *testing.T) {
 	p := must.Get(makePlan("still", plan.Request{}))(t)
 	task := p.Groups[0].Tasks
 	row := func(i int, status journal.Status) journal.Row {
-		return journal.Row{Run: "live", Bench: "still", Point: task[i].Point, Backend: p.Backend, Status: status, Key: task[i].Key, Time: time.Now()}
+		return journal.Row{Run: "live", Bench: "still", Point: task[i].Point, Backend: p.Backend, Status: status,
+			Key: task[i].Key, Time: time.Now()}
 	}
 	for name, c := range map[string]struct {
 		end    *journal.End
@@ -107,7 +110,8 @@ func TestFollow(t *testing.T) {
 		want   Result
 		err    string
 	}{
-		"complete": {end: &journal.End{Outcome: "complete", Counts: map[journal.Status]int{journal.OK: 2, journal.NotExecuted: 1}, Missing: 1},
+		"complete": {end: &journal.End{Outcome: "complete",
+			Counts: map[journal.Status]int{journal.OK: 2, journal.NotExecuted: 1}, Missing: 1},
 			want: Result{Counts: map[journal.Status]int{journal.OK: 2, journal.NotExecuted: 1}, Missing: 1}},
 		"interrupted": {end: &journal.End{Outcome: "interrupted"}, want: Result{Interrupted: true}},
 		"given up":    {end: &journal.End{Outcome: "failed"}, want: Result{Broken: "a note"}},
@@ -128,15 +132,18 @@ func TestFollow(t *testing.T) {
 			}
 			hold := must.Get(journal.HoldRun(dir, "live"))(t)
 			// It was resumed, and has not said so yet: the end is that of the part before.
-			write(journal.Header{Run: "live", Bench: "still", Points: 3}, row(0, journal.OK), journal.End{Run: "live", Outcome: "complete"})
+			write(journal.Header{Run: "live", Bench: "still", Points: 3}, row(0, journal.OK),
+				journal.End{Run: "live", Outcome: "complete"})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var told []string
 			res, err := Run(ctx, p, Options{Dir: dir, Resume: true, Follow: true, Observe: func(e Event) {
 				switch {
 				case e.Started != nil:
-					told = append(told, fmt.Sprintf("%d of %d in %s by %d", e.Started.Done, e.Started.Rows, e.Started.Run, e.Started.Follows.PID))
-					write(journal.Header{Run: "live", Bench: "still", Points: 3, Resumed: true}, row(1, journal.OK), journal.Note{Run: "live", Text: "a note"})
+					told = append(told, fmt.Sprintf("%d of %d in %s by %d", e.Started.Done, e.Started.Rows, e.Started.Run,
+						e.Started.Follows.PID))
+					write(journal.Header{Run: "live", Bench: "still", Points: 3, Resumed: true}, row(1, journal.OK),
+						journal.Note{Run: "live", Text: "a note"})
 				case e.Recorded != nil:
 					told = append(told, e.Recorded.Point.String())
 				case e.Note == "a note":
@@ -159,7 +166,8 @@ func TestFollow(t *testing.T) {
 			}
 			want := []string{fmt.Sprintf("1 of 3 in live by %d", os.Getpid()), task[1].Point.String()}
 			if name == "complete" {
-				want = append(want, "the run has come to its end without 4 of the 6 rows that this command is for: --resume runs them")
+				want = append(want, "the run has come to its end without 4 of the 6 rows that this command is for: "+
+					"--resume runs them")
 			}
 			if !slices.Equal(told, want) {
 				t.Errorf("told %q, want %q", told, want)
@@ -170,7 +178,8 @@ func TestFollow(t *testing.T) {
 			if !reflect.DeepEqual(res, c.want) {
 				t.Errorf("result %+v, want %+v", res, c.want)
 			}
-			if _, run, err := journal.LoadRun(dir); err != nil || len(run.Headers) != 2 || len(run.Rows) != 2 || len(run.Begun) != 0 {
+			if _, run, err := journal.LoadRun(dir); err != nil || len(run.Headers) != 2 || len(run.Rows) != 2 ||
+				len(run.Begun) != 0 {
 				t.Errorf("the follower has written: %v", err)
 			}
 		})

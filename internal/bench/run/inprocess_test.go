@@ -25,7 +25,8 @@ const simulated = "simulated"
 type simulatedBackend struct{ dist.Backend }
 
 func init() {
-	dist.Register(dist.Description{Name: simulated, Shape: dist.Shape{InProcess: true, Simulated: true}}, simulatedBackend{})
+	dist.Register(dist.Description{Name: simulated, Shape: dist.Shape{InProcess: true, Simulated: true}},
+		simulatedBackend{})
 }
 
 // together does on rank 1 what its point says, and fine elsewhere.
@@ -67,8 +68,10 @@ func TestInProcess(t *testing.T) {
 		rank   int
 		reason string
 	}{
-		{journal.OK, -1, ""}, {journal.Failed, 1, "rank 1 does not want to"}, {journal.Failed, 1, "panic: rank 1 is beside itself"},
-		{journal.Timeout, 1, "not finished"}, {journal.Failed, -1, "the process of all 3 ranks ended with exit code 7"}, {journal.OK, -1, ""},
+		{journal.OK, -1, ""}, {journal.Failed, 1, "rank 1 does not want to"},
+		{journal.Failed, 1, "panic: rank 1 is beside itself"},
+		{journal.Timeout, 1, "not finished"}, {journal.Failed, -1, "the process of all 3 ranks ended with exit code 7"},
+		{journal.OK, -1, ""},
 	} {
 		r := rows[i]
 		rank := -1

@@ -134,7 +134,8 @@ func (s *runSlot) skipRejoin(b *backlog) (bool, error) {
 	for _, a := range b.take(b.left()) {
 		row := s.row(a.task)
 		row.Status = journal.Skipped
-		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; start kernbench alone, with --launcher %s, for the others",
+		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; start "+
+			"kernbench alone, with --launcher %s, for the others",
 			s.plan.Backend, job.Launcher, job.Launcher)
 		if _, err := s.settle(a, row); err != nil {
 			return true, err

@@ -47,7 +47,8 @@ func TestInterruptFollows(t *testing.T) {
 		"a crash":                 {joined, ended, launch.Exit{Code: -1, Signal: syscall.SIGSEGV}, false},
 		"an exit":                 {joined, ended, launch.Exit{Code: 3}, false},
 		"nothing was interrupted": {joined, t.Context(), launch.Exit{Code: -1, Signal: syscall.SIGTERM}, false},
-		"not joined":              {&runner{plan: &plan.Plan{}}, ended, launch.Exit{Code: -1, Signal: syscall.SIGTERM}, false},
+		"not joined": {&runner{plan: &plan.Plan{}}, ended, launch.Exit{Code: -1, Signal: syscall.SIGTERM},
+			false},
 	} {
 		if got := c.r.interruptFollows(c.ctx, g, c.e); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -162,8 +162,10 @@ func TestKillRank(t *testing.T) {
 					if bench == "listen" {
 						how = "exit code 7"
 					}
-					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" || hit && fmt.Sprint(*r.Rank) != victim.Env["RANK"] {
-						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", at(r), r.Status, r.Rank, r.Phase, r.Reason, victim.Env["RANK"])
+					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" ||
+						hit && fmt.Sprint(*r.Rank) != victim.Env["RANK"] {
+						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", at(r), r.Status, r.Rank, r.Phase, r.Reason,
+							victim.Env["RANK"])
 					}
 				}
 				// A worker that was about to quit, and a grandchild at its end, are not missed.
@@ -219,7 +221,8 @@ func TestKillAgent(t *testing.T) {
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.request = plan.Request{Axes: []plan.Assign{{Name: "i", Text: "1"}}, Envs: []plan.Assign{{Name: "SWEPT", Text: "1"}}, Trials: 1}
+	s.request = plan.Request{Axes: []plan.Assign{{Name: "i", Text: "1"}}, Envs: []plan.Assign{{Name: "SWEPT", Text: "1"}},
+		Trials: 1}
 	p := must.Get(makePlan("listen", s.request))(t)
 	for _, g := range p.Groups {
 		g.Part.Command.Argv = []string{self, "program", "leave"}

@@ -231,7 +231,8 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		return nil, err
 	}
 	procs[0].Stdout, procs[0].Stderr = filepath.Join(p.logs, "launcher.out"), filepath.Join(p.logs, "launcher.err")
-	outer, err := s.agent.Launch(ctx, launch.Spec{Procs: procs, Grace: s.opts.Grace, PassOn: p.passOn, Launchers: true, Recall: via.recall()})
+	outer, err := s.agent.Launch(ctx,
+		launch.Spec{Procs: procs, Grace: s.opts.Grace, PassOn: p.passOn, Launchers: true, Recall: via.recall()})
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,8 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		outer.Stop(err.Error(), false)
 		out, _ := outer.Wait()
 		if x := out.Failed(); x != nil {
-			err = fmt.Errorf("%s ended with %s: %s", via.Name(), x.How(), firstSentence(string(x.Stderr.Tail)+"\n"+string(x.Stdout.Tail)))
+			err = fmt.Errorf("%s ended with %s: %s", via.Name(), x.How(),
+				firstSentence(string(x.Stderr.Tail)+"\n"+string(x.Stdout.Tail)))
 		}
 		return nil, err
 	}

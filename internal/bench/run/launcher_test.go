@@ -27,7 +27,8 @@ func TestLauncherCommand(t *testing.T) {
 		{"mpirun (Open MPI) 4.1.4\n\nReport bugs to", "launch --flag -n 3 -x A -x B program arg"},
 		{"mpiexec (OpenRTE) 4.1.4", "launch --flag -n 3 -x A -x B program arg"},
 		{"HYDRA build details:\n    Version: 4.0.2", "launch --flag -n 3 program arg"},
-		{"slurm-wlm 22.05.8\n", "launch --flag --ntasks=3 --export=ALL --kill-on-bad-exit=1 --job-name=kernbench-X program arg"},
+		{"slurm-wlm 22.05.8\n", "launch --flag --ntasks=3 --export=ALL --kill-on-bad-exit=1 --job-name=kernbench-X " +
+			"program arg"},
 		{"Intel(R) Something 2021", ""},
 		{"", ""},
 	} {
@@ -39,7 +40,8 @@ func TestLauncherCommand(t *testing.T) {
 			continue
 		}
 		l := &Launcher{argv: []string{"launch", "--flag"}, kind: kind, name: "kernbench-X"}
-		if got := strings.Join(l.command(3, []string{"program", "arg"}, []string{"A", "B"}), " "); err != nil || got != c.want {
+		if got := strings.Join(l.command(3, []string{"program", "arg"}, []string{"A", "B"}), " "); err != nil ||
+			got != c.want {
 			t.Errorf("%q: got %s, %v", c.version, got, err)
 		}
 	}
@@ -60,10 +62,13 @@ func TestLauncherReach(t *testing.T) {
 		env        point.Env
 		line, vars string
 	}{
-		{nil, "-x GLOO_SOCKET_IFNAME -x KERNBENCH_PORT_RANGE program", "GLOO_SOCKET_IFNAME=eth0 KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
-		{point.Env{{Name: jobenv.InterfaceVar, Value: value, Set: true}}, "-x GLOO_SOCKET_IFNAME -x KERNBENCH_PORT_RANGE program",
+		{nil, "-x GLOO_SOCKET_IFNAME -x KERNBENCH_PORT_RANGE program",
+			"GLOO_SOCKET_IFNAME=eth0 KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
+		{point.Env{{Name: jobenv.InterfaceVar, Value: value, Set: true}},
+			"-x GLOO_SOCKET_IFNAME -x KERNBENCH_PORT_RANGE program",
 			"GLOO_SOCKET_IFNAME=mine KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
-		{point.Env{{Name: jobenv.InterfaceVar}}, "-x KERNBENCH_PORT_RANGE program", "KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
+		{point.Env{{Name: jobenv.InterfaceVar}}, "-x KERNBENCH_PORT_RANGE program",
+			"KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
 	} {
 		procs := must.Get(r.processes(&plan.Group{Ranks: 2, Env: c.env}, processSpec{argv: []string{"program"}}))(t)
 		vars := slices.Sorted(slices.Values(procs[0].Env))
@@ -132,7 +137,8 @@ func TestLaunchersRankKilled(t *testing.T) {
 			if e.Task != nil {
 				once.Do(func() {
 					for _, p := range s.mark.Processes() {
-						if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe")); p.Env[rankVar] == "1" && strings.HasSuffix(exe, ".test") {
+						if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe")); p.Env[rankVar] == "1" &&
+							strings.HasSuffix(exe, ".test") {
 							syscall.Kill(p.PID, syscall.SIGKILL)
 						}
 					}
@@ -144,7 +150,8 @@ func TestLaunchersRankKilled(t *testing.T) {
 		if len(rows) != 6 || len(failed) != 1 {
 			s.Fatalf("%d rows, %d failed", len(rows), len(failed))
 		}
-		if r := failed[0]; r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "the worker ended") && !strings.Contains(r.Reason, "ended with") {
+		if r := failed[0]; r.Rank == nil || *r.Rank != 1 ||
+			!strings.Contains(r.Reason, "the worker ended") && !strings.Contains(r.Reason, "ended with") {
 			s.Errorf("%s: %s", at(r), r.Reason)
 		} else {
 			s.Logf("%s: %s", at(r), r.Reason)
@@ -162,7 +169,8 @@ func TestLaunchersProgram(t *testing.T) {
 			b.Parts[0].Command.Argv[0] = path // /proc/self/exe would be the guard
 			req.Backend, req.Seed, req.Trials = "cpu", 1, 1
 			p := must.Get(plan.Make(b, req))(s)
-			s.options.Dir, s.options.Environ = filepath.Join(s.dir, mode), append(s.environ, "SWEPT=inherited", "TEST_RANK_VAR="+rankVar)
+			s.options.Dir, s.options.Environ = filepath.Join(s.dir, mode),
+				append(s.environ, "SWEPT=inherited", "TEST_RANK_VAR="+rankVar)
 			must.Get(Run(s.Context(), p, s.options))(s)
 			_, r := must.Get2(journal.LoadRun(s.options.Dir))(s)
 			return r.Latest()
@@ -174,9 +182,11 @@ func TestLaunchersProgram(t *testing.T) {
 		}
 		// Rank 1 fails, by itself or killed, and the other waits for it.
 		rows = run("fall", plan.Request{Envs: []plan.Assign{{Name: "SWEPT", Text: "exit,kill"}}})
-		for i, want := range []string{"exit code 3: ValueError: planted", "exit code 3: ValueError: planted", "signal 9 (killed)", "signal 9 (killed)"} {
+		for i, want := range []string{"exit code 3: ValueError: planted", "exit code 3: ValueError: planted",
+			"signal 9 (killed)", "signal 9 (killed)"} {
 			r := rows[i]
-			if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Reason != "the program ended with "+want || len(r.Ranks) != 2 {
+			if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Reason != "the program ended with "+want ||
+				len(r.Ranks) != 2 {
 				s.Errorf("%s: %s at rank %v: %s\n%v", at(r), r.Status, r.Rank, r.Reason, r.Ranks)
 			}
 		}

@@ -99,16 +99,23 @@ func benches() []*bench.Bench {
 	sampled := quick
 	sampled.Stop = measure.Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 40, MaxTime: hangGuard}
 	return []*bench.Bench{
-		bench.New("still", still, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Measure(quick)),
-		bench.New("slow", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Trials(2), bench.Measure(quick)),
+		bench.New("still", still, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"),
+			bench.Measure(quick)),
+		bench.New("slow", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Trials(2),
+			bench.Measure(quick)),
 		bench.New("environ", environ, bench.Ranks("2"), bench.Env("SWEPT", "a b", "", bench.Unset), bench.Measure(quick)),
-		bench.New("scripted", scripted, bench.Ints("i", "1,2"), bench.Env("DOUBLE", "0", "1"), bench.Env("IGNORED", "0", "1")),
+		bench.New("scripted", scripted, bench.Ints("i", "1,2"), bench.Env("DOUBLE", "0", "1"),
+			bench.Env("IGNORED", "0", "1")),
 		bench.New("stop", stop, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
-		bench.New("heed", heed, bench.Ranks("2"), bench.Strings("until", "time-out", "peer", "interrupt"), bench.Timeout(heedLimit)),
+		bench.New("heed", heed, bench.Ranks("2"), bench.Strings("until", "time-out", "peer", "interrupt"),
+			bench.Timeout(heedLimit)),
 		bench.New("lonely", lonely, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
-		bench.New("together", together, bench.Ranks("3"), bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
-			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine
-		bench.New("slow-simulated", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3,4,5"), bench.Env("SWEPT", "1", "2"), bench.Trials(2),
+		bench.New("together", together, bench.Ranks("3"),
+			bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
+			// which none but the one that hangs needs, however loaded the machine
+			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)),
+		bench.New("slow-simulated", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3,4,5"), bench.Env("SWEPT", "1", "2"),
+			bench.Trials(2),
 			bench.Measure(quick), bench.Backends(simulated)),
 		bench.New("unsteady", unsteady, bench.Strings("what", "calms", "never", "fails", "quiet"), bench.Measure(sampled)),
 		bench.New("overlap", overlap, bench.Ranks("2"), bench.Ints("i", "0,1,2,3,4,5"), bench.Backends(simulated)),
@@ -219,24 +226,25 @@ func lonely(ctx context.Context, s *bench.State) error {
 // programs is a sweep over a program: the test binary in another role.
 func programs(name string, table bool) *bench.Bench {
 	b := bench.New(name, nil, bench.Ranks("2"), bench.Ints("i", "1,2"), bench.Env("SWEPT", "1", "2"), bench.Trials(2))
-	b.Parts[0].Command = &bench.Command{Argv: []string{self, "program", name}, Parse: func(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
-		var rows []bench.ParsedRow
-		for _, line := range strings.Fields(string(ranks[0].Stdout)) {
-			us, err := strconv.ParseFloat(line, 64)
-			if err != nil {
-				return nil, err
+	b.Parts[0].Command = &bench.Command{Argv: []string{self, "program", name},
+		Parse: func(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
+			var rows []bench.ParsedRow
+			for _, line := range strings.Fields(string(ranks[0].Stdout)) {
+				us, err := strconv.ParseFloat(line, 64)
+				if err != nil {
+					return nil, err
+				}
+				row := bench.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
+				if us > 4 && os.Getenv("TEST_WRONG") != "" {
+					row.Wrong = "7 wrong elements"
+				}
+				if table {
+					row.Extra = point.Point{{Name: "line", Value: point.IntValue(int64(len(rows)))}}
+				}
+				rows = append(rows, row)
 			}
-			row := bench.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
-			if us > 4 && os.Getenv("TEST_WRONG") != "" {
-				row.Wrong = "7 wrong elements"
-			}
-			if table {
-				row.Extra = point.Point{{Name: "line", Value: point.IntValue(int64(len(rows)))}}
-			}
-			rows = append(rows, row)
-		}
-		return rows, nil
-	}}
+			return rows, nil
+		}}
 	return b
 }
 
@@ -245,7 +253,8 @@ func programs(name string, table bool) *bench.Bench {
 func program(mode string) int {
 	if rankVar := os.Getenv("TEST_RANK_VAR"); rankVar != "" {
 		rank := os.Getenv(rankVar)
-		got := fmt.Sprintln(os.Getenv("RANK"), os.Getenv("LOCAL_RANK"), os.Getenv("WORLD_SIZE"), os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT") != "")
+		got := fmt.Sprintln(os.Getenv("RANK"), os.Getenv("LOCAL_RANK"), os.Getenv("WORLD_SIZE"), os.Getenv("MASTER_ADDR"),
+			os.Getenv("MASTER_PORT") != "")
 		if want := fmt.Sprintln(rank, rank, 2, "127.0.0.1", true); got != want {
 			fmt.Fprintf(os.Stderr, "torchrun's variables are %q, want %q\n", got, want)
 			return 9

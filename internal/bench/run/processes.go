@@ -160,7 +160,8 @@ func envNames(env point.Env) []string {
 
 // around runs the setup of a point, then the work, then the cleanup: also when the others failed
 // or were interrupted.
-func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task, work func() ([]journal.Row, error)) ([]journal.Row, error) {
+func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task,
+	work func() ([]journal.Row, error)) ([]journal.Row, error) {
 	cmd := g.Part.Command
 	reason, warnings, err := s.aside(ctx, g, &t, "setup", cmd.Setup)
 	var rows []journal.Row
@@ -224,7 +225,8 @@ func (r *runner) prepare(ctx context.Context, work []*backlog) error {
 
 // aside runs a program beside those that are measured: once, on this host, with the environment
 // of the point if there is one. The reason is why it failed.
-func (s *runSlot) aside(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string, warnings []string, err error) {
+func (s *runSlot) aside(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string,
+	warnings []string, err error) {
 	if len(argv) == 0 || ctx.Err() != nil {
 		return "", nil, nil
 	}

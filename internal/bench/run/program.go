@@ -63,7 +63,8 @@ func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]j
 	if s.joined(g) && s.opts.Joined.Native && cmd.Launches() > 1 {
 		row := s.row(t)
 		row.Status, row.Phase = journal.Failed, "start"
-		row.Reason = fmt.Sprintf("the ranks that %s has started cannot launch a program twice, as warmup and until ask", s.opts.Joined.Launcher)
+		row.Reason = fmt.Sprintf("the ranks that %s has started cannot launch a program twice, as warmup and until ask",
+			s.opts.Joined.Launcher)
 		return []journal.Row{row}, nil, nil
 	}
 	for range cmd.Warmup {
@@ -111,8 +112,9 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (j
 	if err != nil {
 		return failed(journal.Failed, "start", err.Error())
 	}
-	l, err := s.start(ctx, g, processSpec{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true,
-		passOn: launch.UserSignals})
+	l, err := s.start(ctx, g, processSpec{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env),
+		stopOnFailure: true,
+		passOn:        launch.UserSignals})
 	if err != nil {
 		if ctx.Err() != nil {
 			return row, nil, ctx.Err()
@@ -238,7 +240,8 @@ func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs strin
 }
 
 // parse finds the rows in the output of all ranks. Without any, the row says why.
-func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) (journal.Row, []bench.ParsedRow, error) {
+func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) (journal.Row,
+	[]bench.ParsedRow, error) {
 	outputs := make([]bench.RankOutput, len(out.Exits))
 	for i, x := range out.Exits {
 		o := bench.RankOutput{Rank: x.Rank, Wall: x.Wall}
@@ -252,7 +255,8 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 { // half a number is a number too
 			base.Status, base.Phase, base.Rank, base.Output = journal.Failed, "parse", &x.Rank, lastOutput(logs, x.Rank)
 			base.Reason = fmt.Sprintf("the last %d bytes of the output of rank %d were not kept: %s", n, x.Rank,
-				cmp.Or(x.Stdout.LogError, x.Stderr.LogError, fmt.Sprintf("it has more than %d MiB, or the disk is full", launch.DefaultLogLimit>>20)))
+				cmp.Or(x.Stdout.LogError, x.Stderr.LogError,
+					fmt.Sprintf("it has more than %d MiB, or the disk is full", launch.DefaultLogLimit>>20)))
 			return base, nil, nil
 		}
 		outputs[i] = o
@@ -274,7 +278,8 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 type rawSamples map[string]map[string][][]float64
 
 // launchedRows makes rows of what all launches of a point have printed.
-func (r *runner) launchedRows(part *bench.DeclaredPart, base journal.Row, all *sweep.Launches, stopped measure.StopReason) ([]journal.Row, rawSamples) {
+func (r *runner) launchedRows(part *bench.DeclaredPart, base journal.Row, all *sweep.Launches,
+	stopped measure.StopReason) ([]journal.Row, rawSamples) {
 	var rows []journal.Row
 	raw := rawSamples{}
 	for _, l := range all.Rows {
@@ -309,8 +314,9 @@ func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, n
 	}
 	row.Sampling.Noise = &noise
 	if until.RelNoise > 0 && noise > until.RelNoise {
-		row.Warnings = append(slices.Clip(row.Warnings), fmt.Sprintf("noise: the median of %d launches is known to %.1f %%, not %.1f %% (stopped: %s)",
-			row.Samples, 100*noise, 100*until.RelNoise, stopped))
+		row.Warnings = append(slices.Clip(row.Warnings),
+			fmt.Sprintf("noise: the median of %d launches is known to %.1f %%, not %.1f %% (stopped: %s)",
+				row.Samples, 100*noise, 100*until.RelNoise, stopped))
 	}
 }
 

@@ -66,7 +66,8 @@ func refuseNegative(row *journal.Row) {
 func failureOf(rows []journal.Row) string {
 	for _, row := range rows {
 		if row.Status.Bad() {
-			text := fmt.Sprintf("attempt %d %s", row.Attempt+1, map[bool]string{true: "timed out", false: "failed"}[row.Status == journal.Timeout])
+			text := fmt.Sprintf("attempt %d %s", row.Attempt+1,
+				map[bool]string{true: "timed out", false: "failed"}[row.Status == journal.Timeout])
 			if row.Rank != nil {
 				text += fmt.Sprintf(" at rank %d", *row.Rank)
 			}
@@ -127,8 +128,9 @@ func (r *runner) recordStart(a attempt) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opts.Observe(Event{Task: &a.task})
-	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number, Point: a.task.Words(),
-		Time: time.Now().UTC()})
+	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number,
+		Point: a.task.Words(),
+		Time:  time.Now().UTC()})
 }
 
 func (r *runner) note(text string) error {

@@ -33,7 +33,8 @@ func TestRemeasure(t *testing.T) {
 	} {
 		r := rows[i]
 		if r.Status != want.status || r.Quality != want.quality || len(r.Measurements) != want.many {
-			t.Errorf("%s: %s, %q, %d measurements, want %s, %q, %d", at(r), r.Status, r.Quality, len(r.Measurements), want.status, want.quality, want.many)
+			t.Errorf("%s: %s, %q, %d measurements, want %s, %q, %d", at(r), r.Status, r.Quality, len(r.Measurements),
+				want.status, want.quality, want.many)
 		}
 		if want.us > 0 && math.Abs(r.Metrics["time_us"]-want.us) > 0.5 {
 			t.Errorf("%s took %v us, want %v", at(r), r.Metrics["time_us"], want.us)
@@ -70,7 +71,8 @@ func TestRemeasureInterrupted(t *testing.T) {
 		cancel()
 	}()
 	res, rows := s.runContext(ctx, "unsteady")
-	if !res.Interrupted || len(rows) != 1 || rows[0].Quality != journal.QualityDisturbed || !(rows[0].Metrics["time_us"] > 0) {
+	if !res.Interrupted || len(rows) != 1 || rows[0].Quality != journal.QualityDisturbed ||
+		!(rows[0].Metrics["time_us"] > 0) {
 		t.Errorf("%+v, rows %+v", res, rows)
 	}
 }

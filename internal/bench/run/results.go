@@ -51,7 +51,9 @@ func (s *results) bad() bool {
 
 // agreed reports whether all ranks came to the same good end.
 func (s *results) agreed() bool {
-	return !s.bad() && !slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status != s.order[0].Done.Status })
+	return !s.bad() && !slices.ContainsFunc(s.order, func(e worker.Event) bool {
+		return e.Done.Status != s.order[0].Done.Status
+	})
 }
 
 func (s *results) firstReason() string {

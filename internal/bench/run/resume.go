@@ -188,7 +188,8 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		stored.Rows = append(stored.Rows, row)
 	}
 	if len(lacks) > 0 {
-		return nil, &LackError{Dir: j.Dir(), Of: len(wanted), Options: otherOptions(p, last), Rows: lackOf(p, lacks), Problems: j.Problems}
+		return nil, &LackError{Dir: j.Dir(), Of: len(wanted), Options: otherOptions(p, last), Rows: lackOf(p, lacks),
+			Problems: j.Problems}
 	}
 	if p.Bench.Accumulate {
 		return last, nil
@@ -346,7 +347,8 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 		}
 		if rows < 0 || rows > len(run.Rows) { // the second: the file was replaced
 			done, planned := run.Progress()
-			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done, Launches: run.Header.Launches, Follows: held}})
+			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done,
+				Launches: run.Header.Launches, Follows: held}})
 			rows, notes = len(run.Rows), len(run.Notes)
 		}
 		for ; rows < len(run.Rows); rows++ {
@@ -372,7 +374,8 @@ func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, er
 		return Result{}, fmt.Errorf("run %s did not come to its end: process %d on host %s is gone; --resume continues it",
 			r.id, held.PID, held.Host)
 	}
-	res := Result{Run: r.id, Counts: run.End.Counts, Missing: run.End.Missing, Interrupted: run.End.Outcome == "interrupted"}
+	res := Result{Run: r.id, Counts: run.End.Counts, Missing: run.End.Missing,
+		Interrupted: run.End.Outcome == "interrupted"}
 	if run.End.Outcome == "failed" && res.Counts[journal.Failed]+res.Counts[journal.Timeout] == 0 {
 		res.Broken = "it was given up"
 		if n := len(run.Notes); n > 0 {
@@ -382,7 +385,8 @@ func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, er
 	e, wanted := newEarlier(), planned(r.plan)
 	e.review(run, wanted, false)
 	if lacks := len(wanted) - len(e.done); lacks > 0 && run.End.Outcome == "complete" && r.opts.Source == nil {
-		r.opts.Observe(Event{Note: fmt.Sprintf("the run has come to its end without %d of the %d rows that this command is for: --resume runs them",
+		r.opts.Observe(Event{Note: fmt.Sprintf("the run has come to its end without %d of the %d rows that this command "+
+			"is for: --resume runs them",
 			lacks, len(wanted))})
 	}
 	return res, nil

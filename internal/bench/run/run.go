@@ -132,7 +132,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out",
 			opts.Launcher.Name(), p.Backend)
 	}
-	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, prepared: map[*bench.DeclaredPart]bool{}, host: hostinfo.Local()}
+	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{},
+		prepared: map[*bench.DeclaredPart]bool{}, host: hostinfo.Local()}
 	var err error
 	if r.journal, err = journal.Open(opts.Dir); err != nil {
 		return Result{}, err
@@ -162,7 +163,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		n.Run, n.Time = r.id, time.Now().UTC()
 		err = errors.Join(err, r.journal.Append(n))
 	}
-	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Missing: Missing(r.rows), Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
+	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Missing: Missing(r.rows),
+		Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
 	res := Result{Run: r.id, Counts: r.counts, Missing: end.Missing, GivenUp: r.givenUp,
 		Interrupted: outcome == "interrupted", Broken: broken}

@@ -33,7 +33,8 @@ func TestReview(t *testing.T) {
 		return journal.Row{Run: "r", Bench: "b", Key: key, Status: status, Attempt: attempt}
 	}
 	line := func(n, attempt int) any {
-		return journal.Row{Run: "r", Bench: "b", Key: fmt.Sprintf("line%d", n), Task: key, Status: journal.OK, Attempt: attempt}
+		return journal.Row{Run: "r", Bench: "b", Key: fmt.Sprintf("line%d", n), Task: key, Status: journal.OK,
+			Attempt: attempt}
 	}
 	wrong := func(n, attempt int) any {
 		r := line(n, attempt).(journal.Row)
@@ -57,20 +58,26 @@ func TestReview(t *testing.T) {
 		{"timed out", []any{header(), begin(0), row(journal.Timeout, 0), end()}, false, 1, false},
 		{"failed, retried at once", []any{header(), row(journal.Failed, 0), row(journal.Failed, 1), end()}, false, 2, false},
 		{"failed, retried well", []any{header(), row(journal.Failed, 0), row(journal.OK, 1), end()}, true, 2, false},
-		{"failed, resumed, failed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1), row(journal.Failed, 1), end()}, true, 2, false},
-		{"failed, resumed, good", []any{header(), row(journal.Failed, 0), end(), header(), row(journal.OK, 1), end()}, true, 2, false},
+		{"failed, resumed, failed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1),
+			row(journal.Failed, 1), end()}, true, 2, false},
+		{"failed, resumed, good", []any{header(), row(journal.Failed, 0), end(), header(), row(journal.OK, 1), end()}, true,
+			2, false},
 		{"failed, resumed, killed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1)}, false, 1, false},
 		{"table, ended", []any{header(), begin(0), line(1, 0), line(2, 0), end()}, true, 1, false},
 		{"table, then another point", []any{header(), begin(0), line(1, 0), line(2, 0), other()}, true, 1, false},
 		{"table, killed", []any{header(), begin(0), line(1, 0)}, false, 1, false},
-		{"table, killed, started again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false, 1, false},
+		{"table, killed, started again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false,
+			1, false},
 		{"of another plan", []any{header(), other(), end()}, false, 0, false},
 		{"table, a wrong line before a good one", []any{header(), begin(0), wrong(1, 0), line(2, 0), end()}, false, 1, false},
-		{"table, wrong, retried well", []any{header(), wrong(1, 0), line(2, 0), line(1, 1), line(2, 1), end()}, true, 2, false},
-		{"table, wrong, resumed, wrong", []any{header(), wrong(1, 0), line(2, 0), end(), header(), wrong(1, 1), line(2, 1), end()}, true, 2, false},
+		{"table, wrong, retried well", []any{header(), wrong(1, 0), line(2, 0), line(1, 1), line(2, 1), end()}, true, 2,
+			false},
+		{"table, wrong, resumed, wrong",
+			[]any{header(), wrong(1, 0), line(2, 0), end(), header(), wrong(1, 1), line(2, 1), end()}, true, 2, false},
 		{name: "failed, resumed, failed, to be retried", done: false, next: 2, retry: true,
 			records: []any{header(), row(journal.Failed, 0), end(), header(), begin(1), row(journal.Failed, 1), end()}},
-		{name: "good, failures to be retried", records: []any{header(), begin(0), row(journal.OK, 0)}, done: true, next: 1, retry: true},
+		{name: "good, failures to be retried", records: []any{header(), begin(0), row(journal.OK, 0)}, done: true, next: 1,
+			retry: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -108,7 +115,8 @@ func timed(env string, i int64, us, spread float64) journal.Row {
 
 // swept makes rows of a variable E with the given values: each launch has its own
 // luck, and each value its factor at each point.
-func swept(rng *rand.Rand, trials, points int, spread float64, factor func(value, point int) float64, values ...string) []journal.Row {
+func swept(rng *rand.Rand, trials, points int, spread float64, factor func(value, point int) float64,
+	values ...string) []journal.Row {
 	var rows []journal.Row
 	for v, value := range values {
 		for trial := range trials {
@@ -159,8 +167,11 @@ func TestEffects(t *testing.T) {
 		{"no variable", without, ""},
 		{"one value left", failed, ""},
 		{"no point in common", apart, "E: effect not resolved"},
-		{"exact, equal", exact(100, 100, 101), "E: no visible effect: time_us of its 3 values is equal within 2 % at all 1 points (95 % intervals +0.0 to +1.0 %)"},
-		{"exact, apart", exact(100, 90, 90), "E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); not told apart from it: 2 (+0.0 to +0.0 %)"},
+		{"exact, equal", exact(100, 100, 101),
+			"E: no visible effect: time_us of its 3 values is equal within 2 % at all 1 points (95 % intervals +0.0 to +1.0 %)"},
+		{"exact, apart", exact(100, 90, 90),
+			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); not told apart from it: 2 " +
+				"(+0.0 to +0.0 %)"},
 		{"higher is better", bandwidth, "E: best is 1: gbps +100.0 % against 0"},
 		{"one launch a value, equal", swept(rng, 1, 5, 0.001, none, "1", "2"), "E: effect not resolved: fewer than 4"},
 		{"one launch a value, apart", swept(rng, 1, 5, 0.001, ten, "1", "2"), "E: effect not resolved: fewer than 4"},
@@ -168,7 +179,8 @@ func TestEffects(t *testing.T) {
 		{"10 % in 10 % of noise", swept(rng, 6, 5, 0.1, ten, "1", "2"), "E: effect not resolved: "},
 		{"equal in 10 % of noise", swept(rng, 6, 5, 0.1, none, "1", "2"), "E: effect not resolved: "},
 		{"10 % in 1 % of noise", swept(rng, 6, 5, 0.01, ten, "1", "2"), "E: best is 2: time_us -"},
-		{"12 values, one verdict", swept(rng, 6, 1, 0.002, none, strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12")...), "E: no visible effect: time_us of its 12 values"},
+		{"12 values, one verdict", swept(rng, 6, 1, 0.002, none, strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12")...),
+			"E: no visible effect: time_us of its 12 values"},
 		{"depends on the point", swept(rng, 6, 2, 0.005, crossed, "1", "2"), "E: best is 2: time_us -"},
 		{"all disturbed", disturbed, ""},
 	} {
@@ -204,7 +216,8 @@ func TestEffectsOfNothing(t *testing.T) {
 
 func TestEnvSeen(t *testing.T) {
 	text := func(s string) *string { return &s }
-	planned := point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}, {Name: "C", Value: "", Set: true}, {Name: "D", Value: "(unset)", Set: true}}
+	planned := point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}, {Name: "C", Value: "", Set: true},
+		{Name: "D", Value: "(unset)", Set: true}}
 	good := func() map[string]*string {
 		return map[string]*string{"A": text("1"), "B": nil, "C": text(""), "D": text("(unset)")}
 	}
@@ -230,7 +243,8 @@ func TestEnvSeen(t *testing.T) {
 // TestResults: one row out of the answers of all ranks.
 func TestResults(t *testing.T) {
 	answer := func(rank int, status journal.Status, reason string, secondary bool) worker.Event {
-		return worker.Event{Rank: rank, Secondary: secondary, Done: &bench.Outcome{Status: status, Reason: reason, Phase: "timed"}}
+		return worker.Event{Rank: rank, Secondary: secondary,
+			Done: &bench.Outcome{Status: status, Reason: reason, Phase: "timed"}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -240,13 +254,23 @@ func TestResults(t *testing.T) {
 		reason  string
 	}{
 		{"all good", []worker.Event{answer(1, journal.OK, "", false), answer(0, journal.OK, "", false)}, journal.OK, -1, ""},
-		{"all skip", []worker.Event{answer(0, journal.Skipped, "small", false), answer(1, journal.Skipped, "small", false)}, journal.Skipped, -1, "small"},
-		{"one fails", []worker.Event{answer(0, journal.OK, "", false), answer(1, journal.Failed, "boom", false)}, journal.Failed, 1, "boom"},
-		{"the cause, not who follows", []worker.Event{answer(0, journal.Failed, "group aborted", true), answer(1, journal.Failed, "boom", false)}, journal.Failed, 1, "boom"},
-		{"only followers", []worker.Event{answer(1, journal.Failed, "group aborted", true), answer(0, journal.Failed, "group aborted too", true)}, journal.Failed, 1, "group aborted"},
-		{"one skips, one waited", []worker.Event{answer(1, journal.Skipped, "small", false), answer(0, journal.Failed, "group aborted", true)}, journal.Failed, 1, "the ranks disagree: rank 1 left the task: small, others did not"},
-		{"one skips, one is good", []worker.Event{answer(0, journal.OK, "", false), answer(1, journal.Skipped, "small", false)}, journal.Failed, 1, "the ranks disagree: rank 1 left the task: small, others did not"},
-		{"one skips, one never answers", []worker.Event{answer(1, journal.Skipped, "small", false)}, journal.Failed, 1, "the ranks disagree: rank 1 left the task: small, others did not"},
+		{"all skip", []worker.Event{answer(0, journal.Skipped, "small", false), answer(1, journal.Skipped, "small", false)},
+			journal.Skipped, -1, "small"},
+		{"one fails", []worker.Event{answer(0, journal.OK, "", false), answer(1, journal.Failed, "boom", false)},
+			journal.Failed, 1, "boom"},
+		{"the cause, not who follows",
+			[]worker.Event{answer(0, journal.Failed, "group aborted", true), answer(1, journal.Failed, "boom", false)},
+			journal.Failed, 1, "boom"},
+		{"only followers", []worker.Event{answer(1, journal.Failed, "group aborted", true),
+			answer(0, journal.Failed, "group aborted too", true)}, journal.Failed, 1, "group aborted"},
+		{"one skips, one waited", []worker.Event{answer(1, journal.Skipped, "small", false),
+			answer(0, journal.Failed, "group aborted", true)}, journal.Failed, 1,
+			"the ranks disagree: rank 1 left the task: small, others did not"},
+		{"one skips, one is good", []worker.Event{answer(0, journal.OK, "", false),
+			answer(1, journal.Skipped, "small", false)}, journal.Failed, 1,
+			"the ranks disagree: rank 1 left the task: small, others did not"},
+		{"one skips, one never answers", []worker.Event{answer(1, journal.Skipped, "small", false)}, journal.Failed, 1,
+			"the ranks disagree: rank 1 left the task: small, others did not"},
 		{"one fails, one never answers", []worker.Event{answer(1, journal.Failed, "boom", false)}, journal.Failed, 1, "boom"},
 	} {
 		res := &results{byRank: make([]*worker.Event, 2)}
@@ -348,20 +372,29 @@ func TestEndOfLaunch(t *testing.T) {
 		seen   func(*workerGroup) *failure
 		want   string
 	}{
-		{"its end", planted{doomed: true, err: launch.ErrLost}, event(nil), "the launch agent died; the workers ended with it"},
-		{"its end, stopped", planted{doomed: true, err: stopped}, event(nil), "the launch agent died: it had been stopped for 5s; the workers ended with it"},
-		{"silence", planted{doomed: true, err: stopped}, silence, "the launch agent died: it had been stopped for 5s; the workers ended with it"},
-		{"silence of a worker", planted{}, silence, "rank 0: lost heartbeat: nothing heard for 5s (stopped, or starved of CPU)"},
+		{"its end", planted{doomed: true, err: launch.ErrLost}, event(nil),
+			"the launch agent died; the workers ended with it"},
+		{"its end, stopped", planted{doomed: true, err: stopped}, event(nil),
+			"the launch agent died: it had been stopped for 5s; the workers ended with it"},
+		{"silence", planted{doomed: true, err: stopped}, silence,
+			"the launch agent died: it had been stopped for 5s; the workers ended with it"},
+		{"silence of a worker", planted{}, silence,
+			"rank 0: lost heartbeat: nothing heard for 5s (stopped, or starved of CPU)"},
 		{"a worker it ended", planted{out: told}, event(ended), "the workers were ended: the agent was told to end"},
-		{"a worker that had ended before", planted{out: launch.Outcome{Exits: []launch.Exit{ended, own}}, err: stopped}, event(nil),
+		{"a worker that had ended before", planted{out: launch.Outcome{Exits: []launch.Exit{ended, own}}, err: stopped},
+			event(nil),
 			"rank 1: the worker ended with signal 11 (segmentation fault)"},
-		{"a rank, before the launcher it ended", planted{out: told}, lost(ended), "the workers were ended: the agent was told to end"},
-		{"a rank, before the launcher that was killed", planted{}, lost(launch.Exit{Code: -1, Signal: 9}), "mpirun ended with signal 9 (killed)"},
-		{"a rank, before its launcher", planted{}, lost(launch.Exit{Code: 137}), "rank 1: the worker ended; mpirun ended with exit code 137"},
+		{"a rank, before the launcher it ended", planted{out: told}, lost(ended),
+			"the workers were ended: the agent was told to end"},
+		{"a rank, before the launcher that was killed", planted{}, lost(launch.Exit{Code: -1, Signal: 9}),
+			"mpirun ended with signal 9 (killed)"},
+		{"a rank, before its launcher", planted{}, lost(launch.Exit{Code: 137}),
+			"rank 1: the worker ended; mpirun ended with exit code 137"},
 	} {
 		hub := must.Get(worker.Listen())(t)
 		c.launch.events = make(chan launch.Event, 1)
-		f := c.seen(&workerGroup{slot: &runSlot{runner: new(runner)}, hub: hub, launch: &c.launch, ranks: make([]rankState, 2), procs: 2})
+		f := c.seen(&workerGroup{slot: &runSlot{runner: new(runner)}, hub: hub, launch: &c.launch,
+			ranks: make([]rankState, 2), procs: 2})
 		got := f.reason
 		if f.rank != nil {
 			got = fmt.Sprintf("rank %d: %s", *f.rank, got)
@@ -394,7 +427,8 @@ func TestLastOutput(t *testing.T) {
 		t.Errorf("a crash: %.20q", got)
 	}
 	write("rank0.err", strings.Repeat("\u00e9", 10_000)+"end")
-	if got := lastOutput(dir, 0); len(got) > 2100 || !strings.HasSuffix(got, "\u00e9end") || strings.ContainsRune(got, '\uFFFD') {
+	if got := lastOutput(dir, 0); len(got) > 2100 || !strings.HasSuffix(got, "\u00e9end") ||
+		strings.ContainsRune(got, '\uFFFD') {
 		t.Errorf("the end of much: %d bytes, %.10q", len(got), got)
 	}
 }
@@ -473,8 +507,10 @@ func TestNegativeTime(t *testing.T) {
 		us, least float64
 		want      journal.Status
 	}{{5, 4, journal.OK}, {0, 0, journal.OK}, {-5, -5, journal.Failed}, {5, -1, journal.Failed}} {
-		row := journal.Row{Status: journal.OK, Metrics: map[string]float64{"time_us": c.us}, Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: c.least}})}
-		if refuseNegative(&row); row.Status != c.want || c.want == journal.Failed && (len(row.Metrics) > 0 || row.Reason == "") {
+		row := journal.Row{Status: journal.OK, Metrics: map[string]float64{"time_us": c.us},
+			Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: c.least}})}
+		if refuseNegative(&row); row.Status != c.want ||
+			c.want == journal.Failed && (len(row.Metrics) > 0 || row.Reason == "") {
 			t.Errorf("%v us, least %v: %s, %q, %v", c.us, c.least, row.Status, row.Reason, row.Metrics)
 		}
 	}
@@ -485,7 +521,8 @@ func TestNegativeTime(t *testing.T) {
 func TestCutOutput(t *testing.T) {
 	logs := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(logs, "rank0.out"), []byte("x=123"), 0o644))
-	g := &plan.Group{Part: &bench.DeclaredPart{Command: &bench.Command{Parse: func([]bench.RankOutput) ([]bench.ParsedRow, error) {
+	g := &plan.Group{Part: &bench.DeclaredPart{Command: &bench.Command{Parse: func([]bench.RankOutput) ([]bench.ParsedRow,
+		error) {
 		return []bench.ParsedRow{{}}, nil
 	}}}}
 	for _, c := range []struct {
@@ -494,8 +531,10 @@ func TestCutOutput(t *testing.T) {
 		reason string
 	}{
 		{launch.Stream{Bytes: 5}, 1, ""},
-		{launch.Stream{Bytes: 9, Dropped: 4, LogError: "no space left on device"}, 0, "the last 4 bytes of the output of rank 0 were not kept: no space left on device"},
-		{launch.Stream{Bytes: 9, Dropped: 4}, 0, "the last 4 bytes of the output of rank 0 were not kept: it has more than 256 MiB, or the disk is full"},
+		{launch.Stream{Bytes: 9, Dropped: 4, LogError: "no space left on device"}, 0,
+			"the last 4 bytes of the output of rank 0 were not kept: no space left on device"},
+		{launch.Stream{Bytes: 9, Dropped: 4}, 0,
+			"the last 4 bytes of the output of rank 0 were not kept: it has more than 256 MiB, or the disk is full"},
 	} {
 		row, rows, err := new(runner).parse(g, journal.Row{}, launch.Outcome{Exits: []launch.Exit{{Stdout: c.stdout}}}, logs)
 		if err != nil || len(rows) != c.rows || row.Reason != c.reason || (row.Status == journal.Failed) != (c.reason != "") {

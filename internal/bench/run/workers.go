@@ -314,7 +314,8 @@ func (w *workerGroup) unlessDoomed(f *failure) *failure {
 func (w *workerGroup) died(x *launch.Exit) *failure {
 	rank := x.Rank
 	w.drain(rank)
-	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase, reason: "the worker ended with " + x.How()}
+	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase,
+		reason: "the worker ended with " + x.How()}
 	if w.oneProcess() { // which of its ranks caused it cannot be known
 		f.rank, f.reason = nil, fmt.Sprintf("the process of all %d ranks ended with %s", len(w.ranks), x.How())
 	}

@@ -162,7 +162,8 @@ func (r *reader) infer(items []yamlfile.Scalar, what string) point.Kind {
 		// a text that sorts and compares as one.
 		_, err := point.Parse(point.Float, strings.TrimRight(item.Text, "KMGTi"))
 		if isNumber && (err != nil || unplain.MatchString(item.Text)) {
-			r.Fault(item.At, "%s: %s is not a plain decimal number: write it as one, or quote it to keep it as text", what, item.Text)
+			r.Fault(item.At, "%s: %s is not a plain decimal number: write it as one, or quote it to keep it as text", what,
+				item.Text)
 		}
 	}
 	for _, kind := range []point.Kind{point.Int, point.Float, point.Bool} {

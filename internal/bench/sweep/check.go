@@ -43,7 +43,9 @@ func (c condition) fault(_ []bench.RankOutput, samples map[string][]float64) str
 		if c.holds(values) {
 			continue
 		}
-		shown := lists.Map(slices.Sorted(maps.Keys(values)), func(name string) string { return fmt.Sprintf("%s=%v", name, values[name]) })
+		shown := lists.Map(slices.Sorted(maps.Keys(values)), func(name string) string {
+			return fmt.Sprintf("%s=%v", name, values[name])
+		})
 		return fmt.Sprintf("check %s does not hold: %s", c.text, strings.Join(shown, ", "))
 	}
 	return ""

@@ -26,7 +26,8 @@ func TestWrongColumns(t *testing.T) {
 	for _, c := range []struct{ name, metric, text, want string }{
 		{"in place, asked for out of place", "t: {nccl_tests: time}", string(classic), "|2 wrong elements|"},
 		{"deviations within bounds", "t: {nccl_tests: time}", string(old), "|"},
-		{"deviations out of bounds", "t: {nccl_tests: time}", strings.Replace(string(old), "values : 0 OK", "values : 7 FAILED", 1),
+		{"deviations out of bounds", "t: {nccl_tests: time}",
+			strings.Replace(string(old), "values : 0 OK", "values : 7 FAILED", 1),
 			"the program says: Out of bounds values : 7 FAILED|the program says: Out of bounds values : 7 FAILED"},
 		{"csv", "t: {csv: time}", "size,time,wrong\n1,2,0\n2,3,7\n", "|7 wrong elements"},
 		{"csv, of one key", "t: {csv: time}", "size,time,#wrong\n1,2,7\n1,3,0\n", "7 wrong elements"},

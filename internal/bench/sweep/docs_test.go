@@ -43,7 +43,8 @@ metrics:
 
 // TestDocumentedAxes reads the block of axes with the types its comments say.
 func TestDocumentedAxes(t *testing.T) {
-	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+documented(t, "axes:")+"metrics: {t: {wall: true}}\n")
+	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+
+		documented(t, "axes:")+"metrics: {t: {wall: true}}\n")
 	want := "M int 1,32,128; chunk int 1,8,64; alpha float 0.5,1,2; algo string ring,tree; fused bool true,false; " +
 		"size bytes 1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864; dtype dtype f32,bf16; " +
 		"shape tuple qkv=4096x6144x4096,512x512x512"
@@ -55,7 +56,8 @@ func TestDocumentedAxes(t *testing.T) {
 // TestDocumentedChecks reads the block of checks.
 func TestDocumentedChecks(t *testing.T) {
 	p := mustParse(t, withMetrics("", "time_us: {wall: true}", "max_error: {regex: 'e=(.*)'}")+documented(t, "check:"))
-	for output, good := range map[string]bool{"e=0\nPASSED": true, "e=1\nPASSED": false, "e=0": false, "e=0 \nNaN\nPASSED": false} {
+	for output, good := range map[string]bool{"e=0\nPASSED": true, "e=1\nPASSED": false, "e=0": false,
+		"e=0 \nNaN\nPASSED": false} {
 		rows, err := p.Command.Parse([]bench.RankOutput{{Stdout: []byte(output), Wall: 1000}})
 		if err != nil || (rows[0].Wrong == "") != good {
 			t.Errorf("%q: %v %v", output, err, rows)

@@ -60,7 +60,8 @@ func runOnce(t *testing.T, file string, environ ...string) []bench.ParsedRow {
 			if err := cmd.Run(); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %v: %s", rank, err, stderr.String())
 			}
-			outs[rank] = bench.RankOutput{Rank: rank, Stdout: []byte(stdout.String()), Stderr: []byte(stderr.String()), Wall: time.Since(start)}
+			outs[rank] = bench.RankOutput{Rank: rank, Stdout: []byte(stdout.String()), Stderr: []byte(stderr.String()),
+				Wall: time.Since(start)}
 		})
 	}
 	group.Wait()
@@ -99,7 +100,8 @@ func TestExamplesRun(t *testing.T) {
 		t.Errorf("rccl-cta-sweep: %s", show(rows))
 	}
 	rows = runOnce(t, "rccl-warp-speed.yaml", "RCCL_WARP_SPEED_ENABLE=1")
-	if len(rows) != 1 || len(rows[0].Samples["time_us"]) != 10 || len(rows[0].Samples["gbps"]) != 1 || len(rows[0].Samples["start_s"]) != 1 {
+	if len(rows) != 1 || len(rows[0].Samples["time_us"]) != 10 || len(rows[0].Samples["gbps"]) != 1 ||
+		len(rows[0].Samples["start_s"]) != 1 {
 		t.Errorf("rccl-warp-speed: %s", show(rows))
 	}
 	rows = runOnce(t, "nccl-tests.yaml", "NCCL_ALGO=Ring")

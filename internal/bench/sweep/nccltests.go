@@ -11,7 +11,8 @@ import (
 )
 
 // ncclKeys are the key columns that every version of nccl-tests has.
-var ncclKeys = []bench.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String}, {Name: "redop", Kind: point.String}}
+var ncclKeys = []bench.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String},
+	{Name: "redop", Kind: point.String}}
 
 // ncclPlaces are the words for the two groups of columns.
 var ncclPlaces = map[string]nccltable.Place{"out": nccltable.OutOfPlace, "in": nccltable.InPlace}

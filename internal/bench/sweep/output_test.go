@@ -43,37 +43,52 @@ func TestSources(t *testing.T) {
 		outputs []string
 		want    string
 	}{
-		{"regex, every match", "", []string{`t: {regex: 'time=([0-9.]+)us'}`}, []string{"time=1us\nx time=2.5us time=3us"}, ": t=[1 2.5 3]\n"},
+		{"regex, every match", "", []string{`t: {regex: 'time=([0-9.]+)us'}`}, []string{"time=1us\nx time=2.5us time=3us"},
+			": t=[1 2.5 3]\n"},
 		{"regex, named group", "", []string{`t: {regex: '(a|b)=(?P<value>\d+)'}`}, []string{"a=1\nb=2"}, ": t=[1 2]\n"},
 		{"regex, line by line", "", []string{`t: {regex: '^([0-9]+)$'}`}, []string{"1\nx2\n3\n"}, ": t=[1 3]\n"},
 		{"regex, exponent and sign", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=-1.5e-3"}, ": t=[-0.0015]\n"},
-		{"regex, alternative without the group", "", []string{`t: {regex: 'skip|t=(\d+)'}`}, []string{"skip t=1"}, ": t=[1]\n"},
+		{"regex, alternative without the group", "", []string{`t: {regex: 'skip|t=(\d+)'}`}, []string{"skip t=1"},
+			": t=[1]\n"},
 		{"rank 0 by default", "[2]", []string{`t: {regex: 't=(\d+)'}`}, []string{"t=1", "t=9 t=9"}, ": t=[1]\n"},
 		{"max", "[2]", []string{`t: {regex: 't=(\d+)', from: max}`}, []string{"t=1 t=5", "t=3 t=2"}, ": t=[3 5]\n"},
 		{"min", "[2]", []string{`t: {regex: 't=(\d+)', from: min}`}, []string{"t=1 t=5", "t=3 t=2"}, ": t=[1 2]\n"},
 		{"mean", "[2]", []string{`t: {regex: 't=(\d+)', from: mean}`}, []string{"t=1 t=5", "t=3 t=2"}, ": t=[2 3.5]\n"},
-		{"json, lines", "", []string{`t: {json: r.t}`}, []string{"log\n{\"r\": {\"t\": 1}}\n{broken\n{\"r\": {\"t\": 2}}\n{\"q\": 3}\n"}, ": t=[1 2]\n"},
-		{"json, whole output", "", []string{`t: {json: 'runs[1].t'}`}, []string{"{\n \"runs\": [\n {\"t\": 1}, {\"t\": 2} ]\n}\n"}, ": t=[2]\n"},
+		{"json, lines", "", []string{`t: {json: r.t}`},
+			[]string{"log\n{\"r\": {\"t\": 1}}\n{broken\n{\"r\": {\"t\": 2}}\n{\"q\": 3}\n"}, ": t=[1 2]\n"},
+		{"json, whole output", "", []string{`t: {json: 'runs[1].t'}`},
+			[]string{"{\n \"runs\": [\n {\"t\": 1}, {\"t\": 2} ]\n}\n"}, ": t=[2]\n"},
 		{"json, a list of numbers", "", []string{`t: {json: times}`}, []string{`{"times": [1, 2, 3]}`}, ": t=[1 2 3]\n"},
-		{"json, into each item", "", []string{`t: {json: runs.t}`}, []string{`{"runs": [{"t": 1}, {"u": 0}, {"t": 2}]}`}, ": t=[1 2]\n"},
+		{"json, into each item", "", []string{`t: {json: runs.t}`}, []string{`{"runs": [{"t": 1}, {"u": 0}, {"t": 2}]}`},
+			": t=[1 2]\n"},
 		{"json, list at the top", "", []string{`t: {json: t}`}, []string{`[{"t": 1}, {"t": 2}]`}, ": t=[1 2]\n"},
 		{"json, index at the top", "", []string{`t: {json: '[1].t'}`}, []string{`[{"t": 1}, {"t": 2}]`}, ": t=[2]\n"},
 		{"json, null is not measured", "", []string{`t: {json: t}`}, []string{"{\"t\": null}\n{\"t\": 4}"}, ": t=[4]\n"},
-		{"csv", "", []string{`t: {csv: time}`}, []string{"starting\nsize,dtype,time\n1024,f32,1.5\nwarning: slow\n2048,f32,2.5\ndone\n"},
+		{"csv", "", []string{`t: {csv: time}`},
+			[]string{"starting\nsize,dtype,time\n1024,f32,1.5\nwarning: slow\n2048,f32,2.5\ndone\n"},
 			"size=1024 dtype=f32: t=[1.5]\nsize=2048 dtype=f32: t=[2.5]\n"},
-		{"csv, equal keys are samples", "", []string{`t: {csv: time}`}, []string{"size,time\n1,1\n2,5\n1,2\n"}, "size=1: t=[1 2]\nsize=2: t=[5]\n"},
-		{"csv, chosen keys", "", []string{`t: {csv: time, keys: [size]}`}, []string{"size,stamp,time\n1,a,1\n1,b,2\n"}, "size=1: t=[1 2]\n"},
-		{"csv, several columns", "", []string{`t: {csv: time}`, `bw: {csv: bw}`}, []string{"n,time,bw\n1,2,3\n"}, "n=1: bw=[3] t=[2]\n"},
-		{"csv, quotes, blanks, repeated header", "", []string{`t: {csv: time}`}, []string{"name , time\n\"a, b\", 1\nname , time\nc,2\n"},
+		{"csv, equal keys are samples", "", []string{`t: {csv: time}`}, []string{"size,time\n1,1\n2,5\n1,2\n"},
+			"size=1: t=[1 2]\nsize=2: t=[5]\n"},
+		{"csv, chosen keys", "", []string{`t: {csv: time, keys: [size]}`}, []string{"size,stamp,time\n1,a,1\n1,b,2\n"},
+			"size=1: t=[1 2]\n"},
+		{"csv, several columns", "", []string{`t: {csv: time}`, `bw: {csv: bw}`}, []string{"n,time,bw\n1,2,3\n"},
+			"n=1: bw=[3] t=[2]\n"},
+		{"csv, quotes, blanks, repeated header", "", []string{`t: {csv: time}`},
+			[]string{"name , time\n\"a, b\", 1\nname , time\nc,2\n"},
 			"name=\"a, b\": t=[1]\nname=c: t=[2]\n"},
 		{"csv, no other column", "", []string{`t: {csv: time}`}, []string{"time\n1\n2\n"}, ": t=[1 2]\n"},
-		{"csv, fractions as keys", "", []string{`t: {csv: time}`}, []string{"f,time\n1,1\n2.5,1\n"}, "f=1: t=[1]\nf=2.5: t=[1]\n"},
-		{"csv, malformed lines are noise", "", []string{`t: {csv: time}`}, []string{"n,time\n\na\"b,2\n1,2\n"}, "n=1: t=[2]\n"},
-		{"json, beyond a list or a number", "", []string{`t: {json: 'a[3].b'}`, `u: {json: u}`, `v: {json: v.w, stream: both}`},
+		{"csv, fractions as keys", "", []string{`t: {csv: time}`}, []string{"f,time\n1,1\n2.5,1\n"},
+			"f=1: t=[1]\nf=2.5: t=[1]\n"},
+		{"csv, malformed lines are noise", "", []string{`t: {csv: time}`}, []string{"n,time\n\na\"b,2\n1,2\n"},
+			"n=1: t=[2]\n"},
+		{"json, beyond a list or a number", "",
+			[]string{`t: {json: 'a[3].b'}`, `u: {json: u}`, `v: {json: v.w, stream: both}`},
 			[]string{"{\"a\": [1], \"u\": 1, \"v\": {\"w\": 1}}\n{\"a\": [0, 0, 0, {\"b\": 2}], \"v\": 7}\n{\"a\": {\"b\": 1}}"}, ": t=[2] u=[1] v=[1]\n"},
-		{"csv over ranks", "[2]", []string{`t: {csv: time, from: max}`, `u: {csv: u}`}, []string{"n,time,u\n1,5,1\n2,6,2\n", "n,time,u\n2,9,9\n1,2,9\n"},
+		{"csv over ranks", "[2]", []string{`t: {csv: time, from: max}`, `u: {csv: u}`},
+			[]string{"n,time,u\n1,5,1\n2,6,2\n", "n,time,u\n2,9,9\n1,2,9\n"},
 			"n=1: t=[5] u=[1]\nn=2: t=[9] u=[2]\n"},
-		{"scalars repeat on each row", "", []string{`t: {csv: time}`, `total: {regex: 'total=(\d+)'}`}, []string{"n,time\n1,5\n2,6\ntotal=7"},
+		{"scalars repeat on each row", "", []string{`t: {csv: time}`, `total: {regex: 'total=(\d+)'}`},
+			[]string{"n,time\n1,5\n2,6\ntotal=7"},
 			"n=1: t=[5] total=[7]\nn=2: t=[6] total=[7]\n"},
 	} {
 		rows, err := mustParse(t, withMetrics(c.ranks, c.metrics...)).Command.Parse(outputs(c.outputs...))
@@ -96,43 +111,62 @@ func TestSourceFaults(t *testing.T) {
 		want    string
 	}{
 		{"no match", "", []string{`t: {regex: 't=(\d+)'}`}, []string{"1\n2\n3\n4\n5\n6\nlast words\n"},
-			"metric t: rank 0 printed nothing that matches the expression t=(\\d+); the end of its stdout:\n    3\n    4\n    5\n    6\n    last words"},
-		{"no output", "", []string{`t: {json: a}`}, []string{""}, "metric t: rank 0 printed nothing that matches the JSON field a; it printed nothing"},
+			"metric t: rank 0 printed nothing that matches the expression t=(\\d+); the end of its stdout:\n    3\n    4\n   " +
+				" 5\n    6\n    last words"},
+		{"no output", "", []string{`t: {json: a}`}, []string{""},
+			"metric t: rank 0 printed nothing that matches the JSON field a; it printed nothing"},
 		{"the rank is named", "[2]", []string{`t: {regex: 't=(\d+)', from: max}`}, []string{"t=1", "oops"},
 			"metric t: rank 1 printed nothing that matches the expression t=(\\d+); the end of its stdout:\n    oops"},
 		{"unequal counts", "[2]", []string{`t: {regex: 't=(\d+)', from: max}`}, []string{"t=1 t=2", "t=1"},
 			"metric t: rank 0 has 2 samples but rank 1 has 1 sample: max over ranks needs equally many"},
-		{"not a number", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=fast"}, `metric t: rank 0: "fast" is not a finite number in "t=fast"`},
-		{"not finite", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=nan"}, `metric t: rank 0: "nan" is not a finite number in "t=nan"`},
+		{"not a number", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=fast"},
+			`metric t: rank 0: "fast" is not a finite number in "t=fast"`},
+		{"not finite", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=nan"},
+			`metric t: rank 0: "nan" is not a finite number in "t=nan"`},
 		{"json text", "", []string{`t: {json: t}`}, []string{`{"t": "1"}`}, `metric t: rank 0: t is "1", not a number`},
 		{"long text", "", []string{`t: {regex: 't=(\S+)'}`}, []string{"t=" + strings.Repeat("x", 300)},
-			`metric t: rank 0: "` + strings.Repeat("x", 200) + `..." is not a finite number in "t=` + strings.Repeat("x", 198) + `..."`},
-		{"json object", "", []string{`t: {json: t}`}, []string{`{"t": {"a": 1}}`}, `metric t: rank 0: t is {"a":1}, not a number`},
+			`metric t: rank 0: "` + strings.Repeat("x", 200) + `..." is not a finite number in "t=` + strings.Repeat("x", 198) +
+				`..."`},
+		{"json object", "", []string{`t: {json: t}`}, []string{`{"t": {"a": 1}}`},
+			`metric t: rank 0: t is {"a":1}, not a number`},
 		{"no header", "", []string{`t: {csv: time}`, `u: {csv: u}`}, []string{"time\n1\n"},
-			"metrics t, u: rank 0: no line is a CSV header with the columns \"time\", \"u\"; the end of its stdout:\n    time\n    1"},
-		{"header only", "", []string{`t: {csv: time}`}, []string{"time\n"}, "metric t: rank 0: the table has a header and no lines; the end of its stdout:\n    time"},
+			"metrics t, u: rank 0: no line is a CSV header with the columns \"time\", \"u\"; the end of its stdout:\n    " +
+				"time\n    1"},
+		{"header only", "", []string{`t: {csv: time}`}, []string{"time\n"},
+			"metric t: rank 0: the table has a header and no lines; the end of its stdout:\n    time"},
 		{"csv text", "", []string{`t: {csv: time}`}, []string{"n,time\n1,x\n"},
-			"metric t: rank 0: column \"time\", line 2: \"x\" is not a finite number; the end of its stdout:\n    n,time\n    1,x"},
+			"metric t: rank 0: column \"time\", line 2: \"x\" is not a finite number; the end of its stdout:\n    " +
+				"n,time\n    1,x"},
 		{"column twice", "", []string{`t: {csv: time}`}, []string{"time,time\n1,2\n"},
 			"metric t: rank 0: the CSV header has a duplicate column \"time\"; the end of its stdout:\n    time,time\n    1,2"},
 		{"key named as a metric", "", []string{`t: {csv: time}`}, []string{"t,time\n1,2\n"},
-			"metric t: rank 0: the key column \"t\" has the name of a metric: rename the metric, or list the wanted columns with keys; the end of its stdout:\n    t,time\n    1,2"},
+			"metric t: rank 0: the key column \"t\" has the name of a metric: rename the metric, or list the wanted columns " +
+				"with keys; the end of its stdout:\n    t,time\n    1,2"},
 		{"reserved key", "", []string{`t: {csv: time}`}, []string{"backend,time\n1,2\n"},
-			"metric t: rank 0: the key column \"backend\" has a name that kernbench uses itself: list the wanted columns with keys; the end of its stdout:\n    backend,time\n    1,2"},
+			"metric t: rank 0: the key column \"backend\" has a name that kernbench uses itself: list the wanted columns " +
+				"with keys; the end of its stdout:\n    backend,time\n    1,2"},
 		{"other lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n2,2\n"},
 			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    2,2"},
 		{"more lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n1,2\n2,2\n"},
-			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    1,2\n    2,2"},
+			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    " +
+				"1,2\n    2,2"},
 		{"no nccl table", "", []string{`t: {nccl_tests: time}`}, []string{"# size\n1 2 3\n"},
-			"metric t: rank 0: no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its stdout:\n    # size\n    1 2 3"},
-		{"short nccl line", "", []string{`t: {nccl_tests: time}`}, []string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0\n"},
-			"metric t: rank 0: line 2 of the nccl-tests table: the line has 5 fields, the header 6: it is cut off or not of this table; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0"},
+			"metric t: rank 0: no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its " +
+				"stdout:\n    # size\n    1 2 3"},
+		{"short nccl line", "", []string{`t: {nccl_tests: time}`},
+			[]string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0\n"},
+			"metric t: rank 0: line 2 of the nccl-tests table: the line has 5 fields, the header 6: it is cut off or not of " +
+				"this table; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0"},
 		{"negative size", "", []string{`t: {nccl_tests: time}`}, []string{"#  size time algbw\n -8 1 2\n"},
-			"metric t: rank 0: line 2 of the nccl-tests table: the size \"-8\" is not a number of bytes; the end of its stdout:\n    #  size time algbw\n     -8 1 2"},
+			"metric t: rank 0: line 2 of the nccl-tests table: the size \"-8\" is not a number of bytes; the end of its " +
+				"stdout:\n    #  size time algbw\n     -8 1 2"},
 		{"nccl text", "", []string{`t: {nccl_tests: time}`}, []string{"#  size time algbw\n 8 x 2\n"},
-			"metric t: rank 0: line 2 of the nccl-tests table: time is \"x\", want a number or N/A; the end of its stdout:\n    #  size time algbw\n     8 x 2"},
-		{"no such place", "", []string{`t: {nccl_tests: time, place: in}`}, []string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0 3.0\n"},
-			"metric t: rank 0: the nccl-tests table has no column time in place; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0 3.0"},
+			"metric t: rank 0: line 2 of the nccl-tests table: time is \"x\", want a number or N/A; the end of its stdout:\n " +
+				"   #  size time algbw\n     8 x 2"},
+		{"no such place", "", []string{`t: {nccl_tests: time, place: in}`},
+			[]string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0 3.0\n"},
+			"metric t: rank 0: the nccl-tests table has no column time in place; the end of its stdout:\n    #  size count " +
+				"type time algbw busbw\n     8 2 float 1.0 2.0 3.0"},
 	} {
 		rows, err := mustParse(t, withMetrics(c.ranks, c.metrics...)).Command.Parse(outputs(c.outputs...))
 		if err == nil {
@@ -147,7 +181,8 @@ func TestSourceFaults(t *testing.T) {
 }
 
 func TestNCCLTests(t *testing.T) {
-	all := []string{"t: {nccl_tests: time}", "t_in: {nccl_tests: time, place: in}", "busbw: {nccl_tests: busbw}", "bad: {nccl_tests: wrong, place: in}"}
+	all := []string{"t: {nccl_tests: time}", "t_in: {nccl_tests: time, place: in}", "busbw: {nccl_tests: busbw}",
+		"bad: {nccl_tests: wrong, place: in}"}
 	for _, c := range []struct {
 		file    string
 		metrics []string
@@ -157,7 +192,8 @@ func TestNCCLTests(t *testing.T) {
 size=1Mi type=float redop=sum: bad=[2] busbw=[9.68] t=[203.2] t_in=[207.2]
 size=128Mi type=float redop=sum: bad=[0] busbw=[152.32] t=[1652.2] t_in=[1636.7]
 `},
-		{"nccl-2.0.txt", append(all, "err: {nccl_tests: wrong}"), `size=8 type=float redop=sum: bad=[0] busbw=[0] err=[1e-07] t=[10.95] t_in=[10.53]
+		{"nccl-2.0.txt", append(all, "err: {nccl_tests: wrong}"),
+			`size=8 type=float redop=sum: bad=[0] busbw=[0] err=[1e-07] t=[10.95] t_in=[10.53]
 size=16 type=float redop=sum: bad=[0] busbw=[0] err=[0] t=[10.75] t_in=[10.48]
 `},
 		{"nccl-iters.txt", all[:3], `size=4Ki type=half redop=none root=0: busbw=[0.33] t=[12.31] t_in=[11.05]
@@ -196,7 +232,8 @@ func TestKeyColumnThatIsAnAxis(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	_, err = p.Command.Parse(outputs("size,time\n8,3\n16,4\n"))
-	if err == nil || !strings.Contains(err.Error(), `the column "size" holds 8 and, in line 3, 16, but "size" is an axis`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`the column "size" holds 8 and, in line 3, 16, but "size" is an axis`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -204,7 +241,8 @@ func TestKeyColumnThatIsAnAxis(t *testing.T) {
 // TestKeyKinds: key columns are numbers where all their values are, so that
 // they sort and filter as such.
 func TestKeyKinds(t *testing.T) {
-	rows := must.Get(mustParse(t, withMetrics("", "t: {csv: time}")).Command.Parse(outputs("i,f,s,time\n1,1,1,5\n-2,2.5,x,5\n")))(t)
+	rows := must.Get(mustParse(t, withMetrics("",
+		"t: {csv: time}")).Command.Parse(outputs("i,f,s,time\n1,1,1,5\n-2,2.5,x,5\n")))(t)
 	for i, want := range []point.Kind{point.Int, point.Float, point.String} {
 		for _, r := range rows {
 			if got := r.Extra[i].Value.Kind(); got != want {
@@ -219,7 +257,8 @@ func TestStreamsAndWall(t *testing.T) {
 		{Rank: 1, Stdout: []byte("t=10"), Stderr: []byte("t=20"), Wall: 3 * time.Second},
 		{Rank: 0, Stdout: []byte("t=1"), Stderr: []byte("t=2"), Wall: 1500 * time.Millisecond},
 	}
-	p := mustParse(t, withMetrics("[2]", `a: {regex: 't=(\d+)'}`, `b: {regex: 't=(\d+)', stream: stderr}`, `c: {regex: 't=(\d+)', stream: both}`,
+	p := mustParse(t, withMetrics("[2]", `a: {regex: 't=(\d+)'}`, `b: {regex: 't=(\d+)', stream: stderr}`,
+		`c: {regex: 't=(\d+)', stream: both}`,
 		"w: {wall: true}", "w_s: {wall: true, from: max}", "w_ms: {wall: true, from: mean}"))
 	rows := must.Get(p.Command.Parse(out))(t)
 	if got, want := show(rows), ": a=[1] b=[2] c=[1 2] w=[1.5e+06] w_ms=[2250] w_s=[3]\n"; got != want {

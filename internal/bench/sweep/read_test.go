@@ -36,7 +36,8 @@ timeout: 1m30s
 trials: 3
 `)))(t)
 	p := bench.Parts[0]
-	if bench.Name != "rccl-cta-sweep" || bench.Help != "one line for the list" || !strings.Contains(bench.Doc, "and more") {
+	if bench.Name != "rccl-cta-sweep" || bench.Help != "one line for the list" ||
+		!strings.Contains(bench.Doc, "and more") {
 		t.Errorf("name %q, help %q, doc %q", bench.Name, bench.Help, bench.Doc)
 	}
 	if p.Timeout != 90*time.Second || p.Trials != 3 || p.Command.OwnRanks || p.Command.Dir != "some/bin" {
@@ -52,7 +53,8 @@ trials: 3
 	if diff := cmp.Diff([][]string{{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}}, p.Zips); diff != "" {
 		t.Errorf("zips (-want +got):\n%s", diff)
 	}
-	infos := []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}, {Name: "peak", Unit: "GB", Better: "higher"}}
+	infos := []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"},
+		{Name: "peak", Unit: "GB", Better: "higher"}}
 	if diff := cmp.Diff(infos, p.Metrics); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
@@ -121,7 +123,8 @@ func TestEnvKeepsText(t *testing.T) {
 	const unset = "\x00"
 	for _, c := range []struct{ yaml, want string }{
 		{"0o17", "0o17"}, {"017", "017"}, {"0x1F", "0x1F"}, {"0b11", "0b11"}, {"1_000", "1_000"}, {"007", "007"},
-		{"1e3", "1e3"}, {"1.50", "1.50"}, {"+1", "+1"}, {"-1", "-1"}, {".5", ".5"}, {"1.", "1."}, {".inf", ".inf"}, {".NaN", ".NaN"},
+		{"1e3", "1e3"}, {"1.50", "1.50"}, {"+1", "+1"}, {"-1", "-1"}, {".5", ".5"}, {"1.", "1."}, {".inf", ".inf"},
+		{".NaN", ".NaN"},
 		{"no", "no"}, {"on", "on"}, {"Off", "Off"}, {"y", "y"}, {"true", "true"}, {"True", "True"}, {"FALSE", "FALSE"},
 		{"2001-01-01", "2001-01-01"}, {"12:30:45", "12:30:45"}, {"1:2", "1:2"}, {"^mlx5_0,mlx5_1", "^mlx5_0,mlx5_1"},
 		{"INIT,ENV", "INIT,ENV"}, {`"INIT,ENV"`, "INIT,ENV"}, {"a b  c", "a b  c"}, {"a#b", "a#b"}, {"a # comment", "a"},
@@ -162,7 +165,8 @@ func TestEnvTextProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[ -~éß日]{0,20}`).Draw(t, "value")
 		quoted := "'" + strings.ReplaceAll(value, "'", "''") + "'"
-		bench, err := Parse("s.yaml", []byte("name: x\ncommand: [prog]\nenv:\n  V: ["+quoted+"]\nmetrics: {t: {wall: true}}\n"))
+		bench, err := Parse("s.yaml", []byte("name: x\ncommand: [prog]\nenv:\n  V: ["+quoted+
+			"]\nmetrics: {t: {wall: true}}\n"))
 		if err != nil {
 			t.Fatalf("%s: %v", quoted, err)
 		}
@@ -178,7 +182,8 @@ func TestDefaultUnits(t *testing.T) {
 		{"copy_gbps: {json: a}", "GB/s", "higher"}, {"tflops: {json: a}", "TFLOP/s", "higher"}, {"loss: {json: a}", "", ""},
 		{"status: {json: a}", "", ""}, {"time_us: {json: a, unit: ticks, better: higher}", "ticks", "higher"},
 		{"t: {wall: true}", "us", "lower"}, {"t_ms: {wall: true}", "ms", "lower"}, {"t: {wall: true, unit: s}", "s", "lower"},
-		{"t: {nccl_tests: time}", "us", "lower"}, {"x_us: {nccl_tests: busbw}", "GB/s", "higher"}, {"w: {nccl_tests: wrong}", "", "lower"},
+		{"t: {nccl_tests: time}", "us", "lower"}, {"x_us: {nccl_tests: busbw}", "GB/s", "higher"},
+		{"w: {nccl_tests: wrong}", "", "lower"},
 	} {
 		got := mustParse(t, withMetrics("", c.metric)).Metrics[0]
 		if got.Unit != c.unit || got.Better != c.better {
@@ -188,7 +193,8 @@ func TestDefaultUnits(t *testing.T) {
 }
 
 func TestWindowsLineEnds(t *testing.T) {
-	p := mustParse(t, "name: x\r\ncommand:\r\n- prog\r\n- \"{M}\"\r\naxes:\r\n  M: [a, b]\r\nenv:\r\n  V: abc\r\nmetrics: {t: {wall: true}}\r\n")
+	p := mustParse(t, "name: x\r\ncommand:\r\n- prog\r\n- \"{M}\"\r\naxes:\r\n  M: [a, b]\r\nenv:\r\n  V: "+
+		"abc\r\nmetrics: {t: {wall: true}}\r\n")
 	if got := describeAxes(p); got != "M string a,b; env V abc" {
 		t.Errorf("%q", got)
 	}
@@ -205,7 +211,8 @@ func TestNotText(t *testing.T) {
 }
 
 func TestManyFaultsAreCut(t *testing.T) {
-	_, err := Parse("s.yaml", []byte("name: x\ncommand: [prog]\nmetrics: {t: {wall: true}}\n"+strings.Repeat("name: x\n", 50)))
+	_, err := Parse("s.yaml", []byte("name: x\ncommand: [prog]\nmetrics: {t: {wall: true}}\n"+
+		strings.Repeat("name: x\n", 50)))
 	if err == nil || !strings.HasSuffix(err.Error(), "\ns.yaml: and 30 more") {
 		t.Errorf("%v", err)
 	}

@@ -139,7 +139,8 @@ func (r *reader) until(n yamlfile.Node, metrics []metric) (stop measure.Stop, na
 		r.Fault(f["max"], "until: max %d is below min %d", stop.MaxSamples, stop.MinSamples)
 	}
 	if f["max"] != nil && stop.MaxSamples > 0 && stop.MaxSamples < plan.MinLaunches {
-		r.Fault(f["max"], "until: the noise of a median is not known from fewer than %d launches, so max %d would never be cut short: use trials",
+		r.Fault(f["max"], "until: the noise of a median is not known from fewer than %d launches, so max %d would never "+
+			"be cut short: use trials",
 			plan.MinLaunches, stop.MaxSamples)
 	}
 	if f["time"] != nil {

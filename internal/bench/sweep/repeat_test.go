@@ -17,9 +17,12 @@ import (
 
 // TestDocumentedRepetition reads the block of what is around the launches.
 func TestDocumentedRepetition(t *testing.T) {
-	c := mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+documented(t, "prepare:")+"axes: {M: [1]}").Command
-	if c.Warmup != 2 || fmt.Sprint(c.Prepare, c.Setup, c.Cleanup) != "[make -C src] [cp data-{M}.bin /dev/shm/input] [rm -f /dev/shm/input]" ||
-		c.Until != (measure.Stop{RelNoise: 0.01, MinSamples: 10, MaxSamples: 40, MaxTime: 5 * time.Minute}) || c.UntilMetric != "time_us" {
+	c := mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+documented(t, "prepare:")+
+		"axes: {M: [1]}").Command
+	if c.Warmup != 2 || fmt.Sprint(c.Prepare, c.Setup,
+		c.Cleanup) != "[make -C src] [cp data-{M}.bin /dev/shm/input] [rm -f /dev/shm/input]" ||
+		c.Until != (measure.Stop{RelNoise: 0.01, MinSamples: 10, MaxSamples: 40, MaxTime: 5 * time.Minute}) ||
+		c.UntilMetric != "time_us" {
 		t.Errorf("%+v", c)
 	}
 	c = mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+"until: {noise: 0.02}").Command
@@ -39,7 +42,8 @@ func TestLaunches(t *testing.T) {
 	until := func(noise float64) *bench.Command {
 		return &bench.Command{Until: plan.Repeated(noise), UntilMetric: "t"}
 	}
-	count := func(c *bench.Command, spent time.Duration, next func(i int) []bench.ParsedRow) (*Launches, measure.StopReason) {
+	count := func(c *bench.Command, spent time.Duration, next func(i int) []bench.ParsedRow) (*Launches,
+		measure.StopReason) {
 		l := NewLaunches(c)
 		for i := 0; ; i++ {
 			must.Do(t, l.Add(next(i)))
@@ -83,10 +87,12 @@ func TestLaunches(t *testing.T) {
 		t.Errorf("days without a limit: %d launches, %s", l.Count, why)
 	}
 	l, _ := count(until(0.01), time.Second, quiet)
-	if got := l.Rows[0].Values("t"); fmt.Sprint(got) != "[100 100.1 100 100.1 100 100.1]" || len(l.Rows[0].Samples["t"][0]) != 3 {
+	if got := l.Rows[0].Values("t"); fmt.Sprint(got) != "[100 100.1 100 100.1 100 100.1]" ||
+		len(l.Rows[0].Samples["t"][0]) != 3 {
 		t.Errorf("six launches: %v of %v", got, l.Rows[0].Samples)
 	}
-	if l, _ := count(&bench.Command{UntilMetric: "t"}, 0, quiet); fmt.Sprint(l.Rows[0].Values("t")) != "[99 100 500]" || !math.IsNaN(l.Noise(l.Rows[0])) {
+	if l, _ := count(&bench.Command{UntilMetric: "t"}, 0, quiet); fmt.Sprint(l.Rows[0].Values("t")) != "[99 100 500]" ||
+		!math.IsNaN(l.Noise(l.Rows[0])) {
 		t.Errorf("one launch: %v, noise %v", l.Rows[0].Values("t"), l.Noise(l.Rows[0]))
 	}
 }
@@ -94,7 +100,8 @@ func TestLaunches(t *testing.T) {
 // TestOtherRows: launches of a point that give other rows are not mixed.
 func TestOtherRows(t *testing.T) {
 	row := func(size int64) bench.ParsedRow {
-		return bench.ParsedRow{Extra: point.Point{{Name: "size", Value: point.IntValue(size)}}, Samples: map[string][]float64{"t": {1}}}
+		return bench.ParsedRow{Extra: point.Point{{Name: "size", Value: point.IntValue(size)}},
+			Samples: map[string][]float64{"t": {1}}}
 	}
 	for want, second := range map[string][]bench.ParsedRow{
 		"launch 2 of the point gave 1 rows, the first one 2":                     {row(8)},

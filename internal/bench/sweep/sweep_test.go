@@ -13,7 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-const minimal = "name: x\ncommand: [python3, bench.py, \"{M}.json\", missing.txt]\naxes: {M: [1]}\nmetrics: {t: {wall: true}}\n"
+const minimal = "name: x\ncommand: [python3, bench.py, \"{M}.json\", missing.txt]\naxes: {M: [1]}\nmetrics: {t: " +
+	"{wall: true}}\n"
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
@@ -69,7 +70,8 @@ func TestDir(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"../a/nowhere.yaml": "no such file or directory", "../a/file.yaml": "is not a folder", "../a/missing.yaml": "reading a sweep file",
+		"../a/nowhere.yaml": "no such file or directory", "../a/file.yaml": "is not a folder",
+		"../a/missing.yaml": "reading a sweep file",
 	} {
 		if _, err := Load(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)

@@ -83,7 +83,8 @@ func (t *table) dropAxes(lines []line) error {
 			}
 			for _, m := range t.metrics {
 				if m.info.Name == c.Name {
-					return fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted columns with keys",
+					return fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted "+
+						"columns with keys",
 						c.Name)
 				}
 			}

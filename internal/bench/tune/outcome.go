@@ -121,7 +121,8 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 
 // unknown says that a row has no such metric, and which are like it.
 func (s *Study) unknown(r *journal.Row) string {
-	return fmt.Sprint("the row has no such metric: ", suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics))))
+	return fmt.Sprint("the row has no such metric: ",
+		suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics))))
 }
 
 // notOver is a name of --over that a row lacks: a column of a program's table is known

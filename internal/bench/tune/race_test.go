@@ -68,7 +68,8 @@ func TestClaimIsTheConfirmation(t *testing.T) {
 		t.Errorf("confirmed %+v: want an interval around no gain", c)
 	}
 	if !slices.Contains(a.Raced, 0) || !a.Refuted {
-		t.Errorf("refuted %v, not told apart %v: the confirmation sees no difference to the default, which the race had dropped", a.Refuted, a.Raced)
+		t.Errorf("refuted %v, not told apart %v: the confirmation sees no difference to the default, which the race "+
+			"had dropped", a.Refuted, a.Raced)
 	}
 }
 
@@ -139,7 +140,8 @@ func TestPairsByNoise(t *testing.T) {
 			found, pairs = found+count(a.Confirmed.High < 0), pairs+a.Confirmed.Count
 		}
 		if found < studies-1 || pairs < studies*least {
-			t.Errorf("launches differ by %v: a gain of 63 %% is confirmed in %d of %d studies, by %d pairs in all", noise, found, studies, pairs)
+			t.Errorf("launches differ by %v: a gain of 63 %% is confirmed in %d of %d studies, by %d pairs in all", noise,
+				found, studies, pairs)
 		}
 	}
 }
@@ -192,7 +194,8 @@ func TestDeterministicAndBounded(t *testing.T) {
 		})
 		return order, r.Answer()
 	}
-	for _, cfg := range []Config{{Launches: 150}, {Launches: 150, Seconds: 60}, {Launches: 14}, {Launches: 40, Seconds: 2}, {Seconds: 10}, {Seconds: 20}} {
+	for _, cfg := range []Config{{Launches: 150}, {Launches: 150, Seconds: 60}, {Launches: 14},
+		{Launches: 40, Seconds: 2}, {Seconds: 10}, {Seconds: 20}} {
 		one, a := study(cfg)
 		two, _ := study(cfg)
 		if !reflect.DeepEqual(one, two) {
@@ -213,7 +216,9 @@ func TestFewestLaunchesConfirm(t *testing.T) {
 	for n := 2; n < 30; n += 3 {
 		for seed := range uint64(10) {
 			least := leastLaunches
-			r := drive(line(n), Config{Launches: least, Seed: seed}, func(l Launch, _ Phase) Outcome { return Outcome{Log: -float64(l.Setting)} })
+			r := drive(line(n), Config{Launches: least, Seed: seed}, func(l Launch, _ Phase) Outcome {
+				return Outcome{Log: -float64(l.Setting)}
+			})
 			a := r.Answer()
 			if a.Launches > least || a.Best != 0 && (a.Confirmed == nil || !a.Confirmed.Known) {
 				t.Errorf("%d settings, seed %d: %+v", n, seed, a)

@@ -42,7 +42,8 @@ type Finding struct {
 func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 	s.take(rows, starts)
 	times := secondsOf(rows, starts)
-	out := Result{Metric: s.goal.Metric, Unit: s.unit, Maximise: s.goal.Maximise, Over: s.goal.Over, Per: s.goal.Per, Variables: s.variables}
+	out := Result{Metric: s.goal.Metric, Unit: s.unit, Maximise: s.goal.Maximise, Over: s.goal.Over, Per: s.goal.Per,
+		Variables: s.variables}
 	for _, t := range times {
 		out.Seconds += t
 	}
@@ -52,7 +53,8 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 			f.pending = false
 		}
 		a := f.race.Answer()
-		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings), Each: f.launches}
+		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{},
+			Size: len(f.space.Settings), Each: f.launches}
 		s.disturbed(f, &found)
 		failed := lists.Map(a.Failed, func(x Failure) int { return x.Setting })
 		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open, failed)

@@ -119,7 +119,8 @@ func (s *Study) start(byPer map[string]*field, defaults []placed, cfg Config) er
 		case f.space.Default < 0:
 			return fmt.Errorf("the default setting has no point%s: name one that has, --default AXIS=VALUE", at(f.per))
 		case len(f.space.Settings) < 2:
-			return fmt.Errorf("nothing to tune%s: no axis and no variable has two values besides those of --over and --per", at(f.per))
+			return fmt.Errorf("nothing to tune%s: no axis and no variable has two values besides those of --over and --per",
+				at(f.per))
 		}
 		own := cfg
 		own.Seed = cfg.Seed + uint64(i)<<32
@@ -127,7 +128,8 @@ func (s *Study) start(byPer map[string]*field, defaults []placed, cfg Config) er
 		if total > 0 {
 			own.Launches = total / len(s.fields) / f.launches
 			if own.Launches < leastLaunches {
-				return fmt.Errorf("--launches %d are too few%s: %d races of %d launches a setting take at least %d", total, at(f.per),
+				return fmt.Errorf("--launches %d are too few%s: %d races of %d launches a setting take at least %d", total,
+					at(f.per),
 					len(s.fields), f.launches, leastLaunches*len(s.fields)*f.launches)
 			}
 		}
@@ -148,7 +150,8 @@ func at(per string) string {
 func (s *Study) check(p *plan.Plan) error {
 	parts := lists.Distinct(lists.Map(p.Groups, func(g *plan.Group) string { return g.Part.Name }))
 	if len(parts) > 1 {
-		return fmt.Errorf("bench %s has the parts %s: tune one, such as --only 'part==%q'", p.Bench.Name, strings.Join(parts, ", "), parts[0])
+		return fmt.Errorf("bench %s has the parts %s: tune one, such as --only 'part==%q'", p.Bench.Name,
+			strings.Join(parts, ", "), parts[0])
 	}
 	part := p.Groups[0].Part
 	names := lists.Map(part.Axes, func(a bench.Axis) string { return a.Name })
@@ -169,7 +172,8 @@ func (s *Study) check(p *plan.Plan) error {
 	for _, z := range part.Zips {
 		for _, n := range z {
 			if slices.Contains(s.goal.Over, n) || slices.Contains(s.goal.Per, n) {
-				errs = append(errs, fmt.Errorf("%s is zipped with %s, so it cannot be held while they vary: leave the zip or --over and --per out",
+				errs = append(errs, fmt.Errorf("%s is zipped with %s, so it cannot be held while they vary: leave the zip or "+
+					"--over and --per out",
 					n, strings.Join(z, ", ")))
 			}
 		}
@@ -276,7 +280,8 @@ func (f *field) launch(l Launch, groups []*plan.Group, shared map[string]*plan.G
 		key := fmt.Sprint(l.Round, " ", f.space.Settings[l.Setting], " ", t.share())
 		g := shared[key]
 		if g == nil {
-			g = &plan.Group{Part: t.group.Part, Trial: l.Round, Ranks: task.Ranks, Env: task.Env, Threads: t.group.Threads, Bind: t.group.Bind}
+			g = &plan.Group{Part: t.group.Part, Trial: l.Round, Ranks: task.Ranks, Env: task.Env, Threads: t.group.Threads,
+				Bind: t.group.Bind}
 			shared[key] = g
 			groups = append(groups, g)
 		}

@@ -21,7 +21,8 @@ import (
 // first chunk with the variable unset, which the sweep does not have.
 func toy(clauses ...bench.Clause) *bench.Bench {
 	return bench.New("toy", func(context.Context, *bench.State) error { return nil }, append([]bench.Clause{
-		bench.Bytes("size", "1K,1M"), bench.Ints("chunk", "1,2,4"), bench.Env("A", "1", "2", "3"), bench.Metric("time_us", "us", "lower"),
+		bench.Bytes("size", "1K,1M"), bench.Ints("chunk", "1,2,4"), bench.Env("A", "1", "2", "3"),
+		bench.Metric("time_us", "us", "lower"),
 	}, clauses...)...)
 }
 
@@ -135,7 +136,8 @@ func TestStudyOverASize(t *testing.T) {
 	// Both sizes of a setting share processes, other settings with the same variable do not.
 	again, _ := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
 	for _, g := range again.Next(nil, nil) {
-		if len(g.Tasks) != 2 || textOf(g.Tasks[0], "chunk") != textOf(g.Tasks[1], "chunk") || g.Env.String() != g.Tasks[0].Env.String() {
+		if len(g.Tasks) != 2 || textOf(g.Tasks[0], "chunk") != textOf(g.Tasks[1], "chunk") ||
+			g.Env.String() != g.Tasks[0].Env.String() {
 			t.Errorf("a launch of %v", g.Tasks)
 		}
 	}
@@ -189,7 +191,8 @@ func TestStudyPerSize(t *testing.T) {
 		return us
 	}))
 	r := s.Result(rows, []time.Time{epoch})
-	if small, large := best(r, 0), best(r, 1); small != "A=3 chunk=4 depth=40" || large != "A=3 chunk=2 depth=20" || r.Findings[0].Per != "size=1024" {
+	if small, large := best(r, 0), best(r, 1); small != "A=3 chunk=4 depth=40" || large != "A=3 chunk=2 depth=20" ||
+		r.Findings[0].Per != "size=1024" {
 		t.Errorf("%s and %s: %+v", small, large, r.Findings)
 	}
 }
@@ -205,7 +208,8 @@ func TestStudyDescribes(t *testing.T) {
 		return nil
 	}))
 	s := must.Get(study(t, b, Goal{Metric: "time_us", Per: []string{"size"}}, Config{}, plan.Request{}))(t)
-	want := "7 to 10 settings of 2 variables in each of 2 races: at most 126 launches; the full sweep at 6 trials takes 102"
+	want := "7 to 10 settings of 2 variables in each of 2 races: at most 126 launches; the full sweep at 6 " +
+		"trials takes 102"
 	if text := s.Describe(); !strings.Contains(text, want) {
 		t.Error(text)
 	}
@@ -223,7 +227,8 @@ func TestStudyResumes(t *testing.T) {
 		{Goal{Metric: "time_us", Per: []string{"size"}}, Config{Launches: 120}},
 	} {
 		fresh := func() *Study {
-			return must.Get(study(t, toy(), c.goal, c.cfg, plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2,4,8,16"}}}))(t)
+			return must.Get(study(t, toy(), c.goal, c.cfg,
+				plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2,4,8,16"}}}))(t)
 		}
 		measure := steady(func(task plan.Task) float64 { return max(cost(task), 90) }) // chunks above 4 are the best
 		s := fresh()
@@ -264,7 +269,8 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 		"time_us is +Inf":                  takes(math.Inf(1)),
 		"no row for num_ranks=1 size=1024": func(r *journal.Row) { r.Point = nil }, // such as a table without a line
 	} {
-		s := must.Get(study(t, toy(), Goal{Metric: "time_us"}, Config{}, plan.Request{Axes: []plan.Assign{{Name: "size", Text: "1K"}}}))(t)
+		s := must.Get(study(t, toy(), Goal{Metric: "time_us"}, Config{},
+			plan.Request{Axes: []plan.Assign{{Name: "size", Text: "1K"}}}))(t)
 		launched := 0
 		rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 			row := rowOf(task, cost(task), nth)
@@ -278,7 +284,8 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 		})
 		r := s.Result(rows, []time.Time{epoch})
 		out := r.Findings[0].Answer.Failed
-		if best(r, 0) != "A=2 chunk=2" || len(out) != 1 || !strings.HasPrefix(out[0].Reason, reason) || strings.Contains(out[0].Reason, "in rank 2") {
+		if best(r, 0) != "A=2 chunk=2" || len(out) != 1 || !strings.HasPrefix(out[0].Reason, reason) ||
+			strings.Contains(out[0].Reason, "in rank 2") {
 			t.Errorf("%s: best is %s, out: %+v", reason, best(r, 0), out)
 		}
 		if _, err := json.Marshal(r); err != nil {
@@ -302,9 +309,12 @@ func TestStudyOfAnUndeclaredMetric(t *testing.T) {
 			return []journal.Row{row}
 		})
 		r := s.Result(rows, []time.Time{epoch})
-		if f := r.Findings[0].Answer; whole != (best(r, 0) != "none") || !whole && len(rows) > 4 { // a launch that fails, and one of two sizes
+		// a launch that fails, and one of two sizes
+		if f := r.Findings[0].Answer; whole != (best(r, 0) != "none") || !whole && len(rows) > 4 {
 			t.Errorf("%s: best is %s after %d rows: %+v", metric, best(r, 0), len(rows), f.Failed)
-		} else if !whole && !slices.ContainsFunc(f.Failed, func(x Failure) bool { return strings.Contains(x.Reason, `unknown metric "secunds"`) }) {
+		} else if !whole && !slices.ContainsFunc(f.Failed, func(x Failure) bool {
+			return strings.Contains(x.Reason, `unknown metric "secunds"`)
+		}) {
 			t.Errorf("%s: %+v", metric, f.Failed)
 		}
 	}
@@ -313,7 +323,9 @@ func TestStudyOfAnUndeclaredMetric(t *testing.T) {
 // Where "unset" is not listed, the default has values that no other setting has, and how
 // slow it is says nothing about any one of them.
 func TestStudyOfAConfoundedDefault(t *testing.T) {
-	b := bench.New("toy", func(context.Context, *bench.State) error { return nil }, bench.Env("A", "1", "2", "3"), bench.Env("B", "1", "2", "3"),
+	b := bench.New("toy", func(context.Context, *bench.State) error {
+		return nil
+	}, bench.Env("A", "1", "2", "3"), bench.Env("B", "1", "2", "3"),
 		bench.Env("C", "1", "2", "3"), bench.Metric("time_us", "us", "lower"))
 	s := must.Get(study(t, b, Goal{Metric: "time_us"}, Config{}, plan.Request{}))(t)
 	rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {
@@ -334,7 +346,8 @@ func TestStudyTellsTheStrongestDisturbance(t *testing.T) {
 	rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 		row := rowOf(task, cost(task), nth)
 		if nth%2 == 0 {
-			row.Quality, row.Warnings = journal.QualityDisturbed, []string{fmt.Sprintf("steal: took %.1f %%", []float64{9.4, 70.4, 12}[nth/2%3])}
+			row.Quality, row.Warnings = journal.QualityDisturbed,
+				[]string{fmt.Sprintf("steal: took %.1f %%", []float64{9.4, 70.4, 12}[nth/2%3])}
 		}
 		return []journal.Row{row}
 	})
@@ -356,7 +369,8 @@ func TestStudyRefuses(t *testing.T) {
 		`--over: unknown axis "sise"`:    {goal: Goal{Metric: "time_us", Over: []string{"sise"}}},
 		"nothing to tune": {goal: Goal{Metric: "time_us", Over: []string{"size"}},
 			req: plan.Request{Axes: one, Envs: []plan.Assign{{Name: "A", Text: "-"}}}},
-		"--launches 20 are too few at size=1024: 2 races": {goal: Goal{Metric: "time_us", Per: []string{"size"}}, cfg: Config{Launches: 20}},
+		"--launches 20 are too few at size=1024: 2 races": {goal: Goal{Metric: "time_us", Per: []string{"size"}},
+			cfg: Config{Launches: 20}},
 		"size is zipped with": {goal: Goal{Metric: "time_us", Over: []string{"size"}},
 			req: plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2"}}, Zips: [][]string{{"size", "chunk"}}}},
 	} {

@@ -131,7 +131,8 @@ func TestShares(t *testing.T) {
 		within float64 // of the best, in 95 of 100; 0: no demand
 	}{
 		{"1 %", normal(0.01), 0.02}, {"5 %", normal(0.05), 0.05}, {"20 %", normal(0.2), 0},
-		{"1 %, heavy tails", heavy(0.01), 0.02}, {"5 %, heavy tails", heavy(0.05), 0.05}, {"20 %, heavy tails", heavy(0.2), 0},
+		{"1 %, heavy tails", heavy(0.01), 0.02}, {"5 %, heavy tails", heavy(0.05), 0.05},
+		{"20 %, heavy tails", heavy(0.2), 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,7 +156,8 @@ func TestShares(t *testing.T) {
 				}
 			}
 			n++
-			t.Logf("of %d: near the best %d, set with the best %d (of %d settings), gain in its interval %d, identical one called equal %d of %d; "+
+			t.Logf("of %d: near the best %d, set with the best %d (of %d settings), gain in its interval %d, identical one "+
+				"called equal %d of %d; "+
 				"idle variable: no effect %d, matters %d", n, near, held, size/n, covered, alike, twins, unseen, wrong)
 			// One more than the stated share, for chance: of ten, nine; of 100, 94.
 			least := n - 1 - n/20

@@ -126,7 +126,8 @@ func New(space Space, cfg Config) *Race {
 		cfg.Launches = DefaultLaunches(len(space.Settings))
 	}
 	n := len(space.Settings)
-	return &Race{space: space, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x74756e65)), phase: Explore, of: make([][]int, n),
+	return &Race{space: space, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x74756e65)), phase: Explore,
+		of:     make([][]int, n),
 		reason: make([]string, n), dropped: make([]bool, n), best: -1, confounded: space.confounded()}
 }
 

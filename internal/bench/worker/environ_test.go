@@ -34,13 +34,15 @@ func TestCorrect(t *testing.T) {
 		}
 	}
 	none := plannedVar + "=" + must.Get(Planned(nil))(t)[plannedVar]
-	if got, differs, err := correct(append(slices.Clone(right), none)); err != nil || differs || !slices.Equal(got, right) {
+	if got, differs, err := correct(append(slices.Clone(right), none)); err != nil || differs ||
+		!slices.Equal(got, right) {
 		t.Errorf("a plan of nothing: %q, differs %v, %v", got, differs, err)
 	}
 	if got, differs, err := correct(right); err != nil || differs || !slices.Equal(got, right) {
 		t.Errorf("without a plan: %q, differs %v, %v", got, differs, err)
 	}
-	if _, _, err := correct([]string{plannedVar + "=?"}); err == nil || !strings.Contains(err.Error(), "planned environment") {
+	if _, _, err := correct([]string{plannedVar + "=?"}); err == nil ||
+		!strings.Contains(err.Error(), "planned environment") {
 		t.Errorf("got %v", err)
 	}
 }

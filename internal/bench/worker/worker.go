@@ -97,7 +97,8 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	conn, err := Service(w.token).Reach(ctx, network, address)
 	if err != nil {
 		if network == "tcp" {
-			err = fmt.Errorf("%w; host %s has %s: --interface names the network by which ranks reach it", err, hostname(), connection.Interfaces())
+			err = fmt.Errorf("%w; host %s has %s: --interface names the network by which ranks reach it", err, hostname(),
+				connection.Interfaces())
 		}
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}

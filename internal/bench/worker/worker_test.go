@@ -49,7 +49,8 @@ func body(ctx context.Context, s *bench.State) error {
 		}
 	case "kinds": // the types of the values survive the way here
 		if s.Int("size") != 4096 || s.Value("size").Kind() != point.Bytes || s.Bool("flag") != true || s.Float("x") != 2 {
-			return fmt.Errorf("size %v (%v), flag %v, x %v", s.Value("size"), s.Value("size").Kind(), s.Value("flag"), s.Value("x"))
+			return fmt.Errorf("size %v (%v), flag %v, x %v", s.Value("size"), s.Value("size").Kind(), s.Value("flag"),
+				s.Value("x"))
 		}
 	case "variables": // what made it a worker is not inherited by its children
 		for _, e := range os.Environ() {
@@ -119,7 +120,8 @@ func becomeReady(t *testing.T, h *Hub, job Job) Event {
 func job() Job { return Job{Bench: "b", Size: 1, Backend: "cpu", Measure: measure.Default()} }
 
 func task(index int, mode string) Task {
-	return Task{Index: index, Point: point.Point{{Name: "mode", Value: point.StringValue(mode)}}, Kinds: []point.Kind{point.String}}
+	return Task{Index: index, Point: point.Point{{Name: "mode", Value: point.StringValue(mode)}},
+		Kinds: []point.Kind{point.String}}
 }
 
 // TestConversation is a worker's whole life.
@@ -133,7 +135,8 @@ func TestConversation(t *testing.T) {
 		t.Errorf("ready with %v, error %q", e.Env, e.Error)
 	}
 	kinds := task(4, "kinds")
-	for _, c := range []point.Coord{{Name: "size", Value: point.BytesValue(4096)}, {Name: "flag", Value: point.BoolValue(true)}, {Name: "x", Value: point.FloatValue(2)}} {
+	for _, c := range []point.Coord{{Name: "size", Value: point.BytesValue(4096)},
+		{Name: "flag", Value: point.BoolValue(true)}, {Name: "x", Value: point.FloatValue(2)}} {
 		kinds.Point, kinds.Kinds = append(kinds.Point, c), append(kinds.Kinds, c.Value.Kind())
 	}
 	for _, c := range []struct {
@@ -149,7 +152,8 @@ func TestConversation(t *testing.T) {
 	} {
 		must.Do(t, h.Task(0, c.task))
 		e := next(t, h)
-		if e.Done == nil || e.Index != c.task.Index || e.Done.Status != c.status || !strings.HasPrefix(e.Done.Reason, c.reason) || e.Secondary {
+		if e.Done == nil || e.Index != c.task.Index || e.Done.Status != c.status ||
+			!strings.HasPrefix(e.Done.Reason, c.reason) || e.Secondary {
 			t.Fatalf("task %d: %+v %+v", c.task.Index, e, e.Done)
 		}
 	}
@@ -167,7 +171,8 @@ func TestWrongBench(t *testing.T) {
 	for _, j := range []Job{{Bench: "c", Size: 1}, {Bench: "b", Part: "x", Size: 1}, {Bench: "b", Size: 2}} {
 		h := listen(t)
 		cmd := start(t, h, nil, "RANK=0")
-		if e := becomeReady(t, h, j); !strings.Contains(e.Error, "no bench") && !strings.Contains(e.Error, "no shared memory") {
+		if e := becomeReady(t, h, j); !strings.Contains(e.Error, "no bench") &&
+			!strings.Contains(e.Error, "no shared memory") {
 			t.Errorf("%+v: error %q", j, e.Error)
 		}
 		if cmd.Wait() == nil {
@@ -209,7 +214,8 @@ func TestAbort(t *testing.T) {
 	for e := (Event{}); !e.Waiting; e = <-h.Events() { // a heartbeat tells
 	}
 	h.Abort(1, "rank 0 went home")
-	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary || !strings.Contains(e.Done.Reason, "rank 0 went home") {
+	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary ||
+		!strings.Contains(e.Done.Reason, "rank 0 went home") {
 		t.Errorf("%+v %+v", e, e.Done)
 	}
 }
@@ -275,7 +281,8 @@ func TestCancel(t *testing.T) {
 	if !h.Cancel("that will do", hangGuard) {
 		t.Error("the body did not end")
 	}
-	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary || !strings.Contains(e.Done.Reason, "that will do") {
+	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary ||
+		!strings.Contains(e.Done.Reason, "that will do") {
 		t.Errorf("%+v %+v", e, e.Done)
 	}
 	h.Task(0, task(1, "hang"))

@@ -46,7 +46,8 @@ func (p Process) Find(launcher string) (*jobenv.Job, error) {
 		return nil, err // an interactive shell of Slurm's has the same variables
 	}
 	if err == nil && job == nil && launcher == "join" {
-		err = errors.New("--launcher join: this process is not a rank that torchrun, mpirun, mpiexec, srun or " + p.Name + " launch has started")
+		err = errors.New("--launcher join: this process is not a rank that torchrun, mpirun, mpiexec, srun or " + p.Name +
+			" launch has started")
 	}
 	return job, err
 }
@@ -74,7 +75,8 @@ func (p Process) Secret() ([]byte, error) {
 			return nil, fmt.Errorf("reading the secret: %w", err)
 		}
 		if info.Mode()&0o077 != 0 {
-			return nil, fmt.Errorf("reading the secret: other users can read or change %s: chmod 600 it, and make a new one", p.SecretFile)
+			return nil, fmt.Errorf("reading the secret: other users can read or change %s: chmod 600 it, and make a new one",
+				p.SecretFile)
 		}
 		if secret, err = os.ReadFile(p.SecretFile); err != nil {
 			return nil, fmt.Errorf("reading the secret: %w", err)
@@ -83,7 +85,8 @@ func (p Process) Secret() ([]byte, error) {
 		return nil, fmt.Errorf("several nodes need a shared secret: --rdzv-secret-file FILE, or the variable %s", SecretVar)
 	}
 	if secret = bytes.TrimSpace(secret); len(secret) < rendezvous.MinSecret {
-		return nil, fmt.Errorf("the secret in %s has %d characters: it needs at least %d", where, len(secret), rendezvous.MinSecret)
+		return nil, fmt.Errorf("the secret in %s has %d characters: it needs at least %d", where, len(secret),
+			rendezvous.MinSecret)
 	}
 	return secret, nil
 }

@@ -80,7 +80,8 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 		}
 		cfg.Host, cfg.Ports = job.RootHost, derivedPorts(job, ports)
 	default:
-		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
+		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 "+
+			"is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
 			job.Size, job.Launcher, EndpointVar, SecretVar)
 	}
 	given := p.SecretFile != "" || jobenv.Variable(p.Environ, SecretVar) != ""
@@ -104,7 +105,8 @@ func (p Process) Exchange(job *jobenv.Job) (tcp.Exchange, error) {
 	if cfg.Local != "" {
 		return nil, fmt.Errorf("the %d ranks that %s has started are on one host", job.Size, job.Launcher)
 	}
-	b := &tcp.Bootstrap{Endpoint: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Ports[0])), Rank: job.Rank, Size: job.Size, Secret: cfg.Secret}
+	b := &tcp.Bootstrap{Endpoint: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Ports[0])), Rank: job.Rank, Size: job.Size,
+		Secret: cfg.Secret}
 	return b.Exchange, nil
 }
 

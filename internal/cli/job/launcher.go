@@ -59,7 +59,8 @@ func CanJoin(b *bench.Bench, backend string, job *jobenv.Job) error {
 	for _, p := range b.Parts {
 		// It would find no trace of the launcher's job, and run as n jobs of one rank.
 		if p.Command != nil && !p.Command.OwnRanks && IsMPI(job.Launcher) && job.Size > 1 {
-			return fmt.Errorf("bench %s: its program could be a rank of %[2]s's job only once, not at every point: start kernbench alone, with --launcher %[2]s", b.Name, job.Launcher)
+			return fmt.Errorf("bench %s: its program could be a rank of %[2]s's job only once, not at every point: start "+
+				"kernbench alone, with --launcher %[2]s", b.Name, job.Launcher)
 		}
 	}
 	return nil
@@ -73,7 +74,8 @@ func program(command string) error {
 		return errors.New("--launcher is empty: leave it out, or give auto, local, join, mpirun, mpiexec or srun")
 	}
 	if _, err := exec.LookPath(words[0]); err != nil {
-		return fmt.Errorf("--launcher %s: no such program here: want auto, local, join, or mpirun, mpiexec or srun with flags of its own", words[0])
+		return fmt.Errorf("--launcher %s: no such program here: want auto, local, join, or mpirun, mpiexec or srun with "+
+			"flags of its own", words[0])
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ func TestProcsPerNode(t *testing.T) {
 		gpus int
 		want int // 0 for a refusal
 	}{
-		{"3", 0, 3}, {"cpu", 4, 6}, {"gpu", 4, 4}, {"gpu", 0, 0}, {"auto", 4, 4}, {"auto", 0, 6}, {"0", 0, 0}, {"many", 0, 0}, {"", 0, 0},
+		{"3", 0, 3}, {"cpu", 4, 6}, {"gpu", 4, 4}, {"gpu", 0, 0}, {"auto", 4, 4}, {"auto", 0, 6}, {"0", 0, 0},
+		{"many", 0, 0}, {"", 0, 0},
 	} {
 		got, err := ProcsPerNode(c.text, 6, func() int { return c.gpus })
 		if got != c.want || (err == nil) != (c.want > 0) {
@@ -28,7 +29,8 @@ func TestProcsPerNode(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	for text, want := range map[string]int{"2": 2, "2:2": 2, "1:4": 0, "0": 0, "": 0, "2:": 0, "two": 0} { // 0 for a refusal
+	// 0 for a refusal
+	for text, want := range map[string]int{"2": 2, "2:2": 2, "1:4": 0, "0": 0, "": 0, "2:": 0, "two": 0} {
 		if got, err := Nodes(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
@@ -56,8 +58,9 @@ func TestProgram(t *testing.T) {
 
 func TestJoinTimeout(t *testing.T) {
 	for conf, want := range map[string]time.Duration{
-		"": time.Minute, "join_timeout=90": 90 * time.Second, "timeout=2.5,is_host=1": 2500 * time.Millisecond, "read_timeout=3": time.Minute,
-		"join_timeout": 0, "timeout=soon": 0, "timeout=-1": 0,
+		"": time.Minute, "join_timeout=90": 90 * time.Second, "timeout=2.5,is_host=1": 2500 * time.Millisecond,
+		"read_timeout=3": time.Minute,
+		"join_timeout":   0, "timeout=soon": 0, "timeout=-1": 0,
 	} {
 		if got, err := JoinTimeout(conf, time.Minute); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %v, %v", conf, got, err)
@@ -74,7 +77,8 @@ func TestDerivedPorts(t *testing.T) {
 		first  int // 0: of a hash
 	}{
 		{jobenv.Job{MasterPort: 29510}, within, 29512}, {jobenv.Job{MasterPort: 29510}, connection.Ports{}, 29512},
-		{jobenv.Job{MasterPort: 4000}, within, 29500}, {jobenv.Job{MasterPort: 29598}, within, 29500}, {jobenv.Job{ID: "7"}, within, 29500},
+		{jobenv.Job{MasterPort: 4000}, within, 29500}, {jobenv.Job{MasterPort: 29598}, within, 29500},
+		{jobenv.Job{ID: "7"}, within, 29500},
 		{jobenv.Job{ID: "7"}, connection.Ports{}, 0},
 	} {
 		got := derivedPorts(&c.job, c.within)
@@ -95,7 +99,8 @@ func TestFromPET(t *testing.T) {
 	}
 	fl = pflag.NewFlagSet("", pflag.ContinueOnError)
 	fl.Int("nnodes", 1, "")
-	if err := FromPET(fl, slices.Concat(environ, []string{"PET_NNODES=two"})); err == nil || !strings.Contains(err.Error(), "PET_NNODES") {
+	if err := FromPET(fl, slices.Concat(environ, []string{"PET_NNODES=two"})); err == nil ||
+		!strings.Contains(err.Error(), "PET_NNODES") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -87,7 +87,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		return Planned{}, err
 	}
 	req := plan.Request{
-		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs, Skips: applicable(b, f.Skips, several), Only: f.Only,
+		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs,
+		Skips: applicable(b, f.Skips, several), Only: f.Only,
 		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: plan.Bind(f.Bind),
 		Sampling: f.Sampling,
 	}
@@ -102,7 +103,9 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		if err := job.CanJoin(b, req.Backend, r.Job); err != nil {
 			return Planned{}, err
 		}
-		req.World = &plan.World{Ranks: r.Job.Size, Reason: fmt.Sprintf("this job has %s: have its launcher start another number, or start %s alone and let it start them", unit.Plural(r.Job.Size, "rank"), r.Program)}
+		req.World = &plan.World{Ranks: r.Job.Size,
+			Reason: fmt.Sprintf("this job has %s: have its launcher start another number, or start %s alone and let "+
+				"it start them", unit.Plural(r.Job.Size, "rank"), r.Program)}
 	}
 	req.Hosts = r.hosts()
 	make := plan.Make
@@ -117,7 +120,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
+	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 ||
+		req.Trials > 0
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked}, nil
 }
 
@@ -261,7 +265,8 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 		return asked, nil
 	}
 	if why := b.HostMemory; why != "" && dist.Describe(asked).DeviceMemory {
-		return "", fmt.Errorf("bench %s does not run on backend %s, whose memory is that of a device: %s; it runs on %s", b.Name, asked, why, strings.Join(can, ", "))
+		return "", fmt.Errorf("bench %s does not run on backend %s, whose memory is that of a device: %s; it runs on %s",
+			b.Name, asked, why, strings.Join(can, ", "))
 	}
 	if slices.ContainsFunc(r.Known, func(other *bench.Bench) bool { return slices.Contains(other.Backends, asked) }) {
 		return "", fmt.Errorf("bench %s does not run on backend %s, only on %s", b.Name, asked, strings.Join(can, ", "))
@@ -270,7 +275,8 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 }
 
 // withFiles plans a bench with the files that its options name.
-func withFiles(b *bench.Bench, req plan.Request, make func(*bench.Bench, plan.Request) (*plan.Plan, error)) (*plan.Plan, error) {
+func withFiles(b *bench.Bench, req plan.Request,
+	make func(*bench.Bench, plan.Request) (*plan.Plan, error)) (*plan.Plan, error) {
 	req.Inputs, req.Files = maps.Clone(b.Inputs), map[string]string{}
 	if req.Inputs == nil {
 		req.Inputs = map[string]string{}

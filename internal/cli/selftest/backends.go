@@ -128,7 +128,8 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 
 // products checks the kernels that multiply and add up over ranks meanwhile.
 func products(ctx context.Context, s *bench.State) error {
-	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit / 2, ID: s.Session() + "/products"})
+	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit / 2,
+		ID: s.Session() + "/products"})
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,8 @@ func solves(ctx context.Context, s *bench.State) error {
 // workers checks that worker processes start, as they do for every run.
 func (s session) workers(ctx context.Context) error {
 	return s.run(ctx, target{dist.HostBackend, workersPart, nil}, func(row *journal.Row) Result {
-		return Result{Area: "host", Name: "worker processes", Detail: fmt.Sprintf("%d started and reached each other", *row.NumRanks)}
+		return Result{Area: "host", Name: "worker processes",
+			Detail: fmt.Sprintf("%d started and reached each other", *row.NumRanks)}
 	})
 }
 
@@ -165,7 +167,9 @@ func (s session) backends(ctx context.Context, names []string) error {
 			return nil
 		}
 		if dist.Describe(name).Virtual {
-			s.check("backends", name, func() (string, error) { return "", skip("no data moves: what it simulates are the schedules") })
+			s.check("backends", name, func() (string, error) {
+				return "", skip("no data moves: what it simulates are the schedules")
+			})
 			continue
 		}
 		launcher, err := job.Launcher(ctx, cmp.Or(s.Launcher, "auto"), "", name)
@@ -210,7 +214,8 @@ func (s session) absent(reason error) error {
 
 // MPI's launcher refuses root and more ranks than cores unless told otherwise;
 // here neither does harm.
-var launcherEnviron = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_rmaps_base_oversubscribe=1"}
+var launcherEnviron = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+	"OMPI_MCA_rmaps_base_oversubscribe=1"}
 
 // target is what one run of the bench checks.
 type target struct {
@@ -259,7 +264,8 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 // they wait, and then what the others take minutes for shows nothing.
 func enoughCores(p point.Point) error {
 	if ranks, has := int(p.At(bench.RanksAxis).Int()), len(cores.Allowed()); ranks > 2 && ranks > has {
-		return fmt.Errorf("its ranks may spin while they wait: %d of them need as many cores, this process has %d", ranks, has)
+		return fmt.Errorf("its ranks may spin while they wait: %d of them need as many cores, this process has %d", ranks,
+			has)
 	}
 	return nil
 }

@@ -22,8 +22,12 @@ import (
 
 // host tries what runs need of this machine.
 func (s session) host() {
-	s.check("host", "journal", func() (string, error) { return "written and read back", writeJournal(filepath.Join(s.dir, "journal")) })
-	s.check("host", "figures", func() (string, error) { return "PNG and SVG drawn", drawFigure(filepath.Join(s.dir, "figures")) })
+	s.check("host", "journal", func() (string, error) {
+		return "written and read back", writeJournal(filepath.Join(s.dir, "journal"))
+	})
+	s.check("host", "figures", func() (string, error) {
+		return "PNG and SVG drawn", drawFigure(filepath.Join(s.dir, "figures"))
+	})
 	s.check("host", "shared memory", func() (string, error) { return "anonymous memory mapped twice", shareMemory() })
 	s.check("host", "sockets", func() (string, error) {
 		name := fmt.Sprintf("@kernbench-selftest-%d", os.Getpid())
@@ -41,11 +45,13 @@ func writeJournal(dir string) error {
 	}
 	defer w.Close()
 	ranks := 1
-	row := journal.Row{Schema: journal.Schema, Run: id, Key: "selftest", Bench: benchName, NumRanks: &ranks, Backend: "cpu", Status: journal.OK,
+	row := journal.Row{Schema: journal.Schema, Run: id, Key: "selftest", Bench: benchName, NumRanks: &ranks,
+		Backend: "cpu", Status: journal.OK,
 		Kind: journal.Measured, Time: now, Metrics: map[string]float64{"time_us": 0.1},
 		Point: point.Point{{Name: "size", Value: point.BytesValue(1 << 20)}}}
 	for _, record := range []any{
-		journal.Header{Schema: journal.Schema, Run: id, Bench: benchName, Time: now, Host: hostinfo.Local(), Environ: map[string]string{}, Points: 1},
+		journal.Header{Schema: journal.Schema, Run: id, Bench: benchName, Time: now, Host: hostinfo.Local(),
+			Environ: map[string]string{}, Points: 1},
 		row,
 		journal.End{Run: id, Outcome: "complete", Time: now},
 	} {

@@ -60,7 +60,8 @@ func (s session) products(ctx context.Context, backend string) {
 // lengths around those of the vector registers and off their alignment.
 func reductions[E dtype.Element](from func(int64) E) error {
 	d := dtype.Of[E]()
-	for r, op := range map[dtype.Reduction]vec.Op{dtype.Sum: vec.Sum, dtype.Prod: vec.Prod, dtype.Min: vec.Min, dtype.Max: vec.Max} {
+	for r, op := range map[dtype.Reduction]vec.Op{dtype.Sum: vec.Sum, dtype.Prod: vec.Prod, dtype.Min: vec.Min,
+		dtype.Max: vec.Max} {
 		for _, sources := range []int{2, 3, 8} {
 			in := verify.NewInputs(1, d, r, sources)
 			for _, n := range []int{1, 7, 31, 64, 65, 1000, 4097} {

@@ -71,7 +71,8 @@ func proveLRAB(ctx context.Context) (string, error) {
 					}
 					shape := ccl.Shape{N: 6, Cubes: m.Cubes, SIPs: m.SIPs, Root: root}
 					if err := shape.Prove(m); err != nil {
-						return "", fmt.Errorf("%s of %dx%d SIPs, %dx%d cubes, root %v: %w", kind, sips.W, sips.H, cubes.W, cubes.H, root, err)
+						return "", fmt.Errorf("%s of %dx%d SIPs, %dx%d cubes, root %v: %w", kind, sips.W, sips.H, cubes.W, cubes.H, root,
+							err)
 					}
 					proved++
 				}

@@ -110,12 +110,14 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	if len(got[Failed]) != 3 || len(got[Passed]) != 1 {
 		t.Fatalf("want toy to fail with 2, 3 and 4 ranks: %+v", got)
 	}
-	if r := got[Failed][0]; r.Name != "toy, 2 ranks" || !strings.Contains(r.Detail, "rank 1") || !strings.Contains(r.Detail, "allreduce/2: ") {
+	if r := got[Failed][0]; r.Name != "toy, 2 ranks" || !strings.Contains(r.Detail, "rank 1") ||
+		!strings.Contains(r.Detail, "allreduce/2: ") {
 		t.Errorf("the wrong sum is reported as %+v", r)
 	}
 	// A backend that was asked for and is not here has failed; one that is, but not for so many
 	// ranks, as NCCL with a single GPU, has not.
-	if got := check(t, Options{Backend: "alone"}); len(got[Failed]) != 0 || len(got[Passed]) != 1 || len(got[Skipped]) != 3 || got[Skipped][2].Detail != "there is room for 1" {
+	if got := check(t, Options{Backend: "alone"}); len(got[Failed]) != 0 || len(got[Passed]) != 1 ||
+		len(got[Skipped]) != 3 || got[Skipped][2].Detail != "there is room for 1" {
 		t.Errorf("a backend for one rank: %+v", got)
 	}
 	if got := check(t, Options{Backend: "absent"}); len(got[Failed]) != 4 {
@@ -138,7 +140,9 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}
 	}})
-	if last := got[len(got)-1]; err != nil || last.Area == "backends" || slices.ContainsFunc(got, func(r Result) bool { return r.Status == Failed }) {
+	if last := got[len(got)-1]; err != nil || last.Area == "backends" || slices.ContainsFunc(got, func(r Result) bool {
+		return r.Status == Failed
+	}) {
 		t.Errorf("%v, %+v", err, got)
 	}
 }

@@ -35,7 +35,8 @@ func (l *Library) Allgather(in, out Arg, count int, t Datatype, c Comm) *Call {
 //
 //	int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
 func (l *Library) Allgatherv(in, out Arg, count int, b Blocks, t Datatype, c Comm) *Call {
-	return l.call("MPI_Allgatherv", in, integer(count), handle(t), out, Memory(b.Counts), Memory(b.Offsets), handle(t), handle(c))
+	return l.call("MPI_Allgatherv", in, integer(count), handle(t), out, Memory(b.Counts), Memory(b.Offsets), handle(t),
+		handle(c))
 }
 
 // Bcast gives every rank the root's vector.
@@ -63,7 +64,8 @@ func (l *Library) Gather(in, out Arg, count int, t Datatype, root int, c Comm) *
 //
 //	int MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
 func (l *Library) Gatherv(in, out Arg, count int, b Blocks, t Datatype, root int, c Comm) *Call {
-	return l.call("MPI_Gatherv", in, integer(count), handle(t), out, Memory(b.Counts), Memory(b.Offsets), handle(t), integer(root), handle(c))
+	return l.call("MPI_Gatherv", in, integer(count), handle(t), out, Memory(b.Counts), Memory(b.Offsets), handle(t),
+		integer(root), handle(c))
 }
 
 // Scatter gives each rank its block, all of one length, of the root's vector.
@@ -77,7 +79,8 @@ func (l *Library) Scatter(in, out Arg, count int, t Datatype, root int, c Comm) 
 //
 //	int MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 func (l *Library) Scatterv(in, out Arg, count int, b Blocks, t Datatype, root int, c Comm) *Call {
-	return l.call("MPI_Scatterv", in, Memory(b.Counts), Memory(b.Offsets), handle(t), out, integer(count), handle(t), integer(root), handle(c))
+	return l.call("MPI_Scatterv", in, Memory(b.Counts), Memory(b.Offsets), handle(t), out, integer(count), handle(t),
+		integer(root), handle(c))
 }
 
 // Alltoall exchanges blocks of one length between all ranks.

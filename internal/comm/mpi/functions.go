@@ -33,7 +33,8 @@ func (l *Library) Init() error {
 		return err
 	}
 	if provided != threadMultiple {
-		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it gives level %d, needed is %d", l, provided, threadMultiple)
+		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it gives level %d, needed is %d", l, provided,
+			threadMultiple)
 	}
 	if err := l.returnErrors(l.World); err != nil {
 		return err

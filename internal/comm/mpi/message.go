@@ -40,7 +40,8 @@ func (l *Library) Count(s *Slot) *Call {
 //
 //	int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Isend(buf Arg, count int, t Datatype, to, tag int, c Comm, s *Slot) *Call {
-	return s.start(l.call("MPI_Isend", buf, integer(count), handle(t), integer(to), integer(tag), handle(c), field(&s.request)))
+	return s.start(l.call("MPI_Isend", buf, integer(count), handle(t), integer(to), integer(tag), handle(c),
+		field(&s.request)))
 }
 
 // Iprobe looks for a message from a rank, whatever its tag.
@@ -52,7 +53,8 @@ func (l *Library) Iprobe(from int, c Comm, s *Slot) *Call {
 
 // IprobeAny looks for a message with a tag, from any rank; a negative tag is any.
 func (l *Library) IprobeAny(tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iprobe", integer(int(l.anySource)), integer(max(tag, anyTag)), handle(c), field(&s.flag), field(&s.status))
+	return l.call("MPI_Iprobe", integer(int(l.anySource)), integer(max(tag, anyTag)), handle(c), field(&s.flag),
+		field(&s.status))
 }
 
 // Recv receives a message that is known to be on its way.
@@ -80,5 +82,6 @@ func (l *Library) Iallreduce(in, out Arg, count int, t Datatype, op Op, c Comm, 
 //
 //	int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Iallgather(in, out Arg, count int, t Datatype, c Comm, s *Slot) *Call {
-	return s.start(l.call("MPI_Iallgather", in, integer(count), handle(t), out, integer(count), handle(t), handle(c), field(&s.request)))
+	return s.start(l.call("MPI_Iallgather", in, integer(count), handle(t), out, integer(count), handle(t), handle(c),
+		field(&s.request)))
 }

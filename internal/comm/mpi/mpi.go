@@ -177,6 +177,7 @@ func (l *Library) check(call string, code uintptr) error {
 	}
 	const most = 1024 // MPI_MAX_ERROR_STRING is 256 and 512
 	text, length := make([]byte, most), new(int32)
-	l.functions["MPI_Error_string"].Call(uintptr(uint32(code)), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))
+	l.functions["MPI_Error_string"].Call(uintptr(uint32(code)), uintptr(unsafe.Pointer(&text[0])),
+		uintptr(unsafe.Pointer(length)))
 	return &Error{call, strings.TrimSpace(string(text[:max(0, min(int(*length), most))]))}
 }

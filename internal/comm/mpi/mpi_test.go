@@ -22,7 +22,8 @@ func TestRecognise(t *testing.T) {
 		{"Open MPI v5.0.3rc1, package: Open MPI someone", OpenMPI, "5.0.3rc1", ""},
 		{"MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7 12:34:45 CDT 2022\nMPICH ABI:\t14:2:2", MPICH, "4.0.2", ""},
 		{"MPICH Version:      3.4.3", MPICH, "3.4.3", ""},
-		{"Intel(R) MPI Library 2021.9 for Linux* OS\n", "", "", `it calls itself "Intel(R) MPI Library 2021.9 for Linux* OS"`},
+		{"Intel(R) MPI Library 2021.9 for Linux* OS\n", "", "",
+			`it calls itself "Intel(R) MPI Library 2021.9 for Linux* OS"`},
 		{"MVAPICH2 Version      :\t2.3.7", "", "", "MVAPICH2 Version"},
 		{"MPI VERSION    : CRAY MPICH version 8.1.9.13 (ANL base 3.4a2)", "", "", "CRAY MPICH"},
 		{"Open MPI v6.0.0, package: the future", "", "", "Open MPI 6.0.0: only versions 3 to 5 are known here"},
@@ -49,8 +50,10 @@ func TestWanted(t *testing.T) {
 		{"PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 PMI_FD=5", []Family{MPICH}},
 		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", []Family{OpenMPI}},
 		{"PMI_RANK=0 PMI_SIZE=1 PMI_FD=5", []Family{MPICH}},
-		{"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2 PMIX_RANK=1", []Family{OpenMPI}},
-		{"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2 PMI_FD=4", []Family{MPICH}},
+		{"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2 PMIX_RANK=1",
+			[]Family{OpenMPI}},
+		{"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2 PMI_FD=4",
+			[]Family{MPICH}},
 		{"HOME=/root", []Family{OpenMPI, MPICH}},
 	} {
 		if got := wanted(strings.Fields(c.environ)); !slices.Equal(got, c.want) {

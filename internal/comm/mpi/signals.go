@@ -9,7 +9,8 @@ import (
 // needed are the signals that Go's runtime turns into panics, profiles and
 // switches between goroutines. Libraries under MPI take some of them to print
 // a backtrace.
-var needed = []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGURG, unix.SIGPROF, unix.SIGPIPE}
+var needed = []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT,
+	unix.SIGURG, unix.SIGPROF, unix.SIGPIPE}
 
 // action is the kernel's struct sigaction, which is only kept and given back.
 type action [4]uint64

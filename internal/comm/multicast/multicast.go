@@ -32,7 +32,8 @@ type Memory struct {
 // and all have it or none: what one of them lacks is the error of all, and the group goes on.
 // Where the group itself has failed, that is the error.
 func Make(c *cuda.Context, group *shm.Agreement, bytes int) (*Memory, error) {
-	m := &Memory{context: c, group: group, At: make([]cuda.Pointer, group.Size()), blocks: make([]*cuda.Block, group.Size())}
+	m := &Memory{context: c, group: group, At: make([]cuda.Pointer, group.Size()),
+		blocks: make([]*cuda.Block, group.Size())}
 	err := c.Do(func() error { return m.make(bytes) })
 	if err != nil {
 		m.Close() // the first error says why
@@ -60,7 +61,8 @@ func (m *Memory) make(bytes int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.agree("joining multicast memory", m.open(files, bytes), 0); err != nil { // nobody binds before all have joined
+	// nobody binds before all have joined
+	if _, err := m.agree("joining multicast memory", m.open(files, bytes), 0); err != nil {
 		return err
 	}
 	_, err = m.agree("binding multicast memory", m.bind(fine), 0)

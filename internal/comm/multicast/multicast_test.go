@@ -22,7 +22,8 @@ const size = 3
 // The tests run on a stand-in for the driver: ranks are goroutines, each with a GPU.
 func TestMain(m *testing.M) {
 	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
-		return map[string]string{cuda.LibraryVariable: lib, cudatest.DevicesVariable: fmt.Sprint(size), cudatest.MulticastVariable: "1"}
+		return map[string]string{cuda.LibraryVariable: lib, cudatest.DevicesVariable: fmt.Sprint(size),
+			cudatest.MulticastVariable: "1"}
 	}))
 }
 
@@ -40,7 +41,8 @@ func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []err
 				if err != nil {
 					return err
 				}
-				a, err := shm.MeetToAgree(t.Context(), shm.Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: time.Minute})
+				a, err := shm.MeetToAgree(t.Context(),
+					shm.Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: time.Minute})
 				if err != nil {
 					return err
 				}
@@ -62,7 +64,8 @@ func balanced(t *testing.T, log string) {
 	}
 	for _, pair := range [][2]int{
 		{n("cuMemCreate") + n("cuMulticastCreate") + n("cuMemImportFromShareableHandle"), n("cuMemRelease")},
-		{n("cuMemMap"), n("cuMemUnmap")}, {n("cuMemAddressReserve"), n("cuMemAddressFree")}, {n("cuMulticastBindMem"), n("cuMulticastUnbind")},
+		{n("cuMemMap"), n("cuMemUnmap")}, {n("cuMemAddressReserve"), n("cuMemAddressFree")},
+		{n("cuMulticastBindMem"), n("cuMulticastUnbind")},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%d taken, %d given back:\n%s", pair[0], pair[1], text)
@@ -103,7 +106,9 @@ func TestMake(t *testing.T) {
 		}
 		have := make([]byte, 1000)
 		for r, at := range m.At {
-			if err := c.Do(func() error { return c.Read(have, at) }); err != nil || have[0] != byte(1+r) || have[999] != byte(1+r) {
+			if err := c.Do(func() error {
+				return c.Read(have, at)
+			}); err != nil || have[0] != byte(1+r) || have[999] != byte(1+r) {
 				return fmt.Errorf("rank %d reads %d of rank %d (%v)", a.Rank(), have[0], r, err)
 			}
 		}

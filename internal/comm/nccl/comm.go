@@ -42,7 +42,8 @@ func (l *Library) Start(ranks, rank int, id ID) (*Comm, error) {
 // State is nil when everything that was told to the communicator is under way or done,
 // ErrInProgress when it is not, and otherwise what has failed, on this rank or another.
 func (c *Comm) State() error {
-	if err := c.check("ncclCommGetAsyncError", c.lib.f.commGetAsyncError.Call(c.handle, uintptr(unsafe.Pointer(c.state)))); err != nil {
+	if err := c.check("ncclCommGetAsyncError",
+		c.lib.f.commGetAsyncError.Call(c.handle, uintptr(unsafe.Pointer(c.state)))); err != nil {
 		return err
 	}
 	return c.check("the communicator", uintptr(*c.state))
@@ -58,43 +59,52 @@ func (c *Comm) check(call string, result uintptr) error { return c.lib.check(cal
 
 // The numbers of NCCL's element types and reductions.
 var (
-	types = map[dtype.DType]uintptr{dtype.U8: 1, dtype.I32: 2, dtype.I64: 4, dtype.F16: 6, dtype.F32: 7, dtype.F64: 8, dtype.BF16: 9}
-	ops   = map[dtype.Reduction]uintptr{dtype.Sum: 0, dtype.Prod: 1, dtype.Max: 2, dtype.Min: 3, dtype.Avg: 4}
+	types = map[dtype.DType]uintptr{dtype.U8: 1, dtype.I32: 2, dtype.I64: 4, dtype.F16: 6, dtype.F32: 7, dtype.F64: 8,
+		dtype.BF16: 9}
+	ops = map[dtype.Reduction]uintptr{dtype.Sum: 0, dtype.Prod: 1, dtype.Max: 2, dtype.Min: 3, dtype.Avg: 4}
 )
 
 // AllReduce and the others start an operation on the stream.
 func (c *Comm) AllReduce(in, out cuda.Pointer, count int, d dtype.DType, r dtype.Reduction, s *cuda.Stream) error {
-	return c.check("ncclAllReduce", c.lib.f.allReduce.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r], c.handle, s.Handle()))
+	return c.check("ncclAllReduce",
+		c.lib.f.allReduce.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r], c.handle, s.Handle()))
 }
 
 // Broadcast has all ranks' out filled from the root's in.
 func (c *Comm) Broadcast(in, out cuda.Pointer, count int, d dtype.DType, root int, s *cuda.Stream) error {
-	return c.check("ncclBroadcast", c.lib.f.broadcast.Call(uintptr(in), uintptr(out), uintptr(count), types[d], uintptr(root), c.handle, s.Handle()))
+	return c.check("ncclBroadcast",
+		c.lib.f.broadcast.Call(uintptr(in), uintptr(out), uintptr(count), types[d], uintptr(root), c.handle, s.Handle()))
 }
 
 // Reduce leaves the result with the root.
-func (c *Comm) Reduce(in, out cuda.Pointer, count int, d dtype.DType, r dtype.Reduction, root int, s *cuda.Stream) error {
-	return c.check("ncclReduce", c.lib.f.reduce.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r], uintptr(root), c.handle, s.Handle()))
+func (c *Comm) Reduce(in, out cuda.Pointer, count int, d dtype.DType, r dtype.Reduction, root int,
+	s *cuda.Stream) error {
+	return c.check("ncclReduce", c.lib.f.reduce.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r],
+		uintptr(root), c.handle, s.Handle()))
 }
 
 // AllGather gathers blocks of equal count.
 func (c *Comm) AllGather(in, out cuda.Pointer, count int, d dtype.DType, s *cuda.Stream) error {
-	return c.check("ncclAllGather", c.lib.f.allGather.Call(uintptr(in), uintptr(out), uintptr(count), types[d], c.handle, s.Handle()))
+	return c.check("ncclAllGather",
+		c.lib.f.allGather.Call(uintptr(in), uintptr(out), uintptr(count), types[d], c.handle, s.Handle()))
 }
 
 // ReduceScatter leaves blocks of equal count.
 func (c *Comm) ReduceScatter(in, out cuda.Pointer, count int, d dtype.DType, r dtype.Reduction, s *cuda.Stream) error {
-	return c.check("ncclReduceScatter", c.lib.f.reduceScatter.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r], c.handle, s.Handle()))
+	return c.check("ncclReduceScatter",
+		c.lib.f.reduceScatter.Call(uintptr(in), uintptr(out), uintptr(count), types[d], ops[r], c.handle, s.Handle()))
 }
 
 // Send sends to a rank, which receives as much.
 func (c *Comm) Send(in cuda.Pointer, count int, d dtype.DType, peer int, s *cuda.Stream) error {
-	return c.check("ncclSend", c.lib.f.send.Call(uintptr(in), uintptr(count), types[d], uintptr(peer), c.handle, s.Handle()))
+	return c.check("ncclSend", c.lib.f.send.Call(uintptr(in), uintptr(count), types[d], uintptr(peer), c.handle,
+		s.Handle()))
 }
 
 // Recv receives from a rank.
 func (c *Comm) Recv(out cuda.Pointer, count int, d dtype.DType, peer int, s *cuda.Stream) error {
-	return c.check("ncclRecv", c.lib.f.recv.Call(uintptr(out), uintptr(count), types[d], uintptr(peer), c.handle, s.Handle()))
+	return c.check("ncclRecv", c.lib.f.recv.Call(uintptr(out), uintptr(count), types[d], uintptr(peer), c.handle,
+		s.Handle()))
 }
 
 // Group starts what f starts as one, so that its parts do not wait for each other.

@@ -9,7 +9,8 @@ import (
 // the six arguments that registers hold, of which the function has four.
 func (l *Library) initRank(comm *uintptr, ranks, rank int, id ID, c *config) uintptr {
 	word := func(i int) uintptr { return uintptr(binary.LittleEndian.Uint64(id[8*i:])) }
-	return l.f.commInit.Call(uintptr(unsafe.Pointer(comm)), uintptr(ranks), uintptr(rank), uintptr(unsafe.Pointer(c)), 0, 0,
+	return l.f.commInit.Call(uintptr(unsafe.Pointer(comm)), uintptr(ranks), uintptr(rank), uintptr(unsafe.Pointer(c)), 0,
+		0,
 		word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7),
 		word(8), word(9), word(10), word(11), word(12), word(13), word(14), word(15))
 }

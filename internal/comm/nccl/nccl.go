@@ -20,8 +20,9 @@ import (
 // LibraryVariable names another file to open instead of the installed one.
 const LibraryVariable = "KERNBENCH_NCCL_LIB"
 
-var spec = dynlib.Declare(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable, Folders: cuda.Folders("nccl"),
-	Hint: "version 2.14 or later; PyTorch brings it, and so does pip's nvidia-nccl-cu13", Version: version})
+var spec = dynlib.Declare(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable,
+	Folders: cuda.Folders("nccl"),
+	Hint:    "version 2.14 or later; PyTorch brings it, and so does pip's nvidia-nccl-cu13", Version: version})
 
 // oldest is the first version with communicators that do not block.
 const oldest = 21400
@@ -122,7 +123,8 @@ func (l *Library) check(call string, comm, result uintptr) error {
 	case codeInProgress:
 		return ErrInProgress
 	}
-	return &Error{call, code, dynlib.String(l.f.getErrorString.Call(uintptr(code))), dynlib.String(l.f.getLastError.Call(comm))}
+	return &Error{call, code, dynlib.String(l.f.getErrorString.Call(uintptr(code))),
+		dynlib.String(l.f.getLastError.Call(comm))}
 }
 
 // ID names a communicator to the ranks that will make it.

@@ -44,7 +44,8 @@ var networks atomic.Int32
 func New(t testing.TB, hosts int) *Network {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
-		t.Fatalf("this test makes network namespaces: it needs root (uid %d) and ip (Debian: iproute2; %v); -short leaves it out", os.Getuid(), err)
+		t.Fatalf("this test makes network namespaces: it needs root (uid %d) and ip (Debian: iproute2; %v); -short "+
+			"leaves it out", os.Getuid(), err)
 	}
 	id := fmt.Sprintf("kw%d-%d", os.Getpid(), networks.Add(1))
 	n := &Network{TB: t, hub: id + "hub"}
@@ -101,7 +102,8 @@ func (n *Network) remove() {
 
 // Command is a command that runs on the host, under its name.
 func (h *Host) Command(argv ...string) *exec.Cmd {
-	enter := []string{"netns", "exec", h.Space, "sh", "-c", `echo "$1" > /proc/sys/kernel/hostname; shift; exec "$@"`, "sh", h.Name}
+	enter := []string{"netns", "exec", h.Space, "sh", "-c", `echo "$1" > /proc/sys/kernel/hostname; shift; exec "$@"`,
+		"sh", h.Name}
 	cmd := exec.Command("ip", append(enter, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd
@@ -171,7 +173,8 @@ func (h *Host) Cut() {
 // Slow limits what the host sends, such as "20mbit".
 func (h *Host) Slow(rate string) {
 	h.net.Helper()
-	h.net.run("tc", "-n", h.Space, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms")
+	h.net.run("tc", "-n", h.Space, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency",
+		"100ms")
 }
 
 // DropFour leaves the host with its IPv6 address alone.

@@ -38,7 +38,8 @@ type checker struct {
 
 func newChecker(s Schedule) *checker {
 	n := s.Ranks()
-	c := &checker{schedule: s, layout: newLayout(s), memories: make([][3]*memory, n), clocks: make([]clock, n), ended: make([]int, n)}
+	c := &checker{schedule: s, layout: newLayout(s), memories: make([][3]*memory, n), clocks: make([]clock, n),
+		ended: make([]int, n)}
 	for rank := range n {
 		c.ended[rank] = -1
 		c.clocks[rank] = make(clock, n)
@@ -166,7 +167,8 @@ func (c *checker) end(rank, steps int) error {
 	c.clocks[rank][rank] = steps
 	for i, m := range c.memories[rank] {
 		if other, found := c.touchMemory(rank, steps, rank, i, 0, m.starts[len(m.starts)-1], true); found {
-			return fmt.Errorf("rank %d ends after %d steps: its %v is not ordered after %s", rank, steps, Buffer(i), c.describe(other))
+			return fmt.Errorf("rank %d ends after %d steps: its %v is not ordered after %s", rank, steps, Buffer(i),
+				c.describe(other))
 		}
 	}
 	return nil

@@ -64,7 +64,8 @@ func TestCheckSays(t *testing.T) {
 		"both send first": {AllReduce, false, [][]Step{
 			{start, sendStep(1, in(0, 4)), recvStep(RecvReduce, 1, out(0, 4))},
 			{start, sendStep(0, in(0, 4)), recvStep(RecvReduce, 0, out(0, 4))}},
-			"rank 0 step 1 (send input[0,4) to rank 1 (round 0)): deadlock, waits for rank 1, which is held up at step 1 (send input[0,4) to rank 0"},
+			"rank 0 step 1 (send input[0,4) to rank 1 (round 0)): deadlock, waits for rank 1, which is held up at step 1 " +
+				"(send input[0,4) to rank 0"},
 		"nobody sends": {AllReduce, false, [][]Step{{start, recvStep(RecvReduce, 1, out(0, 4))}, {start}},
 			"rank 0 step 1 (recv-reduce output[0,4) from rank 1 (round 0)): deadlock, rank 1 has ended after 1 steps"},
 		"nobody signals": {AllReduce, false, [][]Step{{waitStep(1)}, {start}},
@@ -72,7 +73,8 @@ func TestCheckSays(t *testing.T) {
 		"nobody waits": {AllReduce, false, [][]Step{{signalStep(1)}, {}},
 			"rank 0 step 0 (signal rank 1 (round 0)): rank 1 never waits for this flag"},
 		"lengths differ": {AllReduce, false, [][]Step{{start, recvStep(RecvReduce, 1, out(0, 3))}, {sendStep(0, in(0, 4))}},
-			"rank 0 step 1 (recv-reduce output[0,3) from rank 1 (round 0)): receives another message: rank 1 step 0 (send input[0,4)"},
+			"rank 0 step 1 (recv-reduce output[0,3) from rank 1 (round 0)): receives another message: rank 1 step 0 " +
+				"(send input[0,4)"},
 		"flags of other rounds": {AllReduce, false, [][]Step{{{Op: Wait, Tag: 1, From: One(1)}}, {signalStep(0)}},
 			"sees another flag: rank 1 step 0"},
 		"twice": {AllReduce, false, [][]Step{{start, reduceStep(in(0, 2), out(0, 2))}, {}},
@@ -82,7 +84,8 @@ func TestCheckSays(t *testing.T) {
 		"sum of nothing": {AllReduce, false, [][]Step{{reduceStep(in(1, 2), out(1, 2))}, {}},
 			"adds to elements 0 to 1 of it, which have not been written"},
 		"unwritten": {AllReduce, false, [][]Step{{copyStep(in(0, 2), scratch(0, 2)), copyStep(scratch(0, 4), out(0, 4))}, {}},
-			"rank 0 step 1 (copy scratch[0,4) to output[0,4)): reads scratch[0,4) of rank 0: elements 2 to 3 of it have not been written"},
+			"rank 0 step 1 (copy scratch[0,4) to output[0,4)): reads scratch[0,4) of rank 0: elements 2 to 3 of it have not " +
+				"been written"},
 		"input written": {AllReduce, false, [][]Step{{copyStep(scratch(0, 4), in(0, 4))}, {}}, "writes the input"},
 		"outside": {AllReduce, false, [][]Step{{copyStep(in(2, 3), out(2, 3))}, {}},
 			"rank 0 step 0 (copy input[2,5) to output[2,5)): input[2,5) is outside the input of rank 0, which has 4 elements"},
@@ -98,14 +101,16 @@ func TestCheckSays(t *testing.T) {
 			"takes one peer, not 2"},
 		"nobody":       {AllReduce, false, [][]Step{{{Op: Wait}}, {}}, "names no peer"},
 		"no operation": {AllReduce, false, [][]Step{{{Op: 99}}, {}}, "rank 0 step 0 (op(99)): no such operation"},
-		"no buffer":    {AllReduce, false, [][]Step{{copyStep(Range{7, 0, 1}, out(0, 1))}, {}}, "buffer(7)[0,1): no such buffer"},
+		"no buffer": {AllReduce, false, [][]Step{{copyStep(Range{7, 0, 1}, out(0, 1))}, {}},
+			"buffer(7)[0,1): no such buffer"},
 
 		"nothing done": {AllReduce, false, [][]Step{{}, {}},
 			"at the end of rank 0: output[0,4): elements 0 to 3 of it have not been written"},
 		"rank missing": {AllReduce, false, [][]Step{{start}, {}}, "output[0,4) lacks the contribution of rank 1"},
 		"rank too many": {AllGather, false, [][]Step{
 			{sendStep(1, in(0, 2)), copyStep(in(0, 2), out(0, 2)), recvStep(Recv, 1, out(2, 2))},
-			{copyStep(in(0, 2), out(0, 2)), recvStep(RecvReduce, 0, out(0, 2)), sendStep(0, in(0, 2)), copyStep(in(0, 2), out(2, 2))}},
+			{copyStep(in(0, 2), out(0, 2)), recvStep(RecvReduce, 0, out(0, 2)), sendStep(0, in(0, 2)),
+				copyStep(in(0, 2), out(2, 2))}},
 			"at the end of rank 1: output[0,2) has a contribution of rank 1, which does not belong there"},
 		"wrong elements": {Scatter, false, [][]Step{{copyStep(in(2, 2), out(0, 2))}, {}},
 			"output[0,2) holds input elements from 2 on, should be from 0 on"},
@@ -116,32 +121,40 @@ func TestCheckSays(t *testing.T) {
 		"left too early": {Barrier, false, [][]Step{{signalStep(1)}, {waitStep(0)}},
 			"at the end of rank 0: it leaves the barrier without having heard of rank 1"},
 		"not yet there": {AllReduce, false, [][]Step{{getStep(1, in(0, 4), out(0, 4))}, {}},
-			"rank 0 step 0 (get input[0,4) of rank 1 to output[0,4)): reads input[0,4) of rank 1, not ordered after rank 1's beginning"},
-		"already gone": {AllReduce, false, [][]Step{{signalStep(1), waitStep(1), getStep(1, in(0, 4), out(0, 4))}, {waitStep(0), signalStep(0)}},
+			"rank 0 step 0 (get input[0,4) of rank 1 to output[0,4)): reads input[0,4) of rank 1, not ordered after rank " +
+				"1's beginning"},
+		"already gone": {AllReduce, false,
+			[][]Step{{signalStep(1), waitStep(1), getStep(1, in(0, 4), out(0, 4))}, {waitStep(0), signalStep(0)}},
 			"not ordered after rank 1's end, from which on the memory is its caller's"},
 		"not finished": {AllReduce, false, [][]Step{
 			{waitStep(1), getStep(1, scratch(0, 4), out(0, 4)), signalStep(1)},
 			{signalStep(0), copyStep(in(0, 4), scratch(0, 4)), waitStep(0)}},
-			"rank 0 step 1 (get scratch[0,4) of rank 1 to output[0,4)): reads scratch[0,4) of rank 1, not ordered after rank 1's write at its step 1"},
+			"rank 0 step 1 (get scratch[0,4) of rank 1 to output[0,4)): reads scratch[0,4) of rank 1, not ordered after rank " +
+				"1's write at its step 1"},
 		"written as read": {AllReduce, false, [][]Step{
 			{copyStep(in(0, 4), scratch(0, 4)), signalStep(1), copyStep(scratch(1, 2), out(1, 2)), waitStep(1)},
 			{waitStep(0), putStep(0, in(0, 2), scratch(0, 2)), signalStep(0)}},
-			"rank 1 step 1 (put input[0,2) to scratch[0,2) of rank 0): writes scratch[0,2) of rank 0, not ordered after rank 0's read at its step 2"},
+			"rank 1 step 1 (put input[0,2) to scratch[0,2) of rank 0): writes scratch[0,2) of rank 0, not ordered after rank " +
+				"0's read at its step 2"},
 		"written below": {AllReduce, false, [][]Step{
 			{waitStep(1), getStep(1, scratch(0, 4), out(0, 4)), signalStep(1)},
 			{copyStep(in(0, 4), scratch(0, 4)), signalStep(0), copyStep(in(0, 2), scratch(2, 2)), waitStep(0)}},
-			"rank 0 step 1 (get scratch[0,4) of rank 1 to output[0,4)): reads scratch[0,4) of rank 1, not ordered after rank 1's write at its step 2"},
+			"rank 0 step 1 (get scratch[0,4) of rank 1 to output[0,4)): reads scratch[0,4) of rank 1, not ordered after rank " +
+				"1's write at its step 2"},
 		"received by now": {AllReduce, false, [][]Step{
 			{sendrecv, waitStep(1)},
-			{recvStep(Recv, 0, scratch(0, 4)), recvStep(Recv, 2, scratch(0, 4)), getStep(0, scratch(0, 4), out(0, 4)), signalStep(0)},
+			{recvStep(Recv, 0, scratch(0, 4)), recvStep(Recv, 2, scratch(0, 4)), getStep(0, scratch(0, 4), out(0, 4)),
+				signalStep(0)},
 			{sendStep(0, in(0, 4)), sendStep(1, in(0, 4))}},
-			"rank 1 step 2 (get scratch[0,4) of rank 0 to output[0,4)): reads scratch[0,4) of rank 0, not ordered after rank 0's write at its step 0"},
+			"rank 1 step 2 (get scratch[0,4) of rank 0 to output[0,4)): reads scratch[0,4) of rank 0, not ordered after rank " +
+				"0's write at its step 0"},
 		"send is no wait": {AllReduce, false, [][]Step{
 			{signalStep(1), sendStep(1, in(0, 1))},
 			{waitStep(0), getStep(0, in(0, 4), out(0, 4)), recvStep(Recv, 0, scratch(0, 1))}},
 			"rank 0 ends after 2 steps: its input is not ordered after rank 1's read at its step 1"},
 		"put unasked": {Gather, false, [][]Step{{waitStep(1)}, {putStep(0, in(0, 2), out(2, 2)), signalStep(0)}},
-			"rank 1 step 0 (put input[0,2) to output[2,4) of rank 0): writes output[2,4) of rank 0, not ordered after rank 0's beginning"},
+			"rank 1 step 0 (put input[0,2) to output[2,4) of rank 0): writes output[2,4) of rank 0, not ordered after rank " +
+				"0's beginning"},
 	} {
 		s := literal{c.collective, Params{Ranks: len(c.steps), Count: 4, InPlace: c.inPlace}, c.steps}
 		err := Check(s)

@@ -12,8 +12,10 @@ var (
 // otherCollectives are the algorithms of the other collectives.
 var otherCollectives = []Algorithm{
 	{Info: Info{Collective: ReduceScatter, Name: "ring", Takes: inPlaceBlocks,
-		Help: "partial sums travel once round the ring"}, Steps: emitting(ringReduceScatter), Scratch: ringReduceScatterScratch},
-	{Info: Info{Collective: ReduceScatter, Name: "direct", Takes: inPlaceBlocks, Direct: true, Order: RankOrder, Wide: true,
+		Help: "partial sums travel once round the ring"}, Steps: emitting(ringReduceScatter),
+		Scratch: ringReduceScatterScratch},
+	{Info: Info{Collective: ReduceScatter, Name: "direct", Takes: inPlaceBlocks, Direct: true, Order: RankOrder,
+		Wide: true,
 		Help: "every rank adds its block from all inputs"}, Steps: emitting(directReduceScatter)},
 
 	{Info: Info{Collective: AllGather, Name: "ring", Takes: inPlaceBlocks,
@@ -29,7 +31,8 @@ var otherCollectives = []Algorithm{
 	{Info: Info{Collective: ReduceTo, Name: "tree", Takes: rootedChunk,
 		Help: "up a binary tree; pieces are pipelined"}, Steps: emitting(treeReduce), Scratch: treeReduceScratch},
 	{Info: Info{Collective: ReduceTo, Name: "direct", Takes: rooted, Direct: true, Order: RankOrder, Wide: true,
-		Help: "every rank adds its part from all inputs and puts it at the root"}, Steps: emitting(directReduce), Scratch: directReduceScratch},
+		Help: "every rank adds its part from all inputs and puts it at the root"}, Steps: emitting(directReduce),
+		Scratch: directReduceScratch},
 
 	{Info: Info{Collective: Gather, Name: "linear", Takes: rootedBlocks,
 		Help: "every rank sends its block to the root"}, Steps: emitting(linearGather)},

@@ -129,7 +129,8 @@ type raised[T any] struct {
 // execute runs the schedule to its end or gives the first thing wrong.
 func execute[T any](s Schedule, watcher observer[T]) error {
 	n := s.Ranks()
-	e := &engine[T]{ranks: make([]cursor[T], n), flags: map[[2]int]*queue[*raised[T]]{}, layout: newLayout(s), watcher: watcher}
+	e := &engine[T]{ranks: make([]cursor[T], n), flags: map[[2]int]*queue[*raised[T]]{}, layout: newLayout(s),
+		watcher: watcher}
 	for rank := range n {
 		steps := Pull(s, rank)
 		defer steps.Stop()
@@ -296,7 +297,8 @@ func (e *engine[T]) stuck(rank int) error {
 	if other.ended {
 		return fmt.Errorf("%v: deadlock, rank %d has ended after %d steps", c.at, peer, other.at.index+1)
 	}
-	return fmt.Errorf("%v: deadlock, waits for rank %d, which is held up at step %d (%v)", c.at, peer, other.at.index, other.at.Step)
+	return fmt.Errorf("%v: deadlock, waits for rank %d, which is held up at step %d (%v)", c.at, peer, other.at.index,
+		other.at.Step)
 }
 
 // queue is first in, first out.

@@ -16,7 +16,8 @@ import (
 // each time, and gives the outputs. It shares nothing with the checker: sends
 // are buffered, memory is memory. The second result is false when it cannot go on, or when
 // a rank has left a barrier to which another had not come.
-func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) int64, random *rand.Rand) (outputs [][]int64, ended bool) {
+func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) int64,
+	random *rand.Rand) (outputs [][]int64, ended bool) {
 	n, p := s.Ranks(), s.Params()
 	mem := make([][3][]int64, n)
 	sent, flags := map[[2]int][][]int64{}, map[[2]int]int{}

@@ -203,7 +203,8 @@ func TestMutationsAreCaught(t *testing.T) {
 	for _, ranks := range []int{2, 3, 6} {
 		for _, i := range append(instances(ranks, 2*ranks+1), instances(ranks, 0)...) {
 			p := i.params
-			if (i.collective == Barrier) != (p.Count == 0) || p.ChunkElems > 0 && !p.InPlace || p.GroupSize == 1 || p.Width == 1 {
+			if (i.collective == Barrier) != (p.Count == 0) || p.ChunkElems > 0 && !p.InPlace || p.GroupSize == 1 ||
+				p.Width == 1 {
 				continue // pieces are tried together with in place; shapes of one are other algorithms
 			}
 			s := i.build(t)

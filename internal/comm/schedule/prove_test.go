@@ -24,7 +24,8 @@ func TestProveAgreesWithCheck(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
 		info := rapid.SampledFrom(messages).Draw(t, "algorithm")
-		variants := Variants(info, rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.SampledFrom([]int{0, 1, 7, 40}).Draw(t, "count"))
+		variants := Variants(info, rapid.IntRange(1, 9).Draw(t, "ranks"),
+			rapid.SampledFrom([]int{0, 1, 7, 40}).Draw(t, "count"))
 		if len(variants) == 0 {
 			return
 		}

@@ -149,7 +149,9 @@ func (a Algorithm) public() Info {
 
 // Find gives the properties of an algorithm by its name or an alias.
 func Find(collective, name string) (Info, bool) {
-	a, known := lists.First(registry[collective], func(a Algorithm) bool { return a.Name == name || slices.Contains(a.Aliases, name) })
+	a, known := lists.First(registry[collective], func(a Algorithm) bool {
+		return a.Name == name || slices.Contains(a.Aliases, name)
+	})
 	return a.public(), known
 }
 

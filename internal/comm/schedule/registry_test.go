@@ -73,7 +73,9 @@ func TestRegistered(t *testing.T) {
 	if !named(Algorithms(AllReduce)) || !named(Evaluated(AllReduce)) || named(Algorithms(AllGather)) {
 		t.Error("chain is not listed, or for another collective too")
 	}
-	if !slices.ContainsFunc(instances(5, 7), func(i instance) bool { return i.algorithm == "chain" && i.params.ChunkElems > 0 }) {
+	if !slices.ContainsFunc(instances(5, 7), func(i instance) bool {
+		return i.algorithm == "chain" && i.params.ChunkElems > 0
+	}) {
 		t.Error("chain is not among what is proved")
 	}
 	if first := Algorithms(AllReduce)[0].Name; first != "naive" {
@@ -109,9 +111,10 @@ func TestFits(t *testing.T) {
 func TestWrongRegistrations(t *testing.T) {
 	none := func(Params, int) iter.Seq[Step] { return func(func(Step) bool) {} }
 	for want, a := range map[string]Algorithm{
-		"no such collective":         {Info: Info{Collective: "sort", Name: "a", Help: "a"}, Steps: none},
-		`duplicate name "ring"`:      {Info: Info{Collective: AllReduce, Name: "ring", Help: "a"}, Steps: none},
-		`duplicate name "two-shot"`:  {Info: Info{Collective: AllReduce, Name: "a", Aliases: []string{"two-shot"}, Help: "a"}, Steps: none},
+		"no such collective":    {Info: Info{Collective: "sort", Name: "a", Help: "a"}, Steps: none},
+		`duplicate name "ring"`: {Info: Info{Collective: AllReduce, Name: "ring", Help: "a"}, Steps: none},
+		`duplicate name "two-shot"`: {Info: Info{Collective: AllReduce, Name: "a", Aliases: []string{"two-shot"},
+			Help: "a"}, Steps: none},
 		"no name or no help":         {Info: Info{Collective: AllReduce, Name: "a"}, Steps: none},
 		"no steps, and neither hard": {Info: Info{Collective: AllReduce, Name: "a", Help: "a"}},
 	} {
@@ -121,7 +124,9 @@ func TestWrongRegistrations(t *testing.T) {
 	}
 	for _, list := range registry {
 		for _, a := range list {
-			if a.Like != "" && !slices.ContainsFunc(registry[a.Collective], func(b Algorithm) bool { return b.Name == a.Like && b.Steps != nil }) {
+			if a.Like != "" && !slices.ContainsFunc(registry[a.Collective], func(b Algorithm) bool {
+				return b.Name == a.Like && b.Steps != nil
+			}) {
 				t.Errorf("%s is like %s, which has no steps", a.Name, a.Like)
 			}
 		}
@@ -133,7 +138,8 @@ func TestEvaluatedHasStepsFirst(t *testing.T) {
 	for _, info := range Evaluated(AllReduce) {
 		names = append(names, cmp.Or(info.Short, info.Name))
 	}
-	want := "naive one-stage two-stage ring rec-dbl halving tree torus hierarchical chain quickreduce quickreduce-int6 quickreduce-int4 lamport multimem"
+	want := "naive one-stage two-stage ring rec-dbl halving tree torus hierarchical chain quickreduce quickreduce-int6 " +
+		"quickreduce-int4 lamport multimem"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

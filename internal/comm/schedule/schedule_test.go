@@ -112,9 +112,12 @@ func TestNewRefuses(t *testing.T) {
 		{Broadcast, "tree", Params{Ranks: 3, Root: 3}, "Root is 3, want a rank from 0 to 2"},
 		{Broadcast, "tree", Params{Ranks: 3, Root: -1}, "Root is -1, want a rank from 0 to 2"},
 		{AllToAll, "pairwise", Params{Ranks: 3, InPlace: true}, "InPlace is set, but this algorithm takes only Blocks"},
-		{AllGather, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{1, 2, 1})}, "Blocks are [1 2 1], want 2 with 4 elements in all"},
-		{AllGather, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{1, 2})}, "Blocks are [1 2], want 2 with 4 elements in all"},
-		{AllReduce, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{2, 2})}, "Blocks is set, but this algorithm takes only ChunkElems, InPlace"},
+		{AllGather, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{1, 2, 1})},
+			"Blocks are [1 2 1], want 2 with 4 elements in all"},
+		{AllGather, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{1, 2})},
+			"Blocks are [1 2], want 2 with 4 elements in all"},
+		{AllReduce, "ring", Params{Ranks: 2, Count: 4, Blocks: NewBlocks([]int{2, 2})},
+			"Blocks is set, but this algorithm takes only ChunkElems, InPlace"},
 		{Barrier, "dissemination", Params{Ranks: 3, Count: 1}, "a barrier moves no elements"},
 	} {
 		if _, err := New(c.collective, c.algorithm, c.params); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -32,7 +32,8 @@ func MeetToAgree(ctx context.Context, id Identity) (*Agreement, error) {
 		return nil, err
 	}
 	a := &Agreement{Meeting: met, identity: id, Member: Join(Membership{
-		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs, World: lists.Numbers[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
+		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs,
+		World: lists.Numbers[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
 	})}
 	// Nobody goes on before all have made their claims: from here on a rank
 	// without one is dead.

@@ -20,7 +20,8 @@ func agreeing(t *testing.T, size int, do func(a *Agreement) error) []error {
 	var ranks sync.WaitGroup
 	for r := range size {
 		ranks.Go(func() {
-			a, err := MeetToAgree(t.Context(), Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: hangGuard})
+			a, err := MeetToAgree(t.Context(),
+				Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: hangGuard})
 			if errs[r] = err; err == nil {
 				errs[r] = do(a)
 				a.Close()

@@ -55,7 +55,8 @@ func (h *Heap) Free(off int) error {
 	defer h.mu.Unlock()
 	n, ok := h.used[off]
 	if !ok {
-		return fmt.Errorf("no allocation starts at offset %d of symmetric memory: it was freed before, or is part of one", off)
+		return fmt.Errorf("no allocation starts at offset %d of symmetric memory: it was freed before, or is part of one",
+			off)
 	}
 	if err := h.segment.punch(off, n); err != nil {
 		return fmt.Errorf("freeing %d bytes of symmetric memory: %w", n, err)

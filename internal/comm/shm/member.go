@@ -60,7 +60,9 @@ type Member struct {
 	timeout   time.Duration
 	others    Others
 	near, far pace
-	shared    bool // others may need the thread: ranks that are goroutines of this process, or calls that were started where it has one thread
+	// others may need the thread: ranks that are goroutines of this process, or calls that were started
+	// where it has one thread
+	shared bool
 }
 
 // Join makes the rank a member. Its claim must have been made before.

@@ -20,7 +20,8 @@ const (
 // Park sleeps while *word == seen, at most for limit. It may return early.
 func Park(word *atomic.Uint32, seen uint32, limit time.Duration) {
 	ts := unix.NsecToTimespec(int64(limit))
-	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // Unpark wakes all, of any process, that sleep on word.

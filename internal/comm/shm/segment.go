@@ -52,7 +52,8 @@ func Map(f *os.File) (*Segment, error) {
 		own.Close()
 		return nil, fmt.Errorf("mapping shared memory: %w", err)
 	}
-	mem, err := unix.Mmap(int(own.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	mem, err := unix.Mmap(int(own.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
 		own.Close()
 		return nil, fmt.Errorf("mapping %d bytes of shared memory: %w", info.Size(), err)

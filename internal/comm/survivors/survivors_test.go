@@ -22,7 +22,8 @@ type world struct {
 }
 
 func newWorld(size int, chance *rand.Rand) *world {
-	w := &world{chance: chance, voters: make([]*Voter, size), log: make([][]Ballot, size), dead: make([]bool, size), late: make([]bool, size)}
+	w := &world{chance: chance, voters: make([]*Voter, size), log: make([][]Ballot, size), dead: make([]bool, size),
+		late: make([]bool, size)}
 	for range size {
 		w.seen, w.sees = append(w.seen, make([]int, size)), append(w.sees, make([]bool, size))
 	}
@@ -132,7 +133,8 @@ func TestAllThatLiveAgree(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d groups %d ranks went on in a smaller one, %d were left out, %d were lost between the steps, %d had no majority",
+	t.Logf("of %d groups %d ranks went on in a smaller one, %d were left out, %d were lost between the steps, %d had "+
+		"no majority",
 		runs, shrunk, leftOut, inSecond, minorities)
 	if shrunk == 0 || leftOut == 0 || inSecond == 0 {
 		t.Errorf("%d shrunk, %d left out, %d lost between the steps: the test shows nothing", shrunk, leftOut, inSecond)

@@ -230,7 +230,8 @@ func exchanges(ctx context.Context, g Group, lengths [][]int) error {
 		}
 		for r, got := range all {
 			if !slices.Equal(got, pattern(r, round, row[r])) {
-				return fmt.Errorf("rank %d, round %d: wrong values of rank %d (%d of them, want %d)", g.Rank(), round, r, len(got), row[r])
+				return fmt.Errorf("rank %d, round %d: wrong values of rank %d (%d of them, want %d)", g.Rank(), round, r, len(got),
+					row[r])
 			}
 		}
 		if round%3 == 2 {

@@ -102,7 +102,8 @@ func runChildren(t *testing.T, scenario string, size int) {
 	for rank := range children {
 		c := exec.CommandContext(hang(t), os.Args[0])
 		// The race detector else sleeps a second at each exit.
-		c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", fmt.Sprintf("%s=%s %d %d", childVariable, scenario, rank, size))
+		c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0",
+			fmt.Sprintf("%s=%s %d %d", childVariable, scenario, rank, size))
 		c.ExtraFiles = []*os.File{board}
 		c.Stderr = new(bytes.Buffer)
 		must.Do(t, c.Start())

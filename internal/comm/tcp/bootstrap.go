@@ -53,7 +53,8 @@ func (b *Bootstrap) join() connection.Join {
 }
 
 func (b *Bootstrap) facts() []connection.Fact {
-	return []connection.Fact{{Name: "exchange", Value: strconv.Itoa(b.round), Advice: "every rank must make the same calls"}}
+	return []connection.Fact{{Name: "exchange", Value: strconv.Itoa(b.round),
+		Advice: "every rank must make the same calls"}}
 }
 
 // gather is the part of rank 0.

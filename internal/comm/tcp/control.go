@@ -72,7 +72,8 @@ func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Contr
 		conn.Close()
 		return nil, err
 	}
-	c := &Control{link: connection.NewLink[frame](conn), handler: h, answers: map[uint64]chan answer{}, ended: make(chan struct{})}
+	c := &Control{link: connection.NewLink[frame](conn), handler: h, answers: map[uint64]chan answer{},
+		ended: make(chan struct{})}
 	go c.listen()
 	return c, nil
 }

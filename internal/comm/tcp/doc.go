@@ -1,6 +1,7 @@
 // Package tcp is how ranks on different hosts reach each other: TCP
 // connections that carry the messages of a group without copies of their own,
-// and how the ranks find each other. Package shm is its sibling within a host. It moves bytes and knows nothing of collectives.
+// and how the ranks find each other. Package shm is its sibling within a host. It moves bytes and
+// knows nothing of collectives.
 //
 // Between two ranks of different hosts there are three connections, so that
 // nothing waits behind something else: one for collectives, one for the

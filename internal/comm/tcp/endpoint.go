@@ -78,7 +78,8 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 			slices.SortStableFunc(e.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 			bind, e.Addresses = e.Addresses[0], e.Addresses[:1]
 			if bind.IsLoopback() && !at.Alone {
-				err = fmt.Errorf("network interface %q is loopback, which no other host reaches; this host has %s", at.Interface, connection.Interfaces())
+				err = fmt.Errorf("network interface %q is loopback, which no other host reaches; this host has %s", at.Interface,
+					connection.Interfaces())
 			}
 		}
 	}

@@ -139,7 +139,8 @@ func (l *Listener) Accept(ctx context.Context, t Ticket) (*connection.Conn, erro
 
 // Dial connects to a peer's listener by the first of its addresses that works, from an
 // address of this host, or any if that is not valid.
-func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn, error) {
+func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn,
+	error) {
 	var faults []error
 	for _, addr := range nearFirst(addrs) {
 		conn, err := dial(ctx, from, net.JoinHostPort(addr.String(), strconv.Itoa(port)), key, t)

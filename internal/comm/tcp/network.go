@@ -113,7 +113,8 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 		return Network{}, err
 	}
 	name, _ := os.Hostname()
-	me := identity{Host: cmp.Or(m.Host, machine), Machine: machine, Name: cmp.Or(m.Host, name), Fabric: m.Fabric, Nonce: make([]byte, 16)}
+	me := identity{Host: cmp.Or(m.Host, machine), Machine: machine, Name: cmp.Or(m.Host, name), Fabric: m.Fabric,
+		Nonce: make([]byte, 16)}
 	rand.Read(me.Nonce)
 	all, err := Swap(ctx, m.Exchange, m.Size, me)
 	if err != nil {
@@ -126,7 +127,8 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 	}
 	for _, id := range all {
 		if id.Fabric != "" {
-			return Network{}, fmt.Errorf("data may go over %s of host %s, which the measurement of the network by TCP says nothing of", id.Fabric, id.Name)
+			return Network{}, fmt.Errorf("data may go over %s of host %s, which the measurement of the network by TCP "+
+				"says nothing of", id.Fabric, id.Name)
 		}
 	}
 	defer p.close()
@@ -202,7 +204,8 @@ func (p *prober) connect(me identity, all []identity) error {
 			p.links[peer], err = NewLink(conn.Conn.(*net.TCPConn), peer, time.Minute)
 		}
 		if err != nil {
-			err = fmt.Errorf("rank %d (host %s) cannot connect with rank %d (host %s): %w", p.Rank, me.Name, peer, all[peer].Name, err)
+			err = fmt.Errorf("rank %d (host %s) cannot connect with rank %d (host %s): %w", p.Rank, me.Name, peer,
+				all[peer].Name, err)
 			break
 		}
 	}

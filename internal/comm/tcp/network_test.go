@@ -87,7 +87,8 @@ func TestFabric(t *testing.T) {
 func TestMeasureNetwork(t *testing.T) {
 	all := must.Get(measured(t, "abaac"))(t)
 	for r, n := range all {
-		if strings.Join(n.Hosts, "") != "abc" || n.Machines != 1 || len(n.Pairs) != 6 || len(n.AtOnce) != 3 || n.Ranks[4] != 2 {
+		if strings.Join(n.Hosts, "") != "abc" || n.Machines != 1 || len(n.Pairs) != 6 || len(n.AtOnce) != 3 ||
+			n.Ranks[4] != 2 {
 			t.Fatalf("rank %d: %+v", r, n)
 		}
 		seen := map[[2]int]bool{}
@@ -127,7 +128,8 @@ func TestPlace(t *testing.T) {
 	var ranks sync.WaitGroup
 	for r := range 2 {
 		ranks.Go(func() {
-			mesh, err := Place{Host: "here", Interface: "lo", Alone: true, Ports: ports}.Open(t.Context(), Through(ends[r]), 2, []byte("key"))
+			mesh, err := Place{Host: "here", Interface: "lo", Alone: true, Ports: ports}.Open(t.Context(), Through(ends[r]), 2,
+				[]byte("key"))
 			if err != nil {
 				t.Error(err)
 				return
@@ -154,7 +156,8 @@ func TestPlace(t *testing.T) {
 // A wrong interface is said with those that there are, and so is what was dialled in vain.
 func TestWrongInterface(t *testing.T) {
 	_, _, e := Place{Host: "here", Interface: "lo"}.listen([]byte("key"))
-	if !strings.Contains(e.Fault, `"lo" is loopback, which no other host reaches; this host has `) || !strings.Contains(e.Fault, "lo 127.0.0.1") {
+	if !strings.Contains(e.Fault, `"lo" is loopback, which no other host reaches; this host has `) ||
+		!strings.Contains(e.Fault, "lo 127.0.0.1") {
 		t.Errorf("loopback between hosts: %q", e.Fault)
 	}
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,7 +169,8 @@ func TestWrongInterface(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err = Dial(ctx, netip.Addr{}, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, port, []byte("key"), Ticket{})
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1:%d", port)) || !strings.Contains(err.Error(), "this host has lo 127.0.0.1") {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1:%d", port)) ||
+		!strings.Contains(err.Error(), "this host has lo 127.0.0.1") {
 		t.Errorf("where nobody listens: %v", err)
 	}
 }
@@ -197,7 +201,8 @@ func TestRates(t *testing.T) {
 	p := &prober{byHost: [][]int{{0, 1}, {2}, {3, 4}}, Network: Network{Hosts: []string{"a", "b", "c"}}}
 	all := p.rates(func(int, int) bool { return true }, 1000, []float64{2, 1, 4, 2, 5})
 	// a gets one connection of b and two of c, which its slower rank has after 2 us.
-	want := []Rates{{InGBps: 3. / 2, OutGBps: 3. / 5}, {InGBps: 2. / 4, OutGBps: 2. / 2}, {InGBps: 3. / 5, OutGBps: 3. / 4}}
+	want := []Rates{{InGBps: 3. / 2, OutGBps: 3. / 5}, {InGBps: 2. / 4, OutGBps: 2. / 2},
+		{InGBps: 3. / 5, OutGBps: 3. / 4}}
 	for h, r := range all {
 		if math.Abs(r.InGBps-want[h].InGBps) > 1e-12 || math.Abs(r.OutGBps-want[h].OutGBps) > 1e-12 {
 			t.Errorf("host %d: %+v, want %+v", h, r, want[h])

@@ -81,13 +81,15 @@ func TestLinkNoticesAnotherHeader(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	for _, c := range []struct{ sent, want Header }{
-		{Header{1, 2, 3}, Header{1, 2, 3}}, {Header{1, 2, 3}, Header{1, 2, 4}}, {Header{1, 3, 3}, Header{1, 2, 3}}, {Header{2, 2, 3}, Header{1, 2, 3}},
+		{Header{1, 2, 3}, Header{1, 2, 3}}, {Header{1, 2, 3}, Header{1, 2, 4}}, {Header{1, 3, 3}, Header{1, 2, 3}},
+		{Header{2, 2, 3}, Header{1, 2, 3}},
 	} {
 		a.Out.PostHeader(c.sent)
 		b.In.ExpectHeader(c.want)
 		err := errors.Join(drive(a), drive(b))
 		var other *MismatchError
-		if found := errors.As(err, &other); found != (c.sent != c.want) || found && (other.Got != c.sent || other.Want != c.want) {
+		if found := errors.As(err, &other); found != (c.sent != c.want) ||
+			found && (other.Got != c.sent || other.Want != c.want) {
 			t.Errorf("sent %v, expected %v: %v", c.sent, c.want, err)
 		}
 	}
@@ -149,7 +151,8 @@ func TestListener(t *testing.T) {
 	l := open(t, "the right key")
 	mine := Ticket{Group: [16]byte{1}, Rank: 3, Use: ForProgram}
 	// The connection may come before anyone waits for it, and others with it.
-	for _, ticket := range []Ticket{{Group: [16]byte{2}, Rank: 3, Use: ForProgram}, {Group: [16]byte{1}, Rank: 4, Use: ForProgram}, mine} {
+	for _, ticket := range []Ticket{{Group: [16]byte{2}, Rank: 3, Use: ForProgram},
+		{Group: [16]byte{1}, Rank: 4, Use: ForProgram}, mine} {
 		c := must.Get(Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("the right key"), ticket))(t)
 		defer c.Close()
 		fmt.Fprintf(c, "rank %d of group %d\n", ticket.Rank, ticket.Group[0])
@@ -164,10 +167,12 @@ func TestListener(t *testing.T) {
 
 func TestListenerRefuses(t *testing.T) {
 	l := open(t, "the right key")
-	if _, err := Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
+	if _, err := Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil ||
+		!strings.Contains(err.Error(), "the secrets differ") {
 		t.Errorf("dialling with a wrong key: %v", err)
 	}
-	if _, err := l.Accept(within(t, 2*time.Second), Ticket{}); err == nil || !strings.Contains(err.Error(), "refused: 127.0.0.1: the secrets differ") {
+	if _, err := l.Accept(within(t, 2*time.Second), Ticket{}); err == nil ||
+		!strings.Contains(err.Error(), "refused: 127.0.0.1: the secrets differ") {
 		t.Errorf("waiting for it: %v", err)
 	}
 }
@@ -326,7 +331,8 @@ func TestBootstrapSaysWhoIsMissing(t *testing.T) {
 			want := "meeting at " + at + ": "
 			if r == 2 {
 				want = "the secrets differ"
-			} else if err != nil && !strings.Contains(err.Error(), "missing: rank 2, 3; refused: 127.0.0.1: the secrets differ") {
+			} else if err != nil && !strings.Contains(err.Error(),
+				"missing: rank 2, 3; refused: 127.0.0.1: the secrets differ") {
 				t.Errorf("rank %d does not say who is missing: %v", r, err)
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -341,7 +347,8 @@ func TestBootstrapPortInUse(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	s := &Bootstrap{Endpoint: l.Addr().String(), Size: 2, Secret: []byte("secret")}
-	if _, err := s.Exchange(within(t, guard), nil); err == nil || !strings.Contains(err.Error(), "the port is in use: choose another one") {
+	if _, err := s.Exchange(within(t, guard), nil); err == nil ||
+		!strings.Contains(err.Error(), "the port is in use: choose another one") {
 		t.Errorf("got %v", err)
 	}
 }

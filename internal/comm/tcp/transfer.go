@@ -249,7 +249,9 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 	if len(from) > 0 {
 		us = us64(time.Since(begin))
 	}
-	return us, p.drive(func() bool { return !slices.ContainsFunc(to, func(l *Link) bool { return l.Out.Pending() }) }, links...)
+	return us, p.drive(func() bool {
+		return !slices.ContainsFunc(to, func(l *Link) bool { return l.Out.Pending() })
+	}, links...)
 }
 
 // drive moves what is posted until all is done. It spins for a moment, then sleeps:

@@ -42,7 +42,8 @@ func TestInputsAreExact(t *testing.T) {
 // AddTo is Value of many.
 func TestAddTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := NewInputs(rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom(dtype.All()).Draw(t, "dtype"), dtype.Sum, rapid.IntRange(1, 64).Draw(t, "ranks"))
+		in := NewInputs(rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom(dtype.All()).Draw(t, "dtype"), dtype.Sum,
+			rapid.IntRange(1, 64).Draw(t, "ranks"))
 		rank, first := rapid.IntRange(0, 63).Draw(t, "rank"), rapid.IntRange(0, 1<<26).Draw(t, "first")
 		sums := make([]int64, rapid.IntRange(0, 70).Draw(t, "n"))
 		for i := range sums {

@@ -39,7 +39,8 @@ func TestShareIsFair(t *testing.T) {
 		}
 		bind := rapid.SampledFrom([]Bind{Auto, Core}).Draw(t, "bind")
 		seen := map[int]bool{}
-		for rank, mine := range Share(all, rapid.IntRange(1, n).Draw(t, "ranks"), rapid.IntRange(0, 8).Draw(t, "threads"), bind) {
+		for rank, mine := range Share(all, rapid.IntRange(1, n).Draw(t, "ranks"), rapid.IntRange(0, 8).Draw(t, "threads"),
+			bind) {
 			if len(mine) == 0 {
 				t.Fatalf("rank %d has no core", rank)
 			}

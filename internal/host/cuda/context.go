@@ -15,7 +15,8 @@ type Context struct {
 // Context makes the device's context, which Close gives back.
 func (d *Device) Context() (*Context, error) {
 	handle := new(uintptr)
-	if err := d.driver.check("cuDevicePrimaryCtxRetain", d.driver.f.primaryCtxRetain.Call(uintptr(unsafe.Pointer(handle)), uintptr(d.handle))); err != nil {
+	if err := d.driver.check("cuDevicePrimaryCtxRetain",
+		d.driver.f.primaryCtxRetain.Call(uintptr(unsafe.Pointer(handle)), uintptr(d.handle))); err != nil {
 		return nil, err
 	}
 	return &Context{driver: d.driver, device: d, handle: *handle}, nil

@@ -70,17 +70,23 @@ func (f *functions) table() map[string]*dynlib.Func {
 		"cuDeviceGetCount": &f.deviceGetCount, "cuDeviceGet": &f.deviceGet, "cuDeviceGetName": &f.deviceGetName,
 		"cuDeviceTotalMem_v2": &f.deviceTotalMem, "cuDeviceGetAttribute": &f.deviceGetAttribute,
 		"cuDeviceGetPCIBusId": &f.deviceGetPCIBusID, "cuDeviceCanAccessPeer": &f.deviceCanAccessPeer,
-		"cuDevicePrimaryCtxRetain": &f.primaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &f.primaryCtxRelease, "cuCtxSetCurrent": &f.ctxSetCurrent,
+		"cuDevicePrimaryCtxRetain": &f.primaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &f.primaryCtxRelease,
+		"cuCtxSetCurrent":  &f.ctxSetCurrent,
 		"cuModuleLoadData": &f.moduleLoadData, "cuModuleGetFunction": &f.moduleGetFunction,
 		"cuOccupancyMaxActiveBlocksPerMultiprocessor": &f.occupancy, "cuFuncSetAttribute": &f.funcSetAttribute,
 		"cuMemAlloc_v2": &f.memAlloc, "cuMemFree_v2": &f.memFree, "cuMemGetInfo_v2": &f.memGetInfo,
-		"cuMemHostAlloc": &f.memHostAlloc, "cuMemFreeHost": &f.memFreeHost, "cuMemHostGetDevicePointer_v2": &f.memHostGetDevicePointer,
-		"cuMemcpyHtoD_v2": &f.copyToDevice, "cuMemcpyDtoH_v2": &f.copyToHost, "cuMemcpyDtoDAsync_v2": &f.copyWithin, "cuMemsetD8_v2": &f.setBytes,
-		"cuIpcGetMemHandle": &f.ipcGetMemHandle, "cuIpcOpenMemHandle_v2": &f.ipcOpenMemHandle, "cuIpcCloseMemHandle": &f.ipcCloseMem,
-		"cuLaunchKernel": &f.launchKernel, "cuLaunchCooperativeKernel": &f.launchCooperative, "cuLaunchKernelEx": &f.launchKernelEx,
+		"cuMemHostAlloc": &f.memHostAlloc, "cuMemFreeHost": &f.memFreeHost,
+		"cuMemHostGetDevicePointer_v2": &f.memHostGetDevicePointer,
+		"cuMemcpyHtoD_v2":              &f.copyToDevice, "cuMemcpyDtoH_v2": &f.copyToHost,
+		"cuMemcpyDtoDAsync_v2": &f.copyWithin, "cuMemsetD8_v2": &f.setBytes,
+		"cuIpcGetMemHandle": &f.ipcGetMemHandle, "cuIpcOpenMemHandle_v2": &f.ipcOpenMemHandle,
+		"cuIpcCloseMemHandle": &f.ipcCloseMem,
+		"cuLaunchKernel":      &f.launchKernel, "cuLaunchCooperativeKernel": &f.launchCooperative,
+		"cuLaunchKernelEx":           &f.launchKernelEx,
 		"cuStreamCreateWithPriority": &f.streamCreateWithPriority,
-		"cuStreamCreate":             &f.streamCreate, "cuStreamDestroy_v2": &f.streamDestroy, "cuStreamSynchronize": &f.streamSynchronize,
-		"cuStreamQuery": &f.streamQuery, "cuStreamWaitEvent": &f.streamWaitEvent,
+		"cuStreamCreate":             &f.streamCreate, "cuStreamDestroy_v2": &f.streamDestroy,
+		"cuStreamSynchronize": &f.streamSynchronize,
+		"cuStreamQuery":       &f.streamQuery, "cuStreamWaitEvent": &f.streamWaitEvent,
 		"cuEventCreate": &f.eventCreate, "cuEventDestroy_v2": &f.eventDestroy, "cuEventRecord": &f.eventRecord,
 		"cuEventQuery": &f.eventQuery, "cuEventElapsedTime": &f.eventElapsed,
 		"cuStreamBeginCapture_v2": &f.streamBeginCapture, "cuStreamEndCapture": &f.streamEndCapture,
@@ -159,7 +165,8 @@ func (d *Driver) check(call string, result uintptr) error {
 	if code == 0 {
 		return nil
 	}
-	return &Error{Call: call, Code: code, Name: d.text(d.f.getErrorName, code, "error"), Text: d.text(d.f.getErrorString, code, "unknown error")}
+	return &Error{Call: call, Code: code, Name: d.text(d.f.getErrorName, code, "error"),
+		Text: d.text(d.f.getErrorString, code, "unknown error")}
 }
 
 // text asks the driver for a name or description of a code.

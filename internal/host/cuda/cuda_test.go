@@ -16,7 +16,8 @@ var log string
 func TestMain(m *testing.M) {
 	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
 		log = lib + ".calls"
-		return map[string]string{LibraryVariable: lib, ManagementVariable: lib, cudatest.LogVariable: log, cudatest.DevicesVariable: "2"}
+		return map[string]string{LibraryVariable: lib, ManagementVariable: lib, cudatest.LogVariable: log,
+			cudatest.DevicesVariable: "2"}
 	}))
 }
 
@@ -28,7 +29,8 @@ func devices(t *testing.T) []*Device {
 
 func TestDevices(t *testing.T) {
 	list := devices(t)
-	if len(list) != 2 || list[1].Name != "Fake GPU 1" || list[1].BusID != "0000:01:00.0" || list[0].Bytes != 1<<30 || list[0].Mode() != "Default" {
+	if len(list) != 2 || list[1].Name != "Fake GPU 1" || list[1].BusID != "0000:01:00.0" || list[0].Bytes != 1<<30 ||
+		list[0].Mode() != "Default" {
 		t.Errorf("devices: %+v", list)
 	}
 	if c, err := list[0].Compute(); c != 80 || err != nil {
@@ -107,7 +109,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("reading freed memory: %v", err)
 		}
 		_, err = c.Alloc(2 << 30)
-		if Code(err) != CodeOutOfMemory || !strings.Contains(err.Error(), "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)") {
+		if Code(err) != CodeOutOfMemory ||
+			!strings.Contains(err.Error(), "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)") {
 			t.Errorf("too much memory: %v", err)
 		}
 		if Sticky(err) {
@@ -166,7 +169,9 @@ func TestNoMulticast(t *testing.T) {
 	old := *d.driver
 	old.noBlocks = lib.Bind(new(blockFunctions).table())
 	d.driver = &old
-	if err := d.NoMulticast(); err == nil || !strings.HasPrefix(err.Error(), "the driver is too old for multicast memory: old driver (libc.so.6) has no cuMemAddressFree") ||
+	if err := d.NoMulticast(); err == nil ||
+		!strings.HasPrefix(err.Error(),
+			"the driver is too old for multicast memory: old driver (libc.so.6) has no cuMemAddressFree") ||
 		strings.Contains(err.Error(), "\n") {
 		t.Errorf("an old driver: %v", err)
 	}

@@ -56,13 +56,16 @@ func (d *Driver) device(ordinal int) (*Device, error) {
 	if err := d.check("cuDeviceGet", d.f.deviceGet.Call(uintptr(unsafe.Pointer(handle)), uintptr(ordinal))); err != nil {
 		return nil, err
 	}
-	if err := d.check("cuDeviceGetName", d.f.deviceGetName.Call(uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)), uintptr(*handle))); err != nil {
+	if err := d.check("cuDeviceGetName",
+		d.f.deviceGetName.Call(uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)), uintptr(*handle))); err != nil {
 		return nil, err
 	}
-	if err := d.check("cuDeviceTotalMem", d.f.deviceTotalMem.Call(uintptr(unsafe.Pointer(size)), uintptr(*handle))); err != nil {
+	if err := d.check("cuDeviceTotalMem",
+		d.f.deviceTotalMem.Call(uintptr(unsafe.Pointer(size)), uintptr(*handle))); err != nil {
 		return nil, err
 	}
-	if err := d.check("cuDeviceGetPCIBusId", d.f.deviceGetPCIBusID.Call(uintptr(unsafe.Pointer(&bus[0])), uintptr(len(bus)), uintptr(*handle))); err != nil {
+	if err := d.check("cuDeviceGetPCIBusId",
+		d.f.deviceGetPCIBusID.Call(uintptr(unsafe.Pointer(&bus[0])), uintptr(len(bus)), uintptr(*handle))); err != nil {
 		return nil, err
 	}
 	return &Device{driver: d, handle: *handle, Ordinal: ordinal, Name: text(name), Bytes: *size, BusID: text(bus)}, nil
@@ -81,7 +84,8 @@ func (d *Device) Driver() *Driver { return d.driver }
 // Get gives an attribute.
 func (d *Device) Get(a Attribute) (int, error) {
 	value := new(int32)
-	err := d.driver.check("cuDeviceGetAttribute", d.driver.f.deviceGetAttribute.Call(uintptr(unsafe.Pointer(value)), uintptr(a), uintptr(d.handle)))
+	err := d.driver.check("cuDeviceGetAttribute",
+		d.driver.f.deviceGetAttribute.Call(uintptr(unsafe.Pointer(value)), uintptr(a), uintptr(d.handle)))
 	return int(*value), err
 }
 
@@ -114,6 +118,7 @@ func (d *Device) Mode() string {
 // Reaches tells whether the device can read and write the memory of another.
 func (d *Device) Reaches(peer *Device) (bool, error) {
 	can := new(int32)
-	err := d.driver.check("cuDeviceCanAccessPeer", d.driver.f.deviceCanAccessPeer.Call(uintptr(unsafe.Pointer(can)), uintptr(d.handle), uintptr(peer.handle)))
+	err := d.driver.check("cuDeviceCanAccessPeer",
+		d.driver.f.deviceCanAccessPeer.Call(uintptr(unsafe.Pointer(can)), uintptr(d.handle), uintptr(peer.handle)))
 	return *can != 0, err
 }

@@ -11,7 +11,8 @@ import (
 func Folders(pip string) []string {
 	list := []string{"$CUDA_HOME/lib64", "$CUDA_PATH/lib64"}
 	for _, site := range []string{"$VIRTUAL_ENV/lib/python3*/site-packages", "$CONDA_PREFIX/lib/python3*/site-packages",
-		"$PATH/../lib/python3*/site-packages", "$PATH/../lib/python3*/dist-packages", "$HOME/.local/lib/python3*/site-packages"} {
+		"$PATH/../lib/python3*/site-packages", "$PATH/../lib/python3*/dist-packages",
+		"$HOME/.local/lib/python3*/site-packages"} {
 		list = append(list, fmt.Sprintf("%s/nvidia/%s/lib", site, pip), site+"/nvidia/cu[0-9]*/lib")
 	}
 	return append(list, "$CONDA_PREFIX/lib", "/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/opt/cuda/lib64")

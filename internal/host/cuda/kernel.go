@@ -18,7 +18,8 @@ type Module struct {
 func (c *Context) Load(name string, ptx []byte) (*Module, error) {
 	text := append(append(make([]byte, 0, len(ptx)+1), ptx...), 0)
 	handle := new(uintptr)
-	err := c.driver.check("cuModuleLoadData", c.driver.f.moduleLoadData.Call(uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(&text[0]))))
+	err := c.driver.check("cuModuleLoadData",
+		c.driver.f.moduleLoadData.Call(uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(&text[0]))))
 	runtime.KeepAlive(text)
 	if err != nil {
 		return nil, fmt.Errorf("loading the kernels of %s: %w", name, err)
@@ -36,7 +37,9 @@ type Kernel struct {
 // Kernel finds a kernel of the module.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	handle, text := new(uintptr), append([]byte(name), 0)
-	err := m.context.driver.check("cuModuleGetFunction", m.context.driver.f.moduleGetFunction.Call(uintptr(unsafe.Pointer(handle)), m.handle, uintptr(unsafe.Pointer(&text[0]))))
+	err := m.context.driver.check("cuModuleGetFunction",
+		m.context.driver.f.moduleGetFunction.Call(uintptr(unsafe.Pointer(handle)), m.handle,
+			uintptr(unsafe.Pointer(&text[0]))))
 	runtime.KeepAlive(text)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s of %s: %w", name, m.name, err)
@@ -47,7 +50,8 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 // Resident is how many blocks of so many threads a multiprocessor runs at once.
 func (k *Kernel) Resident(threads, sharedBytes int) (int, error) {
 	n := new(int32)
-	err := k.driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", k.driver.f.occupancy.Call(uintptr(unsafe.Pointer(n)), k.handle, uintptr(threads), uintptr(sharedBytes)))
+	err := k.driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+		k.driver.f.occupancy.Call(uintptr(unsafe.Pointer(n)), k.handle, uintptr(threads), uintptr(sharedBytes)))
 	return int(*n), err
 }
 
@@ -59,7 +63,8 @@ const (
 // AllowShared lets launches of the kernel have so much shared memory, beyond the 48 KiB
 // that every kernel may have.
 func (k *Kernel) AllowShared(bytes int) error {
-	err := k.driver.check("cuFuncSetAttribute", k.driver.f.funcSetAttribute.Call(k.handle, dynamicSharedBytes, uintptr(bytes)))
+	err := k.driver.check("cuFuncSetAttribute",
+		k.driver.f.funcSetAttribute.Call(k.handle, dynamicSharedBytes, uintptr(bytes)))
 	if err != nil {
 		return fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.Name, bytes, err)
 	}
@@ -102,7 +107,8 @@ const programmaticSerialization = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_S
 // that one says so: programmatic dependent launch. The kernel itself must wait for that end
 // before it looks at what was written.
 func (l *Launch) Dependent() *Launch {
-	c := &launchConfig{grid: [3]uint32{uint32(l.blocks), 1, 1}, block: [3]uint32{uint32(l.threads), 1, 1}, shared: uint32(l.shared), count: 1,
+	c := &launchConfig{grid: [3]uint32{uint32(l.blocks), 1, 1}, block: [3]uint32{uint32(l.threads), 1, 1},
+		shared: uint32(l.shared), count: 1,
 		id: programmaticSerialization, value: [64]byte{1}}
 	c.attributes = unsafe.Pointer(&c.id)
 	l.extended = c
@@ -111,7 +117,8 @@ func (l *Launch) Dependent() *Launch {
 
 // NewLaunch prepares a launch with the argument that params points to.
 func NewLaunch[P any](k *Kernel, blocks, threads, sharedBytes int, cooperative bool, params *P) *Launch {
-	l := &Launch{kernel: k, blocks: blocks, threads: threads, shared: sharedBytes, cooperative: cooperative, pointers: new([1]unsafe.Pointer)}
+	l := &Launch{kernel: k, blocks: blocks, threads: threads, shared: sharedBytes, cooperative: cooperative,
+		pointers: new([1]unsafe.Pointer)}
 	l.pointers[0] = unsafe.Pointer(params)
 	return l
 }
@@ -126,11 +133,14 @@ func (l *Launch) Start(s *Stream) error {
 	var result uintptr
 	if c := l.extended; c != nil {
 		name, c.stream = "cuLaunchKernelEx", s.handle
-		result = l.kernel.driver.f.launchKernelEx.Call(uintptr(unsafe.Pointer(c)), l.kernel.handle, uintptr(unsafe.Pointer(l.pointers)), 0)
+		result = l.kernel.driver.f.launchKernelEx.Call(uintptr(unsafe.Pointer(c)), l.kernel.handle,
+			uintptr(unsafe.Pointer(l.pointers)), 0)
 	} else if l.cooperative {
-		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle, uintptr(unsafe.Pointer(l.pointers)))
+		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle,
+			uintptr(unsafe.Pointer(l.pointers)))
 	} else {
-		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle, uintptr(unsafe.Pointer(l.pointers)), 0)
+		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle,
+			uintptr(unsafe.Pointer(l.pointers)), 0)
 	}
 	if err := l.kernel.driver.check(name, result); err != nil {
 		return fmt.Errorf("kernel %s (%d blocks of %d threads): %w", l.kernel.Name, l.blocks, l.threads, err)

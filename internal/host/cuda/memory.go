@@ -25,7 +25,8 @@ func (c *Context) Free(p Pointer) error {
 // Memory is how much device memory is free, and how much there is.
 func (c *Context) Memory() (free, total uint64, err error) {
 	both := make([]uint64, 2)
-	err = c.driver.check("cuMemGetInfo", c.driver.f.memGetInfo.Call(uintptr(unsafe.Pointer(&both[0])), uintptr(unsafe.Pointer(&both[1]))))
+	err = c.driver.check("cuMemGetInfo",
+		c.driver.f.memGetInfo.Call(uintptr(unsafe.Pointer(&both[0])), uintptr(unsafe.Pointer(&both[1]))))
 	return both[0], both[1], err
 }
 
@@ -41,7 +42,8 @@ func (c *Context) Write(to Pointer, from []byte) error {
 	if len(from) == 0 {
 		return nil
 	}
-	err := c.driver.check("cuMemcpyHtoD", c.driver.f.copyToDevice.Call(uintptr(to), uintptr(unsafe.Pointer(&from[0])), uintptr(len(from))))
+	err := c.driver.check("cuMemcpyHtoD",
+		c.driver.f.copyToDevice.Call(uintptr(to), uintptr(unsafe.Pointer(&from[0])), uintptr(len(from))))
 	runtime.KeepAlive(from)
 	if err != nil {
 		return err
@@ -54,7 +56,8 @@ func (c *Context) Read(to []byte, from Pointer) error {
 	if len(to) == 0 {
 		return nil
 	}
-	err := c.driver.check("cuMemcpyDtoH", c.driver.f.copyToHost.Call(uintptr(unsafe.Pointer(&to[0])), uintptr(from), uintptr(len(to))))
+	err := c.driver.check("cuMemcpyDtoH",
+		c.driver.f.copyToHost.Call(uintptr(unsafe.Pointer(&to[0])), uintptr(from), uintptr(len(to))))
 	runtime.KeepAlive(to)
 	return err
 }
@@ -64,7 +67,8 @@ func (c *Context) Fill(p Pointer, value byte, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
-	if err := c.driver.check("cuMemsetD8", c.driver.f.setBytes.Call(uintptr(p), uintptr(value), uintptr(bytes))); err != nil {
+	if err := c.driver.check("cuMemsetD8",
+		c.driver.f.setBytes.Call(uintptr(p), uintptr(value), uintptr(bytes))); err != nil {
 		return err
 	}
 	return c.settled()
@@ -72,7 +76,8 @@ func (c *Context) Fill(p Pointer, value byte, bytes int) error {
 
 // Copy starts a copy within the device, or between devices that reach each other.
 func (s *Stream) Copy(to, from Pointer, bytes int) error {
-	return s.driver.check("cuMemcpyDtoDAsync", s.driver.f.copyWithin.Call(uintptr(to), uintptr(from), uintptr(bytes), s.handle))
+	return s.driver.check("cuMemcpyDtoDAsync",
+		s.driver.f.copyWithin.Call(uintptr(to), uintptr(from), uintptr(bytes), s.handle))
 }
 
 // Shared is pinned host memory that kernels reach too: what a kernel reports
@@ -89,12 +94,14 @@ const hostDeviceMapped = 2 // CU_MEMHOSTALLOC_DEVICEMAP
 // Share gives zeroed pinned memory.
 func (c *Context) Share(bytes int) (*Shared, error) {
 	at, device := new(uintptr), new(uint64)
-	if err := c.driver.check("cuMemHostAlloc", c.driver.f.memHostAlloc.Call(uintptr(unsafe.Pointer(at)), uintptr(bytes), hostDeviceMapped)); err != nil {
+	if err := c.driver.check("cuMemHostAlloc",
+		c.driver.f.memHostAlloc.Call(uintptr(unsafe.Pointer(at)), uintptr(bytes), hostDeviceMapped)); err != nil {
 		return nil, err
 	}
 	s := &Shared{context: c, at: *at, Bytes: dynlib.Bytes(*at, bytes)}
 	clear(s.Bytes)
-	if err := c.driver.check("cuMemHostGetDevicePointer", c.driver.f.memHostGetDevicePointer.Call(uintptr(unsafe.Pointer(device)), *at, 0)); err != nil {
+	if err := c.driver.check("cuMemHostGetDevicePointer",
+		c.driver.f.memHostGetDevicePointer.Call(uintptr(unsafe.Pointer(device)), *at, 0)); err != nil {
 		return nil, err
 	}
 	s.Device = Pointer(*device)

@@ -26,8 +26,9 @@ func (f *blockFunctions) table() map[string]*dynlib.Func {
 		"cuMemExportToShareableHandle": &f.memExport, "cuMemImportFromShareableHandle": &f.memImport,
 		"cuMemAddressReserve": &f.addressReserve, "cuMemAddressFree": &f.addressFree,
 		"cuMemMap": &f.memMap, "cuMemUnmap": &f.memUnmap, "cuMemSetAccess": &f.memSetAccess,
-		"cuMulticastCreate": &f.multicastCreate, "cuMulticastAddDevice": &f.multicastAdd, "cuMulticastBindMem": &f.multicastBind,
-		"cuMulticastUnbind": &f.multicastUnbind, "cuMulticastGetGranularity": &f.multicastGranularity,
+		"cuMulticastCreate": &f.multicastCreate, "cuMulticastAddDevice": &f.multicastAdd,
+		"cuMulticastBindMem": &f.multicastBind,
+		"cuMulticastUnbind":  &f.multicastUnbind, "cuMulticastGetGranularity": &f.multicastGranularity,
 	}
 }
 
@@ -87,7 +88,8 @@ type (
 func (c *Context) NewBlock(bytes int) (*Block, error) {
 	p := &allocationProp{kind: memoryPinned, handles: fileDescriptor, location: onDevice, device: uint32(c.device.handle)}
 	handle := new(uint64)
-	err := c.driver.check("cuMemCreate", c.driver.blocks.memCreate.Call(uintptr(unsafe.Pointer(handle)), uintptr(bytes), uintptr(unsafe.Pointer(p)), 0))
+	err := c.driver.check("cuMemCreate",
+		c.driver.blocks.memCreate.Call(uintptr(unsafe.Pointer(handle)), uintptr(bytes), uintptr(unsafe.Pointer(p)), 0))
 	return c.block(*handle, bytes, err)
 }
 
@@ -127,7 +129,8 @@ func (c *Context) NewMulticast(devices, bytes int) (*Block, error) {
 // File names the block to other processes.
 func (b *Block) File() (*os.File, error) {
 	fd := new(int32)
-	err := b.context.driver.check("cuMemExportToShareableHandle", b.context.driver.blocks.memExport.Call(uintptr(unsafe.Pointer(fd)), uintptr(b.handle), fileDescriptor, 0))
+	err := b.context.driver.check("cuMemExportToShareableHandle",
+		b.context.driver.blocks.memExport.Call(uintptr(unsafe.Pointer(fd)), uintptr(b.handle), fileDescriptor, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -137,24 +140,29 @@ func (b *Block) File() (*os.File, error) {
 // OpenBlock gives the block that a file names, which may be closed afterwards.
 func (c *Context) OpenBlock(f *os.File, bytes int) (*Block, error) {
 	handle := new(uint64)
-	err := c.driver.check("cuMemImportFromShareableHandle", c.driver.blocks.memImport.Call(uintptr(unsafe.Pointer(handle)), f.Fd(), fileDescriptor))
+	err := c.driver.check("cuMemImportFromShareableHandle",
+		c.driver.blocks.memImport.Call(uintptr(unsafe.Pointer(handle)), f.Fd(), fileDescriptor))
 	return c.block(*handle, bytes, err)
 }
 
 // Join makes this device one of those of a multicast object. Memory can be bound once all
 // have joined.
 func (b *Block) Join() error {
-	return b.context.driver.check("cuMulticastAddDevice", b.context.driver.blocks.multicastAdd.Call(uintptr(b.handle), uintptr(b.context.device.handle)))
+	return b.context.driver.check("cuMulticastAddDevice",
+		b.context.driver.blocks.multicastAdd.Call(uintptr(b.handle), uintptr(b.context.device.handle)))
 }
 
 // Bind makes memory of this device its part of a multicast object.
 func (b *Block) Bind(memory *Block) error {
-	return b.context.driver.check("cuMulticastBindMem", b.context.driver.blocks.multicastBind.Call(uintptr(b.handle), 0, uintptr(memory.handle), 0, uintptr(b.bytes), 0))
+	return b.context.driver.check("cuMulticastBindMem",
+		b.context.driver.blocks.multicastBind.Call(uintptr(b.handle), 0, uintptr(memory.handle), 0, uintptr(b.bytes), 0))
 }
 
 // Unbind takes the memory back.
 func (b *Block) Unbind() error {
-	return b.context.driver.check("cuMulticastUnbind", b.context.driver.blocks.multicastUnbind.Call(uintptr(b.handle), uintptr(b.context.device.handle), 0, uintptr(b.bytes)))
+	return b.context.driver.check("cuMulticastUnbind",
+		b.context.driver.blocks.multicastUnbind.Call(uintptr(b.handle), uintptr(b.context.device.handle), 0,
+			uintptr(b.bytes)))
 }
 
 // Map gives the block an address, a multiple of align, at which kernels of this context
@@ -162,7 +170,8 @@ func (b *Block) Unbind() error {
 func (b *Block) Map(align int) error {
 	d, f := b.context.driver, &b.context.driver.blocks
 	at := new(uint64)
-	if err := d.check("cuMemAddressReserve", f.addressReserve.Call(uintptr(unsafe.Pointer(at)), uintptr(b.bytes), uintptr(align), 0, 0)); err != nil {
+	if err := d.check("cuMemAddressReserve",
+		f.addressReserve.Call(uintptr(unsafe.Pointer(at)), uintptr(b.bytes), uintptr(align), 0, 0)); err != nil {
 		return err
 	}
 	if err := d.check("cuMemMap", f.memMap.Call(uintptr(*at), uintptr(b.bytes), 0, uintptr(b.handle), 0)); err != nil {
@@ -170,7 +179,8 @@ func (b *Block) Map(align int) error {
 	}
 	b.Address = Pointer(*at)
 	access := &accessDesc{location: onDevice, device: uint32(b.context.device.handle), flags: readWrite}
-	return d.check("cuMemSetAccess", f.memSetAccess.Call(uintptr(*at), uintptr(b.bytes), uintptr(unsafe.Pointer(access)), 1))
+	return d.check("cuMemSetAccess",
+		f.memSetAccess.Call(uintptr(*at), uintptr(b.bytes), uintptr(unsafe.Pointer(access)), 1))
 }
 
 // Release gives the address and the block up. The memory itself is there until nobody has

@@ -12,7 +12,8 @@ import (
 // ManagementVariable names another file to open instead of the installed NVML.
 const ManagementVariable = "KERNBENCH_NVML_LIB"
 
-var managementSpec = dynlib.Declare(dynlib.Spec{Name: "NVML", Sonames: []string{"libnvidia-ml.so.1"}, Env: ManagementVariable,
+var managementSpec = dynlib.Declare(dynlib.Spec{Name: "NVML", Sonames: []string{"libnvidia-ml.so.1"},
+	Env:  ManagementVariable,
 	Hint: "it comes with the GPU driver"})
 
 // management is NVML, which reads a GPU's instruments. Nothing here sets anything.
@@ -67,7 +68,8 @@ func (d *Device) Read() (Readings, error) {
 		return Readings{}, err
 	}
 	bus, handle := append([]byte(d.BusID), 0), new(uintptr)
-	err = m.check("nvmlDeviceGetHandleByPciBusId", m.handleByBus.Call(uintptr(unsafe.Pointer(&bus[0])), uintptr(unsafe.Pointer(handle))))
+	err = m.check("nvmlDeviceGetHandleByPciBusId",
+		m.handleByBus.Call(uintptr(unsafe.Pointer(&bus[0])), uintptr(unsafe.Pointer(handle))))
 	runtime.KeepAlive(bus)
 	if err != nil {
 		return Readings{}, err

@@ -27,7 +27,8 @@ const mostUrgent = -100
 // UrgentStream makes a stream whose blocks go before those of others that wait for room.
 func (c *Context) UrgentStream() (*Stream, error) {
 	handle, priority := new(uintptr), int32(mostUrgent)
-	err := c.driver.check("cuStreamCreateWithPriority", c.driver.f.streamCreateWithPriority.Call(uintptr(unsafe.Pointer(handle)), nonBlocking, uintptr(uint32(priority))))
+	err := c.driver.check("cuStreamCreateWithPriority",
+		c.driver.f.streamCreateWithPriority.Call(uintptr(unsafe.Pointer(handle)), nonBlocking, uintptr(uint32(priority))))
 	return &Stream{c.driver, *handle}, err
 }
 
@@ -89,7 +90,8 @@ func (e *Event) Done() (bool, error) {
 // must be done. The device counts in steps of about half a microsecond.
 func (e *Event) Since(start *Event) (float64, error) {
 	ms := new(float32)
-	err := e.driver.check("cuEventElapsedTime", e.driver.f.eventElapsed.Call(uintptr(unsafe.Pointer(ms)), start.handle, e.handle))
+	err := e.driver.check("cuEventElapsedTime",
+		e.driver.f.eventElapsed.Call(uintptr(unsafe.Pointer(ms)), start.handle, e.handle))
 	if err != nil {
 		return math.NaN(), err
 	}

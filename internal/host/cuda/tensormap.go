@@ -21,8 +21,10 @@ func (c *Context) TensorMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols
 	m := new(TensorMap) // the driver wants it aligned to 64 bytes, as Go allocates what has 128
 	size, strides := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(2 * stride)}
 	box, steps := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
-	err := c.driver.check("cuTensorMapEncodeTiled", c.driver.f.tensorMapEncode.Call(uintptr(unsafe.Pointer(m)), mapBF16, mapDimensions, uintptr(at),
-		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&steps[0])),
-		0, swizzle128, promote256, 0))
+	err := c.driver.check("cuTensorMapEncodeTiled",
+		c.driver.f.tensorMapEncode.Call(uintptr(unsafe.Pointer(m)), mapBF16, mapDimensions, uintptr(at),
+			uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])),
+			uintptr(unsafe.Pointer(&steps[0])),
+			0, swizzle128, promote256, 0))
 	return *m, err
 }

@@ -23,17 +23,23 @@ var sources embed.FS
 
 // The variables by which the library is told what to be.
 const (
-	LogVariable       = "FAKE_CUDA_LOG"        // a file for the calls
-	DevicesVariable   = "FAKE_CUDA_DEVICES"    // how many GPUs there are
-	MajorVariable     = "FAKE_CUDA_MAJOR"      // their compute capability, without the minor one
-	MulticastVariable = "FAKE_CUDA_MULTICAST"  // makes them have multicast memory
-	BindVariable      = "FAKE_MULTICAST_FAULT" // what goes wrong with it: unbound (the memory of GPU 1 is not bound, and nothing is said), create, join, bind or map (a call is refused)
-	CopyVariable      = "FAKE_COPY_FAULT"      // what copy kernels do wrong: early, slot, stale or lost; slow: nothing, but they take a while
-	RefuseVariable    = "FAKE_CUDA_REFUSE"     // PTX with this text is refused
-	SpeedsVariable    = "FAKE_CUDA_SPEEDS"     // what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
-	FaultVariable     = "FAKE_NCCL_FAULT"      // what libnccl does wrong: call, async, hang or wrong
-	ProductVariable   = "FAKE_GEMM_FAULT"      // what products do wrong: tile, element, stale or none (no algorithm is offered); of the one kernel: early, unwaited, misplaced, unclaimed (fused.c)
-	DeferVariable     = "FAKE_CUDA_DEFER"      // streams do their work only when somebody waits for it
+	LogVariable       = "FAKE_CUDA_LOG"       // a file for the calls
+	DevicesVariable   = "FAKE_CUDA_DEVICES"   // how many GPUs there are
+	MajorVariable     = "FAKE_CUDA_MAJOR"     // their compute capability, without the minor one
+	MulticastVariable = "FAKE_CUDA_MULTICAST" // makes them have multicast memory
+	// what goes wrong with it: unbound (the memory of GPU 1 is not bound, and nothing is said), create,
+	// join, bind or map (a call is refused)
+	BindVariable = "FAKE_MULTICAST_FAULT"
+	// what copy kernels do wrong: early, slot, stale or lost; slow: nothing, but they take a while
+	CopyVariable   = "FAKE_COPY_FAULT"
+	RefuseVariable = "FAKE_CUDA_REFUSE" // PTX with this text is refused
+	// what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
+	SpeedsVariable = "FAKE_CUDA_SPEEDS"
+	FaultVariable  = "FAKE_NCCL_FAULT" // what libnccl does wrong: call, async, hang or wrong
+	// what products do wrong: tile, element, stale or none (no algorithm is offered); of the one kernel:
+	// early, unwaited, misplaced, unclaimed (fused.c)
+	ProductVariable = "FAKE_GEMM_FAULT"
+	DeferVariable   = "FAKE_CUDA_DEFER" // streams do their work only when somebody waits for it
 )
 
 const builtVariable = "FAKE_CUDA_BUILT"

@@ -34,7 +34,8 @@ func StalePTX(folder fs.FS, name string, included ...fs.FS) error {
 		return err
 	}
 	if line, _, _ := bytes.Cut(ptx, []byte("\n")); string(line) != fmt.Sprintf("// source: sha256 %x", sum.Sum(nil)) {
-		return fmt.Errorf("%s.ptx begins with %q, its sources have %.12x: run make ptx where nvcc is", name, line, sum.Sum(nil))
+		return fmt.Errorf("%s.ptx begins with %q, its sources have %.12x: run make ptx where nvcc is", name, line,
+			sum.Sum(nil))
 	}
 	return nil
 }

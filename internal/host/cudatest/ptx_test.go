@@ -20,7 +20,8 @@ func TestStalePTX(t *testing.T) {
 		{"names none", "header ", "kernel", ".version 8.0\n", false},
 		{"empty", "header ", "kernel", "", false},
 	} {
-		folder := fstest.MapFS{"a.cuh": {Data: []byte(c.header)}, "k.cu": {Data: []byte(c.kernel)}, "ptx/k.ptx": {Data: []byte(c.ptx)}}
+		folder := fstest.MapFS{"a.cuh": {Data: []byte(c.header)}, "k.cu": {Data: []byte(c.kernel)},
+			"ptx/k.ptx": {Data: []byte(c.ptx)}}
 		if err := StalePTX(folder, "k"); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
 		}

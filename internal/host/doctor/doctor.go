@@ -80,7 +80,8 @@ var instructions = map[string][]struct{ name, use string }{
 		{"AVX512F", "wider reductions and GEMM"}, {"AVX512BF16", "bfloat16 products"}, {"AMXBF16", "bfloat16 tiles"},
 	},
 	"arm64": {
-		{"ASIMD", "reductions, copies, GEMM"}, {"ASIMDHP", "half precision"}, {"ASIMDDP", "integer products"}, {"SVE", "wider vectors"},
+		{"ASIMD", "reductions, copies, GEMM"}, {"ASIMDHP", "half precision"}, {"ASIMDDP", "integer products"},
+		{"SVE", "wider vectors"},
 	},
 }
 
@@ -158,7 +159,8 @@ func (m Machine) memory() Finding {
 	case h.Memory == 0:
 		return Finding{"limits", "memory", No, "unknown"}
 	case h.MemoryMax > 0:
-		return Finding{"limits", "memory", Yes, fmt.Sprintf("%s, of which the control group grants %s", size(uint64(h.Memory)), size(uint64(h.MemoryMax)))}
+		return Finding{"limits", "memory", Yes,
+			fmt.Sprintf("%s, of which the control group grants %s", size(uint64(h.Memory)), size(uint64(h.MemoryMax)))}
 	default:
 		return Finding{"limits", "memory", Yes, size(uint64(h.Memory)) + ", no limit"}
 	}

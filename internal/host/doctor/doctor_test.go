@@ -35,16 +35,19 @@ func init() { dynlib.Declare(dynlib.Spec{Name: "Plug-in library", Sonames: []str
 func rich() Machine {
 	m := bare()
 	m.Interfaces = func() ([]Interface, error) {
-		return []Interface{{"lo", true, []string{"127.0.0.1/8"}, false}, {"ib0", true, []string{"10.1.0.2/16"}, true}, {"eth1", false, nil, false}}, nil
+		return []Interface{{"lo", true, []string{"127.0.0.1/8"}, false}, {"ib0", true, []string{"10.1.0.2/16"}, true},
+			{"eth1", false, nil, false}}, nil
 	}
-	m.Host = hostinfo.Host{Arch: "amd64", Memory: 64 << 30, MemoryMax: 16 << 30, CPU: hostinfo.CPU{Model: "Fast 9000", Threads: 8, Affinity: 6, Cpuset: 4, Quota: 2.5, Usable: 2.5,
-		Features: []string{"AVX2", "FMA3"}}}
+	m.Host = hostinfo.Host{Arch: "amd64", Memory: 64 << 30, MemoryMax: 16 << 30,
+		CPU: hostinfo.CPU{Model: "Fast 9000", Threads: 8, Affinity: 6, Cpuset: 4, Quota: 2.5, Usable: 2.5,
+			Features: []string{"AVX2", "FMA3"}}}
 	m.Root = mounts("cgroup rw,cpu,cpuacct", "cgroup rw,memory", "cgroup2 rw", "tmpfs rw")
 	m.Find = func(name string) (string, error) { return "/bin/" + name, nil }
 	m.Say = func(path string, _ ...string) (string, error) {
 		return map[string]string{
-			"/bin/mpirun.openmpi": "mpirun (Open MPI) 4.1.4\n\nReport bugs", "/bin/mpiexec.hydra": "HYDRA build details:\n    Version:  4.0.2\n",
-			"/bin/srun": "slurm-wlm 22.05.8", "/bin/python3": "torch 1.13.0a0+gitunknown",
+			"/bin/mpirun.openmpi": "mpirun (Open MPI) 4.1.4\n\nReport bugs",
+			"/bin/mpiexec.hydra":  "HYDRA build details:\n    Version:  4.0.2\n",
+			"/bin/srun":           "slurm-wlm 22.05.8", "/bin/python3": "torch 1.13.0a0+gitunknown",
 		}[path], nil
 	}
 	m.Space = func(string) (uint64, uint64, error) { return 24 << 30, 23 << 30, nil }
@@ -53,7 +56,8 @@ func rich() Machine {
 	}
 	m.Open = func(l dynlib.Spec) (string, error) { return l.Name + " 1.2", nil }
 	m.GPUs = func() ([]GPU, error) {
-		return []GPU{{Name: "H200", Bytes: 141 << 30, Compute: 90, Mode: "Default", Multicast: true, Reaches: []int{1}}, {Name: "A100", Compute: 80}}, nil
+		return []GPU{{Name: "H200", Bytes: 141 << 30, Compute: 90, Mode: "Default", Multicast: true, Reaches: []int{1}},
+			{Name: "A100", Compute: 80}}, nil
 	}
 	return m
 }
@@ -85,13 +89,17 @@ func TestRichMachine(t *testing.T) {
 		"lo":        "yes 127.0.0.1/8",
 		"ib0":       "yes 10.1.0.2/16; used unless the rendezvous is nearer to another, or --interface names one",
 		"eth1":      "no down",
-		"cores":     "yes 2.5 of 8 usable: this process is bound to 6, the control group has 4, the control group's quota is the time of 2.5",
-		"AVX2":      "yes reductions, copies, GEMM", "AVX512F": "no wider reductions and GEMM",
+		"cores": "yes 2.5 of 8 usable: this process is bound to 6, the control group has 4, the control group's quota " +
+			"is the time of 2.5",
+		"AVX2": "yes reductions, copies, GEMM", "AVX512F": "no wider reductions and GEMM",
 		"control groups": "yes version 1 (cpu, memory) and version 2",
 		"/dev/shm":       "yes 24GiB, 23GiB free", "locked memory": "yes unlimited", "open files": "yes 65536",
-		"Open MPI": "yes /bin/mpirun.openmpi: 4.1.4", "MPICH (Hydra)": "yes /bin/mpiexec.hydra: 4.0.2", "Slurm": "yes /bin/srun: 22.05.8",
-		"torchrun": "yes /bin/torchrun", "torch.distributed": "yes /bin/python3: 1.13.0a0+gitunknown", "Plug-in library": "yes Plug-in library 1.2",
-		"GPU 0": "yes H200, 141GiB, compute capability 9.0, compute mode Default, multicast, reaches the memory of 1", "MPS": "yes /bin/nvidia-cuda-mps-control",
+		"Open MPI": "yes /bin/mpirun.openmpi: 4.1.4", "MPICH (Hydra)": "yes /bin/mpiexec.hydra: 4.0.2",
+		"Slurm":    "yes /bin/srun: 22.05.8",
+		"torchrun": "yes /bin/torchrun", "torch.distributed": "yes /bin/python3: 1.13.0a0+gitunknown",
+		"Plug-in library": "yes Plug-in library 1.2",
+		"GPU 0": "yes H200, 141GiB, compute capability 9.0, compute mode Default, multicast, reaches the " +
+			"memory of 1", "MPS": "yes /bin/nvidia-cuda-mps-control",
 	} {
 		f := find(t, rich(), name)
 		if got := string(f.State) + " " + f.Detail; got != want {
@@ -126,7 +134,8 @@ func TestPoorMachine(t *testing.T) {
 	}
 	// One implementation's mpirun under the other's name is not mistaken for it.
 	m.Say = func(string, ...string) (string, error) { return "HYDRA build details:\nmore", nil }
-	if f := find(t, m, "Open MPI"); f.State != No || !strings.Contains(f.Detail, "/bin/mpirun is another program: HYDRA build details: (Debian: openmpi-bin)") {
+	if f := find(t, m, "Open MPI"); f.State != No ||
+		!strings.Contains(f.Detail, "/bin/mpirun is another program: HYDRA build details: (Debian: openmpi-bin)") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -28,7 +28,8 @@ func (m Machine) gpus() []Finding {
 	}
 	findings := []Finding{}
 	for i, g := range list {
-		detail := fmt.Sprintf("%s, %s, compute capability %d.%d, compute mode %s", g.Name, size(g.Bytes), g.Compute/10, g.Compute%10, g.Mode)
+		detail := fmt.Sprintf("%s, %s, compute capability %d.%d, compute mode %s", g.Name, size(g.Bytes), g.Compute/10,
+			g.Compute%10, g.Mode)
 		if g.Multicast {
 			detail += ", multicast"
 		}

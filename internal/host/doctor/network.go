@@ -52,7 +52,9 @@ func localInterfaces() ([]Interface, error) {
 			continue // it has just gone
 		}
 		i.Addresses = lists.Map(addrs, net.Addr.String)
-		i.Default = own != "" && slices.ContainsFunc(i.Addresses, func(a string) bool { return strings.HasPrefix(a, own+"/") })
+		i.Default = own != "" && slices.ContainsFunc(i.Addresses, func(a string) bool {
+			return strings.HasPrefix(a, own+"/")
+		})
 		found = append(found, i)
 	}
 	return found, nil

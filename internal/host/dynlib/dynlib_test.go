@@ -89,7 +89,8 @@ func TestMissingSymbolsAreAllNamed(t *testing.T) {
 }
 
 func TestMissingLibrary(t *testing.T) {
-	_, err := Open(Spec{Name: "Nothing", Sonames: []string{"liba-no.so", "libb-no.so"}, Env: "KERNBENCH_TEST_NO", Hint: "install it"})
+	_, err := Open(Spec{Name: "Nothing", Sonames: []string{"liba-no.so", "libb-no.so"}, Env: "KERNBENCH_TEST_NO",
+		Hint: "install it"})
 	wantError(t, err, "opening Nothing", "liba-no.so", "libb-no.so", "install it", "KERNBENCH_TEST_NO may name its file")
 }
 

@@ -93,7 +93,8 @@ type listed struct {
 func users(t *testing.T) (all []listed) {
 	for _, line := range list(t, `{{.ImportPath}} {{.Dir}} {{join .GoFiles ","}} {{join .Imports ","}}`, module+"...") {
 		f := strings.Fields(line)
-		if len(f) < 4 || !strings.Contains(f[3], module+"internal/host/dynlib") && !strings.Contains(f[3], module+"internal/comm/mpi") {
+		if len(f) < 4 || !strings.Contains(f[3], module+"internal/host/dynlib") &&
+			!strings.Contains(f[3], module+"internal/comm/mpi") {
 			continue
 		}
 		p := listed{path: f[0]}
@@ -141,7 +142,8 @@ func conversions(p listed, imports types.Importer) (faults []string, err error) 
 		f, err := parser.ParseFile(fset, name, nil, 0)
 		files, broken = append(files, f), append(broken, err)
 	}
-	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
+		Defs: map[*ast.Ident]types.Object{}}
 	_, err = (&types.Config{Importer: imports}).Check(p.path, fset, files, info)
 	if err := errors.Join(append(broken, err)...); err != nil {
 		return nil, err
@@ -172,7 +174,8 @@ func conversions(p listed, imports types.Importer) (faults []string, err error) 
 					}
 				}
 				if len(n.Args) == 1 && toNumber(info, n) && !good[n] {
-					faults = append(faults, fmt.Sprintf("%s: a pointer becomes a uintptr that is not an argument of dynlib's Call", fset.Position(n.Pos())))
+					faults = append(faults, fmt.Sprintf("%s: a pointer becomes a uintptr that is not an argument of dynlib's Call",
+						fset.Position(n.Pos())))
 				}
 			}
 			return true
@@ -200,5 +203,6 @@ func usesC(info *types.Info, file *ast.File) (uses bool) {
 func toNumber(info *types.Info, call *ast.CallExpr) bool {
 	from, isBasic := info.TypeOf(call.Args[0]).Underlying().(*types.Basic)
 	to, toBasic := info.TypeOf(call).Underlying().(*types.Basic)
-	return info.Types[call.Fun].IsType() && isBasic && toBasic && from.Kind() == types.UnsafePointer && to.Kind() == types.Uintptr
+	return info.Types[call.Fun].IsType() && isBasic && toBasic && from.Kind() == types.UnsafePointer &&
+		to.Kind() == types.Uintptr
 }

@@ -109,7 +109,8 @@ func ControlGroup(root fs.FS) string {
 func groupPath(root fs.FS, controller string) string {
 	for _, l := range lines(root, "proc/self/cgroup") {
 		// Lines are ID:CONTROLLER,CONTROLLER:PATH; version 2 names none.
-		if fields := strings.SplitN(l, ":", 3); len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), controller) {
+		if fields := strings.SplitN(l, ":", 3); len(fields) == 3 &&
+			slices.Contains(strings.Split(fields[1], ","), controller) {
 			return path.Clean("/" + fields[2])
 		}
 	}

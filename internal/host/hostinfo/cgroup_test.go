@@ -44,7 +44,8 @@ func TestControlGroups(t *testing.T) {
 				"proc/self/mountinfo": mountV2, "proc/self/cgroup": "0::/a/b/c\n",
 				"sys/fs/cgroup/a/cpu.max": "200000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "400000 100000\n",
 				"sys/fs/cgroup/a/b/cpuset.cpus.effective": "0-2\n", "sys/fs/cgroup/cpuset.cpus.effective": "0-7\n",
-				"sys/fs/cgroup/a/b/memory.max": "2147483648\n", "sys/fs/cgroup/a/memory.max": "1073741824\n", "sys/fs/cgroup/a/b/c/memory.max": "max\n",
+				"sys/fs/cgroup/a/b/memory.max": "2147483648\n", "sys/fs/cgroup/a/memory.max": "1073741824\n",
+				"sys/fs/cgroup/a/b/c/memory.max": "max\n",
 			},
 			quota: 2, set: 3, bytes: 1 << 30,
 		},
@@ -52,8 +53,9 @@ func TestControlGroups(t *testing.T) {
 			name: "v1",
 			files: map[string]string{
 				"proc/self/mountinfo": mountV1 + mountV1Set, "proc/self/cgroup": "3:cpuset:/s\n2:cpu,cpuacct:/q\n",
-				"sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_quota_us": "250000\n", "sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_period_us": "100000\n",
-				"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+				"sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_quota_us":  "250000\n",
+				"sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_period_us": "100000\n",
+				"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us":    "-1\n", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
 				"sys/fs/cgroup/cpuset/s/cpuset.cpus": "0-3\n", "sys/fs/cgroup/cpuset/s/cpuset.effective_cpus": "0-1\n",
 			},
 			quota: 2.5, set: 2,
@@ -81,16 +83,18 @@ func TestControlGroups(t *testing.T) {
 			name: "v1 and v2 mounted together",
 			files: map[string]string{
 				"proc/self/mountinfo": mountHybrid + mountV1, "proc/self/cgroup": "2:cpu,cpuacct:/q\n0::/u\n",
-				"sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_period_us": "100000\n",
-				"sys/fs/cgroup/unified/u/cgroup.procs": "1\n",
+				"sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_quota_us":  "100000\n",
+				"sys/fs/cgroup/cpu,cpuacct/q/cpu.cfs_period_us": "100000\n",
+				"sys/fs/cgroup/unified/u/cgroup.procs":          "1\n",
 			},
 			quota: 1,
 		},
 		{
 			name: "v1, memory",
 			files: map[string]string{
-				"proc/self/mountinfo":                                "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
-				"proc/self/cgroup":                                   "4:memory:/m\n",
+				"proc/self/mountinfo": "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup " +
+					"rw,memory\n",
+				"proc/self/cgroup": "4:memory:/m\n",
 				"sys/fs/cgroup/memory/m/memory.limit_in_bytes":       "536870912\n",
 				"sys/fs/cgroup/memory/memory.limit_in_bytes":         "9223372036854771712\n",
 				"sys/fs/cgroup/memory/m/memory.memsw.limit_in_bytes": "1\n",
@@ -133,15 +137,18 @@ func TestControlGroups(t *testing.T) {
 func TestControlGroup(t *testing.T) {
 	const unified = "25 1 0:23 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
 	for name, c := range map[string]struct{ mounts, own, want string }{
-		"unified":           {unified, "0::/user.slice/session-3.scope\n", "/sys/fs/cgroup/user.slice/session-3.scope"},
-		"the root":          {unified, "0::/\n", "/sys/fs/cgroup"},
-		"hybrid":            {"30 1 0:5 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n40 1 0:6 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 none rw\n", "3:cpu:/x\n0::/y\n", "/sys/fs/cgroup/unified/y"},
-		"a part is mounted": {"25 1 0:23 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/7/a\n", "/sys/fs/cgroup/a"},
-		"another part":      {"25 1 0:23 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/77\n", ""},
-		"version 1":         {"30 1 0:5 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "3:cpu:/x\n", ""},
-		"nothing":           {"", "", ""},
+		"unified":  {unified, "0::/user.slice/session-3.scope\n", "/sys/fs/cgroup/user.slice/session-3.scope"},
+		"the root": {unified, "0::/\n", "/sys/fs/cgroup"},
+		"hybrid": {"30 1 0:5 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n40 1 0:6 / /sys/fs/cgroup/unified " +
+			"rw shared:9 - cgroup2 none rw\n", "3:cpu:/x\n0::/y\n", "/sys/fs/cgroup/unified/y"},
+		"a part is mounted": {"25 1 0:23 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/7/a\n",
+			"/sys/fs/cgroup/a"},
+		"another part": {"25 1 0:23 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/77\n", ""},
+		"version 1":    {"30 1 0:5 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "3:cpu:/x\n", ""},
+		"nothing":      {"", "", ""},
 	} {
-		if got := ControlGroup(fstest.MapFS{"proc/self/mountinfo": {Data: []byte(c.mounts)}, "proc/self/cgroup": {Data: []byte(c.own)}}); got != c.want {
+		if got := ControlGroup(fstest.MapFS{"proc/self/mountinfo": {Data: []byte(c.mounts)},
+			"proc/self/cgroup": {Data: []byte(c.own)}}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -189,7 +189,8 @@ func TestSilentHolder(t *testing.T) {
 }
 
 func TestClaimErrors(t *testing.T) {
-	if _, err := Claim("@" + strings.Repeat("x", 200)); err == nil || !strings.Contains(err.Error(), "claiming this host") {
+	if _, err := Claim("@" + strings.Repeat("x", 200)); err == nil ||
+		!strings.Contains(err.Error(), "claiming this host") {
 		t.Errorf("a name longer than an address: %v", err)
 	}
 	if got := (&TakenError{PID: 12}).Error(); !strings.Contains(got, "process 12") {

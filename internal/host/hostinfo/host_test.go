@@ -29,7 +29,8 @@ var server = map[string]string{
 	"proc/sys/kernel/osrelease": "6.1.0-18-amd64\n",
 	"etc/os-release":            "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n",
 	"proc/meminfo":              "MemTotal:       65536000 kB\nMemFree:        60000000 kB\n",
-	"proc/cpuinfo": "processor\t: 0\nmodel name\t: Intel(R)  Xeon(R)   Gold 6338\ncpu MHz\t\t: 2000.000\nflags\t\t: fpu avx2 hypervisor\n\n" +
+	"proc/cpuinfo": "processor\t: 0\nmodel name\t: Intel(R)  Xeon(R)   Gold 6338\ncpu MHz\t\t: 2000.000\nflags\t\t: " +
+		"fpu avx2 hypervisor\n\n" +
 		"processor\t: 1\nmodel name\t: another\ncpu MHz\t\t: 800.000\nflags\t\t: fpu\n",
 	"proc/self/status":    "Name:\tcat\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n",
 	"proc/self/cgroup":    "0::/job/step/task\n",
@@ -43,10 +44,15 @@ var server = map[string]string{
 	"sys/devices/system/node/online":                 "0-1\n",
 	"sys/devices/system/cpu/online":                  "0-7\n",
 	"sys/devices/system/cpu/cpufreq/boost":           "1\n",
-	"sys/devices/system/cpu/cpu0/cache/index0/level": "1\n", "sys/devices/system/cpu/cpu0/cache/index0/type": "Data\n", "sys/devices/system/cpu/cpu0/cache/index0/size": "48K\n",
-	"sys/devices/system/cpu/cpu0/cache/index1/level": "1\n", "sys/devices/system/cpu/cpu0/cache/index1/type": "Instruction\n", "sys/devices/system/cpu/cpu0/cache/index1/size": "32K\n",
-	"sys/devices/system/cpu/cpu0/cache/index2/level": "2\n", "sys/devices/system/cpu/cpu0/cache/index2/type": "Unified\n", "sys/devices/system/cpu/cpu0/cache/index2/size": "1280K\n",
-	"sys/devices/system/cpu/cpu0/cache/index3/level": "3\n", "sys/devices/system/cpu/cpu0/cache/index3/type": "Unified\n", "sys/devices/system/cpu/cpu0/cache/index3/size": "49152K\n",
+	"sys/devices/system/cpu/cpu0/cache/index0/level": "1\n", "sys/devices/system/cpu/cpu0/cache/index0/type": "Data\n",
+	"sys/devices/system/cpu/cpu0/cache/index0/size":  "48K\n",
+	"sys/devices/system/cpu/cpu0/cache/index1/level": "1\n",
+	"sys/devices/system/cpu/cpu0/cache/index1/type":  "Instruction\n",
+	"sys/devices/system/cpu/cpu0/cache/index1/size":  "32K\n",
+	"sys/devices/system/cpu/cpu0/cache/index2/level": "2\n", "sys/devices/system/cpu/cpu0/cache/index2/type": "Unified\n",
+	"sys/devices/system/cpu/cpu0/cache/index2/size":  "1280K\n",
+	"sys/devices/system/cpu/cpu0/cache/index3/level": "3\n", "sys/devices/system/cpu/cpu0/cache/index3/type": "Unified\n",
+	"sys/devices/system/cpu/cpu0/cache/index3/size":        "49152K\n",
 	"sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq": "3200000\n",
 }
 
@@ -89,7 +95,8 @@ func TestReadNothing(t *testing.T) {
 
 func TestReadArm(t *testing.T) {
 	host := Read(tree(map[string]string{
-		"proc/cpuinfo":        "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\nprocessor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n",
+		"proc/cpuinfo": "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\nprocessor\t: 1\nCPU " +
+			"implementer\t: 0x41\nCPU part\t: 0xd40\n",
 		"sys/hypervisor/type": "xen\n",
 		"usr/lib/os-release":  "PRETTY_NAME='Alpine'\n",
 	}))
@@ -136,7 +143,8 @@ func TestSummary(t *testing.T) {
 		host Host
 		want string
 	}{
-		{Read(serverTree()), "node17: Intel(R) Xeon(R) Gold 6338, 4 cores, 8 threads, 3 usable, 62.5GiB memory, 2 NUMA nodes, kernel 6.1.0-18-amd64, virtual"},
+		{Read(serverTree()), "node17: Intel(R) Xeon(R) Gold 6338, 4 cores, 8 threads, 3 usable, 62.5GiB memory, 2 NUMA " +
+			"nodes, kernel 6.1.0-18-amd64, virtual"},
 		{Host{Hostname: "pi", CPU: CPU{Cores: 1, Threads: 1, Usable: 1}, NUMANodes: 1, Virtual: true, Hypervisor: "KVM"},
 			"pi: 1 core, 1 thread, 1 NUMA node, virtual KVM"},
 		{Host{Memory: 1 << 30}, "unnamed host: 1GiB memory"},

@@ -47,7 +47,8 @@ type convention struct {
 var conventions = []convention{
 	{launcher: Torchrun, rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE",
 		id: "TORCHELASTIC_RUN_ID", also: []string{"MASTER_ADDR", "MASTER_PORT"}},
-	{launcher: OpenMPI, rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK",
+	{launcher: OpenMPI, rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
+		localRank: "OMPI_COMM_WORLD_LOCAL_RANK",
 		localSize: "OMPI_COMM_WORLD_LOCAL_SIZE", id: "PMIX_NAMESPACE"},
 	{launcher: Hydra, rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
 	// The STEP variables exist only within srun; SLURM_NTASKS is set for a batch
@@ -157,7 +158,8 @@ func slurmLocalSize(list, node string) (int, error) {
 		tasks, times, repeated := strings.Cut(part, "(x")
 		nodes := 1
 		if repeated {
-			if nodes, err = strconv.Atoi(strings.TrimSuffix(times, ")")); err != nil || nodes < 1 || !strings.HasSuffix(times, ")") {
+			if nodes, err = strconv.Atoi(strings.TrimSuffix(times, ")")); err != nil || nodes < 1 ||
+				!strings.HasSuffix(times, ")") {
 				return 0, fmt.Errorf("SLURM_STEP_TASKS_PER_NODE=%q is not a list such as 4(x2),3", list)
 			}
 		}

@@ -27,9 +27,12 @@ func TestDetect(t *testing.T) {
 		}
 		return out
 	}
-	inTorchrun := &Job{Launcher: Torchrun, ID: "job7", Rank: 5, Size: 8, LocalRank: 1, LocalSize: 4, MasterAddr: "node0", MasterPort: 29501, RootHost: "node0", RankVar: "RANK"}
-	inOpenMPI := &Job{Launcher: OpenMPI, ID: "1234", Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2, RankVar: "OMPI_COMM_WORLD_RANK"}
-	inSrun := &Job{Launcher: Srun, ID: "99.4", Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3, RootHost: "n07", RankVar: "SLURM_PROCID"}
+	inTorchrun := &Job{Launcher: Torchrun, ID: "job7", Rank: 5, Size: 8, LocalRank: 1, LocalSize: 4, MasterAddr: "node0",
+		MasterPort: 29501, RootHost: "node0", RankVar: "RANK"}
+	inOpenMPI := &Job{Launcher: OpenMPI, ID: "1234", Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2,
+		RankVar: "OMPI_COMM_WORLD_RANK"}
+	inSrun := &Job{Launcher: Srun, ID: "99.4", Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3, RootHost: "n07",
+		RankVar: "SLURM_PROCID"}
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -42,16 +45,21 @@ func TestDetect(t *testing.T) {
 		{"srun", srun, inSrun},
 		{"torchrun started by srun", slices.Concat(srun, torchrun), inTorchrun},
 		{"mpirun within an srun step", slices.Concat(srun, openmpi), inOpenMPI},
-		{"a batch script of Slurm is no rank", strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NTASKS=4 SLURM_JOB_ID=99"), nil},
+		{"a batch script of Slurm is no rank",
+			strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NTASKS=4 SLURM_JOB_ID=99"), nil},
 		{"RANK and WORLD_SIZE of whole pods", strings.Fields("RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1"), nil},
 		{"torchrun without a port", without(torchrun, "MASTER_PORT"), nil},
 		{"Open MPI without its local size", without(openmpi, "OMPI_COMM_WORLD_LOCAL_SIZE"), nil},
 		{"Hydra without its size", without(hydra, "PMI_SIZE"), nil},
 		{"srun without a step", without(srun, "SLURM_STEP_NUM_TASKS"), nil},
-		{"a single rank", strings.Fields("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1"),
+		{"a single rank", strings.Fields("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 " +
+			"OMPI_COMM_WORLD_LOCAL_SIZE=1"),
 			&Job{Launcher: OpenMPI, Size: 1, LocalSize: 1, RankVar: "OMPI_COMM_WORLD_RANK"}},
-		{"one task by srun, several ranks by mpirun", slices.Concat(openmpi, strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1")), inOpenMPI},
-		{"a single rank by torchrun, several by srun", slices.Concat(srun, strings.Fields("RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1")), inSrun},
+		{"one task by srun, several ranks by mpirun",
+			slices.Concat(openmpi, strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=1 "+
+				"SLURM_STEP_TASKS_PER_NODE=1")), inOpenMPI},
+		{"a single rank by torchrun, several by srun",
+			slices.Concat(srun, strings.Fields("RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1")), inSrun},
 	} {
 		got, err := Detect(c.env)
 		if err != nil {
@@ -93,7 +101,8 @@ func FuzzDetect(f *testing.F) {
 		if err != nil || j == nil {
 			return
 		}
-		if j.Size < 2 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize || j.LocalSize > j.Size {
+		if j.Size < 2 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize ||
+			j.LocalSize > j.Size {
 			t.Errorf("an impossible rank: %+v", j)
 		}
 	})
@@ -101,8 +110,9 @@ func FuzzDetect(f *testing.F) {
 
 func TestFirstHost(t *testing.T) {
 	for list, want := range map[string]string{
-		"n1": "n1", "n1,n2": "n1", "n[1-4]": "n1", "n[007-010,12]": "n007", "n[3,5]": "n3", "rack[2-5]n[1-3],other": "rack2n1",
-		"n[12]-ib,m": "n12-ib", "": "", "n[": "n", "n[]x": "nx",
+		"n1": "n1", "n1,n2": "n1", "n[1-4]": "n1", "n[007-010,12]": "n007", "n[3,5]": "n3",
+		"rack[2-5]n[1-3],other": "rack2n1",
+		"n[12]-ib,m":            "n12-ib", "": "", "n[": "n", "n[]x": "nx",
 	} {
 		if got := firstHost(list); got != want {
 			t.Errorf("%q: got %q, want %q", list, got, want)

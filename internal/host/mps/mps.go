@@ -53,7 +53,8 @@ func Start() (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{dir: dir, held: held, Pipes: filepath.Join(dir, pipesFolder), program: program, ended: make(chan error, 1)}
+	d := &Daemon{dir: dir, held: held, Pipes: filepath.Join(dir, pipesFolder), program: program,
+		ended: make(chan error, 1)}
 	for _, sub := range []string{d.Pipes, d.logs()} {
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			return nil, errors.Join(err, d.remove())
@@ -144,7 +145,8 @@ func endServers(pipes string) {
 	for _, proc := range all {
 		name, _ := os.ReadFile(filepath.Join(proc, "comm"))
 		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // nothing of other users' processes
-		if !strings.HasPrefix(string(name), processName) || !slices.Contains(strings.Split(string(environ), "\x00"), variable) {
+		if !strings.HasPrefix(string(name), processName) ||
+			!slices.Contains(strings.Split(string(environ), "\x00"), variable) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(proc)); err == nil {

@@ -36,7 +36,8 @@ func TestMark(t *testing.T) {
 	for limit := time.Now().Add(goneWithin); len(found) == 0 && time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		found = mark.Processes() // the kernel shows a process's environment a moment after it has begun
 	}
-	if len(found) != 1 || found[0].PID != cmd.Process.Pid || found[0].Env["OTHER"] != "1" || !strings.HasPrefix(found[0].Cmdline, "sleep 1000") {
+	if len(found) != 1 || found[0].PID != cmd.Process.Pid || found[0].Env["OTHER"] != "1" ||
+		!strings.HasPrefix(found[0].Cmdline, "sleep 1000") {
 		t.Errorf("found %+v, want process %d", found, cmd.Process.Pid)
 	}
 	if others := (Mark{mark.Name, mark.Value[:4]}).Processes(); len(others) != 0 {

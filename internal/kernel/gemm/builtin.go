@@ -267,7 +267,8 @@ func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int
 	for from := j; from < j+cols; from += k.Cols {
 		wide := min(k.Cols, j+cols-from)
 		t.Masks(wide, k)
-		t.A, t.B, t.C = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.Cols*size)), uintptr(c.at(i, blk.j+from))
+		t.A, t.B, t.C = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.Cols*size)),
+			uintptr(c.at(i, blk.j+from))
 		// While this panel is used the next comes into the second cache.
 		t.Next = t.B + uintptr(size)
 		if t.Tiles = whole; whole > 0 {

@@ -41,7 +41,8 @@ func TestRandomProducts(t *testing.T) {
 		p := rapid.SampledFrom(providers).Draw(t, "provider")
 		d := rapid.SampledFrom(p.Types()).Draw(t, "type")
 		e := engines[fmt.Sprint(p.Name(), rapid.IntRange(1, 3).Draw(t, "threads"))]
-		m, n, k := rapid.IntRange(0, 150).Draw(t, "m"), rapid.IntRange(0, 150).Draw(t, "n"), rapid.IntRange(0, 900).Draw(t, "k")
+		m, n, k := rapid.IntRange(0, 150).Draw(t, "m"), rapid.IntRange(0, 150).Draw(t, "n"),
+			rapid.IntRange(0, 900).Draw(t, "k")
 		gap := rapid.IntRange(0, 40).Draw(t, "gap")
 		operand := func(name string, d dtype.DType, rows, cols int) gemm.Matrix {
 			turned := rapid.Bool().Draw(t, name+" transposed")

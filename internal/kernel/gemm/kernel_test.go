@@ -58,7 +58,8 @@ func TestKernelFaultsShow(t *testing.T) {
 		broken.Whole = less(k.Whole)
 		if k.Parts != nil {
 			p := *k.Parts
-			for _, row := range [][]tile.Func{p.Whole[0][:], p.Whole[1][:], p.Whole[2][:], p.Whole[3][:], p.Some[0][:], p.Some[1][:]} {
+			for _, row := range [][]tile.Func{p.Whole[0][:], p.Whole[1][:], p.Whole[2][:], p.Whole[3][:], p.Some[0][:],
+				p.Some[1][:]} {
 				for i, f := range row {
 					row[i] = less(f)
 				}
@@ -68,7 +69,8 @@ func TestKernelFaultsShow(t *testing.T) {
 		return broken
 	}
 	paths := map[string][3]int{
-		"one tile": {5, 7, 9}, "three vectors": {20, 48, 20}, "four vectors": {20, 128, 20}, "in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
+		"one tile": {5, 7, 9}, "three vectors": {20, 48, 20}, "four vectors": {20, 128, 20}, "in place": {29, 40, 20},
+		"few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
 	}
 	for _, level := range tile.Levels() {
 		for _, d := range (builtin{}).Types() {
@@ -141,19 +143,22 @@ func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16
 	room := func(size int) []byte {
 		size = roundUp(max(size, 1), page)
-		all := must.Get(syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
+		all := must.Get(syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 		t.Cleanup(func() { _ = syscall.Munmap(all) })
 		must.Do(t, syscall.Mprotect(all[size:], syscall.PROT_NONE))
 		return all[:size]
 	}
 	memory := [3][]byte{room(1 << 20), room(1 << 20), room(1 << 20)}
 	last := func(i int, d dtype.DType, rows, cols int) Matrix {
-		return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: memory[i][len(memory[i])-rows*cols*d.Size():]}
+		return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1,
+			Data: memory[i][len(memory[i])-rows*cols*d.Size():]}
 	}
 	for _, level := range tile.Levels() {
 		e := engineAt(t, level, 1)
 		for _, d := range e.types {
-			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {17, 65, 9}, {5, 131, 6}, {18, 49, 7}, {101, 99, 103}} {
+			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {17, 65, 9}, {5, 131, 6}, {18, 49, 7},
+				{101, 99, 103}} {
 				for trans := range 8 {
 					c, a, b := last(0, Result(d), s[0], s[1]), last(1, d, s[0], s[2]), last(2, d, s[2], s[1])
 					if trans&1 != 0 {
@@ -191,7 +196,9 @@ func TestMovesAgree(t *testing.T) {
 		both(t, "copy", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
 			tile.CopyLines(fast, dst, (cols+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols*unit)
 		})
-		both(t, "interleave", 4*cols+4, func(fast bool, dst unsafe.Pointer) { tile.Interleave(fast, dst, src[:2*cols], src[2*cols:]) })
+		both(t, "interleave", 4*cols+4, func(fast bool, dst unsafe.Pointer) {
+			tile.Interleave(fast, dst, src[:2*cols], src[2*cols:])
+		})
 	})
 }
 

@@ -84,7 +84,8 @@ func (m *Matrix) check(name string) error {
 	case m.empty():
 		return nil
 	case m.RowStep < 0 || m.ColStep < 0 || !m.byRows() && !m.T().byRows():
-		return fmt.Errorf("%s is %d x %d with steps %d and %d: one step is 1 and the other at least the elements it passes over",
+		return fmt.Errorf("%s is %d x %d with steps %d and %d: one step is 1 and the other at least the elements it "+
+			"passes over",
 			name, m.Rows, m.Cols, m.RowStep, m.ColStep)
 	}
 	if need := ((m.Rows-1)*m.RowStep + (m.Cols-1)*m.ColStep + 1) * sizes[m.Type]; len(m.Data) < need {
@@ -118,7 +119,8 @@ func (m *Matrix) Run(i, j, n int) []byte {
 // types. Overlap of c with a or b is not looked for; its result is undefined.
 func Check(c, a, b *Matrix, types []dtype.DType) error {
 	if a.Type != b.Type || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) {
-		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from what is narrower",
+		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from what "+
+			"is narrower",
 			a.Type, b.Type, c.Type, types)
 	}
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {

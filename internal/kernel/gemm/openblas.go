@@ -207,7 +207,8 @@ func coreWarning(core string, have simd) string {
 	for _, width := range []simd{narrow, avx, avx2, avx512} {
 		known := slices.ContainsFunc(coreTypes[width], func(name string) bool { return strings.EqualFold(name, core) })
 		if known && width < have {
-			return fmt.Sprintf("OpenBLAS takes this processor for %s and uses a fraction of it: set OPENBLAS_CORETYPE=%s before it is loaded",
+			return fmt.Sprintf("OpenBLAS takes this processor for %s and uses a fraction of it: set OPENBLAS_CORETYPE=%s "+
+				"before it is loaded",
 				core, coreTypes[have][0])
 		}
 	}

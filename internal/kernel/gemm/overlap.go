@@ -141,7 +141,8 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 			return fmt.Errorf("overlapping piece %d: %w", i, err)
 		}
 		if a.Type != pieces[0].A.Type {
-			return fmt.Errorf("overlapping piece %d: operands of %v after those of %v: want one type", i, a.Type, pieces[0].A.Type)
+			return fmt.Errorf("overlapping piece %d: operands of %v after those of %v: want one type", i, a.Type,
+				pieces[0].A.Type)
 		}
 		if c.ColStep != 1 { // the transposed product goes row by row
 			a, b, c = b.T(), a.T(), c.T()

@@ -210,7 +210,8 @@ func TestOverlapFails(t *testing.T) {
 		if err := e.Overlap([]Piece{{c, a, b}, {c, b, a}}, 0, nil); err == nil {
 			t.Error("a piece that does not fit was accepted")
 		}
-		if err := e.Overlap([]Piece{{c, a, b}, {New(dtype.F64, 0, 0), New(dtype.F64, 0, 0), New(dtype.F64, 0, 0)}}, 0, nil); err == nil {
+		if err := e.Overlap([]Piece{{c, a, b}, {New(dtype.F64, 0, 0), New(dtype.F64, 0, 0), New(dtype.F64, 0, 0)}}, 0,
+			nil); err == nil {
 			t.Error("pieces of two types were accepted")
 		}
 		if err := e.Overlap(nil, 3, func(int, int) error { return boom }); err != nil {

@@ -29,7 +29,8 @@ func (e *engine) convert(dst unsafe.Pointer, dstStride int, m *Matrix, i, j, lin
 		return
 	}
 	for r := range lines {
-		vec.Widen(unsafe.Slice((*float32)(unsafe.Add(dst, r*dstStride)), n), unsafe.Slice((*byte)(unsafe.Add(src, r*step)), n*size), m.Type)
+		vec.Widen(unsafe.Slice((*float32)(unsafe.Add(dst, r*dstStride)), n),
+			unsafe.Slice((*byte)(unsafe.Add(src, r*step)), n*size), m.Type)
 	}
 }
 

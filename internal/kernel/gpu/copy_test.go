@@ -97,7 +97,8 @@ func onTheProcessor(t *testing.T, source []byte) (string, error) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	program := filepath.Join(dir, "program")
-	build := exec.Command("g++", "-std=c++17", "-O1", "-DSOURCE=\"kernel.inc\"", "-o", program, filepath.Join(dir, "main.cc"))
+	build := exec.Command("g++", "-std=c++17", "-O1", "-DSOURCE=\"kernel.inc\"", "-o", program,
+		filepath.Join(dir, "main.cc"))
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the kernel for the processor: %v\n%s", err, out)
 	}

@@ -94,7 +94,8 @@ func (b *bench) copies(t *testing.T, a Algorithm) error {
 					return err
 				}
 				at := 64 + to
-				if !bytes.Equal(got[at:at+n], data[from:from+n]) || bytes.Count(got[:at], []byte{0xee}) != at || bytes.Count(got[at+n:], []byte{0xee}) != bufferBytes-at-n {
+				if !bytes.Equal(got[at:at+n], data[from:from+n]) || bytes.Count(got[:at], []byte{0xee}) != at ||
+					bytes.Count(got[at+n:], []byte{0xee}) != bufferBytes-at-n {
 					return fmt.Errorf("%d bytes from %d to %d, one block %v: wrong", n, from, to, l == one)
 				}
 			}
@@ -143,7 +144,8 @@ func (b *bench) latency(t *testing.T, a Algorithm, one *cuda.Launch, p *Copy, fl
 			}
 			ends[i] = time.Since(begin) / times
 		}
-		t.Logf("%s of %d bytes: seen by its flag after %v, by the stream's end after %v; the driver's copy after %v", a, n, flagged, ends[0], ends[1])
+		t.Logf("%s of %d bytes: seen by its flag after %v, by the stream's end after %v; the driver's copy after %v", a, n,
+			flagged, ends[0], ends[1])
 	}
 	return nil
 }

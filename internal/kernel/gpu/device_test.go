@@ -41,7 +41,8 @@ func open(t *testing.T) *bench {
 	if err != nil || len(devices) == 0 {
 		t.Fatalf("%v has no GPU: %v", driver, err)
 	}
-	t.Logf("%v, %s, %d MiB, mode %s, multicast %v", driver, devices[0].Name, devices[0].Bytes>>20, devices[0].Mode(), devices[0].Has(cuda.Multicast))
+	t.Logf("%v, %s, %d MiB, mode %s, multicast %v", driver, devices[0].Name, devices[0].Bytes>>20, devices[0].Mode(),
+		devices[0].Has(cuda.Multicast))
 	c, err := devices[0].Context()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,8 @@ func open(t *testing.T) *bench {
 			return err
 		}
 		for r := range 8 {
-			for p, bytes := range map[*cuda.Pointer]int{&b.in[r]: bufferBytes, &b.out[r]: bufferBytes, &b.scratch[r]: scratchBytes, &b.flags[r]: flagsBytes} {
+			for p, bytes := range map[*cuda.Pointer]int{&b.in[r]: bufferBytes, &b.out[r]: bufferBytes,
+				&b.scratch[r]: scratchBytes, &b.flags[r]: flagsBytes} {
 				if *p, err = c.Alloc(bytes); err != nil {
 					return err
 				}
@@ -148,12 +150,14 @@ func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error 
 			return err
 		}
 	}
-	p := &Params{Failure: uint64(b.failure.Device), LimitNS: 2e9, Scale: 1, Rank: RanksAsBlocks, Size: uint32(ranks), SlotBytes: bufferBytes, Rotation: 1}
+	p := &Params{Failure: uint64(b.failure.Device), LimitNS: 2e9, Scale: 1, Rank: RanksAsBlocks, Size: uint32(ranks),
+		SlotBytes: bufferBytes, Rotation: 1}
 	if a == Lamport {
 		p.SlotBytes *= 2 * uint64(ranks)
 	}
 	for r := range ranks {
-		p.In[r], p.Out[r], p.Scratch[r], p.Flags[r] = uint64(b.in[r]), uint64(b.out[r]), uint64(b.scratch[r]), uint64(b.flags[r])
+		p.In[r], p.Out[r], p.Scratch[r], p.Flags[r] = uint64(b.in[r]), uint64(b.out[r]), uint64(b.scratch[r]),
+			uint64(b.flags[r])
 	}
 	barriers, calls := uint32(0), uint32(0)
 	for trial, count := range []int{1, 65537, 7, 8, 100003, 9, 1000, 4096, 65537} {

@@ -89,7 +89,8 @@ func (f Failure) String() string {
 	if f.Peer == f.Rank {
 		peer = "the other ranks"
 	}
-	return fmt.Sprintf("block %d of rank %d waited too long for %s (%s, epoch %d, seen %d)", f.Block, f.Rank, peer, phase, f.Epoch, f.Seen)
+	return fmt.Sprintf("block %d of rank %d waited too long for %s (%s, epoch %d, seen %d)", f.Block, f.Rank, peer, phase,
+		f.Epoch, f.Seen)
 }
 
 // Algorithm is a family of kernels in one PTX file.

@@ -24,7 +24,8 @@ func TestPTXIsCurrent(t *testing.T) {
 		if a == Multimem {
 			version, target = "8.2", "sm_90"
 		}
-		if !bytes.Contains(ptx, []byte("\n.version "+version+"\n")) || !bytes.Contains(ptx, []byte("\n.target "+target+"\n")) {
+		if !bytes.Contains(ptx, []byte("\n.version "+version+"\n")) ||
+			!bytes.Contains(ptx, []byte("\n.target "+target+"\n")) {
 			t.Errorf("%s.ptx: want .version %s and .target %s", a, version, target)
 		}
 		if bytes.Contains(ptx, []byte("fma.")) {
@@ -81,7 +82,8 @@ func TestOnOneGPU(t *testing.T) {
 func TestFailureNamesWhoIsAwaited(t *testing.T) {
 	for f, want := range map[Failure]string{
 		{Rank: 1, Peer: 2, Phase: 2}: "block 0 of rank 1 waited too long for rank 2 (the end of the call, epoch 0, seen 0)",
-		{Rank: 1, Peer: 1, Phase: 2}: "block 0 of rank 1 waited too long for the other ranks (the end of the call, epoch 0, seen 0)",
+		{Rank: 1, Peer: 1, Phase: 2}: "block 0 of rank 1 waited too long for the other ranks (the end of the call, " +
+			"epoch 0, seen 0)",
 		{Rank: 1, Peer: 0, Phase: 9}: "block 0 of rank 1 waited too long for rank 0 (an unknown phase, epoch 0, seen 0)",
 	} {
 		if got := f.String(); got != want {

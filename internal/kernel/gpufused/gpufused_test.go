@@ -12,7 +12,9 @@ import (
 // Every PTX comes from the sources beside it, has the kernels that are asked for, and wants
 // no newer driver than documented.
 func TestPTXIsCurrent(t *testing.T) {
-	begins := map[string]string{"parts80": "\n.version 8.0\n.target sm_80\n", "parts90": "\n.version 8.2\n.target sm_90\n", "onekernel80": "\n.version 8.0\n.target sm_80\n", "onekernel90a": "\n.version 8.0\n.target sm_90a\n"}
+	begins := map[string]string{"parts80": "\n.version 8.0\n.target sm_80\n",
+		"parts90": "\n.version 8.2\n.target sm_90\n", "onekernel80": "\n.version 8.0\n.target sm_80\n",
+		"onekernel90a": "\n.version 8.0\n.target sm_90a\n"}
 	for name, begin := range begins {
 		if err := cudatest.StalePTX(os.DirFS("."), name, os.DirFS("../gpugemm")); err != nil {
 			t.Error(err)
@@ -33,7 +35,8 @@ func TestPTXIsCurrent(t *testing.T) {
 		kernels = append(kernels, k.Kernel)
 	}
 	for _, k := range kernels {
-		if ptx, err := files.ReadFile("ptx/" + k.File + ".ptx"); err != nil || !bytes.Contains(ptx, []byte(".entry "+k.Name+"(")) {
+		if ptx, err := files.ReadFile("ptx/" + k.File + ".ptx"); err != nil ||
+			!bytes.Contains(ptx, []byte(".entry "+k.Name+"(")) {
 			t.Errorf("%s has no kernel %s: %v", k.File, k.Name, err)
 		}
 	}
@@ -66,12 +69,14 @@ func TestProductsOfOneKernels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, what := range []string{"mma.sync", "ldmatrix", "cp.async.cg", "wgmma.mma_async", "wgmma.wait_group", "cp.async.bulk", "shared::cluster.b64", "setmaxnreg"} {
+		for _, what := range []string{"mma.sync", "ldmatrix", "cp.async.cg", "wgmma.mma_async", "wgmma.wait_group",
+			"cp.async.bulk", "shared::cluster.b64", "setmaxnreg"} {
 			if a, b := bytes.Count(fused, []byte(what)), bytes.Count(product, []byte(what)); a != b {
 				t.Errorf("%s has %d times %s, %s %d times", one, a, what, alone, b)
 			}
 		}
-		if bytes.Contains(fused, []byte("release.cluster.shared")) || !bytes.Contains(fused, []byte("st.release.sys.global")) {
+		if bytes.Contains(fused, []byte("release.cluster.shared")) ||
+			!bytes.Contains(fused, []byte("st.release.sys.global")) {
 			t.Errorf("%s arrives with a release, or signals without", one)
 		}
 	}
@@ -98,7 +103,10 @@ func TestBlocksOfOneKernels(t *testing.T) {
 
 func TestParamsLayout(t *testing.T) {
 	var p Params
-	if unsafe.Sizeof(p) != 640 || unsafe.Offsetof(p.MapA) != 384 || unsafe.Offsetof(p.Failure) != 256 || unsafe.Offsetof(p.Rank) != 304 || unsafe.Offsetof(p.M) != 320 || unsafe.Offsetof(p.Arrived) != 344 {
-		t.Errorf("size %d, MapA at %d, Failure at %d, Rank at %d, M at %d, Arrived at %d", unsafe.Sizeof(p), unsafe.Offsetof(p.MapA), unsafe.Offsetof(p.Failure), unsafe.Offsetof(p.Rank), unsafe.Offsetof(p.M), unsafe.Offsetof(p.Arrived))
+	if unsafe.Sizeof(p) != 640 || unsafe.Offsetof(p.MapA) != 384 || unsafe.Offsetof(p.Failure) != 256 ||
+		unsafe.Offsetof(p.Rank) != 304 || unsafe.Offsetof(p.M) != 320 || unsafe.Offsetof(p.Arrived) != 344 {
+		t.Errorf("size %d, MapA at %d, Failure at %d, Rank at %d, M at %d, Arrived at %d", unsafe.Sizeof(p),
+			unsafe.Offsetof(p.MapA), unsafe.Offsetof(p.Failure), unsafe.Offsetof(p.Rank), unsafe.Offsetof(p.M),
+			unsafe.Offsetof(p.Arrived))
 	}
 }

@@ -17,8 +17,9 @@ type OneKernel struct {
 
 // OneKernels lists the fastest first. The last one runs wherever any does.
 var OneKernels = []OneKernel{
-	{Kernel: Kernel{"onekernel90a", "onekernel90a_bf16"}, Threads: 384, SharedBytes: 4*(128+256)*64*2 + (2*4+8+2*4)*8, Cluster: 2,
-		Rows: 256, Cols: 256, TileRows: 64, BoxRows: 128, compute: 90},
+	{Kernel: Kernel{"onekernel90a", "onekernel90a_bf16"}, Threads: 384, SharedBytes: 4*(128+256)*64*2 + (2*4+8+2*4)*8,
+		Cluster: 2,
+		Rows:    256, Cols: 256, TileRows: 64, BoxRows: 128, compute: 90},
 	{Kernel: Kernel{"onekernel80", "onekernel80_bf16"}, Threads: 256, SharedBytes: 4 * (128 + 128) * 32 * 2, Cluster: 1,
 		Rows: 128, Cols: 128, TileRows: 128, leastCompute: 80},
 }

@@ -17,8 +17,10 @@ import (
 // LibraryVariable names another file to open instead of the installed cuBLASLt.
 const LibraryVariable = "KERNBENCH_CUBLASLT_LIB"
 
-var spec = dynlib.Declare(dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"}, Env: LibraryVariable,
-	Folders: cuda.Folders("cublas"), Hint: "the CUDA toolkit has it, PyTorch brings it, and so does pip's nvidia-cublas", Version: version})
+var spec = dynlib.Declare(dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"},
+	Env:     LibraryVariable,
+	Folders: cuda.Folders("cublas"), Hint: "the CUDA toolkit has it, PyTorch brings it, and so does pip's nvidia-cublas",
+	Version: version})
 
 // cublasLt is the open library.
 type cublasLt struct {
@@ -37,12 +39,16 @@ type cublasLt struct {
 func (l *cublasLt) table() map[string]*dynlib.Func {
 	return map[string]*dynlib.Func{
 		"cublasLtCreate": &l.create, "cublasLtGetStatusString": &l.statusString,
-		"cublasLtMatmulDescCreate": &l.descCreate, "cublasLtMatmulDescDestroy": &l.descDestroy, "cublasLtMatmulDescSetAttribute": &l.descSet,
-		"cublasLtMatrixLayoutCreate": &l.layoutCreate, "cublasLtMatrixLayoutDestroy": &l.layoutDestroy,
+		"cublasLtMatmulDescCreate": &l.descCreate, "cublasLtMatmulDescDestroy": &l.descDestroy,
+		"cublasLtMatmulDescSetAttribute": &l.descSet,
+		"cublasLtMatrixLayoutCreate":     &l.layoutCreate, "cublasLtMatrixLayoutDestroy": &l.layoutDestroy,
 		"cublasLtMatmulPreferenceCreate": &l.preferenceCreate, "cublasLtMatmulPreferenceDestroy": &l.preferenceDestroy,
-		"cublasLtMatmulPreferenceSetAttribute": &l.preferenceSet, "cublasLtMatmulAlgoGetHeuristic": &l.heuristic, "cublasLtMatmul": &l.matmul,
-		"cublasLtMatmulAlgoGetIds": &l.algoIDs, "cublasLtMatmulAlgoInit": &l.algoInit, "cublasLtMatmulAlgoCheck": &l.algoCheck,
-		"cublasLtMatmulAlgoCapGetAttribute": &l.algoCap, "cublasLtMatmulAlgoConfigGetAttribute": &l.algoConfig, "cublasLtMatmulAlgoConfigSetAttribute": &l.algoSet,
+		"cublasLtMatmulPreferenceSetAttribute": &l.preferenceSet, "cublasLtMatmulAlgoGetHeuristic": &l.heuristic,
+		"cublasLtMatmul":           &l.matmul,
+		"cublasLtMatmulAlgoGetIds": &l.algoIDs, "cublasLtMatmulAlgoInit": &l.algoInit,
+		"cublasLtMatmulAlgoCheck":           &l.algoCheck,
+		"cublasLtMatmulAlgoCapGetAttribute": &l.algoCap, "cublasLtMatmulAlgoConfigGetAttribute": &l.algoConfig,
+		"cublasLtMatmulAlgoConfigSetAttribute": &l.algoSet,
 	}
 }
 
@@ -105,7 +111,8 @@ const (
 )
 
 // dataTypes are the numbers of element types.
-var dataTypes = map[dtype.DType]uintptr{dtype.F32: 0, dtype.TF32: 0, dtype.F64: 1, dtype.F16: 2, dtype.BF16: 14, dtype.E4M3: 28}
+var dataTypes = map[dtype.DType]uintptr{dtype.F32: 0, dtype.TF32: 0, dtype.F64: 1, dtype.F16: 2, dtype.BF16: 14,
+	dtype.E4M3: 28}
 
 // arithmetic is how the library computes with operands of a type, and the type of its factors.
 func arithmetic(operand dtype.DType) (compute, factors uintptr) {
@@ -133,11 +140,13 @@ type (
 // config reads a number of an algorithm's configuration, -1 where it has none.
 func (l *cublasLt) config(a *algorithm, what uintptr) int {
 	v, written := new([2]uint32), new(uint64)
-	if l.algoConfig.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), 4, uintptr(unsafe.Pointer(written))) == 0 {
+	if l.algoConfig.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), 4,
+		uintptr(unsafe.Pointer(written))) == 0 {
 		return int(v[0])
 	}
 	// Two of them have 16 bits.
-	if l.algoConfig.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), 2, uintptr(unsafe.Pointer(written))) == 0 {
+	if l.algoConfig.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), 2,
+		uintptr(unsafe.Pointer(written))) == 0 {
 		return int(v[0] & 0xffff)
 	}
 	return -1
@@ -152,7 +161,8 @@ func (l *cublasLt) setConfig(a *algorithm, what uintptr, value, bytes int) bool 
 // caps reads a list of numbers that an algorithm can be configured with.
 func (l *cublasLt) caps(a *algorithm, what uintptr) []int {
 	v, written := make([]uint32, 1024), new(uint64)
-	if int32(l.algoCap.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(&v[0])), uintptr(4*len(v)), uintptr(unsafe.Pointer(written)))) != 0 {
+	if int32(l.algoCap.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(&v[0])), uintptr(4*len(v)),
+		uintptr(unsafe.Pointer(written)))) != 0 {
 		return nil
 	}
 	return lists.Map(v[:min(len(v), int(*written/4))], func(n uint32) int { return int(n) })
@@ -160,8 +170,10 @@ func (l *cublasLt) caps(a *algorithm, what uintptr) []int {
 
 // describe says what an algorithm is, in the header's numbers.
 func (l *cublasLt) describe(a *algorithm) string {
-	return fmt.Sprintf("id %d, tile %d, stages %d, cluster %d, split-k %d, swizzle %d, custom %d", l.config(a, configID), l.config(a, configTile),
-		l.config(a, configStages), l.config(a, configCluster), l.config(a, configSplitK), l.config(a, configSwizzle), l.config(a, configCustom))
+	return fmt.Sprintf("id %d, tile %d, stages %d, cluster %d, split-k %d, swizzle %d, custom %d", l.config(a, configID),
+		l.config(a, configTile),
+		l.config(a, configStages), l.config(a, configCluster), l.config(a, configSplitK), l.config(a, configSwizzle),
+		l.config(a, configCustom))
 }
 
 // product is a problem as the library knows it. Column by column, as it goes, our C is its
@@ -185,19 +197,22 @@ func (l *cublasLt) product(p problem, space cuda.Pointer, spaceBytes int) (*prod
 		binary.LittleEndian.PutUint32(r.alpha[:], math.Float32bits(1))
 	}
 	at := new(uintptr)
-	if err := l.check("cublasLtMatmulDescCreate", l.descCreate.Call(uintptr(unsafe.Pointer(at)), r.compute, r.factorType)); err != nil {
+	if err := l.check("cublasLtMatmulDescCreate",
+		l.descCreate.Call(uintptr(unsafe.Pointer(at)), r.compute, r.factorType)); err != nil {
 		return nil, err
 	}
 	r.desc = *at
 	op := new(int32)
 	*op = transposed
-	if err := l.check("cublasLtMatmulDescSetAttribute", l.descSet.Call(r.desc, descTransposeA, uintptr(unsafe.Pointer(op)), 4)); err != nil {
+	if err := l.check("cublasLtMatmulDescSetAttribute",
+		l.descSet.Call(r.desc, descTransposeA, uintptr(unsafe.Pointer(op)), 4)); err != nil {
 		return nil, err
 	}
 	if p.multiprocessors > 0 {
 		target := new(int32)
 		*target = int32(p.multiprocessors)
-		if err := l.check("cublasLtMatmulDescSetAttribute", l.descSet.Call(r.desc, descTarget, uintptr(unsafe.Pointer(target)), 4)); err != nil {
+		if err := l.check("cublasLtMatmulDescSetAttribute",
+			l.descSet.Call(r.desc, descTarget, uintptr(unsafe.Pointer(target)), 4)); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +222,9 @@ func (l *cublasLt) product(p problem, space cuda.Pointer, spaceBytes int) (*prod
 		of             uintptr
 		rows, cols, ld int
 	}{{&r.lb, operand, p.k, p.n, p.k}, {&r.la, operand, p.k, p.m, p.k}, {&r.lc, result, p.n, p.m, p.ldc}} {
-		if err := l.check("cublasLtMatrixLayoutCreate", l.layoutCreate.Call(uintptr(unsafe.Pointer(at)), m.of, uintptr(m.rows), uintptr(m.cols), uintptr(m.ld))); err != nil {
+		if err := l.check("cublasLtMatrixLayoutCreate",
+			l.layoutCreate.Call(uintptr(unsafe.Pointer(at)), m.of, uintptr(m.rows), uintptr(m.cols),
+				uintptr(m.ld))); err != nil {
 			return nil, err
 		}
 		*m.to = *at
@@ -217,8 +234,10 @@ func (l *cublasLt) product(p problem, space cuda.Pointer, spaceBytes int) (*prod
 
 // start starts the product by an algorithm.
 func (r *product) start(a *algorithm, at place, s *cuda.Stream) error {
-	return r.check("cublasLtMatmul", r.matmul.Call(r.handle, r.desc, uintptr(unsafe.Pointer(r.alpha)), uintptr(at.b), r.lb, uintptr(at.a), r.la,
-		uintptr(unsafe.Pointer(r.beta)), uintptr(at.c), r.lc, uintptr(at.c), r.lc, uintptr(unsafe.Pointer(a)), uintptr(r.space), uintptr(r.spaceBytes), s.Handle()))
+	return r.check("cublasLtMatmul",
+		r.matmul.Call(r.handle, r.desc, uintptr(unsafe.Pointer(r.alpha)), uintptr(at.b), r.lb, uintptr(at.a), r.la,
+			uintptr(unsafe.Pointer(r.beta)), uintptr(at.c), r.lc, uintptr(at.c), r.lc, uintptr(unsafe.Pointer(a)),
+			uintptr(r.space), uintptr(r.spaceBytes), s.Handle()))
 }
 
 // mostOffered is how many candidates the heuristic is asked for.
@@ -227,17 +246,20 @@ const mostOffered = 200
 // offered are the candidates of the library's heuristic, the best by its estimate first.
 func (r *product) offered() ([]candidate, error) {
 	preference, room := new(uintptr), new(uint64)
-	if err := r.check("cublasLtMatmulPreferenceCreate", r.preferenceCreate.Call(uintptr(unsafe.Pointer(preference)))); err != nil {
+	if err := r.check("cublasLtMatmulPreferenceCreate",
+		r.preferenceCreate.Call(uintptr(unsafe.Pointer(preference)))); err != nil {
 		return nil, err
 	}
 	defer r.preferenceDestroy.Call(*preference)
 	*room = uint64(r.spaceBytes)
-	if err := r.check("cublasLtMatmulPreferenceSetAttribute", r.preferenceSet.Call(*preference, preferenceRoom, uintptr(unsafe.Pointer(room)), 8)); err != nil {
+	if err := r.check("cublasLtMatmulPreferenceSetAttribute",
+		r.preferenceSet.Call(*preference, preferenceRoom, uintptr(unsafe.Pointer(room)), 8)); err != nil {
 		return nil, err
 	}
 	list, n := make([]candidate, mostOffered), new(int32)
-	err := r.check("cublasLtMatmulAlgoGetHeuristic", r.heuristic.Call(r.handle, r.desc, r.lb, r.la, r.lc, r.lc, *preference, mostOffered,
-		uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(n))))
+	err := r.check("cublasLtMatmulAlgoGetHeuristic",
+		r.heuristic.Call(r.handle, r.desc, r.lb, r.la, r.lc, r.lc, *preference, mostOffered,
+			uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(n))))
 	runtime.KeepAlive(list)
 	if err == nil && *n == 0 {
 		err = fmt.Errorf("%v has no algorithm for it", r.lib)

@@ -116,11 +116,14 @@ func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 		gemm.Matrix
 	}{{"A", a}, {"B", b}} {
 		if constant(m.Matrix) {
-			e.warnings = append(e.warnings, m.name+" has the same value everywhere: that takes less power than ordinary numbers, and a GPU that is held back by power is faster")
+			e.warnings = append(e.warnings,
+				m.name+" has the same value everywhere: that takes less power than ordinary numbers, and a GPU that is held "+
+					"back by power is faster")
 		}
 	}
 	pad := e.by.padding(a.Type)
-	e.problem = problem{operand: a.Type, m: roundUp(c.Rows, pad.rows), n: roundUp(c.Cols, pad.rows), k: roundUp(a.Cols, pad.k)}
+	e.problem = problem{operand: a.Type, m: roundUp(c.Rows, pad.rows), n: roundUp(c.Cols, pad.rows),
+		k: roundUp(a.Cols, pad.k)}
 	e.problem.ldc = roundUp(e.problem.n, pad.ldc)
 	return e.device.Do(func() error {
 		if err := e.reserve(most); err != nil {
@@ -276,7 +279,8 @@ func (e *engine) Fetch(c gemm.Matrix) error {
 func (e *engine) Details() map[string]string {
 	all := maps.Clone(e.by.details())
 	all["gpu"] = e.device.Device().Name
-	all["operands"] = fmt.Sprintf("B by columns, %d copies of all, %.0f MiB, in turns", len(e.places), float64(e.poolBytes)/(1<<20))
+	all["operands"] = fmt.Sprintf("B by columns, %d copies of all, %.0f MiB, in turns", len(e.places),
+		float64(e.poolBytes)/(1<<20))
 	if p := e.problem; p.m != e.rows || p.n != e.cols {
 		all["padded"] = fmt.Sprintf("%dx%dx%d", p.m, p.n, p.k)
 	}

@@ -162,7 +162,9 @@ func TestRefusals(t *testing.T) {
 	e := resident(t, "cublaslt")
 	t.Setenv(cudatest.ProductVariable, "none")
 	c, a, b := operands(dtype.F16, 8, 8, 8)
-	if err := e.Load(c, a, b); err == nil || !strings.Contains(err.Error(), "8 x 8 x 8 in f16 on Fake GPU 0: cublasLtMatmulAlgoGetHeuristic: the requested functionality") {
+	if err := e.Load(c, a, b); err == nil ||
+		!strings.Contains(err.Error(),
+			"8 x 8 x 8 in f16 on Fake GPU 0: cublasLtMatmulAlgoGetHeuristic: the requested functionality") {
 		t.Errorf("no algorithm: %v", err)
 	}
 }
@@ -191,7 +193,8 @@ func TestMissing(t *testing.T) {
 // Every PTX comes from the sources beside it, has the kernels that are asked for, and
 // wants no newer driver than documented.
 func TestPTXIsCurrent(t *testing.T) {
-	kernels := map[string][]string{"gemm80": {"bf16"}, "gemm90a": {"bf16"}, "peak80": {"f32", "tf32", "f16", "bf16"}, "peak90a": {"tf32", "f16", "bf16", "e4m3"}}
+	kernels := map[string][]string{"gemm80": {"bf16"}, "gemm90a": {"bf16"}, "peak80": {"f32", "tf32", "f16", "bf16"},
+		"peak90a": {"tf32", "f16", "bf16", "e4m3"}}
 	for name, types := range kernels {
 		if err := cudatest.StalePTX(os.DirFS("."), name); err != nil {
 			t.Error(err)
@@ -215,7 +218,9 @@ func TestPTXIsCurrent(t *testing.T) {
 // whole a multiple of the alignment.
 func TestParamsLayout(t *testing.T) {
 	var p Params
-	if unsafe.Sizeof(p) != 384 || unsafe.Offsetof(p.A) != 256 || unsafe.Offsetof(p.M) != 280 || unsafe.Offsetof(p.Rounds) != 304 {
-		t.Errorf("size %d, A at %d, M at %d, Rounds at %d", unsafe.Sizeof(p), unsafe.Offsetof(p.A), unsafe.Offsetof(p.M), unsafe.Offsetof(p.Rounds))
+	if unsafe.Sizeof(p) != 384 || unsafe.Offsetof(p.A) != 256 || unsafe.Offsetof(p.M) != 280 ||
+		unsafe.Offsetof(p.Rounds) != 304 {
+		t.Errorf("size %d, A at %d, M at %d, Rounds at %d", unsafe.Sizeof(p), unsafe.Offsetof(p.A), unsafe.Offsetof(p.M),
+			unsafe.Offsetof(p.Rounds))
 	}
 }

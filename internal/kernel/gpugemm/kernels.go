@@ -38,9 +38,11 @@ type variant struct {
 
 // variants lists the fastest first.
 var variants = []variant{
-	{file: "gemm90a", rows: 128, cols: 256, cluster: 2, threads: 384, sharedBytes: 4*(128+256)*64*2 + (2*4+8)*8, persistent: true,
-		mapped: true, boxRowsA: 128, boxRowsB: 128, compute: 90},
-	{file: "gemm80", rows: 128, cols: 128, cluster: 1, threads: 256, sharedBytes: 4 * (128 + 128) * 32 * 2, leastCompute: 80},
+	{file: "gemm90a", rows: 128, cols: 256, cluster: 2, threads: 384, sharedBytes: 4*(128+256)*64*2 + (2*4+8)*8,
+		persistent: true,
+		mapped:     true, boxRowsA: 128, boxRowsB: 128, compute: 90},
+	{file: "gemm80", rows: 128, cols: 128, cluster: 1, threads: 256, sharedBytes: 4 * (128 + 128) * 32 * 2,
+		leastCompute: 80},
 }
 
 // stepK is what k must be a multiple of.
@@ -85,7 +87,8 @@ func builtinOn(d *device) (*kernels, error) {
 		refused = err // a driver that does not take one file may take the next
 	}
 	if refused == nil {
-		refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", d.Device().Name, d.compute/10, d.compute%10)
+		refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", d.Device().Name, d.compute/10,
+			d.compute%10)
 	}
 	return nil, &gemm.MissingError{Reason: refused}
 }

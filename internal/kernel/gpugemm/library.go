@@ -92,7 +92,8 @@ func (c *chosen) prepare(p problem, at []place, w *stopwatch, timed bool) error 
 	c.places = at
 	list, err := c.product.offered()
 	if err != nil {
-		return &gemm.MissingError{Reason: fmt.Errorf("%d x %d x %d in %v on %s: %w", p.m, p.n, p.k, p.operand, c.device.Device().Name, err)}
+		return &gemm.MissingError{Reason: fmt.Errorf("%d x %d x %d in %v on %s: %w", p.m, p.n, p.k, p.operand,
+			c.device.Device().Name, err)}
 	}
 	first := list[0].algorithm
 	c.algorithm, c.how = &first, fmt.Sprintf("the first of %d that the heuristic offers", len(list))
@@ -240,7 +241,8 @@ func (r *product) configurations() (all []algorithm) {
 	}
 	for _, id := range ids[:min(mostIDs, int(*n))] {
 		a := new(algorithm)
-		if int32(r.algoInit.Call(r.handle, r.compute, r.factorType, operand, operand, r.factorType, r.factorType, uintptr(id), uintptr(unsafe.Pointer(a)))) != 0 {
+		if int32(r.algoInit.Call(r.handle, r.compute, r.factorType, operand, operand, r.factorType, r.factorType,
+			uintptr(id), uintptr(unsafe.Pointer(a)))) != 0 {
 			continue
 		}
 		for _, tile := range orNone(r.caps(a, capTiles)) {
@@ -278,12 +280,14 @@ func (r *product) configured(a algorithm, tile, stages, cluster, split int) (alg
 		}
 		reduction = mask & -mask
 	}
-	if !r.setConfig(next, configTile, tile, 4) || !r.setConfig(next, configStages, stages, 4) || !r.setConfig(next, configSplitK, split, 4) ||
+	if !r.setConfig(next, configTile, tile, 4) || !r.setConfig(next, configStages, stages, 4) ||
+		!r.setConfig(next, configSplitK, split, 4) ||
 		!r.setConfig(next, configReduction, reduction, 4) || !r.setConfig(next, configCluster, cluster, 2) && cluster != 0 {
 		return a, false
 	}
 	result := new(candidate)
-	if int32(r.algoCheck.Call(r.handle, r.desc, r.lb, r.la, r.lc, r.lc, uintptr(unsafe.Pointer(next)), uintptr(unsafe.Pointer(result)))) != 0 ||
+	if int32(r.algoCheck.Call(r.handle, r.desc, r.lb, r.la, r.lc, r.lc, uintptr(unsafe.Pointer(next)),
+		uintptr(unsafe.Pointer(result)))) != 0 ||
 		result.state != 0 || result.room > uint64(r.spaceBytes) {
 		return a, false
 	}

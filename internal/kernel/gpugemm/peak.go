@@ -35,7 +35,8 @@ func (d *device) newPeak(operand dtype.DType) (*peak, error) {
 	switch {
 	case operand == dtype.F32:
 	case operand == dtype.F64 || operand == dtype.E4M3 && d.compute != 90 || d.compute < 80 || d.compute > 90:
-		return nil, fmt.Errorf("there is no kernel for the arithmetic of %v on compute capability %d.%d", operand, d.compute/10, d.compute%10)
+		return nil, fmt.Errorf("there is no kernel for the arithmetic of %v on compute capability %d.%d", operand,
+			d.compute/10, d.compute%10)
 	case d.compute == 90:
 		file, p.shared = "peak90a", peakSharedBytes
 		each = warpgroupFlops * 32 / float64(operand.Size()) // 32 bytes of k

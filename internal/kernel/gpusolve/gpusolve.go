@@ -23,8 +23,9 @@
 // a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept. The
 // pipelined method multiplies by what the iteration before has computed, and keeps 56.
 //
-// A multigrid cycle (cycle.cu) has six kernels a level, which move 14 vectors of it, its diagonal thrice and its matrix four times; on
-// coarser levels that is 8 bytes for each of 9 or 27 diagonals, or a byte where the problem's own matrix is a stencil.
+// A multigrid cycle (cycle.cu) has six kernels a level, which move 14 vectors of it, its diagonal
+// thrice and its matrix four times; on coarser levels that is 8 bytes for each of 9 or 27 diagonals,
+// or a byte where the problem's own matrix is a stencil.
 package gpusolve
 
 import (
@@ -99,7 +100,8 @@ const (
 
 // Reason is why a solve broke down, in the words of package krylov.
 func Reason(number uint32) string {
-	return [...]string{"", "the matrix or the preconditioner is not positive definite: use minres", "the preconditioner is not positive definite",
+	return [...]string{"", "the matrix or the preconditioner is not positive definite: use minres",
+		"the preconditioner is not positive definite",
 		"a scalar product is not finite"}[min(number, 3)]
 }
 

@@ -32,7 +32,8 @@ func naive(fill func(gemm.Matrix, uint64), d dtype.DType, m, n, k int) (c, a, b 
 func TestExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 20)
-		c, a, b := naive(Integers, rapid.SampledFrom([]dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16}).Draw(t, "type"),
+		c, a, b := naive(Integers, rapid.SampledFrom([]dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16}).Draw(t,
+			"type"),
 			size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k"))
 		if err := Exact(c, a, b, 3); err != nil {
 			t.Fatalf("a right product: %v", err)

@@ -134,7 +134,8 @@ func TestSizes(t *testing.T) {
 
 func TestReductions(t *testing.T) {
 	a, b := store(dtype.F32, []float64{127, -127}), store(dtype.F32, []float64{2 * 127, 127})
-	for r, want := range map[dtype.Reduction][]float64{dtype.Sum: {381, 0}, dtype.Prod: {2 * 127 * 127, -127 * 127}, dtype.Min: {127, -127}, dtype.Max: {254, 127}} {
+	for r, want := range map[dtype.Reduction][]float64{dtype.Sum: {381, 0}, dtype.Prod: {2 * 127 * 127, -127 * 127},
+		dtype.Min: {127, -127}, dtype.Max: {254, 127}} {
 		ea, eb, out := make([]byte, 36), make([]byte, 36), make([]byte, 8)
 		Int8.Encode(ea, a, dtype.F32)
 		Int8.Encode(eb, b, dtype.F32)

@@ -71,7 +71,8 @@ func Best() Level {
 // The fast parts of moving elements. Each says how much it did; plain Go does
 // the rest.
 
-func transposeFast(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) (doneLines, doneCols int) {
+func transposeFast(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) (doneLines,
+	doneCols int) {
 	side, block := 8, transpose8
 	if unit == 8 {
 		side, block = 4, transpose4

@@ -18,7 +18,8 @@ func Transpose(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer,
 	transposeSlow(dst, dstStride, src, srcStride, doneLines, lines, 0, cols, unit)
 }
 
-func transposeSlow(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, fromLine, toLine, fromCol, toCol, unit int) {
+func transposeSlow(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, fromLine, toLine, fromCol, toCol,
+	unit int) {
 	for r := fromLine; r < toLine; r++ {
 		for c := fromCol; c < toCol; c++ {
 			to, from := unsafe.Add(dst, c*dstStride+r*unit), unsafe.Add(src, r*srcStride+c*unit)

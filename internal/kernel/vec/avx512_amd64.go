@@ -6,13 +6,17 @@ import "github.com/kernbench/kernbench/internal/base/dtype"
 // rest. What is declared below is called only through the table, so that Go takes what is
 // given to it to escape, whatever a declaration says. Go vet checks these against the assembly.
 var kernelsAVX512 = table{
-	dtype.F64:  {Sum: sumF64AVX512, Prod: prodF64AVX512, Min: minF64AVX512, Max: maxF64AVX512, scaledSum: scaledSumF64AVX512},
-	dtype.F32:  {Sum: sumF32AVX512, Prod: prodF32AVX512, Min: minF32AVX512, Max: maxF32AVX512, scaledSum: scaledSumF32AVX512},
-	dtype.F16:  {Sum: sumF16AVX512, Prod: prodF16AVX512, Min: minF16AVX512, Max: maxF16AVX512, scaledSum: scaledSumF16AVX512},
-	dtype.BF16: {Sum: sumBF16AVX512, Prod: prodBF16AVX512, Min: minBF16AVX512, Max: maxBF16AVX512, scaledSum: scaledSumBF16AVX512},
-	dtype.I64:  {Sum: sumI64AVX512, Prod: prodI64AVX512, Min: minI64AVX512, Max: maxI64AVX512},
-	dtype.I32:  {Sum: sumI32AVX512, Prod: prodI32AVX512, Min: minI32AVX512, Max: maxI32AVX512},
-	dtype.U8:   {Sum: sumU8AVX512, Min: minU8AVX512, Max: maxU8AVX512},
+	dtype.F64: {Sum: sumF64AVX512, Prod: prodF64AVX512, Min: minF64AVX512, Max: maxF64AVX512,
+		scaledSum: scaledSumF64AVX512},
+	dtype.F32: {Sum: sumF32AVX512, Prod: prodF32AVX512, Min: minF32AVX512, Max: maxF32AVX512,
+		scaledSum: scaledSumF32AVX512},
+	dtype.F16: {Sum: sumF16AVX512, Prod: prodF16AVX512, Min: minF16AVX512, Max: maxF16AVX512,
+		scaledSum: scaledSumF16AVX512},
+	dtype.BF16: {Sum: sumBF16AVX512, Prod: prodBF16AVX512, Min: minBF16AVX512, Max: maxBF16AVX512,
+		scaledSum: scaledSumBF16AVX512},
+	dtype.I64: {Sum: sumI64AVX512, Prod: prodI64AVX512, Min: minI64AVX512, Max: maxI64AVX512},
+	dtype.I32: {Sum: sumI32AVX512, Prod: prodI32AVX512, Min: minI32AVX512, Max: maxI32AVX512},
+	dtype.U8:  {Sum: sumU8AVX512, Min: minU8AVX512, Max: maxU8AVX512},
 }
 
 // kernelsAVX512FP16 adds two f16 as they are: a sum made in f32 has at least 2p+2 bits

@@ -14,7 +14,8 @@ import (
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16 // a multiple of every page size in use
 	between := func() []byte {
-		room := must.Get(syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
+		room := must.Get(syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 		t.Cleanup(func() { _ = syscall.Munmap(room) })
 		for _, fence := range [][]byte{room[:page], room[2*page:]} {
 			must.Do(t, syscall.Mprotect(fence, syscall.PROT_NONE))

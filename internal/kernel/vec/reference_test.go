@@ -24,11 +24,17 @@ func reference(d dtype.DType, op Op, scale float64, elements []uint64) uint64 {
 	case dtype.F64:
 		return math.Float64bits(fold(op, scale, math.Float64frombits, elements))
 	case dtype.F32:
-		return uint64(math.Float32bits(fold(op, float32(scale), func(b uint64) float32 { return math.Float32frombits(uint32(b)) }, elements)))
+		return uint64(math.Float32bits(fold(op, float32(scale), func(b uint64) float32 {
+			return math.Float32frombits(uint32(b))
+		}, elements)))
 	case dtype.F16:
-		return uint64(dtype.Float16From(fold(op, float32(scale), func(b uint64) float32 { return dtype.Float16(b).Float32() }, elements)))
+		return uint64(dtype.Float16From(fold(op, float32(scale), func(b uint64) float32 {
+			return dtype.Float16(b).Float32()
+		}, elements)))
 	case dtype.BF16:
-		return uint64(dtype.BFloat16From(fold(op, float32(scale), func(b uint64) float32 { return dtype.BFloat16(b).Float32() }, elements)))
+		return uint64(dtype.BFloat16From(fold(op, float32(scale), func(b uint64) float32 {
+			return dtype.BFloat16(b).Float32()
+		}, elements)))
 	case dtype.I64:
 		return uint64(fold(op, 1, func(b uint64) int64 { return int64(b) }, elements))
 	case dtype.I32:

@@ -222,7 +222,8 @@ func TestWrongSecret(t *testing.T) {
 	defer ours.Close()
 	refused := make(chan error, 1)
 	go func() { _, err := service.Greet(theirs); refused <- err }()
-	if _, err := (Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}).Answer(ours); !errors.Is(err, ErrSecret) {
+	if _, err := (Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}).Answer(ours); !errors.Is(err,
+		ErrSecret) {
 		t.Errorf("the guesser got %v", err)
 	}
 	if err := <-refused; !errors.Is(err, ErrSecret) {

@@ -157,7 +157,8 @@ func TestFind(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := service.Find(short, "tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := service.Find(short, "tcp", "127.0.0.1:1"); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody there: %v", err)
 	}
 }
@@ -220,7 +221,8 @@ func TestCollect(t *testing.T) {
 	c := must.Get(service.Dial(t.Context(), "unix", address))(t)
 	defer c.Close()
 	var refused *RefusedError
-	if _, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: size}, brought{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "duplicate rank 1") {
+	if _, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: size}, brought{}); !errors.As(err, &refused) ||
+		!strings.Contains(err.Error(), "duplicate rank 1") {
 		t.Errorf("got %v", err)
 	}
 }

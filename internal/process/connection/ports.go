@@ -35,7 +35,8 @@ func ParsePorts(text string) (p Ports, err error) {
 	case !ok || err != nil || err1 != nil || p.First < 1 || p.Last > 65535 || p.First > p.Last:
 		return Ports{}, fmt.Errorf("port range %q: want two ports such as 29500-29599, the lower one first", text)
 	case p.Last-p.First+1 < leastPorts:
-		return Ports{}, fmt.Errorf("port range %s has %d ports: a job needs at least %d, and one for every rank of a host", text, p.Last-p.First+1, leastPorts)
+		return Ports{}, fmt.Errorf("port range %s has %d ports: a job needs at least %d, and one for every rank of a host",
+			text, p.Last-p.First+1, leastPorts)
 	}
 	return p, nil
 }

@@ -23,7 +23,8 @@ func TestParsePorts(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	if _, err := PortsOf([]string{"KERNBENCH_PORT_RANGE=1"}); err == nil || !strings.Contains(err.Error(), "KERNBENCH_PORT_RANGE: port range") {
+	if _, err := PortsOf([]string{"KERNBENCH_PORT_RANGE=1"}); err == nil ||
+		!strings.Contains(err.Error(), "KERNBENCH_PORT_RANGE: port range") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -47,7 +48,8 @@ func TestPorts(t *testing.T) {
 			t.Errorf("port %d", port)
 		}
 	}
-	if _, err := p.Listen(at); len(seen) != 20 || !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "41200 to 41219") {
+	if _, err := p.Listen(at); len(seen) != 20 || !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), "41200 to 41219") {
 		t.Errorf("%d ports were found, then %v", len(seen), err)
 	}
 	if l, err := p.Listen("192.0.2.1"); err == nil || errors.Is(err, syscall.EADDRINUSE) { // nobody's address
@@ -97,7 +99,8 @@ func TestReach(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	if _, err := Addresses("nowhere0"); err == nil || !strings.Contains(err.Error(), `no network interface "nowhere0": this host has [`) {
+	if _, err := Addresses("nowhere0"); err == nil ||
+		!strings.Contains(err.Error(), `no network interface "nowhere0": this host has [`) {
 		t.Errorf("an interface that is not here: %v", err)
 	}
 	if a, err := Addresses("lo"); err != nil || !slices.Contains(a, netip.MustParseAddr("127.0.0.1")) {

@@ -1,7 +1,8 @@
-// Package culprit decides which rank of a program is to blame when the program fails or hangs. Ranks that depend on each
-// other fall together: one crashes and the others lose their connection to it, one sleeps and the others wait for it. What
-// the kernel tells of each process, the order in which they ended and what they said last is mostly enough to tell the
-// one from the others; where it is not, no rank is named.
+// Package culprit decides which rank of a program is to blame when the program fails or hangs. Ranks
+// that depend on each other fall together: one crashes and the others lose their connection to it, one
+// sleeps and the others wait for it. What the kernel tells of each process, the order in which they
+// ended and what they said last is mostly enough to tell the one from the others; where it is not, no
+// rank is named.
 //
 // [Read] and [Sum] find out what a rank is at, [Failed] and [Hung] decide. All but Read and [Stat] are pure.
 package culprit
@@ -21,7 +22,8 @@ import (
 // State is what the processes of a rank are at, in words that complete "it was".
 type State string
 
-// The states. A rank that is asleep has set itself to sleep and nothing wakes it; one that waits may be woken by another.
+// The states. A rank that is asleep has set itself to sleep and nothing wakes it; one that waits may
+// be woken by another.
 const (
 	Unknown State = ""
 	Busy    State = "busy"
@@ -65,9 +67,11 @@ type Verdict struct {
 	Reason string
 }
 
-// ownSignals are those that come from the fault of the process itself or from outside. The others may follow from the end
-// of another rank: a broken pipe, an uncaught exception that ends in abort, a launcher that ends the rest.
-var ownSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGSYS}
+// ownSignals are those that come from the fault of the process itself or from outside. The others may
+// follow from the end of another rank: a broken pipe, an uncaught exception that ends in abort, a
+// launcher that ends the rest.
+var ownSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE,
+	syscall.SIGSYS}
 
 // Violent reports whether a signal ends a process from outside or for a fault of its own.
 func Violent(s syscall.Signal) bool { return slices.Contains(ownSignals, s) }
@@ -114,8 +118,9 @@ func Failed(ranks []Rank) Verdict {
 	return Verdict{first.Rank, reason}
 }
 
-// Teller is the only rank whose last words tell of an error of its own, -1 when there is none or there are several. It is
-// the cause where all have been killed at once, by a launcher that one has asked to.
+// Teller is the only rank whose last words tell of an error of its own, -1 when there is none or there
+// are several. It is the cause where all have been killed at once, by a launcher that one has asked
+// to.
 func Teller(ranks []Rank) int {
 	teller := -1
 	for _, r := range ranks {
@@ -181,7 +186,8 @@ func Hung(ranks []Rank, after time.Duration) Verdict {
 	case clear, len(running) == 1:
 		return Verdict{first.Rank, reason}
 	case len(ended) > 0 && len(ended) < len(running): // the others wait for one that has left
-		return Verdict{ended[0].Rank, fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].How, groups[0])}
+		return Verdict{ended[0].Rank, fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].How,
+			groups[0])}
 	}
 	return Verdict{-1, reason + "; none stands out"}
 }
@@ -206,8 +212,8 @@ func (g group) String() string {
 	return fmt.Sprintf("%s were %v", List(numbers(g.ranks)), g.Doing)
 }
 
-// oddOneOut groups ranks by what they were at, those to blame first, and reports whether these differ from the others in
-// more than chance would have it. States come before the calls in which ranks wait.
+// oddOneOut groups ranks by what they were at, those to blame first, and reports whether these differ
+// from the others in more than chance would have it. States come before the calls in which ranks wait.
 func oddOneOut(ranks []Rank) (groups []group, clear bool) {
 	states := grouped(ranks, func(d Doing) Doing { return Doing{State: d.State} })
 	clear = differs(states)
@@ -246,7 +252,8 @@ func grouped(ranks []Rank, part func(Doing) Doing) (groups []group) {
 // suspects compares groups: first comes what only the rank itself or somebody outside of the program can have caused,
 // then the smaller number, then who does not wait for a message.
 func suspects(a, b group) int {
-	return cmp.Or(cmp.Compare(a.halted(), b.halted()), cmp.Compare(len(a.ranks), len(b.ranks)), cmp.Compare(a.waits(), b.waits()))
+	return cmp.Or(cmp.Compare(a.halted(), b.halted()), cmp.Compare(len(a.ranks), len(b.ranks)),
+		cmp.Compare(a.waits(), b.waits()))
 }
 
 func (g group) halted() int {

@@ -14,12 +14,15 @@ var aftermaths = []Rank{
 	{How: "exit code 1", Failed: true, Said: "ConnectionResetError: [Errno 104] Connection reset by peer"},
 	{How: "exit code 1", Failed: true, Said: "EOFError"},
 	{How: "signal 13 (broken pipe)", Failed: true, Signal: syscall.SIGPIPE},
-	{How: "signal 6 (aborted)", Failed: true, Signal: syscall.SIGABRT, Said: "what(): [gloo] Connection closed by peer [127.0.0.1]:4711"},
-	{How: "signal 15 (terminated), after the launch was stopped", Failed: true, Signal: syscall.SIGTERM, Told: true, Doing: &Doing{State: Waiting, Call: "recv"}},
+	{How: "signal 6 (aborted)", Failed: true, Signal: syscall.SIGABRT,
+		Said: "what(): [gloo] Connection closed by peer [127.0.0.1]:4711"},
+	{How: "signal 15 (terminated), after the launch was stopped", Failed: true, Signal: syscall.SIGTERM, Told: true,
+		Doing: &Doing{State: Waiting, Call: "recv"}},
 }
 
 // pastimes are what a planted rank does while it waits for one that hangs.
-var pastimes = []Doing{{State: Busy}, {State: Waiting, Call: "recv"}, {State: Waiting, Call: "poll"}, {State: Waiting, Call: "futex"}}
+var pastimes = []Doing{{State: Busy}, {State: Waiting, Call: "recv"}, {State: Waiting, Call: "poll"},
+	{State: Waiting, Call: "futex"}}
 
 // plant makes a launch of n ranks of which one is at fault, and all others suffer from it.
 func plant(rng *rand.Rand, kind string, n, at int) []Rank {
@@ -86,7 +89,8 @@ func TestPlanted(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	exit := func(order int, how, said string) Rank { return Rank{Order: order, How: how, Failed: true, Said: said} }
 	told := func(said string, d Doing) Rank {
-		return Rank{Order: 9, How: "signal 15 (terminated), after the launch was stopped", Failed: true, Told: true, Said: said, Doing: &d}
+		return Rank{Order: 9, How: "signal 15 (terminated), after the launch was stopped", Failed: true, Told: true,
+			Said: said, Doing: &d}
 	}
 	recv := Doing{State: Waiting, Call: "recv"}
 	for name, c := range map[string]struct {
@@ -96,13 +100,18 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"last words": {[]Rank{exit(1, "exit code 1", "ModuleNotFoundError: No module named 'torch'")}, false,
 			Verdict{0, "the program ended with exit code 1: ModuleNotFoundError: No module named 'torch'"}},
-		"the first to end": {[]Rank{exit(3, "exit code 1", ""), exit(1, "exit code 3", ""), exit(2, "exit code 1", "")}, false,
+		"the first to end": {[]Rank{exit(3, "exit code 1", ""), exit(1, "exit code 3", ""), exit(2, "exit code 1", "")},
+			false,
 			Verdict{1, "the program ended with exit code 3; after it ranks 0, 2 failed too"}},
-		"killed, and a victim was quicker": {[]Rank{exit(1, "exit code 1", ""), {Order: 2, How: "signal 9 (killed)", Signal: syscall.SIGKILL, Failed: true}}, false,
+		"killed, and a victim was quicker": {[]Rank{exit(1, "exit code 1", ""),
+			{Order: 2, How: "signal 9 (killed)", Signal: syscall.SIGKILL, Failed: true}}, false,
 			Verdict{1, "the program ended with signal 9 (killed); after it rank 0 failed too"}},
-		"still ending when the others had lost it": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"), told("ValueError: bad shape", Doing{State: Busy})}, false,
-			Verdict{1, "the program ended with signal 15 (terminated), after the launch was stopped: ValueError: bad shape, and rank 0 then lost it"}},
-		"stopped when the others gave it up": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"), told("", Doing{State: Stopped})}, false,
+		"still ending when the others had lost it": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"),
+			told("ValueError: bad shape", Doing{State: Busy})}, false,
+			Verdict{1, "the program ended with signal 15 (terminated), after the launch was stopped: ValueError: bad shape, " +
+				"and rank 0 then lost it"}},
+		"stopped when the others gave it up": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"),
+			told("", Doing{State: Stopped})}, false,
 			Verdict{1, "the program was stopped (SIGSTOP), and rank 0 then lost it"}},
 		"only victims": {[]Rank{exit(2, "exit code 1", "Broken pipe"), exit(1, "exit code 1", "Broken pipe")}, false,
 			Verdict{1, "the program ended with exit code 1: Broken pipe; after it rank 0 failed too"}},
@@ -138,7 +147,8 @@ func TestVerdicts(t *testing.T) {
 func TestSum(t *testing.T) {
 	spell := 20 * time.Microsecond // of a thread that polls
 	one := func(state byte, call string, runs bool, slept uint64) Look {
-		return Look{{PID: 7, State: state, Call: call, CPU: time.Second, Threads: []Thread{{ID: 7, Runs: runs, Slept: slept, CPU: time.Duration(slept) * spell}}}}
+		return Look{{PID: 7, State: state, Call: call, CPU: time.Second,
+			Threads: []Thread{{ID: 7, Runs: runs, Slept: slept, CPU: time.Duration(slept) * spell}}}}
 	}
 	shell := func(child Look) Look {
 		child[0].Parent = 5
@@ -148,18 +158,26 @@ func TestSum(t *testing.T) {
 		looks []Look
 		want  string
 	}{
-		"one look":                  {[]Look{one('S', "recv", false, 1)}, "waiting in recv"},
-		"asleep":                    {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 1)}, "asleep in sleep"},
-		"polls":                     {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 90)}, "waiting in sleep"},
-		"polls on a busy host":      {[]Look{one('R', "", true, 1), one('R', "", true, 4), one('S', "sleep", true, 9)}, "waiting in sleep"},
-		"spins":                     {[]Look{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)}, "busy"},
-		"spins, and is interrupted": {[]Look{{{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 1}}}}, {{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
-		"stopped":                   {[]Look{one('T', "", false, 1)}, "stopped"},
-		"stuck":                     {[]Look{one('D', "read", false, 1), one('D', "read", false, 1)}, "stuck in the kernel in read"},
-		"below a shell":             {[]Look{shell(one('S', "recv", false, 1)), shell(one('S', "recv", false, 2))}, "waiting in recv"},
-		"a shell that is polled":    {[]Look{shell(one('S', "sleep", false, 1)), shell(Look{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
-		"another thread spins": {[]Look{{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 1}}}},
-			{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 900}}}}}, "busy"},
+		"one look": {[]Look{one('S', "recv", false, 1)}, "waiting in recv"},
+		"asleep":   {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 1)}, "asleep in sleep"},
+		"polls":    {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 90)}, "waiting in sleep"},
+		"polls on a busy host": {[]Look{one('R', "", true, 1), one('R', "", true, 4), one('S', "sleep", true, 9)},
+			"waiting in sleep"},
+		"spins": {[]Look{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)},
+			"busy"},
+		"spins, and is interrupted": {[]Look{{{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 1}}}},
+			{{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
+		"stopped": {[]Look{one('T', "", false, 1)}, "stopped"},
+		"stuck": {[]Look{one('D', "read", false, 1), one('D', "read", false, 1)},
+			"stuck in the kernel in read"},
+		"below a shell": {[]Look{shell(one('S', "recv", false, 1)), shell(one('S', "recv", false, 2))},
+			"waiting in recv"},
+		"a shell that is polled": {[]Look{shell(one('S', "sleep", false, 1)),
+			shell(Look{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
+		"another thread spins": {[]Look{{{PID: 7, State: 'S', Call: "futex",
+			Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 1}}}},
+			{{PID: 7, State: 'S', Call: "futex",
+				Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 900}}}}}, "busy"},
 	} {
 		if d := Sum(c.looks); d == nil || d.String() != c.want {
 			t.Errorf("%s: %v, want %s", name, d, c.want)
@@ -174,7 +192,8 @@ func TestWords(t *testing.T) {
 	for _, c := range []struct{ stderr, stdout, want string }{
 		{"", "", ""},
 		{"", "step 1\nstep 2\n\n", "step 2"},
-		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    import torch\nModuleNotFoundError: No module named 'torch'\n", "",
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    import " +
+			"torch\nModuleNotFoundError: No module named 'torch'\n", "",
 			"ModuleNotFoundError: No module named 'torch'"},
 		{"terminate called after throwing an instance of 'std::runtime_error'\n  what():  boom\n", "", "what():  boom"},
 		{"panic: planted\n\ngoroutine 1 [running]:\nmain.main()\nexit status 2\n", "", "panic: planted"},

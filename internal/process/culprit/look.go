@@ -110,10 +110,12 @@ func call(dir string) string {
 var calls = map[int]string{
 	unix.SYS_NANOSLEEP: "sleep", unix.SYS_CLOCK_NANOSLEEP: "sleep", unix.SYS_RT_SIGSUSPEND: "pause",
 	unix.SYS_RT_SIGTIMEDWAIT: "sigwait", unix.SYS_FUTEX: "futex", unix.SYS_WAIT4: wait, unix.SYS_WAITID: wait,
-	unix.SYS_READ: "read", unix.SYS_READV: "read", unix.SYS_RECVFROM: "recv", unix.SYS_RECVMSG: "recv", unix.SYS_RECVMMSG: "recv",
-	unix.SYS_WRITE: "write", unix.SYS_WRITEV: "write", unix.SYS_SENDTO: "send", unix.SYS_SENDMSG: "send",
+	unix.SYS_READ: "read", unix.SYS_READV: "read", unix.SYS_RECVFROM: "recv", unix.SYS_RECVMSG: "recv",
+	unix.SYS_RECVMMSG: "recv",
+	unix.SYS_WRITE:    "write", unix.SYS_WRITEV: "write", unix.SYS_SENDTO: "send", unix.SYS_SENDMSG: "send",
 	unix.SYS_ACCEPT: "accept", unix.SYS_ACCEPT4: "accept", unix.SYS_CONNECT: "connect",
-	unix.SYS_PPOLL: "poll", unix.SYS_PSELECT6: "select", unix.SYS_EPOLL_PWAIT: "epoll", unix.SYS_FLOCK: "flock", unix.SYS_FSYNC: "fsync",
+	unix.SYS_PPOLL: "poll", unix.SYS_PSELECT6: "select", unix.SYS_EPOLL_PWAIT: "epoll", unix.SYS_FLOCK: "flock",
+	unix.SYS_FSYNC: "fsync",
 }
 
 const wait = "wait"
@@ -128,8 +130,8 @@ func init() {
 var sleeps = []string{"sleep", "pause"}
 
 // Sum is what a rank was at, from one look or several; nil when it had ended. In several looks, one that polls differs
-// from one that sleeps: it wakes up in between; and from one that computes, however busy the machine is: it goes to sleep
-// in between.
+// from one that sleeps: it wakes up in between; and from one that computes, however busy the machine
+// is: it goes to sleep in between.
 func Sum(looks []Look) *Doing {
 	if len(looks) == 0 || len(looks[len(looks)-1]) == 0 {
 		return nil

@@ -72,15 +72,18 @@ type scene struct {
 var shapes = []*shape{
 	{"local", ranks, false, func(s *scene) { s.command(nil, s.runArgs()...) }},
 	{"joined", ranks, false, func(s *scene) {
-		s.command(nil, append([]string{"launch", "--standalone", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat", "1s", "--", proctest.Self(s.T)}, s.runArgs()...)...)
+		s.command(nil, append([]string{"launch", "--standalone", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat",
+			"1s", "--", proctest.Self(s.T)}, s.runArgs()...)...)
 	}},
 	{"mpirun", ranks, false, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe")...)
 	}},
 	{"mpihosts", ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
-		s.command(s.network.Hosts[0], append(s.runArgs(), "--interface", "eth0", "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe"+
-			" --mca plm_rsh_agent "+s.network.Hosts[0].RemoteShell()+" --host "+s.network.Hosts[0].Four+":1,"+s.network.Hosts[1].Four+":1")...)
+		s.command(s.network.Hosts[0], append(s.runArgs(), "--interface", "eth0", "--launcher",
+			"mpirun.openmpi --allow-run-as-root --oversubscribe"+
+				" --mca plm_rsh_agent "+s.network.Hosts[0].RemoteShell()+" --host "+s.network.Hosts[0].Four+":1,"+
+				s.network.Hosts[1].Four+":1")...)
 	}},
 	{"srun", ranks, true, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "srun --nodes=2 --comment="+s.mark.Value)...)
@@ -88,22 +91,29 @@ var shapes = []*shape{
 	{"hosts", 2 * ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
 		for i, h := range s.network.Hosts {
-			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--join-timeout", "8s",
-				"--node-rank", strconv.Itoa(i), "--rdzv-endpoint", s.network.Hosts[0].Four + ":29411", "--", proctest.Self(s.T)}, s.runArgs()...)...)
+			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--join-timeout",
+				"8s",
+				"--node-rank", strconv.Itoa(i), "--rdzv-endpoint", s.network.Hosts[0].Four + ":29411", "--", proctest.Self(s.T)},
+				s.runArgs()...)...)
 		}
 	}},
 }
 
 // faults are what goes wrong.
 var faults = []*fault{
-	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
+	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", killOf(workers, syscall.SIGKILL),
+		rankNamed("signal 9", "the worker ended", "ended with")},
 	{"kill agent", 3, "local mpirun mpihosts srun", killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
-	{"stop agent", 1, "local mpirun srun", killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
+	{"stop agent", 1, "local mpirun srun", killOf(agents, syscall.SIGSTOP),
+		reasonNamed("the launch agent died: it had been stopped for 5s")},
 	{"end agent", 1, "local mpirun", killOf(agents, syscall.SIGTERM), reasonNamed("told to end")},
 	{"kill supervisor", 4, "local mpirun mpihosts srun", killOf(supervisors, syscall.SIGKILL), alwaysNamed},
-	{"stop agent, kill supervisor", 2, "local mpirun mpihosts srun", inTurn(killOf(agents, syscall.SIGSTOP), killOf(supervisors, syscall.SIGKILL)), alwaysNamed},
-	{"interrupt twice", 1, "local mpirun srun", inTurn(killOf(supervisors, syscall.SIGINT), killOf(supervisors, syscall.SIGTERM)), alwaysNamed},
-	{"kill mpirun or srun", 2, "mpirun mpihosts srun", killOf(launcherPrograms, syscall.SIGKILL), reasonNamed("ended with signal 9 (killed)")},
+	{"stop agent, kill supervisor", 2, "local mpirun mpihosts srun",
+		inTurn(killOf(agents, syscall.SIGSTOP), killOf(supervisors, syscall.SIGKILL)), alwaysNamed},
+	{"interrupt twice", 1, "local mpirun srun",
+		inTurn(killOf(supervisors, syscall.SIGINT), killOf(supervisors, syscall.SIGTERM)), alwaysNamed},
+	{"kill mpirun or srun", 2, "mpirun mpihosts srun", killOf(launcherPrograms, syscall.SIGKILL),
+		reasonNamed("ended with signal 9 (killed)")},
 	{"hang up", 1, "local mpirun mpihosts srun joined", killOf(supervisors, syscall.SIGHUP), interrupted},
 	{"hang up node", 1, "hosts", killOf(launchers, syscall.SIGHUP), interrupted},
 	{"kill rank", 4, "joined hosts", killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
@@ -114,7 +124,8 @@ var faults = []*fault{
 	{"stop launcher, kill it", 1, "hosts", inTurn(stopLauncher, killVictim), launcherNamed},
 	{"cut", 2, "hosts", cut, launcherNamed},
 	{"freeze node", 1, "hosts", freezeNode, launcherNamed},
-	{"reset", 3, "mpirun mpihosts srun hosts", resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
+	{"reset", 3, "mpirun mpihosts srun hosts", resetWorker,
+		rankNamed("the worker ended", "ended with", "connection lost")},
 	{"reset launcher", 1, "hosts", resetLauncher, launcherNamed},
 	{"flood", 2, "local joined mpirun mpihosts srun hosts", flood, unharmed},
 	{"disk full", 2, "local joined", nil, stderrNamed("no space left on device")},
@@ -213,7 +224,8 @@ func TestSeldom(t *testing.T) {
 	for _, f := range faults {
 		for _, sh := range f.possible() {
 			drawn := injection{shape: sh, fault: f}
-			if !slices.Contains([]string{"flood", "stop agent", "stop agent, kill supervisor", "interrupt twice", "hang up", "end agent"}, f.name) || strings.HasSuffix(sh.name, "hosts") || testing.Short() && !drawn.simple() {
+			if !slices.Contains([]string{"flood", "stop agent", "stop agent, kill supervisor", "interrupt twice", "hang up",
+				"end agent"}, f.name) || strings.HasSuffix(sh.name, "hosts") || testing.Short() && !drawn.simple() {
 				continue
 			}
 			t.Run(f.name+" in "+sh.name, func(t *testing.T) {
@@ -227,7 +239,8 @@ func TestSeldom(t *testing.T) {
 }
 
 func newScene(t *testing.T, i injection) *scene {
-	return &scene{T: t, injection: i, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()},
+	return &scene{T: t, injection: i, dir: filepath.Join(t.TempDir(), "run"),
+		mark:    proctest.Mark{Name: markName, Value: rand.Text()},
 		secrets: []string{"the secret of this test run", "the secret of this test run"}}
 }
 
@@ -249,7 +262,8 @@ func (s *scene) play() (hit bool, bad, rows int) {
 	s.wait()
 	failed := s.failures()
 	if hit && !s.fault.named(s, failed) {
-		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(), len(failed), reasons(failed), s.output())
+		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(),
+			len(failed), reasons(failed), s.output())
 	}
 	if s.small {
 		grow(s.T, s.dir)
@@ -275,7 +289,8 @@ func (s *scene) command(h *netns.Host, args ...string) {
 		cmd = h.Command(argv...)
 	}
 	said := new(proctest.Buffer)
-	cmd.Env = append(os.Environ(), s.mark.String(), "KERNBENCH_RDZV_SECRET="+s.secrets[len(s.commands)%len(s.secrets)], proctest.QuickExit)
+	cmd.Env = append(os.Environ(), s.mark.String(), "KERNBENCH_RDZV_SECRET="+s.secrets[len(s.commands)%len(s.secrets)],
+		proctest.QuickExit)
 	cmd.Stdout, cmd.Stderr = said, said
 	must.Do(s, cmd.Start())
 	ended := make(chan struct{})

@@ -189,7 +189,9 @@ func rankNamed(words ...string) func(*scene, []journal.Row) bool {
 			return true
 		case 1:
 			r := rows[0]
-			return r.Rank != nil && *r.Rank == s.victim.rank() && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(r.Reason, w) })
+			return r.Rank != nil && *r.Rank == s.victim.rank() && slices.ContainsFunc(words, func(w string) bool {
+				return strings.Contains(r.Reason, w)
+			})
 		}
 		return false
 	}
@@ -211,7 +213,8 @@ func unharmed(_ *scene, rows []journal.Row) bool { return len(rows) == 0 }
 // one that had done its work may go unnoticed.
 func rankHostNamed(s *scene, rows []journal.Row) bool {
 	rank := s.victim.rank()
-	return strings.Contains(s.output(), fmt.Sprintf("rank %d (node ", rank)) || strings.Contains(s.output(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
+	return strings.Contains(s.output(), fmt.Sprintf("rank %d (node ", rank)) ||
+		strings.Contains(s.output(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
 }
 
 // launcherNamed: the other node names the one that was lost. On one node nobody is
@@ -222,7 +225,8 @@ func launcherNamed(s *scene, rows []journal.Row) bool {
 	}
 	i := slices.Index(s.pids(), s.victim.PID)
 	other := s.said[1-i].String()
-	return strings.Contains(other, fmt.Sprintf("node %d (host kb%d", i, i)) || strings.Contains(other, fmt.Sprintf("node %d (host kb%d", 1-i, 1-i)) && strings.Contains(other, "lost the rendezvous")
+	return strings.Contains(other, fmt.Sprintf("node %d (host kb%d", i, i)) ||
+		strings.Contains(other, fmt.Sprintf("node %d (host kb%d", 1-i, 1-i)) && strings.Contains(other, "lost the rendezvous")
 }
 
 // finished tells whether the run had come to its end when it was hit.

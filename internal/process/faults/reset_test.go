@@ -29,7 +29,8 @@ func reset(pid, pick int) (bool, error) {
 	}
 	// connect(2) to no address at all disconnects. The library has no type for it.
 	var none unix.RawSockaddr // its family is AF_UNSPEC
-	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(sockets[pick%len(sockets)]), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
+	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(sockets[pick%len(sockets)]), uintptr(unsafe.Pointer(&none)),
+		unsafe.Sizeof(none))
 	if errno != 0 {
 		return false, fmt.Errorf("disconnecting: %w", errno)
 	}

@@ -29,7 +29,8 @@ func TestSrun(t *testing.T) {
 	hearHangUps()
 	for _, f := range faults {
 		for _, sh := range f.possible() {
-			if !sh.slurm || !slices.Contains([]string{"kill supervisor", "hang up", "kill worker", "stop agent", "stop agent, kill supervisor", "kill mpirun or srun"}, f.name) {
+			if !sh.slurm || !slices.Contains([]string{"kill supervisor", "hang up", "kill worker", "stop agent",
+				"stop agent, kill supervisor", "kill mpirun or srun"}, f.name) {
 				continue
 			}
 			t.Run(f.name, func(t *testing.T) {

@@ -92,7 +92,8 @@ func inPlace(mode string, pid int) bool {
 func TestOrderOfEnds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	l := s.launch(Spec{Procs: []Proc{s.program(0, "sleep"), s.program(1, "sleep"), s.program(2, "sleep"), s.program(3, "sleep")},
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "sleep"), s.program(1, "sleep"), s.program(2, "sleep"),
+		s.program(3, "sleep")},
 		StopOnFailure: true, Grace: time.Minute})
 	var pids []int
 	for range 4 {

@@ -43,7 +43,8 @@ var (
 	}
 	// Settings of the user, though they share a prefix with the above. So are the variables that name the file of a
 	// declared library.
-	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_PETSC", "KERNBENCH_CUDA_TAKE_TURNS"}
+	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_PETSC",
+		"KERNBENCH_CUDA_TAKE_TURNS"}
 )
 
 // setting reports whether a variable is the user's, for every process alike.
@@ -54,8 +55,9 @@ func setting(name string) bool {
 
 // Environ makes the complete environment of one process: base without the variables of an outer launcher, with set
 // applied (nil removes), with the rank variables. A set variable wins over everything but the rank variables, which
-// are left out altogether when rank is nil (a program that starts its own ranks). Of several entries of one name in base
-// the last counts, and what is not NAME=value is dropped. The result is sorted by name.
+// are left out altogether when rank is nil (a program that starts its own ranks). Of several entries
+// of one name in base the last counts, and what is not NAME=value is dropped. The result is sorted by
+// name.
 func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 	vars := make(map[string]string, len(base)+len(set))
 	for _, entry := range base {

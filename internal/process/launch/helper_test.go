@@ -116,7 +116,8 @@ func helper(mark, mode string, args []string) int {
 		if err != nil {
 			panic(err)
 		}
-		if _, err := a.Launch(context.Background(), Spec{Procs: []Proc{program(mark, 0, "deaf"), program(mark, 1, "deaf")}}); err != nil {
+		if _, err := a.Launch(context.Background(),
+			Spec{Procs: []Proc{program(mark, 0, "deaf"), program(mark, 1, "deaf")}}); err != nil {
 			panic(err)
 		}
 		fmt.Println(a.PID())
@@ -193,7 +194,8 @@ func supervise(mark string) {
 }
 
 func program(mark string, rank int, args ...string) Proc {
-	return Proc{Rank: rank, Argv: append([]string{self, "helper", mark}, args...), Env: []string{"GOMAXPROCS=1", proctest.QuickExit}}
+	return Proc{Rank: rank, Argv: append([]string{self, "helper", mark}, args...),
+		Env: []string{"GOMAXPROCS=1", proctest.QuickExit}}
 }
 
 // scene is what a test works with; at its end nothing may be left.

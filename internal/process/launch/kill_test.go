@@ -52,7 +52,8 @@ func TestLeftoversOfANormalEnd(t *testing.T) {
 		t.Errorf("after the end of the launch %v are left", left)
 	}
 	// The one in between, whose end makes an orphan of its child, may still be seen on a slow machine.
-	if o.Leftovers < familySize-1 || o.Leftovers > familySize || o.Exits[0].Failed() || o.Exits[0].Stopped || o.Reason != "" {
+	if o.Leftovers < familySize-1 || o.Leftovers > familySize || o.Exits[0].Failed() || o.Exits[0].Stopped ||
+		o.Reason != "" {
 		t.Errorf("outcome %+v", o)
 	}
 }

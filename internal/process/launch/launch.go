@@ -89,11 +89,12 @@ type Started struct {
 // Exit tells how a process ended. As an event it comes at once and without the streams, which are complete only in
 // [Outcome], when no descendant holds them open any more.
 type Exit struct {
-	Rank, PID      int
-	Code           int            // exit code; -1 when ended by a signal
-	Signal         syscall.Signal // 0 when it ended by itself
-	Core           bool
-	OOM            bool           // a guess: killed, not by this package, while the kernel's count of out-of-memory kills rose
+	Rank, PID int
+	Code      int            // exit code; -1 when ended by a signal
+	Signal    syscall.Signal // 0 when it ended by itself
+	Core      bool
+	// a guess: killed, not by this package, while the kernel's count of out-of-memory kills rose
+	OOM            bool
 	Stopped        bool           // ended after the launch was told to stop
 	Doing          *culprit.Doing // what the rank was at when the launch was stopped; nil when it had ended before
 	Wall           time.Duration

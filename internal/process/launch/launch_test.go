@@ -177,7 +177,8 @@ func TestLogError(t *testing.T) {
 	p := s.program(0, "flood", "1000000")
 	p.Stdout = "/dev/full"
 	e := s.run(p).Exits[0]
-	if e.Failed() || e.Stdout.Bytes != 1000000 || e.Stdout.Dropped != 1000000 || !strings.Contains(e.Stdout.LogError, "no space left") {
+	if e.Failed() || e.Stdout.Bytes != 1000000 || e.Stdout.Dropped != 1000000 ||
+		!strings.Contains(e.Stdout.LogError, "no space left") {
 		t.Errorf("%v %+v", e, e.Stdout.LogError)
 	}
 }
@@ -193,11 +194,13 @@ func TestEnvironmentIsExact(t *testing.T) {
 	seen := filepath.Join(t.TempDir(), "seen")
 	p := s.program(0, "environ", seen)
 	p.Env = Environ(os.Environ(), set, &RankVars{Rank: 0, WorldSize: 1, LocalWorldSize: 1, MasterPort: 4711})
-	l := s.launch(Spec{Procs: []Proc{p}, WatchEnv: []string{"LAUNCH_TEST_INHERITED", "LAUNCH_TEST_EMPTY", "LAUNCH_TEST_ODD", "RANK"}})
+	l := s.launch(Spec{Procs: []Proc{p},
+		WatchEnv: []string{"LAUNCH_TEST_INHERITED", "LAUNCH_TEST_EMPTY", "LAUNCH_TEST_ODD", "RANK"}})
 	zero := "0"
 	for e := range l.Events() {
 		if st, ok := e.(Started); ok {
-			want := map[string]*string{"LAUNCH_TEST_INHERITED": nil, "LAUNCH_TEST_EMPTY": &empty, "LAUNCH_TEST_ODD": &odd, "RANK": &zero}
+			want := map[string]*string{"LAUNCH_TEST_INHERITED": nil, "LAUNCH_TEST_EMPTY": &empty, "LAUNCH_TEST_ODD": &odd,
+				"RANK": &zero}
 			if diff := cmp.Diff(want, map[string]*string(st.Env)); diff != "" {
 				t.Errorf("read back: %s", diff)
 			}
@@ -209,7 +212,8 @@ func TestEnvironmentIsExact(t *testing.T) {
 	if diff := cmp.Diff(append(slices.Clone(p.Env), TagVar+"="+s.tag), got); diff != "" {
 		t.Errorf("the program's environment: %s", diff)
 	}
-	if strings.Contains(s.read(0, "out"), "OMPI_COMM_WORLD_RANK") || strings.Contains(s.read(0, "out"), "LAUNCH_TEST_INHERITED") {
+	if strings.Contains(s.read(0, "out"), "OMPI_COMM_WORLD_RANK") ||
+		strings.Contains(s.read(0, "out"), "LAUNCH_TEST_INHERITED") {
 		t.Error("a removed variable came through")
 	}
 	if after, _ := os.ReadFile("/proc/self/environ"); !slices.Equal(before, after) || !slices.Equal(own, os.Environ()) {
@@ -238,7 +242,8 @@ func TestExtraFilesAndNothingElse(t *testing.T) {
 	for line := range strings.Lines(s.read(3, "out")) {
 		fd, target, _ := strings.Cut(strings.TrimSpace(line), " ")
 		// The reader's own: the directory, and what the Go runtime opens for itself.
-		own := target == "" || strings.Contains(target, "eventpoll") || strings.Contains(target, "eventfd") || strings.HasPrefix(target, "/sys/fs/cgroup/")
+		own := target == "" || strings.Contains(target, "eventpoll") || strings.Contains(target, "eventfd") ||
+			strings.HasPrefix(target, "/sys/fs/cgroup/")
 		if n, _ := strconv.Atoi(fd); n > 3 && !own {
 			t.Errorf("the program inherited descriptor %s", line)
 		}
@@ -288,8 +293,9 @@ func TestRefused(t *testing.T) {
 		change func(*Proc)
 		want   string
 	}{
-		"no such program":   {func(p *Proc) { p.Argv = []string{"/nowhere/at/all"} }, "rank 1: starting /nowhere/at/all"},
-		"not in PATH":       {func(p *Proc) { p.Argv = []string{"not-a-program"}; p.Env = []string{"PATH=/bin"} }, "not-a-program in PATH=/bin: not found"},
+		"no such program": {func(p *Proc) { p.Argv = []string{"/nowhere/at/all"} }, "rank 1: starting /nowhere/at/all"},
+		"not in PATH": {func(p *Proc) { p.Argv = []string{"not-a-program"}; p.Env = []string{"PATH=/bin"} },
+			"not-a-program in PATH=/bin: not found"},
 		"no such directory": {func(p *Proc) { p.Dir = "/nowhere" }, "in /nowhere"},
 		"log in nowhere":    {func(p *Proc) { p.Stderr = "/nowhere/log" }, "rank 1: stderr: opening the log"},
 		"empty argv":        {func(p *Proc) { p.Argv = nil }, "rank 1: no program in argv"},
@@ -339,7 +345,8 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	cycle := func(crash bool) {
 		a := must.Get(Start(t.Context()))(t)
-		l := must.Get(a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}, ExtraFiles: []*os.File{memfd(t, "")}}}}))(t)
+		l := must.Get(a.Launch(t.Context(),
+			Spec{Procs: []Proc{{Argv: []string{"/bin/true"}, ExtraFiles: []*os.File{memfd(t, "")}}}}))(t)
 		l.Wait()
 		if crash {
 			syscall.Kill(a.PID(), syscall.SIGKILL)
@@ -351,7 +358,8 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Errorf("closing twice: %v", err)
 		}
-		if _, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}}}}); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrLost) {
+		if _, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}}}}); !errors.Is(err, ErrClosed) &&
+			!errors.Is(err, ErrLost) {
 			t.Errorf("launching with a closed agent: %v", err)
 		}
 	}

@@ -32,7 +32,8 @@ func TestEnviron(t *testing.T) {
 		"SLURM_PROCID=9", "SLURM_LOCALID=9", "SLURM_NODEID=9", "SLURM_STEP_ID=9", "KERNBENCH_AGENT=x", "KERNBENCH_LAUNCH=x",
 	}
 	kept := []string{
-		"HOME=/h", "KERNBENCH_TEST_LIBRARY=/lib/x.so", "LOCAL_RANKS=3", "MY_RANK=1", "NCCL_ALGO=Ring", "OMPI_MCA_btl=self", "PMIX_MCA_gds=hash", "RANKS=2", "SLURM_JOB_ID=7",
+		"HOME=/h", "KERNBENCH_TEST_LIBRARY=/lib/x.so", "LOCAL_RANKS=3", "MY_RANK=1", "NCCL_ALGO=Ring", "OMPI_MCA_btl=self",
+		"PMIX_MCA_gds=hash", "RANKS=2", "SLURM_JOB_ID=7",
 	}
 	tests := map[string]struct {
 		base []string
@@ -55,7 +56,8 @@ func TestEnviron(t *testing.T) {
 		"rank variables win over all": {
 			base: outer, set: map[string]*string{"RANK": nil, "WORLD_SIZE": value("77")},
 			rank: &RankVars{Rank: 3, WorldSize: 8, LocalRank: 1, LocalWorldSize: 2, MasterPort: 29500},
-			want: []string{"LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "RANK=3", "WORLD_SIZE=8"},
+			want: []string{"LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "RANK=3",
+				"WORLD_SIZE=8"},
 		},
 		"another master": {
 			rank: &RankVars{MasterAddr: "node0"},
@@ -79,7 +81,9 @@ func TestEnviron(t *testing.T) {
 func TestEnvironProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"A", "B", "RANK", "PMI_X", "PMIX_MCA_x", "KERNBENCH_X", "ROLE_X", "ü", "a b"})
-		base := rapid.SliceOf(rapid.Map(rapid.SliceOfN(name, 2, 2), func(p []string) string { return p[0] + "=" + p[1] })).Draw(t, "base")
+		base := rapid.SliceOf(rapid.Map(rapid.SliceOfN(name, 2, 2), func(p []string) string {
+			return p[0] + "=" + p[1]
+		})).Draw(t, "base")
 		set := rapid.MapOf(name, rapid.Ptr(rapid.String(), true)).Draw(t, "set")
 		got := Environ(base, set, nil)
 		seen := make(map[string]string)
@@ -128,7 +132,8 @@ func TestParseStat(t *testing.T) {
 		}
 	}
 	own, ok := readProcess(os.Getpid())
-	if session, _ := unix.Getsid(0); !ok || own.pid != os.Getpid() || own.parent != os.Getppid() || own.session != session {
+	if session, _ := unix.Getsid(0); !ok || own.pid != os.Getpid() || own.parent != os.Getppid() ||
+		own.session != session {
 		t.Errorf("this process is %+v", own)
 	}
 }

@@ -93,7 +93,8 @@ func (r *reaper) watch(pid int) int {
 	if err != nil {
 		return -1 // a kernel before 5.3, or no descriptors left: its place in the order is not exact
 	}
-	_ = unix.EpollCtl(r.ends, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(pid)})
+	_ = unix.EpollCtl(r.ends, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(pid)})
 	return fd
 }
 

@@ -110,12 +110,13 @@ func (a *Agent) admit(l *Launch) error {
 func (l *Launch) Events() <-chan Event { return l.events }
 
 // Stop ends the launch: SIGTERM to every process and descendant, and SIGKILL to what is left after Spec.Grace. With
-// dump the ranks first get SIGQUIT, and as much time again, so that a Go program leaves its goroutines' stacks in its log.
-// Stop does not wait, and only the first call counts; reason goes into the Outcome.
+// dump the ranks first get SIGQUIT, and as much time again, so that a Go program leaves its
+// goroutines' stacks in its log. Stop does not wait, and only the first call counts; reason goes into
+// the Outcome.
 func (l *Launch) Stop(reason string, dump bool) { l.StopAs(StopRequest{Reason: reason, Dump: dump}) }
 
-// StopHung is Stop for a launch that has hung: the agent takes the time, about half a second, to find out what each rank
-// is at, see [Exit].
+// StopHung is Stop for a launch that has hung: the agent takes the time, about half a second, to find
+// out what each rank is at, see [Exit].
 func (l *Launch) StopHung(reason string) { l.StopAs(StopRequest{Reason: reason, Hung: true}) }
 
 // StopAs is Stop or StopHung, as the request says; the launch is this one.
@@ -153,8 +154,8 @@ func CatchUserSignals() {
 }
 
 // Wait returns when the launch has ended and nothing of it is left. That ranks failed, or that the agent was closed
-// meanwhile, is no error. With ErrLost, or ErrClosed for an agent that did not answer any more, the outcome holds only the
-// exits that were known.
+// meanwhile, is no error. With ErrLost, or ErrClosed for an agent that did not answer any more, the
+// outcome holds only the exits that were known.
 func (l *Launch) Wait() (Outcome, error) {
 	<-l.done
 	return l.outcome, l.err

@@ -133,8 +133,8 @@ func (a *Agent) PID() int { return a.cmd.Process.Pid }
 // Done is closed when the agent has ended and everything it had started is gone.
 func (a *Agent) Done() <-chan struct{} { return a.ended }
 
-// Close ends the agent and with it, without grace, every process of a launch that still runs. The error says what could not
-// be killed.
+// Close ends the agent and with it, without grace, every process of a launch that still runs. The
+// error says what could not be killed.
 func (a *Agent) Close() error { return a.close(closeLimit) }
 
 func (a *Agent) close(limit time.Duration) error {

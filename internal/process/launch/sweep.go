@@ -27,9 +27,9 @@ func (e *leftError) Error() string {
 // sweep kills what a dead agent has left, and only that, for the supervisor may have other children. A process is the
 // agent's when it is in the agent's control group or session, when its environment carries the tag, or when it descends
 // from one of these. Where there is no control group, one that has both changed its session and cleared its environment
-// is found only through a parent that still lives. The ones that this process has adopted are reaped, there except for a
-// daemon that has ended by itself just before: its zombie has no environment any more and could as well be a child that
-// the program has not yet waited for.
+// is found only through a parent that still lives. The ones that this process has adopted are reaped,
+// there except for a daemon that has ended by itself just before: its zombie has no environment any
+// more and could as well be a child that the program has not yet waited for.
 func sweep(agentPID int, tag string, group *controlGroup) *leftError {
 	self := os.Getpid()
 	known := make(map[process]bool) // a zombie has no environment to tell it by

@@ -103,8 +103,8 @@ func living(procs []process) []process {
 	return slices.DeleteFunc(procs, func(p process) bool { return p.zombie })
 }
 
-// signal sends sig to the process, and to no other: between looking and sending, the number may have gone to another one.
-// A descriptor cannot, once the start time seen through it is the right one.
+// signal sends sig to the process, and to no other: between looking and sending, the number may have
+// gone to another one. A descriptor cannot, once the start time seen through it is the right one.
 func (p process) signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err == nil {
@@ -122,7 +122,8 @@ func (p process) signal(sig unix.Signal) {
 }
 
 // killAll stops what find returns until it finds nothing new, then kills it. Stopped processes cannot fork, so even a
-// program that forks as fast as it can is caught; the bound is for one that is faster still, and the caller comes again.
+// program that forks as fast as it can is caught; the bound is for one that is faster still, and the
+// caller comes again.
 func killAll(find func() []process) (killed []process) {
 	stopped := make(map[process]bool)
 	for range 50 {

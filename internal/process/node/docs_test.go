@@ -21,7 +21,8 @@ func tryFlags(t *testing.T, where string, args []string) {
 		return
 	}
 	// Of a flag that is given twice the last counts.
-	args = append(slices.Clone(args[:end]), "--nnodes=1", "--node-rank=0", "--nproc-per-node=1", "--interface=lo", "--", "true")
+	args = append(slices.Clone(args[:end]), "--nnodes=1", "--node-rank=0", "--nproc-per-node=1", "--interface=lo", "--",
+		"true")
 	if l := start(t, nil, args...); l.wait() != 0 {
 		t.Errorf("%s: %q: %s", where, args, l.stderr)
 	}
@@ -35,7 +36,8 @@ func TestDocumentedLaunches(t *testing.T) {
 		t.Errorf("only %d indented launches were found: has the form of the document changed?", len(found))
 	}
 	for _, f := range found {
-		line := strings.NewReplacer(`"$SLURM_NNODES"`, "4", `"$head:29400"`, "node0:29400", `"$SLURM_JOB_ID"`, "99").Replace(f[1])
+		line := strings.NewReplacer(`"$SLURM_NNODES"`, "4", `"$head:29400"`, "node0:29400", `"$SLURM_JOB_ID"`,
+			"99").Replace(f[1])
 		if strings.ContainsAny(line, `$"`) {
 			t.Errorf("a variable that the test does not know: %s", line)
 		}

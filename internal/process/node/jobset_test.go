@@ -131,7 +131,8 @@ func (s *schema) faults(at string, value any) (faults []string) {
 			faults = append(faults, s.Items.faults(fmt.Sprintf("%s[%d]", at, i), item)...)
 		}
 	case float64:
-		if !s.IntOrString && s.Type != "integer" && s.Type != "number" || s.Minimum != nil && v < *s.Minimum || s.Type != "number" && v != float64(int64(v)) {
+		if !s.IntOrString && s.Type != "integer" && s.Type != "number" || s.Minimum != nil && v < *s.Minimum ||
+			s.Type != "number" && v != float64(int64(v)) {
 			fault("%v is not %s of at least %v", v, s.Type, s.Minimum)
 		}
 	case string:
@@ -176,7 +177,8 @@ func TestJobSetSchema(t *testing.T) {
 	text := must.Get(os.ReadFile(jobSetFile))(t)
 	for old, planted := range map[string]string{
 		"completionMode:": "completionMod:", "backoffLimit: 0": "backoffLimit: none", "replicas: 1": "replicas: 1.5",
-		"                - name: launch\n": "                - nam: launch\n", "maxRestarts: 0": "maxRestarts: [0]", "restartPolicy:": "restart_policy:",
+		"                - name: launch\n": "                - nam: launch\n", "maxRestarts: 0": "maxRestarts: [0]",
+		"restartPolicy:":       "restart_policy:",
 		"containerPort: 29400": "containerPort: 29400\n                      port: 1", "sizeLimit: 16Gi": "sizeLimit: plenty",
 		"    - name: node\n": "    - names: node\n", "mountPath:": "path:", "nvidia.com/gpu: 8": "nvidia.com/gpu: all",
 	} {
@@ -228,13 +230,15 @@ func TestJobSetCommand(t *testing.T) {
 		for _, arg := range container.Command[1:] {
 			argv = append(argv, strings.NewReplacer(expand...).Replace(arg))
 		}
-		argv = append(argv[:slices.Index(argv, "--")+1], shell(`echo $RANK of $WORLD_SIZE on node $GROUP_RANK, $(hostname), master $MASTER_ADDR, $NCCL_DEBUG`)...)
+		argv = append(argv[:slices.Index(argv, "--")+1],
+			shell(`echo $RANK of $WORLD_SIZE on node $GROUP_RANK, $(hostname), master $MASTER_ADDR, $NCCL_DEBUG`)...)
 		all = append(all, begin(t, h.Command(argv...), env))
 	}
 	for i, l := range all {
 		l.expect(0)
 		for local := range 8 {
-			want := fmt.Sprintf("[rank%d]: %d of 16 on node %d, kernbench-node-0-%d, master %s, WARN\n", 8*i+local, 8*i+local, i, i, n.hosts[0].Four)
+			want := fmt.Sprintf("[rank%d]: %d of 16 on node %d, kernbench-node-0-%d, master %s, WARN\n", 8*i+local, 8*i+local,
+				i, i, n.hosts[0].Four)
 			if !strings.Contains(l.stdout.String(), want) {
 				t.Errorf("no %q in:\n%s\n%s", want, l.stdout, l.stderr)
 			}

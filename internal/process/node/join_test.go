@@ -58,7 +58,8 @@ func TestJoinedHosts(t *testing.T) {
 		if r.NumRanks == nil || *r.NumRanks != 6 {
 			t.Errorf("%s %s: %v ranks", r.Point, r.Env, r.NumRanks)
 		}
-		if killed := strings.Contains(r.Point.String(), "kill"); killed != r.Status.Bad() || killed && (*r.Rank != 5 || !strings.Contains(r.Reason, "signal 9")) {
+		if killed := strings.Contains(r.Point.String(), "kill"); killed != r.Status.Bad() ||
+			killed && (*r.Rank != 5 || !strings.Contains(r.Reason, "signal 9")) {
 			t.Errorf("%s %s: %s at %v: %s\n%s", r.Point, r.Env, r.Status, r.Rank, r.Reason, r.Output)
 		}
 		if r.Status != journal.OK {
@@ -68,7 +69,8 @@ func TestJoinedHosts(t *testing.T) {
 		for rank := range 6 {
 			text, err := os.ReadFile(filepath.Join(dir, "logs", r.Launch, fmt.Sprintf("rank%d.out", rank)))
 			var name, local, master string
-			if _, scan := fmt.Sscanf(string(text), fmt.Sprintf("rank %d on %%s local rank %%s at %%s", rank), &name, &local, &master); err != nil || scan != nil {
+			if _, scan := fmt.Sscanf(string(text), fmt.Sprintf("rank %d on %%s local rank %%s at %%s", rank), &name, &local,
+				&master); err != nil || scan != nil {
 				t.Fatalf("rank %d wrote %q: %v, %v", rank, text, err, scan)
 			}
 			hosts[name] = true
@@ -97,13 +99,15 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	must.Do(t, os.WriteFile(sweep, []byte(text), 0o644))
 	var all []*launcher
 	for i, h := range n.hosts {
-		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --node-rank %d", i), proctest.Self(t), "run", "-q", "-f", sweep, "--out", out)...)
+		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --node-rank %d", i), proctest.Self(t), "run", "-q",
+			"-f", sweep, "--out", out)...)
 	}
 	for _, l := range all {
 		l.wait()
 	}
 	found := rows(t, out)
-	if len(found) != 1 || found[0].Status != journal.Failed || found[0].Rank == nil || *found[0].Rank != 3 || len(found[0].Ranks) != 4 {
+	if len(found) != 1 || found[0].Status != journal.Failed || found[0].Rank == nil || *found[0].Rank != 3 ||
+		len(found[0].Ranks) != 4 {
 		t.Fatalf("%+v; %s", found, all[0].stderr)
 	}
 	for r, e := range found[0].Ranks {
@@ -122,7 +126,9 @@ func TestLimitIsTheLinks(t *testing.T) {
 	const bytes, fastest = 1 << 19, 2.5 * 1.3 // a microsecond: what the link lets through at once is a fraction
 	on := func(args ...string) (all []*launcher) {
 		for i, h := range n.hosts {
-			all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --nproc-per-node 1 --interface eth0 --port-range 29500-29599 --node-rank %d", i), append([]string{proctest.Self(t)}, args...)...)...)
+			all = append(all, n.launch([]*host{h},
+				fmt.Sprintf("--nnodes 2 --nproc-per-node 1 --interface eth0 --port-range 29500-29599 --node-rank %d", i),
+				append([]string{proctest.Self(t)}, args...)...)...)
 		}
 		for _, l := range all {
 			l.expect(0)
@@ -130,9 +136,11 @@ func TestLimitIsTheLinks(t *testing.T) {
 		return all
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	on("run", "-q", "--bench", "collectives", "--size", fmt.Sprint(bytes), "--seconds", "0.1", "--remeasure", "0", "--out", dir)
+	on("run", "-q", "--bench", "collectives", "--size", fmt.Sprint(bytes), "--seconds", "0.1", "--remeasure", "0",
+		"--out", dir)
 	for _, r := range rows(t, dir) {
-		if r.Status != journal.OK || len(r.Limits) != 1 || r.Limits["network"] < bytes/fastest || !(r.Metrics["pct_of_limit"] > 1) ||
+		if r.Status != journal.OK || len(r.Limits) != 1 || r.Limits["network"] < bytes/fastest ||
+			!(r.Metrics["pct_of_limit"] > 1) ||
 			!strings.Contains(r.Details["network"], "kb0, kb1: ") {
 			t.Errorf("%s %s: %v, limits %v, details %v", r.Status, r.Reason, r.Metrics, r.Limits, r.Details)
 		}
@@ -142,7 +150,8 @@ func TestLimitIsTheLinks(t *testing.T) {
 	said := on("probe", "--quick", "--out", file)[0].stdout.String()
 	text, err := os.ReadFile(file)
 	var net tcp.Network
-	if err := errors.Join(err, json.Unmarshal(text, &net)); err != nil || len(net.Pairs) != 2 || !strings.Contains(said, "host, all at once") {
+	if err := errors.Join(err, json.Unmarshal(text, &net)); err != nil || len(net.Pairs) != 2 ||
+		!strings.Contains(said, "host, all at once") {
 		t.Fatalf("%v: %s\n%s", err, text, said)
 	}
 	for _, p := range net.Pairs {
@@ -160,13 +169,16 @@ func TestLimitOfMPIIsTheLinks(t *testing.T) {
 	n.hosts[0].Slow("20mbit")
 	const bytes, fastest = 1 << 17, 2.5 * 1.3 // as above
 	dir := filepath.Join(t.TempDir(), "run")
-	begin(t, n.hosts[0].Command(proctest.Self(t), "run", "-q", "--bench", "collectives", "--backend", "mpi", "--op", "allreduce", "--ranks", "2",
+	begin(t, n.hosts[0].Command(proctest.Self(t), "run", "-q", "--bench", "collectives", "--backend", "mpi", "--op",
+		"allreduce", "--ranks", "2",
 		"--size", fmt.Sprint(bytes), "--seconds", "0.1", "--remeasure", "0", "--interface", "eth0", "--out", dir,
-		"--launcher", fmt.Sprintf("mpirun.openmpi --allow-run-as-root --oversubscribe --mca btl_tcp_if_include eth0 --mca plm_rsh_agent %s --host %s:1,%s:1",
+		"--launcher", fmt.Sprintf("mpirun.openmpi --allow-run-as-root --oversubscribe --mca btl_tcp_if_include eth0 --mca "+
+			"plm_rsh_agent %s --host %s:1,%s:1",
 			n.hosts[0].RemoteShell(), n.hosts[0].Four, n.hosts[1].Four)), os.Environ()).expect(0)
 	all := rows(t, dir)
 	for _, r := range all {
-		if pct := r.Metrics["pct_of_limit"]; r.Status != journal.OK || len(r.Limits) != 1 || r.Limits["network"] < bytes/fastest || !(pct > 1 && pct < 130) ||
+		if pct := r.Metrics["pct_of_limit"]; r.Status != journal.OK || len(r.Limits) != 1 ||
+			r.Limits["network"] < bytes/fastest || !(pct > 1 && pct < 130) ||
 			!strings.Contains(r.Details["network"], "kb0, kb1: ") {
 			t.Errorf("%s %s: %v, limits %v, details %v", r.Status, r.Reason, r.Metrics, r.Limits, r.Details)
 		}

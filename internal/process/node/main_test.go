@@ -110,7 +110,8 @@ func (l *launcher) expect(code int, texts ...string) {
 // messages are the launcher's own lines, restarts excepted.
 func (l *launcher) messages() (lines []string) {
 	for line := range strings.Lines(l.stderr.String()) {
-		if !strings.HasPrefix(line, "[rank") && !strings.HasPrefix(line, "    ") && !strings.Contains(line, ": restart ") && !strings.HasPrefix(line, "See '") {
+		if !strings.HasPrefix(line, "[rank") && !strings.HasPrefix(line, "    ") && !strings.Contains(line, ": restart ") &&
+			!strings.HasPrefix(line, "See '") {
 			lines = append(lines, line)
 		}
 	}

@@ -47,7 +47,8 @@ func (n *network) launch(hosts []*host, flags string, program ...string) []*laun
 	n.Helper()
 	var all []*launcher
 	for _, h := range hosts {
-		args := strings.Fields("--nnodes 3 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job --heartbeat " + heartbeat + " " + flags)
+		args := strings.Fields("--nnodes 3 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job --heartbeat " + heartbeat +
+			" " + flags)
 		if !strings.Contains(flags, "--rdzv-endpoint") {
 			args = append(args, "--rdzv-endpoint", n.hosts[0].Four+":"+port)
 		}
@@ -100,7 +101,8 @@ func TestNodesMeet(t *testing.T) {
 	} {
 		seen := map[string]bool{}
 		inRange := strings.Contains(c.flags, "--port-range")
-		for _, l := range n.launch(n.hosts, c.flags, shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR
+		for _, l := range n.launch(n.hosts, c.flags,
+			shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR
 			case "$MASTER_PORT $KERNBENCH_PORT_RANGE" in "295"??" 29500-29599") echo in range; esac`)...) {
 			l.expect(0)
 			for line := range strings.Lines(l.stdout.String()) {
@@ -127,11 +129,13 @@ func TestNodeRanks(t *testing.T) {
 	n := newNetwork(t, 3)
 	var all []*launcher
 	for i, h := range n.hosts {
-		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--node-rank %d", 2-i), shell(`echo $GROUP_RANK $MASTER_ADDR`)...)...)
+		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--node-rank %d", 2-i),
+			shell(`echo $GROUP_RANK $MASTER_ADDR`)...)...)
 	}
 	for i, l := range all {
 		l.expect(0)
-		if want := fmt.Sprintf("[rank%d]: %d %s\n", 2*(2-i), 2-i, n.hosts[2].Four); !strings.Contains(l.stdout.String(), want) {
+		if want := fmt.Sprintf("[rank%d]: %d %s\n", 2*(2-i), 2-i, n.hosts[2].Four); !strings.Contains(l.stdout.String(),
+			want) {
 			t.Errorf("host %d: got %s, want %s", i, l.stdout, want)
 		}
 	}
@@ -178,7 +182,8 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
 		first := n.launch(n.hosts[:1], "--join-timeout 8s", waits...)
-		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the coordinator")
+		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1,
+			"--nproc-per-node is 3 here and 2 at the coordinator")
 		n.launch(n.hosts[2:], "", "sleep", "999")[0].expect(1, `the program is "sleep 999" here and "`)
 		first[0].expect(1, "refused: host kb1 (pid ", "--nproc-per-node is 3", "the program is")
 	})
@@ -210,29 +215,35 @@ func TestFaults(t *testing.T) {
 	}{
 		{"killed rank", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[0].kill(at[5].pid, syscall.SIGKILL)
-			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5].host].Name, at[5].pid, at[5].pid), all
+			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n "+
+				"   pid %d\n", n.hosts[at[5].host].Name, at[5].pid, at[5].pid), all
 		}},
 		{"stopped rank", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[0].kill(at[3].pid, syscall.SIGSTOP)
-			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for "+heartbeat, n.hosts[at[3].host].Name, at[3].pid), all
+			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for "+heartbeat, n.hosts[at[3].host].Name,
+				at[3].pid), all
 		}},
-		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
-			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
-			return 130, fmt.Sprintf("(host kb1, pid %d) was interrupted", all[1].cmd.Process.Pid), all
-		}},
-		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
-			all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL)
-			return 1, "(host kb2, pid ", []*launcher{all[0], all[1]}
-		}},
-		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
-			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
-			return 1, fmt.Sprintf("node 0 (host %s) was lost: its process ended", n.hosts[0].Name), []*launcher{all[1], all[2]}
-		}},
+		{"interrupt", "--max-restarts 3",
+			func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
+				all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
+				return 130, fmt.Sprintf("(host kb1, pid %d) was interrupted", all[1].cmd.Process.Pid), all
+			}},
+		{"killed launcher", "--max-restarts 3",
+			func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
+				all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL)
+				return 1, "(host kb2, pid ", []*launcher{all[0], all[1]}
+			}},
+		{"killed host of the rendezvous", "--max-restarts 3",
+			func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
+				all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
+				return 1, fmt.Sprintf("node 0 (host %s) was lost: its process ended", n.hosts[0].Name), []*launcher{all[1], all[2]}
+			}},
 		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
 			n.Cleanup(func() { all[1].cmd.Process.Kill() })
 			for _, p := range at { // its own ranks end with the others, though it cannot end them
-				for limit := time.Now().Add(hangGuard); p.host == 1 && syscall.Kill(p.pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+				for limit := time.Now().Add(hangGuard); p.host == 1 &&
+					syscall.Kill(p.pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(limit) {
 						n.Fatalf("rank %d of the stopped launcher lives on", p.pid)
 					}
@@ -250,7 +261,8 @@ func TestFaults(t *testing.T) {
 			n.expectAll(begin, left, code, message)
 			if c.name == "stopped launcher" { // once it goes on, it says that it was itself to blame
 				all[1].kill(all[1].cmd.Process.Pid, syscall.SIGCONT)
-				all[1].expect(1, fmt.Sprintf("(host %s, pid %d) was stopped for ", n.hosts[1].Name, all[1].cmd.Process.Pid), "and the others gave it up")
+				all[1].expect(1, fmt.Sprintf("(host %s, pid %d) was stopped for ", n.hosts[1].Name, all[1].cmd.Process.Pid),
+					"and the others gave it up")
 			}
 		})
 	}
@@ -266,9 +278,11 @@ func TestCutLink(t *testing.T) {
 	n.hosts[cut].Cut()
 	for i, l := range all {
 		if i == cut {
-			l.expect(1, "node 0 (host ", "was lost: nothing was heard of it for "+heartbeat, fmt.Sprintf("node 2 (host %s) has lost the rendezvous with it", n.hosts[cut].Name))
+			l.expect(1, "node 0 (host ", "was lost: nothing was heard of it for "+heartbeat,
+				fmt.Sprintf("node 2 (host %s) has lost the rendezvous with it", n.hosts[cut].Name))
 		} else {
-			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name), "was lost: nothing was heard of it for "+heartbeat)
+			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name),
+				"was lost: nothing was heard of it for "+heartbeat)
 		}
 	}
 	t.Logf("all ended %v later", time.Since(begin).Round(time.Millisecond))
@@ -277,7 +291,8 @@ func TestCutLink(t *testing.T) {
 func TestNodesRestart(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
-	all := n.launch(n.hosts, "--max-restarts 1", shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
+	all := n.launch(n.hosts, "--max-restarts 1",
+		shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
 	for _, l := range all {
 		l.expect(0, ": restart 1 of 1: rank 4 (node 2, host kb", "ended with exit code 9")
 		if got := strings.Count(l.stdout.String(), "attempt 1\n"); got != 2 {

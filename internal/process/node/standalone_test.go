@@ -30,8 +30,10 @@ func TestVariables(t *testing.T) {
 	l.expect(0)
 	for _, want := range []string{
 		"[rank0]: RANK=0", "[rank1]: RANK=1", "[rank1]: WORLD_SIZE=2", "[rank1]: LOCAL_RANK=1", "[rank1]: LOCAL_WORLD_SIZE=2",
-		"[rank1]: GROUP_RANK=0", "[rank1]: GROUP_WORLD_SIZE=1", "[rank1]: ROLE_RANK=1", "[rank1]: ROLE_WORLD_SIZE=2", "[rank1]: ROLE_NAME=default",
-		"[rank1]: MASTER_ADDR=127.0.0.1", "[rank1]: MASTER_PORT=", "[rank1]: TORCHELASTIC_RUN_ID=myjob", "[rank1]: TORCHELASTIC_RESTART_COUNT=0",
+		"[rank1]: GROUP_RANK=0", "[rank1]: GROUP_WORLD_SIZE=1", "[rank1]: ROLE_RANK=1", "[rank1]: ROLE_WORLD_SIZE=2",
+		"[rank1]: ROLE_NAME=default",
+		"[rank1]: MASTER_ADDR=127.0.0.1", "[rank1]: MASTER_PORT=", "[rank1]: TORCHELASTIC_RUN_ID=myjob",
+		"[rank1]: TORCHELASTIC_RESTART_COUNT=0",
 		"[rank1]: TORCHELASTIC_MAX_RESTARTS=4", "[rank1]: TORCHELASTIC_USE_AGENT_STORE=False", "[rank1]: OMP_NUM_THREADS=1",
 		"[rank1]: TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "[rank1]: NCCL_SOCKET_IFNAME==lo", "[rank1]: GLOO_SOCKET_IFNAME=lo",
 	} {
@@ -83,9 +85,11 @@ func TestExitCodes(t *testing.T) {
 		message []string
 	}{
 		{shell("exit 0"), 0, nil},
-		{shell("[ $RANK = 0 ] && exec sleep 1000; echo last words >&2; exit 7"), 7, []string{"rank 1 (node 0, host ", ") ended with exit code 7; its last output:\n    last words\n"}},
+		{shell("[ $RANK = 0 ] && exec sleep 1000; echo last words >&2; exit 7"), 7,
+			[]string{"rank 1 (node 0, host ", ") ended with exit code 7; its last output:\n    last words\n"}},
 		{shell("[ $RANK = 0 ] && exec sleep 1000; kill -SEGV $$"), 139, []string{"rank 1 ", "ended with signal 11"}},
-		{shell("[ $RANK = 1 ] && exec sleep 1000; echo result; exit 3"), 3, []string{"rank 0 ", "its last output:\n    result\n"}},
+		{shell("[ $RANK = 1 ] && exec sleep 1000; echo result; exit 3"), 3,
+			[]string{"rank 0 ", "its last output:\n    result\n"}},
 		{shell("exit 2"), 2, []string{"ended with exit code 2"}}, // which is no mistake in the launcher's own command line
 		{[]string{"/no/such/program"}, 1, []string{"node 0 (host ", "could not start its ranks: ", "/no/such/program"}},
 	} {
@@ -100,7 +104,8 @@ func TestExitCodes(t *testing.T) {
 func TestKilledRank(t *testing.T) {
 	t.Parallel()
 	// One rank has a descendant in a session of its own, and nobody heeds SIGTERM.
-	l := standalone(t, "--nproc-per-node 2 --grace 100ms", shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
+	l := standalone(t, "--nproc-per-node 2 --grace 100ms",
+		shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
 	pid := l.pids(2)[1]
 	l.kill(pid, syscall.SIGKILL)
 	l.expect(137, fmt.Sprintf("pid %d) ended with signal 9 (killed)", pid))
@@ -188,19 +193,22 @@ func TestRestart(t *testing.T) {
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l := standalone(t, "--nproc-per-node 2 --redirects 3 --tee 1:1 --log-dir "+dir, shell(`echo out $RANK; echo err $RANK >&2; printf tail`)...)
+	l := standalone(t, "--nproc-per-node 2 --redirects 3 --tee 1:1 --log-dir "+dir,
+		shell(`echo out $RANK; echo err $RANK >&2; printf tail`)...)
 	l.expect(0)
 	if got := l.stdout.String(); got != "[rank1]: out 1\n[rank1]: tail\n" || l.stderr.String() != "" {
 		t.Errorf("console: %q and %q", got, l.stderr)
 	}
-	for file, want := range map[string]string{"rank0.out": "out 0\ntail", "rank0.err": "err 0\n", "rank1.out": "out 1\ntail", "rank1.err": "err 1\n"} {
+	for file, want := range map[string]string{"rank0.out": "out 0\ntail", "rank0.err": "err 0\n",
+		"rank1.out": "out 1\ntail", "rank1.err": "err 1\n"} {
 		if got, err := os.ReadFile(filepath.Join(dir, "attempt0", file)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", file, got, err)
 		}
 	}
 	// A second launch neither adds to the logs of the first nor destroys them.
 	standalone(t, "--redirects 3 --log-dir "+dir, shell("echo again")...).expect(0)
-	for file, want := range map[string]string{"rank0.out": "again\n", "rank0.out.1": "out 0\ntail", "rank1.out": "out 1\ntail"} {
+	for file, want := range map[string]string{"rank0.out": "again\n", "rank0.out.1": "out 0\ntail",
+		"rank1.out": "out 1\ntail"} {
 		if got, err := os.ReadFile(filepath.Join(dir, "attempt0", file)); err != nil || string(got) != want {
 			t.Errorf("%s after a second launch: %q, %v", file, got, err)
 		}

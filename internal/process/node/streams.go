@@ -25,7 +25,8 @@ type Selection struct {
 // ParseSelection reads torchrun's notation: one number for all ranks (0 none,
 // 1 stdout, 2 stderr, 3 both), or numbers for some local ranks, as in 0:3,1:2.
 func ParseSelection(text string) (Selection, error) {
-	fault := fmt.Errorf("%q: want 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such numbers by local rank, as in 0:3,1:2", text)
+	fault := fmt.Errorf("%q: want 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such numbers by local rank, "+
+		"as in 0:3,1:2", text)
 	number := func(s string) (Streams, bool) {
 		n, err := strconv.Atoi(s)
 		return Streams(n), err == nil && n >= 0 && n <= 3

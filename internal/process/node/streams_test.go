@@ -68,7 +68,8 @@ func TestShown(t *testing.T) {
 
 func TestSplitLines(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\nb\n": "a\n|b\n", "a": "a", "": "", "10%\r20%\r": "10%\r|20%\r", "dos\r\nend": "dos\r\n|end", "\n\n": "\n|\n", "a\r": "a\r",
+		"a\nb\n": "a\n|b\n", "a": "a", "": "", "10%\r20%\r": "10%\r|20%\r", "dos\r\nend": "dos\r\n|end", "\n\n": "\n|\n",
+		"a\r": "a\r",
 	} {
 		if got := strings.Join(split(strings.NewReader(text)), "|"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
@@ -134,12 +135,15 @@ func TestLogThatIsNotComplete(t *testing.T) {
 	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	read, write := must.Get2(os.Pipe())(t)
 	var said []string
-	out := &tap{rank: 3, stream: Stdout, read: read, log: full, ended: make(chan struct{}), warn: func(text string) { said = append(said, text) }}
+	out := &tap{rank: 3, stream: Stdout, read: read, log: full, ended: make(chan struct{}), warn: func(text string) {
+		said = append(said, text)
+	}}
 	go out.run()
 	write.WriteString("one\ntwo\n")
 	write.Close()
 	<-out.ended
-	if len(said) != 1 || said[0] != "a log of rank 3 is not complete: write /dev/full: no space left on device" || out.passed.Load() != 2 {
+	if len(said) != 1 || said[0] != "a log of rank 3 is not complete: write /dev/full: no space left on device" ||
+		out.passed.Load() != 2 {
 		t.Errorf("%d lines passed, said %q", out.passed.Load(), said)
 	}
 }

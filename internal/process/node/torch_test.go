@@ -26,11 +26,13 @@ func TestTorch(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
 	tells := []string{"sh", "-c", `echo pid $$; exec "$@"`, "sh"}
-	all := n.launch(n.hosts, "--nproc-per-node 1 --interface eth0", append(tells, torchScript(t, "--bytes", "4096", "--iters", "1000000000")...)...)
+	all := n.launch(n.hosts, "--nproc-per-node 1 --interface eth0",
+		append(tells, torchScript(t, "--bytes", "4096", "--iters", "1000000000")...)...)
 	victim := n.rankProcesses(all, 1)[1]
 	all[victim.host].await(`\[rank1\]: time=.*`)
 	all[victim.host].kill(victim.pid, syscall.SIGKILL)
 	for _, l := range all {
-		l.expect(137, fmt.Sprintf("rank 1 (node 1, host %s, pid %d) ended with signal 9", n.hosts[victim.host].Name, victim.pid))
+		l.expect(137, fmt.Sprintf("rank 1 (node 1, host %s, pid %d) ended with signal 9", n.hosts[victim.host].Name,
+			victim.pid))
 	}
 }

@@ -105,5 +105,6 @@ func (c Config) find(ctx context.Context) (*connection.Conn, error) {
 
 // join is what this rank says of itself to rank 0, which it has reached at the address.
 func (c Config) join(reached, own string) *join {
-	return &join{connection.Join{Rank: c.Rank, Size: c.Size, Host: c.Name, PID: os.Getpid(), Facts: c.facts()}, reached, cores.Allowed(), own}
+	return &join{connection.Join{Rank: c.Rank, Size: c.Size, Host: c.Name, PID: os.Getpid(), Facts: c.facts()}, reached,
+		cores.Allowed(), own}
 }

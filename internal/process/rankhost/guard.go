@@ -33,7 +33,8 @@ type Guards struct {
 }
 
 // ListenGuards waits for guards of so many ranks at an address of this host.
-func ListenGuards(ctx context.Context, host string, ports connection.Ports, ranks int, limit time.Duration) (*Guards, error) {
+func ListenGuards(ctx context.Context, host string, ports connection.Ports, ranks int, limit time.Duration) (*Guards,
+	error) {
 	l, err := ports.ListenAt(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the ranks: %w", err)
@@ -47,7 +48,8 @@ func ListenGuards(ctx context.Context, host string, ports connection.Ports, rank
 }
 
 func guardConfig(host string, port int, secret string, ranks int, limit time.Duration) Config {
-	return Config{Size: ranks, Host: host, Ports: []int{port}, Secret: []byte(secret), Command: "guard", JoinTimeout: limit}
+	return Config{Size: ranks, Host: host, Ports: []int{port}, Secret: []byte(secret), Command: "guard",
+		JoinTimeout: limit}
 }
 
 // Vars are the variables that make this program, started by the launcher, a guard.
@@ -119,7 +121,8 @@ func guardOf(env map[string]string, environ []string) (Config, error) {
 // host cannot reach it.
 func reachable(addr netip.Addr, theirs, ours string) error {
 	if addr.IsLoopback() && theirs != ours {
-		return fmt.Errorf("started on host %s, but kernbench run listens on the loopback of %s only; name its network: --interface", ours, theirs)
+		return fmt.Errorf("started on host %s, but kernbench run listens on the loopback of %s only; name its network: "+
+			"--interface", ours, theirs)
 	}
 	return nil
 }

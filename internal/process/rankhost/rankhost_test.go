@@ -72,7 +72,8 @@ func meetings(t *testing.T, size int) map[string][]Config {
 		local := testConfig("test-"+t.Name()+strconv.Itoa(os.Getpid()), size)
 		remote := local
 		// The first port is somebody else's, who says nothing.
-		remote.Local, remote.Host, remote.Ports, remote.Secret = "", "127.0.0.1", []int{port, free}, []byte("a secret of this test")
+		remote.Local, remote.Host, remote.Ports, remote.Secret = "", "127.0.0.1", []int{port, free},
+			[]byte("a secret of this test")
 		local.Environ = append(local.Environ, "RANK_HOST="+strconv.Itoa(i))
 		remote.Environ = local.Environ
 		all["local"], all["remote"] = append(all["local"], local), append(all["remote"], remote)
@@ -87,7 +88,8 @@ func TestStopHung(t *testing.T) {
 		l, _ := job(t, configs)
 		var procs []Proc
 		for rank := range configs {
-			procs = append(procs, Proc{Argv: []string{"sleep", "3600"}, Vars: launch.RankVars{Rank: rank, WorldSize: len(configs)}})
+			procs = append(procs, Proc{Argv: []string{"sleep", "3600"},
+				Vars: launch.RankVars{Rank: rank, WorldSize: len(configs)}})
 		}
 		run := must.Get(l.Launch(t.Context(), Spec{Procs: procs}))(t)
 		run.StopHung("planted")
@@ -103,7 +105,8 @@ func TestGuardReachable(t *testing.T) {
 	for _, c := range []struct {
 		addr, theirs, ours string
 		want               bool
-	}{{"127.0.0.1", "a", "a", true}, {"127.0.0.1", "a", "b", false}, {"::1", "a", "b", false}, {"10.0.0.1", "a", "b", true}} {
+	}{{"127.0.0.1", "a", "a", true}, {"127.0.0.1", "a", "b", false}, {"::1", "a", "b", false},
+		{"10.0.0.1", "a", "b", true}} {
 		if err := reachable(netip.MustParseAddr(c.addr), c.theirs, c.ours); (err == nil) != c.want {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -126,8 +129,9 @@ func TestLaunches(t *testing.T) {
 				var procs []Proc
 				for rank := range 3 {
 					procs = append(procs, Proc{
-						Argv: []string{"sh", "-c", `echo $RANK_HOST $RANK $WORLD_SIZE $SWEPT "${HOME-none}"; echo "to err" >&2; exit $((RANK * 0))`},
-						Set:  map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil}, Vars: launch.RankVars{Rank: rank, WorldSize: 3},
+						Argv:   []string{"sh", "-c", `echo $RANK_HOST $RANK $WORLD_SIZE $SWEPT "${HOME-none}"; echo "to err" >&2; exit $((RANK * 0))`},
+						Set:    map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil},
+						Vars:   launch.RankVars{Rank: rank, WorldSize: 3},
 						Stdout: filepath.Join(dir, fmt.Sprint(rank, ".out")), Stderr: filepath.Join(dir, fmt.Sprint(rank, ".err")),
 					})
 				}
@@ -186,12 +190,14 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := run.Wait(); err != nil || out.Failed() == nil || out.Failed().Rank != 2 || out.Failed().Code != 7 || !out.Exits[0].Stopped {
+	if out, err := run.Wait(); err != nil || out.Failed() == nil || out.Failed().Rank != 2 || out.Failed().Code != 7 ||
+		!out.Exits[0].Stopped {
 		t.Errorf("%+v, %v", out, err)
 	}
 	spec = shell(3, "exit 0")
 	spec.Procs[1].Argv = []string{"/no/such/program"}
-	if _, err := l.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "rank 1: ") || !strings.Contains(err.Error(), "/no/such/program") {
+	if _, err := l.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "rank 1: ") ||
+		!strings.Contains(err.Error(), "/no/such/program") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -285,7 +291,8 @@ func TestLostLeader(t *testing.T) {
 		}
 	}
 	peer := l.core.group.Rank(1).Peer
-	l.host.Do(func(time.Duration) []order { return []order{{Peer: peer, Drop: true}} }) // what the death of the process does
+	// what the death of the process does
+	l.host.Do(func(time.Duration) []order { return []order{{Peer: peer, Drop: true}} })
 	if err := <-ends[1]; err == nil || !strings.Contains(err.Error(), "rank 1 lost rank 0") {
 		t.Errorf("got %v", err)
 	}
@@ -301,8 +308,12 @@ func TestRefusal(t *testing.T) {
 		harm         func(*Config)
 		theirs, ours string
 	}{
-		"secret":  {func(c *Config) { c.Secret = []byte("another secret of this test") }, "the secrets differ", "missing: rank 2; refused: 127.0.0.1: the secrets differ"},
-		"command": {func(c *Config) { c.Command = "stroll" }, `the command is "stroll" here and "run" at the coordinator`, "missing: rank 2; refused: host here (pid "},
+		"secret": {func(c *Config) {
+			c.Secret = []byte("another secret of this test")
+		}, "the secrets differ", "missing: rank 2; refused: 127.0.0.1: the secrets differ"},
+		"command": {func(c *Config) {
+			c.Command = "stroll"
+		}, `the command is "stroll" here and "run" at the coordinator`, "missing: rank 2; refused: host here (pid "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -330,11 +341,13 @@ func TestRefusal(t *testing.T) {
 func TestNowhere(t *testing.T) {
 	cfg := meetings(t, 2)["remote"][1]
 	cfg.Rank, cfg.JoinTimeout, cfg.Ports = 1, 200*time.Millisecond, cfg.Ports[1:]
-	if err := Follow(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "rank 1 found no rank 0 at 127.0.0.1:") {
+	if err := Follow(t.Context(), cfg); err == nil ||
+		!strings.Contains(err.Error(), "rank 1 found no rank 0 at 127.0.0.1:") {
 		t.Errorf("got %v", err)
 	}
 	cfg.Rank, cfg.Host = 0, "192.0.2.77" // of nobody, by RFC 5737
-	if _, err := Lead(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "not an address of this host: rank 0 must be there") {
+	if _, err := Lead(t.Context(), cfg); err == nil ||
+		!strings.Contains(err.Error(), "not an address of this host: rank 0 must be there") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -359,7 +372,8 @@ func TestInterrupt(t *testing.T) {
 func TestNative(t *testing.T) {
 	file := must.Get(os.Create(filepath.Join(t.TempDir(), "pmi")))(t)
 	defer file.Close()
-	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"}, map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
+	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"},
+		map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
 	if got := strings.Join(env, " "); got != "A=1 C=3 PMI_FD=4" || len(files) != 2 || files[1].Fd() != file.Fd() {
 		t.Errorf("%s, %d files", got, len(files))
 	}

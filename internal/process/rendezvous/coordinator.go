@@ -98,8 +98,10 @@ type report struct {
 
 func newCoordinator(cfg Config) *coordinator {
 	return &coordinator{
-		group:       connection.Group{Noun: "node", Full: "another job has this --rdzv-id and port: give each its own", Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
-		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick), nodes: map[int]*node{},
+		group: connection.Group{Noun: "node", Full: "another job has this --rdzv-id and port: give each its own",
+			Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
+		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
+		nodes: map[int]*node{},
 	}
 }
 
@@ -235,7 +237,8 @@ func (c *coordinator) judge() []order {
 	var odd []string
 	for _, m := range c.group.Members {
 		if m.Silent >= oddTicks && m.Rank != f.Node && !m.Gone {
-			odd = append(odd, fmt.Sprintf("node %d (host %s) had been silent for %v", m.Rank, m.Host, time.Duration(m.Silent)*tick))
+			odd = append(odd, fmt.Sprintf("node %d (host %s) had been silent for %v", m.Rank, m.Host,
+				time.Duration(m.Silent)*tick))
 		}
 	}
 	if len(odd) > 0 {

@@ -59,11 +59,13 @@ func (s *story) do(verb string, args []string) (orders []order) {
 	hear := func(m message) []order { return s.Hear(peer, m, s.now) }
 	switch verb {
 	case "job":
-		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, Heartbeat: 50 * tick, Program: []string{"train"}}
+		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0),
+			JoinTimeout: 20 * tick, Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
 		s.group.Facts[slices.Index(s.group.Facts, connection.Build())].Value = "ours" // that of a test is another every time
 	case "join":
-		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer), PID: 1000 + peer, Facts: slices.Clone(s.group.Facts)}, fmt.Sprintf("10.0.0.%d", peer)}
+		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer),
+			PID: 1000 + peer, Facts: slices.Clone(s.group.Facts)}, fmt.Sprintf("10.0.0.%d", peer)}
 		for i, f := range j.Facts {
 			if value, ok := options[strings.ReplaceAll(f.Name, " ", "-")]; ok {
 				j.Facts[i].Value = value
@@ -93,8 +95,9 @@ func (s *story) do(verb string, args []string) (orders []order) {
 		return nil
 	case "fail":
 		s.now += time.Millisecond
-		f := Failure{Rank: number("rank", 0), Code: number("code", 0), PID: number("pid", 0), Signal: syscall.Signal(number("signal", 0)),
-			Node: number("node", 0), Host: options["host"], Output: strings.ReplaceAll(options["output"], `\n`, "\n")}
+		f := Failure{Rank: number("rank", 0), Code: number("code", 0), PID: number("pid", 0),
+			Signal: syscall.Signal(number("signal", 0)),
+			Node:   number("node", 0), Host: options["host"], Output: strings.ReplaceAll(options["output"], `\n`, "\n")}
 		f.Cause = fmt.Sprintf("ended with code %d", f.Code)
 		_, f.More = options["more"]
 		return hear(message{Attempt: number("attempt", s.attempt), Failed: &f})
@@ -124,7 +127,8 @@ func told(orders []order) (lines []string) {
 		text := "drop"
 		switch m := o.Message; {
 		case m.Start != nil:
-			text = fmt.Sprintf("start attempt %d as node %d of %v, master %s:%d", m.Start.Attempt, m.Start.Node, m.Start.Hosts, m.Start.MasterAddr, m.Start.MasterPort)
+			text = fmt.Sprintf("start attempt %d as node %d of %v, master %s:%d", m.Start.Attempt, m.Start.Node, m.Start.Hosts,
+				m.Start.MasterAddr, m.Start.MasterPort)
 		case m.Stop != nil && m.Stop.Restart:
 			text = "restart: " + m.Stop.Failure.String()
 		case m.Stop != nil:
@@ -150,7 +154,8 @@ func told(orders []order) (lines []string) {
 func TestCoordinatorKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := rapid.IntRange(1, 4).Draw(rt, "nodes")
-		c := newCoordinator(Config{Nodes: nodes, MaxRestarts: rapid.IntRange(0, 2).Draw(rt, "restarts"), JoinTimeout: 30 * tick, Heartbeat: 10 * tick})
+		c := newCoordinator(Config{Nodes: nodes, MaxRestarts: rapid.IntRange(0, 2).Draw(rt, "restarts"),
+			JoinTimeout: 30 * tick, Heartbeat: 10 * tick})
 		ends := map[int][]string{} // by peer
 		lost := map[int]bool{}
 		take := func(orders []order) {
@@ -199,7 +204,9 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Done: true}, 0))
 			},
 			"fail": func(rt *rapid.T) {
-				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: rapid.IntRange(0, 2).Draw(rt, "attempt"), Failed: &Failure{Rank: 1, Code: 1, More: rapid.Bool().Draw(rt, "more")}}, 0))
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"),
+					message{Attempt: rapid.IntRange(0, 2).Draw(rt, "attempt"),
+						Failed: &Failure{Rank: 1, Code: 1, More: rapid.Bool().Draw(rt, "more")}}, 0))
 			},
 			"lose": func(rt *rapid.T) {
 				peer := rapid.IntRange(0, 5).Draw(rt, "peer")

@@ -115,7 +115,8 @@ func Meet(ctx context.Context, cfg Config) (*Member, error) {
 	case !errors.Is(context.Cause(ctx), errTime):
 		return nil, context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w; this host has %s)",
+	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port "+
+		"open? (%w; this host has %s)",
 		at, cfg.JoinTimeout, err, connection.Interfaces())
 }
 
@@ -186,10 +187,12 @@ func SplitEndpoint(endpoint string) (name, port string, err error) {
 		name, port, err = endpoint, DefaultPort, nil
 	}
 	if err != nil || name == "" {
-		return "", "", fmt.Errorf("endpoint %q: want HOST:PORT, such as node0:%s or [fd00::1]:%s", endpoint, DefaultPort, DefaultPort)
+		return "", "", fmt.Errorf("endpoint %q: want HOST:PORT, such as node0:%s or [fd00::1]:%s", endpoint, DefaultPort,
+			DefaultPort)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "0" {
-		return "", "", fmt.Errorf("endpoint %q: port %q is not 1 to 65535: every node must know it beforehand", endpoint, port)
+		return "", "", fmt.Errorf("endpoint %q: port %q is not 1 to 65535: every node must know it beforehand", endpoint,
+			port)
 	}
 	return name, port, nil
 }

@@ -102,7 +102,8 @@ func TestGroupLives(t *testing.T) {
 }
 
 func TestSingleNode(t *testing.T) {
-	m := meet(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat, Host: "here"})
+	m := meet(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat,
+		Host: "here"})
 	m.Ready(0)
 	if e := next(t, m); e.Start == nil || e.Start.MasterAddr != "127.0.0.1" {
 		t.Fatalf("got %+v", e)
@@ -121,7 +122,8 @@ func TestNodeIsLost(t *testing.T) {
 	members[1].Close()
 	for _, i := range []int{0, 2} {
 		e := next(t, members[i])
-		if e.Stop == nil || e.Stop.Restart || e.Stop.Failure.Node != 1 || !strings.Contains(e.Stop.Failure.String(), "was lost: its process ended") {
+		if e.Stop == nil || e.Stop.Restart || e.Stop.Failure.Node != 1 ||
+			!strings.Contains(e.Stop.Failure.String(), "was lost: its process ended") {
 			t.Errorf("node %d got %+v", i, e)
 		}
 	}
@@ -148,11 +150,13 @@ func TestRefused(t *testing.T) {
 	}
 	other := cfg
 	other.ID = "other"
-	if e := next(t, meet(t, other)); !strings.Contains(e.Refused, `--rdzv-id is "other" here and "job" at the coordinator: give each job its own`) {
+	if e := next(t, meet(t, other)); !strings.Contains(e.Refused,
+		`--rdzv-id is "other" here and "job" at the coordinator: give each job its own`) {
 		t.Errorf("another job: %+v", e)
 	}
 	e := next(t, host)
-	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "; refused: ", "127.0.0.1: the secrets differ", `--rdzv-id is "other" here`} {
+	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "; refused: ",
+		"127.0.0.1: the secrets differ", `--rdzv-id is "other" here`} {
 		if !strings.Contains(e.Refused, want) {
 			t.Errorf("the host got %q, want %q in it", e.Refused, want)
 		}
@@ -175,7 +179,8 @@ func TestPortInUse(t *testing.T) {
 		}
 	}()
 	_, err = Meet(t.Context(), testConfig(l.Addr().String(), 2))
-	if err == nil || !strings.Contains(err.Error(), l.Addr().String()+": the port is in use: what listens there is not a kernbench rendezvous") {
+	if err == nil || !strings.Contains(err.Error(),
+		l.Addr().String()+": the port is in use: what listens there is not a kernbench rendezvous") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,7 +189,8 @@ func TestNobodyThere(t *testing.T) {
 	cfg := testConfig("192.0.2.1:29400", 2) // an address for documentation, never anybody's
 	cfg.JoinTimeout = 300 * time.Millisecond
 	_, err := Meet(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "no rendezvous at 192.0.2.1:29400 within 300ms: is the same command running on that host") {
+	if err == nil || !strings.Contains(err.Error(),
+		"no rendezvous at 192.0.2.1:29400 within 300ms: is the same command running on that host") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -221,7 +227,8 @@ func TestBadConfig(t *testing.T) {
 
 func TestSplitEndpoint(t *testing.T) {
 	for endpoint, want := range map[string]string{
-		"node0": "node0 29400", "node0:1": "node0 1", "10.0.0.1:5": "10.0.0.1 5", "[fd00::1]:5": "fd00::1 5", "fd00::1": "fd00::1 29400",
+		"node0": "node0 29400", "node0:1": "node0 1", "10.0.0.1:5": "10.0.0.1 5", "[fd00::1]:5": "fd00::1 5",
+		"fd00::1": "fd00::1 29400",
 	} {
 		if name, port, err := SplitEndpoint(endpoint); err != nil || name+" "+port != want {
 			t.Errorf("%s: got %s %s, %v", endpoint, name, port, err)
@@ -231,7 +238,8 @@ func TestSplitEndpoint(t *testing.T) {
 
 // Two nodes on one host are worth a warning that names it.
 func TestTwice(t *testing.T) {
-	if got := (Round{Hosts: []string{"a", "b", "a", "c", "b", "a"}}).Twice(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
+	if got := (Round{Hosts: []string{"a", "b", "a", "c", "b",
+		"a"}}).Twice(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
 		t.Error(got)
 	}
 	if got := (Round{Hosts: []string{"a", "b"}}).Twice(); got != "" {

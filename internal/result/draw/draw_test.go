@@ -11,7 +11,8 @@ import (
 
 func TestWrapKeepsTheWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("xyz-_/ 0123<&µ漢\x00\n"))), rapid.String()).Draw(t, "text")
+		text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("xyz-_/ 0123<&µ漢\x00\n"))), rapid.String()).Draw(t,
+			"text")
 		width := rapid.Float64Range(15, 200).Draw(t, "width")
 		limit := rapid.IntRange(1, 4).Draw(t, "limit")
 		lines := (Face{Size: 10.5}).Wrap(text, width, limit)
@@ -28,13 +29,15 @@ func TestWrapKeepsTheWidth(t *testing.T) {
 
 func TestWrapAndShorten(t *testing.T) {
 	f := Face{Size: 10}
-	if got := f.Wrap("recursive_halving over shared memory", 90, 3); !cmp.Equal(got, []string{"recursive_halving", "over shared", "memory"}) {
+	if got := f.Wrap("recursive_halving over shared memory", 90, 3); !cmp.Equal(got,
+		[]string{"recursive_halving", "over shared", "memory"}) {
 		t.Errorf("wrap = %q", got)
 	}
 	if got := f.Wrap("one two three four five six", 50, 2); len(got) != 2 || !strings.HasSuffix(got[1], Ellipsis) {
 		t.Errorf("wrap to two lines = %q, want a loss that shows", got)
 	}
-	if got := f.Shorten("NCCL_ALGO=Ring channels=16", 80); !strings.HasPrefix(got, "NCCL_") || !strings.HasSuffix(got, "=16") {
+	if got := f.Shorten("NCCL_ALGO=Ring channels=16", 80); !strings.HasPrefix(got, "NCCL_") ||
+		!strings.HasSuffix(got, "=16") {
 		t.Errorf("shorten = %q, want both ends kept", got)
 	}
 }

@@ -27,14 +27,19 @@ func TestNotesCountWhatIsMissing(t *testing.T) {
 		want  string
 	}{
 		{"nothing", Panel{Series: []Series{{Points: []Point{{X: 1, Y: 1}}}}}, ""},
-		{"own note first", Panel{Note: "mine", Series: []Series{{Points: []Point{{X: 1, Y: math.NaN()}}}}}, "mine\n1 point not shown: not finite."},
-		{"log axes", Panel{X: Axis{Scale: Log2}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: -1, Y: 1}, {X: 1, Y: 0}}}}},
+		{"own note first", Panel{Note: "mine", Series: []Series{{Points: []Point{{X: 1, Y: math.NaN()}}}}},
+			"mine\n1 point not shown: not finite."},
+		{"log axes", Panel{X: Axis{Scale: Log2},
+			Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: -1, Y: 1}, {X: 1, Y: 0}}}}},
 			"2 points not shown: not finite, or not positive on a log axis."},
-		{"outside", Panel{Y: Axis{Max: ref(5)}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 9}}}}}, "1 point not shown: outside the axes."},
-		{"in the break", Panel{Y: Axis{Break: &[2]float64{5, 50}}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 9}, {X: 2, Y: 90}}}}},
+		{"outside", Panel{Y: Axis{Max: ref(5)}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 9}}}}},
+			"1 point not shown: outside the axes."},
+		{"in the break", Panel{Y: Axis{Break: &[2]float64{5, 50}},
+			Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 9}, {X: 2, Y: 90}}}}},
 			"1 point not shown: outside the axes or inside the axis break."},
 		{"negative part of a stack", Panel{X: Axis{Scale: Category, Categories: []string{"a"}}, Series: []Series{
-			{Kind: StackedBars, Points: []Point{{Y: -1}}}, {Kind: StackedBars, Points: []Point{{Y: 2}}}}}, "1 point not shown: not finite."},
+			{Kind: StackedBars, Points: []Point{{Y: -1}}}, {Kind: StackedBars, Points: []Point{{Y: 2}}}}},
+			"1 point not shown: not finite."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if d := cmp.Diff(c.want, panelNotes(c.panel)); d != "" {
@@ -52,7 +57,8 @@ func TestNoDataIsSaid(t *testing.T) {
 	for _, p := range []Panel{
 		{},
 		{Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}}}}, Lines: []Line{{Label: "limit", Y: ref(1)}}},
-		{X: Axis{Scale: Category, Categories: []string{"a"}}, Y: Axis{Scale: Category, Categories: []string{"b"}}, Content: &HeatMap{Cells: [][]Cell{{{Value: math.NaN()}}}}},
+		{X: Axis{Scale: Category, Categories: []string{"a"}}, Y: Axis{Scale: Category, Categories: []string{"b"}},
+			Content: &HeatMap{Cells: [][]Cell{{{Value: math.NaN()}}}}},
 		{Content: &Diagram{}},
 	} {
 		text, err := wellFormed(svgOf(t, Figure{Name: "f", Panels: []Panel{p}}))
@@ -90,19 +96,22 @@ func TestStackAndGroupPlaces(t *testing.T) {
 }
 
 func TestErrorBarStopsAtTheFrame(t *testing.T) {
-	c := newChart(Panel{Y: Axis{Scale: Log10, Min: ref(1), Max: ref(100)}, Series: []Series{{Points: []Point{{X: 1, Y: 10}}}}})
+	c := newChart(Panel{Y: Axis{Scale: Log10, Min: ref(1), Max: ref(100)},
+		Series: []Series{{Points: []Point{{X: 1, Y: 10}}}}})
 	c.yAxis.from, c.yAxis.to = 0, 200
 	for _, e := range []struct {
 		low, high      float64
 		wantLo, wantHi float64
 		ok             bool
 	}{
-		{1, 100, 0, 200, true}, {10, 10, 0, 0, false}, {-5, 10, 0, 100, true}, {0, 10, 0, 100, true}, {10, 1e9, 100, 200, true},
+		{1, 100, 0, 200, true}, {10, 10, 0, 0, false}, {-5, 10, 0, 100, true}, {0, 10, 0, 100, true},
+		{10, 1e9, 100, 200, true},
 		{math.NaN(), 10, 0, 0, false}, {1, math.Inf(1), 0, 0, false}, {0, 0, 0, 0, false}, {math.Inf(-1), 10, 0, 100, true},
 	} {
 		lo, hi, ok := c.errorBar(Point{X: 1, Y: 10, Low: e.low, High: e.high})
 		if ok != e.ok || ok && (math.Abs(lo-e.wantLo) > 1e-9 || math.Abs(hi-e.wantHi) > 1e-9) {
-			t.Errorf("bar from %g to %g is drawn %v from %g to %g, want %v from %g to %g", e.low, e.high, ok, lo, hi, e.ok, e.wantLo, e.wantHi)
+			t.Errorf("bar from %g to %g is drawn %v from %g to %g, want %v from %g to %g", e.low, e.high, ok, lo, hi, e.ok,
+				e.wantLo, e.wantHi)
 		}
 	}
 }
@@ -158,7 +167,8 @@ func TestLegendPlace(t *testing.T) {
 		n    int
 		area draw.Rectangle
 		want Legend
-	}{{3, wide, ""}, {6, narrow, ""}, {7, wide, LegendBelow}, {12, wide, LegendRight}, {12, narrow, LegendBelow}, {60, wide, LegendBelow}} {
+	}{{3, wide, ""}, {6, narrow, ""}, {7, wide, LegendBelow}, {12, wide, LegendRight}, {12, narrow, LegendBelow},
+		{60, wide, LegendBelow}} {
 		if got := with(c.n).choose(c.area); got != c.want {
 			t.Errorf("%d entries on %g x %g go %q, want %q", c.n, c.area.W(), c.area.H(), got, c.want)
 		}
@@ -168,7 +178,8 @@ func TestLegendPlace(t *testing.T) {
 func TestLegendCountsWhatFindsNoRoom(t *testing.T) {
 	f := crowdedFigure()
 	for i := range 80 {
-		f.Panels[0].Series = append(f.Panels[0].Series, Series{Name: fmt.Sprintf("more %d", i), Points: []Point{{X: 1 << 20, Y: 1}}})
+		f.Panels[0].Series = append(f.Panels[0].Series,
+			Series{Name: fmt.Sprintf("more %d", i), Points: []Point{{X: 1 << 20, Y: 1}}})
 	}
 	f.Panels[0].Legend = LegendRight
 	text, _ := wellFormed(svgOf(t, f))
@@ -308,7 +319,8 @@ func TestThinned(t *testing.T) {
 		t.Error("a short line is thinned")
 	}
 	once, c, at := covered{}, &chart{}, draw.Pt(4, 4)
-	if once.again(c, at, Point{}) || once.again(c, at, Point{Hollow: true}) || once.again(c, draw.Pt(8, 4), Point{}) || !once.again(c, draw.Pt(4.5, 5), Point{}) {
+	if once.again(c, at, Point{}) || once.again(c, at, Point{Hollow: true}) || once.again(c, draw.Pt(8, 4), Point{}) ||
+		!once.again(c, draw.Pt(4.5, 5), Point{}) {
 		t.Error("markers that look different count as one, or equal ones as two")
 	}
 }

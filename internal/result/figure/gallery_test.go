@@ -38,9 +38,10 @@ func bare(pts []Point) []Point {
 
 func latencyFigure() Figure {
 	return Figure{
-		Name:    "latency",
-		Title:   "All-reduce latency over message size, 8 ranks",
-		Caption: "Median over iterations of the maximum over ranks; bars are 95 % intervals. Dashed: fit of start-up time and bandwidth.",
+		Name:  "latency",
+		Title: "All-reduce latency over message size, 8 ranks",
+		Caption: "Median over iterations of the maximum over ranks; bars are 95 % intervals. Dashed: fit of start-up time " +
+			"and bandwidth.",
 		Panels: []Panel{{
 			X: Axis{Label: "Message size (bytes)", Scale: Log2, Unit: Bytes},
 			Y: Axis{Label: "Latency", Scale: Log10, Unit: Micros},
@@ -53,7 +54,8 @@ func latencyFigure() Figure {
 			Lines: []Line{
 				{Label: "launch overhead 3.2 µs", Y: ref(3.2)},
 				{Label: "L2 capacity", X: ref(1 << 25)},
-				{Label: "link limit 9.6 GB/s", Points: []Point{{X: 1 << 15, Y: 1 << 15 / 9600.0}, {X: 1 << 28, Y: 1 << 28 / 9600.0}}},
+				{Label: "link limit 9.6 GB/s",
+					Points: []Point{{X: 1 << 15, Y: 1 << 15 / 9600.0}, {X: 1 << 28, Y: 1 << 28 / 9600.0}}},
 			},
 		}},
 	}
@@ -97,7 +99,8 @@ func stackedFigure() Figure {
 		Name:  "stages",
 		Title: "Where the time goes in one all-reduce",
 		Panels: []Panel{{
-			X: Axis{Label: "Message size", Scale: Category, Categories: []string{"1 KiB", "16 KiB", "256 KiB", "4 MiB", "64 MiB"}},
+			X: Axis{Label: "Message size", Scale: Category,
+				Categories: []string{"1 KiB", "16 KiB", "256 KiB", "4 MiB", "64 MiB"}},
 			Y: Axis{Label: "Share of the time", Unit: Percent, Max: ref(100)},
 			Series: []Series{
 				stage("launch", 46, 38, 20, 6, 1), stage("barrier", 30, 27, 18, 7, 2), stage("copy in", 6, 10, 14, 19, 21),
@@ -147,18 +150,25 @@ func scalingFigure() Figure {
 		return []Series{{Name: "CG", Points: curve(a)}, {Name: "pipelined CG", Points: curve(b)}}
 	}
 	return Figure{
-		Name:    "scaling",
-		Title:   "Scaling of the sparse solve, 7-point Poisson",
-		Caption: "Weak: 128 x 128 x 128 cells per rank. Strong: 256 x 256 x 256 cells in total. Throughput: independent solves.",
+		Name:  "scaling",
+		Title: "Scaling of the sparse solve, 7-point Poisson",
+		Caption: "Weak: 128 x 128 x 128 cells per rank. Strong: 256 x 256 x 256 cells in total. Throughput: " +
+			"independent solves.",
 		Panels: []Panel{
 			{Title: "(a) Weak scaling", X: x, Y: Axis{Label: "Efficiency", Unit: Percent, Min: ref(0), Max: ref(110)},
-				Series: series(func(n float64) float64 { return 100 / (1 + 0.08*math.Log2(n)) }, func(n float64) float64 { return 100 / (1 + 0.04*math.Log2(n)) }),
-				Lines:  []Line{{Label: "ideal", Y: ref(100)}}},
+				Series: series(func(n float64) float64 {
+					return 100 / (1 + 0.08*math.Log2(n))
+				}, func(n float64) float64 { return 100 / (1 + 0.04*math.Log2(n)) }),
+				Lines: []Line{{Label: "ideal", Y: ref(100)}}},
 			{Title: "(b) Strong scaling", X: x, Y: Axis{Label: "Speed-up", Scale: Log2},
-				Series: series(func(n float64) float64 { return n / (1 + 0.02*n) }, func(n float64) float64 { return n / (1 + 0.008*n) }),
-				Lines:  []Line{{Label: "linear speed-up", Points: []Point{{X: 1, Y: 1}, {X: 64, Y: 64}}}}},
+				Series: series(func(n float64) float64 {
+					return n / (1 + 0.02*n)
+				}, func(n float64) float64 { return n / (1 + 0.008*n) }),
+				Lines: []Line{{Label: "linear speed-up", Points: []Point{{X: 1, Y: 1}, {X: 64, Y: 64}}}}},
 			{Title: "(c) Throughput", X: x, Y: Axis{Label: "Solves per second"},
-				Series: series(func(n float64) float64 { return 310 * n / (1 + 0.01*n) }, func(n float64) float64 { return 290 * n })},
+				Series: series(func(n float64) float64 {
+					return 310 * n / (1 + 0.01*n)
+				}, func(n float64) float64 { return 290 * n })},
 		},
 	}
 }
@@ -186,10 +196,12 @@ func topologyFigure() Figure {
 		return [2]float64{3 * cos, 3 * sin}
 	}
 	for i := range 8 {
-		ring.Shapes = append(ring.Shapes, Shape{Kind: Arrow, Points: [][2]float64{spot(i), spot((i + 1) % 8)}, Trim: 0.55, Bend: 0.12, Color: 1})
+		ring.Shapes = append(ring.Shapes,
+			Shape{Kind: Arrow, Points: [][2]float64{spot(i), spot((i + 1) % 8)}, Trim: 0.55, Bend: 0.12, Color: 1})
 	}
 	for i := range 8 {
-		ring.Shapes = append(ring.Shapes, Shape{Kind: Circle, X: spot(i)[0], Y: spot(i)[1], W: 1.1, Color: 1, Filled: i == 0, Text: fmt.Sprintf("rank %d", i)})
+		ring.Shapes = append(ring.Shapes,
+			Shape{Kind: Circle, X: spot(i)[0], Y: spot(i)[1], W: 1.1, Color: 1, Filled: i == 0, Text: fmt.Sprintf("rank %d", i)})
 	}
 	ring.Shapes = append(ring.Shapes, Shape{Kind: Text, Text: "2(n-1) steps\n400 GB/s per link"})
 
@@ -201,14 +213,18 @@ func topologyFigure() Figure {
 			Shape{Kind: Path, Points: [][2]float64{{f, 0}, {f, 3}}, Bend: -0.11, Dashed: true, Color: 2})
 	}
 	for i := range 16 {
-		torus.Shapes = append(torus.Shapes, Shape{Kind: Box, X: float64(i % 4), Y: float64(i / 4), W: 0.5, H: 0.36, Color: 3, Text: fmt.Sprintf("PE %d", i)})
+		torus.Shapes = append(torus.Shapes,
+			Shape{Kind: Box, X: float64(i % 4), Y: float64(i / 4), W: 0.5, H: 0.36, Color: 3, Text: fmt.Sprintf("PE %d", i)})
 	}
 
 	for i, name := range []string{"cube 0", "cube 1", "cube 2", "cube 3"} {
 		x, y := float64(i%2)*5, float64(1-i/2)*4
-		cube.Shapes = append(cube.Shapes, Shape{Kind: Box, X: x, Y: y, W: 3.6, H: 3, Color: 6}, Shape{Kind: Text, X: x, Y: y + 1.2, Text: name, Bold: true})
+		cube.Shapes = append(cube.Shapes, Shape{Kind: Box, X: x, Y: y, W: 3.6, H: 3, Color: 6},
+			Shape{Kind: Text, X: x, Y: y + 1.2, Text: name, Bold: true})
 		for k := range 4 {
-			cube.Shapes = append(cube.Shapes, Shape{Kind: Box, X: x - 0.8 + 1.6*float64(k%2), Y: y + 0.35 - 1.0*float64(k/2), W: 1.3, H: 0.75, Color: 1, Text: fmt.Sprintf("HBM %d", k)})
+			cube.Shapes = append(cube.Shapes,
+				Shape{Kind: Box, X: x - 0.8 + 1.6*float64(k%2), Y: y + 0.35 - 1.0*float64(k/2), W: 1.3, H: 0.75, Color: 1,
+					Text: fmt.Sprintf("HBM %d", k)})
 		}
 	}
 	cube.Shapes = append(cube.Shapes,
@@ -217,7 +233,8 @@ func topologyFigure() Figure {
 		Shape{Kind: Arrow, Points: [][2]float64{{0, 1.5}, {0, 2.5}}, Both: true, Bold: true, Color: 2},
 		Shape{Kind: Arrow, Points: [][2]float64{{5, 1.5}, {5, 2.5}}, Both: true, Bold: true, Color: 2})
 	return Figure{Name: "topology", Title: "Network topologies", Panels: []Panel{
-		{Title: "(a) Ring", Content: &ring}, {Title: "(b) 4 x 4 torus", Content: &torus}, {Title: "(c) Cube grid", Content: &cube},
+		{Title: "(a) Ring", Content: &ring}, {Title: "(b) 4 x 4 torus", Content: &torus},
+		{Title: "(c) Cube grid", Content: &cube},
 	}}
 }
 
@@ -243,46 +260,60 @@ func oddFigure() Figure {
 	y := Axis{Label: "Time", Scale: Log10, Unit: Micros}
 	return Figure{Name: "odd", Title: "Odd data", Columns: 2, Panels: []Panel{
 		{Title: "No points at all", X: x, Y: y},
-		{Title: "A single point", X: x, Y: y, Series: []Series{{Name: "lonely", Points: []Point{{X: 4096, Y: 12, Low: 10, High: 15}}}}},
-		{Title: "Not finite, not positive, outside", X: x, Y: Axis{Label: "Time", Scale: Log10, Unit: Micros, Max: ref(500)}, Series: []Series{
-			{Name: "broken", Points: []Point{{X: 8, Y: math.NaN()}, {X: 0, Y: 3}, {X: 64, Y: -1}, {X: 128, Y: math.Inf(1)}, {X: 256, Y: 4, Low: -2, High: 9}, {X: 1024, Y: 40}, {X: 4096, Y: 900}}},
-		}},
-		{Title: "Residual, down to rounding", X: Axis{Label: "Iteration"}, Y: Axis{Label: "Relative residual", Scale: Log10}, Series: []Series{
-			{Name: "CG", NoMarker: true, Points: []Point{{X: 0, Y: 1}, {X: 40, Y: 2e-3}, {X: 90, Y: 4e-7}, {X: 150, Y: 3e-13}}},
-		}},
+		{Title: "A single point", X: x, Y: y,
+			Series: []Series{{Name: "lonely", Points: []Point{{X: 4096, Y: 12, Low: 10, High: 15}}}}},
+		{Title: "Not finite, not positive, outside", X: x, Y: Axis{Label: "Time", Scale: Log10, Unit: Micros, Max: ref(500)},
+			Series: []Series{
+				{Name: "broken", Points: []Point{{X: 8, Y: math.NaN()}, {X: 0, Y: 3}, {X: 64, Y: -1}, {X: 128, Y: math.Inf(1)},
+					{X: 256, Y: 4, Low: -2, High: 9}, {X: 1024, Y: 40}, {X: 4096, Y: 900}}},
+			}},
+		{Title: "Residual, down to rounding", X: Axis{Label: "Iteration"}, Y: Axis{Label: "Relative residual", Scale: Log10},
+			Series: []Series{
+				{Name: "CG", NoMarker: true, Points: []Point{{X: 0, Y: 1}, {X: 40, Y: 2e-3}, {X: 90, Y: 4e-7}, {X: 150, Y: 3e-13}}},
+			}},
 	}}
 }
 
 func doubtFigure() Figure {
 	nan := math.NaN()
 	return Figure{Name: "doubt", Title: "Disturbed and failed points", Columns: 2, Panels: []Panel{
-		{X: Axis{Label: "Size", Scale: Log2, Unit: Bytes}, Y: Axis{Label: "Time", Scale: Log10, Unit: Micros}, Series: []Series{
-			{Name: "ring", Points: []Point{{X: 64, Y: 4}, {X: 256, Y: 5}, {X: 1024, Y: nan, Failed: true}, {X: 4096, Y: 40}, {X: 16384, Y: 90, Low: 60, High: 200, Hollow: true}}},
-			{Name: "tree", Points: []Point{{X: 64, Y: 2}, {X: 256, Y: 9, Hollow: true}, {X: 1024, Y: nan, Failed: true}, {X: 4096, Y: 30}, {X: 16384, Y: nan, Failed: true}}},
-		}, Note: "hollow: disturbed while measured; ×: the point failed"},
-		{X: Axis{Label: "Algorithm", Scale: Category, Categories: []string{"ring", "tree", "auto"}}, Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Legend: LegendNone, Series: []Series{
-			{Name: "f32", Kind: Bars, Points: []Point{{X: 0, Y: 10}, {X: 1, Y: 8, Hollow: true}, {X: 2, Y: nan, Failed: true}}},
-		}},
+		{X: Axis{Label: "Size", Scale: Log2, Unit: Bytes}, Y: Axis{Label: "Time", Scale: Log10, Unit: Micros},
+			Series: []Series{
+				{Name: "ring", Points: []Point{{X: 64, Y: 4}, {X: 256, Y: 5}, {X: 1024, Y: nan, Failed: true}, {X: 4096, Y: 40},
+					{X: 16384, Y: 90, Low: 60, High: 200, Hollow: true}}},
+				{Name: "tree", Points: []Point{{X: 64, Y: 2}, {X: 256, Y: 9, Hollow: true}, {X: 1024, Y: nan, Failed: true},
+					{X: 4096, Y: 30}, {X: 16384, Y: nan, Failed: true}}},
+			}, Note: "hollow: disturbed while measured; ×: the point failed"},
+		{X: Axis{Label: "Algorithm", Scale: Category, Categories: []string{"ring", "tree", "auto"}},
+			Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Legend: LegendNone, Series: []Series{
+				{Name: "f32", Kind: Bars, Points: []Point{{X: 0, Y: 10}, {X: 1, Y: 8, Hollow: true}, {X: 2, Y: nan, Failed: true}}},
+			}},
 	}}
 }
 
 func longNamesFigure() Figure {
 	names := []string{
-		"ring all-reduce over shared memory", "recursive_halving_doubling_with_pipelining", "two-level tree (node, then network)",
-		"direct", "multi-rail hierarchical ring of rings", "parameter server", "butterfly", "bidirectional ring", "in-network reduction", "one-shot peer-to-peer",
+		"ring all-reduce over shared memory", "recursive_halving_doubling_with_pipelining",
+		"two-level tree (node, then network)",
+		"direct", "multi-rail hierarchical ring of rings", "parameter server", "butterfly", "bidirectional ring",
+		"in-network reduction", "one-shot peer-to-peer",
 	}
-	s := Series{Name: "a series with a name that is much longer than any legend should ever have to hold, by far", Kind: Bars}
+	s := Series{Name: "a series with a name that is much longer than any legend should ever have to hold, by far",
+		Kind: Bars}
 	for i := range names {
 		s.Points = append(s.Points, Point{X: float64(i), Y: 100 - 7*float64(i)})
 	}
 	few := s
 	few.Points = s.Points[:4]
 	return Figure{
-		Name:  "long-names",
-		Title: "A title that goes on and on about the machine, the message sizes, the number of ranks, the day of the week and the compiler flags, until it no longer fits on a single line",
+		Name: "long-names",
+		Title: "A title that goes on and on about the machine, the message sizes, the number of ranks, the day of the " +
+			"week and the compiler flags, until it no longer fits on a single line",
 		Panels: []Panel{
-			{Title: "Many long names", X: Axis{Label: "Algorithm", Scale: Category, Categories: names}, Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Series: []Series{s}},
-			{Title: "A few long names", X: Axis{Label: "Algorithm", Scale: Category, Categories: names[:4]}, Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Series: []Series{few}},
+			{Title: "Many long names", X: Axis{Label: "Algorithm", Scale: Category, Categories: names},
+				Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Series: []Series{s}},
+			{Title: "A few long names", X: Axis{Label: "Algorithm", Scale: Category, Categories: names[:4]},
+				Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Series: []Series{few}},
 		},
 	}
 }

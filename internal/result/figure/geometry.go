@@ -228,8 +228,8 @@ func thinned(path []draw.Point) []draw.Point {
 	return out
 }
 
-// strokes cuts a path into parts that are drawn one by one: the time for each grows with the square of its points. Parts
-// share a segment, so that every corner is within one of them.
+// strokes cuts a path into parts that are drawn one by one: the time for each grows with the square of
+// its points. Parts share a segment, so that every corner is within one of them.
 func strokes(path []draw.Point) (parts [][]draw.Point) {
 	const most = 100
 	for len(path) > most {

@@ -262,7 +262,8 @@ func (h *heat) drawNames(p draw.Pen, g heatGrid) {
 	every := max(1, int(math.Ceil(tickFace.Size*1.1*float64(len(g.yAxis.ticks))/g.frame.H())))
 	for i, t := range g.yAxis.ticks {
 		if i%every == 0 {
-			p.Text(tickFace, draw.Pt(g.frame.X0-tickGap-2, g.yAxis.at(t.Value)), draw.RightMid, 0, tickFace.Shorten(t.Label, g.side))
+			p.Text(tickFace, draw.Pt(g.frame.X0-tickGap-2, g.yAxis.at(t.Value)), draw.RightMid, 0,
+				tickFace.Shorten(t.Label, g.side))
 		}
 	}
 	h.panel.drawTitles(p, g.frame, tickGap+g.names.height, tickGap+2+g.side)

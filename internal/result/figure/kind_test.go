@@ -16,7 +16,8 @@ import (
 // A kind that only this test knows, see Gauge, is checked, drawn, written and
 // read by code that does not name it.
 func TestRegisteredKind(t *testing.T) {
-	f := figure.Figure{Name: "gauge", Panels: []figure.Panel{{Title: "copy", Note: "one core", Content: &Gauge{Value: 30, Limit: 40}}}}
+	f := figure.Figure{Name: "gauge",
+		Panels: []figure.Panel{{Title: "copy", Note: "one core", Content: &Gauge{Value: 30, Limit: 40}}}}
 
 	data := must.Get(json.Marshal(f))(t)
 	if want := `{"name":"gauge","panels":[{"title":"copy","note":"one core","gauge":{"value":30,"limit":40}}]}`; string(data) != want {
@@ -29,7 +30,8 @@ func TestRegisteredKind(t *testing.T) {
 	}
 
 	var svg, image bytes.Buffer
-	if err := figure.SVG(&svg, back); err != nil || !strings.Contains(svg.String(), "75%") || !strings.Contains(svg.String(), "one core") {
+	if err := figure.SVG(&svg, back); err != nil || !strings.Contains(svg.String(), "75%") ||
+		!strings.Contains(svg.String(), "one core") {
 		t.Errorf("SVG (%v) lacks the gauge or its note:\n%s", err, svg.String())
 	}
 	if err := figure.PNG(&image, back); err != nil {
@@ -53,11 +55,13 @@ func TestRegisteredKind(t *testing.T) {
 type unregistered struct{ figure.Content }
 
 func TestKindFaults(t *testing.T) {
-	if _, err := json.Marshal(figure.Panel{Content: unregistered{}}); err == nil || !strings.Contains(err.Error(), "unregistered kind") {
+	if _, err := json.Marshal(figure.Panel{Content: unregistered{}}); err == nil ||
+		!strings.Contains(err.Error(), "unregistered kind") {
 		t.Errorf("JSON of an unregistered kind: %v", err)
 	}
 	var p figure.Panel
-	if err := json.Unmarshal([]byte(`{"heat":{},"diagram":{}}`), &p); err == nil || !strings.Contains(err.Error(), "give each its own panel") {
+	if err := json.Unmarshal([]byte(`{"heat":{},"diagram":{}}`), &p); err == nil ||
+		!strings.Contains(err.Error(), "give each its own panel") {
 		t.Errorf("a panel of two kinds is read as %+v, %v", p, err)
 	}
 	defer func() {

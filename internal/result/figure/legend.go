@@ -101,7 +101,8 @@ func (l legend) corner(frame draw.Rectangle, ink *clutter) (draw.Rectangle, bool
 	if left > right || bottom > top {
 		return draw.Rectangle{}, false
 	}
-	for _, at := range [][2]float64{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {mid, top}, {mid, bottom}} {
+	for _, at := range [][2]float64{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {mid, top},
+		{mid, bottom}} {
 		spot := draw.Rect(at[0], at[1], at[0]+w, at[1]+h)
 		if ink.under(spot.Inset(-2)) == 0 {
 			return spot, true

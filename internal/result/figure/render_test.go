@@ -66,7 +66,8 @@ func TestDeterministic(t *testing.T) {
 
 func TestJSONKeepsWhatIsDrawn(t *testing.T) {
 	in := Figure{Name: "f", Panels: []Panel{{
-		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}, {X: 2, Y: 3, Low: 2, High: 4}, {X: 3, Y: math.Inf(1)}, {X: 4, Y: 1, Low: math.NaN(), High: 2}}}},
+		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}, {X: 2, Y: 3, Low: 2, High: 4},
+			{X: 3, Y: math.Inf(1)}, {X: 4, Y: 1, Low: math.NaN(), High: 2}}}},
 	}, {Content: &HeatMap{Cells: [][]Cell{{{Value: math.NaN(), Text: "OOM"}, {Value: 2}}}}}}}
 	data := must.Get(json.Marshal(in))(t)
 	var out Figure
@@ -229,7 +230,8 @@ func anyChart(t *rapid.T) Panel {
 	p := Panel{
 		Title: anyName.Draw(t, "title"), X: x, Y: y, Note: anyName.Draw(t, "note"),
 		Legend: rapid.SampledFrom([]Legend{"", LegendAuto, LegendRight, LegendBelow, LegendNone}).Draw(t, "legend"),
-		Lines:  []Line{{Label: anyName.Draw(t, "limit"), Y: ref(anyNumber.Draw(t, "limit y"))}, {Label: "x", X: ref(anyNumber.Draw(t, "limit x"))}},
+		Lines: []Line{{Label: anyName.Draw(t, "limit"), Y: ref(anyNumber.Draw(t, "limit y"))},
+			{Label: "x", X: ref(anyNumber.Draw(t, "limit x"))}},
 	}
 	kinds := []Kind{"", LineKind, Scatter}
 	if x.Scale == Category {
@@ -238,10 +240,12 @@ func anyChart(t *rapid.T) Panel {
 	for range rapid.IntRange(0, 12).Draw(t, "series") {
 		s := Series{
 			Name: anyName.Draw(t, "name"), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
-			Color: rapid.IntRange(0, 20).Draw(t, "color"), Dashed: rapid.Bool().Draw(t, "dashed"), NoMarker: rapid.Bool().Draw(t, "bare"),
+			Color: rapid.IntRange(0, 20).Draw(t, "color"), Dashed: rapid.Bool().Draw(t, "dashed"),
+			NoMarker: rapid.Bool().Draw(t, "bare"),
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "points") {
-			pt := Point{X: anyNumber.Draw(t, "x"), Y: anyNumber.Draw(t, "y"), Low: anyNumber.Draw(t, "low"), High: anyNumber.Draw(t, "high")}
+			pt := Point{X: anyNumber.Draw(t, "x"), Y: anyNumber.Draw(t, "y"), Low: anyNumber.Draw(t, "low"),
+				High: anyNumber.Draw(t, "high")}
 			if x.Scale == Category {
 				pt.X = float64(rapid.IntRange(0, len(names)-1).Draw(t, "slot"))
 			}

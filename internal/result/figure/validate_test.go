@@ -54,24 +54,36 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{`x axis has a break`, chartWith(func(p *Panel) { p.X = Axis{Break: &[2]float64{1, 2}} })},
 		{`y axis is a category axis`, chartWith(func(p *Panel) { p.Y = Axis{Scale: Category, Categories: []string{"a"}} })},
 		{`scale "category" with 0 categories`, chartWith(func(p *Panel) { p.X = Axis{Scale: Category} })},
-		{`scale "linear" with 1 categories`, chartWith(func(p *Panel) { p.X = Axis{Scale: Linear, Categories: []string{"a"}} })},
+		{`scale "linear" with 1 categories`, chartWith(func(p *Panel) {
+			p.X = Axis{Scale: Linear, Categories: []string{"a"}}
+		})},
 		{`min is set on a category axis`, categories(func(p *Panel) { p.X.Min = ref(0) })},
 		{`point 1: x = 3 is not the index`, categories(func(p *Panel) { p.Series[0].Points = []Point{{X: 3, Y: 1}} })},
 		{`point 1: x = 0.5 is not the index`, categories(func(p *Panel) { p.Series[0].Points = []Point{{X: 0.5, Y: 1}} })},
-		{`point 1: x = NaN is not the index`, categories(func(p *Panel) { p.Series[0].Points = []Point{{X: math.NaN(), Y: 1}} })},
+		{`point 1: x = NaN is not the index`, categories(func(p *Panel) {
+			p.Series[0].Points = []Point{{X: math.NaN(), Y: 1}}
+		})},
 		{`unknown kind "area"`, chartWith(func(p *Panel) { p.Series[0].Kind = "area" })},
 		{`color -1 is negative`, chartWith(func(p *Panel) { p.Series[0].Color = -1 })},
 		{`bars need a category x axis`, chartWith(func(p *Panel) { p.Series[0].Kind = Bars })},
 		{`stacked bars on a log axis`, categories(func(p *Panel) { p.Y.Scale = Log10; p.Series[0].Kind = StackedBars })},
-		{`error bar from 5 down to 4`, chartWith(func(p *Panel) { p.Series[0].Points[1].Low, p.Series[0].Points[1].High = 5, 4 })},
+		{`error bar from 5 down to 4`, chartWith(func(p *Panel) {
+			p.Series[0].Points[1].Low, p.Series[0].Points[1].High = 5, 4
+		})},
 		{`0 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{Label: "l"}} })},
 		{`2 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{X: ref(1), Y: ref(1)}} })},
 		{`a sloped line needs at least two`, chartWith(func(p *Panel) { p.Lines = []Line{{Points: []Point{{X: 1, Y: 1}}}} })},
 		{`heat shares its panel`, heatWith(func(p *Panel) { p.Series = []Series{{}} })},
 		{`want category axes`, heatWith(func(p *Panel) { p.X = Axis{} })},
-		{`5 rows for 6 y categories`, heatWith(func(p *Panel) { p.Content.(*HeatMap).Cells = p.Content.(*HeatMap).Cells[:5] })},
-		{`row 2 has 1 cells for 6`, heatWith(func(p *Panel) { p.Content.(*HeatMap).Cells[1] = p.Content.(*HeatMap).Cells[1][:1] })},
-		{`value has categories or a break`, heatWith(func(p *Panel) { p.Content.(*HeatMap).Value.Break = &[2]float64{1, 2} })},
+		{`5 rows for 6 y categories`, heatWith(func(p *Panel) {
+			p.Content.(*HeatMap).Cells = p.Content.(*HeatMap).Cells[:5]
+		})},
+		{`row 2 has 1 cells for 6`, heatWith(func(p *Panel) {
+			p.Content.(*HeatMap).Cells[1] = p.Content.(*HeatMap).Cells[1][:1]
+		})},
+		{`value has categories or a break`, heatWith(func(p *Panel) {
+			p.Content.(*HeatMap).Value.Break = &[2]float64{1, 2}
+		})},
 		{`diagram shares its panel`, Figure{Name: "f", Panels: []Panel{{Content: &Diagram{}, Lines: []Line{{Y: ref(1)}}}}}},
 		{`unknown shape`, shapes(Shape{Kind: "blob"})},
 		{`size 1 x 0`, shapes(Shape{Kind: Box, W: 1})},

@@ -69,7 +69,8 @@ func (f *File) check() {
 		}
 	}
 	if again > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s measured more than once (first %s): these are trials of one point, which count by their median time",
+		f.Notes = append(f.Notes, fmt.Sprintf("%s measured more than once (first %s): these are trials of one point, "+
+			"which count by their median time",
 			unit.Plural(again, "result")+" of points", example))
 	}
 }
@@ -126,6 +127,7 @@ func (r *Record) beyondLinks() string {
 	if rate <= fastest.Raw {
 		return ""
 	}
-	return fmt.Sprintf("%s GB/s for each rank is more than any known link carries (%s, %s GB/s raw): check the time, its unit and the size",
+	return fmt.Sprintf("%s GB/s for each rank is more than any known link carries (%s, %s GB/s raw): check the time, "+
+		"its unit and the size",
 		unit.FormatSig(rate, 4), fastest.Name, unit.FormatSig(fastest.Raw, 3))
 }

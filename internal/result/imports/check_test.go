@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	ncclLine   = "     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    100.0   10.49   15.73      0\n"
+	ncclLine = "     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    100.0   " +
+		"10.49   15.73      0\n"
 	ncclFooter = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 15.73\n#\n"
 )
 
@@ -24,16 +25,21 @@ func TestContradictions(t *testing.T) {
 		want               string // in a reason or a warning
 	}{
 		{"clean", "nccl-tests", clean, 0, ""},
-		{"wrong values nobody owns up to", "nccl-tests", with("values : 0 OK", "values : 7 FAILED"), 2, "line 5: Out of bounds values : 7 FAILED, and no row says which"},
-		{"time and algbw", "nccl-tests", with("100.0", "200.0"), 1, "line 4: algbw is 10.49 GB/s, but 1048576 bytes in 200 us give 5.243 GB/s"},
+		{"wrong values nobody owns up to", "nccl-tests", with("values : 0 OK", "values : 7 FAILED"), 2,
+			"line 5: Out of bounds values : 7 FAILED, and no row says which"},
+		{"time and algbw", "nccl-tests", with("100.0", "200.0"), 1,
+			"line 4: algbw is 10.49 GB/s, but 1048576 bytes in 200 us give 5.243 GB/s"},
 		{"algbw and busbw", "nccl-tests", with("15.73      0\n", "25.73      0\n"), 1, "line 4: busbw is 25.73 GB/s"},
 		{"time 0", "nccl-tests", with("100.0", "0.00"), 1, "line 4: the time is 0"},
-		{"a unit too small", "nccl-tests", strings.NewReplacer("100.0", " 0.10", "10.49", "10486", "15.73", "15729").Replace(clean), 0,
+		{"a unit too small", "nccl-tests",
+			strings.NewReplacer("100.0", " 0.10", "10.49", "10486", "15.73", "15729").Replace(clean), 0,
 			"line 4: 13110 GB/s for each rank is more than any known link carries (nvlink-b200"},
 		{"a CSV of two minds", "csv", "ranks,size,time_us,algbw\n4,1M,100,20\n", 1, "line 2: algbw is 20 GB/s"},
 		{"a CSV without time", "csv", "ranks,size,time_us\n4,1M,0\n", 1, "line 2: the time is 0"},
-		{"OSU without time", "osu", "# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n1024   0.00\n", 1, "line 3: the time is 0"},
-		{"JSON with wrong values", "nccl-tests", strings.Replace(ncclJSONFull, `"nwrong":3.000000`, `"nwrong":0.000000`, 1), 3, "out_of_bounds has a count of 3"},
+		{"OSU without time", "osu", "# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n1024   0.00\n", 1,
+			"line 3: the time is 0"},
+		{"JSON with wrong values", "nccl-tests", strings.Replace(ncclJSONFull, `"nwrong":3.000000`, `"nwrong":0.000000`, 1),
+			3, "out_of_bounds has a count of 3"},
 	} {
 		f := read(t, c.format, c.text, Given{Ranks: 4})
 		failed, said := 0, ""
@@ -59,12 +65,14 @@ func TestContradictions(t *testing.T) {
 func TestGaveUp(t *testing.T) {
 	const why = "gpu-1: Test NCCL failure common.cu:298 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n"
 	const passed = " .. gpu-1 pid 77: Test failure common.cu:402\n"
-	f := read(t, "nccl-tests", ncclHead+ncclLine+"     2097152        524288     float     sum      -1"+why+passed, Given{})
+	f := read(t, "nccl-tests", ncclHead+ncclLine+"     2097152        524288     float     sum      -1"+why+passed,
+		Given{})
 	if len(f.Records) != 3 {
 		t.Fatalf("%d records, want two good and the one that failed: %+v", len(f.Records), f.Records)
 	}
 	last := f.Records[2]
-	if last.Status != journal.Failed || last.Size != 2<<20 || last.Ranks != 4 || !strings.HasPrefix(last.Reason, "line 5: the run ended in a failure (Test NCCL failure common.cu:298") {
+	if last.Status != journal.Failed || last.Size != 2<<20 || last.Ranks != 4 ||
+		!strings.HasPrefix(last.Reason, "line 5: the run ended in a failure (Test NCCL failure common.cu:298") {
 		t.Errorf("the row that was begun: %+v", last)
 	}
 	for _, text := range []string{ncclHead + ncclLine + why, ncclHead + ncclLine + passed} {
@@ -101,7 +109,8 @@ func TestIterations(t *testing.T) {
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%)     (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%)
      1048576        524288  bfloat16     sum      -1    31.25   33.55   50.33       0    30.10    40.00    39.00     2.10    30.75   34.10   51.15       0    29.90    38.00    37.00     1.90
 `, Given{})
-	for i, want := range []map[string]float64{{"min_us": 30.1, "max_us": 40, "p99_us": 39, "cv_pct": 2.1}, {"min_us": 29.9, "max_us": 38, "p99_us": 37, "cv_pct": 1.9}} {
+	for i, want := range []map[string]float64{{"min_us": 30.1, "max_us": 40, "p99_us": 39, "cv_pct": 2.1},
+		{"min_us": 29.9, "max_us": 38, "p99_us": 37, "cv_pct": 1.9}} {
 		for name, v := range want {
 			if f.Records[i].Metrics[name] != v {
 				t.Errorf("record %d: %s is %v, want %v", i, name, f.Records[i].Metrics[name], v)

@@ -31,9 +31,12 @@ func TestPublishedReport(t *testing.T) {
 		{"1.2 % of the 478", "refuted: 3.107 GB/s are 0.65 % of nvlink-h100 raw (478 GB/s), not 1.2 %"},
 		{"the actual data movement", "refuted: bus bandwidth is bytes / time x 2(n-1)/n: 3.107 GB/s at most"},
 		{"a potential", "refuted: nccl-h100 is 85 to 102 times faster at these sizes"},
-		{"latency-bound, not bandwidth-bound", "refuted: the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from 64Mi to 512Mi"},
+		{"latency-bound, not bandwidth-bound",
+			"refuted: the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from " +
+				"64Mi to 512Mi"},
 		{"no dtype dependency", "refuted: it does not follow: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi)"},
-		{"multimem shows no improvement", "refused: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart)"},
+		{"multimem shows no improvement",
+			"refused: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart)"},
 		{"3/3 tests passed", "refused: of 9 required cells 6 are good, 0 failed, 0 were skipped and 3 never executed"},
 	}
 	verdicts := VerdictRows(model.Judge(rows, claims, model.NamedCurve), Source{Bench: "b"}, len(rows))
@@ -43,19 +46,23 @@ func TestPublishedReport(t *testing.T) {
 	for i, w := range want {
 		r := verdicts[i]
 		text := r.Point.At("claim")
-		if !strings.HasPrefix(text.String(), w.text) || r.Status != journal.Failed || !strings.HasPrefix(r.Reason, w.reason) || r.Part != ClaimsPart || r.Index != len(rows)+i {
+		if !strings.HasPrefix(text.String(), w.text) || r.Status != journal.Failed ||
+			!strings.HasPrefix(r.Reason, w.reason) || r.Part != ClaimsPart || r.Index != len(rows)+i {
 			t.Errorf("%s: %s, %s\nwant %s: %s", text, r.Status, r.Reason, w.text, w.reason)
 		}
 	}
 	notes := Warn(rows, model.Check(model.SamplesOf(rows)))
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Warnings) != 1 || !strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Warnings) != 1 ||
+		!strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
 		t.Errorf("notes %q, warnings %q", notes, rows[2].Warnings)
 	}
 }
 
 func TestVerdictRows(t *testing.T) {
-	rows := VerdictRows([]model.Verdict{{Answer: model.Holds, Reason: "so it is"}, {Answer: model.Undecided, Reason: "who knows"}}, Source{}, 0)
-	if rows[0].Status != journal.OK || rows[0].Details["because"] != "so it is" || rows[1].Status != journal.Skipped || rows[1].Reason != "undecided: who knows" {
+	rows := VerdictRows([]model.Verdict{{Answer: model.Holds, Reason: "so it is"},
+		{Answer: model.Undecided, Reason: "who knows"}}, Source{}, 0)
+	if rows[0].Status != journal.OK || rows[0].Details["because"] != "so it is" || rows[1].Status != journal.Skipped ||
+		rows[1].Reason != "undecided: who knows" {
 		t.Errorf("%+v", rows)
 	}
 }
@@ -74,7 +81,8 @@ func TestClaimFaults(t *testing.T) {
 		{"claims:\n  - text: x\n    kind: busbw\n    value: 1\n    size: 3Q\n", "size"},
 		{"claims:\n  - text: x\n    kind: no-effect\n    algorithm: a\n", "algorithm and against"},
 	} {
-		if got, err := Claims("c.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "c.yaml") {
+		if got, err := Claims("c.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "c.yaml") {
 			t.Errorf("%q: %v, %v, want %q", c.text, got, err, c.want)
 		}
 	}

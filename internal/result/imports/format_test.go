@@ -14,7 +14,8 @@ import (
 func TestRegisteredFormat(t *testing.T) {
 	given := imports.Given{Op: "all-reduce", Ranks: 4, DType: "float", Algorithm: "ring"}
 	f := must.Get(imports.Read("pairs", "times.txt", "4096 12.5\n8192 20\n4096 13\n", given))(t)
-	rows := imports.Rows(f.Records, imports.Source{Name: "times.txt", Bench: "collectives", Run: "r", Time: time.Unix(0, 0)}, 0, map[string]int{})
+	rows := imports.Rows(f.Records,
+		imports.Source{Name: "times.txt", Bench: "collectives", Run: "r", Time: time.Unix(0, 0)}, 0, map[string]int{})
 	if len(rows) != 3 {
 		t.Fatalf("%d rows, want 3", len(rows))
 	}
@@ -29,7 +30,8 @@ func TestRegisteredFormat(t *testing.T) {
 		t.Errorf("the second result of a point is trial %d of %s", rows[2].Trial, rows[2].Key)
 	}
 
-	if _, err := imports.Read("pairs", "times.txt", "4096 12.5\n4096\n", given); err == nil || !strings.HasPrefix(err.Error(), "times.txt:2: want a size and a time") {
+	if _, err := imports.Read("pairs", "times.txt", "4096 12.5\n4096\n", given); err == nil ||
+		!strings.HasPrefix(err.Error(), "times.txt:2: want a size and a time") {
 		t.Errorf("a line without a time: %v", err)
 	}
 	if _, err := imports.Read("pears", "times.txt", "", given); err == nil || !strings.Contains(err.Error(), "pairs") {

@@ -157,8 +157,10 @@ func settleRanks(found, given int) (int, error) {
 // ops maps the names that tools give to the operations, written in lower case
 // without punctuation, to kernbench's.
 var ops = map[string]string{
-	"allreduce": "allreduce", "reducescatter": "reduce_scatter", "allgather": "allgather", "broadcast": "broadcast", "bcast": "broadcast",
-	"reduce": "reduce", "alltoall": "alltoall", "alltoallpersonalizedexchange": "alltoall", "gather": "gather", "scatter": "scatter",
+	"allreduce": "allreduce", "reducescatter": "reduce_scatter", "allgather": "allgather", "broadcast": "broadcast",
+	"bcast":  "broadcast",
+	"reduce": "reduce", "alltoall": "alltoall", "alltoallpersonalizedexchange": "alltoall", "gather": "gather",
+	"scatter":  "scatter",
 	"sendrecv": "sendrecv", "barrier": "barrier",
 }
 
@@ -188,7 +190,8 @@ func opGiven(name string) (string, error) {
 
 // typeNames maps tools' names of element types to kernbench's where its own
 // parser does not know them.
-var typeNames = map[string]string{"double": "f64", "float": "f32", "half": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "uint8": "u8",
+var typeNames = map[string]string{"double": "f64", "float": "f32", "half": "f16", "bfloat16": "bf16", "int64": "i64",
+	"int32": "i32", "uint8": "u8",
 	"mpi_double": "f64", "mpi_float": "f32", "mpi_int": "i32", "mpi_unsigned_char": "u8", "mpi_char": "i8"}
 
 // typeNamed is kernbench's name of a type, or the tool's own.

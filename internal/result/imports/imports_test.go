@@ -51,8 +51,10 @@ func read(t *testing.T, format, text string, g Given) File {
 
 func TestNCCLTests(t *testing.T) {
 	f := read(t, "nccl-tests", ncclFull, Given{})
-	details := map[string]string{"tool": "nccl-tests", "device": "NVIDIA H100 80GB HBM3", "time": "mean over iterations issued back to back, as nccl-tests reports it"}
-	base := Record{Op: "allreduce", Algorithm: "nccl", Backend: "nccl", Ranks: 4, Host: "gpu-1", Samples: 20, Kind: journal.Measured, Details: details, Status: journal.OK}
+	details := map[string]string{"tool": "nccl-tests", "device": "NVIDIA H100 80GB HBM3",
+		"time": "mean over iterations issued back to back, as nccl-tests reports it"}
+	base := Record{Op: "allreduce", Algorithm: "nccl", Backend: "nccl", Ranks: 4, Host: "gpu-1", Samples: 20,
+		Kind: journal.Measured, Details: details, Status: journal.OK}
 	with := func(line int, size int64, dtype, red string, inPlace bool, us, alg, bus, wrong float64) Record {
 		r := base
 		r.Line, r.Size, r.DType, r.Reduction, r.InPlace = line, size, dtype, red, inPlace
@@ -61,7 +63,8 @@ func TestNCCLTests(t *testing.T) {
 	}
 	want := []Record{
 		with(15, 8, "f32", "sum", false, 17.01, 0, 0, 0), with(15, 8, "f32", "sum", true, 17.05, 0, 0, 0),
-		with(17, 268435456, "f32", "sum", false, 1181, 227.30, 340.94, 0), with(17, 268435456, "f32", "sum", true, 1180, 227.49, 341.23, 3),
+		with(17, 268435456, "f32", "sum", false, 1181, 227.30, 340.94, 0),
+		with(17, 268435456, "f32", "sum", true, 1180, 227.49, 341.23, 3),
 		with(18, 536870912, "bf16", "max", false, 2300, 233.42, 350.13, 0), // nothing was run in place
 	}
 	want[3].Status, want[3].Reason = journal.Failed, "3 wrong elements"
@@ -75,7 +78,8 @@ func TestNCCLTests(t *testing.T) {
 
 // Tables as older, newer and cut-down outputs have them.
 func TestNCCLVariants(t *testing.T) {
-	line := "     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    100.0   10.49   15.73      0\n"
+	line := "     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    100.0   10.49   " +
+		"15.73      0\n"
 	for _, c := range []struct {
 		name, text string
 		given      Given
@@ -91,8 +95,10 @@ func TestNCCLVariants(t *testing.T) {
 			// The largest algorithm bandwidth decides, and that still says 4.
 			return expect(f.Records[0].Ranks, 4)
 		}},
-		{"all groups split", strings.NewReplacer("340.94", "227.30", "341.23", "227.49", "350.13", "233.42").Replace(ncclFull), Given{}, func(f File) string {
-			if f.Records[0].Ranks != 2 || len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "lists 4 ranks, but busbw/algbw is that of 2") {
+		{"all groups split", strings.NewReplacer("340.94", "227.30", "341.23", "227.49", "350.13",
+			"233.42").Replace(ncclFull), Given{}, func(f File) string {
+			if f.Records[0].Ranks != 2 || len(f.Notes) != 1 ||
+				!strings.Contains(f.Notes[0], "lists 4 ranks, but busbw/algbw is that of 2") {
 				return fmt.Sprint(f.Records[0].Ranks, f.Notes)
 			}
 			return ""
@@ -112,18 +118,27 @@ func TestNCCLVariants(t *testing.T) {
 			}
 			return ""
 		}},
-		{"time stamps at the end", ncclHead + strings.TrimRight(line, "\n") + "   2026-01-02 03:04:05\n", Given{Ranks: 4, Op: "all_reduce"}, func(f File) string { return expect(len(f.Records), 2) }},
-		{"statistics of iterations, number of iterations", `#       size         count      type   redop    root  cputime   algbw   busbw  #wrong    i_min    i_cv%  cputime   algbw   busbw  #wrong    i_min    i_cv% #iters           timestamp
+		{"time stamps at the end", ncclHead + strings.TrimRight(line, "\n") + "   2026-01-02 03:04:05\n",
+			Given{Ranks: 4, Op: "all_reduce"}, func(f File) string {
+				return expect(len(f.Records), 2)
+			}},
+		{"statistics of iterations, number of iterations",
+			`#       size         count      type   redop    root  cputime   algbw   busbw  #wrong    i_min    i_cv%  cputime   algbw   busbw  #wrong    i_min    i_cv% #iters           timestamp
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)      (%)     (us)  (GB/s)  (GB/s)             (us)      (%)          %Y-%m-%d %H:%M:%S
      1048576        524288  bfloat16     sum      -1    31.25   33.55   50.33       0    30.10     2.10    30.75   34.10   51.15       2    29.90     1.90     20 2026-01-31 10:20:30
 `, Given{}, func(f File) string {
-			a, b := f.Records[0], f.Records[1]
-			return expect(fmt.Sprintf("%d %v %s %v", a.Ranks, a.Metrics, b.Status, b.Metrics), "4 map[algbw:33.55 busbw:50.33 cv_pct:2.1 min_us:30.1 time_us:31.25 wrong:0] failed map[algbw:34.1 busbw:51.15 cv_pct:1.9 min_us:29.9 time_us:30.75 wrong:2]")
+				a, b := f.Records[0], f.Records[1]
+				return expect(fmt.Sprintf("%d %v %s %v", a.Ranks, a.Metrics, b.Status, b.Metrics),
+					"4 map[algbw:33.55 busbw:50.33 cv_pct:2.1 min_us:30.1 time_us:31.25 wrong:0] failed map[algbw:34.1 busbw:51.15 "+
+						"cv_pct:1.9 min_us:29.9 time_us:30.75 wrong:2]")
+			}},
+		{"Windows line ends", strings.ReplaceAll(ncclFull, "\n", "\r\n"), Given{}, func(f File) string {
+			return expect(len(f.Records), 5)
 		}},
-		{"Windows line ends", strings.ReplaceAll(ncclFull, "\n", "\r\n"), Given{}, func(f File) string { return expect(len(f.Records), 5) }},
-		{"given and said alike", ncclFull, Given{Op: "allreduce", Ranks: 4, Algorithm: "ring", Backend: "cuda"}, func(f File) string {
-			return expect(f.Records[0].Algorithm+" "+f.Records[0].Backend, "ring cuda")
-		}},
+		{"given and said alike", ncclFull, Given{Op: "allreduce", Ranks: 4, Algorithm: "ring", Backend: "cuda"},
+			func(f File) string {
+				return expect(f.Records[0].Algorithm+" "+f.Records[0].Backend, "ring cuda")
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if fault := c.check(read(t, "nccl-tests", c.text, c.given)); fault != "" {
@@ -151,7 +166,8 @@ const osuFull = `
 func TestOSU(t *testing.T) {
 	f := read(t, "osu", osuFull, Given{Ranks: 8})
 	details := map[string]string{"tool": "OSU micro-benchmarks 7.5", "time": "mean over iterations of the slowest rank"}
-	base := Record{Op: "allreduce", Algorithm: "mpi", Backend: "mpi", DType: "f32", Reduction: "sum", Ranks: 8, Kind: journal.Measured, Details: details,
+	base := Record{Op: "allreduce", Algorithm: "mpi", Backend: "mpi", DType: "f32", Reduction: "sum", Ranks: 8,
+		Kind: journal.Measured, Details: details,
 		Extra: point.Point{{Name: "memory", Value: point.StringValue("cuda")}}}
 	good, bad := base, base
 	good.Line, good.Size, good.Samples, good.Status = 5, 4, 1000, journal.OK
@@ -161,15 +177,19 @@ func TestOSU(t *testing.T) {
 	if diff := cmp.Diff([]Record{good, bad}, f.Records, cmp.AllowUnexported(point.Value{})); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	old := read(t, "osu", "# OSU MPI Allgather Latency Test v5.9\n# Size       Avg Latency(us)\n1024                   7.61\n", Given{Ranks: 4})
-	if r := old.Records[0]; r.Op != "allgather" || r.Size != 4096 || r.Metrics["time_us"] != 7.61 || r.DType != "u8" || !strings.Contains(r.Details["time"], "averaged over ranks") {
+	old := read(t, "osu", "# OSU MPI Allgather Latency Test v5.9\n# Size       Avg Latency(us)\n1024              "+
+		"     7.61\n", Given{Ranks: 4})
+	if r := old.Records[0]; r.Op != "allgather" || r.Size != 4096 || r.Metrics["time_us"] != 7.61 || r.DType != "u8" ||
+		!strings.Contains(r.Details["time"], "averaged over ranks") {
 		t.Errorf("without -f: %+v", r)
 	}
-	barrier := read(t, "osu", "# OSU MPI Barrier Latency Test v7.3\n# Avg Latency(us)\n             1.51\n", Given{Ranks: 4})
+	barrier := read(t, "osu", "# OSU MPI Barrier Latency Test v7.3\n# Avg Latency(us)\n             1.51\n",
+		Given{Ranks: 4})
 	if r := barrier.Records[0]; r.Op != "barrier" || r.Metrics["time_us"] != 1.51 {
 		t.Errorf("barrier: %+v", r)
 	}
-	nccl := read(t, "osu", "# OSU NCCL-CUDA Allreduce Latency Test v7.3\n# Size       Avg Latency(us)       P99 Tail Lat(us)\n1024                   7.61    9.5\n", Given{Ranks: 4})
+	nccl := read(t, "osu", "# OSU NCCL-CUDA Allreduce Latency Test v7.3\n# Size       Avg Latency(us)       P99 Tail "+
+		"Lat(us)\n1024                   7.61    9.5\n", Given{Ranks: 4})
 	if r := nccl.Records[0]; r.Backend != "nccl" || r.Metrics["p99taillat_us"] != 9.5 {
 		t.Errorf("nccl: %+v", r)
 	}
@@ -184,11 +204,14 @@ allreduce,ring,float,2,64K,true,0.5,490,510,7,12.5%,,,3,250
 func TestCSV(t *testing.T) {
 	f := read(t, "csv", csvFull, Given{Backend: "mpi"})
 	want := []Record{
-		{Line: 3, Op: "allreduce", Algorithm: "ring", DType: "f32", Reduction: "sum", Ranks: 2, Size: 65536, InPlace: true, Backend: "mpi", Status: journal.OK, Kind: journal.Measured,
+		{Line: 3, Op: "allreduce", Algorithm: "ring", DType: "f32", Reduction: "sum", Ranks: 2, Size: 65536, InPlace: true,
+			Backend: "mpi", Status: journal.OK, Kind: journal.Measured,
 			Samples: 7, Low: 490, High: 510, Metrics: map[string]float64{"time_us": 500, "utilisation": 12.5, "watts": 250},
 			Details: map[string]string{"tool": "csv"}, Extra: point.Point{{Name: "nodes", Value: point.IntValue(3)}}},
-		{Line: 4, Op: "allreduce", Algorithm: "tree", DType: "bf16", Reduction: "sum", Ranks: 4, Size: 1 << 20, Backend: "mpi", Status: journal.NotExecuted, Reason: "no such machine", Kind: journal.Measured,
-			Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"}, Extra: point.Point{{Name: "nodes", Value: point.StringValue("two")}}},
+		{Line: 4, Op: "allreduce", Algorithm: "tree", DType: "bf16", Reduction: "sum", Ranks: 4, Size: 1 << 20,
+			Backend: "mpi", Status: journal.NotExecuted, Reason: "no such machine", Kind: journal.Measured,
+			Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"},
+			Extra: point.Point{{Name: "nodes", Value: point.StringValue("two")}}},
 	}
 	if diff := cmp.Diff(want, f.Records, cmp.AllowUnexported(point.Value{})); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
@@ -206,22 +229,28 @@ func TestErrors(t *testing.T) {
 		{"nccl-tests", "", Given{}, "file: no table of nccl-tests"},
 		{"nccl-tests", "hello\nworld\n", Given{}, "no line starts with"},
 		{"nccl-tests", ncclHead, Given{}, "file: no result of nccl-tests"},
-		{"nccl-tests", ncclFull[:strings.Index(ncclFull, "1180.0")], Given{}, "file:17: the line has 9 fields, the header 13: it is cut off"},
-		{"nccl-tests", strings.Replace(ncclFull, "227.30", "fast", 1), Given{}, "file:17: algbw is \"fast\", want a number or N/A"},
+		{"nccl-tests", ncclFull[:strings.Index(ncclFull, "1180.0")], Given{},
+			"file:17: the line has 9 fields, the header 13: it is cut off"},
+		{"nccl-tests", strings.Replace(ncclFull, "227.30", "fast", 1), Given{},
+			"file:17: algbw is \"fast\", want a number or N/A"},
 		{"nccl-tests", strings.Replace(ncclFull, "227.30", "NaN", 1), Given{}, "want a number"},
 		{"nccl-tests", strings.Replace(ncclFull, "(us)", "(ms)", 1), Given{}, "file:14: the unit (ms)"},
 		{"nccl-tests", ncclFull, Given{Ranks: 8}, "the file says 4 ranks, --ranks says 8"},
 		{"nccl-tests", ncclFull, Given{Op: "allgather"}, "the file says op allreduce, --op says allgather"},
 		{"nccl-tests", ncclFull, Given{Op: "allredus"}, "unknown op"},
 		{"nccl-tests", ncclFull, Given{DType: "f64"}, "file:15: the file says dtype f32, --dtype says f64"},
-		{"nccl-tests", ncclHead + " 8 2 float none -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{}, "file:2: the file does not say which operation this is: give --op"},
-		{"nccl-tests", ncclHead + " 8 2 float sum -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{Op: "allreduce"}, "how many ranks there were: give --ranks"},
+		{"nccl-tests", ncclHead + " 8 2 float none -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{},
+			"file:2: the file does not say which operation this is: give --op"},
+		{"nccl-tests", ncclHead + " 8 2 float sum -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{Op: "allreduce"},
+			"how many ranks there were: give --ranks"},
 		{"nccl-tests", "# size algbw time\n", Given{}, "file:1: the column algbw stands before any time"},
 		{"nccl-tests", "# size time algbw\n", Given{}, "file:1: the header has no column type"},
-		{"nccl-tests", "# size type time time time algbw\n", Given{}, "file:1: the header has 3 columns called time, want 1 or 2"},
+		{"nccl-tests", "# size type time time time algbw\n", Given{},
+			"file:1: the header has 3 columns called time, want 1 or 2"},
 		{"osu", "1 2 3\n", Given{Ranks: 2}, "no line has Latency(us)"},
 		{"osu", osuFull, Given{}, "file:5: OSU does not say how many ranks there were: give --ranks"},
-		{"osu", strings.Replace(osuFull, "1.35        1000", "1.35", 1), Given{Ranks: 2}, "file:5: the line has 5 fields, the header 6"},
+		{"osu", strings.Replace(osuFull, "1.35        1000", "1.35", 1), Given{Ranks: 2},
+			"file:5: the line has 5 fields, the header 6"},
 		{"osu", strings.Replace(osuFull, "1.11", "x", 1), Given{Ranks: 2}, `file:5: minlatency(us) is "x"`},
 		{"osu", strings.Replace(osuFull, "Iterations", "Furlongs", 1), Given{Ranks: 2}, `unknown column "furlongs"`},
 		{"osu", strings.Replace(osuFull, "Allreduce ", "", 1), Given{Ranks: 2}, "no title names the operation"},
@@ -257,8 +286,10 @@ func TestRoundTrip(t *testing.T) {
 			for _, ranks := range []int{2, 4, 8} {
 				for size := int64(1024); size <= 1<<28; size <<= rapid.IntRange(1, 8).Draw(t, "step") {
 					for _, inPlace := range []bool{false, true} {
-						r := Record{Op: op, Algorithm: rapid.SampledFrom([]string{"ring", "tree"}).Draw(t, "algorithm"), DType: "bf16", Ranks: ranks, Size: size, InPlace: inPlace,
-							Backend: "cpu", Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{"time_us": rapid.Float64Range(0.1, 1e6).Draw(t, "us"), "wrong": 0}}
+						r := Record{Op: op, Algorithm: rapid.SampledFrom([]string{"ring", "tree"}).Draw(t, "algorithm"), DType: "bf16",
+							Ranks: ranks, Size: size, InPlace: inPlace,
+							Backend: "cpu", Status: journal.OK, Kind: journal.Measured,
+							Metrics: map[string]float64{"time_us": rapid.Float64Range(0.1, 1e6).Draw(t, "us"), "wrong": 0}}
 						if op == "allreduce" {
 							r.Reduction = "sum"
 						}
@@ -295,10 +326,13 @@ func TestRoundTrip(t *testing.T) {
 // Rows carry what views and resume need, and repeated points are trials.
 func TestRows(t *testing.T) {
 	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\nring,f32,4,1M,120,,\nring,fp8_e5m2,4,1M,50,,\n", Given{})
-	rows := Rows(f.Records, Source{Name: "f.csv", SHA256: "abcdef0123456789", Bench: "allreduce-eval", Part: "performance", Run: "id"}, 5, map[string]int{})
+	rows := Rows(f.Records, Source{Name: "f.csv", SHA256: "abcdef0123456789", Bench: "allreduce-eval",
+		Part: "performance", Run: "id"}, 5, map[string]int{})
 	r := rows[0]
-	if r.Bench != "allreduce-eval" || r.Part != "performance" || r.Run != "id" || r.Index != 5 || *r.NumRanks != 4 || r.Details["file"] != "f.csv line 2, SHA-256 abcdef012345" ||
-		r.Metrics["algbw"] != 10.48576 || math.Abs(r.Metrics["busbw"]-15.72864) > 1e-9 || *r.Stats.Get("time_us").CIHigh != 110 || r.Units["busbw"] != "GB/s" {
+	if r.Bench != "allreduce-eval" || r.Part != "performance" || r.Run != "id" || r.Index != 5 || *r.NumRanks != 4 ||
+		r.Details["file"] != "f.csv line 2, SHA-256 abcdef012345" ||
+		r.Metrics["algbw"] != 10.48576 || math.Abs(r.Metrics["busbw"]-15.72864) > 1e-9 ||
+		*r.Stats.Get("time_us").CIHigh != 110 || r.Units["busbw"] != "GB/s" {
 		t.Errorf("%+v", r)
 	}
 	if rows[0].Key != rows[1].Key || rows[0].Trial != 0 || rows[1].Trial != 1 || rows[2].Key == rows[0].Key {
@@ -311,7 +345,9 @@ func TestRows(t *testing.T) {
 		t.Errorf("a type kernbench lacks is %v", v)
 	}
 	axes := Axes(rows)
-	if !slices.ContainsFunc(axes, func(a journal.AxisInfo) bool { return a.Name == "size" && a.Kind == point.Bytes }) || Metrics(rows)[0].Name != "time_us" {
+	if !slices.ContainsFunc(axes, func(a journal.AxisInfo) bool {
+		return a.Name == "size" && a.Kind == point.Bytes
+	}) || Metrics(rows)[0].Name != "time_us" {
 		t.Errorf("axes %v, metrics %v", axes, Metrics(rows))
 	}
 }

@@ -25,12 +25,14 @@ const ncclJSONFull = `{"version":2,"start_time":"2026-01-02 03:04:05","args":[".
 func TestNCCLJSON(t *testing.T) {
 	f := read(t, "nccl-tests", ncclJSONFull, Given{})
 	details := map[string]string{"tool": "nccl-tests", "device": "NVIDIA H100 80GB HBM3", "time": ncclMean}
-	base := Record{Line: 1, Op: "allreduce", Algorithm: "nccl", Backend: "nccl", DType: "f32", Reduction: "sum", Ranks: 4, Host: "gpu-1", Samples: 20,
+	base := Record{Line: 1, Op: "allreduce", Algorithm: "nccl", Backend: "nccl", DType: "f32", Reduction: "sum", Ranks: 4,
+		Host: "gpu-1", Samples: 20,
 		Kind: journal.Measured, Details: details, Status: journal.OK}
 	out, in, wrong := base, base, base
 	out.Size, out.Metrics = 8, map[string]float64{"time_us": 17.01, "algbw": 0.00047, "busbw": 0.000705, "wrong": 0}
 	in.Size, in.InPlace, in.Metrics = 8, true, map[string]float64{"time_us": 17.05, "algbw": 0.000469, "busbw": 0.000704}
-	wrong.Size, wrong.InPlace, wrong.Metrics = 268435456, true, map[string]float64{"time_us": 1180, "algbw": 227.487675, "busbw": 341.231512, "wrong": 3}
+	wrong.Size, wrong.InPlace, wrong.Metrics = 268435456, true,
+		map[string]float64{"time_us": 1180, "algbw": 227.487675, "busbw": 341.231512, "wrong": 3}
 	wrong.Status, wrong.Reason = journal.Failed, "3 wrong elements"
 	if diff := cmp.Diff(f.Records, []Record{out, in, wrong}); diff != "" {
 		t.Error(diff)

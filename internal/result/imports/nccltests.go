@@ -16,7 +16,8 @@ import (
 )
 
 func init() {
-	Register(Format{Name: "nccl-tests", Help: "tables or JSON of nccl-tests and rccl-tests, and kernbench's own of that format", Read: readNCCLTests,
+	Register(Format{Name: "nccl-tests",
+		Help: "tables or JSON of nccl-tests and rccl-tests, and kernbench's own of that format", Read: readNCCLTests,
 		Example: "all_reduce.txt --out out/nccl --link nvlink-h100"})
 }
 
@@ -266,7 +267,8 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	}
 	if by, sure := ncclRanks(records, op); sure {
 		if listed > 0 && listed != by {
-			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw is that of %d: groups were split, and %d is taken", listed, by, by))
+			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw is that of %d: groups were split, "+
+				"and %d is taken", listed, by, by))
 		}
 		listed = by
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 func init() {
-	imports.Register(imports.Format{Name: "pairs", Help: "a size in bytes and a time in microseconds on each line", Read: readPairs,
+	imports.Register(imports.Format{Name: "pairs", Help: "a size in bytes and a time in microseconds on each line",
+		Read:    readPairs,
 		Example: "times.txt --op allreduce --ranks 8 --out out/times"})
 }
 
@@ -18,8 +19,9 @@ func readPairs(text string, g imports.Given) (f imports.File, err error) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		r := imports.Record{Line: number, Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: g.DType, Backend: g.Backend,
-			Status: journal.OK, Kind: journal.Measured}
+		r := imports.Record{Line: number, Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: g.DType,
+			Backend: g.Backend,
+			Status:  journal.OK, Kind: journal.Measured}
 		var us float64
 		if _, err := fmt.Sscan(line, &r.Size, &us); err != nil {
 			return f, imports.LineError(number, "want a size and a time: %w", err)

@@ -13,7 +13,8 @@ func TestAccumulated(t *testing.T) {
 	}
 	make := func(id, bench, version string, seed uint64, rows ...Row) *Run {
 		r := &Run{open: map[pointTrial]int{}}
-		r.addHeader(Header{Run: id, Bench: bench, Version: version, Seed: seed, Time: time.Unix(1, 0), Metrics: []MetricInfo{{Name: "of " + id}}})
+		r.addHeader(Header{Run: id, Bench: bench, Version: version, Seed: seed, Time: time.Unix(1, 0),
+			Metrics: []MetricInfo{{Name: "of " + id}}})
 		for _, x := range rows {
 			r.addRow(x)
 		}

@@ -40,7 +40,8 @@ func TestWriteToPipe(t *testing.T) {
 		}
 		must.Do(t, <-wrote)
 	}
-	if info := must.Get(os.Lstat(pipe))(t); info.Mode()&os.ModeNamedPipe == 0 || !slices.Equal(names(t, dir), []string{"link", "pipe"}) {
+	if info := must.Get(os.Lstat(pipe))(t); info.Mode()&os.ModeNamedPipe == 0 ||
+		!slices.Equal(names(t, dir), []string{"link", "pipe"}) {
 		t.Errorf("the pipe is %v, the folder has %v", info.Mode(), names(t, dir))
 	}
 	if info := must.Get(os.Lstat(link))(t); info.Mode()&os.ModeSymlink == 0 {

@@ -33,8 +33,8 @@ func (e *HeldError) Error() string {
 		e.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// HoldRun claims a run of the RUN folder dir. The error is a *HeldError when a live process has it. The claim is a lock on a
-// file, as for the journal itself, so it holds between hosts where the file
+// HoldRun claims a run of the RUN folder dir. The error is a *HeldError when a live process has it.
+// The claim is a lock on a file, as for the journal itself, so it holds between hosts where the file
 // system's locks do.
 func HoldRun(dir, id string) (*Hold, error) {
 	path, err := lockPath(dir, id)

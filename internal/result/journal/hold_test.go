@@ -18,7 +18,8 @@ func TestHold(t *testing.T) {
 	h := must.Get(HoldRun(dir, "a"))(t)
 	var held *HeldError
 	host, _ := os.Hostname()
-	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host || held.Since.IsZero() {
+	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host ||
+		held.Since.IsZero() {
 		t.Fatalf("holding it twice: %v", err)
 	}
 	if got, err := HolderOf(dir, "a"); err != nil || got == nil || got.PID != os.Getpid() {

@@ -22,7 +22,8 @@ const keyLen = 16
 // exactly when they are the same work. The order of coordinates, variables and
 // options does not matter. ranks is nil when the program starts its own;
 // inputs maps the names of input files to their SHA-256.
-func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point, inputs map[string]string) string {
+func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point,
+	inputs map[string]string) string {
 	return NewKeyer(bench, part, version, backend, options, inputs).Key(pt, ranks, env)
 }
 

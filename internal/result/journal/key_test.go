@@ -130,7 +130,8 @@ func TestKeyIgnoresOrderAndJSON(t *testing.T) {
 }
 
 func TestKeyOfNumbers(t *testing.T) {
-	for _, f := range []float64{0, math.Copysign(0, -1), 2, -64, 1e6, 0.1, 1e-9, 1e20, 1e21, 1e300, 7.224818002919035e+17, 1 << 53, 1 << 63, -1 << 63} {
+	for _, f := range []float64{0, math.Copysign(0, -1), 2, -64, 1e6, 0.1, 1e-9, 1e20, 1e21, 1e300, 7.224818002919035e+17,
+		1 << 53, 1 << 63, -1 << 63} {
 		a, b := exampleKey(), exampleKey()
 		a.pt = point.Point{{Name: "x", Value: point.FloatValue(f)}}
 		b.pt = nil
@@ -149,7 +150,8 @@ func TestNewRunID(t *testing.T) {
 	if got, want := NewRunID(now, bytes.NewReader([]byte{0x7f, 0x3a})), "20261115-014233-7f3a"; got != want {
 		t.Errorf("id %s, want %s", got, want)
 	}
-	earlier, later := NewRunID(now, bytes.NewReader([]byte{0xff, 0xff})), NewRunID(now.Add(time.Second), bytes.NewReader([]byte{0, 0}))
+	earlier, later := NewRunID(now, bytes.NewReader([]byte{0xff, 0xff})),
+		NewRunID(now.Add(time.Second), bytes.NewReader([]byte{0, 0}))
 	if earlier >= later {
 		t.Errorf("%s does not sort before %s", earlier, later)
 	}

@@ -101,13 +101,15 @@ func testRow(run string, i int) Row {
 	ranks, ci := 2, 12.75
 	return Row{
 		Run: run, Bench: "all_reduce", Part: "latency", NumRanks: &ranks, Backend: "cpu", Trial: i % 3,
-		Point:  point.Point{{Name: "size", Value: point.BytesValue(int64(1024 * (i + 1)))}, {Name: "dtype", Value: point.StringValue("f32")}},
+		Point: point.Point{{Name: "size", Value: point.BytesValue(int64(1024 * (i + 1)))},
+			{Name: "dtype", Value: point.StringValue("f32")}},
 		Env:    point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}, {Name: "NCCL_PROTO"}},
 		Status: OK, Kind: Measured, Clock: "monotonic", Samples: 100,
 		Metrics: map[string]float64{"time_us": 12.5 + float64(i), "busbw": 5.25},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats:   StatsOf(map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6, CIHigh: &ci}}),
-		Host:    "node1", Time: testTime, Key: fmt.Sprintf("%016x", i),
+		Stats: StatsOf(map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6,
+			CIHigh: &ci}}),
+		Host: "node1", Time: testTime, Key: fmt.Sprintf("%016x", i),
 	}
 }
 
@@ -184,7 +186,8 @@ func genValue(kind point.Kind) *rapid.Generator[point.Value] {
 }
 
 var (
-	genKind  = rapid.SampledFrom([]point.Kind{point.Int, point.Bytes, point.Float, point.String, point.Bool, point.DType, point.Tuple})
+	genKind = rapid.SampledFrom([]point.Kind{point.Int, point.Bytes, point.Float, point.String, point.Bool, point.DType,
+		point.Tuple})
 	genNames = rapid.SliceOfNDistinct(rapid.String(), 0, 5, rapid.ID[string])
 	genMap   = rapid.MapOfN(rapid.String(), genFinite, 0, 4)
 )
@@ -230,11 +233,14 @@ func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 			NumRanks: rapid.Ptr(rapid.IntRange(1, 9), true).Draw(t, "ranks"),
 			Status:   rapid.SampledFrom([]Status{OK, Failed, Timeout, Skipped, NotExecuted}).Draw(t, "status"),
 			Reason:   rapid.String().Draw(t, "reason"), Output: rapid.String().Draw(t, "output"),
-			Rank: rapid.Ptr(rapid.IntRange(0, 9), true).Draw(t, "rank"), Kind: rapid.SampledFrom([]Kind{Measured, Simulated, Modelled}).Draw(t, "kind"),
+			Rank:    rapid.Ptr(rapid.IntRange(0, 9), true).Draw(t, "rank"),
+			Kind:    rapid.SampledFrom([]Kind{Measured, Simulated, Modelled}).Draw(t, "kind"),
 			Samples: rapid.Int().Draw(t, "samples"), Metrics: genMap.Draw(t, "metrics"), Limits: genMap.Draw(t, "limits"),
-			Units: rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "units"), Skew: rapid.Ptr(genFinite, true).Draw(t, "skew"),
+			Units:    rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "units"),
+			Skew:     rapid.Ptr(genFinite, true).Draw(t, "skew"),
 			Warnings: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "warnings"), Host: rapid.String().Draw(t, "host"),
-			Time: genTime.Draw(t, "time"), Key: rapid.StringN(1, -1, -1).Draw(t, "key"), Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"),
+			Time: genTime.Draw(t, "time"), Key: rapid.StringN(1, -1, -1).Draw(t, "key"),
+			Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"),
 		}
 		if len(axes) > 0 {
 			r.Part = axes[0].Part
@@ -243,7 +249,8 @@ func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 			r.Load = &Load{Before: genFinite.Draw(t, "before"), After: genFinite.Draw(t, "after"), Busy: 0.5}
 		}
 		for _, name := range genNames.Draw(t, "stats") {
-			r.Stats = r.Stats.With(name, Stat{Min: genFinite.Draw(t, "min"), P50: genFinite.Draw(t, "p50"), CILow: rapid.Ptr(genFinite, true).Draw(t, "ci")})
+			r.Stats = r.Stats.With(name, Stat{Min: genFinite.Draw(t, "min"), P50: genFinite.Draw(t, "p50"),
+				CILow: rapid.Ptr(genFinite, true).Draw(t, "ci")})
 		}
 		return r
 	})

@@ -47,13 +47,16 @@ func TestJudge(t *testing.T) {
 		quality Quality
 		why     string
 	}{
-		"quiet":      {Row{Load: &Load{Steal: 0.01, Foreign: share(0.02)}}, QualitySettled, ""},
-		"unwatched":  {Row{}, QualitySettled, ""},
-		"steal":      {Row{Load: &Load{Steal: 0.23}}, QualityDisturbed, "steal: the hypervisor took 23.0 %"},
-		"foreign":    {Row{Load: &Load{Foreign: share(0.5)}}, QualityDisturbed, "load: other programs used 50.0 %"},
-		"crowd":      {Row{Load: &Load{Crowd: "another kernbench (process 7)"}}, QualityDisturbed, "another kernbench (process 7)"},
-		"drift":      {Row{Sampling: &Sampling{Drift: share(-0.2)}, Warnings: []string{"drift: -20 %"}}, QualityDisturbed, "drift: -20 %"},
-		"noise":      {Row{Sampling: &Sampling{Noise: share(0.3)}, Warnings: []string{"noise: 30 %"}}, QualityDisturbed, "noise: 30 %"},
+		"quiet":     {Row{Load: &Load{Steal: 0.01, Foreign: share(0.02)}}, QualitySettled, ""},
+		"unwatched": {Row{}, QualitySettled, ""},
+		"steal":     {Row{Load: &Load{Steal: 0.23}}, QualityDisturbed, "steal: the hypervisor took 23.0 %"},
+		"foreign":   {Row{Load: &Load{Foreign: share(0.5)}}, QualityDisturbed, "load: other programs used 50.0 %"},
+		"crowd": {Row{Load: &Load{Crowd: "another kernbench (process 7)"}}, QualityDisturbed,
+			"another kernbench (process 7)"},
+		"drift": {Row{Sampling: &Sampling{Drift: share(-0.2)}, Warnings: []string{"drift: -20 %"}}, QualityDisturbed,
+			"drift: -20 %"},
+		"noise": {Row{Sampling: &Sampling{Noise: share(0.3)}, Warnings: []string{"noise: 30 %"}}, QualityDisturbed,
+			"noise: 30 %"},
 		"some noise": {Row{Sampling: &Sampling{Noise: share(0.03)}, Warnings: []string{"noise: 3 %"}}, QualitySettled, ""},
 		"failed":     {Row{Status: Failed, Load: &Load{Steal: 0.23}}, "", ""},
 		"simulated":  {Row{Kind: Simulated, Load: &Load{Steal: 0.23}}, "", ""},
@@ -69,14 +72,18 @@ func TestJudge(t *testing.T) {
 		if want.quality != QualityDisturbed && len(r.Warnings) > len(want.row.Warnings) {
 			t.Errorf("%s: nothing disturbed it, and it says %q", name, r.Warnings)
 		}
-		if r.Quality != want.quality || !strings.HasPrefix(r.Disturbed(), want.why) || (r.Disturbed() == "") != (want.why == "") {
+		if r.Quality != want.quality || !strings.HasPrefix(r.Disturbed(), want.why) ||
+			(r.Disturbed() == "") != (want.why == "") {
 			t.Errorf("%s: quality %q, disturbed by %q, want %q by %q", name, r.Quality, r.Disturbed(), want.quality, want.why)
 		}
 	}
 	// Rows without a mark are read as they were before there was one.
-	for _, w := range []string{"steal: 9 %", "drift: 9 %", "another kernbench (process 7)", "noise: 30 %", "only 3 samples"} {
+	for _, w := range []string{"steal: 9 %", "drift: 9 %", "another kernbench (process 7)", "noise: 30 %",
+		"only 3 samples"} {
 		r := Row{Warnings: []string{w}}
-		if old := slices.ContainsFunc([]string{"steal: ", "drift: ", "another "}, func(p string) bool { return strings.HasPrefix(w, p) }); (r.Disturbed() != "") != old {
+		if old := slices.ContainsFunc([]string{"steal: ", "drift: ", "another "}, func(p string) bool {
+			return strings.HasPrefix(w, p)
+		}); (r.Disturbed() != "") != old {
 			t.Errorf("a row of an older journal with %q: disturbed by %q", w, r.Disturbed())
 		}
 	}

@@ -44,11 +44,13 @@ func TestGoldenSchema1(t *testing.T) {
 	}
 	checkGoldenFirstRow(t, run.Rows[0])
 	failed := run.Rows[1]
-	if failed.Rank == nil || *failed.Rank != 1 || failed.Phase != "timing" || failed.Output != "segmentation fault\n" || failed.Attempt != 1 {
+	if failed.Rank == nil || *failed.Rank != 1 || failed.Phase != "timing" || failed.Output != "segmentation fault\n" ||
+		failed.Attempt != 1 {
 		t.Errorf("the failed row reads %+v", failed)
 	}
 	gemm := run.Rows[4]
-	wantPoint := point.Point{{Name: "shape", Value: point.TupleValue("qkv", 4096, 6144, 4096)}, {Name: "size", Value: point.IntValue(64)}}
+	wantPoint := point.Point{{Name: "shape", Value: point.TupleValue("qkv", 4096, 6144, 4096)},
+		{Name: "size", Value: point.IntValue(64)}}
 	if diff := cmp.Diff(wantPoint, gemm.Point, same...); diff != "" || gemm.NumRanks != nil || gemm.Part != "gemm" {
 		t.Errorf("the row of part gemm reads %+v: %s", gemm, diff)
 	}
@@ -73,7 +75,8 @@ func TestGoldenSchema1(t *testing.T) {
 func checkGoldenHeader(t *testing.T, run *Run) {
 	t.Helper()
 	h := run.Header
-	if len(run.Headers) != 2 || !h.Resumed || h.Host.Hostname != "node1" || h.Points != 6 || h.Seed != 18446744073709551615 ||
+	if len(run.Headers) != 2 || !h.Resumed || h.Host.Hostname != "node1" || h.Points != 6 ||
+		h.Seed != 18446744073709551615 ||
 		!h.Time.Equal(time.Date(2026, 11, 14, 9, 0, 0, 0, time.UTC)) {
 		t.Errorf("header %+v", h)
 	}
@@ -87,7 +90,8 @@ func checkGoldenHeader(t *testing.T, run *Run) {
 	for _, m := range h.Metrics {
 		names = append(names, m.Name)
 	}
-	if diff := cmp.Diff([]string{"/size", "/dtype", "/scale", "gemm/shape", "gemm/size", "/window", "time_us", "busbw", "algbw"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"/size", "/dtype", "/scale", "gemm/shape", "gemm/size", "/window", "time_us", "busbw",
+		"algbw"}, names); diff != "" {
 		t.Error(diff)
 	}
 	// The headers as written keep what each of them said.
@@ -101,14 +105,17 @@ func checkGoldenFirstRow(t *testing.T, got Row) {
 	two, one, low, high, skew := 2, 1, 12.4, 12.7, 0.05
 	want := Row{
 		Schema: 1, Run: "20261114-090000-aaaa", Bench: "all_reduce", NumRanks: &two, Backend: "cpu",
-		Point:   point.Point{{Name: "size", Value: point.BytesValue(65536)}, {Name: "dtype", Value: mustParse(t, point.DType, "f32")}, {Name: "scale", Value: point.FloatValue(2)}},
+		Point: point.Point{{Name: "size", Value: point.BytesValue(65536)},
+			{Name: "dtype", Value: mustParse(t, point.DType, "f32")}, {Name: "scale", Value: point.FloatValue(2)}},
 		Env:     point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}, {Name: "NCCL_PROTO"}},
 		Options: point.Point{{Name: "check", Value: point.BoolValue(true)}},
 		Status:  OK, Kind: Measured, Clock: "monotonic", Cadence: "streaming", Cache: "warm", Samples: 200, Batch: 4,
-		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24}, Units: map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats:  StatsOf(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}}),
-		Limits: map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
-		Host: "node1", Load: &Load{Before: 0.5, After: 0.75, Busy: 0.25}, Time: time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
+		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24},
+		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
+		Stats:   StatsOf(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}}),
+		Limits:  map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
+		Host: "node1", Load: &Load{Before: 0.5, After: 0.75, Busy: 0.25},
+		Time:   time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
 		Launch: "launch-0001", Raw: "0000000000000001-0.bin", Key: "0000000000000001",
 	}
 	if diff := cmp.Diff(want, got, same...); diff != "" {
@@ -199,7 +206,8 @@ func TestLineForms(t *testing.T) {
 	data := encodeAll(t, testRow("r", 1), long, testRow("r", 2))
 	crlf := bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
 	for name, text := range map[string][]byte{
-		"plain": data, "crlf": crlf, "no last newline": data[:len(data)-1], "blank lines": bytes.ReplaceAll(data, []byte("\n"), []byte("\n\n \r\n")),
+		"plain": data, "crlf": crlf, "no last newline": data[:len(data)-1],
+		"blank lines": bytes.ReplaceAll(data, []byte("\n"), []byte("\n\n \r\n")),
 	} {
 		j := parseBytes(t, text)
 		if len(j.Problems) > 0 || len(j.Runs) != 1 || len(j.Runs[0].Rows) != 3 || len(j.Runs[0].Rows[1].Output) != 1<<20 {
@@ -211,7 +219,8 @@ func TestLineForms(t *testing.T) {
 func TestRunWithoutHeader(t *testing.T) {
 	j := parseBytes(t, encodeAll(t, Begin{Run: "r", Key: "k", Time: testTime}, testRow("r", 4)))
 	h := j.Runs[0].Header
-	if h.Run != "r" || h.Bench != "all_reduce" || h.Backend != "cpu" || !h.Time.Equal(testTime) || len(j.Runs[0].Headers) != 0 {
+	if h.Run != "r" || h.Bench != "all_reduce" || h.Backend != "cpu" || !h.Time.Equal(testTime) ||
+		len(j.Runs[0].Headers) != 0 {
 		t.Errorf("header made up from the rows: %+v", h)
 	}
 }
@@ -229,7 +238,8 @@ func FuzzRead(f *testing.F) {
 		for _, r := range j.Runs {
 			records += len(r.Headers) + len(r.Rows) + len(r.Begun) + len(r.Notes)
 			if latest := r.Latest(); len(latest) > len(r.Rows) || len(r.Unfinished()) > len(r.Begun) {
-				t.Errorf("%d rows give %d latest; %d begun, %d unfinished", len(r.Rows), len(latest), len(r.Begun), len(r.Unfinished()))
+				t.Errorf("%d rows give %d latest; %d begun, %d unfinished", len(r.Rows), len(latest), len(r.Begun),
+					len(r.Unfinished()))
 			}
 			if r.ID() == "" {
 				t.Error("a run without an id")
@@ -278,7 +288,8 @@ func TestFastLines(t *testing.T) {
 	golden := must.Get(os.ReadFile(filepath.Join("testdata", "schema1.jsonl")))(t)
 	var full Row
 	fill(reflect.ValueOf(&full).Elem())
-	full.Schema, full.Point, full.Env = Schema, testRow("r", 1).Point, point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}}
+	full.Schema, full.Point, full.Env = Schema, testRow("r", 1).Point,
+		point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}}
 	full.Options, full.Time = point.Point{{Name: "file", Value: point.StringValue("é\"\n")}}, testTime
 	own := encodeAll(t, full, Begin{Run: "r", Key: "k", Attempt: 2, Time: testTime})
 	for line := range bytes.Lines(append(own, golden...)) {
@@ -294,7 +305,9 @@ func TestFastLines(t *testing.T) {
 			continue
 		}
 		must.Do(t, slow.addSlowly(line))
-		if diff := cmp.Diff(slow.j.Runs[0].Rows, fast.j.Runs[0].Rows, cmp.Comparer(func(a, b point.Value) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(slow.j.Runs[0].Rows, fast.j.Runs[0].Rows, cmp.Comparer(func(a, b point.Value) bool {
+			return a == b
+		})); diff != "" {
 			t.Errorf("-encoding/json +fast\n%s", diff)
 		}
 		if diff := cmp.Diff(slow.j.Runs[0].Begun, fast.j.Runs[0].Begun); diff != "" {
@@ -364,7 +377,10 @@ not a record
 			whole += rest
 		}
 		want := must.Get(parse(strings.NewReader(whole), 0))(t)
-		if want.Path = path; !reflect.DeepEqual(got.Runs, want.Runs) || !slices.EqualFunc(got.Problems, want.Problems, func(a, b Problem) bool { return a.Line == b.Line }) {
+		if want.Path = path; !reflect.DeepEqual(got.Runs, want.Runs) ||
+			!slices.EqualFunc(got.Problems, want.Problems, func(a, b Problem) bool {
+				return a.Line == b.Line
+			}) {
 			t.Fatalf("after %d bytes: %+v, want %+v", cut, got, want)
 		}
 	}
@@ -386,10 +402,12 @@ func TestRowMemory(t *testing.T) {
 	for i := range rows {
 		row := testRow("r", i)
 		row.Options = point.Point{{Name: "check", Value: point.BoolValue(true)}}
-		row.Sampling = &Sampling{Stopped: "max-samples", Noise: &noise, Target: 0.01, MinSamples: 20, MaxSamples: 10_000, MinTime: 0.1, MaxTime: 5}
+		row.Sampling = &Sampling{Stopped: "max-samples", Noise: &noise, Target: 0.01, MinSamples: 20, MaxSamples: 10_000,
+			MinTime: 0.1, MaxTime: 5}
 		row.Load = &Load{Before: 1, After: 2, Busy: 0.5, Steal: 0.1, Foreign: &foreign}
 		row.Warnings = []string{"steal: the hypervisor took 10.0 % of this host's cores away"}
-		row.Measurements = []Measurement{{Metrics: NumbersOf(row.Metrics), Samples: 100, Disturbed: "steal"}, {Metrics: NumbersOf(row.Metrics), Samples: 100, Kept: true}}
+		row.Measurements = []Measurement{{Metrics: NumbersOf(row.Metrics), Samples: 100, Disturbed: "steal"},
+			{Metrics: NumbersOf(row.Metrics), Samples: 100, Kept: true}}
 		row.Launch, row.Raw = "r/0001", fmt.Sprintf("r-%016x-0.kbs", i)
 		recs = append(recs, Begin{Run: "r", Key: row.Key, Point: row.Point.String(), Time: testTime}, row)
 	}

@@ -212,11 +212,12 @@ type Row struct {
 	Launch   string    `json:"launch,omitempty"` // folder under logs/
 	Raw      string    `json:"raw,omitempty"`    // file under samples/
 	// Raws are those of metrics that were sampled apart from time_us.
-	Raws    map[string]string `json:"raws,omitempty"`
-	Inside  string            `json:"inside,omitempty"` // file under inside/: package profile's record of a simulated kernel
-	Key     string            `json:"key"`              // identity of the row: same key, same work
-	Task    string            `json:"task,omitempty"`   // key of the point that gave several rows; equals Key when empty
-	Attempt int               `json:"attempt,omitempty"`
+	Raws map[string]string `json:"raws,omitempty"`
+	// file under inside/: package profile's record of a simulated kernel
+	Inside  string `json:"inside,omitempty"`
+	Key     string `json:"key"`            // identity of the row: same key, same work
+	Task    string `json:"task,omitempty"` // key of the point that gave several rows; equals Key when empty
+	Attempt int    `json:"attempt,omitempty"`
 }
 
 // Why is where a row failed and for what reason, as far as it says: "rank 1 in set-up: no memory".

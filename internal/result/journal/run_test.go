@@ -25,7 +25,8 @@ func TestRunAgainstReference(t *testing.T) {
 			key, trial int
 		}
 		events := rapid.SliceOf(rapid.Custom(func(t *rapid.T) event {
-			return event{rapid.Bool().Draw(t, "begin"), rapid.IntRange(0, 2).Draw(t, "key"), rapid.IntRange(0, 1).Draw(t, "trial")}
+			return event{rapid.Bool().Draw(t, "begin"), rapid.IntRange(0, 2).Draw(t, "key"),
+				rapid.IntRange(0, 1).Draw(t, "trial")}
 		})).Draw(t, "events")
 		recs := []any{Header{Run: "r"}}
 		for i, e := range events {
@@ -97,16 +98,22 @@ func TestPointOfSeveralRows(t *testing.T) {
 	}{
 		{"one attempt", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 0},
 		{"without begin", []any{row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 0},
-		{"failed, then good", []any{begin(0), row("task", "", 0, Failed), begin(1), row("a", "task", 1, OK), row("b", "task", 1, OK)}, []string{"a", "b"}, 0},
-		{"good, then failed", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK), begin(1), row("task", "", 1, Failed)}, []string{"task"}, 0},
+		{"failed, then good", []any{begin(0), row("task", "", 0, Failed), begin(1), row("a", "task", 1, OK),
+			row("b", "task", 1, OK)}, []string{"a", "b"}, 0},
+		{"good, then failed", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK), begin(1),
+			row("task", "", 1, Failed)}, []string{"task"}, 0},
 		{"fewer rows", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("b", "task", 1, OK)}, []string{"b"}, 0},
 		{"crashed again", []any{begin(0), row("a", "task", 0, OK), begin(1)}, []string{"a"}, 1},
-		{"good, then skipped", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("task", "", 1, Skipped)}, []string{"a", "b"}, 0},
-		{"good, then not executed by another run", []any{row("a", "task", 0, OK), row("task", "", 0, NotExecuted)}, []string{"a"}, 0},
-		{"good, then skipped under its key", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("a", "task", 0, Skipped)}, []string{"a", "b"}, 0},
+		{"good, then skipped", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("task", "", 1, Skipped)},
+			[]string{"a", "b"}, 0},
+		{"good, then not executed by another run", []any{row("a", "task", 0, OK), row("task", "", 0, NotExecuted)},
+			[]string{"a"}, 0},
+		{"good, then skipped under its key",
+			[]any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("a", "task", 0, Skipped)}, []string{"a", "b"}, 0},
 		{"one of several skipped", []any{row("a", "task", 0, OK), row("b", "task", 0, Skipped)}, []string{"a", "b"}, 0},
 		{"failed, then skipped", []any{row("a", "task", 0, Failed), row("task", "", 1, Skipped)}, []string{"task"}, 0},
-		{"place kept", []any{row("task", "", 0, Failed), row("other", "", 0, OK), row("a", "task", 1, OK)}, []string{"a", "other"}, 0},
+		{"place kept", []any{row("task", "", 0, Failed), row("other", "", 0, OK), row("a", "task", 1, OK)},
+			[]string{"a", "other"}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,7 +207,8 @@ func TestEndBelongsToLatestPart(t *testing.T) {
 func TestAxisOfItsPart(t *testing.T) {
 	header := Header{Run: "r", Axes: []AxisInfo{{"", "n", point.Bytes}, {"p", "n", point.Float}}}
 	row := func(part string) Row {
-		return Row{Run: "r", Key: "k", Part: part, Point: point.Point{{Name: "n", Value: point.IntValue(64)}, {Name: "undeclared", Value: point.IntValue(1)}}}
+		return Row{Run: "r", Key: "k", Part: part,
+			Point: point.Point{{Name: "n", Value: point.IntValue(64)}, {Name: "undeclared", Value: point.IntValue(1)}}}
 	}
 	rows := parseBytes(t, encodeAll(t, header, row("p"), row("other"))).Runs[0].Rows
 	for i, want := range []point.Kind{point.Float, point.Bytes} {
@@ -227,12 +235,16 @@ func TestIncomplete(t *testing.T) {
 		recs []any
 		want string
 	}{
-		"whole":       {[]any{header, row("a", 0, OK), row("b", 0, Failed), row("c", 0, OK), end("complete")}, ""},
-		"interrupted": {[]any{header, row("dropped", 0, Skipped), begin("a"), row("a", 0, Skipped), end("interrupted")}, "1 of 3 points: the run was interrupted"},
-		"killed":      {[]any{header, row("a", 0, OK), row("a", 0, OK), begin("b")}, "1 of 3 points: the run has not come to its end"},
-		"given up":    {[]any{header, row("a", 0, Failed), end("failed")}, "1 of 3 points: the run was given up"},
-		"trials":      {[]any{twice, row("a", 0, OK), row("a", 1, OK), end("interrupted")}, "2 of 6 points in 2 trials: the run was interrupted"},
-		"resumed":     {[]any{header, row("a", 0, OK), end("interrupted"), header, row("b", 0, OK), row("c", 0, OK), end("complete")}, ""},
+		"whole": {[]any{header, row("a", 0, OK), row("b", 0, Failed), row("c", 0, OK), end("complete")}, ""},
+		"interrupted": {[]any{header, row("dropped", 0, Skipped), begin("a"), row("a", 0, Skipped), end("interrupted")},
+			"1 of 3 points: the run was interrupted"},
+		"killed": {[]any{header, row("a", 0, OK), row("a", 0, OK), begin("b")},
+			"1 of 3 points: the run has not come to its end"},
+		"given up": {[]any{header, row("a", 0, Failed), end("failed")}, "1 of 3 points: the run was given up"},
+		"trials": {[]any{twice, row("a", 0, OK), row("a", 1, OK), end("interrupted")},
+			"2 of 6 points in 2 trials: the run was interrupted"},
+		"resumed": {[]any{header, row("a", 0, OK), end("interrupted"), header, row("b", 0, OK), row("c", 0, OK),
+			end("complete")}, ""},
 		"not planned": {[]any{row("a", 0, OK)}, ""},
 	} {
 		j := parseBytes(t, encodeAll(t, c.recs...))

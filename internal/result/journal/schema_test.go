@@ -74,7 +74,8 @@ func TestSchemaDocExamples(t *testing.T) {
 		t.Fatalf("%d runs, problems %v", len(j.Runs), j.Problems)
 	}
 	r := j.Runs[0]
-	if len(r.Headers) != 1 || len(r.Begun) != 1 || len(r.Rows) != 1 || len(r.Notes) != 1 || r.End == nil || len(r.Unfinished()) != 0 {
+	if len(r.Headers) != 1 || len(r.Begun) != 1 || len(r.Rows) != 1 || len(r.Notes) != 1 || r.End == nil ||
+		len(r.Unfinished()) != 0 {
 		t.Errorf("the examples do not make a whole run: %+v", r)
 	}
 }
@@ -90,9 +91,12 @@ func TestSchemaDocCommands(t *testing.T) {
 	want := []string{
 		"20261114-090000-aaaa\tall_reduce\t2026-11-14T09:00:00Z\n20261114-100000-bbbb\tgemm\t2026-11-14T10:00:00Z\n20261114-090000-aaaa\tall_reduce\t2026-11-14T11:00:00Z\n",
 		"65536,2,12.5\n,1,1000\n131072,2,20.5\n",
-		`{"size":131072,"dtype":"f32","scale":2.5} rank 1: rank 1 was killed by signal 11` + "\n" + `{"size":262144,"dtype":"f32","scale":2} rank null: no answer for 60s` + "\n",
-		`["0000000000000001",0,"ok"]` + "\n" + `["0000000000000002",0,"ok"]` + "\n" + `["0000000000000003",0,"timeout"]` + "\n" +
-			`["0000000000000004",0,"skipped"]` + "\n" + `["0000000000000005",0,"not-executed"]` + "\n" + `["0000000000000009",0,"ok"]` + "\n",
+		`{"size":131072,"dtype":"f32","scale":2.5} rank 1: rank 1 was killed by signal 11` + "\n" +
+			`{"size":262144,"dtype":"f32","scale":2} rank null: no answer for 60s` + "\n",
+		`["0000000000000001",0,"ok"]` + "\n" + `["0000000000000002",0,"ok"]` + "\n" + `["0000000000000003",0,"timeout"]` +
+			"\n" +
+			`["0000000000000004",0,"skipped"]` + "\n" + `["0000000000000005",0,"not-executed"]` + "\n" +
+			`["0000000000000009",0,"ok"]` + "\n",
 		"failed 1\nnot-executed 1\nok 3\nskipped 1\ntimeout 1\n",
 	}
 	commands := fenced(readSchemaDoc(t), "sh")

@@ -81,7 +81,8 @@ func (j *Journal) Find(sel string) (*Run, error) {
 	if back, isBack := strings.CutPrefix(sel, "-"); isBack {
 		n, err := strconv.ParseUint(back, 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("%s@%s: want a whole number after the minus, such as @-1 for the run before the latest", j.Dir(), sel)
+			return nil, fmt.Errorf("%s@%s: want a whole number after the minus, such as @-1 for the run before the latest",
+				j.Dir(), sel)
 		}
 		if int(n) >= len(j.Runs) {
 			return nil, fmt.Errorf("%s@%s: it goes back too far; there %s", j.Dir(), sel, list(j.Runs))

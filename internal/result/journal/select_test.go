@@ -27,7 +27,8 @@ func TestSelect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		dir, sel, err := Select(tt.spec)
-		if dir != tt.dir || sel != tt.sel || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+		if dir != tt.dir || sel != tt.sel || (err == nil) != (tt.err == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("Select(%q) = %q, %q, %v; want %q, %q, %q", tt.spec, dir, sel, err, tt.dir, tt.sel, tt.err)
 		}
 	}
@@ -135,7 +136,8 @@ func TestLongListIsCut(t *testing.T) {
 		runs = append(runs, &Run{Header: Header{Run: fmt.Sprintf("run%02d", i)}})
 	}
 	text := list(runs)
-	if strings.Count(text, "\n") != maxListed+1 || !strings.Contains(text, "run49") || !strings.HasSuffix(text, "and 30 earlier ones") {
+	if strings.Count(text, "\n") != maxListed+1 || !strings.Contains(text, "run49") ||
+		!strings.HasSuffix(text, "and 30 earlier ones") {
 		t.Error(text)
 	}
 }

@@ -52,11 +52,15 @@ func TestDurations(t *testing.T) {
 		return fmt.Sprintf(`{"type":%q,"schema":1,"run":%q,%s,"time":%q}`, typ, run, rest, at(s))
 	}
 	j := parseText(t,
-		line("run", "r", `"bench":"b"`, 0), line("begin", "r", `"key":"a"`, 1), line("begin", "r", `"key":"a","attempt":1`, 5),
-		line("row", "r", `"key":"a1","task":"a","status":"ok"`, 8), line("row", "r", `"key":"a2","task":"a","status":"ok"`, 20),
+		line("run", "r", `"bench":"b"`, 0), line("begin", "r", `"key":"a"`, 1),
+		line("begin", "r", `"key":"a","attempt":1`, 5),
+		line("row", "r", `"key":"a1","task":"a","status":"ok"`, 8),
+		line("row", "r", `"key":"a2","task":"a","status":"ok"`, 20),
 		line("begin", "r", `"key":"c"`, 21), line("row", "r", `"key":"c","status":"not-executed"`, 22),
-		line("row", "r", `"key":"d","status":"skipped"`, 23), line("begin", "r", `"key":"e"`, 24), line("row", "r", `"key":"e","status":"timeout"`, 30),
-		line("run", "s", `"bench":"other"`, 40), line("begin", "s", `"key":"f"`, 41), line("row", "s", `"key":"f","status":"ok"`, 42))
+		line("row", "r", `"key":"d","status":"skipped"`, 23), line("begin", "r", `"key":"e"`, 24),
+		line("row", "r", `"key":"e","status":"timeout"`, 30),
+		line("run", "s", `"bench":"other"`, 40), line("begin", "s", `"key":"f"`, 41),
+		line("row", "s", `"key":"f","status":"ok"`, 42))
 	want := map[string]time.Duration{"a": 3 * time.Second, "e": 6 * time.Second}
 	if diff := cmp.Diff(want, j.Durations("b")); diff != "" {
 		t.Error(diff)

@@ -78,7 +78,8 @@ func (w *Writer) Append(rec any) (err error) {
 		line = append([]byte{'\n'}, line...)
 	}
 	if n, err := w.file.Write(line); err != nil {
-		return fmt.Errorf("%s is lost, with %d of %d bytes written (records before it are intact): %w", e.what, n, len(line), err)
+		return fmt.Errorf("%s is lost, with %d of %d bytes written (records before it are intact): %w", e.what, n, len(line),
+			err)
 	}
 	if !e.sync {
 		return nil

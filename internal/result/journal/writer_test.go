@@ -27,17 +27,22 @@ var same = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Valu
 
 // sameText also takes a value for the same when only its kind was lost, as it
 // is without a header.
-var sameText = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Value) bool { return a.String() == b.String() })}
+var sameText = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Value) bool {
+	return a.String() == b.String()
+})}
 
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		axes := append(genAxes("a").Draw(t, "axes of a"), genAxes("b").Draw(t, "axes of b")...)
 		partA := slices.DeleteFunc(slices.Clone(axes), func(a AxisInfo) bool { return a.Part != "a" })
 		partB := slices.DeleteFunc(slices.Clone(axes), func(a AxisInfo) bool { return a.Part != "b" })
-		header := Header{Schema: Schema, Run: "r1", Bench: rapid.String().Draw(t, "bench"), Time: genTime.Draw(t, "time"), Axes: axes, Seed: rapid.Uint64().Draw(t, "seed")}
-		want := append(rapid.SliceOfN(genRow("r1", partA), 0, 2).Draw(t, "rows of a"), rapid.SliceOfN(genRow("r1", partB), 0, 2).Draw(t, "rows of b")...)
+		header := Header{Schema: Schema, Run: "r1", Bench: rapid.String().Draw(t, "bench"), Time: genTime.Draw(t, "time"),
+			Axes: axes, Seed: rapid.Uint64().Draw(t, "seed")}
+		want := append(rapid.SliceOfN(genRow("r1", partA), 0, 2).Draw(t, "rows of a"),
+			rapid.SliceOfN(genRow("r1", partB), 0, 2).Draw(t, "rows of b")...)
 		note := Note{Run: "r1", Text: rapid.String().Draw(t, "note"), Time: genTime.Draw(t, "time")}
-		end := End{"r1", "complete", map[Status]int{OK: 3}, rapid.IntRange(0, 9).Draw(t, "missing"), genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
+		end := End{"r1", "complete", map[Status]int{OK: 3}, rapid.IntRange(0, 9).Draw(t, "missing"),
+			genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
 
 		recs := []any{header}
 		for _, r := range want {
@@ -68,11 +73,13 @@ func TestRoundTrip(t *testing.T) {
 func TestLineText(t *testing.T) {
 	local := testTime.In(time.FixedZone("CET", 3600))
 	for _, rec := range []any{
-		Header{Run: "r", Time: local}, Begin{Run: "r", Key: "k", Time: local}, Row{Run: "r", Key: "k", Time: local, Reason: "a < b"},
+		Header{Run: "r", Time: local}, Begin{Run: "r", Key: "k", Time: local},
+		Row{Run: "r", Key: "k", Time: local, Reason: "a < b"},
 		Note{Run: "r", Time: local}, End{Run: "r", Time: local},
 	} {
 		text := strings.Replace(string(encodeAll(t, rec)), `"num_ranks":null`, "", 1)
-		if !strings.Contains(text, `"time":"2026-11-15T01:42:33.123456789Z"`) || strings.Contains(text, "null") || strings.Contains(text, `\u003c`) {
+		if !strings.Contains(text, `"time":"2026-11-15T01:42:33.123456789Z"`) || strings.Contains(text, "null") ||
+			strings.Contains(text, `\u003c`) {
 			t.Errorf("%T is written as %s", rec, text)
 		}
 	}
@@ -83,7 +90,8 @@ func TestTruncateAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
 	}
-	recs := []any{Header{Run: "r", Bench: "b", Time: testTime}, testRow("r", 0), Begin{Run: "r", Key: "k"}, testRow("r", 1), testRow("r", 2)}
+	recs := []any{Header{Run: "r", Bench: "b", Time: testTime}, testRow("r", 0), Begin{Run: "r", Key: "k"},
+		testRow("r", 1), testRow("r", 2)}
 	data := encodeAll(t, recs...)
 	all := parseBytes(t, data).Runs[0].Rows
 	var rowEnds []int // the byte after each row's closing brace
@@ -213,7 +221,8 @@ func TestDiskFull(t *testing.T) {
 	if err == nil {
 		t.Fatalf("the child wrote 1000 rows of %d bytes into 2000: %s", size, out)
 	}
-	for _, want := range []string{"the row of all_reduce latency size=4Ki dtype=f32 trial 0 is lost", "bytes written", "file too large", FileName} {
+	for _, want := range []string{"the row of all_reduce latency size=4Ki dtype=f32 trial 0 is lost", "bytes written",
+		"file too large", FileName} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the error does not say %q: %s", want, out)
 		}
@@ -249,11 +258,13 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	must.Do(t, errors.Join(os.Chmod(filepath.Join(dir, FileName), 0o444), os.Chmod(dir, 0o555)))
 	out, err := child(t, "readonly", dir).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "permission denied") || !strings.Contains(string(out), filepath.Join(dir, FileName)) {
+	if err == nil || !strings.Contains(string(out), "permission denied") ||
+		!strings.Contains(string(out), filepath.Join(dir, FileName)) {
 		t.Errorf("opening a read-only journal: %v, %s", err, out)
 	}
 	out, err = child(t, "readonly", filepath.Join(dir, "new")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "permission denied") || !strings.Contains(string(out), "can be written") {
+	if err == nil || !strings.Contains(string(out), "permission denied") ||
+		!strings.Contains(string(out), "can be written") {
 		t.Errorf("making a folder in a read-only one: %v, %s", err, out)
 	}
 	checkInterleaved(t, dir, 1, "r") // still readable
@@ -282,12 +293,16 @@ func TestRefusals(t *testing.T) {
 		{"metric", with(func(r *Row) { r.Metrics["time_us"] = nan }), "metric time_us is NaN"},
 		{"limit", with(func(r *Row) { r.Limits = map[string]float64{"link": inf} }), "limit link is +Inf"},
 		{"stat", with(func(r *Row) { r.Stats = r.Stats.With("time_us", Stat{P99: nan}) }), "spread of time_us has a NaN"},
-		{"interval", with(func(r *Row) { r.Stats = r.Stats.With("time_us", Stat{CIHigh: &inf}) }), "spread of time_us has a +Inf"},
+		{"interval", with(func(r *Row) {
+			r.Stats = r.Stats.With("time_us", Stat{CIHigh: &inf})
+		}), "spread of time_us has a +Inf"},
 		{"skew", with(func(r *Row) { r.Skew = &nan }), "skew is NaN"},
 		{"load", with(func(r *Row) { r.Load = &Load{Steal: nan} }), "load has a NaN"},
 		{"axis", with(func(r *Row) { r.Point = r.Point.With("x", point.FloatValue(nan)) }), "axis x is NaN"},
 		{"option", with(func(r *Row) { r.Options = r.Options.With("x", point.FloatValue(inf)) }), "option x is +Inf"},
-		{"two at once", with(func(r *Row) { r.Metrics["time_us"], r.Metrics["busbw"] = nan, inf }), "metric busbw is +Inf, metric time_us is NaN"},
+		{"two at once", with(func(r *Row) {
+			r.Metrics["time_us"], r.Metrics["busbw"] = nan, inf
+		}), "metric busbw is +Inf, metric time_us is NaN"},
 		{"no run", with(func(r *Row) { r.Run = "" }), "no run id"},
 		{"no key", with(func(r *Row) { r.Key = "" }), "no key"},
 		{"begin without key", Begin{Run: "r"}, "no key"},
@@ -317,7 +332,8 @@ func TestClean(t *testing.T) {
 	r.Warnings = []string{"earlier"}
 	c := r.Clean()
 	mustAppend(t, mustOpen(t, t.TempDir()), c)
-	want := []string{"earlier", "metric bad is NaN: left out", "limit link is NaN: left out", "spread of bad has a -Inf: left out", "skew is NaN: left out"}
+	want := []string{"earlier", "metric bad is NaN: left out", "limit link is NaN: left out",
+		"spread of bad has a -Inf: left out", "skew is NaN: left out"}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Error(diff)
 	}

@@ -93,7 +93,8 @@ func TestModelsAreSane(t *testing.T) {
 		t.Errorf("only %d models", len(models))
 	}
 	for _, m := range models {
-		if m.Title == "" || m.Layers < 1 || m.Hidden < 1 || m.Heads%8 != 0 || m.Params < m.Active || m.Active <= 0 || m.Bits <= 0 || (m.Experts > 0) != (m.TopK > 0) ||
+		if m.Title == "" || m.Layers < 1 || m.Hidden < 1 || m.Heads%8 != 0 || m.Params < m.Active || m.Active <= 0 ||
+			m.Bits <= 0 || (m.Experts > 0) != (m.TopK > 0) ||
 			(m.Experts == 0) != (m.Params == m.Active) {
 			t.Errorf("%+v", m)
 		}
@@ -113,12 +114,16 @@ func TestWays(t *testing.T) {
 		besides string
 		err     string
 	}{
-		{"llama3-8b", Tensor, 2, "", ""}, {"gpt-neox-20b", Tensor, 1, "", ""}, {"llama3-8b", Sequence, 2, "reduce-scatter", ""},
-		{"mixtral-8x7b", Tensor, 2, "", ""}, {"mixtral-8x7b", Expert, 1, "all-to-all", ""}, {"llama3-8b", Expert, 0, "", "no experts"},
-		{"deepseek-v3", DataAttention, 1, "falls away", ""}, {"command-r-plus", DataAttention, 0, "", "cannot go alone"}, {"llama3-8b", "pipeline", 0, "", "unknown parallelism"},
+		{"llama3-8b", Tensor, 2, "", ""}, {"gpt-neox-20b", Tensor, 1, "", ""},
+		{"llama3-8b", Sequence, 2, "reduce-scatter", ""},
+		{"mixtral-8x7b", Tensor, 2, "", ""}, {"mixtral-8x7b", Expert, 1, "all-to-all", ""},
+		{"llama3-8b", Expert, 0, "", "no experts"},
+		{"deepseek-v3", DataAttention, 1, "falls away", ""}, {"command-r-plus", DataAttention, 0, "", "cannot go alone"},
+		{"llama3-8b", "pipeline", 0, "", "unknown parallelism"},
 	} {
 		n, besides, err := named(t, c.model).AllReduces(c.way)
-		if n != c.want || !strings.Contains(besides, c.besides) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if n != c.want || !strings.Contains(besides, c.besides) || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s, %s: %d, %q, %v", c.model, c.way, n, besides, err)
 		}
 	}
@@ -128,7 +133,8 @@ func TestWays(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	gpu, _ := NamedGPU("h100")
 	staged := curve(t, "staged-h100")
-	if _, err := Impact(named(t, "llama3-70b"), gpu, Tensor, 2, 1, staged); err == nil || !strings.Contains(err.Error(), "16Ki is outside") {
+	if _, err := Impact(named(t, "llama3-70b"), gpu, Tensor, 2, 1, staged); err == nil ||
+		!strings.Contains(err.Error(), "16Ki is outside") {
 		t.Errorf("a decode step on a curve from 64 MB: %v", err)
 	}
 	// The report's 13.76 s are those of a 16 K-token prefill.
@@ -138,10 +144,12 @@ func TestRefusals(t *testing.T) {
 	}
 	odd := named(t, "qwen3-coder")
 	odd.Heads = 92
-	if _, err := Impact(odd, gpu, Tensor, 8, 1, curve(t, "nccl-h100")); err == nil || !strings.Contains(err.Error(), "92 heads") {
+	if _, err := Impact(odd, gpu, Tensor, 8, 1, curve(t, "nccl-h100")); err == nil ||
+		!strings.Contains(err.Error(), "92 heads") {
 		t.Errorf("92 heads over 8 ranks: %v", err)
 	}
-	for _, f := range []func() error{func() error { _, err := Named("llama"); return err }, func() error { _, err := NamedGPU("h300"); return err }} {
+	for _, f := range []func() error{func() error { _, err := Named("llama"); return err },
+		func() error { _, err := NamedGPU("h300"); return err }} {
 		if f() == nil {
 			t.Error("an unknown name was found")
 		}

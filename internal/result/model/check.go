@@ -87,8 +87,10 @@ func aboveLimit(samples []Sample) (out []Warning) {
 		}
 		name, limit := s.Ceiling(false)
 		out = append(out, Warning{Kind: AboveLimit, Rows: s.Rows, Text: fmt.Sprintf(
-			"%s at %s takes %s, less than the %s that the limit %q allows (%.0f %% of it): not all of the work was done or timed, or the limit is wrong",
-			s.Series, unit.FormatBytes(s.Bytes), unit.FormatMicros(s.TimeUS), unit.FormatMicros(limit), name, 100*limit/s.TimeUS)})
+			"%s at %s takes %s, less than the %s that the limit %q allows (%.0f %% of it): not all of the work was done or "+
+				"timed, or the limit is wrong",
+			s.Series, unit.FormatBytes(s.Bytes), unit.FormatMicros(s.TimeUS), unit.FormatMicros(limit), name,
+			100*limit/s.TimeUS)})
 	}
 	return out
 }
@@ -142,7 +144,8 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 	if len(pairs) == 0 {
 		return Warning{}, false
 	}
-	w := Warning{Kind: Identical, Subject: difference(as[0].Series, bs[0].Series) + " and " + difference(bs[0].Series, as[0].Series)}
+	w := Warning{Kind: Identical, Subject: difference(as[0].Series, bs[0].Series) + " and " +
+		difference(bs[0].Series, as[0].Series)}
 	worst, at := 0.0, pairs[0]
 	for _, p := range pairs {
 		allowed := sameOnce
@@ -166,7 +169,8 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 		w.Rows = append(append(w.Rows, p.a.Rows...), p.b.Rows...)
 	}
 	w.Text = fmt.Sprintf("%s take the same time (%s and %s at %s, %.2g %% apart): closer than two data paths come; "+
-		"the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
+		"the switch between them most likely had no effect, so this says nothing about the difference until the path "+
+		"taken is shown",
 		w.Subject, exactMicros(at.a.TimeUS), exactMicros(at.b.TimeUS), unit.FormatBytes(at.a.Bytes), 100*worst)
 	return w, true
 }
@@ -228,8 +232,10 @@ func fallingRate(samples []Sample, curves map[Series]Curve) (out []Warning) {
 				continue
 			}
 			out = append(out, Warning{Kind: FallingRate, Rows: slices.Concat(a.Rows, b.Rows), Text: fmt.Sprintf(
-				"%s at %s: %s falls from %s with %d ranks to %s with %d, and neither its traffic nor its latency explains that: look for a slower link, sharing or an unfit algorithm",
-				few.Algorithm, unit.FormatBytes(a.Bytes), of, formatEfficiency(ea, of), few.Ranks, formatEfficiency(eb, of), many.Ranks)})
+				"%s at %s: %s falls from %s with %d ranks to %s with %d, and neither its traffic nor its latency explains that: "+
+					"look for a slower link, sharing or an unfit algorithm",
+				few.Algorithm, unit.FormatBytes(a.Bytes), of, formatEfficiency(ea, of), few.Ranks, formatEfficiency(eb, of),
+				many.Ranks)})
 		}
 	}
 	return out
@@ -295,7 +301,8 @@ func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 		case limit > 0 && limit < sick*s.TimeUS:
 			than = fmt.Sprintf("%.0f times slower than its ceiling, %s", s.TimeUS/limit, name)
 		case limit == 0 && dist.Describe(s.Backend).DeviceMemory && !s.OverMemory() && s.BusBW() < slowest.Reachable/2:
-			than = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)", slowest.Name, unit.FormatSig(slowest.Reachable, 3))
+			than = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)",
+				slowest.Name, unit.FormatSig(slowest.Reachable, 3))
 		default:
 			continue
 		}
@@ -333,7 +340,8 @@ func knownFaster(samples []Sample) (out []Warning) {
 			if high := fmt.Sprintf("%.0f", most); high != times {
 				times += " to " + high
 			}
-			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is possible over this link", g.Key, curve.Name, times)
+			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is "+
+				"possible over this link", g.Key, curve.Name, times)
 			out = append(out, w)
 		}
 	}
@@ -379,7 +387,8 @@ func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 			w.Rows = append(w.Rows, s.Rows...)
 		}
 		names := strings.Join(lists.Map(g, func(s Sample) string { return s.DType }), " and ")
-		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s): what a bandwidth limit predicts, and no sign against one",
+		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s): what a bandwidth limit predicts, and no sign "+
+			"against one",
 			names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(low.Bytes))
 		out = append(out, w)
 	}

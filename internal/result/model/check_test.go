@@ -44,8 +44,10 @@ func clean(rnd *rand.Rand) []Sample {
 						latency := hop * (2 + float64(i)*float64(ranks))
 						t := (latency + limit*1.3) * (1 + noise*rnd.NormFloat64())
 						half := 0.5 * noise * t
-						out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t - half, HighUS: t + half, Samples: 50, Traffic: moved,
-							Limits: map[string]float64{"bandwidth": limit}, Utilisation: 100 * limit / t, UtilisationOf: "bandwidth", Kind: "measured", Rows: []int{len(out)}})
+						out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t - half, HighUS: t + half, Samples: 50,
+							Traffic: moved,
+							Limits:  map[string]float64{"bandwidth": limit}, Utilisation: 100 * limit / t, UtilisationOf: "bandwidth",
+							Kind: "measured", Rows: []int{len(out)}})
 					}
 				}
 			}
@@ -135,7 +137,9 @@ func TestCheckCatchesPlanted(t *testing.T) {
 		for seed := range seeds {
 			samples, at := c.plant(clean(rand.New(rand.NewPCG(seed, 9))))
 			warnings := Check(samples)
-			found := slices.IndexFunc(warnings, func(w Warning) bool { return w.Kind == c.kind && !w.Note && slices.Contains(w.Rows, at) })
+			found := slices.IndexFunc(warnings, func(w Warning) bool {
+				return w.Kind == c.kind && !w.Note && slices.Contains(w.Rows, at)
+			})
 			if found < 0 {
 				t.Errorf("seed %d: %s at row %d was not seen: %v", seed, c.kind, at, kinds(warnings))
 			}
@@ -169,12 +173,14 @@ func TestCloseIsNotIdentical(t *testing.T) {
 		t.Errorf("half a per cent apart: %v", got)
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
-	if got := Check(slices.Concat(line(series("nccl", 2), 5, 100, 0.3, powers(10, 20), rnd), line(series("other", 2), 5, 100, 0.3, powers(10, 20), rnd))); len(got) > 0 {
+	if got := Check(slices.Concat(line(series("nccl", 2), 5, 100, 0.3, powers(10, 20), rnd),
+		line(series("other", 2), 5, 100, 0.3, powers(10, 20), rnd))); len(got) > 0 {
 		t.Errorf("30 %% of noise: %v", got)
 	}
 	env := series("nccl", 2)
 	env.Variant = "NCCL_ALGO=Tree"
-	if got := Check(slices.Concat(a, line(env, 5, 100, 0, powers(10, 20), nil))); !slices.Equal(kinds(got), []string{Identical}) || !strings.Contains(got[0].Text, "the plain call and NCCL_ALGO=Tree") {
+	if got := Check(slices.Concat(a, line(env, 5, 100, 0, powers(10, 20), nil))); !slices.Equal(kinds(got),
+		[]string{Identical}) || !strings.Contains(got[0].Text, "the plain call and NCCL_ALGO=Tree") {
 		t.Errorf("a variable without effect: %v", got)
 	}
 }
@@ -190,12 +196,19 @@ func TestCheckPublishedReport(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %v: %s", w.Kind, w.Rows, w.Text))
 	}
 	want := []string{
-		"identical [2 4]: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart): closer than two data paths come; the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
-		"far-below [3]: default, bf16, 2 ranks, cuda at 512Mi is bandwidth-bound at 3.11 GB/s, 145 times slower than its ceiling, nvlink-h100 line: the data most likely goes another way, such as through host memory",
-		"known-faster [0 1 2 3]: default, bf16, 2 ranks, cuda: the published nccl-h100 is 85 to 102 times faster at the same sizes, so at least that much is possible over this link",
-		"known-faster [4]: multimem, bf16, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, so at least that much is possible over this link",
-		"known-faster [5]: default, f32, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, so at least that much is possible over this link",
-		"equal-dtypes [2 5]: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts, and no sign against one",
+		"identical [2 4]: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart): closer " +
+			"than two data paths come; the switch between them most likely had no effect, so this says nothing about the " +
+			"difference until the path taken is shown",
+		"far-below [3]: default, bf16, 2 ranks, cuda at 512Mi is bandwidth-bound at 3.11 GB/s, 145 times slower than its " +
+			"ceiling, nvlink-h100 line: the data most likely goes another way, such as through host memory",
+		"known-faster [0 1 2 3]: default, bf16, 2 ranks, cuda: the published nccl-h100 is 85 to 102 times faster at the " +
+			"same sizes, so at least that much is possible over this link",
+		"known-faster [4]: multimem, bf16, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, " +
+			"so at least that much is possible over this link",
+		"known-faster [5]: default, f32, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, so " +
+			"at least that much is possible over this link",
+		"equal-dtypes [2 5]: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit " +
+			"predicts, and no sign against one",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -205,7 +218,8 @@ func TestCheckPublishedReport(t *testing.T) {
 // The limit of a CPU's memory is known less well than that of a link, and what
 // applications usually reach is none.
 func TestLimitMargins(t *testing.T) {
-	s := Sample{Series: series("nccl", 2), Bytes: 1 << 20, TimeUS: 85, Limits: map[string]float64{"link": 100}, Rows: []int{0}}
+	s := Sample{Series: series("nccl", 2), Bytes: 1 << 20, TimeUS: 85, Limits: map[string]float64{"link": 100},
+		Rows: []int{0}}
 	if got := kinds(Check([]Sample{s})); !slices.Equal(got, []string{AboveLimit}) {
 		t.Errorf("15 %% above a link: %v", got)
 	}
@@ -247,7 +261,8 @@ func TestKnownFaster(t *testing.T) {
 		slower float64
 		link   []Ceiling
 		want   string
-	}{{90, link, "nccl-h100 is 90 times faster"}, {3, link[:1], "nccl-h100 is 3 times faster"}, {1.9, link, ""}, {90, nil, ""}} {
+	}{{90, link, "nccl-h100 is 90 times faster"}, {3, link[:1], "nccl-h100 is 3 times faster"}, {1.9, link, ""},
+		{90, nil, ""}} {
 		var samples []Sample
 		for _, p := range curve.Ranks[2] {
 			s := Sample{Series: series("ours", 2), Bytes: p.Bytes, TimeUS: c.slower * p.US, Limits: map[string]float64{}}
@@ -271,7 +286,8 @@ func TestFarBelowWithoutCeiling(t *testing.T) {
 		gbs     float64
 		sharing int
 		far     bool
-	}{{"cuda", 3.1, 0, true}, {"cuda", 14, 0, false}, {"cuda", 3.1, 2, false}, {"mpi", 3.1, 0, false}, {"cpu", 3.1, 0, false}} {
+	}{{"cuda", 3.1, 0, true}, {"cuda", 14, 0, false}, {"cuda", 3.1, 2, false}, {"mpi", 3.1, 0, false},
+		{"cpu", 3.1, 0, false}} {
 		s := series("ring", 2)
 		s.Backend, s.Sharing = c.backend, c.sharing
 		if got := kinds(Check(line(s, 5, c.gbs, 0, powers(24, 29), nil))); slices.Contains(got, FarBelow+" (note)") != c.far {
@@ -282,8 +298,10 @@ func TestFarBelowWithoutCeiling(t *testing.T) {
 
 // Samples are the same only if every number is.
 func TestDigest(t *testing.T) {
-	a := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402, Limits: map[string]float64{"a": 1, "b": 2}}}
-	b := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402, Limits: map[string]float64{"b": 2, "a": 1}}}
+	a := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402,
+		Limits: map[string]float64{"a": 1, "b": 2}}}
+	b := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402,
+		Limits: map[string]float64{"b": 2, "a": 1}}}
 	if Digest(a) != Digest(b) {
 		t.Error("equal samples differ")
 	}

@@ -48,7 +48,9 @@ func Best(samples []Sample) []Choice {
 		}
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b Choice) int { return cmp.Or(a.Setting.Compare(b.Setting), cmp.Compare(a.Bytes, b.Bytes)) })
+	slices.SortFunc(out, func(a, b Choice) int {
+		return cmp.Or(a.Setting.Compare(b.Setting), cmp.Compare(a.Bytes, b.Bytes))
+	})
 	return out
 }
 

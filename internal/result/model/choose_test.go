@@ -39,7 +39,8 @@ func TestBestAndCrossovers(t *testing.T) {
 		t.Errorf("crossovers are %+v, want one at 50 kB", xs)
 	}
 	// A lead of one per cent is not worth a switch.
-	near := slices.Concat(line(series("a", 2), 10, 100, 0, powers(10, 24), nil), line(series("b", 2), 10.05, 101, 0, powers(10, 24), nil))
+	near := slices.Concat(line(series("a", 2), 10, 100, 0, powers(10, 24), nil),
+		line(series("b", 2), 10.05, 101, 0, powers(10, 24), nil))
 	if xs := Crossovers(near); len(xs) != 0 {
 		t.Errorf("switches for one per cent: %+v", xs)
 	}
@@ -63,7 +64,8 @@ func measuredHere(rnd *rand.Rand) (samples []Sample) {
 					}
 				}
 				for _, bytes := range powers(8, 20) {
-					m := at[dist.DefaultTuning().Choose("cpu", dist.AllReduce, ranks, d, int(bytes), buffers == "symmetric").Algorithm][bytes]
+					m := at[dist.DefaultTuning().Choose("cpu", dist.AllReduce, ranks, d, int(bytes),
+						buffers == "symmetric").Algorithm][bytes]
 					m.Algorithm = Auto
 					samples = append(samples, m)
 				}
@@ -104,14 +106,17 @@ func TestTuningMakesNothingSlower(t *testing.T) {
 				return times[s][c.Bytes]
 			}
 			auto, best := of(Auto), of(c.Best)
-			got := of(table.Choose("cpu", dist.AllReduce, c.Setting.Ranks, d, int(c.Bytes), c.Setting.Buffers == "symmetric").Algorithm)
+			got := of(table.Choose("cpu", dist.AllReduce, c.Setting.Ranks, d, int(c.Bytes),
+				c.Setting.Buffers == "symmetric").Algorithm)
 			switch {
 			case got.TimeUS == 0:
 				t.Fatalf("%s at %d: the table names nothing that was measured", c.Setting, c.Bytes)
 			case got.Slower(auto):
-				t.Fatalf("%s at %d: the table takes %s (%v us) for %s (%v us)", c.Setting, c.Bytes, got.Algorithm, got.TimeUS, auto.Executed, auto.TimeUS)
+				t.Fatalf("%s at %d: the table takes %s (%v us) for %s (%v us)", c.Setting, c.Bytes, got.Algorithm, got.TimeUS,
+					auto.Executed, auto.TimeUS)
 			case auto.Slower(best) && got.Slower(best):
-				t.Fatalf("%s at %d: the table takes %s (%v us), best is %s (%v us)", c.Setting, c.Bytes, got.Algorithm, got.TimeUS, c.Best, c.TimeUS)
+				t.Fatalf("%s at %d: the table takes %s (%v us), best is %s (%v us)", c.Setting, c.Bytes, got.Algorithm, got.TimeUS,
+					c.Best, c.TimeUS)
 			case !auto.Slower(best) && got.Algorithm != auto.Executed:
 				t.Fatalf("%s at %d: %s for %s within noise", c.Setting, c.Bytes, got.Algorithm, auto.Executed)
 			case got.Algorithm != auto.Executed:
@@ -196,7 +201,8 @@ func TestTuningOfGPUs(t *testing.T) {
 		s := Series{DType: "bf16", Backend: "cuda", Ranks: 8, Buffers: "symmetric", Sharing: sharing}
 		for algorithm, us := range map[string]float64{Auto: 20, "one-stage": 20, "one-stage#4": 10} {
 			s.Algorithm = algorithm
-			m := Sample{Series: s, Bytes: 8192, TimeUS: us, LowUS: 0.99 * us, HighUS: 1.01 * us, Kind: "measured", Samples: 100, Host: here, Device: device, Executed: algorithm}
+			m := Sample{Series: s, Bytes: 8192, TimeUS: us, LowUS: 0.99 * us, HighUS: 1.01 * us, Kind: "measured", Samples: 100,
+				Host: here, Device: device, Executed: algorithm}
 			if algorithm == Auto {
 				m.Executed = "one-stage"
 			}
@@ -213,8 +219,10 @@ func TestTuningOfGPUs(t *testing.T) {
 		knobs   map[string]string
 		want    string
 	}{
-		{"NVIDIA H200", 8, processes, "one-stage#4"}, {"NVIDIA H200", 1, processes, "one-stage#4"}, {"NVIDIA H200", 4, processes, builtIn},
-		{"NVIDIA H100", 8, processes, builtIn}, {"NVIDIA H200", 8, dist.KnobValues("cuda", map[string]string{"ranks_as": "blocks"}), builtIn},
+		{"NVIDIA H200", 8, processes, "one-stage#4"}, {"NVIDIA H200", 1, processes, "one-stage#4"},
+		{"NVIDIA H200", 4, processes, builtIn},
+		{"NVIDIA H100", 8, processes, builtIn},
+		{"NVIDIA H200", 8, dist.KnobValues("cuda", map[string]string{"ranks_as": "blocks"}), builtIn},
 	} {
 		e := table.OnDevice(c.device, c.sharing, c.knobs).Choose("cuda", dist.AllReduce, 8, dtype.BF16, 8192, true)
 		if got := dist.InBlocks(e.Algorithm, e.Blocks); got != c.want {

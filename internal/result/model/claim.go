@@ -185,7 +185,8 @@ func judgeNoEffect(c Claim, samples []Sample) (Answer, string) {
 	worst, at := 0.0, int64(0)
 	for _, a := range samples {
 		for _, b := range samples {
-			if a.Algorithm == c.Algorithm && b.Algorithm == c.Against && a.Bytes == b.Bytes && a.DType == b.DType && a.Ranks == b.Ranks && a.InPlace == b.InPlace {
+			if a.Algorithm == c.Algorithm && b.Algorithm == c.Against && a.Bytes == b.Bytes && a.DType == b.DType &&
+				a.Ranks == b.Ranks && a.InPlace == b.InPlace {
 				if d := math.Abs(a.TimeUS/b.TimeUS - 1); d >= worst {
 					worst, at = d, a.Bytes
 				}
@@ -210,7 +211,8 @@ func judgeDecode(c Claim) (Answer, string) {
 	token := int64(c.Hidden) * 2
 	tokens := c.Bytes / token
 	if tokens > MaxDecode {
-		return Refused, fmt.Sprintf("%s at hidden %d in 16 bits is %d tokens: the prefill of a long prompt, never a decode step, which has one token per sequence (%s at batch 1)",
+		return Refused, fmt.Sprintf("%s at hidden %d in 16 bits is %d tokens: the prefill of a long prompt, never a "+
+			"decode step, which has one token per sequence (%s at batch 1)",
 			unit.FormatBytes(c.Bytes), c.Hidden, tokens, unit.FormatBytes(token))
 	}
 	return Holds, fmt.Sprintf("%s is a decode step of %s", unit.FormatBytes(c.Bytes), unit.Plural(int(tokens), "sequence"))
@@ -237,7 +239,8 @@ func judgePassed(rows []journal.Row) (Answer, string) {
 	if counts[journal.OK] == total {
 		return Holds, fmt.Sprintf("all %d ran and are good", total)
 	}
-	return Refused, fmt.Sprintf("of %d required cells %d are good, %d failed, %d were skipped and %d never executed; the first: %s", total, counts[journal.OK],
+	return Refused, fmt.Sprintf("of %d required cells %d are good, %d failed, %d were skipped and %d never executed; "+
+		"the first: %s", total, counts[journal.OK],
 		counts[journal.Failed]+counts[journal.Timeout], counts[journal.Skipped], counts[journal.NotExecuted], first)
 }
 

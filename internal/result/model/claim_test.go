@@ -18,21 +18,29 @@ func TestJudgePublishedReport(t *testing.T) {
 		reason string
 	}{
 		{"linear time called latency-bound", Claim{Kind: ClaimBound, Bound: Latency}, Refuted,
-			"the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from 64Mi to 512Mi"},
-		{"the right one", Claim{Kind: ClaimBound, Bound: Bandwidth, Algorithm: "default", DType: "bf16"}, Holds, "3.107 GB/s"},
-		{"types alike, so no bandwidth limit", Claim{Kind: ClaimDTypes}, Refuted, "bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts"},
-		{"multimem brings nothing", Claim{Kind: ClaimNoEffect, Algorithm: "multimem", Against: "default"}, Refused, "86.41 ms at 256Mi, 0.012 % apart"},
-		{"256 MB as a decode step", Claim{Kind: ClaimDecode, Bytes: 256 * mib, Hidden: 8192}, Refused, "16384 tokens: the prefill of a long prompt, never a decode step"},
+			"the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from " +
+				"64Mi to 512Mi"},
+		{"the right one", Claim{Kind: ClaimBound, Bound: Bandwidth, Algorithm: "default", DType: "bf16"}, Holds,
+			"3.107 GB/s"},
+		{"types alike, so no bandwidth limit", Claim{Kind: ClaimDTypes}, Refuted,
+			"bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts"},
+		{"multimem brings nothing", Claim{Kind: ClaimNoEffect, Algorithm: "multimem", Against: "default"}, Refused,
+			"86.41 ms at 256Mi, 0.012 % apart"},
+		{"256 MB as a decode step", Claim{Kind: ClaimDecode, Bytes: 256 * mib, Hidden: 8192}, Refused,
+			"16384 tokens: the prefill of a long prompt, never a decode step"},
 		{"a decode step that is one", Claim{Kind: ClaimDecode, Bytes: 16384, Hidden: 8192}, Holds, "1 sequence"},
 		{"5 said, 6 listed", Claim{Kind: ClaimCount, Count: 5}, Refuted, "5 configurations are said, the table has 6"},
 		{"6 said", Claim{Kind: ClaimCount, Count: 6}, Holds, "6"},
-		{"all passed", Claim{Kind: ClaimPassed}, Refused, "of 8 required cells 6 are good, 0 failed, 0 were skipped and 2 never executed"},
+		{"all passed", Claim{Kind: ClaimPassed}, Refused,
+			"of 8 required cells 6 are good, 0 failed, 0 were skipped and 2 never executed"},
 		{"utilisation of nothing", Claim{Kind: ClaimUtilisation, Value: 1.2}, Refused, "1.2 % of what?"},
-		{"utilisation of raw", Claim{Kind: ClaimUtilisation, Value: 1.2, Of: "nvlink-h100 raw"}, Refuted, "3.107 GB/s are 0.65 % of nvlink-h100 raw (478 GB/s), not 1.2 %"},
+		{"utilisation of raw", Claim{Kind: ClaimUtilisation, Value: 1.2, Of: "nvlink-h100 raw"}, Refuted,
+			"3.107 GB/s are 0.65 % of nvlink-h100 raw (478 GB/s), not 1.2 %"},
 		{"utilisation that is right", Claim{Kind: ClaimUtilisation, Value: 0.65, Of: "nvlink-h100 raw"}, Holds, "0.65 %"},
 		{"twice the throughput", Claim{Kind: ClaimBusBW, Value: 5.95}, Refuted, "3.107 GB/s at most with 2 ranks, not 5.95"},
 		{"the throughput", Claim{Kind: ClaimBusBW, Value: 3.1}, Holds, "3.1"},
-		{"potential of 64", Claim{Kind: ClaimPotential, Value: 64, Against: "nccl-h100"}, Refuted, "nccl-h100 is 85 to 102 times faster"},
+		{"potential of 64", Claim{Kind: ClaimPotential, Value: 64, Against: "nccl-h100"}, Refuted,
+			"nccl-h100 is 85 to 102 times faster"},
 		{"potential of 110", Claim{Kind: ClaimPotential, Value: 110, Against: "nccl-h100"}, Holds, "102"},
 		{"a curve nobody has", Claim{Kind: ClaimPotential, Value: 64, Against: "nccl-h10"}, Undecided, "nccl-h100"},
 		{"rows nobody has", Claim{Kind: ClaimBound, Bound: Latency, Algorithm: "ring"}, Undecided, "no row is about it"},
@@ -51,16 +59,19 @@ func TestJudgePublishedReport(t *testing.T) {
 func TestJudgeEffects(t *testing.T) {
 	claim := Claim{Kind: ClaimNoEffect, Algorithm: "tree", Against: "ring"}
 	for factor, answer := range map[float64]Answer{1.5: Refuted, 0.5: Refuted, 1.02: Holds, 1: Refused} {
-		rows := []journal.Row{row("ring", dtype.F32, 4, mib, 1000), row("tree", dtype.F32, 4, mib, 1000*factor), row("ring", dtype.F32, 4, 2*mib, 1900)}
+		rows := []journal.Row{row("ring", dtype.F32, 4, mib, 1000), row("tree", dtype.F32, 4, mib, 1000*factor),
+			row("ring", dtype.F32, 4, 2*mib, 1900)}
 		if got := Judge(rows, []Claim{claim}, nil)[0]; got.Answer != answer {
 			t.Errorf("%v times: %+v, want %s", factor, got, answer)
 		}
 	}
 	apart := []journal.Row{row("ring", dtype.F32, 4, mib, 10), row("tree", dtype.F32, 4, 2*mib, 10)}
-	if got := Judge(apart, []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided || got[1].Answer != Undecided || got[2].Answer != Undecided {
+	if got := Judge(apart, []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided ||
+		got[1].Answer != Undecided || got[2].Answer != Undecided {
 		t.Errorf("nothing in common: %+v", got)
 	}
-	large := []journal.Row{row("ring", dtype.F32, 4, mib, 100), row("ring", dtype.F32, 4, 8*mib, 800), row("ring", dtype.F32, 4, 64*mib, 6400)}
+	large := []journal.Row{row("ring", dtype.F32, 4, mib, 100), row("ring", dtype.F32, 4, 8*mib, 800),
+		row("ring", dtype.F32, 4, 64*mib, 6400)}
 	if got := Judge(large, []Claim{{Kind: ClaimDTypes}}, nil)[0]; got.Answer != Refuted {
 		t.Errorf("bandwidth-bound with one type: %+v", got)
 	}

@@ -169,7 +169,9 @@ func dots(samples []Sample) []dot {
 	for _, s := range samples {
 		times[s.Bytes] = append(times[s.Bytes], s.TimeUS)
 	}
-	return lists.Map(slices.Sorted(maps.Keys(times)), func(bytes int64) dot { return dot{float64(bytes), stats.Median(times[bytes])} })
+	return lists.Map(slices.Sorted(maps.Keys(times)), func(bytes int64) dot {
+		return dot{float64(bytes), stats.Median(times[bytes])}
+	})
 }
 
 func fit(series Series, samples []Sample) Curve {
@@ -182,7 +184,8 @@ func fit(series Series, samples []Sample) Curve {
 	c.Segments = lists.Map(segments(ds, noiseOf(samples)), newSegment)
 	switch worst, at := c.WorstErr(); {
 	case worst > fitLimit:
-		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no line, as where noise is large or too few sizes were measured to tell where one ends", 100*worst, unit.FormatBytesApprox(float64(at)))
+		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no line, as where noise is large or too few sizes were measured to "+
+			"tell where one ends", 100*worst, unit.FormatBytesApprox(float64(at)))
 	case len(ds) == 2:
 		c.Fault = "two sizes only: any two lie on a line"
 	}
@@ -216,7 +219,8 @@ func newSegment(ds []dot) Segment {
 
 func lineThrough(ds []dot) Segment {
 	alpha, slope, _ := leastDeviations(ds, math.Inf(1))
-	s := Segment{AlphaUS: alpha, BetaGBs: 1 / slope / 1e3, Sizes: len(ds), Min: int64(ds[0].x), Max: int64(ds[len(ds)-1].x)}
+	s := Segment{AlphaUS: alpha, BetaGBs: 1 / slope / 1e3, Sizes: len(ds), Min: int64(ds[0].x),
+		Max: int64(ds[len(ds)-1].x)}
 	if slope == 0 {
 		s.BetaGBs = math.Inf(1)
 	}

@@ -76,14 +76,16 @@ func TestBoundAndFaults(t *testing.T) {
 	steps := line(series("ring", 4), 10, 100, 0, powers(10, 30), nil)
 	steps[10].TimeUS *= 1.8
 	c = Fit(steps)[0]
-	if _, at := c.WorstErr(); !strings.Contains(c.Fault, "44 %") || at != 1<<20 || c.Bound(1<<20) != Unresolved || c.Bound(1<<10) != Latency {
+	if _, at := c.WorstErr(); !strings.Contains(c.Fault, "44 %") || at != 1<<20 || c.Bound(1<<20) != Unresolved ||
+		c.Bound(1<<10) != Latency {
 		t.Errorf("80 %% too long at 1Mi: %q at %d, %s", c.Fault, at, c.Bounds())
 	}
 	one := Fit(steps[:1])[0]
 	if one.Fitted() || one.Bound(1<<10) != Unknown || !strings.Contains(one.Fault, "one size") {
 		t.Errorf("one size: %+v", one)
 	}
-	if two := Fit(steps[:2])[0]; !two.Fitted() || two.Bound(1<<10) != Unresolved || !strings.Contains(two.Fault, "two sizes") {
+	if two := Fit(steps[:2])[0]; !two.Fitted() || two.Bound(1<<10) != Unresolved ||
+		!strings.Contains(two.Fault, "two sizes") {
 		t.Errorf("two sizes: %+v", two)
 	}
 	flat := Fit(line(series("x", 2), 5, math.Inf(1), 0, powers(3, 10), nil))[0]

@@ -24,7 +24,8 @@ func line(s Series, alphaUS, betaGBs, noise float64, sizes []int64, rnd *rand.Ra
 		if noise > 0 {
 			t *= 1 + noise*(2*rnd.Float64()-1)
 		}
-		out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t * (1 - noise), HighUS: t * (1 + noise), Kind: "measured", Samples: 100, Rows: []int{len(out)}})
+		out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t * (1 - noise), HighUS: t * (1 + noise),
+			Kind: "measured", Samples: 100, Rows: []int{len(out)}})
 	}
 	return out
 }
@@ -35,17 +36,22 @@ func series(algorithm string, ranks int) Series {
 
 // row is a timed all-reduce as benches write it.
 func row(algorithm string, d dtype.DType, ranks int, size int64, us float64) journal.Row {
-	return journal.Row{Bench: "b", Status: journal.OK, Kind: journal.Measured, NumRanks: &ranks, Backend: "cuda", Samples: 10, Metrics: map[string]float64{"time_us": us},
-		Point: point.Point{{Name: "op", Value: point.StringValue("allreduce")}, {Name: "algorithm", Value: point.StringValue(algorithm)},
-			{Name: "dtype", Value: point.DTypeValue(d)}, {Name: "size", Value: point.BytesValue(size)}, {Name: "inplace", Value: point.BoolValue(false)}}}
+	return journal.Row{Bench: "b", Status: journal.OK, Kind: journal.Measured, NumRanks: &ranks, Backend: "cuda",
+		Samples: 10, Metrics: map[string]float64{"time_us": us},
+		Point: point.Point{{Name: "op", Value: point.StringValue("allreduce")},
+			{Name: "algorithm", Value: point.StringValue(algorithm)},
+			{Name: "dtype", Value: point.DTypeValue(d)}, {Name: "size", Value: point.BytesValue(size)},
+			{Name: "inplace", Value: point.BoolValue(false)}}}
 }
 
 const mib = 1 << 20
 
 // published is the report that took a bandwidth limit for latency.
 func published() []journal.Row {
-	rows := []journal.Row{row("default", dtype.BF16, 2, 64*mib, 21610), row("default", dtype.BF16, 2, 128*mib, 43220), row("default", dtype.BF16, 2, 256*mib, 86400),
-		row("default", dtype.BF16, 2, 512*mib, 172770), row("multimem", dtype.BF16, 2, 256*mib, 86410), row("default", dtype.F32, 2, 256*mib, 86400)}
+	rows := []journal.Row{row("default", dtype.BF16, 2, 64*mib, 21610), row("default", dtype.BF16, 2, 128*mib, 43220),
+		row("default", dtype.BF16, 2, 256*mib, 86400),
+		row("default", dtype.BF16, 2, 512*mib, 172770), row("multimem", dtype.BF16, 2, 256*mib, 86410),
+		row("default", dtype.F32, 2, 256*mib, 86400)}
 	for _, ranks := range []int{4, 8} {
 		r := row("default", dtype.BF16, ranks, 256*mib, 0)
 		r.Status, r.Reason, r.Metrics = journal.NotExecuted, "the machine has 2 GPUs", nil

@@ -34,7 +34,8 @@ var links = []Link{
 		"26.562 a link raw; vendor 600 GB/s both ways; NCCL's constant is 20 a link", ""},
 	{"nvlink-b200", "18 links of NVLink 5 (B200)", 18 * 53.125, 900, 18 * 40.1,
 		"53.125 a link raw; vendor 1800 GB/s both ways; NCCL's constant is 40.1 a link", ""},
-	{"xgmi-mi300x", "7 links of Infinity Fabric (MI300X)", 7 * 64, 7 * 64, 7 * 48, "64 GB/s a link, about 48 of it usable", ""},
+	{"xgmi-mi300x", "7 links of Infinity Fabric (MI300X)", 7 * 64, 7 * 64, 7 * 48,
+		"64 GB/s a link, about 48 of it usable", ""},
 	{"pcie4-x16", "PCI Express 4, 16 lanes", 32, 31.5, 24, "16 GT/s a lane; 128b/130b; NCCL's constant is 24", ""},
 	{"pcie5-x16", "PCI Express 5, 16 lanes", 64, 63, 48, "32 GT/s a lane; 128b/130b; NCCL's constant is 48", ""},
 }

@@ -18,12 +18,15 @@ import (
 var curvesFile string
 
 // frameworks is how the times of the serving frameworks were taken.
-const frameworks = "bf16, CUDA graph of 5 all-reduces replayed, so that launches are not counted; measured tables of NVIDIA aiconfigurator"
+const frameworks = "bf16, CUDA graph of 5 all-reduces replayed, so that launches are not counted; measured tables " +
+	"of NVIDIA aiconfigurator"
 
 // curveSources says of each named curve who measured it, on what, and how.
 var curveSources = [][2]string{
-	{"nccl-h100", "NCCL 2.29.2 on 8x H100 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 iterations; measured tables of NVIDIA aiconfigurator"},
-	{"nccl-h200", "NCCL 2.29.2 on 8x H200 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 iterations; measured tables of NVIDIA aiconfigurator"},
+	{"nccl-h100", "NCCL 2.29.2 on 8x H100 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
+		"iterations; measured tables of NVIDIA aiconfigurator"},
+	{"nccl-h200", "NCCL 2.29.2 on 8x H200 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
+		"iterations; measured tables of NVIDIA aiconfigurator"},
 	{"vllm-h200", "vLLM 0.24 on 8x H200 SXM (H100 within 3 %): " + frameworks +
 		"; above 64Mi from a line fit to the same tables, 2.8 % off at most"},
 	{"sglang-h200", "SGLang 0.5.14 on 8x H200 SXM (H100 within 3 %): " + frameworks},

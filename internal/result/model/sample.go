@@ -50,7 +50,8 @@ func Digest(samples []Sample) string {
 // Compare orders series for tables: backend, ranks, type, then the rest.
 func (s Series) Compare(t Series) int {
 	return cmp.Or(cmp.Compare(s.Backend, t.Backend), cmp.Compare(s.Ranks, t.Ranks), cmp.Compare(s.DType, t.DType),
-		cmp.Compare(s.Buffers, t.Buffers), cmp.Compare(s.Variant, t.Variant), cmp.Compare(s.Sharing, t.Sharing), compareBool(s.InPlace, t.InPlace), cmp.Compare(s.Algorithm, t.Algorithm))
+		cmp.Compare(s.Buffers, t.Buffers), cmp.Compare(s.Variant, t.Variant), cmp.Compare(s.Sharing, t.Sharing),
+		compareBool(s.InPlace, t.InPlace), cmp.Compare(s.Algorithm, t.Algorithm))
 }
 
 func compareBool(a, b bool) int {

@@ -11,9 +11,11 @@ import (
 )
 
 func TestSamplesOf(t *testing.T) {
-	rows := []journal.Row{row("ring", dtype.F32, 2, 4096, 8), row("ring", dtype.F32, 2, 1024, 5), row("ring", dtype.F32, 2, 1024, 7)}
+	rows := []journal.Row{row("ring", dtype.F32, 2, 4096, 8), row("ring", dtype.F32, 2, 1024, 5),
+		row("ring", dtype.F32, 2, 1024, 7)}
 	rows[2].Trial = 1
-	failed, other, untimed := row("ring", dtype.F32, 2, 2048, 1), row("ring", dtype.F32, 2, 2048, 1), row("ring", dtype.F32, 2, 2048, 0)
+	failed, other, untimed := row("ring", dtype.F32, 2, 2048, 1), row("ring", dtype.F32, 2, 2048, 1),
+		row("ring", dtype.F32, 2, 2048, 0)
 	failed.Status = journal.Failed
 	other.Point = other.Point.With("op", point.StringValue("allgather"))
 	swept := row("ring", dtype.F32, 2, 1024, 9)
@@ -23,9 +25,12 @@ func TestSamplesOf(t *testing.T) {
 	swept.Metrics["pct_of_limit"] = 33
 	got := SamplesOf(append(rows, failed, other, untimed, swept))
 	want := []Sample{
-		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 1024, TimeUS: 6, Samples: 10, Traffic: 1024, Kind: "measured", Rows: []int{1, 2}},
-		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 4096, TimeUS: 8, Samples: 10, Traffic: 4096, Kind: "measured", Rows: []int{0}},
-		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2, Variant: "epilogue=true NCCL_ALGO=Tree"}, Bytes: 1024, TimeUS: 9, Samples: 10, Traffic: 1024,
+		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 1024, TimeUS: 6, Samples: 10,
+			Traffic: 1024, Kind: "measured", Rows: []int{1, 2}},
+		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 4096, TimeUS: 8, Samples: 10,
+			Traffic: 4096, Kind: "measured", Rows: []int{0}},
+		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2, Variant: "epilogue=true NCCL_ALGO=Tree"},
+			Bytes: 1024, TimeUS: 9, Samples: 10, Traffic: 1024,
 			Kind: "measured", Rows: []int{6}, Limits: map[string]float64{"link": 3}, Utilisation: 33, UtilisationOf: "link"},
 	}
 	for i := range got { // the interval of merged trials is the journal's business
@@ -44,7 +49,8 @@ func TestTraffic(t *testing.T) {
 		ranks     int
 		factor    float64
 	}{
-		{"ring", 4, 1.5}, {"two-stage", 4, 1.5}, {"one-stage", 4, 3}, {"halving-doubling", 4, 1.5}, {"recursive-doubling", 8, 3}, {"steps:ring", 2, 1},
+		{"ring", 4, 1.5}, {"two-stage", 4, 1.5}, {"one-stage", 4, 3}, {"halving-doubling", 4, 1.5},
+		{"recursive-doubling", 8, 3}, {"steps:ring", 2, 1},
 		{"lamport", 8, 7}, {"multimem", 4, 1.25}, {"two-shot", 8, 1.75}, {"ring", 1, 0},
 	} {
 		got, known := Traffic(c.algorithm, c.ranks, size)
@@ -63,7 +69,8 @@ func TestTraffic(t *testing.T) {
 
 func TestCeilings(t *testing.T) {
 	got, err := Ceilings("nvlink-h100, 123.5 GB/s,nvlink-a100 line")
-	if err != nil || len(got) != 5 || got[3] != (Ceiling{"123.5 GB/s", 123.5}) || got[4] != (Ceiling{"nvlink-a100 line", 300}) {
+	if err != nil || len(got) != 5 || got[3] != (Ceiling{"123.5 GB/s", 123.5}) ||
+		got[4] != (Ceiling{"nvlink-a100 line", 300}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, l := range Links() {
@@ -88,8 +95,10 @@ func TestCeilings(t *testing.T) {
 // TestSettled: what was disturbed stands for no point, however narrow its interval.
 func TestSettled(t *testing.T) {
 	low, high := 9.9, 10.1
-	row := journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 50, Metrics: map[string]float64{timeMetric: 10},
-		Stats: journal.StatsOf(map[string]journal.Stat{timeMetric: {P50: 10, CILow: &low, CIHigh: &high}}), Quality: journal.QualitySettled}
+	row := journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 50,
+		Metrics: map[string]float64{timeMetric: 10},
+		Stats:   journal.StatsOf(map[string]journal.Stat{timeMetric: {P50: 10, CILow: &low, CIHigh: &high}}),
+		Quality: journal.QualitySettled}
 	calm := TimeOf([]*journal.Row{&row})
 	disturbed := row
 	disturbed.Quality = journal.QualityDisturbed

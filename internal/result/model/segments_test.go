@@ -31,9 +31,11 @@ func TestSegmentsArePlanted(t *testing.T) {
 		lines map[int64][2]float64 // first size: alpha us, beta GB/s
 		want  string
 	}{
-		{"one", map[int64][2]float64{1 << 10: {10, 50}}, "latency-bound from 1Ki to 128Ki, mixed-bound from 256Ki to 512Ki, bandwidth-bound from 1Mi to 1Gi"},
+		{"one", map[int64][2]float64{1 << 10: {10, 50}},
+			"latency-bound from 1Ki to 128Ki, mixed-bound from 256Ki to 512Ki, bandwidth-bound from 1Mi to 1Gi"},
 		{"a protocol with more latency and more bandwidth", map[int64][2]float64{1 << 10: {5, 4}, 1 << 17: {40, 40}},
-			"latency-bound from 1Ki to 8Ki, mixed-bound from 16Ki to 32Ki, bandwidth-bound at 64Ki, latency-bound from 128Ki to 512Ki, mixed-bound from 1Mi to 2Mi, bandwidth-bound from 4Mi to 1Gi"},
+			"latency-bound from 1Ki to 8Ki, mixed-bound from 16Ki to 32Ki, bandwidth-bound at 64Ki, latency-bound from 128Ki " +
+				"to 512Ki, mixed-bound from 1Mi to 2Mi, bandwidth-bound from 4Mi to 1Gi"},
 		{"a cache that is left", map[int64][2]float64{1 << 10: {2, 80}, 1 << 22: {0, 10}},
 			"latency-bound from 1Ki to 64Ki, mixed-bound from 128Ki to 256Ki, bandwidth-bound from 512Ki to 1Gi"},
 		{"three", map[int64][2]float64{1 << 10: {3, math.Inf(1)}, 1 << 15: {9, math.Inf(1)}, 1 << 21: {0, 20}},
@@ -45,7 +47,8 @@ func TestSegmentsArePlanted(t *testing.T) {
 			for i, s := range curve.Segments {
 				starts = append(starts, s.Min)
 				want, planted := c.lines[s.Min]
-				if !planted || noise == 0 && (math.Abs(s.AlphaUS-want[0]) > 1e-6*(1+want[0]) || math.Abs(s.BetaGBs/want[1]-1) > 1e-6 && !math.IsInf(want[1], 1)) {
+				if !planted || noise == 0 && (math.Abs(s.AlphaUS-want[0]) > 1e-6*(1+want[0]) ||
+					math.Abs(s.BetaGBs/want[1]-1) > 1e-6 && !math.IsInf(want[1], 1)) {
 					t.Errorf("%s, noise %v: segment %d is %+v", c.name, noise, i, s)
 				}
 			}

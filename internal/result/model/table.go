@@ -91,7 +91,8 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	if len(best) == 0 {
 		names := lists.Distinct(lists.Map(samples, func(s Sample) string { return s.Algorithm }))
 		slices.Sort(names)
-		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm, strings.Join(names, ", "))
+		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm,
+			strings.Join(names, ", "))
 	}
 	if t.Shared && apart {
 		return nil, fmt.Errorf("curve %s: ranks shared a GPU in some of its rows and not in others: no curve has both", name)

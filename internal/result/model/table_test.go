@@ -60,7 +60,8 @@ func TestNamedCurves(t *testing.T) {
 		ranks int
 		bytes int64
 		busbw float64
-	}{{"nccl-h100", 2, 64 * mib, 264}, {"nccl-h100", 8, 512 * mib, 445}, {"nccl-h200", 4, 16 * mib, 255}, {"nccl-h200", 8, 512 * mib, 461}, {"nccl-h100", 4, mib, 87}} {
+	}{{"nccl-h100", 2, 64 * mib, 264}, {"nccl-h100", 8, 512 * mib, 445}, {"nccl-h200", 4, 16 * mib, 255},
+		{"nccl-h200", 8, 512 * mib, 461}, {"nccl-h100", 4, mib, 87}} {
 		table, _ := NamedCurve(c.curve)
 		us, err := table.US(c.ranks, c.bytes)
 		if err != nil {
@@ -81,7 +82,8 @@ func TestNamedCurves(t *testing.T) {
 }
 
 func TestTableOf(t *testing.T) {
-	rows := []journal.Row{row("ring", dtype.BF16, 2, 1024, 9), row("tree", dtype.BF16, 2, 1024, 7), row("ring", dtype.F32, 2, 1024, 1),
+	rows := []journal.Row{row("ring", dtype.BF16, 2, 1024, 9), row("tree", dtype.BF16, 2, 1024, 7),
+		row("ring", dtype.F32, 2, 1024, 1),
 		row("ring", dtype.BF16, 2, 4096, 11), row("ring", dtype.BF16, 4, 1024, 20)}
 	samples := SamplesOf(rows)
 	best := must.Get(TableOf("t", "s", BestAlgorithm, samples))(t)
@@ -98,14 +100,16 @@ func TestTableOf(t *testing.T) {
 	for i := range rows[:2] {
 		rows[i].Details = map[string]string{journal.SharingDetail: "2"}
 	}
-	if _, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows)); err == nil || !strings.Contains(err.Error(), "no curve has both") {
+	if _, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows)); err == nil ||
+		!strings.Contains(err.Error(), "no curve has both") {
 		t.Errorf("ranks that shared a GPU and ranks that did not make a curve: %v", err)
 	}
 	shared, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows[:2]))
 	if err != nil || !shared.Shared || !strings.Contains(shared.Source, "not of a link") {
 		t.Errorf("a curve of a shared GPU: %+v, %v", shared, err)
 	}
-	if a, b := SamplesOf(rows[1:2])[0], SamplesOf(rows[2:3])[0]; a.Series == b.Series || !a.OverMemory() || b.OverMemory() {
+	if a, b := SamplesOf(rows[1:2])[0], SamplesOf(rows[2:3])[0]; a.Series == b.Series || !a.OverMemory() ||
+		b.OverMemory() {
 		t.Errorf("%v and %v are one series", a.Series, b.Series)
 	}
 }

@@ -116,7 +116,8 @@ func entriesOf(samples []Sample) (out []dist.TuningEntry) {
 					continue
 				}
 				out = append(out, dist.TuningEntry{Backend: c.backend, Host: c.host, Op: dist.AllReduce, Buffers: c.buffers,
-					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Device: c.device, PerDevice: c.sharing, Knobs: c.knobs(),
+					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Device: c.device,
+					PerDevice: c.sharing, Knobs: c.knobs(),
 					Algorithm: name, ChunkBytes: pieces, Blocks: blocks})
 			}
 		}
@@ -168,7 +169,8 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 			previous = out[len(out)-1].algorithm
 		}
 		builtIn := c.table().Choose(c.backend, dist.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
-		now := choice(times[b.Bytes], b.Best, dist.InBlocks(dist.InPieces(builtIn.Algorithm, builtIn.ChunkBytes), builtIn.Blocks), previous)
+		now := choice(times[b.Bytes], b.Best,
+			dist.InBlocks(dist.InPieces(builtIn.Algorithm, builtIn.ChunkBytes), builtIn.Blocks), previous)
 		switch {
 		case previous == "":
 			out = append(out, span{now, b.Bytes})

@@ -255,7 +255,8 @@ func isHeader(fields []string) bool {
 // kernbench's own.
 func begins(fields []string) bool {
 	text := strings.Join(fields, " ")
-	return strings.HasPrefix(text, "# nThread ") || strings.HasPrefix(text, "# Collective test starting") || strings.Contains(text, " num_ranks=")
+	return strings.HasPrefix(text, "# nThread ") || strings.HasPrefix(text, "# Collective test starting") ||
+		strings.Contains(text, " num_ranks=")
 }
 
 func newHeader(names []string, line int) (*Header, error) {
@@ -304,7 +305,8 @@ func (h *Header) row(fields []string, line int) (*Row, error) {
 	// A time stamp at the end is one column but two fields, so there may be
 	// more fields than columns, never fewer.
 	if len(fields) < h.width {
-		return nil, fault(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields), h.width)
+		return nil, fault(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields),
+			h.width)
 	}
 	if size < 0 {
 		return nil, fault(line, "the size \"%d\" is not a number of bytes", size)

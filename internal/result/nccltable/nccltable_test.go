@@ -16,7 +16,8 @@ func show(t *testing.T, l Line) string {
 	t.Helper()
 	switch {
 	case l.Header != nil:
-		return fmt.Sprint(l.Number, " header, root ", l.Header.HasKey("root"), ", wrong in place ", l.Header.Has(InPlace, Wrong))
+		return fmt.Sprint(l.Number, " header, root ", l.Header.HasKey("root"), ", wrong in place ",
+			l.Header.Has(InPlace, Wrong))
 	case l.Row != nil:
 		var b strings.Builder
 		fmt.Fprintf(&b, "%d row %d %s", l.Number, l.Row.Size, l.Row.Key("type"))
@@ -55,7 +56,8 @@ func TestRead(t *testing.T) {
 	for _, l := range lines {
 		got = append(got, show(t, l))
 	}
-	want := []string{"1 log", "2 header, root false, wrong in place true", "3 comment", "5 row 8 float 1.5 2 3 1e-07 - - - -", "6 log", "7 end", "8 log",
+	want := []string{"1 log", "2 header, root false, wrong in place true", "3 comment",
+		"5 row 8 float 1.5 2 3 1e-07 - - - -", "6 log", "7 end", "8 log",
 		"9 header, root true, wrong in place false", "10 row 16 half 4 5 - - - - - -"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
@@ -73,7 +75,8 @@ func TestFailure(t *testing.T) {
 	if l := lines[1]; l.Failure != "Test CUDA failure common.cu:7 'out of memory'" || l.Begun != nil || l.Row != nil {
 		t.Errorf("alone: %+v", l)
 	}
-	if l := lines[2]; !strings.HasPrefix(l.Failure, "Test NCCL failure") || l.Begun == nil || l.Begun.Size != 64 || l.Begun.Key("type") != "floatgpu-1:" || l.Row != nil {
+	if l := lines[2]; !strings.HasPrefix(l.Failure, "Test NCCL failure") || l.Begun == nil || l.Begun.Size != 64 ||
+		l.Begun.Key("type") != "floatgpu-1:" || l.Row != nil {
 		t.Errorf("in the middle of a row: %+v, %+v", l, l.Begun)
 	}
 }
@@ -82,9 +85,12 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"# size\n1 2\n", ErrNone.Error()},
 		{"# size algbw time\n", "line 1 of the nccl-tests table: the column algbw stands before any time"},
-		{"# size time time time algbw\n", "line 1 of the nccl-tests table: the header has 3 columns called time, want 1 or 2"},
-		{"# size time algbw\n# (B) (ms)\n", "line 2 of the nccl-tests table: the unit (ms) is not one of nccl-tests' (B, elements, us, GB/s, %)"},
-		{"# size time algbw\n8 1\n", "line 2 of the nccl-tests table: the line has 2 fields, the header 3: it is cut off or not of this table"},
+		{"# size time time time algbw\n",
+			"line 1 of the nccl-tests table: the header has 3 columns called time, want 1 or 2"},
+		{"# size time algbw\n# (B) (ms)\n",
+			"line 2 of the nccl-tests table: the unit (ms) is not one of nccl-tests' (B, elements, us, GB/s, %)"},
+		{"# size time algbw\n8 1\n", "line 2 of the nccl-tests table: the line has 2 fields, the header 3: it is cut off " +
+			"or not of this table"},
 		{"# size time algbw\n-8 1 2\n", "line 2 of the nccl-tests table: the size \"-8\" is not a number of bytes"},
 	} {
 		if _, err := Read(c.text); err == nil || err.Error() != c.want {
@@ -102,7 +108,8 @@ func TestFaults(t *testing.T) {
 		}
 		_, _, err = lines[1].Row.Number(OutOfPlace, Time)
 		var at *Fault
-		if !errors.As(err, &at) || at.Line != 2 || !strings.HasPrefix(at.Err.Error(), "time is \"") || len(err.Error()) > 150 {
+		if !errors.As(err, &at) || at.Line != 2 || !strings.HasPrefix(at.Err.Error(), "time is \"") ||
+			len(err.Error()) > 150 {
 			t.Errorf("%s: %v", cell, err)
 		}
 	}

@@ -49,7 +49,8 @@ func (c *Cluster) Describe() string {
 	if c.Nodes == 1 {
 		return text
 	}
-	return text + fmt.Sprintf(", %d NICs of %g GB/s a node, %s, %s of switches", c.NICs, c.NICGBs, cmp.Or(c.Network, "a network"), unit.Plural(c.Levels, "level"))
+	return text + fmt.Sprintf(", %d NICs of %g GB/s a node, %s, %s of switches", c.NICs, c.NICGBs,
+		cmp.Or(c.Network, "a network"), unit.Plural(c.Levels, "level"))
 }
 
 // NetworkGBs is what a node's NICs carry together, in one direction.
@@ -100,7 +101,8 @@ func Find(name string) (*Cluster, error) {
 	}
 	m := form.FindStringSubmatch(name)
 	if m == nil {
-		return nil, fmt.Errorf("cluster %q: want a kind of node, its GPUs and the number of nodes, as in h100-8x4 (kinds: %s), or a file.yaml", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("cluster %q: want a kind of node, its GPUs and the number of nodes, as in h100-8x4 (kinds: "+
+			"%s), or a file.yaml", name, strings.Join(Names(), ", "))
 	}
 	if !slices.Contains(Names(), m[1]) {
 		return nil, suggest.Unknown("kind of node", m[1], Names())
@@ -146,7 +148,9 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		}}
 	}
 	whole := func(key string, into *int, least, most int) yamlfile.Field {
-		return yamlfile.Field{Key: key, Optional: key == "nvlink", Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, least, most) }}
+		return yamlfile.Field{Key: key, Optional: key == "nvlink", Read: func(n yamlfile.Node, what string) {
+			*into, _ = r.Int(n, what, least, most)
+		}}
 	}
 	rate := func(key string, into *float64) yamlfile.Field {
 		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
@@ -155,8 +159,10 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		}}
 	}
 	nvls := "no"
-	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, mostGPUs), whole("nodes", &c.Nodes, 1, mostNodes),
-		whole("nvlink", &c.NVLink, 1, 9), rate("nvlink_gbs", &c.NVLinkGBs), text("nvls", &nvls, "yes", "no"), text("network", &c.Network, "infiniband", "ethernet"), whole("nics_per_node", &c.NICs, 1, mostGPUs),
+	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, mostGPUs),
+		whole("nodes", &c.Nodes, 1, mostNodes),
+		whole("nvlink", &c.NVLink, 1, 9), rate("nvlink_gbs", &c.NVLinkGBs), text("nvls", &nvls, "yes", "no"),
+		text("network", &c.Network, "infiniband", "ethernet"), whole("nics_per_node", &c.NICs, 1, mostGPUs),
 		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &c.Curve, model.CurveNames()...),
 		yamlfile.Field{Key: "sources", Read: func(n yamlfile.Node, what string) {
 			list, _ := r.Texts(n, what)

@@ -130,7 +130,8 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		}
 	}
 	if len(usable) < fewestFits {
-		f.Why = fmt.Sprintf("%d of %s have settled, want %d at least", len(usable), unit.Plural(len(series), "size"), fewestFits)
+		f.Why = fmt.Sprintf("%d of %s have settled, want %d at least", len(usable), unit.Plural(len(series), "size"),
+			fewestFits)
 		return f
 	}
 	if _, err := h.US(f.Series, f.Library, series[0].Bytes); err != nil {
@@ -158,7 +159,8 @@ func (h *Host) Fit(series []model.Sample) Fit {
 	f.errors = lists.Map(left, func(i int) float64 { return math.Abs(off(i) - 1) })
 	f.Learned, f.Error = len(learned), errorOf("the measured times", f.errors)
 	if f.Share > 1/(1-model.MemoryMargin) {
-		f.beyond = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the probe was disturbed, or the model is not what the library does",
+		f.beyond = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the "+
+			"probe was disturbed, or the model is not what the library does",
 			100*f.Share, 100*model.MemoryMargin)
 	}
 	return f

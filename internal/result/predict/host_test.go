@@ -25,10 +25,12 @@ func sampleHost() *Host {
 }
 
 // timesOf are times that a library would need on the host, some of them changed.
-func timesOf(t *testing.T, h *Host, algorithm string, l Library, change func(i int, s *model.Sample)) (list []model.Sample) {
+func timesOf(t *testing.T, h *Host, algorithm string, l Library,
+	change func(i int, s *model.Sample)) (list []model.Sample) {
 	t.Helper()
 	for i := range 10 {
-		s := model.Sample{Series: model.Series{Algorithm: algorithm, DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "symmetric"},
+		s := model.Sample{Series: model.Series{Algorithm: algorithm, DType: "f32", Backend: "cpu", Ranks: 4,
+			Buffers: "symmetric"},
 			Bytes: 1 << (8 + 2*i), Kind: string(journal.Measured), Host: h.Name}
 		var err error
 		if s.TimeUS, err = h.US(s.Series, l, s.Bytes); err != nil {
@@ -105,7 +107,8 @@ func TestHostNotResolved(t *testing.T) {
 		t.Errorf("a size that was not measured: %q", why)
 	}
 	f = h.Fit(timesOf(t, h, "ring", truth, spoil(7)))
-	if _, why := f.Validation(1 << 20); !strings.Contains(why, "3 of 10 sizes have settled, want 4") || !strings.Contains(f.String(), "not resolved: 3 of 10") || f.Library != h.Unfitted() {
+	if _, why := f.Validation(1 << 20); !strings.Contains(why, "3 of 10 sizes have settled, want 4") ||
+		!strings.Contains(f.String(), "not resolved: 3 of 10") || f.Library != h.Unfitted() {
 		t.Errorf("%v; %q", f, why)
 	}
 	if _, ok := Overall([]Fit{f}); ok {
@@ -119,8 +122,12 @@ func TestHostFits(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
 	all := timesOf(t, h, "ring", truth, nil)
 	all = append(all, timesOf(t, h, "ring", truth, func(_ int, s *model.Sample) { s.Buffers = "private" })...)
-	all = append(all, timesOf(t, h, "two-stage", truth, func(_ int, s *model.Sample) { s.Algorithm, s.Executed = "auto", "two-stage" })...)
-	all = append(all, timesOf(t, h, "ring", truth, func(_ int, s *model.Sample) { s.Algorithm, s.Executed = "auto", "ring" })...)
+	all = append(all, timesOf(t, h, "two-stage", truth, func(_ int, s *model.Sample) {
+		s.Algorithm, s.Executed = "auto", "two-stage"
+	})...)
+	all = append(all, timesOf(t, h, "ring", truth, func(_ int, s *model.Sample) {
+		s.Algorithm, s.Executed = "auto", "ring"
+	})...)
 	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Ranks = 2 })...)
 	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Kind = string(journal.Simulated) })...)
 	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Algorithm = "quickreduce" })...)
@@ -129,7 +136,8 @@ func TestHostFits(t *testing.T) {
 	for _, f := range fits {
 		names = append(names, f.Algorithm)
 	}
-	if got := strings.Join(names, " "); got != "ring two-stage quickreduce" || len(without) != 2 || !strings.Contains(without[0], "private") {
+	if got := strings.Join(names, " "); got != "ring two-stage quickreduce" || len(without) != 2 ||
+		!strings.Contains(without[0], "private") {
 		t.Errorf("fitted %s, without %q", got, without)
 	}
 	if len(fits) == 3 && !strings.Contains(fits[2].Why, "quickreduce") {

@@ -60,7 +60,8 @@ func (f *fitted) values() []*float64 {
 // start is where the search begins: NCCL's own constants (src/graph/tuning.cc: baseLat,
 // hwLat over NVLink), and shares of the link's reachable rate.
 func start(gbs float64) fitted {
-	return fitted{protocols: [3]times{{6.6, 0.6, gbs / 4}, {14, 1.9, gbs * 0.7}, {8.4, 3.4, gbs}}, nvls: times{base: 25, gbs: gbs}}
+	return fitted{protocols: [3]times{{6.6, 0.6, gbs / 4}, {14, 1.9, gbs * 0.7}, {8.4, 3.4, gbs}},
+		nvls: times{base: 25, gbs: gbs}}
 }
 
 // network is what a step between nodes costs by protocol, in us (NCCL's hwLat of the network).
@@ -175,7 +176,8 @@ type Error struct {
 
 // String words it.
 func (e Error) String() string {
-	return fmt.Sprintf("median error %.0f %%, 90th percentile %.0f %%, on %d sizes of %s left out of the fit", 100*e.Median, 100*e.Percentile, e.Points, e.Curve)
+	return fmt.Sprintf("median error %.0f %%, 90th percentile %.0f %%, on %d sizes of %s left out of the fit",
+		100*e.Median, 100*e.Percentile, e.Points, e.Curve)
 }
 
 // Validation is the error at a size of NCCL's own choice of algorithm and protocol; a reason
@@ -206,7 +208,8 @@ func (c *Cluster) Validation(bytes int64, choice bool) (e Error, why string) {
 // Table is the predictions as a curve: of the whole cluster and of parts of it, GPUs of one
 // node and then whole nodes, halved again and again.
 func (c *Cluster) Table() (*model.Table, error) {
-	t := &model.Table{Name: "predict:" + c.Name, Source: "predicted for cluster " + c.Name, Ranks: map[int][]model.TablePoint{}}
+	t := &model.Table{Name: "predict:" + c.Name, Source: "predicted for cluster " + c.Name,
+		Ranks: map[int][]model.TablePoint{}}
 	said := ""
 	for _, part := range c.parts() {
 		for bytes := int64(512); bytes <= 1<<30; bytes *= 2 {
@@ -313,7 +316,8 @@ func (node *Cluster) fit(table *model.Table) fit {
 // errorOf sums up some errors.
 func errorOf(curve string, list []float64) Error {
 	list = slices.Sorted(slices.Values(list))
-	return Error{Curve: curve, Points: len(list), Median: stats.Median(list), Percentile: list[min(len(list)-1, len(list)*9/10)]}
+	return Error{Curve: curve, Points: len(list), Median: stats.Median(list),
+		Percentile: list[min(len(list)-1, len(list)*9/10)]}
 }
 
 // loss is what a prediction counts that is so many times the time: relative, and large

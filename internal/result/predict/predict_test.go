@@ -50,7 +50,8 @@ func TestErrorShows(t *testing.T) {
 
 // What there are no published times of says so, and why.
 func TestNotValidated(t *testing.T) {
-	for name, want := range map[string]string{"h100-8x4": "between nodes", "b200-8x1": "of this GPU", "a100-4x1": "of this GPU", "h100-6x1": "no 6 ranks"} {
+	for name, want := range map[string]string{"h100-8x4": "between nodes", "b200-8x1": "of this GPU",
+		"a100-4x1": "of this GPU", "h100-6x1": "no 6 ranks"} {
 		c := must.Get(Find(name))(t)
 		if _, why := c.Validation(1<<20, true); !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", name, why, want)
@@ -90,7 +91,8 @@ func TestClusters(t *testing.T) {
 		if strings.HasSuffix(kind, "-eth") {
 			network = "ethernet"
 		}
-		if c.NVLink < 3 || c.Network != network || c.NICs != 8 || c.Levels < 1 || len(c.Sources) != 3 || !strings.Contains(c.Describe(), "2 x 8 GPUs, NVLink") {
+		if c.NVLink < 3 || c.Network != network || c.NICs != 8 || c.Levels < 1 || len(c.Sources) != 3 ||
+			!strings.Contains(c.Describe(), "2 x 8 GPUs, NVLink") {
 			t.Errorf("%+v: %s", c, c.Describe())
 		}
 	}
@@ -118,7 +120,8 @@ func TestSane(t *testing.T) {
 					}
 				}
 				n := float64(c.Ranks())
-				if gbs := float64(bytes) / best.US / 1e3; c.Nodes == 1 && gbs*(1+1/n) > c.NVLinkGBs || c.Nodes > 1 && gbs > c.NetworkGBs() {
+				if gbs := float64(bytes) / best.US / 1e3; c.Nodes == 1 && gbs*(1+1/n) > c.NVLinkGBs ||
+					c.Nodes > 1 && gbs > c.NetworkGBs() {
 					t.Errorf("%s, %d bytes: %v GB/s", c.Name, bytes, gbs)
 				}
 				before, last[int(bytes)] = best.US, best.US
@@ -129,12 +132,14 @@ func TestSane(t *testing.T) {
 
 // Names that do not exist and files with faults are errors that say what would be right.
 func TestFind(t *testing.T) {
-	for name, want := range map[string]string{"h100": "h100-8x4", "h1oo-8x4": "h100", "h100-9x1": "1 to 8 GPUs", "none.yaml": "no such file"} {
+	for name, want := range map[string]string{"h100": "h100-8x4", "h1oo-8x4": "h100", "h100-9x1": "1 to 8 GPUs",
+		"none.yaml": "no such file"} {
 		if _, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	_, err := Parse("c.yaml", []byte("name: x\ngpus_per_node: 0\nnodes: 1\nnvlink_gbs: fast\nnics_per_node: 1\nnic_gbs: 1\nswitch_levels: 1\nsources: [me]\ncolour: red\n"))
+	_, err := Parse("c.yaml", []byte("name: x\ngpus_per_node: 0\nnodes: 1\nnvlink_gbs: fast\nnics_per_node: "+
+		"1\nnic_gbs: 1\nswitch_levels: 1\nsources: [me]\ncolour: red\n"))
 	for _, want := range []string{"c.yaml:2:16", "c.yaml:4:13", "colour"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in: %v", want, err)

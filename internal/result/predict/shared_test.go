@@ -35,7 +35,8 @@ func (s ended) Steps(rank int) iter.Seq[schedule.Step] {
 // What the library does in a memory that all share is an all-reduce without a race, and not the
 // schedule of its name.
 func TestInMemoryIsProved(t *testing.T) {
-	for _, c := range [][2]string{{"two-stage", "symmetric"}, {"two-stage", "private"}, {"one-stage", "symmetric"}, {"one-stage", "private"}} {
+	for _, c := range [][2]string{{"two-stage", "symmetric"}, {"two-stage", "private"}, {"one-stage", "symmetric"},
+		{"one-stage", "private"}} {
 		for ranks := 2; ranks <= 5; ranks++ {
 			for _, count := range []int{1, 3, 7, 64, 40_000} {
 				for _, piece := range []int{0, 5, 1000} {
@@ -66,14 +67,16 @@ func TestInMemoryIsProved(t *testing.T) {
 // have crosses once.
 func TestInMemoryTimes(t *testing.T) {
 	const elem, count = 4, 1 << 12 // in one piece
-	n := loggp.Network{Latency: 100 * event.Nanosecond, Overhead: 10 * event.Nanosecond, Bandwidth: 1e6, Copy: 2e6, Load: 8e6, Fetch: 4e6, Store: 16e6}
+	n := loggp.Network{Latency: 100 * event.Nanosecond, Overhead: 10 * event.Nanosecond, Bandwidth: 1e6, Copy: 2e6,
+		Load: 8e6, Fetch: 4e6, Store: 16e6}
 	barrier := 2*n.Overhead + n.Latency
 	for ranks := 2; ranks <= 4; ranks *= 2 {
 		size, others := int64(elem*count), event.Time(ranks-1)
 		more := (others - 1) * n.Overhead // a flag of each other rank is looked at
 		for c, want := range map[[2]string]event.Time{
 			{"two-stage", "symmetric"}: 2*(barrier+more) + n.Load.Time(size) + n.Store.Time(size),
-			{"one-stage", "private"}:   barrier + more + n.Copy.Time(size) + n.Load.Time(size) + others*n.Fetch.Time(size) + n.Store.Time(size),
+			{"one-stage", "private"}: barrier + more + n.Copy.Time(size) + n.Load.Time(size) + others*n.Fetch.Time(size) +
+				n.Store.Time(size),
 		} {
 			got, err := loggp.Run(executed(t, c[0], c[1], schedule.Params{Ranks: ranks, Count: count}), elem, n)
 			if off := got.Time - want; err != nil || off < -10 || off > 10 || got.Bytes != 0 {
@@ -90,7 +93,8 @@ func TestBeyondTheProbe(t *testing.T) {
 	for share, beyond := range map[float64]bool{0.7: false, 1.2: false, 1.4: true, 4.3: true} {
 		f := h.Fit(timesOf(t, h, "two-stage", Library{0.6, share}, nil))
 		_, why := f.Validation(1 << 20)
-		if f.Why != "" || math.Abs(f.Share/share-1) > 0.05 || strings.Contains(why, "of the probed rates") != beyond || f.Usable() == beyond ||
+		if f.Why != "" || math.Abs(f.Share/share-1) > 0.05 || strings.Contains(why, "of the probed rates") != beyond ||
+			f.Usable() == beyond ||
 			strings.Contains(f.String(), "; not validated: ") != beyond {
 			t.Errorf("share %v: %v; %q", share, f, why)
 		}

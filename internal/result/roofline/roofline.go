@@ -65,7 +65,8 @@ func Panel(title string, roof Roof, kernels []Kernel) (figure.Panel, bool) {
 		p.Series = append(p.Series, s)
 	}
 	least, most = least/margin, most*margin
-	p.Lines = []figure.Line{{Label: fmt.Sprintf("roof, measured: %s GB/s, %s GFLOP/s", unit.FormatSig(roof.GBps, 3), unit.FormatSig(roof.GFLOPS, 3)),
+	p.Lines = []figure.Line{{Label: fmt.Sprintf("roof, measured: %s GB/s, %s GFLOP/s", unit.FormatSig(roof.GBps, 3),
+		unit.FormatSig(roof.GFLOPS, 3)),
 		Points: []figure.Point{{X: least, Y: roof.At(least)}, {X: roof.Ridge(), Y: roof.GFLOPS}, {X: most, Y: roof.GFLOPS}}}}
 	return p, true
 }

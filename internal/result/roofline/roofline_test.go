@@ -24,11 +24,13 @@ func TestPanel(t *testing.T) {
 	if err := (figure.Figure{Name: "roofline", Panels: []figure.Panel{p}}).Validate(); err != nil {
 		t.Error(err)
 	}
-	if got := p.Series[0].Points; len(got) != 2 || got[0] != (figure.Point{X: 0.125, Y: 2}) || !got[1].Hollow || got[1].Y != 1 {
+	if got := p.Series[0].Points; len(got) != 2 || got[0] != (figure.Point{X: 0.125, Y: 2}) || !got[1].Hollow ||
+		got[1].Y != 1 {
 		t.Errorf("%+v", got)
 	}
 	line := p.Lines[0].Points
-	if line[0].X != 0.0625 || line[0].Y != 20*0.0625 || line[1] != (figure.Point{X: 4, Y: 80}) || line[2].Y != 80 || line[2].X <= 4 {
+	if line[0].X != 0.0625 || line[0].Y != 20*0.0625 || line[1] != (figure.Point{X: 4, Y: 80}) || line[2].Y != 80 ||
+		line[2].X <= 4 {
 		t.Errorf("the roof is %+v", line)
 	}
 	if roof.At(0.125) != 2.5 || roof.At(100) != 80 {

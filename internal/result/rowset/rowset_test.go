@@ -19,7 +19,8 @@ func row(op string, size int64, us float64) journal.Row {
 func sample() []journal.Row {
 	failed := row("sum", 2, 99)
 	failed.Status = journal.Failed
-	return []journal.Row{row("sum", 4, 40), failed, row("copy", 2, 20), row("sum", 2, 18), row("sum", 4, 60), row("sum", 4, 41)}
+	return []journal.Row{row("sum", 4, 40), failed, row("copy", 2, 20), row("sum", 2, 18), row("sum", 4, 60),
+		row("sum", 4, 41)}
 }
 
 func TestLookups(t *testing.T) {
@@ -61,15 +62,20 @@ func TestLookups(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	got := Series(Good(sample()), func(r *journal.Row) string { return strings.ToUpper(Text(r, "op")) }, func(r *journal.Row) (figure.Point, bool) {
+	got := Series(Good(sample()), func(r *journal.Row) string {
+		return strings.ToUpper(Text(r, "op"))
+	}, func(r *journal.Row) (figure.Point, bool) {
 		return figure.Point{X: Number(r, "size"), Y: r.Metrics["time_us"]}, r.Metrics["time_us"] != 20
 	})
-	want := []figure.Series{{Name: "SUM", Points: []figure.Point{{X: 2, Y: 18}, {X: 4, Y: 40}, {X: 4, Y: 60}, {X: 4, Y: 41}}}}
+	want := []figure.Series{{Name: "SUM",
+		Points: []figure.Point{{X: 2, Y: 18}, {X: 4, Y: 40}, {X: 4, Y: 60}, {X: 4, Y: 41}}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("series (-want +got):\n%s", d)
 	}
 	disturbed := journal.Row{Status: journal.OK, Quality: journal.QualityDisturbed}
-	got = Series(Set{&disturbed}, func(*journal.Row) string { return "" }, func(*journal.Row) (figure.Point, bool) { return figure.Point{X: 1, Y: 2}, true })
+	got = Series(Set{&disturbed}, func(*journal.Row) string {
+		return ""
+	}, func(*journal.Row) (figure.Point, bool) { return figure.Point{X: 1, Y: 2}, true })
 	if !got[0].Points[0].Hollow {
 		t.Error("a point of a disturbed row looks like any other")
 	}

@@ -101,7 +101,8 @@ func (d *drawing) Draw(p draw.Pen, area draw.Rectangle) {
 		p.Line(gridLine, draw.Pt(x(tick.Value), frame.Y0), draw.Pt(x(tick.Value), frame.Y1))
 		p.Text(nameFace, draw.Pt(x(tick.Value), frame.Y0-gap), draw.CenterTop, 0, tick.Label)
 	}
-	p.Text(labelFace, draw.Pt(frame.Center().X, frame.Y0-footHeight+4), draw.CenterBase, 0, labelFace.Shorten(d.label, area.W()))
+	p.Text(labelFace, draw.Pt(frame.Center().X, frame.Y0-footHeight+4), draw.CenterBase, 0,
+		labelFace.Shorten(d.label, area.W()))
 	for i, b := range d.Bars {
 		top := frame.Y1 - float64(i)*row
 		d.drawNames(p, draw.Rect(area.X0, top-row, frame.X0-gap, top), b)
@@ -160,7 +161,8 @@ func (d *drawing) frame(area draw.Rectangle) draw.Rectangle {
 		widest = max(widest, nameFace.Width(b.Name), valueFace.Width(b.Value))
 	}
 	top := area.Y1 - headHeight
-	return draw.Rect(area.X0+min(widest, area.W()*0.45)+gap, max(area.Y0+footHeight, top-rowHeight*float64(len(d.Bars))), area.X1, top)
+	return draw.Rect(area.X0+min(widest, area.W()*0.45)+gap, max(area.Y0+footHeight, top-rowHeight*float64(len(d.Bars))),
+		area.X1, top)
 }
 
 // ends of the axis: all bars, and room for the numbers at their ends.

@@ -18,12 +18,13 @@ func percent(v float64) *float64 { return &v }
 
 // A tornado is checked, written, read and drawn by what its registration says.
 func TestTornado(t *testing.T) {
-	f := figure.Figure{Name: "what-if", Title: "What it depends on", Panels: []figure.Panel{{X: figure.Axis{Label: "change of the time"},
-		Content: &Tornado{Lowered: "20 % less", Raised: "20 % more", Bars: []Bar{
-			{Name: "system.link.latency_ns", Value: "43.201", Lower: percent(-7.25), Higher: percent(7.25)},
-			{Name: "cube.ucie.bw_gbs", Value: "128", Lower: percent(4), Higher: percent(-2.5)},
-			{Name: "cube.hbm.efficiency", Value: "1", Lower: percent(0.5)},
-			{Name: "pe.gemm.tile", Lower: percent(0), Higher: percent(0.25)}}}}}}
+	f := figure.Figure{Name: "what-if", Title: "What it depends on",
+		Panels: []figure.Panel{{X: figure.Axis{Label: "change of the time"},
+			Content: &Tornado{Lowered: "20 % less", Raised: "20 % more", Bars: []Bar{
+				{Name: "system.link.latency_ns", Value: "43.201", Lower: percent(-7.25), Higher: percent(7.25)},
+				{Name: "cube.ucie.bw_gbs", Value: "128", Lower: percent(4), Higher: percent(-2.5)},
+				{Name: "cube.hbm.efficiency", Value: "1", Lower: percent(0.5)},
+				{Name: "pe.gemm.tile", Lower: percent(0), Higher: percent(0.25)}}}}}}
 	must.Do(t, f.Validate())
 	data := must.Get(json.Marshal(f))(t)
 	var back figure.Figure
@@ -32,7 +33,8 @@ func TestTornado(t *testing.T) {
 	}
 	var svg, image bytes.Buffer
 	must.Do(t, figure.SVG(&svg, back))
-	for _, want := range []string{"system.link.latency_ns", "43.201", "-7.25%", "+7.25%", "not possible", "20 % less", "change of the time"} {
+	for _, want := range []string{"system.link.latency_ns", "43.201", "-7.25%", "+7.25%", "not possible", "20 % less",
+		"change of the time"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the SVG lacks %q", want)
 		}
@@ -51,11 +53,13 @@ func TestTornado(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	for want, c := range map[string]*Tornado{
-		"without the names of its bars":       {},
-		`bar 1 (""): no name`:                 {Lowered: "a", Raised: "b", Bars: []Bar{{Lower: percent(1)}}},
-		`bar 1 ("x"): no change`:              {Lowered: "a", Raised: "b", Bars: []Bar{{Name: "x"}}},
-		`bar 1 ("x"): a change of NaN`:        {Lowered: "a", Raised: "b", Bars: []Bar{{Name: "x", Lower: percent(math.NaN())}}},
-		`bar 1 ("x"): a change of +Inf, want`: {Lowered: "a", Raised: "b", Bars: []Bar{{Name: "x", Higher: percent(math.Inf(1))}}},
+		"without the names of its bars": {},
+		`bar 1 (""): no name`:           {Lowered: "a", Raised: "b", Bars: []Bar{{Lower: percent(1)}}},
+		`bar 1 ("x"): no change`:        {Lowered: "a", Raised: "b", Bars: []Bar{{Name: "x"}}},
+		`bar 1 ("x"): a change of NaN`: {Lowered: "a", Raised: "b",
+			Bars: []Bar{{Name: "x", Lower: percent(math.NaN())}}},
+		`bar 1 ("x"): a change of +Inf, want`: {Lowered: "a", Raised: "b",
+			Bars: []Bar{{Name: "x", Higher: percent(math.Inf(1))}}},
 	} {
 		f := figure.Figure{Name: "f", Panels: []figure.Panel{{Content: c}}}
 		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {

@@ -38,7 +38,8 @@ func (s *System) loadCycle() (err error) {
 	for _, k := range []struct {
 		to   *loaded
 		name string
-	}{{&c.measure, "cycle_measure"}, {&c.galerkin, "cycle_galerkin"}, {&c.transfer, "cycle_transfer"}, {&c.first, s.shape.kernel("cycle", "product")}, {&c.others, others}} {
+	}{{&c.measure, "cycle_measure"}, {&c.galerkin, "cycle_galerkin"}, {&c.transfer, "cycle_transfer"},
+		{&c.first, s.shape.kernel("cycle", "product")}, {&c.others, others}} {
 		if *k.to, err = s.load(k.name); err != nil {
 			return err
 		}
@@ -50,7 +51,8 @@ func (s *System) loadCycle() (err error) {
 func (s *System) buildCycle() error {
 	*s.seen() = gpusolve.Outcome{}
 	c, p := s.cycle, s.params
-	first := &level{grid: s.shape.grid, layout: s.layout, at: s.at, params: *p, entries: float64(s.shape.entriesBefore(s.Size))}
+	first := &level{grid: s.shape.grid, layout: s.layout, at: s.at, params: *p,
+		entries: float64(s.shape.entriesBefore(s.Size))}
 	s.Bytes -= s.levelBytes()
 	first.params.Diagonals, first.params.Fault = uint32(c.diagonals), 0
 	if c.table {
@@ -234,7 +236,8 @@ func (s *System) coarsen(lv *level) (*level, error) {
 	next.describe(s)
 	next.params.Bound, next.params.Level, next.params.Table = lv.params.Bound, lv.params.Level+1, lv.params.Table
 	if c.table {
-		if err := errors.Join(s.own(&next.params.Vals, tableBytes), s.own(&next.params.Codes, max(1, int(next.params.Rows)))); err != nil {
+		if err := errors.Join(s.own(&next.params.Vals, tableBytes),
+			s.own(&next.params.Codes, max(1, int(next.params.Rows)))); err != nil {
 			return nil, errors.Join(err, s.group.Free(next.buffer))
 		}
 	}

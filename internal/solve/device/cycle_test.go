@@ -17,12 +17,14 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// cycled are grids of several levels, with the points of their stencils: even and odd sides, lines that strips cut, a long one.
+// cycled are grids of several levels, with the points of their stencils: even and odd sides, lines
+// that strips cut, a long one.
 var cycled = []struct {
 	grid   sparse.Grid
 	points int
 }{{sparse.Grid{61, 47, 1}, 5}, {sparse.Grid{40, 38, 1}, 9}, {sparse.Grid{17, 16, 15}, 7}, {sparse.Grid{14, 13, 12}, 27},
-	{sparse.Grid{600, 3, 1}, 5}, {sparse.Grid{45, 52, 1}, variable}, {sparse.Grid{12, 13, 15}, variable}, {sparse.Grid{11, 13, 1}, 5}}
+	{sparse.Grid{600, 3, 1}, 5}, {sparse.Grid{45, 52, 1}, variable}, {sparse.Grid{12, 13, 15}, variable},
+	{sparse.Grid{11, 13, 1}, 5}}
 
 // With multigrid the solution and the iterations are those of the processor's, whose cycle is the same.
 func TestCycleAgreesWithCPU(t *testing.T) {
@@ -155,7 +157,8 @@ func TestCycleIsThatOfTheCPU(t *testing.T) {
 		t.Skip(inKernels)
 	}
 	for i, c := range cycled {
-		sameCycle(t, fmt.Sprintf("%v of %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points), [][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4])
+		sameCycle(t, fmt.Sprintf("%v of %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points),
+			[][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4])
 	}
 	for _, dim := range []int{2, 3} {
 		p, err := sparse.New("anisotropic", sparse.Params{Rows: 3000, Dim: dim})
@@ -200,7 +203,8 @@ func TestCycleFaultsAreFound(t *testing.T) {
 	u, _ := noises(61 * 47)
 	want, _ := appliedOnHost(t, spec, u)
 	host := onHost(t, spec.Spec)
-	for name, fault := range map[string]uint32{"dropped coarse correction": gpusolve.NoCorrection, "wrong restriction": gpusolve.WrongRestriction,
+	for name, fault := range map[string]uint32{"dropped coarse correction": gpusolve.NoCorrection,
+		"wrong restriction":              gpusolve.WrongRestriction,
 		"missing halo of coarser levels": CoarseHalo, "dropped halo": gpusolve.DroppedHalo} {
 		spec.Fault, spec.MaxIter = fault, 200
 		z, _ := applied(t, 3, spec, u)
@@ -237,7 +241,8 @@ func TestLateRankInCycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "rank 2 waited 300ms for the scalar products of rank 1"; errs[2] == nil || !strings.Contains(errs[2].Error(), want) {
+	if want := "rank 2 waited 300ms for the scalar products of rank 1"; errs[2] == nil ||
+		!strings.Contains(errs[2].Error(), want) {
 		t.Errorf("%v, want %s", errs[2], want)
 	}
 	for r, err := range errs {
@@ -259,7 +264,8 @@ func TestLateRankInSetup(t *testing.T) {
 		for range 2 * (1 - g.Rank()) { // the second step waits for rank 1, which makes none
 			_, err = s.do(s.cycle.transfer, s.cycle.levels[0].params, gpusolve.BeginLanczos)
 		}
-		if want := "rank 0 waited 300ms for the scalar products of rank 1"; g.Rank() == 0 && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want := "rank 0 waited 300ms for the scalar products of rank 1"; g.Rank() == 0 &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			return fmt.Errorf("%v, want %s", err, want)
 		}
 		return g.Barrier()
@@ -291,7 +297,8 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 	}
 	fine := &level{grid: grid, layout: layout{size: grid.Size(), reach: gridReach(grid, diagonals)}}
 	for r := range ranks {
-		fine.layout.strips = append(fine.layout.strips, sparse.Range{Lo: r * grid.Size() / ranks, Hi: (r + 1) * grid.Size() / ranks})
+		fine.layout.strips = append(fine.layout.strips,
+			sparse.Range{Lo: r * grid.Size() / ranks, Hi: (r + 1) * grid.Size() / ranks})
 	}
 	next := fine.coarseLayout(coarse, form{diagonals: diagonals})
 	for _, step := range neighbours(diagonals) { // a product reads all of them, be they in the grid or not
@@ -338,8 +345,9 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 	}
 }
 
-// A trace tells what of the time is the cycle's, by level, and counts its bytes: 15 vectors of the first level, the matrix four times, and
-// four vectors of the next one, beside the 9 vectors and the matrix of cg. Levels in the cache are not counted.
+// A trace tells what of the time is the cycle's, by level, and counts its bytes: 15 vectors of the
+// first level, the matrix four times, and four vectors of the next one, beside the 9 vectors and the
+// matrix of cg. Levels in the cache are not counted.
 func TestCycleTrace(t *testing.T) {
 	spec := cycleSpec(t, sparse.Grid{200, 150, 1}, 5)
 	err := together(t, gpus, 2, func(g *dist.Group) error {
@@ -357,9 +365,12 @@ func TestCycleTrace(t *testing.T) {
 			sum += us
 		}
 		per := b.Bytes / float64(b.Iterations*s.Part.Rows)
-		if want := 8*(15+4./4) + 4 + 8*9 + 1; b.Iterations != 3 || math.Abs(per-want) > 0.3 || len(b.Levels) != len(s.cycle.levels) ||
-			math.Abs(sum-b.Seconds[solve.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[solve.SpMV] > 0) || !(b.Seconds[solve.Updates] > 0) || b.Flops != 0 {
-			return fmt.Errorf("%d iterations of %v, levels %v, %g bytes a row, want %g", b.Iterations, b.Seconds, b.Levels, per, want)
+		if want := 8*(15+4./4) + 4 + 8*9 + 1; b.Iterations != 3 || math.Abs(per-want) > 0.3 ||
+			len(b.Levels) != len(s.cycle.levels) ||
+			math.Abs(sum-b.Seconds[solve.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[solve.SpMV] > 0) ||
+			!(b.Seconds[solve.Updates] > 0) || b.Flops != 0 {
+			return fmt.Errorf("%d iterations of %v, levels %v, %g bytes a row, want %g", b.Iterations, b.Seconds, b.Levels, per,
+				want)
 		}
 		return nil
 	})

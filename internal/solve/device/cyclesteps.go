@@ -5,7 +5,8 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// CoarseHalo is an error that is planted: on coarser levels nothing is sent to other ranks. It is none of the kernels' own.
+// CoarseHalo is an error that is planted: on coarser levels nothing is sent to other ranks. It is none
+// of the kernels' own.
 const CoarseHalo uint32 = 1 << 16
 
 // readyCycle puts the steps of the cycle before those of cg, whose direction then starts from the cycle's solution.
@@ -43,12 +44,15 @@ func (s *System) cycleSteps(l int) []step {
 	down.Other = p.W[0] - 8*(p.First-p.Below)
 	up.Other = next.params.S[0] - 8*(next.params.First-next.params.Below)
 	product := c.product(lv)
-	steps := []step{at(product, p, gpusolve.Smooth), at(product, p, gpusolve.Defect), at(c.transfer, down, gpusolve.Restrict)}
+	steps := []step{at(product, p, gpusolve.Smooth), at(product, p, gpusolve.Defect),
+		at(c.transfer, down, gpusolve.Restrict)}
 	steps = append(steps, s.cycleSteps(l+1)...)
-	return append(steps, at(c.transfer, up, gpusolve.Correct), at(product, p, gpusolve.Relax), at(product, p, gpusolve.Finish))
+	return append(steps, at(c.transfer, up, gpusolve.Correct), at(product, p, gpusolve.Relax),
+		at(product, p, gpusolve.Finish))
 }
 
-// cycleBytes is what a cycle moves through the GPU's memory. Levels that lie in its cache are not counted, but for the first.
+// cycleBytes is what a cycle moves through the GPU's memory. Levels that lie in its cache are not
+// counted, but for the first.
 func (s *System) cycleBytes() (bytes float64) {
 	for l, lv := range s.cycle.levels[:len(s.cycle.levels)-1] {
 		rows := lv.layout.rows(s.group.Rank()).Len()
@@ -62,9 +66,10 @@ func (s *System) cycleBytes() (bytes float64) {
 		} else if (8*4*rows+matrix)*s.sharing() < 8*s.triad.values/2 { // which are twice the cache
 			break
 		}
-		// Smooth reads b or t and writes x; Defect reads b and x and writes t; Restrict reads t; Correct reads and writes x; Relax is as Defect;
-		// Finish reads t and x, and writes x. All but Restrict and Correct read the matrix, and those but Defect the diagonal.
-		// Of the next level, Restrict writes b and t and reads the diagonal, Correct reads x.
+		// Smooth reads b or t and writes x; Defect reads b and x and writes t; Restrict reads t; Correct
+		// reads and writes x; Relax is as Defect; Finish reads t and x, and writes x. All but Restrict and
+		// Correct read the matrix, and those but Defect the diagonal. Of the next level, Restrict writes b
+		// and t and reads the diagonal, Correct reads x.
 		vectors := 2 + 3 + 1 + 2 + 3 + 3
 		if l == 0 {
 			vectors++ // b again, for the scalar products

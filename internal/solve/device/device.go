@@ -68,10 +68,14 @@ type place struct {
 var methods = []method{
 	{name: "cg", module: "cg", vectors: 9, diagonals: 2, flops: 10, precondFlops: 4, steps: []string{"direct", "descend"},
 		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecP1, true}}},
-	{name: "cg-single", module: "cg", vectors: 10, diagonals: 1, flops: 12, precondFlops: 4, before: 1, steps: []string{"single"},
-		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecR1, true}, {vecS0, true}, {vecS1, true}, {vecW0, true}, {vecW1, true}}},
-	{name: "cg-pipelined", module: "pipelined", vectors: 12, diagonals: 1, flops: 18, precondFlops: 3, before: 1, steps: []string{"step"},
-		places: []place{{vecX, true}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecS0, true}, {vecW0, true}, {vecW1, true}}},
+	{name: "cg-single", module: "cg", vectors: 10, diagonals: 1, flops: 12, precondFlops: 4, before: 1,
+		steps: []string{"single"},
+		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecR1, true}, {vecS0, true}, {vecS1, true},
+			{vecW0, true}, {vecW1, true}}},
+	{name: "cg-pipelined", module: "pipelined", vectors: 12, diagonals: 1, flops: 18, precondFlops: 3, before: 1,
+		steps: []string{"step"},
+		places: []place{{vecX, true}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecS0, true}, {vecW0, true},
+			{vecW1, true}}},
 }
 
 // Methods lists the methods that there are on a device.
@@ -111,7 +115,8 @@ func Refuse(p sparse.Problem, s solve.Spec) error {
 		return fmt.Errorf("preconditioner %s runs on GPUs with method cg alone, not with %s", s.Preconditioner, s.Method)
 	}
 	if _, ok := rowsOf(p); !ok {
-		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a grid, and that of variable coefficients: poisson, anisotropic, variable")
+		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a " +
+			"grid, and that of variable coefficients: poisson, anisotropic, variable")
 	}
 	if t := p.Traits(); !t.Definite {
 		return errors.New("the methods on GPUs need a matrix that is symmetric and positive definite")
@@ -162,7 +167,8 @@ func shapeOf(s Spec, rows sparse.Range) (shape, error) {
 	m.entries = m.entriesBefore(rows.Hi) - m.entriesBefore(rows.Lo)
 	m.wide = s.wide || m.entries > math.MaxUint32
 	if m.plain && rows.Len()+2*m.reach > math.MaxUint32 {
-		return m, &solve.Refusal{Reason: fmt.Errorf("%d rows on one GPU: columns of 32 bits number at most %d, --storage compressed has none", rows.Len(), math.MaxUint32)}
+		return m, &solve.Refusal{Reason: fmt.Errorf("%d rows on one GPU: columns of 32 bits number at most %d, --storage "+
+			"compressed has none", rows.Len(), math.MaxUint32)}
 	}
 	return m, nil
 }

@@ -150,7 +150,8 @@ func twice(g *dist.Group, spec Spec, out *solved) error {
 		}
 	}
 	if first.Iterations != again.Iterations || len(again.History) != again.Iterations+1 {
-		return fmt.Errorf("%d iterations, then %d, with a history of %d", first.Iterations, again.Iterations, len(again.History))
+		return fmt.Errorf("%d iterations, then %d, with a history of %d", first.Iterations, again.Iterations,
+			len(again.History))
 	}
 	copy(out.x[s.layout.rows(g.Rank()).Lo:], x)
 	if g.Rank() == 0 {
@@ -215,8 +216,9 @@ type named struct {
 	spec Spec
 }
 
-// agreeWithCPU holds solves on 1, 3 and 4 ranks, in every storage, against the processor's; TestSuite has 2. With -short
-// it is for the race detector, which sees what a rank does around its kernels: that is the same for every grid.
+// agreeWithCPU holds solves on 1, 3 and 4 ranks, in every storage, against the processor's; TestSuite
+// has 2. With -short it is for the race detector, which sees what a rank does around its kernels: that
+// is the same for every grid.
 func agreeWithCPU(t *testing.T, all []named) {
 	t.Helper()
 	counts := []int{1, 3, 4}
@@ -250,17 +252,21 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	if err := got.Gate(rtol); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
-	if d := got.Iterations - want.Iterations; abs(d) > max(1, want.Iterations/50) { // rounding, where there are as many as unknowns
+	// rounding, where there are as many as unknowns
+	if d := got.Iterations - want.Iterations; abs(d) > max(1, want.Iterations/50) {
 		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
 	}
-	// Where a solve ends the processor has begun an iteration, and made w from the true residual: two products that a kernel leaves out.
-	// Rounding may bring one replacement more or less, which is two as well.
+	// Where a solve ends the processor has begun an iteration, and made w from the true residual: two
+	// products that a kernel leaves out. Rounding may bring one replacement more or less, which is two as
+	// well.
 	allowed := []int{0}
 	if strings.Contains(name, "cg-pipelined") {
 		allowed = []int{-4, -2, 0}
 	}
-	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || !slices.Contains(allowed, got.Products-want.Products)) {
-		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products, want.Reductions, want.Products)
+	if got.Iterations == want.Iterations &&
+		(got.Reductions != want.Reductions || !slices.Contains(allowed, got.Products-want.Products)) {
+		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products,
+			want.Reductions, want.Products)
 	}
 	most, size := 0.0, 0.0
 	for i, x := range want.x {
@@ -297,8 +303,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// Recurrences that drift are made anew: a solve to the last digit that doubles have there ends by its true residual, after
-// several replacements, with the iterations of the processor.
+// Recurrences that drift are made anew: a solve to the last digit that doubles have there ends by its
+// true residual, after several replacements, with the iterations of the processor.
 func TestReplacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip(inKernels)
@@ -339,7 +345,8 @@ func TestLateRank(t *testing.T) {
 	}
 	for r, err := range errs {
 		late := map[int]int{0: 2, 1: 2, 2: 1}[r] // the others then wait for rank 2
-		if want := fmt.Sprintf("rank %d waited 300ms for the scalar products of rank %d", r, late); err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("rank %d waited 300ms for the scalar products of rank %d", r, late); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -509,7 +516,9 @@ func TestRefusals(t *testing.T) {
 		"partitioner block does not run on GPUs": func(s *Spec) { s.Partitioner = "block" },
 		"weights nnz does not run on GPUs":       func(s *Spec) { s.Weights = solve.ByEntries },
 		"the same entries in every row":          func(s *Spec) { s.Source = solve.Generated{Problem: neumann} },
-		"400000000 unknowns need":                func(s *Spec) { s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source },
+		"400000000 unknowns need": func(s *Spec) {
+			s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source
+		},
 	} {
 		for _, ranks := range []int{1, 2} {
 			spec := base
@@ -544,7 +553,8 @@ func TestTrace(t *testing.T) {
 		method string
 		format sparse.Format
 		per    float64 // bytes a row, of rows with five entries
-	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg-pipelined", sparse.Compressed, 97}, {"cg", sparse.Plain, 136}, {"cg", sparse.Compressed, 81}} {
+	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg-pipelined", sparse.Compressed, 97},
+		{"cg", sparse.Plain, 136}, {"cg", sparse.Compressed, 81}} {
 		spec := poisson(t, sparse.Grid{200, 150, 1}, 5)
 		if c.per == 81 && c.method == "cg" {
 			spec.Source = poisson(t, sparse.Grid{200, 150, 1}, variable).Source
@@ -561,7 +571,8 @@ func TestTrace(t *testing.T) {
 				return err
 			}
 			per := b.Bytes / float64(b.Iterations*s.Part.Rows)
-			if b.Iterations != 12 || b.Seconds[solve.SpMV] <= 0 || (b.Seconds[solve.Updates] > 0) != (c.method == "cg") || math.Abs(per-c.per) > 0.3 {
+			if b.Iterations != 12 || b.Seconds[solve.SpMV] <= 0 || (b.Seconds[solve.Updates] > 0) != (c.method == "cg") ||
+				math.Abs(per-c.per) > 0.3 {
 				return fmt.Errorf("%s: %d iterations of %v, %g bytes a row", c.method, b.Iterations, b.Seconds, per)
 			}
 			if us, err := s.Triad(); err != nil || us <= 0 {

@@ -115,7 +115,8 @@ func (l *layout) row(base cuda.Pointer, v vector) uint64 {
 	return uint64(base) + 8*uint64(at)
 }
 
-// two are the addresses of a vector and of the one that it takes turns with, or itself, each with the ghosts before its rows.
+// two are the addresses of a vector and of the one that it takes turns with, or itself, each with the
+// ghosts before its rows.
 func (l *layout) two(base cuda.Pointer, rank int, a, b vector) (at [2]uint64) {
 	below, _ := l.ghosts(rank)
 	for k, v := range []vector{a, b} {
@@ -154,7 +155,8 @@ func (l *layout) fill(p *gpusolve.Params, at []cuda.Pointer, rank int) {
 	p.Rows, p.First, p.Below, p.Above = uint64(rows.Len()), uint64(rows.Lo), uint64(below), uint64(above)
 	base := at[rank]
 	p.X, p.Q = l.row(base, vecX), l.row(base, vecQ)
-	p.P, p.R, p.S, p.W = l.two(base, rank, vecP0, vecP1), l.two(base, rank, vecR, vecR1), l.two(base, rank, vecS0, vecS1), l.two(base, rank, vecW0, vecW1)
+	p.P, p.R, p.S, p.W = l.two(base, rank, vecP0, vecP1), l.two(base, rank, vecR, vecR1), l.two(base, rank, vecS0, vecS1),
+		l.two(base, rank, vecW0, vecW1)
 	if p.P[0] == 0 {
 		p.P = [2]uint64{p.Q, p.Q}
 	}

@@ -34,8 +34,8 @@ const (
 	vecBetween  = vecW0
 )
 
-// gridReach is how far apart the numbers of neighbours in a grid are, in memory that is stored by so many diagonals; of the last
-// level every rank has all values.
+// gridReach is how far apart the numbers of neighbours in a grid are, in memory that is stored by so
+// many diagonals; of the last level every rank has all values.
 func gridReach(grid sparse.Grid, diagonals int) int {
 	switch {
 	case multigrid.IsLast(grid.Size()):
@@ -46,8 +46,8 @@ func gridReach(grid sparse.Grid, diagonals int) int {
 	return 1 + grid[0]
 }
 
-// coarser is the form of the coarser matrices. Where the problem's own matrix is a stencil that is not stored, rows that lie at the same
-// sides are alike on every level.
+// coarser is the form of the coarser matrices. Where the problem's own matrix is a stencil that is not
+// stored, rows that lie at the same sides are alike on every level.
 func (m *shape) coarser() form {
 	return form{map[int]int{5: 9, 7: 27, 9: 9, 27: 27}[len(m.points)], !m.plain && !m.variable}
 }
@@ -62,7 +62,8 @@ func (s *System) firstLevel(strips []sparse.Range) layout {
 func (lv *level) coarseLayout(coarse sparse.Grid, f form) layout {
 	strips := slices.Clone(lv.layout.strips)
 	for r := range strips {
-		strips[r] = sparse.Range{Lo: pointsBefore(lv.grid, coarse, strips[r].Lo), Hi: pointsBefore(lv.grid, coarse, strips[r].Hi)}
+		strips[r] = sparse.Range{Lo: pointsBefore(lv.grid, coarse, strips[r].Lo),
+			Hi: pointsBefore(lv.grid, coarse, strips[r].Hi)}
 	}
 	places := []place{{vecR, true}, {vecSolution, true}, {vecBetween, true}, {vecInverse, true}}
 	for k := 0; k < f.diagonals && !f.table; k++ {
@@ -125,7 +126,8 @@ func (lv *level) bytes(s *System) int {
 // tableBytes is the memory for the entries of rows by the sides that they lie at.
 const tableBytes = 8 * gpusolve.Sides * gpusolve.MaxPoints
 
-// matrix is where the entries of a coarser matrix are, as steps on other levels find them: a table, or row 0 of the first diagonal.
+// matrix is where the entries of a coarser matrix are, as steps on other levels find them: a table, or
+// row 0 of the first diagonal.
 func (lv *level) matrix() uint64 {
 	if lv.params.Table != 0 {
 		return lv.params.Vals

@@ -49,7 +49,8 @@ func (s *System) seen() *gpusolve.Outcome {
 func (s *System) over() (bool, error) {
 	o := s.seen()
 	if atomic.LoadUint32(&o.Late) != 0 {
-		return true, fmt.Errorf("rank %d waited %v for the scalar products of rank %d in vain (step %d; in their place are those of step %d)",
+		return true, fmt.Errorf("rank %d waited %v for the scalar products of rank %d in vain (step %d; in their place "+
+			"are those of step %d)",
 			s.group.Rank(), waitLimit, o.WaitedFor, o.Step, o.Seen)
 	}
 	return atomic.LoadUint32(&o.State.Status) != gpusolve.Running, nil
@@ -123,7 +124,8 @@ type step struct {
 }
 
 func newStep(k loaded, p *gpusolve.Params, phase solve.Phase) step {
-	return step{kernel: k, launch: cuda.NewLaunch(k.Kernel, int(p.Blocks), gpusolve.Rows, k.shared, false, p), params: p, phase: phase}
+	return step{kernel: k, launch: cuda.NewLaunch(k.Kernel, int(p.Blocks), gpusolve.Rows, k.shared, false, p), params: p,
+		phase: phase}
 }
 
 // start starts a step that all ranks make and wait for.
@@ -168,7 +170,8 @@ func await(e *cuda.Event) error {
 // outcome is how the solve ended, in the words of package krylov.
 func (s *System) outcome() (solve.Outcome, error) {
 	state := s.seen().State
-	status := map[uint32]krylov.Status{gpusolve.Converged: krylov.Converged, gpusolve.TooMany: krylov.TooManyIterations, gpusolve.Breakdown: krylov.Breakdown}
+	status := map[uint32]krylov.Status{gpusolve.Converged: krylov.Converged, gpusolve.TooMany: krylov.TooManyIterations,
+		gpusolve.Breakdown: krylov.Breakdown}
 	out := solve.Outcome{TrueResidual: math.NaN()}
 	n := int(state.Iterations)
 	out.Status, out.Iterations, out.Residual = status[state.Status], n, state.Residual
@@ -280,7 +283,8 @@ func (s *System) Triad() (seconds float64, err error) {
 	err = s.context.Do(func() error {
 		old := *s.params
 		defer func() { *s.params = old }()
-		s.params.X, s.params.R[0], s.params.Q, s.params.Rows = uint64(s.triad.at[0]), uint64(s.triad.at[1]), uint64(s.triad.at[2]), uint64(s.triad.values)
+		s.params.X, s.params.R[0], s.params.Q, s.params.Rows = uint64(s.triad.at[0]), uint64(s.triad.at[1]),
+			uint64(s.triad.at[2]), uint64(s.triad.values)
 		s.params.Blocks = uint32(s.blocks)
 		us, err := s.timed(func() error { return s.start("triad") })
 		seconds = us / 1e6
@@ -298,7 +302,8 @@ func (s *System) timed(start func() error) (us float64, err error) {
 		}
 		defer marks[i].Destroy()
 	}
-	if err := errors.Join(marks[0].Record(s.stream), start(), marks[1].Record(s.stream), s.stream.Synchronize()); err != nil {
+	if err := errors.Join(marks[0].Record(s.stream), start(), marks[1].Record(s.stream),
+		s.stream.Synchronize()); err != nil {
 		return 0, err
 	}
 	return marks[1].Since(marks[0])

@@ -22,7 +22,8 @@ func TestSuite(t *testing.T) {
 	var all sync.WaitGroup
 	for r := range ranks {
 		all.Go(func() {
-			g, err := dist.Init(t.Context(), dist.Config{Backend: backend, Rank: r, Size: ranks, ID: fmt.Sprintf("suite-%d", os.Getpid()), Timeout: time.Minute})
+			g, err := dist.Init(t.Context(),
+				dist.Config{Backend: backend, Rank: r, Size: ranks, ID: fmt.Sprintf("suite-%d", os.Getpid()), Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return

@@ -193,8 +193,10 @@ func (s *System) fits(context *cuda.Context) error {
 		return nil
 	}
 	const gib = 1 << 30
-	return &solve.Refusal{Reason: fmt.Errorf("%d unknowns need %.1f GiB on each GPU (%d ranks of %.1f bytes an unknown), which has %.1f of %.1f GiB free",
-		s.Size, float64(s.Bytes)*float64(ranks)/gib, ranks, float64(s.Bytes)/float64(max(1, s.Part.Rows)), float64(free)/gib, float64(total)/gib)}
+	return &solve.Refusal{Reason: fmt.Errorf("%d unknowns need %.1f GiB on each GPU (%d ranks of %.1f bytes an "+
+		"unknown), which has %.1f of %.1f GiB free",
+		s.Size, float64(s.Bytes)*float64(ranks)/gib, ranks, float64(s.Bytes)/float64(max(1, s.Part.Rows)), float64(free)/gib,
+		float64(total)/gib)}
 }
 
 // allocate makes the memory that all ranks reach, and what is this rank's own.
@@ -273,7 +275,8 @@ func (s *System) prepare() (err error) {
 		return err
 	}
 	p := &gpusolve.Params{Rank: uint32(s.group.Rank()), Size: uint32(s.group.Size()), Points: uint32(len(s.shape.points)),
-		RHS: uint32(s.spec.Made), Seed: s.spec.Seed, LimitNS: uint64(waitLimit), Factor: 1, Tolerance: s.spec.RTol, Fault: s.spec.Fault,
+		RHS: uint32(s.spec.Made), Seed: s.spec.Seed, LimitNS: uint64(waitLimit), Factor: 1, Tolerance: s.spec.RTol,
+		Fault:   s.spec.Fault,
 		Outcome: uint64(s.shared.Device)}
 	s.params = p
 	for axis, n := range s.shape.grid {
@@ -307,14 +310,16 @@ func (s *System) ownMemory() error {
 		before int // bytes that are read, and left out, on both sides: of what would lie beyond the grid
 	}
 	beyond := 8 * up(s.shape.reach)
-	need := []more{{&p.Control, gpusolve.ControlBytes, 0}, {&p.History, 8 * (s.most + 2), 0}, {&p.Partials, 8 * gpusolve.MaxSums * maxBlocks, 0},
+	need := []more{{&p.Control, gpusolve.ControlBytes, 0}, {&p.History, 8 * (s.most + 2), 0},
+		{&p.Partials, 8 * gpusolve.MaxSums * maxBlocks, 0},
 		{&p.Diagonal, s.shape.diagonalBytes(rows + s.Part.Halo), beyond}}
 	if s.shape.plain {
 		width := 4
 		if s.shape.wide {
 			width = 8
 		}
-		need = append(need, more{&p.Starts, width * (rows + 1), 0}, more{&p.Cols, 4 * s.shape.entries, 0}, more{&p.Vals, 8 * s.shape.entries, 0})
+		need = append(need, more{&p.Starts, width * (rows + 1), 0}, more{&p.Cols, 4 * s.shape.entries, 0},
+			more{&p.Vals, 8 * s.shape.entries, 0})
 	} else {
 		need = append(need, more{&p.Codes, rows, 0}, more{&p.Vals, s.shape.coefficientBytes(rows + s.Part.Halo), beyond})
 	}
@@ -366,7 +371,8 @@ func (s *System) load(name string) (k loaded, err error) {
 	}
 	sharing := s.sharing()
 	if s.blocks = min(s.blocks, resident*processors/sharing); s.blocks < 1 {
-		return k, fmt.Errorf("%d ranks share the GPU, whose %d multiprocessors cannot run a block of each at once", sharing, processors)
+		return k, fmt.Errorf("%d ranks share the GPU, whose %d multiprocessors cannot run a block of each at once", sharing,
+			processors)
 	}
 	return k, nil
 }

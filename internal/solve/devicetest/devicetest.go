@@ -33,12 +33,15 @@ type shape struct {
 	points int
 }
 
-// Systems have tails, lines that strips cut, and strips shorter than a line; some have three levels of multigrid. The large ones have more rows than
-// a GPU takes at once.
+// Systems have tails, lines that strips cut, and strips shorter than a line; some have three levels of
+// multigrid. The large ones have more rows than a GPU takes at once.
 var (
-	small = []shape{{sparse.Grid{41, 23, 1}, 5}, {sparse.Grid{23, 17, 1}, 9}, {sparse.Grid{11, 9, 13}, 7}, {sparse.Grid{7, 9, 5}, 27}, {sparse.Grid{300, 2, 1}, 5},
-		{sparse.Grid{31, 29, 1}, variable}, {sparse.Grid{9, 8, 7}, variable}, {sparse.Grid{62, 51, 1}, 5}, {sparse.Grid{17, 14, 15}, 7}}
-	large = []shape{{sparse.Grid{701, 503, 1}, 5}, {sparse.Grid{601, 45, 1}, 9}, {sparse.Grid{71, 83, 67}, 7}, {sparse.Grid{59, 53, 61}, 27},
+	small = []shape{{sparse.Grid{41, 23, 1}, 5}, {sparse.Grid{23, 17, 1}, 9}, {sparse.Grid{11, 9, 13}, 7},
+		{sparse.Grid{7, 9, 5}, 27}, {sparse.Grid{300, 2, 1}, 5},
+		{sparse.Grid{31, 29, 1}, variable}, {sparse.Grid{9, 8, 7}, variable}, {sparse.Grid{62, 51, 1}, 5},
+		{sparse.Grid{17, 14, 15}, 7}}
+	large = []shape{{sparse.Grid{701, 503, 1}, 5}, {sparse.Grid{601, 45, 1}, 9}, {sparse.Grid{71, 83, 67}, 7},
+		{sparse.Grid{59, 53, 61}, 27},
 		{sparse.Grid{121, 133, 1}, variable}, {sparse.Grid{61, 47, 59}, variable}}
 )
 
@@ -54,7 +57,8 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 		var want *reference
 		for _, spec := range specs(shape.grid, shape.points) {
 			cases++
-			if k >= len(small) && spec.Preconditioner != cycled { // as many iterations as on the host mean nothing of the others but rounding
+			// as many iterations as on the host mean nothing of the others but rounding
+			if k >= len(small) && spec.Preconditioner != cycled {
 				want = nil
 			} else if want == nil || want.of != [2]string{spec.Method, spec.Preconditioner} {
 				var err error
@@ -63,7 +67,8 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 				}
 			}
 			if err := twice(g, spec, want); err != nil {
-				return cases, append(faults, fmt.Errorf("%v of %d points, %s, %s, %v: %w", shape.grid, shape.points, spec.Method, spec.Preconditioner, spec.Storage, err))
+				return cases, append(faults, fmt.Errorf("%v of %d points, %s, %s, %v: %w", shape.grid, shape.points, spec.Method,
+					spec.Preconditioner, spec.Storage, err))
 			}
 		}
 	}
@@ -121,7 +126,8 @@ type fault struct {
 // planted are the errors that a number of ranks can show for certain.
 func planted(ranks int) (all []fault) {
 	for _, method := range device.Methods() {
-		all = append(all, fault{"stale scalar", method, "", gpusolve.StaleScalar}, fault{"stale reduction", method, "", gpusolve.StaleSums})
+		all = append(all, fault{"stale scalar", method, "", gpusolve.StaleScalar},
+			fault{"stale reduction", method, "", gpusolve.StaleSums})
 		if ranks > 1 {
 			all = append(all, fault{"dropped halo", method, "", gpusolve.DroppedHalo})
 		}
@@ -129,7 +135,8 @@ func planted(ranks int) (all []fault) {
 	if ranks > 1 {
 		all = append(all, fault{"dropped halo of coarser levels", "cg", cycled, device.CoarseHalo})
 	}
-	return append(all, fault{"wrong scalar product", "cg", "", gpusolve.WrongDot}, fault{"dropped coarse correction", "cg", cycled, gpusolve.NoCorrection},
+	return append(all, fault{"wrong scalar product", "cg", "", gpusolve.WrongDot},
+		fault{"dropped coarse correction", "cg", cycled, gpusolve.NoCorrection},
 		fault{"wrong restriction", "cg", cycled, gpusolve.WrongRestriction})
 }
 
@@ -142,7 +149,8 @@ type reference struct {
 
 // onHost solves as processors do, on one rank.
 func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
-	alone, err := dist.Init(context.Background(), dist.Config{Backend: dist.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
+	alone, err := dist.Init(context.Background(),
+		dist.Config{Backend: dist.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +182,8 @@ func (want *reference) differs(out solve.Outcome, rows sparse.Range, x []float64
 	return nil
 }
 
-// twice solves a system twice, which must give the same bits, pass the gate, and be what the host's solver gives, where that is known.
+// twice solves a system twice, which must give the same bits, pass the gate, and be what the host's
+// solver gives, where that is known.
 func twice(g *dist.Group, spec device.Spec, want *reference) error {
 	s, err := device.New(g, spec)
 	if err != nil {
@@ -187,8 +196,11 @@ func twice(g *dist.Group, spec device.Spec, want *reference) error {
 		if err != nil {
 			return err
 		}
-		if k > 0 && !slices.EqualFunc(out.History, last.History, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
-			return fmt.Errorf("two solves differ: %d iterations to %g, then %d to %g", last.Iterations, last.Residual, out.Iterations, out.Residual)
+		if k > 0 && !slices.EqualFunc(out.History, last.History, func(a, b float64) bool {
+			return math.Float64bits(a) == math.Float64bits(b)
+		}) {
+			return fmt.Errorf("two solves differ: %d iterations to %g, then %d to %g", last.Iterations, last.Residual,
+				out.Iterations, out.Residual)
 		}
 		last = out
 	}

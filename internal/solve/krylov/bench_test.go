@@ -23,21 +23,24 @@ func BenchmarkIteration(b *testing.B) {
 		problem      string
 		dim, stencil int
 		bytes        int64
-	}{{"poisson", 2, 5, 152}, {"poisson", 3, 7, 176}, {"poisson", 3, 27, 416}, {"variable", 2, 5, 152}, {"mesh", 2, 0, 164}} {
+	}{{"poisson", 2, 5, 152}, {"poisson", 3, 7, 176}, {"poisson", 3, 27, 416}, {"variable", 2, 5, 152},
+		{"mesh", 2, 0, 164}} {
 		for _, format := range []sparse.Format{sparse.Compressed, sparse.Plain} {
 			for _, method := range []string{"cg", "cg-single"} {
 				for _, precondition := range []bool{false, true} {
-					b.Run(fmt.Sprintf("%s%d-%d/%v/%s/%v", bc.problem, bc.dim, bc.stencil, format, method, precondition), func(b *testing.B) {
-						p := must.Get(sparse.New(bc.problem, sparse.Params{Rows: 1000000, Dim: bc.dim, Stencil: bc.stencil}))(b)
-						benchIteration(b, p, format, method, precondition, bc.bytes)
-					})
+					b.Run(fmt.Sprintf("%s%d-%d/%v/%s/%v", bc.problem, bc.dim, bc.stencil, format, method, precondition),
+						func(b *testing.B) {
+							p := must.Get(sparse.New(bc.problem, sparse.Params{Rows: 1000000, Dim: bc.dim, Stencil: bc.stencil}))(b)
+							benchIteration(b, p, format, method, precondition, bc.bytes)
+						})
 				}
 			}
 		}
 	}
 }
 
-func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method string, precondition bool, bytes int64) {
+func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method string, precondition bool,
+	bytes int64) {
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)
 	inverse := jacobiOf(plan, p)
 	m := must.Get(plan.Matrix(p, format))(b)
@@ -56,8 +59,9 @@ func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method
 	b.ReportMetric(float64(m.Bytes())/float64(m.Rows()), "B/row")
 }
 
-// BenchmarkFewRows measures an iteration on 10,000 rows, a rank's part of 160,000, which lie in the second-level cache; no
-// rank waits. The shortest of many solves of 50 iterations counts: few of them are disturbed.
+// BenchmarkFewRows measures an iteration on 10,000 rows, a rank's part of 160,000, which lie in the
+// second-level cache; no rank waits. The shortest of many solves of 50 iterations counts: few of them
+// are disturbed.
 func BenchmarkFewRows(b *testing.B) {
 	const iterations = 50
 	p := must.Get(sparse.New("poisson", sparse.Params{Rows: 160000}))(b)

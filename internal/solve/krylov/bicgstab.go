@@ -25,7 +25,8 @@ func init() {
 }
 
 func startBiCGStab(c *Core) {
-	m := &bicgstab{Core: c, r: FirstOwn, p: FirstOwn + 1, v: FirstOwn + 2, t: FirstOwn + 3, shadow: B, renewed: FirstOwn + 4}
+	m := &bicgstab{Core: c, r: FirstOwn, p: FirstOwn + 1, v: FirstOwn + 2, t: FirstOwn + 3, shadow: B,
+		renewed: FirstOwn + 4}
 	n := FirstOwn + 5
 	m.y = c.Preconditioned(m.p, &n)
 	m.z = c.Preconditioned(m.r, &n)

@@ -240,8 +240,8 @@ func (e *Engine) enter(p Phase) {
 	}
 }
 
-// update does to a range of rows what comes before the product. What the stage before has left of its own is made on the way,
-// but in rows up to made, where it has been.
+// update does to a range of rows what comes before the product. What the stage before has left of its
+// own is made on the way, but in rows up to made, where it has been.
 func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
 	for lo := r.Lo; lo < r.Hi; lo += blockRows {
 		hi := min(lo+blockRows, r.Hi)

@@ -70,7 +70,8 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 		m := must.Get(plan.Matrix(p, sparse.Compressed))(t)
 		method := rapid.SampledFrom(Methods()).Draw(t, "method").Name
 		stored := rapid.Bool().Draw(t, "stored")
-		s := must.Get(New(method, p.Traits(), Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition"), Stored: stored}))(t)
+		s := must.Get(New(method, p.Traits(),
+			Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition"), Stored: stored}))(t)
 		var operator Operator = inverse
 		if stored {
 			operator = unfused{inverse}
@@ -178,7 +179,8 @@ func TestMisusedProductsAreRefused(t *testing.T) {
 	}
 }
 
-// What of a product is made before the next stage changes no bit of what comes of it, and no part of it comes before its reduction.
+// What of a product is made before the next stage changes no bit of what comes of it, and no part of
+// it comes before its reduction.
 func TestHowLongReductionsTakeChangesNothing(t *testing.T) {
 	p, _ := sparse.New("variable", sparse.Params{Rows: 5000})
 	plan := sparse.NewPlan(p, stripes{p.Size(), 2, 2500}, 0)
@@ -201,7 +203,8 @@ func TestHowLongReductionsTakeChangesNothing(t *testing.T) {
 			}
 			for stage := s.Next(nil); stage != nil; {
 				sums := must.Get(e.Run(stage, NoHalo{}))(t)
-				if blocks := len(plan.Interior) * (plan.Owned/blockRows + 1); stage.Overlaps() && (multiplied < min(looks, 4) || multiplied > min(looks+len(plan.Interior), blocks)) {
+				if blocks := len(plan.Interior) * (plan.Owned/blockRows + 1); stage.Overlaps() &&
+					(multiplied < min(looks, 4) || multiplied > min(looks+len(plan.Interior), blocks)) {
 					t.Fatalf("%d blocks were multiplied in %d looks", multiplied, looks)
 				}
 				stage = s.Next(sums)
@@ -234,7 +237,8 @@ func TestPasses(t *testing.T) {
 		{"cg-pipelined", false, []int{6, 10}}, // r, w, both as they are and were; r, w: and every other time x, p; x, p
 		{"cg-pipelined", true, []int{9, 13}},  // and m; m, and the diagonal
 	} {
-		s := must.Get(New(tc.method, sparse.Traits{Symmetric: true, Definite: true}, Config{RTol: 1e-8, MaxIter: 100, Precondition: tc.precondition}))(t)
+		s := must.Get(New(tc.method, sparse.Traits{Symmetric: true, Definite: true},
+			Config{RTol: 1e-8, MaxIter: 100, Precondition: tc.precondition}))(t)
 		var got []int
 		residual := 1.0
 		for stage := s.Next(nil); s.Result().Iterations < 5; {

@@ -54,12 +54,14 @@ func (m Method) Check(t sparse.Traits) error {
 	switch {
 	case m.Needs == SymmetricDefinite && t.Indefinite:
 		able := methods.Names(func(m Method) bool { return m.Needs == Symmetric })
-		return fmt.Errorf("method %s needs %v, and this one is indefinite: use %s", m.Name, m.Needs, strings.Join(able, " or "))
+		return fmt.Errorf("method %s needs %v, and this one is indefinite: use %s", m.Name, m.Needs,
+			strings.Join(able, " or "))
 	case m.Needs == Any || t.Symmetric:
 		return nil
 	}
 	general := methods.Names(func(m Method) bool { return m.Needs == Any })
-	return fmt.Errorf("method %s needs %v, which this is not: %s take any", m.Name, m.Needs, strings.Join(general, " and "))
+	return fmt.Errorf("method %s needs %v, which this is not: %s take any", m.Name, m.Needs,
+		strings.Join(general, " and "))
 }
 
 // Step continues a method with the sums of the last stage, over all ranks. It

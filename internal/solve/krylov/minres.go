@@ -27,7 +27,8 @@ func init() {
 }
 
 func startMINRES(c *Core) {
-	m := &minres{Core: c, r1: FirstOwn, r2: FirstOwn + 1, w1: FirstOwn + 2, w2: FirstOwn + 3, v: FirstOwn + 4, t: FirstOwn + 5}
+	m := &minres{Core: c, r1: FirstOwn, r2: FirstOwn + 1, w1: FirstOwn + 2, w2: FirstOwn + 3, v: FirstOwn + 4,
+		t: FirstOwn + 5}
 	n := FirstOwn + 6
 	m.y = c.Preconditioned(m.r2, &n)
 	m.res = c.Preconditioned(m.r2, &n)

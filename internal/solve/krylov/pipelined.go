@@ -2,14 +2,15 @@ package krylov
 
 import "math"
 
-// pipelined is the variant of Ghysels and Vanroose (2014). A further recurrence, of w = A M r, lets the scalar products of
-// an iteration be known before its product n = A M w is made: they are added up over the ranks while the preconditioner
-// and the matrix are applied.
+// pipelined is the variant of Ghysels and Vanroose (2014). A further recurrence, of w = A M r, lets
+// the scalar products of an iteration be known before its product n = A M w is made: they are added up
+// over the ranks while the preconditioner and the matrix are applied.
 //
-// They step r along s = A p, and w along A M s. Neither is kept here: the step before tells it, so r and w are made from what
-// they were in the two iterations before, which moves less through memory. Residuals are orthogonal to each other, so that
-// their differences lose no digits; those of x would, and it keeps its direction p. Nothing else needs x and p: they take two
-// steps in every other iteration, in which both residuals are at hand.
+// They step r along s = A p, and w along A M s. Neither is kept here: the step before tells it, so r
+// and w are made from what they were in the two iterations before, which moves less through memory.
+// Residuals are orthogonal to each other, so that their differences lose no digits; those of x would,
+// and it keeps its direction p. Nothing else needs x and p: they take two steps in every other
+// iteration, in which both residuals are at hand.
 //
 // The recurrences drift from the vectors that they stand for, and the more of them there are the more: so these are
 // made anew from x and p now and then, and before the solve ends, which it does by the true residual.
@@ -43,12 +44,14 @@ const (
 )
 
 func init() {
-	Register(Method{Name: "cg-pipelined", Help: "conjugate gradients after Ghysels and Vanroose, its reduction hidden behind the product",
+	Register(Method{Name: "cg-pipelined",
+		Help:  "conjugate gradients after Ghysels and Vanroose, its reduction hidden behind the product",
 		Needs: SymmetricDefinite, Reductions: 1, Start: func(c *Core) { startPipelined(c, true) }})
 }
 
 func startPipelined(c *Core, replaces bool) {
-	v := &pipelined{Core: c, p: FirstOwn, n: FirstOwn + 1, r: turns{FirstOwn + 2, FirstOwn + 3}, w: turns{FirstOwn + 4, FirstOwn + 5}, replaces: replaces}
+	v := &pipelined{Core: c, p: FirstOwn, n: FirstOwn + 1, r: turns{FirstOwn + 2, FirstOwn + 3},
+		w: turns{FirstOwn + 4, FirstOwn + 5}, replaces: replaces}
 	next := FirstOwn + 6
 	preconditioned := func(t turns) turns { return turns{c.Preconditioned(t.now, &next), c.Preconditioned(t.old, &next)} }
 	v.m = preconditioned(v.w)
@@ -186,9 +189,9 @@ func (v *pipelined) advance(s *Stage, t turns, onward float64, product Vec) {
 	}
 }
 
-// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u. Those before are moved along:
-// the last steps stay what they were. Their drift shrinks with the residual, and to make them from p too would cost two
-// further products. The stage may have led to x.
+// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u.
+// Those before are moved along: the last steps stay what they were. Their drift shrinks with the
+// residual, and to make them from p too would cost two further products. The stage may have led to x.
 func (v *pipelined) replace(s *Stage) *Stage {
 	v.Next = v.steps.residual
 	return s.Multiply(v.n, X)

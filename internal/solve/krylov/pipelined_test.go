@@ -12,11 +12,12 @@ import (
 func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
 	t.Helper()
 	p := must.Get(sparse.New("variable", sparse.Params{Rows: 2500, Seed: 2}))(t)
-	return team{problem: p, method: "cg-pipelined", layout: whole(p.Size()), ranks: 1, rhs: noise, start: start, cfg: Config{RTol: rtol, MaxIter: 5000}}
+	return team{problem: p, method: "cg-pipelined", layout: whole(p.Size()), ranks: 1, rhs: noise, start: start,
+		cfg: Config{RTol: rtol, MaxIter: 5000}}
 }
 
-// Replacement is what makes the pipelined method reach a small residual: without it the residual that it carries along is
-// no longer that of its x, and the scalar products lose their signs.
+// Replacement is what makes the pipelined method reach a small residual: without it the residual that
+// it carries along is no longer that of its x, and the scalar products lose their signs.
 func TestReplacementReachesTheResidual(t *testing.T) {
 	const rtol = 1e-12
 	with, without := drifting(t, rtol, nil), drifting(t, rtol, func(c *Core) { startPipelined(c, false) })
@@ -25,11 +26,13 @@ func TestReplacementReachesTheResidual(t *testing.T) {
 		t.Errorf("with replacement: %v after %d iterations, true residual %g", r.Status, r.Iterations, res)
 	}
 	if got, want := r.Residual, r.History[len(r.History)-1]; got != want || len(r.History) != r.Iterations+1 {
-		t.Errorf("residual %g, the last of %d in the history %g, after %d iterations", got, len(r.History), want, r.Iterations)
+		t.Errorf("residual %g, the last of %d in the history %g, after %d iterations", got, len(r.History), want,
+			r.Iterations)
 	}
 	x, r = without.solve(t)
 	if res := trueResidual(without.problem, x, noise); res < 100*rtol || res < 2*r.Residual {
-		t.Errorf("without replacement: %v, true residual %g, the method says %g: no drift to be mended", r.Status, res, r.Residual)
+		t.Errorf("without replacement: %v, true residual %g, the method says %g: no drift to be mended", r.Status, res,
+			r.Residual)
 	}
 }
 

@@ -111,11 +111,13 @@ func TestSolutionsMatchElimination(t *testing.T) {
 				for _, ranks := range []int{1, 3, 7} {
 					what := fmt.Sprintf("%s, %s, preconditioned %v, %d ranks", name, info.Name, precondition, ranks)
 					format := sparse.Format(ranks % 2)
-					tm := team{problem: p, method: info.Name, format: format, layout: stripes{p.Size(), ranks, 23}, ranks: ranks, rhs: noise,
+					tm := team{problem: p, method: info.Name, format: format, layout: stripes{p.Size(), ranks, 23}, ranks: ranks,
+						rhs: noise,
 						cfg: Config{RTol: rtol, MaxIter: 3000, Restart: 60, Precondition: precondition}}
 					x, result := tm.solve(t)
 					if result.Status != Converged || result.Residual > rtol {
-						t.Errorf("%s: %v after %d iterations, residual %g %s", what, result.Status, result.Iterations, result.Residual, result.Reason)
+						t.Errorf("%s: %v after %d iterations, residual %g %s", what, result.Status, result.Iterations, result.Residual,
+							result.Reason)
 						continue
 					}
 					if res := trueResidual(p, x, noise); res > 10*rtol {
@@ -133,7 +135,8 @@ func TestSolutionsMatchElimination(t *testing.T) {
 					// The order of summation differs with the ranks. Methods that need about as
 					// many iterations as there are rows, and bicgstab always, feel that.
 					calm := info.Name != "bicgstab" && 2*iterations < p.Size()
-					if off := math.Abs(float64(result.Iterations - iterations)); iterations > 0 && calm && off > 1+0.01*float64(iterations) {
+					if off := math.Abs(float64(result.Iterations - iterations)); iterations > 0 && calm && off > 1+
+						0.01*float64(iterations) {
 						t.Errorf("%s: %d iterations, %d on one rank", what, result.Iterations, iterations)
 					}
 					if ranks == 1 {
@@ -174,7 +177,8 @@ func TestWrongGhostShowsInTheTrueResidual(t *testing.T) {
 
 // However rows are spread, the solution is the same.
 func TestEveryPartitioner(t *testing.T) {
-	for name, p := range map[string]sparse.Problem{"mesh": problems(t)["mesh-0-0"], "advection": problems(t)["advection-3-0"]} {
+	for name, p := range map[string]sparse.Problem{"mesh": problems(t)["mesh-0-0"],
+		"advection": problems(t)["advection-3-0"]} {
 		want := direct(t, p, noise)
 		for _, part := range partition.All() {
 			for _, ranks := range []int{2, 3, 5, 7, 8} {
@@ -186,11 +190,13 @@ func TestEveryPartitioner(t *testing.T) {
 					if !usable(info, p.Traits()) {
 						continue
 					}
-					tm := team{problem: p, method: info.Name, layout: layout, ranks: ranks, rhs: noise, cfg: Config{RTol: 1e-10, MaxIter: 1000, Restart: 50}}
+					tm := team{problem: p, method: info.Name, layout: layout, ranks: ranks, rhs: noise,
+						cfg: Config{RTol: 1e-10, MaxIter: 1000, Restart: 50}}
 					x, r := tm.solve(t)
 					for i, v := range x {
 						if math.Abs(v-want.AtVec(i)) > 1e-7*mat.Norm(want, 2) {
-							t.Errorf("%s, %s, %s, %d ranks: %v, x[%d] = %g, want %g", name, part.Name, info.Name, ranks, r.Status, i, v, want.AtVec(i))
+							t.Errorf("%s, %s, %s, %d ranks: %v, x[%d] = %g, want %g", name, part.Name, info.Name, ranks, r.Status, i, v,
+								want.AtVec(i))
 							break
 						}
 					}
@@ -203,7 +209,8 @@ func TestEveryPartitioner(t *testing.T) {
 func TestMoreRanksThanRows(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 4})
 	for _, info := range Methods() {
-		tm := team{problem: p, method: info.Name, layout: stripes{p.Size(), 6, 1}, ranks: 6, rhs: noise, cfg: Config{RTol: 1e-12, MaxIter: 20}}
+		tm := team{problem: p, method: info.Name, layout: stripes{p.Size(), 6, 1}, ranks: 6, rhs: noise,
+			cfg: Config{RTol: 1e-12, MaxIter: 20}}
 		x, r := tm.solve(t)
 		if res := trueResidual(p, x, noise); r.Status != Converged || res > 1e-11 {
 			t.Errorf("%s: %v, true residual %g", info.Name, r.Status, res)
@@ -225,7 +232,8 @@ func TestEndings(t *testing.T) {
 		{"absolute tolerance", "", func(tm *team) { tm.cfg.ATol = 1e9 }, Converged, ""},
 		{"few iterations", "", func(tm *team) { tm.cfg.MaxIter = 3 }, TooManyIterations, ""},
 		{"not finite", "", func(tm *team) { tm.rhs = func(int) float64 { return math.NaN() } }, Breakdown, "not finite"},
-		{"indefinite", "cg cg-single cg-pipelined", func(tm *team) { tm.problem = all["indefinite"]; tm.layout = whole(tm.problem.Size()) }, Breakdown, "minres"},
+		{"indefinite", "cg cg-single cg-pipelined",
+			func(tm *team) { tm.problem = all["indefinite"]; tm.layout = whole(tm.problem.Size()) }, Breakdown, "minres"},
 		{"eigenvector", "", func(tm *team) {
 			tm.rhs = func(i int) float64 {
 				h := math.Pi / 21
@@ -290,7 +298,8 @@ func TestRecursiveResidualIsTheTrueOne(t *testing.T) {
 					cfg: Config{RTol: 1e-3, MaxIter: 2000, Restart: 200, Precondition: precondition}}
 				x, r := tm.solve(t)
 				if res := trueResidual(p, x, noise); r.Status != Converged || math.Abs(res-r.Residual) > 1e-6*res {
-					t.Errorf("%s, %s, preconditioned %v: residual %g, true one %g (%v)", name, info.Name, precondition, r.Residual, res, r.Status)
+					t.Errorf("%s, %s, preconditioned %v: residual %g, true one %g (%v)", name, info.Name, precondition, r.Residual,
+						res, r.Status)
 				}
 			}
 		}

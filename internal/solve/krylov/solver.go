@@ -63,7 +63,8 @@ func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	}
 	switch {
 	case !(cfg.RTol >= 0) || !(cfg.ATol >= 0) || cfg.RTol == 0 && cfg.ATol == 0:
-		return nil, fmt.Errorf("tolerances %g (relative) and %g (absolute): want one positive and none negative", cfg.RTol, cfg.ATol)
+		return nil, fmt.Errorf("tolerances %g (relative) and %g (absolute): want one positive and none negative", cfg.RTol,
+			cfg.ATol)
 	case cfg.MaxIter < 1:
 		return nil, fmt.Errorf("a limit of %d iterations: want at least 1", cfg.MaxIter)
 	case cfg.Restart < 1:

@@ -24,9 +24,9 @@ func newGeometric(l *precondition.Local) coarsener {
 }
 
 // geometric takes every other point along each axis of the grid, the second, the fourth and so
-// on, and interpolates linearly between them and the zero around the grid, or what it is next to where the problem is singular. Axes along which
-// points are far less coupled than along others are left as they are, until the others have
-// become as coarse.
+// on, and interpolates linearly between them and the zero around the grid, or what it is next to where
+// the problem is singular. Axes along which points are far less coupled than along others are left as
+// they are, until the others have become as coarse.
 type geometric struct {
 	grid   sparse.Grid
 	at     []int // the points of the rank's unknowns
@@ -159,8 +159,9 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 	return p, err
 }
 
-// repeats appends the row of the k-th point of a stretch where it is that of the point one coarse point before, with the columns moved by
-// one: neither lies at an end of the line, and the rank has the coarse points of both, one after the other.
+// repeats appends the row of the k-th point of a stretch where it is that of the point one coarse
+// point before, with the columns moved by one: neither lies at an end of the line, and the rank has
+// the coarse points of both, one after the other.
 func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bool {
 	period := 1
 	if g.halved[0] {
@@ -191,7 +192,8 @@ func (g *geometric) beside(p [3]int) {
 
 // around gives the coarse points from which a point of that line is interpolated; they are valid until the next call.
 func (g *geometric) around(x int) weighted {
-	g.points.at, g.points.weights = append(g.points.at[:0], g.lines.at...), append(g.points.weights[:0], g.lines.weights...)
+	g.points.at, g.points.weights = append(g.points.at[:0], g.lines.at...),
+		append(g.points.weights[:0], g.lines.weights...)
 	g.spread(&g.points, 0, x, 1)
 	return g.points
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// linear is what a point is interpolated from, by the definition: along each axis that is halved it lies at a coarse point or between two.
+// linear is what a point is interpolated from, by the definition: along each axis that is halved it
+// lies at a coarse point or between two.
 func linear(fine, coarse sparse.Grid, at [3]int, closed bool) map[int]float64 {
 	out := map[int]float64{}
 	for c := range coarse.Size() {
@@ -36,7 +37,8 @@ func linear(fine, coarse sparse.Grid, at [3]int, closed bool) map[int]float64 {
 	return out
 }
 
-// However the points are spread over ranks, whose rows of P are repeated where they can be, every point is interpolated linearly.
+// However the points are spread over ranks, whose rows of P are repeated where they can be, every
+// point is interpolated linearly.
 func TestInterpolation(t *testing.T) {
 	for _, kind := range []string{"poisson", "anisotropic", "neumann"} {
 		for _, p := range []sparse.Params{{Rows: 49}, {Rows: 64}, {Rows: 125, Dim: 3}, {Rows: 512, Dim: 3}} {

@@ -118,7 +118,8 @@ func numbered(team precondition.Team, own int) (sparse.Strips, error) {
 
 // finest is the matrix itself, its unknowns numbered rank by rank.
 func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
-	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Shapes(), format: format}
+	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Shapes(),
+		format: format}
 	shares, err := numbered(l.Team, l.Plan.Owned)
 	if err != nil {
 		return nil, err
@@ -139,7 +140,8 @@ func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 	return f, f.prepare()
 }
 
-// prepare finds the diagonal and the smoother. No eigenvalue of D^-1 A is above the largest sum of a row's magnitudes, by Gershgorin.
+// prepare finds the diagonal and the smoother. No eigenvalue of D^-1 A is above the largest sum of a
+// row's magnitudes, by Gershgorin.
 func (f *fine) prepare() error {
 	f.diagonal = make([]float64, f.space.own)
 	inverse := make([]float64, f.space.own)

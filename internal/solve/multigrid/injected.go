@@ -15,7 +15,8 @@ const injectedLevels = 4
 
 func init() {
 	precondition.Register(precondition.Preconditioner{Name: "hpcg",
-		Help:  "the multigrid of the HPCG benchmark: 4 levels by injection, symmetric Gauss-Seidel; 27 points in 3-D, sides multiples of 8",
+		Help: "the multigrid of the HPCG benchmark: 4 levels by injection, symmetric Gauss-Seidel; 27 points in 3-D, " +
+			"sides multiples of 8",
 		Needs: krylov.SymmetricDefinite, Grid: true, Suits: halves, New: newInjected})
 }
 
@@ -27,16 +28,17 @@ func halves(p sparse.Problem) error {
 	}
 	for _, n := range p.(sparse.Gridded).Grid() {
 		if side := 1 << (injectedLevels - 1); n%side != 0 {
-			return fmt.Errorf("preconditioner hpcg needs sides that are multiples of %d, not a grid of %v", side, p.(sparse.Gridded).Grid())
+			return fmt.Errorf("preconditioner hpcg needs sides that are multiples of %d, not a grid of %v", side,
+				p.(sparse.Gridded).Grid())
 		}
 	}
 	return nil
 }
 
-// Injected is the preconditioner of the HPCG benchmark (Dongarra, Heroux and Luszczek, 2015): on every level a symmetric
-// Gauss-Seidel sweep, the residual at every other point handed to a coarser grid, whose solution is added there, and
-// another sweep; one sweep on the coarsest. Coarse matrices are the stencil anew. A rank takes values of others as they
-// were when a sweep began.
+// Injected is the preconditioner of the HPCG benchmark (Dongarra, Heroux and Luszczek, 2015): on every
+// level a symmetric Gauss-Seidel sweep, the residual at every other point handed to a coarser grid,
+// whose solution is added there, and another sweep; one sweep on the coarsest. Coarse matrices are the
+// stencil anew. A rank takes values of others as they were when a sweep began.
 type Injected struct {
 	levels []*injected
 	Hierarchy
@@ -73,8 +75,10 @@ func newInjected(l *precondition.Local) (krylov.Operator, error) {
 
 // newInjectedLevel makes the sweeps of a level.
 func newInjectedLevel(l *precondition.Local) (*injected, error) {
-	lv := &injected{square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, matrix: l.Matrix.Unpack(), inverse: make([]float64, l.Plan.Owned),
-		x: make([]float64, max(1, l.Matrix.Columns())), b: make([]float64, l.Plan.Owned), product: make([]float64, l.Plan.Owned)}
+	lv := &injected{square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, matrix: l.Matrix.Unpack(),
+		inverse: make([]float64, l.Plan.Owned),
+		x:       make([]float64, max(1, l.Matrix.Columns())), b: make([]float64, l.Plan.Owned),
+		product: make([]float64, l.Plan.Owned)}
 	var fault error
 	for i := range lv.inverse {
 		cols, vals := lv.matrix.Row(i)
@@ -121,7 +125,8 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 	if err := l.Agree(err); err != nil {
 		return precondition.Local{}, err
 	}
-	next := precondition.Local{Problem: problem, Plan: sparse.NewPlan(problem, layout, l.Plan.Rank), Traits: problem.Traits(), Team: l.Team}
+	next := precondition.Local{Problem: problem, Plan: sparse.NewPlan(problem, layout, l.Plan.Rank),
+		Traits: problem.Traits(), Team: l.Team}
 	if next.Halo, err = l.Team.Connect(next.Plan); err != nil {
 		return next, err
 	}

@@ -57,7 +57,8 @@ func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 
 // sendRows sends those of n rows that are of ghosts to their owners: the ghost's number, how many entries,
 // then the number of each column and its value. It gives what came for each of the rank's own.
-func sendRows(team precondition.Team, of *space, n int, row func(place int) (int32, []int32, []float64), columns *space) ([][][]float64, error) {
+func sendRows(team precondition.Team, of *space, n int, row func(place int) (int32, []int32, []float64),
+	columns *space) ([][][]float64, error) {
 	to := make([][]float64, team.Size())
 	for k, id := range of.ghosts[:n-of.own] {
 		first, far, vals := row(of.own + k)
@@ -170,9 +171,9 @@ func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*s
 	return out, nil
 }
 
-// repeated tells of which rows of R A P it is known without making them that they are the row before with its columns moved by
-// one: where the row of R is the one before, moved by some rows of A; these are those so many before; and so
-// are the rows of P that they are multiplied with, moved by one.
+// repeated tells of which rows of R A P it is known without making them that they are the row before
+// with its columns moved by one: where the row of R is the one before, moved by some rows of A; these
+// are those so many before; and so are the rows of P that they are multiplied with, moved by one.
 func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
 	step := 0
 	for c := r.Rows()/2 + 1; c < r.Rows() && step <= 0; c++ { // what it is of one row it is of most

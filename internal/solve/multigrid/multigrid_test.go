@@ -108,8 +108,10 @@ func (d *dense) transposed() *dense {
 // interpolation, the coarse matrix is R A P and symmetric, and constants are interpolated to
 // constants wherever the rows of A add up to zero.
 func TestInvariants(t *testing.T) {
-	for _, p := range []sparse.Problem{problem(t, "poisson", sparse.Params{Rows: 15 * 14}), problem(t, "poisson", sparse.Params{Rows: 6 * 5 * 6, Dim: 3, Stencil: 27}),
-		problem(t, "anisotropic", sparse.Params{Rows: 15 * 14}), problem(t, "variable", sparse.Params{Rows: 15 * 14, Seed: 2}), problem(t, "mesh", sparse.Params{Rows: 210, Seed: 2}),
+	for _, p := range []sparse.Problem{problem(t, "poisson", sparse.Params{Rows: 15 * 14}),
+		problem(t, "poisson", sparse.Params{Rows: 6 * 5 * 6, Dim: 3, Stencil: 27}),
+		problem(t, "anisotropic", sparse.Params{Rows: 15 * 14}),
+		problem(t, "variable", sparse.Params{Rows: 15 * 14, Seed: 2}), problem(t, "mesh", sparse.Params{Rows: 210, Seed: 2}),
 		problem(t, "neumann", sparse.Params{Rows: 15 * 14})} {
 		for _, ranks := range counts() {
 			for _, name := range []string{"amg", "gmg"} {
@@ -213,8 +215,8 @@ func (d dented) Row(i int, r *sparse.Row) {
 	}
 }
 
-// Rows of the coarse matrix are repeated where all that they are made of repeats, and only there: one other entry of the
-// matrix is seen in every row that it belongs to.
+// Rows of the coarse matrix are repeated where all that they are made of repeats, and only there: one
+// other entry of the matrix is seen in every row that it belongs to.
 func TestRepeatedRows(t *testing.T) {
 	flat := problem(t, "poisson", sparse.Params{Rows: 24 * 24})
 	again := func(p sparse.Problem) (out []bool) {
@@ -248,14 +250,16 @@ func TestRepeatedRows(t *testing.T) {
 	}
 }
 
-// The smoother's interval ends at or above the largest eigenvalue, as power iteration finds it from below, and not far above; at the
-// bound of the rows where that is as near.
+// The smoother's interval ends at or above the largest eigenvalue, as power iteration finds it from
+// below, and not far above; at the bound of the rows where that is as near.
 func TestLargestEigenvalue(t *testing.T) {
 	for _, c := range []struct {
 		p     sparse.Problem
 		bound bool
-	}{{problem(t, "poisson", sparse.Params{Rows: 900}), true}, {problem(t, "poisson", sparse.Params{Rows: 1000, Dim: 3}), true},
-		{problem(t, "variable", sparse.Params{Rows: 900, Seed: 2}), true}, {problem(t, "poisson", sparse.Params{Rows: 1000, Dim: 3, Stencil: 27}), false}} {
+	}{{problem(t, "poisson", sparse.Params{Rows: 900}), true},
+		{problem(t, "poisson", sparse.Params{Rows: 1000, Dim: 3}), true},
+		{problem(t, "variable", sparse.Params{Rows: 900, Seed: 2}), true},
+		{problem(t, "poisson", sparse.Params{Rows: 1000, Dim: 3, Stencil: 27}), false}} {
 		for _, ranks := range counts() {
 			onRanks(t, ranks, 300, c.p, func(l *precondition.Local) {
 				f, err := finest(l, sparse.Compressed)
@@ -294,7 +298,8 @@ type wrong func(l *precondition.Local, c *Cycle)
 
 // quality is how far a cycle is from being symmetric, and by how much ten of them reduce a
 // residual, each.
-func quality(t *testing.T, ranks int, p sparse.Problem, name string, format sparse.Format, spoil wrong) (asymmetry, factor, complexity float64) {
+func quality(t *testing.T, ranks int, p sparse.Problem, name string, format sparse.Format, spoil wrong) (asymmetry,
+	factor, complexity float64) {
 	t.Helper()
 	each := 37 // rows of a rank are coupled to others' more than to its own
 	if name == "amg" {
@@ -385,7 +390,8 @@ func TestCycle(t *testing.T) {
 			p := problem(t, c.kind, c.params)
 			asymmetry, factor, complexity := quality(t, ranks, p, c.name, sparse.Compressed, nil)
 			if asymmetry > 1e-10 || !(factor < c.factor) || !(complexity < c.complexity) {
-				t.Errorf("%s, %s, %d ranks: asymmetry %.2g, factor %.3f, complexity %.2f", c.kind, c.name, ranks, asymmetry, factor, complexity)
+				t.Errorf("%s, %s, %d ranks: asymmetry %.2g, factor %.3f, complexity %.2f", c.kind, c.name, ranks, asymmetry,
+					factor, complexity)
 			}
 		}
 	}

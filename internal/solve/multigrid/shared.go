@@ -7,7 +7,8 @@ import "github.com/kernbench/kernbench/internal/solve/sparse"
 // weakAxis is the part of the strongest axis below which an axis is left as it is.
 const weakAxis = 0.25
 
-// Halved decides along which axes of a grid every other point is taken, by the sums of the magnitudes of all entries that couple points along each.
+// Halved decides along which axes of a grid every other point is taken, by the sums of the magnitudes
+// of all entries that couple points along each.
 func Halved(grid sparse.Grid, coupling [3]float64) (halved [3]bool) {
 	most := 0.0
 	for axis, n := range grid {
@@ -50,8 +51,9 @@ func Inverse(dense []float64, n int) ([]float64, error) {
 	return out, nil
 }
 
-// Smoother gives the smoother of a level by the largest eigenvalue of D^-1 A. From zero it is x = along p + beyond D^-1 A p
-// with p = D^-1 b: two steps of Chebyshev's iteration as precondition.Chebyshev has it.
+// Smoother gives the smoother of a level by the largest eigenvalue of D^-1 A. From zero it is x =
+// along p + beyond D^-1 A p with p = D^-1 b: two steps of Chebyshev's iteration as
+// precondition.Chebyshev has it.
 func Smoother(largest float64) (along, beyond float64) {
 	theta, delta := largest*(1+1./smootherRatio)/2, largest*(1-1./smootherRatio)/2
 	sigma := theta / delta

@@ -250,7 +250,8 @@ func TestHubsKeepUp(t *testing.T) {
 	g := must.Get(newGraph(p, ByRows))(t)
 	const parts = 3
 	rng := rand.New(rand.NewPCG(1, 2))
-	r := &refiner{g: g, part: make([]int32, g.size()), weights: make([]int, parts), limits: slices.Repeat([]int{g.total}, parts), conn: make([]int, parts)}
+	r := &refiner{g: g, part: make([]int32, g.size()), weights: make([]int, parts),
+		limits: slices.Repeat([]int{g.total}, parts), conn: make([]int, parts)}
 	r.weights[0] = g.total
 	r.findHubs()
 	for range 5000 {

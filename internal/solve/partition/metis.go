@@ -16,7 +16,8 @@ import (
 func init() {
 	// Parts may be empty where there are few rows to a part.
 	Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
-		Needs: Graph, Weighs: true, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2, Make: metis})
+		Needs: Graph, Weighs: true, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2,
+		Make: metis})
 }
 
 // Of METIS 5 these functions are used:
@@ -56,7 +57,8 @@ func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
 		return nil, fmt.Errorf("%v is Scotch's METIS-compatible library, which crashes when asked for default options", lib)
 	}
 	m := &metisLibrary{}
-	if err := lib.Bind(map[string]*dynlib.Func{"METIS_SetDefaultOptions": &m.defaults, "METIS_PartGraphKway": &m.kway}); err != nil {
+	if err := lib.Bind(map[string]*dynlib.Func{"METIS_SetDefaultOptions": &m.defaults,
+		"METIS_PartGraphKway": &m.kway}); err != nil {
 		return nil, err
 	}
 	// All options are -1 by default: how far that reaches shows the width.

@@ -158,7 +158,8 @@ func (p Partitioner) CheckWeights(w Weights) error {
 		return nil
 	case w == ByEntries:
 		able := partitioners.Names(func(q Partitioner) bool { return q.Weighs })
-		return fmt.Errorf("partitioner %s gives ranks the same rows: only %s can give them the same entries (weights %s)", p.Name, strings.Join(able, ", "), w)
+		return fmt.Errorf("partitioner %s gives ranks the same rows: only %s can give them the same entries (weights %s)",
+			p.Name, strings.Join(able, ", "), w)
 	}
 	return suggest.Unknown("weights", string(w), []string{string(ByRows), string(ByEntries)})
 }

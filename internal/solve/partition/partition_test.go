@@ -20,7 +20,8 @@ func striped(p sparse.Problem, o partition.Options) (sparse.Layout, error) {
 }
 
 func init() {
-	partition.Register(partition.Partitioner{Name: "striped", Help: "rows in turn", Needs: partition.Size, Imbalance: 1, Make: striped})
+	partition.Register(partition.Partitioner{Name: "striped", Help: "rows in turn", Needs: partition.Size, Imbalance: 1,
+		Make: striped})
 }
 
 // Every registered partitioner passes the suite, that of this file included. Those
@@ -40,7 +41,8 @@ func TestConformance(t *testing.T) {
 
 func TestNewTableRefusesRanksThatDoNotExist(t *testing.T) {
 	for _, owner := range []int32{-1, 2} {
-		if _, err := partition.NewTable([]int32{0, owner}, 2); err == nil || !strings.Contains(err.Error(), "row 1 belongs to rank") {
+		if _, err := partition.NewTable([]int32{0, owner}, 2); err == nil ||
+			!strings.Contains(err.Error(), "row 1 belongs to rank") {
 			t.Errorf("owner %d of 2: %v", owner, err)
 		}
 	}
@@ -137,7 +139,8 @@ func TestQuality(t *testing.T) {
 			continue
 		}
 		if q.EdgeCut != tc.cut || q.Volume != tc.volume || q.MaxHalo != tc.halo || q.MaxNeighbours != tc.neighbours {
-			t.Errorf("%s, %d ranks: %+v, want cut %d, volume %d, halo %d, neighbours %d", tc.name, tc.ranks, q, tc.cut, tc.volume, tc.halo, tc.neighbours)
+			t.Errorf("%s, %d ranks: %+v, want cut %d, volume %d, halo %d, neighbours %d", tc.name, tc.ranks, q, tc.cut,
+				tc.volume, tc.halo, tc.neighbours)
 		}
 		if q.RowImbalance != 1 {
 			t.Errorf("%s, %d ranks: imbalance %v", tc.name, tc.ranks, q.RowImbalance)
@@ -182,7 +185,8 @@ func TestWeights(t *testing.T) {
 		for _, w := range []partition.Weights{partition.ByRows, partition.ByEntries} {
 			layout := must.Get(part.Partition(p, partition.Options{Ranks: 8, Seed: 1, Weights: w}))(t)
 			imbalance[w] = partition.Measure(p, layout, 8)
-			if err := partitiontest.CheckEntries(layout, p, 8, 1, 0); err == nil && w == partition.ByRows && part.Name == partition.Default {
+			if err := partitiontest.CheckEntries(layout, p, 8, 1, 0); err == nil && w == partition.ByRows &&
+				part.Name == partition.Default {
 				t.Error("strips of equal rows pass for even ones")
 			}
 		}

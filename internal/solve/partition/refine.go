@@ -8,7 +8,8 @@ import "math/rand/v2"
 // moves no vertex twice, and in the end goes back to the best point it saw. So
 // it gets over small hills.
 func refine(g *graph, part []int32, targets []int, rng *rand.Rand) {
-	r := &refiner{g: g, part: part, weights: make([]int, len(targets)), limits: make([]int, len(targets)), conn: make([]int, len(targets))}
+	r := &refiner{g: g, part: part, weights: make([]int, len(targets)), limits: make([]int, len(targets)),
+		conn: make([]int, len(targets))}
 	for v := range int32(g.size()) {
 		r.weights[part[v]] += g.vertexWeight(v)
 	}

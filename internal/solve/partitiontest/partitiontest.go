@@ -142,7 +142,8 @@ func CheckEntries(layout sparse.Layout, problem sparse.Problem, ranks int, imbal
 	most := imbalance*total/float64(ranks) + longest*float64(1+slack)
 	for rank, n := range parts {
 		if n > most {
-			return fmt.Errorf("rank %d has %.0f entries, the mean is %.1f, the longest row %.0f: the registration promises at most %.1f", rank, n, total/float64(ranks), longest, most)
+			return fmt.Errorf("rank %d has %.0f entries, the mean is %.1f, the longest row %.0f: the registration promises "+
+				"at most %.1f", rank, n, total/float64(ranks), longest, most)
 		}
 	}
 	return nil
@@ -187,7 +188,8 @@ func CheckEven(layout sparse.Layout, rows, ranks int, imbalance float64, slack i
 			n += r.Len()
 		}
 		if float64(n) > most {
-			return fmt.Errorf("rank %d has %d rows, the mean is %.1f: the registration promises at most %.1f", rank, n, mean, most)
+			return fmt.Errorf("rank %d has %d rows, the mean is %.1f: the registration promises at most %.1f", rank, n, mean,
+				most)
 		}
 	}
 	return nil

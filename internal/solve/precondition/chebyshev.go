@@ -9,7 +9,8 @@ import (
 )
 
 func init() {
-	Register(Preconditioner{Name: "chebyshev", Help: "Chebyshev's polynomial of degree 4 in the Jacobi-scaled matrix: products and no reductions",
+	Register(Preconditioner{Name: "chebyshev",
+		Help:  "Chebyshev's polynomial of degree 4 in the Jacobi-scaled matrix: products and no reductions",
 		Needs: krylov.SymmetricDefinite, New: newChebyshev})
 }
 
@@ -89,9 +90,10 @@ func (s Square) combine(dst []float64, f float64, v []float64, g float64, x []fl
 }
 
 // NewChebyshev makes the iteration of a matrix, by the inverse of its diagonal. It finds the
-// largest eigenvalue together with the other ranks, starting from noise by row number; bound is the most that the rank's
-// rows allow it to be, infinite where that is not known.
-func NewChebyshev(a Square, inverse []float64, bound float64, degree int, ratio float64, team Team, global func(int) int) (*Chebyshev, error) {
+// largest eigenvalue together with the other ranks, starting from noise by row number; bound is the
+// most that the rank's rows allow it to be, infinite where that is not known.
+func NewChebyshev(a Square, inverse []float64, bound float64, degree int, ratio float64, team Team,
+	global func(int) int) (*Chebyshev, error) {
 	c := &Chebyshev{a: a, scale: make([]float64, len(inverse)), degree: degree, block: make([]float64, blockRows),
 		p: make([]float64, a.Matrix.Columns()), q: make([]float64, a.Matrix.Columns())}
 	if degree > 2 {

@@ -150,7 +150,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	pre := must.Get(Lookup("chebyshev"))(t)
-	if err := pre.Check(band{9, -1, -2}, sparse.Traits{}); err == nil || !strings.Contains(err.Error(), "needs a symmetric positive definite matrix") {
+	if err := pre.Check(band{9, -1, -2}, sparse.Traits{}); err == nil ||
+		!strings.Contains(err.Error(), "needs a symmetric positive definite matrix") {
 		t.Error(err)
 	}
 	if none, err := Lookup(""); err != nil || none.New != nil {

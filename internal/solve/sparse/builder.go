@@ -45,7 +45,8 @@ type Builder struct {
 // NewBuilder starts a matrix of rows x cols, where cols counts ghosts too.
 func NewBuilder(rows, cols int, format Format) (*Builder, error) {
 	if rows < 0 || cols < rows || cols > math.MaxInt32 {
-		return nil, fmt.Errorf("building a matrix of %d rows and %d columns: one rank holds at most %d columns", rows, cols, math.MaxInt32)
+		return nil, fmt.Errorf("building a matrix of %d rows and %d columns: one rank holds at most %d columns", rows, cols,
+			math.MaxInt32)
 	}
 	return &Builder{format: format, m: Matrix{rows: rows, cols: cols}, ptr: []int{0}, shapes: map[string]*constant{}}, nil
 }

@@ -13,7 +13,8 @@ import (
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16
 	fenced := func() []float64 {
-		room := must.Get(syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
+		room := must.Get(syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 		t.Cleanup(func() { _ = syscall.Munmap(room) })
 		must.Do(t, syscall.Mprotect(room[page:], syscall.PROT_NONE))
 		return unsafe.Slice((*float64)(unsafe.Pointer(&room[0])), page/8)

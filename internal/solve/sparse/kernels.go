@@ -111,9 +111,9 @@ func (c *scattered) column(at, row int) int {
 	return int(c.wide[at])
 }
 
-// Sweep is a list of operations on the rows of vectors, which one pass over memory carries out: all of them on a few rows,
-// then on the next, so that each vector is fetched and written once, whatever else is done to it. The bits are the
-// same as if every operation went over all rows before the next.
+// Sweep is a list of operations on the rows of vectors, which one pass over memory carries out: all of
+// them on a few rows, then on the next, so that each vector is fetched and written once, whatever else
+// is done to it. The bits are the same as if every operation went over all rows before the next.
 //
 //	s.Add(beta, p, nil)       // p = beta p + d r, d a diagonal
 //	s.Add(1, r, d)
@@ -162,8 +162,8 @@ func (s *Sweep) Empty() bool { return len(s.ops) == 0 }
 // Zero starts a sum.
 func (s *Sweep) Zero() { s.ops = append(s.ops, op{does: opZero}) }
 
-// Add adds a term: a number times a vector, times another one row by row unless that is nil. The first after a Store or a Dot
-// starts a sum.
+// Add adds a term: a number times a vector, times another one row by row unless that is nil. The first
+// after a Store or a Dot starts a sum.
 func (s *Sweep) Add(coef float64, x, by []float64) {
 	s.rows = min(s.rows, len(x))
 	s.add(coef, x, by, 0)
@@ -210,8 +210,8 @@ func (s *Sweep) Store(dst []float64) {
 	last.dst, last.does = dst, last.does|opStore
 }
 
-// Dot takes a scalar product, the next of those that Sum gives: of two vectors, the second times another one row by row unless
-// that is nil.
+// Dot takes a scalar product, the next of those that Sum gives: of two vectors, the second times
+// another one row by row unless that is nil.
 func (s *Sweep) Dot(x, y, by []float64) {
 	var held []float64 // the vector that the sum is
 	if n := len(s.ops); n > 0 && by == nil {
@@ -231,8 +231,8 @@ func (s *Sweep) Dot(x, y, by []float64) {
 	s.sums = append(s.sums, [lanes]float64{})
 }
 
-// Sum is the k-th scalar product over all passes so far. Its order of summation is fixed: 32 lanes, each adding every 32nd
-// product of a pass, are added by halves.
+// Sum is the k-th scalar product over all passes so far. Its order of summation is fixed: 32 lanes,
+// each adding every 32nd product of a pass, are added by halves.
 func (s *Sweep) Sum(k int) float64 {
 	lane := s.sums[k]
 	return halves(lane[:])

@@ -17,8 +17,8 @@ type Matrix struct {
 	bytes      int
 }
 
-// A run is the rows [lo, hi) in one form. Up to through, all rows but a few are constant in the same form: on a grid they are its
-// lines, and the few their ends.
+// A run is the rows [lo, hi) in one form. Up to through, all rows but a few are constant in the same
+// form: on a grid they are its lines, and the few their ends.
 type run struct {
 	lo, hi  int32
 	through int32
@@ -161,8 +161,8 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	}
 }
 
-// rows multiplies all columns from one row's to the next one's, of which every step-th is wanted: that is faster than to
-// pick values of x one by one.
+// rows multiplies all columns from one row's to the next one's, of which every step-th is wanted: that
+// is faster than to pick values of x one by one.
 func (c *periodic) rows(dst, x []float64, lo, hi, base int) {
 	var block [blockValues]float64
 	period := len(c.shapes)

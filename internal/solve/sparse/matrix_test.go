@@ -103,7 +103,8 @@ func drawRows(t *rapid.T) (rowsOf, int) {
 	return rows, cols
 }
 
-// repeating is the next row after those of a stretch: every second one is the same moved by one column, or every one by two.
+// repeating is the next row after those of a stretch: every second one is the same moved by one
+// column, or every one by two.
 func repeating(before []Row, second bool, pattern Row, cols int) (r Row) {
 	n := len(before)
 	shift, of := 2*n, pattern
@@ -136,8 +137,10 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 		for _, tc := range []struct {
 			format string
 			*Matrix
-		}{{"compressed", made}, {"plain", build(t, rows, cols, Plain)}, {"by shapes", multiplied(t, made.Shapes(), cols, Compressed)},
-			{"by shapes of rows", multiplied(t, made.Unpack().Shapes(), cols, Compressed)}, {"by shapes, plain", multiplied(t, made.Shapes(), cols, Plain)}} {
+		}{{"compressed", made}, {"plain", build(t, rows, cols, Plain)},
+			{"by shapes", multiplied(t, made.Shapes(), cols, Compressed)},
+			{"by shapes of rows", multiplied(t, made.Unpack().Shapes(), cols, Compressed)},
+			{"by shapes, plain", multiplied(t, made.Shapes(), cols, Plain)}} {
 			format, m := tc.format, tc.Matrix
 			if err := unpacksTo(m, rows); err != nil {
 				t.Fatalf("%v: %v", format, err)
@@ -163,7 +166,8 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 				m.Multiply(part, x, lo, hi)
 				m.Product(block, x, lo, hi)
 				if i := sameBits(block[:hi-lo], part[lo:hi]); i >= 0 {
-					t.Fatalf("%v, %s: rows %d to %d as a block: row %d is %v, want %v", format, kernels, lo, hi, lo+i, block[i], part[lo+i])
+					t.Fatalf("%v, %s: rows %d to %d as a block: row %d is %v, want %v", format, kernels, lo, hi, lo+i, block[i],
+						part[lo+i])
 				}
 				for i, v := range part {
 					if in := i >= lo && i < hi; in && v != want[i] || !in && v != 0 {

@@ -275,7 +275,8 @@ func (m *mtxReader) entry(text []byte) error {
 	}
 	switch {
 	case m.mirror != 0 && col > row:
-		return fmt.Errorf("entry (%d, %d) lies above the diagonal: a symmetric file has the lower triangle alone", row+1, col+1)
+		return fmt.Errorf("entry (%d, %d) lies above the diagonal: a symmetric file has the lower triangle alone", row+1,
+			col+1)
 	case m.mirror < 0 && col == row:
 		return fmt.Errorf("entry (%d, %d) lies on the diagonal, which is zero in a skew-symmetric matrix", row+1, col+1)
 	}
@@ -392,14 +393,16 @@ func (m *mtxReader) vector() ([]float64, error) {
 		return nil, fmt.Errorf("reading the banner: %w", err)
 	}
 	words := strings.Fields(strings.ToLower(string(text)))
-	if len(words) != 5 || words[0] != "%%matrixmarket" || words[2] != "array" || words[3] != "real" && words[3] != "integer" || words[4] != "general" {
+	if len(words) != 5 || words[0] != "%%matrixmarket" || words[2] != "array" ||
+		words[3] != "real" && words[3] != "integer" || words[4] != "general" {
 		return nil, fmt.Errorf("the banner is %q, want %q", text, "%%MatrixMarket matrix array real general")
 	}
 	if text, err = m.next(); err != nil {
 		return nil, fmt.Errorf("reading the sizes: %w", err)
 	}
 	var rows, cols int
-	if n, err := fmt.Sscan(string(text), &rows, &cols); n != 2 || err != nil || rows < 1 || cols < 1 || rows > math.MaxInt32 {
+	if n, err := fmt.Sscan(string(text), &rows, &cols); n != 2 || err != nil || rows < 1 || cols < 1 ||
+		rows > math.MaxInt32 {
 		return nil, fmt.Errorf("the sizes are %q, want rows and columns", text)
 	}
 	out := make([]float64, 0, min(rows, 1<<20)) // a header may promise more than there is

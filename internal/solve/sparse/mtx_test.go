@@ -45,17 +45,20 @@ func TestReadMatrix(t *testing.T) {
 		text string
 		want [][]float64
 	}{
-		"general":        {banner + "% a comment\n\n2 2 3\n2 1 -1.5e0\n1 1 4\n 2\t2 3 \n", [][]float64{{4, 0}, {-1.5, 3}}},
-		"mirrored":       {banner + "2 2 4\n1 1 4\n2 1 -1\n2 2 3\n1 2 -1\n", [][]float64{{4, -1}, {-1, 3}}},
-		"other signs":    {banner + "2 2 4\n1 1 4\n2 1 -1\n2 2 3\n1 2 1\n", [][]float64{{4, 1}, {-1, 3}}},
-		"other places":   {banner + "3 3 5\n1 1 1\n2 2 1\n3 3 1\n2 1 5\n1 3 5\n", [][]float64{{1, 0, 5}, {5, 1, 0}, {0, 0, 1}}},
-		"no last line":   {banner + "1 1 1\n1 1 7", [][]float64{{7}}},
-		"windows":        {strings.ReplaceAll(banner+"1 1 1\n1 1 7\n", "\n", "\r\n"), [][]float64{{7}}},
-		"twice":          {banner + "1 1 2\n1 1 7\n1 1 -2\n", [][]float64{{5}}},
-		"upper case":     {"%%MatrixMarket MATRIX Coordinate Real General\n1 1 1\n1 1 7\n", [][]float64{{7}}},
-		"symmetric":      {"%%MatrixMarket matrix coordinate integer symmetric\n2 2 3\n1 1 4\n2 1 -1\n2 2 5\n", [][]float64{{4, -1}, {-1, 5}}},
-		"skew-symmetric": {"%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n", [][]float64{{0, -3}, {3, 0}}},
-		"pattern":        {"%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n1 1\n", [][]float64{{1, 1}, {1, 0}}},
+		"general":     {banner + "% a comment\n\n2 2 3\n2 1 -1.5e0\n1 1 4\n 2\t2 3 \n", [][]float64{{4, 0}, {-1.5, 3}}},
+		"mirrored":    {banner + "2 2 4\n1 1 4\n2 1 -1\n2 2 3\n1 2 -1\n", [][]float64{{4, -1}, {-1, 3}}},
+		"other signs": {banner + "2 2 4\n1 1 4\n2 1 -1\n2 2 3\n1 2 1\n", [][]float64{{4, 1}, {-1, 3}}},
+		"other places": {banner + "3 3 5\n1 1 1\n2 2 1\n3 3 1\n2 1 5\n1 3 5\n",
+			[][]float64{{1, 0, 5}, {5, 1, 0}, {0, 0, 1}}},
+		"no last line": {banner + "1 1 1\n1 1 7", [][]float64{{7}}},
+		"windows":      {strings.ReplaceAll(banner+"1 1 1\n1 1 7\n", "\n", "\r\n"), [][]float64{{7}}},
+		"twice":        {banner + "1 1 2\n1 1 7\n1 1 -2\n", [][]float64{{5}}},
+		"upper case":   {"%%MatrixMarket MATRIX Coordinate Real General\n1 1 1\n1 1 7\n", [][]float64{{7}}},
+		"symmetric": {"%%MatrixMarket matrix coordinate integer symmetric\n2 2 3\n1 1 4\n2 1 -1\n2 2 5\n",
+			[][]float64{{4, -1}, {-1, 5}}},
+		"skew-symmetric": {"%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n",
+			[][]float64{{0, -3}, {3, 0}}},
+		"pattern": {"%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n1 1\n", [][]float64{{1, 1}, {1, 0}}},
 	} {
 		var packed bytes.Buffer
 		zip := gzip.NewWriter(&packed)
@@ -140,7 +143,8 @@ func FuzzReadMatrix(f *testing.F) {
 	f.Add("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 2 x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := ReadMatrix(strings.NewReader(text), nil)
-		if h, headErr := ReadHeader(strings.NewReader(text)); err == nil && (headErr != nil || h.Size() != m.Size() || h.Traits() != m.Traits()) {
+		if h, headErr := ReadHeader(strings.NewReader(text)); err == nil &&
+			(headErr != nil || h.Size() != m.Size() || h.Traits() != m.Traits()) {
 			t.Errorf("the header alone: %v", headErr)
 		}
 		if err != nil {
@@ -201,7 +205,8 @@ func TestArchive(t *testing.T) {
 	if b, err := ReadVector(strings.NewReader(vector)); err != nil || len(b) != 2 {
 		t.Fatal(b, err)
 	}
-	if _, err := ReadMatrix(packed(t, [2]string{"m/readme", "x"}), nil); err == nil || !strings.Contains(err.Error(), "no such file: it has m/readme") {
+	if _, err := ReadMatrix(packed(t, [2]string{"m/readme", "x"}), nil); err == nil ||
+		!strings.Contains(err.Error(), "no such file: it has m/readme") {
 		t.Error(err)
 	}
 	for text, want := range map[string]string{

@@ -63,7 +63,8 @@ func exchange(all []*Plan, vectors [][]float64) {
 
 // product multiplies a vector on all ranks. Ghosts are nonsense until the
 // interior is done; spoil may change a rank's vector after the exchange.
-func product(t must.T, p Problem, all []*Plan, format Format, x []float64, spoil func(v []float64, plan *Plan)) []float64 {
+func product(t must.T, p Problem, all []*Plan, format Format, x []float64,
+	spoil func(v []float64, plan *Plan)) []float64 {
 	vectors, outs := make([][]float64, len(all)), make([][]float64, len(all))
 	matrices := make([]*Matrix, len(all))
 	for r, plan := range all {
@@ -149,7 +150,8 @@ func TestPlanOfStrips(t *testing.T) {
 	}
 	all := plans(t, p, o, 3)
 	middle := all[1]
-	if len(middle.Ghosts) != 60 || len(middle.Peers) != 2 || middle.Peers[0].SendCount() != 30 || len(middle.Peers[0].Send) != 1 {
+	if len(middle.Ghosts) != 60 || len(middle.Peers) != 2 || middle.Peers[0].SendCount() != 30 ||
+		len(middle.Peers[0].Send) != 1 {
 		t.Errorf("the middle strip has %d ghosts and peers %+v", len(middle.Ghosts), middle.Peers)
 	}
 	if len(middle.Interior) != 1 || middle.Interior[0] != (Range{30, 270}) || len(middle.Rim) != 2 {
@@ -163,13 +165,15 @@ func TestPlanOfStrips(t *testing.T) {
 // Rows that others need without being needed themselves: the pattern is not
 // symmetric.
 func TestServeWithoutNeeding(t *testing.T) {
-	f := must.Get(ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 3 1\n1 3 5\n"), nil))(t)
+	f := must.Get(ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 "+
+		"3 1\n1 3 5\n"), nil))(t)
 	all := plans(t, f, owners{0, 1, 2}, 3)
 	if len(all[2].Peers) != 1 || all[2].Peers[0].SendCount() != 1 || len(all[2].Ghosts) != 0 {
 		t.Errorf("rank 2: peers %+v, ghosts %v", all[2].Peers, all[2].Ghosts)
 	}
 	if len(all[0].Interior)+len(all[2].Interior) != 0 || len(all[1].Rim) != 0 {
-		t.Errorf("interiors %v, %v and rim %v: rows that need a ghost or are needed belong to the rim", all[0].Interior, all[2].Interior, all[1].Rim)
+		t.Errorf("interiors %v, %v and rim %v: rows that need a ghost or are needed belong to the rim", all[0].Interior,
+			all[2].Interior, all[1].Rim)
 	}
 	got := product(t, f, all, Compressed, []float64{1, 2, 3}, nil)
 	if got[0] != 16 {

@@ -49,8 +49,10 @@ type Located interface{ Locate(i int) [3]float64 }
 
 // Traits are what methods need to know of a matrix.
 type Traits struct {
-	Symmetric  bool
-	Definite   bool // known to be positive definite; never true without Symmetric. Where Singular, on vectors that add up to zero
+	Symmetric bool
+	// known to be positive definite; never true without Symmetric. Where Singular, on vectors that add up
+	// to zero
+	Definite   bool
 	Indefinite bool // known to have eigenvalues of both signs
 	Singular   bool // known that its null space is the constants, which are then what no product has a part of
 }

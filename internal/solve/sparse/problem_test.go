@@ -59,7 +59,8 @@ func TestProblems(t *testing.T) {
 		for i := range p.Size() {
 			p.Row(i, &r)
 			widest = max(widest, len(r.Cols))
-			if !slices.IsSorted(r.Cols) || len(slices.Compact(slices.Clone(r.Cols))) != len(r.Cols) || !slices.Contains(r.Cols, i) {
+			if !slices.IsSorted(r.Cols) || len(slices.Compact(slices.Clone(r.Cols))) != len(r.Cols) ||
+				!slices.Contains(r.Cols, i) {
 				t.Fatalf("%s %+v: row %d has columns %v", v.kind, v.params, i, r.Cols)
 			}
 		}

@@ -60,8 +60,8 @@ func (m *Matrix) Unpack() *CSR {
 	return out
 }
 
-// Shapes is rows for those who work on entries, in little memory where they repeat, as they do on a grid. A row that is one of the
-// two before it with all columns moved by as much shares its entries.
+// Shapes is rows for those who work on entries, in little memory where they repeat, as they do on a
+// grid. A row that is one of the two before it with all columns moved by as much shares its entries.
 type Shapes struct {
 	distinct CSR     // columns are distances from the first of a row
 	of       []int32 // the distinct row of each
@@ -252,7 +252,8 @@ func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
 
 // run finds how rows repeat from one on: after how many, with columns moved by how much, and up to which row.
 func (s *Shapes) run(lo int) (period, step, hi int) {
-	for _, way := range [...]struct{ period, step int }{{1, 1}, {2, 1}, {1, 2}} { // a matrix; from a coarser grid; and to one
+	// a matrix; from a coarser grid; and to one
+	for _, way := range [...]struct{ period, step int }{{1, 1}, {2, 1}, {1, 2}} {
 		hi = min(lo+way.period, s.Rows())
 		for hi < s.Rows() && s.Follows(hi, way.period, way.step) {
 			hi++

@@ -16,7 +16,8 @@ func (s *Shapes) list(i int) (cols []int, vals []float64) {
 	return cols, vals
 }
 
-// Whatever rows share, each has its own entries, also after others were given new columns; and what is said to follow another does.
+// Whatever rows share, each has its own entries, also after others were given new columns; and what is
+// said to follow another does.
 func TestShapes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, cols := drawRows(t)
@@ -30,13 +31,15 @@ func TestShapes(t *testing.T) {
 				beyond = append(beyond, i)
 			}
 			for _, step := range []int{1, 2} {
-				if i >= step && s.Follows(i, step, 1) && len(r.Cols) > 0 && (r.Cols[0] != rows[i-step].Cols[0]+1 || len(r.Cols) != len(rows[i-step].Cols)) {
+				if i >= step && s.Follows(i, step, 1) && len(r.Cols) > 0 &&
+					(r.Cols[0] != rows[i-step].Cols[0]+1 || len(r.Cols) != len(rows[i-step].Cols)) {
 					t.Fatalf("row %d is said to follow the one %d before", i, step)
 				}
 			}
 		}
 		if got := s.Beyond(limit); !slices.Equal(got, beyond) || s.Entries() != entries || s.Stored() > entries {
-			t.Fatalf("rows %v beyond %d, want %v; %d entries, %d stored, want %d", got, limit, beyond, s.Entries(), s.Stored(), entries)
+			t.Fatalf("rows %v beyond %d, want %v; %d entries, %d stored, want %d", got, limit, beyond, s.Entries(), s.Stored(),
+				entries)
 		}
 		for _, i := range beyond {
 			s.Rename(i, func(c int32) int32 { return 2*c + 1 })

@@ -14,8 +14,10 @@ func init() {
 	Register(Kind{"anisotropic", "a hundred times weaker coupling along the lines of the grid", newAnisotropic})
 	Register(Kind{"variable", "coefficients that jump by up to a factor of 1000 from point to point", newVariable})
 	Register(Kind{"neumann", "the same with no flow across the boundary: singular, solved up to a constant", newNeumann})
-	Register(Kind{"helmholtz", "-div grad u - k^2 u with three waves across the grid: indefinite, for minres", newHelmholtz})
-	Register(Kind{"hub", "-div grad u with a few rows that are coupled to a sixteenth of all each, as supply nets of a circuit are", newHub})
+	Register(Kind{"helmholtz", "-div grad u - k^2 u with three waves across the grid: indefinite, for minres",
+		newHelmholtz})
+	Register(Kind{"hub", "-div grad u with a few rows that are coupled to a sixteenth of all each, as supply nets of a " +
+		"circuit are", newHub})
 	Register(Kind{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection})
 }
 

@@ -251,7 +251,8 @@ func (c *check) judge(now, window compare.Pair, moved bool) Point {
 	case changed(alone), alone == compare.Same:
 		p.Verdict = alone
 		if changed(window.Verdict) && alone == compare.Same {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s over the last %s, but not the latest", window.Verdict, unit.Plural(len(runs[1]), "run")))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s over the last %s, but not the latest", window.Verdict,
+				unit.Plural(len(runs[1]), "run")))
 		}
 	case window.Effect != nil && window.Effect.Method != compare.None:
 		p.Verdict, p.Effect, p.Over = window.Verdict, window.Effect, "last "+unit.Plural(len(runs[1]), "run")
@@ -276,9 +277,11 @@ func (c *check) unlike(runs [2][]float64) bool {
 func (c *check) tooFew(runs [2][]float64, now compare.Pair) string {
 	switch old, new := len(runs[0]), len(runs[1]); {
 	case old < compare.MinTrials:
-		return fmt.Sprintf("the baseline has %s: how runs differ takes %d", unit.Counted(old, "run that counts", "runs that count"), compare.MinTrials)
+		return fmt.Sprintf("the baseline has %s: how runs differ takes %d",
+			unit.Counted(old, "run that counts", "runs that count"), compare.MinTrials)
 	case new < compare.MinTrials && !judged(now):
-		return fmt.Sprintf("%s: it takes %d, or --trials %d in each", unit.Counted(new, "run since the baseline that counts", "runs since the baseline that count"),
+		return fmt.Sprintf("%s: it takes %d, or --trials %d in each",
+			unit.Counted(new, "run since the baseline that counts", "runs since the baseline that count"),
 			compare.MinTrials, compare.AdvisedTrials)
 	}
 	return ""

@@ -127,14 +127,17 @@ func TestFewRuns(t *testing.T) {
 	base, recent := history()
 	scale(recent, 2)
 	r, err := Check(base[:3], recent, Options{})
-	if err != nil || r.Counts[compare.Slower] > 0 || !strings.Contains(strings.Join(r.Points[1].Notes, " "), "the baseline has 3 runs that count: how runs differ takes 4") {
+	if err != nil || r.Counts[compare.Slower] > 0 ||
+		!strings.Contains(strings.Join(r.Points[1].Notes, " "),
+			"the baseline has 3 runs that count: how runs differ takes 4") {
 		t.Errorf("%+v %v", r, err)
 	}
 	base, recent = history()
 	for _, runs := range [][]compare.Run{base, recent} {
 		for _, run := range runs {
 			for i := range run.Rows {
-				run.Rows[i].Kind, run.Rows[i].Samples, run.Rows[i].Metrics = journal.Simulated, 1, map[string]float64{compare.DefaultMetric: 5}
+				run.Rows[i].Kind, run.Rows[i].Samples, run.Rows[i].Metrics = journal.Simulated, 1,
+					map[string]float64{compare.DefaultMetric: 5}
 			}
 		}
 	}
@@ -153,10 +156,12 @@ func TestWrite(t *testing.T) {
 	rowsAt(&recent[7], func(r *journal.Row) { r.Env = nil; r.Warnings = nil })
 	r := must.Get(Check(base, recent, Options{}))(t)
 	for format, want := range map[string][]string{
-		"table":    {"8 runs, latest n7, against a baseline of 8 runs:", "baseline time_us", "latest run", "2 points: 1 slower, 1 same"},
-		"markdown": {"### 8 runs, latest n7", "| b size=1 | slower | ", "<details><summary>1 without a finding</summary>", "| --- | --- | --: |"},
-		"junit":    {`failures="1"`, `<failure message="slower: time_us`},
-		"json":     {`"baseline_runs": [`, `"over": "latest run"`, `"verdict": "slower"`},
+		"table": {"8 runs, latest n7, against a baseline of 8 runs:", "baseline time_us", "latest run",
+			"2 points: 1 slower, 1 same"},
+		"markdown": {"### 8 runs, latest n7", "| b size=1 | slower | ", "<details><summary>1 without a finding</summary>",
+			"| --- | --- | --: |"},
+		"junit": {`failures="1"`, `<failure message="slower: time_us`},
+		"json":  {`"baseline_runs": [`, `"over": "latest run"`, `"verdict": "slower"`},
 	} {
 		var b bytes.Buffer
 		must.Do(t, r.Write(&b, format, 0))

@@ -54,7 +54,8 @@ func (m machine) simulate(rng *rand.Rand, id string, points, trials int, slow fl
 			if p == points/2 {
 				us *= slow
 			}
-			run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK, Kind: journal.Measured, Samples: 100,
+			run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
+				Kind: journal.Measured, Samples: 100,
 				Point:   point.Point{{Name: "size", Value: point.IntValue(int64(p))}},
 				Metrics: map[string]float64{compare.DefaultMetric: us}})
 		}
@@ -96,7 +97,8 @@ func TestUnchangedBuildRaisesNoAlarm(t *testing.T) {
 				rng := rand.New(rand.NewPCG(7, uint64(s.baseline)))
 				alarms, checks := 0, rounds(t, 100, s.points)
 				for range checks {
-					r := must.Get(Check(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1), Options{}))(t)
+					r := must.Get(Check(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1),
+						Options{}))(t)
 					if r.ExitCode() == 1 {
 						alarms++
 					}

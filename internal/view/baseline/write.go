@@ -15,14 +15,16 @@ import (
 // limit, and concerns the table only.
 func (r Report) Write(w io.Writer, format string, width int) error {
 	pairs := lists.Map(r.Points, func(p Point) compare.Pair { return p.Pair })
-	table := compare.Report{Metric: r.Metric, Unit: r.Unit, Better: r.Better, Floor: r.Floor, Counts: r.Counts, Pairs: pairs,
+	table := compare.Report{Metric: r.Metric, Unit: r.Unit, Better: r.Better, Floor: r.Floor, Counts: r.Counts,
+		Pairs:    pairs,
 		Warnings: r.Warnings}
 	v, err := table.Verdicts()
 	if err != nil {
 		return err
 	}
 	v.Suite = "kernbench baseline check " + r.Recent[len(r.Recent)-1]
-	v.Heading[0] = fmt.Sprintf("%s, latest %s, against a baseline of %s:", unit.Plural(len(r.Recent), "run"), r.Recent[len(r.Recent)-1],
+	v.Heading[0] = fmt.Sprintf("%s, latest %s, against a baseline of %s:", unit.Plural(len(r.Recent), "run"),
+		r.Recent[len(r.Recent)-1],
 		unit.Plural(len(r.Baseline), "run"))
 	v.Columns[2].Title, v.Columns[3].Title = "baseline "+table.Value(), "latest"
 	const change = 4 // the column that Over explains

@@ -32,7 +32,8 @@ func bars() figure.Figure {
 		slow.Points = append(slow.Points, figure.Point{X: float64(i), Y: v / 2, Failed: i == 2})
 	}
 	return figure.Figure{Title: "memory", Panels: []figure.Panel{{
-		X:      figure.Axis{Label: "op", Scale: figure.Category, Categories: []string{"copy", "triad", "a very long name of an operation"}},
+		X: figure.Axis{Label: "op", Scale: figure.Category,
+			Categories: []string{"copy", "triad", "a very long name of an operation"}},
 		Y:      figure.Axis{Label: "bandwidth", Unit: figure.GBps},
 		Series: []figure.Series{fast, slow}}}}
 }
@@ -82,13 +83,16 @@ func TestOddFigures(t *testing.T) {
 		panel figure.Panel
 		want  string
 	}{
-		"none":     {figure.Panel{}, "nothing to draw"},
-		"nan":      {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: nan, Y: 1}, {X: 1, Y: nan}}}}}, "nothing to draw"},
+		"none": {figure.Panel{}, "nothing to draw"},
+		"nan": {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: nan, Y: 1}, {X: 1, Y: nan}}}}},
+			"nothing to draw"},
 		"one":      {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: 3, Y: 7}}}}}, "*"},
 		"zero":     {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{}, {X: 1}}}}}, "*"},
 		"negative": {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: -1, Y: -5}, {X: 1, Y: 5}}}}}, "*"},
-		"log zero": {figure.Panel{X: figure.Axis{Scale: figure.Log2}, Series: []figure.Series{{Points: []figure.Point{{X: 0, Y: 1}, {X: 4, Y: 2}}}}}, "*"},
-		"hostile":  {figure.Panel{Title: "a\x1b[2Jb", Series: []figure.Series{{Name: "x\n\x07", Points: []figure.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}}}, `\x1b`},
+		"log zero": {figure.Panel{X: figure.Axis{Scale: figure.Log2},
+			Series: []figure.Series{{Points: []figure.Point{{X: 0, Y: 1}, {X: 4, Y: 2}}}}}, "*"},
+		"hostile": {figure.Panel{Title: "a\x1b[2Jb",
+			Series: []figure.Series{{Name: "x\n\x07", Points: []figure.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}}}, `\x1b`},
 		"many":     {many, "and 70 more"},
 		"heat map": {figure.Panel{Content: &figure.HeatMap{}}, "see the figure"},
 	} {

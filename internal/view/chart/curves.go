@@ -159,5 +159,6 @@ func (s Style) xAxis(x scale, gutter, width int, g glyphs) string {
 			free = from + len(text) + 1
 		}
 	}
-	return strings.Repeat(" ", gutter+1) + string(g.corner) + string(line) + "\n" + strings.TrimRight(string(labels), " ") + "\n"
+	return strings.Repeat(" ", gutter+1) + string(g.corner) + string(line) + "\n" +
+		strings.TrimRight(string(labels), " ") + "\n"
 }

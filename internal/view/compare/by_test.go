@@ -22,9 +22,11 @@ func byRun() Run {
 					us *= 2
 				}
 				run.Rows = append(run.Rows, journal.Row{
-					Bench: "b", Status: journal.OK, Kind: journal.Measured, Samples: 20, Trial: trial, Metrics: map[string]float64{"time_us": us},
-					Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)}, {Name: "size", Value: point.IntValue(size)}},
-					Env:   point.Env{{Name: "E", Value: "1", Set: algorithm == "ring"}},
+					Bench: "b", Status: journal.OK, Kind: journal.Measured, Samples: 20, Trial: trial,
+					Metrics: map[string]float64{"time_us": us},
+					Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)},
+						{Name: "size", Value: point.IntValue(size)}},
+					Env: point.Env{{Name: "E", Value: "1", Set: algorithm == "ring"}},
 				})
 			}
 		}

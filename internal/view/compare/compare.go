@@ -242,7 +242,8 @@ func metricInfo(old, new Run, name string) (journal.MetricInfo, error) {
 		info.Better = "lower"
 	}
 	if info.Better != "lower" && info.Better != "higher" {
-		return info, fmt.Errorf("metric %s is declared neither better lower nor better higher, so there is no faster or slower", name)
+		return info, fmt.Errorf("metric %s is declared neither better lower nor better higher, so there is no "+
+			"faster or slower", name)
 	}
 	return info, nil
 }

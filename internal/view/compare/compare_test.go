@@ -21,9 +21,11 @@ func ptr[T any](v T) *T { return &v }
 // rowOf is a measured ok row; size names the point.
 func rowOf(size int64, trial int, us float64) journal.Row {
 	return journal.Row{Bench: "allreduce", Part: "latency", Backend: "cpu", NumRanks: ptr(2), Trial: trial,
-		Point: point.Point{{Name: "size", Value: point.BytesValue(size)}}, Env: point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}},
+		Point:  point.Point{{Name: "size", Value: point.BytesValue(size)}},
+		Env:    point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}},
 		Status: journal.OK, Kind: journal.Measured, Samples: 100,
-		Metrics: map[string]float64{DefaultMetric: us, "busbw": 1000 / us}, Units: map[string]string{DefaultMetric: "us", "busbw": "GB/s"}}
+		Metrics: map[string]float64{DefaultMetric: us, "busbw": 1000 / us},
+		Units:   map[string]string{DefaultMetric: "us", "busbw": "GB/s"}}
 }
 
 // trialsOf is a point with six trials that vary by +-0.2 %.
@@ -47,7 +49,8 @@ func simulated(r journal.Row) journal.Row {
 
 func runOf(id string, rows ...[]journal.Row) Run {
 	return Run{Header: &journal.Header{Run: id, Bench: "allreduce", Metrics: []journal.MetricInfo{
-		{Name: DefaultMetric, Unit: "us", Better: "lower"}, {Name: "busbw", Unit: "GB/s", Better: "higher"}, {Name: "color"}}},
+		{Name: DefaultMetric, Unit: "us", Better: "lower"}, {Name: "busbw", Unit: "GB/s", Better: "higher"},
+		{Name: "color"}}},
 		Rows: slices.Concat(rows...)}
 }
 
@@ -61,7 +64,8 @@ func one(r journal.Row) []journal.Row { return []journal.Row{r} }
 // withInterval gives a row a stored interval of +-half.
 func withInterval(r journal.Row, half float64) journal.Row {
 	us := r.Metrics[DefaultMetric]
-	r.Stats = journal.StatsOf(map[string]journal.Stat{DefaultMetric: {P50: us, CILow: ptr(us * (1 - half)), CIHigh: ptr(us * (1 + half))}})
+	r.Stats = journal.StatsOf(map[string]journal.Stat{DefaultMetric: {P50: us, CILow: ptr(us * (1 - half)),
+		CIHigh: ptr(us * (1 + half))}})
 	return r
 }
 
@@ -82,13 +86,16 @@ func TestVerdicts(t *testing.T) {
 		{"lost to a time-out", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Timeout, "30 s")), Lost, "", 1},
 		{"lost to a skip", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Skipped, "no GPU")), Lost, "", 1},
 		{"fixed", one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), trialsOf(1, 10), Fixed, "", 0},
-		{"broken", one(bad(rowOf(1, 0, 0), journal.Failed, "a")), one(bad(rowOf(1, 0, 0), journal.Failed, "b")), Broken, "", 0},
+		{"broken", one(bad(rowOf(1, 0, 0), journal.Failed, "a")), one(bad(rowOf(1, 0, 0), journal.Failed, "b")), Broken, "",
+			0},
 		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), Same, Exact, 0},
 		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), Same, Exact, 0},
 		{"exact, slower", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.3))), Slower, Exact, 1},
 		{"exact, faster", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 9.7))), Faster, Exact, 0},
-		{"one launch, twice as slow", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 20), .005)), Ambiguous, None, 3},
-		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)), Ambiguous, None, 3},
+		{"one launch, twice as slow", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 20), .005)),
+			Ambiguous, None, 3},
+		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)), Ambiguous,
+			None, 3},
 		{"three launches", trialsOf(1, 10)[:3], trialsOf(1, 20)[:3], Ambiguous, None, 3},
 		{"enough launches on one side only", trialsOf(1, 10), trialsOf(1, 20)[:3], Ambiguous, None, 3},
 		{"four launches", trialsOf(1, 10)[:4], trialsOf(1, 20)[:4], Slower, Ranks, 1},
@@ -100,7 +107,8 @@ func TestVerdicts(t *testing.T) {
 			r := compare(t, runOf("a", c.old), runOf("b", c.new), Options{})
 			p := r.Pairs[0]
 			if len(r.Pairs) != 1 || p.Verdict != c.want || r.ExitCode() != c.exit {
-				t.Errorf("%d pairs, verdict %s, exit %d; want %s and %d: %+v %v", len(r.Pairs), p.Verdict, r.ExitCode(), c.want, c.exit, p.Effect, p.Notes)
+				t.Errorf("%d pairs, verdict %s, exit %d; want %s and %d: %+v %v", len(r.Pairs), p.Verdict, r.ExitCode(), c.want,
+					c.exit, p.Effect, p.Notes)
 			}
 			if c.method == "" && p.Effect != nil || c.method != "" && (p.Effect == nil || p.Effect.Method != c.method) {
 				t.Errorf("effect %+v, want method %q", p.Effect, c.method)
@@ -119,7 +127,8 @@ func TestNewAndAbsentPoints(t *testing.T) {
 
 // One slower point outweighs ambiguous ones in the exit code.
 func TestExitCodeOfSeveral(t *testing.T) {
-	r := compare(t, runOf("a", trialsOf(1, 10), one(rowOf(2, 0, 5))), runOf("b", trialsOf(1, 12), one(rowOf(2, 0, 5))), Options{})
+	r := compare(t, runOf("a", trialsOf(1, 10), one(rowOf(2, 0, 5))), runOf("b", trialsOf(1, 12), one(rowOf(2, 0, 5))),
+		Options{})
 	if r.Counts[Slower] != 1 || r.Counts[Ambiguous] != 1 || r.ExitCode() != 1 {
 		t.Errorf("counts %v, exit %d", r.Counts, r.ExitCode())
 	}
@@ -152,7 +161,9 @@ func TestIgnore(t *testing.T) {
 	}
 	old, new := runOf("a", trialsOf(1, 10)), runOf("b", changed)
 	r := compare(t, old, new, Options{})
-	if r.Counts[Lost] != 1 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "ignore what differs on purpose: NCCL_ALGO") }) {
+	if r.Counts[Lost] != 1 || !slices.ContainsFunc(r.Warnings, func(w string) bool {
+		return strings.Contains(w, "ignore what differs on purpose: NCCL_ALGO")
+	}) {
 		t.Errorf("without it: %v %q", r.Counts, r.Warnings)
 	}
 	if r := compare(t, old, new, Options{Ignore: []string{"NCCL_ALGO"}}); r.Counts[Same] != 1 {
@@ -199,7 +210,8 @@ func TestWarnings(t *testing.T) {
 		new.Rows[i].Cadence, new.Rows[i].Cache = "isolated", "cold"
 	}
 	r := compare(t, old, new, Options{})
-	for _, want := range []string{"different kinds of host", `versions of bench allreduce: "" and "2"`, "different cadence in 1 point", "different cache in 1 point",
+	for _, want := range []string{"different kinds of host", `versions of bench allreduce: "" and "2"`,
+		"different cadence in 1 point", "different cache in 1 point",
 		"different numbers of trials in 1 point", "not ok are left out in 1 point"} {
 		if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, want) }) {
 			t.Errorf("no warning of %q in %q", want, r.Warnings)
@@ -238,17 +250,20 @@ func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 	} {
 		slow := disturb(trialsOf(1, 12), warning)
 		p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", slow), Options{}).Pairs[0]
-		if notes := strings.Join(p.Notes, "; "); p.Verdict != Ambiguous || !strings.Contains(notes, "NEW: 6 of 6 trials disturbed and left out") {
+		if notes := strings.Join(p.Notes, "; "); p.Verdict != Ambiguous ||
+			!strings.Contains(notes, "NEW: 6 of 6 trials disturbed and left out") {
 			t.Errorf("%s: %s %q", warning, p.Verdict, notes)
 		}
 		// Two disturbed trials leave four that tell.
 		some := append(disturb(trialsOf(1, 12)[:2], warning), trialsOf(1, 10)[2:]...)
-		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != Same || p.New.Value > 10.1 {
+		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != Same ||
+			p.New.Value > 10.1 {
 			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
 		}
 	}
 	// Other warnings are none of this.
-	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")), Options{}).Pairs[0]; p.Verdict != Slower {
+	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")),
+		Options{}).Pairs[0]; p.Verdict != Slower {
 		t.Errorf("an unrelated warning makes it %s", p.Verdict)
 	}
 }
@@ -268,10 +283,13 @@ func TestExactPointsAreNoTests(t *testing.T) {
 
 // rich is a report with every verdict.
 func rich(t *testing.T) Report {
-	old := runOf("20261114-old", trialsOf(1024, 10), trialsOf(2048, 10), trialsOf(4096, 10), trialsOf(8192, 10), one(bad(rowOf(16384, 0, 0), journal.Failed, "crashed")),
+	old := runOf("20261114-old", trialsOf(1024, 10), trialsOf(2048, 10), trialsOf(4096, 10), trialsOf(8192, 10),
+		one(bad(rowOf(16384, 0, 0), journal.Failed, "crashed")),
 		one(withInterval(rowOf(32768, 0, 40), .01)), one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")))
-	new := runOf("20261115-new", trialsOf(1024, 11), trialsOf(2048, 9), trialsOf(4096, 10.01), one(bad(rowOf(8192, 0, 0), journal.Timeout, "no <answer> in 30 s,\nrank 1")), trialsOf(16384, 10),
-		one(withInterval(rowOf(32768, 0, 42.2), .01)), trialsOf(65536, 80), one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")))
+	new := runOf("20261115-new", trialsOf(1024, 11), trialsOf(2048, 9), trialsOf(4096, 10.01),
+		one(bad(rowOf(8192, 0, 0), journal.Timeout, "no <answer> in 30 s,\nrank 1")), trialsOf(16384, 10),
+		one(withInterval(rowOf(32768, 0, 42.2), .01)), trialsOf(65536, 80),
+		one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")))
 	new.Header.Version = "2"
 	return compare(t, old, new, Options{})
 }
@@ -331,7 +349,8 @@ func TestJUnitCounts(t *testing.T) {
 		}
 	}
 	want := []int{8, r.Counts[Slower] + r.Counts[Lost], r.Counts[Ambiguous] + r.Counts[Broken]}
-	if got := []int{s.Tests, s.Failures, s.Skipped}; !slices.Equal(got, want) || failures != s.Failures || skipped != s.Skipped {
+	if got := []int{s.Tests, s.Failures, s.Skipped}; !slices.Equal(got, want) || failures != s.Failures ||
+		skipped != s.Skipped {
 		t.Errorf("tests, failures, skipped are %v (elements %d, %d), want %v", got, failures, skipped, want)
 	}
 }
@@ -371,7 +390,8 @@ func TestRanksMustAgreeWithT(t *testing.T) {
 func TestSortAndColumns(t *testing.T) {
 	old := runOf("a", trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10))
 	new := runOf("b", trialsOf(1, 9), trialsOf(2, 12), trialsOf(3, 11))
-	for by, want := range map[string]string{"change": "size=1 size=3 size=2", "-change": "size=2 size=3 size=1", "verdict": "size=2 size=3 size=1"} {
+	for by, want := range map[string]string{"change": "size=1 size=3 size=2", "-change": "size=2 size=3 size=1",
+		"verdict": "size=2 size=3 size=1"} {
 		r := compare(t, old, new, Options{Sort: []string{by}, Columns: []string{"change", "point"}})
 		var got []string
 		for _, p := range r.Pairs {
@@ -381,7 +401,8 @@ func TestSortAndColumns(t *testing.T) {
 			t.Errorf("by %s: %v, want %s", by, got, want)
 		}
 		var b bytes.Buffer
-		if err := r.Write(&b, "table", 0); err != nil || !strings.Contains(b.String(), " change  point\n") || strings.Contains(b.String(), "interval") {
+		if err := r.Write(&b, "table", 0); err != nil || !strings.Contains(b.String(), " change  point\n") ||
+			strings.Contains(b.String(), "interval") {
 			t.Errorf("the table of two columns: %v\n%s", err, b.String())
 		}
 	}

@@ -49,7 +49,8 @@ func (j judge) newContest(m rowkey.Matched) *contest {
 }
 
 // TooFewTrials is the note on a pair that has no verdict for want of trials.
-var TooFewTrials = fmt.Sprintf("run with --trials %d: fewer than %d a side do not show how launches differ", AdvisedTrials, MinTrials)
+var TooFewTrials = fmt.Sprintf("run with --trials %d: fewer than %d a side do not show how launches differ",
+	AdvisedTrials, MinTrials)
 
 // undisturbed are the values of the rows that nothing is known to have disturbed.
 // What went on beside one run and not the other would pass for a change.

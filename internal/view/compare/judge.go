@@ -65,8 +65,9 @@ func (j judge) pairs(points []rowkey.Matched) []Pair {
 func (j judge) describe(m rowkey.Matched) Pair {
 	r := m.Any()
 	p := Pair{
-		Name: rowkey.Label(r, j.opts.Ignore...), Key: rowkey.Of(r, j.opts.Ignore...), group: rowkey.Group(r), fields: rowkey.Fields(r, j.opts.Ignore...),
-		Bench: r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
+		Name: rowkey.Label(r, j.opts.Ignore...), Key: rowkey.Of(r, j.opts.Ignore...), group: rowkey.Group(r),
+		fields: rowkey.Fields(r, j.opts.Ignore...),
+		Bench:  r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
 		Old: side(m[0], j.opts.Metric), New: side(m[1], j.opts.Metric),
 	}
 	for i, s := range []*Side{p.Old, p.New} {

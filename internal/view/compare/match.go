@@ -35,7 +35,8 @@ func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
 	for _, m := range points {
 		for i, run := range []Run{old, new} {
 			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowkey.Of(r) }); len(whole) > 1 {
-				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has one value in each run",
+				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
+					"one value in each run",
 					strings.Join(opts.Ignore, ", "), run.ID(), rowkey.Label(whole[1].Rows[0]))
 			}
 		}

@@ -75,7 +75,8 @@ func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 		}
 	}
 	if unequal > 0 {
-		out = append(out, opts.Sides[0]+" and "+opts.Sides[1]+" have different numbers of trials in "+unit.Plural(unequal, "point"))
+		out = append(out, opts.Sides[0]+" and "+opts.Sides[1]+" have different numbers of trials in "+
+			unit.Plural(unequal, "point"))
 	}
 	if missing > 0 {
 		out = append(out, "trials that are not ok are left out in "+unit.Plural(missing, "point"))

@@ -262,7 +262,8 @@ func escapeName(s, also string) string {
 		if r == utf8.RuneError && s[i] != 0xef { // a byte that is no text
 			size = 1
 		}
-		if size == 1 && r == utf8.RuneError || r == '/' || r == '%' || unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(also, r) {
+		if size == 1 && r == utf8.RuneError || r == '/' || r == '%' || unicode.IsSpace(r) || !unicode.IsPrint(r) ||
+			strings.ContainsRune(also, r) {
 			for _, c := range []byte(s[i : i+size]) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}

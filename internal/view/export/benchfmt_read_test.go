@@ -82,7 +82,8 @@ func TestBenchstatColumns(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "run.txt")
 	must.Do(t, os.WriteFile(file, []byte(write(t, "benchfmt", in, Options{})), 0o644))
-	out, err := exec.Command("go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "nccl_min_ctas", file).CombinedOutput()
+	out, err := exec.Command("go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "nccl_min_ctas",
+		file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -17,7 +17,8 @@ import (
 // key is legal.
 func TestBenchfmtGrammar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("aB/-%=7: \n\"(\u2028é"))), rapid.Just("(unset)"), rapid.Just("\xff/"))
+		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("aB/-%=7: \n\"(\u2028é"))),
+			rapid.Just("(unset)"), rapid.Just("\xff/"))
 		r := row(1, set(text.Draw(t, "env")), 0, 1)
 		r.Env[0].Name = text.Draw(t, "variable")
 		r.Bench = text.Draw(t, "bench")
@@ -50,7 +51,9 @@ func TestBenchfmtGrammar(t *testing.T) {
 
 func checkSetting(t *rapid.T, line string) {
 	key, value, ok := strings.Cut(line, ":")
-	if !ok || key == "" || !unicode.IsLower(firstRune(key)) || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsUpper(r) || unicode.IsSpace(r) }) {
+	if !ok || key == "" || !unicode.IsLower(firstRune(key)) || strings.ContainsFunc(key, func(r rune) bool {
+		return unicode.IsUpper(r) || unicode.IsSpace(r)
+	}) {
 		t.Fatalf("%q is no setting", line)
 	}
 	if strings.TrimSpace(value) == "" {
@@ -64,7 +67,9 @@ func checkBenchName(t *rapid.T, name string, r *journal.Row) {
 		t.Fatalf("%q has %d parts", name, len(parts))
 	}
 	number := name[len(strings.TrimRight(name, "0123456789")):]
-	if numbered := number != "" && strings.HasSuffix(strings.TrimSuffix(name, number), "-"); numbered != (r.NumRanks != nil) || numbered && number != "2" {
+	if numbered := number != "" &&
+		strings.HasSuffix(strings.TrimSuffix(name, number), "-"); numbered != (r.NumRanks != nil) ||
+		numbered && number != "2" {
 		t.Fatalf("%q ends in -%s, ranks are %v", name, number, r.NumRanks)
 	}
 }
@@ -78,7 +83,8 @@ func TestBenchfmtKeysStayApart(t *testing.T) {
 		r.Env = append(r.Env, point.EnvVar{Name: name, Value: "of " + name, Set: true})
 	}
 	out := write(t, "benchfmt", Input{Rows: []journal.Row{r}}, Options{})
-	for _, want := range []string{"\nproxy: of proxy\n", "\nenv.proxy: of PROXY\n", "\nenv.host: of HOST\n", "\nenv._x: of _X\n"} {
+	for _, want := range []string{"\nproxy: of proxy\n", "\nenv.proxy: of PROXY\n", "\nenv.host: of HOST\n",
+		"\nenv._x: of _X\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

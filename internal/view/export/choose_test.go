@@ -11,7 +11,8 @@ import (
 
 func sizes(us ...float64) (rows []journal.Row) {
 	for i, v := range us {
-		r := journal.Row{Bench: "b", Status: journal.OK, Point: point.Point{{Name: "size", Value: point.BytesValue(int64(i))}}}
+		r := journal.Row{Bench: "b", Status: journal.OK,
+			Point: point.Point{{Name: "size", Value: point.BytesValue(int64(i))}}}
 		if v > 0 {
 			r.Metrics = map[string]float64{"time_us": v}
 		}
@@ -32,7 +33,8 @@ func TestSort(t *testing.T) {
 			t.Errorf("by %s: %v (%v), want %s", by, order, err, want)
 		}
 	}
-	if _, err := Sort(nil, rows, []string{"tim_us"}); err == nil || !strings.Contains(err.Error(), `did you mean "time_us"?`) {
+	if _, err := Sort(nil, rows, []string{"tim_us"}); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "time_us"?`) {
 		t.Errorf("an unknown column gives %v", err)
 	}
 }
@@ -47,7 +49,8 @@ func TestColumnsByChoice(t *testing.T) {
 	if !strings.Contains(got, "status  size\nok         0\nok         1\n") {
 		t.Errorf("the table is\n%s", got)
 	}
-	if err := Write(&strings.Builder{}, "table", in, Options{Columns: []string{"siez"}}); err == nil || !strings.Contains(err.Error(), `did you mean "size"?`) {
+	if err := Write(&strings.Builder{}, "table", in, Options{Columns: []string{"siez"}}); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "size"?`) {
 		t.Errorf("an unknown column gives %v", err)
 	}
 }
@@ -67,10 +70,12 @@ func TestQuantilesByChoice(t *testing.T) {
 	for i := range in.Rows {
 		in.Rows[i].Sampling = &journal.Sampling{Stopped: "max-time"}
 	}
-	if got := write(t, "csv", in, Options{Columns: []string{"time_us_p50", "p90", "time_us_p99", "min", "max", "stopped"}}); got != "time_us_p50,time_us_p90,time_us_p99,time_us_min,time_us_max,stopped\n10,11,12,9,20,max-time\n30,33,36,27,60,max-time\n" {
+	if got := write(t, "csv", in, Options{Columns: []string{"time_us_p50", "p90", "time_us_p99", "min", "max",
+		"stopped"}}); got != "time_us_p50,time_us_p90,time_us_p99,time_us_min,time_us_max,stopped\n10,11,12,9,20,max-time\n30,33,36,27,60,max-time\n" {
 		t.Errorf("csv has\n%s", got)
 	}
-	if got := write(t, "table", in, Options{Columns: []string{"size", "p90", "max", "stopped"}}); !strings.Contains(got, "  22   40  max-time") {
+	if got := write(t, "table", in, Options{Columns: []string{"size", "p90", "max", "stopped"}}); !strings.Contains(got,
+		"  22   40  max-time") {
 		t.Errorf("the median of the trials' quantiles is not shown:\n%s", got)
 	}
 	if got := write(t, "table", in, Options{}); strings.Contains(got, "p90") || strings.Contains(got, "stopped") {

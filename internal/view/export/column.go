@@ -55,40 +55,50 @@ var roles = [...]struct {
 	elsewhere bool   // people find what it says in the title, the heading or the reason, or want it by choice only
 	value     func(c Column, r *journal.Row) string
 }{
-	Bench:    {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
-	Part:     {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
-	NumRanks: {name: rowkey.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string { return optional(r.NumRanks) }},
-	Backend:  {name: rowkey.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
-	Axis:     {prefix: "axis.", value: func(c Column, r *journal.Row) string { return r.Point.At(c.Key).String() }},
-	Env:      {prefix: "env.", value: func(c Column, r *journal.Row) string { return envText(r, c.Key) }},
-	Option:   {prefix: "option.", value: func(c Column, r *journal.Row) string { return r.Options.At(c.Key).String() }},
-	Kind:     {name: "kind", value: func(_ Column, r *journal.Row) string { return string(r.Kind) }},
-	Trial:    {name: "trial", numeric: true, value: func(_ Column, r *journal.Row) string { return strconv.Itoa(r.Trial) }},
-	Status:   {name: "status", value: func(_ Column, r *journal.Row) string { return string(r.Status) }},
-	Samples:  {name: "samples", numeric: true, value: func(_ Column, r *journal.Row) string { return strconv.Itoa(r.Samples) }},
+	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
+	Part:  {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
+	NumRanks: {name: rowkey.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
+		return optional(r.NumRanks)
+	}},
+	Backend: {name: rowkey.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
+	Axis:    {prefix: "axis.", value: func(c Column, r *journal.Row) string { return r.Point.At(c.Key).String() }},
+	Env:     {prefix: "env.", value: func(c Column, r *journal.Row) string { return envText(r, c.Key) }},
+	Option:  {prefix: "option.", value: func(c Column, r *journal.Row) string { return r.Options.At(c.Key).String() }},
+	Kind:    {name: "kind", value: func(_ Column, r *journal.Row) string { return string(r.Kind) }},
+	Trial:   {name: "trial", numeric: true, value: func(_ Column, r *journal.Row) string { return strconv.Itoa(r.Trial) }},
+	Status:  {name: "status", value: func(_ Column, r *journal.Row) string { return string(r.Status) }},
+	Samples: {name: "samples", numeric: true, value: func(_ Column, r *journal.Row) string {
+		return strconv.Itoa(r.Samples)
+	}},
 	Metric: {prefix: "metric.", numeric: true, value: func(c Column, r *journal.Row) string {
 		v, ok := r.Metrics[c.Key]
 		return known(v, ok)
 	}},
-	Spread: {prefix: "metric.", numeric: true, value: func(c Column, r *journal.Row) string { return known(spreadOf(r, c.Key)) }},
-	Unit:   {prefix: "metric.", elsewhere: true, value: unitText},
+	Spread: {prefix: "metric.", numeric: true, value: func(c Column, r *journal.Row) string {
+		return known(spreadOf(r, c.Key))
+	}},
+	Unit: {prefix: "metric.", elsewhere: true, value: unitText},
 	Limit: {prefix: "limit.", numeric: true, value: func(c Column, r *journal.Row) string {
 		v, ok := r.Limits[c.Key]
 		return known(v, ok)
 	}},
-	Quantile: {prefix: "metric.", numeric: true, elsewhere: true, value: func(c Column, r *journal.Row) string { return known(quantile(r, c.Key, c.Stat)) }},
+	Quantile: {prefix: "metric.", numeric: true, elsewhere: true, value: func(c Column, r *journal.Row) string {
+		return known(quantile(r, c.Key, c.Stat))
+	}},
 	Stopped: {name: "stopped", elsewhere: true, value: func(_ Column, r *journal.Row) string {
 		if r.Sampling == nil {
 			return ""
 		}
 		return r.Sampling.Stopped
 	}},
-	Quality:  {name: "quality", value: func(_ Column, r *journal.Row) string { return string(r.Quality) }},
-	Rank:     {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
-	Phase:    {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
-	Reason:   {name: "reason", value: func(_ Column, r *journal.Row) string { return r.Reason }},
-	Warnings: {name: "warnings", elsewhere: true, value: func(_ Column, r *journal.Row) string { return strings.Join(r.Warnings, "; ") }},
-	Detail:   {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
+	Quality: {name: "quality", value: func(_ Column, r *journal.Row) string { return string(r.Quality) }},
+	Rank:    {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
+	Phase:   {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
+	Reason:  {name: "reason", value: func(_ Column, r *journal.Row) string { return r.Reason }},
+	Warnings: {name: "warnings", elsewhere: true, value: func(_ Column, r *journal.Row) string {
+		return strings.Join(r.Warnings, "; ")
+	}},
+	Detail: {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
 }
 
 // Elsewhere tells whether people find what the column says in the title, the heading or the reason, or want

@@ -80,7 +80,9 @@ func TestWriteErrorsAndInput(t *testing.T) {
 		if err := Write(failingWriter{full}, f, in, Options{}); !errors.Is(err, full) {
 			t.Errorf("%s: error %v is not the writer's", f, err)
 		}
-		if diff := cmp.Diff(fixture().Rows, in.Rows, cmp.Comparer(func(a, b point.Value) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(fixture().Rows, in.Rows, cmp.Comparer(func(a, b point.Value) bool {
+			return a == b
+		})); diff != "" {
 			t.Errorf("%s changed its input:\n%s", f, diff)
 		}
 	}
@@ -211,7 +213,8 @@ func TestControlCharactersStayOut(t *testing.T) {
 // A spreadsheet takes a cell that begins so for a formula, numbers excepted.
 func TestCSVHasNoFormulas(t *testing.T) {
 	for value, want := range map[string]string{
-		"=HYPERLINK(1)": "'=HYPERLINK(1)", "@SUM(1)": "'@SUM(1)", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0", "-2+3": "'-2+3",
+		"=HYPERLINK(1)": "'=HYPERLINK(1)", "@SUM(1)": "'@SUM(1)", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0",
+		"-2+3": "'-2+3",
 		"-2.5": "-2.5", "+1e9": "+1e9", "-": "-", "a=b": "a=b", "": "", "\t=1": "'\t=1",
 	} {
 		if got := csvCell(value); got != want {
@@ -225,7 +228,8 @@ func TestSummary(t *testing.T) {
 		row(1, unset(), 0, 1), row(1, unset(), 1, 1), // one point, two trials
 		row(2, unset(), 0, 1), failed(row(2, unset(), 1, 0), journal.Failed, "crashed"), // one trial failed: failed
 		failed(row(3, unset(), 0, 0), journal.Skipped, "needs respawn"),
-		failed(row(4, unset(), 0, 0), journal.NotExecuted, "no GPU"), failed(row(5, unset(), 0, 0), journal.NotExecuted, "no NCCL"),
+		failed(row(4, unset(), 0, 0), journal.NotExecuted, "no GPU"),
+		failed(row(5, unset(), 0, 0), journal.NotExecuted, "no NCCL"),
 	}
 	want := "5 points: 1 ok, 1 failed (crashed), 1 skipped (needs respawn), 2 not-executed (no GPU; 1 more reason)\n"
 	for _, perTrial := range []bool{false, true} {
@@ -251,17 +255,23 @@ func TestTrialsAreAggregated(t *testing.T) {
 // TestDisturbedTrials: what was disturbed is marked, and counts only where nothing else does.
 func TestDisturbedTrials(t *testing.T) {
 	mark := func(r journal.Row, q journal.Quality) journal.Row { r.Quality = q; return r }
-	calm := []journal.Row{mark(row(1024, unset(), 0, 10), journal.QualitySettled), mark(row(2048, unset(), 0, 10), journal.QualitySettled)}
-	if out := write(t, "table", Input{header(), calm}, Options{}); strings.Contains(out, "quality") || strings.Contains(out, "settled") {
+	calm := []journal.Row{mark(row(1024, unset(), 0, 10), journal.QualitySettled),
+		mark(row(2048, unset(), 0, 10), journal.QualitySettled)}
+	if out := write(t, "table", Input{header(), calm}, Options{}); strings.Contains(out, "quality") ||
+		strings.Contains(out, "settled") {
 		t.Errorf("nothing was disturbed, and the table speaks of it:\n%s", out)
 	}
 	rows := append(calm, mark(row(1024, unset(), 1, 900), journal.QualityDisturbed),
-		mark(row(4096, unset(), 0, 700), journal.QualityDisturbed), mark(row(4096, unset(), 1, 700), journal.QualityDisturbed))
+		mark(row(4096, unset(), 0, 700), journal.QualityDisturbed),
+		mark(row(4096, unset(), 1, 700), journal.QualityDisturbed))
 	out := write(t, "table", Input{header(), rows}, Options{})
-	if !strings.Contains(out, "disturbed 1/2") || strings.Count(out, "disturbed") != 2 || strings.Contains(out, "455") || !strings.Contains(out, "700") {
+	if !strings.Contains(out, "disturbed 1/2") || strings.Count(out, "disturbed") != 2 || strings.Contains(out, "455") ||
+		!strings.Contains(out, "700") {
 		t.Errorf("of two trials one is disturbed, and of two others both:\n%s", out)
 	}
-	if out := write(t, "csv", Input{header(), rows}, Options{Columns: []string{"quality", "time_us"}}); !strings.HasPrefix(out, "quality,time_us\nsettled,10\nsettled,10\ndisturbed,900\n") {
+	if out := write(t, "csv", Input{header(), rows},
+		Options{Columns: []string{"quality", "time_us"}}); !strings.HasPrefix(out,
+		"quality,time_us\nsettled,10\nsettled,10\ndisturbed,900\n") {
 		t.Errorf("csv:\n%s", out)
 	}
 }
@@ -287,7 +297,8 @@ func TestMaxRowsElidesTheMiddle(t *testing.T) {
 		t.Errorf("the gap is not explained:\n%s", out)
 	}
 	for _, first := range []int{1, 2} { // the edges of the middle
-		if out := write(t, "table", manyRows(3), Options{MaxRows: first}); !strings.Contains(out, unit.Plural(3-first, "line")+" left out") {
+		if out := write(t, "table", manyRows(3), Options{MaxRows: first}); !strings.Contains(out,
+			unit.Plural(3-first, "line")+" left out") {
 			t.Errorf("MaxRows %d:\n%s", first, out)
 		}
 	}
@@ -314,7 +325,8 @@ func TestSkippedTrialsHideNoResult(t *testing.T) {
 		idle.Trial, idle.Status, idle.Reason, idle.Metrics = 1, status, "no time left", nil
 		for _, rows := range [][]journal.Row{{good, idle}, {idle, good}} {
 			out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
-			if !strings.Contains(out, "ok 1/2") || !strings.Contains(out, "1 point: 1 ok") || !strings.Contains(out, "a: no time left (1 line)") {
+			if !strings.Contains(out, "ok 1/2") || !strings.Contains(out, "1 point: 1 ok") ||
+				!strings.Contains(out, "a: no time left (1 line)") {
 				t.Errorf("%s and %s:\n%s", rows[0].Status, rows[1].Status, out)
 			}
 		}
@@ -332,7 +344,8 @@ func TestWarningsStandOnce(t *testing.T) {
 		rows = append(rows, r)
 	}
 	out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
-	if n := strings.Count(out, "steal"); n != 1 || !strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more alike)") {
+	if n := strings.Count(out, "steal"); n != 1 ||
+		!strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more alike)") {
 		t.Errorf("the warning stands %d times:\n%s", n, out)
 	}
 }

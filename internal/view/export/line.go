@@ -111,7 +111,9 @@ func (l line) spread(metric string) string {
 // the point failed, then the warnings of all trials, each once.
 func (l line) remarks() []string {
 	var parts []string
-	if bad := slices.DeleteFunc(slices.Clone(l.rows), func(r *journal.Row) bool { return r.Status == journal.OK }); len(bad) > 0 {
+	if bad := slices.DeleteFunc(slices.Clone(l.rows), func(r *journal.Row) bool {
+		return r.Status == journal.OK
+	}); len(bad) > 0 {
 		if why := worstOf(bad).Why(); why != "" {
 			parts = append(parts, texttab.Plain(why))
 		}

@@ -27,13 +27,15 @@ const (
 )
 
 // ncclTypes are the names nccl-tests gives to element types.
-var ncclTypes = map[dtype.DType]string{dtype.F64: "double", dtype.F32: "float", dtype.F16: "half", dtype.BF16: "bfloat16",
-	dtype.I64: "int64", dtype.I32: "int32", dtype.U8: "uint8"}
+var ncclTypes = map[dtype.DType]string{dtype.F64: "double", dtype.F32: "float", dtype.F16: "half",
+	dtype.BF16: "bfloat16",
+	dtype.I64:  "int64", dtype.I32: "int32", dtype.U8: "uint8"}
 
 // writeNCCLTests writes the table that users of nccl-tests know, below the block that
 // nccl-tests begins with: a line per size, out of place and in place side by side, N/A for
-// a place that was not run or gave no number, and for what nobody recorded. Trials count by their median; what did not end well is
-// told in a comment below its table. Rows without a size have no place in it.
+// a place that was not run or gave no number, and for what nobody recorded. Trials count by their
+// median; what did not end well is told in a comment below its table. Rows without a size have no
+// place in it.
 func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var b bytes.Buffer
 	tables, others := ncclTables(in.Rows)
@@ -116,7 +118,8 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 		fmt.Fprintf(b, "#\n# Collective test starting: %s\n", program)
 	}
 	sizes, iters, checked := t.settings()
-	fmt.Fprintf(b, "# nThread 1 nGpus 1 minBytes %d maxBytes %d step: %s warmup iters: N/A iters: %s agg iters: 1 validation: %d graph: 0\n",
+	fmt.Fprintf(b, "# nThread 1 nGpus 1 minBytes %d maxBytes %d step: %s warmup iters: N/A iters: %s agg iters: 1 "+
+		"validation: %d graph: 0\n",
 		slices.Min(sizes), slices.Max(sizes), ncclStep(sizes), iters, checked)
 	fmt.Fprintf(b, "#\n# %s\n#\n# Using devices\n", texttab.Plain(t.heading))
 	ranks := rowset.Ranks(first)
@@ -125,7 +128,8 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 		if rank > 0 && h != nil && h.Launcher != "" && h.Launcher != "local" && h.Launcher != "imported" {
 			host = "" // which host the launcher put it on is not recorded
 		}
-		fmt.Fprintf(b, "#  Rank %2d Group  0 Pid    N/A on %10s device %2d [N/A] %s\n", rank, cmp.Or(texttab.Plain(host), "N/A"), rank, texttab.Plain(ncclDevice(first, h)))
+		fmt.Fprintf(b, "#  Rank %2d Group  0 Pid    N/A on %10s device %2d [N/A] %s\n", rank,
+			cmp.Or(texttab.Plain(host), "N/A"), rank, texttab.Plain(ncclDevice(first, h)))
 	}
 	if ranks > maxRanksListed {
 		fmt.Fprintf(b, "#  and %d more\n", ranks-maxRanksListed)
@@ -133,8 +137,10 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 }
 
 // ncclPrograms are the programs of nccl-tests by operation.
-var ncclPrograms = map[string]string{"allreduce": "all_reduce_perf", "reducescatter": "reduce_scatter_perf", "allgather": "all_gather_perf",
-	"broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf", "scatter": "scatter_perf", "alltoall": "alltoall_perf", "sendrecv": "sendrecv_perf"}
+var ncclPrograms = map[string]string{"allreduce": "all_reduce_perf", "reducescatter": "reduce_scatter_perf",
+	"allgather": "all_gather_perf",
+	"broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf", "scatter": "scatter_perf",
+	"alltoall": "alltoall_perf", "sendrecv": "sendrecv_perf"}
 
 // ncclDevice is what a rank computed on, as far as the row and the header tell.
 func ncclDevice(r *journal.Row, h *journal.Header) string {
@@ -220,7 +226,8 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 	for _, l := range t.lines {
 		for i, place := range l.places {
 			if len(place.rows) > 0 && place.worst().Status != journal.OK {
-				fmt.Fprintf(b, "# %s %s: %s: %s\n", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i], place.status(),
+				fmt.Fprintf(b, "# %s %s: %s: %s\n", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i],
+					place.status(),
 					strings.Join(place.remarks(), "; "))
 			}
 		}

@@ -20,9 +20,12 @@ func places() Input {
 	of := func(op string, size int64, inPlace bool, us float64) journal.Row {
 		r := row(size, unset(), 0, us)
 		r.Bench, r.Part, r.Env = "collectives", "", nil
-		r.Point = point.Point{{Name: "op", Value: point.StringValue(op)}, {Name: "dtype", Value: point.DTypeValue(mustDType("bf16"))},
-			{Name: "reduction", Value: point.StringValue("max")}, {Name: "size", Value: point.BytesValue(size)}, {Name: "inplace", Value: point.BoolValue(inPlace)}}
-		r.Metrics = map[string]float64{"time_us": us, "algbw": float64(size) / us / 1e3, "busbw": float64(size) / us / 1e3, "wrong": 0}
+		r.Point = point.Point{{Name: "op", Value: point.StringValue(op)},
+			{Name: "dtype", Value: point.DTypeValue(mustDType("bf16"))},
+			{Name: "reduction", Value: point.StringValue("max")}, {Name: "size", Value: point.BytesValue(size)},
+			{Name: "inplace", Value: point.BoolValue(inPlace)}}
+		r.Metrics = map[string]float64{"time_us": us, "algbw": float64(size) / us / 1e3, "busbw": float64(size) / us / 1e3,
+			"wrong": 0}
 		return r
 	}
 	bad := failed(of("allreduce", 1<<20, true, 0), journal.Failed, "3 wrong elements, first: element 7 is 1, want 2")
@@ -45,15 +48,18 @@ func TestNCCLTestsReadsBack(t *testing.T) {
 	in := places()
 	in.Rows = in.Rows[:4]
 	file := filepath.Join(t.TempDir(), "sweep.yaml")
-	text := "name: nccl\ncommand: [cat]\nmetrics:\n  time_us: {nccl_tests: time}\n  in_us: {nccl_tests: time, place: in}\n  busbw: {nccl_tests: busbw}\n  wrong: {nccl_tests: wrong}\n"
+	text := "name: nccl\ncommand: [cat]\nmetrics:\n  time_us: {nccl_tests: time}\n  in_us: {nccl_tests: time, place: " +
+		"in}\n  busbw: {nccl_tests: busbw}\n  wrong: {nccl_tests: wrong}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	b := must.Get(sweep.Load(file))(t)
-	rows := must.Get(b.Parts[0].Command.Parse([]bench.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in, Options{}))}}))(t)
+	rows := must.Get(b.Parts[0].Command.Parse([]bench.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in,
+		Options{}))}}))(t)
 	if len(rows) != 2 {
 		t.Fatalf("%d rows, want 2", len(rows))
 	}
 	small := rows[0]
-	if got := small.Extra.String(); !strings.Contains(got, "size=1Ki") || !strings.Contains(got, "type=bfloat16") || !strings.Contains(got, "redop=max") {
+	if got := small.Extra.String(); !strings.Contains(got, "size=1Ki") || !strings.Contains(got, "type=bfloat16") ||
+		!strings.Contains(got, "redop=max") {
 		t.Errorf("the first line is read as %s", got)
 	}
 	for metric, want := range map[string]float64{"time_us": 2.5, "in_us": 2.25, "busbw": 0.41, "wrong": 0} {
@@ -98,7 +104,9 @@ func TestNCCLTestsStep(t *testing.T) {
 	for _, c := range []struct {
 		sizes []int64
 		want  string
-	}{{[]int64{8}, "N/A"}, {[]int64{8, 16}, "2(factor)"}, {[]int64{8, 32, 128}, "4(factor)"}, {[]int64{8, 12, 16}, "4(bytes)"}, {[]int64{8, 12, 18}, "N/A"}, {[]int64{8, 16, 64}, "N/A"}, {[]int64{0, 8}, "8(bytes)"}} {
+	}{{[]int64{8}, "N/A"}, {[]int64{8, 16}, "2(factor)"}, {[]int64{8, 32, 128}, "4(factor)"},
+		{[]int64{8, 12, 16}, "4(bytes)"}, {[]int64{8, 12, 18}, "N/A"}, {[]int64{8, 16, 64}, "N/A"},
+		{[]int64{0, 8}, "8(bytes)"}} {
 		if got := ncclStep(c.sizes); got != c.want {
 			t.Errorf("%v: %s, want %s", c.sizes, got, c.want)
 		}

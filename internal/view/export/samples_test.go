@@ -34,7 +34,8 @@ func TestSamples(t *testing.T) {
 	must.Do(t, WriteSamples(&out, "npy", dir, rows))
 	b := out.Bytes()
 	start := 10 + int(binary.LittleEndian.Uint16(b[8:]))
-	if start%64 != 0 || !strings.HasPrefix(string(b), "\x93NUMPY\x01\x00") || !strings.Contains(string(b[:start]), "'shape': (4, 5)") || b[start-1] != '\n' || len(b) != start+4*5*8 {
+	if start%64 != 0 || !strings.HasPrefix(string(b), "\x93NUMPY\x01\x00") ||
+		!strings.Contains(string(b[:start]), "'shape': (4, 5)") || b[start-1] != '\n' || len(b) != start+4*5*8 {
 		t.Fatalf("npy: %q", b)
 	}
 	if last := math.Float64frombits(binary.LittleEndian.Uint64(b[len(b)-8:])); last != 1 {
@@ -42,11 +43,14 @@ func TestSamples(t *testing.T) {
 	}
 	out.Reset()
 	rows[1].Raws = map[string]string{"kernel_us": "a.kbs"}
-	if err := WriteSamples(&out, "csv", dir, rows); err != nil || !strings.HasPrefix(out.String(), "key,row,trial,iteration,rank,time_us,kernel_us\n") ||
-		!strings.Contains(out.String(), "\nk,1,3,1,0,1.5,\n") || !strings.HasSuffix(out.String(), "\nk,1,3,0,0,,1\nk,1,3,0,1,,2\nk,1,3,1,0,,1.5\nk,1,3,1,1,,1\n") {
+	if err := WriteSamples(&out, "csv", dir, rows); err != nil ||
+		!strings.HasPrefix(out.String(), "key,row,trial,iteration,rank,time_us,kernel_us\n") ||
+		!strings.Contains(out.String(), "\nk,1,3,1,0,1.5,\n") ||
+		!strings.HasSuffix(out.String(), "\nk,1,3,0,0,,1\nk,1,3,0,1,,2\nk,1,3,1,0,,1.5\nk,1,3,1,1,,1\n") {
 		t.Errorf("with samples of another metric: %v\n%s", err, out.String())
 	}
-	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Raws: map[string]string{"kernel_us": "gone.kbs"}}}); err == nil {
+	if err := WriteSamples(&out, "csv", dir,
+		[]journal.Row{{Raws: map[string]string{"kernel_us": "gone.kbs"}}}); err == nil {
 		t.Error("samples of another metric that are not there pass for none")
 	}
 	if err := WriteSamples(&out, "parquet", dir, rows); err == nil || !strings.Contains(err.Error(), "csv, npy") {
@@ -81,7 +85,8 @@ one,3,0,0,,,0,,7
 		t.Errorf("csv:\n%swant\n%s", out.String(), want)
 	}
 	must.Do(t, journal.WriteRaw(dir, "bad.json", []byte(file[:20])))
-	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Key: "k", Raw: "bad.json"}}); err == nil || !strings.Contains(err.Error(), "bad.json") {
+	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Key: "k", Raw: "bad.json"}}); err == nil ||
+		!strings.Contains(err.Error(), "bad.json") {
 		t.Errorf("a damaged file: %v", err)
 	}
 }

@@ -61,7 +61,8 @@ func (s section) write(w io.Writer, width int) error {
 	below := lists.Map(s.legend, func(text string) string { return texttab.Wrap(strings.Fields(text), width, "   ") })
 	if len(dropped) > 0 {
 		slices.Reverse(dropped)
-		below = append(below, fmt.Sprintf("not shown in %d columns: %s; --format csv shows all", width, strings.Join(dropped, ", ")))
+		below = append(below, fmt.Sprintf("not shown in %d columns: %s; --format csv shows all", width,
+			strings.Join(dropped, ", ")))
 	}
 	for _, text := range below {
 		if _, err := fmt.Fprintln(w, text); err != nil {

@@ -152,11 +152,14 @@ func (s Seen) loadFigure() figure.Figure {
 		where = fmt.Sprintf("sip%d, the busiest of %d SIPs", sip, r.SIPs)
 	}
 	f := figure.Figure{Name: name("link_load", s.Row), Columns: 1, Title: fmt.Sprintf("Load of the links of %s", where),
-		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, at the right of its way. Links that carried nothing are not drawn.%s",
+		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, at the right of its "+
+			"way. Links that carried nothing are not drawn.%s",
 			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
 	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
-	curves := figure.Panel{Title: "the busiest links over time", X: figure.Axis{Label: "since the start", Unit: figure.Micros},
-		Y: figure.Axis{Label: "sending", Unit: figure.Percent, Min: new(float64), Max: new(100.0)}, Legend: figure.LegendBelow}
+	curves := figure.Panel{Title: "the busiest links over time",
+		X:      figure.Axis{Label: "since the start", Unit: figure.Micros},
+		Y:      figure.Axis{Label: "sending", Unit: figure.Percent, Min: new(float64), Max: new(100.0)},
+		Legend: figure.LegendBelow}
 	for i := range min(overTime, len(r.Links)) {
 		curves.Series = append(curves.Series, s.curve(&r.Links[i]))
 	}
@@ -181,7 +184,8 @@ func (s Seen) leftOut() string {
 	if s.Record.Others == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Recorded are the %d busiest links; %d others carried something too.", len(s.Record.Links), s.Record.Others)
+	return fmt.Sprintf(" Recorded are the %d busiest links; %d others carried something too.", len(s.Record.Links),
+		s.Record.Others)
 }
 
 // The most lanes of a drawn path and lines of one in words.
@@ -229,8 +233,10 @@ func (s Seen) pathFigure() figure.Figure {
 	}
 	return figure.Figure{Name: name("critical_path", s.Row), Columns: 1,
 		Title: fmt.Sprintf("The critical path of %s", unit.FormatMicros(micros(r.Kernel))),
-		Caption: fmt.Sprintf("%s. From the common start to the end of the slowest PE, over whatever was waited for last: a line for each PE that the path passes. "+
-			"What a PE does for itself, and the message that it waits for, stand on its line. Every picosecond has one cause.", s.Label),
+		Caption: fmt.Sprintf("%s. From the common start to the end of the slowest PE, over whatever was waited for last: "+
+			"a line for each PE that the path passes. "+
+			"What a PE does for itself, and the message that it waits for, stand on its line. Every picosecond has one cause.",
+			s.Label),
 		Panels: []figure.Panel{{Content: chain}}}
 }
 
@@ -258,14 +264,16 @@ func (s Seen) links() bench.Section {
 	table := [][]string{{"link", "bytes", "sending", "queueing"}}
 	for i := range min(mostLinks, len(r.Links)) {
 		l := &r.Links[i]
-		table = append(table, []string{l.Name, fmt.Sprint(l.Bytes), fmt.Sprintf("%.1f %%", r.Share(l)), unit.FormatMicros(micros(l.Wait))})
+		table = append(table, []string{l.Name, fmt.Sprint(l.Bytes), fmt.Sprintf("%.1f %%", r.Share(l)),
+			unit.FormatMicros(micros(l.Wait))})
 	}
 	what := "flits"
 	if r.Fabric == "whole" {
 		what = "messages"
 	}
 	return bench.Section{Title: "The busiest links of " + s.Label, Table: table,
-		Text: fmt.Sprintf("For which part of the kernel's %s each was sending, and how long %s waited before it behind others, all together.%s",
+		Text: fmt.Sprintf("For which part of the kernel's %s each was sending, and how long %s waited before it behind "+
+			"others, all together.%s",
 			unit.FormatMicros(micros(r.Kernel)), what, s.leftOut())}
 }
 
@@ -273,10 +281,12 @@ func (s Seen) path() bench.Section {
 	table := [][]string{{"from", "time", "share", "where", "what", "because of"}}
 	for _, step := range profile.Condense(s.Record.Path, maxLines) {
 		time := step.To - step.From
-		table = append(table, []string{unit.FormatMicros(micros(step.From)), unit.FormatMicros(micros(time)), s.share(time), step.PE, does(step), because(step)})
+		table = append(table, []string{unit.FormatMicros(micros(step.From)), unit.FormatMicros(micros(time)), s.share(time),
+			step.PE, does(step), because(step)})
 	}
 	return bench.Section{Title: "The critical path of " + s.Label, Table: table, Detail: true,
-		Text: fmt.Sprintf("What the slowest PE's time of %s went to, one after the other. The times add up to it.", unit.FormatMicros(micros(s.Record.Kernel)))}
+		Text: fmt.Sprintf("What the slowest PE's time of %s went to, one after the other. The times add up to it.",
+			unit.FormatMicros(micros(s.Record.Kernel)))}
 }
 
 // does says which part of the machine was at work.

@@ -17,14 +17,17 @@ import (
 
 // record is a kernel whose critical path goes round so many PEs.
 func record(pes int) *profile.Record {
-	r := &profile.Record{Version: profile.Version, Fabric: "flits", SIPs: 2, Kernel: int64(pes) * 1000, Bucket: 1000, Buckets: pes,
-		Plan: profile.Plan{W: 20, H: 15, Boxes: []profile.Box{{Kind: "cube", Name: "cube0", W: 18, H: 12, Y: 3}}}}
+	r := &profile.Record{Version: profile.Version, Fabric: "flits", SIPs: 2, Kernel: int64(pes) * 1000, Bucket: 1000,
+		Buckets: pes,
+		Plan:    profile.Plan{W: 20, H: 15, Boxes: []profile.Box{{Kind: "cube", Name: "cube0", W: 18, H: 12, Y: 3}}}}
 	for i := range 12 {
-		r.Links = append(r.Links, profile.Link{Name: fmt.Sprintf("sip1.<b>link%d</b>", i), SIP: 1, Line: [4]float64{1, float64(i), 5, float64(i)},
+		r.Links = append(r.Links, profile.Link{Name: fmt.Sprintf("sip1.<b>link%d</b>", i), SIP: 1,
+			Line:  [4]float64{1, float64(i), 5, float64(i)},
 			Bytes: int64(1000 - i), Busy: r.Kernel / int64(i+2), Wait: int64(i), Load: []byte{255, byte(i)}})
 	}
 	for i := range pes {
-		r.Path = append(r.Path, profile.Step{PE: fmt.Sprintf("sip0.cube%d.pe0", i), Part: "pe_math", Op: "math", From: int64(i) * 1000, To: int64(i+1) * 1000,
+		r.Path = append(r.Path, profile.Step{PE: fmt.Sprintf("sip0.cube%d.pe0", i), Part: "pe_math", Op: "math",
+			From: int64(i) * 1000, To: int64(i+1) * 1000,
 			Causes: map[string]int64{"compute": 700, "queueing": 300}})
 	}
 	return r
@@ -54,7 +57,8 @@ func TestLoad(t *testing.T) {
 	}
 	failed := row("a", "bad.json.gz", 99)
 	failed.Status = journal.Failed
-	rows := []journal.Row{row("a", "short.json.gz", 1), row("a", "long.json.gz", 40), failed, row("b", "gone.json.gz", 1), row("c", "", 7)}
+	rows := []journal.Row{row("a", "short.json.gz", 1), row("a", "long.json.gz", 40), failed, row("b", "gone.json.gz", 1),
+		row("c", "", 7)}
 	seen, errs := Load(dir, rows)
 	if len(errs) > 0 || len(seen) != 1 || seen[0].Row.Inside != "long.json.gz" {
 		t.Fatalf("%+v, %v", seen, errs)
@@ -99,7 +103,8 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%d lanes of %g us, the kernel takes %g", len(chain.Lanes), time, micros(s.Record.Kernel))
 		}
 		sections := Sections([]Seen{s})
-		if links := sections[0].Table; len(links) != 11 || strings.Join(links[1], "|") != fmt.Sprintf("sip1.<b>link0</b>|1000|50.0 %%|0 us") {
+		if links := sections[0].Table; len(links) != 11 ||
+			strings.Join(links[1], "|") != fmt.Sprintf("sip1.<b>link0</b>|1000|50.0 %%|0 us") {
 			t.Errorf("%q", links)
 		}
 		if path := sections[1].Table; len(path) > maxLines+2 || !strings.Contains(fmt.Sprint(path), "compute") {
@@ -111,7 +116,8 @@ func TestFigures(t *testing.T) {
 		"from 2 to 1 because of":  &Chain{Causes: []string{"a"}, Lanes: []Lane{{Bars: []Bar{{2, 1, 0}}}}},
 		"because of cause 1 of 1": &Chain{Causes: []string{"a"}, Lanes: []Lane{{Bars: []Bar{{1, 2, 1}}}}},
 	} {
-		if err := (figure.Figure{Name: "x", Panels: []figure.Panel{{Content: f}}}).Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := (figure.Figure{Name: "x", Panels: []figure.Panel{{Content: f}}}).Validate(); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -119,11 +119,13 @@ func (p *Plan) drawScale(pen draw.Pen, room draw.Rectangle) {
 	const height, parts = 8.0, 64
 	face := draw.Face{Size: 9, Color: draw.InkGrey}
 	label := "sending, share of the kernel's time"
-	bar := draw.Rect(room.X0+face.Width(label)+12, room.Y0+14, math.Min(room.X1, room.X0+face.Width(label)+260), room.Y0+14+height)
+	bar := draw.Rect(room.X0+face.Width(label)+12, room.Y0+14, math.Min(room.X1, room.X0+face.Width(label)+260),
+		room.Y0+14+height)
 	pen.Text(face, draw.Pt(room.X0, bar.Center().Y), draw.LeftMid, 0, label)
 	for i := range parts {
 		x := bar.X0 + bar.W()*float64(i)/parts
-		pen.Box(draw.Rect(x, bar.Y0, math.Min(bar.X1, x+bar.W()/parts+0.4), bar.Y1), draw.Heat(pale+(1-pale)*(float64(i)+0.5)/parts), draw.Stroke{})
+		pen.Box(draw.Rect(x, bar.Y0, math.Min(bar.X1, x+bar.W()/parts+0.4), bar.Y1),
+			draw.Heat(pale+(1-pale)*(float64(i)+0.5)/parts), draw.Stroke{})
 	}
 	for _, t := range ticks.Linear(ticks.Percent, 0, p.Most, 4) {
 		pen.Text(face, draw.Pt(bar.X0+bar.W()*t.Value/p.Most, bar.Y0-3), draw.CenterTop, 0, t.Label)

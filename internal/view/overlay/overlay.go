@@ -45,7 +45,8 @@ func Input(runs []Run, plots []report.Plot) report.Input {
 // merge makes one run of all. Equal work of two runs stays two rows: keys carry the run's name.
 func merge(runs []Run) *journal.Run {
 	first := runs[0].Header
-	sum := &journal.Run{Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend, Host: first.Host, Run: runs[0].Name}}
+	sum := &journal.Run{Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend,
+		Host: first.Host, Run: runs[0].Name}}
 	for i, r := range runs {
 		if i > 0 {
 			h := r.Header
@@ -55,7 +56,8 @@ func merge(runs []Run) *journal.Run {
 		sum.Header.AddColumns(r.Header)
 		machine := machineOf(r.Header.Host)
 		for _, row := range r.Latest() {
-			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" && row.Details[report.MachineDetail] == "" {
+			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" &&
+				row.Details[report.MachineDetail] == "" {
 				row.Details = maps.Clone(row.Details)
 				if row.Details == nil {
 					row.Details = map[string]string{}

@@ -15,7 +15,8 @@ import (
 func run(name, backend string, us float64, sizes int) Run {
 	r := &journal.Run{Header: journal.Header{Run: name + "-id", Bench: "b", Backend: backend,
 		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Int}},
-		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}}, End: &journal.End{Outcome: "complete"}}
+		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}},
+		End: &journal.End{Outcome: "complete"}}
 	for i := range sizes {
 		for trial := range 6 {
 			r.Rows = append(r.Rows, journal.Row{Run: name + "-id", Bench: "b", Backend: backend, Trial: trial, Index: i,
@@ -36,7 +37,8 @@ func TestOverlay(t *testing.T) {
 	page := must.Get(report.Page(in))(t)
 	text := string(page)
 	for _, want := range []string{
-		"Verdict", "4 points: 4 slower", "other against before: 4 points: 4 same", "series backend=cpu run=before, ", "backend=mpi run=other",
+		"Verdict", "4 points: 4 slower", "other against before: 4 points: 4 same", "series backend=cpu run=before, ",
+		"backend=mpi run=other",
 		`<nav aria-label="Contents">`, "Times usable",
 	} {
 		if !strings.Contains(text, want) {
@@ -50,7 +52,8 @@ func TestOverlay(t *testing.T) {
 	broken.Rows[3].Status = journal.Failed
 	broken.Header.Points, broken.Header.Trials, broken.End.Outcome = 9, 6, "interrupted"
 	if page, err := report.Page(Input([]Run{run("before", "cpu", 10, 4), broken}, nil)); err != nil ||
-		!strings.Contains(string(page), "Not right: 1 row failed") || !strings.Contains(string(page), "broken: 24 of 54 points in 6 trials: the run was interrupted") {
+		!strings.Contains(string(page), "Not right: 1 row failed") ||
+		!strings.Contains(string(page), "broken: 24 of 54 points in 6 trials: the run was interrupted") {
 		t.Errorf("a failure or an interrupted run is not said: %v", err)
 	}
 }
@@ -81,7 +84,8 @@ func TestSimulatedBesideMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"backend=ahbm kind=simulated", "backend=cpu kind=measured", "backend=cuda kind=measured",
-		"ahbm: simulated on topology my.yaml; cpu: measured on Some Processor, 16 cores; cuda: measured on Some GPU, shared by 2 ranks."} {
+		"ahbm: simulated on topology my.yaml; cpu: measured on Some Processor, 16 cores; cuda: measured on Some GPU, " +
+			"shared by 2 ranks."} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -193,7 +193,8 @@ func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err err
 		}
 	}
 	names := lists.Map(by, func(c coord) string { return c.name })
-	return nil, nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a panel, %d panels): "+
+	return nil, nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a "+
+		"panel, %d panels): "+
 		"plot fewer rows, or put the one with most values on x", total, strings.Join(names, ", "), maxSeries, maxPanels)
 }
 
@@ -262,6 +263,7 @@ func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 1 {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
-	s, _ := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y })) // its warning is about the interval, which is not drawn
+	// its warning is about the interval, which is not drawn
+	s, _ := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y }))
 	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
 }

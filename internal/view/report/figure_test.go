@@ -48,13 +48,15 @@ func TestFigureGolden(t *testing.T) {
 		{"time_by_dtype", "x=size,by=dtype", run.Rows},
 		{"trials", "x=size,by=num_ranks", sweep(sizes, []string{"f32"}, []int{2, 4}, []string{"Ring"}, 3)},
 		{"by_trial", "x=size,by=trial", sweep(sizes[:2], []string{"f32"}, []int{2}, []string{"Ring"}, 2)},
-		{"category_bars", "x=NCCL_ALGO,y=busbw", sweep(sizes[2:4], []string{"f32"}, []int{2}, []string{"", "Ring", "Tree"}, 1)},
+		{"category_bars", "x=NCCL_ALGO,y=busbw",
+			sweep(sizes[2:4], []string{"f32"}, []int{2}, []string{"", "Ring", "Tree"}, 1)},
 		{"category_points", "x=dtype,y=time_us", sweep(sizes, []string{"f32", "f16"}, []int{2}, []string{""}, 1)},
 		{"linear_ranks", "x=num_ranks,y=time_us.p99", sweep(sizes[:1], []string{"f32"}, []int{1, 2, 4, 8}, []string{""}, 1)},
 		{"limit_per_series", "x=size,by=dtype", perSeries},
 		{"limit_level", "x=size", level},
 		{"panels", "x=size,by=dtype", sweep(sizes[:2], four, []int{1, 2, 4, 8}, []string{""}, 1)},
-		{"panels_log", "x=size,by=dtype,y=time_us.p50", append(sweep(sizes[:2], four, []int{1, 2, 4}, []string{""}, 1), sweep(sizes, four, []int{8}, []string{""}, 1)...)},
+		{"panels_log", "x=size,by=dtype,y=time_us.p50",
+			append(sweep(sizes[:2], four, []int{1, 2, 4}, []string{""}, 1), sweep(sizes, four, []int{8}, []string{""}, 1)...)},
 		{"parts", "x=size", parts},
 		{"all_failed", "x=size,y=whatever", []journal.Row{notOK(parts[0], journal.Failed, "no")}},
 	} {
@@ -73,7 +75,8 @@ func TestFigureErrors(t *testing.T) {
 		for i := range n {
 			for k := range n {
 				r := fixtureRow(coords{1024, "f32", 2, fmt.Sprint(i), 0})
-				out = append(out, journal.Row{Status: journal.OK, Metrics: r.Metrics, Env: r.Env, Backend: fmt.Sprint(k), Point: r.Point})
+				out = append(out, journal.Row{Status: journal.OK, Metrics: r.Metrics, Env: r.Env, Backend: fmt.Sprint(k),
+					Point: r.Point})
 			}
 		}
 		return out
@@ -83,7 +86,8 @@ func TestFigureErrors(t *testing.T) {
 		rows []journal.Row
 		want []string
 	}{
-		{"x=sise", rows, []string{`plot x=sise,y=time_us`, `unknown coordinate "sise"`, `did you mean "size"`, "num_ranks", "NCCL_ALGO", "check", "trial"}},
+		{"x=sise", rows, []string{`plot x=sise,y=time_us`, `unknown coordinate "sise"`, `did you mean "size"`, "num_ranks",
+			"NCCL_ALGO", "check", "trial"}},
 		{"x=size,by=dtyp", rows, []string{`by: unknown coordinate "dtyp"`, `"dtype"`}},
 		{"x=size,y=time", rows, []string{`unknown metric "time"`, `"time_us"`, "busbw", "time_us.p99"}},
 		{"x=size,y=busbw.p99", rows, []string{`unknown metric "busbw.p99"`}},
@@ -136,7 +140,8 @@ func TestDoubtIsShown(t *testing.T) {
 	}
 	fig := must.Get(Plot{X: "size"}.Figure(nil, rows))(t)
 	pts := fig.Panels[0].Series[0].Points
-	if len(pts) != len(sizes) || !pts[0].Hollow || pts[1].Hollow || pts[1].Y > 1e6 || !pts[2].Failed || pts[3].Hollow || pts[3].Failed {
+	if len(pts) != len(sizes) || !pts[0].Hollow || pts[1].Hollow || pts[1].Y > 1e6 || !pts[2].Failed || pts[3].Hollow ||
+		pts[3].Failed {
 		t.Errorf("%+v", pts)
 	}
 	for _, want := range []string{"hollow: disturbed", "×: the point failed"} {
@@ -145,7 +150,8 @@ func TestDoubtIsShown(t *testing.T) {
 		}
 	}
 	text := Summary(&journal.Run{}, rows)
-	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") || strings.Contains(text, "1 ns") {
+	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") ||
+		strings.Contains(text, "1 ns") {
 		t.Errorf("summary: %s", text)
 	}
 }

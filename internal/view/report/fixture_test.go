@@ -17,12 +17,14 @@ func fixtureHeader() *journal.Header {
 		Schema: 1, Run: "20261115-014233-7f3a", Bench: "allreduce", Version: "3",
 		Time: time.Date(2026, 11, 15, 1, 42, 33, 0, time.UTC),
 		Argv: []string{"kernbench", "run", "--bench", "allreduce", "--env", `NCCL_ALGO=Ring,"a b"`},
-		Host: hostinfo.Host{Hostname: "node1", OS: "Example Linux 1", Kernel: "6.1.0", CPU: hostinfo.CPU{Model: "Example CPU @ 2.00GHz", Cores: 16, Threads: 32, Governor: "performance"},
+		Host: hostinfo.Host{Hostname: "node1", OS: "Example Linux 1", Kernel: "6.1.0",
+			CPU:    hostinfo.CPU{Model: "Example CPU @ 2.00GHz", Cores: 16, Threads: 32, Governor: "performance"},
 			Memory: 64 << 30, Build: hostinfo.Build{Version: "v1.2.3", GoVersion: "go1.26.0", GOARCH: "amd64"}},
 		Environ: map[string]string{"OMP_NUM_THREADS": "4", "NCCL_DEBUG": "WARN"},
 		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Bytes}, {Name: "dtype", Kind: point.DType}},
 		Envs:    []string{"NCCL_ALGO"},
-		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}, {Name: "busbw", Unit: "GB/s", Better: "higher"}},
+		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"},
+			{Name: "busbw", Unit: "GB/s", Better: "higher"}},
 		Inputs:  map[string]string{"topology": "9f86d081884c7d659a2feaa0c55ad015"},
 		Backend: "cpu", Launcher: "local", Seed: 42, Trials: 1, Points: 36, Launches: 2,
 	}
@@ -57,7 +59,8 @@ func fixtureRow(c coords) journal.Row {
 		Trial:   c.trial, Status: journal.OK, Kind: journal.Measured, Clock: "monotonic", Samples: 200,
 		Metrics: map[string]float64{"time_us": us, "busbw": float64(c.size) / us / 1e3},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: us * .9, P50: us, P90: us * 1.1, P99: us * 1.2, Max: us * 2, Mean: us * 1.05,
+		Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: us * .9, P50: us, P90: us * 1.1, P99: us * 1.2,
+			Max: us * 2, Mean: us * 1.05,
 			CILow: ptr(us * .97), CIHigh: ptr(us * 1.04)}}),
 		Limits: map[string]float64{"link": 2 + float64(c.size)/2e4}, Host: "node1",
 		Time: time.Date(2026, 11, 15, 1, 43, 0, 0, time.UTC), Key: fmt.Sprint(c),
@@ -91,7 +94,8 @@ var sizes = []int64{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22}
 // fixtureRun is a run with something of everything in it.
 func fixtureRun() *journal.Run {
 	rows := sweep(sizes, []string{"f32", "f16"}, []int{2, 4}, []string{"Ring"}, 1)
-	crash := notOK(fixtureRow(coords{1 << 24, "f32", 2, "Ring", 0}), journal.Failed, "killed by signal 11 (segmentation fault)")
+	crash := notOK(fixtureRow(coords{1 << 24, "f32", 2, "Ring", 0}), journal.Failed,
+		"killed by signal 11 (segmentation fault)")
 	crash.Rank, crash.Phase, crash.Launch = ptr(1), "timing", "0003"
 	crash.Output = "\x1b[31mfatal\x1b[0m:\a bad address 0x0\nstack:\n  all_reduce_ring\n  main"
 	rows = append(rows, crash,
@@ -101,8 +105,9 @@ func fixtureRun() *journal.Run {
 	rows[4].Warnings = []string{"only 5 samples", "the clock is unstable"}
 	return &journal.Run{
 		Header: *fixtureHeader(), Rows: rows,
-		Notes: []journal.Note{{Text: "no visible effect: NCCL_ALGO=Ring and NCCL_ALGO=Tree gave the same times at all 5 points"}},
-		End:   &journal.End{Outcome: "complete", Seconds: 83.2},
+		Notes: []journal.Note{{Text: "no visible effect: NCCL_ALGO=Ring and NCCL_ALGO=Tree gave the same times at " +
+			"all 5 points"}},
+		End: &journal.End{Outcome: "complete", Seconds: 83.2},
 	}
 }
 
@@ -110,7 +115,8 @@ func fixtureBench() *bench.Bench {
 	return &bench.Bench{Name: "allreduce", Sections: func([]journal.Row) []bench.Section {
 		return []bench.Section{{
 			Title: "Where the knee is",
-			Text:  "Below **64 KiB** the time is *latency*.\nAbove, it is bandwidth, see `busbw`.\n\n- first `point`\n- second **point**\n\n1. one\n2. two",
+			Text: "Below **64 KiB** the time is *latency*.\nAbove, it is bandwidth, see `busbw`.\n\n- first `point`\n- " +
+				"second **point**\n\n1. one\n2. two",
 			Table: [][]string{{"ranks", "knee"}, {"2", "64Ki"}, {"4", "128Ki"}},
 		}}
 	}}

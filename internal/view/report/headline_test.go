@@ -18,7 +18,8 @@ func TestHeadlines(t *testing.T) {
 		if len(rows) > 0 {
 			panic("oh")
 		}
-		return []bench.Section{{Title: "first", Headline: true, Text: "words", Table: [][]string{{"a", "bb"}, {"1", "2"}}}, {Title: "not this", Text: "no"}, {Title: "last", Headline: true}}
+		return []bench.Section{{Title: "first", Headline: true, Text: "words", Table: [][]string{{"a", "bb"}, {"1", "2"}}},
+			{Title: "not this", Text: "no"}, {Title: "last", Headline: true}}
 	}))
 	var out bytes.Buffer
 	written, err := Headlines(&out, b, nil, 0)
@@ -35,7 +36,9 @@ func TestHeadlines(t *testing.T) {
 
 // A report begins with what times of ranks that shared a GPU can show, before the bench's own verdict.
 func TestSharingIsSaidFirst(t *testing.T) {
-	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section { return []bench.Section{{Title: "the bench's", Lead: true}} }))
+	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section {
+		return []bench.Section{{Title: "the bench's", Lead: true}}
+	}))
 	in := Input{Bench: b, Run: &journal.Run{Header: *fixtureHeader()}}
 	made := func(rows ...journal.Row) page {
 		sections, _, errs := Sections(in, rows)
@@ -47,7 +50,9 @@ func TestSharingIsSaidFirst(t *testing.T) {
 		t.Errorf("with a GPU each: %v", p.Lead)
 	}
 	p := made(alone, journal.Row{Details: map[string]string{journal.SharingDetail: "8"}})
-	if text := p.text(); len(p.Lead) != 2 || strings.Index(text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") > strings.Index(text, "## the bench's") {
+	if text := p.text(); len(p.Lead) != 2 ||
+		strings.Index(text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") > strings.Index(text,
+			"## the bench's") {
 		t.Error(text)
 	}
 }
@@ -71,11 +76,15 @@ func TestExtremesHaveSettled(t *testing.T) {
 		rows []journal.Row
 		want string
 	}{
-		"settled":   {[]journal.Row{stolen, of(2, 40), of(3, 0), of(10, 1), of(20, 2), of(99, 60)}, "The fastest took 10 us (95 % from 9.9 us to 10.1 us, 7 samples), the slowest 20 us (95 % from 19.6 us to 20.4 us, 7 samples)."},
+		"settled": {[]journal.Row{stolen, of(2, 40), of(3, 0), of(10, 1), of(20, 2), of(99, 60)},
+			"The fastest took 10 us (95 % from 9.9 us to 10.1 us, 7 samples), the slowest 20 us (95 % from 19.6 us to 20.4 " +
+				"us, 7 samples)."},
 		"one alone": {[]journal.Row{of(10, 1), of(20, 40)}, ""},
-		"none":      {[]journal.Row{of(10, 0), of(20, 0)}, "The fastest took 10 us, the slowest 20 us: an indication, as no row has an interval."},
+		"none": {[]journal.Row{of(10, 0), of(20, 0)},
+			"The fastest took 10 us, the slowest 20 us: an indication, as no row has an interval."},
 	} {
-		if got := extremes(&journal.Header{Metrics: []journal.MetricInfo{{Name: headline, Unit: "us"}}}, c.rows); got != c.want {
+		if got := extremes(&journal.Header{Metrics: []journal.MetricInfo{{Name: headline, Unit: "us"}}},
+			c.rows); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

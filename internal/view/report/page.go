@@ -104,7 +104,8 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 		p.Counts = append(p.Counts, count{counts[s], string(s), StatusClass(s)})
 	}
 	for i, s := range sections {
-		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead, Blocks: Markdown(s.Text), Grid: s.Grid}
+		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead,
+			Blocks: Markdown(s.Text), Grid: s.Grid}
 		if len(s.Table) > 0 {
 			out.Head, out.Rows = s.Table[0], s.Table[1:]
 		}

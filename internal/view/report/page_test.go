@@ -92,7 +92,8 @@ func filledPage(t *testing.T, text string) string {
 	// Marks of the light Markdown stay marks, whatever is inside them.
 	sections[0].Text = fmt.Sprintf("%s\n\n- `%s`\n- **%s**\n\n1. %s", f.next(), f.next(), f.next(), f.next())
 	fig := figure.Figure{Name: f.next(), Title: f.next(), Caption: f.next(),
-		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()}, Series: []figure.Series{{Name: f.next()}}}}}
+		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()},
+			Series: []figure.Series{{Name: f.next()}}}}}
 	out := must.Get(newPage(&run, run.Rows, sections, []drawn{{fig, []byte("<svg>" + text)}}, f.next()).html())(t)
 	return string(out)
 }
@@ -133,7 +134,8 @@ func TestHostileValuesStayText(t *testing.T) {
 		}
 	}
 	// The comparison itself must be able to fail.
-	if cmp.Equal(want, append(skeleton("<p>"), want...)) || cmp.Equal(skeleton(`<p a="1">`), skeleton(`<p a="1" onclick="x">`)) {
+	if cmp.Equal(want, append(skeleton("<p>"), want...)) ||
+		cmp.Equal(skeleton(`<p a="1">`), skeleton(`<p a="1" onclick="x">`)) {
 		t.Error("added markup is not noticed")
 	}
 }
@@ -144,13 +146,17 @@ func TestPageIsComplete(t *testing.T) {
 	page := must.Get(newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html())(t)
 	text := html.UnescapeString(tagRE.ReplaceAllString(string(page), ""))
 	for _, want := range []string{
-		"allreduce recorded 23 points of 36 planned on cpu. Of its 23 rows 20 are ok, 1 failed, 1 timed out and 1 was skipped.",
-		"The fastest took 3.06 us (95 % from 2.97 us to 3.18 us, 200 samples) at num_ranks=2 size=1Ki dtype=f16, the slowest 849 us (95 % from 823 us to 883 us, 200 samples) at num_ranks=4 size=4Mi dtype=f32.",
+		"allreduce recorded 23 points of 36 planned on cpu. Of its 23 rows 20 are ok, 1 failed, 1 timed out and 1 " +
+			"was skipped.",
+		"The fastest took 3.06 us (95 % from 2.97 us to 3.18 us, 200 samples) at num_ranks=2 size=1Ki dtype=f16, the " +
+			"slowest 849 us (95 % from 823 us to 883 us, 200 samples) at num_ranks=4 size=4Mi dtype=f32.",
 		"2 rows came with a warning.", "The run was complete after 1m23s.",
 		"no visible effect: NCCL_ALGO=Ring", "only 5 samples (2 rows)", "the clock is unstable (1 row)",
-		"rank 1 in timing: killed by signal 11 (segmentation fault)", "fatal: bad address 0x0", "logs/0003", "no answer in 30 s", "needs respawn",
+		"rank 1 in timing: killed by signal 11 (segmentation fault)", "fatal: bad address 0x0", "logs/0003",
+		"no answer in 30 s", "needs respawn",
 		"Where the knee is", "128Ki",
-		"20261115-014233-7f3a", "Sun, 15 Nov 2026 01:42:33 UTC", "node1: Example CPU @ 2.00GHz", "Example Linux 1", "v1.2.3", "go1.26.0",
+		"20261115-014233-7f3a", "Sun, 15 Nov 2026 01:42:33 UTC", "node1: Example CPU @ 2.00GHz", "Example Linux 1", "v1.2.3",
+		"go1.26.0",
 		"OMP_NUM_THREADS", "9f86d081884c7d65",
 		`kernbench run --bench allreduce --env 'NCCL_ALGO=Ring,"a b"' --seed 42`, "kernbench report .@20261115-014233-7f3a",
 	} {
@@ -169,7 +175,8 @@ func TestPageIsComplete(t *testing.T) {
 // Nothing is loaded from elsewhere and only the page's own script may run.
 func TestPageIsSelfContained(t *testing.T) {
 	page := html.UnescapeString(filledPage(t, "plain"))
-	for _, m := range regexp.MustCompile(`(?i)\b(src|href|action|url)\s*[=(]\s*"?([^">)]*)`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`(?i)\b(src|href|action|url)\s*[=(]\s*"?([^">)]*)`).FindAllStringSubmatch(page,
+		-1) {
 		if !strings.HasPrefix(m[2], "data:image/svg+xml;base64,") && !strings.HasPrefix(m[2], "#") {
 			t.Errorf("the page refers to %q", m[0])
 		}
@@ -214,7 +221,8 @@ func TestLongRunsAreCut(t *testing.T) {
 	}
 	rows[maxRows+3] = notOK(rows[maxRows+3], journal.Failed, "late")
 	got, cut := tables(fixtureHeader(), rows)
-	if len(got) != 1 || len(got[0].Rows) != maxRows || cut != "2000 of 2010 rows are shown; of those left out, 1 are not ok. All are in rows.csv." {
+	if len(got) != 1 || len(got[0].Rows) != maxRows ||
+		cut != "2000 of 2010 rows are shown; of those left out, 1 are not ok. All are in rows.csv." {
 		t.Errorf("%d tables, %q", len(got), cut)
 	}
 	long := strings.Repeat("line of output\n", 1000)
@@ -237,7 +245,8 @@ func TestRemarks(t *testing.T) {
 }
 
 func TestShellWord(t *testing.T) {
-	for in, want := range map[string]string{"a=b,c": "a=b,c", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "*": "'*'"} {
+	for in, want := range map[string]string{"a=b,c": "a=b,c", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'",
+		"*": "'*'"} {
 		if got := tuned.ShellWord(in); got != want {
 			t.Errorf("%q: got %s, want %s", in, got, want)
 		}
@@ -328,7 +337,8 @@ func letters(s string) string {
 // A long page begins with contents that lead to every section; what is for looking up, and
 // the rows, is opened by the reader and not printed.
 func TestContentsAndDetails(t *testing.T) {
-	sections := []bench.Section{{Title: "First", Lead: true, Detail: true}, {Title: "Second", Lead: true}, {Title: "Third", Detail: true, Table: [][]string{{"a"}, {"1"}, {"2"}}}, {Title: "Fourth"}}
+	sections := []bench.Section{{Title: "First", Lead: true, Detail: true}, {Title: "Second", Lead: true},
+		{Title: "Third", Detail: true, Table: [][]string{{"a"}, {"1"}, {"2"}}}, {Title: "Fourth"}}
 	run := &journal.Run{Header: journal.Header{Bench: "b"}}
 	html := func(sections []bench.Section) string {
 		out := must.Get(newPage(run, []journal.Row{{Bench: "b", Status: journal.OK}}, sections, nil, "").html())(t)
@@ -336,19 +346,22 @@ func TestContentsAndDetails(t *testing.T) {
 	}
 	page := html(sections)
 	nav, _, _ := strings.Cut(page, "</nav>")
-	for _, want := range []string{"First", "Second", "Summary", "Third", "Fourth", "Rows", "Provenance", "How to reproduce"} {
+	for _, want := range []string{"First", "Second", "Summary", "Third", "Fourth", "Rows", "Provenance",
+		"How to reproduce"} {
 		anchor := regexp.MustCompile(`<a href="#([a-z0-9]+)">` + want + `</a>`).FindStringSubmatch(nav)
 		if anchor == nil || strings.Count(page, `<section id="`+anchor[1]+`"`) != 1 {
 			t.Errorf("the contents do not lead to %s: %v", want, anchor)
 		}
 	}
-	if !strings.Contains(page, `<section id="s3" class="detail">`) || !strings.Contains(page, "<summary>Show the 2 lines</summary>") || strings.Count(page, `class="detail"`) != 2 {
+	if !strings.Contains(page, `<section id="s3" class="detail">`) ||
+		!strings.Contains(page, "<summary>Show the 2 lines</summary>") || strings.Count(page, `class="detail"`) != 2 {
 		t.Error("not exactly the third section and the rows are details")
 	}
 	if !strings.Contains(page, "<details><summary><h3>") || !strings.Contains(pageStyle, ".detail { display: none; }") {
 		t.Error("rows are open, or printed")
 	}
-	if short := html(sections[:2]); !strings.Contains(short, "<nav") || !strings.Contains(short, "<details open><summary><h3>") ||
+	if short := html(sections[:2]); !strings.Contains(short, "<nav") ||
+		!strings.Contains(short, "<details open><summary><h3>") ||
 		strings.Contains(short, `class="detail"`) {
 		t.Error("a short page has no contents, or hides its rows")
 	}

@@ -99,7 +99,8 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	names := lists.Map(known, func(m journal.MetricInfo) string { return m.Name })
 	metric := p.Y
-	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(journal.StatNames, metric[i+1:]) && !slices.Contains(names, metric) {
+	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(journal.StatNames, metric[i+1:]) &&
+		!slices.Contains(names, metric) {
 		metric = metric[:i]
 	}
 	if slices.Contains(names, metric) {
@@ -150,14 +151,18 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 		return Plot{}, false
 	}
 	dots, _ := collect(rows, best, y)
-	p := Plot{X: best.name, Y: y.name, By: lists.Map(separate(dots, best, nil, coords), func(c coord) string { return c.name })}
+	p := Plot{X: best.name, Y: y.name, By: lists.Map(separate(dots, best, nil, coords), func(c coord) string {
+		return c.name
+	})}
 	return p.honest(good), true
 }
 
 // honest has the legend say which curves are simulated and which measured, where both are in
 // the figure.
 func (p Plot) honest(good []*journal.Row) Plot {
-	if slices.ContainsFunc(good, func(r *journal.Row) bool { return r.Kind != good[0].Kind }) && !slices.Contains(p.By, kindField) {
+	if slices.ContainsFunc(good, func(r *journal.Row) bool {
+		return r.Kind != good[0].Kind
+	}) && !slices.Contains(p.By, kindField) {
 		p.By = append(p.By, kindField)
 	}
 	return p

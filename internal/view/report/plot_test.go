@@ -38,7 +38,8 @@ func TestParsePlot(t *testing.T) {
 		"x=a,color=dtype": `unknown key "color"`,
 	} {
 		_, err := ParsePlot(text)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "such as x=size,y=time_us,by=dtype") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "such as x=size,y=time_us,by=dtype") {
 			t.Errorf("%q: error %v, want one with %q and an example", text, err, want)
 		}
 	}
@@ -65,7 +66,8 @@ func TestCheckMetric(t *testing.T) {
 func TestPlotRoundTrip(t *testing.T) {
 	name := rapid.StringMatching(`[A-Za-z][A-Za-z0-9_.-]{0,8}`)
 	rapid.Check(t, func(t *rapid.T) {
-		p := Plot{X: name.Draw(t, "x"), Y: name.Draw(t, "y"), By: rapid.SliceOfNDistinct(name, 0, 4, rapid.ID[string]).Draw(t, "by")}
+		p := Plot{X: name.Draw(t, "x"), Y: name.Draw(t, "y"),
+			By: rapid.SliceOfNDistinct(name, 0, 4, rapid.ID[string]).Draw(t, "by")}
 		got, err := ParsePlot(p.String())
 		if err != nil || got.X != p.X || got.Y != p.Y || !slices.Equal(got.By, p.By) {
 			t.Fatalf("%s: got %+v, %v", p, got, err)
@@ -111,10 +113,13 @@ func TestAutoPlot(t *testing.T) {
 		want string
 	}{
 		{"most values", sweep(sizes, []string{"f32"}, []int{2, 4}, []string{"Ring"}, 1), "x=size,y=time_us,by=num_ranks"},
-		{"most values, whatever comes later", sweep(two, []string{"f32"}, []int{1, 2, 4, 8}, []string{"Ring"}, 1), "x=num_ranks,y=time_us,by=size"},
+		{"most values, whatever comes later", sweep(two, []string{"f32"}, []int{1, 2, 4, 8}, []string{"Ring"}, 1),
+			"x=num_ranks,y=time_us,by=size"},
 		{"nothing else varies", sweep(sizes, []string{"f32"}, []int{2}, []string{"Ring"}, 2), "x=size,y=time_us"},
-		{"numbers before texts", sweep(two, []string{"f32", "f16", "bf16"}, []int{2}, []string{"Ring"}, 1), "x=size,y=time_us,by=dtype"},
-		{"ranks", sweep(two[:1], []string{"f32"}, []int{2, 4, 8}, []string{"", "Tree"}, 1), "x=num_ranks,y=time_us,by=NCCL_ALGO"},
+		{"numbers before texts", sweep(two, []string{"f32", "f16", "bf16"}, []int{2}, []string{"Ring"}, 1),
+			"x=size,y=time_us,by=dtype"},
+		{"ranks", sweep(two[:1], []string{"f32"}, []int{2, 4, 8}, []string{"", "Tree"}, 1),
+			"x=num_ranks,y=time_us,by=NCCL_ALGO"},
 		{"texts only", []journal.Row{text("copy"), text("read")}, "x=op,y=time_us"},
 		{"a metric of its own", only(sweep(two, []string{"f32"}, []int{2}, []string{""}, 1), "misses"), "x=size,y=misses"},
 		{"a declared metric first", only(sweep(two, []string{"f32"}, []int{2}, []string{""}, 1), "busbw"), "x=size,y=busbw"},

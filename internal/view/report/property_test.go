@@ -17,7 +17,8 @@ import (
 var (
 	anyName  = rapid.SampledFrom([]string{"size", "kind", "num_ranks", "trial", "E", "", "<b>", "日本"})
 	anyText  = rapid.SampledFrom([]string{"", "a", "b", "64", "(unset)", "-", "x y", "</td>", "\xff\x00"})
-	anyFloat = rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, 2, 4096, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324}))
+	anyFloat = rapid.OneOf(rapid.Float64(),
+		rapid.SampledFrom([]float64{0, 1, 2, 4096, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324}))
 	anyValue = rapid.Custom(func(t *rapid.T) point.Value {
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
@@ -47,14 +48,19 @@ var (
 	anyMetric = rapid.SampledFrom([]string{"time_us", "busbw", "a.p99", ""})
 	anyRow    = rapid.Custom(func(t *rapid.T) journal.Row {
 		r := journal.Row{
-			Run: anyText.Draw(t, "run"), Bench: anyText.Draw(t, "bench"), Part: anyText.Draw(t, "part"), Backend: anyText.Draw(t, "backend"),
-			Point: anyCoords.Draw(t, "point"), Options: anyCoords.Draw(t, "options"),
+			Run: anyText.Draw(t, "run"), Bench: anyText.Draw(t, "bench"), Part: anyText.Draw(t, "part"),
+			Backend: anyText.Draw(t, "backend"),
+			Point:   anyCoords.Draw(t, "point"), Options: anyCoords.Draw(t, "options"),
 			NumRanks: rapid.Ptr(rapid.IntRange(-1, 4), true).Draw(t, "ranks"), Trial: rapid.IntRange(0, 2).Draw(t, "trial"),
-			Status: rapid.SampledFrom([]journal.Status{journal.OK, journal.OK, journal.OK, journal.Failed, journal.NotExecuted, "odd"}).Draw(t, "status"),
-			Kind:   rapid.SampledFrom([]journal.Kind{"", journal.Measured, journal.Simulated}).Draw(t, "kind"),
-			Rank:   rapid.Ptr(rapid.Int(), true).Draw(t, "rank"), Reason: anyText.Draw(t, "reason"), Output: anyText.Draw(t, "output"),
-			Metrics: rapid.MapOfN(anyMetric, anyFloat, 0, 3).Draw(t, "metrics"), Units: rapid.MapOfN(anyMetric, anyText, 0, 2).Draw(t, "units"),
-			Stats: journal.StatsOf(rapid.MapOfN(anyMetric, anyStat, 0, 2).Draw(t, "stats")), Limits: rapid.MapOfN(anyText, anyFloat, 0, 2).Draw(t, "limits"),
+			Status: rapid.SampledFrom([]journal.Status{journal.OK, journal.OK, journal.OK, journal.Failed, journal.NotExecuted,
+				"odd"}).Draw(t, "status"),
+			Kind: rapid.SampledFrom([]journal.Kind{"", journal.Measured, journal.Simulated}).Draw(t, "kind"),
+			Rank: rapid.Ptr(rapid.Int(), true).Draw(t, "rank"), Reason: anyText.Draw(t, "reason"),
+			Output:   anyText.Draw(t, "output"),
+			Metrics:  rapid.MapOfN(anyMetric, anyFloat, 0, 3).Draw(t, "metrics"),
+			Units:    rapid.MapOfN(anyMetric, anyText, 0, 2).Draw(t, "units"),
+			Stats:    journal.StatsOf(rapid.MapOfN(anyMetric, anyStat, 0, 2).Draw(t, "stats")),
+			Limits:   rapid.MapOfN(anyText, anyFloat, 0, 2).Draw(t, "limits"),
 			Warnings: rapid.SliceOfN(anyText, 0, 2).Draw(t, "warnings"),
 		}
 		for _, name := range rapid.SliceOfNDistinct(anyName, 0, 2, rapid.ID[string]).Draw(t, "env") {
@@ -73,7 +79,8 @@ func TestAnyRows(t *testing.T) {
 		if rapid.Bool().Draw(t, "no header") {
 			h = nil
 		}
-		plots := []Plot{{X: anyName.Draw(t, "x"), Y: anyMetric.Draw(t, "y"), By: rapid.SliceOfN(anyName, 0, 2).Draw(t, "by")}, {X: "trial"}}
+		plots := []Plot{{X: anyName.Draw(t, "x"), Y: anyMetric.Draw(t, "y"),
+			By: rapid.SliceOfN(anyName, 0, 2).Draw(t, "by")}, {X: "trial"}}
 		if p, ok := AutoPlot(h, rows); ok {
 			plots = append(plots, p)
 		}

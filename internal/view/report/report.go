@@ -154,7 +154,9 @@ func (o *rendering) draw(figures []figure.Figure) (pictures []drawn) {
 		written, err := figure.Write(filepath.Join(o.dir, "figures"), f)
 		o.files = append(o.files, written...)
 		var svg []byte
-		if i := slices.IndexFunc(written, func(path string) bool { return filepath.Ext(path) == ".svg" }); err == nil && i >= 0 {
+		if i := slices.IndexFunc(written, func(path string) bool {
+			return filepath.Ext(path) == ".svg"
+		}); err == nil && i >= 0 {
 			svg, err = os.ReadFile(written[i])
 		}
 		if err != nil {
@@ -278,8 +280,10 @@ func sharing(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Title: "Ranks shared a GPU", Lead: true, Text: fmt.Sprintf(
-		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are right, what their protocols "+
-			"cost and how well they use that GPU's memory and caches. They show nothing of NVLink, PCIe or a network, and not how a machine with a "+
+		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are right, "+
+			"what their protocols "+
+			"cost and how well they use that GPU's memory and caches. They show nothing of NVLink, PCIe or a network, and "+
+			"not how a machine with a "+
 			"GPU for each rank would do; they are never compared with times of such machines.", shared, len(rows), most)}}
 }
 

@@ -40,7 +40,8 @@ var byDType = Plot{X: "size", Y: "time_us", By: []string{"dtype"}}
 var goodPanel = figure.Panel{X: figure.Axis{Label: "x"}, Y: figure.Axis{Label: "y"}}
 
 func failedRun() *journal.Run {
-	return &journal.Run{Header: *fixtureHeader(), Rows: []journal.Row{notOK(fixtureRow(coords{1024, "f32", 2, "", 0}), journal.Failed, "no")}}
+	return &journal.Run{Header: *fixtureHeader(),
+		Rows: []journal.Row{notOK(fixtureRow(coords{1024, "f32", 2, "", 0}), journal.Failed, "no")}}
 }
 
 // hasErrors checks that the errors say what is wanted, and that there are none
@@ -74,10 +75,15 @@ func TestChooseFigures(t *testing.T) {
 	}{
 		{"automatic", Input{Run: fixtureRun()}, []string{auto}, "", nil},
 		{"bench without figures", Input{Bench: fixtureBench(), Run: fixtureRun()}, []string{auto}, "", nil},
-		{"plots twice", Input{Run: fixtureRun(), Plots: []Plot{byDType, byDType}}, []string{"plot_time_us_vs_size_by_dtype", "plot_time_us_vs_size_by_dtype_2"}, "", nil},
-		{"own and plot", Input{Bench: &bench.Bench{Figures: oneFigure("mine", goodPanel)}, Run: fixtureRun(), Plots: []Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
-		{"bad plot", Input{Run: fixtureRun(), Plots: []Plot{{X: "nope"}, byDType}}, []string{"plot_time_us_vs_size_by_dtype"}, "", []string{`unknown coordinate "nope"`}},
-		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func([]journal.Row) []figure.Figure { panic("odd rows") }}, Run: fixtureRun()},
+		{"plots twice", Input{Run: fixtureRun(), Plots: []Plot{byDType, byDType}},
+			[]string{"plot_time_us_vs_size_by_dtype", "plot_time_us_vs_size_by_dtype_2"}, "", nil},
+		{"own and plot", Input{Bench: &bench.Bench{Figures: oneFigure("mine", goodPanel)}, Run: fixtureRun(),
+			Plots: []Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
+		{"bad plot", Input{Run: fixtureRun(), Plots: []Plot{{X: "nope"}, byDType}},
+			[]string{"plot_time_us_vs_size_by_dtype"}, "", []string{`unknown coordinate "nope"`}},
+		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func([]journal.Row) []figure.Figure {
+			panic("odd rows")
+		}}, Run: fixtureRun()},
 			[]string{auto}, "", []string{"figures of bench b: panic: odd rows"}},
 		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r []journal.Row) []figure.Figure {
 			return append(oneFigure("a", goodPanel)(r), oneFigure("a", goodPanel)(r)...)
@@ -109,11 +115,13 @@ func TestRender(t *testing.T) {
 		path := filepath.Join(dir, name)
 		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)))
 	}
-	in := Input{Run: fixtureRun(), Plots: []Plot{byDType, {X: "nope"}}, Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
-		Sections: func(r []journal.Row) []bench.Section { return make([]bench.Section, -len(r)) }}}
+	in := Input{Run: fixtureRun(), Plots: []Plot{byDType, {X: "nope"}},
+		Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
+			Sections: func(r []journal.Row) []bench.Section { return make([]bench.Section, -len(r)) }}}
 	files, err := Render(dir, in)
 	hasErrors(t, err, "run 20261115-014233-7f3a", `"nope"`, "figure hollow", "no panels", "sections of bench b: panic")
-	written := []string{"figures/plot_time_us_vs_size_by_dtype.png", "figures/plot_time_us_vs_size_by_dtype.svg", "table.txt", "rows.csv", "report.html", "report.md"}
+	written := []string{"figures/plot_time_us_vs_size_by_dtype.png", "figures/plot_time_us_vs_size_by_dtype.svg",
+		"table.txt", "rows.csv", "report.html", "report.md"}
 	var told []string
 	for _, f := range files {
 		rel, _ := filepath.Rel(dir, f)
@@ -154,7 +162,8 @@ func TestRenderEmptyRun(t *testing.T) {
 	_, err := Render(dir, Input{Bench: fixtureBench(), Run: &journal.Run{Header: *fixtureHeader()}})
 	hasErrors(t, err)
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	for _, want := range []string{"allreduce recorded no row. The run has not come to its end.", "There is no good row to draw.", "There is no row to show."} {
+	for _, want := range []string{"allreduce recorded no row. The run has not come to its end.",
+		"There is no good row to draw.", "There is no row to show."} {
 		if err != nil || !strings.Contains(string(page), want) {
 			t.Errorf("the page does not say %q (%v)", want, err)
 		}

@@ -11,35 +11,43 @@ import (
 
 // gridSection has a cell of every outcome.
 func gridSection() bench.Section {
-	return bench.Section{Title: "Matrix", Lead: true, Text: "**Bold** and `code` | pipe <b>\n\n- one\n- two\n\n1. first", Table: [][]string{{"a|b", "c"}, {"1", "<i>"}},
-		Grid: &bench.Grid{Corner: "algorithm", Columns: []string{"f32", "f16", "bf16", "f64", "i32"}, Rows: []bench.GridRow{{Name: "ring", Cells: []bench.GridCell{
-			{Status: journal.OK, Text: "20"}, {Status: journal.Failed, Text: "3 of 4", Note: "element \"3\""}, {Status: journal.Skipped, Text: "skipped"},
-			{Status: journal.NotExecuted, Text: "not run"}, {}}}}}}
+	return bench.Section{Title: "Matrix", Lead: true, Text: "**Bold** and `code` | pipe <b>\n\n- one\n- two\n\n1. first",
+		Table: [][]string{{"a|b", "c"}, {"1", "<i>"}},
+		Grid: &bench.Grid{Corner: "algorithm", Columns: []string{"f32", "f16", "bf16", "f64", "i32"},
+			Rows: []bench.GridRow{{Name: "ring", Cells: []bench.GridCell{
+				{Status: journal.OK, Text: "20"}, {Status: journal.Failed, Text: "3 of 4", Note: "element \"3\""},
+				{Status: journal.Skipped, Text: "skipped"},
+				{Status: journal.NotExecuted, Text: "not run"}, {}}}}}}
 }
 
 func gridPage() page {
-	return newPage(&journal.Run{Header: journal.Header{Bench: "b"}}, nil, []bench.Section{{Title: "Later", Text: "x"}, gridSection()}, nil, "")
+	return newPage(&journal.Run{Header: journal.Header{Bench: "b"}}, nil,
+		[]bench.Section{{Title: "Later", Text: "x"}, gridSection()}, nil, "")
 }
 
 // The outcomes of a grid are told apart by class and by mark, and what leads
 // stands before all else.
 func TestGrid(t *testing.T) {
 	html := must.Get(gridPage().html())(t)
-	for _, want := range []string{`<td class="ok">20</td>`, `<td class="failed" title="element &#34;3&#34;">3 of 4</td>`, `<td class="skipped">skipped</td>`,
+	for _, want := range []string{`<td class="ok">20</td>`, `<td class="failed" title="element &#34;3&#34;">3 of 4</td>`,
+		`<td class="skipped">skipped</td>`,
 		`<td class="missing">not run</td>`, `<td class="empty"></td>`, "<th>algorithm</th><th>f32</th>"} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if s := string(html); !(strings.Index(s, "<h2>Matrix") < strings.Index(s, "<h2>Summary") && strings.Index(s, "<h2>Summary") < strings.Index(s, "<h2>Later")) {
+	if s := string(html); !(strings.Index(s, "<h2>Matrix") < strings.Index(s, "<h2>Summary") &&
+		strings.Index(s, "<h2>Summary") < strings.Index(s, "<h2>Later")) {
 		t.Error("the sections are not in order")
 	}
 }
 
 func TestMarkdownPage(t *testing.T) {
 	text := gridPage().text()
-	for _, want := range []string{"# b\n", "## Matrix\n\n**Bold** and `code` \\| pipe &lt;b>\n", "- one\n- two\n", "1. first\n",
-		"| algorithm | f32 | f16 | bf16 | f64 | i32 |\n|---|---|---|---|---|---|\n| ring | ✓ 20 | ✗ 3 of 4 | – skipped | ○ not run |  |\n", "| a\\|b | c |\n|---|---|\n| 1 | &lt;i> |\n"} {
+	for _, want := range []string{"# b\n", "## Matrix\n\n**Bold** and `code` \\| pipe &lt;b>\n", "- one\n- two\n",
+		"1. first\n",
+		"| algorithm | f32 | f16 | bf16 | f64 | i32 |\n|---|---|---|---|---|---|\n| ring | ✓ 20 | ✗ 3 of 4 | – skipped | " +
+			"○ not run |  |\n", "| a\\|b | c |\n|---|---|\n| 1 | &lt;i> |\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -54,10 +62,12 @@ func TestProvenanceOfAllRuns(t *testing.T) {
 	h := func(run, ranks string) journal.Header {
 		return journal.Header{Run: run, Argv: []string{"kernbench", "run", "--ranks", ranks}, Launcher: "join torchrun"}
 	}
-	p := newPage(&journal.Run{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"), h("r2", "1")}}, nil, nil, nil, "")
+	p := newPage(&journal.Run{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"), h("r2", "1")}}, nil, nil, nil,
+		"")
 	text := p.text()
 	html := must.Get(p.html())(t)
-	for _, want := range []string{"Rows also of run r1", "Rows also of run r2", "kernbench run --ranks 4", "kernbench run --ranks 1"} {
+	for _, want := range []string{"Rows also of run r1", "Rows also of run r2", "kernbench run --ranks 4",
+		"kernbench run --ranks 1"} {
 		if !strings.Contains(string(text), want) || !strings.Contains(string(html), want) {
 			t.Errorf("the report does not say %q:\n%s", want, text)
 		}

@@ -69,7 +69,9 @@ func outcome(rows []journal.Row) string {
 		}
 		return "All are ok."
 	}
-	parts := lists.Map(statusesIn(counts), func(s journal.Status) string { return fmt.Sprintf("%d %s", counts[s], verbs(s, counts[s])) })
+	parts := lists.Map(statusesIn(counts), func(s journal.Status) string {
+		return fmt.Sprintf("%d %s", counts[s], verbs(s, counts[s]))
+	})
 	if len(parts) > 1 {
 		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
 	}
@@ -86,7 +88,8 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	case len(rows) == 0:
 		lines = append(lines, "- **Nothing was recorded.**")
 	case bad > 0:
-		lines = append(lines, fmt.Sprintf("- **Not right: %s failed or timed out** of %d; the reasons are with the rows.", unit.Plural(bad, "row"), len(rows)))
+		lines = append(lines, fmt.Sprintf("- **Not right: %s failed or timed out** of %d; the reasons are with the rows.",
+			unit.Plural(bad, "row"), len(rows)))
 	case counts[journal.OK] == 0:
 		lines = append(lines, "- **No result:** no row is ok.")
 	default:
@@ -96,7 +99,8 @@ func verdict(rows []journal.Row, more string) bench.Section {
 		lines = append(lines, fmt.Sprintf("- %s not executed.", unit.Counted(lacking, "row was", "rows were")))
 	}
 	if n := disturbed(rows); n > 0 {
-		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).", unit.Counted(n, "row was", "rows were")))
+		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).",
+			unit.Counted(n, "row was", "rows were")))
 	} else if counts[journal.OK] > 0 {
 		lines = append(lines, "- **Times usable:** nothing is known to have disturbed them.")
 	}
@@ -213,7 +217,8 @@ func within(y quantity, r *journal.Row) string {
 	if high <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (95 %% from %s to %s, %s)", MetricText(low, y.unit), MetricText(high, y.unit), unit.Plural(r.Samples, "sample"))
+	return fmt.Sprintf(" (95 %% from %s to %s, %s)", MetricText(low, y.unit), MetricText(high, y.unit),
+		unit.Plural(r.Samples, "sample"))
 }
 
 // MetricText is a metric for people, in its unit.
@@ -263,7 +268,8 @@ const maxRemarks = 30
 // Remarks are the notes of a run and the warnings of its rows, those that differ
 // only in their numbers as one.
 func Remarks(run *journal.Run, rows []journal.Row) []string {
-	notes := lists.Keep(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 }) // the answer of a study has a section of its own
+	// the answer of a study has a section of its own
+	notes := lists.Keep(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
 	var legend texttab.Legend
 	for i := range rows {

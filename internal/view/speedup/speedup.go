@@ -146,7 +146,8 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 		return nil, err
 	}
 	if len(contests) == 0 && rowkey.SharingDiffers(runs...) {
-		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers and not in others: times of one GPU's memory are not compared with those of links", ours.Name)
+		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers and not in others: times of one GPU's "+
+			"memory are not compared with those of links", ours.Name)
 	}
 	if len(contests) == 0 {
 		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s",
@@ -160,7 +161,8 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 }
 
 // contestsOf are the points that we and a peer have measured.
-func contestsOf(works []rowkey.Matched, shared rowkey.Shared, settings []func(*journal.Row) string) (out []contest, err error) {
+func contestsOf(works []rowkey.Matched, shared rowkey.Shared, settings []func(*journal.Row) string) (out []contest,
+	err error) {
 	for _, m := range works {
 		r := m.Any()
 		c := contest{ranks: shared.Of(r).Ranks, point: shared.Point(r), ofLimit: m[0].Median("pct_of_limit")}

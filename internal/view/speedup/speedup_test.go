@@ -49,7 +49,8 @@ func TestCompare(t *testing.T) {
 	}{{"fast", 4, Met}, {"slow", 3, Met}, {"fast", 0.9, NotMet}}
 	for i, w := range want {
 		l := tab.Lines[i]
-		if l.Peer != w.peer || math.Abs(l.Ratio.Median/w.ratio-1) > 0.01 || l.Verdict != w.verdict || l.Ratio.Pairs != 12 || l.OfLimit != 80 {
+		if l.Peer != w.peer || math.Abs(l.Ratio.Median/w.ratio-1) > 0.01 || l.Verdict != w.verdict || l.Ratio.Pairs != 12 ||
+			l.OfLimit != 80 {
 			t.Errorf("%v: %+v, want %v by %s, %s", l.Point, l, w.ratio, w.peer, w.verdict)
 		}
 		// The drift of a third is in every time and must not be in the ratio.
@@ -74,7 +75,8 @@ func TestPeersOfOneName(t *testing.T) {
 	first := Side{"mpi", run(true, 0, map[int64]float64{4: 2})}
 	second := Side{"mpi", run(true, 0, map[int64]float64{4: 3, 1024: 5})}
 	tables, err := Compare(ours, []Side{first, second}, Goals{Mean: 1})
-	if err != nil || len(tables[0].Lines) != 2 || math.Abs(tables[0].Lines[0].Ratio.Median-2) > 1e-9 || math.Abs(tables[0].Lines[1].Ratio.Median-5) > 1e-9 {
+	if err != nil || len(tables[0].Lines) != 2 || math.Abs(tables[0].Lines[0].Ratio.Median-2) > 1e-9 ||
+		math.Abs(tables[0].Lines[1].Ratio.Median-5) > 1e-9 {
 		t.Errorf("%+v, %v", tables, err)
 	}
 }
@@ -101,7 +103,8 @@ func TestSettings(t *testing.T) {
 	for i := range two {
 		two[i].Point = append(two[i].Point, point.Coord{Name: "seconds", Value: point.FloatValue(0.3)})
 	}
-	if tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", two}}, Goals{Mean: 1}); err != nil || tables[0].Lines[0].Peer != "mpi" {
+	if tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", two}},
+		Goals{Mean: 1}); err != nil || tables[0].Lines[0].Peer != "mpi" {
 		t.Errorf("an axis that does not vary is in the name: %+v, %v", tables, err)
 	}
 	tuned := run(true, 0, map[int64]float64{4: 2})
@@ -112,22 +115,26 @@ func TestSettings(t *testing.T) {
 	for i := range plain {
 		plain[i].Env = point.Env{{Name: "TUNED"}}
 	}
-	tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", append(plain, tuned...)}}, Goals{Mean: 1})
+	tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", append(plain, tuned...)}},
+		Goals{Mean: 1})
 	if err != nil || tables[0].Lines[0].Peer != "mpi TUNED=1" {
 		t.Errorf("the best setting of a peer: %+v, %v", tables, err)
 	}
-	if _, err := Compare(Side{"mpi", append(plain, tuned...)}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil || !strings.Contains(err.Error(), "2 settings") {
+	if _, err := Compare(Side{"mpi", append(plain, tuned...)}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil ||
+		!strings.Contains(err.Error(), "2 settings") {
 		t.Errorf("two settings of ours give %v", err)
 	}
 	twice := append(run(false, 0, map[int64]float64{4: 1}), run(false, 0, map[int64]float64{4: 1})...)
-	if _, err := Compare(Side{"ours", twice}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil || !strings.Contains(err.Error(), "two rows") {
+	if _, err := Compare(Side{"ours", twice}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil ||
+		!strings.Contains(err.Error(), "two rows") {
 		t.Errorf("rows given twice give %v", err)
 	}
 	if _, err := Compare(Side{"ours", nil}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil {
 		t.Error("no rows are no error")
 	}
 	other := run(true, 0, map[int64]float64{8: 3})
-	if _, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", other}}, Goals{Mean: 1}); err == nil {
+	if _, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", other}},
+		Goals{Mean: 1}); err == nil {
 		t.Error("nothing in common is no error")
 	}
 }
@@ -142,8 +149,10 @@ func shaped(extra string, us map[string]float64) (rows []journal.Row) {
 			if err != nil {
 				panic(err)
 			}
-			r := journal.Row{Status: journal.OK, Trial: trial, NumRanks: &one, Metrics: map[string]float64{"time_us": t * (1 + 0.001*float64(trial))}}
-			r.Point = point.Point{{Name: "shape", Value: shape}, {Name: "dtype", Value: point.StringValue(f[1])}, {Name: extra, Value: point.StringValue(extra)}}
+			r := journal.Row{Status: journal.OK, Trial: trial, NumRanks: &one,
+				Metrics: map[string]float64{"time_us": t * (1 + 0.001*float64(trial))}}
+			r.Point = point.Point{{Name: "shape", Value: shape}, {Name: "dtype", Value: point.StringValue(f[1])},
+				{Name: extra, Value: point.StringValue(extra)}}
 			rows = append(rows, r)
 		}
 	}
@@ -152,8 +161,10 @@ func shaped(extra string, us map[string]float64) (rows []journal.Row) {
 
 // Rows pair by all axes that both sides have, whatever their kind and label.
 func TestCommonAxes(t *testing.T) {
-	ours := Side{"ours", shaped("provider", map[string]float64{"64x64x64 f32": 1, "big=512x512x512 f32": 10, "64x64x64 f64": 2, "8x8x8 f32": 1})}
-	peer := Side{"peer", shaped("seconds", map[string]float64{"64x64x64 f32": 3, "512x512x512 f32": 9.5, "64x64x64 f64": 4})}
+	ours := Side{"ours", shaped("provider",
+		map[string]float64{"64x64x64 f32": 1, "big=512x512x512 f32": 10, "64x64x64 f64": 2, "8x8x8 f32": 1})}
+	peer := Side{"peer", shaped("seconds",
+		map[string]float64{"64x64x64 f32": 3, "512x512x512 f32": 9.5, "64x64x64 f64": 4})}
 	tables, err := Compare(ours, []Side{peer}, Goals{Least: 0.9, Mean: 1})
 	if err != nil || len(tables) != 1 {
 		t.Fatalf("%+v, %v", tables, err)
@@ -182,7 +193,8 @@ func TestCommonAxes(t *testing.T) {
 func TestExcept(t *testing.T) {
 	half := Side{"bf16", shaped("provider", map[string]float64{"64x64x64 bf16": 1})}
 	full := Side{"f32", shaped("provider", map[string]float64{"64x64x64 f32": 2})}
-	if _, err := Compare(half, []Side{full}, Goals{}); err == nil || !strings.Contains(err.Error(), "in common: shape, dtype") {
+	if _, err := Compare(half, []Side{full}, Goals{}); err == nil ||
+		!strings.Contains(err.Error(), "in common: shape, dtype") {
 		t.Errorf("other types pair: %v", err)
 	}
 	tables, err := Compare(half, []Side{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})
@@ -195,8 +207,10 @@ func TestWrite(t *testing.T) {
 	nan := math.NaN()
 	size := func(n int64) point.Point { return point.Point{{Name: "size", Value: point.BytesValue(n)}} }
 	table := Table{Ranks: 2, Lines: []Line{
-		{Point: size(1 << 20), Ours: 70, Theirs: 281, Peer: "openmpi", Ratio: Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Verdict: Met},
-		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: Ratio{Median: 2, Low: nan, High: nan, Pairs: 2}, Verdict: NotResolved},
+		{Point: size(1 << 20), Ours: 70, Theirs: 281, Peer: "openmpi",
+			Ratio: Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Verdict: Met},
+		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: Ratio{Median: 2, Low: nan, High: nan, Pairs: 2},
+			Verdict: NotResolved},
 	}, Geomean: Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Slower: NotResolved, Faster: NotMet}
 	var b bytes.Buffer
 	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))

@@ -31,11 +31,13 @@ func Sections(r tune.Result) []bench.Section {
 	for _, f := range r.Findings {
 		if table := (story{r, f}).effects(); len(table) > 1 && len(r.Findings) <= maxPanels {
 			out = append(out, bench.Section{Title: strings.TrimSpace("What each variable does " + f.Per),
-				Text: "The mean of each value over all the others, against the best value of the variable; by the surrogate, with 99 % intervals.", Table: table})
+				Text: "The mean of each value over all the others, against the best value of the variable; by the surrogate, " +
+					"with 99 % intervals.", Table: table})
 		}
 	}
 	if text := Exports(r); text != "" {
-		out = append(out, bench.Section{Title: "To use it", Text: "- `" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "`\n- `") + "`"})
+		out = append(out, bench.Section{Title: "To use it",
+			Text: "- `" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "`\n- `") + "`"})
 	}
 	return out
 }
@@ -49,7 +51,8 @@ func (s story) beside() [][]string {
 	}
 	table := [][]string{{"variable", "best", "default"}}
 	for v, x := range s.r.Variables {
-		table = append(table, []string{strings.Join(x.Names, ","), bare(x, s.f.Levels[best][v]), bare(x, s.f.Levels[s.f.Default][v])})
+		table = append(table, []string{strings.Join(x.Names, ","), bare(x, s.f.Levels[best][v]),
+			bare(x, s.f.Levels[s.f.Default][v])})
 	}
 	return table
 }
@@ -105,7 +108,8 @@ func (s story) effects() [][]string {
 				row[4] = "no good launch"
 			case l != e.BestLevel:
 				low, high := s.percent(i.Low), s.percent(i.High)
-				row[4], row[5] = fmt.Sprintf("%+.1f %%", s.percent(i.Mid)), fmt.Sprintf("%+.1f to %+.1f %%", min(low, high), max(low, high))
+				row[4], row[5] = fmt.Sprintf("%+.1f %%", s.percent(i.Mid)),
+					fmt.Sprintf("%+.1f to %+.1f %%", min(low, high), max(low, high))
 			}
 			table = append(table, row)
 		}
@@ -144,12 +148,14 @@ func Figures(r tune.Result) []figure.Figure {
 
 // convergence is the leader against the default after each round.
 func (s story) convergence() (figure.Panel, bool) {
-	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"}, Y: figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
+	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"},
+		Y:    figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
 		Note: "as expected from the launches until then, which chose it; only the confirmation is a claim"}
 	zero := 0.0
 	p.Lines = []figure.Line{{Label: "the default", Y: &zero}}
 	for i, phase := range []tune.Phase{tune.Explore, tune.Contend} {
-		series := figure.Series{Name: map[tune.Phase]string{tune.Explore: "explored", tune.Contend: "raced"}[phase], Color: i + 1}
+		series := figure.Series{Name: map[tune.Phase]string{tune.Explore: "explored", tune.Contend: "raced"}[phase],
+			Color: i + 1}
 		for _, t := range s.f.Answer.Trace {
 			if t.Phase == phase {
 				series.Points = append(series.Points, figure.Point{X: float64(t.Launches), Y: s.percent(t.Log)})

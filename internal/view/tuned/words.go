@@ -140,20 +140,25 @@ func (s story) headline() string {
 	case a.Best == s.f.Default:
 		return at + "nothing better was found than " + s.name(a.Best)
 	case !a.Done:
-		return fmt.Sprintf("%sbest so far, not confirmed: %s (%s %+.1f %% by the launches that chose it)", at, s.name(a.Best), s.r.Metric, s.percent(a.Expected))
+		return fmt.Sprintf("%sbest so far, not confirmed: %s (%s %+.1f %% by the launches that chose it)", at,
+			s.name(a.Best), s.r.Metric, s.percent(a.Expected))
 	case c == nil && s.defaultFailed() != "":
 		return fmt.Sprintf("%sbest is %s; it was not compared with the default%s", at, s.name(a.Best), s.defaultFailed())
 	case c == nil:
-		return fmt.Sprintf("%sbest so far is %s, not confirmed: nothing was left to compare it with the default", at, s.name(a.Best))
+		return fmt.Sprintf("%sbest so far is %s, not confirmed: nothing was left to compare it with the default", at,
+			s.name(a.Best))
 	case Gained(s.f):
 		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
 	case !c.Known:
-		return fmt.Sprintf("%snot confirmed: the time or the launches ended after %s of %s and the default, too few to tell them apart (%s %+.1f %%)",
+		return fmt.Sprintf("%snot confirmed: the time or the launches ended after %s of %s and the default, too few to "+
+			"tell them apart (%s %+.1f %%)",
 			at, unit.Plural(c.Count, "pair"), s.name(a.Best), s.r.Metric, s.percent(c.Mid))
 	case c.Low > 0:
-		return fmt.Sprintf("%snothing better was found than %s: the best of the others, %s, comes to %s %s", at, s.name(s.f.Default), s.name(a.Best), s.r.Metric, s.change(*c))
+		return fmt.Sprintf("%snothing better was found than %s: the best of the others, %s, comes to %s %s", at,
+			s.name(s.f.Default), s.name(a.Best), s.r.Metric, s.change(*c))
 	default:
-		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric, s.change(*c))
+		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric,
+			s.change(*c))
 	}
 }
 
@@ -195,7 +200,8 @@ func (s story) lines() (out []string) {
 	}
 	if a.Refuted {
 		add("  the race and the confirmation disagree: by the race the default was slower beyond doubt (%s %+.1f %%); "+
-			"the machine or the program changed in between, so that nothing else of the race is sure either", s.r.Metric, s.percent(a.Expected))
+			"the machine or the program changed in between, so that nothing else of the race is sure either", s.r.Metric,
+			s.percent(a.Expected))
 	}
 	for _, line := range s.importance() {
 		add("  %s", line)
@@ -246,7 +252,8 @@ func (s story) equals() string {
 		if !a.Done {
 			why = "it was interrupted before that"
 		}
-		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why, unit.Counted(max(1, a.ChosenBy), "launch", "launches"))
+		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why,
+			unit.Counted(max(1, a.ChosenBy), "launch", "launches"))
 		if len(a.Raced) > 0 {
 			text += "; not told apart from it: " + s.list(a.Raced)
 		}
@@ -256,7 +263,8 @@ func (s story) equals() string {
 		text = "all others of the race are slower beyond doubt"
 	}
 	if len(a.Open) > 0 {
-		text += fmt.Sprintf("; outside the race, %s not ruled out by the model", unit.Counted(len(a.Open), "setting is", "settings are"))
+		text += fmt.Sprintf("; outside the race, %s not ruled out by the model",
+			unit.Counted(len(a.Open), "setting is", "settings are"))
 	}
 	return text
 }
@@ -280,7 +288,8 @@ func (s story) importance() (out []string) {
 	for _, x := range []struct {
 		text string
 		list []string
-	}{{"what matters, by share of the differences: ", matter}, {"no visible effect: ", none}, {"effect not resolved: ", open}} {
+	}{{"what matters, by share of the differences: ", matter}, {"no visible effect: ", none},
+		{"effect not resolved: ", open}} {
 		if len(x.list) > 0 {
 			out = append(out, x.text+strings.Join(x.list, ", "))
 		}
@@ -313,7 +322,8 @@ const few = 8
 
 func (s story) cost() string {
 	a, each := s.f.Answer, max(1, s.f.Each)
-	text := fmt.Sprintf("%d launches over %d of %d settings; the full sweep at %d trials takes %d", a.Launches*each, a.Started, s.f.Size,
+	text := fmt.Sprintf("%d launches over %d of %d settings; the full sweep at %d trials takes %d", a.Launches*each,
+		a.Started, s.f.Size,
 		tune.Trials, a.Full*each)
 	switch {
 	case a.Repeats > 0 && a.Repeats < few:

@@ -36,8 +36,9 @@ func TestFirstLine(t *testing.T) {
 		"no setting works: failed: exit code 3; 1 is out for other reasons":                                                                           {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: "timeout"}}}},
 		"nothing is known yet: no launch has ended":                                                                                                   {a: tune.Answer{Best: -1}},
 	} {
-		r := tune.Result{Metric: "time_us", Maximise: c.maximise, Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true},
-			Values: [][]string{{""}, {"2"}}, Unset: [][]bool{{true}, {false}}}},
+		r := tune.Result{Metric: "time_us", Maximise: c.maximise,
+			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true},
+				Values: [][]string{{""}, {"2"}}, Unset: [][]bool{{true}, {false}}}},
 			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: c.a}}}
 		first, _, _ := strings.Cut(Text(r), "\n")
 		if !strings.HasPrefix(first, want) {
@@ -53,7 +54,8 @@ func TestFirstLine(t *testing.T) {
 		if !strings.HasPrefix(lead.Text, "**"+first+"**\n") {
 			t.Errorf("the report begins with %s", lead.Text)
 		}
-		if other := c.a.Best == 1; other != reflect.DeepEqual(lead.Table, [][]string{{"variable", "best", "default"}, {"A", "2", "unset"}}) {
+		if other := c.a.Best == 1; other != reflect.DeepEqual(lead.Table,
+			[][]string{{"variable", "best", "default"}, {"A", "2", "unset"}}) {
 			t.Errorf("%s: beside each other: %q", want, lead.Table)
 		}
 	}
@@ -70,15 +72,19 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 		sure: {Confirmed: gain, Rounds: 4, ChosenBy: 4, Dropped: 1},
 		"there was no race: time or launches ended before it, and this was chosen by 1 launch of its own; " +
 			"not told apart from it: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
-		"chosen by 1 launch of its own; outside the race, 1 setting is not ruled out": {Confirmed: few, ChosenBy: 1, Open: []int{0}},
+		"chosen by 1 launch of its own; outside the race, 1 setting is not ruled out": {Confirmed: few, ChosenBy: 1,
+			Open: []int{0}},
 		"the race and the confirmation disagree: by the race the default was slower beyond doubt (time_us -30.0 %)": {Confirmed: none, Rounds: 4, ChosenBy: 4,
 			Raced: []int{0}, Refuted: true},
-		"launches were repeated 2 times, too few to say how much they differ": {Confirmed: few, ChosenBy: 1, Raced: []int{0}, Noise: 0.02, Repeats: 2},
-		"no other setting of the race works":                                  {Confirmed: gain, Rounds: 4, ChosenBy: 4},
+		"launches were repeated 2 times, too few to say how much they differ": {Confirmed: few, ChosenBy: 1, Raced: []int{0},
+			Noise: 0.02, Repeats: 2},
+		"no other setting of the race works": {Confirmed: gain, Rounds: 4, ChosenBy: 4},
 	} {
 		a.Best, a.Done, a.Expected = 1, true, math.Log(0.7)
-		text := Text(tune.Result{Metric: "time_us", Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
-			Unset: [][]bool{{true}, {false}}}}, Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: a}}})
+		text := Text(tune.Result{Metric: "time_us",
+			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
+				Unset: [][]bool{{true}, {false}}}},
+			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: a}}})
 		if !strings.Contains(text, want) || want != sure && strings.Contains(text, sure) {
 			t.Errorf("%s\nwant %s", text, want)
 		}
@@ -87,9 +93,12 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 
 // Settings that are out for the same reason, but for a process's number, are named together.
 func TestOutByReason(t *testing.T) {
-	v := tune.Variable{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}, {"3"}, {"4"}}, Unset: [][]bool{{true}, {false}, {false}, {false}}}
-	r := tune.Result{Metric: "time_us", Variables: []tune.Variable{v}, Findings: []tune.Finding{{Cells: 1, Size: 4, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}, 3: {3}},
-		Answer: tune.Answer{Failed: []tune.Failure{{Setting: 1, Reason: "[host:101] no route"}, {Setting: 2, Reason: "timeout"}, {Setting: 3, Reason: "[host:202] no route"}}}}}}
+	v := tune.Variable{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}, {"3"}, {"4"}},
+		Unset: [][]bool{{true}, {false}, {false}, {false}}}
+	r := tune.Result{Metric: "time_us", Variables: []tune.Variable{v},
+		Findings: []tune.Finding{{Cells: 1, Size: 4, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}, 3: {3}},
+			Answer: tune.Answer{Failed: []tune.Failure{{Setting: 1, Reason: "[host:101] no route"},
+				{Setting: 2, Reason: "timeout"}, {Setting: 3, Reason: "[host:202] no route"}}}}}}
 	if text, want := Text(r), "  out: A=2, A=4 ([host:101] no route); A=3 (timeout)\n"; !strings.Contains(text, want) {
 		t.Errorf("%s\nwant %s", text, want)
 	}
@@ -106,11 +115,15 @@ func TestNoConvergenceWithoutSteps(t *testing.T) {
 
 // What was disturbed is said, and a launch is what --launches counts.
 func TestCostAndDisturbance(t *testing.T) {
-	r := tune.Result{Metric: "time_us", Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
-		Unset: [][]bool{{true}, {false}}}}, Findings: []tune.Finding{{Cells: 3, Each: 3, Size: 2, Rows: 60, Disturbed: 7, DisturbedBy: "steal: 20 %",
-		Levels: map[int][]int{0: {0}, 1: {1}}, Answer: tune.Answer{Best: 0, Done: true, Launches: 20, Started: 2, Full: 12}}}}
+	r := tune.Result{Metric: "time_us",
+		Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
+			Unset: [][]bool{{true}, {false}}}},
+		Findings: []tune.Finding{{Cells: 3, Each: 3, Size: 2, Rows: 60, Disturbed: 7, DisturbedBy: "steal: 20 %",
+			Levels: map[int][]int{0: {0}, 1: {1}},
+			Answer: tune.Answer{Best: 0, Done: true, Launches: 20, Started: 2, Full: 12}}}}
 	text := Text(r)
-	for _, want := range []string{"disturbed while measured: 7 of 60 rows (steal: 20 %)", "cost: 60 launches over 2 of 2 settings; the full sweep at 6 trials takes 36"} {
+	for _, want := range []string{"disturbed while measured: 7 of 60 rows (steal: 20 %)",
+		"cost: 60 launches over 2 of 2 settings; the full sweep at 6 trials takes 36"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s\nwant %s", text, want)
 		}

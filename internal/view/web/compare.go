@@ -256,7 +256,8 @@ func newHistory(name string, sides []side, metric string) historyPage {
 // baseline, and each later run is checked against it, alone and with those just before it.
 // The chance of any false mark is shared among the checks.
 func markChanges(runs []moment, sides []side, metric string) {
-	opts := baseline.Options{Metric: metric, Alpha: min(baseline.DefaultAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
+	opts := baseline.Options{Metric: metric,
+		Alpha: min(baseline.DefaultAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
 	level := 0 // the first run of it
 	for i := 1; i < len(sides); i++ {
 		for _, first := range []int{i, i - compare.MinTrials + 1} {
@@ -308,7 +309,8 @@ func historyFigure(h historyPage, sides []side) shownFigure {
 	line := figure.Series{Name: h.Metric}
 	for i, m := range h.Runs {
 		p.X.Categories = append(p.X.Categories, m.Info.Start.UTC().Format("01-02 15:04"))
-		line.Points = append(line.Points, figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high, Failed: m.failed})
+		line.Points = append(line.Points,
+			figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high, Failed: m.failed})
 		if m.Change != "" {
 			at := float64(i) - 0.5
 			p.Lines = append(p.Lines, figure.Line{Label: m.Change + " " + m.Effect, X: &at})

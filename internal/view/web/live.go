@@ -61,7 +61,8 @@ const (
 func newState(r *journal.Run, now time.Time) runState {
 	done, planned := r.Progress()
 	counts := r.Counts()
-	s := runState{Done: done, Planned: planned, OK: counts[journal.OK], Failed: counts[journal.Failed] + counts[journal.Timeout], Rows: len(r.Rows)}
+	s := runState{Done: done, Planned: planned, OK: counts[journal.OK],
+		Failed: counts[journal.Failed] + counts[journal.Timeout], Rows: len(r.Rows)}
 	start, recorded := r.Header.Time, 0
 	if n := len(r.Headers); n > 0 {
 		start = r.Headers[n-1].Time // of the latest resumption
@@ -208,7 +209,8 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream sends what next gives, when it differs from the last.
-func stream(w http.ResponseWriter, r *http.Request, name string, every time.Duration, next func() (data any, last bool, err error)) {
+func stream(w http.ResponseWriter, r *http.Request, name string, every time.Duration,
+	next func() (data any, last bool, err error)) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")

@@ -71,7 +71,8 @@ func (v *view) stretch(rows []journal.Row, from int) rowPage {
 	shown := rows[from:min(from+pageRows, len(rows))]
 	for i := range shown {
 		r := &shown[i]
-		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r), Point: rowkey.Of(r)})
+		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r),
+			Point: rowkey.Of(r)})
 	}
 	for _, c := range v.columns {
 		if c.Role == export.Reason || c.Role != export.Part && c.Role.Elsewhere() { // in the heading, or below the row

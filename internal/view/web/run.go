@@ -275,8 +275,9 @@ func failures(rows []journal.Row) (out []failure, n int) {
 }
 
 func newFailure(r *journal.Row) failure {
-	f := failure{Point: rowkey.Label(r), Trial: r.Trial, Status: string(r.Status), Reason: report.Reason(r), Output: report.Tail(r.Output),
-		Ranks: report.RankEnds(r.Ranks)}
+	f := failure{Point: rowkey.Label(r), Trial: r.Trial, Status: string(r.Status), Reason: report.Reason(r),
+		Output: report.Tail(r.Output),
+		Ranks:  report.RankEnds(r.Ranks)}
 	if r.Launch != "" {
 		f.Logs = "logs/" + r.Launch
 	}

@@ -59,7 +59,9 @@ func (s *store) runs() (runList, error) {
 		}
 		out.Runs = append(out.Runs, infos...)
 	}
-	slices.SortStableFunc(out.Runs, func(a, b runInfo) int { return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.ID, a.ID)) })
+	slices.SortStableFunc(out.Runs, func(a, b runInfo) int {
+		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.ID, a.ID))
+	})
 	return out, nil
 }
 
@@ -104,7 +106,8 @@ func newInfo(folder string, r *journal.Run) runInfo {
 		Host: h.Host.Hostname, Start: h.Time, Metrics: []string{}}
 	done, planned := r.Progress()
 	counts := r.Counts()
-	info.OK, info.Failed, info.Skipped = counts[journal.OK], counts[journal.Failed]+counts[journal.Timeout], counts[journal.Skipped]
+	info.OK, info.Failed, info.Skipped = counts[journal.OK], counts[journal.Failed]+counts[journal.Timeout],
+		counts[journal.Skipped]
 	info.Planned, info.Missing = planned, counts[journal.NotExecuted]+max(0, planned-done)
 	for _, m := range h.Metrics {
 		info.Metrics = append(info.Metrics, m.Name)

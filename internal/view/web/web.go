@@ -29,12 +29,13 @@ var assets embed.FS
 
 // Options say what is served and to whom.
 type Options struct {
-	Dir    string                    // the folder of results
-	Bench  func(string) *bench.Bench // the bench of a name, nil where it is not known
-	Token  string                    // who does not show it is refused; "" lets everybody in who can reach a loopback address
-	Cookie string                    // the name under which a browser keeps the token
-	Index  string                    // the folder for what is made of large journals; "" keeps nothing
-	Build  string                    // which program this is
+	Dir   string                    // the folder of results
+	Bench func(string) *bench.Bench // the bench of a name, nil where it is not known
+	// who does not show it is refused; "" lets everybody in who can reach a loopback address
+	Token  string
+	Cookie string // the name under which a browser keeps the token
+	Index  string // the folder for what is made of large journals; "" keeps nothing
+	Build  string // which program this is
 }
 
 // Server answers requests.
@@ -50,17 +51,21 @@ const maxStreams = 64
 
 // New makes a server. Without a token it must be reached by loopback only.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}), lives: make(chan struct{}, maxStreams)}
+	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}),
+		lives: make(chan struct{}, maxStreams)}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // the folder is embedded above
 	}
 	s.mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
 	for _, page := range []string{"/{$}", "/run", "/compare", "/history"} {
-		s.mux.HandleFunc("GET "+page, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "page.html") })
+		s.mux.HandleFunc("GET "+page, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFileFS(w, r, files, "page.html")
+		})
 	}
 	for path, answer := range map[string]func(*http.Request) (any, error){
-		"/api/runs": s.runs, "/api/run": s.indexed(s.run), "/api/inside": s.inside, "/api/rows": s.indexed(s.rows), "/api/compare": s.compare, "/api/history": s.history,
+		"/api/runs": s.runs, "/api/run": s.indexed(s.run), "/api/inside": s.inside, "/api/rows": s.indexed(s.rows),
+		"/api/compare": s.compare, "/api/history": s.history,
 	} {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, answer) })
 	}
@@ -74,7 +79,8 @@ func New(opts Options) *Server {
 func NewToken() string { return rand.Text() }
 
 // policy is what the browser may load and run: what this server sends.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; " +
+	"connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // ServeHTTP lets in who may come in.
@@ -97,7 +103,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.logIn(w, r)
 	case s.opts.Token != "" && !s.same(s.shown(r)):
 		h.Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "the token is missing or wrong: open the address that kernbench web printed, or send it as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		http.Error(w, "the token is missing or wrong: open the address that kernbench web printed, or send it as "+
+			"Authorization: Bearer TOKEN", http.StatusUnauthorized)
 	default:
 		s.mux.ServeHTTP(w, r)
 	}
@@ -112,7 +119,8 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query.Del("token")
-	http.SetCookie(w, &http.Cookie{Name: s.opts.Cookie, Value: s.opts.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.opts.Cookie, Value: s.opts.Token, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	// The path is the server's own word for it: never another host's.
 	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/\\")
 	if len(query) > 0 {

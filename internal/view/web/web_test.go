@@ -28,13 +28,17 @@ func record(t *testing.T, dir, id string, trials int, values ...float64) {
 	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
 	start := time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC)
-	records := []any{journal.Header{Schema: journal.Schema, Run: id, Bench: "b", Time: start, Trials: trials, Points: len(values),
-		Axes: []journal.AxisInfo{{Name: "n", Kind: point.Int}}, Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}}}
+	records := []any{journal.Header{Schema: journal.Schema, Run: id, Bench: "b", Time: start, Trials: trials,
+		Points:  len(values),
+		Axes:    []journal.AxisInfo{{Name: "n", Kind: point.Int}},
+		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}}}
 	for trial := range trials {
 		for n, v := range values {
-			records = append(records, journal.Row{Schema: journal.Schema, Run: id, Bench: "b", Trial: trial, Index: n, Status: journal.OK, Kind: journal.Measured,
-				Point: point.Point{{Name: "n", Value: point.IntValue(int64(n))}}, Metrics: map[string]float64{"time_us": v * (1 + float64(trial)/1000)},
-				Units: map[string]string{"time_us": "us"}, Samples: 10, Time: start.Add(time.Second), Key: fmt.Sprint("k", n)})
+			records = append(records, journal.Row{Schema: journal.Schema, Run: id, Bench: "b", Trial: trial, Index: n,
+				Status: journal.OK, Kind: journal.Measured,
+				Point:   point.Point{{Name: "n", Value: point.IntValue(int64(n))}},
+				Metrics: map[string]float64{"time_us": v * (1 + float64(trial)/1000)},
+				Units:   map[string]string{"time_us": "us"}, Samples: 10, Time: start.Add(time.Second), Key: fmt.Sprint("k", n)})
 		}
 	}
 	for _, r := range append(records, journal.End{Run: id, Outcome: "complete", Seconds: 1, Time: start}) {
@@ -106,10 +110,12 @@ func TestWhoIsLetIn(t *testing.T) {
 		if got.StatusCode != c.want {
 			t.Errorf("%s %s %q: %d, want %d", c.method, c.target, c.headers, got.StatusCode, c.want)
 		}
-		if p := got.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "script-src 'unsafe") || strings.Contains(p, "eval") {
+		if p := got.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") ||
+			strings.Contains(p, "script-src 'unsafe") || strings.Contains(p, "eval") {
 			t.Errorf("%s: policy %q", c.target, p)
 		}
-		if c.want == 303 && (got.Header.Get("Location") != "/run?run=r" || !strings.Contains(got.Header.Get("Set-Cookie"), "HttpOnly; SameSite=Strict")) {
+		if c.want == 303 && (got.Header.Get("Location") != "/run?run=r" ||
+			!strings.Contains(got.Header.Get("Set-Cookie"), "HttpOnly; SameSite=Strict")) {
 			t.Errorf("logged in to %q with %q", got.Header.Get("Location"), got.Header.Get("Set-Cookie"))
 		}
 	}
@@ -127,7 +133,8 @@ func TestNoMarkup(t *testing.T) {
 	}
 	for _, name := range files {
 		text := must.Get(fs.ReadFile(assets, name))(t)
-		for _, way := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "<style", " style=", "onclick="} {
+		for _, way := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+			"new Function", "srcdoc", "<style", " style=", "onclick="} {
 			if strings.Contains(string(text), way) {
 				t.Errorf("%s uses %s", name, way)
 			}
@@ -155,7 +162,8 @@ func TestRuns(t *testing.T) {
 	record(t, away, "four", 1, 1)
 	must.Do(t, os.Symlink(away, filepath.Join(dir, "link")))
 	s := newServer(dir, "")
-	if list := ask[runList](t, s, "/api/runs"); len(list.Runs) != 2 || list.Runs[0].Run != "b/c@two" || list.Runs[0].OK != 4 || list.Runs[0].Outcome != "complete" {
+	if list := ask[runList](t, s, "/api/runs"); len(list.Runs) != 2 || list.Runs[0].Run != "b/c@two" ||
+		list.Runs[0].OK != 4 || list.Runs[0].Outcome != "complete" {
 		t.Errorf("%+v", list)
 	}
 	record(t, filepath.Join(dir, "a"), "later", 1, 1)
@@ -180,7 +188,8 @@ func TestUnderWay(t *testing.T) {
 	start := time.Now().Add(-time.Minute)
 	for _, r := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "b", Time: start, Points: 4},
 		journal.Begin{Run: "r", Key: "k1", Time: start},
-		journal.Row{Schema: journal.Schema, Run: "r", Bench: "b", Status: journal.OK, Key: "k1", Time: start.Add(20 * time.Second)},
+		journal.Row{Schema: journal.Schema, Run: "r", Bench: "b", Status: journal.OK, Key: "k1",
+			Time: start.Add(20 * time.Second)},
 		journal.Begin{Run: "r", Key: "k2", Point: "n=2", Time: start.Add(20 * time.Second)}} {
 		must.Do(t, w.Append(r))
 	}
@@ -188,7 +197,8 @@ func TestUnderWay(t *testing.T) {
 	st := newStore(dir, func(string) *bench.Bench { return nil }, index{})
 	b, id := must.Get2(st.open(".@r"))(t)
 	state, err := st.state(b, id)
-	if err != nil || state.Outcome != underWay || state.Done != 1 || state.Planned != 4 || len(state.Current) != 1 || state.Current[0].Point != "n=2" {
+	if err != nil || state.Outcome != underWay || state.Done != 1 || state.Planned != 4 || len(state.Current) != 1 ||
+		state.Current[0].Point != "n=2" {
 		t.Errorf("%+v: %v", state, err)
 	}
 	// Three points of 20 s are left, and the first of them has had its 20 s.
@@ -222,7 +232,8 @@ func TestThinned(t *testing.T) {
 			t.Fatalf("point %d goes back", i)
 		}
 	}
-	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 || !strings.Contains(f.Panels[0].Note, "of the 100000 points of s") {
+	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 ||
+		!strings.Contains(f.Panels[0].Note, "of the 100000 points of s") {
 		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
 	}
 }
@@ -235,7 +246,8 @@ func TestCompare(t *testing.T) {
 	record(t, filepath.Join(dir, "b"), "old", 6, 10, 25)
 	s := newServer(dir, "")
 	page := ask[comparePage](t, s, "/api/compare?run=a@old&run=b@old&run=a@old")
-	if len(page.Comparisons) != 2 || page.Comparisons[0].Summary != "2 points: 1 slower, 1 same" || page.Comparisons[1].Summary != "2 points: 2 same" {
+	if len(page.Comparisons) != 2 || page.Comparisons[0].Summary != "2 points: 1 slower, 1 same" ||
+		page.Comparisons[1].Summary != "2 points: 2 same" {
 		t.Fatalf("%+v", page.Comparisons)
 	}
 	if lines := page.Comparisons[0].Lines; lines[1][1] != "slower" || lines[1][4] != "+25.00%" {
@@ -245,7 +257,8 @@ func TestCompare(t *testing.T) {
 	if len(page.Figures) != 1 || len(page.Figures[0].Panels[0].Series) != 2 {
 		t.Errorf("%+v", page.Figures)
 	}
-	for _, bad := range []string{"run=a", "run=a&run=gone", "run=a&run=b&metric=tiem_us", "run=a" + strings.Repeat("&run=b", maxCompared)} {
+	for _, bad := range []string{"run=a", "run=a&run=gone", "run=a&run=b&metric=tiem_us",
+		"run=a" + strings.Repeat("&run=b", maxCompared)} {
 		if got := get(s, "GET", "http://127.0.0.1/api/compare?"+bad).StatusCode; got != 400 && got != 404 {
 			t.Errorf("%s: %d", bad, got)
 		}

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Prints random comments of the Go sources, to be read by somebody who has seen nothing else:
+#   scripts/comments.sh [SEED [HOW-MANY]]
+# A comment is a run of // lines with the line of code that follows it. The same seed gives the
+# same comments as long as the sources are the same.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seed=${1:-1} many=${2:-100}
+git ls-files -z '*.go' | xargs -0 awk '
+	function flush(code) { if (text != "") print place "\x1f" text "\x1f" code; text = "" }
+	FNR == 1 { flush("") }
+	/^[ \t]*\/\/go:/ { next }
+	/^[ \t]*\/\// { if (text == "") place = FILENAME ":" FNR; sub(/^[ \t]+/, ""); text = text (text == "" ? "" : "\x1e") $0; next }
+	{ sub(/^[ \t]+/, ""); flush($0) }
+	END { flush("") }' |
+	shuf -n "$many" --random-source=<(yes "$seed") |
+	sed 's/$/\n/' | tr '\036\037' '\n\n'
