@@ -1,7 +1,7 @@
-// Package rowset looks things up in the rows of a run: coordinates by name, the
-// rows at coordinates, groups of rows, medians over trials, series for figures.
-// The views of all benches are made with it. It judges nothing, and what a row
-// means is the bench's to know.
+// Package rowset selects and groups the rows of a run and matches rows of several runs:
+// lookups by coordinate, medians over trials, series for figures, and the key that is
+// equal for the same point in two runs. Benches and views use it to find their rows. It
+// decides nothing about them: package judge does.
 package rowset
 
 import (
@@ -14,8 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Text is a coordinate of a row, or an option, as people write it; empty where
-// the row has none of the name.
+// Text returns the row's axis or option of that name as users write it, "" if it has none.
 func Text(r *journal.Row, name string) string {
 	if v, ok := r.Point.Get(name); ok {
 		return v.String()
@@ -23,12 +22,10 @@ func Text(r *journal.Row, name string) string {
 	return r.Options.At(name).String()
 }
 
-// Number is a coordinate of a row as a number.
-func Number(r *journal.Row, name string) float64 {
-	return r.Point.At(name).Float()
-}
+// Number returns the row's axis of that name as a number.
+func Number(r *journal.Row, name string) float64 { return r.Point.At(name).Float() }
 
-// Ranks is the number of ranks of a row; 0 where it has none.
+// Ranks returns the row's number of ranks, 0 if it has none.
 func Ranks(r *journal.Row) int {
 	if r.NumRanks == nil {
 		return 0
@@ -36,10 +33,10 @@ func Ranks(r *journal.Row) int {
 	return *r.NumRanks
 }
 
-// Set is some rows of a run, in their order there.
+// Set is a selection of a run's rows, in their original order.
 type Set []*journal.Row
 
-// All are all the rows.
+// All returns a Set of all the rows.
 func All(rows []journal.Row) Set {
 	s := make(Set, len(rows))
 	for i := range rows {
@@ -48,28 +45,26 @@ func All(rows []journal.Row) Set {
 	return s
 }
 
-// Good are the rows with a result.
+// Good returns the rows with status ok.
 func Good(rows []journal.Row) Set {
 	return All(rows).Where(func(r *journal.Row) bool { return r.Status == journal.OK })
 }
 
-// Where keeps the rows for which keep holds.
-func (s Set) Where(keep func(*journal.Row) bool) Set {
-	return lists.Keep(s, keep)
-}
+// Where returns the rows for which keep returns true.
+func (s Set) Where(keep func(*journal.Row) bool) Set { return lists.Keep(s, keep) }
 
-// Part keeps the rows of a part of the bench.
+// Part returns the rows that belong to one part of the bench.
 func (s Set) Part(name string) Set {
 	return s.Where(func(r *journal.Row) bool { return r.Part == name })
 }
 
-// At keeps the rows with these coordinates: names and values in turn.
+// At returns the rows with these coordinates, given as alternating names and values.
 func (s Set) At(coordinates ...string) Set {
 	return s.Where(func(r *journal.Row) bool { return isAt(r, coordinates) })
 }
 
-// First is the first row with these coordinates, or nil. One that was not run
-// stands only where there is no other.
+// First returns the first row with these coordinates, or nil. It prefers rows that were
+// run over skipped ones.
 func (s Set) First(coordinates ...string) *journal.Row {
 	var first *journal.Row
 	for _, r := range s {
@@ -95,12 +90,12 @@ func isAt(r *journal.Row, coordinates []string) bool {
 	return true
 }
 
-// Distinct are the values of a coordinate in order of appearance.
+// Distinct returns the distinct values of a coordinate in order of appearance.
 func (s Set) Distinct(name string) []string {
 	return lists.Distinct(lists.Map(s, func(r *journal.Row) string { return Text(r, name) }))
 }
 
-// Median is the median of a metric over the rows that have it; 0 without one.
+// Median returns the median of a metric over the rows that have it, 0 if none has.
 func (s Set) Median(metric string) float64 {
 	if values := journal.Values(s, metric); len(values) > 0 {
 		return stats.Median(values)
@@ -108,20 +103,20 @@ func (s Set) Median(metric string) float64 {
 	return 0
 }
 
-// Group is the rows that share a key.
+// Group is a set of rows with the same key.
 type Group[K comparable] struct {
 	Key  K
 	Rows Set
 }
 
-// GroupBy puts rows of the same key together, in the order of their first rows.
+// GroupBy groups the rows by key, in the order of each group's first row.
 func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
 	groups := lists.GroupBy(s, key)
 	return lists.Map(groups, func(g lists.Group[K, *journal.Row]) Group[K] { return Group[K]{g.Key, g.Items} })
 }
 
-// Series makes a series for each name, its points in order of X, hollow where the row
-// was disturbed; rows without a point are left out.
+// Series returns one series for each name, its points sorted by X. at returns the point
+// of a row, or false to leave it out. Points of disturbed rows are hollow.
 func Series(s Set, name func(*journal.Row) string, at func(*journal.Row) (p figure.Point, ok bool)) []figure.Series {
 	var out []figure.Series
 	for _, g := range GroupBy(s, name) {
@@ -140,7 +135,7 @@ func Series(s Set, name func(*journal.Row) string, at func(*journal.Row) (p figu
 	return out
 }
 
-// SortByX puts points in order of X; those of the same X keep theirs.
+// SortByX sorts points by X, keeping the order of points with equal X.
 func SortByX(points []figure.Point) {
 	slices.SortStableFunc(points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
 }

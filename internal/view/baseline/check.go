@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // DefaultAlpha is the chance of a false alarm in a check: who counts finds less than one in
@@ -177,7 +176,7 @@ func each(runs []compare.Run) compare.Run {
 }
 
 func points(rows []journal.Row) []rowset.Group[string] {
-	return rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string { return rowkey.Of(r) })
+	return rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string { return rowset.Key(r) })
 }
 
 // condense is one row of a run's trials of a point: the medians of what counts.

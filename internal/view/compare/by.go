@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // By compares values of an axis, a variable or an option within one run: the first one
@@ -18,13 +18,13 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		return nil, err
 	}
 	name, list, chosen := strings.Cut(spec, "=")
-	if known := rowkey.Names(run.Rows); !slices.Contains(known, name) {
+	if known := rowset.CoordNames(run.Rows); !slices.Contains(known, name) {
 		return nil, suggest.Unknown("coordinate of this run", name, known)
 	}
 	parts := map[string]*Run{}
 	var values []string
 	for i := range run.Rows {
-		value, has := rowkey.Value(&run.Rows[i], name)
+		value, has := rowset.CoordText(&run.Rows[i], name)
 		if !has {
 			continue
 		}

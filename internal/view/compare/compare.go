@@ -113,7 +113,7 @@ type Pair struct {
 	Effect   *Effect     `json:"effect,omitempty"`
 	Notes    []string    `json:"notes,omitempty"`
 
-	Key    string   `json:"-"` // of its rows, package rowkey's
+	Key    string   `json:"-"` // rowset.Key of its rows
 	group  string   // bench or bench/part
 	fields []string // the words of Name after it
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // exactTolerance is the relative difference up to which two values without
@@ -25,7 +25,7 @@ type contest struct {
 }
 
 // newContest picks the method from counts and kinds alone.
-func (j judge) newContest(m rowkey.Matched) *contest {
+func (j judge) newContest(m rowset.Matched) *contest {
 	old, new := withMetric(m[0], j.opts.Metric), withMetric(m[1], j.opts.Metric)
 	c := &contest{method: None}
 	var positive [2]bool

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // judge holds what all pairs of a report share.
@@ -27,7 +27,7 @@ type evidence struct {
 }
 
 // pairs judges all the points.
-func (j judge) pairs(points []rowkey.Matched) []Pair {
+func (j judge) pairs(points []rowset.Matched) []Pair {
 	pairs := make([]Pair, len(points))
 	var contests []*contest
 	var at []int
@@ -62,11 +62,11 @@ func (j judge) pairs(points []rowkey.Matched) []Pair {
 
 // describe makes the pair of a point, with the verdict where statuses alone
 // decide it.
-func (j judge) describe(m rowkey.Matched) Pair {
-	r := m.Any()
+func (j judge) describe(m rowset.Matched) Pair {
+	r := m.AnyRow()
 	p := Pair{
-		Name: rowkey.Label(r, j.opts.Ignore...), Key: rowkey.Of(r, j.opts.Ignore...), group: rowkey.Group(r),
-		fields: rowkey.Fields(r, j.opts.Ignore...),
+		Name: rowset.Label(r, j.opts.Ignore...), Key: rowset.Key(r, j.opts.Ignore...), group: rowset.BenchPart(r),
+		fields: rowset.LabelFields(r, j.opts.Ignore...),
 		Bench:  r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
 		Old: side(m[0], j.opts.Metric), New: side(m[1], j.opts.Metric),
 	}

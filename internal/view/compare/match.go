@@ -10,22 +10,21 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // match pairs the rows of two runs by point: OLD's points in their order, then
 // those that are only in NEW.
-func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
+func match(old, new Run, opts Options) ([]rowset.Matched, error) {
 	var known []string
 	if len(opts.Ignore) > 0 {
-		known = rowkey.Names(slices.Concat(old.Rows, new.Rows))
+		known = rowset.CoordNames(slices.Concat(old.Rows, new.Rows))
 	}
 	for _, name := range opts.Ignore {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
 		}
 	}
-	points := rowkey.Match(func(r *journal.Row) string { return rowkey.Of(r, opts.Ignore...) }, rowset.All(old.Rows),
+	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
 		rowset.All(new.Rows))
 	if len(opts.Ignore) == 0 {
 		return points, nil
@@ -34,10 +33,10 @@ func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
 	// trials of one.
 	for _, m := range points {
 		for i, run := range []Run{old, new} {
-			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowkey.Of(r) }); len(whole) > 1 {
+			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowset.Key(r) }); len(whole) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
 					"one value in each run",
-					strings.Join(opts.Ignore, ", "), run.ID(), rowkey.Label(whole[1].Rows[0]))
+					strings.Join(opts.Ignore, ", "), run.ID(), rowset.Label(whole[1].Rows[0]))
 			}
 		}
 	}

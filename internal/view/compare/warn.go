@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // runWarnings are those about the runs themselves.
@@ -36,7 +36,7 @@ func runWarnings(old, new Run, names [2]string) (out []string) {
 }
 
 // warnings are the reasons why the two runs may not be comparable as wholes.
-func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
+func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
 	out := runWarnings(old, new, opts.Sides)
 	fields := []struct {
 		name string
@@ -90,7 +90,7 @@ func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 // hint names the coordinates that have no value in common, any of which alone
 // keeps all points apart.
 func hint(old, new Run) string {
-	a, b := rowkey.Values(old.Rows), rowkey.Values(new.Rows)
+	a, b := rowset.CoordTexts(old.Rows), rowset.CoordTexts(new.Rows)
 	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
 	slices.Sort(names)
 	apart := lists.Keep(slices.Compact(names), func(name string) bool {
@@ -99,7 +99,7 @@ func hint(old, new Run) string {
 				return false
 			}
 		}
-		return name != rowkey.Sharing // which nobody can ignore
+		return name != rowset.Sharing // which nobody can ignore
 	})
 	if len(apart) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // headline is the metric every timed row has; its spread is shown beside it.
@@ -57,10 +57,10 @@ var roles = [...]struct {
 }{
 	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
 	Part:  {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
-	NumRanks: {name: rowkey.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
+	NumRanks: {name: rowset.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string {
 		return optional(r.NumRanks)
 	}},
-	Backend: {name: rowkey.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
+	Backend: {name: rowset.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
 	Axis:    {prefix: "axis.", value: func(c Column, r *journal.Row) string { return r.Point.At(c.Key).String() }},
 	Env:     {prefix: "env.", value: func(c Column, r *journal.Row) string { return envText(r, c.Key) }},
 	Option:  {prefix: "option.", value: func(c Column, r *journal.Row) string { return r.Options.At(c.Key).String() }},
@@ -161,7 +161,7 @@ func declaredNames(h *journal.Header) columnNames {
 	n := columnNames{spreads: map[string]bool{}, numeric: map[string]bool{}, units: map[string]string{}}
 	for _, a := range h.Axes {
 		// Two axes that every row has in a field of its own.
-		if a.Name != rowkey.NumRanks && a.Name != rowkey.Backend {
+		if a.Name != rowset.NumRanks && a.Name != rowset.Backend {
 			n.axes.Add(a.Name)
 			n.numeric[a.Name] = a.Kind.Numeric()
 		}

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // writeJSONL writes the rows as the journal's schema has them, one a line.
@@ -43,7 +43,7 @@ func writeJSON(w io.Writer, in Input, _ Options) error {
 func writeRow(b *bufio.Writer, r *journal.Row, end string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("%s, trial %d: %w", rowkey.Label(r), r.Trial, err)
+		return fmt.Errorf("%s, trial %d: %w", rowset.Label(r), r.Trial, err)
 	}
 	b.Write(text)
 	b.WriteString(end)

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // line is one line of a table for people: the trials of one point, or one row.
@@ -23,7 +23,7 @@ type line struct {
 // lines groups the rows by point in order of first appearance. With perTrial
 // each row is a line of its own.
 func lines(rows []*journal.Row, perTrial bool) []line {
-	key := func(r *journal.Row) string { return rowkey.Of(r) }
+	key := func(r *journal.Row) string { return rowset.Key(r) }
 	if perTrial {
 		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), []*journal.Row{r}} })
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // The axes that are columns of the nccl-tests table; all other coordinates of
@@ -88,10 +87,10 @@ type ncclLine struct {
 // counts those without a size.
 func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
 	sized := rowset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
-	table := func(r *journal.Row) string { return rowkey.Of(r, ncclSize, ncclInPlace) }
+	table := func(r *journal.Row) string { return rowset.Key(r, ncclSize, ncclInPlace) }
 	for _, g := range rowset.GroupBy(sized, table) {
-		t := &ncclTable{heading: rowkey.Label(g.Rows[0], ncclSize, ncclInPlace)}
-		for _, g := range rowset.GroupBy(g.Rows, func(r *journal.Row) string { return rowkey.Of(r, ncclInPlace) }) {
+		t := &ncclTable{heading: rowset.Label(g.Rows[0], ncclSize, ncclInPlace)}
+		for _, g := range rowset.GroupBy(g.Rows, func(r *journal.Row) string { return rowset.Key(r, ncclInPlace) }) {
 			l := ncclLine{row: g.Rows[0]}
 			for _, r := range g.Rows {
 				place := &l.places[0]

@@ -10,7 +10,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // section is one table for people: the lines of one bench or part, with what
@@ -34,7 +33,7 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	}
 	var out []section
 	var all []line
-	for _, g := range rowset.GroupBy(rowset.All(in.Rows), rowkey.Group) {
+	for _, g := range rowset.GroupBy(rowset.All(in.Rows), rowset.BenchPart) {
 		ls := lines(g.Rows, opts.PerTrial)
 		all = append(all, ls...)
 		out = append(out, newSection(g.Key, columns, ls, opts.MaxRows))

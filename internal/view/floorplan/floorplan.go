@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Seen is a row whose kernel was looked into.
@@ -32,9 +32,9 @@ func Common(rows []journal.Row) (names []string) {
 	if len(rows) == 0 {
 		return nil
 	}
-	for _, name := range rowkey.Names(rows) {
-		first, _ := rowkey.Value(&rows[0], name)
-		if !slices.ContainsFunc(rows, func(r journal.Row) bool { v, _ := rowkey.Value(&r, name); return v != first }) {
+	for _, name := range rowset.CoordNames(rows) {
+		first, _ := rowset.CoordText(&rows[0], name)
+		if !slices.ContainsFunc(rows, func(r journal.Row) bool { v, _ := rowset.CoordText(&r, name); return v != first }) {
 			names = append(names, name)
 		}
 	}
@@ -89,7 +89,7 @@ func Load(dir string, rows []journal.Row) (seen []Seen, errs []error) {
 		case err != nil:
 			errs = append(errs, err)
 		default:
-			seen = append(seen, Seen{r, rowkey.Label(r, common...), record})
+			seen = append(seen, Seen{r, rowset.Label(r, common...), record})
 		}
 	}
 	return seen, errs

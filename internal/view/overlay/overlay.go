@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
@@ -118,7 +118,7 @@ func onPurpose(old, new []journal.Row) []string {
 		return lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
 	}
 	if a, b := backends(old), backends(new); len(a) == 1 && len(b) == 1 && a[0] != b[0] {
-		return []string{rowkey.Backend}
+		return []string{rowset.Backend}
 	}
 	return nil
 }

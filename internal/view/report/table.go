@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/export"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 const (
@@ -65,7 +64,7 @@ func tables(h *journal.Header, rows []journal.Row) (out []table, cut string) {
 		cut += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
-	groups := rowset.GroupBy(rowset.All(rows), rowkey.Group)
+	groups := rowset.GroupBy(rowset.All(rows), rowset.BenchPart)
 	return lists.Map(groups, func(g rowset.Group[string]) table { return newTable(g.Key, columns, g.Rows) }), cut
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // Summary is a run in one paragraph: how much there is, what became of it, the
@@ -41,7 +40,7 @@ func extent(h *journal.Header, rows []journal.Row) string {
 	points, backends := map[string]bool{}, map[string]bool{}
 	trials := 0
 	for i := range rows {
-		points[rowkey.Of(&rows[i])] = true
+		points[rowset.Key(&rows[i])] = true
 		backends[rows[i].Backend] = true
 		trials = max(trials, rows[i].Trial+1)
 	}

@@ -23,7 +23,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -129,7 +128,7 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 			return nil, fmt.Errorf("%s holds no good row with a %s", s.Name, metric)
 		}
 	}
-	shared := rowkey.InCommon(runs, goals.Except)
+	shared := rowset.FindCommonAxes(runs, goals.Except)
 	settings := make([]func(*journal.Row) string, len(sides))
 	for i, s := range sides {
 		fixed := append(constants(s.Rows), goals.Except...)
@@ -141,11 +140,11 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine),
 			strings.Join(names, "; "))
 	}
-	contests, err := contestsOf(rowkey.Match(shared.Of, runs...), shared, settings)
+	contests, err := contestsOf(rowset.Match(shared.Work, runs...), shared, settings)
 	if err != nil {
 		return nil, err
 	}
-	if len(contests) == 0 && rowkey.SharingDiffers(runs...) {
+	if len(contests) == 0 && rowset.SharingDiffers(runs...) {
 		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers and not in others: times of one GPU's "+
 			"memory are not compared with those of links", ours.Name)
 	}
@@ -154,18 +153,18 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 			ours.Name, strings.Join(shared.Axes, ", "))
 	}
 	slices.SortStableFunc(contests, func(a, b contest) int {
-		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowkey.ComparePoints(a.point, b.point))
+		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowset.ComparePoints(a.point, b.point))
 	})
 	byRanks := lists.GroupBy(contests, func(c contest) int { return c.ranks })
 	return lists.Map(byRanks, func(g lists.Group[int, contest]) Table { return table(g.Items, goals) }), nil
 }
 
 // contestsOf are the points that we and a peer have measured.
-func contestsOf(works []rowkey.Matched, shared rowkey.Shared, settings []func(*journal.Row) string) (out []contest,
+func contestsOf(works []rowset.Matched, shared rowset.CommonAxes, settings []func(*journal.Row) string) (out []contest,
 	err error) {
 	for _, m := range works {
-		r := m.Any()
-		c := contest{ranks: shared.Of(r).Ranks, point: shared.Point(r), ofLimit: m[0].Median("pct_of_limit")}
+		r := m.AnyRow()
+		c := contest{ranks: shared.Work(r).Ranks, point: shared.Point(r), ofLimit: m[0].Median("pct_of_limit")}
 		for i, rows := range m {
 			for _, g := range rowset.GroupBy(rows, settings[i]) {
 				times, err := byTrial(g, c.ranks)

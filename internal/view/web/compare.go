@@ -12,10 +12,10 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/baseline"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
@@ -97,7 +97,7 @@ func besides(sides []side, metric string) (comparePage, error) {
 	out := comparePage{Metric: metric}
 	opts := compare.Options{Metric: metric, Alpha: compare.DefaultAlpha / float64(len(sides)-1)}
 	if backendsDiffer(sides) {
-		opts.Ignore, out.Ignored = []string{rowkey.Backend}, rowkey.Backend
+		opts.Ignore, out.Ignored = []string{rowset.Backend}, rowset.Backend
 	}
 	var rows []journal.Row
 	header := *sides[0].Header
@@ -201,7 +201,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(one.Rows, func(row journal.Row) bool { return rowkey.Of(&row) == q.Get("point") })
+	i := slices.IndexFunc(one.Rows, func(row journal.Row) bool { return rowset.Key(&row) == q.Get("point") })
 	if i < 0 {
 		return nil, notFound{errors.New("the run has no such point")}
 	}
@@ -218,13 +218,13 @@ func (s *Server) history(r *http.Request) (any, error) {
 		if err != nil {
 			continue // it has just gone
 		}
-		other.Rows = slices.DeleteFunc(other.Rows, func(row journal.Row) bool { return rowkey.Of(&row) != q.Get("point") })
+		other.Rows = slices.DeleteFunc(other.Rows, func(row journal.Row) bool { return rowset.Key(&row) != q.Get("point") })
 		if len(other.Rows) > 0 {
 			sides = append(sides, other)
 		}
 	}
 	sides = sides[max(0, len(sides)-maxHistory):]
-	return newHistory(rowkey.Label(&one.Rows[i]), sides, cmp.Or(q.Get("metric"), compare.DefaultMetric)), nil
+	return newHistory(rowset.Label(&one.Rows[i]), sides, cmp.Or(q.Get("metric"), compare.DefaultMetric)), nil
 }
 
 // newHistory words a point over runs in the order of their start, and marks where it changed.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // pageRows is how many rows are sent at once.
@@ -72,7 +72,7 @@ func (v *view) stretch(rows []journal.Row, from int) rowPage {
 	for i := range shown {
 		r := &shown[i]
 		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r),
-			Point: rowkey.Of(r)})
+			Point: rowset.Key(r)})
 	}
 	for _, c := range v.columns {
 		if c.Role == export.Reason || c.Role != export.Part && c.Role.Elsewhere() { // in the heading, or below the row

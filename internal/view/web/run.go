@@ -14,10 +14,10 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
 	"github.com/kernbench/kernbench/internal/view/report"
-	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // viewKey is a run as somebody looks at it.
@@ -118,7 +118,7 @@ func kernels(rows []journal.Row) (list []kernel, more int) {
 		case len(list) == maxKernels:
 			more++
 		default:
-			list = append(list, kernel{r.Inside, rowkey.Label(r, common...), slices.Contains(chosen, r)})
+			list = append(list, kernel{r.Inside, rowset.Label(r, common...), slices.Contains(chosen, r)})
 		}
 	}
 	return list, more
@@ -275,7 +275,7 @@ func failures(rows []journal.Row) (out []failure, n int) {
 }
 
 func newFailure(r *journal.Row) failure {
-	f := failure{Point: rowkey.Label(r), Trial: r.Trial, Status: string(r.Status), Reason: report.Reason(r),
+	f := failure{Point: rowset.Label(r), Trial: r.Trial, Status: string(r.Status), Reason: report.Reason(r),
 		Output: report.Tail(r.Output),
 		Ranks:  report.RankEnds(r.Ranks)}
 	if r.Launch != "" {

@@ -1,4 +1,4 @@
-package rowkey
+package rowset
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 func base() *journal.Row {
@@ -18,8 +17,8 @@ func base() *journal.Row {
 		Options: point.Point{{Name: "o", Value: point.IntValue(1)}}}
 }
 
-// Each change of one coordinate changes the key, unless that one is ignored.
-func TestOf(t *testing.T) {
+// TestKey changes one coordinate at a time: the key must change, unless that one is ignored.
+func TestKey(t *testing.T) {
 	changes := []struct {
 		name   string
 		change func(*journal.Row)
@@ -40,43 +39,43 @@ func TestOf(t *testing.T) {
 	for _, c := range changes {
 		r := base()
 		c.change(r)
-		if Of(r) == Of(base()) {
+		if Key(r) == Key(base()) {
 			t.Errorf("%s: the key stays the same", c.name)
 		}
-		if c.ignore != "" && Of(r, c.ignore) != Of(base(), c.ignore) {
+		if c.ignore != "" && Key(r, c.ignore) != Key(base(), c.ignore) {
 			t.Errorf("%s: the key changes though %s is ignored", c.name, c.ignore)
 		}
 	}
 }
 
-// Ranks that shared a GPU have another point than ranks with one each, whatever is
-// ignored.
+// TestSharingIsNeverMixed checks that ranks sharing a GPU are never the same point as
+// ranks with a GPU each, even if Sharing is in the ignore list.
 func TestSharingIsNeverMixed(t *testing.T) {
-	apart, shared := base(), base()
-	apart.Details = map[string]string{journal.SharingDetail: "1"}
+	separate, shared := base(), base()
+	separate.Details = map[string]string{journal.SharingDetail: "1"}
 	shared.Details = map[string]string{journal.SharingDetail: "2"}
-	if Of(apart) != Of(base()) {
-		t.Error("a GPU each is as good as not to say")
+	if Key(separate) != Key(base()) {
+		t.Error("one rank per GPU must have the same key as no sharing detail")
 	}
-	if Of(shared, Sharing) == Of(base(), Sharing) || !strings.Contains(Label(shared), "ranks_per_gpu=2") {
-		t.Errorf("shared and apart have one key; label %s", Label(shared))
+	if Key(shared, Sharing) == Key(base(), Sharing) || !strings.Contains(Label(shared), "ranks_per_gpu=2") {
+		t.Errorf("shared and separate GPUs have the same key; label %s", Label(shared))
 	}
-	runs := []rowset.Set{{shared}, {base()}}
-	common := InCommon(runs, nil)
-	if common.Of(shared) == common.Of(base()) {
-		t.Error("shared and apart do the same work")
+	runs := []Set{{shared}, {base()}}
+	common := FindCommonAxes(runs, nil)
+	if common.Work(shared) == common.Work(base()) {
+		t.Error("shared and separate GPUs count as the same work")
 	}
-	if !SharingDiffers(runs...) || SharingDiffers(runs[0]) || SharingDiffers(runs[1], rowset.Set{apart}) {
-		t.Error("sharing is not seen")
+	if !SharingDiffers(runs...) || SharingDiffers(runs[0]) || SharingDiffers(runs[1], Set{separate}) {
+		t.Error("SharingDiffers gives the wrong answer")
 	}
 }
 
-func TestOfDoesNotDependOn(t *testing.T) {
+func TestKeyIgnoresTrialRunAndOrder(t *testing.T) {
 	r := base()
 	r.Trial, r.Run, r.Key, r.Status = 3, "other", "k", journal.Failed
 	r.Point[0], r.Point[1] = r.Point[1], r.Point[0]
 	r.Point[1].Value = point.IntValue(65536) // a size as JSON gives it back
-	if Of(r) != Of(base()) {
+	if Key(r) != Key(base()) {
 		t.Error("trial, run, status, order or the kind of number changes the key")
 	}
 }
@@ -95,10 +94,10 @@ func TestMatch(t *testing.T) {
 		return &journal.Row{Trial: trial, Point: point.Point{{Name: "op", Value: point.StringValue(name)}}}
 	}
 	key := func(r *journal.Row) string { return r.Point.String() }
-	got := Match(key, rowset.Set{row("b", 0), row("a", 0), row("b", 1)}, rowset.Set{row("c", 0), row("a", 0)})
+	got := Match(key, Set{row("b", 0), row("a", 0), row("b", 1)}, Set{row("c", 0), row("a", 0)})
 	var words []string
 	for _, m := range got {
-		words = append(words, fmt.Sprintf("%s %d %d", m.Any().Point, len(m[0]), len(m[1])))
+		words = append(words, fmt.Sprintf("%s %d %d", m.AnyRow().Point, len(m[0]), len(m[1])))
 	}
 	if want := "op=b 2 0, op=a 1 1, op=c 0 1"; strings.Join(words, ", ") != want {
 		t.Errorf("matched %s, want %s", strings.Join(words, ", "), want)
