@@ -78,7 +78,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			rates.Panels = append(rates.Panels, b)
 		}
 	}
-	out := lists.Keep([]figure.Figure{times, rates}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
+	out := lists.Filter([]figure.Figure{times, rates}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
 	return machine.Caption(out, rows)
 }
 
@@ -167,7 +167,7 @@ func sections(rows []journal.Row) []bench.Section {
 
 // virtual says of which rows no data moved, and on which machines.
 func virtual(rows []journal.Row) []bench.Section {
-	of := lists.Keep(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
+	of := lists.Filter(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
 	if len(of) == 0 {
 		return nil
 	}

@@ -79,7 +79,7 @@ func invalidPoint(p bench.Point) error {
 		return fmt.Errorf("--%s %d: want a multiple of 8, at least 16", sideAxis, n)
 	}
 	method := p.At(methodAxis)
-	fit := lists.Keep(solve.Methods(), func(m solve.Method) bool { return m.Needs == solve.SymmetricDefinite })
+	fit := lists.Filter(solve.Methods(), func(m solve.Method) bool { return m.Needs == solve.SymmetricDefinite })
 	names := lists.Map(fit, func(m solve.Method) string { return m.Name })
 	if !slices.Contains(names, method.String()) {
 		return bench.Unknown(methodAxis, method.String(), names)

@@ -71,7 +71,7 @@ func (c check) String() string { return fmt.Sprintf("%s %.3g, at most %g", c.nam
 
 // invalid says which checks fail, nil if none does.
 func invalid(checks []check) error {
-	wrong := lists.Map(lists.Keep(checks, func(c check) bool { return !c.ok() }), check.String)
+	wrong := lists.Map(lists.Filter(checks, func(c check) bool { return !c.ok() }), check.String)
 	if len(wrong) == 0 {
 		return nil
 	}

@@ -171,7 +171,7 @@ func (w *way) line() []string {
 // advice says what to choose and why, and no more than the rows tell.
 func (c *contest) advice() (out []string) {
 	best := c.ways[0]
-	level := lists.Keep(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not told from the best
+	level := lists.Filter(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not told from the best
 	if next := c.ways[1]; len(level) == 0 {
 		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name,
 			seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))

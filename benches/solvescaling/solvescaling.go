@@ -172,7 +172,7 @@ func methodHelp(m solve.Method) (name, help string) {
 
 // restarting lists the methods that --restart applies to.
 func restarting() []string {
-	methods := lists.Keep(solve.Methods(), func(m solve.Method) bool { return m.Restarts })
+	methods := lists.Filter(solve.Methods(), func(m solve.Method) bool { return m.Restarts })
 	return lists.Map(methods, func(m solve.Method) string { return m.Name })
 }
 

@@ -97,7 +97,7 @@ func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *h
 	}
 	segment := meeting.Segment
 	joined := shm.Membership{Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs,
-		World: lists.Numbers[int](c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout}
+		World: lists.Range[int](c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout}
 	if h != nil {
 		joined.PIDs, joined.Crowded = h.pids(), h.crowded
 	}

@@ -62,7 +62,7 @@ func newEngine(s *shm.Segment, heap *shm.Heap, joined shm.Membership, h *hosts) 
 		joined.Others = h
 		e.locals, e.caps, h.engine = h.locals, acrossHosts(capabilities()), e
 	} else {
-		e.locals = lists.Numbers[int](len(joined.World))
+		e.locals = lists.Range[int](len(joined.World))
 	}
 	e.joined, e.member = joined, shm.Join(joined)
 	for peer := range e.Size() {

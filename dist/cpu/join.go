@@ -144,7 +144,7 @@ func (cl *cluster) of(ranks []int) *cluster {
 // enter makes the first group of a cluster: this host's shared memory, and
 // connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
 func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
-	h := newHosts(cl, c.Rank, lists.Numbers[int](c.Size), c.ID)
+	h := newHosts(cl, c.Rank, lists.Range[int](c.Size), c.ID)
 	id := shm.Identity{ID: c.ID + " on " + h.ranks[c.Rank].Host, Rank: h.localRank, Size: len(h.locals)}
 	e, err := b.share(ctx, c, id, h)
 	if err != nil {

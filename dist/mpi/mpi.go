@@ -70,7 +70,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 			" (a world of 1 is that of a process that %s's launcher did not start)", p.rank, p.size, p.lib, p.lib.Family)
 	}
 	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts,
-		world: lists.Numbers[int](c.Size)}
+		world: lists.Range[int](c.Size)}
 	// No rank may enter a call of MPI that others do not make: first they meet.
 	var b coordinator
 	if m.oneHost() {

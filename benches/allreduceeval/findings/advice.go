@@ -227,8 +227,8 @@ func untimed(samples []model.Sample) (lines []string) {
 // notCovered compares the run with what the full profile has.
 func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
-	ran := lists.Keep(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
-	mine := lists.Keep(ran, inPart(matrix.Correctness))
+	ran := lists.Filter(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
+	mine := lists.Filter(ran, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
 	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) &&

@@ -156,5 +156,5 @@ func inPart(part string) func(cell) bool { return func(c cell) bool { return c.p
 
 // values lists what a coordinate takes, in the order of the cells.
 func values(cells []cell, get func(cell) string) []string {
-	return lists.NotEmpty(lists.Distinct(lists.Map(cells, get))...)
+	return lists.NonEmpty(lists.Distinct(lists.Map(cells, get))...)
 }

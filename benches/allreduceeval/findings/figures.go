@@ -76,7 +76,7 @@ func Figures(rows []journal.Row) []figure.Figure {
 func algorithmColors(samples []model.Sample) []string {
 	timed := lists.Map(samples, func(s model.Sample) string { return s.Algorithm })
 	known := append([]string{matrix.Auto}, matrix.Algorithms()...)
-	known = lists.Keep(known, func(name string) bool { return slices.Contains(timed, name) })
+	known = lists.Filter(known, func(name string) bool { return slices.Contains(timed, name) })
 	return lists.Distinct(append(known, timed...))
 }
 

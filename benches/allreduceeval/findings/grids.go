@@ -24,7 +24,7 @@ func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Gri
 	for _, name := range values(cells, algorithm) {
 		line := bench.GridRow{Name: name}
 		for _, col := range columns {
-			mine := lists.Keep(cells, func(c cell) bool { return algorithm(c) == name && column(c) == col })
+			mine := lists.Filter(cells, func(c cell) bool { return algorithm(c) == name && column(c) == col })
 			line.Cells = append(line.Cells, gridCell(mine))
 		}
 		g.Rows = append(g.Rows, line)
@@ -62,7 +62,7 @@ func byCoord(name string) func(cell) string { return func(c cell) string { retur
 // matrixSections show the correctness matrix twice: over types and ranks, and
 // over sizes.
 func matrixSections(cells []cell) []bench.Section {
-	mine := lists.Keep(cells, inPart(matrix.Correctness))
+	mine := lists.Filter(cells, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func matrixSections(cells []cell) []bench.Section {
 }
 
 func contractSections(cells []cell) []bench.Section {
-	mine := lists.Keep(cells, inPart(matrix.Contracts))
+	mine := lists.Filter(cells, inPart(matrix.Contracts))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func contractSections(cells []cell) []bench.Section {
 }
 
 func failureSections(cells []cell) []bench.Section {
-	mine := lists.Keep(cells, inPart(matrix.Errors))
+	mine := lists.Filter(cells, inPart(matrix.Errors))
 	if len(mine) == 0 {
 		return nil
 	}
@@ -152,9 +152,9 @@ func testTable(cells []cell) []bench.Section {
 		return "all"
 	}
 	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Errors} {
-		mine := lists.Keep(cells, inPart(part))
+		mine := lists.Filter(cells, inPart(part))
 		for _, name := range values(mine, group) {
-			in := lists.Keep(mine, func(c cell) bool { return group(c) == name })
+			in := lists.Filter(mine, func(c cell) bool { return group(c) == name })
 			t := countOf(in)
 			text := "an error on every rank, in time"
 			switch part {

@@ -47,7 +47,7 @@ var warningTitles = []struct{ kind, title string }{
 // warningLines are what the times contradict, one line for each kind.
 func warningLines(warnings []model.Warning, timed int) (lines []string) {
 	for _, k := range warningTitles {
-		mine := lists.Keep(warnings, func(w model.Warning) bool { return w.Kind == k.kind })
+		mine := lists.Filter(warnings, func(w model.Warning) bool { return w.Kind == k.kind })
 		if len(mine) == 0 {
 			continue
 		}

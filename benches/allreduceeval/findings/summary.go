@@ -26,7 +26,7 @@ const claimsPart = "claims"
 // timedRows are those that samples are taken from, so that the indices of
 // warnings fit.
 func timedRows(rows []journal.Row) []journal.Row {
-	return lists.Keep(rows, func(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" })
+	return lists.Filter(rows, func(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" })
 }
 
 // Sections is the report in words: what is known, what it means, what to do,
@@ -57,7 +57,7 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 	add("**Correctness:** %s", correctnessLine(cells))
 	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"},
 		{matrix.Errors, "Mistakes and failures"}} {
-		if t := countOf(lists.Keep(cells, inPart(part.name))); t != (counts{}) {
+		if t := countOf(lists.Filter(cells, inPart(part.name))); t != (counts{}) {
 			holds := "all hold that are promised"
 			if part.name == matrix.Errors {
 				holds = "all are noticed by every rank, in time"
@@ -102,13 +102,13 @@ func injected(rows []journal.Row) string {
 }
 
 func correctnessLine(cells []cell) string {
-	mine := lists.Keep(cells, inPart(matrix.Correctness))
+	mine := lists.Filter(cells, inPart(matrix.Correctness))
 	t := countOf(mine)
 	switch {
 	case t.ran() == 0:
 		return "no cell of the matrix ran, so nothing is known. Numbers without it are times of an unknown computation."
 	case t.failed > 0:
-		first := lists.Keep(mine, func(c cell) bool { return c.status.Bad() })[0]
+		first := lists.Filter(mine, func(c cell) bool { return c.status.Bad() })[0]
 		where := first.name
 		if first.row != nil {
 			where = fmt.Sprintf("%s, size %s", first.at, first.name)
@@ -119,7 +119,7 @@ func correctnessLine(cells []cell) string {
 	}
 	line := fmt.Sprintf("all passed. Every required cell ran: %s.", t)
 	if t.missing > 0 {
-		why := values(lists.Keep(mine, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
+		why := values(lists.Filter(mine, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
 		line += fmt.Sprintf(" Those not executed (%s) need what this backend lacks.", strings.Join(why, ", "))
 	}
 	return line
@@ -129,10 +129,10 @@ func correctnessLine(cells []cell) string {
 func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 	for _, set := range settings(exactSamples(samples)) {
 		mine := inSetting(exactSamples(samples), set)
-		if named := lists.Keep(mine, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }); len(named) > 0 {
+		if named := lists.Filter(mine, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }); len(named) > 0 {
 			mine = named // else only what the backend takes by itself
 		}
-		settled := lists.Keep(mine, model.Sample.Settled)
+		settled := lists.Filter(mine, model.Sample.Settled)
 		if len(settled) > 0 {
 			mine = settled
 		}
@@ -195,7 +195,7 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 // tunable are the samples of algorithms that a table may choose from, beside what auto
 // took; none where nothing tells on which memory they were measured.
 func tunable(samples []model.Sample) []model.Sample {
-	out := lists.Keep(exactSamples(samples), func(s model.Sample) bool {
+	out := lists.Filter(exactSamples(samples), func(s model.Sample) bool {
 		named := slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm)
 		return s.Buffers != "" && (named || s.Algorithm == matrix.Auto)
 	})

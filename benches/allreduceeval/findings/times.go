@@ -20,7 +20,7 @@ func lossy(algorithm string) bool { return matrix.Codec(algorithm) != nil }
 
 // exactSamples leaves out the lossy ones.
 func exactSamples(samples []model.Sample) []model.Sample {
-	return lists.Keep(samples, func(s model.Sample) bool { return !lossy(s.Algorithm) })
+	return lists.Filter(samples, func(s model.Sample) bool { return !lossy(s.Algorithm) })
 }
 
 // settingOf is what the algorithms compete in, as people read it.
@@ -29,7 +29,7 @@ func settingOf(s model.Series) string {
 	if s.InPlace {
 		parts = append(parts, "in place")
 	}
-	return strings.Join(append(parts, lists.NotEmpty(s.Buffers, s.Variant)...), ", ")
+	return strings.Join(append(parts, lists.NonEmpty(s.Buffers, s.Variant)...), ", ")
 }
 
 // sameSetting compares all but the algorithm.
@@ -40,7 +40,7 @@ func sameSetting(a, b model.Series) bool {
 
 // inSetting are the samples of one setting.
 func inSetting(samples []model.Sample, set model.Series) []model.Sample {
-	return lists.Keep(samples, func(s model.Sample) bool { return sameSetting(s.Series, set) })
+	return lists.Filter(samples, func(s model.Sample) bool { return sameSetting(s.Series, set) })
 }
 
 // settings lists them in order.

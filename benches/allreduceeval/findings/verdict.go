@@ -20,7 +20,7 @@ func verdictLine(rows []journal.Row, cells []cell, samples []model.Sample) strin
 }
 
 func correctVerdict(cells []cell) string {
-	t := countOf(lists.Keep(cells, inPart(matrix.Correctness)))
+	t := countOf(lists.Filter(cells, inPart(matrix.Correctness)))
 	all := countOf(cells)
 	switch {
 	case t.ran() == 0 && all.failed == 0:
@@ -41,7 +41,7 @@ func correctVerdict(cells []cell) string {
 // timesVerdict judges all times together: they are usable if all have settled, with care
 // if most have, and not if fewer than half have or a timed row failed.
 func timesVerdict(rows []journal.Row, samples []model.Sample) string {
-	failed := len(lists.Keep(timedRows(rows), func(r journal.Row) bool { return r.Status.Bad() }))
+	failed := len(lists.Filter(timedRows(rows), func(r journal.Row) bool { return r.Status.Bad() }))
 	if len(samples) == 0 && failed == 0 {
 		return "times were **not run**"
 	}
@@ -62,7 +62,7 @@ func timesVerdict(rows []journal.Row, samples []model.Sample) string {
 
 // doubts are why times have not settled, the most frequent reason first, and how many have.
 func doubts(samples []model.Sample) (why []string, settled int) {
-	open := lists.Keep(samples, func(s model.Sample) bool { return !s.Settled() })
+	open := lists.Filter(samples, func(s model.Sample) bool { return !s.Settled() })
 	type reason = lists.Group[string, model.Sample]
 	reasons := lists.GroupBy(open, func(s model.Sample) string {
 		switch {

@@ -31,7 +31,7 @@ func Timed() []string {
 func Known() []string { return append(Algorithms(), Auto) }
 
 func names(keep func(schedule.Info) bool) []string {
-	all := lists.Keep(schedule.Evaluated(schedule.AllReduce), keep)
+	all := lists.Filter(schedule.Evaluated(schedule.AllReduce), keep)
 	return lists.Map(all, func(a schedule.Info) string { return a.Name })
 }
 

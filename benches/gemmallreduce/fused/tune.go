@@ -105,7 +105,7 @@ func Search(counts []int, time func(place int) (us float64, err error)) (place i
 	if len(counts) == 1 {
 		return 0, nil, nil
 	}
-	alive := lists.Numbers[int](len(counts)) // places
+	alive := lists.Range[int](len(counts)) // places
 	trials = lists.Map(counts, func(n int) Trial { return Trial{Partitions: n} })
 	if _, err := time(0); err != nil { // warms up
 		return 0, nil, err

@@ -171,7 +171,7 @@ func Condense(path []Step, n int) []Step {
 	if len(path) <= n {
 		return path
 	}
-	longest := lists.Numbers[int](len(path))
+	longest := lists.Range[int](len(path))
 	slices.SortStableFunc(longest, func(a, b int) int {
 		return cmp.Compare(path[b].To-path[b].From, path[a].To-path[a].From)
 	})

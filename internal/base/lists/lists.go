@@ -1,8 +1,8 @@
-// Package lists makes lists from lists, where the standard library's slices has
-// nothing for it.
+// Package lists builds slices from slices, where package slices of the standard library has
+// no function for it. No function changes its arguments.
 package lists
 
-// Map is what f makes of each element; nil of an empty list.
+// Map returns f of each element, or nil for an empty list.
 func Map[T, U any](list []T, f func(T) U) []U {
 	if len(list) == 0 {
 		return nil
@@ -14,21 +14,7 @@ func Map[T, U any](list []T, f func(T) U) []U {
 	return out
 }
 
-// Keep is the elements for which keep holds, as a list of their own; nil without one.
-func Keep[S ~[]T, T any](list S, keep func(T) bool) S {
-	var out S
-	for _, v := range list {
-		if keep(v) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// NotEmpty are the texts that say something.
-func NotEmpty(texts ...string) []string { return Keep(texts, func(s string) bool { return s != "" }) }
-
-// TryMap is Map by what may fail, up to the first error.
+// TryMap is Map for a function that may fail. It stops at the first error and returns it.
 func TryMap[T, U any](list []T, f func(T) (U, error)) (out []U, err error) {
 	for _, v := range list {
 		u, err := f(v)
@@ -40,20 +26,38 @@ func TryMap[T, U any](list []T, f func(T) (U, error)) (out []U, err error) {
 	return out, nil
 }
 
-// First is the first element for which is holds; ok tells whether there is one.
-func First[T any](list []T, is func(T) bool) (first T, ok bool) {
+// Filter returns a new list of the elements for which keep returns true, or nil if there are none.
+func Filter[S ~[]T, T any](list S, keep func(T) bool) S {
+	var out S
 	for _, v := range list {
-		if is(v) {
+		if keep(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// NonEmpty returns the texts that are not "".
+func NonEmpty(texts ...string) []string {
+	return Filter(texts, func(s string) bool { return s != "" })
+}
+
+// First returns the first element for which match returns true, and whether there is one.
+func First[T any](list []T, match func(T) bool) (first T, ok bool) {
+	for _, v := range list {
+		if match(v) {
 			return v, true
 		}
 	}
 	return first, false
 }
 
-// At is the elements at some places.
-func At[T any](list []T, places []int) []T { return Map(places, func(i int) T { return list[i] }) }
+// At returns the elements at the given indices.
+func At[T any](list []T, indices []int) []T {
+	return Map(indices, func(i int) T { return list[i] })
+}
 
-// Sum adds up.
+// Sum returns the sum of the elements.
 func Sum[T int | float64](list []T) (total T) {
 	for _, v := range list {
 		total += v
@@ -61,13 +65,13 @@ func Sum[T int | float64](list []T) (total T) {
 	return total
 }
 
-// Set is a list without repetitions, in the order in which they were added.
+// Set is a list of distinct elements in the order in which they were added.
 type Set[T comparable] struct {
 	List []T
 	has  map[T]bool
 }
 
-// Add reports whether the element was not there before.
+// Add adds an element unless the set has it already, and reports whether it was added.
 func (s *Set[T]) Add(v T) bool {
 	if s.has[v] {
 		return false
@@ -80,9 +84,9 @@ func (s *Set[T]) Add(v T) bool {
 	return true
 }
 
-// Distinct is the list without what is in it before, in its order.
+// Distinct returns the elements without repetitions, in the order of their first occurrence.
 func Distinct[T comparable](list []T) []T {
-	if len(list) < 2 { // as most often
+	if len(list) < 2 { // the usual case needs no map
 		return append([]T(nil), list...)
 	}
 	var s Set[T]
@@ -92,13 +96,15 @@ func Distinct[T comparable](list []T) []T {
 	return s.List
 }
 
-// Group is the elements of a list that share a key.
+// Group is the elements of a list that have the same key.
 type Group[K comparable, T any] struct {
 	Key   K
 	Items []T
 }
 
-// GroupBy puts elements of the same key together, in the order of the first of each. A single one is not copied.
+// GroupBy groups the elements by key. Groups are in the order of their first element, and
+// elements keep their order within a group. A group of one element shares the list's memory;
+// its capacity is 1, so that appending to it copies.
 func GroupBy[T any, K comparable](list []T, key func(T) K) []Group[K, T] {
 	var groups []Group[K, T]
 	index := map[K]int{}
@@ -115,8 +121,8 @@ func GroupBy[T any, K comparable](list []T, key func(T) K) []Group[K, T] {
 	return groups
 }
 
-// Numbers is 0, 1, ... n-1.
-func Numbers[T int | int32](n int) []T {
+// Range returns 0, 1, ... n-1.
+func Range[T int | int32](n int) []T {
 	out := make([]T, n)
 	for i := range out {
 		out[i] = T(i)

@@ -50,7 +50,7 @@ func UTest(x, y []float64) float64 {
 
 // doubledRanks are twice the mid-ranks of the values, in their order.
 func doubledRanks(v []float64) []int {
-	order := lists.Numbers[int](len(v))
+	order := lists.Range[int](len(v))
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
 	ranks := make([]int, len(v))
 	for i := 0; i < len(v); {
@@ -159,7 +159,7 @@ func uQuantile(n, m int, tail float64) int {
 // Holm corrects p values for being many: the smallest is multiplied by their
 // number, the next by one less, and none may fall below one before it.
 func Holm(p []float64) []float64 {
-	order := lists.Numbers[int](len(p))
+	order := lists.Range[int](len(p))
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
 	out := make([]float64, len(p))
 	floor := 0.0

@@ -74,11 +74,11 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// Slip returns the name of which the given one is a slip of the finger: one letter
+// Typo returns the name of which the given one is a slip of the finger: one letter
 // too many, missing, other or swapped, or other case and underscores. It is stricter
 // than Nearest, for names that need not be known: it takes no digit for another,
 // which tells series apart, and no name of few letters for a slip.
-func Slip(name string, names []string) string {
+func Typo(name string, names []string) string {
 	const few = 4
 	plain := strings.NewReplacer("_", "", "-", "").Replace
 	low := plain(strings.ToLower(name))

@@ -25,7 +25,7 @@ func TestSlip(t *testing.T) {
 		{"GPU_1", ""},
 		{"VAT", ""}, {"NCCL_PROTO", ""}, {"GOGC", ""},
 	} {
-		if got := Slip(c.in, names); got != c.want {
+		if got := Typo(c.in, names); got != c.want {
 			t.Errorf("Slip(%q) = %q, want %q", c.in, got, c.want)
 		}
 	}

@@ -30,7 +30,7 @@ func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
 	}
 	errs := lists.Map(req.Axes, func(a Assign) error { return overrideAxis(b, parts, a, req.Backend) })
 	for _, e := range req.Envs {
-		if near := suggest.Slip(e.Name, envNames(b.Parts)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
+		if near := suggest.Typo(e.Name, envNames(b.Parts)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
 			errs = append(errs, suggest.Unknown("environment variable", e.Name, envNames(b.Parts)))
 			continue
 		}
@@ -151,7 +151,7 @@ func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign, backend
 func undeclared(b *bench.Bench, req Request) []string {
 	declared := envNames(b.Parts)
 	asked := lists.Map(req.Envs, func(e Assign) string { return e.Name })
-	return lists.Keep(asked, func(name string) bool { return !slices.Contains(declared, name) })
+	return lists.Filter(asked, func(name string) bool { return !slices.Contains(declared, name) })
 }
 
 // overrideEnv gives a variable these values, declared or not.

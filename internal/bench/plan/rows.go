@@ -26,7 +26,7 @@ func Rows(only []string, rows []journal.Row) ([]journal.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lists.Keep(rows, func(r journal.Row) bool { return all(tests, rowValues(&r)) }), nil
+	return lists.Filter(rows, func(r journal.Row) bool { return all(tests, rowValues(&r)) }), nil
 }
 
 // rowValues are the names of one row. A coordinate goes before a metric.

@@ -32,7 +32,7 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 	for _, m := range metrics {
 		better[m.Name] = m.Better
 	}
-	good := lists.Keep(rows, func(r journal.Row) bool { return r.Status == journal.OK })
+	good := lists.Filter(rows, func(r journal.Row) bool { return r.Status == journal.OK })
 	var names, notes []string
 	for _, r := range good {
 		names = append(names, envNames(r.Env)...)

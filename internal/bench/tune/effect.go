@@ -280,7 +280,7 @@ func (i interaction) or(o interaction) interaction {
 // show, and noise shows (1-q/p) q.
 func (g *surrogate) chance(a, b int, seenA, seenB []int) float64 {
 	p := g.root[a] * g.root[b]
-	levels := func(seen []int) float64 { return float64(len(lists.Keep(seen, func(n int) bool { return n > 0 }))) }
+	levels := func(seen []int) float64 { return float64(len(lists.Filter(seen, func(n int) bool { return n > 0 }))) }
 	sum, cells := 0.0, 0.0
 	for x := range seenA {
 		for y := range seenB {

@@ -29,7 +29,7 @@ func (r *Race) explore() []int {
 	}
 	if n := len(r.space.Settings); n*minRounds <= r.raceBudget() {
 		r.phase = Contend
-		r.alive = lists.Numbers[int](n)
+		r.alive = lists.Range[int](n)
 		return nil
 	}
 	budget := int(exploreShare * float64(r.raceBudget()))
@@ -241,7 +241,7 @@ func (r *Race) leader() (best int, ok bool) {
 	if best, ok = r.lowest(r.alive); ok {
 		return best, ok
 	}
-	return r.lowest(lists.Numbers[int](len(r.space.Settings)))
+	return r.lowest(lists.Range[int](len(r.space.Settings)))
 }
 
 func (r *Race) lowest(among []int) (best int, ok bool) {

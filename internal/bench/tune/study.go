@@ -293,7 +293,7 @@ func (f *field) launch(l Launch, groups []*plan.Group, shared map[string]*plan.G
 // missing are the groups with a task that has no row yet.
 func (s *Study) missing(groups []*plan.Group) []*plan.Group {
 	none := func(t plan.Task) bool { return len(s.rows[taskTrial{t.Key, t.Trial}]) == 0 }
-	return lists.Keep(groups, func(g *plan.Group) bool { return slices.ContainsFunc(g.Tasks, none) })
+	return lists.Filter(groups, func(g *plan.Group) bool { return slices.ContainsFunc(g.Tasks, none) })
 }
 
 // Describe says what a study will do.

@@ -186,7 +186,7 @@ func (r *Race) fit() {
 // records are the launches to learn from, without those of the default on request where
 // it is confounded: which of its values makes it faster or slower nobody can tell.
 func (r *Race) records(all bool) []record {
-	return lists.Keep(r.seen, func(o record) bool {
+	return lists.Filter(r.seen, func(o record) bool {
 		return o.Failed == "" && o.phase != Confirm && (all || o.Setting != r.space.Default || !r.confounded)
 	})
 }

@@ -137,7 +137,7 @@ func Evaluated(collective string) []Info {
 }
 
 func infos(collective string, keep func(Algorithm) bool) []Info {
-	return lists.Map(lists.Keep(registry[collective], keep), Algorithm.public)
+	return lists.Map(lists.Filter(registry[collective], keep), Algorithm.public)
 }
 
 // public is a copy of the properties that nobody shares.

@@ -185,7 +185,7 @@ func New(collective, algorithm string, p Params) (Schedule, error) {
 	if !ok {
 		return nil, suggest.Unknown("collective", collective, Collectives())
 	}
-	scheduled := lists.Keep(algorithms, func(a Algorithm) bool { return a.Steps != nil })
+	scheduled := lists.Filter(algorithms, func(a Algorithm) bool { return a.Steps != nil })
 	a, err := suggest.Find(collective+" algorithm", algorithm, scheduled, func(a Algorithm) string { return a.Name })
 	if err != nil {
 		return nil, err

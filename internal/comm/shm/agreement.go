@@ -33,7 +33,7 @@ func MeetToAgree(ctx context.Context, id Identity) (*Agreement, error) {
 	}
 	a := &Agreement{Meeting: met, identity: id, Member: Join(Membership{
 		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs,
-		World: lists.Numbers[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
+		World: lists.Range[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
 	})}
 	// Nobody goes on before all have made their claims: from here on a rank
 	// without one is dead.

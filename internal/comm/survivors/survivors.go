@@ -71,7 +71,7 @@ type Voter struct {
 
 // New begins the first agreement of a rank, of a group of so many.
 func New(rank, size int) *Voter {
-	return &Voter{rank: rank, Ballot: Ballot{Step: 1, Round: 1}, members: lists.Numbers[int](size)}
+	return &Voter{rank: rank, Ballot: Ballot{Step: 1, Round: 1}, members: lists.Range[int](size)}
 }
 
 // Next begins the next agreement, among those of the outcome of the last.

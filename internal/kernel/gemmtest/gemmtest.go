@@ -71,7 +71,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	if r, ok := e.(gemm.Resident); ok {
 		faults = append(faults, large(r, p.Types()))
 	}
-	return lists.Keep(faults, func(err error) bool { return err != nil })
+	return lists.Filter(faults, func(err error) bool { return err != nil })
 }
 
 // large makes products that keep all of a GPU busy and more, several in a row, with

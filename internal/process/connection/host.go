@@ -18,7 +18,7 @@ type Order[M any] struct {
 
 // ToAll is a message to every member of a group that is not gone.
 func ToAll[M any](g *Group, m M) []Order[M] {
-	there := lists.Keep(g.Members, func(member *Member) bool { return !member.Gone })
+	there := lists.Filter(g.Members, func(member *Member) bool { return !member.Gone })
 	return lists.Map(there, func(member *Member) Order[M] { return Order[M]{Peer: member.Peer, Message: m} })
 }
 

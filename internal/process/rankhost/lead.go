@@ -246,7 +246,7 @@ func (c *coordinator) Lose(peer int, cause string, _ time.Duration) []order {
 func crowded(members []*connection.Member, cpus map[int][]int) string {
 	var full []string
 	for _, host := range lists.Distinct(lists.Map(members, func(m *connection.Member) string { return m.Host })) {
-		there := lists.Keep(members, func(m *connection.Member) bool { return m.Host == host })
+		there := lists.Filter(members, func(m *connection.Member) bool { return m.Host == host })
 		own := map[int]bool{}
 		for _, m := range there {
 			for _, cpu := range cpus[m.Peer] {

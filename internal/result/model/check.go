@@ -370,7 +370,7 @@ func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	type size = lists.Group[int64, Sample]
 	for _, set := range groupBy(samples, func(s Sample) Series { s.DType = ""; return s.Series }) {
 		sizes := lists.GroupBy(set.Items, func(s Sample) int64 { return s.Bytes })
-		several := lists.Keep(sizes, func(of size) bool { return len(of.Items) > 1 })
+		several := lists.Filter(sizes, func(of size) bool { return len(of.Items) > 1 })
 		if len(several) == 0 {
 			continue
 		}

@@ -31,11 +31,11 @@ func Best(samples []Sample) []Choice {
 		setting Series
 		bytes   int64
 	}
-	named := lists.Keep(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Algorithm != "" })
+	named := lists.Filter(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Algorithm != "" })
 	var out []Choice
 	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{setting(s), s.Bytes} }) {
 		rivals := g.Items
-		if settled := lists.Keep(rivals, Sample.Settled); len(settled) > 0 {
+		if settled := lists.Filter(rivals, Sample.Settled); len(settled) > 0 {
 			rivals = settled
 		}
 		slices.SortStableFunc(rivals, func(a, b Sample) int {

@@ -39,7 +39,7 @@ func (s Series) String() string {
 	if s.Sharing > 0 {
 		parts = append(parts, fmt.Sprintf("%d on one GPU", s.Sharing))
 	}
-	return strings.Join(lists.NotEmpty(parts...), ", ")
+	return strings.Join(lists.NonEmpty(parts...), ", ")
 }
 
 // Digest is the SHA-256 of samples: equal ones give equal results.
@@ -181,7 +181,7 @@ const (
 // point, in order of series and size. Rows of other operations, without a size
 // or without a good time are left out.
 func SamplesOf(rows []journal.Row) []Sample {
-	timed := lists.Keep(lists.Numbers[int](len(rows)), func(i int) bool {
+	timed := lists.Filter(lists.Range[int](len(rows)), func(i int) bool {
 		return rows[i].Status == journal.OK && rows[i].Metrics[timeMetric] > 0 && isAllReduce(&rows[i])
 	})
 	points := lists.GroupBy(timed, func(i int) string { return identity(&rows[i]) })

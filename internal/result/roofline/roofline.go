@@ -48,7 +48,7 @@ const margin = 2
 // Panel draws kernels under their roof; false where there is nothing to draw. Kernels of which something is not known
 // are left out.
 func Panel(title string, roof Roof, kernels []Kernel) (figure.Panel, bool) {
-	kernels = lists.Keep(kernels, Kernel.known)
+	kernels = lists.Filter(kernels, Kernel.known)
 	if !roof.known() || len(kernels) == 0 {
 		return figure.Panel{}, false
 	}

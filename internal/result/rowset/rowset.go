@@ -51,7 +51,7 @@ func Good(rows []journal.Row) Set {
 }
 
 // Where returns the rows for which keep returns true.
-func (s Set) Where(keep func(*journal.Row) bool) Set { return lists.Keep(s, keep) }
+func (s Set) Where(keep func(*journal.Row) bool) Set { return lists.Filter(s, keep) }
 
 // Part returns the rows that belong to one part of the bench.
 func (s Set) Part(name string) Set {

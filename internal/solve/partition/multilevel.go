@@ -28,7 +28,7 @@ func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 	case o.Ranks == 1:
 		return t, nil
 	case p.Size() <= o.Ranks:
-		t.owners = lists.Numbers[int32](p.Size())
+		t.owners = lists.Range[int32](p.Size())
 		return t, nil
 	}
 	g, err := newGraph(p, o.Weights)
@@ -44,7 +44,7 @@ func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
 	return cycle(g, max(100*parts, 20000), evenTargets(g.total, parts), rng, func(coarsest *graph) []int32 {
 		part := make([]int32, coarsest.size())
-		bisectGraph(coarsest, lists.Numbers[int32](coarsest.size()), part, 0, parts, rng)
+		bisectGraph(coarsest, lists.Range[int32](coarsest.size()), part, 0, parts, rng)
 		return part
 	})
 }

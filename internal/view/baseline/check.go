@@ -223,7 +223,7 @@ func (c *check) observe(baseline, recent []compare.Run) {
 // limit is the level of one point's test of the latest run, so that all of them together
 // have the share.
 func (c *check) limit(now compare.Report, share float64) {
-	c.level = share / float64(max(len(lists.Keep(now.Pairs, judged)), 1))
+	c.level = share / float64(max(len(lists.Filter(now.Pairs, judged)), 1))
 }
 
 // judge makes one verdict of what the latest run and the last runs say of a point.

@@ -211,7 +211,7 @@ func (s scale) ticks(n int) []ticks.Tick {
 	default:
 		all = ticks.Linear(unit, s.lo, s.hi, n)
 	}
-	return lists.Keep(all, func(t ticks.Tick) bool {
+	return lists.Filter(all, func(t ticks.Tick) bool {
 		at := s.share(t.Value)
 		return t.Label != "" && at > -1e-9 && at < 1+1e-9
 	})

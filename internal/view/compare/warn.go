@@ -93,7 +93,7 @@ func hint(old, new Run) string {
 	a, b := rowset.CoordTexts(old.Rows), rowset.CoordTexts(new.Rows)
 	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
 	slices.Sort(names)
-	apart := lists.Keep(slices.Compact(names), func(name string) bool {
+	apart := lists.Filter(slices.Compact(names), func(name string) bool {
 		for v := range a[name] {
 			if b[name][v] {
 				return false

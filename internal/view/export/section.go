@@ -134,7 +134,7 @@ func (c Column) lifted(column []string, constant bool) bool {
 // leftOut words the gap in a long table. Failures are never hidden in silence.
 func leftOut(ls []line) string {
 	notOK := ""
-	if bad := len(lists.Keep(ls, func(l line) bool { return l.worst().Status != journal.OK })); bad > 0 {
+	if bad := len(lists.Filter(ls, func(l line) bool { return l.worst().Status != journal.OK })); bad > 0 {
 		notOK = fmt.Sprintf(", %d of them not ok", bad)
 	}
 	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, unit.Plural(len(ls), "line"), notOK)

@@ -105,7 +105,7 @@ func changes(a, b Run) (bench.Section, string) {
 		s.Text = err.Error()
 		return s, title
 	}
-	s.Text = "- " + strings.Join(lists.NotEmpty(v.Remarks...), "\n- ")
+	s.Text = "- " + strings.Join(lists.NonEmpty(v.Remarks...), "\n- ")
 	s.Table = [][]string{lists.Map(v.Columns, func(c verdict.Column) string { return c.Title })}
 	s.Table = append(s.Table, lists.Map(v.Lines, func(l verdict.Line) []string { return l.Cells })...)
 	s.Detail = len(v.Lines) > 40

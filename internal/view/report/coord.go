@@ -102,7 +102,7 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 		return c.class == fieldClass && (c.key == partField || c.key == ranksField || c.key == backendField)
 	}
 	last := func(c coord) bool { return !first(c) }
-	return slices.Concat(lists.Keep(list.List, first), lists.Keep(list.List, last))
+	return slices.Concat(lists.Filter(list.List, first), lists.Filter(list.List, last))
 }
 
 // makeUnique puts the class before a name that is taken: an axis called kind is
@@ -214,7 +214,7 @@ func (c coord) label(v value) string {
 // which they first appear, as they were declared.
 func ordered(values []value) []value {
 	var ids lists.Set[string]
-	out := lists.Keep(values, func(v value) bool { return ids.Add(v.id()) })
+	out := lists.Filter(values, func(v value) bool { return ids.Add(v.id()) })
 	slices.SortStableFunc(out, func(a, b value) int {
 		switch {
 		case a.isNum && b.isNum:

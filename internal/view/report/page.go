@@ -202,7 +202,7 @@ func AltText(f figure.Figure) string {
 		if len(p.Series) > 0 {
 			series = "series " + strings.Join(lists.Map(p.Series, func(s figure.Series) string { return s.Name }), ", ")
 		}
-		parts = append(parts, strings.Join(lists.NotEmpty(p.Title, over, series), ": "))
+		parts = append(parts, strings.Join(lists.NonEmpty(p.Title, over, series), ": "))
 	}
-	return cmp.Or(strings.Join(lists.NotEmpty(append(parts, f.Caption)...), ". "), f.Name)
+	return cmp.Or(strings.Join(lists.NonEmpty(append(parts, f.Caption)...), ". "), f.Name)
 }

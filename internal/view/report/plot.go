@@ -225,7 +225,7 @@ func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 // Names are what a plot of the rows may name: coordinates with more than one value, and metrics.
 func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 	if len(rows) > 0 {
-		varying := lists.Keep(coordsOf(h, rows), func(c coord) bool { return c.varies(rowset.All(rows)) })
+		varying := lists.Filter(coordsOf(h, rows), func(c coord) bool { return c.varies(rowset.All(rows)) })
 		coords = lists.Map(varying, func(c coord) string { return c.name })
 	}
 	var others []string

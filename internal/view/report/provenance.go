@@ -71,7 +71,7 @@ func EarlierFacts(earlier []journal.Header) []Fact {
 func CommandLines(run *journal.Run) []string {
 	headers := append(slices.Clip(run.Earlier), run.Header)
 	lines := lists.Map(headers, func(h journal.Header) string { return commandLine(&h) })
-	return lists.NotEmpty(lists.Distinct(lines)...)
+	return lists.NonEmpty(lists.Distinct(lines)...)
 }
 
 func prefixed(prefix, s string) string {
@@ -91,7 +91,7 @@ func subtitle(h *journal.Header) string {
 	if !h.Time.IsZero() {
 		date = h.Time.UTC().Format("2 January 2006, 15:04 UTC")
 	}
-	return strings.Join(lists.NotEmpty(date, h.Host.Hostname, prefixed("run ", h.Run)), " · ")
+	return strings.Join(lists.NonEmpty(date, h.Host.Hostname, prefixed("run ", h.Run)), " · ")
 }
 
 // commandLine is what to paste into a shell to measure again, with the seed

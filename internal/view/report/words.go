@@ -29,7 +29,7 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 	if n := warned(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s with a warning.", unit.Counted(n, "row came", "rows came")))
 	}
-	return strings.Join(lists.NotEmpty(append(sentences, ending(run))...), " ")
+	return strings.Join(lists.NonEmpty(append(sentences, ending(run))...), " ")
 }
 
 func extent(h *journal.Header, rows []journal.Row) string {
@@ -140,7 +140,7 @@ func countStatus(rows []journal.Row) map[journal.Status]int {
 // statusesIn lists the statuses that occur, the known ones first.
 func statusesIn(counts map[journal.Status]int) []journal.Status {
 	all := lists.Distinct(append(slices.Clip(journal.Statuses), slices.Sorted(maps.Keys(counts))...))
-	return lists.Keep(all, func(s journal.Status) bool { return counts[s] > 0 })
+	return lists.Filter(all, func(s journal.Status) bool { return counts[s] > 0 })
 }
 
 // extremes names the two ends of the headline metric and where they are, of rows that
@@ -165,7 +165,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	})
 	at := func(r *journal.Row) (number, where string) {
 		v, _, _, _ := y.of(r)
-		words := lists.NotEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })...)
+		words := lists.NonEmpty(lists.Map(coords, func(c coord) string { return c.label(c.of(r)) })...)
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
@@ -268,7 +268,7 @@ const maxRemarks = 30
 // only in their numbers as one.
 func Remarks(run *journal.Run, rows []journal.Row) []string {
 	// the answer of a study has a section of its own
-	notes := lists.Keep(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
+	notes := lists.Filter(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
 	var legend texttab.Legend
 	for i := range rows {

@@ -231,8 +231,8 @@ func table(contests []contest, goals Goals) Table {
 // setting names a run together with everything about the row that varies
 // within the run and is not its work.
 func setting(name string, r *journal.Row, rest point.Point) string {
-	set := lists.Keep(r.Env, func(e point.EnvVar) bool { return e.Set })
-	return strings.Join(lists.NotEmpty(name, rest.String(), set.String()), " ")
+	set := lists.Filter(r.Env, func(e point.EnvVar) bool { return e.Set })
+	return strings.Join(lists.NonEmpty(name, rest.String(), set.String()), " ")
 }
 
 // constants are the axes with the same value in all rows.

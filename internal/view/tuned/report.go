@@ -143,7 +143,7 @@ func Figures(r tune.Result) []figure.Figure {
 			inter.Panels = append(inter.Panels, p)
 		}
 	}
-	return lists.Keep([]figure.Figure{converge, matter, inter}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
+	return lists.Filter([]figure.Figure{converge, matter, inter}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
 }
 
 // convergence is the leader against the default after each round.

@@ -165,7 +165,7 @@ func (s story) headline() string {
 // reasons says why everything is out: why the first is, and how many have other reasons.
 func (s story) reasons() string {
 	failed := s.f.Answer.Failed
-	others := len(lists.Keep(failed, func(f tune.Failure) bool { return f.Reason != failed[0].Reason }))
+	others := len(lists.Filter(failed, func(f tune.Failure) bool { return f.Reason != failed[0].Reason }))
 	if others == 0 {
 		return failed[0].Reason
 	}

@@ -17,8 +17,8 @@ const maxMarkdown = 200
 func (r Report) writeMarkdown(w io.Writer, _ int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(r.Heading, " "), ":")))
-	good := lists.Keep(r.Lines, func(l Line) bool { return l.Outcome == Passed })
-	r.markdownTable(&b, lists.Keep(r.Lines, func(l Line) bool { return l.Outcome != Passed }))
+	good := lists.Filter(r.Lines, func(l Line) bool { return l.Outcome == Passed })
+	r.markdownTable(&b, lists.Filter(r.Lines, func(l Line) bool { return l.Outcome != Passed }))
 	for _, remark := range r.Remarks {
 		if remark != "" {
 			b.WriteString(texttab.Markdown(remark) + "\n\n")
