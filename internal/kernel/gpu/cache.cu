@@ -1,22 +1,22 @@
-// How fast the cache of the GPU is: loads, or loads and stores, of memory that stays in
-// it. No elements are summed and nobody is met.
+// Measures the bandwidth of the GPU's L2 cache with loads, or loads and stores, of memory
+// that stays in it. There are no sums and no barriers.
 #include "common.cuh"
 
-// Cache is the argument; CacheParams of gpu.go mirrors it.
+// Cache is the kernel argument; CacheParams in gpu.go mirrors it.
 struct Cache {
-	u64 memory; // packs of zeros, and then as many to store into
-	u64 sink;   // is stored into where a pack is not zero, so that no load can be left out
+	u64 memory; // packs of zeros, followed by as many packs to store into
+	u64 sink;   // written if a pack is not zero, so that the compiler cannot drop the loads
 	u64 packs;
 	u32 rounds;
 	u32 readers; // neighbouring blocks that load the same packs
 };
 static_assert(sizeof(Cache) == 32, "CacheParams of gpu.go");
 
-// Loads of a thread that are on their way at once. They are the same in every round, so
-// that the loop has nothing but loads.
+// FLIGHT is the number of loads a thread has in flight. Their addresses are the same in every
+// round, so that the loop contains nothing but loads.
 enum { FLIGHT = 4 };
 
-// load has to be done each time, and by the cache: the compiler takes plain loads out of a loop that
+// load always reaches the L2 cache. The compiler would hoist plain loads out of a loop that
 // stores nothing.
 __device__ __forceinline__ uint4 load(const uint4 *at) {
 	uint4 v;
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint4 load(const uint4 *at) {
 	return v;
 }
 
-// own is where the u-th pack of this thread is.
+// own returns the address of this thread's u-th pack.
 __device__ __forceinline__ uint4 *own(const Cache &c, u32 u) {
 	u64 lane = (u64)(blockIdx.x / c.readers) * blockDim.x + threadIdx.x, step = (u64)(gridDim.x / c.readers) * blockDim.x;
 	return (uint4 *)c.memory + (lane + u * step) % c.packs;

@@ -1,11 +1,10 @@
-// What the all-reduce kernels have in common: who a block is, how blocks of
-// several ranks meet, and elements of every type in packs of 16 bytes.
+// Shared by the all-reduce kernels: the rank of a block, the barrier between blocks of
+// several ranks, and elements of every type in packs of 16 bytes.
 //
-// A kernel is launched by every rank with the same Params but for rank, or once
-// for all ranks (rank = RANKS_AS_BLOCKS), whose blocks are then dealt out to them.
-// Block b of a rank only ever meets block b of the other ranks, and every block
-// works on the same share of the elements in every phase, so no barrier is wider
-// than that.
+// Either every rank launches the kernel, with the same Params except for rank, or one
+// launch serves all ranks (rank = RANKS_AS_BLOCKS) and its blocks are dealt out to them.
+// Every block works on the same share of the elements in every phase. Block b therefore
+// depends only on block b of the other ranks, and no barrier includes more blocks.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -15,39 +14,39 @@ typedef unsigned long long u64;
 
 #define MAX_RANKS 16
 #define RANKS_AS_BLOCKS 0xffffffffu
-// A line of flags per block: one for every rank that signals it.
+// Each block has a cache line of flags, one for every rank that signals it.
 #define FLAGS_PER_BLOCK 32
 
-// Failure is filled in by the first block that waited too long; host memory.
+// Failure is written by the first block whose wait times out. It lies in host memory.
 struct Failure {
 	u32 claimed, rank, block, phase, peer, epoch, seen, unused;
 };
 
-// Options. A barrier is dropped where there is nobody to meet. ROUND_EACH rounds every
-// partial sum to the element type, in the kernels for any number of ranks. Dropped
-// barriers and the last two are also errors that are planted to see whether they are
-// found: the elements behind the last whole pack are left out, and what rank 1 gives is
-// taken for that of rank 0.
+// Options. A single rank drops the barriers because it has no peers. ROUND_EACH rounds
+// every partial sum to the element type; only the kernels for any number of ranks have it.
+// Tests also plant errors to see whether the checks find them: DROP_START and DROP_END with
+// several ranks, SKIP_TAIL (the elements after the last whole pack are left out) and
+// WRONG_SLOT (rank 1's input is used in place of rank 0's).
 enum { DROP_START = 1, DROP_END = 2, ROUND_EACH = 4, SKIP_TAIL = 8, WRONG_SLOT = 16 };
 
 struct Params {
 	u64 in[MAX_RANKS], out[MAX_RANKS], scratch[MAX_RANKS], flags[MAX_RANKS]; // by rank
 	u64 count;       // elements
 	u64 failure;     // Failure*
-	u64 limit_ns;    // of one wait
+	u64 limit_ns;    // timeout of one wait
 	u64 bias;        // added by index modulo bias_count; 0: none
 	u64 bias_count;
 	u64 residual;    // added element by element; 0: none
 	u64 stride;      // bytes between the buffers that iterations rotate over
-	u64 slot_bytes;  // of scratch: what one rank may send in one call
+	u64 slot_bytes;  // size of a scratch slot: the most that one rank sends in one call
 	u64 delay_ns;    // before the work of delay_rank
-	u64 base;        // index of the first element in the whole vector, which the bias follows
-	u64 weight;      // of a norm, one for each element of a row
-	u64 row;         // elements of a row
-	double epsilon;  // of a norm
-	double scale;    // what the sum is multiplied by
-	u32 rank, size, blocks; // blocks of each rank
-	u32 epoch;       // the flags' value before this launch
+	u64 base;        // index of the first element in the whole vector; the bias repeats from index 0
+	u64 weight;      // RMS norm: one weight per element of a row
+	u64 row;         // RMS norm: elements per row
+	double epsilon;  // RMS norm
+	double scale;    // factor applied to the sum
+	u32 rank, size, blocks; // blocks per rank
+	u32 epoch;       // value of the flags before this launch
 	u32 iterations, rotation;
 	u32 options, delay_rank;
 };
@@ -85,9 +84,9 @@ __device__ void report(const Params &p, Who w, u32 phase, u32 peer, u32 epoch, u
 	atomicExch_system(&f->claimed, 2u);
 }
 
-// given_up tells a block that waits to wait no more: the time is over, which is
-// reported, or another block or the host has given up before.
-__device__ __forceinline__ bool given_up(const Params &p, Who w, u32 phase, u32 peer, u32 epoch, u32 seen, u64 start) {
+// must_stop reports whether a waiting block has to stop: its wait timed out, which it
+// records in Failure, or another block or the host has recorded a failure before.
+__device__ __forceinline__ bool must_stop(const Params &p, Who w, u32 phase, u32 peer, u32 epoch, u32 seen, u64 start) {
 	if (*(volatile u32 *)&((Failure *)p.failure)->claimed != 0) return true;
 	if (now_ns() - start <= p.limit_ns) return false;
 	report(p, w, phase, peer, epoch, seen);
@@ -98,10 +97,10 @@ __device__ __forceinline__ u32 *flag(const Params &p, u32 rank, u32 block, u32 f
 	return (u32 *)p.flags[rank] + block * FLAGS_PER_BLOCK + from;
 }
 
-// meet returns once block b of every rank has come; false when one has not in time.
+// meet is a barrier between block b of all ranks. It returns false if one does not arrive in time.
 __device__ __forceinline__ bool meet(const Params &p, Who w, u32 epoch, u32 phase) {
 	__syncthreads();
-	bool come = true;
+	bool all = true;
 	if (threadIdx.x < p.size) {
 		u32 peer = threadIdx.x;
 		store_release(flag(p, peer, w.block, w.rank), epoch);
@@ -110,14 +109,14 @@ __device__ __forceinline__ bool meet(const Params &p, Who w, u32 epoch, u32 phas
 		if ((int)(seen - epoch) < 0) {
 			u64 start = now_ns();
 			for (u32 spins = 1; (int)((seen = load_acquire(mine)) - epoch) < 0; spins++) {
-				if (spins % 1024 == 0 && given_up(p, w, phase, peer, epoch, seen, start)) {
-					come = false;
+				if (spins % 1024 == 0 && must_stop(p, w, phase, peer, epoch, seen, start)) {
+					all = false;
 					break;
 				}
 			}
 		}
 	}
-	return __syncthreads_and(come);
+	return __syncthreads_and(all);
 }
 
 __device__ __forceinline__ void delay(const Params &p, Who w) {
@@ -126,7 +125,7 @@ __device__ __forceinline__ void delay(const Params &p, Who w) {
 	}
 }
 
-// Pack is 16 bytes of elements and what they are summed in.
+// Pack converts 16 bytes of elements to the type Sum in which they are added, and back.
 template <typename T> struct Pack;
 template <> struct Pack<float> {
 	typedef float Sum;
@@ -192,7 +191,7 @@ template <> struct Pack<__nv_bfloat16> {
 	static __device__ __forceinline__ __nv_bfloat16 down(float v) { return __float2bfloat16_rn(v); }
 };
 
-// finish is what happens to a sum before it is rounded: element index i.
+// finish applies the epilogue to the sum of element i, before it is rounded.
 template <typename T> __device__ __forceinline__ typename Pack<T>::Sum finish(const Params &p, typename Pack<T>::Sum sum, u64 i) {
 	typedef typename Pack<T>::Sum S;
 	sum = sum * (S)p.scale;
@@ -222,23 +221,23 @@ template <typename T> __device__ __forceinline__ void finish_pack(const Params &
 	}
 }
 
-__device__ __forceinline__ uint4 load16(const uint4 *at) { // not kept in L1: it is read once
+__device__ __forceinline__ uint4 load16(const uint4 *at) { // bypasses L1: read only once
 	uint4 v;
 	asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
 	return v;
 }
-__device__ __forceinline__ void store16(uint4 *at, uint4 v) { // streaming: it is not read again soon
+__device__ __forceinline__ void store16(uint4 *at, uint4 v) { // streaming: not read again soon
 	asm volatile("st.global.cs.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// ranks is the number of ranks: a constant for the usual ones, so that their
-// loads are all under way at once; 0 stands for any.
+// ranks returns the number of ranks. The usual counts are compile-time constants, so that
+// the loads of all ranks can be in flight at once; RANKS = 0 means any number.
 template <int RANKS> __device__ __forceinline__ int ranks(const Params &p) { return RANKS ? RANKS : (int)p.size; }
 
-// source is the rank whose elements are taken for those of a rank.
+// source returns the rank to read from in place of rank; they differ only for WRONG_SLOT.
 __device__ __forceinline__ u32 source(const Params &p, u32 rank) { return rank == 0 && (p.options & WRONG_SLOT) ? 1 : rank; }
 
-// sum_packs adds one pack of all ranks, in rank order.
+// sum_packs adds one pack from each rank, in rank order.
 template <typename T, int RANKS> __device__ __forceinline__ void sum_packs(typename Pack<T>::Sum *sum, const uint4 *v) {
 	typename Pack<T>::Sum next[Pack<T>::N];
 	Pack<T>::widen(sum, v[0]);
@@ -250,15 +249,15 @@ template <typename T, int RANKS> __device__ __forceinline__ void sum_packs(typen
 	}
 }
 
-// The packs of a thread, of all that a rank works on: every step-th from lane on.
+// A thread works on every step-th pack of its rank, beginning with lane.
 __device__ __forceinline__ u64 lane(Who w) { return (u64)w.block * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 step(const Params &p) { return (u64)p.blocks * blockDim.x; }
 
-// reduce sums every step-th pack from i on, up to last, of all inputs, UNROLL at a time,
-// and gives each to store.
+// reduce sums packs i, i + step, ... below last over all inputs, UNROLL at a time, and
+// passes each sum to store.
 template <typename T, int RANKS, int UNROLL, typename Store>
 __device__ __forceinline__ void reduce(const Params &p, u64 offset, u64 i, u64 last, u64 step, Store store) {
-	if (RANKS == 0) { // the next rank's packs are on their way while the last are added
+	if (RANKS == 0) { // the next rank's packs are loaded while the previous ones are added
 		for (; i < last; i += 2 * step) {
 			bool both = i + step < last;
 			typename Pack<T>::Sum a[Pack<T>::N], b[Pack<T>::N], next[Pack<T>::N];
@@ -318,7 +317,7 @@ __device__ __forceinline__ void reduce(const Params &p, u64 offset, u64 i, u64 l
 	}
 }
 
-// element sums one element.
+// element returns the sum of a single element.
 template <typename T> __device__ __forceinline__ T element(const Params &p, u64 offset, u64 at) {
 	typename Pack<T>::Sum sum = Pack<T>::up(((const volatile T *)(p.in[source(p, 0)] + offset))[at]);
 	for (u32 r = 1; r < p.size; r++) {
@@ -328,7 +327,7 @@ template <typename T> __device__ __forceinline__ T element(const Params &p, u64 
 	return Pack<T>::down(finish<T>(p, sum, at));
 }
 
-// tail sums the elements after the last whole pack: thread t of block 0 has one.
+// tail sums the elements after the last whole pack, one per thread of block 0.
 template <typename T> __device__ __forceinline__ bool tail(const Params &p, Who w, u64 offset, u64 &at, T &value) {
 	at = p.count / Pack<T>::N * Pack<T>::N + threadIdx.x;
 	if (w.block != 0 || at >= p.count || (p.options & SKIP_TAIL)) return false;
@@ -336,7 +335,7 @@ template <typename T> __device__ __forceinline__ bool tail(const Params &p, Who 
 	return true;
 }
 
-// The kernels of an algorithm: for 2, 4, 8 and any number of ranks.
+// KERNELS instantiates an algorithm for 2, 4, 8 and any number of ranks.
 #define KERNEL(name, suffix, T, ranks, label) \
 	extern "C" __global__ void __launch_bounds__(512, 2) name##_##suffix##_##label(const __grid_constant__ Params p) { name<T, ranks>(p); }
 #define KERNELS_OF(name, suffix, T) \

@@ -1,20 +1,20 @@
-// Copies by bulk instructions: one thread of a block has pieces copied into shared memory
-// and from there to their place, several at once, and no element passes a register. Both
-// ends must lie alike within 16 bytes. Needs compute_90.
+// Copies with bulk instructions. One thread of a block starts copies of pieces into shared
+// memory and from there to their destination, several at once; no element passes through a
+// register. Source and destination must have the same offset modulo 16. Needs compute_90.
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
 struct Copy {
 	u64 to, from, bytes;
-	u64 flag;  // u32*, 0: none. Of one block only
-	u32 value; // that the flag gets
+	u64 flag;  // u32*, or 0; set at the end, by launches of one block only
+	u32 value; // stored in the flag
 	u32 unused;
 };
 
 static_assert(sizeof(Copy) == 40, "Copy of copy.go");
 
 constexpr u32 PIECE = 16 << 10, STAGES = 4; // BulkBytes of copy.go
-constexpr u64 LIMIT_NS = 10'000'000'000;    // of one piece, which no other rank can hold up
+constexpr u64 LIMIT_NS = 10'000'000'000;    // per piece; a copy does not wait for other ranks
 
 __device__ __forceinline__ u64 now_ns() {
 	u64 t;
@@ -22,7 +22,7 @@ __device__ __forceinline__ u64 now_ns() {
 	return t;
 }
 
-// arrived waits for a piece; where the memory does not answer the kernel fails.
+// arrived waits for a piece. The kernel traps if the memory does not answer within LIMIT_NS.
 __device__ __forceinline__ void arrived(u32 barrier, u32 parity) {
 	u64 start = 0;
 	for (u32 tries = 1;; tries++) {
@@ -46,13 +46,14 @@ __device__ __forceinline__ void put(u64 to, u32 from, u32 bytes) {
 	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
 }
 
-// pieces copies those of this block: of all, every gridDim.x-th.
+// pieces copies this block's pieces, every gridDim.x-th of all.
 __device__ void pieces(u64 to, u64 from, u64 bytes, u32 stages, u32 barriers) {
 	u64 all = (bytes + PIECE - 1) / PIECE;
 	u64 mine = blockIdx.x < all ? (all - blockIdx.x + gridDim.x - 1) / gridDim.x : 0, fetched = 0;
 	for (u64 i = 0; i < mine; i++) {
 		for (; fetched < mine && fetched < i + STAGES - 1; fetched++) {
-			// The piece that was in this stage was put before the last one: at most that one may still be read.
+			// The stage is free once its previous piece has been read, which was stored before the most
+			// recent one: at most one store may still be reading.
 			if (fetched >= STAGES) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 			u64 at = (blockIdx.x + fetched * gridDim.x) * PIECE;
 			u32 stage = fetched % STAGES;
@@ -67,7 +68,7 @@ __device__ void pieces(u64 to, u64 from, u64 bytes, u32 stages, u32 barriers) {
 }
 
 extern "C" __global__ void __launch_bounds__(32) copybulk(const __grid_constant__ Copy p) {
-	extern __shared__ __align__(128) unsigned char memory[]; // the stages, and a barrier for each
+	extern __shared__ __align__(128) unsigned char memory[]; // the stages, then one barrier per stage
 	u32 stages = (u32)__cvta_generic_to_shared(memory), barriers = stages + STAGES * PIECE;
 	u64 head = (0 - p.to) & 15;
 	if (head > p.bytes) head = p.bytes;

@@ -1,12 +1,12 @@
-// Copies by loads and stores of threads, of any number of bytes between any addresses. A
-// launch of one block can raise a flag when all is there, which the host sees sooner than
-// the end of the kernel.
+// Copies any number of bytes between any addresses with ordinary loads and stores. A launch
+// of one block can set a flag after the last store; the host sees it earlier than the end
+// of the kernel.
 #ifdef __CUDACC__
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef uint4 u128;
 
-__device__ __forceinline__ u128 load(const u128 *at) { // past the caches of this multiprocessor: another GPU may have written it
+__device__ __forceinline__ u128 load(const u128 *at) { // bypasses L1: another GPU may have written the data
 	u128 v;
 	asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
 	return v;
@@ -19,20 +19,20 @@ __device__ __forceinline__ void raise(u32 *flag, u32 value) {
 
 struct Copy {
 	u64 to, from, bytes;
-	u64 flag;  // u32*, 0: none. Of one block only
-	u32 value; // that the flag gets
+	u64 flag;  // u32*, or 0; set at the end, by launches of one block only
+	u32 value; // stored in the flag
 	u32 unused;
 };
 
 static_assert(sizeof(Copy) == 40, "Copy of copy.go");
 
-// Shape is how a copy is cut: bytes up to head, units from there, and bytes from tail on.
+// Shape divides a copy: single bytes up to head, then units, then single bytes from tail on.
 struct Shape {
 	u64 unit, head, units, tail;
 };
 
 __device__ __forceinline__ Shape shape(const Copy &p) {
-	u64 apart = p.to ^ p.from; // a unit is aligned at both ends or at none
+	u64 apart = p.to ^ p.from; // a unit is aligned at source and destination, or at neither
 	u64 unit = apart & 1 ? 1 : apart & 2 ? 2 : apart & 4 ? 4 : apart & 8 ? 8 : 16;
 	u64 head = (0 - p.to) & (unit - 1);
 	if (head > p.bytes) head = p.bytes;
@@ -40,7 +40,7 @@ __device__ __forceinline__ Shape shape(const Copy &p) {
 	return {unit, head, units, head + units * unit};
 }
 
-// each copies every step-th unit from lane on, four of which are under way at once.
+// each copies units lane, lane + step, ... with four loads in flight.
 template <typename T> __device__ __forceinline__ void each(u64 to, u64 from, u64 units, u64 lane, u64 step) {
 	const T *src = (const T *)from;
 	T *dst = (T *)to;
@@ -66,6 +66,6 @@ extern "C" __global__ void __launch_bounds__(512) copyloads(const __grid_constan
 	default: each<unsigned char>(to, from, s.units, lane, step);
 	}
 	if (p.flag == 0) return;
-	__syncthreads(); // what all threads have stored is released with the flag
+	__syncthreads(); // the flag releases the stores of all threads
 	if (threadIdx.x == 0) raise((u32 *)p.flag, p.value);
 }

@@ -1,14 +1,16 @@
-// Lamport: every rank sends its elements to all others, and the data are their own flags:
-// four bytes of them travel with the number of the call in one store, so what has that number
-// has come. NCCL calls this LL. Its barrier is to wait for the elements.
+// Lamport all-reduce: every rank sends its elements to all others, and the data serve as
+// their own flags. Each store carries four bytes of data and the number of the call, so data
+// with the current number have arrived. NCCL calls this protocol LL. Waiting for the elements
+// is the only synchronisation.
 //
-// Nothing is ever cleared, and two slots in turn are enough. Who sends in a call has come to
-// the end of the call before, and so has the elements that the others sent in that one. They sent them
-// when they had taken what lay in this call's slot, of the call before that. Within a launch this
-// holds for each thread by itself, as a thread has the same elements in every call.
+// Nothing is ever cleared, and two alternating slots suffice. A rank that sends in call n has
+// finished call n-1, so it has received everything the others sent in call n-1. The others
+// sent that only after they had read this slot's previous content, from call n-2. Within one
+// launch the argument holds for each thread alone, because a thread handles the same elements
+// in every call.
 #include "common.cuh"
 
-// A line is half a pack of elements, each word with the number behind it.
+// A line is half a pack of elements; the call's number follows each word.
 __device__ __forceinline__ void send_line(ulonglong2 *at, uint2 v, u32 number) {
 	u64 tag = (u64)number << 32;
 	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1,%2};" ::"l"(at), "l"(tag | v.x), "l"(tag | v.y) : "memory");
@@ -20,13 +22,13 @@ __device__ __forceinline__ ulonglong2 load_line(const ulonglong2 *at) {
 }
 __device__ __forceinline__ bool arrived(ulonglong2 line, u32 number) { return (u32)(line.x >> 32) == number && (u32)(line.y >> 32) == number; }
 
-// line_at is where rank `from` leaves line i at rank `at`, in the call of that number. A warp's lines of all
-// ranks lie together, so that those of one are at a known distance from those of another.
+// line_at returns where rank `from` stores line i at rank `at` in the given call. The lines of
+// one warp from all ranks are adjacent, so that the ranks' lines have a constant distance.
 template <int RANKS> __device__ __forceinline__ ulonglong2 *line_at(const Params &p, u32 at, u32 from, u32 number, u64 i) {
 	return (ulonglong2 *)(p.scratch[at] + (number % 2) * p.slot_bytes) + (i / 32 * ranks<RANKS>(p) + from) * 32 + i % 32;
 }
 
-// load_half is the elements of a line; zeros follow the last.
+// load_half loads the elements of a line, padded with zeros.
 template <typename T> __device__ __forceinline__ uint2 load_half(const Params &p, const void *in, u64 i) {
 	constexpr int N = Pack<T>::N / 2;
 	uint2 v = make_uint2(0, 0);
@@ -38,10 +40,10 @@ template <typename T> __device__ __forceinline__ uint2 load_half(const Params &p
 	return v;
 }
 
-// store_half rounds the sums of a line and stores them.
+// store_half rounds and stores the sums of a line.
 template <typename T> __device__ __forceinline__ void store_half(const Params &p, void *out, u64 i, typename Pack<T>::Sum *sum) {
 	constexpr int N = Pack<T>::N / 2;
-	if ((p.options & SKIP_TAIL) && i / 2 >= p.count / Pack<T>::N) return; // two lines are a pack
+	if ((p.options & SKIP_TAIL) && i / 2 >= p.count / Pack<T>::N) return; // two lines make a pack
 	if (!plain<T>(p))
 #pragma unroll
 		for (int e = 0; e < N; e++)
@@ -56,7 +58,8 @@ template <typename T> __device__ __forceinline__ void store_half(const Params &p
 		if (i * N + e < p.count) ((T *)out)[i * N + e] = Pack<T>::down(sum[e]);
 }
 
-// receive waits for line i of some ranks from `from` on, and adds them up in rank order; false when one does not come.
+// receive waits for line i of FEW ranks, beginning with `from`, and adds them in rank order. It returns
+// false if one does not arrive in time.
 template <typename T, int RANKS, int FEW> __device__ __forceinline__ bool receive(const Params &p, Who w, u32 number, u64 i, u32 from, uint2 own, typename Pack<T>::Sum *sum) {
 	const ulonglong2 *mine = line_at<RANKS>(p, w.rank, from, number, i);
 	ulonglong2 line[FEW];
@@ -66,18 +69,18 @@ template <typename T, int RANKS, int FEW> __device__ __forceinline__ bool receiv
 		line[r] = make_ulonglong2(own.x, own.y);
 		if ((int)from + r < ranks<RANKS>(p) && source(p, from + r) != w.rank) missing |= 1u << r;
 	}
-	int misled = (int)source(p, from) - (int)from; // 0, but for a planted error
+	int misled = (int)source(p, from) - (int)from; // 0 unless WRONG_SLOT is planted
 	u64 start = 0;
 	for (u32 spins = 0; missing != 0; spins++) {
 #pragma unroll
-		for (int r = 0; r < FEW; r++) // all are on their way at once
+		for (int r = 0; r < FEW; r++) // all loads in flight at once
 			if (missing >> r & 1) line[r] = load_line(mine + 32 * (r == 0 ? misled : r));
 #pragma unroll
 		for (int r = 0; r < FEW; r++)
 			if (arrived(line[r], number) || (p.options & DROP_END)) missing &= ~(1u << r);
 		if (spins % 1024 == 1023) {
 			if (start == 0) start = now_ns();
-			if (given_up(p, w, 3, from + __ffs(missing) - 1, number, (u32)i, start)) return false;
+			if (must_stop(p, w, 3, from + __ffs(missing) - 1, number, (u32)i, start)) return false;
 		}
 	}
 #pragma unroll
@@ -93,20 +96,20 @@ template <typename T, int RANKS, int FEW> __device__ __forceinline__ bool receiv
 
 template <typename T, int RANKS> __device__ __forceinline__ void lamport(const Params &p) {
 	Who w = who(p);
-	constexpr int FEW = RANKS ? RANKS : 4; // as registers allow
+	constexpr int FEW = RANKS ? RANKS : 4; // limited by registers
 	const int size = ranks<RANKS>(p);
 	u64 lines = (p.count + Pack<T>::N / 2 - 1) / (Pack<T>::N / 2), first = lane(w), stride = step(p);
 	for (u32 call = 0; call < p.iterations; call++) {
-		u32 number = p.epoch + call + 1; // of all calls of this group; no line has 0
+		u32 number = p.epoch + call + 1; // counts all calls of the group; never 0, the initial content
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;
 		const void *in = (const void *)(p.in[w.rank] + offset);
 		void *out = (void *)(p.out[w.rank] + offset);
-		uint2 held = make_uint2(0, 0); // the first line, and mostly the only one
+		uint2 held = make_uint2(0, 0); // the first line, which is usually the only one
 		for (u64 i = first; i < lines; i += stride) {
 			uint2 v = load_half<T>(p, in, i);
 			if (i == first) held = v;
-			for (int k = 1; k < size; k++) { // each begins with another one
+			for (int k = 1; k < size; k++) { // every rank starts with a different peer
 				u32 to = (int)w.rank + k < size ? w.rank + k : w.rank + k - size;
 				send_line(line_at<RANKS>(p, to, w.rank, number, i), v, number);
 			}

@@ -1,6 +1,6 @@
-// Multimem: the switch adds. Every rank has its part of the elements added up by a load
-// from multicast memory, and stores the sum there, which is into the outputs of all.
-// in[0] and out[0] are multicast addresses. Needs compute_90.
+// Multimem: the NVLink switch adds. A load from multicast memory returns the sum over all
+// ranks, and a store to it writes to the outputs of all ranks. Every rank does both for its
+// share of the elements. in[0] and out[0] are multicast addresses. Needs compute_90.
 #include "common.cuh"
 
 template <typename T> __device__ __forceinline__ uint4 load_sum(u64 at);
@@ -18,7 +18,7 @@ template <> __device__ __forceinline__ uint4 load_sum<float>(u64 at) {
 	asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(at) : "memory");
 	return make_uint4(__float_as_uint(x), __float_as_uint(y), __float_as_uint(z), __float_as_uint(w));
 }
-template <> __device__ __forceinline__ uint4 load_sum<double>(u64 at) { // which no load has two of
+template <> __device__ __forceinline__ uint4 load_sum<double>(u64 at) { // there is no two-element f64 load
 	double x, y;
 	asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f64 %0, [%1];" : "=d"(x) : "l"(at) : "memory");
 	asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f64 %0, [%1];" : "=d"(y) : "l"(at + 8) : "memory");
@@ -30,7 +30,7 @@ __device__ __forceinline__ void store_all(u64 at, uint4 v) {
 		"f"(__uint_as_float(v.z)), "f"(__uint_as_float(v.w)) : "memory");
 }
 
-// The buffers reach to the end of the last pack, which is added up as a whole.
+// The buffers extend to the end of the last pack, so that it can be added as a whole.
 template <typename T, int> __device__ __forceinline__ void multimem(const Params &p) {
 	Who w = who(p);
 	u32 epoch = p.epoch;

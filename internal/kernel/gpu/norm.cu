@@ -1,14 +1,14 @@
-// One stage with a norm: every rank reads all inputs and keeps the whole sum, in rows
-// that a block normalises by the root of their mean square: h is the sum as an epilogue
-// leaves it in memory, and out = h / sqrt(mean(h^2) + epsilon) * weight.
+// One-stage all-reduce with RMS norm. Every rank reads all inputs and computes the whole sum;
+// a block handles complete rows: out = h / sqrt(mean(h^2) + epsilon) * weight, where h is the
+// sum after the epilogue, rounded to the element type.
 #include "common.cuh"
 
-// total adds up what all threads of the block have, in an order that is always the same.
+// total returns the sum of v over the block's threads, always added in the same order.
 __device__ __forceinline__ float total(float v) {
 	__shared__ float warps[32];
 #pragma unroll
 	for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
-	__syncthreads(); // the row before has been read
+	__syncthreads(); // the previous row's partial sums have been read
 	if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
 	__syncthreads();
 	v = 0;
@@ -47,7 +47,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void norm(const Para
 				}
 			float factor = 1 / sqrtf(total(squares) / (float)p.row + (float)p.epsilon);
 			if (packed)
-				for (u64 i = first / N + threadIdx.x; i < last / N; i += blockDim.x) { // as this thread has left them
+				for (u64 i = first / N + threadIdx.x; i < last / N; i += blockDim.x) { // written by this same thread
 					float h[N], g[N];
 					Pack<T>::widen(h, ((const uint4 *)out)[i]);
 					Pack<T>::widen(g, ((const uint4 *)weight)[i - first / N]);

@@ -1,4 +1,4 @@
-// One stage: every rank reads all inputs and keeps the whole sum.
+// One-stage all-reduce: every rank reads all inputs and computes the whole sum.
 #include "common.cuh"
 
 template <typename T, int RANKS> __device__ __forceinline__ void onestage(const Params &p) {
@@ -6,7 +6,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void onestage(const 
 	u32 epoch = p.epoch;
 	u64 packs = p.count / Pack<T>::N;
 	for (u32 call = 0; call < p.iterations; call++) {
-		// The end of a call is the start of the next one in the same launch.
+		// Within a launch, the barrier at the end of a call is also the start of the next.
 		if (call == 0 && !(p.options & DROP_START) && !meet(p, w, ++epoch, 1)) return;
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;

@@ -1,5 +1,5 @@
-// Two stages by pulling: every rank sums its part of the elements into its own
-// scratch memory, and then fetches the other parts from there.
+// Two-stage all-reduce by pulling: every rank sums its part of the elements into its own
+// scratch memory, then loads the other parts from the other ranks' scratch memory.
 #include "common.cuh"
 
 template <typename T, int RANKS> __device__ __forceinline__ void pull(const Params &p) {
@@ -12,16 +12,16 @@ template <typename T, int RANKS> __device__ __forceinline__ void pull(const Para
 		if (call == 0 && !(p.options & DROP_START) && !meet(p, w, ++epoch, 1)) return;
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;
-		// Two scratch halves in turn: a rank may be a call ahead of one that still fetches.
+		// Two alternating scratch halves: a rank may be one call ahead of a rank that is still loading.
 		u64 half = (call & 1) * p.slot_bytes;
 		uint4 *mine = (uint4 *)(p.scratch[w.rank] + half);
 		reduce<T, RANKS, (RANKS == 2 ? 4 : 2)>(p, offset, first + lane(w), last, step(p), [&](u64 i, uint4 v) { mine[i - first] = v; });
 		uint4 *out = (uint4 *)(p.out[w.rank] + offset);
 		u64 at;
 		T value;
-		bool last = tail<T>(p, w, offset, at, value); // by every rank for itself
+		bool last = tail<T>(p, w, offset, at, value); // every rank computes the tail itself
 		if (!(p.options & DROP_END) && !meet(p, w, ++epoch, 2)) return;
-		if (last) ((T *)out)[at] = value; // now that nobody reads an input there
+		if (last) ((T *)out)[at] = value; // in place: no rank reads this input any more
 		for (u32 k = 0; k < p.size; k++) {
 			u32 r = (w.rank + k) % p.size;
 			u64 from = packs * r / p.size, to = packs * (r + 1) / p.size;

@@ -1,5 +1,5 @@
-// Two stages by pushing: every rank sums its part of the elements and stores it
-// into the outputs of all.
+// Two-stage all-reduce by pushing: every rank sums its part of the elements and stores the
+// sums into the outputs of all ranks.
 #include "common.cuh"
 
 template <typename T, int RANKS> __device__ __forceinline__ void push(const Params &p) {

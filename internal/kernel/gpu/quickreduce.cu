@@ -1,16 +1,16 @@
-// Quickreduce: two stages of encoded elements. Every rank encodes its input and stores
-// each part at the rank that owns it; the owner decodes, adds up in rank order and
-// stores the sum, encoded, at all ranks; every rank decodes all sums. docs/correctness.md
-// has the format, which settles every bit: 32 elements share a scale, the largest
-// magnitude over the largest integer. Nothing here may be fused, or rounded otherwise.
+// Quickreduce: a two-stage all-reduce of quantised elements. Every rank encodes its input and
+// stores each part at the rank that owns it. The owner decodes, adds in rank order, and stores
+// the encoded sum at all ranks. Every rank decodes all sums. docs/correctness.md specifies the
+// format bit by bit: 32 elements share a scale, the largest magnitude divided by the largest
+// integer. Results are bit-exact, so no operation here may be fused or rounded differently.
 #include "common.cuh"
 
-// A thread has eight elements of a group, four neighbouring threads have the group.
+// A thread holds a share of eight elements; four neighbouring threads hold a group.
 enum { GROUP = 32, SHARE = 8, SHARES = GROUP / SHARE };
 
 __device__ __forceinline__ u64 shares_of(u64 groups) { return groups * SHARES; }
 
-// Raw is the eight elements as they lie in memory.
+// Raw is a share of eight elements in their memory format.
 template <typename T> struct Raw {
 	enum { PACKS = SHARE / Pack<T>::N };
 	uint4 packs[PACKS];
@@ -21,7 +21,7 @@ template <typename T> struct Raw {
 			return;
 		}
 #pragma unroll
-		for (int k = 0; k < PACKS; k++) packs[k] = make_uint4(0, 0, 0, 0); // what is missing in the last group
+		for (int k = 0; k < PACKS; k++) packs[k] = make_uint4(0, 0, 0, 0); // padding of the last group
 		for (u64 i = at; i < p.count; i++) ((T *)packs)[i - at] = in[i];
 	}
 	__device__ __forceinline__ void widen(float *v) const {
@@ -45,16 +45,16 @@ template <typename T> struct Raw {
 	}
 };
 
-// Code is a share encoded: the low bits of its integers, their high bits, the scale.
-// In memory all low bits of a part come first, then its high ones, then its scales.
+// Code is an encoded share: the low bits of its integers, their high bits, and the scale. In
+// memory, a part has all its low bits first, then the high bits, then the scales.
 template <int BITS> struct Code {
 	u32 low[BITS == 8 ? 2 : 1];
-	u32 high; // of 6 bits
+	u32 high; // 6-bit format only
 	float scale;
 
 	static __device__ __forceinline__ float top() { return (float)((1 << (BITS - 1)) - 1); }
 
-	// encode is for all threads of a group at once.
+	// encode must be called by all threads of a group together.
 	__device__ __forceinline__ void encode(const float *v) {
 		u32 most = 0;
 #pragma unroll
@@ -68,7 +68,7 @@ template <int BITS> struct Code {
 		else if (scale < 1.17549435e-38f) scale = 0, inverse = 0;                    // subnormal
 		u32 q[SHARE];
 #pragma unroll
-		for (int e = 0; e < SHARE; e++) // 1.5 x 2^23 leaves no bits behind the point
+		for (int e = 0; e < SHARE; e++) // adding 1.5 x 2^23 rounds to an integer
 			q[e] = inverse == 0 ? 0 : __float_as_uint(__fadd_rn(__fmul_rn(v[e], inverse), 12582912.0f)) & ((1u << BITS) - 1);
 		low[0] = high = 0;
 		if (BITS == 8) low[BITS / 8] = 0;
@@ -96,7 +96,7 @@ template <int BITS> struct Code {
 		if (BITS == 6) asm volatile("st.global.u16 [%0], %1;" ::"l"(part + highs(groups) + i * 2), "h"((unsigned short)high) : "memory");
 		if (i % SHARES == 0) asm volatile("st.global.f32 [%0], %1;" ::"l"(part + scales(groups) + i / SHARES * 4), "f"(scale) : "memory");
 	}
-	__device__ __forceinline__ void load(u64 part, u64 groups, u64 i) { // not from L1: others have written it
+	__device__ __forceinline__ void load(u64 part, u64 groups, u64 i) { // bypasses L1: other ranks have written the data
 		high = 0;
 		if (BITS == 8) asm volatile("ld.global.cg.v2.u32 {%0,%1}, [%2];" : "=r"(low[0]), "=r"(low[BITS / 8]) : "l"(part + i * 8) : "memory");
 		else asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(low[0]) : "l"(part + i * 4) : "memory");
@@ -109,13 +109,14 @@ template <int BITS> struct Code {
 	}
 };
 
-// A rank's scratch memory has a slot for its part from each rank, and then one for each
-// rank's sum.
-__device__ __forceinline__ u64 given(const Params &p, u32 at, u32 from) { return p.scratch[at] + from * p.slot_bytes; }
-__device__ __forceinline__ u64 summed(const Params &p, u32 at, u32 owner) { return p.scratch[at] + (p.size + owner) * p.slot_bytes; }
+// A rank's scratch memory has one slot for the encoded input from each rank, then one slot for
+// each owner's encoded sum.
+__device__ __forceinline__ u64 input_slot(const Params &p, u32 at, u32 from) { return p.scratch[at] + from * p.slot_bytes; }
+__device__ __forceinline__ u64 sum_slot(const Params &p, u32 at, u32 owner) { return p.scratch[at] + (p.size + owner) * p.slot_bytes; }
 
-// batch does f for every stride-th share of a part, and BATCH of them before g: so many
-// loads are on their way at once. The threads of a group stay together.
+// batch visits shares i, i + stride, ... below last. It calls f for BATCH of them before it
+// calls g for the same ones, so that BATCH loads are in flight. The threads of a group stay
+// together.
 template <int BATCH, typename Item, typename F, typename G>
 __device__ __forceinline__ void batch(u64 i, u64 last, u64 stride, F f, G g) {
 	for (; i < last; i += BATCH * stride) {
@@ -148,7 +149,7 @@ template <typename T, int BITS> __device__ __forceinline__ void quickreduce(cons
 					x.widen(v);
 					Code<BITS> c;
 					c.encode(v);
-					c.store(given(p, r, w.rank), n, i);
+					c.store(input_slot(p, r, w.rank), n, i);
 				});
 		}
 		if (!(p.options & DROP_START) && !meet(p, w, ++epoch, 1)) return;
@@ -156,33 +157,33 @@ template <typename T, int BITS> __device__ __forceinline__ void quickreduce(cons
 		for (u64 i = lane(w); i < shares_of(mine); i += step(p)) {
 			float sum[SHARE], v[SHARE];
 			Code<BITS> c;
-			c.load(given(p, w.rank, source(p, 0)), mine, i);
+			c.load(input_slot(p, w.rank, source(p, 0)), mine, i);
 			c.decode(sum);
 #pragma unroll 4
 			for (u32 r = 1; r < p.size; r++) {
-				c.load(given(p, w.rank, r), mine, i);
+				c.load(input_slot(p, w.rank, r), mine, i);
 				c.decode(v);
 #pragma unroll
 				for (int e = 0; e < SHARE; e++) sum[e] = __fadd_rn(sum[e], v[e]);
 			}
-			Raw<T> x; // the sum is encoded as the elements hold it
+			Raw<T> x; // round the sum to the element type before encoding it
 			x.narrow(sum);
 			x.widen(sum);
 			c.encode(sum);
-			for (u32 k = 0; k < p.size; k++) c.store(summed(p, (w.rank + k) % p.size, w.rank), mine, i);
+			for (u32 k = 0; k < p.size; k++) c.store(sum_slot(p, (w.rank + k) % p.size, w.rank), mine, i);
 		}
 		if (!(p.options & DROP_END) && !meet(p, w, ++epoch, 2)) return;
 		for (u32 k = 0; k < p.size; k++) {
 			u32 r = (w.rank + k) % p.size;
 			u64 from = first(r), n = first(r + 1) - from;
-			batch<4, Code<BITS>>(lane(w), shares_of(n), step(p), [&](Code<BITS> &c, u64 i) { c.load(summed(p, w.rank, r), n, i); },
+			batch<4, Code<BITS>>(lane(w), shares_of(n), step(p), [&](Code<BITS> &c, u64 i) { c.load(sum_slot(p, w.rank, r), n, i); },
 				[&](Code<BITS> &c, u64 i) {
 					float v[SHARE];
 					Raw<T> x;
 					c.decode(v);
 					x.narrow(v);
 					u64 at = from * GROUP + i * SHARE;
-					if (!plain<T>(p)) { // of what the elements hold, too
+					if (!plain<T>(p)) { // the epilogue, too, starts from rounded elements
 						x.widen(v);
 #pragma unroll
 						for (int e = 0; e < SHARE; e++)

@@ -1,6 +1,5 @@
-// What the kernels that overlap a matrix product with the all-reduce of its result have in
-// common: the argument, how ranks meet, and how their elements are added up. It mirrors
-// gpufused.go.
+// Shared by the kernels that overlap a matrix product with the all-reduce of its result: the
+// argument, the flags and waits between ranks, and the sums. Params mirrors gpufused.go.
 #pragma once
 #include "../gpugemm/product.cuh"
 
@@ -9,33 +8,33 @@ typedef unsigned long long u64;
 
 #define MAX_RANKS 16
 
-// Failure is filled in by the first block that waited too long; host memory.
+// Failure is written by the first block whose wait times out. It lies in host memory.
 struct Failure {
 	u32 claimed, rank, block, phase, peer, epoch, seen, unused;
 };
 
-// NO_PRODUCT adds up what C holds, NO_SUM multiplies without adding up: the halves of the one
-// kernel alone.
+// NO_PRODUCT only adds what C holds already, NO_SUM only multiplies. They measure the two
+// halves of the fused kernel alone.
 enum { NO_PRODUCT = 1, NO_SUM = 2 };
 
 struct Params {
-	u64 c[MAX_RANKS], flags[MAX_RANKS]; // by rank, as this one reaches them
+	u64 c[MAX_RANKS], flags[MAX_RANKS]; // by rank, as mapped in this rank's address space
 	u64 failure;      // Failure*
-	u64 limit_ns;     // of one wait
-	u64 first, packs; // of C, 16 bytes each: what is added up
-	const uint16_t *a, *b; // A is m rows of k elements, B n rows of them
+	u64 limit_ns;     // timeout of one wait
+	u64 first, packs; // the packs of C, 16 bytes each, to add
+	const uint16_t *a, *b; // A has m rows of k elements, B has n rows of k elements
 	u32 rank, size, epoch, options;
-	u32 m, n, k, lda, ldb, ldc; // k is a multiple of 64, ldc one of 4
-	u32 arrived;      // tiles that came to this rank before this launch
-	TensorMap map_a, map_b; // of the one kernel with bulk tensor copies
+	u32 m, n, k, lda, ldb, ldc; // k is a multiple of 64, ldc of 4
+	u32 arrived;      // value of this rank's arrival counter before this launch
+	TensorMap map_a, map_b; // used by the Hopper kernel's bulk tensor copies
 };
 
 static_assert(sizeof(Params) == 640, "Params of gpufused.go");
 
-// A rank's flags: those of the gate, one for each peer; how many tiles have come; and for each
-// tile one for each peer, who says that it has multiplied it.
+// Layout of a rank's flags: one gate flag per peer; from word 32, the counter of summed tiles that
+// have arrived; from word 64, for each tile one flag per peer, set when that peer has multiplied it.
 __device__ __forceinline__ u32 *gate_flag(const Params &p, u32 rank, u32 from) { return (u32 *)p.flags[rank] + from; }
-__device__ __forceinline__ u32 *come(const Params &p, u32 rank) { return (u32 *)p.flags[rank] + 32; }
+__device__ __forceinline__ u32 *arrivals(const Params &p, u32 rank) { return (u32 *)p.flags[rank] + 32; }
 __device__ __forceinline__ u32 *tile_flag(const Params &p, u32 rank, u32 tile, u32 from) {
 	return (u32 *)p.flags[rank] + 64 + (u64)tile * MAX_RANKS + from;
 }
@@ -53,8 +52,8 @@ __device__ __forceinline__ u64 now_ns() {
 	return t;
 }
 
-// await returns once a flag has reached a value; false when it has not in time, which the
-// first to give up reports, or when another or the host has given up before.
+// await waits until a flag has reached value. It returns false after a timeout, which the first
+// block to time out records in Failure, or if a failure was recorded before.
 __device__ __forceinline__ bool await(const Params &p, const u32 *flag, u32 value, u32 phase, u32 peer) {
 	u64 start = 0;
 	for (u32 spins = 1;; spins++) {
@@ -74,7 +73,7 @@ __device__ __forceinline__ bool await(const Params &p, const u32 *flag, u32 valu
 	}
 }
 
-__device__ __forceinline__ float4 load16(u64 at) { // not kept in L1: another rank wrote it
+__device__ __forceinline__ float4 load16(u64 at) { // bypasses L1: another rank wrote the data
 	float4 v;
 	asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at) : "memory");
 	return v;
@@ -85,12 +84,12 @@ __device__ __forceinline__ void store16(u64 at, float4 v) {
 
 __device__ __forceinline__ void add(float4 &to, float4 v) { to.x += v.x, to.y += v.y, to.z += v.z, to.w += v.w; }
 
-// add_packs adds up UNROLL packs of C, step bytes apart, of all ranks in rank order, and
-// stores the sums at all. Only the owner of a pack reads it, so they may be where they were.
+// add_packs adds UNROLL packs of C, step bytes apart, over all ranks in rank order and stores the
+// sums at all ranks. Only the owner of a pack reads it, so the sums may replace the summands.
 template <int RANKS, int UNROLL> __device__ __forceinline__ void add_packs(const Params &p, u64 offset, u64 step) {
 	const u32 ranks = RANKS ? RANKS : p.size;
 	float4 sum[UNROLL];
-	if (RANKS) { // all loads are under way at once
+	if (RANKS) { // all loads in flight at once
 		float4 v[UNROLL][RANKS ? RANKS : 1];
 #pragma unroll
 		for (int u = 0; u < UNROLL; u++)

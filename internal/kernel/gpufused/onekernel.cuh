@@ -1,28 +1,30 @@
-// One kernel that multiplies and adds up: the sum of a tile is made where its product ends.
+// The fused kernel: it multiplies, and adds each tile in the epilogue of its product.
 //
-// A tile of another rank is stored in this one's C and signalled to its owner. To its own tile
-// a rank adds what the others have stored, which they did at about the same time, and stores the sum at all.
+// Every tile has an owner. A rank stores tiles owned by others in its own C and signals the
+// owner. To a tile of its own it adds what the other ranks have stored, at about the same time,
+// and it stores the sum at all ranks.
 //
-// A thread has its part of a tile as float4 at places that its kernel knows.
+// A thread holds its part of a tile as float4 vectors at positions that its kernel defines.
 #pragma once
 #include "fused.cuh"
 #include "order.cuh"
 
 __device__ __forceinline__ bool sums(const Params &p) { return !(p.options & NO_SUM); }
-__device__ __forceinline__ bool mine(const Params &p, u32 tile) { return sums(p) && tile % p.size == p.rank; }
+__device__ __forceinline__ bool owns(const Params &p, u32 tile) { return sums(p) && tile % p.size == p.rank; }
 
-// signal_tile tells the owner of a tile.
+// signal_tile tells a tile's owner that this rank's product is stored.
 __device__ __forceinline__ void signal_tile(const Params &p, u32 owner, u32 tile) { store_release(tile_flag(p, owner, tile, p.rank), p.epoch); }
 
-// peer is the i-th of the others' C.
+// peer returns the address of C at the i-th other rank.
 __device__ __forceinline__ u64 peer(const Params &p, u32 i) { return p.c[i < p.rank ? i : i + 1]; }
 
-// A tile's part of a thread, T, has COUNT float4, the i-th in the C that begins at c at at(c, i), if C
-// reaches so far: there(i); all lanes get it by get(i). AHEAD is how many loads may be under way.
+// T is a thread's part of a tile: COUNT float4 vectors. at(c, i) is the address of the i-th in the C
+// that begins at c, there(i) reports whether C extends that far, and get(i), called by all lanes,
+// returns its value. AHEAD is the number of loads to keep in flight.
 
-// kept is an address from which others are so and so many bytes away. The compiler may not take it
-// apart: it would keep an offset for each float4 in registers, for all ranks, instead of an address for each rank.
-__device__ __forceinline__ u64 kept(u64 at) {
+// opaque hides from the compiler how an address was computed. Otherwise it keeps a register per
+// float4 and rank for the offsets, instead of one address per rank.
+__device__ __forceinline__ u64 opaque(u64 at) {
 	asm("mov.u64 %0, %0;" : "+l"(at));
 	return at;
 }
@@ -35,8 +37,8 @@ template <class T> __device__ __forceinline__ void store_own(const Params &p, T 
 	}
 }
 
-// add_whole adds up a tile that is all within C. The loads of a batch are under way while the one before is
-// added up and stored. Added up is in rank order, where for the first two any is the same.
+// add_whole adds a tile that lies completely within C. The loads of a batch are in flight while the
+// previous batch is added and stored. The order is that of the ranks; the first two commute.
 template <int RANKS, class T> __device__ __forceinline__ void add_whole(const Params &p, T &t) {
 	constexpr int PEERS = RANKS - 1, BATCH = T::AHEAD > PEERS ? T::AHEAD / PEERS : 1, BATCHES = T::COUNT / BATCH;
 	static_assert(T::COUNT % BATCH == 0, "batches");
@@ -66,7 +68,7 @@ template <int RANKS, class T> __device__ __forceinline__ void add_whole(const Pa
 	}
 }
 
-// add_any adds up any tile of any number of ranks.
+// add_any adds any tile, complete or not, of any number of ranks.
 template <class T> __device__ __forceinline__ void add_any(const Params &p, T &t) {
 	constexpr int BATCH = T::AHEAD > 4 ? T::AHEAD / 4 : 1;
 	const u32 peers = p.size - 1;
@@ -78,7 +80,7 @@ template <class T> __device__ __forceinline__ void add_any(const Params &p, T &t
 			for (int j = 0; j < BATCH; j++) to[j] = t.there(b + j) ? load16(t.at(peer(p, i), b + j)) : make_float4(0, 0, 0, 0);
 		};
 #pragma unroll
-		for (int j = 0; j < BATCH; j++) sum[j] = own[j] = t.get(b + j); // which is all, if there are no others
+		for (int j = 0; j < BATCH; j++) sum[j] = own[j] = t.get(b + j); // already the result if there is only one rank
 		if (peers > 0) load(0, next);
 #pragma unroll 1
 		for (u32 i = 0; i < peers; i++) {
@@ -100,21 +102,21 @@ template <class T> __device__ __forceinline__ void add_any(const Params &p, T &t
 	}
 }
 
-// add_up adds up an own tile that has come from all, whole or not.
+// add_up adds an own tile once all ranks have signalled it; whole reports whether it lies within C.
 template <class T> __device__ __forceinline__ void add_up(const Params &p, T &t, bool whole) {
 	if (whole && p.size == 2) add_whole<2>(p, t);
 	else if (T::AHEAD > 4 && whole && p.size == 4) add_whole<4>(p, t);
 	else add_any(p, t);
 }
 
-// all_there has a block wait for COUNT own tiles from one on, of all others.
+// all_there makes a block wait until all other ranks have signalled COUNT own tiles from tile on.
 template <u32 COUNT> __device__ __forceinline__ bool all_there(const Params &p, u32 tile) {
 	u32 from = threadIdx.x / COUNT;
 	bool there = from >= p.size || from == p.rank || await(p, tile_flag(p, p.rank, tile + threadIdx.x % COUNT, from), p.epoch, 3, from);
-	return __syncthreads_and(there); // what one thread has seen, all have
+	return __syncthreads_and(there); // an acquire by one thread counts for the whole block
 }
 
-// add_rows adds up a block's part of what C holds.
+// add_rows adds a block's part of what C holds.
 template <int RANKS, int UNROLL> __device__ __forceinline__ void add_rows(const Params &p, u32 row, u32 rows, u32 col, u32 cols) {
 	u32 across = cols / 4, down = blockDim.x / across, c = col + threadIdx.x % across * 4, r = row + threadIdx.x / across;
 	if (c >= p.n || threadIdx.x / across >= down) return;
@@ -124,12 +126,12 @@ template <int RANKS, int UNROLL> __device__ __forceinline__ void add_rows(const 
 	for (; r < last; r += down) add_packs<RANKS, 1>(p, ((u64)r * p.ldc + c) * 4, 0);
 }
 
-// without_product adds up what C holds in the same order, a block the COUNT tiles, BLOCK_ROWS x BLOCK_COLS in
-// all, of number which of a cluster of CLUSTER blocks.
+// without_product adds what C holds, in the same order of tiles. Each of the CLUSTER blocks of a
+// cluster has COUNT tiles, together BLOCK_ROWS x BLOCK_COLS elements.
 template <u32 CLUSTER, u32 COUNT, u32 BLOCK_ROWS, u32 BLOCK_COLS> __device__ __forceinline__ void without_product(const Params &p) {
 	u32 rows = (p.m + CLUSTER * BLOCK_ROWS - 1) / (CLUSTER * BLOCK_ROWS), cols = (p.n + BLOCK_COLS - 1) / BLOCK_COLS, tiles = rows * cols;
 	u32 which = blockIdx.x % CLUSTER, row, col;
-	bool good = true; // nothing was waited for in vain
+	bool good = true; // no wait has timed out
 	u32 cluster = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER, count = tile_count(p.size, tiles, cluster, clusters);
 	for (u32 n = 0; n < count; n++) {
 		u32 tile = nth_tile(p.rank, p.size, n, tiles, cluster, clusters);
@@ -148,18 +150,19 @@ template <u32 CLUSTER, u32 COUNT, u32 BLOCK_ROWS, u32 BLOCK_COLS> __device__ __f
 		default: add_rows<0, 4>(p, row, BLOCK_ROWS, col, BLOCK_COLS);
 		}
 		__syncthreads();
-		if (threadIdx.x < p.size) add_release(come(p, threadIdx.x), COUNT);
+		if (threadIdx.x < p.size) add_release(arrivals(p, threadIdx.x), COUNT);
 	}
-	if (blockIdx.x == 0 && threadIdx.x == 0 && good) await(p, come(p, p.rank), p.arrived + tiles * CLUSTER * COUNT, 2, p.rank);
+	if (blockIdx.x == 0 && threadIdx.x == 0 && good) await(p, arrivals(p, p.rank), p.arrived + tiles * CLUSTER * COUNT, 2, p.rank);
 }
 
-// traded is a float4 of the two elements a of eight columns and the two b of the next eight that a lane
-// has: the even one of two neighbours gets all four of a, the odd one those of b. All lanes call it.
-__device__ __forceinline__ float4 traded(const float *a, const float *b) {
+// exchange_pairs turns pairs into float4 vectors. A lane holds two elements, a, of eight columns and
+// two elements, b, of the next eight. The even lane of two neighbours gets all four of a, the odd
+// lane all four of b. All lanes must call it.
+__device__ __forceinline__ float4 exchange_pairs(const float *a, const float *b) {
 	bool odd = threadIdx.x & 1;
 	float x = __shfl_xor_sync(~0u, odd ? a[0] : b[0], 1), y = __shfl_xor_sync(~0u, odd ? a[1] : b[1], 1);
 	return odd ? make_float4(x, y, b[0], b[1]) : make_float4(a[0], a[1], x, y);
 }
 
-// traded_by is what that adds to the column of a lane's first element.
-__device__ __forceinline__ u32 traded_by() { return (threadIdx.x & 1) * 6; }
+// exchange_shift returns how far that moves the column of a lane's first element.
+__device__ __forceinline__ u32 exchange_shift() { return (threadIdx.x & 1) * 6; }

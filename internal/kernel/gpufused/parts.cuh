@@ -1,9 +1,10 @@
-// The all-reduce of a partition as kernels of its own: a gate at which the ranks meet, and
-// the sums between two gates. Only the gate waits for other ranks, and it is one warp: a
-// rank that is still multiplying always finds multiprocessors, however many ranks share them.
+// The all-reduce of a partition as separate kernels: a gate, which is a barrier between the
+// ranks, and the sums between two gates. Only the gate waits for other ranks, and it has just one
+// warp. A rank that is still multiplying therefore finds free multiprocessors, however many ranks
+// share the GPU.
 //
-// DEPENDENT is what a kernel does that was let start before the one in front of it had
-// ended: it waits for that one's end and for what it wrote, and lets the next one start.
+// With DEPENDENT_LAUNCH a kernel may start before its predecessor has ended: it first waits for the
+// predecessor's end and writes, and at its own end it lets its successor start.
 #pragma once
 #include "fused.cuh"
 
@@ -15,9 +16,8 @@ __device__ __forceinline__ void after_predecessor() {}
 __device__ __forceinline__ void let_successor_start() {}
 #endif
 
-// gate returns when all ranks have come to theirs: what they started before is done. The
-// sums may be started then and not before, or they would take the multiprocessors away on
-// which a rank that has not come yet multiplies.
+// gate returns when all ranks have reached it, so that their earlier kernels are done. The sums
+// must not start before: they would take multiprocessors from a rank that is still multiplying.
 __device__ __forceinline__ void gate(const Params &p) {
 	after_predecessor();
 	u32 peer = threadIdx.x;
@@ -29,7 +29,7 @@ __device__ __forceinline__ void gate(const Params &p) {
 	let_successor_start();
 }
 
-// sum adds up this rank's part of the packs and stores it at all ranks.
+// sum adds this rank's part of the packs and stores the sums at all ranks.
 template <int RANKS, int UNROLL> __device__ __forceinline__ void sum(const Params &p) {
 	after_predecessor();
 	u64 i = p.packs * p.rank / p.size + (u64)blockIdx.x * blockDim.x + threadIdx.x, last = p.packs * (p.rank + 1) / p.size;

@@ -1,4 +1,4 @@
-// The all-reduce of a partition, each kernel after the end of the one before.
+// The all-reduce of a partition; each kernel starts after its predecessor has ended.
 #include "parts.cuh"
 
 PARTS(80)

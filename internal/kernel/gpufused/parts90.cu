@@ -1,5 +1,5 @@
-// The all-reduce of a partition, whose kernels may be started before the end of the one
-// before. Needs compute_90.
+// The all-reduce of a partition with dependent launches: a kernel may start before its
+// predecessor has ended. Needs compute_90.
 #define DEPENDENT_LAUNCH
 #include "parts.cuh"
 

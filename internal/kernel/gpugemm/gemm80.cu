@@ -1,4 +1,4 @@
-// bf16 product by mma.sync, for GPUs from compute capability 8.0 on: a block a tile.
+// bf16 product with mma.sync, for compute capability 8.0 and later. One block computes one tile.
 #include "params.cuh"
 #include "product80.cuh"
 

@@ -1,6 +1,5 @@
-// Arithmetic alone, for GPUs whose matrix units are fed by mma.sync, and that of f32: what
-// the multiprocessors do if operands cost nothing. Operands are random, since constant ones
-// take less power and so get a higher clock.
+// Measures peak arithmetic with mma.sync, and of f32: the rate if operands cost nothing. The
+// operands are random, because constant ones draw less power and allow a higher clock.
 #include "params.cuh"
 
 __device__ __forceinline__ uint32_t noise(uint32_t x) {
@@ -30,7 +29,7 @@ PEAK(peak80_f16, "m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 0x83ff83ff, 0x3800380
 PEAK(peak80_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32", 4, 2, 0x807fe000, 0x3f000000)
 
 extern "C" __global__ void __launch_bounds__(256) peak80_f32(const __grid_constant__ Params p) {
-	float c[16], a[2], b[2]; // few operands, so that no two of an instruction are in one bank of the registers
+	float c[16], a[2], b[2]; // few operands, to avoid register bank conflicts
 	for (int i = 0; i < 16; i++) c[i] = __uint_as_float((noise(threadIdx.x * 64 + 8 + i) & 0x807fffff) | 0x3f000000);
 	for (int i = 0; i < 2; i++) {
 		a[i] = __uint_as_float((noise(threadIdx.x * 64 + i) & 0x807fffff) | 0x3f000000);

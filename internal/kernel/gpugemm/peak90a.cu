@@ -1,5 +1,5 @@
-// Arithmetic alone on Hopper: wgmma on operands that stay in shared memory. They are random,
-// since constant ones take less power and so get a higher clock.
+// Measures peak arithmetic on Hopper: wgmma on operands that stay in shared memory. The operands
+// are random, because constant ones draw less power and allow a higher clock.
 #include "params.cuh"
 #include "wgmma.cuh"
 
@@ -13,7 +13,7 @@ __device__ __forceinline__ uint32_t noise(uint32_t x) {
 	return x ^ x >> 16;
 }
 
-// Two warpgroups with 64 rows each of 128 bytes of k, and 256 columns for both.
+// Operands: 64 rows of 128 bytes for each of two warpgroups, and 256 columns for both.
 constexpr int BYTES = (2 * 64 + 256) * 128;
 
 #define PEAK(name, product, keep, one) \

@@ -1,13 +1,14 @@
-// bf16 product by mma.sync, for GPUs from compute capability 8.0 on: a block makes 128 x 128
-// of C, operands through four stages of shared memory by cp.async and into registers by ldmatrix.
+// bf16 product with mma.sync, for compute capability 8.0 and later. A block computes 128 x 128
+// elements of C. cp.async brings the operands into four stages of shared memory, and ldmatrix from
+// there into registers.
 #pragma once
 #include "product.cuh"
 
 constexpr int BM = 128, BN = 128, BK = 32, STAGES = 4, THREADS = 256;
 constexpr int STAGE = (BM + BN) * BK * 2; // bytes
 
-// Rows of a stage are 64 bytes, four pieces of 16; two rows share 128 bytes. The pieces of
-// eight rows in a column, which ldmatrix reads at once, lie in different banks.
+// A row of a stage has 64 bytes, four pieces of 16, and two rows share 128 bytes. The pieces are
+// swizzled so that the eight rows of a column, which ldmatrix reads at once, lie in different banks.
 __device__ __forceinline__ uint32_t piece_at(uint32_t row, uint32_t piece) { return row * 64 + ((piece ^ (row >> 1 & 3)) << 4); }
 
 __device__ __forceinline__ void copy16(uint32_t to, const void *from, bool there) {
@@ -38,10 +39,10 @@ __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0
 				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// multiply makes the tile of C that begins at a row and a column; STAGES * STAGE bytes of
-// shared memory are at shared. finish is called with what a thread has of it and the place where its
-// warp's 64 x 32 begin: acc[i][j] are, of the 16 rows i and the 8 columns j of these, two elements of row
-// lane / 4 from column lane % 4 * 2 on, and two of the row 8 below.
+// multiply computes the tile of C at (row, col). shared is the address of STAGES * STAGE bytes of
+// shared memory. It calls finish with the thread's elements and the position of its warp's 64 x 32
+// part. acc[i][j] belongs to the i-th 16 rows and the j-th 8 columns of that part: two elements of
+// row lane / 4 from column lane % 4 * 2 on, then two of the row 8 below.
 template <class P, class Finish> __device__ __forceinline__ void multiply(const P &p, uint32_t shared, uint32_t row, uint32_t col, Finish finish) {
 	uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 	uint32_t warp_row = (warp >> 2) * 64, warp_col = (warp & 3) * 32;

@@ -1,6 +1,7 @@
-// bf16 product for Hopper (compute capability 9.0): a cluster of two blocks makes 256 x 256
-// of C, each block 128 x 256 by two warpgroups with wgmma. A third warpgroup fetches the
-// operands by bulk tensor copies, four stages ahead; of B each block fetches a half for both.
+// bf16 product for Hopper (compute capability 9.0). A cluster of two blocks computes 256 x 256
+// elements of C; each block computes 128 x 256 with wgmma in two warpgroups. A third warpgroup
+// fetches the operands with bulk tensor copies, four stages ahead. Each block fetches one half of B
+// for both blocks.
 #pragma once
 #include "product.cuh"
 #include "wgmma.cuh"
@@ -18,8 +19,9 @@ __device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity) {
 
 __device__ __forceinline__ void expect(uint32_t at, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
 
-// arrive at the barrier of a block of the cluster. What the block has read it has read: a release
-// at the cluster's scope would be a fence of the whole GPU in every step, and cost a quarter of the speed.
+// arrive signals the barrier of a block in the cluster. It needs no release semantics, because the
+// arriving threads have only read. A release at cluster scope would be a GPU-wide fence in every
+// step and cost a quarter of the speed.
 __device__ __forceinline__ void arrive(uint32_t at, uint32_t block) {
 	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
 }
@@ -35,9 +37,9 @@ __device__ __forceinline__ void fetch_for_both(uint32_t to, const TensorMap &map
 
 __device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
-// The place of a tile takes divisions. Who fetches makes them, ahead of time, and leaves the place for those who
-// multiply, with a mark of the job's.
-constexpr int PLACES = 2 * STAGES; // more than may be fetched ahead and not yet finished
+// Computing the position of a tile takes divisions. The fetching thread does them ahead of time and
+// passes the position, with a mark of the job, to the multiplying warpgroups through shared memory.
+constexpr int PLACES = 2 * STAGES; // more than the tiles that can be fetched but not finished
 constexpr int SHARED = STAGES * STAGE + (2 * STAGES + PLACES) * 8;
 
 __device__ __forceinline__ void leave_place(uint32_t at, uint32_t row, uint32_t col, bool mark) {
@@ -50,14 +52,21 @@ __device__ __forceinline__ bool take_place(uint32_t at, uint32_t &row, uint32_t 
 	return marked & 1;
 }
 
-// multiply makes tiles of C, a cluster's each, as job says. Stages and barriers, SHARED bytes, are at stages, in
-// shared memory. All of the cluster's threads call it, and leave together. Of the job, init is
-// called by one thread, for barriers of its own, and begin before it fetches anything; of so many tiles the cluster
-// makes count, nth gives them, and mark what finish is told of one; beside is called by the threads of the
-// fetching warpgroup but the first. Tiles are
-// stored at p.c, unless the job FINISHES them: finish is called by all of a warpgroup with what each
-// thread has. d[i][0..3] are of the group 2i of eight columns, d[i][4..7] of group 2i+1, in each two
-// of a row and two of the one 8 below; r and c are the place of the first.
+// multiply computes the tiles of C that job assigns to this cluster. stages is the address of SHARED
+// bytes of shared memory for stages and barriers. All threads of the cluster call multiply and
+// return together. The job provides:
+//
+//	init     one thread calls it to initialise barriers of its own
+//	begin    the fetching thread calls it before the first fetch
+//	count    the number of tiles for this cluster, of all tiles of C
+//	nth      the index of its n-th tile
+//	mark     a boolean about a tile that is passed on to finish
+//	helpers  runs on the remaining threads of the fetching warpgroup
+//	finish   if FINISHES is set: all threads of a warpgroup call it with their elements, and it stores
+//	         the tile; otherwise multiply stores the tile at p.c
+//
+// d[i][0..3] belongs to group 2i of eight columns, d[i][4..7] to group 2i+1: two elements of one row,
+// then two of the row 8 below. (r, c) is the position of the first element.
 template <class P, class Job> __device__ __forceinline__ void multiply(const P &p, uint32_t stages, Job &job) {
 	uint32_t full = stages + STAGES * STAGE, empty = full + 8 * STAGES, places = empty + 8 * STAGES;
 	uint32_t rank = blockIdx.x & 1, group = threadIdx.x / 128;
@@ -92,7 +101,7 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 				}
 			}
 		} else {
-			job.beside(rows * cols, count);
+			job.helpers(rows * cols, count);
 		}
 	} else {
 		asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
@@ -100,7 +109,7 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 		float d[16][8];
 		for (uint32_t n = 0; n < count; n++) {
 			uint32_t row, col, last = 0;
-			// An instruction that may overwrite instead of add makes ptxas put them one after the other.
+			// Clear explicitly: if the first wgmma could overwrite instead of add, ptxas would serialise them.
 #pragma unroll
 			for (int i = 0; i < 128; i++) d[i / 8][i % 8] = 0;
 			for (uint32_t step = 0; step < steps; step++) {
@@ -134,5 +143,5 @@ template <class P, class Job> __device__ __forceinline__ void multiply(const P &
 			}
 		}
 	}
-	cluster_sync(); // nobody leaves while the other block may still arrive at its barriers
+	cluster_sync(); // the other block may still arrive at this block's barriers
 }

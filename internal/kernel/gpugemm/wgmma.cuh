@@ -1,16 +1,16 @@
-// The warpgroup's matrix instruction, for a 64 x 256 tile of f32 in 128 registers of each
-// thread: operands are in shared memory, 32 bytes of k at a time.
+// wgmma, the matrix instruction of a warpgroup, for a 64 x 256 tile of f32 in 128 registers per
+// thread. The operands are in shared memory, 32 bytes of k per instruction.
 #pragma once
 #include <cstdint>
 
-// descriptor of an operand whose rows are 128 bytes, swizzled as bulk tensor copies do it,
-// in groups of eight.
+// descriptor describes an operand with rows of 128 bytes, in groups of eight rows, with the 128-byte
+// swizzle of bulk tensor copies.
 __device__ __forceinline__ uint64_t descriptor(uint32_t at) {
 	return (uint64_t)(at >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-// WGMMA declares the instruction for a shape and type; 16-bit types are followed by two
-// numbers that say that neither operand is transposed.
+// WGMMA declares the instruction for a shape and type. For 16-bit types, tail has two more
+// immediates that say that neither operand is transposed.
 #define WGMMA(name, kind, tail) \
 	__device__ __forceinline__ void name(float d[16][8], uint64_t a, uint64_t b, int add) { \
 		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n" \

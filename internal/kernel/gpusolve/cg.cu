@@ -1,15 +1,16 @@
-// Conjugate gradients on one rank's rows: the classic method in two kernels an iteration,
-// that of Chronopoulos and Gear in one. No scalar leaves the GPU before a solve has ended.
+// Conjugate gradients on one rank's rows: the classic method (cg) in two kernels per iteration, and
+// the single-reduction method of Chronopoulos and Gear (cg-single) in one. No scalar leaves the GPU
+// before a solve has ended.
 //
-// Ghosts are kept by everyone: what a neighbour has is sent once an iteration (r by
-// the classic method, w by the other), and what follows from it is computed on both sides.
-// It travels with the scalar products, so that an iteration waits no further time for it.
+// Every rank keeps ghost copies of its neighbours' boundary rows. One vector is sent per iteration (r
+// by cg, w by cg-single), and both sides compute the other vectors from it. The halo travels
+// together with the dot products, so that an iteration has no extra wait for it.
 #include "entries.cuh"
 
 // ---- steps
 
-// begin makes r = b, everything else 0, and the squared norm of b and r.z. Ghosts of b
-// are known to everyone.
+// cg_begin sets r = b and all other vectors to 0, and computes b.b and r.z. Every rank computes
+// the ghosts of b by itself.
 KERNEL(cg_begin) {
 	Vector v = vector_of(&p, STARTS32);
 	u32 old = p.turn;
@@ -17,7 +18,7 @@ KERNEL(cg_begin) {
 	double sums[SUMS] = {0, 0, 0};
 	u64 all = p.below + p.rows + p.above;
 	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p.blocks * LANES) {
-		u64 row = j - p.below; // wraps round below
+		u64 row = j - p.below; // wraps around for the ghosts below
 		double b = right_hand_side(&p, row);
 		int own = row < p.rows;
 		r[j] = b;
@@ -33,21 +34,21 @@ KERNEL(cg_begin) {
 		State none = {0};
 		((Control *)p.control)->state[(p.step + 1) % 2] = none;
 	}
-	leave(&p, sums, 2);
+	publish_sums(&p, sums, 2);
 }
 
-// direct_decide is what the classic method does with r.r and r.z: it fills in beta.
+// direct_decide is the scalar part of cg: from r.r and r.z it computes beta and the status.
 DEVICE void direct_decide(const Params *p, State *s, const double *sums, double *beta) {
 	*beta = 0;
 	s->reductions++;
-	if (spoilt(s, sums, 2)) {
+	if (not_finite(s, sums, 2)) {
 		s->alpha = 0;
 		return;
 	}
 	if (!s->begun) {
-		begun(p, s, sums[0]);
+		first_residual(p, s, sums[0]);
 	} else {
-		int over = iterated(p, s, sums[0]);
+		int over = next_residual(p, s, sums[0]);
 		if (!over && sums[1] <= 0) break_down(s, BAD_PRECONDITIONER);
 		*beta = sums[1] / s->rz;
 	}
@@ -55,15 +56,15 @@ DEVICE void direct_decide(const Params *p, State *s, const double *sums, double 
 	if (s->status == RUNNING) s->products++;
 }
 
-// direct takes the step of x that the iteration before has found, makes the new direction,
-// multiplies by it, and adds up p.q.
+// direct is the first kernel of an iteration. It applies the previous iteration's step to x,
+// computes the new direction p and q = A p, and sums p.q.
 DEVICE void direct(const Params *p, const int form) {
 	State s;
 	double sums[SUMS], beta;
 	if (!enter(p, &s, sums)) return;
 	direct_decide(p, &s, sums, &beta);
 	double step = (p->fault & STALE_SCALAR) ? s.before : s.alpha;
-	keep(p, &s);
+	store_state(p, &s);
 	Vector v = vector_of(p, form);
 	v.beta = beta;
 	double *x = (double *)p->x, *q = (double *)p->q, *made = (double *)p->p[p->turn ^ 1];
@@ -74,14 +75,14 @@ DEVICE void direct(const Params *p, const int form) {
 		if (form < 0 && !over) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
-			double before = once(x + row), along = v.p[j]; // all loads come before the first store
+			double before = load_streaming(x + row), along = v.p[j]; // load everything before the first store
 			if (!over) {
 				double d = value(&v, j), product = row_product(p, form, &v, tile, row);
 				made[j] = d;
 				q[row] = product;
 				dot[0] += d * product;
 			}
-			put(x + row, before + step * along);
+			store_streaming(x + row, before + step * along);
 		}
 		if (form < 0 && !over) SYNC();
 	}
@@ -91,19 +92,20 @@ DEVICE void direct(const Params *p, const int form) {
 		u64 j = i < p->below ? i : i + p->rows;
 		made[j] = value(&v, j);
 	}
-	leave(p, dot, 1);
+	publish_sums(p, dot, 1);
 }
 
-// cg_descend goes along the direction, and sends the residual to those who have it as a ghost.
+// cg_descend is the second kernel of an iteration. It updates the residual and sends its boundary
+// rows to the neighbours' ghosts.
 KERNEL(cg_descend) {
 	State s;
 	double sums[SUMS];
 	if (!enter(&p, &s, sums)) return;
 	s.reductions++;
-	if (!spoilt(&s, sums, 1) && sums[0] <= 0) break_down(&s, NOT_DEFINITE);
+	if (!not_finite(&s, sums, 1) && sums[0] <= 0) break_down(&s, NOT_DEFINITE);
 	s.before = s.alpha;
 	if (s.status == RUNNING) s.alpha = s.rz / sums[0];
-	keep(&p, &s);
+	store_state(&p, &s);
 	if (s.status != RUNNING) return;
 	Vector v = vector_of(&p, STARTS32);
 	double *r = (double *)p.r[0];
@@ -117,28 +119,28 @@ KERNEL(cg_descend) {
 		dot[0] += now * now;
 		dot[1] += now * preconditioned(&v, j, now);
 	}
-	leave(&p, dot, 2);
+	publish_sums(&p, dot, 2);
 }
 
-// single_decide is what the method of Chronopoulos and Gear does with r.r, w.u and r.u. Before
-// its first step it has multiplied, and gone nowhere.
+// single_decide is the scalar part of cg-single: from r.r, w.u and r.u it computes alpha, beta and
+// the status. The very first call only computes the product w = A u, without a step.
 DEVICE void single_decide(const Params *p, State *s, const double *sums, double *beta) {
 	*beta = 0;
 	s->before = s->alpha;
-	if (s->begun == 0) { // there is no w yet
+	if (s->begun == 0) { // w is not computed yet
 		s->begun = 1;
 		s->alpha = 0;
 		s->products++;
 		return;
 	}
 	s->reductions++;
-	if (spoilt(s, sums, 3)) return;
+	if (not_finite(s, sums, 3)) return;
 	double gamma = sums[2], delta = sums[1];
 	if (s->begun == 1) {
-		if (begun(p, s, sums[0])) return;
+		if (first_residual(p, s, sums[0])) return;
 		s->begun = 2;
 	} else {
-		if (iterated(p, s, sums[0])) return;
+		if (next_residual(p, s, sums[0])) return;
 		*beta = gamma / s->rz;
 		delta -= *beta * gamma / s->alpha;
 	}
@@ -151,13 +153,13 @@ DEVICE void single_decide(const Params *p, State *s, const double *sums, double 
 	s->products++;
 }
 
-// single is a whole iteration.
+// single is a whole iteration of cg-single.
 DEVICE void single(const Params *p, const int form) {
 	State s;
 	double sums[SUMS], beta;
 	if (!enter(p, &s, sums)) return;
 	single_decide(p, &s, sums, &beta);
-	keep(p, &s);
+	store_state(p, &s);
 	if (s.status != RUNNING) return;
 	Vector v = vector_of(p, form);
 	v.kind = DESCENDED, v.alpha = s.alpha, v.beta = beta;
@@ -171,12 +173,12 @@ DEVICE void single(const Params *p, const int form) {
 		if (form < 0) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
-			double before = once(x + row); // all loads come before the first store
-			double d = beta * once(direction + row) + preconditioned(&v, j, v.r[j]);
+			double before = load_streaming(x + row); // load everything before the first store
+			double d = beta * load_streaming(direction + row) + preconditioned(&v, j, v.r[j]);
 			double next, now = descended(&v, j, &next), u = preconditioned(&v, j, now);
 			double product = row_product(p, form, &v, tile, row);
-			put(direction + row, d);
-			put(x + row, before + step * d);
+			store_streaming(direction + row, d);
+			store_streaming(x + row, before + step * d);
 			r[j] = now;
 			t[j] = next;
 			w[j] = product;
@@ -194,22 +196,22 @@ DEVICE void single(const Params *p, const int form) {
 		r[j] = descended(&v, j, &next);
 		t[j] = next;
 	}
-	leave(p, dot, 3);
+	publish_sums(p, dot, 3);
 }
 
 FORMS(cg_direct, direct)
 FORMS(cg_single, single)
 
-// ---- making the matrix
+// ---- assembling the matrix
 
-// entries_before is how many entries the rows before one have: for each point of
-// the stencil, the rows that have it are those of a box of the grid.
+// entries_before returns the number of matrix entries in the rows before row. For each point of the
+// stencil, the rows that have an entry there form a box of the grid.
 DEVICE u64 entries_before(const Params *p, u64 row) {
 	u64 at[3], n = 0;
 	for (int axis = 0; axis < 3; axis++) at[axis] = row % p->grid[axis], row /= p->grid[axis];
-	at[2] += row * p->grid[2]; // behind the last row
+	at[2] += row * p->grid[2]; // row may be one past the last
 	for (u32 k = 0; k < p->points; k++) {
-		u64 before = 0, whole = 1; // rows of the box before, and in one line or plane of it
+		u64 before = 0, whole = 1; // rows of the box before row; rows in one line or plane of the box
 		for (int axis = 0; axis < 3; axis++) {
 			u64 lo = p->sides[k] >> 2 * axis & 1, hi = p->grid[axis] - (p->sides[k] >> (2 * axis + 1) & 1);
 			int within = at[axis] >= lo && at[axis] < hi;
@@ -222,7 +224,7 @@ DEVICE u64 entries_before(const Params *p, u64 row) {
 	return n;
 }
 
-// make_points makes what a rank knows of ghosts too: reciprocals of the diagonal, and the coefficients.
+// make_points computes what is also needed for ghosts: reciprocals of the diagonal, and coefficients.
 DEVICE void make_points(const Params *p, int coefficients) {
 	u64 all = p->below + p->rows + p->above;
 	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p->blocks * LANES) {
@@ -257,9 +259,9 @@ DEVICE void make_plain(const Params *p, const int form) {
 KERNEL(cg_make_plain32) { make_plain(&p, STARTS32); }
 KERNEL(cg_make_plain64) { make_plain(&p, STARTS64); }
 
-// cg_triad is x = r + 3 q on vectors without ghosts: what the memory gives.
+// cg_triad computes x = r + 3 q on vectors without ghosts, to measure the memory bandwidth.
 KERNEL(cg_triad) {
 	double *x = (double *)p.x;
 	const double *a = (const double *)p.r[0], *b = (const double *)p.q;
-	for (u64 i = (u64)BLOCK * LANES + LANE; i < p.rows; i += (u64)p.blocks * LANES) put(x + i, once(a + i) + 3 * once(b + i));
+	for (u64 i = (u64)BLOCK * LANES + LANE; i < p.rows; i += (u64)p.blocks * LANES) store_streaming(x + i, load_streaming(a + i) + 3 * load_streaming(b + i));
 }

@@ -1,37 +1,40 @@
-// A V-cycle of geometric multigrid as the preconditioner of cg, and what is made for it once. Levels
-// are grids of every other point along some axes; each has a right-hand side b, a solution x and a vector t
-// for what is between, all with ghosts, and lies in strips: a rank's points of a coarser grid are
-// among its points of the finer one. The first level is the problem's own; the matrices of the others are
-// Galerkin products R A P, stored by diagonals; or, of a problem with the same entries in every row, in a table by the sides of
-// the grid that a row lies at: rows that lie at the same sides are alike on every level. P interpolates linearly, R is its transpose, and neither is stored.
+// A V-cycle of geometric multigrid as a preconditioner for cg, and its set-up. A coarser level
+// keeps every other grid point along some axes. Each level has a right-hand side b, a solution x and
+// a temporary vector t, all with ghosts, and is distributed in strips: a rank's points of a coarser
+// grid are among its points of the finer one. The first level is the problem's own matrix A. The
+// matrices of the other levels are Galerkin products R A P, stored by diagonals. If all rows of the
+// problem have the same entries, they are instead stored in a table indexed by the sides of the grid
+// at which a row lies, because rows at the same sides are equal on every level. P interpolates
+// linearly and R is its transpose; neither is stored.
 //
-// The way down and up a level is
+// The steps of one level, down and up:
 //
-//	SMOOTH    x = two steps of Chebyshev's iteration from zero, of which the first is D^-1 b
+//	SMOOTH    x = two steps of the Chebyshev iteration from zero; the first gives D^-1 b
 //	DEFECT    t = b - A x
-//	RESTRICT  b of the next level = R t, and its t = D^-1 b, which SMOOTH has then
-//	          the next level, or of the last one SOLVE: x = the inverse times b, on every rank
+//	RESTRICT  b of the next level = R t, and its t = D^-1 b, which SMOOTH uses
+//	          then the next level; on the last level SOLVE: x = inverse times b, on every rank
 //	CORRECT   x = x + P times x of the next level
 //	RELAX     t = D^-1 (b - A x)
-//	FINISH    x = x + the same two steps, the first being t
+//	FINISH    x = x + the same two Chebyshev steps; the first gives t
 //
-// and symmetric and positive definite as that of package multigrid, of which it is the same. A step sends its result
-// to where it is a ghost and reads ghosts of another vector only, so that waiting for all ranks between any two is enough.
+// The cycle is symmetric and positive definite and equals the one in package multigrid. A step sends
+// its result to the neighbours' ghosts and reads ghosts of another vector only, so one wait for
+// all ranks between two steps suffices.
 #include "entries.cuh"
 
 // ---- steps
 
-// level_product is a step that multiplies.
+// level_product runs the steps that multiply by a level's matrix.
 DEVICE void level_product(const Params *p, const int form) {
 	State s;
 	double sums[SUMS], dot[SUMS] = {0, 0, 0};
 	if (!enter(p, &s, sums)) return;
-	keep(p, &s);
+	store_state(p, &s);
 	const u32 op = p->op;
 	double *b = (double *)p->r[0], *x = (double *)p->s[0], *t = (double *)p->w[0];
 	const int coarser = form > DIAGONALS;
 	const Vector own = vector_of(p, form);
-	Vector v = own; // of a kind that the compiler knows, so that no load waits for another
+	Vector v = own; // its kind is a compile-time constant, so that loads do not depend on each other
 	v.kind = coarser ? BARE : SCALED;
 	v.r = op == FINISH || (op == SMOOTH && coarser) ? t : op == SMOOTH ? b : x;
 	if (op != SMOOTH) v.diagonal = 0, v.factor = 1;
@@ -60,7 +63,7 @@ DEVICE void level_product(const Params *p, const int form) {
 		}
 		if (form < 0) SYNC();
 	}
-	leave(p, dot, op == LANCZOS || (op == FINISH && p->level == 0) ? 2 : 0);
+	publish_sums(p, dot, op == LANCZOS || (op == FINISH && p->level == 0) ? 2 : 0);
 }
 FORMS(cycle_product, level_product)
 KERNEL(cycle_product_diagonals9) { level_product(&p, DIAGONALS + 9); }
@@ -70,21 +73,21 @@ KERNEL(cycle_product_table27) { level_product(&p, TABLE + 27); }
 
 // ---- between levels
 
-// Box is points of a grid.
+// Box is a box of grid points.
 typedef struct {
-	u64 lo[3], hi[3]; // the last one is in it
+	u64 lo[3], hi[3]; // hi is inclusive
 } Box;
 
 DEVICE u64 row_of(const u64 *grid, const u64 *at) { return at[0] + grid[0] * (at[1] + grid[1] * at[2]); }
 
-// point_of is where a row lies in a grid.
+// point_of computes the coordinates of a row in a grid.
 DEVICE void point_of(const u64 *grid, u64 row, u64 *at) {
 	at[0] = row % grid[0], row /= grid[0];
 	at[1] = row % grid[1], at[2] = row / grid[1];
 }
 
-// Walk is the way of a thread over the rows of a level: where it is in the grid, and how far it goes at a time. Divisions are slow, and
-// this needs none after the first row.
+// Walk iterates over the rows of a thread and tracks their grid coordinates. After the first row it
+// needs no divisions, which are slow.
 typedef struct {
 	u64 row, at[3], by, step[3];
 } Walk;
@@ -103,7 +106,8 @@ DEVICE void walk_on(Walk *w, const u64 *grid) {
 	if (w->at[1] >= grid[1]) w->at[1] -= grid[1], w->at[2]++;
 }
 
-// beneath is the points of the finer grid that are interpolated from a coarse one, which is at itself.
+// beneath returns the points of the finer grid that are interpolated from a coarse point, and sets at
+// to the coarse point's own coordinates there.
 DEVICE Box beneath(const Params *p, const u64 *coarse, u64 *at) {
 	Box box;
 	for (int axis = 0; axis < 3; axis++) {
@@ -115,8 +119,8 @@ DEVICE Box beneath(const Params *p, const u64 *coarse, u64 *at) {
 	return box;
 }
 
-// above is the coarse points from which a point of the finer grid is interpolated; each has the given weight. Where one would lie outside
-// there is a zero.
+// above returns the coarse points from which a fine point is interpolated, all with the same weight.
+// Points outside the grid count as zero.
 DEVICE Box above(const Params *p, const u64 *at, double *weight) {
 	Box box;
 	*weight = 1;
@@ -132,10 +136,10 @@ DEVICE Box above(const Params *p, const u64 *at, double *weight) {
 	return box;
 }
 
-// halvings is the weight of a neighbour: half of one for each axis along which it lies elsewhere.
+// halvings returns the interpolation weight of a neighbour: 1/2 for each axis along which it differs.
 DEVICE double halvings(const u64 *a, u64 x, u64 y, u64 z) { return (a[0] == x ? 1 : .5) * (a[1] == y ? 1 : .5) * (a[2] == z ? 1 : .5); }
 
-// restricted is the row of R of a coarse point times the finer level's t.
+// restricted returns a coarse point's row of R times the finer level's t.
 DEVICE double restricted(const Params *p, const u64 *coarse) {
 	u64 at[3];
 	double sum = 0;
@@ -148,7 +152,7 @@ DEVICE double restricted(const Params *p, const u64 *coarse) {
 	return sum;
 }
 
-// interpolated is the row of P of a point times the coarser level's x.
+// interpolated returns a point's row of P times the coarser level's x.
 DEVICE double interpolated(const Params *p, const u64 *at) {
 	double sum = 0, weight;
 	Box box = above(p, at, &weight);
@@ -162,7 +166,8 @@ DEVICE double interpolated(const Params *p, const u64 *at) {
 	return weight * sum;
 }
 
-// solve multiplies by the inverse, a block for each row. A rank has all rows of the last level, as its own or as ghosts.
+// solve multiplies by the inverse, one block per row. Every rank holds all rows of the last level, as
+// its own or as ghosts.
 DEVICE void solve(const Params *p, double *dot) {
 	const double *b = (const double *)p->r[0], *inverse = (const double *)p->inverse;
 	double *x = (double *)p->s[0];
@@ -181,7 +186,7 @@ KERNEL(cycle_transfer) {
 	State s;
 	double sums[SUMS], dot[SUMS] = {0, 0, 0};
 	if (!enter(&p, &s, sums)) return;
-	keep(&p, &s);
+	store_state(&p, &s);
 	const u32 op = p.op;
 	double *b = (double *)p.r[0], *x = (double *)p.s[0], *t = (double *)p.w[0];
 	Vector v = vector_of(&p, STARTS32);
@@ -210,12 +215,12 @@ KERNEL(cycle_transfer) {
 			send(&p, x, w.row, made);
 		}
 	}
-	leave(&p, dot, op == SOLVE && p.level == 0 ? 2 : op == BEGIN_LANCZOS ? 1 : 0);
+	publish_sums(&p, dot, op == SOLVE && p.level == 0 ? 2 : op == BEGIN_LANCZOS ? 1 : 0);
 }
 
-// ---- making levels
+// ---- setting up levels
 
-// sides_at is at which sides of a grid a point lies.
+// sides_at returns the sides of a grid at which a point lies, one bit per side.
 DEVICE u32 sides_at(const u64 *grid, const u64 *at) {
 	u32 sides = 0;
 	for (int axis = 0; axis < 3; axis++) {
@@ -225,7 +230,7 @@ DEVICE u32 sides_at(const u64 *grid, const u64 *at) {
 	return sides;
 }
 
-// any_at gives a point of a grid that lies at some sides and no others; 0 when there is none.
+// any_at finds a grid point that lies at exactly the given sides. It returns 0 if there is none.
 DEVICE int any_at(const u64 *grid, u32 sides, u64 *at) {
 	for (int axis = 0; axis < 3; axis++) {
 		u32 first = sides >> 2 * axis & 1, last = sides >> (2 * axis + 1) & 1;
@@ -234,22 +239,23 @@ DEVICE int any_at(const u64 *grid, u32 sides, u64 *at) {
 	return at[0] < grid[0] && at[1] < grid[1] && at[2] < grid[2] && sides_at(grid, at) == sides;
 }
 
-// step_of is how far the k-th entry of a row lies from the diagonal along an axis.
+// step_of returns the distance of a row's k-th entry from the diagonal along an axis.
 DEVICE int step_of(const Params *p, u32 k, int axis) { return (int)(p->sides[k] >> (2 * axis + 1) & 1) - (int)(p->sides[k] >> 2 * axis & 1); }
 
-// entry_of is the k-th entry of a row of the level of grid, which is not beyond its sides.
+// entry_of returns the k-th entry of a row at the current level. The entry must lie inside the grid.
 DEVICE double entry_of(const Params *p, u64 row, u32 sides, u32 k) {
 	if (p->level == 0) return entry(p, row, sides, k);
 	return ((const double *)p->other)[p->table ? sides * MAX_POINTS + k : k * p->other_stride + row];
 }
 
-// cycle_measure finds the couplings along each axis, the largest sum of a row's magnitudes over its diagonal, and
-// the reciprocals of a stored diagonal. Of the first level nothing is known from other ranks, and it is the first step of all.
+// cycle_measure computes the coupling along each axis, the largest ratio of a row's absolute sum to
+// its diagonal, and the reciprocals of a stored diagonal. On the first level it is the first step of
+// all, so there is no state and nothing to receive from other ranks.
 KERNEL(cycle_measure) {
 	State s = {0};
 	double sums[SUMS] = {0, 0, 0}, largest = 0;
 	if (p.level != 0 && !enter(&p, &s, sums)) return;
-	keep(&p, &s);
+	store_state(&p, &s);
 	double coupled[SUMS] = {0, 0, 0};
 	for (Walk w = walk_from(&p, p.grid); w.row < p.rows; walk_on(&w, p.grid)) {
 		double sum = 0, diagonal = 0;
@@ -271,10 +277,10 @@ KERNEL(cycle_measure) {
 		point_of(p.grid, row, at);
 		((double *)p.diagonal)[j] = 1 / entry_of(&p, row, sides_at(p.grid, at), p.points / 2);
 	}
-	leave(&p, coupled, SUMS);
+	publish_sums(&p, coupled, SUMS);
 }
 
-// gather adds a fine row of A, times a weight, to the row of R A P of a coarse point, whose diagonals it gives.
+// gather adds weight times a fine row of A to a coarse point's row of R A P, given by diagonals.
 DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double weight, double *sums) {
 	u64 row = row_of(p->grid, at);
 	u32 sides = sides_at(p->grid, at);
@@ -295,7 +301,7 @@ DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double wei
 	}
 }
 
-// galerkin_row makes the row of R A P of a coarse point. Those that are coupled to it are its neighbours.
+// galerkin_row computes a coarse point's row of R A P. It only couples to direct neighbours.
 DEVICE void galerkin_row(const Params *p, const u64 *coarse, double *sums) {
 	u64 at[3], near[3];
 	for (u32 k = 0; k < p->diagonals; k++) sums[k] = 0;
@@ -306,13 +312,14 @@ DEVICE void galerkin_row(const Params *p, const u64 *coarse, double *sums) {
 				gather(p, coarse, near, halvings(at, near[0], near[1], near[2]), sums);
 }
 
-// cycle_galerkin makes the matrix of the next level: every row, or one for each of the sides that rows lie at, which every rank makes.
+// cycle_galerkin computes the matrix of the next level: every row, or, for a table, one row for each
+// combination of sides, on every rank.
 KERNEL(cycle_galerkin) {
 	State s;
 	double received[SUMS], none[SUMS] = {0, 0, 0}, sums[MAX_POINTS];
 	u64 coarse[3];
 	if (!enter(&p, &s, received)) return;
-	keep(&p, &s);
+	store_state(&p, &s);
 	for (Walk w = walk_from(&p, p.coarse); w.row < p.rows; walk_on(&w, p.coarse)) {
 		if (p.table) {
 			((u8 *)p.codes)[w.row] = (u8)sides_at(p.coarse, w.at);
@@ -330,5 +337,5 @@ KERNEL(cycle_galerkin) {
 		galerkin_row(&p, coarse, sums);
 		for (u32 k = 0; k < p.diagonals; k++) ((double *)p.vals)[sides * MAX_POINTS + k] = sums[k];
 	}
-	leave(&p, none, 0);
+	publish_sums(&p, none, 0);
 }

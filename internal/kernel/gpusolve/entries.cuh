@@ -1,8 +1,8 @@
-// The entries of a problem's matrix, from the numbers of rows alone.
+// The entries of a problem's matrix, computed from row numbers alone.
 #pragma once
 #include "rows.cuh"
 
-// sides_of is at which sides of the grid a point lies, one bit each.
+// sides_of returns the sides of the grid at which a row lies, one bit per side.
 DEVICE u32 sides_of(const Params *p, u64 row) {
 	u32 sides = 0;
 	for (int axis = 0; axis < 3; axis++) {
@@ -14,13 +14,13 @@ DEVICE u32 sides_of(const Params *p, u64 row) {
 	return sides;
 }
 
-// coefficient is that of a point by its number in the whole grid.
+// coefficient returns the coefficient of a point, given its number in the whole grid.
 DEVICE double coefficient(const Params *p, u64 point) {
 	double u = unit(p->coef_seed, point);
 	return 1 + 999 * u * u * u * u;
 }
 
-// entry is that of a row in the k-th column of the stencil.
+// entry returns the matrix entry of a row at the k-th point of the stencil.
 DEVICE double entry(const Params *p, u64 row, u32 sides, u32 k) {
 	if (!p->variable) return p->coef[k];
 	double own = coefficient(p, row), diagonal = 0;

@@ -1,18 +1,19 @@
-// The rows of a matrix, and their products with a vector.
+// Matrix formats, and the product of a row with a vector.
 #pragma once
 #include "steps.cuh"
 
-// The forms of a matrix: rows plain, with starts of 32 or 64 bits, or a stencil of so many
-// points, of which only the sides of the grid are stored, and where it is VARIABLE so much more the
-// coefficients of the points; or so many DIAGONALS, with zeros where a row has no entry, either row by row
-// or in a TABLE by the sides of the grid.
+// The form of a matrix is one number: STARTS32 or STARTS64 for CSR with 32- or 64-bit row starts; the
+// number of points for a stencil with constant entries, of which only each row's sides of the grid are
+// stored; VARIABLE + points if the points' coefficients are stored too; DIAGONALS + n for n stored
+// diagonals, with zeros where a row has no entry; TABLE + n for the same in a table by sides.
 enum { STARTS32 = -1, STARTS64 = -2, VARIABLE = 64, DIAGONALS = 128, TABLE = 192 };
 
-// What a product multiplies by: the direction of cg, the next residual of cg-single,
-// a vector that is preconditioned, one that is not.
+// Kinds of vectors in a product: cg's new direction, cg-single's preconditioned next residual, a
+// preconditioned vector, and a vector as it is.
 enum { DIRECTION, DESCENDED, SCALED, BARE };
 
-// Vector is that: where others have just computed it, it is not there yet, and computed where it is needed.
+// Vector is the vector of a product. The first two kinds are not stored yet when they are needed;
+// their values are computed on the fly.
 typedef struct {
 	const double *r, *p, *s, *w, *diagonal;
 	double factor, alpha, beta;
@@ -29,7 +30,7 @@ DEVICE Vector vector_of(const Params *p, const int form) {
 
 DEVICE double preconditioned(const Vector *v, u64 j, double r) { return r * (v->diagonal ? v->diagonal[j] : v->factor); }
 
-// descended is r of the next iteration of the single-reduction method, and its s.
+// descended returns cg-single's r of the next iteration, and sets its s.
 DEVICE double descended(const Vector *v, u64 j, double *s) {
 	*s = v->w[j] + v->beta * v->s[j];
 	return v->r[j] - v->alpha * *s;
@@ -46,8 +47,8 @@ DEVICE u64 start(const Params *p, const int form, u64 row) {
 	return form == STARTS64 ? ((const u64 *)p->starts)[row] : ((const u32 *)p->starts)[row];
 }
 
-// multiply_tile makes the products of the entries of some rows, all threads together. Each has
-// some loads under way at once: first of its entries, then of what these are multiplied by.
+// multiply_tile multiplies the entries of some rows by the vector, all threads together, into shared
+// memory. Each thread has BATCH loads in flight: first of entries, then of vector elements.
 DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 row, u64 rows) {
 	enum { BATCH = 5 };
 	u64 lo = start(p, form, row), hi = start(p, form, row + rows);
@@ -59,8 +60,8 @@ DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 
 		UNROLL
 		for (int k = 0; k < BATCH; k++) {
 			u64 e = at + k * LANES < hi ? at + k * LANES : at;
-			col[k] = once_u32(cols + e);
-			val[k] = once(vals + e);
+			col[k] = load_streaming_u32(cols + e);
+			val[k] = load_streaming(vals + e);
 		}
 		UNROLL
 		for (int k = 0; k < BATCH; k++) val[k] *= value(v, col[k]);
@@ -71,10 +72,10 @@ DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 
 	SYNC();
 }
 
-// flux is the harmonic mean of two coefficients.
+// flux returns the harmonic mean of two coefficients.
 DEVICE double flux(double own, double other) { return 2 * own * other / (own + other); }
 
-// variable_product is one row times the vector, where entries follow from coefficients.
+// variable_product multiplies a row by the vector; its entries are computed from coefficients.
 DEVICE double variable_product(const Params *p, const int points, const Vector *v, u64 row) {
 	const double *coefficients = (const double *)p->vals + p->below + row;
 	u32 code = ((const u8 *)p->codes)[row];
@@ -94,8 +95,8 @@ DEVICE double variable_product(const Params *p, const int points, const Vector *
 	return sum;
 }
 
-// diagonals_product is one row times the vector, where the matrix is stored by diagonals, its entries so far apart. What lies beyond the
-// grid may be anything, and is left out.
+// diagonals_product multiplies a row by the vector; the matrix is stored by diagonals, and the row's
+// entries are `apart` values from each other. Values beyond the grid are undefined and are left out.
 DEVICE double diagonals_product(const Params *p, const int diagonals, const double *entries, u64 apart, const Vector *v, u64 row) {
 	double sum = 0;
 	UNROLL
@@ -106,7 +107,7 @@ DEVICE double diagonals_product(const Params *p, const int diagonals, const doub
 	return sum;
 }
 
-// row_product is one row times the vector, entries in the order of columns.
+// row_product multiplies a row by the vector, adding in the order of columns.
 DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 tile, u64 row) {
 	double sum = 0;
 	if (form < 0) {
@@ -119,8 +120,8 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 	if (form > TABLE) return diagonals_product(p, form - TABLE, vals + ((const u8 *)p->codes)[row] * MAX_POINTS, 1, v, row);
 	if (form > DIAGONALS) return diagonals_product(p, form - DIAGONALS, vals + p->below + row, p->stride, v, row);
 	if (form > VARIABLE) return variable_product(p, form - VARIABLE, v, row);
-	// Beyond a side of the grid lies another row, or room that the vectors have there: it is
-	// loaded too, so that no load waits for the code, and left out.
+	// Beyond a side of the grid lies another row, or padding. It is loaded too, so that no load
+	// depends on the row's code, and then left out.
 	u32 code = ((const u8 *)p->codes)[row];
 	UNROLL
 	for (int k = 0; k < form; k++) {
@@ -130,7 +131,7 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 	return sum;
 }
 
-// FORMS makes the kernels of a step, one for each form.
+// FORMS instantiates the kernels of a step, one for each form.
 #define FORMS(name, step) \
 	KERNEL(name##_plain32) { step(&p, STARTS32); } \
 	KERNEL(name##_plain64) { step(&p, STARTS64); } \
@@ -143,7 +144,7 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 
 // ---- right-hand side
 
-// unit is a hash of a number, in [0, 1).
+// unit returns a hash of i in [0, 1).
 DEVICE double unit(u64 seed, u64 i) {
 	u64 h = seed + i * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
 	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ull;

@@ -1,10 +1,10 @@
-// How the steps of a solve follow each other, on one rank and on all.
+// The synchronisation between the steps of a solve, within a rank and between ranks.
 //
-// A kernel ends with the rank's parts of its scalar products, which its last block sends to
-// every rank; the next begins by waiting for those of all ranks, and adds them up in the
-// order of ranks, so that every block of every rank goes on with the same bits. Within a
-// rank, blocks have the same rows in every solve and their parts are added up in the order of
-// blocks. So a solve that is repeated gives the same bits.
+// A kernel ends with the rank's partial dot products, which its last block sends to every rank. The
+// next kernel begins by waiting for the partial sums of all ranks and adds them in rank order, so that
+// every block of every rank continues with the same bits. Within a rank, blocks have the same rows in
+// every solve, and their partial sums are added in block order. A repeated solve therefore gives the
+// same bits.
 #pragma once
 #include "params.cuh"
 
@@ -12,7 +12,7 @@ DEVICE Mail *mailbox(const Params *p, u32 owner, u32 step, u32 from) {
 	return (Mail *)p->mail[owner] + (step % SLOTS) * MAX_RANKS + from;
 }
 
-// wait_for returns once a rank's mail of the step before is there; 0 when it does not come.
+// wait_for waits for a rank's mail of the previous step. It returns 0 if the mail does not arrive in time.
 DEVICE int wait_for(const Params *p, u32 from) {
 	const u32 *at = &mailbox(p, p->rank, p->step - 1, from)->step;
 	Control *c = (Control *)p->control;
@@ -34,9 +34,9 @@ DEVICE int wait_for(const Params *p, u32 from) {
 	return 1;
 }
 
-// look gives the state that the step before left; 0 when the solve is over. Every thread of
-// the block gets the same answer.
-DEVICE int look(const Params *p, State *state) {
+// load_state loads the state that the previous step stored. It returns 0 if the solve is over, the
+// same to every thread of the block.
+DEVICE int load_state(const Params *p, State *state) {
 	SHARED u32 broken;
 	Control *c = (Control *)p->control;
 	*state = c->state[p->step % 2];
@@ -48,7 +48,7 @@ DEVICE int look(const Params *p, State *state) {
 	return 0;
 }
 
-// collect waits for all ranks and adds up what they sent after the step before; 0 when one does not come.
+// collect waits for all ranks and sums their mail of the previous step. It returns 0 after a timeout.
 DEVICE int collect(const Params *p, double *sums) {
 	SHARED double from[MAX_RANKS][SUMS];
 	SHARED u32 lost;
@@ -68,10 +68,10 @@ DEVICE int collect(const Params *p, double *sums) {
 	return 1;
 }
 
-DEVICE int enter(const Params *p, State *state, double *sums) { return look(p, state) && collect(p, sums); }
+DEVICE int enter(const Params *p, State *state, double *sums) { return load_state(p, state) && collect(p, sums); }
 
-// keep leaves the state to the next step, and to the host once the solve is over.
-DEVICE void keep(const Params *p, State *state) {
+// store_state stores the state for the next step, and for the host once the solve is over.
+DEVICE void store_state(const Params *p, State *state) {
 	if (BLOCK != 0 || LANE != 0) return;
 	if (state->status == RUNNING) state->steps++;
 	((Control *)p->control)->state[(p->step + 1) % 2] = *state;
@@ -81,8 +81,8 @@ DEVICE void keep(const Params *p, State *state) {
 	fence_system();
 }
 
-// leave sends the sums of all blocks to all ranks.
-DEVICE void leave(const Params *p, const double *sums, int count) {
+// publish_sums adds the sums of all blocks and sends them to all ranks.
+DEVICE void publish_sums(const Params *p, const double *sums, int count) {
 	SHARED u32 last;
 	Control *c = (Control *)p->control;
 	double *partials = (double *)p->partials;
@@ -90,7 +90,7 @@ DEVICE void leave(const Params *p, const double *sums, int count) {
 		double all = block_sum(sums[k]);
 		if (LANE == 0) partials[k * p->blocks + BLOCK] = all;
 	}
-	// Each thread's rows, here and at other ranks, are there before the block's ticket.
+	// Each thread's stores, here and at other ranks, are visible before the block's ticket.
 	if (p->size == 1) fence();
 	else fence_system();
 	SYNC();
@@ -115,9 +115,9 @@ DEVICE void leave(const Params *p, const double *sums, int count) {
 	if (LANE == 0) c->ticket = 0;
 }
 
-// begun and iterated note the residual, as package krylov does, and tell whether
-// the solve is over.
-DEVICE int noted(const Params *p, State *s, double squared) {
+// note_residual, first_residual and next_residual record the residual, as package krylov does, and
+// report whether the solve is over.
+DEVICE int note_residual(const Params *p, State *s, double squared) {
 	double residual = sqrt(squared);
 	s->residual = s->norm > 0 ? residual / s->norm : 0;
 	if (BLOCK == 0 && LANE == 0) ((double *)p->history)[s->iterations] = s->residual;
@@ -125,24 +125,24 @@ DEVICE int noted(const Params *p, State *s, double squared) {
 	else if (s->iterations >= p->most) s->status = TOO_MANY;
 	return s->status != RUNNING;
 }
-DEVICE int begun(const Params *p, State *s, double squared) {
+DEVICE int first_residual(const Params *p, State *s, double squared) {
 	s->begun = 1;
 	s->norm = sqrt(squared);
-	return noted(p, s, squared);
+	return note_residual(p, s, squared);
 }
-DEVICE int iterated(const Params *p, State *s, double squared) {
+DEVICE int next_residual(const Params *p, State *s, double squared) {
 	s->iterations++;
-	return noted(p, s, squared);
+	return note_residual(p, s, squared);
 }
 DEVICE void break_down(State *s, u32 reason) { s->status = BREAKDOWN, s->reason = reason; }
-DEVICE int spoilt(State *s, const double *sums, int count) {
+DEVICE int not_finite(State *s, const double *sums, int count) {
 	for (int k = 0; k < count; k++)
 		if (!is_number(sums[k])) break_down(s, NOT_FINITE);
 	return s->status != RUNNING;
 }
 
-// send gives a value of a vector to those for whom its row is a ghost. Ranks have made their
-// vectors alike: all lie as far from r at one as at another.
+// send stores a value of a vector at the ranks that have its row as a ghost. All ranks allocate their
+// vectors in the same order, so a vector has the same distance from r[0] everywhere.
 DEVICE void send(const Params *p, const double *vector, u64 row, double v) {
 	if (row >= p->edge_lo && row < p->edge_hi) return;
 	if (p->fault & DROPPED_HALO) return;

@@ -1,5 +1,5 @@
-// What params.cuh of package gpusolve takes from a GPU, for kernels that the processor does:
-// a block is one thread that does what all its lanes would, blocks come one after the other.
+// Replaces the GPU operations of params.cuh in package gpusolve, so that the kernels can run on the
+// CPU: a block is one thread that does the work of all its lanes, and blocks run one after another.
 #pragma once
 #include <math.h>
 #include <sched.h>
@@ -22,7 +22,7 @@ static inline void store_release(unsigned *at, unsigned v) { __atomic_store_n(at
 static inline unsigned load_acquire(const unsigned *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
 static inline unsigned long long now_ns(void) {
 	struct timespec t;
-	sched_yield(); // to who is waited for
+	sched_yield(); // lets the awaited rank run
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
@@ -35,7 +35,7 @@ static inline void raise_to(unsigned long long *at, double v) {
 	union { double number; unsigned long long bits; } u = {v};
 	if (u.bits > *at) *at = u.bits;
 }
-static inline double once(const double *at) { return *at; }
-static inline unsigned once_u32(const unsigned *at) { return *at; }
-static inline void put(double *at, double v) { *at = v; }
+static inline double load_streaming(const double *at) { return *at; }
+static inline unsigned load_streaming_u32(const unsigned *at) { return *at; }
+static inline void store_streaming(double *at, double v) { *at = v; }
 static inline double block_sum(double v) { return v; }
