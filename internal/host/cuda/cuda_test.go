@@ -47,7 +47,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// The instruments are read by the device's place on the PCI bus.
+// NVML finds the device by its PCI address.
 func TestReadings(t *testing.T) {
 	list := devices(t)
 	r, err := list[1].Read()
@@ -84,7 +84,7 @@ func TestMemory(t *testing.T) {
 		if !slices.Equal(out, in[10:]) {
 			t.Error("what was written is not what is read")
 		}
-		// The handle goes by value; another process would open it as this one does.
+		// The handle is passed by value, as it would be in another process.
 		h, err := c.Export(p)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func TestModuleRefused(t *testing.T) {
 	}
 }
 
-// What is missing for multicast memory is said in one line, and an old driver is used for
+// The reason why there is no multicast memory is a single line, and an old driver still serves
 // everything else.
 func TestNoMulticast(t *testing.T) {
 	d := *devices(t)[1]
@@ -166,9 +166,9 @@ func TestNoMulticast(t *testing.T) {
 		t.Errorf("a GPU with multicast memory: %v", err)
 	}
 	lib := must.Get(dynlib.Open(dynlib.Spec{Name: "old driver", Sonames: []string{"libc.so.6"}}))(t)
-	old := *d.driver
-	old.noBlocks = lib.Bind(new(blockFunctions).table())
-	d.driver = &old
+	old := &Driver{lib: lib, functions: d.driver.functions}
+	old.noBlocks = old.bind(blockFunctions)
+	d.driver = old
 	if err := d.NoMulticast(); err == nil ||
 		!strings.HasPrefix(err.Error(),
 			"the driver is too old for multicast memory: old driver (libc.so.6) has no cuMemAddressFree") ||

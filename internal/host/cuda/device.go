@@ -3,13 +3,14 @@ package cuda
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"unsafe"
 )
 
-// Attribute is a number that the driver knows of a device.
+// Attribute identifies a number that the driver reports about a device.
 type Attribute int
 
-// The attributes that are asked for here, as numbered by the driver.
+// The attributes that kernbench uses, as the driver numbers them.
 const (
 	ClockRate         Attribute = 13 // kHz
 	Multiprocessors   Attribute = 16
@@ -18,9 +19,9 @@ const (
 	ComputeMajor      Attribute = 75
 	ComputeMinor      Attribute = 76
 	CooperativeLaunch Attribute = 95
-	FileHandles       Attribute = 103 // memory shared by file descriptors
+	FileHandles       Attribute = 103 // memory can be shared through file descriptors
 	Multicast         Attribute = 132
-	SharedByMPS       Attribute = 133 // drivers before 12.0 do not know it
+	SharedByMPS       Attribute = 133 // unknown to drivers before 12.0
 )
 
 // Device is a GPU.
@@ -29,14 +30,14 @@ type Device struct {
 	handle  int32
 	Ordinal int
 	Name    string
-	Bytes   uint64 // of memory
-	BusID   string // of PCI, such as 0000:0b:00.0
+	Bytes   uint64 // size of the device memory
+	BusID   string // PCI address, such as 0000:0b:00.0
 }
 
 // Devices lists the GPUs that this process may use.
 func (d *Driver) Devices() ([]*Device, error) {
 	n := new(int32)
-	if err := d.check("cuDeviceGetCount", d.f.deviceGetCount.Call(uintptr(unsafe.Pointer(n)))); err != nil {
+	if err := d.call("cuDeviceGetCount", uintptr(unsafe.Pointer(n))); err != nil {
 		return nil, err
 	}
 	var list []*Device
@@ -53,24 +54,24 @@ func (d *Driver) Devices() ([]*Device, error) {
 func (d *Driver) device(ordinal int) (*Device, error) {
 	handle, size := new(int32), new(uint64)
 	name, bus := make([]byte, 128), make([]byte, 32)
-	if err := d.check("cuDeviceGet", d.f.deviceGet.Call(uintptr(unsafe.Pointer(handle)), uintptr(ordinal))); err != nil {
+	if err := d.call("cuDeviceGet", uintptr(unsafe.Pointer(handle)), uintptr(ordinal)); err != nil {
 		return nil, err
 	}
-	if err := d.check("cuDeviceGetName",
-		d.f.deviceGetName.Call(uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)), uintptr(*handle))); err != nil {
+	if err := d.call("cuDeviceGetName", uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)),
+		uintptr(*handle)); err != nil {
 		return nil, err
 	}
-	if err := d.check("cuDeviceTotalMem",
-		d.f.deviceTotalMem.Call(uintptr(unsafe.Pointer(size)), uintptr(*handle))); err != nil {
+	if err := d.call("cuDeviceTotalMem_v2", uintptr(unsafe.Pointer(size)), uintptr(*handle)); err != nil {
 		return nil, err
 	}
-	if err := d.check("cuDeviceGetPCIBusId",
-		d.f.deviceGetPCIBusID.Call(uintptr(unsafe.Pointer(&bus[0])), uintptr(len(bus)), uintptr(*handle))); err != nil {
+	if err := d.call("cuDeviceGetPCIBusId", uintptr(unsafe.Pointer(&bus[0])), uintptr(len(bus)),
+		uintptr(*handle)); err != nil {
 		return nil, err
 	}
 	return &Device{driver: d, handle: *handle, Ordinal: ordinal, Name: text(name), Bytes: *size, BusID: text(bus)}, nil
 }
 
+// text returns the C string in a buffer.
 func text(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -78,24 +79,23 @@ func text(b []byte) string {
 	return string(b)
 }
 
-// Driver is the driver that the device belongs to.
+// Driver returns the device's driver.
 func (d *Device) Driver() *Driver { return d.driver }
 
-// Get gives an attribute.
+// Get returns the value of an attribute.
 func (d *Device) Get(a Attribute) (int, error) {
 	value := new(int32)
-	err := d.driver.check("cuDeviceGetAttribute",
-		d.driver.f.deviceGetAttribute.Call(uintptr(unsafe.Pointer(value)), uintptr(a), uintptr(d.handle)))
+	err := d.driver.call("cuDeviceGetAttribute", uintptr(unsafe.Pointer(value)), uintptr(a), uintptr(d.handle))
 	return int(*value), err
 }
 
-// Has tells whether an attribute is there and not 0.
+// Has reports whether the driver knows an attribute and it is not 0.
 func (d *Device) Has(a Attribute) bool {
 	v, err := d.Get(a)
 	return err == nil && v != 0
 }
 
-// Compute is the device's compute capability: 90 is 9.0.
+// Compute returns the device's compute capability: 90 means 9.0.
 func (d *Device) Compute() (int, error) {
 	major, err := d.Get(ComputeMajor)
 	if err != nil {
@@ -105,7 +105,7 @@ func (d *Device) Compute() (int, error) {
 	return 10*major + minor, err
 }
 
-// Mode is the compute mode in the words of nvidia-smi.
+// Mode returns the compute mode, spelled as nvidia-smi does.
 func (d *Device) Mode() string {
 	mode, err := d.Get(ComputeMode)
 	names := []string{"Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process"}
@@ -115,10 +115,43 @@ func (d *Device) Mode() string {
 	return names[mode]
 }
 
-// Reaches tells whether the device can read and write the memory of another.
+// Reaches reports whether the device can read and write the memory of another.
 func (d *Device) Reaches(peer *Device) (bool, error) {
 	can := new(int32)
-	err := d.driver.check("cuDeviceCanAccessPeer",
-		d.driver.f.deviceCanAccessPeer.Call(uintptr(unsafe.Pointer(can)), uintptr(d.handle), uintptr(peer.handle)))
+	err := d.driver.call("cuDeviceCanAccessPeer", uintptr(unsafe.Pointer(can)), uintptr(d.handle), uintptr(peer.handle))
 	return *can != 0, err
+}
+
+// Context is a device's primary context in this process.
+type Context struct {
+	driver *Driver
+	device *Device
+	handle uintptr
+}
+
+// Context retains the device's primary context. Close releases it.
+func (d *Device) Context() (*Context, error) {
+	handle := new(uintptr)
+	if err := d.driver.call("cuDevicePrimaryCtxRetain", uintptr(unsafe.Pointer(handle)), uintptr(d.handle)); err != nil {
+		return nil, err
+	}
+	return &Context{driver: d.driver, device: d, handle: *handle}, nil
+}
+
+// Device returns the context's device.
+func (c *Context) Device() *Device { return c.device }
+
+// Close releases the context. Nothing that belongs to it may be used afterwards.
+func (c *Context) Close() error {
+	return c.driver.call("cuDevicePrimaryCtxRelease_v2", uintptr(c.device.handle))
+}
+
+// Do runs f on a thread where the context is current.
+func (c *Context) Do(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.driver.call("cuCtxSetCurrent", c.handle); err != nil {
+		return err
+	}
+	return f()
 }

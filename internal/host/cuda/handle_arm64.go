@@ -2,10 +2,11 @@ package cuda
 
 import "unsafe"
 
-// callWithHandle passes the handle by value: a struct of that size is copied by
-// the caller, which passes the copy's address.
-func (c *Context) callWithHandle(p *uint64, h Handle) uintptr {
+// openHandle passes the handle by value. The calling convention lets the caller copy a struct of
+// 64 bytes and pass the copy's address.
+func (c *Context) openHandle(p *uint64, h Handle) error {
 	copied := new(Handle)
 	*copied = h
-	return c.driver.f.ipcOpenMemHandle.Call(uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(copied)), lazyPeerAccess)
+	return c.driver.call("cuIpcOpenMemHandle_v2", uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(copied)),
+		lazyPeerAccess)
 }

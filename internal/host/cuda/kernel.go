@@ -6,20 +6,19 @@ import (
 	"unsafe"
 )
 
-// Module is kernels that the driver has compiled for the context's device.
+// Module holds kernels that the driver has compiled for the context's device.
 type Module struct {
 	context *Context
 	name    string
 	handle  uintptr
 }
 
-// Load has the driver compile PTX, which it keeps in a cache of its own. The name
-// is for errors.
+// Load makes the driver compile PTX. The driver caches the result on disk. The name appears in
+// errors only.
 func (c *Context) Load(name string, ptx []byte) (*Module, error) {
 	text := append(append(make([]byte, 0, len(ptx)+1), ptx...), 0)
 	handle := new(uintptr)
-	err := c.driver.check("cuModuleLoadData",
-		c.driver.f.moduleLoadData.Call(uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(&text[0]))))
+	err := c.driver.call("cuModuleLoadData", uintptr(unsafe.Pointer(handle)), uintptr(unsafe.Pointer(&text[0])))
 	runtime.KeepAlive(text)
 	if err != nil {
 		return nil, fmt.Errorf("loading the kernels of %s: %w", name, err)
@@ -34,12 +33,11 @@ type Kernel struct {
 	handle uintptr
 }
 
-// Kernel finds a kernel of the module.
+// Kernel returns a kernel of the module by name.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	handle, text := new(uintptr), append([]byte(name), 0)
-	err := m.context.driver.check("cuModuleGetFunction",
-		m.context.driver.f.moduleGetFunction.Call(uintptr(unsafe.Pointer(handle)), m.handle,
-			uintptr(unsafe.Pointer(&text[0]))))
+	err := m.context.driver.call("cuModuleGetFunction", uintptr(unsafe.Pointer(handle)), m.handle,
+		uintptr(unsafe.Pointer(&text[0])))
 	runtime.KeepAlive(text)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s of %s: %w", name, m.name, err)
@@ -47,11 +45,12 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	return &Kernel{driver: m.context.driver, Name: name, handle: *handle}, nil
 }
 
-// Resident is how many blocks of so many threads a multiprocessor runs at once.
+// Resident returns how many blocks with this number of threads and bytes of shared memory a
+// multiprocessor can run at once.
 func (k *Kernel) Resident(threads, sharedBytes int) (int, error) {
 	n := new(int32)
-	err := k.driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor",
-		k.driver.f.occupancy.Call(uintptr(unsafe.Pointer(n)), k.handle, uintptr(threads), uintptr(sharedBytes)))
+	err := k.driver.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", uintptr(unsafe.Pointer(n)), k.handle,
+		uintptr(threads), uintptr(sharedBytes))
 	return int(*n), err
 }
 
@@ -60,37 +59,35 @@ const (
 	sharedCarveout     = 9 // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in per cent
 )
 
-// AllowShared lets launches of the kernel have so much shared memory, beyond the 48 KiB
-// that every kernel may have.
+// AllowShared permits launches with this much shared memory. Without it, 48 KiB is the limit.
 func (k *Kernel) AllowShared(bytes int) error {
-	err := k.driver.check("cuFuncSetAttribute",
-		k.driver.f.funcSetAttribute.Call(k.handle, dynamicSharedBytes, uintptr(bytes)))
+	err := k.driver.call("cuFuncSetAttribute", k.handle, dynamicSharedBytes, uintptr(bytes))
 	if err != nil {
 		return fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.Name, bytes, err)
 	}
 	return nil
 }
 
-// LeaveShared has multiprocessors that run the kernel set as much of their memory aside for shared memory as
-// they can, whether the kernel uses it or not. They change that only when they are idle: a block that needs
-// more than there is waits until they are, for ever if they run a kernel that waits for it.
+// LeaveShared makes multiprocessors that run the kernel reserve as much shared memory as they can,
+// even if the kernel uses none. A multiprocessor changes this reservation only while it is idle. A
+// block that needs more shared memory would wait for that, forever if the running kernel in turn
+// waits for the block.
 func (k *Kernel) LeaveShared() error {
-	return k.driver.check("cuFuncSetAttribute", k.driver.f.funcSetAttribute.Call(k.handle, sharedCarveout, 100))
+	return k.driver.call("cuFuncSetAttribute", k.handle, sharedCarveout, 100)
 }
 
-// Launch is a kernel with its shape and its one argument, a struct laid out as in
-// C. It is made once and started any number of times, without allocating; the
-// argument may be changed between starts.
+// Launch is a kernel with its grid and its only argument, a struct with C layout. It is created once
+// and started any number of times, without allocating. The argument may change between starts.
 type Launch struct {
 	kernel          *Kernel
 	blocks, threads int
 	shared          int
 	cooperative     bool
-	pointers        *[1]unsafe.Pointer // on the heap, and what it points to: neither moves
-	extended        *launchConfig      // nil: an ordinary launch
+	pointers        *[1]unsafe.Pointer // it and the argument are on the heap, so neither moves
+	extended        *launchConfig      // nil for an ordinary launch
 }
 
-// launchConfig is CUlaunchConfig, with its one attribute behind it.
+// launchConfig is CUlaunchConfig, followed by its only attribute.
 type launchConfig struct {
 	grid, block [3]uint32
 	shared      uint32
@@ -103,9 +100,9 @@ type launchConfig struct {
 
 const programmaticSerialization = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
-// Dependent lets the kernel start before the one in front of it in the stream has ended, once
-// that one says so: programmatic dependent launch. The kernel itself must wait for that end
-// before it looks at what was written.
+// Dependent makes this a programmatic dependent launch: the kernel may start before its predecessor
+// in the stream has ended, once the predecessor allows it. The kernel itself must wait for the
+// predecessor's end before it reads its results.
 func (l *Launch) Dependent() *Launch {
 	c := &launchConfig{grid: [3]uint32{uint32(l.blocks), 1, 1}, block: [3]uint32{uint32(l.threads), 1, 1},
 		shared: uint32(l.shared), count: 1,
@@ -115,7 +112,7 @@ func (l *Launch) Dependent() *Launch {
 	return l
 }
 
-// NewLaunch prepares a launch with the argument that params points to.
+// NewLaunch prepares a launch whose argument is *params.
 func NewLaunch[P any](k *Kernel, blocks, threads, sharedBytes int, cooperative bool, params *P) *Launch {
 	l := &Launch{kernel: k, blocks: blocks, threads: threads, shared: sharedBytes, cooperative: cooperative,
 		pointers: new([1]unsafe.Pointer)}
@@ -123,27 +120,50 @@ func NewLaunch[P any](k *Kernel, blocks, threads, sharedBytes int, cooperative b
 	return l
 }
 
-// Start starts the kernel on a stream. The driver has copied the argument when it
-// returns.
+// Start starts the kernel on a stream. The driver has copied the argument when Start returns.
 func (l *Launch) Start(s *Stream) error {
-	name, call := "cuLaunchKernel", l.kernel.driver.f.launchKernel
-	if l.cooperative {
-		name, call = "cuLaunchCooperativeKernel", l.kernel.driver.f.launchCooperative
-	}
-	var result uintptr
-	if c := l.extended; c != nil {
-		name, c.stream = "cuLaunchKernelEx", s.handle
-		result = l.kernel.driver.f.launchKernelEx.Call(uintptr(unsafe.Pointer(c)), l.kernel.handle,
+	d := l.kernel.driver
+	blocks, threads, shared := uintptr(l.blocks), uintptr(l.threads), uintptr(l.shared)
+	var err error
+	switch {
+	case l.extended != nil:
+		l.extended.stream = s.handle
+		err = d.call("cuLaunchKernelEx", uintptr(unsafe.Pointer(l.extended)), l.kernel.handle,
 			uintptr(unsafe.Pointer(l.pointers)), 0)
-	} else if l.cooperative {
-		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle,
+	case l.cooperative:
+		err = d.call("cuLaunchCooperativeKernel", l.kernel.handle, blocks, 1, 1, threads, 1, 1, shared, s.handle,
 			uintptr(unsafe.Pointer(l.pointers)))
-	} else {
-		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle,
+	default:
+		err = d.call("cuLaunchKernel", l.kernel.handle, blocks, 1, 1, threads, 1, 1, shared, s.handle,
 			uintptr(unsafe.Pointer(l.pointers)), 0)
 	}
-	if err := l.kernel.driver.check(name, result); err != nil {
+	if err != nil {
 		return fmt.Errorf("kernel %s (%d blocks of %d threads): %w", l.kernel.Name, l.blocks, l.threads, err)
 	}
 	return nil
+}
+
+// TensorMap describes a matrix to the bulk tensor copies of a kernel, in the driver's own format. It
+// is part of the kernel's argument.
+type TensorMap [16]uint64
+
+// Enumerators of the driver that TensorMapBF16 uses.
+const (
+	mapBF16       = 9
+	mapDimensions = 2
+	swizzle128    = 3
+	promote256    = 3 // the L2 cache fetches 256 bytes at a time
+)
+
+// TensorMapBF16 describes a row-major bf16 matrix whose rows are stride elements apart, and the box
+// of rows and columns that one copy fetches into shared memory, with 128-byte swizzling. Elements
+// outside the matrix read as zero.
+func (c *Context) TensorMapBF16(at Pointer, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	m := new(TensorMap) // the driver requires 64-byte alignment, which Go's allocations of 128 bytes have
+	size, strides := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(2 * stride)}
+	box, steps := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
+	err := c.driver.call("cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(m)), mapBF16, mapDimensions, uintptr(at),
+		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])),
+		uintptr(unsafe.Pointer(&steps[0])), 0, swizzle128, promote256, 0)
+	return *m, err
 }

@@ -7,48 +7,45 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// Pointer is an address in device memory. The host cannot follow it.
+// Pointer is an address in device memory. The host cannot dereference it.
 type Pointer uint64
 
-// Alloc gives device memory, aligned to 256 bytes or more, with any content.
+// Alloc allocates device memory, aligned to at least 256 bytes. Its content is undefined.
 func (c *Context) Alloc(bytes int) (Pointer, error) {
 	p := new(uint64)
-	err := c.driver.check("cuMemAlloc", c.driver.f.memAlloc.Call(uintptr(unsafe.Pointer(p)), uintptr(bytes)))
+	err := c.driver.call("cuMemAlloc_v2", uintptr(unsafe.Pointer(p)), uintptr(bytes))
 	return Pointer(*p), err
 }
 
-// Free gives back what Alloc gave.
+// Free releases memory from Alloc.
 func (c *Context) Free(p Pointer) error {
-	return c.driver.check("cuMemFree", c.driver.f.memFree.Call(uintptr(p)))
+	return c.driver.call("cuMemFree_v2", uintptr(p))
 }
 
-// Memory is how much device memory is free, and how much there is.
+// Memory returns how much device memory is free, and how much there is in total, in bytes.
 func (c *Context) Memory() (free, total uint64, err error) {
 	both := make([]uint64, 2)
-	err = c.driver.check("cuMemGetInfo",
-		c.driver.f.memGetInfo.Call(uintptr(unsafe.Pointer(&both[0])), uintptr(unsafe.Pointer(&both[1]))))
+	err = c.driver.call("cuMemGetInfo_v2", uintptr(unsafe.Pointer(&both[0])), uintptr(unsafe.Pointer(&both[1])))
 	return both[0], both[1], err
 }
 
-// settled waits for what the default stream still does: the driver returns from a
-// short copy, or from setting bytes, before they are there, and other streams do not
-// wait for it.
-func (c *Context) settled() error {
-	return c.driver.check("cuStreamSynchronize", c.driver.f.streamSynchronize.Call(0))
+// settle waits for the default stream. The driver may return from a short copy, or from setting
+// bytes, before the data have arrived, and other streams do not wait for the default stream.
+func (c *Context) settle() error {
+	return c.driver.call("cuStreamSynchronize", 0)
 }
 
-// Write copies host memory to the device and returns when it is there.
+// Write copies host memory to the device and returns when the data have arrived.
 func (c *Context) Write(to Pointer, from []byte) error {
 	if len(from) == 0 {
 		return nil
 	}
-	err := c.driver.check("cuMemcpyHtoD",
-		c.driver.f.copyToDevice.Call(uintptr(to), uintptr(unsafe.Pointer(&from[0])), uintptr(len(from))))
+	err := c.driver.call("cuMemcpyHtoD_v2", uintptr(to), uintptr(unsafe.Pointer(&from[0])), uintptr(len(from)))
 	runtime.KeepAlive(from)
 	if err != nil {
 		return err
 	}
-	return c.settled()
+	return c.settle()
 }
 
 // Read copies device memory to the host.
@@ -56,32 +53,29 @@ func (c *Context) Read(to []byte, from Pointer) error {
 	if len(to) == 0 {
 		return nil
 	}
-	err := c.driver.check("cuMemcpyDtoH",
-		c.driver.f.copyToHost.Call(uintptr(unsafe.Pointer(&to[0])), uintptr(from), uintptr(len(to))))
+	err := c.driver.call("cuMemcpyDtoH_v2", uintptr(unsafe.Pointer(&to[0])), uintptr(from), uintptr(len(to)))
 	runtime.KeepAlive(to)
 	return err
 }
 
-// Fill sets every byte and returns when they are set.
+// Fill sets every byte and returns when it is done.
 func (c *Context) Fill(p Pointer, value byte, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
-	if err := c.driver.check("cuMemsetD8",
-		c.driver.f.setBytes.Call(uintptr(p), uintptr(value), uintptr(bytes))); err != nil {
+	if err := c.driver.call("cuMemsetD8_v2", uintptr(p), uintptr(value), uintptr(bytes)); err != nil {
 		return err
 	}
-	return c.settled()
+	return c.settle()
 }
 
-// Copy starts a copy within the device, or between devices that reach each other.
+// Copy starts a copy within the device, or between devices that can access each other's memory.
 func (s *Stream) Copy(to, from Pointer, bytes int) error {
-	return s.driver.check("cuMemcpyDtoDAsync",
-		s.driver.f.copyWithin.Call(uintptr(to), uintptr(from), uintptr(bytes), s.handle))
+	return s.driver.call("cuMemcpyDtoDAsync_v2", uintptr(to), uintptr(from), uintptr(bytes), s.handle)
 }
 
-// Shared is pinned host memory that kernels reach too: what a kernel reports
-// while it runs, or before it is broken off.
+// Shared is pinned host memory that kernels can access too. Kernels report through it while they
+// run, or before they are aborted.
 type Shared struct {
 	context *Context
 	at      uintptr
@@ -91,53 +85,50 @@ type Shared struct {
 
 const hostDeviceMapped = 2 // CU_MEMHOSTALLOC_DEVICEMAP
 
-// Share gives zeroed pinned memory.
+// Share allocates zeroed pinned memory.
 func (c *Context) Share(bytes int) (*Shared, error) {
 	at, device := new(uintptr), new(uint64)
-	if err := c.driver.check("cuMemHostAlloc",
-		c.driver.f.memHostAlloc.Call(uintptr(unsafe.Pointer(at)), uintptr(bytes), hostDeviceMapped)); err != nil {
+	if err := c.driver.call("cuMemHostAlloc", uintptr(unsafe.Pointer(at)), uintptr(bytes), hostDeviceMapped); err != nil {
 		return nil, err
 	}
 	s := &Shared{context: c, at: *at, Bytes: dynlib.Bytes(*at, bytes)}
 	clear(s.Bytes)
-	if err := c.driver.check("cuMemHostGetDevicePointer",
-		c.driver.f.memHostGetDevicePointer.Call(uintptr(unsafe.Pointer(device)), *at, 0)); err != nil {
+	if err := c.driver.call("cuMemHostGetDevicePointer_v2", uintptr(unsafe.Pointer(device)), *at, 0); err != nil {
 		return nil, err
 	}
 	s.Device = Pointer(*device)
 	return s, nil
 }
 
-// Free gives the memory back.
+// Free releases the memory.
 func (s *Shared) Free() error {
 	s.Bytes = nil
-	return s.context.driver.check("cuMemFreeHost", s.context.driver.f.memFreeHost.Call(s.at))
+	return s.context.driver.call("cuMemFreeHost", s.at)
 }
 
 // HandleBytes is the size of a handle to device memory.
 const HandleBytes = 64
 
-// Handle names an allocation of this process to others of the same host.
+// Handle identifies an allocation of this process to other processes on the same host.
 type Handle [HandleBytes]byte
 
-// Export gives the handle of an allocation, which must be one that Alloc gave.
+// Export returns the handle of an allocation from Alloc.
 func (c *Context) Export(p Pointer) (Handle, error) {
 	h := new(Handle)
-	err := c.driver.check("cuIpcGetMemHandle", c.driver.f.ipcGetMemHandle.Call(uintptr(unsafe.Pointer(h)), uintptr(p)))
+	err := c.driver.call("cuIpcGetMemHandle", uintptr(unsafe.Pointer(h)), uintptr(p))
 	return *h, err
 }
 
 const lazyPeerAccess = 1 // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
-// Import opens another process's allocation. It must be closed before that
-// process frees it.
+// Import maps another process's allocation. It must be closed before that process frees it.
 func (c *Context) Import(h Handle) (Pointer, error) {
 	p := new(uint64)
-	err := c.driver.check("cuIpcOpenMemHandle", c.callWithHandle(p, h))
+	err := c.openHandle(p, h)
 	return Pointer(*p), err
 }
 
-// CloseImport gives up what Import gave.
+// CloseImport unmaps memory from Import.
 func (c *Context) CloseImport(p Pointer) error {
-	return c.driver.check("cuIpcCloseMemHandle", c.driver.f.ipcCloseMem.Call(uintptr(p)))
+	return c.driver.call("cuIpcCloseMemHandle", uintptr(p))
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// ManagementVariable names another file to open instead of the installed NVML.
+// ManagementVariable names the environment variable with another file to open instead of NVML.
 const ManagementVariable = "KERNBENCH_NVML_LIB"
 
 var managementSpec = dynlib.Declare(dynlib.Spec{Name: "NVML", Sonames: []string{"libnvidia-ml.so.1"},
 	Env:  ManagementVariable,
 	Hint: "it comes with the GPU driver"})
 
-// management is NVML, which reads a GPU's instruments. Nothing here sets anything.
+// management is NVML, which reads a GPU's sensors. It is only read from.
 type management struct {
 	handleByBus, clock, power, temperature, errorString dynlib.Func
 }
@@ -44,7 +44,7 @@ func (m *management) check(call string, result uintptr) error {
 	return fmt.Errorf("%s: %s (%d)", call, dynlib.String(m.errorString.Call(uintptr(code))), code)
 }
 
-// Readings are what a GPU's instruments show.
+// Readings are the values of a GPU's sensors.
 type Readings struct {
 	ProcessorMHz, MemoryMHz int
 	Watts                   float64
@@ -61,7 +61,7 @@ const (
 	clockMemory    = 2
 )
 
-// Read reads the device's instruments.
+// Read reads the device's sensors.
 func (d *Device) Read() (Readings, error) {
 	m, err := openManagement()
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *Device) Read() (Readings, error) {
 	return Readings{int(v[0]), int(v[1]), float64(v[2]) / 1000, int(v[3])}, nil
 }
 
-// Observe is what the instruments show, in words.
+// Observe describes the current readings.
 func (d *Device) Observe() (string, error) {
 	r, err := d.Read()
 	if err != nil {

@@ -25,8 +25,10 @@ const module = "github.com/kernbench/kernbench/"
 // gates are the functions by which addresses get to C, and what the compiler
 // says (-gcflags=-m) of their arguments: that the memory is on the heap.
 var gates = map[string]struct{ pkg, says string }{
-	"(" + module + "internal/host/dynlib.Func).Call":  {"internal/host/dynlib", "marking args as escaping ...uintptr"},
-	"(*" + module + "internal/comm/mpi.Library).call": {"internal/comm/mpi", "leaking param content: args"},
+	"(" + module + "internal/host/dynlib.Func).Call":    {"internal/host/dynlib", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/host/cuda.Driver).call":   {"internal/host/cuda", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/host/cuda.Driver).result": {"internal/host/cuda", "marking args as escaping ...uintptr"},
+	"(*" + module + "internal/comm/mpi.Library).call":   {"internal/comm/mpi", "leaking param content: args"},
 }
 
 // An address in a uintptr is none to the compiler: the memory may lie on a stack,
