@@ -15,6 +15,8 @@ import (
 
 // copies is the bench of the example: every rank copies bytes of its own.
 func copies() *bench.Bench {
+	few := bench.DefaultMeasure()
+	few.Stop = bench.StopRule{MinSamples: 1, MaxSamples: 5, MaxTime: time.Second}
 	return bench.New("copies", copyOnce,
 		bench.Help("copy bytes, every rank its own"),
 		bench.Ranks("1,2"),
@@ -28,7 +30,7 @@ func copies() *bench.Bench {
 			}
 			return nil
 		}),
-		bench.Stop(bench.StopRule{MinSamples: 1, MaxSamples: 5, MaxTime: time.Second}),
+		bench.Measure(few),
 		bench.Sections(summary))
 }
 

@@ -2,43 +2,40 @@ package bench
 
 import (
 	"cmp"
-	"fmt"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Clause is one clause of a declaration: an axis, an option, a text, a view.
+// Clause is one element of a declaration: an axis, an option, a text, a view.
 type Clause func(d *declaration)
 
-// declaration is what the clauses build up: a bench, and the part that axes and
+// declaration is the target of the clauses: a bench, and the part that axes and
 // body belong to.
 type declaration struct {
 	bench *Bench
-	part  *DeclaredPart
+	part  *decl.Part
 }
 
-func (d *declaration) fault(format string, args ...any) {
-	d.bench.errs = append(d.bench.errs, fmt.Errorf(format, args...))
-}
-
-// New declares a benchmark: one body over the product of its axes. Faults are
-// reported by [Bench.Validate], which every command calls first.
+// New declares a benchmark: one body over the product of its axes. Mistakes in the
+// declaration are reported by the method Validate, which every command calls first.
 func New(name string, body Body, clauses ...Clause) *Bench {
 	b := &Bench{Name: name}
 	Part("", body, clauses...)(&declaration{bench: b})
 	return b
 }
 
-// Suite declares an evaluation of several parts, with the views of all their
-// rows. Options, views and texts belong to the suite, axes and metrics to its
-// parts.
+// Suite declares an evaluation of several parts. Options, views and texts belong to the
+// suite; axes and metrics belong to its parts.
 func Suite(name string, clauses ...Clause) *Bench {
 	b := &Bench{Name: name}
-	d := &declaration{bench: b, part: &DeclaredPart{}}
+	d := &declaration{bench: b, part: &decl.Part{}}
 	for _, c := range clauses {
 		c(d)
 	}
 	if len(d.part.Axes)+len(d.part.Envs) > 0 {
-		d.fault("a suite has no axes of its own: declare them in its parts")
+		b.Fault("a suite has no axes of its own: declare them in its parts")
 	}
 	return b
 }
@@ -46,7 +43,10 @@ func Suite(name string, clauses ...Clause) *Bench {
 // Part adds a named part to a [Suite]: a body over the product of its own axes.
 func Part(name string, body Body, clauses ...Clause) Clause {
 	return func(d *declaration) {
-		p := &DeclaredPart{Name: name, Body: body}
+		p := &decl.Part{Name: name}
+		if body != nil {
+			p.Body = body.Run
+		}
 		inner := &declaration{bench: d.bench, part: p}
 		for _, c := range clauses {
 			c(inner)
@@ -55,15 +55,15 @@ func Part(name string, body Body, clauses ...Clause) Clause {
 	}
 }
 
-// Metric declares the unit of a metric and which direction is better: "lower",
-// "higher" or "". The harness's own metrics need no declaration.
+// Metric declares the unit of a metric and which direction is better: "lower", "higher" or
+// "". The metrics that the harness computes need no declaration.
 func Metric(name, unit, better string) Clause {
 	return func(d *declaration) {
-		d.part.Metrics = append(d.part.Metrics, MetricInfo{Name: name, Unit: unit, Better: better})
+		d.part.Metrics = append(d.part.Metrics, journal.MetricInfo{Name: name, Unit: unit, Better: better})
 	}
 }
 
-// Help sets the one line that the command list shows.
+// Help sets the one-line description that `kernbench list` shows.
 func Help(text string) Clause {
 	return func(d *declaration) {
 		d.part.Help = text
@@ -71,97 +71,93 @@ func Help(text string) Clause {
 	}
 }
 
-// Doc sets the longer text that run --bench NAME --help shows.
+// Doc sets the longer text that `kernbench run --bench NAME --help` shows.
 func Doc(text string) Clause { return func(d *declaration) { d.bench.Doc = text } }
 
-// Timeout bounds one point of one trial, [DefaultTimeout] without it. A point that
-// takes longer is a row of status "timeout".
+// Timeout limits the duration of one point in one trial; the default is 2 minutes. A point
+// that takes longer becomes a row with status "timeout".
 func Timeout(t time.Duration) Clause { return func(d *declaration) { d.part.Timeout = t } }
 
 // Trials repeats whole launches n times, to show the variance between processes.
 func Trials(n int) Clause { return func(d *declaration) { d.part.Trials = n } }
 
-// Stop sets when sampling ends; the rest stays as in [DefaultMeasure].
-func Stop(s StopRule) Clause { return func(d *declaration) { d.part.Measure.Stop = s } }
-
-// Measure sets cadence, cache state, warm-up and stopping rule at once.
+// Measure sets how points are sampled: cadence, cache state, warm-up and stopping rule.
 func Measure(c Config) Clause { return func(d *declaration) { d.part.Measure = c } }
 
-// Backends lists what the bench can run on, the default first; without it, cpu.
+// Backends lists the supported backends, the default first. Without it, a bench runs on cpu
+// only.
 func Backends(names ...string) Clause { return func(d *declaration) { d.bench.Backends = names } }
 
-// OneHost says why the ranks must be on one host, such as "they share memory": a run
-// over several is refused before it starts. A backend whose own launcher connects the
-// ranks, as MPI's does, has no such bounds.
-func OneHost(why string) Clause { return func(d *declaration) { d.bench.OneHost = why } }
+// OneHost requires all ranks to be on one host. The reason, such as "they share memory", is
+// shown when a run over several hosts is refused. Backends whose own launcher connects the
+// ranks, such as MPI, are exempt.
+func OneHost(reason string) Clause { return func(d *declaration) { d.bench.OneHost = reason } }
 
-// HostMemory says why the data must be in memory that the host reaches, such as "the
-// product is made by the processors": a run on a backend of device memory is refused with
-// it.
-func HostMemory(why string) Clause { return func(d *declaration) { d.bench.HostMemory = why } }
+// HostMemory requires the data to be in memory that the CPU can address. The reason, such as
+// "the product is computed on the CPU", is shown when a run on a backend with device memory is
+// refused.
+func HostMemory(reason string) Clause { return func(d *declaration) { d.bench.HostMemory = reason } }
 
-// Prefer names the backend to take for a point, with its num_ranks, in a run that names
-// none: "" is the default. All points of a run must agree on it.
-func Prefer(backend func(Point) string) Clause {
-	return func(d *declaration) { d.bench.Prefer = backend }
+// PreferBackend chooses the backend of a run that names none. The function gets each point with
+// its num_ranks and returns a backend, or "" for the default. All points of a run must agree.
+func PreferBackend(choose func(Point) string) Clause {
+	return func(d *declaration) { d.bench.Prefer = choose }
 }
 
-// RanksOf gives the number of ranks of a point in a run that does not say how many, 0 for as
-// declared: where the machine that an option describes has so many. The options, of which the
-// backend (BackendName) is one here, come with the point, as for [Refuse].
-func RanksOf(ranks func(p, options Point) int) Clause {
+// DefaultRanks computes the number of ranks of a point when the run does not set it, for
+// example from a file that describes a machine. It returns 0 to use the declared [Ranks]. The
+// options include the backend ([BackendName]).
+func DefaultRanks(ranks func(p, options Point) int) Clause {
 	return func(d *declaration) { d.bench.RanksOf = ranks }
 }
 
-// Content gives the SHA-256 of what values of a point or of the options name, other than by
-// [FileOption]: a file that is a value of an axis, a RUN; by what it is called. A point whose content was
-// edited is another one, which --resume runs anew, and a row whose content changes after the run was
-// planned fails.
-func Content(of func(p, options Point) map[string]string) Clause {
-	return func(d *declaration) { d.bench.Content = of }
+// ContentHashes adds SHA-256 sums to the identity of a point: those of data that its values refer to
+// by other means than [FileOption], such as a file named by an axis. The map's keys name the
+// data in messages. If the data has changed, --resume runs the point again; if it changes
+// between planning and running, the row fails.
+func ContentHashes(sums func(p, options Point) map[string]string) Clause {
+	return func(d *declaration) { d.bench.Content = sums }
 }
 
-// Version marks stored rows: rows of another version are not mixed with these.
-// Change it when the body measures something else than before.
+// Version marks stored rows. Rows of different versions are never mixed. Change it when the
+// body measures something else than before.
 func Version(v string) Clause { return func(d *declaration) { d.bench.Version = v } }
 
-// Out sets the folder of a run without --out; otherwise it is out/NAME.
+// Out sets the folder of a run without --out. The default is out/NAME.
 func Out(dir string) Clause { return func(d *declaration) { d.bench.Out = dir } }
 
-// Accumulates makes views merge all runs of a folder by point, instead of showing
-// the latest alone.
+// Accumulates makes views merge all runs of a folder by point. By default they show only the
+// latest run.
 func Accumulates() Clause { return func(d *declaration) { d.bench.Accumulate = true } }
 
-// Tuning sets what `tune` takes of the bench where its flags do not say.
-func Tuning(t DeclaredTuning) Clause { return func(d *declaration) { d.bench.Tuned = &t } }
+// Tuning sets the defaults of `kernbench tune` for this bench. Its flags override them.
+func Tuning(t TuningDefaults) Clause { return func(d *declaration) { d.bench.Tuning = &t } }
 
-// Derive sets a pure function that adds to the rows what follows from other rows,
-// such as a speed-up over one rank. It returns every row it was given; of a row
-// that it changes, it replaces the Metrics and Warnings, never writing into those
-// it was given.
+// Derive sets a pure function that adds metrics which depend on other rows, such as a speed-up
+// over one rank. It must return every row. To change the Metrics or Warnings of a row, it must
+// replace the map or slice and not write into it.
 func Derive(f func(rows []Row) []Row) Clause {
 	return func(d *declaration) { d.bench.Derive = f }
 }
 
-// Figures sets a pure function that describes the figures of a run, one picture
-// each. They are drawn as PNG and SVG.
+// Figures sets a pure function that describes the figures of a run. Each becomes a PNG and an
+// SVG file.
 func Figures(f func(rows []Row) []Figure) Clause {
 	return func(d *declaration) { d.bench.Figures = f }
 }
 
-// Sections sets a pure function that states the findings of a run in words and
-// tables.
+// Sections sets a pure function that states the findings of a run in text and tables.
 func Sections(f func(rows []Row) []Section) Clause {
 	return func(d *declaration) { d.bench.Sections = f }
 }
 
-// Exports sets a pure function that makes further files of a run.
+// Exports sets a pure function that makes additional files for the run folder.
 func Exports(f func(rows []Row) ([]File, error)) Clause {
 	return func(d *declaration) { d.bench.Exports = f }
 }
 
-// Artifacts sets a pure function that names the files, exports and figures alike,
-// that a run must leave in its folder; one that is missing fails the run.
+// Artifacts sets a pure function that names the files (exports and figures) that must be in the
+// run folder afterwards. The run fails if one is missing.
 func Artifacts(f func(rows []Row) []string) Clause {
 	return func(d *declaration) { d.bench.Artifacts = f }
 }

@@ -84,7 +84,7 @@ func TestBuild(t *testing.T) {
 		Part("kinds", nothing, Ints("i", "1")))
 	must.Do(t, b.Validate())
 	p, ok := b.Part("latency")
-	if !ok || p.Trials != 3 || len(p.Wheres) != 1 || p.Metrics[0].Name != "lat_us" || p.Help != "how long" {
+	if !ok || p.Trials != 3 || len(p.Drops) != 1 || p.Metrics[0].Name != "lat_us" || p.Help != "how long" {
 		t.Errorf("%+v", p)
 	}
 	if _, ok := b.Part("nowhere"); ok {

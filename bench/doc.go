@@ -1,5 +1,5 @@
-// Package bench declares benchmarks. A benchmark is a declaration, which says what
-// is swept, and a body, which runs at every point of the sweep on every rank:
+// Package bench declares benchmarks. A benchmark is a declaration of the parameters to sweep,
+// and a body that runs at every point of the sweep on every rank:
 //
 //	func main() {
 //		os.Exit(kernbench.Main(bench.New("copy", run,
@@ -14,19 +14,18 @@
 //		return s.Time(ctx, func() error { copy(dst, src); return nil })
 //	}
 //
-// A program that passes its benches to kernbench.Main has the whole command line
-// over them (list, run, show, compare, report), with worker processes, environment
-// sweeps, a journal and figures. The built-in benches are declared in the same way.
+// A program that passes its benches to kernbench.Main has the complete command line for them
+// (list, run, show, compare, report), with worker processes, environment sweeps, a journal and
+// figures. The built-in benches are declared in the same way.
 //
-// Package bench does not run anything: the harness plans the points, starts the
-// processes and records the rows. Ranks that work on common data use package dist,
-// which ranks on several hosts join with [State.Exchange].
-// A guide with a complete program is docs/writing-benches.md.
+// Package bench does not run anything itself: the harness plans the points, starts the processes
+// and records the rows. Ranks that work on common data use package dist. Ranks on several hosts
+// pass [State.Exchange] to it. docs/writing-benches.md is a guide with a complete program.
 //
 // # Declaring
 //
-// [New] takes a name, a [Body] and clauses in any order; [Suite] and [Part] declare
-// several sweeps under one name. A [Clause] is an axis, an option, a text, a view:
+// [New] takes a name, a [Body] and clauses in any order. [Suite] and [Part] declare several
+// sweeps under one name. A [Clause] is an axis, an option, a text or a view:
 //
 //	bench.New("sort", run,
 //		bench.Help("sort random numbers"),
@@ -34,87 +33,85 @@
 //		bench.Strings("order", "random", "sorted"),
 //		bench.Timeout(time.Minute))
 //
-// A fault in a declaration, such as a duplicate axis, does not panic: all faults
-// are reported by [Bench.Validate], which every command calls first.
+// A mistake in a declaration, such as a duplicate axis, does not panic. The method Validate of
+// [Bench] reports all mistakes, and every command calls it first.
 //
 // # Axes and SPEC
 //
-// The points of a bench are the product of its axes, the last axis varying fastest.
-// [Ints], [Bytes] and [Floats] take a SPEC, a list of values and ranges:
+// The points of a bench are the product of its axes; the last axis varies fastest. [Ints],
+// [Bytes] and [Floats] take a SPEC, a list of values and ranges:
 //
 //	1,2,8         a list
 //	1K:64M:x4     geometric: from 1K, times 4, up to 64M
 //	0:64:+8       linear: from 0, plus 8, up to 64
 //	pow2:8:13     powers of two: 2^8 to 2^13
 //
-// [Strings], [DTypes], [Tuples] and [Bools] take their values. [Zip] makes axes move
-// together, [Drop] drops points of the product with a reason, [On] gives axes other
-// values on one backend, and [Profile] declares values that --profile NAME selects.
-// A Drop that does not know a value returns [Unknown], so that it is refused.
-// On the command line every axis is a flag that takes a SPEC.
+// [Strings], [DTypes], [Tuples] and [Bools] take their values directly. [Zip] makes axes vary
+// together. [Drop] removes points of the product and records a reason. [On] gives axes other
+// values on one backend. [Profile] declares values that --profile NAME selects. A Drop that
+// meets an unknown value returns [Unknown], so that the command line rejects the value. Every
+// axis is also a command-line flag that takes a SPEC.
 //
 // # Ranks and environment variables
 //
 // [Ranks] declares rank counts: the body runs in that many processes. [Env] sweeps an
-// environment variable, which may also be [Unset]. Both need new processes for each
-// value; points that share them share their processes. Workers report the variables
-// they saw, and a row fails where they are not the planned ones.
+// environment variable; the value [Unset] removes it. Both need new processes for each value,
+// and points with equal values share their processes. Workers report the variables that they
+// saw, and a row fails if these differ from the plan.
 //
 // # Options
 //
-// [Option], [Choice] and [FileOption] declare parameters with one value per run. Every
-// row records them, and rows with different options are not mixed. One that is
-// [Sweepable] may be given several values, and is an axis of such a run. [Seconds]
-// declares the option that bounds the sampling.
+// [Option], [Choice] and [FileOption] declare parameters with one value per run. Every row
+// records them, and rows with different options are not mixed. A [Sweepable] option accepts
+// several values and is then an axis of that run. [Seconds] declares the option that limits the
+// sampling time.
 //
 // # Bodies
 //
-// A [Body] runs once per point on every rank, each in a process of its own (on a
-// backend that simulates, all ranks are goroutines of one process). It reads the
-// point from its [State], sets up its data, declares what one call does, and calls
-// [State.Time] or reports numbers of its own:
+// A [Body] runs once per point on every rank, each rank in its own process. (On a simulating
+// backend, all ranks are goroutines of one process.) It reads the point from its [State], sets up
+// its data, declares the amount of work of one call, and calls [State.Time] or reports its own
+// numbers:
 //
 //	read the point        Value, Int, Float, Str, Bool, Dims, DType, File
 //	know the rank         Rank, Size, LocalRank, Backend, Seed, Session
-//	meet the other ranks  Barrier, Group
-//	check the result      Verify
+//	meet the other ranks  Barrier, Gather, Exchange, Group
+//	check the result      Verify, Refresh
 //	have rates computed   Bytes, Flops, Volume, Limit
-//	time                  Time, Sampling, SampleAtMost, UseClock
-//	record more           Report, ReportSamples, Metric, Kind, Detail, Warn, Phase
+//	time                  Time, TimeAs, Sampling, SampleAtMost, UseClock
+//	record more           Record, RecordSamples, Report, Kind, Detail, Warn, Phase
 //
-// It returns nil when all is well, [Skip] for a point that does not apply, and
-// [NotExecuted] for one that cannot run here. Any other error, a panic, a crash and a
-// hang are failed rows that name the rank and its phase, and the sweep goes on with
-// new processes. The context ends when the point's time is up, on an interrupt, and
-// when another rank has failed.
+// It returns nil on success, [Skip] for a point that does not apply, and [NotExecuted] for a
+// point that cannot run here. Any other error, a panic, a crash or a hang makes a failed row that
+// names the rank and its phase, and the sweep continues with new processes. The context ends when
+// the point's time is up, on an interrupt, and when another rank has failed.
 //
-// Its inputs should be a function of [State.Seed] and [State.Rank], so that runs can
-// be repeated.
+// Inputs should be a function of [State.Seed] and [State.Rank], so that runs are repeatable.
 //
 // # Timing and verification
 //
-// [State.Time] makes one call and has the checks of [State.Verify] look at its result,
-// warms up, samples, and has the result checked again. Ranks that find wrong elements
-// return a [Wrong], and the row fails on all. The time of an iteration is that of the
-// slowest rank; the metric time_us is the median over the iterations, with a 95 %
-// confidence interval in the row's Stats. [Preamble] restores what a call changes.
+// [State.Time] makes one call, runs the checks of [State.Verify] on its result, warms up, takes
+// samples, and checks the result again. A rank that finds wrong elements returns a [Wrong], and
+// the row fails on all ranks. The time of an iteration is the time of its slowest rank. The
+// metric time_us is the median over the iterations; the row's Stats hold its 95 % confidence
+// interval. A [Preamble] restores data that a call changes.
 //
-// One right result may have been there before. With [State.Refresh], which makes new
-// inputs and spoils the outputs, a verification is four calls, and there are some between
-// the samples too.
+// A correct result could be left over from an earlier call. With [State.Refresh], which writes
+// new inputs and overwrites the outputs, a verification makes four calls, and there are further
+// verifications between the samples.
 //
 // # Sampling
 //
-// A [Config] says how samples are taken; [Measure] sets it for a bench, [Stop] its
-// stopping rule alone, [State.Sampling] for one point:
+// A [Config] describes how samples are taken. [Measure] sets it for a bench, [State.Sampling]
+// for one point:
 //
-//	Cadence    Streaming: calls follow one another; Isolated: ranks meet before each
-//	Cache      Warm, or Cold: caches are swept before each sample
+//	Cadence    Streaming: back-to-back calls; Isolated: barrier before each call
+//	Cache      Warm, or Cold: caches are flushed before each sample
 //	Stop       RelNoise, MinSamples, MaxSamples, MinTime, MaxTime
 //	Warmup     MinCalls, MaxCalls, MaxTime
-//	ColdBytes  size of what is swept for a cold cache; 0 chooses
+//	ColdBytes  bytes to write when flushing the caches; 0 means automatic
 //
-// [DefaultMeasure] is streaming and warm, and stops when half the width of the
+// [DefaultMeasure] is streaming and warm. It stops when half the width of the confidence
 // interval is 1 % of the median, or after 5 seconds. [Trials] repeats whole launches.
 //
 // # Metrics and limits
@@ -122,47 +119,56 @@
 // The harness computes these metrics:
 //
 //	time_us       median time of one call, in microseconds
-//	gbps          bytes per call (State.Bytes) over the time
-//	tflops        operations per call (State.Flops) over the time
+//	gbps          bytes per call (State.Bytes) divided by the time
+//	tflops        operations per call (State.Flops) divided by the time
 //	algbw, busbw  bandwidth of a collective (State.Volume), as nccl-tests counts it
-//	pct_of_limit  largest State.Limit over the time, in percent
-//	wrong         number of wrong elements, where State.Verify is used
+//	pct_of_limit  largest State.Limit divided by the time, in percent
+//	wrong         number of wrong elements, if State.Verify is used
 //
-// [State.Report] records any other; [Metric] declares its unit and which direction is
-// better, so that tables know it before the first row.
+// [Metric] declares another metric with its unit and which direction is better, so that tables
+// know it before the first row. [State.Record] records it.
 //
 // # Points
 //
-// A [Point] is a list of [Coord], with the methods Get, With and Without. A [Value] has
-// a [Kind] and is read by its methods Int, Float, String, Bool and Dims. Values are
-// comparable with ==. [ParseValue] makes one from text.
+// A [Point] is a list of [Coord] with the methods Get, With and Without. A [Value] has a [Kind]
+// and the methods Int, Float, String, Bool and Dims. Values are comparable with ==. [ParseValue]
+// converts text to a value.
 //
 // # Rows
 //
-// A [Row] is one point in one trial, as the journal stores it and views get it:
+// A [Row] is one point in one trial, as the journal stores it and views receive it:
 //
-//	Bench, Part, Point, NumRanks, Backend, Env, Options, Trial   what it is
-//	Status, Reason, Rank, Phase, Output                          what became of it
+//	Bench, Part, Point, NumRanks, Backend, Env, Options, Trial   identity
+//	Status, Reason, Rank, Phase, Output                          success or failure
 //	Kind, Clock, Cadence, Cache, Samples, Batch                  how it was timed
-//	Metrics, Units, Stats, Limits, Skew, Slowest                 its numbers
-//	Details, Warnings, Host, Load, Time                          its circumstances
+//	Metrics, Units, Stats, Limits, Skew, Slowest                 numbers
+//	Details, Warnings, Host, Load, Time                          circumstances
 //
-// NumRanks is nil for a program that starts its own ranks. Only the numbers of rows
-// with [StatusOK] count. docs/journal-schema.md describes every field.
+// NumRanks is nil for a program that starts its own ranks. Only rows with [StatusOK] have valid
+// numbers. docs/journal-schema.md describes every field.
 //
 // # Views
 //
-// Views are pure functions of rows, so that they can be made again from a journal:
-// [Derive] adds to rows what follows from others, [Sections] states findings in words
-// and tables, [Figures] describes pictures, [Exports] makes other files, [Artifacts]
-// names the files that a run must leave. A [Section] that is a Headline is printed at
-// the end of a run in place of the table of all rows. [Accumulates] merges the runs of
-// a folder.
+// Views are pure functions of rows, so they can be made again from a journal at any time:
+//
+//	Derive     adds metrics that depend on other rows
+//	Sections   states findings in text and tables
+//	Figures    describes plots
+//	Exports    makes other files, each a [File] with a Name and Data
+//	Artifacts  names files that must exist after a run
+//
+// [Accumulates] makes views merge all runs of a folder. The results are made of these types:
+//
+//	Section   Title; Text in Markdown; Table; Grid; Lead: comes first; Detail: folded away;
+//	          Headline: printed at the end of a run instead of the table of all rows
+//	Grid      Corner, the heading of the row names; Columns; Rows
+//	GridRow   Name; Cells
+//	GridCell  Status, which decides the colour; Text; Note, the tooltip
 //
 // # Figures
 //
-// A [Figure] has a Name, which is its file's, a Title, a Caption and Panels. A [Panel]
-// has a Title, two axes X and Y, and Series and Lines, or a Heat map, or a Diagram:
+// A [Figure] has a Name, which becomes the file name, a Title, a Caption and Panels. A [Panel]
+// has a Title, two axes X and Y, and either Series and Lines, or a Heat map, or a Diagram:
 //
 //	FigureAxis   Label; Scale "linear", "log2", "log10" or "category";
 //	             Unit "bytes", "us", "percent", "GB/s" or "TFLOP/s"; Categories
@@ -172,24 +178,25 @@
 //
 // # Suites
 //
-// [Suite] declares an evaluation: several [Part] sweeps with options and views in
-// common. A row names its part.
+// [Suite] declares an evaluation: several [Part] sweeps with common options and views. A row
+// names its part.
 //
 // # Helpers
 //
-// A [Helper] is a function that a body runs in a process of its own, started by
-// [HelperCommand]: for what may crash or hang by design, such as a rank that dies to
-// see whether the others notice.
+// A [Helper] is a function that a body runs in a separate process, started by [HelperCommand],
+// because it crashes or hangs by design: for example a rank that dies, to test whether the others
+// notice.
 //
 // # Backends
 //
-// [Backends] lists what a bench runs on; --backend selects one, and [State.Backend]
-// tells the body. "cpu" is processes on this or several hosts. Package dist has the
-// others, and shows what each can do.
+// [Backends] lists the backends that a bench supports. --backend selects one, and
+// [State.Backend] returns its name. "cpu" is processes on one or several hosts. Package dist has
+// the others and describes the abilities of each.
 //
 // # Testing a body
 //
-// Workers make a [State] from a [Setting] with [NewState], run the body, and get its
-// [Outcome] from [State.Finish]. A test may do the same, and so run a body without
-// processes.
+// [Body.Run] runs a body on one rank in the calling process. Its [Setting] needs only a Point;
+// the other fields are Group, Ranks, LocalRank, Backend, Session, Seed, Measure, Clock, Metrics,
+// Inputs and Phase. The [Outcome] has the fields of the [Row] that the harness would record:
+// Status, Reason, Metrics, Stats, Details, Warnings and so on.
 package bench

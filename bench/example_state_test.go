@@ -25,8 +25,8 @@ func try(body bench.Body, coords ...string) bench.Outcome {
 		}
 		set.Point = set.Point.With(name, value)
 	}
-	s := bench.NewState(set)
-	return s.Finish(body(context.Background(), s))
+	o, _ := body.Run(context.Background(), set)
+	return o
 }
 
 // stepClock is a clock that a body advances itself, in picoseconds.
@@ -195,35 +195,40 @@ func ExampleState_Group() {
 // Config.Exchange, or pass on words of your own.
 func ExampleState_Exchange() {
 	try(func(ctx context.Context, s *bench.State) error {
-		said, err := s.Exchange(ctx, []byte("rank "+fmt.Sprint(s.Rank())))
+		all, err := s.Exchange(ctx, []byte("rank "+fmt.Sprint(s.Rank())))
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s\n", said)
+		fmt.Printf("%s\n", all)
 		return nil
 	})
 	// Output: [rank 0]
 }
 
-// The unit of a declared metric, and which direction is better, stand in one place.
+// The declaration holds the unit of a metric and which direction is better.
 func ExampleState_Record() {
 	b := bench.New("example", nil, bench.Metric("cells", "cells/s", "higher"))
 	declared, _ := b.Metrics()
-	s := bench.NewState(bench.Setting{Metrics: declared})
-	s.Record("cells", 3)
-	fmt.Println(s.Finish(nil).Infos)
+	body := bench.Body(func(_ context.Context, s *bench.State) error {
+		s.Record("cells", 3)
+		return nil
+	})
+	out, _ := body.Run(context.Background(), bench.Setting{Metrics: declared})
+	fmt.Println(out.Infos)
 	// Output: [{cells cells/s higher}]
 }
 
-// The samples of a metric of the harness's own, whose unit is known.
+// The unit of a metric that the harness computes is known.
 func ExampleState_RecordSamples() {
-	s := bench.NewState(bench.Setting{})
-	s.RecordSamples("time_us", []float64{5, 4, 6})
-	fmt.Println(s.Metric("time_us"), s.Finish(nil).Infos)
-	// Output: 4 [{time_us us lower}]
+	out := try(func(_ context.Context, s *bench.State) error {
+		s.RecordSamples("time_us", []float64{5, 4, 6})
+		return nil
+	})
+	fmt.Println(out.Metrics["time_us"], out.Stats["time_us"].P50, out.Infos)
+	// Output: 4 5 [{time_us us lower}]
 }
 
-// A time counts as that of the slowest rank.
+// Every rank gets the numbers of all ranks.
 func ExampleState_Gather() {
 	try(func(ctx context.Context, s *bench.State) error {
 		all, err := s.Gather(ctx, 1.5, 4)
@@ -249,9 +254,12 @@ func ExampleState_Barrier() {
 
 // A rank that hangs or crashes is reported with its last phase.
 func ExampleState_Phase() {
-	s := bench.NewState(bench.Setting{Phase: func(phase string) { fmt.Println(phase) }})
-	s.Phase("loading the matrix")
-	s.Phase("factorizing")
+	body := bench.Body(func(_ context.Context, s *bench.State) error {
+		s.Phase("loading the matrix")
+		s.Phase("factorizing")
+		return nil
+	})
+	body.Run(context.Background(), bench.Setting{Phase: func(phase string) { fmt.Println(phase) }})
 	// Output:
 	// loading the matrix
 	// factorizing
@@ -337,16 +345,6 @@ func ExampleState_Report() {
 	// Output: ok map[iterations:42]
 }
 
-// A body that samples by itself records the best value and the spread.
-func ExampleState_ReportSamples() {
-	out := try(func(_ context.Context, s *bench.State) error {
-		s.ReportSamples("solve_s", []float64{2.5, 2.25, 3}, "s", "lower")
-		return nil
-	})
-	fmt.Println(out.Metrics["solve_s"], out.Stats["solve_s"].P50, out.Stats["solve_s"].Max)
-	// Output: 2.25 2.5 3
-}
-
 func ExampleState_Metric() {
 	out := try(func(ctx context.Context, s *bench.State) error {
 		if err := s.Time(ctx, takes(s, 50)); err != nil {
@@ -361,7 +359,7 @@ func ExampleState_Metric() {
 
 func ExampleState_Interval() {
 	try(func(_ context.Context, s *bench.State) error {
-		s.ReportSamples("solve_s", []float64{2.5, 2.25, 3, 2.5, 2.75, 2.5, 2.25, 2.5}, "s", "lower")
+		s.RecordSamples("solve_s", []float64{2.5, 2.25, 3, 2.5, 2.75, 2.5, 2.25, 2.5})
 		low, high, known := s.Interval("solve_s")
 		fmt.Println(low, high, known)
 		return nil
@@ -463,23 +461,23 @@ func ExampleState_Time() {
 	// Output: ok true true
 }
 
-// A test runs a body without processes, as a worker does.
-func ExampleState_Finish() {
-	body := func(_ context.Context, s *bench.State) error {
+// A test runs a body without worker processes.
+func ExampleBody_Run() {
+	body := bench.Body(func(_ context.Context, s *bench.State) error {
 		return bench.Skip("%s does not apply", s.Str("cadence"))
-	}
+	})
 	isolated, err := bench.ParseValue(bench.KindString, "isolated")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	s := bench.NewState(bench.Setting{Point: bench.Point{{Name: "cadence", Value: isolated}}})
-	out := s.Finish(body(context.Background(), s))
+	point := bench.Point{{Name: "cadence", Value: isolated}}
+	out, err := body.Run(context.Background(), bench.Setting{Point: point})
 	fmt.Println(out.Status, out.Reason)
 	// Output: skipped isolated does not apply
 }
 
-// What a call changes is restored before the next one, outside the timed part.
+// The preamble restores the input before each call and is not timed.
 func ExamplePreamble() {
 	unsorted := []int{3, 1, 2}
 	out := try(func(ctx context.Context, s *bench.State) error {

@@ -12,62 +12,27 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
-	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// State is a body's view of its point: the values to use, the rank it runs on, and
-// what it reports. It is used by one goroutine.
+// State gives a body its point and its rank, and collects its results. It must be used by one
+// goroutine only.
 type State struct {
 	set     Setting
 	verify  []func() error
 	refresh func() error
 	out     Outcome
-	volume  *volume
-	flops   float64
-	bytes   float64
+	flops   float64 // per call, 0 if not declared
+	bytes   float64 // per call, 0 if not declared
+	// collective and volume are the arguments of Volume, "" if not declared.
+	collective string
+	volume     int64
 }
 
-type volume struct {
-	op    string
-	bytes int64
-}
-
-// skipError is how a body leaves a point out.
-type skipError struct{ reason string }
-
-func (e *skipError) Error() string { return "skipped: " + e.reason }
-
-// Skip returns the error by which a body leaves out a point that does not apply; the
-// row is skipped with this reason. All ranks must return it alike.
-func Skip(format string, args ...any) error {
-	return &skipError{fmt.Sprintf(format, args...)}
-}
-
-// missingError is how a body says that its point cannot be run here.
-type missingError struct {
-	reason   string
-	required bool
-}
-
-func (e *missingError) Error() string { return "not executed: " + e.reason }
-
-// NotExecuted returns the error of a point that should run but cannot here, because
-// the backend or the machine lacks something; the reason says what it needs. A
-// required point that did not execute fails the run, another is only counted. All
-// ranks must return it alike.
-func NotExecuted(required bool, format string, args ...any) error {
-	return &missingError{fmt.Sprintf(format, args...), required}
-}
-
-// Wrong is the error of a verification that found wrong elements. The Count
-// becomes the row's metric "wrong"; the Detail says of the first one where it is, and what
-// it is and should be. Note counts one; Err is nil while there is none.
-type Wrong = proof.Mistake
-
-// Value returns the value of an axis or option. It panics, which fails the row,
-// for a name that was not declared. So do Int, Float, Str, Bool, Dims and DType.
+// Value returns the value of an axis or option. It panics if the name was not declared, and the
+// row fails. Int, Float, Str, Bool, Dims and DType do the same.
 func (s *State) Value(name string) Value {
 	if v, ok := s.set.Point.Get(name); ok {
 		return v
@@ -79,13 +44,13 @@ func (s *State) Value(name string) Value {
 // Point returns the values of all axes and options.
 func (s *State) Point() Point { return slices.Clone(s.set.Point) }
 
-// Int returns the value of a whole-number or byte-size axis or option.
+// Int returns the value of an axis or option of whole numbers or byte sizes.
 func (s *State) Int(name string) int { return int(s.Value(name).Int()) }
 
 // Float returns the value of a numeric axis or option.
 func (s *State) Float(name string) float64 { return s.Value(name).Float() }
 
-// Str returns the text of any axis or option.
+// Str returns the value of any axis or option as text.
 func (s *State) Str(name string) string { return s.Value(name).String() }
 
 // Bool returns the value of a boolean axis or option.
@@ -106,157 +71,151 @@ func (s *State) DType(name string) DType {
 // Rank returns the number of this rank, from 0.
 func (s *State) Rank() int { return s.set.Group.Rank() }
 
-// Size returns the number of ranks. Where the backend is virtual (dist.Shape), rank 0 is
-// the only one that executes the body.
+// Size returns the number of ranks. On a backend with virtual ranks (dist.Shape), only rank 0
+// executes the body.
 func (s *State) Size() int { return max(s.set.Ranks, s.set.Group.Size()) }
 
-// LocalRank returns the number of this rank among those of its host.
+// LocalRank returns the number of this rank among the ranks of its host.
 func (s *State) LocalRank() int { return s.set.LocalRank }
 
-// Backend returns the name of what the point runs on, such as "cpu".
+// Backend returns the name of the backend, such as "cpu".
 func (s *State) Backend() string { return s.set.Backend }
 
-// Session returns a random text that is the same on all ranks of a launch, and
-// different in every launch: for names by which ranks find each other.
+// Session returns a random text that is the same on all ranks of a launch and different in
+// every launch. Ranks use it in names of shared resources, to find each other.
 func (s *State) Session() string { return s.set.Session }
 
 // Seed returns the run's seed, the same on every rank.
 func (s *State) Seed() uint64 { return s.set.Seed }
 
-// Group returns the harness's own channel between the ranks, for untimed set-up.
+// Group returns the connection between the ranks that the harness provides, for untimed set-up.
 func (s *State) Group() Group { return s.set.Group }
 
-// Barrier waits for all ranks, over the harness's own channel: for untimed set-up,
-// or to start together.
+// Barrier waits for all ranks of the [Group].
 func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(ctx) }
 
-// Exchange gives every rank what all ranks gave, by rank, over the harness's own
-// channel. With it ranks on several hosts join a group: it is dist.Config's Exchange.
+// Exchange returns the data of every rank, in rank order (an all-gather over the [Group]). It
+// serves as dist.Config's Exchange, by which ranks on several hosts join a process group.
 func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	return tcp.Through(s.set.Group)(ctx, mine)
 }
 
-// Gather gives every rank the numbers of all, over the harness's own channel: by number,
-// then by rank. All ranks give as many.
+// Gather returns the numbers of every rank: element [i][r] is the i-th number of rank r. All
+// ranks must pass equally many.
 func (s *State) Gather(ctx context.Context, mine ...float64) ([][]float64, error) {
 	all, err := s.set.Group.Exchange(ctx, lists.Map(mine, func(v float64) int64 { return int64(math.Float64bits(v)) }))
 	if err != nil {
 		return nil, err
 	}
 	out := make([][]float64, len(mine))
-	for _, theirs := range all {
-		if len(theirs) != len(mine) {
-			return nil, errors.New("ranks exchange different numbers of values")
+	for _, values := range all {
+		if len(values) != len(mine) {
+			return nil, errors.New("State.Gather: ranks passed different numbers of values")
 		}
-		for i, v := range theirs {
+		for i, v := range values {
 			out[i] = append(out[i], math.Float64frombits(uint64(v)))
 		}
 	}
 	return out, nil
 }
 
-// Phase names what the rank does now. A failed row shows the last one.
+// Phase names the current activity of this rank. A failed row shows the last phase.
 func (s *State) Phase(name string) { s.set.Phase(name) }
 
-// UseClock times with another clock. One that is deterministic makes the row
-// simulated, and a single sample is enough. Those of the simulated accelerator also see
-// what happens inside: pages show the load of links and the critical path of the last call.
+// UseClock replaces the clock of [State.Time]. A deterministic clock makes the row simulated,
+// and a single sample is enough. The simulated accelerator's clock also records a profile of the
+// last call: web pages show its link loads and critical path.
 func (s *State) UseClock(c Clock) {
 	s.set.Clock = c
-	if in, looks := c.(insider); looks {
-		in.Look()
+	if p, ok := c.(profiler); ok {
+		p.Look()
 	}
 	if c.Deterministic() {
 		s.out.Kind = journal.Simulated
 	}
 }
 
-// insider is a Clock that knows more than the time. Look is called before what is timed; Inside gives
-// the record of the last call, a file of package profile, or nothing.
-type insider interface {
+// profiler is a Clock that can profile calls. Look enables profiling before the timed calls.
+// Inside returns the profile of the last call, encoded by package profile, or nil.
+type profiler interface {
 	Look()
 	Inside() ([]byte, error)
 }
 
-// Sampling returns how [State.Time] will sample. A body may change it before the
-// call, alike on every rank: a cadence that is an axis, say.
+// Sampling returns the configuration of [State.Time]. A body may change it before the call, for
+// example if the cadence is an axis. All ranks must make the same change.
 func (s *State) Sampling() *Config { return &s.set.Measure }
 
-// SampleAtMost bounds the time that [State.Time] spends on sampling. One sample is
-// taken in any case.
+// SampleAtMost limits the time that [State.Time] spends on sampling. At least one sample is
+// taken.
 func (s *State) SampleAtMost(seconds float64) {
 	stop := &s.set.Measure.Stop
 	stop.MaxTime = time.Duration(seconds * float64(time.Second))
 	stop.MinTime = min(stop.MinTime, stop.MaxTime)
 }
 
-// Kind says where the row's numbers come from when they are not measured.
+// Kind declares that the row's numbers are not measured but [Simulated] or [Modelled].
 func (s *State) Kind(k RowKind) { s.out.Kind = k }
 
-// Bytes declares how many bytes one call moves: the row gets the metric gbps.
+// Bytes declares how many bytes one call moves. The row gets the metric gbps.
 func (s *State) Bytes(n int64) { s.bytes = float64(n) }
 
-// Flops declares how many floating-point operations one call makes: the row gets
-// the metric tflops.
+// Flops declares how many floating-point operations one call executes. The row gets the metric
+// tflops.
 func (s *State) Flops(n float64) { s.flops = n }
 
-// Volume declares a collective and its size in bytes as nccl-tests counts it: the
-// row gets the metrics algbw and busbw.
-func (s *State) Volume(op string, bytes int64) { s.volume = &volume{op, bytes} }
+// Volume declares that a call is the collective op on a number of bytes, counted as nccl-tests
+// does. The row gets the metrics algbw and busbw.
+func (s *State) Volume(op string, bytes int64) { s.collective, s.volume = op, bytes }
 
-// Report records a metric of the body's own. Better is "lower", "higher" or "". A
-// value that is not finite is left out with a warning.
+// Report records a metric that the bench does not declare. Better is "lower", "higher" or "". A
+// value that is not finite is replaced by a warning.
 func (s *State) Report(name string, value float64, unit, better string) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		s.Warn("%s is %v and was left out", name, value)
 		return
 	}
 	s.out.Metrics[name] = value
-	if !slices.ContainsFunc(s.out.Infos, func(m MetricInfo) bool { return m.Name == name }) {
-		s.out.Infos = append(s.out.Infos, MetricInfo{Name: name, Unit: unit, Better: better})
+	if !slices.ContainsFunc(s.out.Infos, func(m journal.MetricInfo) bool { return m.Name == name }) {
+		s.out.Infos = append(s.out.Infos, journal.MetricInfo{Name: name, Unit: unit, Better: better})
 	}
 }
 
-// ReportSamples records a metric of which the body took several samples itself: its
-// value is the best of them, and the row keeps their spread.
-func (s *State) ReportSamples(name string, samples []float64, unit, better string) {
-	m, _ := stats.Summarize(samples)
-	best := m.Min
-	if better == "higher" {
-		best = m.Max
-	}
-	s.Report(name, best, unit, better)
-	s.out.Stats[name] = journal.NewStat(m)
-	s.out.Samples = max(s.out.Samples, len(samples))
-}
-
-// Record is [State.Report] of a metric that is declared, by [Metric] or as the harness's own. It panics, which
-// fails the row, for another name.
+// Record records a metric that the bench declares by [Metric], or one that the harness knows. It
+// panics for any other name, and the row fails.
 func (s *State) Record(name string, value float64) {
 	m := s.declared(name)
 	s.Report(name, value, m.Unit, m.Better)
 }
 
-// RecordSamples is [State.ReportSamples] of a metric that is declared.
+// RecordSamples records a declared metric from several samples that the body took itself. The
+// metric's value is the best sample, and the row keeps their spread.
 func (s *State) RecordSamples(name string, samples []float64) {
-	m := s.declared(name)
-	s.ReportSamples(name, samples, m.Unit, m.Better)
+	m, _ := stats.Summarize(samples)
+	best := m.Min
+	if s.declared(name).Better == "higher" {
+		best = m.Max
+	}
+	s.Record(name, best)
+	s.out.Stats[name] = journal.NewStat(m)
+	s.out.Samples = max(s.out.Samples, len(samples))
 }
 
-func (s *State) declared(name string) MetricInfo {
-	m, known := lists.First(slices.Concat(s.set.Metrics, speedMetrics), func(m MetricInfo) bool { return m.Name == name })
+func (s *State) declared(name string) journal.MetricInfo {
+	m, known := lists.First(slices.Concat(s.set.Metrics, decl.SpeedMetrics),
+		func(m journal.MetricInfo) bool { return m.Name == name })
 	if !known && s.set.Metrics != nil {
-		panic(fmt.Sprintf("the bench records %q, which is none of the metrics that it declares", name))
+		panic(fmt.Sprintf("the bench records the metric %q, which it does not declare", name))
 	}
 	return m
 }
 
-// Metric returns the value of a metric recorded so far, 0 if there is none: after
-// [State.Time], time_us and what follows from it.
+// Metric returns the value of a metric recorded so far, or 0. After [State.Time] these include
+// time_us and the rates derived from it.
 func (s *State) Metric(name string) float64 { return s.out.Metrics[name] }
 
-// Interval returns the 95 % interval of a metric recorded so far; it is not known of a
-// metric that is computed, or of which there are too few samples.
+// Interval returns the 95 % confidence interval of a metric recorded so far. It is unknown for
+// derived metrics and for metrics with too few samples.
 func (s *State) Interval(name string) (low, high float64, known bool) {
 	st, has := s.out.Stats[name]
 	if !has || st.CILow == nil || st.CIHigh == nil {
@@ -265,9 +224,9 @@ func (s *State) Interval(name string) (low, high float64, known bool) {
 	return *st.CILow, *st.CIHigh, true
 }
 
-// Limit records the least time that a call could take, in microseconds, by what
-// limits it. With limits recorded before [State.Time], the row gets the metric
-// pct_of_limit: the largest of them over the time.
+// Limit records a lower bound on the time of a call, in microseconds, under the name of the
+// limiting resource. If limits are recorded before [State.Time], the row gets the metric
+// pct_of_limit: the largest limit divided by the time.
 func (s *State) Limit(name string, us float64) {
 	if math.IsNaN(us) || math.IsInf(us, 0) {
 		s.Warn("limit %s is %v and was left out", name, us)
@@ -276,7 +235,7 @@ func (s *State) Limit(name string, us float64) {
 	s.out.Limits[name] = us
 }
 
-// Detail records a fact about the row in words, such as a choice that was made.
+// Detail records a fact about the row as text, such as the algorithm that was chosen.
 func (s *State) Detail(name, text string) { s.out.Details[name] = text }
 
 // Warn attaches a warning to the row.
@@ -284,13 +243,12 @@ func (s *State) Warn(format string, args ...any) {
 	s.out.Warnings = append(s.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Verify adds a check that [State.Time] makes after one call before timing, and
-// again after the last timed call. A check that fails on one rank fails the row. A
-// [Wrong] error counts elements. With [State.Refresh] there are more calls and checks.
+// Verify adds a check of the result. [State.Time] runs it after one call before timing, and
+// again after the last timed call. If a check fails on one rank, the row fails. A [Wrong] error
+// counts the wrong elements.
 func (s *State) Verify(check func() error) { s.verify = append(s.verify, check) }
 
-// Refresh has a function make new inputs, others at each time, and spoil the outputs.
-// With it a verification is four calls, each on new inputs and checked, so that no
-// output can stand for one that was not written; and [State.Time] verifies between the
-// samples too.
+// Refresh sets a function that writes new inputs, different each time, and overwrites the
+// outputs with garbage. Each verification then makes four calls, each on fresh inputs, so that
+// stale output cannot pass for a result. [State.Time] also verifies between the samples.
 func (s *State) Refresh(f func() error) { s.refresh = f }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -35,8 +36,8 @@ func on(n int, body Body) []Outcome {
 	var wg sync.WaitGroup
 	for rank, g := range syncgroup.Local(n) {
 		wg.Go(func() {
-			s := NewState(Setting{Group: g, Measure: measure.Default(), Clock: &steps{}, Point: example()})
-			out[rank] = s.Finish(body(context.Background(), s))
+			s := newState(Setting{Group: g, Measure: measure.Default(), Clock: &steps{}, Point: example()})
+			out[rank] = s.finish(body(context.Background(), s))
 		})
 	}
 	wg.Wait()
@@ -59,7 +60,7 @@ func takes(s *State, us int64) func() error {
 }
 
 func TestAccessors(t *testing.T) {
-	s := NewState(Setting{Group: syncgroup.Local(3)[1], LocalRank: 1, Backend: "cpu", Seed: 9, Point: example()})
+	s := newState(Setting{Group: syncgroup.Local(3)[1], LocalRank: 1, Backend: "cpu", Seed: 9, Point: example()})
 	got := fmt.Sprintln(s.Int("n"), s.Int("size"), s.Float("x"), s.Str("op"), s.Bool("flag"), s.Dims("shape"),
 		s.DType("dtype"),
 		s.Rank(), s.Size(), s.LocalRank(), s.Backend(), s.Seed())
@@ -124,10 +125,10 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// Samples that a body reports before it times keep their spread.
+// Samples recorded before Time keep their spread.
 func TestSamplesBeforeTime(t *testing.T) {
 	o := on(1, func(ctx context.Context, s *State) error {
-		s.ReportSamples("own", []float64{1, 2, 3}, "us", "lower")
+		s.RecordSamples("own", []float64{1, 2, 3})
 		return s.Time(ctx, takes(s, 100))
 	})[0]
 	if o.Stats["own"].Max != 3 || o.Stats["time_us"].Max != 100 || o.Metrics["own"] != 1 {
@@ -191,14 +192,14 @@ func TestFasterThanItsLimit(t *testing.T) {
 func TestVerifyOrder(t *testing.T) {
 	var story []string
 	var phases []string
-	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{}, Phase: func(p string) {
+	s := newState(Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{}, Phase: func(p string) {
 		phases = append(phases, p)
 	}})
 	s.Verify(func() error { story = append(story, "check"); return nil })
 	call := takes(s, 1)
 	err := s.Time(context.Background(), func() error { story = append(story, "call"); return call() },
 		Preamble(func() error { story = append(story, "preamble"); return nil }))
-	if o := s.Finish(err); o.Status != journal.OK || o.Metrics["wrong"] != 0 {
+	if o := s.finish(err); o.Status != journal.OK || o.Metrics["wrong"] != 0 {
 		t.Fatalf("%+v", o)
 	}
 	if want := []string{"preamble", "call", "check", "preamble", "call", "check"}; !slices.Equal(story, want) {
@@ -220,7 +221,7 @@ func TestRefresh(t *testing.T) {
 		cfg := measure.Default()
 		cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 		cfg.Stop = measure.Stop{MinSamples: 5000, MaxSamples: 5000, MaxTime: time.Minute}
-		s := NewState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phases = append(phases, p) }})
+		s := newState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phases = append(phases, p) }})
 		s.Refresh(func() error { story.WriteString("new "); return nil })
 		s.Verify(func() error { story.WriteString("check "); return nil })
 		must.Do(t, s.Time(context.Background(), func() error { story.WriteString("."); return nil }, InPlace(inPlace)))
@@ -250,7 +251,7 @@ func TestEverySecondCallWrong(t *testing.T) {
 		cfg := measure.Default()
 		cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 		cfg.Stop = measure.Stop{MinSamples: 5000, MaxSamples: 5000, MaxTime: time.Minute}
-		s := NewState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phase = p }})
+		s := newState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phase = p }})
 		s.Refresh(func() error { value++; out = -1; return nil })
 		s.Verify(func() error {
 			if out != value {
@@ -264,7 +265,7 @@ func TestEverySecondCallWrong(t *testing.T) {
 			}
 			return nil
 		})
-		if o := s.Finish(err); o.Status != journal.Failed || o.Metrics["wrong"] != 1 {
+		if o := s.finish(err); o.Status != journal.Failed || o.Metrics["wrong"] != 1 {
 			t.Errorf("from call %d on: %s in phase %q", from, o.Status, phase)
 		}
 		if from == 0 && phase != "verify before timing" {
@@ -300,7 +301,7 @@ func TestWrongOnOneRank(t *testing.T) {
 			if got.Status != journal.Failed || calls[rank] != map[string]int{"before": 1, "after": 2}[when] {
 				t.Errorf("%s: rank %d: %s after %d calls: %s", when, rank, got.Status, calls[rank], got.Reason)
 			}
-			if follows := errors.Is(errs[rank], ErrElsewhere); follows != (rank != 1) {
+			if follows := errors.Is(errs[rank], decl.ErrElsewhere); follows != (rank != 1) {
 				t.Errorf("%s: rank %d: %v", when, rank, errs[rank])
 			}
 			if _, timed := got.Metrics["time_us"]; timed {
@@ -333,18 +334,18 @@ func TestCheckWithoutCount(t *testing.T) {
 // TestDeclared: a declared metric has the unit it was declared with, and another one is refused;
 // without declarations, as in a test of a body, all names will do.
 func TestDeclared(t *testing.T) {
-	declared := []MetricInfo{{Name: "cells", Unit: "cells", Better: "higher"}, {Name: "wrong"}}
-	s := NewState(Setting{Metrics: declared})
+	declared := []journal.MetricInfo{{Name: "cells", Unit: "cells", Better: "higher"}, {Name: "wrong"}}
+	s := newState(Setting{Metrics: declared})
 	s.Record("cells", 3)
 	s.RecordSamples("time_us", []float64{2, 1})
-	o := s.Finish(nil)
+	o := s.finish(nil)
 	if o.Metrics["cells"] != 3 || o.Metrics["time_us"] != 1 || len(o.Infos) != 2 || o.Infos[0] != declared[0] ||
-		o.Infos[1] != speedMetrics[0] {
+		o.Infos[1] != decl.SpeedMetrics[0] {
 		t.Errorf("%v, %v", o.Metrics, o.Infos)
 	}
 	refused := func(set Setting) (panicked bool) {
 		defer func() { panicked = recover() != nil }()
-		NewState(set).Record("cell", 3)
+		newState(set).Record("cell", 3)
 		return false
 	}
 	if !refused(Setting{Metrics: declared}) || refused(Setting{}) {
@@ -368,16 +369,16 @@ func TestGather(t *testing.T) {
 
 // TestSimulated: a deterministic clock makes simulated rows.
 func TestSimulated(t *testing.T) {
-	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})
+	s := newState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})
 	clock := &steps{}
 	s.UseClock(clock)
 	err := s.Time(context.Background(), func() error { clock.now += 3e6; return nil })
-	o := s.Finish(err)
+	o := s.finish(err)
 	if o.Kind != journal.Simulated || o.Metrics["time_us"] != 3 || o.Stats["time_us"].CILow != nil {
 		t.Errorf("%+v", o)
 	}
 	s.Kind(journal.Modelled)
-	if o := s.Finish(nil); o.Kind != journal.Modelled {
+	if o := s.finish(nil); o.Kind != journal.Modelled {
 		t.Errorf("kind %s", o.Kind)
 	}
 }
@@ -401,11 +402,23 @@ func TestFile(t *testing.T) {
 		{point.StringValue(path + "x"), nil, "", "no such file"},
 	} {
 		must.Do(t, os.WriteFile(path, []byte(c.text), 0o600))
-		s := NewState(Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
+		s := newState(Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
 		_, data, err := s.File("f")
 		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) ||
 			c.fault == "" && (err != nil || string(data) != c.text) {
 			t.Errorf("%v with %q: %q, %v", c.value, c.text, data, err)
 		}
+	}
+}
+
+// The value of a metric with several samples is the best of them.
+func TestRecordSamples(t *testing.T) {
+	s := newState(Setting{Metrics: []journal.MetricInfo{{Name: "low", Better: "lower"}, {Name: "high", Better: "higher"}}})
+	s.RecordSamples("low", []float64{3, 1, 2})
+	s.RecordSamples("high", []float64{3, 1, 2})
+	o := s.finish(nil)
+	if o.Metrics["low"] != 1 || o.Metrics["high"] != 3 || o.Samples != 3 || o.Stats["low"].Max != 3 ||
+		o.Stats["low"].P50 != 2 {
+		t.Errorf("%+v", o)
 	}
 }

@@ -7,59 +7,64 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Timing adjusts one [State.Time].
-type Timing func(*timing)
+// TimeOption modifies a call of [State.Time] or [State.TimeAs].
+type TimeOption func(*timeOptions)
 
-type timing struct {
-	preamble func() error
-	inPlace  bool
-	sampled  func(batch int, samples []int64) error
-	settle   func() error
+type timeOptions struct {
+	preamble     func() error
+	inPlace      bool
+	take         func(batch int, samples []int64) error
+	afterSamples func() error
 }
 
-// Preamble has a function run before each call, outside the timed part: to undo
-// what the call did.
-func Preamble(f func() error) Timing { return func(t *timing) { t.preamble = f } }
-
-// InPlace says that the call overwrites its inputs when it is true: there is no telling
-// what many calls must leave, and the verified ones stand for them.
-func InPlace(is bool) Timing { return func(t *timing) { t.inPlace = is } }
-
-// Settle has a function of [State.TimeAs] run after its samples and before what they left
-// is verified: where that is not in the outputs, it checks it and leaves a result there.
-func Settle(f func() error) Timing { return func(t *timing) { t.settle = f } }
-
-// SampledBy has the samples taken by another program, which calls and times itself:
-// take fills in the picoseconds of each sample of so many calls. Preambles are its
-// matter too, and [State.UseClock] tells the error of its clock.
-func SampledBy(take func(batch int, samples []int64) error) Timing {
-	return func(t *timing) { t.sampled = take }
-}
-
-// Time measures call on all ranks together: verified, warmed up, sampled until the
-// median is known well enough, and verified again. The time of an iteration is that
-// of the slowest rank. It records the metric time_us, the median, and what follows
-// from it. All ranks must call it alike.
-//
-// Where there are new inputs for every verified call ([State.Refresh]), a verification
-// makes four, and there are more of them between the samples.
-func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) error {
-	var adjusted timing
-	for _, t := range timings {
-		t(&adjusted)
+func collect(options []TimeOption) (o timeOptions) {
+	for _, set := range options {
+		set(&o)
 	}
-	body := measure.Body{Call: call, Preamble: adjusted.preamble, Sample: adjusted.sampled}
-	if err := s.prove(ctx, body, "verify before timing"); err != nil {
+	return o
+}
+
+// Preamble sets a function that runs before each call and is not timed, to undo the effect of
+// the previous call.
+func Preamble(f func() error) TimeOption { return func(o *timeOptions) { o.preamble = f } }
+
+// InPlace declares, if is is true, that a call overwrites its inputs. The result of many calls
+// is then unknown, so only the separate verification calls are checked.
+func InPlace(is bool) TimeOption { return func(o *timeOptions) { o.inPlace = is } }
+
+// AfterSamples sets a function that [State.TimeAs] runs after its samples and before the
+// verification. If the result is not in the verified output, the function copies it there.
+func AfterSamples(f func() error) TimeOption { return func(o *timeOptions) { o.afterSamples = f } }
+
+// SampledBy lets another program take the samples: take fills in the duration of each sample in
+// picoseconds, where a sample is batch calls. The other program also runs the preambles.
+// [State.UseClock] provides the resolution of its clock.
+func SampledBy(take func(batch int, samples []int64) error) TimeOption {
+	return func(o *timeOptions) { o.take = take }
+}
+
+// Time measures call on all ranks together: it verifies one call, warms up, samples until the
+// median is known well enough, and verifies again. The time of an iteration is the time of its
+// slowest rank. Time records their median as the metric time_us, and the rates derived from it.
+// All ranks must call it with the same options.
+//
+// With [State.Refresh], each verification makes four calls on new inputs, and there are more
+// verifications between the samples.
+func (s *State) Time(ctx context.Context, call func() error, options ...TimeOption) error {
+	opts := collect(options)
+	body := measure.Body{Call: call, Preamble: opts.preamble, Sample: opts.take}
+	if err := s.verifyCalls(ctx, body, "verify before timing"); err != nil {
 		return err
 	}
-	// looked checks what the timed calls left, and then calls of its own.
-	looked := func(phase string) error {
+	// recheck verifies the output of the timed calls, then makes and verifies calls of its own.
+	recheck := func(phase string) error {
 		s.set.Phase(phase)
-		if !adjusted.inPlace {
+		if !opts.inPlace {
 			if err := s.check(ctx, measure.Body{}); err != nil {
 				return err
 			}
@@ -67,20 +72,20 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 		if s.refresh == nil {
 			return nil
 		}
-		return s.prove(ctx, body, phase)
+		return s.verifyCalls(ctx, body, phase)
 	}
 	cfg := s.set.Measure
 	cfg.Progress = func(phase string, _ int) { s.set.Phase(phase) }
-	first := "warmup"
-	if s.set.Clock.Deterministic() { // which needs none
-		first = "timed"
+	if s.set.Clock.Deterministic() { // simulated time needs no warm-up
+		s.set.Phase("timed")
+	} else {
+		s.set.Phase("warmup")
 	}
-	s.set.Phase(first)
 	timed := body
 	if s.refresh != nil {
 		timed.Between = func() error {
 			defer s.set.Phase("timed")
-			return looked("verify between samples")
+			return recheck("verify between samples")
 		}
 	}
 	res, err := measure.Run(ctx, cfg, s.set.Clock, s.set.Group, timed)
@@ -88,7 +93,7 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 		return err
 	}
 	if len(s.verify) > 0 {
-		if err := looked("verify after timing"); err != nil {
+		if err := recheck("verify after timing"); err != nil {
 			return err
 		}
 	}
@@ -96,39 +101,36 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 	return nil
 }
 
-// otherSamples is how many samples [State.TimeAs] takes, each itself a mean.
-const otherSamples = 20
+// deviceSamples is the number of samples that [State.TimeAs] takes. Each is already a mean.
+const deviceSamples = 20
 
-// TimeAs measures the same call by other means than [State.Time], such as a device that
-// times itself: sample makes calls and gives the microseconds of one, on all ranks
-// together. The metric is the median, over the samples, of the slowest rank; the row keeps
-// them and their spread. With [State.Refresh] the call has new inputs and a spoilt output before,
-// and what it left is verified, unless it is in place.
+// TimeAs measures the call in another way than [State.Time], for example by a device's own
+// timer. On each rank, sample makes calls and returns the microseconds of one. The metric is the
+// median, over the samples, of the slowest rank's time; the row keeps the samples and their
+// spread. With [State.Refresh] the calls get new inputs and a garbage output, and their output
+// is verified unless [InPlace] is set.
 func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us float64, err error),
-	timings ...Timing) error {
-	var adjusted timing
-	for _, t := range timings {
-		t(&adjusted)
-	}
+	options ...TimeOption) error {
+	opts := collect(options)
 	s.set.Phase("timed as " + metric)
 	if s.refresh != nil {
 		if err := s.refresh(); err != nil {
 			return fmt.Errorf("new inputs: %w", err)
 		}
 	}
-	m, err := measure.Collect(ctx, s.set.Group, otherSamples, s.set.Measure.Stop.MaxTime, func() (int64, error) {
+	m, err := measure.Collect(ctx, s.set.Group, deviceSamples, s.set.Measure.Stop.MaxTime, func() (int64, error) {
 		us, err := sample()
 		return int64(math.Round(us * 1e6)), err
 	})
 	if err != nil {
 		return err
 	}
-	if adjusted.settle != nil {
-		if err := adjusted.settle(); err != nil {
+	if opts.afterSamples != nil {
+		if err := opts.afterSamples(); err != nil {
 			return fmt.Errorf("after %s: %w", metric, err)
 		}
 	}
-	if s.refresh != nil && !adjusted.inPlace {
+	if s.refresh != nil && !opts.inPlace {
 		if err := s.check(ctx, measure.Body{}); err != nil {
 			return fmt.Errorf("after %s: %w", metric, err)
 		}
@@ -142,7 +144,7 @@ func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us flo
 	return nil
 }
 
-// raw is a matrix for the row. All ranks have the same one; rank 0 records it.
+// raw encodes a matrix of samples for the row. All ranks have the same one; only rank 0 records it.
 func (s *State) raw(m measure.Matrix) []byte {
 	if s.Rank() != 0 {
 		return nil
@@ -155,13 +157,13 @@ func (s *State) raw(m measure.Matrix) []byte {
 	return raw
 }
 
-// verifiedCalls is how many calls a verification makes where each has new inputs and
-// outputs that hold nothing: what goes wrong in every second run of a prepared call, or
-// leaves the output of the run before, cannot pass.
+// verifiedCalls is the number of calls of a verification with [State.Refresh]. Several are needed
+// to catch errors that occur only in every second call of a prepared operation (double
+// buffering), and calls that leave the output of the previous one.
 const verifiedCalls = 4
 
-// prove makes calls and has each verified. It leaves inputs that no call has seen.
-func (s *State) prove(ctx context.Context, body measure.Body, phase string) error {
+// verifyCalls makes calls and verifies each. It leaves inputs that no call has seen.
+func (s *State) verifyCalls(ctx context.Context, body measure.Body, phase string) error {
 	if len(s.verify) == 0 {
 		return nil
 	}
@@ -180,11 +182,11 @@ func (s *State) prove(ctx context.Context, body measure.Body, phase string) erro
 	if err := s.refresh(); err != nil {
 		return fmt.Errorf("new inputs: %w", err)
 	}
-	return s.Barrier(ctx) // nobody calls while another still writes its inputs
+	return s.Barrier(ctx) // no rank may call while another still writes its inputs
 }
 
-// check makes one call, if there is one, and all verifications. Every rank
-// arrives before any checks, since a check may look at data others still write.
+// check makes one call, unless one.Call is nil, and runs all verifications. The barriers matter
+// because a call, and a check, may read data that other ranks write.
 func (s *State) check(ctx context.Context, one measure.Body) error {
 	if one.Preamble != nil {
 		if err := one.Preamble(); err != nil {
@@ -214,32 +216,28 @@ func (s *State) check(ctx context.Context, one measure.Body) error {
 		}
 	}
 	s.Report("wrong", float64(wrong), "", "lower")
-	// A rank that found nothing must not go on to time what another found wrong,
-	// so the ranks exchange their verdicts.
+	// The ranks exchange their verdicts, so that no rank goes on to time a call whose result
+	// is wrong on another rank.
 	mine := []int64{wrong}
 	if first != nil {
 		mine[0] = max(wrong, 1)
 	}
 	all, err := s.set.Group.Exchange(ctx, mine)
-	if first != nil { // whatever another rank has made of it meanwhile
-		return first // the row says in which phase
+	if first != nil { // it explains more than a failed exchange does
+		return first
 	}
 	if err != nil {
 		return err
 	}
 	for rank, w := range all {
 		if w[0] != 0 {
-			return fmt.Errorf("rank %d: %w", rank, ErrElsewhere)
+			return fmt.Errorf("rank %d: %w", rank, decl.ErrElsewhere)
 		}
 	}
 	return nil
 }
 
-// ErrElsewhere marks a failure that another rank explains better: the row names
-// that rank.
-var ErrElsewhere = errors.New("the verification failed there")
-
-// record turns samples into the row's metrics.
+// record converts samples into the row's metrics.
 func (s *State) record(res *measure.Result) {
 	o := &s.out
 	o.Clock, o.Cadence, o.Cache = res.Clock, string(res.Cadence), string(res.Cache)
@@ -261,16 +259,16 @@ func (s *State) record(res *measure.Result) {
 		if s.flops > 0 {
 			s.Record("tflops", s.flops/us/1e6)
 		}
-		if v := s.volume; v != nil {
-			s.Record("algbw", bandwidth.Alg(v.bytes, us))
-			if bus, ok := bandwidth.Bus(v.op, s.Size(), v.bytes, us); ok {
+		if s.collective != "" {
+			s.Record("algbw", bandwidth.Alg(s.volume, us))
+			if bus, ok := bandwidth.Bus(s.collective, s.Size(), s.volume, us); ok {
 				s.Record("busbw", bus)
 			}
 		}
 	}
-	if most := largest(o.Limits); us > 0 && most > 0 {
-		s.Report(LimitMetric, 100*most/us, "%", "higher")
-		if most > WrongLimit*us {
+	if most := largestLimit(o.Limits); us > 0 && most > 0 {
+		s.Report(decl.LimitMetric, 100*most/us, "%", "higher")
+		if most > decl.WrongLimit*us {
 			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed",
 				100*most/us)
 		}
@@ -278,20 +276,15 @@ func (s *State) record(res *measure.Result) {
 	if o.Samples > 1 {
 		o.Raw = s.raw(res.Samples)
 	}
-	if in, looks := s.set.Clock.(insider); looks && s.Rank() == 0 {
-		seen, err := in.Inside()
-		if err != nil {
+	if p, ok := s.set.Clock.(profiler); ok && s.Rank() == 0 {
+		var err error
+		if o.Inside, err = p.Inside(); err != nil {
 			s.Warn("%v", err)
 		}
-		o.Inside = seen
 	}
 }
 
-// WrongLimit is how far above its limit a row may be before it has a warning: those that are probed are off by
-// a fifth at most, where nothing disturbs them.
-const WrongLimit = 1.25
-
-// sampling is how the samples came about, for the row.
+// sampling describes for the row how its samples were taken.
 func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journal.Sampling {
 	out := &journal.Sampling{
 		Stopped: string(res.Stopped), Target: stop.RelNoise, MinSamples: stop.MinSamples, MaxSamples: stop.MaxSamples,
@@ -306,10 +299,9 @@ func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journ
 	return out
 }
 
-// largest is the greatest value of the map, 0 when there is none.
-func largest(m map[string]float64) (most float64) {
-	for _, v := range m {
-		most = max(most, v)
+func largestLimit(limits map[string]float64) (most float64) {
+	for _, us := range limits {
+		most = max(most, us)
 	}
 	return most
 }

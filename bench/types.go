@@ -3,20 +3,33 @@ package bench
 import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
+// Bench is a declared benchmark or suite, made by [New] or [Suite] and passed to
+// kernbench.Main. Its method Validate reports all mistakes in the declaration at once; every
+// command calls it first.
+type Bench = decl.Bench
+
+// Names that the harness gives to axes and options.
+const (
+	RanksAxis     = decl.RanksAxis   // the axis of [Ranks]
+	BackendName   = decl.BackendName // the backend, among the options of [Refuse] and [DefaultRanks]
+	SecondsOption = "seconds"        // the option of [Seconds]
+)
+
 // Coordinates of a point: see "Points" in the package documentation.
 type (
-	Kind   = point.Kind   // what an axis or option holds
-	Value  = point.Value  // one value of an axis or option
-	Coord  = point.Coord  // a name and its value
-	Point  = point.Point  // the values of all axes, in the declared order
-	EnvVar = point.EnvVar // one value of a swept environment variable
-	DType  = dtype.DType  // element type, the same as dist.DType
+	Kind  = point.Kind  // type of the values of an axis or option
+	Value = point.Value // one value of an axis or option
+	Coord = point.Coord // a name and its value
+	Point = point.Point // the values of all axes, in declared order
+	DType = dtype.DType // element type, the same as dist.DType
 )
 
 // The kinds of values, for [Option] and [ParseValue].
@@ -30,21 +43,18 @@ const (
 	KindTuple  = point.Tuple  // whole numbers joined by x, with an optional label: qkv=4096x6144x4096
 )
 
-// ParseValue reads a value as the command line does: "64Ki" of KindBytes is
+// ParseValue parses a value like the command line does. For example, "64Ki" of KindBytes is
 // 65536.
 func ParseValue(kind Kind, text string) (Value, error) { return point.Parse(kind, text) }
 
 // Recorded rows: see "Rows" in the package documentation.
 type (
-	Row        = journal.Row        // one point in one trial
-	Status     = journal.Status     // what became of it
-	RowKind    = journal.Kind       // where its numbers come from
-	Stat       = journal.Stat       // spread of a metric over its samples
-	Sampled    = journal.Sampling   // how the samples of a row came about
-	MetricInfo = journal.MetricInfo // name and unit of a metric, and which direction is better
+	Row     = journal.Row    // one point in one trial
+	Status  = journal.Status // whether it succeeded
+	RowKind = journal.Kind   // whether its numbers were measured, simulated or modelled
 )
 
-// The statuses of a row. Only the numbers of StatusOK count.
+// The statuses of a row. Only rows with StatusOK have valid numbers.
 const (
 	StatusOK          = journal.OK
 	StatusFailed      = journal.Failed
@@ -60,37 +70,64 @@ const (
 	Modelled  = journal.Modelled
 )
 
-// How a point is sampled: see "Sampling" in the package documentation.
+// Sampling of a point: see "Sampling" in the package documentation.
 type (
-	Config   = measure.Config  // all of it, for [Measure] and [State.Sampling]
+	Config   = measure.Config  // the complete configuration, for [Measure] and [State.Sampling]
 	Cadence  = measure.Cadence // Isolated or Streaming
 	Cache    = measure.Cache   // Warm or Cold
 	StopRule = measure.Stop    // when there are enough samples
 	Warmup   = measure.Warmup  // calls before the first sample
-	Clock    = measure.Clock   // what [State.Time] reads, for [State.UseClock]
+	Clock    = measure.Clock   // time source of [State.Time], for [State.UseClock]
 )
 
 // Cadences and cache states of a measurement.
 const (
-	Isolated  = measure.Isolated  // all ranks meet before each sample
-	Streaming = measure.Streaming // calls follow one another
-	Warm      = measure.Warm      // the caches hold what the call before left there
-	Cold      = measure.Cold      // the caches are swept before each sample
+	Isolated  = measure.Isolated  // barrier before each sample
+	Streaming = measure.Streaming // back-to-back calls
+	Warm      = measure.Warm      // caches keep what the previous call left
+	Cold      = measure.Cold      // caches are flushed before each sample
 )
 
-// DefaultMeasure is how a bench without [Measure] is sampled: streaming, warm,
-// until the median is known to 1 %.
+// DefaultMeasure returns the sampling of a bench without [Measure]: streaming, warm, until the
+// median is known to 1 %.
 func DefaultMeasure() Config { return measure.Default() }
 
-// Group is the harness's own channel between the ranks of a launch.
+// Group connects the ranks of a launch through the harness, independently of the backend under
+// test. Its methods are Rank, Size, Barrier, Exchange (an all-gather of integers) and Abort.
 type Group = syncgroup.Group
+
+// Wrong is the error of a verification that found wrong elements. Count becomes the row's
+// metric "wrong". Detail describes the first wrong element: its position, its value and the
+// expected value. Note counts one element; Err returns nil while the count is 0.
+type Wrong = proof.Mistake
+
+// Running a body in a test: see "Testing a body" in the package documentation.
+type (
+	Setting = decl.Setting // the point and its surroundings, for [Body.Run]
+	Outcome = decl.Outcome // what one rank reports of one point; its fields match [Row]
+)
+
+// Results in words and files: see "Views" in the package documentation.
+type (
+	Section  = decl.Section  // text with an optional table or grid
+	Grid     = decl.Grid     // a matrix of cells coloured by their status
+	GridRow  = decl.GridRow  // one line of a grid
+	GridCell = decl.GridCell // one cell of a grid
+	File     = decl.File     // name and content of an exported file
+)
+
+// TuningDefaults holds the defaults of the tune command, for [Tuning]. Metric is the objective,
+// to be minimised unless Maximise is set. Per lists axes that get a separate winner for each
+// value. Axes returns the axes to search on a backend, each with a SPEC of its candidates, the
+// default first. Files makes files from the rows of the default and of the confirmed winners.
+type TuningDefaults = decl.Tuning
 
 // Parts of a figure: see "Figures" in the package documentation.
 type (
-	Figure      = figure.Figure  // one picture: panels under a title
+	Figure      = figure.Figure  // one image: panels under a title
 	Panel       = figure.Panel   // one coordinate system
-	FigureAxis  = figure.Axis    // how numbers become positions
-	Series      = figure.Series  // points that are drawn alike
+	FigureAxis  = figure.Axis    // label, scale and unit of an axis
+	Series      = figure.Series  // points of the same style
 	FigurePoint = figure.Point   // one value, with an optional error bar
 	Line        = figure.Line    // a limit or an ideal
 	HeatMap     = figure.HeatMap // a matrix instead of series

@@ -106,7 +106,7 @@ func mistake(p, options bench.Point) error {
 	if n, has := p.Get("n_elem"); has && n.Int() < 1 {
 		return fmt.Errorf("n_elem is %d: want at least 1", n.Int())
 	}
-	_, _, err := accel.Load(bench.FileOf(p, options, machine.Option), options.At("ccl").String())
+	_, _, err := accel.Load(bench.FilePath(p, options, machine.Option), options.At("ccl").String())
 	return err
 }
 

@@ -198,8 +198,7 @@ func TestVariantThatDoesNotRun(t *testing.T) {
 			{Name: "percent", Value: point.FloatValue(20)},
 			{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")},
 			{Name: "fabric", Value: point.StringValue(asTopology)}}
-		s := bench.NewState(bench.Setting{Point: p, Backend: ahbm.Name})
-		o := s.Finish(broken(good)(t.Context(), s))
+		o, _ := broken(good).Run(t.Context(), bench.Setting{Point: p, Backend: ahbm.Name})
 		_, higher := o.Metrics["higher_pct"]
 		if o.Status != want || higher != (good == 3) {
 			t.Errorf("%d good: %s (%s), %v", good, o.Status, o.Reason, o.Metrics)

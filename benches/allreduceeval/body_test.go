@@ -1,25 +1,21 @@
 package allreduceeval
 
 import (
-	"github.com/kernbench/kernbench/dist"
-	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
-
-	"context"
-	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
-	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -100,21 +96,5 @@ func perform(t *testing.T, part string, task plan.Task, options point.Point) []b
 func performOn(t *testing.T, backend, part string, task plan.Task, options point.Point) []bench.Outcome {
 	t.Helper()
 	p, _ := Bench().Part(part)
-	groups := syncgroup.Local(task.Ranks)
-	outcomes := make([]bench.Outcome, task.Ranks)
-	var wait sync.WaitGroup
-	for rank := range groups {
-		wait.Go(func() {
-			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...),
-				Group: groups[rank], LocalRank: rank,
-				Backend: backend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: shortSampling()})
-			err := p.Body(context.Background(), s)
-			if o := s.Finish(err); o.Status.Bad() {
-				groups[rank].Abort(o.Reason)
-			}
-			outcomes[rank] = s.Finish(err)
-		})
-	}
-	wait.Wait()
-	return outcomes
+	return benchtest.Perform(t, p.Body, task, options, bench.Setting{Backend: backend, Measure: shortSampling()})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -66,7 +67,7 @@ func (v *verdict) err(broken error) error {
 	case v.fault != nil:
 		return v.fault
 	case v.others >= 0:
-		return fmt.Errorf("rank %d: %w", v.others, bench.ErrElsewhere)
+		return fmt.Errorf("rank %d: %w", v.others, decl.ErrElsewhere)
 	case v.lacking != "":
 		return bench.NotExecuted(true, "%s", v.lacking)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli"
@@ -88,7 +89,7 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]jour
 // Perform runs a body on all ranks of a task. Of the setting, the backend and
 // how to measure are the caller's; the rest is filled in. A rank that fails ends
 // the others, as a worker does.
-func Perform(t testing.TB, body bench.Body, task plan.Task, options point.Point, set bench.Setting) []bench.Outcome {
+func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set bench.Setting) []bench.Outcome {
 	t.Helper()
 	groups := syncgroup.Local(task.Ranks)
 	outcomes := make([]bench.Outcome, task.Ranks)
@@ -99,9 +100,7 @@ func Perform(t testing.TB, body bench.Body, task plan.Task, options point.Point,
 		ranks.Go(func() {
 			own := set
 			own.Group, own.LocalRank = groups[rank], rank
-			s := bench.NewState(own)
-			err := body(t.Context(), s)
-			if outcomes[rank] = s.Finish(err); outcomes[rank].Status.Bad() {
+			if outcomes[rank], _ = body(t.Context(), own); outcomes[rank].Status.Bad() {
 				groups[rank].Abort(outcomes[rank].Reason)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -101,8 +102,8 @@ chooses the algorithms, so none can be named and rows have no limits; details na
 // and what a plain run takes there of what the axes have elsewhere.
 func onBackends() []bench.Clause {
 	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
-	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.Prefer(preferred), bench.Refuse(machine.Refuse),
-		bench.RanksOf(machine.Ranks)},
+	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.PreferBackend(preferred), bench.Refuse(machine.Refuse),
+		bench.DefaultRanks(machine.Ranks)},
 		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
 			"(default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
 		machine.NearbyOn(names))
@@ -255,7 +256,7 @@ func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
 		return err
 	}
 	for _, t := range list {
-		err := s.TimeAs(ctx, t.Name, t.Sample, bench.InPlace(op.Plan().InPlace), bench.Settle(t.Check))
+		err := s.TimeAs(ctx, t.Name, t.Sample, bench.InPlace(op.Plan().InPlace), bench.AfterSamples(t.Check))
 		if err := errors.Join(err, t.Close()); err != nil {
 			return err
 		}
@@ -263,7 +264,7 @@ func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
 			name := strings.TrimSuffix(t.Name, "_us")
 			s.Detail(name+"_limit", t.Limit)
 			s.Report(name+"_pct_of_limit", 100*t.LimitUS/us, "%", "higher")
-			if t.LimitUS > bench.WrongLimit*us {
+			if t.LimitUS > decl.WrongLimit*us {
 				s.Warn("%s: faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was "+
 					"done or timed", t.Name, 100*t.LimitUS/us)
 			}

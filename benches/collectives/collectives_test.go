@@ -14,6 +14,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -50,7 +52,7 @@ func planned(t *testing.T, req plan.Request) *plan.Plan {
 // perform runs the body of one task with goroutines for ranks.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
-	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend, Measure: fewSamples()})
+	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend, Measure: fewSamples()})
 }
 
 // fewSamples are enough where a test asks whether rows are right, and not what they say:
@@ -108,7 +110,7 @@ func TestAllTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what runs at the same time is the same for all types")
 	}
-	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(bench.AllDTypes(), ","),
+	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(lists.Map(dtype.All(), dtype.DType.String), ","),
 		"reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
 		"algorithm=auto,ring"), Options: axes("probe=" + scriptedFile(t))})
 	for _, g := range p.Groups {

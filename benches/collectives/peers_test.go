@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
@@ -37,7 +37,7 @@ func TestAllReduceSweeps(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(peers, part.Command.Argv[0])); err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("%s: %s cannot be executed: %v", name, part.Command.Argv[0], err)
 		}
-		rows, err := part.Command.Parse([]bench.RankOutput{{Stdout: []byte("size,inplace,time_us,samples,batch,wrong\n4,false,0.5798,9596,9,0\n16,false,0.6382,9934,8,0\n")}})
+		rows, err := part.Command.Parse([]decl.RankOutput{{Stdout: []byte("size,inplace,time_us,samples,batch,wrong\n4,false,0.5798,9596,9,0\n16,false,0.6382,9934,8,0\n")}})
 		if err != nil || len(rows) != 2 {
 			t.Errorf("%s: %d rows, %v", name, len(rows), err)
 			continue

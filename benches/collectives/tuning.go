@@ -24,8 +24,8 @@ var tunedBlocks = []int{1, 4, 16}
 
 // tuning is how the bench is tuned: the algorithm and its pieces for every size, number of
 // ranks, kind of buffers and whatever else the command line varies, against what auto takes.
-func tuning() bench.DeclaredTuning {
-	return bench.DeclaredTuning{
+func tuning() bench.TuningDefaults {
+	return bench.TuningDefaults{
 		Metric: "time_us",
 		Per:    []string{"op", "dtype", "reduction", "size", bench.RanksAxis, "inplace", "buffers"},
 		Axes: func(backend string) [][2]string {

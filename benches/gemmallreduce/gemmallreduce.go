@@ -78,7 +78,7 @@ func Bench() *bench.Bench {
 		bench.Drop(impossible),
 		bench.Refuse(machine.Refuse),
 		bench.Refuse(negative),
-		bench.RanksOf(machine.Ranks),
+		bench.DefaultRanks(machine.Ranks),
 		bench.Backends(dist.BackendsThat(canRun)...),
 		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpus(), ", ")),
 		bench.OneHost("the product is made in memory that all of them reach"),

@@ -47,7 +47,7 @@ func perform(t *testing.T, task plan.Task, options point.Point, backend string) 
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 6, MaxSamples: 6, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 10, MaxTime: time.Second}
-	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend, Measure: cfg})
+	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend, Measure: cfg})
 }
 
 // rows makes rows of what the tasks gave, for the views.
@@ -107,7 +107,7 @@ func TestOneSample(t *testing.T) {
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	for rank, o := range benchtest.Perform(t, body, p.Groups[0].Tasks[0], p.Options,
+	for rank, o := range benchtest.Perform(t, bench.Body(body).Run, p.Groups[0].Tasks[0], p.Options,
 		bench.Setting{Backend: "cpu", Measure: cfg}) {
 		if o.Status != journal.OK || o.Samples != 1 || !(o.Metrics["allreduce_parts_us"] > 0) {
 			t.Errorf("rank %d: %s: %s, %d samples, %v", rank, o.Status, o.Reason, o.Samples, o.Metrics)

@@ -60,7 +60,7 @@ func TestOnGPUs(t *testing.T) {
 				cfg.Cadence = measure.Isolated
 				cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
 				cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-				for rank, o := range benchtest.Perform(t, body, task, p.Options,
+				for rank, o := range benchtest.Perform(t, bench.Body(body).Run, task, p.Options,
 					bench.Setting{Backend: gpugemm.Backend, Measure: cfg}) {
 					checkOnGPU(t, task.Point.String(), rank, o, test.want)
 				}

@@ -68,7 +68,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Metric("allreduces", "", ""),
 		bench.Drop(invalidPoint),
 		bench.Refuse(badCluster),
-		bench.Content(content),
+		bench.ContentHashes(content),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)

@@ -91,7 +91,7 @@ func NearbyOn(backends []string) (out []bench.Clause) {
 
 // Refuse refuses files that the backend cannot use, before anything runs.
 func Refuse(p, options bench.Point) error {
-	path, arranged := bench.FileOf(p, options, Option), arrangement(p, options)
+	path, arranged := bench.FilePath(p, options, Option), arrangement(p, options)
 	backend := options.At(bench.BackendName)
 	ranks := p.At(bench.RanksAxis)
 	m, simulated := dist.As[dist.MachineReader](backend.String())
@@ -115,7 +115,7 @@ func Ranks(p, options bench.Point) int {
 	if !ok {
 		return 0
 	}
-	what, err := m.DescribeMachine(bench.FileOf(p, options, Option), arrangement(p, options))
+	what, err := m.DescribeMachine(bench.FilePath(p, options, Option), arrangement(p, options))
 	if err != nil {
 		return 0 // Refuse says what is wrong
 	}

@@ -21,8 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/measure"
-	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -65,15 +64,13 @@ func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric) []journal.Row {
 	return rows
 }
 
-func row(b *bench.Bench, part *bench.DeclaredPart, p point.Point, fabric topo.Fabric) journal.Row {
+func row(b *bench.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) journal.Row {
 	options := point.Point{}
 	for _, o := range b.Options {
 		options = options.With(o.Name, o.Default)
 	}
 	options = options.With("fabric", point.StringValue(string(fabric)))
-	s := bench.NewState(bench.Setting{Point: append(slices.Clone(p), options...), Group: syncgroup.Solo(),
-		Backend: "ahbm", Measure: measure.Default()})
-	o := s.Finish(part.Body(context.Background(), s))
+	o, _ := part.Body(context.Background(), bench.Setting{Point: append(slices.Clone(p), options...), Backend: "ahbm"})
 	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason,
 		Kind:  o.Kind,
 		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}

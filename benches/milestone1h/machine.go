@@ -33,7 +33,7 @@ func withSIPs(t *topo.Topology, builtIn bool, value string) (*topo.Topology, err
 
 // mistake refuses files that cannot be read and SIPs that cannot be built, before anything runs.
 func mistake(p, options bench.Point) error {
-	file := bench.FileOf(p, options, machine.Option)
+	file := bench.FilePath(p, options, machine.Option)
 	t, _, err := accel.Load(file, options.At("ccl").String())
 	if err != nil {
 		return err

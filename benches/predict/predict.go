@@ -79,7 +79,7 @@ resolved and count for neither; a fit beyond what the probe found is not validat
 		bench.Metric("high_us", "us", ""),
 		bench.Metric(measuredMetric, "us", ""),
 		bench.Refuse(mistake),
-		bench.Content(content),
+		bench.ContentHashes(content),
 		bench.Drop(impossible),
 		bench.Figures(figures),
 		bench.Sections(sections),

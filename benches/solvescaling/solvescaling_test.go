@@ -45,7 +45,7 @@ func assigns(text string) []plan.Assign { return benchtest.Assign(strings.Fields
 // perform runs the body of one task with goroutines for ranks.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
-	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend})
+	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend})
 }
 
 // first runs the first point of a sweep.

@@ -249,7 +249,7 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	case f.maximise != "":
 		g.Metric, g.Maximise = f.maximise, true
 	}
-	if t := b.Tuned; t != nil {
+	if t := b.Tuning; t != nil {
 		if g.Metric == "" {
 			g.Metric, g.Maximise = t.Metric, t.Maximise
 		}
@@ -266,7 +266,7 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	}
 	switch {
 	case g.Metric == "":
-		names := lists.Map(metrics, func(m bench.MetricInfo) string { return m.Name })
+		names := lists.Map(metrics, func(m journal.MetricInfo) string { return m.Name })
 		return g, fmt.Errorf("tune for what? --minimise METRIC or --maximise METRIC (metrics: %s)", strings.Join(names, ", "))
 	case f.run.Trials > 0:
 		return g, errors.New("--trials: tune decides how often each setting is launched; --launches and --budget bound it")
@@ -318,14 +318,14 @@ func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read reques
 // declared are the values that the bench itself wants tuned, of axes that no flag
 // names.
 func (f *tuneFlags) declared(b *bench.Bench, given []plan.Assign) (out []plan.Assign) {
-	if b.Tuned == nil || b.Tuned.Axes == nil {
+	if b.Tuning == nil || b.Tuning.Axes == nil {
 		return nil
 	}
 	backend := f.run.Backend
 	if backend == "auto" && len(b.Backends) > 0 {
 		backend = b.Backends[0]
 	}
-	for _, x := range b.Tuned.Axes(backend) {
+	for _, x := range b.Tuning.Axes(backend) {
 		named := func(g plan.Assign) bool { return g.Name == x[0] }
 		if !slices.ContainsFunc(given, named) && !slices.ContainsFunc(f.run.Axes, named) {
 			out = append(out, plan.Assign{Name: x[0], Text: x[1]})

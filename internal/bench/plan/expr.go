@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The language of --only:
@@ -38,7 +39,7 @@ type operand struct {
 // scope says which names exist and how their values are read.
 type scope map[string]point.Kind
 
-func scopeOf(b *bench.Bench, parts []*bench.DeclaredPart, options point.Point) scope {
+func scopeOf(b *bench.Bench, parts []*decl.Part, options point.Point) scope {
 	s := scope{bench.BackendName: point.String, "part": point.String, bench.RanksAxis: point.Int}
 	for _, p := range parts {
 		for _, a := range p.Axes {
@@ -54,7 +55,7 @@ func scopeOf(b *bench.Bench, parts []*bench.DeclaredPart, options point.Point) s
 	return s
 }
 
-func (p *Plan) values(part *bench.DeclaredPart, t Task) map[string]operand {
+func (p *Plan) values(part *decl.Part, t Task) map[string]operand {
 	m := map[string]operand{
 		bench.BackendName: {value: point.StringValue(p.Backend)},
 		"part":            {value: point.StringValue(part.Name)},

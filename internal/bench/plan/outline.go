@@ -9,9 +9,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -43,7 +43,7 @@ type launch struct {
 }
 
 // expand finds a part's points and groups them by what their processes need.
-func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) error {
+func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	o := &outlined{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point {
 		return p.withContent(p.swept.keyed(q, req.Files), q)
 	}}
@@ -73,7 +73,7 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) error 
 		if p.otherMachine(t) || skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
 			continue
 		}
-		for _, mistake := range part.Mistakes {
+		for _, mistake := range part.Refusals {
 			if err := mistake(t.whole(), options); err != nil {
 				return err
 			}
@@ -240,8 +240,8 @@ func (p *Plan) AllDropped() iter.Seq[Task] {
 }
 
 // sizes are the parts and numbers of points of all launches.
-func (p *Plan) sizes() iter.Seq2[*bench.DeclaredPart, int] {
-	return func(yield func(*bench.DeclaredPart, int) bool) {
+func (p *Plan) sizes() iter.Seq2[*decl.Part, int] {
+	return func(yield func(*decl.Part, int) bool) {
 		for _, g := range p.Groups {
 			if !yield(g.Part, len(g.Tasks)) {
 				return

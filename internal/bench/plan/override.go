@@ -12,14 +12,15 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
 // override applies the request to copies of the bench's parts; the declaration
 // itself is never changed. All mistakes of the request are reported at once.
-func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
+func (p *Plan) override(req Request) ([]*decl.Part, error) {
 	b := p.Bench
-	parts := make([]*bench.DeclaredPart, len(b.Parts))
+	parts := make([]*decl.Part, len(b.Parts))
 	for i, part := range b.Parts {
 		parts[i] = completed(part, req)
 		parts[i].Axes = append(slices.Clip(p.swept.axes), parts[i].Axes...)
@@ -40,7 +41,7 @@ func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
 		errs = append(errs, addZip(parts, z))
 	}
 	for _, s := range req.Skips {
-		if !slices.ContainsFunc(parts, func(p *bench.DeclaredPart) bool { return hasName(p, s.Name) }) {
+		if !slices.ContainsFunc(parts, func(p *decl.Part) bool { return hasName(p, s.Name) }) {
 			errs = append(errs, suggest.Unknown("axis in --skip", s.Name, names(parts)))
 		}
 	}
@@ -52,29 +53,29 @@ func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
 	// unequal zips and duplicate values are found by the same rules.
 	check := *b
 	check.Parts, check.OptionsOn = parts, nil // options have their values already
-	check.Options = slices.DeleteFunc(slices.Clone(b.Options), func(o bench.DeclaredOption) bool {
-		return slices.ContainsFunc(p.swept.axes, func(a bench.Axis) bool { return a.Name == o.Name })
+	check.Options = slices.DeleteFunc(slices.Clone(b.Options), func(o decl.Option) bool {
+		return slices.ContainsFunc(p.swept.axes, func(a decl.Axis) bool { return a.Name == o.Name })
 	})
 	return parts, check.Validate()
 }
 
 // completed is a copy of a part with what its declaration left open, and with the
 // values that it has on the backend.
-func completed(p *bench.DeclaredPart, req Request) *bench.DeclaredPart {
+func completed(p *decl.Part, req Request) *decl.Part {
 	c := *p
 	c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
 	c.Measure = withDefaults(p.Measure)
 	if _, has := c.Axis(bench.RanksAxis); !has && (c.Command == nil || !c.Command.OwnRanks) {
-		one := bench.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
-		c.Axes = append([]bench.Axis{one}, c.Axes...)
+		one := decl.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
+		c.Axes = append([]decl.Axis{one}, c.Axes...)
 	}
-	c.Axes = slices.DeleteFunc(c.Axes, func(a bench.Axis) bool { return !has(a.Only, req.Backend) })
+	c.Axes = slices.DeleteFunc(c.Axes, func(a decl.Axis) bool { return !has(a.Only, req.Backend) })
 	others := c.On[req.Backend]
 	if req.overHosts() {
 		others = slices.Concat(others, c.OverHosts)
 	}
 	for _, a := range others {
-		at := slices.IndexFunc(c.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
+		at := slices.IndexFunc(c.Axes, func(x decl.Axis) bool { return x.Name == a.Name })
 		c.Axes[at].Values = a.Values
 	}
 	return &c
@@ -117,10 +118,10 @@ func hostNotes(b *bench.Bench, req Request) (notes []string) {
 	return notes
 }
 
-func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign, backend string) error {
+func overrideAxis(b *bench.Bench, parts []*decl.Part, a Assign, backend string) error {
 	found := false
 	for _, p := range parts {
-		i := slices.IndexFunc(p.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
+		i := slices.IndexFunc(p.Axes, func(x decl.Axis) bool { return x.Name == a.Name })
 		if i < 0 {
 			continue
 		}
@@ -155,15 +156,15 @@ func undeclared(b *bench.Bench, req Request) []string {
 }
 
 // overrideEnv gives a variable these values, declared or not.
-func overrideEnv(parts []*bench.DeclaredPart, e Assign) error {
+func overrideEnv(parts []*decl.Part, e Assign) error {
 	values, err := point.ParseEnvSpec(e.Name, e.Text)
 	if err != nil {
 		return fmt.Errorf("environment variable %s: %w", e.Name, err)
 	}
 	for _, p := range parts {
-		i := slices.IndexFunc(p.Envs, func(x bench.EnvAxis) bool { return x.Name == e.Name })
+		i := slices.IndexFunc(p.Envs, func(x decl.EnvAxis) bool { return x.Name == e.Name })
 		if i < 0 {
-			p.Envs = append(p.Envs, bench.EnvAxis{Name: e.Name})
+			p.Envs = append(p.Envs, decl.EnvAxis{Name: e.Name})
 			i = len(p.Envs) - 1
 		}
 		p.Envs[i].Values = lists.Distinct(values)
@@ -172,7 +173,7 @@ func overrideEnv(parts []*bench.DeclaredPart, e Assign) error {
 }
 
 // addZip zips the names in the parts that have any of them.
-func addZip(parts []*bench.DeclaredPart, zip []string) error {
+func addZip(parts []*decl.Part, zip []string) error {
 	used := false
 	for _, p := range parts {
 		if slices.ContainsFunc(zip, func(n string) bool { return hasName(p, n) }) {
@@ -188,7 +189,7 @@ func addZip(parts []*bench.DeclaredPart, zip []string) error {
 
 // setRanks gives the parts the number of ranks that exists, unless it is one of
 // their own.
-func setRanks(parts []*bench.DeclaredPart, ranks int) {
+func setRanks(parts []*decl.Part, ranks int) {
 	existing := point.IntValue(int64(ranks))
 	for _, p := range parts {
 		for i, a := range p.Axes {
@@ -214,7 +215,7 @@ func withDefaults(c measure.Config) measure.Config {
 type skips map[string]map[string]bool
 
 // skipSets reads --skip for one part. One that drops nothing there is a mistake.
-func skipSets(part *bench.DeclaredPart, given []Assign) (skips, error) {
+func skipSets(part *decl.Part, given []Assign) (skips, error) {
 	out := skips{}
 	for _, s := range given {
 		var want, have []string
@@ -224,7 +225,7 @@ func skipSets(part *bench.DeclaredPart, given []Assign) (skips, error) {
 				return nil, fmt.Errorf("--skip %s: %w", s.Name, err)
 			}
 			want, have = lists.Map(values, point.Value.String), lists.Map(axis.Values, point.Value.String)
-		} else if i := slices.IndexFunc(part.Envs, func(e bench.EnvAxis) bool { return e.Name == s.Name }); i >= 0 {
+		} else if i := slices.IndexFunc(part.Envs, func(e decl.EnvAxis) bool { return e.Name == s.Name }); i >= 0 {
 			values, err := point.ParseEnvSpec(s.Name, s.Text)
 			if err != nil {
 				return nil, fmt.Errorf("--skip %s: %w", s.Name, err)
@@ -264,28 +265,28 @@ func (s skips) has(t Task) bool {
 	return s[bench.RanksAxis][fmt.Sprint(t.Ranks)]
 }
 
-func hasName(p *bench.DeclaredPart, name string) bool {
+func hasName(p *decl.Part, name string) bool {
 	if _, ok := p.Axis(name); ok {
 		return true
 	}
-	return slices.ContainsFunc(p.Envs, func(e bench.EnvAxis) bool { return e.Name == name })
+	return slices.ContainsFunc(p.Envs, func(e decl.EnvAxis) bool { return e.Name == name })
 }
 
 // names are those of all axes and environment variables.
-func names(parts []*bench.DeclaredPart) []string {
+func names(parts []*decl.Part) []string {
 	return slices.Concat(axisNames(parts), envNames(parts))
 }
 
-func axisNames(parts []*bench.DeclaredPart) (names []string) {
+func axisNames(parts []*decl.Part) (names []string) {
 	for _, p := range parts {
-		names = append(names, lists.Map(p.Axes, func(a bench.Axis) string { return a.Name })...)
+		names = append(names, lists.Map(p.Axes, func(a decl.Axis) string { return a.Name })...)
 	}
 	return names
 }
 
-func envNames(parts []*bench.DeclaredPart) (names []string) {
+func envNames(parts []*decl.Part) (names []string) {
 	for _, p := range parts {
-		names = append(names, lists.Map(p.Envs, func(e bench.EnvAxis) string { return e.Name })...)
+		names = append(names, lists.Map(p.Envs, func(e decl.EnvAxis) string { return e.Name })...)
 	}
 	return names
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -56,7 +57,7 @@ type Plan struct {
 
 // Group is one launch: a fresh set of processes that runs its tasks in order.
 type Group struct {
-	Part  *bench.DeclaredPart
+	Part  *decl.Part
 	Trial int
 	Ranks int // 0: the program starts its own
 	Env   point.Env
@@ -228,7 +229,7 @@ func (p *Plan) Rows() int {
 }
 
 // declaredMeasure is how a part is sampled before anything is asked for.
-func declaredMeasure(b *bench.Bench, part *bench.DeclaredPart) bench.Config {
+func declaredMeasure(b *bench.Bench, part *decl.Part) bench.Config {
 	if p, ok := b.Part(part.Name); ok {
 		return p.Measure
 	}
@@ -236,7 +237,7 @@ func declaredMeasure(b *bench.Bench, part *bench.DeclaredPart) bench.Config {
 }
 
 // columns collects the names that rows of this part have.
-func (p *Plan) columns(part *bench.DeclaredPart) {
+func (p *Plan) columns(part *decl.Part) {
 	for _, a := range part.Axes {
 		if a.Name != bench.RanksAxis {
 			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind})
@@ -249,7 +250,7 @@ func (p *Plan) columns(part *bench.DeclaredPart) {
 			}
 		}
 	}
-	p.Envs = lists.Distinct(append(p.Envs, envNames([]*bench.DeclaredPart{part})...))
+	p.Envs = lists.Distinct(append(p.Envs, envNames([]*decl.Part{part})...))
 }
 
 // Estimate is how long the sampling takes at least and at most, not counting
@@ -282,7 +283,7 @@ func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, know
 	if len(took) == 0 {
 		return 0, 0
 	}
-	parts := map[*bench.DeclaredPart]*sum{}
+	parts := map[*decl.Part]*sum{}
 	seen := map[string]bool{}
 	for g, tasks := range p.all(true) {
 		s := parts[g.Part]
@@ -321,11 +322,11 @@ func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, know
 }
 
 // Timeout is a part's time-out per point.
-func Timeout(part *bench.DeclaredPart) time.Duration {
+func Timeout(part *decl.Part) time.Duration {
 	if part.Timeout > 0 {
 		return part.Timeout
 	}
-	return bench.DefaultTimeout
+	return decl.DefaultTimeout
 }
 
 func ranksPtr(n int) *int {
@@ -335,8 +336,8 @@ func ranksPtr(n int) *int {
 	return &n
 }
 
-func dropped(part *bench.DeclaredPart, t Task) error {
-	for _, where := range part.Wheres {
+func dropped(part *decl.Part, t Task) error {
+	for _, where := range part.Drops {
 		if err := where(t.whole()); err != nil {
 			return err
 		}

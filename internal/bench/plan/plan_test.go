@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 func nop(context.Context, *bench.State) error { return nil }
@@ -94,7 +95,7 @@ func TestUndeclaredVariables(t *testing.T) {
 func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 	b := make4x4()
 	b.Parts[0].Body = nil
-	b.Parts[0].Command = &bench.Command{Argv: []string{"x"}}
+	b.Parts[0].Command = &decl.Command{Argv: []string{"x"}}
 	p, err := Make(b, request(nil, []string{"A=1,2"}))
 	if err != nil || p.Launches() != 6 {
 		t.Fatalf("%v launches, %v; want 6", p.Launches(), err)
@@ -381,7 +382,7 @@ func TestForesee(t *testing.T) {
 func TestPlanWork(t *testing.T) {
 	body := bench.New("b", nop, bench.Ints("m", "1:100:+1"), bench.Ints("n", "1:100:+1"), bench.Strings("op", "x", "y"))
 	program := *body
-	program.Parts = []*bench.DeclaredPart{{Axes: body.Parts[0].Axes, Command: &bench.Command{Argv: []string{"prog"}}}}
+	program.Parts = []*decl.Part{{Axes: body.Parts[0].Axes, Command: &decl.Command{Argv: []string{"prog"}}}}
 	req := request(nil, nil)
 	for name, b := range map[string]*bench.Bench{"body": body, "program": &program} {
 		points := 0

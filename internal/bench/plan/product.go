@@ -5,20 +5,21 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // A dimension is what varies as one: a single axis or environment variable, or
 // several zipped together. It has `size` positions.
 type dimension struct {
-	axes []bench.Axis
-	envs []bench.EnvAxis
+	axes []decl.Axis
+	envs []decl.EnvAxis
 	size int
 }
 
 // dimensions cuts a part into its independent dimensions, the environment
 // outermost (it costs a launch to change), then the axes as declared. A zip
 // stands where its first member stands.
-func dimensions(part *bench.DeclaredPart) ([]dimension, error) {
+func dimensions(part *decl.Part) ([]dimension, error) {
 	zipOf := map[string]int{}
 	for i, z := range part.Zips {
 		for _, name := range z {
@@ -58,7 +59,7 @@ func dimensions(part *bench.DeclaredPart) ([]dimension, error) {
 // product is all combinations of a part's values. Each has a number, from which its point is
 // derived: there may be a million of them.
 type product struct {
-	part       *bench.DeclaredPart
+	part       *decl.Part
 	total      int
 	axes, envs []stride // of the part's axes and variables, in declared order
 	own        int      // axes besides the number of ranks
@@ -70,7 +71,7 @@ type stride struct{ every, size int }
 func (s stride) of(n int) int { return n / s.every % s.size }
 
 // newProduct counts the combinations, the last dimension fastest.
-func newProduct(part *bench.DeclaredPart) (product, error) {
+func newProduct(part *decl.Part) (product, error) {
 	dims, err := dimensions(part)
 	if err != nil {
 		return product{}, err

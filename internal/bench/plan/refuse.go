@@ -8,15 +8,17 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // unknownWords refuses values of the request that the bench's own conditions know
 // at no point: a typing mistake, which would otherwise only drop its points. A word
 // that some point can use is none.
-func (p *Plan) unknownWords(parts []*bench.DeclaredPart, req Request) error {
+func (p *Plan) unknownWords(parts []*decl.Part, req Request) error {
 	faults := map[Assign]error{}
 	var order []Assign
 	for t := range p.AllDropped() {
@@ -47,7 +49,7 @@ func (p *Plan) unknownWords(parts []*bench.DeclaredPart, req Request) error {
 }
 
 // refused is why the task's part drops it, nil if that was for another reason.
-func refused(parts []*bench.DeclaredPart, t Task) error {
+func refused(parts []*decl.Part, t Task) error {
 	for _, p := range parts {
 		if p.Name == t.Part {
 			return dropped(p, t)
@@ -57,7 +59,7 @@ func refused(parts []*bench.DeclaredPart, t Task) error {
 }
 
 // emptySelection explains why nothing is left to run.
-func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
+func (p *Plan) emptySelection(parts []*decl.Part, req Request) error {
 	why, name := "nothing is left to run", p.Bench.Name
 	if dropped := slices.Collect(p.AllDropped()); len(dropped) > 0 {
 		why = dropReasons(req, dropped)
@@ -68,8 +70,8 @@ func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
 	if len(flags) == 0 { // the reasons are enough
 		return fmt.Errorf("bench %s: empty selection: %s", name, why)
 	}
-	axes := lists.Map(parts, func(p *bench.DeclaredPart) string {
-		words := lists.Map(p.Axes, func(a bench.Axis) string {
+	axes := lists.Map(parts, func(p *decl.Part) string {
+		words := lists.Map(p.Axes, func(a decl.Axis) string {
 			return fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values))
 		})
 		if p.Name != "" {
@@ -98,7 +100,7 @@ func dropReasons(req Request, dropped []Task) string {
 // Words are the values that the axes of a part may have whose values are words, as far as the
 // part's own conditions know them. These are asked: they refuse a word that there is not by
 // naming those that there are.
-func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
+func Words(b *bench.Bench, part *decl.Part) map[string][]string {
 	const nobodys = "?"
 	p := *part
 	p.Axes, p.Zips, p.Envs = slices.Clone(part.Axes), nil, nil
@@ -119,11 +121,11 @@ func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
 				}
 			}
 		case point.DType:
-			for _, name := range bench.AllDTypes() {
-				if v, err := point.Parse(point.DType, name); err == nil {
+			for _, d := range dtype.All() {
+				if v, err := point.Parse(point.DType, d.String()); err == nil {
 					p.Axes[i].Values = []point.Value{v}
 					if slices.Contains(conditions(b, &p), nil) {
-						known = append(known, name)
+						known = append(known, d.String())
 					}
 				}
 			}
@@ -144,7 +146,7 @@ func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
 }
 
 // conditions is what the part says to each of its points, nil for one that it takes.
-func conditions(b *bench.Bench, part *bench.DeclaredPart) (errs []error) {
+func conditions(b *bench.Bench, part *decl.Part) (errs []error) {
 	const most = 10_000
 	product, err := newProduct(part)
 	if err != nil {
@@ -154,7 +156,7 @@ func conditions(b *bench.Bench, part *bench.DeclaredPart) (errs []error) {
 	for n := range min(product.total, most) {
 		t := product.task(n)
 		var fault error
-		for _, mistake := range part.Mistakes {
+		for _, mistake := range part.Refusals {
 			fault = cmp.Or(fault, mistake(t.whole(), plain.options))
 		}
 		errs = append(errs, cmp.Or(fault, dropped(part, t)))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
@@ -48,7 +48,7 @@ func (s Sampling) apply(c measure.Config) (measure.Config, error) {
 }
 
 // sample gives the parts what is asked of the sampling.
-func (s Sampling) sample(name string, parts []*bench.DeclaredPart) error {
+func (s Sampling) sample(name string, parts []*decl.Part) error {
 	if s == (Sampling{}) {
 		return nil
 	}

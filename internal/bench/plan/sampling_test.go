@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
@@ -96,8 +97,8 @@ func TestSamplingOfPrograms(t *testing.T) {
 		"longer than a day":   {declared: Repeated(one), ask: Sampling{MaxTime: 2 * day}, err: "max time"},
 		"nothing of it asked": {declared: Repeated(one), want: Repeated(one)},
 	} {
-		command := &bench.Command{Until: c.declared}
-		parts := []*bench.DeclaredPart{{Command: command}}
+		command := &decl.Command{Until: c.declared}
+		parts := []*decl.Part{{Command: command}}
 		err := c.ask.sample("p", parts)
 		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", what, err, c.err)

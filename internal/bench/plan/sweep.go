@@ -11,13 +11,14 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // sweep is what the request says of the bench's options: one value of each, and as axes
 // those that it gives several.
 type sweep struct {
 	options point.Point
-	axes    []bench.Axis
+	axes    []decl.Axis
 	files   []string          // names of the axes of files
 	inputs  map[string]string // SHA-256 of the files that options name
 	named   map[string]string // that of the files of axes, by axis and path
@@ -37,7 +38,7 @@ func settle(b *bench.Bench, req Request) (*sweep, error) {
 		o, _ = b.OptionOn(req.Backend, o.Name)
 		s.options = append(s.options, point.Coord{Name: o.Name, Value: o.Default})
 		given := slices.ContainsFunc(req.Options, func(a Assign) bool { return a.Name == o.Name })
-		if path := o.Default.String(); o.File && o.Sweep && path != "" && !given {
+		if path := o.Default.String(); o.File && o.Sweepable && path != "" && !given {
 			s.one(o, o.Default, req)
 			s.notes = append(s.notes, fmt.Sprintf("--%s %s (sha256 %.12s), because this folder has it; --%s %s is for none",
 				o.Name, path, req.Files[path], o.Name, point.NoFile))
@@ -50,7 +51,7 @@ func settle(b *bench.Bench, req Request) (*sweep, error) {
 func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 	o, ok := b.Option(a.Name)
 	if !ok {
-		return suggest.Unknown("option", a.Name, lists.Map(b.Options, func(o bench.DeclaredOption) string { return o.Name }))
+		return suggest.Unknown("option", a.Name, lists.Map(b.Options, func(o decl.Option) string { return o.Name }))
 	}
 	if !has(o.Only, req.Backend) {
 		return elsewhere("an option", o.Name, o.Only, req.Backend)
@@ -62,7 +63,7 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 	if err != nil {
 		return fmt.Errorf("option %s: %w", a.Name, err)
 	}
-	if o.File && o.Sweep {
+	if o.File && o.Sweepable {
 		values = s.distinct(o, values, req)
 	}
 	if len(values) == 1 {
@@ -70,7 +71,7 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 		return nil
 	}
 	s.options = s.options.Without(o.Name)
-	axis := bench.Axis{Name: o.Name, Kind: o.Kind, Values: values}
+	axis := decl.Axis{Name: o.Name, Kind: o.Kind, Values: values}
 	if o.File {
 		s.files = append(s.files, o.Name)
 		for i, v := range values {
@@ -85,8 +86,8 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 }
 
 // one gives an option its only value.
-func (s *sweep) one(o bench.DeclaredOption, v point.Value, req Request) {
-	if o.File && o.Sweep {
+func (s *sweep) one(o decl.Option, v point.Value, req Request) {
+	if o.File && o.Sweepable {
 		if v.String() == point.NoFile {
 			v = point.StringValue("")
 		}
@@ -98,7 +99,7 @@ func (s *sweep) one(o bench.DeclaredOption, v point.Value, req Request) {
 }
 
 // distinct leaves out files that have the content of one before them.
-func (s *sweep) distinct(o bench.DeclaredOption, values []point.Value, req Request) (out []point.Value) {
+func (s *sweep) distinct(o decl.Option, values []point.Value, req Request) (out []point.Value) {
 	first := map[string]string{}
 	for _, v := range values {
 		sha := req.Files[v.String()]
@@ -113,8 +114,8 @@ func (s *sweep) distinct(o bench.DeclaredOption, values []point.Value, req Reque
 }
 
 // optionValues reads the text of an option: a list where it may be swept.
-func optionValues(o bench.DeclaredOption, text string) ([]point.Value, error) {
-	if o.Sweep && text != "" {
+func optionValues(o decl.Option, text string) ([]point.Value, error) {
+	if o.Sweepable && text != "" {
 		values, err := point.ParseSpec(o.Kind, text)
 		return lists.Distinct(values), err
 	}
@@ -138,20 +139,20 @@ func FilesOf(b *bench.Bench, backend, name string, given []Assign) ([]string, er
 	}
 	var paths []string
 	for _, v := range values {
-		if path := v.String(); path != "" && (!o.Sweep || path != point.NoFile) {
+		if path := v.String(); path != "" && (!o.Sweepable || path != point.NoFile) {
 			paths = append(paths, path)
 		}
 	}
 	return paths, nil
 }
 
-func allowed(o bench.DeclaredOption, v point.Value) error {
+func allowed(o decl.Option, v point.Value) error {
 	switch {
 	case len(o.Choices) > 0 && !slices.Contains(o.Choices, v.String()):
 		return suggest.Unknown("choice", v.String(), o.Choices)
-	case o.Above0 && !(v.Float() > 0):
+	case o.Positive && !(v.Float() > 0):
 		return fmt.Errorf("%v: want a number above 0", v)
-	case o.From0 && !(v.Float() >= 0):
+	case o.NonNegative && !(v.Float() >= 0):
 		return fmt.Errorf("%v: want a number of 0 or more", v)
 	}
 	return nil
@@ -194,7 +195,7 @@ func (p *Plan) withBackend() point.Point {
 
 // setMachineRanks gives the parts, where the request does not say how many ranks, those of the
 // machines that the options describe.
-func (p *Plan) setMachineRanks(parts []*bench.DeclaredPart, req Request) {
+func (p *Plan) setMachineRanks(parts []*decl.Part, req Request) {
 	asked := slices.ContainsFunc(req.Axes, func(a Assign) bool { return a.Name == bench.RanksAxis })
 	if p.Bench.RanksOf == nil || asked || req.World != nil && !dist.Describe(req.Backend).InProcess {
 		return

@@ -18,8 +18,8 @@ func hashOf(text string) string { return strings.Repeat(fmt.Sprintf("%x", text),
 func machines(clauses ...bench.Clause) *bench.Bench {
 	return bench.New("b", nop, append([]bench.Clause{bench.Sweepable(bench.FileOption("topology", "", "")),
 		bench.Ints("i", "1,2"), bench.Ranks("2"),
-		bench.RanksOf(func(p, options point.Point) int {
-			return map[string]int{"four.yaml": 4, "two.yaml": 2}[bench.FileOf(p, options, "topology")]
+		bench.DefaultRanks(func(p, options point.Point) int {
+			return map[string]int{"four.yaml": 4, "two.yaml": 2}[bench.FilePath(p, options, "topology")]
 		})}, clauses...)...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
@@ -128,7 +129,7 @@ func (p *Program) Body(name string) (bench.Body, error) {
 		}
 		var own *failure
 		var wrong *bench.Wrong
-		if err != nil && !errors.As(err, &own) && !errors.As(err, &wrong) && !errors.Is(err, bench.ErrElsewhere) {
+		if err != nil && !errors.As(err, &own) && !errors.As(err, &wrong) && !errors.Is(err, decl.ErrElsewhere) {
 			p.program.kill() // another rank hangs or has failed: the stacks show where this one was
 		}
 		return err
@@ -170,7 +171,7 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 		return nil, err
 	}
 	s.UseClock(*timed)
-	timings := []bench.Timing{bench.SampledBy(func(batch int, samples []int64) error {
+	timings := []bench.TimeOption{bench.SampledBy(func(batch int, samples []int64) error {
 		return take(samples, func() (reply, error) {
 			return ask("sample", map[string]int{"batch": batch, "count": len(samples)})
 		})

@@ -15,7 +15,9 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // greeting is the first request: who the program is.
@@ -40,19 +42,19 @@ type hello struct {
 
 // declared is one bench of a file.
 type declared struct {
-	Name     string             `json:"name"`
-	Help     string             `json:"help"`
-	Doc      string             `json:"doc"`
-	Axes     []axis             `json:"axes"`
-	Envs     []envAxis          `json:"envs"`
-	Zips     [][]string         `json:"zips"`
-	Wheres   int                `json:"wheres"`
-	Options  []option           `json:"options"`
-	Metrics  []bench.MetricInfo `json:"metrics"`
-	Timeout  float64            `json:"timeout"` // seconds
-	Trials   int                `json:"trials"`
-	Backends []string           `json:"backends"`
-	Sampling sampling           `json:"sampling"`
+	Name     string               `json:"name"`
+	Help     string               `json:"help"`
+	Doc      string               `json:"doc"`
+	Axes     []axis               `json:"axes"`
+	Envs     []envAxis            `json:"envs"`
+	Zips     [][]string           `json:"zips"`
+	Wheres   int                  `json:"wheres"`
+	Options  []option             `json:"options"`
+	Metrics  []journal.MetricInfo `json:"metrics"`
+	Timeout  float64              `json:"timeout"` // seconds
+	Trials   int                  `json:"trials"`
+	Backends []string             `json:"backends"`
+	Sampling sampling             `json:"sampling"`
 }
 
 type axis struct {
@@ -157,20 +159,20 @@ func withOutput(err error, output string) error {
 // bench makes the declaration that the planner knows. Its body runs in workers only,
 // beside an interpreter: see [Program.Body].
 func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
-	part := &bench.DeclaredPart{Help: d.Help, Zips: d.Zips, Metrics: d.Metrics, Trials: d.Trials,
+	part := &decl.Part{Help: d.Help, Zips: d.Zips, Metrics: d.Metrics, Trials: d.Trials,
 		Timeout: time.Duration(d.Timeout * float64(time.Second)), Measure: d.Sampling.config(),
-		Body: func(context.Context, *bench.State) error { return errors.New("it has no interpreter") }}
+		Body: bench.Body(func(context.Context, *bench.State) error { return errors.New("it has no interpreter") }).Run}
 	for _, a := range d.Axes {
 		values, err := a.values()
 		if err != nil {
 			return nil, fmt.Errorf("axis %q: %w", a.Name, err)
 		}
-		part.Axes = append(part.Axes, bench.Axis{Name: a.Name, Kind: a.Type, Values: values})
+		part.Axes = append(part.Axes, decl.Axis{Name: a.Name, Kind: a.Type, Values: values})
 	}
 	for _, e := range d.Envs {
-		env := bench.EnvAxis{Name: e.Name}
+		env := decl.EnvAxis{Name: e.Name}
 		for _, v := range e.Values {
-			one := bench.EnvVar{Name: e.Name}
+			one := point.EnvVar{Name: e.Name}
 			if v != nil {
 				one.Value, one.Set = *v, true
 			}
@@ -179,15 +181,15 @@ func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
 		part.Envs = append(part.Envs, env)
 	}
 	if d.Wheres > 0 {
-		part.Wheres = []bench.Where{func(at bench.Point) error { return d.keep(ctx, p, at) }}
+		part.Drops = []decl.Drop{func(at bench.Point) error { return d.keep(ctx, p, at) }}
 	}
-	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Backends: d.Backends, Parts: []*bench.DeclaredPart{part}}
+	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Backends: d.Backends, Parts: []*decl.Part{part}}
 	for _, o := range d.Options {
 		v, err := point.Parse(o.Type, o.Default)
 		if err != nil {
 			return nil, fmt.Errorf("option %q: default: %w", o.Name, err)
 		}
-		b.Options = append(b.Options, bench.DeclaredOption{Name: o.Name, Kind: o.Type, Default: v, Help: o.Help,
+		b.Options = append(b.Options, decl.Option{Name: o.Name, Kind: o.Type, Default: v, Help: o.Help,
 			Choices: o.Choices})
 	}
 	return b, b.Validate()

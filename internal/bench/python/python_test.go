@@ -14,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
 // interpreterForTests is Debian's, as in the stories of cmd/kernbench.
@@ -29,8 +28,8 @@ func measured(t *testing.T, path, axis string, values ...string) (outcomes []ben
 	body := must.Get(p.Body(found[0].Name))(t)
 	for _, v := range values {
 		at := bench.Point{{Name: axis, Value: point.StringValue(v)}}
-		s := bench.NewState(bench.Setting{Point: at, Group: syncgroup.Solo(), Measure: found[0].Parts[0].Measure})
-		outcomes = append(outcomes, s.Finish(body(t.Context(), s)))
+		o, _ := body.Run(t.Context(), bench.Setting{Point: at, Measure: found[0].Parts[0].Measure})
+		outcomes = append(outcomes, o)
 	}
 	return outcomes
 }

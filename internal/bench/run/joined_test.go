@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -31,7 +32,7 @@ func TestCulpritOfFollowers(t *testing.T) {
 // When a batch system ends a whole job, workers may be gone before rank 0 hears of it.
 // That is no failure of theirs; a crash is, whatever follows.
 func TestInterruptFollows(t *testing.T) {
-	g := &plan.Group{Ranks: 2, Part: &bench.DeclaredPart{}}
+	g := &plan.Group{Ranks: 2, Part: &decl.Part{}}
 	joined := &runner{plan: &plan.Plan{}, opts: Options{Joined: &Joined{Size: 2}}}
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
@@ -226,15 +227,15 @@ func lonely(ctx context.Context, s *bench.State) error {
 // programs is a sweep over a program: the test binary in another role.
 func programs(name string, table bool) *bench.Bench {
 	b := bench.New(name, nil, bench.Ranks("2"), bench.Ints("i", "1,2"), bench.Env("SWEPT", "1", "2"), bench.Trials(2))
-	b.Parts[0].Command = &bench.Command{Argv: []string{self, "program", name},
-		Parse: func(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
-			var rows []bench.ParsedRow
+	b.Parts[0].Command = &decl.Command{Argv: []string{self, "program", name},
+		Parse: func(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
+			var rows []decl.ParsedRow
 			for _, line := range strings.Fields(string(ranks[0].Stdout)) {
 				us, err := strconv.ParseFloat(line, 64)
 				if err != nil {
 					return nil, err
 				}
-				row := bench.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
+				row := decl.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
 				if us > 4 && os.Getenv("TEST_WRONG") != "" {
 					row.Wrong = "7 wrong elements"
 				}

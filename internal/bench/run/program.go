@@ -12,9 +12,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
@@ -96,9 +96,9 @@ func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]j
 
 // oneProgram launches, waits and parses. A fault of the program is a row without anything
 // parsed; the error is the harness's own.
-func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []bench.ParsedRow, error) {
+func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []decl.ParsedRow, error) {
 	row := s.row(t)
-	failed := func(status journal.Status, phase, reason string) (journal.Row, []bench.ParsedRow, error) {
+	failed := func(status journal.Status, phase, reason string) (journal.Row, []decl.ParsedRow, error) {
 		row.Status, row.Phase, row.Reason = status, phase, reason
 		return row, nil, nil
 	}
@@ -241,10 +241,10 @@ func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs strin
 
 // parse finds the rows in the output of all ranks. Without any, the row says why.
 func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) (journal.Row,
-	[]bench.ParsedRow, error) {
-	outputs := make([]bench.RankOutput, len(out.Exits))
+	[]decl.ParsedRow, error) {
+	outputs := make([]decl.RankOutput, len(out.Exits))
 	for i, x := range out.Exits {
-		o := bench.RankOutput{Rank: x.Rank, Wall: x.Wall}
+		o := decl.RankOutput{Rank: x.Rank, Wall: x.Wall}
 		for ext, into := range map[string]*[]byte{"out": &o.Stdout, "err": &o.Stderr} {
 			data, err := os.ReadFile(filepath.Join(logs, fmt.Sprintf("rank%d.%s", x.Rank, ext)))
 			if err != nil && !os.IsNotExist(err) {
@@ -278,7 +278,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 type rawSamples map[string]map[string][][]float64
 
 // launchedRows makes rows of what all launches of a point have printed.
-func (r *runner) launchedRows(part *bench.DeclaredPart, base journal.Row, all *sweep.Launches,
+func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Launches,
 	stopped measure.StopReason) ([]journal.Row, rawSamples) {
 	var rows []journal.Row
 	raw := rawSamples{}
@@ -320,7 +320,7 @@ func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, n
 	}
 }
 
-func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, l sweep.LaunchedRow) journal.Row {
+func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow) journal.Row {
 	row.Status = journal.OK
 	row.Clock, row.Cadence = "program", "program"
 	row.Metrics, row.Units = map[string]float64{}, map[string]string{}

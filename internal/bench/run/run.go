@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -99,7 +99,7 @@ type runner struct {
 	watch *remeasure.Watch
 	hold  *journal.Hold // of the run
 
-	prepared map[*bench.DeclaredPart]bool
+	prepared map[*decl.Part]bool
 
 	mu      sync.Mutex // of what follows, which run slots share
 	journal *journal.Writer
@@ -133,7 +133,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 			opts.Launcher.Name(), p.Backend)
 	}
 	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{},
-		prepared: map[*bench.DeclaredPart]bool{}, host: hostinfo.Local()}
+		prepared: map[*decl.Part]bool{}, host: hostinfo.Local()}
 	var err error
 	if r.journal, err = journal.Open(opts.Dir); err != nil {
 		return Result{}, err

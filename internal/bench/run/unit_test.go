@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -521,9 +522,9 @@ func TestNegativeTime(t *testing.T) {
 func TestCutOutput(t *testing.T) {
 	logs := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(logs, "rank0.out"), []byte("x=123"), 0o644))
-	g := &plan.Group{Part: &bench.DeclaredPart{Command: &bench.Command{Parse: func([]bench.RankOutput) ([]bench.ParsedRow,
+	g := &plan.Group{Part: &decl.Part{Command: &decl.Command{Parse: func([]decl.RankOutput) ([]decl.ParsedRow,
 		error) {
-		return []bench.ParsedRow{{}}, nil
+		return []decl.ParsedRow{{}}, nil
 	}}}}
 	for _, c := range []struct {
 		stdout launch.Stream

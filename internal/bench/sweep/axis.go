@@ -11,12 +11,13 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // axes reads the mapping of axis names to values.
-func (r *reader) axes(n yamlfile.Node, names *namespace) []bench.Axis {
+func (r *reader) axes(n yamlfile.Node, names *namespace) []decl.Axis {
 	entries, _ := r.Mapping(n, "axes")
-	var axes []bench.Axis
+	var axes []decl.Axis
 	for _, e := range entries {
 		what := "axis " + e.Key
 		switch {
@@ -27,7 +28,7 @@ func (r *reader) axes(n yamlfile.Node, names *namespace) []bench.Axis {
 			r.Fault(e.At, "axis name %q: %s, and not %q", e.Key, wantName, bench.BackendName)
 			continue
 		}
-		axis := bench.Axis{Name: e.Key}
+		axis := decl.Axis{Name: e.Key}
 		axis.Kind, axis.Values = r.axisValues(e.Value, what)
 		names.declare(e.At, "axis", e.Key, len(axis.Values))
 		axes = append(axes, axis)
@@ -183,9 +184,9 @@ func isTruth(text string) bool {
 
 // envs reads the swept environment variables. Values keep their text; null
 // removes the variable.
-func (r *reader) envs(n yamlfile.Node, names *namespace) []bench.EnvAxis {
+func (r *reader) envs(n yamlfile.Node, names *namespace) []decl.EnvAxis {
 	entries, _ := r.Mapping(n, "env")
-	var envs []bench.EnvAxis
+	var envs []decl.EnvAxis
 	for _, e := range entries {
 		what := "env " + e.Key
 		if !point.ValidEnvName(e.Key) {
@@ -195,7 +196,7 @@ func (r *reader) envs(n yamlfile.Node, names *namespace) []bench.EnvAxis {
 		if r.IsList(e.Value) {
 			nodes, _ = r.List(e.Value, what)
 		}
-		env := bench.EnvAxis{Name: e.Key}
+		env := decl.EnvAxis{Name: e.Key}
 		for _, item := range nodes {
 			s, ok := r.Scalar(item, what)
 			if !ok {

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
 // check is a condition that a program's output must meet for its rows to be good.
 type check interface {
 	// fault is what is wrong, "" when nothing is.
-	fault(ranks []bench.RankOutput, samples map[string][]float64) string
+	fault(ranks []decl.RankOutput, samples map[string][]float64) string
 }
 
 // condition is an expression over the metrics of a row, which must hold for
@@ -27,7 +27,7 @@ type condition struct {
 	holds func(values map[string]float64) bool
 }
 
-func (c condition) fault(_ []bench.RankOutput, samples map[string][]float64) string {
+func (c condition) fault(_ []decl.RankOutput, samples map[string][]float64) string {
 	count := 1
 	for _, name := range c.names {
 		if len(samples[name]) == 0 {
@@ -59,7 +59,7 @@ type pattern struct {
 	never  bool
 }
 
-func (c pattern) fault(ranks []bench.RankOutput, _ map[string][]float64) string {
+func (c pattern) fault(ranks []decl.RankOutput, _ map[string][]float64) string {
 	for _, out := range ranks {
 		found := c.re.Find(metric{stream: c.stream}.read(out))
 		switch {

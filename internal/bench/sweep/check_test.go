@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // wrongs are the rows that are not right, and why.
-func wrongs(rows []bench.ParsedRow) string {
+func wrongs(rows []decl.ParsedRow) string {
 	var texts []string
 	for _, r := range rows {
 		texts = append(texts, r.Wrong)

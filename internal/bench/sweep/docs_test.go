@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // TestDocumentedErrors keeps the reference honest: its first error block is
@@ -58,7 +58,7 @@ func TestDocumentedChecks(t *testing.T) {
 	p := mustParse(t, withMetrics("", "time_us: {wall: true}", "max_error: {regex: 'e=(.*)'}")+documented(t, "check:"))
 	for output, good := range map[string]bool{"e=0\nPASSED": true, "e=1\nPASSED": false, "e=0": false,
 		"e=0 \nNaN\nPASSED": false} {
-		rows, err := p.Command.Parse([]bench.RankOutput{{Stdout: []byte(output), Wall: 1000}})
+		rows, err := p.Command.Parse([]decl.RankOutput{{Stdout: []byte(output), Wall: 1000}})
 		if err != nil || (rows[0].Wrong == "") != good {
 			t.Errorf("%q: %v %v", output, err, rows)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 const examples = "../../../examples"
@@ -20,7 +20,7 @@ const examples = "../../../examples"
 // runOnce runs an example's program at the first value of each axis and the
 // given environment, one process per rank, and parses what it printed. It is
 // the bare minimum of a launcher: the real one is tested with its own package.
-func runOnce(t *testing.T, file string, environ ...string) []bench.ParsedRow {
+func runOnce(t *testing.T, file string, environ ...string) []decl.ParsedRow {
 	t.Helper()
 	loaded, err := Load(filepath.Join(examples, file))
 	if err != nil {
@@ -45,7 +45,7 @@ func runOnce(t *testing.T, file string, environ ...string) []bench.ParsedRow {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	outs := make([]bench.RankOutput, ranks)
+	outs := make([]decl.RankOutput, ranks)
 	errs := make([]error, ranks)
 	var group sync.WaitGroup
 	for rank := range ranks {
@@ -60,7 +60,7 @@ func runOnce(t *testing.T, file string, environ ...string) []bench.ParsedRow {
 			if err := cmd.Run(); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %v: %s", rank, err, stderr.String())
 			}
-			outs[rank] = bench.RankOutput{Rank: rank, Stdout: []byte(stdout.String()), Stderr: []byte(stderr.String()),
+			outs[rank] = decl.RankOutput{Rank: rank, Stdout: []byte(stdout.String()), Stderr: []byte(stderr.String()),
 				Wall: time.Since(start)}
 		})
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // FuzzParse: any text is a good declaration or an error with a position inside
@@ -55,7 +55,7 @@ func fuzzOutput(f *testing.F, metrics ...string) {
 	loaded := must.Get(Parse("f.yaml", []byte(withMetrics("[2]", metrics...))))(f)
 	parse := loaded.Parts[0].Command.Parse
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		rows, err := parse([]bench.RankOutput{{Rank: 0, Stdout: a}, {Rank: 1, Stdout: b}})
+		rows, err := parse([]decl.RankOutput{{Rank: 0, Stdout: a}, {Rank: 1, Stdout: b}})
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error without words")

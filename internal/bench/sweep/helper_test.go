@@ -7,10 +7,11 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // mustParse reads a sweep that has to be good.
-func mustParse(t *testing.T, text string) *bench.DeclaredPart {
+func mustParse(t *testing.T, text string) *decl.Part {
 	t.Helper()
 	bench := must.Get(Parse("sweep.yaml", []byte(text)))(t)
 	return bench.Parts[0]
@@ -26,16 +27,16 @@ func withMetrics(ranks string, metrics ...string) string {
 }
 
 // outputs makes one rank per text.
-func outputs(stdouts ...string) []bench.RankOutput {
-	var outs []bench.RankOutput
+func outputs(stdouts ...string) []decl.RankOutput {
+	var outs []decl.RankOutput
 	for i, s := range stdouts {
-		outs = append(outs, bench.RankOutput{Rank: i, Stdout: []byte(s)})
+		outs = append(outs, decl.RankOutput{Rank: i, Stdout: []byte(s)})
 	}
 	return outs
 }
 
 // firstPoint is the first value of every axis.
-func firstPoint(p *bench.DeclaredPart) (at point.Point, ranks *int) {
+func firstPoint(p *decl.Part) (at point.Point, ranks *int) {
 	for _, a := range p.Axes {
 		if a.Name == bench.RanksAxis {
 			n := int(a.Values[0].Int())

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -24,7 +24,7 @@ type metric struct {
 
 // single finds the samples of one metric in the output of one rank.
 type single interface {
-	samples(text []byte, out bench.RankOutput) ([]float64, error)
+	samples(text []byte, out decl.RankOutput) ([]float64, error)
 	String() string // what was looked for, for errors
 }
 

@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
 
 // ncclKeys are the key columns that every version of nccl-tests has.
-var ncclKeys = []bench.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String},
+var ncclKeys = []decl.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String},
 	{Name: "redop", Kind: point.String}}
 
 // ncclPlaces are the words for the two groups of columns.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // outputParser finds all metrics of a sweep in the output of one run.
@@ -33,16 +33,16 @@ func newOutputParser(metrics []metric, axes []string, checks []check) *outputPar
 	return p
 }
 
-// parse is the bench.ParseOutput of the sweep. A table gives one row per key;
+// parse is the decl.ParseOutput of the sweep. A table gives one row per key;
 // other metrics have the same samples in each of them. Without a table there
 // is one row.
-func (p *outputParser) parse(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
+func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
 	if len(ranks) == 0 {
 		return nil, errors.New("the program has no output")
 	}
 	ranks = slices.Clone(ranks)
-	slices.SortFunc(ranks, func(a, b bench.RankOutput) int { return a.Rank - b.Rank })
-	rows := []bench.ParsedRow{{Samples: map[string][]float64{}}}
+	slices.SortFunc(ranks, func(a, b decl.RankOutput) int { return a.Rank - b.Rank })
+	rows := []decl.ParsedRow{{Samples: map[string][]float64{}}}
 	if p.table != nil {
 		var err error
 		if rows, err = p.tableRows(ranks); err != nil {
@@ -70,7 +70,7 @@ func (p *outputParser) parse(ranks []bench.RankOutput) ([]bench.ParsedRow, error
 }
 
 // combined gathers a metric's samples from the ranks it comes from.
-func (m metric) combined(ranks []bench.RankOutput) ([]float64, error) {
+func (m metric) combined(ranks []decl.RankOutput) ([]float64, error) {
 	if m.from == "rank0" {
 		ranks = ranks[:1]
 	}
@@ -89,11 +89,11 @@ func (m metric) combined(ranks []bench.RankOutput) ([]float64, error) {
 }
 
 // tableRows reads rank 0's table, and that of every rank for metrics over all ranks.
-func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
+func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
 	if !slices.ContainsFunc(p.table.metrics, func(m metric) bool { return m.from != "rank0" }) {
 		ranks = ranks[:1]
 	}
-	tables := make([][]bench.ParsedRow, len(ranks))
+	tables := make([][]decl.ParsedRow, len(ranks))
 	for i, out := range ranks {
 		rows, err := p.table.rows(p.table.metrics[0].read(out))
 		if err == nil && len(rows) == 0 {
@@ -104,9 +104,9 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 		}
 		tables[i] = rows
 	}
-	rows := make([]bench.ParsedRow, len(tables[0]))
+	rows := make([]decl.ParsedRow, len(tables[0]))
 	for r, first := range tables[0] {
-		rows[r] = bench.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}, Wrong: first.Wrong}
+		rows[r] = decl.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}, Wrong: first.Wrong}
 		for i, others := range tables[1:] {
 			if at := rowOf(others, first); at >= 0 && others[at].Wrong != "" && rows[r].Wrong == "" {
 				rows[r].Wrong = fmt.Sprintf("rank %d: %s", ranks[i+1].Rank, others[at].Wrong)
@@ -123,7 +123,7 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 		}
 	}
 	for _, m := range p.table.metrics {
-		if !slices.ContainsFunc(rows, func(r bench.ParsedRow) bool { return len(r.Samples[m.info.Name]) > 0 }) {
+		if !slices.ContainsFunc(rows, func(r decl.ParsedRow) bool { return len(r.Samples[m.info.Name]) > 0 }) {
 			return nil, fmt.Errorf("metric %s: rank 0 printed N/A for %s on every line; %s",
 				m.info.Name, m.column.name, lastLines(ranks[0]))
 		}
@@ -133,8 +133,8 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 
 // tableSamples are a metric's samples in one row of rank 0's table, combined with
 // those of the same row on the other ranks if the metric is over all.
-func (p *outputParser) tableSamples(m metric, ranks []bench.RankOutput, tables [][]bench.ParsedRow,
-	first bench.ParsedRow) ([]float64, error) {
+func (p *outputParser) tableSamples(m metric, ranks []decl.RankOutput, tables [][]decl.ParsedRow,
+	first decl.ParsedRow) ([]float64, error) {
 	perRank, from := [][]float64{first.Samples[m.info.Name]}, ranks[:1]
 	if m.from != "rank0" {
 		from = ranks
@@ -154,12 +154,12 @@ func (p *outputParser) tableSamples(m metric, ranks []bench.RankOutput, tables [
 }
 
 // rowOf finds the row of the same point in another rank's table, -1 if it has none.
-func rowOf(rows []bench.ParsedRow, want bench.ParsedRow) int {
-	return slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(want.Extra) })
+func rowOf(rows []decl.ParsedRow, want decl.ParsedRow) int {
+	return slices.IndexFunc(rows, func(x decl.ParsedRow) bool { return rowID(x.Extra) == rowID(want.Extra) })
 }
 
 // tableError names all metrics of the table, and shows what the rank printed.
-func (p *outputParser) tableError(out bench.RankOutput, err error) error {
+func (p *outputParser) tableError(out decl.RankOutput, err error) error {
 	names := lists.Map(p.table.metrics, func(m metric) string { return m.info.Name })
 	noun := "metric"
 	if len(names) > 1 {
@@ -170,7 +170,7 @@ func (p *outputParser) tableError(out bench.RankOutput, err error) error {
 
 // combine reduces the ranks' samples one by one: the i-th sample of a metric
 // over all ranks comes from the i-th of every rank.
-func combine(from string, ranks []bench.RankOutput, perRank [][]float64) ([]float64, error) {
+func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float64, error) {
 	for i, samples := range perRank {
 		if len(samples) != len(perRank[0]) {
 			return nil, fmt.Errorf("rank %d has %s but rank %d has %s: %s over ranks needs equally many",
@@ -195,7 +195,7 @@ func combine(from string, ranks []bench.RankOutput, perRank [][]float64) ([]floa
 }
 
 // read is the part of a rank's output the metric is looked for in.
-func (m metric) read(out bench.RankOutput) []byte {
+func (m metric) read(out decl.RankOutput) []byte {
 	switch m.stream {
 	case "stderr":
 		return out.Stderr
@@ -208,7 +208,7 @@ func (m metric) read(out bench.RankOutput) []byte {
 
 // lastLines shows the end of what a rank printed, which usually says why the
 // wanted number is missing.
-func lastLines(out bench.RankOutput) string {
+func lastLines(out decl.RankOutput) string {
 	const most = 5
 	var b strings.Builder
 	for _, s := range []struct {

@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // show writes rows as `point: metric=samples ...`, one a line, metrics sorted.
-func show(rows []bench.ParsedRow) string {
+func show(rows []decl.ParsedRow) string {
 	var b strings.Builder
 	for _, r := range rows {
 		var names []string
@@ -253,7 +253,7 @@ func TestKeyKinds(t *testing.T) {
 }
 
 func TestStreamsAndWall(t *testing.T) {
-	out := []bench.RankOutput{
+	out := []decl.RankOutput{
 		{Rank: 1, Stdout: []byte("t=10"), Stderr: []byte("t=20"), Wall: 3 * time.Second},
 		{Rank: 0, Stdout: []byte("t=1"), Stderr: []byte("t=2"), Wall: 1500 * time.Millisecond},
 	}

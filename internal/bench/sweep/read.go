@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -21,8 +22,8 @@ const wantName = "want letters, digits, _ . -, starting with a letter"
 // sweep reads the whole file. What it returns is good only if no fault was
 // recorded.
 func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
-	part := &bench.DeclaredPart{Command: &bench.Command{Inputs: map[string]string{}}}
-	b := &bench.Bench{Parts: []*bench.DeclaredPart{part}}
+	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
+	b := &bench.Bench{Parts: []*decl.Part{part}}
 	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
 		"metrics", "check", "prepare", "setup", "cleanup", "warmup", "until", "timeout", "trials")
 	if f == nil {
@@ -56,7 +57,7 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 }
 
 // points reads what is swept.
-func (r *reader) points(f map[string]yamlfile.Node, part *bench.DeclaredPart, names *namespace) {
+func (r *reader) points(f map[string]yamlfile.Node, part *decl.Part, names *namespace) {
 	part.Command.OwnRanks = f["ranks"] == nil
 	if n := f["ranks"]; n != nil {
 		part.Axes = append(part.Axes, r.ranks(n, names))
@@ -73,7 +74,7 @@ func (r *reader) points(f map[string]yamlfile.Node, part *bench.DeclaredPart, na
 }
 
 // program reads what runs at each point, and how its output is read.
-func (r *reader) program(f map[string]yamlfile.Node, part *bench.DeclaredPart, names *namespace) {
+func (r *reader) program(f map[string]yamlfile.Node, part *decl.Part, names *namespace) {
 	c := part.Command
 	c.Dir = filepath.Dir(r.Name())
 	if n := f["dir"]; n != nil {
@@ -149,7 +150,7 @@ func (r *reader) count(n yamlfile.Node, what string) int {
 }
 
 // commands reads what is executed, and checks that the program, or its setup, is told of every axis.
-func (r *reader) commands(f map[string]yamlfile.Node, part *bench.DeclaredPart) {
+func (r *reader) commands(f map[string]yamlfile.Node, part *decl.Part) {
 	c := part.Command
 	used := map[string]bool{}
 	for _, key := range []struct {
@@ -170,7 +171,7 @@ func (r *reader) commands(f map[string]yamlfile.Node, part *bench.DeclaredPart) 
 	}
 	// Entries were checked already; only their positions are of interest here.
 	for _, e := range r.Peek(f["axes"]) {
-		isAxis := slices.ContainsFunc(part.Axes, func(a bench.Axis) bool { return a.Name == e.Key })
+		isAxis := slices.ContainsFunc(part.Axes, func(a decl.Axis) bool { return a.Name == e.Key })
 		if isAxis && !used[e.Key] {
 			r.Fault(e.At, "axis %q is not used: put {%s} into the command", e.Key, e.Key)
 		}
@@ -179,7 +180,7 @@ func (r *reader) commands(f map[string]yamlfile.Node, part *bench.DeclaredPart) 
 
 // argv reads the arguments of a program, and checks their placeholders against the axes. What is
 // used of these it notes, unless it is only cleaned up after.
-func (r *reader) argv(n yamlfile.Node, what string, axes []bench.Axis, used map[string]bool) []string {
+func (r *reader) argv(n yamlfile.Node, what string, axes []decl.Axis, used map[string]bool) []string {
 	if s, ok := r.String(n); ok {
 		r.Fault(n, "%s: want a list of arguments such as [%s]: no shell splits a line",
 			what, quoteAll(strings.Fields(s)))
@@ -245,8 +246,8 @@ func (ns *namespace) list() []string {
 }
 
 // ranks reads the rank counts: an axis of its own name.
-func (r *reader) ranks(n yamlfile.Node, names *namespace) bench.Axis {
-	axis := bench.Axis{Name: bench.RanksAxis, Kind: point.Int}
+func (r *reader) ranks(n yamlfile.Node, names *namespace) decl.Axis {
+	axis := decl.Axis{Name: bench.RanksAxis, Kind: point.Int}
 	axis.Kind, axis.Values = r.values(n, "ranks", point.Int)
 	for _, v := range axis.Values {
 		if v.Int() < 1 || v.Int() > 1<<20 {

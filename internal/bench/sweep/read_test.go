@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -60,7 +60,7 @@ trials: 3
 	}
 }
 
-func describeAxes(p *bench.DeclaredPart) string {
+func describeAxes(p *decl.Part) string {
 	var parts []string
 	for _, a := range p.Axes {
 		parts = append(parts, fmt.Sprintf("%s %v %s", a.Name, a.Kind, point.FormatSpec(a.Values)))

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
@@ -33,14 +33,14 @@ type LaunchedRow struct {
 }
 
 // NewLaunches is for the launches of one point of a command.
-func NewLaunches(c *bench.Command) *Launches {
+func NewLaunches(c *decl.Command) *Launches {
 	l := &Launches{until: c.Until, metric: c.UntilMetric}
 	l.until.MaxSamples = max(l.until.MaxSamples, 1)
 	return l
 }
 
 // Add takes what one more launch printed. All launches have to give the same rows.
-func (l *Launches) Add(rows []bench.ParsedRow) error {
+func (l *Launches) Add(rows []decl.ParsedRow) error {
 	l.Count++
 	if l.Count == 1 {
 		for _, r := range rows {

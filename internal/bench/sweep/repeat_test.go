@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
@@ -32,17 +32,17 @@ func TestDocumentedRepetition(t *testing.T) {
 }
 
 // launch is what a launch printed at one row.
-func launch(samples ...float64) []bench.ParsedRow {
-	return []bench.ParsedRow{{Samples: map[string][]float64{"t": samples}}}
+func launch(samples ...float64) []decl.ParsedRow {
+	return []decl.ParsedRow{{Samples: map[string][]float64{"t": samples}}}
 }
 
 // TestLaunches: the median of each launch is one sample, however many a launch printed; they
 // go on until the interval of their median is narrow, or to the end of a bound.
 func TestLaunches(t *testing.T) {
-	until := func(noise float64) *bench.Command {
-		return &bench.Command{Until: plan.Repeated(noise), UntilMetric: "t"}
+	until := func(noise float64) *decl.Command {
+		return &decl.Command{Until: plan.Repeated(noise), UntilMetric: "t"}
 	}
-	count := func(c *bench.Command, spent time.Duration, next func(i int) []bench.ParsedRow) (*Launches,
+	count := func(c *decl.Command, spent time.Duration, next func(i int) []decl.ParsedRow) (*Launches,
 		measure.StopReason) {
 		l := NewLaunches(c)
 		for i := 0; ; i++ {
@@ -52,12 +52,12 @@ func TestLaunches(t *testing.T) {
 			}
 		}
 	}
-	quiet := func(i int) []bench.ParsedRow { return launch(99, 100+float64(i%2)/10, 500) }
+	quiet := func(i int) []decl.ParsedRow { return launch(99, 100+float64(i%2)/10, 500) }
 	// A thousand samples within a launch are alike, launches are not.
-	loud := func(i int) []bench.ParsedRow {
+	loud := func(i int) []decl.ParsedRow {
 		return launch(slices.Repeat([]float64{100 + float64(i*37%10)}, 1000)...)
 	}
-	wrong := func(i int) []bench.ParsedRow {
+	wrong := func(i int) []decl.ParsedRow {
 		rows := quiet(i)
 		if i == 2 {
 			rows[0].Wrong = "7 wrong"
@@ -67,12 +67,12 @@ func TestLaunches(t *testing.T) {
 	brief := until(0.001)
 	brief.Until.MaxTime = 9 * time.Second
 	for what, c := range map[string]struct {
-		command *bench.Command
-		next    func(int) []bench.ParsedRow
+		command *decl.Command
+		next    func(int) []decl.ParsedRow
 		count   int
 		why     measure.StopReason
 	}{
-		"once":           {&bench.Command{UntilMetric: "t"}, loud, 1, measure.MaxSamples},
+		"once":           {&decl.Command{UntilMetric: "t"}, loud, 1, measure.MaxSamples},
 		"quiet":          {until(0.01), quiet, 6, measure.Precise},
 		"loud":           {until(0.001), loud, 50, measure.MaxSamples},
 		"loud and brief": {brief, loud, 9, measure.MaxTime},
@@ -91,7 +91,7 @@ func TestLaunches(t *testing.T) {
 		len(l.Rows[0].Samples["t"][0]) != 3 {
 		t.Errorf("six launches: %v of %v", got, l.Rows[0].Samples)
 	}
-	if l, _ := count(&bench.Command{UntilMetric: "t"}, 0, quiet); fmt.Sprint(l.Rows[0].Values("t")) != "[99 100 500]" ||
+	if l, _ := count(&decl.Command{UntilMetric: "t"}, 0, quiet); fmt.Sprint(l.Rows[0].Values("t")) != "[99 100 500]" ||
 		!math.IsNaN(l.Noise(l.Rows[0])) {
 		t.Errorf("one launch: %v, noise %v", l.Rows[0].Values("t"), l.Noise(l.Rows[0]))
 	}
@@ -99,16 +99,16 @@ func TestLaunches(t *testing.T) {
 
 // TestOtherRows: launches of a point that give other rows are not mixed.
 func TestOtherRows(t *testing.T) {
-	row := func(size int64) bench.ParsedRow {
-		return bench.ParsedRow{Extra: point.Point{{Name: "size", Value: point.IntValue(size)}},
+	row := func(size int64) decl.ParsedRow {
+		return decl.ParsedRow{Extra: point.Point{{Name: "size", Value: point.IntValue(size)}},
 			Samples: map[string][]float64{"t": {1}}}
 	}
-	for want, second := range map[string][]bench.ParsedRow{
+	for want, second := range map[string][]decl.ParsedRow{
 		"launch 2 of the point gave 1 rows, the first one 2":                     {row(8)},
 		"launch 2 of the point gave a row for size=8, the first one for size=16": {row(8), row(8)},
 	} {
-		l := NewLaunches(&bench.Command{Until: plan.Repeated(0.01)})
-		must.Do(t, l.Add([]bench.ParsedRow{row(8), row(16)}))
+		l := NewLaunches(&decl.Command{Until: plan.Repeated(0.01)})
+		must.Do(t, l.Add([]decl.ParsedRow{row(8), row(16)}))
 		if err := l.Add(second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

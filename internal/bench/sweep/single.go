@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // regex finds every match of an expression.
@@ -40,7 +40,7 @@ func newRegex(text string) (single, error) {
 
 func (x regex) String() string { return "the expression " + x.text }
 
-func (x regex) samples(text []byte, _ bench.RankOutput) ([]float64, error) {
+func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	var samples []float64
 	for _, match := range x.re.FindAllSubmatch(text, -1) {
 		if match[x.group] == nil {
@@ -103,7 +103,7 @@ func parseJSONPath(text string) (single, error) {
 
 func (p jsonPath) String() string { return "the JSON field " + p.text }
 
-func (p jsonPath) samples(text []byte, _ bench.RankOutput) ([]float64, error) {
+func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	var samples []float64
 	for _, doc := range jsonDocuments(text) {
 		found, err := p.walk(doc, p.steps, nil)
@@ -179,7 +179,7 @@ type wall time.Duration
 
 func (w wall) String() string { return "the wall time" }
 
-func (w wall) samples(_ []byte, out bench.RankOutput) ([]float64, error) {
+func (w wall) samples(_ []byte, out decl.RankOutput) ([]float64, error) {
 	return []float64{float64(out.Wall) / float64(w)}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // Error is everything wrong in a sweep file, each fault with its position.
@@ -81,7 +82,7 @@ func Parse(name string, data []byte) (*bench.Bench, error) {
 // kept as written, so that the same sweep elsewhere has the same inputs. The
 // sweep file as a whole is none: another value on an axis does not change the
 // points that are there already, so a resumed run need not repeat them.
-func addScripts(command *bench.Command) error {
+func addScripts(command *decl.Command) error {
 	for _, arg := range slices.Concat(command.Argv, command.Prepare, command.Setup, command.Cleanup) {
 		name, constant := literalArg(arg)
 		if !constant || name == "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // table reads the lines of a table that a program printed into rows: the key
@@ -30,7 +31,7 @@ type line struct {
 }
 
 // rows reads the table in a text.
-func (t *table) rows(text []byte) ([]bench.ParsedRow, error) {
+func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
 	var lines []line
 	var err error
 	if t.kind == "csv" {
@@ -44,7 +45,7 @@ func (t *table) rows(text []byte) ([]bench.ParsedRow, error) {
 	if err := t.dropAxes(lines); err != nil {
 		return nil, err
 	}
-	var rows []bench.ParsedRow
+	var rows []decl.ParsedRow
 	index := map[string]int{}
 	for _, l := range lines {
 		id := rowID(l.keys)
@@ -52,7 +53,7 @@ func (t *table) rows(text []byte) ([]bench.ParsedRow, error) {
 		if !known {
 			i = len(rows)
 			index[id] = i
-			rows = append(rows, bench.ParsedRow{Extra: l.keys, Samples: map[string][]float64{}})
+			rows = append(rows, decl.ParsedRow{Extra: l.keys, Samples: map[string][]float64{}})
 		}
 		for name, v := range l.values {
 			rows[i].Samples[name] = append(rows[i].Samples[name], v)

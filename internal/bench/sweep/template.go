@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // Substitute replaces the placeholders of an argv by the values of a point:
@@ -136,7 +137,7 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 
 // check says which axis a placeholder names, or why it cannot be replaced at
 // every point of the sweep.
-func (p piece) check(axes []bench.Axis) (axis string, err error) {
+func (p piece) check(axes []decl.Axis) (axis string, err error) {
 	var names []string
 	for _, a := range axes {
 		if a.Name == p.text {

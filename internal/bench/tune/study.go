@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -154,7 +154,7 @@ func (s *Study) check(p *plan.Plan) error {
 			strings.Join(parts, ", "), parts[0])
 	}
 	part := p.Groups[0].Part
-	names := lists.Map(part.Axes, func(a bench.Axis) string { return a.Name })
+	names := lists.Map(part.Axes, func(a decl.Axis) string { return a.Name })
 	var errs []error
 	for _, n := range s.goal.Over {
 		if !slices.Contains(names, n) && part.Command == nil {
@@ -179,7 +179,7 @@ func (s *Study) check(p *plan.Plan) error {
 		}
 	}
 	metrics, all := p.Bench.Metrics()
-	have := lists.Map(metrics, func(m bench.MetricInfo) string { return m.Name })
+	have := lists.Map(metrics, func(m journal.MetricInfo) string { return m.Name })
 	s.measured = slices.Contains(have, s.goal.Metric)
 	if all && !s.measured {
 		errs = append(errs, suggest.Unknown("metric", s.goal.Metric, have))

@@ -11,19 +11,18 @@ import (
 
 // A row whose content is not what was planned fails without being made.
 func TestContentThatChanged(t *testing.T) {
-	b := bench.New("b", body, bench.Content(func(_, _ bench.Point) map[string]string {
+	b := bench.New("b", body, bench.ContentHashes(func(_, _ bench.Point) map[string]string {
 		return map[string]string{"run m": "0a"}
 	}))
 	for planned, want := range map[string]journal.Status{"0a": journal.OK, "0b": journal.Failed, "": journal.Failed} {
 		w := &worker{job: Job{Inputs: map[string]string{"run m": planned}}}
 		ran := false
-		s := bench.NewState(bench.Setting{Backend: "cpu"})
-		o := s.Finish(w.unchanged(b, func(_ context.Context,
-			s *bench.State) error {
+		body := bench.Body(func(_ context.Context, s *bench.State) error {
 			ran = true
 			s.Report("done", 1, "", "")
 			return nil
-		})(t.Context(), s))
+		})
+		o, _ := w.unchanged(b, body.Run)(t.Context(), bench.Setting{Backend: "cpu"})
 		if o.Status != want || ran != (want == journal.OK) ||
 			!ran && !strings.Contains(o.Reason, "run m has changed since the run was planned") {
 			t.Errorf("planned %q: %s (%s), ran %v", planned, o.Status, o.Reason, ran)

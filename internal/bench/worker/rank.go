@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
@@ -48,14 +48,12 @@ func (r *rank) setPhase(phase string) {
 func (r *rank) perform(ctx context.Context, t *Task) error {
 	r.setPhase("set-up")
 	w := r.worker
-	s := bench.NewState(bench.Setting{
+	out, err := w.body(ctx, decl.Setting{
 		Point: slices.Clone(t.Point), Group: watched{r.group, &r.wait}, LocalRank: w.local + r.number, Backend: w.job.Backend,
-		Ranks: w.job.Size, Session: w.job.Session, Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure,
+		Ranks: w.job.Size, Session: w.job.Session, Seed: w.job.Seed, Measure: w.job.Measure,
 		Metrics: w.metrics, Inputs: w.job.Inputs, Phase: r.setPhase,
 	})
-	err := protect(func() error { return w.body(ctx, s) })
 	cancelled := err != nil && ctx.Err() != nil
-	out := s.Finish(err)
 	if out.Phase = *r.phase.Load(); out.Status.Bad() {
 		r.group.Abort(out.Reason)
 	}
@@ -63,7 +61,7 @@ func (r *rank) perform(ctx context.Context, t *Task) error {
 	// only follow, and so does whatever comes after the body was told to end.
 	var aborted *syncgroup.AbortedError
 	var peer *dist.PeerError
-	follows := cancelled || errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, bench.ErrElsewhere)
+	follows := cancelled || errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, decl.ErrElsewhere)
 	var culprit *int
 	if aborted != nil && aborted.Rank != syncgroup.HubRank {
 		culprit = &aborted.Rank

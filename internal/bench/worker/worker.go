@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,12 +15,14 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Maybe makes this process a worker if its environment says so, and then
@@ -62,8 +63,8 @@ type worker struct {
 
 	conn    *connection.Conn
 	job     Job
-	body    bench.Body
-	metrics []bench.MetricInfo      // that the bench declares; nil: another program has the body
+	body    decl.Body
+	metrics []journal.MetricInfo    // that the bench declares; nil: another program has the body
 	script  *python.Program         // that has the body; nil: this program has it
 	ranks   atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
 	orders  chan message
@@ -172,7 +173,7 @@ func (w *worker) join() (err error) {
 	return nil
 }
 
-func (w *worker) findBody(g syncgroup.Group) (body bench.Body, err error) {
+func (w *worker) findBody(g syncgroup.Group) (body decl.Body, err error) {
 	if len(w.job.Script) > 0 {
 		environ, err := w.rankVars(g)
 		if err != nil {
@@ -183,7 +184,8 @@ func (w *worker) findBody(g syncgroup.Group) (body bench.Body, err error) {
 		if w.script, err = python.Start(w.job.Script, rank, os.Stdout, os.Stderr); err != nil {
 			return nil, err
 		}
-		return w.script.Body(w.job.Bench)
+		body, err := w.script.Body(w.job.Bench)
+		return body.Run, err
 	}
 	for _, b := range w.benches {
 		if b.Name == w.job.Bench {
@@ -196,18 +198,19 @@ func (w *worker) findBody(g syncgroup.Group) (body bench.Body, err error) {
 	return nil, fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
 }
 
-// unchanged is a body that refuses content which is not what it was when the run was planned.
-func (w *worker) unchanged(b *bench.Bench, body bench.Body) bench.Body {
+// unchanged returns a body that fails if the hashed content has changed since the run was planned.
+func (w *worker) unchanged(b *bench.Bench, body decl.Body) decl.Body {
 	if b.Content == nil {
 		return body
 	}
-	return func(ctx context.Context, s *bench.State) error {
-		for name, now := range b.Content(s.Point(), s.Point()) {
+	return func(ctx context.Context, set decl.Setting) (decl.Outcome, error) {
+		for name, now := range b.Content(set.Point, set.Point) {
 			if planned := w.job.Inputs[name]; planned != now {
-				return fmt.Errorf("%s has changed since the run was planned: its SHA-256 was %s, it is %s", name, planned, now)
+				err := fmt.Errorf("%s has changed since the run was planned: its SHA-256 was %s, now it is %s", name, planned, now)
+				return bench.Body(func(context.Context, *bench.State) error { return err }).Run(ctx, set)
 			}
 		}
-		return body(ctx, s)
+		return body(ctx, set)
 	}
 }
 
@@ -343,16 +346,6 @@ type watchedContext struct {
 }
 
 func (c watchedContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// protect turns a panic into an error that carries its stack.
-func protect(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
-	return f()
-}
 
 // seen reports the swept variables as this process has them.
 func seen(names []string) map[string]*string {

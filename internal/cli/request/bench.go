@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
@@ -57,7 +58,7 @@ func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 	if len(b.Profiles) == 0 {
 		return nil, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
 	}
-	p, err := suggest.Find("profile", name, b.Profiles, func(p bench.DeclaredProfile) string { return p.Name })
+	p, err := suggest.Find("profile", name, b.Profiles, func(p decl.Profile) string { return p.Name })
 	if err != nil {
 		return nil, fmt.Errorf("bench %s: %w", b.Name, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -130,8 +131,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 func fills(b *bench.Bench, format string) (out []plan.Assign) {
 	sweep := export.Sweep(format)
 	for _, name := range slices.Sorted(maps.Keys(sweep)) {
-		has := slices.ContainsFunc(b.Parts, func(part *bench.DeclaredPart) bool {
-			return slices.ContainsFunc(part.Axes, func(a bench.Axis) bool { return a.Name == name && a.Kind == bench.KindBool })
+		has := slices.ContainsFunc(b.Parts, func(part *decl.Part) bool {
+			return slices.ContainsFunc(part.Axes, func(a decl.Axis) bool { return a.Name == name && a.Kind == bench.KindBool })
 		})
 		if has {
 			out = append(out, plan.Assign{Name: name, Text: sweep[name]})
@@ -172,7 +173,7 @@ func (j Planned) drawable() (doubts []error, err error) {
 	h := &journal.Header{Axes: j.Plan.Axes, Envs: j.Plan.Envs}
 	metrics, all := j.Bench.Metrics()
 	if !all {
-		metrics = append(metrics, journal.MetricInfo{Name: bench.LimitMetric})
+		metrics = append(metrics, journal.MetricInfo{Name: decl.LimitMetric})
 	}
 	for _, p := range j.Plots {
 		if err := p.Check(h, j.Plan.Options); err != nil {
@@ -234,8 +235,8 @@ func applicable(b *bench.Bench, list []plan.Assign, several bool) []plan.Assign 
 func axisNames(b *bench.Bench) []string {
 	names := []string{bench.RanksAxis}
 	for _, p := range b.Parts {
-		names = append(names, lists.Map(p.Axes, func(x bench.Axis) string { return x.Name })...)
-		names = append(names, lists.Map(p.Envs, func(e bench.EnvAxis) string { return e.Name })...)
+		names = append(names, lists.Map(p.Axes, func(x decl.Axis) string { return x.Name })...)
+		names = append(names, lists.Map(p.Envs, func(e decl.EnvAxis) string { return e.Name })...)
 	}
 	return names
 }
@@ -294,7 +295,7 @@ func withFiles(b *bench.Bench, req plan.Request,
 			if err != nil {
 				return nil, fmt.Errorf("--%s: %w", o.Name, err)
 			}
-			if sha := fmt.Sprintf("%x", sha256.Sum256(data)); o.Sweep {
+			if sha := fmt.Sprintf("%x", sha256.Sum256(data)); o.Sweepable {
 				req.Files[path] = sha
 			} else {
 				req.Inputs[o.Name] = sha

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -229,11 +230,11 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 		return nil
 	}
 	b := Bench()
-	b.Parts = slices.DeleteFunc(b.Parts, func(p *bench.DeclaredPart) bool { return p.Name != t.part })
+	b.Parts = slices.DeleteFunc(b.Parts, func(p *decl.Part) bool { return p.Name != t.part })
 	environ := s.Environ
 	if t.launcher != nil {
 		environ = append(slices.Clone(environ), launcherEnviron...)
-		b.Parts[0].Wheres = append(b.Parts[0].Wheres, enoughCores)
+		b.Parts[0].Drops = append(b.Parts[0].Drops, enoughCores)
 	}
 	req := plan.Request{Backend: t.backend, Bind: plan.BindNone}
 	if s.Backend != "" { // there is time for a power of two that is more than a pair

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -52,7 +52,7 @@ func TestNCCLTestsReadsBack(t *testing.T) {
 		"in}\n  busbw: {nccl_tests: busbw}\n  wrong: {nccl_tests: wrong}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	b := must.Get(sweep.Load(file))(t)
-	rows := must.Get(b.Parts[0].Command.Parse([]bench.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in,
+	rows := must.Get(b.Parts[0].Command.Parse([]decl.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in,
 		Options{}))}}))(t)
 	if len(rows) != 2 {
 		t.Fatalf("%d rows, want 2", len(rows))

@@ -17,8 +17,8 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 // with all it sets. There are none where nothing was gained.
 // A bench that makes a table of its own adds it.
 func Files(r tune.Result, b *bench.Bench, rows []journal.Row) (out []bench.File, err error) {
-	if b != nil && b.Tuned != nil && b.Tuned.Files != nil {
-		if out, err = b.Tuned.Files(Chosen(r, rows)); err != nil {
+	if b != nil && b.Tuning != nil && b.Tuning.Files != nil {
+		if out, err = b.Tuning.Files(Chosen(r, rows)); err != nil {
 			return nil, err
 		}
 	}

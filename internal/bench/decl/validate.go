@@ -1,4 +1,4 @@
-package bench
+package decl
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // Validate reports every fault of the declaration at once.
 func (b *Bench) Validate() error {
-	errs := slices.Clone(b.errs)
+	errs := slices.Clone(b.Faults)
 	fault := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf(format, args...))
 	}
@@ -57,7 +57,7 @@ func (b *Bench) Validate() error {
 	return fmt.Errorf("bench %q: %w", b.Name, errors.Join(errs...))
 }
 
-func (p *DeclaredPart) faults(options map[string]bool) (errs []error) {
+func (p *Part) faults(options map[string]bool) (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if (p.Body == nil) == (p.Command == nil) {
 		fault("it needs either a body or a command")
@@ -120,7 +120,7 @@ func (p *DeclaredPart) faults(options map[string]bool) (errs []error) {
 
 // zipFaults checks that zipped names exist, are zipped once and have equally
 // many values.
-func (p *DeclaredPart) zipFaults(known map[string]string) (errs []error) {
+func (p *Part) zipFaults(known map[string]string) (errs []error) {
 	zipped := map[string]bool{}
 	for _, z := range p.Zips {
 		if len(z) < 2 {
@@ -150,7 +150,7 @@ func (p *DeclaredPart) zipFaults(known map[string]string) (errs []error) {
 	return errs
 }
 
-func (p *DeclaredPart) valueCount(name string) int {
+func (p *Part) valueCount(name string) int {
 	for _, a := range p.Axes {
 		if a.Name == name {
 			return len(a.Values)

@@ -1,4 +1,4 @@
-package bench
+package decl
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	body := func(context.Context, *State) error { return nil }
+	body := func(context.Context, Setting) (Outcome, error) { return Outcome{}, nil }
 	metrics := func(names ...string) (out []journal.MetricInfo) {
 		for _, n := range names {
 			out = append(out, journal.MetricInfo{Name: n, Unit: "own"})
@@ -24,13 +24,13 @@ func TestMetrics(t *testing.T) {
 		want  []string // those with a unit of the bench's own are marked
 		all   bool
 	}{
-		{"programs", Bench{Parts: []*DeclaredPart{{Command: &Command{}, Metrics: metrics("a", "b")},
+		{"programs", Bench{Parts: []*Part{{Command: &Command{}, Metrics: metrics("a", "b")},
 			{Command: &Command{}, Metrics: metrics("b", "c")}}}, []string{"a own", "b own", "c own"}, true},
-		{"derived", Bench{Parts: []*DeclaredPart{{Command: &Command{}, Metrics: metrics("a")}}, Derive: derive},
+		{"derived", Bench{Parts: []*Part{{Command: &Command{}, Metrics: metrics("a")}}, Derive: derive},
 			[]string{"a own"}, false},
-		{"a body", Bench{Parts: []*DeclaredPart{{Body: body, Metrics: metrics("a", "time_us")}}},
+		{"a body", Bench{Parts: []*Part{{Body: body, Metrics: metrics("a", "time_us")}}},
 			[]string{"time_us own", "gbps", "algbw", "busbw", "tflops", "a own", "wrong"}, false},
-		{"the declared word counts", Bench{Parts: []*DeclaredPart{{Body: body, Metrics: metrics("wrong")}}},
+		{"the declared word counts", Bench{Parts: []*Part{{Body: body, Metrics: metrics("wrong")}}},
 			[]string{"time_us", "gbps", "algbw", "busbw", "tflops", "wrong own"}, false},
 	} {
 		infos, all := c.bench.Metrics()
@@ -45,7 +45,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: all is %v, metrics (-want +got):\n%s", c.name, all, diff)
 		}
 	}
-	if speedMetrics[0].Unit != "us" {
-		t.Errorf("a bench changed the harness's own metric to %v", speedMetrics[0])
+	if SpeedMetrics[0].Unit != "us" {
+		t.Errorf("a bench changed the harness's own metric to %v", SpeedMetrics[0])
 	}
 }

@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Body is the code of a benchmark. It runs once per point on every rank. Everything before
+// [State.Time] is untimed set-up. To leave the point out it returns [Skip] or [NotExecuted];
+// any other error, and a panic, makes a failed row.
+type Body func(ctx context.Context, s *State) error
+
+// Run executes the body on one rank in this process and returns the rank's outcome. Tests call
+// it to run a body without worker processes. The error is the one from which Outcome.Reason
+// was made; a panic in the body becomes an error with its stack.
+func (b Body) Run(ctx context.Context, set Setting) (Outcome, error) {
+	s := newState(set)
+	err := protect(func() error { return b(ctx, s) })
+	return s.finish(err), err
+}
+
+func protect(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+func newState(set Setting) *State {
+	if set.Group == nil {
+		set.Group = syncgroup.Solo()
+	}
+	if set.Measure.Cadence == "" {
+		set.Measure = measure.Default()
+	}
+	if set.Clock == nil {
+		set.Clock = measure.Monotonic()
+	}
+	if set.Phase == nil {
+		set.Phase = func(string) {}
+	}
+	return &State{set: set, out: Outcome{
+		Kind: journal.Measured, Metrics: map[string]float64{}, Stats: map[string]journal.Stat{},
+		Limits: map[string]float64{}, Details: map[string]string{}, Raws: map[string][]byte{},
+	}}
+}
+
+// finish returns this rank's outcome. err is the body's result.
+func (s *State) finish(err error) Outcome {
+	o := s.out
+	_, verified := o.Metrics["wrong"]
+	var skip *skipError
+	var missing *missingError
+	switch {
+	case errors.As(err, &skip):
+		o.Status, o.Reason = journal.Skipped, skip.reason
+	case errors.As(err, &missing):
+		o.Status, o.Reason, o.Optional = journal.NotExecuted, missing.reason, !missing.required
+	case err != nil:
+		o.Status, o.Reason = journal.Failed, err.Error()
+		if call, is := errors.AsType[*measure.CallError](err); is && call.Stack != nil {
+			o.Reason += "\n" + string(call.Stack)
+		}
+	case len(o.Metrics) == 0 || len(o.Metrics) == 1 && verified && o.Samples == 0:
+		o.Status = journal.Failed
+		o.Reason = "the body returned without recording anything: call State.Time or State.Report, or return Skip"
+	default:
+		o.Status = journal.OK
+	}
+	if o.Status != journal.OK {
+		o.Raw, o.Raws, o.Inside = nil, nil, nil
+	}
+	return o
+}
+
+// skipError leaves a point out.
+type skipError struct{ reason string }
+
+func (e *skipError) Error() string { return "skipped: " + e.reason }
+
+// Skip returns the error by which a body leaves out a point that does not apply. The row gets
+// the status "skipped" with this reason. All ranks must return it together.
+func Skip(format string, args ...any) error {
+	return &skipError{fmt.Sprintf(format, args...)}
+}
+
+// missingError reports that a point cannot run here.
+type missingError struct {
+	reason   string
+	required bool
+}
+
+func (e *missingError) Error() string { return "not executed: " + e.reason }
+
+// NotExecuted returns the error for a point that should run but cannot here, because the
+// backend or the machine lacks something. The reason states what is missing. The run fails if
+// the point is required; otherwise the point is only counted. All ranks must return it together.
+func NotExecuted(required bool, format string, args ...any) error {
+	return &missingError{fmt.Sprintf(format, args...), required}
+}
+
+// Helper declares a function that bodies run in a separate process, because it may crash or
+// hang. [HelperCommand] starts it.
+func Helper(name string, f func(args []string) error) Clause {
+	return func(d *declaration) {
+		if d.bench.Helpers == nil {
+			d.bench.Helpers = map[string]func(args []string) error{}
+		}
+		d.bench.Helpers[name] = f
+	}
+}
+
+// HelperCommand returns the command that starts this program as a helper of the bench. The
+// helper's function receives args. The process is killed when ctx ends or when this process
+// dies.
+func HelperCommand(ctx context.Context, bench, name string, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("helper %s of bench %s: %w", name, bench, err)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = append(os.Environ(), launch.HelperVar+"="+bench+"/"+name)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd, nil
+}

@@ -1,0 +1,56 @@
+package decl
+
+import (
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+)
+
+// Command is a program that runs once per rank and point instead of a body. Sweep files
+// declare it.
+type Command struct {
+	Argv  []string // {axis} is replaced by the axis' value; no shell is involved
+	Dir   string
+	Parse ParseOutput
+	// OwnRanks marks a program that starts its own ranks: it is launched once per point, and
+	// the row's num_ranks is null.
+	OwnRanks bool
+	// Inputs are SHA-256 sums that a row depends on besides its point: the command, the scripts
+	// it names, and how its output is read.
+	Inputs map[string]string
+	// Columns are the coordinates that the output's tables are known to add.
+	Columns []Axis
+	// Prepare runs once before the first launch, Setup before each point and Cleanup after each
+	// point, even a failed one. They are argument lists like Argv; empty means none.
+	Prepare, Setup, Cleanup []string
+	// Warmup is the number of launches per point whose results are discarded.
+	Warmup int
+	// Until decides when a point has been launched often enough; each launch is a sample of
+	// UntilMetric. The zero value means one launch.
+	Until       measure.Stop
+	UntilMetric string
+}
+
+// Launches returns the largest number of launches of a point, warm-up included.
+func (c *Command) Launches() int { return c.Warmup + max(c.Until.MaxSamples, 1) }
+
+// RankOutput is the output of one rank of a command.
+type RankOutput struct {
+	Rank   int
+	Stdout []byte
+	Stderr []byte
+	Wall   time.Duration
+}
+
+// ParsedRow is one row found in a command's output.
+type ParsedRow struct {
+	Extra   point.Point          // coordinates to add to the point: the key columns of a table
+	Samples map[string][]float64 // one or more values by metric
+	// Wrong is the reason why the result is incorrect, given by the program or by a check of
+	// its output. Such a row has failed, even if it has samples.
+	Wrong string
+}
+
+// ParseOutput converts the output of all ranks into rows. It returns an error if there are none.
+type ParseOutput func(ranks []RankOutput) ([]ParsedRow, error)

@@ -1,0 +1,268 @@
+// Package decl holds benchmark declarations as data. Package bench builds them from its
+// clauses, package sweep from YAML files and package python from Python files. The planner,
+// the workers, the command line and the views read them.
+//
+// The types are internal because only the harness reads them: authors of benches see the
+// clauses of package bench, and the few types that they fill in themselves have aliases there.
+package decl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// RanksAxis is the name of the axis of rank counts.
+const RanksAxis = "num_ranks"
+
+// BackendName is the name of the backend in filters, tables and option lists. No axis may
+// have this name.
+const BackendName = "backend"
+
+// DefaultTimeout limits a point of a part that declares no timeout.
+const DefaultTimeout = 2 * time.Minute
+
+// Bench is a benchmark, or a suite of several. A benchmark has one part without a name; a
+// suite has named parts, which share the options and the views.
+type Bench struct {
+	Name    string
+	Help    string // one line for the list of benches
+	Doc     string // longer text and examples for --help
+	Version string // changes when stored rows are no longer comparable
+	Parts   []*Part
+	Options []Option
+
+	// Backends lists the supported backends, the default first. Empty means cpu only.
+	Backends []string
+	// Prefer returns the backend for a point when the run names none, or "" for the default.
+	Prefer func(point.Point) string
+
+	// RanksOf returns the number of ranks of a point when the run does not set it, or 0 to use
+	// the declared axis.
+	RanksOf func(p, options point.Point) int
+
+	// Content returns SHA-256 sums of data that the values of a point refer to, keyed by a name
+	// for messages. The sums are part of the point's identity.
+	Content func(p, options point.Point) map[string]string
+
+	// OptionsOn holds, by backend, the options that have another default there.
+	OptionsOn map[string][]Option
+
+	// Profiles are selected by --profile.
+	Profiles []Profile
+
+	// Helpers are functions that a body runs in separate processes, by name.
+	Helpers map[string]func(args []string) error
+
+	// Out is the run folder when --out is not given. Empty means out/NAME.
+	Out string
+
+	// OneHost is the reason why all ranks must be on one host, or "" if they need not. It does
+	// not apply to backends whose own launcher connects the ranks.
+	OneHost string
+	// HostMemory is the reason why the data must be in memory that the CPU can address, or ""
+	// if it need not.
+	HostMemory string
+	// Accumulate makes views merge all runs of a folder by point. Otherwise they show the
+	// latest run only.
+	Accumulate bool
+
+	// The views below are pure functions: the same rows always give the same result.
+
+	// Derive adds metrics that depend on other rows, such as a speed-up over one rank. It
+	// returns every row. To change a row's Metrics or Warnings it must replace them, because
+	// the originals are shared.
+	Derive func(rows []journal.Row) []journal.Row
+	// Figures describes the plots.
+	Figures func(rows []journal.Row) []figure.Figure
+	// Sections states the findings in text and tables.
+	Sections func(rows []journal.Row) []Section
+	// Exports returns additional files for the run folder.
+	Exports func(rows []journal.Row) ([]File, error)
+	// Artifacts names the files that must be in the run folder afterwards. The run fails if
+	// one is missing.
+	Artifacts func(rows []journal.Row) []string
+
+	// Tuning holds the defaults of the tune command, or nil.
+	Tuning *Tuning
+
+	// Script is the interpreter, the file whose functions are the bodies, and the file's
+	// SHA-256. It is empty if the bodies are in this program.
+	Script []string
+
+	// Inputs are SHA-256 sums that all rows depend on besides their point.
+	Inputs map[string]string
+
+	// Faults are mistakes found while the declaration was built. Validate reports them.
+	Faults []error
+}
+
+// Body runs a benchmark body at one point on one rank. It returns the rank's outcome and the
+// error from which the outcome was made, so that the worker can tell causes from consequences.
+type Body func(ctx context.Context, set Setting) (Outcome, error)
+
+// Part is one sweep: axes, environment variables, and the body or command that runs at each
+// point of their product.
+type Part struct {
+	Name  string // empty for the only part of a plain bench
+	Help  string
+	Axes  []Axis
+	Envs  []EnvAxis
+	Zips  [][]string // groups of names that vary together; axes and variables may be mixed
+	Drops []Drop
+	// Refusals reject a whole run because of one point and the options.
+	Refusals []func(p, options point.Point) error
+	// On holds, by backend, the axes that have other values there.
+	On map[string][]Axis
+	// OverHosts holds the axes that have other values when the ranks are on several hosts.
+	OverHosts []Axis
+	Metrics   []journal.MetricInfo
+
+	Body    Body     // nil if Command is set
+	Command *Command // nil if Body is set
+
+	Timeout time.Duration // per point and trial; 0 means DefaultTimeout
+	Trials  int           // 0 means 1
+	Measure measure.Config
+}
+
+// Drop is a pure predicate that removes points from a sweep: it returns an error, whose text
+// is the recorded reason, for a point to remove.
+type Drop = func(p point.Point) error
+
+// Axis is a swept parameter.
+type Axis struct {
+	Name   string
+	Kind   point.Kind
+	Values []point.Value
+	Only   []string // backends that have this axis; empty means all
+}
+
+// EnvAxis is a swept environment variable. Changing it needs new processes.
+type EnvAxis struct {
+	Name   string
+	Values []point.EnvVar
+}
+
+// Option is a parameter with one value per run. It is recorded in every row and belongs to a
+// point's identity.
+type Option struct {
+	Name        string
+	Kind        point.Kind
+	Default     point.Value
+	Help        string
+	Choices     []string // allowed texts; empty means any
+	Positive    bool     // a number above 0
+	NonNegative bool     // a number of 0 or more
+	File        bool     // the value is a file's path; rows record its SHA-256
+	Sweepable   bool     // accepts a list; several values become an axis of the run
+	Only        []string // backends that have this option; empty means all
+}
+
+// Profile is a named set of axis values. Flags for single axes override it.
+type Profile struct {
+	Name string
+	Axes [][2]string // axis and SPEC
+}
+
+// Tuning holds the defaults of the tune command for a bench.
+type Tuning struct {
+	Metric   string                           // the objective
+	Maximise bool                             // whether larger is better
+	Per      []string                         // axes with a separate winner for each value
+	Axes     func(backend string) [][2]string // axis and SPEC of the candidates, the default first
+	// Files makes files, such as a table for other programs, from the rows of the default and
+	// of the winners whose gain was confirmed.
+	Files func(rows []journal.Row) ([]File, error)
+}
+
+// Axis returns the named axis of the part.
+func (p *Part) Axis(name string) (Axis, bool) {
+	return lists.First(p.Axes, func(a Axis) bool { return a.Name == name })
+}
+
+// Option returns the named option of the bench.
+func (b *Bench) Option(name string) (Option, bool) {
+	return lists.First(b.Options, func(o Option) bool { return o.Name == name })
+}
+
+// OptionOn returns the named option with its default on a backend.
+func (b *Bench) OptionOn(backend, name string) (Option, bool) {
+	o, ok := b.Option(name)
+	for _, other := range b.OptionsOn[backend] {
+		if other.Name == name {
+			o.Default = other.Default
+		}
+	}
+	return o, ok
+}
+
+// Part returns the named part.
+func (b *Bench) Part(name string) (*Part, bool) {
+	return lists.First(b.Parts, func(p *Part) bool { return p.Name == name })
+}
+
+// Fault records a mistake in the declaration, which [Bench.Validate] will report.
+func (b *Bench) Fault(format string, args ...any) {
+	b.Faults = append(b.Faults, fmt.Errorf(format, args...))
+}
+
+// SpeedMetrics are the metrics that the harness computes from a call's time and from the
+// amounts that a body declares.
+var SpeedMetrics = []journal.MetricInfo{
+	{Name: "time_us", Unit: "us", Better: "lower"},
+	{Name: "gbps", Unit: "GB/s", Better: "higher"},
+	{Name: "algbw", Unit: "GB/s", Better: "higher"},
+	{Name: "busbw", Unit: "GB/s", Better: "higher"},
+	{Name: "tflops", Unit: "TFLOP/s", Better: "higher"},
+}
+
+// LimitMetric is the metric of rows with a recorded limit: the largest limit divided by the
+// time, in percent. [Bench.Metrics] lists it only if the bench declares it.
+const LimitMetric = "pct_of_limit"
+
+// WrongLimit is the ratio of limit to time above which a row gets a warning. Measured limits
+// are off by at most a fifth on an idle machine, so a larger ratio means a wrong limit or
+// untimed work.
+const WrongLimit = 1.25
+
+// Metrics returns the metrics that are known before anything has run: the declared metrics of
+// all parts, and the harness's own if a part has a body. Complete reports whether rows can have
+// no others. It is false if a body or Derive may add some; a command's output is only searched
+// for declared metrics.
+func (b *Bench) Metrics() (infos []journal.MetricInfo, complete bool) {
+	add := func(m journal.MetricInfo, replace bool) {
+		i := slices.IndexFunc(infos, func(old journal.MetricInfo) bool { return old.Name == m.Name })
+		switch {
+		case i < 0:
+			infos = append(infos, m)
+		case replace:
+			infos[i] = m
+		}
+	}
+	body := slices.ContainsFunc(b.Parts, func(p *Part) bool { return p.Body != nil })
+	if body {
+		infos = slices.Clone(SpeedMetrics)
+	}
+	for _, p := range b.Parts {
+		for _, m := range p.Metrics {
+			add(m, true)
+		}
+	}
+	if body {
+		add(journal.MetricInfo{Name: "wrong", Better: "lower"}, false)
+	}
+	return infos, !body && b.Derive == nil
+}
+
+// ErrElsewhere marks a failure whose cause is on another rank, which the error text names. The
+// row reports that rank's error instead.
+var ErrElsewhere = errors.New("the verification failed there")

@@ -1,0 +1,64 @@
+package decl
+
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Section is a part of a report: text with an optional table or grid.
+type Section struct {
+	Title string
+	Text  string // Markdown paragraphs and lists; HTML is escaped
+	Table [][]string
+	Grid  *Grid
+	Lead  bool // one of the main findings: comes first
+	// Detail marks reference material. The page shows it folded, and it is not printed.
+	Detail bool
+	// Headline sections are printed at the end of a run, instead of the table of all rows.
+	Headline bool
+}
+
+// Grid is a matrix of cells coloured by their status: passed, failed, not run.
+type Grid struct {
+	Corner  string   // heading of the row names
+	Columns []string // headings
+	Rows    []GridRow
+}
+
+// GridRow is a line of a grid with one cell per column.
+type GridRow struct {
+	Name  string
+	Cells []GridCell
+}
+
+// GridCell is one cell of a grid. A cell without a status is empty.
+type GridCell struct {
+	Status journal.Status // decides the colour
+	Text   string         // short: a count, a name
+	Note   string         // tooltip
+}
+
+// File is an exported file: its name within the run folder, and its content.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// View returns the run that tables, figures and exports show: the latest row of each point,
+// merged with earlier runs of the folder if the bench accumulates, with the metrics that
+// Derive adds. For a nil bench it returns r.
+func (b *Bench) View(j *journal.Journal, r *journal.Run) *journal.Run {
+	if b == nil {
+		return r
+	}
+	if b.Accumulate {
+		r = j.Accumulated(r)
+	}
+	if b.Derive != nil {
+		shown := *r
+		shown.Rows = b.Derive(slices.Clone(r.Latest()))
+		r = &shown
+	}
+	return r
+}
