@@ -69,7 +69,7 @@ func networkOf(ctx context.Context, s *bench.State, host string) (tcp.Network, e
 	if ok {
 		return known.Network, known.err
 	}
-	ports, err := connection.PortsOf(os.Environ())
+	ports, err := connection.PortRangeFromEnv(os.Environ())
 	if err != nil {
 		return tcp.Network{}, err
 	}

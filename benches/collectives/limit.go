@@ -29,7 +29,7 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 	}
 	elem := float64(sh.dtype.Size())
 	l := limits{
-		bandwidth: p.US(probe.Traffic{
+		bandwidth: p.TimeUS(probe.Traffic{
 			Cores:  min(sh.ranks, p.Cores),
 			Set:    elem * float64(t.Loads.Max+t.Stores.Max),
 			Loads:  elem * float64(t.Loads.Total),
@@ -71,7 +71,7 @@ func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 }
 
 // hostLimits is this host's own probe result, obtained once per process.
-var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.Obtain(context.Background()) })
+var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.LoadOrMeasure(context.Background()) })
 
 // limitsFor gives the function that records the limits of a call: those that the
 // backend knows, or those of this host where its memory is what limits, and of the

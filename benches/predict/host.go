@@ -136,7 +136,7 @@ func fitOf(ctx context.Context, cluster, probeFile, run string) (*fitted, error)
 	if probeFile != "" {
 		p, err = probe.Read(probeFile)
 	} else {
-		p, err = probe.Obtain(ctx)
+		p, err = probe.LoadOrMeasure(ctx)
 	}
 	if len(p.Copy) == 0 {
 		return nil, err

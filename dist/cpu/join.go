@@ -49,7 +49,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		c.Exchange = nil // one host: as if nobody had asked
 		return b.Join(ctx, c)
 	}
-	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(connection.Silence, c.Timeout)}
+	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(connection.SilenceLimit, c.Timeout)}
 	if err := cl.open(ctx, c); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ type cluster struct {
 // open opens this rank's listener and tells the others where it is. Where all
 // ranks are on one machine it is closed to every other.
 func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
-	ports, err := connection.PortsOf(os.Environ())
+	ports, err := connection.PortRangeFromEnv(os.Environ())
 	if err != nil {
 		return err
 	}

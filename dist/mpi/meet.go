@@ -71,5 +71,5 @@ func absent(came []bool) string {
 			ranks = append(ranks, r)
 		}
 	}
-	return culprit.List(ranks)
+	return culprit.FormatRanks(ranks)
 }

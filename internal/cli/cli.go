@@ -41,8 +41,8 @@ type app struct {
 	benches []*bench.Bench
 	args    []string
 	environ []string
-	ports   connection.Ports // to listen on for other hosts: see usePorts
-	stdout  io.Writer        // and stderr: control characters are made visible
+	ports   connection.PortRange // to listen on for other hosts: see usePorts
+	stdout  io.Writer            // and stderr: control characters are made visible
 	stderr  io.Writer
 	streams [2]io.Writer // the same without that, for a program's own output and a moving bar
 	isTerm  bool         // stderr is a terminal
@@ -55,7 +55,7 @@ func Child(benches []*bench.Bench) (code int, is bool) {
 	if code, is := launch.MaybeAgent(); is {
 		return code, true
 	}
-	if is, err := rankhost.Guard(os.Environ()); err != nil {
+	if is, err := rankhost.MaybeGuard(os.Environ()); err != nil {
 		fmt.Fprintln(os.Stderr, "kernbench:", err)
 		return 1, true
 	} else if is {

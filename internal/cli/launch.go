@@ -190,7 +190,7 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	}
 	defer agent.Close()
 	failure, err := func() (*rendezvous.Failure, error) {
-		member, err := rendezvous.Meet(ctx, cfg)
+		member, err := rendezvous.Join(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	if err := f.check(); err != nil {
 		return cfg, spec, err
 	}
-	ports, err := connection.ParsePorts(cmp.Or(f.ports, jobenv.Variable(a.environ, jobenv.PortsVar)))
+	ports, err := connection.ParsePortRange(cmp.Or(f.ports, jobenv.Variable(a.environ, jobenv.PortsVar)))
 	if err != nil {
 		return cfg, spec, fmt.Errorf("--port-range: %w", err)
 	}

@@ -223,7 +223,7 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 	if err != nil {
 		return usage(err)
 	}
-	ports, err := connection.PortsOf(a.environ)
+	ports, err := connection.PortRangeFromEnv(a.environ)
 	if err != nil {
 		return usage(err)
 	}

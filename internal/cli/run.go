@@ -195,12 +195,12 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 // --port-range, or of the variable.
 func (a *app) usePorts(flag string) (err error) {
 	if flag != "" {
-		if _, err := connection.ParsePorts(flag); err != nil {
+		if _, err := connection.ParsePortRange(flag); err != nil {
 			return fmt.Errorf("--port-range: %w", err)
 		}
 		a.environ = append(a.environ, jobenv.PortsVar+"="+flag)
 	}
-	a.ports, err = connection.PortsOf(a.environ)
+	a.ports, err = connection.PortRangeFromEnv(a.environ)
 	return err
 }
 

@@ -26,12 +26,12 @@ type Traffic struct {
 	Stores float64 // bytes written
 }
 
-// US is the time in microseconds that the traffic needs at the probed
+// TimeUS is the time in microseconds that the traffic needs at the probed
 // bandwidths. A load costs what it does when reading; a store what a copy costs
 // beyond its load. A kernel that copies needs exactly the copy's time, one that
 // reads exactly the read's, and a reduction, with its two or more loads to a
 // store, is in between.
-func (r Result) US(t Traffic) float64 {
+func (r Result) TimeUS(t Traffic) float64 {
 	perLoad := 1 / r.ReadGBps(t.Cores, t.Set)
 	perStore := max(0, 2/r.CopyGBps(t.Cores, t.Set)-perLoad)
 	return (t.Loads*perLoad + t.Stores*perStore) / 1e3

@@ -191,7 +191,7 @@ func unixPair() ([2]int, error) {
 // tcpPair connects two sockets over loopback, without waiting for more data to
 // send together.
 func tcpPair() (fds [2]int, err error) {
-	a, b, err := connection.Loopback()
+	a, b, err := connection.LoopbackPair()
 	if err != nil {
 		return fds, err
 	}

@@ -72,13 +72,13 @@ func TestLookupPassesOverDisturbedCells(t *testing.T) {
 func TestTimeOfTraffic(t *testing.T) {
 	r := scripted()
 	const set = 1 << 20
-	if got, want := r.US(Traffic{Cores: 2, Set: set, Loads: 1e6, Stores: 1e6}), 2e6/20/1e3; math.Abs(got-want) > 1e-9 {
+	if got, want := r.TimeUS(Traffic{Cores: 2, Set: set, Loads: 1e6, Stores: 1e6}), 2e6/20/1e3; math.Abs(got-want) > 1e-9 {
 		t.Errorf("a copy of 1 MB takes %v us, want %v", got, want)
 	}
-	if got, want := r.US(Traffic{Cores: 2, Set: set, Loads: 1e6}), 1e6/16/1e3; math.Abs(got-want) > 1e-9 {
+	if got, want := r.TimeUS(Traffic{Cores: 2, Set: set, Loads: 1e6}), 1e6/16/1e3; math.Abs(got-want) > 1e-9 {
 		t.Errorf("a read of 1 MB takes %v us, want %v", got, want)
 	}
-	if got := r.US(Traffic{Cores: 2, Set: set}); got != 0 {
+	if got := r.TimeUS(Traffic{Cores: 2, Set: set}); got != 0 {
 		t.Errorf("no traffic takes %v us", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestTimeIsMonotonic(t *testing.T) {
 		b := a
 		b.Loads += rapid.Float64Range(0, 1e9).Draw(t, "more loads")
 		b.Stores += rapid.Float64Range(0, 1e9).Draw(t, "more stores")
-		if x, y := r.US(a), r.US(b); !(x >= 0) || !(y >= x) {
+		if x, y := r.TimeUS(a), r.TimeUS(b); !(x >= 0) || !(y >= x) {
 			t.Fatalf("%+v takes %v us, %+v takes %v", a, x, b, y)
 		}
 	})
@@ -191,7 +191,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if us := r.US(Traffic{Cores: 3, Set: 1e5, Loads: 1e6, Stores: 1e6}); !(us >= 0) {
+		if us := r.TimeUS(Traffic{Cores: 3, Set: 1e5, Loads: 1e6, Stores: 1e6}); !(us >= 0) {
 			t.Errorf("an accepted result gives %v us", us)
 		}
 	})

@@ -67,10 +67,10 @@ func Save(path string, r Result) error {
 	return nil
 }
 
-// Obtain returns this host's result: the stored one, or a quick one measured and
+// LoadOrMeasure returns this host's result: the stored one, or a quick one measured and
 // stored now where none can be used, or where that one was disturbed some time ago. A result that
 // was measured but could not be stored comes with the error.
-func Obtain(ctx context.Context) (Result, error) {
+func LoadOrMeasure(ctx context.Context) (Result, error) {
 	host := hostinfo.Local()
 	path, pathErr := Path(host)
 	var old Result // with no numbers where there is none that can be used

@@ -129,7 +129,7 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 		p.cmd.Wait()
 		p.endedBy = p.cmd.ProcessState.String()
 		if p.stopped.Load() {
-			p.endedBy = fmt.Sprintf("it had been stopped for %v", connection.Silence)
+			p.endedBy = fmt.Sprintf("it had been stopped for %v", connection.SilenceLimit)
 		}
 		close(p.ended)
 	}()

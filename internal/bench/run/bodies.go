@@ -259,10 +259,10 @@ func (w *workerGroup) wakeStragglers(res *results) bool {
 func (w *workerGroup) checkHeartbeats() *failure {
 	for rank := range w.ranks {
 		s := &w.ranks[rank]
-		if s.silent++; time.Duration(s.silent)*tickTime > connection.Silence {
+		if s.silent++; time.Duration(s.silent)*tickTime > connection.SilenceLimit {
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
 				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)",
-					connection.Silence)}
+					connection.SilenceLimit)}
 		}
 	}
 	return nil
@@ -313,7 +313,7 @@ func (w *workerGroup) lastOutput(rank *int) string {
 func (w *workerGroup) warnCrowded(row *journal.Row) {
 	cores, ranks := w.slot.host.CPU.Usable, w.group.Ranks
 	if w.slot.joined(w.group) {
-		if text := w.slot.opts.Joined.Leader.Crowded(); text != "" {
+		if text := w.slot.opts.Joined.Leader.Oversubscribed(); text != "" {
 			row.Warnings = append(row.Warnings, text)
 		}
 		return

@@ -31,7 +31,7 @@ type launched interface {
 	Events() <-chan launch.Event
 	Stop(reason string, dump bool)
 	StopHung(reason string)
-	Doomed() bool
+	Ending() bool
 	Wait() (launch.Outcome, error)
 }
 
@@ -66,8 +66,8 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 		return nil, err
 	}
 	return underway(s.agent.Launch(ctx, launch.Spec{
-		Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, PassOn: p.passOn,
-		Launchers: s.opts.Launcher != nil, Recall: s.opts.Launcher.recall(),
+		Procs: procs, ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, ForwardSignals: p.passOn,
+		RemoteLauncher: s.opts.Launcher != nil, RecallCommand: s.opts.Launcher.recall(),
 	}))
 }
 
@@ -81,11 +81,11 @@ func underway[L launched](l L, err error) (launched, error) {
 
 func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec) (*rankhost.Launch, error) {
 	job := s.opts.Joined
-	port, err := s.opts.Ports.Free("127.0.0.1")
+	port, err := s.opts.Ports.FreePort("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
-	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Set: variables(g, p.extra), Native: job.Native,
+	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Env: variables(g, p.extra), Native: job.Native,
 		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
 		// On one host, a process of the same user can open what this one has open.
 		Files: lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })}
@@ -94,7 +94,7 @@ func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec)
 
 // hosted is a process of this kind at the rank host of each rank.
 func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) rankhost.Spec {
-	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, PassOn: p.passOn}
+	spec := rankhost.Spec{ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, ForwardSignals: p.passOn}
 	for rank := range ranks {
 		proc.Vars.Rank = rank
 		proc.Stdout, proc.Stderr = logFiles(p.logs, rank)

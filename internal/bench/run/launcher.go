@@ -129,7 +129,7 @@ func (w *workerGroup) lost(e worker.Event) *failure {
 		return nil
 	}
 	rank := e.Rank
-	if first := w.hub.FirstGone(); first >= 0 {
+	if first := w.hub.FirstDisconnected(); first >= 0 {
 		rank = first
 		w.drain(rank)
 	}
@@ -170,7 +170,7 @@ func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 	}
 	limit := time.After(drainLimit)
 	for {
-		if rank := w.hub.FirstGone(); rank >= 0 {
+		if rank := w.hub.FirstDisconnected(); rank >= 0 {
 			w.drain(rank)
 			f.rank, f.phase = &rank, w.ranks[rank].phase
 			return f
@@ -232,7 +232,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}
 	procs[0].Stdout, procs[0].Stderr = filepath.Join(p.logs, "launcher.out"), filepath.Join(p.logs, "launcher.err")
 	outer, err := s.agent.Launch(ctx,
-		launch.Spec{Procs: procs, Grace: s.opts.Grace, PassOn: p.passOn, Launchers: true, Recall: via.recall()})
+		launch.Spec{Procs: procs, Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true, RecallCommand: via.recall()})
 	if err != nil {
 		return nil, err
 	}
@@ -252,13 +252,13 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		}
 		return nil, err
 	}
-	port, err := s.opts.Ports.Free("127.0.0.1") // and, one hopes, where rank 0 is
+	port, err := s.opts.Ports.FreePort("127.0.0.1") // and, one hopes, where rank 0 is
 	var l *rankhost.Launch
 	if err == nil {
 		// A rank of the launcher's own job, with torchrun's variables besides the launcher's.
-		proc := rankhost.Proc{Argv: p.argv, Set: variables(g, p.extra), Native: true,
-			Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.First(), MasterPort: port}}
-		rankhost.Unguarded(proc.Set)
+		proc := rankhost.Proc{Argv: p.argv, Env: variables(g, p.extra), Native: true,
+			Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.FirstRankAddr(), MasterPort: port}}
+		rankhost.RemoveGuardVars(proc.Env)
 		l, err = leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
 	}
 	if err != nil {

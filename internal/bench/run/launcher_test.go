@@ -57,7 +57,7 @@ func TestLauncherCommand(t *testing.T) {
 func TestLauncherReach(t *testing.T) {
 	value := "mine"
 	r := &runner{opts: Options{Launcher: &Launcher{argv: []string{"mpirun"}, kind: jobenv.OpenMPI, Interface: "eth0"},
-		Ports: connection.Ports{First: 29500, Last: 29599}, Environ: []string{"NCCL_SOCKET_IFNAME=ib"}}}
+		Ports: connection.PortRange{First: 29500, Last: 29599}, Environ: []string{"NCCL_SOCKET_IFNAME=ib"}}}
 	for _, c := range []struct {
 		env        point.Env
 		line, vars string

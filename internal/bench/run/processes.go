@@ -140,7 +140,7 @@ func tailOf(dir string, rank int, ext string) []byte {
 
 // lastWords is the line of a rank's last output that tells most.
 func lastWords(dir string, rank int) string {
-	return culprit.Words(toValidText(tailOf(dir, rank, "err")), toValidText(tailOf(dir, rank, "out")))
+	return culprit.SalientLine(toValidText(tailOf(dir, rank, "err")), toValidText(tailOf(dir, rank, "out")))
 }
 
 // crash is how the Go runtime starts its report.

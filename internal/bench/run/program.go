@@ -137,12 +137,12 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (j
 	case seen.mismatch != "":
 		return failed(journal.Failed, "start", seen.mismatch)
 	case seen.hung:
-		blame(&row, culprit.Hung(ranks, limit), ranks, path)
+		blame(&row, culprit.BlameHang(ranks, limit), ranks, path)
 		return failed(journal.Timeout, "run", row.Reason)
 	case out.Failed() != nil && s.interruptFollows(ctx, g, *out.Failed()):
 		return row, nil, ctx.Err()
 	case out.Failed() != nil:
-		blame(&row, culprit.Failed(ranks), ranks, path)
+		blame(&row, culprit.BlameFailure(ranks), ranks, path)
 		return failed(journal.Failed, "run", row.Reason)
 	case out.Reason != "":
 		return failed(journal.Failed, "run", "the program was ended: "+out.Reason)
@@ -160,10 +160,10 @@ func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs s
 	if via := s.opts.Launcher; via != nil {
 		ranks := make([]culprit.Rank, g.Ranks)
 		for r := range ranks {
-			ranks[r] = culprit.Rank{Rank: r, Said: lastWords(logs, r)}
+			ranks[r] = culprit.Rank{Rank: r, LastLine: lastWords(logs, r)}
 		}
 		// Which of the guards is missed first is chance when the launcher has killed them all.
-		if teller := culprit.Teller(ranks); teller >= 0 && teller != rank {
+		if teller := culprit.SoleReporter(ranks); teller >= 0 && teller != rank {
 			rank, reason = teller, via.Name()+" ended all ranks"
 		}
 	}
@@ -216,8 +216,8 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 // ranksOf is what is known of each rank at the end.
 func ranksOf(out launch.Outcome, seen sighting, logs string) []culprit.Rank {
 	return lists.Map(out.Exits, func(x launch.Exit) culprit.Rank {
-		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], How: x.How(), Failed: x.Failed(),
-			Signal: x.Signal, Told: x.Stopped, Doing: x.Doing, Said: lastWords(logs, x.Rank)}
+		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], End: x.How(), Failed: x.Failed(),
+			Signal: x.Signal, Stopped: x.Stopped, Activity: x.Activity, LastLine: lastWords(logs, x.Rank)}
 	})
 }
 
@@ -231,9 +231,9 @@ func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs strin
 		return
 	}
 	for _, r := range ranks {
-		end := journal.RankEnd{Rank: r.Rank, End: r.How, Said: r.Said}
-		if r.Doing != nil {
-			end.Doing = fmt.Sprintf("%v, %.2f s of CPU time", r.Doing, r.Doing.CPU.Seconds())
+		end := journal.RankEnd{Rank: r.Rank, End: r.End, Said: r.LastLine}
+		if r.Activity != nil {
+			end.Doing = fmt.Sprintf("%v, %.2f s of CPU time", r.Activity, r.Activity.CPU.Seconds())
 		}
 		row.Ranks = append(row.Ranks, end)
 	}

@@ -188,7 +188,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		stored.Rows = append(stored.Rows, row)
 	}
 	if len(lacks) > 0 {
-		return nil, &LackError{Dir: j.Dir(), Of: len(wanted), Options: otherOptions(p, last), Rows: lackOf(p, lacks),
+		return nil, &IncompleteError{Dir: j.Dir(), Of: len(wanted), Options: otherOptions(p, last), Rows: lackOf(p, lacks),
 			Problems: j.Problems}
 	}
 	if p.Bench.Accumulate {
@@ -197,8 +197,8 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 	return &stored, nil
 }
 
-// LackError says what of a plan a journal does not hold.
-type LackError struct {
+// IncompleteError says what of a plan a journal does not hold.
+type IncompleteError struct {
 	Dir      string
 	Of       int      // rows that the plan has
 	Rows     []string // those that are not there or bad, with the reason
@@ -206,7 +206,7 @@ type LackError struct {
 	Problems []journal.Problem
 }
 
-func (e *LackError) Error() string {
+func (e *IncompleteError) Error() string {
 	const shown = 5
 	text := fmt.Sprintf("%d of %d rows are not in %s or not good: %s", len(e.Rows), e.Of, e.Dir,
 		strings.Join(e.Rows[:min(shown, len(e.Rows))], "; "))

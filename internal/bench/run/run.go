@@ -40,9 +40,9 @@ type Options struct {
 	RetryFailed bool
 	// Follow: where the run to resume is still under way, its rows are observed until it ends.
 	Follow   bool
-	Ports    connection.Ports // to listen on for other hosts
-	Launcher *Launcher        // starts the ranks; nil: this process does
-	Joined   *Joined          // the job whose ranks are there already; nil: none
+	Ports    connection.PortRange // to listen on for other hosts
+	Launcher *Launcher            // starts the ranks; nil: this process does
+	Joined   *Joined              // the job whose ranks are there already; nil: none
 	Inputs   map[string]string
 	Source   Source // decides what is launched; nil: the plan
 	Observe  func(Event)

@@ -343,13 +343,13 @@ type planted struct {
 func (p *planted) Events() <-chan launch.Event   { return p.events }
 func (p *planted) Stop(string, bool)             {}
 func (p *planted) StopHung(string)               {}
-func (p *planted) Doomed() bool                  { return p.doomed }
+func (p *planted) Ending() bool                  { return p.doomed }
 func (p *planted) Wait() (launch.Outcome, error) { return p.out, p.err }
 
 // TestEndOfLaunch: what the end of the agent or of the launcher does to the workers is not
 // theirs, whatever of it is seen first.
 func TestEndOfLaunch(t *testing.T) {
-	stopped := fmt.Errorf("%w: it had been stopped for 5s", launch.ErrLost)
+	stopped := fmt.Errorf("%w: it had been stopped for 5s", launch.ErrAgentLost)
 	own := launch.Exit{Rank: 1, Code: -1, Signal: 11}
 	ended := launch.Exit{Rank: 0, Code: -1, Signal: 9, Stopped: true}
 	event := func(e launch.Event) func(*workerGroup) *failure {
@@ -373,7 +373,7 @@ func TestEndOfLaunch(t *testing.T) {
 		seen   func(*workerGroup) *failure
 		want   string
 	}{
-		{"its end", planted{doomed: true, err: launch.ErrLost}, event(nil),
+		{"its end", planted{doomed: true, err: launch.ErrAgentLost}, event(nil),
 			"the launch agent died; the workers ended with it"},
 		{"its end, stopped", planted{doomed: true, err: stopped}, event(nil),
 			"the launch agent died: it had been stopped for 5s; the workers ended with it"},

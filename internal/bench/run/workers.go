@@ -116,7 +116,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	extra := hub.Vars(count > 1)
 	if via != nil {
 		var planned map[string]string
-		planned, err = worker.Planned(variables(g, nil))
+		planned, err = worker.PlannedVars(variables(g, nil))
 		maps.Copy(extra, planned)
 	}
 	if err == nil {
@@ -240,7 +240,7 @@ func (w *workerGroup) note(e worker.Event) {
 		s.joined = true
 	case e.Ready:
 		s.ready = true
-	case e.Beat:
+	case e.Heartbeat:
 		s.phase, s.waiting = e.Phase, e.Waiting
 	case e.Closed:
 		s.closed = true
@@ -305,7 +305,7 @@ func (w *workerGroup) launchEnded() *failure {
 // unlessDoomed is a failure that was concluded from silence, unless there is a better
 // reason for that: what kills the workers may take a while to be known, and to be over.
 func (w *workerGroup) unlessDoomed(f *failure) *failure {
-	if w.launch == nil || !w.launch.Doomed() {
+	if w.launch == nil || !w.launch.Ending() {
 		return f
 	}
 	return w.launchEnded()

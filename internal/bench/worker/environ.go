@@ -18,8 +18,8 @@ import (
 // here.
 const plannedVar = "KERNBENCH_PLANNED"
 
-// Planned are the variables of workers that another launcher starts, and their values.
-func Planned(set launch.Settings) (map[string]string, error) {
+// PlannedVars are the variables of workers that another launcher starts, and their values.
+func PlannedVars(set launch.EnvOverrides) (map[string]string, error) {
 	text, err := json.Marshal(set)
 	if err != nil {
 		return nil, fmt.Errorf("planning an environment: %w", err)
@@ -30,7 +30,7 @@ func Planned(set launch.Settings) (map[string]string, error) {
 // correct gives the environment with the planned variables as planned, and whether it
 // differs from what is there.
 func correct(environ []string) (fixed []string, differs bool, err error) {
-	var planned launch.Settings
+	var planned launch.EnvOverrides
 	have := jobenv.Variables(environ)
 	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
 	if err == nil && len(text) > 0 {
@@ -43,7 +43,7 @@ func correct(environ []string) (fixed []string, differs bool, err error) {
 		value, set := have[name]
 		differs = differs || set != (want != nil) || want != nil && value != *want
 	}
-	all := launch.Settings{plannedVar: nil}
+	all := launch.EnvOverrides{plannedVar: nil}
 	maps.Copy(all, planned)
 	return all.Apply(environ), differs, nil
 }

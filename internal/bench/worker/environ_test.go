@@ -14,7 +14,7 @@ import (
 func TestCorrect(t *testing.T) {
 	odd := "a b\xff\n;$x"
 	empty := ""
-	vars := must.Get(Planned(launch.Settings{"GONE": nil, "ODD": &odd, "EMPTY": &empty}))(t)
+	vars := must.Get(PlannedVars(launch.EnvOverrides{"GONE": nil, "ODD": &odd, "EMPTY": &empty}))(t)
 	plan := plannedVar + "=" + vars[plannedVar]
 	right := []string{"A=1", "EMPTY=", "ODD=" + odd}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestCorrect(t *testing.T) {
 			t.Errorf("%s: %q, differs %v, %v", name, got, differs, err)
 		}
 	}
-	none := plannedVar + "=" + must.Get(Planned(nil))(t)[plannedVar]
+	none := plannedVar + "=" + must.Get(PlannedVars(nil))(t)[plannedVar]
 	if got, differs, err := correct(append(slices.Clone(right), none)); err != nil || differs ||
 		!slices.Equal(got, right) {
 		t.Errorf("a plan of nothing: %q, differs %v, %v", got, differs, err)

@@ -41,7 +41,7 @@ func Listen() (*Hub, error) {
 // ListenTCP opens the socket for one launch of ranks that are not started by
 // this process and may be on other hosts, which reach it at the address. Their sync
 // group goes through it too.
-func ListenTCP(addr string, ports connection.Ports, ranks int) (*Hub, error) {
+func ListenTCP(addr string, ports connection.PortRange, ranks int) (*Hub, error) {
 	ln, err := ports.Listen(addr)
 	return newHub(ln, ranks, err)
 }
@@ -143,9 +143,9 @@ func (h *Hub) emit(e Event) {
 	}
 }
 
-// FirstGone is the rank whose connection was the first to end, or -1. Events
+// FirstDisconnected is the rank whose connection was the first to end, or -1. Events
 // may tell of several ends in another order than they happened.
-func (h *Hub) FirstGone() int { return h.departures.firstGone() }
+func (h *Hub) FirstDisconnected() int { return h.departures.firstGone() }
 
 func (h *Hub) send(rank int, m message) error {
 	h.mu.Lock()

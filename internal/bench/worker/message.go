@@ -98,10 +98,10 @@ type Event struct {
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`
 	Error string             `json:"error,omitempty"`
-	// Beat says that it lives, and what it is at.
-	Beat    bool   `json:"beat,omitempty"`
-	Phase   string `json:"phase,omitempty"`
-	Waiting bool   `json:"waiting,omitempty"` // for the other ranks, so not to blame
+	// Heartbeat says that it lives, and what it is at.
+	Heartbeat bool   `json:"beat,omitempty"`
+	Phase     string `json:"phase,omitempty"`
+	Waiting   bool   `json:"waiting,omitempty"` // for the other ranks, so not to blame
 	// Done is a task's end on one rank.
 	Done      *bench.Outcome `json:"done,omitempty"`
 	Index     int            `json:"index,omitempty"`

@@ -33,7 +33,7 @@ func (r *rank) say(e Event) error {
 }
 
 func (r *rank) beat() error {
-	return r.say(Event{Beat: true, Phase: *r.phase.Load(), Waiting: r.wait.Load()})
+	return r.say(Event{Heartbeat: true, Phase: *r.phase.Load(), Waiting: r.wait.Load()})
 }
 
 // setPhase also tells the supervisor at once, so that a crash right after is

@@ -19,7 +19,7 @@ import (
 // variables, connect over TCP, and have their sync group at the hub.
 func TestOtherLaunchersRanks(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
-		h := must.Get(ListenTCP(address, connection.Ports{}, 2))(t)
+		h := must.Get(ListenTCP(address, connection.PortRange{}, 2))(t)
 		t.Cleanup(func() { h.Close() })
 		os.Unsetenv("RANK")
 		for rank := range 2 {
@@ -70,7 +70,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 
 // Who went first is known also when nobody asks before all have gone.
 func TestFirstGoneIsKept(t *testing.T) {
-	h := must.Get(ListenTCP("127.0.0.1", connection.Ports{}, 2))(t)
+	h := must.Get(ListenTCP("127.0.0.1", connection.PortRange{}, 2))(t)
 	t.Cleanup(func() { h.Close() })
 	var workers [2]*exec.Cmd
 	for rank := range workers {
@@ -86,7 +86,7 @@ func TestFirstGoneIsKept(t *testing.T) {
 			t.Fatalf("%+v, want rank %d to leave", e, rank)
 		}
 	}
-	if got := h.FirstGone(); got != 1 {
+	if got := h.FirstDisconnected(); got != 1 {
 		t.Errorf("rank 1 went first, and not %d", got)
 	}
 }
@@ -133,7 +133,7 @@ func TestFirstGone(t *testing.T) {
 
 // A process that does not know the token is not let in, and the token is never sent.
 func TestUnauthenticatedAtTheHub(t *testing.T) {
-	h := must.Get(ListenTCP("127.0.0.1", connection.Ports{}, 2))(t)
+	h := must.Get(ListenTCP("127.0.0.1", connection.PortRange{}, 2))(t)
 	defer h.Close()
 	guess := strings.Repeat("x", len(h.token))
 	for _, c := range []struct{ token, hello string }{
@@ -142,7 +142,7 @@ func TestUnauthenticatedAtTheHub(t *testing.T) {
 	} {
 		conn := must.Get(net.Dial("tcp", h.ln.Addr().String()))(t)
 		if c.token != "" {
-			known, err := Service(c.token).Answer(conn)
+			known, err := Service(c.token).ClientHandshake(conn)
 			if (err == nil) != (c.token == h.token) {
 				t.Errorf("token %s: %v", c.token, err)
 			}

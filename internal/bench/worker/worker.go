@@ -95,11 +95,11 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reachLimit)
 	defer cancel()
-	conn, err := Service(w.token).Reach(ctx, network, address)
+	conn, err := Service(w.token).DialRetry(ctx, network, address)
 	if err != nil {
 		if network == "tcp" {
 			err = fmt.Errorf("%w; host %s has %s: --interface names the network by which ranks reach it", err, hostname(),
-				connection.Interfaces())
+				connection.DescribeInterfaces())
 		}
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
@@ -139,7 +139,7 @@ func (w *worker) run() (err error) {
 	if ready.Error != "" {
 		// The supervisor ends this process once it has read that. News of an exit could
 		// overtake the message.
-		time.Sleep(connection.Silence)
+		time.Sleep(connection.SilenceLimit)
 		return errors.New(ready.Error)
 	}
 	for order := range w.orders {
@@ -231,9 +231,9 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 		if tcp, ok := w.conn.LocalAddr().(*net.TCPAddr); ok {
 			master.Host = tcp.IP.String()
 		}
-		ports, err := connection.PortsOf(environ)
+		ports, err := connection.PortRangeFromEnv(environ)
 		if err == nil {
-			master.Port, err = ports.Free(master.Host)
+			master.Port, err = ports.FreePort(master.Host)
 		}
 		if err != nil {
 			return nil, err
@@ -303,7 +303,7 @@ func (w *worker) abort(reason string) {
 }
 
 func (w *worker) beat() {
-	for range time.Tick(connection.Beat) {
+	for range time.Tick(connection.HeartbeatInterval) {
 		for _, r := range *w.ranks.Load() {
 			if r.beat() != nil {
 				return

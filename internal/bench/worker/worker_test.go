@@ -78,7 +78,7 @@ func next(t *testing.T, h *Hub) Event {
 	for {
 		select {
 		case e := <-h.Events():
-			if !e.Beat {
+			if !e.Heartbeat {
 				return e
 			}
 		case <-guard:
@@ -246,7 +246,7 @@ func TestAdmission(t *testing.T) {
 	if connect("guess", greeting(0)) != nil || connect("", greeting(0)) != nil {
 		t.Error("a wrong token was accepted")
 	}
-	refused("no greeting", connect(h.token, message{Event: &Event{Beat: true, Phase: "x"}}))
+	refused("no greeting", connect(h.token, message{Event: &Event{Heartbeat: true, Phase: "x"}}))
 	refused("no JSON", connect(h.token, raw("GET / HTTP/1.0")))
 
 	right := connect(h.token, greeting(0))

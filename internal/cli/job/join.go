@@ -74,7 +74,7 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 		cfg.Local = fmt.Sprintf("kernbench-join-%d-%s", os.Getuid(), jobName(job))
 		return cfg, nil
 	case job.RootHost != "":
-		ports, err := connection.PortsOf(p.Environ)
+		ports, err := connection.PortRangeFromEnv(p.Environ)
 		if err != nil {
 			return cfg, err
 		}
@@ -128,7 +128,7 @@ func launcherPID(rankVar string) int {
 		if err != nil || !strings.Contains("\x00"+string(environ), "\x00"+rankVar+"=") {
 			break
 		}
-		fields := culprit.Stat(fmt.Sprintf("/proc/%d", pid))
+		fields := culprit.ReadStat(fmt.Sprintf("/proc/%d", pid))
 		if len(fields) < 2 {
 			break
 		}
@@ -142,11 +142,11 @@ func launcherPID(rankVar string) int {
 // derivedPorts are where rank 0 may listen, when nobody has chosen a port: the
 // first one that is free. Above a master's port come some that its programs use. All are
 // in the range that may be used, if there is one.
-func derivedPorts(job *jobenv.Job, within connection.Ports) (ports []int) {
+func derivedPorts(job *jobenv.Job, within connection.PortRange) (ports []int) {
 	const count, gap = 8, 2
 	first := job.MasterPort + gap
 	switch {
-	case within != (connection.Ports{}) && (first < within.First || first+count > within.Last):
+	case within != (connection.PortRange{}) && (first < within.First || first+count > within.Last):
 		first = within.First
 	case job.MasterPort == 0 || first+count > 65535:
 		h := fnv.New32a()

@@ -70,16 +70,16 @@ func TestJoinTimeout(t *testing.T) {
 
 // Where rank 0 listens is in the range that may be used.
 func TestDerivedPorts(t *testing.T) {
-	within := connection.Ports{First: 29500, Last: 29599}
+	within := connection.PortRange{First: 29500, Last: 29599}
 	for _, c := range []struct {
 		job    jobenv.Job
-		within connection.Ports
+		within connection.PortRange
 		first  int // 0: of a hash
 	}{
-		{jobenv.Job{MasterPort: 29510}, within, 29512}, {jobenv.Job{MasterPort: 29510}, connection.Ports{}, 29512},
+		{jobenv.Job{MasterPort: 29510}, within, 29512}, {jobenv.Job{MasterPort: 29510}, connection.PortRange{}, 29512},
 		{jobenv.Job{MasterPort: 4000}, within, 29500}, {jobenv.Job{MasterPort: 29598}, within, 29500},
 		{jobenv.Job{ID: "7"}, within, 29500},
-		{jobenv.Job{ID: "7"}, connection.Ports{}, 0},
+		{jobenv.Job{ID: "7"}, connection.PortRange{}, 0},
 	} {
 		got := derivedPorts(&c.job, c.within)
 		if len(got) != 8 || c.first != 0 && got[0] != c.first || c.first == 0 && (got[0] < 20000 || got[7] > 30007) {

@@ -73,9 +73,9 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 	arrivals := connection.Arrivals[counted](l, id.service())
 	defer func() {
 		l.Close()
-		connection.RefuseLate(arrivals, g)
+		connection.RefuseLatecomers(arrivals, g)
 	}()
-	g.Admit(connection.OwnPeer, id.join())
+	g.Admit(connection.SelfPeer, id.join())
 	ranks, err := connection.Collect(ctx, arrivals, g)
 	if err != nil {
 		return nil, err
@@ -99,12 +99,12 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 
 // giveFiles is the part of the other ranks.
 func (id Identity) giveFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
-	c, err := id.service().Find(ctx, "unix", "@"+id.address())
+	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	numbers, err := connection.Enter[counted](ctx, c, id.join(), counted{[]int{len(mine)}}, mine...)
+	numbers, err := connection.JoinOnce[counted](ctx, c, id.join(), counted{[]int{len(mine)}}, mine...)
 	if err != nil {
 		return nil, err
 	}

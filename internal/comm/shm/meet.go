@@ -115,8 +115,8 @@ func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.Fil
 	}
 	g := &connection.Group{Noun: "rank", Size: id.Size}
 	arrivals := connection.Arrivals[room](m.listener, id.service())
-	defer func() { go connection.RefuseLate(arrivals, g) }()
-	g.Admit(connection.OwnPeer, id.join())
+	defer func() { go connection.RefuseLatecomers(arrivals, g) }()
+	g.Admit(connection.SelfPeer, id.join())
 	ranks, err := connection.Collect(ctx, arrivals, g)
 	if err == nil {
 		if file, err = newFile(); err == nil {
@@ -162,7 +162,7 @@ func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[
 
 // visit is the part of the other ranks; rank 0 may come later.
 func (id Identity) visit(ctx context.Context, m *Meeting) (*os.File, error) {
-	c, err := id.service().Find(ctx, "unix", "@"+id.address())
+	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
@@ -170,7 +170,7 @@ func (id Identity) visit(ctx context.Context, m *Meeting) (*os.File, error) {
 		return nil, fmt.Errorf("looking for rank 0: %w", err)
 	}
 	defer c.Close()
-	w, err := connection.Enter[welcome](ctx, c, id.join(), id.room())
+	w, err := connection.JoinOnce[welcome](ctx, c, id.join(), id.room())
 	if err != nil {
 		return nil, fmt.Errorf("joining rank 0: %w", err)
 	}

@@ -18,10 +18,10 @@ const HubRank = -1
 // aborted. The end of ctx aborts the group, and ends it.
 func ServeHub(ctx context.Context, conns []*connection.Conn) error {
 	h := newHub(len(conns))
-	host := connection.NewTimelessHost(h)
+	host := connection.NewUntimedHost(h)
 	host.Add(conns...)
 	defer context.AfterFunc(ctx, func() {
-		host.Do(func(time.Duration) []order { h.over = true; return h.abort(HubRank, context.Cause(ctx).Error()) })
+		host.Do(func(time.Duration) []action { h.over = true; return h.abort(HubRank, context.Cause(ctx).Error()) })
 	})()
 	<-host.Ended()
 	if h.aborted != nil {
@@ -40,9 +40,9 @@ type hub struct {
 	aborted  *AbortedError
 }
 
-type order = connection.Order[frame]
+type action = connection.Action[frame]
 
-var _ connection.Core[frame] = (*hub)(nil)
+var _ connection.Coordinator[frame] = (*hub)(nil)
 
 func newHub(size int) *hub {
 	return &hub{arrived: make([]*frame, size), finished: make([]bool, size), over: size == 0}
@@ -51,21 +51,21 @@ func newHub(size int) *hub {
 // rankOf is the rank of a connection: they are numbered from 1 on.
 func rankOf(peer int) int { return peer - 1 }
 
-func (h *hub) Over() bool                 { return h.over }
-func (h *hub) Tick(time.Duration) []order { return nil }
-func (h *hub) Refuse(_, _ string)         {}
-func (h *hub) tell(f frame) (orders []order) {
+func (h *hub) Over() bool                  { return h.over }
+func (h *hub) Tick(time.Duration) []action { return nil }
+func (h *hub) Refuse(_, _ string)          {}
+func (h *hub) tell(f frame) (orders []action) {
 	for rank := range h.arrived {
-		orders = append(orders, order{Peer: rank + 1, Message: f})
+		orders = append(orders, action{Peer: rank + 1, Message: f})
 	}
 	return orders
 }
 
-func (h *hub) Lose(peer int, cause string, _ time.Duration) []order {
+func (h *hub) Disconnect(peer int, cause string, _ time.Duration) []action {
 	return h.drop(rankOf(peer), "connection lost: "+cause)
 }
 
-func (h *hub) Hear(peer int, f frame, _ time.Duration) []order {
+func (h *hub) Receive(peer int, f frame, _ time.Duration) []action {
 	rank := rankOf(peer)
 	switch {
 	case f.kind == frameLeave:
@@ -80,7 +80,7 @@ func (h *hub) Hear(peer int, f frame, _ time.Duration) []order {
 
 // drop marks a rank as gone. Without a reason it left of itself, which is an
 // error only for those that wait for it now or later.
-func (h *hub) drop(rank int, reason string) []order {
+func (h *hub) drop(rank int, reason string) []action {
 	if h.finished[rank] {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (h *hub) drop(rank int, reason string) []order {
 
 const leftReason = "left the group while other ranks waited for it"
 
-func (h *hub) arrive(rank int, f frame) []order {
+func (h *hub) arrive(rank int, f frame) []action {
 	if h.aborted != nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (h *hub) arrive(rank int, f frame) []order {
 }
 
 // answer releases the ranks, all of which have arrived.
-func (h *hub) answer() []order {
+func (h *hub) answer() []action {
 	kind, total := h.arrived[0].kind, 0
 	perRank := make([][]byte, len(h.arrived))
 	for r, f := range h.arrived {
@@ -141,7 +141,7 @@ func (h *hub) answer() []order {
 	return h.tell(answer)
 }
 
-func (h *hub) abort(rank int, reason string) []order {
+func (h *hub) abort(rank int, reason string) []action {
 	if h.aborted != nil {
 		return nil
 	}

@@ -112,8 +112,8 @@ func TestHubStories(t *testing.T) {
 			numbers = append(numbers, n)
 		}
 		peer, text := int(numbers[0])+1, strings.Join(args[1:], " ")
-		hear := func(f frame) []order { return h.Hear(peer, f, 0) }
-		var orders []order
+		hear := func(f frame) []action { return h.Receive(peer, f, 0) }
+		var orders []action
 		switch verb {
 		case "ranks":
 			h = newHub(int(numbers[0]))
@@ -126,7 +126,7 @@ func TestHubStories(t *testing.T) {
 		case "leave":
 			orders = hear(frame{kind: frameLeave})
 		case "lose":
-			orders = h.Lose(peer, text, 0)
+			orders = h.Disconnect(peer, text, 0)
 		case "send":
 			orders = hear(frame{text[0], []byte(text[1:])})
 		default:

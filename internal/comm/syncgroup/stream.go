@@ -44,7 +44,7 @@ func (s *stream) listen() {
 		f, err := s.link.Receive()
 		switch {
 		case err != nil:
-			s.finish(&AbortedError{Rank: HubRank, Reason: "connection lost: " + connection.Describe(err)})
+			s.finish(&AbortedError{Rank: HubRank, Reason: "connection lost: " + connection.DescribeLoss(err)})
 			return
 		case f.kind == frameAbort:
 			s.finish(decodeAbort(f.payload))

@@ -63,7 +63,7 @@ func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 		return nil, err
 	}
 	g := &connection.Group{Noun: "rank", Size: b.Size, Facts: b.facts()}
-	g.Admit(connection.OwnPeer, b.join())
+	g.Admit(connection.SelfPeer, b.join())
 	ranks, err := connection.Collect(ctx, b.arrivals, g)
 	if err != nil {
 		return nil, err
@@ -118,16 +118,16 @@ func (b *Bootstrap) bindTo() string {
 func (b *Bootstrap) visit(ctx context.Context, mine []byte) ([][]byte, error) {
 	return connection.Retry(ctx, func() ([][]byte, error) {
 		c, err := b.service().Dial(ctx, "tcp", b.Endpoint)
-		if errors.Is(err, connection.ErrSecret) || errors.Is(err, connection.ErrOtherService) {
-			err = connection.Final(err)
+		if errors.Is(err, connection.ErrWrongSecret) || errors.Is(err, connection.ErrWrongService) {
+			err = connection.Permanent(err)
 		}
 		if err != nil {
 			return nil, err
 		}
 		defer c.Close()
-		all, err := connection.Enter[[][]byte](ctx, c, b.join(), mine)
+		all, err := connection.JoinOnce[[][]byte](ctx, c, b.join(), mine)
 		if _, is := errors.AsType[*connection.RefusedError](err); is {
-			err = connection.Final(err)
+			err = connection.Permanent(err)
 		}
 		return all, err
 	})

@@ -130,7 +130,7 @@ func (c *Control) finish(err error) {
 	c.why = err
 	switch {
 	case c.end == Left:
-	case connection.Ended(err) && !errors.Is(err, syscall.ETIMEDOUT):
+	case connection.IsDisconnect(err) && !errors.Is(err, syscall.ETIMEDOUT):
 		c.end = Closed
 	default:
 		c.end = Cut

@@ -16,7 +16,7 @@ type Place struct {
 	Host      string // its name in messages
 	Interface string // the network interface; "": all of them
 	Alone     bool   // all ranks are on this machine, so that nobody else need reach it
-	Ports     connection.Ports
+	Ports     connection.PortRange
 }
 
 // Endpoint is where a rank's connections come in.
@@ -73,13 +73,13 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 		bind = netip.MustParseAddr("127.0.0.1")
 		e.Addresses = []netip.Addr{bind}
 	} else {
-		e.Addresses, err = connection.Addresses(at.Interface)
+		e.Addresses, err = connection.InterfaceAddrs(at.Interface)
 		if err == nil && at.Interface != "" { // and no other: one address, IPv4 before IPv6
 			slices.SortStableFunc(e.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 			bind, e.Addresses = e.Addresses[0], e.Addresses[:1]
 			if bind.IsLoopback() && !at.Alone {
 				err = fmt.Errorf("network interface %q is loopback, which no other host reaches; this host has %s", at.Interface,
-					connection.Interfaces())
+					connection.DescribeInterfaces())
 			}
 		}
 	}

@@ -46,7 +46,7 @@ type Listener struct {
 }
 
 // Listen listens on one of the ports of the address, of all addresses if it is not valid.
-func Listen(addr netip.Addr, ports connection.Ports, key []byte) (*Listener, error) {
+func Listen(addr netip.Addr, ports connection.PortRange, key []byte) (*Listener, error) {
 	at := ""
 	if addr.IsValid() {
 		at = addr.String()
@@ -91,7 +91,7 @@ func (l *Listener) Close() {
 func (l *Listener) refuse(from string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if errors.Is(err, connection.ErrSecret) {
+	if errors.Is(err, connection.ErrWrongSecret) {
 		l.refused = fmt.Sprintf("; refused: %s: %v", from, err)
 	}
 }
@@ -155,13 +155,13 @@ func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, ke
 	if len(faults) == 0 {
 		return nil, errors.New("it has no address")
 	}
-	return nil, fmt.Errorf("%w; this host has %s", errors.Join(faults...), connection.Interfaces())
+	return nil, fmt.Errorf("%w; this host has %s", errors.Join(faults...), connection.DescribeInterfaces())
 }
 
 func dial(ctx context.Context, from netip.Addr, at string, key []byte, t Ticket) (*connection.Conn, error) {
 	s := service(key)
 	s.From = from
-	conn, err := s.Reach(ctx, "tcp", at)
+	conn, err := s.DialRetry(ctx, "tcp", at)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ type Measuring struct {
 	Rank, Size int
 	Host       string // that the rank counts as being on; "": the one it is on
 	Interface  string // the network interface to measure; "": any
-	Ports      connection.Ports
+	Ports      connection.PortRange
 	// Fabric names what the data that the measurement is for may go over instead, see
 	// [Fabric]. Where a rank has one, the network between hosts says nothing and is an error.
 	Fabric string

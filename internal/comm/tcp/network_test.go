@@ -21,7 +21,7 @@ import (
 
 // loopbackPair is two ends of a connection within this process.
 func loopbackPair() (a, b *Link, err error) {
-	dialled, accepted, err := connection.Loopback()
+	dialled, accepted, err := connection.LoopbackPair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +124,7 @@ func TestMeasureNetworkFails(t *testing.T) {
 // no other, and go out from it.
 func TestPlace(t *testing.T) {
 	ends := syncgroup.Local(2)
-	ports := connection.Ports{First: 41_400, Last: 41_499}
+	ports := connection.PortRange{First: 41_400, Last: 41_499}
 	var ranks sync.WaitGroup
 	for r := range 2 {
 		ranks.Go(func() {

@@ -134,7 +134,7 @@ func TestLinkBacksUp(t *testing.T) {
 
 func open(t *testing.T, key string) *Listener {
 	t.Helper()
-	l := must.Get(Listen(netip.MustParseAddr("127.0.0.1"), connection.Ports{}, []byte(key)))(t)
+	l := must.Get(Listen(netip.MustParseAddr("127.0.0.1"), connection.PortRange{}, []byte(key)))(t)
 	t.Cleanup(l.Close)
 	return l
 }

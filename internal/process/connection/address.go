@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotOwn says that an address is not one of this host.
-var ErrNotOwn = errors.New("not an address of this host")
+// ErrNotLocal says that an address is not one of this host.
+var ErrNotLocal = errors.New("not an address of this host")
 
 // ListenLocal opens a unix socket in the abstract name space: no file is left
 // behind, however the process ends.
@@ -38,7 +38,7 @@ func bindAddr(ctx context.Context, host string) (string, error) {
 	}
 	own, ok := ownAddr(addrs)
 	if !ok {
-		return "", fmt.Errorf("%s (%v): %w", host, addrs, ErrNotOwn)
+		return "", fmt.Errorf("%s (%v): %w", host, addrs, ErrNotLocal)
 	}
 	if _, err := netip.ParseAddr(host); own.IsLoopback() && err != nil && host != "localhost" {
 		// The host's own name stands for loopback in its hosts file, as Debian sets it
@@ -81,9 +81,9 @@ func Pipe() (host, member *Conn) {
 	return newConn(a, nil, HostSide), newConn(b, nil, MemberSide)
 }
 
-// Loopback connects two TCP sockets of this process. Whoever else comes to the port
+// LoopbackPair connects two TCP sockets of this process. Whoever else comes to the port
 // meanwhile is turned away.
-func Loopback() (dialled, accepted *net.TCPConn, err error) {
+func LoopbackPair() (dialled, accepted *net.TCPConn, err error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, nil, err
@@ -104,22 +104,22 @@ func Loopback() (dialled, accepted *net.TCPConn, err error) {
 	}
 }
 
-// Pair makes a socket pair: one end for this process, the other for a child.
-func Pair() (ours *Conn, theirs *os.File, err error) {
+// SocketPair makes a socket pair: one end for this process, the other for a child.
+func SocketPair() (ours *Conn, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a socket pair: %w", err)
 	}
 	theirs = os.NewFile(uintptr(pair[1]), "socket pair")
-	if ours, err = Inherited(pair[0]); err != nil {
+	if ours, err = FromDescriptor(pair[0]); err != nil {
 		theirs.Close()
 		return nil, nil, err
 	}
 	return ours, theirs, nil
 }
 
-// Inherited takes over the descriptor of a [Pair] that this process was started with.
-func Inherited(fd int) (*Conn, error) {
+// FromDescriptor takes over the descriptor of a [Pair] that this process was started with.
+func FromDescriptor(fd int) (*Conn, error) {
 	f := os.NewFile(uintptr(fd), "socket pair")
 	if f == nil {
 		return nil, fmt.Errorf("descriptor %d is not valid", fd)

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Build is a fact of programs that must be the same one: processes of different builds
+// BuildFact is a fact of programs that must be the same one: processes of different builds
 // may not understand each other, or measure different things.
-func Build() Fact {
+func BuildFact() Fact {
 	return Fact{Name: "the build of the program", Value: buildID(), Advice: "install the same one on every host"}
 }
 
@@ -37,9 +37,9 @@ func buildIDOf(path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
 }
 
-// Interfaces lists this host's network interfaces and their addresses, for messages
+// DescribeInterfaces lists this host's network interfaces and their addresses, for messages
 // about an address that cannot be reached.
-func Interfaces() string {
+func DescribeInterfaces() string {
 	all, err := net.Interfaces()
 	if err != nil {
 		return err.Error()
@@ -59,9 +59,9 @@ func Interfaces() string {
 	return strings.Join(texts, ", ")
 }
 
-// Addresses lists those by which other hosts may reach this one, of one network
+// InterfaceAddrs lists those by which other hosts may reach this one, of one network
 // interface or, with "", of all. Loopback is not among them.
-func Addresses(device string) ([]netip.Addr, error) {
+func InterfaceAddrs(device string) ([]netip.Addr, error) {
 	devices, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)

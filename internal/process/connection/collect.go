@@ -54,9 +54,9 @@ func Arrivals[P any](l net.Listener, s Service) <-chan Arrival[P] {
 	return arrivals
 }
 
-// RefuseLate answers those who come when the group is complete, or was given up, until
+// RefuseLatecomers answers those who come when the group is complete, or was given up, until
 // the listener is closed.
-func RefuseLate[P any](arrivals <-chan Arrival[P], g *Group) {
+func RefuseLatecomers[P any](arrivals <-chan Arrival[P], g *Group) {
 	for a := range arrivals {
 		if a.err != nil {
 			continue
@@ -109,7 +109,7 @@ func Collect[P any](ctx context.Context, arrivals <-chan Arrival[P], g *Group) (
 
 // Refuse tells a member why it cannot join, and ends its connection.
 func (a *Arrival[P]) Refuse(why string) {
-	a.SetWriteDeadline(time.Now().Add(lingerLimit))
+	a.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	a.Send(reply[any]{Refused: why}) // one that cannot be told is gone, or going
 	a.Close()
 }
@@ -117,7 +117,7 @@ func (a *Arrival[P]) Refuse(why string) {
 // Welcome answers a member that was admitted, with files if that is possible, and ends
 // its connection.
 func Welcome[P, A any](a *Arrival[P], answer A, files ...*os.File) error {
-	a.SetWriteDeadline(time.Now().Add(lingerLimit))
+	a.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	err := a.Send(reply[A]{Payload: answer}, files...)
 	a.Close()
 	return err
@@ -128,11 +128,11 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return "refused: " + e.Why }
 
-// Enter joins a group that meets once, with files if that is possible, and waits for its
+// JoinOnce joins a group that meets once, with files if that is possible, and waits for its
 // answer. When ctx ends, the host is given a second more to say who is missing, which it
 // knows better.
-func Enter[A, P any](ctx context.Context, c *Conn, j Join, payload P, files ...*os.File) (answer A, err error) {
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(lingerLimit)) })()
+func JoinOnce[A, P any](ctx context.Context, c *Conn, j Join, payload P, files ...*os.File) (answer A, err error) {
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(lingerTimeout)) })()
 	if err := c.Send(opening[P]{j, payload}, files...); err != nil {
 		return answer, err
 	}

@@ -164,7 +164,7 @@ func (c *Conn) Receive(message any) error {
 
 // ReceiveFirst is Receive for a message that the peer sends at once.
 func (c *Conn) ReceiveFirst(message any) error {
-	c.SetReadDeadline(time.Now().Add(HandshakeLimit))
+	c.SetReadDeadline(time.Now().Add(HandshakeTimeout))
 	defer c.SetReadDeadline(time.Time{})
 	return c.Receive(message)
 }
@@ -263,9 +263,9 @@ func (r *fileReader) take(oob []byte) error {
 	return nil
 }
 
-// Ended reports whether the error of a Receive is the end of the connection, and
+// IsDisconnect reports whether the error of a Receive is the end of the connection, and
 // not a fault of its own.
-func Ended(err error) bool {
+func IsDisconnect(err error) bool {
 	return isReset(err) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
 }

@@ -24,7 +24,7 @@ type message struct {
 }
 
 func accept(conn net.Conn) (*Link[message], error) {
-	c, err := service.Greet(conn)
+	c, err := service.ServerHandshake(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func accept(conn net.Conn) (*Link[message], error) {
 }
 
 func come(conn net.Conn) (*Link[message], error) {
-	c, err := service.Answer(conn)
+	c, err := service.ClientHandshake(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func TestFalseHost(t *testing.T) {
 		io.ReadFull(theirs, make([]byte, nonceSize+proofSize))
 		theirs.Write(append([]byte{accepted}, make([]byte, proofSize)...))
 	}()
-	if _, err := come(ours); !errors.Is(err, ErrSecret) {
+	if _, err := come(ours); !errors.Is(err, ErrWrongSecret) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -162,10 +162,10 @@ func TestSilentService(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		begin := time.Now()
-		if _, err := come(ours); !errors.Is(err, ErrOtherService) {
+		if _, err := come(ours); !errors.Is(err, ErrWrongService) {
 			t.Errorf("got %v", err)
 		}
-		if d := time.Since(begin); d != HandshakeLimit {
+		if d := time.Since(begin); d != HandshakeTimeout {
 			t.Errorf("it took %v", d)
 		}
 	})
@@ -191,15 +191,15 @@ func TestRun(t *testing.T) {
 		}()
 		peer.Send(message{"think"})
 		begin := time.Now()
-		err := l.Run(Silence, func(m message) bool { time.Sleep(3 * Silence); return true })
+		err := l.Run(SilenceLimit, func(m message) bool { time.Sleep(3 * SilenceLimit); return true })
 		var silent *SilentError
-		if d := time.Since(begin); !errors.As(err, &silent) || d < 4*Silence || d > 4*Silence+3*Tick {
+		if d := time.Since(begin); !errors.As(err, &silent) || d < 4*SilenceLimit || d > 4*SilenceLimit+3*Tick {
 			t.Errorf("got %v after %v", err, d)
 		}
 		l.Abort()
 		peer.Abort()
 		synctest.Wait()
-		if want := int(4*Silence/Beat) - 1; beats < want {
+		if want := int(4*SilenceLimit/HeartbeatInterval) - 1; beats < want {
 			t.Errorf("%d beats came, not %d", beats, want)
 		}
 	})
@@ -210,7 +210,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("one that wants no more got %v", err)
 	}
 	peer.Finish()
-	if err := l.Run(0, func(message) bool { return true }); !Ended(err) {
+	if err := l.Run(0, func(message) bool { return true }); !IsDisconnect(err) {
 		t.Errorf("the end is %v", err)
 	}
 	l.Abort()
@@ -221,12 +221,12 @@ func TestWrongSecret(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	refused := make(chan error, 1)
-	go func() { _, err := service.Greet(theirs); refused <- err }()
-	if _, err := (Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}).Answer(ours); !errors.Is(err,
-		ErrSecret) {
+	go func() { _, err := service.ServerHandshake(theirs); refused <- err }()
+	if _, err := (Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}).ClientHandshake(ours); !errors.Is(err,
+		ErrWrongSecret) {
 		t.Errorf("the guesser got %v", err)
 	}
-	if err := <-refused; !errors.Is(err, ErrSecret) {
+	if err := <-refused; !errors.Is(err, ErrWrongSecret) {
 		t.Errorf("the listener got %v", err)
 	}
 }
@@ -238,7 +238,7 @@ func TestSlowReader(t *testing.T) {
 	text := string(bytes.Repeat([]byte("x"), 32<<10))
 	go func() {
 		for range count {
-			host.Await()
+			host.Throttle()
 			host.Send(message{text})
 		}
 		host.Finish()
@@ -278,13 +278,13 @@ func FuzzReceive(f *testing.F) {
 // A program knows which build it is, so that another one can be refused.
 func TestBuild(t *testing.T) {
 	tool, err := exec.LookPath("go") // another build
-	if other := buildIDOf(tool); err != nil || len(other) != 12 || other == Build().Value {
-		t.Errorf("%s is build %q, this one %q (%v)", tool, other, Build().Value, err)
+	if other := buildIDOf(tool); err != nil || len(other) != 12 || other == BuildFact().Value {
+		t.Errorf("%s is build %q, this one %q (%v)", tool, other, BuildFact().Value, err)
 	}
-	if f := Build(); len(f.Value) != 12 || f.Advice == "" {
+	if f := BuildFact(); len(f.Value) != 12 || f.Advice == "" {
 		t.Errorf("%+v", f)
 	}
-	if text := Interfaces(); !strings.Contains(text, "127.0.0.1") {
+	if text := DescribeInterfaces(); !strings.Contains(text, "127.0.0.1") {
 		t.Errorf("no loopback among %q", text)
 	}
 }

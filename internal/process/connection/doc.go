@@ -48,20 +48,20 @@ package connection
 import "time"
 
 const (
-	// Beat is how often each side says that it lives.
-	Beat = 500 * time.Millisecond
-	// Silence is how long a peer may say nothing before it is taken for dead,
+	// HeartbeatInterval is how often each side says that it lives.
+	HeartbeatInterval = 500 * time.Millisecond
+	// SilenceLimit is how long a peer may say nothing before it is taken for dead,
 	// unless the user says otherwise.
-	Silence = 5 * time.Second
-	// HandshakeLimit bounds the handshake, and the first message after it. The
+	SilenceLimit = 5 * time.Second
+	// HandshakeTimeout bounds the handshake, and the first message after it. The
 	// first bytes come at once from the right service, and never from many others.
-	HandshakeLimit = 5 * time.Second
+	HandshakeTimeout = 5 * time.Second
 	// Tick is the unit of time of a [Core].
 	Tick = 100 * time.Millisecond
 
-	// lingerLimit is how long a closing connection waits for its peer to hear the end.
-	lingerLimit = time.Second
-	// redialTime is the longest pause between two attempts to reach somebody who is
+	// lingerTimeout is how long a closing connection waits for its peer to hear the end.
+	lingerTimeout = time.Second
+	// maxRedialPause is the longest pause between two attempts to reach somebody who is
 	// not there yet.
-	redialTime = 50 * time.Millisecond
+	maxRedialPause = 50 * time.Millisecond
 )

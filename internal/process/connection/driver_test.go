@@ -30,14 +30,14 @@ func local(t *testing.T) (net.Listener, string) {
 
 // Files come with the frame they were sent with, and with no other.
 func TestFiles(t *testing.T) {
-	ours, theirs := must.Get2(Pair())(t)
+	ours, theirs := must.Get2(SocketPair())(t)
 	defer ours.Close()
 	fd, err := unix.Dup(int(theirs.Fd())) // as a child would have it
 	if err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	child := must.Get(Inherited(fd))(t)
+	child := must.Get(FromDescriptor(fd))(t)
 	defer child.Close()
 	for i, files := range []int{0, 2, 0, MaxFiles, 1} {
 		var sent []*os.File
@@ -128,7 +128,7 @@ func TestFind(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
-	c := must.Get(service.Find(ctx, "tcp", addresses...))(t)
+	c := must.Get(service.DialAny(ctx, "tcp", addresses...))(t)
 	defer c.Close()
 	go c.Send(message{"here"})
 	open, patience := 0, time.After(hangGuard)
@@ -144,27 +144,27 @@ func TestFind(t *testing.T) {
 		if err := other.Receive(&m); err == nil {
 			open++
 			patience = time.After(time.Second)
-		} else if !Ended(err) {
+		} else if !IsDisconnect(err) {
 			t.Errorf("the other one: %v", err)
 		}
 	}
 	if open != 1 {
 		t.Errorf("%d connections are open", open)
 	}
-	_, err = Service{Banner: service.Banner, Secret: []byte("a guess")}.Find(ctx, "tcp", addresses...)
-	if !errors.Is(err, ErrSecret) {
+	_, err = Service{Banner: service.Banner, Secret: []byte("a guess")}.DialAny(ctx, "tcp", addresses...)
+	if !errors.Is(err, ErrWrongSecret) {
 		t.Errorf("with a wrong secret: %v", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := service.Find(short, "tcp", "127.0.0.1:1"); err == nil ||
+	if _, err := service.DialAny(short, "tcp", "127.0.0.1:1"); err == nil ||
 		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody there: %v", err)
 	}
 }
 
 func TestListenElsewhere(t *testing.T) {
-	if _, err := ListenTCP(t.Context(), "192.0.2.77", 1); !errors.Is(err, ErrNotOwn) { // nobody's, by RFC 5737
+	if _, err := ListenTCP(t.Context(), "192.0.2.77", 1); !errors.Is(err, ErrNotLocal) { // nobody's, by RFC 5737
 		t.Errorf("got %v", err)
 	}
 }
@@ -178,16 +178,16 @@ func TestCollect(t *testing.T) {
 	l, address := local(t)
 	const size = 4
 	group := &Group{Noun: "rank", Size: size}
-	group.Admit(OwnPeer, Join{Size: size})
+	group.Admit(SelfPeer, Join{Size: size})
 	arrivals := Arrivals[brought](l, service)
 	answers := make(chan error, size)
 	for rank := 1; rank < size; rank++ {
 		go func() {
-			c, err := service.Find(t.Context(), "unix", address)
+			c, err := service.DialAny(t.Context(), "unix", address)
 			if err == nil {
 				defer c.Close()
 				var g got
-				if g, err = Enter[got](t.Context(), c, Join{Rank: rank, Size: size}, brought{10 * rank}); err == nil {
+				if g, err = JoinOnce[got](t.Context(), c, Join{Rank: rank, Size: size}, brought{10 * rank}); err == nil {
 					if _, ferr := c.Files(1); ferr != nil || fmt.Sprint(g.Marks) != "[0 10 20 30]" {
 						err = fmt.Errorf("got %v, %v", g, ferr)
 					}
@@ -217,11 +217,11 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	// Those who come late are answered until the listener is closed.
-	go RefuseLate(arrivals, group)
+	go RefuseLatecomers(arrivals, group)
 	c := must.Get(service.Dial(t.Context(), "unix", address))(t)
 	defer c.Close()
 	var refused *RefusedError
-	if _, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: size}, brought{}); !errors.As(err, &refused) ||
+	if _, err := JoinOnce[got](t.Context(), c, Join{Rank: 1, Size: size}, brought{}); !errors.As(err, &refused) ||
 		!strings.Contains(err.Error(), "duplicate rank 1") {
 		t.Errorf("got %v", err)
 	}
@@ -242,17 +242,17 @@ func TestCollectInVain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, address := local(t)
 			group := &Group{Noun: "rank", Size: 3}
-			group.Admit(OwnPeer, Join{Size: 3})
+			group.Admit(SelfPeer, Join{Size: 3})
 			ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 			defer cancel()
 			first := make(chan error, 1)
 			enter := func(j Join) error {
-				c, err := service.Find(t.Context(), "unix", address)
+				c, err := service.DialAny(t.Context(), "unix", address)
 				if err != nil {
 					return err
 				}
 				defer c.Close()
-				_, err = Enter[got](t.Context(), c, j, brought{})
+				_, err = JoinOnce[got](t.Context(), c, j, brought{})
 				return err
 			}
 			come, arrivals := Arrivals[brought](l, service), make(chan Arrival[brought])
@@ -277,7 +277,7 @@ func TestCollectInVain(t *testing.T) {
 				t.Errorf("rank 1 got %v", err)
 			}
 			l.Close()
-			RefuseLate(arrivals, group)
+			RefuseLatecomers(arrivals, group)
 		})
 	}
 }

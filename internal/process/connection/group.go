@@ -15,8 +15,8 @@ import (
 const (
 	// AnyRank lets the group choose a member's rank.
 	AnyRank = -1
-	// OwnPeer is the number of a host's connection to itself.
-	OwnPeer = 0
+	// SelfPeer is the number of a host's connection to itself.
+	SelfPeer = 0
 )
 
 // Fact is something that all members must have in common, such as an option of
@@ -45,7 +45,7 @@ type Group struct {
 	Size        int
 	Facts       []Fact
 	SilentTicks int    // after which a member is lost; 0 is never
-	Full        string // advice to one who comes when all have joined
+	FullAdvice  string // advice to one who comes when all have joined
 
 	Members []*Member // in the order of arrival, then of ranks
 
@@ -88,13 +88,13 @@ func (g *Group) refusal(j Join) string {
 	case j.Rank != AnyRank && (j.Rank < 0 || j.Rank >= g.Size):
 		return fmt.Sprintf("%s %d does not exist: it must be 0 to %d", g.Noun, j.Rank, g.Size-1)
 	}
-	if m := g.Rank(j.Rank); m != nil && j.Rank != AnyRank {
+	if m := g.ByRank(j.Rank); m != nil && j.Rank != AnyRank {
 		return fmt.Sprintf("duplicate %s %d: %s has already joined", g.Noun, j.Rank, m.process())
 	}
 	if len(g.Members) == g.Size {
 		text := fmt.Sprintf("all %s have joined: %s", unit.Plural(g.Size, g.Noun), g.names())
-		if g.Full != "" {
-			text += "; " + g.Full
+		if g.FullAdvice != "" {
+			text += "; " + g.FullAdvice
 		}
 		return text
 	}
@@ -134,21 +134,21 @@ func (g *Group) Refuse(who, why string) {
 	}
 }
 
-// Peer is the member of a connection, nil if there is none or it is gone.
-func (g *Group) Peer(peer int) *Member {
+// ByPeer is the member of a connection, nil if there is none or it is gone.
+func (g *Group) ByPeer(peer int) *Member {
 	m, _ := lists.First(g.Members, func(m *Member) bool { return m.Peer == peer && !m.Gone })
 	return m
 }
 
-// Rank is the member of a rank, nil if it has not joined.
-func (g *Group) Rank(rank int) *Member {
+// ByRank is the member of a rank, nil if it has not joined.
+func (g *Group) ByRank(rank int) *Member {
 	m, _ := lists.First(g.Members, func(m *Member) bool { return m.Rank == rank })
 	return m
 }
 
-// Heard notes that a member lives, and returns it as Peer does.
-func (g *Group) Heard(peer int) *Member {
-	m := g.Peer(peer)
+// MarkAlive notes that a member lives, and returns it as Peer does.
+func (g *Group) MarkAlive(peer int) *Member {
+	m := g.ByPeer(peer)
 	if m != nil {
 		m.Silent = 0
 	}
@@ -165,11 +165,11 @@ func (g *Group) Begin() {
 	g.begun = true
 	next := 0
 	slices.SortStableFunc(g.Members, func(a, b *Member) int {
-		return cmp.Compare(min(a.Peer, OwnPeer+1), min(b.Peer, OwnPeer+1))
+		return cmp.Compare(min(a.Peer, SelfPeer+1), min(b.Peer, SelfPeer+1))
 	})
 	for _, m := range g.Members {
 		if m.Rank == AnyRank {
-			for g.Rank(next) != nil {
+			for g.ByRank(next) != nil {
 				next++
 			}
 			m.Rank = next
@@ -182,17 +182,17 @@ func (g *Group) Begin() {
 func (g *Group) Tick() (silent []*Member) {
 	for _, m := range g.Members {
 		m.Silent++
-		if g.SilentTicks > 0 && m.Silent > g.SilentTicks && !m.Gone && m.Peer != OwnPeer { // its silence would be our own
+		if g.SilentTicks > 0 && m.Silent > g.SilentTicks && !m.Gone && m.Peer != SelfPeer { // its silence would be our own
 			silent = append(silent, m)
 		}
 	}
 	return silent
 }
 
-// Lose takes a member for dead, and returns it. From a group that has not begun it is
+// Disconnect takes a member for dead, and returns it. From a group that has not begun it is
 // removed: it may come again. nil says that nobody was lost by it.
-func (g *Group) Lose(peer int, cause string) *Member {
-	m := g.Peer(peer)
+func (g *Group) Disconnect(peer int, cause string) *Member {
+	m := g.ByPeer(peer)
 	switch {
 	case m == nil:
 	case g.begun:
@@ -204,8 +204,8 @@ func (g *Group) Lose(peer int, cause string) *Member {
 	return m
 }
 
-// Silence is the cause of the loss of a member that Tick has returned.
-func (g *Group) Silence() string {
+// SilenceCause is the cause of the loss of a member that Tick has returned.
+func (g *Group) SilenceCause() string {
 	return (&SilentError{time.Duration(g.SilentTicks) * Tick}).Error()
 }
 
@@ -234,7 +234,7 @@ func (g *Group) Missing(within time.Duration) string {
 	} else {
 		var ranks []string
 		for rank := range g.Size {
-			if g.Rank(rank) == nil {
+			if g.ByRank(rank) == nil {
 				ranks = append(ranks, fmt.Sprint(rank))
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Order is what a [Core] wants done: a message to one connection, or its end.
-type Order[M any] struct {
+// Action is what a [Core] wants done: a message to one connection, or its end.
+type Action[M any] struct {
 	Peer    int
 	Message M
 	Last    bool // nothing follows to this one
@@ -17,22 +17,22 @@ type Order[M any] struct {
 }
 
 // ToAll is a message to every member of a group that is not gone.
-func ToAll[M any](g *Group, m M) []Order[M] {
+func ToAll[M any](g *Group, m M) []Action[M] {
 	there := lists.Filter(g.Members, func(member *Member) bool { return !member.Gone })
-	return lists.Map(there, func(member *Member) Order[M] { return Order[M]{Peer: member.Peer, Message: m} })
+	return lists.Map(there, func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
 }
 
-// Core coordinates a group: it decides and does nothing. Times are since the start of
+// Coordinator coordinates a group: it decides and does nothing. Times are since the start of
 // its host.
-type Core[M any] interface {
-	// Hear takes a message of a connection; a zero one only says that its peer lives.
-	Hear(peer int, m M, at time.Duration) []Order[M]
-	// Lose is told that a connection has ended.
-	Lose(peer int, cause string, at time.Duration) []Order[M]
+type Coordinator[M any] interface {
+	// Receive takes a message of a connection; a zero one only says that its peer lives.
+	Receive(peer int, m M, at time.Duration) []Action[M]
+	// Disconnect is told that a connection has ended.
+	Disconnect(peer int, cause string, at time.Duration) []Action[M]
 	// Refuse is told who could not make the handshake.
 	Refuse(from, why string)
 	// Tick lets time pass.
-	Tick(at time.Duration) []Order[M]
+	Tick(at time.Duration) []Action[M]
 	// Over reports whether the group has ended, after which nothing is heard.
 	Over() bool
 }
@@ -42,7 +42,7 @@ type Host[M any] struct {
 	begun time.Time
 
 	mu        sync.Mutex // of the core, and of what follows
-	core      Core[M]
+	core      Coordinator[M]
 	listeners []net.Listener
 	next      int // number of the next connection
 	isOver    bool
@@ -56,17 +56,17 @@ type Host[M any] struct {
 }
 
 // NewHost starts to run a core.
-func NewHost[M any](core Core[M]) *Host[M] {
-	h := NewTimelessHost(core)
+func NewHost[M any](core Coordinator[M]) *Host[M] {
+	h := NewUntimedHost(core)
 	go h.every(Tick, func() { h.Do(h.core.Tick) })
-	go h.every(Beat, h.beat)
+	go h.every(HeartbeatInterval, h.beat)
 	return h
 }
 
-// NewTimelessHost starts to run a core for which time does not pass: it has no ticks,
+// NewUntimedHost starts to run a core for which time does not pass: it has no ticks,
 // and sends no heart-beats.
-func NewTimelessHost[M any](core Core[M]) *Host[M] {
-	h := &Host[M]{begun: time.Now(), core: core, links: map[int]*Link[M]{}, next: OwnPeer + 1,
+func NewUntimedHost[M any](core Coordinator[M]) *Host[M] {
+	h := &Host[M]{begun: time.Now(), core: core, links: map[int]*Link[M]{}, next: SelfPeer + 1,
 		over: make(chan struct{}), ended: make(chan struct{})}
 	go h.end()
 	return h
@@ -82,7 +82,7 @@ func (h *Host[M]) Serve(l net.Listener, s Service) {
 	}
 	h.listeners = append(h.listeners, l)
 	go s.Serve(l, func(c *Conn) { h.Add(c) }, func(from string, err error) {
-		h.Do(func(time.Duration) []Order[M] { h.core.Refuse(from, err.Error()); return nil })
+		h.Do(func(time.Duration) []Action[M] { h.core.Refuse(from, err.Error()); return nil })
 	})
 }
 
@@ -97,12 +97,12 @@ func (h *Host[M]) Add(conns ...*Conn) {
 	}
 }
 
-// Own is the end of this process's own member.
-func (h *Host[M]) Own() *Link[M] {
+// SelfLink is the end of this process's own member.
+func (h *Host[M]) SelfLink() *Link[M] {
 	host, member := Pipe()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(OwnPeer, host)
+	h.add(SelfPeer, host)
 	return NewLink[M](member)
 }
 
@@ -126,16 +126,16 @@ func (h *Host[M]) listen(peer int, l *Link[M]) {
 			h.sending.Lock()
 			delete(h.links, peer)
 			h.sending.Unlock()
-			h.Do(func(at time.Duration) []Order[M] { return h.core.Lose(peer, Describe(err), at) })
+			h.Do(func(at time.Duration) []Action[M] { return h.core.Disconnect(peer, DescribeLoss(err), at) })
 			return
 		}
-		h.Do(func(at time.Duration) []Order[M] { return h.core.Hear(peer, m, at) })
+		h.Do(func(at time.Duration) []Action[M] { return h.core.Receive(peer, m, at) })
 	}
 }
 
 // Do has the core act, it alone, and does what it orders. It is how this process tells
 // the core something that no connection says. When the group is over, nothing is done.
-func (h *Host[M]) Do(act func(at time.Duration) []Order[M]) {
+func (h *Host[M]) Do(act func(at time.Duration) []Action[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.isOver {
@@ -150,7 +150,7 @@ func (h *Host[M]) Do(act func(at time.Duration) []Order[M]) {
 	}
 }
 
-func (h *Host[M]) obey(o Order[M]) {
+func (h *Host[M]) obey(o Action[M]) {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	l := h.links[o.Peer]

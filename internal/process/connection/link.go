@@ -52,9 +52,9 @@ func (l *Link[M]) Send(m M) {
 	}
 }
 
-// Await returns when a peer that is slow has taken most of what was sent, or the
+// Throttle returns when a peer that is slow has taken most of what was sent, or the
 // link has ended. Who sends much calls it before each Send.
-func (l *Link[M]) Await() {
+func (l *Link[M]) Throttle() {
 	for len(l.queue) > queueLength/4 {
 		select {
 		case <-l.gone:
@@ -88,7 +88,7 @@ func (l *Link[M]) Run(limit time.Duration, hear func(M) (more bool)) error {
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
-		beats, ticks := time.NewTicker(Beat), time.NewTicker(Tick)
+		beats, ticks := time.NewTicker(HeartbeatInterval), time.NewTicker(Tick)
 		defer beats.Stop()
 		defer ticks.Stop()
 		for {
@@ -135,10 +135,10 @@ func (l *Link[M]) Finish() {
 	l.closed = true
 	close(l.queue)
 	l.mu.Unlock()
-	l.conn.SetWriteDeadline(time.Now().Add(lingerLimit))
+	l.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	<-l.ended
 	l.conn.CloseWrite()
-	l.conn.SetReadDeadline(time.Now().Add(lingerLimit))
+	l.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
 }
 
 // Abort ends the link at once, and whatever waits on it.
@@ -154,9 +154,9 @@ func (e *SilentError) Error() string {
 	return fmt.Sprintf("nothing was heard of it for %v (stopped, or the network is cut)", e.Limit)
 }
 
-// Describe completes "was lost: ..." with the error of a Receive or a Run.
-func Describe(err error) string {
-	if Ended(err) {
+// DescribeLoss completes "was lost: ..." with the error of a Receive or a Run.
+func DescribeLoss(err error) string {
+	if IsDisconnect(err) {
 		return "its process ended (connection closed)"
 	}
 	if _, ok := err.(*SilentError); ok {

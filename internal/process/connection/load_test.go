@@ -32,14 +32,14 @@ var strangers = []struct {
 // idle is a core to which nothing happens.
 type idle struct{ heard, refused atomic.Int64 }
 
-func (i *idle) Hear(peer int, m message, _ time.Duration) []Order[message] {
+func (i *idle) Receive(peer int, m message, _ time.Duration) []Action[message] {
 	i.heard.Add(1)
-	return []Order[message]{{Peer: peer, Message: m}}
+	return []Action[message]{{Peer: peer, Message: m}}
 }
-func (i *idle) Lose(int, string, time.Duration) []Order[message] { return nil }
-func (i *idle) Refuse(string, string)                            { i.refused.Add(1) }
-func (i *idle) Tick(time.Duration) []Order[message]              { return nil }
-func (i *idle) Over() bool                                       { return false }
+func (i *idle) Disconnect(int, string, time.Duration) []Action[message] { return nil }
+func (i *idle) Refuse(string, string)                             { i.refused.Add(1) }
+func (i *idle) Tick(time.Duration) []Action[message]              { return nil }
+func (i *idle) Over() bool                                        { return false }
 
 // A flood of strangers keeps nobody out, costs a bounded number of goroutines, and is
 // forgotten, whoever listens and whether or not anybody waits for members meanwhile.
@@ -66,11 +66,11 @@ func TestFlood(t *testing.T) {
 			return func(c *Conn) error {
 				entered := make(chan error, 1)
 				go func() {
-					_, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: 2}, brought{})
+					_, err := JoinOnce[got](t.Context(), c, Join{Rank: 1, Size: 2}, brought{})
 					entered <- err
 				}()
 				g := &Group{Noun: "rank", Size: 2}
-				g.Admit(OwnPeer, Join{Size: 2})
+				g.Admit(SelfPeer, Join{Size: 2})
 				members, err := Collect(t.Context(), arrivals, g)
 				if err == nil {
 					err = Welcome(members[1], got{})
@@ -121,7 +121,7 @@ func flood(t *testing.T, network string, count int, serve func(*testing.T, net.L
 		defer cancel()
 		// On a starved machine one attempt may take longer than a handshake may.
 		if _, err := Retry(ctx, func() (struct{}, error) {
-			c, err := service.Find(ctx, network, address)
+			c, err := service.DialAny(ctx, network, address)
 			if err == nil {
 				err = member(c)
 				c.Close()
@@ -200,7 +200,7 @@ func (f *failing) Accept() (net.Conn, error) {
 func TestAcceptFails(t *testing.T) {
 	l, address := local(t)
 	go service.Serve(&failing{l, 3}, func(c *Conn) { c.Send(message{"hello"}) }, func(string, error) {})
-	c, err := service.Find(t.Context(), "unix", address)
+	c, err := service.DialAny(t.Context(), "unix", address)
 	if err == nil {
 		err = hear(c)
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
-// Ports are those on which processes may listen for other hosts, as a firewall lets
+// PortRange are those on which processes may listen for other hosts, as a firewall lets
 // them through. The zero value is any port.
-type Ports struct{ First, Last int }
+type PortRange struct{ First, Last int }
 
-// leastPorts is how many a job may need on one host besides those of its ranks: where
+// minPorts is how many a job may need on one host besides those of its ranks: where
 // ranks meet, MASTER_PORT and those that follow it.
-const leastPorts = 16
+const minPorts = 16
 
-// ParsePorts reads A-B; "" is any port.
-func ParsePorts(text string) (p Ports, err error) {
+// ParsePortRange reads A-B; "" is any port.
+func ParsePortRange(text string) (p PortRange, err error) {
 	if text == "" {
 		return p, nil
 	}
@@ -33,24 +33,24 @@ func ParsePorts(text string) (p Ports, err error) {
 	p.Last = last1
 	switch {
 	case !ok || err != nil || err1 != nil || p.First < 1 || p.Last > 65535 || p.First > p.Last:
-		return Ports{}, fmt.Errorf("port range %q: want two ports such as 29500-29599, the lower one first", text)
-	case p.Last-p.First+1 < leastPorts:
-		return Ports{}, fmt.Errorf("port range %s has %d ports: a job needs at least %d, and one for every rank of a host",
-			text, p.Last-p.First+1, leastPorts)
+		return PortRange{}, fmt.Errorf("port range %q: want two ports such as 29500-29599, the lower one first", text)
+	case p.Last-p.First+1 < minPorts:
+		return PortRange{}, fmt.Errorf("port range %s has %d ports: a job needs at least %d, and one for every rank of a host",
+			text, p.Last-p.First+1, minPorts)
 	}
 	return p, nil
 }
 
-func (p Ports) String() string {
-	if p == (Ports{}) {
+func (p PortRange) String() string {
+	if p == (PortRange{}) {
 		return ""
 	}
 	return fmt.Sprintf("%d-%d", p.First, p.Last)
 }
 
-// PortsOf reads them from an environment.
-func PortsOf(environ []string) (Ports, error) {
-	p, err := ParsePorts(jobenv.Variable(environ, jobenv.PortsVar))
+// PortRangeFromEnv reads them from an environment.
+func PortRangeFromEnv(environ []string) (PortRange, error) {
+	p, err := ParsePortRange(jobenv.Variable(environ, jobenv.PortsVar))
 	if err != nil {
 		err = fmt.Errorf("%s: %w", jobenv.PortsVar, err)
 	}
@@ -58,16 +58,16 @@ func PortsOf(environ []string) (Ports, error) {
 }
 
 // Listen opens one of them at an address of this host, "" for all of its addresses.
-func (p Ports) Listen(addr string) (net.Listener, error) {
-	if p == (Ports{}) {
+func (p PortRange) Listen(addr string) (net.Listener, error) {
+	if p == (PortRange{}) {
 		return net.Listen("tcp", net.JoinHostPort(addr, "0"))
 	}
-	return p.first(addr, p.Last)
+	return p.listenFirstFree(addr, p.Last)
 }
 
-// first opens the first that is free up to the last, from anywhere on: ranks of one
+// listenFirstFree opens the first that is free up to the last, from anywhere on: ranks of one
 // host would otherwise all try the same ones.
-func (p Ports) first(addr string, last int) (net.Listener, error) {
+func (p PortRange) listenFirstFree(addr string, last int) (net.Listener, error) {
 	count := last - p.First + 1
 	for i, from := 0, rand.N(count); i < count; i++ {
 		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(p.First+(from+i)%count)))
@@ -80,13 +80,13 @@ func (p Ports) first(addr string, last int) (net.Listener, error) {
 
 // The ports to choose from: below those that the kernel hands out, of which any connection of anybody could take one in
 // between, and away from the ones where rendezvous are by default.
-const firstPort, lastPort = 20_000, 28_999
+const defaultFirstPort, defaultLastPort = 20_000, 28_999
 
-// Free returns one that was free a moment ago at an address of this host, for a program to listen on. Another may take
+// FreePort returns one that was free a moment ago at an address of this host, for a program to listen on. Another may take
 // it before, so a failed bind is worth a second try with another port. The few ports above it are in the range too:
 // ranks meet there.
-func (p Ports) Free(addr string) (int, error) {
-	l, err := p.free(addr)
+func (p PortRange) FreePort(addr string) (int, error) {
+	l, err := p.listenFree(addr)
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port on %s: %w", addr, err)
 	}
@@ -94,28 +94,28 @@ func (p Ports) Free(addr string) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (p Ports) free(addr string) (net.Listener, error) {
+func (p PortRange) listenFree(addr string) (net.Listener, error) {
 	const above = 10
-	if p != (Ports{}) {
-		return p.first(addr, p.Last-above)
+	if p != (PortRange{}) {
+		return p.listenFirstFree(addr, p.Last-above)
 	}
-	if own, _ := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); kernelsPorts(string(own)) > lastPort {
-		if l, err := (Ports{firstPort, lastPort}).first(addr, lastPort); err == nil {
+	if own, _ := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); firstEphemeralPort(string(own)) > defaultLastPort {
+		if l, err := (PortRange{defaultFirstPort, defaultLastPort}).listenFirstFree(addr, defaultLastPort); err == nil {
 			return l, nil
 		}
 	}
 	return net.Listen("tcp", net.JoinHostPort(addr, "0"))
 }
 
-// kernelsPorts is the first port that the kernel hands out, 0 if that is not known.
-func kernelsPorts(limits string) (first int) {
+// firstEphemeralPort is the first port that the kernel hands out, 0 if that is not known.
+func firstEphemeralPort(limits string) (first int) {
 	fmt.Sscan(limits, &first)
 	return first
 }
 
 // ListenAt is Listen at the address by which the other hosts know this one: see
 // [ListenTCP].
-func (p Ports) ListenAt(ctx context.Context, host string) (net.Listener, error) {
+func (p PortRange) ListenAt(ctx context.Context, host string) (net.Listener, error) {
 	bind, err := bindAddr(ctx, host)
 	if err != nil {
 		return nil, err

@@ -14,16 +14,16 @@ import (
 )
 
 func TestParsePorts(t *testing.T) {
-	for text, want := range map[string]Ports{
+	for text, want := range map[string]PortRange{
 		"": {}, "29500-29599": {29500, 29599}, "1-65535": {1, 65535},
 		"29500": {}, "29599-29500": {}, "0-99": {}, "65500-65536": {}, "a-b": {}, "100-200-300": {}, "29500-29505": {},
 	} {
-		got, err := ParsePorts(text)
-		if got != want || (err == nil) != (text == "" || want != Ports{}) || err == nil && got.String() != text {
+		got, err := ParsePortRange(text)
+		if got != want || (err == nil) != (text == "" || want != PortRange{}) || err == nil && got.String() != text {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	if _, err := PortsOf([]string{"KERNBENCH_PORT_RANGE=1"}); err == nil ||
+	if _, err := PortRangeFromEnv([]string{"KERNBENCH_PORT_RANGE=1"}); err == nil ||
 		!strings.Contains(err.Error(), "KERNBENCH_PORT_RANGE: port range") {
 		t.Errorf("got %v", err)
 	}
@@ -31,9 +31,9 @@ func TestParsePorts(t *testing.T) {
 
 // All of a range can be used, and nothing else; a program's port leaves some above it.
 func TestPorts(t *testing.T) {
-	p, at := Ports{41_200, 41_219}, "127.0.0.77"
+	p, at := PortRange{41_200, 41_219}, "127.0.0.77"
 	for range 50 {
-		if port, err := p.Free(at); err != nil || port < p.First || port > p.Last-10 {
+		if port, err := p.FreePort(at); err != nil || port < p.First || port > p.Last-10 {
 			t.Errorf("port %d, %v", port, err)
 		}
 	}
@@ -59,16 +59,16 @@ func TestPorts(t *testing.T) {
 
 func TestFreePort(t *testing.T) {
 	own := must.Get(os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"))(t)
-	first := kernelsPorts(string(own))
+	first := firstEphemeralPort(string(own))
 	for range 100 {
-		if port, err := (Ports{}).Free("127.0.0.1"); err != nil || port <= 0 || first > lastPort && port >= first {
+		if port, err := (PortRange{}).FreePort("127.0.0.1"); err != nil || port <= 0 || first > defaultLastPort && port >= first {
 			t.Errorf("port %d, %v; the kernel hands out those from %d", port, err, first)
 		}
 	}
-	if first := kernelsPorts("32768\t60999\n"); first != 32768 || kernelsPorts("") != 0 {
+	if first := firstEphemeralPort("32768\t60999\n"); first != 32768 || firstEphemeralPort("") != 0 {
 		t.Errorf("the kernel hands out ports from %d", first)
 	}
-	if port, err := (Ports{}).Free("192.0.2.1"); err == nil { // nobody's address
+	if port, err := (PortRange{}).FreePort("192.0.2.1"); err == nil { // nobody's address
 		t.Errorf("port %d of another host", port)
 	}
 }
@@ -86,24 +86,24 @@ func TestReach(t *testing.T) {
 			case shown < 3:
 				c.Close()
 			default:
-				go service.Greet(c)
+				go service.ServerHandshake(c)
 			}
 		}
 	}()
-	c := must.Get(service.Reach(t.Context(), "tcp", l.Addr().String()))(t)
+	c := must.Get(service.DialRetry(t.Context(), "tcp", l.Addr().String()))(t)
 	c.Close()
 	other := Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}
-	if _, err := other.Reach(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, ErrSecret) {
+	if _, err := other.DialRetry(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, ErrWrongSecret) {
 		t.Errorf("with another secret: %v", err)
 	}
 }
 
 func TestAddresses(t *testing.T) {
-	if _, err := Addresses("nowhere0"); err == nil ||
+	if _, err := InterfaceAddrs("nowhere0"); err == nil ||
 		!strings.Contains(err.Error(), `no network interface "nowhere0": this host has [`) {
 		t.Errorf("an interface that is not here: %v", err)
 	}
-	if a, err := Addresses("lo"); err != nil || !slices.Contains(a, netip.MustParseAddr("127.0.0.1")) {
+	if a, err := InterfaceAddrs("lo"); err != nil || !slices.Contains(a, netip.MustParseAddr("127.0.0.1")) {
 		t.Errorf("loopback, which was named, has %v (%v)", a, err)
 	}
 }

@@ -44,10 +44,10 @@ const (
 )
 
 var (
-	// ErrOtherService says that what listens there is another service.
-	ErrOtherService = errors.New("another service")
-	// ErrSecret says that the two sides do not know the same secret.
-	ErrSecret = errors.New("the secrets differ")
+	// ErrWrongService says that what listens there is another service.
+	ErrWrongService = errors.New("another service")
+	// ErrWrongSecret says that the two sides do not know the same secret.
+	ErrWrongSecret = errors.New("the secrets differ")
 )
 
 func (s Service) proof(who string, nonces []byte) []byte {
@@ -57,23 +57,23 @@ func (s Service) proof(who string, nonces []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Greet makes the handshake for the side that listened. On an error it closes the
+// ServerHandshake makes the handshake for the side that listened. On an error it closes the
 // connection.
-func (s Service) Greet(conn net.Conn) (*Conn, error) {
+func (s Service) ServerHandshake(conn net.Conn) (*Conn, error) {
 	return s.open(conn, HostSide, s.greet)
 }
 
-// Answer makes the handshake for the side that dialled. On an error it closes the
+// ClientHandshake makes the handshake for the side that dialled. On an error it closes the
 // connection. One that ends before the first byte gives that error, not
 // ErrOtherService: the other side may be just ending, or just starting.
-func (s Service) Answer(conn net.Conn) (*Conn, error) {
+func (s Service) ClientHandshake(conn net.Conn) (*Conn, error) {
 	return s.open(conn, MemberSide, s.answer)
 }
 
 func (s Service) open(conn net.Conn, side Side, handshake func(net.Conn) ([]byte, error)) (*Conn, error) {
 	pid, err := sameUser(conn)
 	if err == nil {
-		conn.SetDeadline(time.Now().Add(HandshakeLimit))
+		conn.SetDeadline(time.Now().Add(HandshakeTimeout))
 		var key []byte
 		if key, err = handshake(conn); err == nil {
 			conn.SetDeadline(time.Time{})
@@ -99,7 +99,7 @@ func (s Service) greet(conn net.Conn) (key []byte, err error) {
 	copy(nonces[nonceSize:], answer)
 	if !hmac.Equal(answer[nonceSize:], s.proof("member", nonces)) {
 		conn.Write([]byte{refused})
-		return nil, ErrSecret
+		return nil, ErrWrongSecret
 	}
 	if _, err := conn.Write(append([]byte{accepted}, s.proof("host", nonces)...)); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
@@ -113,7 +113,7 @@ func (s Service) answer(conn net.Conn) (key []byte, err error) {
 		if n == 0 && isReset(err) {
 			return nil, fmt.Errorf("waiting for its greeting: %w", err)
 		}
-		return nil, ErrOtherService
+		return nil, ErrWrongService
 	}
 	nonces := slices.Concat(hello[len(s.Banner):], make([]byte, nonceSize))
 	rand.Read(nonces[nonceSize:])
@@ -124,11 +124,11 @@ func (s Service) answer(conn net.Conn) (key []byte, err error) {
 	n, err := io.ReadFull(conn, verdict)
 	switch {
 	case n > 0 && verdict[0] == refused:
-		return nil, ErrSecret
+		return nil, ErrWrongSecret
 	case err != nil:
 		return nil, fmt.Errorf("waiting for its proof: %w", err)
 	case verdict[0] != accepted || !hmac.Equal(verdict[1:], s.proof("host", nonces)):
-		return nil, ErrSecret
+		return nil, ErrWrongSecret
 	}
 	return s.proof("key", nonces), nil
 }
@@ -170,7 +170,7 @@ func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from strin
 	unproven := newDoor()
 	var all sync.WaitGroup
 	greet := func(g *guest) {
-		c, err := s.Greet(g.conn)
+		c, err := s.ServerHandshake(g.conn)
 		unproven.leave(g)
 		if err == nil {
 			admit(c)
@@ -190,7 +190,7 @@ func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from strin
 			<-told
 			return
 		case err != nil:
-			time.Sleep(redialTime) // out of descriptors, say; who dials has patience
+			time.Sleep(maxRedialPause) // out of descriptors, say; who dials has patience
 		default:
 			g := unproven.enter(conn, hostOf(conn.RemoteAddr()))
 			all.Go(func() { greet(g) })
@@ -208,7 +208,7 @@ func hostOf(addr net.Addr) string {
 // Dial tries once to reach a service and makes the handshake. The end of ctx ends
 // both.
 func (s Service) Dial(ctx context.Context, network, address string) (*Conn, error) {
-	d := net.Dialer{Timeout: HandshakeLimit}
+	d := net.Dialer{Timeout: HandshakeTimeout}
 	if to, err := netip.ParseAddrPort(address); err == nil && s.From.IsValid() && to.Addr().Is4() == s.From.Is4() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.From, 0))
 	}
@@ -217,7 +217,7 @@ func (s Service) Dial(ctx context.Context, network, address string) (*Conn, erro
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c, err := s.Answer(conn)
+	c, err := s.ClientHandshake(conn)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -227,23 +227,23 @@ func (s Service) Dial(ctx context.Context, network, address string) (*Conn, erro
 	return c, nil
 }
 
-// Reach is Dial for a service that is certainly there: it comes again where a door that
+// DialRetry is Dial for a service that is certainly there: it comes again where a door that
 // strangers crowd had no room, or let go of one that was slow.
-func (s Service) Reach(ctx context.Context, network, address string) (*Conn, error) {
+func (s Service) DialRetry(ctx context.Context, network, address string) (*Conn, error) {
 	return Retry(ctx, func() (*Conn, error) {
 		c, err := s.Dial(ctx, network, address)
-		if err != nil && !Ended(err) && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, os.ErrDeadlineExceeded) {
-			err = Final(err)
+		if err != nil && !IsDisconnect(err) && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			err = Permanent(err)
 		}
 		return c, err
 	})
 }
 
-// Find looks for a service at several addresses, at all of them at once, until it is
+// DialAny looks for a service at several addresses, at all of them at once, until it is
 // at one of them, turns this process away for its secret, or ctx ends. A service that
 // says nothing does not hold up the search elsewhere. Then the error is the last one
 // that is not merely about the end of ctx.
-func (s Service) Find(ctx context.Context, network string, addresses ...string) (*Conn, error) {
+func (s Service) DialAny(ctx context.Context, network string, addresses ...string) (*Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type answer struct {
 		conn *Conn
@@ -254,8 +254,8 @@ func (s Service) Find(ctx context.Context, network string, addresses ...string) 
 		go func() {
 			c, err := Retry(ctx, func() (*Conn, error) {
 				c, err := s.Dial(ctx, network, address)
-				if errors.Is(err, ErrSecret) {
-					err = Final(err)
+				if errors.Is(err, ErrWrongSecret) {
+					err = Permanent(err)
 				}
 				return c, err
 			})
@@ -272,7 +272,7 @@ func (s Service) Find(ctx context.Context, network string, addresses ...string) 
 			cancel() // and with it the search elsewhere
 		case a.err == nil:
 			a.conn.Close()
-		case errors.Is(a.err, ErrSecret):
+		case errors.Is(a.err, ErrWrongSecret):
 			wrong = a.err
 			cancel()
 		default:
@@ -294,8 +294,8 @@ type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// Final marks an error that ends a [Retry].
-func Final(err error) error { return &finalError{err} }
+// Permanent marks an error that ends a [Retry].
+func Permanent(err error) error { return &finalError{err} }
 
 // over reports whether ctx has ended, or is about to: a dial may notice its deadline first.
 func over(ctx context.Context) bool {
@@ -320,7 +320,7 @@ func Retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
 		}
 		select {
 		case <-time.After(pause):
-			pause = min(2*pause, redialTime) // who is late is mostly so by little
+			pause = min(2*pause, maxRedialPause) // who is late is mostly so by little
 		case <-ctx.Done():
 			return got, last
 		}

@@ -41,11 +41,11 @@ func (s *story) do(verb string, args []string) []string {
 			return []string{"refused: " + why}
 		}
 	case "hear":
-		if g.Heard(peer()) == nil {
+		if g.MarkAlive(peer()) == nil {
 			return []string{"nobody"}
 		}
 	case "lose":
-		m := g.Lose(peer(), strings.Join(args[1:], " "))
+		m := g.Disconnect(peer(), strings.Join(args[1:], " "))
 		if m == nil {
 			return []string{"nobody"}
 		}
@@ -56,8 +56,8 @@ func (s *story) do(verb string, args []string) []string {
 		var lost []string
 		for range s.number(args[0]) {
 			for _, m := range g.Tick() {
-				lost = append(lost, fmt.Sprintf("%s was lost: %s", g.Name(m.Join), g.Silence()))
-				g.Lose(m.Peer, g.Silence())
+				lost = append(lost, fmt.Sprintf("%s was lost: %s", g.Name(m.Join), g.SilenceCause()))
+				g.Disconnect(m.Peer, g.SilenceCause())
 			}
 		}
 		return lost

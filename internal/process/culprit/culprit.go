@@ -33,14 +33,14 @@ const (
 	Stopped State = "stopped"
 )
 
-// Doing is what a rank was at when it was looked at.
-type Doing struct {
+// Activity is what a rank was at when it was looked at.
+type Activity struct {
 	State State         `json:"state,omitempty"`
 	Call  string        `json:"call,omitempty"` // the system call in which it waited
 	CPU   time.Duration `json:"cpu"`            // that its living processes had used
 }
 
-func (d Doing) String() string {
+func (d Activity) String() string {
 	text := cmp.Or(string(d.State), "in an unknown state")
 	if d.Call != "" {
 		text += " in " + d.Call
@@ -52,13 +52,13 @@ func (d Doing) String() string {
 type Rank struct {
 	Rank int
 	// Order is the rank's place in the order in which the ranks ended, from 1; 0 when it still ran.
-	Order  int
-	How    string // how it ended, in words
-	Failed bool   // it ended with a non-zero code or by a signal
-	Signal syscall.Signal
-	Told   bool   // it ended after it had been told to
-	Doing  *Doing // when the launch was stopped; nil when not known
-	Said   string // its last words
+	Order    int
+	End      string // how it ended, in words
+	Failed   bool   // it ended with a non-zero code or by a signal
+	Signal   syscall.Signal
+	Stopped  bool      // it ended after it had been told to
+	Activity *Activity // when the launch was stopped; nil when not known
+	LastLine string    // its last words
 }
 
 // Verdict is the rank to blame, -1 when none stands out, and what to say of it.
@@ -73,8 +73,8 @@ type Verdict struct {
 var ownSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE,
 	syscall.SIGSYS}
 
-// Violent reports whether a signal ends a process from outside or for a fault of its own.
-func Violent(s syscall.Signal) bool { return slices.Contains(ownSignals, s) }
+// IsAbrupt reports whether a signal ends a process from outside or for a fault of its own.
+func IsAbrupt(s syscall.Signal) bool { return slices.Contains(ownSignals, s) }
 
 // lostPeer matches the last words of one who has lost another.
 var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|lost|refused)|broken ?pipe|closed by (the )?(peer|remote)|` +
@@ -82,15 +82,15 @@ var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|l
 	`remote (process|peer|rank|end)\b.*(exited|closed|failed|died|gone)|socket (was )?closed|lost (connection|contact)|` +
 	`ConnectionError|DistNetworkError|ncclRemoteError|transport endpoint is not connected`)
 
-// Failed decides between ranks of which at least one failed. The first to end is the cause, unless it says that it lost
+// BlameFailure decides between ranks of which at least one failed. The first to end is the cause, unless it says that it lost
 // another; of those that the same moment has taken, one that was killed by a signal.
-func Failed(ranks []Rank) Verdict {
+func BlameFailure(ranks []Rank) Verdict {
 	var failed, told []Rank
 	for _, r := range ranks {
 		switch {
-		case r.Failed && !r.Told:
+		case r.Failed && !r.Stopped:
 			failed = append(failed, r)
-		case r.Told:
+		case r.Stopped:
 			told = append(told, r)
 		}
 	}
@@ -103,10 +103,10 @@ func Failed(ranks []Rank) Verdict {
 	if victim(first) {
 		// All who ended by themselves have lost another. It may be one that was still ending when it was stopped.
 		for _, r := range told {
-			if r.Doing != nil && r.Doing.State == Stopped {
+			if r.Activity != nil && r.Activity.State == Stopped {
 				return Verdict{r.Rank, fmt.Sprintf("the program was stopped (SIGSTOP), and %s", lostIt(failed))}
 			}
-			if telling.MatchString(r.Said) && !victim(r) {
+			if telling.MatchString(r.LastLine) && !victim(r) {
 				return Verdict{r.Rank, fmt.Sprintf("the program ended with %s, and %s", with(r), lostIt(failed))}
 			}
 		}
@@ -118,13 +118,13 @@ func Failed(ranks []Rank) Verdict {
 	return Verdict{first.Rank, reason}
 }
 
-// Teller is the only rank whose last words tell of an error of its own, -1 when there is none or there
+// SoleReporter is the only rank whose last words tell of an error of its own, -1 when there is none or there
 // are several. It is the cause where all have been killed at once, by a launcher that one has asked
 // to.
-func Teller(ranks []Rank) int {
+func SoleReporter(ranks []Rank) int {
 	teller := -1
 	for _, r := range ranks {
-		if telling.MatchString(r.Said) && !victim(r) {
+		if telling.MatchString(r.LastLine) && !victim(r) {
 			if teller >= 0 {
 				return -1
 			}
@@ -137,7 +137,7 @@ func Teller(ranks []Rank) int {
 // suspicion is smaller for a rank that is more likely the cause.
 func suspicion(r Rank) int {
 	switch {
-	case Violent(r.Signal):
+	case IsAbrupt(r.Signal):
 		return 0
 	case victim(r):
 		return 2
@@ -145,26 +145,28 @@ func suspicion(r Rank) int {
 	return 1
 }
 
-func victim(r Rank) bool { return r.Signal == syscall.SIGPIPE || lostPeer.MatchString(r.Said) }
+func victim(r Rank) bool { return r.Signal == syscall.SIGPIPE || lostPeer.MatchString(r.LastLine) }
 
 // with is how a rank ended, with its last words.
 func with(r Rank) string {
-	if r.Said == "" {
-		return r.How
+	if r.LastLine == "" {
+		return r.End
 	}
-	return r.How + ": " + r.Said
+	return r.End + ": " + r.LastLine
 }
 
-func lostIt(victims []Rank) string { return fmt.Sprintf("%s then lost it", List(numbers(victims))) }
+func lostIt(victims []Rank) string {
+	return fmt.Sprintf("%s then lost it", FormatRanks(numbers(victims)))
+}
 
-func failedToo(ranks []Rank) string { return List(numbers(ranks)) + " failed too" }
+func failedToo(ranks []Rank) string { return FormatRanks(numbers(ranks)) + " failed too" }
 
-// Hung decides between ranks that did not end in time: after is how long they had.
-func Hung(ranks []Rank, after time.Duration) Verdict {
+// BlameHang decides between ranks that did not end in time: after is how long they had.
+func BlameHang(ranks []Rank, after time.Duration) Verdict {
 	late := fmt.Sprintf("the program did not end within %v", after)
 	var running, ended []Rank
 	for _, r := range ranks {
-		if r.Order == 0 || r.Told {
+		if r.Order == 0 || r.Stopped {
 			running = append(running, r)
 		} else {
 			ended = append(ended, r)
@@ -177,7 +179,7 @@ func Hung(ranks []Rank, after time.Duration) Verdict {
 	groups, clear := oddOneOut(running)
 	were := lists.Map(groups, func(g group) string { return g.String() })
 	if len(ended) > 0 {
-		were = append(were, List(numbers(ended))+" had ended")
+		were = append(were, FormatRanks(numbers(ended))+" had ended")
 	}
 	reason := late + ": " + strings.Join(were, ", ")
 	switch first := groups[0].ranks[0]; {
@@ -186,39 +188,39 @@ func Hung(ranks []Rank, after time.Duration) Verdict {
 	case clear, len(running) == 1:
 		return Verdict{first.Rank, reason}
 	case len(ended) > 0 && len(ended) < len(running): // the others wait for one that has left
-		return Verdict{ended[0].Rank, fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].How,
+		return Verdict{ended[0].Rank, fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].End,
 			groups[0])}
 	}
 	return Verdict{-1, reason + "; none stands out"}
 }
 
 func withCPU(r Rank) string {
-	if r.Doing == nil {
-		return Doing{}.String()
+	if r.Activity == nil {
+		return Activity{}.String()
 	}
-	return fmt.Sprintf("%v, having used %.1f s of CPU time", r.Doing, r.Doing.CPU.Seconds())
+	return fmt.Sprintf("%v, having used %.1f s of CPU time", r.Activity, r.Activity.CPU.Seconds())
 }
 
 // group is ranks that were at the same.
 type group struct {
-	Doing
+	Activity
 	ranks []Rank
 }
 
 func (g group) String() string {
 	if len(g.ranks) == 1 {
-		return fmt.Sprintf("%s was %v", List(numbers(g.ranks)), g.Doing)
+		return fmt.Sprintf("%s was %v", FormatRanks(numbers(g.ranks)), g.Activity)
 	}
-	return fmt.Sprintf("%s were %v", List(numbers(g.ranks)), g.Doing)
+	return fmt.Sprintf("%s were %v", FormatRanks(numbers(g.ranks)), g.Activity)
 }
 
 // oddOneOut groups ranks by what they were at, those to blame first, and reports whether these differ
 // from the others in more than chance would have it. States come before the calls in which ranks wait.
 func oddOneOut(ranks []Rank) (groups []group, clear bool) {
-	states := grouped(ranks, func(d Doing) Doing { return Doing{State: d.State} })
+	states := grouped(ranks, func(d Activity) Activity { return Activity{State: d.State} })
 	clear = differs(states)
 	for _, g := range states {
-		calls := grouped(g.ranks, func(d Doing) Doing { return Doing{State: d.State, Call: d.Call} })
+		calls := grouped(g.ranks, func(d Activity) Activity { return Activity{State: d.State, Call: d.Call} })
 		if len(states) == 1 {
 			clear = differs(calls)
 		}
@@ -232,16 +234,16 @@ func differs(groups []group) bool {
 }
 
 // grouped gathers ranks by a part of what they were at, the most suspicious group first.
-func grouped(ranks []Rank, part func(Doing) Doing) (groups []group) {
+func grouped(ranks []Rank, part func(Activity) Activity) (groups []group) {
 	for _, r := range ranks {
-		var d Doing
-		if r.Doing != nil {
-			d = part(*r.Doing)
+		var d Activity
+		if r.Activity != nil {
+			d = part(*r.Activity)
 		}
-		i := slices.IndexFunc(groups, func(g group) bool { return g.Doing == d })
+		i := slices.IndexFunc(groups, func(g group) bool { return g.Activity == d })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, group{Doing: d})
+			groups = append(groups, group{Activity: d})
 		}
 		groups[i].ranks = append(groups[i].ranks, r)
 	}
@@ -280,8 +282,8 @@ func numbers(ranks []Rank) []int {
 	return out
 }
 
-// List names ranks: "rank 2", "ranks 0, 1, 3", "ranks 0 to 2046".
-func List(ranks []int) string {
+// FormatRanks names ranks: "rank 2", "ranks 0, 1, 3", "ranks 0 to 2046".
+func FormatRanks(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %d", ranks[0])
 	}

@@ -11,17 +11,17 @@ import (
 
 // how a planted victim ends when its peer is gone.
 var aftermaths = []Rank{
-	{How: "exit code 1", Failed: true, Said: "ConnectionResetError: [Errno 104] Connection reset by peer"},
-	{How: "exit code 1", Failed: true, Said: "EOFError"},
-	{How: "signal 13 (broken pipe)", Failed: true, Signal: syscall.SIGPIPE},
-	{How: "signal 6 (aborted)", Failed: true, Signal: syscall.SIGABRT,
-		Said: "what(): [gloo] Connection closed by peer [127.0.0.1]:4711"},
-	{How: "signal 15 (terminated), after the launch was stopped", Failed: true, Signal: syscall.SIGTERM, Told: true,
-		Doing: &Doing{State: Waiting, Call: "recv"}},
+	{End: "exit code 1", Failed: true, LastLine: "ConnectionResetError: [Errno 104] Connection reset by peer"},
+	{End: "exit code 1", Failed: true, LastLine: "EOFError"},
+	{End: "signal 13 (broken pipe)", Failed: true, Signal: syscall.SIGPIPE},
+	{End: "signal 6 (aborted)", Failed: true, Signal: syscall.SIGABRT,
+		LastLine: "what(): [gloo] Connection closed by peer [127.0.0.1]:4711"},
+	{End: "signal 15 (terminated), after the launch was stopped", Failed: true, Signal: syscall.SIGTERM, Stopped: true,
+		Activity: &Activity{State: Waiting, Call: "recv"}},
 }
 
 // pastimes are what a planted rank does while it waits for one that hangs.
-var pastimes = []Doing{{State: Busy}, {State: Waiting, Call: "recv"}, {State: Waiting, Call: "poll"},
+var pastimes = []Activity{{State: Busy}, {State: Waiting, Call: "recv"}, {State: Waiting, Call: "poll"},
 	{State: Waiting, Call: "futex"}}
 
 // plant makes a launch of n ranks of which one is at fault, and all others suffer from it.
@@ -32,25 +32,25 @@ func plant(rng *rand.Rand, kind string, n, at int) []Rank {
 	for i := range ranks {
 		ranks[i] = aftermaths[rng.IntN(len(aftermaths))]
 		if kind == "stop" || kind == "hang" || kind == "spin" {
-			ranks[i] = Rank{Told: true, Failed: true, Doing: &waits}
+			ranks[i] = Rank{Stopped: true, Failed: true, Activity: &waits}
 		}
 		ranks[i].Rank, ranks[i].Order = i, 2+rng.IntN(n)
 	}
 	r := Rank{Rank: at, Order: 1, Failed: true}
 	switch kind {
 	case "exit":
-		r.How, r.Said = "exit code 1", []string{"", "ValueError: bad shape", "starting"}[rng.IntN(3)]
+		r.End, r.LastLine = "exit code 1", []string{"", "ValueError: bad shape", "starting"}[rng.IntN(3)]
 	case "kill":
-		r.How, r.Signal, r.Order = "signal 9 (killed)", syscall.SIGKILL, 1+first
+		r.End, r.Signal, r.Order = "signal 9 (killed)", syscall.SIGKILL, 1+first
 	case "stop":
-		r.Told, r.Doing = true, &Doing{State: Stopped}
+		r.Stopped, r.Activity = true, &Activity{State: Stopped}
 	case "hang":
-		r.Told, r.Doing = true, &Doing{State: Asleep, Call: "sleep"}
+		r.Stopped, r.Activity = true, &Activity{State: Asleep, Call: "sleep"}
 		if waits.State == Busy && n > 2 && rng.IntN(2) == 0 { // on a lock of its own
-			r.Doing = &Doing{State: Waiting, Call: "futex"}
+			r.Activity = &Activity{State: Waiting, Call: "futex"}
 		}
 	case "spin":
-		r.Told, r.Doing = true, &Doing{State: Busy}
+		r.Stopped, r.Activity = true, &Activity{State: Busy}
 		if waits.State == Busy {
 			waits = pastimes[1]
 		}
@@ -68,9 +68,9 @@ func TestPlanted(t *testing.T) {
 			n := 2 + rng.IntN(7)
 			at := rng.IntN(n)
 			ranks := plant(rng, kind, n, at)
-			decide := Failed
+			decide := BlameFailure
 			if kind == "stop" || kind == "hang" || kind == "spin" {
-				decide = func(r []Rank) Verdict { return Hung(r, time.Minute) }
+				decide = func(r []Rank) Verdict { return BlameHang(r, time.Minute) }
 			}
 			switch v := decide(ranks); v.Rank {
 			case at:
@@ -87,12 +87,14 @@ func TestPlanted(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	exit := func(order int, how, said string) Rank { return Rank{Order: order, How: how, Failed: true, Said: said} }
-	told := func(said string, d Doing) Rank {
-		return Rank{Order: 9, How: "signal 15 (terminated), after the launch was stopped", Failed: true, Told: true,
-			Said: said, Doing: &d}
+	exit := func(order int, how, said string) Rank {
+		return Rank{Order: order, End: how, Failed: true, LastLine: said}
 	}
-	recv := Doing{State: Waiting, Call: "recv"}
+	told := func(said string, d Activity) Rank {
+		return Rank{Order: 9, End: "signal 15 (terminated), after the launch was stopped", Failed: true, Stopped: true,
+			LastLine: said, Activity: &d}
+	}
+	recv := Activity{State: Waiting, Call: "recv"}
 	for name, c := range map[string]struct {
 		ranks []Rank
 		hung  bool
@@ -104,39 +106,39 @@ func TestVerdicts(t *testing.T) {
 			false,
 			Verdict{1, "the program ended with exit code 3; after it ranks 0, 2 failed too"}},
 		"killed, and a victim was quicker": {[]Rank{exit(1, "exit code 1", ""),
-			{Order: 2, How: "signal 9 (killed)", Signal: syscall.SIGKILL, Failed: true}}, false,
+			{Order: 2, End: "signal 9 (killed)", Signal: syscall.SIGKILL, Failed: true}}, false,
 			Verdict{1, "the program ended with signal 9 (killed); after it rank 0 failed too"}},
 		"still ending when the others had lost it": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"),
-			told("ValueError: bad shape", Doing{State: Busy})}, false,
+			told("ValueError: bad shape", Activity{State: Busy})}, false,
 			Verdict{1, "the program ended with signal 15 (terminated), after the launch was stopped: ValueError: bad shape, " +
 				"and rank 0 then lost it"}},
 		"stopped when the others gave it up": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"),
-			told("", Doing{State: Stopped})}, false,
+			told("", Activity{State: Stopped})}, false,
 			Verdict{1, "the program was stopped (SIGSTOP), and rank 0 then lost it"}},
 		"only victims": {[]Rank{exit(2, "exit code 1", "Broken pipe"), exit(1, "exit code 1", "Broken pipe")}, false,
 			Verdict{1, "the program ended with exit code 1: Broken pipe; after it rank 0 failed too"}},
-		"alone": {[]Rank{told("", Doing{State: Asleep, Call: "sleep", CPU: 1200 * time.Millisecond})}, true,
+		"alone": {[]Rank{told("", Activity{State: Asleep, Call: "sleep", CPU: 1200 * time.Millisecond})}, true,
 			Verdict{0, "the program did not end within 1m0s: it was asleep in sleep, having used 1.2 s of CPU time"}},
-		"stopped": {[]Rank{told("", recv), told("", recv), told("", Doing{State: Stopped}), told("", recv)}, true,
+		"stopped": {[]Rank{told("", recv), told("", recv), told("", Activity{State: Stopped}), told("", recv)}, true,
 			Verdict{2, "the program did not end within 1m0s: rank 2 was stopped, ranks 0, 1, 3 were waiting in recv"}},
-		"busy one of two": {[]Rank{told("", recv), told("", Doing{State: Busy})}, true,
+		"busy one of two": {[]Rank{told("", recv), told("", Activity{State: Busy})}, true,
 			Verdict{1, "the program did not end within 1m0s: rank 1 was busy, rank 0 was waiting in recv"}},
-		"left the others waiting": {[]Rank{told("", recv), {Order: 1, How: "exit code 0"}, told("", recv)}, true,
+		"left the others waiting": {[]Rank{told("", recv), {Order: 1, End: "exit code 0"}, told("", recv)}, true,
 			Verdict{1, "the program did not end within 1m0s: rank 1 had ended with exit code 0, ranks 0, 2 were waiting in recv"}},
-		"the one left": {[]Rank{{Order: 1, How: "exit code 0"}, {Order: 2, How: "exit code 0"}, told("", recv)}, true,
+		"the one left": {[]Rank{{Order: 1, End: "exit code 0"}, {Order: 2, End: "exit code 0"}, told("", recv)}, true,
 			Verdict{2, "the program did not end within 1m0s: rank 2 was waiting in recv, ranks 0, 1 had ended"}},
 		"no telling": {[]Rank{told("", recv), told("", recv), told("", recv)}, true,
 			Verdict{-1, "the program did not end within 1m0s: ranks 0 to 2 were waiting in recv; none stands out"}},
-		"nothing known": {[]Rank{{Told: true}, {Told: true}}, true,
+		"nothing known": {[]Rank{{Stopped: true}, {Stopped: true}}, true,
 			Verdict{-1, "the program did not end within 1m0s: ranks 0, 1 were in an unknown state; none stands out"}},
-		"ended just then": {[]Rank{{Order: 1, How: "exit code 0"}}, true, Verdict{-1, "the program did not end within 1m0s"}},
+		"ended just then": {[]Rank{{Order: 1, End: "exit code 0"}}, true, Verdict{-1, "the program did not end within 1m0s"}},
 	} {
 		for i := range c.ranks {
 			c.ranks[i].Rank = i
 		}
-		v := Failed(c.ranks)
+		v := BlameFailure(c.ranks)
 		if c.hung {
-			v = Hung(c.ranks, time.Minute)
+			v = BlameHang(c.ranks, time.Minute)
 		}
 		if v != c.want {
 			t.Errorf("%s:\n%+v, want\n%+v", name, v, c.want)
@@ -146,44 +148,44 @@ func TestVerdicts(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	spell := 20 * time.Microsecond // of a thread that polls
-	one := func(state byte, call string, runs bool, slept uint64) Look {
-		return Look{{PID: 7, State: state, Call: call, CPU: time.Second,
-			Threads: []Thread{{ID: 7, Runs: runs, Slept: slept, CPU: time.Duration(slept) * spell}}}}
+	one := func(state byte, call string, runs bool, slept uint64) Snapshot {
+		return Snapshot{{PID: 7, State: state, Call: call, CPU: time.Second,
+			Threads: []Thread{{ID: 7, Running: runs, Sleeps: slept, CPU: time.Duration(slept) * spell}}}}
 	}
-	shell := func(child Look) Look {
+	shell := func(child Snapshot) Snapshot {
 		child[0].Parent = 5
-		return append(Look{{PID: 5, State: 'S', Call: wait, Threads: []Thread{{ID: 5, Slept: 3}}}}, child...)
+		return append(Snapshot{{PID: 5, State: 'S', Call: wait, Threads: []Thread{{ID: 5, Sleeps: 3}}}}, child...)
 	}
 	for name, c := range map[string]struct {
-		looks []Look
+		looks []Snapshot
 		want  string
 	}{
-		"one look": {[]Look{one('S', "recv", false, 1)}, "waiting in recv"},
-		"asleep":   {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 1)}, "asleep in sleep"},
-		"polls":    {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 90)}, "waiting in sleep"},
-		"polls on a busy host": {[]Look{one('R', "", true, 1), one('R', "", true, 4), one('S', "sleep", true, 9)},
+		"one look": {[]Snapshot{one('S', "recv", false, 1)}, "waiting in recv"},
+		"asleep":   {[]Snapshot{one('S', "sleep", false, 1), one('S', "sleep", false, 1)}, "asleep in sleep"},
+		"polls":    {[]Snapshot{one('S', "sleep", false, 1), one('S', "sleep", false, 90)}, "waiting in sleep"},
+		"polls on a busy host": {[]Snapshot{one('R', "", true, 1), one('R', "", true, 4), one('S', "sleep", true, 9)},
 			"waiting in sleep"},
-		"spins": {[]Look{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)},
+		"spins": {[]Snapshot{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)},
 			"busy"},
-		"spins, and is interrupted": {[]Look{{{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 1}}}},
-			{{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
-		"stopped": {[]Look{one('T', "", false, 1)}, "stopped"},
-		"stuck": {[]Look{one('D', "read", false, 1), one('D', "read", false, 1)},
+		"spins, and is interrupted": {[]Snapshot{{{PID: 7, Threads: []Thread{{ID: 7, Running: true, Sleeps: 1}}}},
+			{{PID: 7, Threads: []Thread{{ID: 7, Running: true, Sleeps: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
+		"stopped": {[]Snapshot{one('T', "", false, 1)}, "stopped"},
+		"stuck": {[]Snapshot{one('D', "read", false, 1), one('D', "read", false, 1)},
 			"stuck in the kernel in read"},
-		"below a shell": {[]Look{shell(one('S', "recv", false, 1)), shell(one('S', "recv", false, 2))},
+		"below a shell": {[]Snapshot{shell(one('S', "recv", false, 1)), shell(one('S', "recv", false, 2))},
 			"waiting in recv"},
-		"a shell that is polled": {[]Look{shell(one('S', "sleep", false, 1)),
-			shell(Look{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
-		"another thread spins": {[]Look{{{PID: 7, State: 'S', Call: "futex",
-			Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 1}}}},
+		"a shell that is polled": {[]Snapshot{shell(one('S', "sleep", false, 1)),
+			shell(Snapshot{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
+		"another thread spins": {[]Snapshot{{{PID: 7, State: 'S', Call: "futex",
+			Threads: []Thread{{ID: 7, Sleeps: 1}, {ID: 8, Running: true, Sleeps: 5}, {ID: 9, Sleeps: 1}}}},
 			{{PID: 7, State: 'S', Call: "futex",
-				Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 900}}}}}, "busy"},
+				Threads: []Thread{{ID: 7, Sleeps: 1}, {ID: 8, Running: true, Sleeps: 5}, {ID: 9, Sleeps: 900}}}}}, "busy"},
 	} {
-		if d := Sum(c.looks); d == nil || d.String() != c.want {
+		if d := Summarize(c.looks); d == nil || d.String() != c.want {
 			t.Errorf("%s: %v, want %s", name, d, c.want)
 		}
 	}
-	if d := Sum([]Look{one('S', "recv", false, 1), nil}); d != nil {
+	if d := Summarize([]Snapshot{one('S', "recv", false, 1), nil}); d != nil {
 		t.Errorf("a rank that has ended is %v", d)
 	}
 }
@@ -202,7 +204,7 @@ func TestWords(t *testing.T) {
 		{"\x1b[31mfatal: no device\x1b[0m\n----------\n", "", "fatal: no device"},
 		{strings.Repeat("x", 300), "", strings.Repeat("x", maxWords-1) + "…"},
 	} {
-		if got := Words(c.stderr, c.stdout); got != c.want {
+		if got := SalientLine(c.stderr, c.stdout); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.stderr, c.stdout, got, c.want)
 		}
 	}
@@ -220,9 +222,9 @@ func TestTeller(t *testing.T) {
 	} {
 		var ranks []Rank
 		for i, said := range c.said {
-			ranks = append(ranks, Rank{Rank: i, Said: said})
+			ranks = append(ranks, Rank{Rank: i, LastLine: said})
 		}
-		if got := Teller(ranks); got != c.want {
+		if got := SoleReporter(ranks); got != c.want {
 			t.Errorf("%q: %d, want %d", c.said, got, c.want)
 		}
 	}
@@ -232,7 +234,7 @@ func TestList(t *testing.T) {
 	for want, ranks := range map[string][]int{
 		"rank 2": {2}, "ranks 0, 1": {0, 1}, "ranks 0 to 3, 7": {0, 1, 2, 3, 7}, "ranks 0, 2, 3": {0, 2, 3},
 	} {
-		if got := List(ranks); got != want {
+		if got := FormatRanks(ranks); got != want {
 			t.Error(fmt.Sprint(got, ", want ", want))
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Look is one look at the living processes of a rank, its first process at the head.
-type Look []Process
+// Snapshot is one look at the living processes of a rank, its first process at the head.
+type Snapshot []Process
 
 // Process is what the kernel told of a process.
 type Process struct {
@@ -31,18 +31,18 @@ type Process struct {
 
 // Thread is what the kernel told of a thread.
 type Thread struct {
-	ID    int
-	Runs  bool   // or could, if there were a core for it
-	Slept uint64 // how often it has gone to sleep
-	CPU   time.Duration
+	ID      int
+	Running bool   // or could, if there were a core for it
+	Sleeps  uint64 // how often it has gone to sleep
+	CPU     time.Duration
 }
 
-// Read looks at processes. Those that have ended are left out.
-func Read(pids []int) Look {
-	var look Look
+// TakeSnapshot looks at processes. Those that have ended are left out.
+func TakeSnapshot(pids []int) Snapshot {
+	var look Snapshot
 	for _, pid := range pids {
 		dir := "/proc/" + strconv.Itoa(pid)
-		fields := Stat(dir)
+		fields := ReadStat(dir)
 		if len(fields) < 13 || fields[0] == "Z" || fields[0] == "X" {
 			continue
 		}
@@ -54,12 +54,12 @@ func Read(pids []int) Look {
 		dirs, _ := filepath.Glob(dir + "/task/*")
 		for _, dir := range dirs {
 			status, _ := os.ReadFile(dir + "/status")
-			t := Thread{Slept: number(status, "\nvoluntary_ctxt_switches:")}
+			t := Thread{Sleeps: number(status, "\nvoluntary_ctxt_switches:")}
 			t.ID, _ = strconv.Atoi(filepath.Base(dir))
 			ran, _ := os.ReadFile(dir + "/schedstat")
 			fmt.Sscan(string(ran), (*int64)(&t.CPU))
-			state := Stat(dir)
-			t.Runs = len(state) > 0 && state[0] == "R"
+			state := ReadStat(dir)
+			t.Running = len(state) > 0 && state[0] == "R"
 			p.Threads = append(p.Threads, t)
 		}
 		look = append(look, p)
@@ -70,8 +70,8 @@ func Read(pids []int) Look {
 // tick is the unit of CPU times in /proc, USER_HZ, on every platform that Go runs on.
 const tick = 10 * time.Millisecond
 
-// Stat is the fields of the stat file of a folder of /proc from the state on; none of a process that has ended.
-func Stat(dir string) []string {
+// ReadStat is the fields of the stat file of a folder of /proc from the state on; none of a process that has ended.
+func ReadStat(dir string) []string {
 	data, _ := os.ReadFile(dir + "/stat")
 	return hostinfo.StatFields(string(data))
 }
@@ -129,15 +129,15 @@ func init() {
 // sleeps are the calls that no other rank ends.
 var sleeps = []string{"sleep", "pause"}
 
-// Sum is what a rank was at, from one look or several; nil when it had ended. In several looks, one that polls differs
+// Summarize is what a rank was at, from one look or several; nil when it had ended. In several looks, one that polls differs
 // from one that sleeps: it wakes up in between; and from one that computes, however busy the machine
 // is: it goes to sleep in between.
-func Sum(looks []Look) *Doing {
+func Summarize(looks []Snapshot) *Activity {
 	if len(looks) == 0 || len(looks[len(looks)-1]) == 0 {
 		return nil
 	}
 	last := looks[len(looks)-1]
-	var d Doing
+	var d Activity
 	stopped := false
 	for _, p := range last {
 		d.CPU += p.CPU
@@ -171,7 +171,7 @@ func Sum(looks []Look) *Doing {
 const busySpell = time.Millisecond
 
 // busy reports whether a thread ran in most looks and went to sleep between them for other reasons than to wait.
-func busy(looks []Look) bool {
+func busy(looks []Snapshot) bool {
 	type seen struct {
 		runs        int
 		first, last Thread
@@ -186,14 +186,14 @@ func busy(looks []Look) bool {
 					threads[t.ID] = s
 				}
 				s.last = t
-				if t.Runs {
+				if t.Running {
 					s.runs++
 				}
 			}
 		}
 	}
 	for _, s := range threads {
-		slept := s.last.Slept - s.first.Slept
+		slept := s.last.Sleeps - s.first.Sleeps
 		if 2*s.runs > len(looks) && s.last.CPU-s.first.CPU >= time.Duration(slept)*busySpell {
 			return true
 		}
@@ -203,11 +203,11 @@ func busy(looks []Look) bool {
 
 func (p Process) slept() uint64 {
 	main, _ := lists.First(p.Threads, func(t Thread) bool { return t.ID == p.PID })
-	return main.Slept
+	return main.Sleeps
 }
 
 // worker is the process that does a rank's work: not a shell that only waits for it.
-func (l Look) worker() Process {
+func (l Snapshot) worker() Process {
 	p := l[0]
 	for p.Call == wait {
 		child := slices.IndexFunc(l, func(c Process) bool { return c.Parent == p.PID })

@@ -17,9 +17,9 @@ var (
 	colours = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
-// Words are the line, of what a rank has written last, that tells most: the last one that speaks of an error in its
+// SalientLine are the line, of what a rank has written last, that tells most: the last one that speaks of an error in its
 // standard error or output, else the last one at all.
-func Words(stderr, stdout string) string {
+func SalientLine(stderr, stdout string) string {
 	last := ""
 	for _, text := range []string{stderr, stdout} {
 		text = colours.ReplaceAllString(text, "")

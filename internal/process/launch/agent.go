@@ -51,7 +51,7 @@ func serve(token string) error {
 	// Descriptors that the supervisor itself once inherited are of no concern to the ranks. Kernels before 5.11 do not
 	// know the call; there they are passed on, as every program would.
 	_ = unix.CloseRange(agentSocket, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	conn, err := connection.Inherited(agentSocket)
+	conn, err := connection.FromDescriptor(agentSocket)
 	if err != nil {
 		return fmt.Errorf("opening the launch socket: %w", err)
 	}

@@ -67,9 +67,9 @@ func TestHungRank(t *testing.T) {
 			l.StopHung("planted")
 			var ranks []culprit.Rank
 			for _, x := range s.wait(l).Exits {
-				ranks = append(ranks, culprit.Rank{Rank: x.Rank, Order: x.Rank + 1, Told: x.Stopped, Doing: x.Doing})
+				ranks = append(ranks, culprit.Rank{Rank: x.Rank, Order: x.Rank + 1, Stopped: x.Stopped, Activity: x.Activity})
 			}
-			if v := culprit.Hung(ranks, time.Second); v.Rank != 2 || v.Reason != "the program did not end within 1s: "+c.want {
+			if v := culprit.BlameHang(ranks, time.Second); v.Rank != 2 || v.Reason != "the program did not end within 1s: "+c.want {
 				t.Errorf("%+v", v)
 			}
 		})
@@ -78,7 +78,7 @@ func TestHungRank(t *testing.T) {
 
 // inPlace reports whether a rank has come to where it stays.
 func inPlace(mode string, pid int) bool {
-	look := culprit.Read([]int{pid})
+	look := culprit.TakeSnapshot([]int{pid})
 	if len(look) == 0 {
 		return false
 	}
@@ -100,7 +100,7 @@ func TestOrderOfEnds(t *testing.T) {
 		pids = append(pids, (<-l.Events()).(Started).PID)
 	}
 	unix.Kill(s.PID(), unix.SIGSTOP)
-	eventually(t, "the agent's stop", func() bool { return Stopped(s.PID()) })
+	eventually(t, "the agent's stop", func() bool { return IsStopped(s.PID()) })
 	order := []int{2, 0, 3, 1}
 	for _, rank := range order {
 		syscall.Kill(pids[rank], syscall.SIGKILL)

@@ -87,7 +87,7 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 }
 
 // Apply is an environment with the variables as they are set.
-func (s Settings) Apply(environ []string) []string {
+func (s EnvOverrides) Apply(environ []string) []string {
 	out := slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := s[name]
@@ -126,4 +126,4 @@ func matches(patterns []string, name string) bool {
 
 // FreePort returns a TCP port of the loopback interface that was free a moment ago. Another program may take it before
 // it is used, so a failed bind is worth a second try with another port.
-func FreePort() (int, error) { return connection.Ports{}.Free("127.0.0.1") }
+func FreePort() (int, error) { return connection.PortRange{}.FreePort("127.0.0.1") }

@@ -133,8 +133,8 @@ func helper(mark, mode string, args []string) int {
 		if args[1] == "polite" {
 			grace = hangGuard // it is over when the launcher obeys, however busy the machine is
 		}
-		l, err := a.Launch(context.Background(), Spec{Procs: []Proc{p}, Launchers: true, Grace: grace,
-			Recall: []string{"/bin/sh", "-c", `echo recalled >"$1"`, "recall", filepath.Join(args[0], "recalled")}})
+		l, err := a.Launch(context.Background(), Spec{Procs: []Proc{p}, RemoteLauncher: true, Grace: grace,
+			RecallCommand: []string{"/bin/sh", "-c", `echo recalled >"$1"`, "recall", filepath.Join(args[0], "recalled")}})
 		if err != nil {
 			panic(err)
 		}

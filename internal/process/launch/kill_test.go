@@ -173,7 +173,7 @@ func TestKilledAgentsDaemon(t *testing.T) {
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "daemons", "deaf")}})
 	s.awaitFamilies(1)
 	syscall.Kill(s.PID(), syscall.SIGKILL)
-	if _, err := l.Wait(); !errors.Is(err, ErrLost) {
+	if _, err := l.Wait(); !errors.Is(err, ErrAgentLost) {
 		t.Errorf("the launch ended with %v", err)
 	}
 	s.mark.AssertGone(t)
@@ -206,13 +206,13 @@ func TestKilledAgent(t *testing.T) {
 		time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 		syscall.Kill(s.PID(), syscall.SIGKILL)
 		o, err := l.Wait()
-		if !errors.Is(err, ErrLost) {
+		if !errors.Is(err, ErrAgentLost) {
 			t.Errorf("the launch ended with %v", err)
 		}
 		if len(o.Exits) != 1 || o.Exits[0].Code != 4 {
 			t.Errorf("known exits: %v", o.Exits)
 		}
-		if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrLost) {
+		if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrAgentLost) {
 			t.Errorf("launching with a lost agent: %v", err)
 		}
 		s.mark.AssertGone(t)
@@ -231,7 +231,7 @@ func TestStuckAgent(t *testing.T) {
 	if err := s.close(100 * time.Millisecond); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Wait(); !errors.Is(err, ErrClosed) {
+	if _, err := l.Wait(); !errors.Is(err, ErrAgentClosed) {
 		t.Errorf("the launch ended with %v", err)
 	}
 	if left := s.mark.Processes(); len(left) != 0 {
@@ -253,14 +253,14 @@ func TestTerminatedAgent(t *testing.T) {
 	default:
 		t.Error("the launch had ended before the agent, which would have been taken for one that takes another")
 	}
-	if !l.Doomed() {
+	if !l.Ending() {
 		t.Error("nobody could know that the agent was to blame")
 	}
 	<-s.Done()
 	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("%v are left", left)
 	}
-	if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrLost) {
+	if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrAgentLost) {
 		t.Errorf("launching with an agent that has gone: %v", err)
 	}
 }
@@ -316,7 +316,7 @@ func TestStoppedAgent(t *testing.T) {
 	go func() { _, err := l.Wait(); ended <- err }()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "it had been stopped for 5s") {
+		if !errors.Is(err, ErrAgentLost) || !strings.Contains(err.Error(), "it had been stopped for 5s") {
 			t.Errorf("the launch ended with %v", err)
 		}
 	case <-time.After(hangGuard):

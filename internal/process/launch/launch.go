@@ -26,8 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// ErrLost says that the agent ended before the launch did. Its processes are gone; a new agent can be started.
-var ErrLost = errors.New("the launch agent died")
+// ErrAgentLost says that the agent ended before the launch did. Its processes are gone; a new agent can be started.
+var ErrAgentLost = errors.New("the launch agent died")
 
 const (
 	// DefaultGrace is the time between asking a process to end and killing it. Nobody waits longer for a stack dump, or
@@ -56,21 +56,21 @@ type Proc struct {
 // Spec describes one launch.
 type Spec struct {
 	Procs         []Proc        `json:"-"`
-	WatchEnv      Texts         // variables whose values are read back from each started process
+	ReportEnv     ByteStrings   // variables whose values are read back from each started process
 	Grace         time.Duration // 0 is DefaultGrace
 	LogLimit      int64         // bytes kept per stream; 0 is DefaultLogLimit
 	StopOnFailure bool          // stop the others when one process fails
-	// PassOn are signals that the processes get when this one gets them, such as the one by which a batch system announces
+	// ForwardSignals are signals that the processes get when this one gets them, such as the one by which a batch system announces
 	// the end of its job. Their descendants do not: the default of most signals is to kill.
-	PassOn []syscall.Signal
+	ForwardSignals []syscall.Signal
 	// StoppedLimit, if not 0, is how long the supervisor may stand still (SIGSTOP) before the launch is stopped: others,
 	// who depend on its answers, have given it up by then.
 	StoppedLimit time.Duration
-	// Launchers says that the processes have others on other hosts, which only they can end: they are asked to before they
+	// RemoteLauncher says that the processes have others on other hosts, which only they can end: they are asked to before they
 	// are killed, even when the supervisor has gone. Recall is the command that ends those others when a launcher did not
 	// within Grace, or was killed; it may be empty.
-	Launchers bool
-	Recall    Texts
+	RemoteLauncher bool
+	RecallCommand  ByteStrings
 
 	settle time.Duration // 0 is settleTime; tests need more on a loaded machine
 }
@@ -83,7 +83,7 @@ type Started struct {
 	Rank, PID int
 	// Env holds, for each name of Spec.WatchEnv, the value in the process's own environment as the kernel shows it, nil
 	// for a variable that is not there. The whole map is nil when the process had ended before it could be read.
-	Env Settings
+	Env EnvOverrides
 }
 
 // Exit tells how a process ended. As an event it comes at once and without the streams, which are complete only in
@@ -95,8 +95,8 @@ type Exit struct {
 	Core      bool
 	// a guess: killed, not by this package, while the kernel's count of out-of-memory kills rose
 	OOM            bool
-	Stopped        bool           // ended after the launch was told to stop
-	Doing          *culprit.Doing // what the rank was at when the launch was stopped; nil when it had ended before
+	Stopped        bool              // ended after the launch was told to stop
+	Activity       *culprit.Activity // what the rank was at when the launch was stopped; nil when it had ended before
 	Wall           time.Duration
 	Stdout, Stderr Stream
 }

@@ -195,7 +195,7 @@ func TestEnvironmentIsExact(t *testing.T) {
 	p := s.program(0, "environ", seen)
 	p.Env = Environ(os.Environ(), set, &RankVars{Rank: 0, WorldSize: 1, LocalWorldSize: 1, MasterPort: 4711})
 	l := s.launch(Spec{Procs: []Proc{p},
-		WatchEnv: []string{"LAUNCH_TEST_INHERITED", "LAUNCH_TEST_EMPTY", "LAUNCH_TEST_ODD", "RANK"}})
+		ReportEnv: []string{"LAUNCH_TEST_INHERITED", "LAUNCH_TEST_EMPTY", "LAUNCH_TEST_ODD", "RANK"}})
 	zero := "0"
 	for e := range l.Events() {
 		if st, ok := e.(Started); ok {
@@ -358,8 +358,8 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Errorf("closing twice: %v", err)
 		}
-		if _, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}}}}); !errors.Is(err, ErrClosed) &&
-			!errors.Is(err, ErrLost) {
+		if _, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}}}}); !errors.Is(err, ErrAgentClosed) &&
+			!errors.Is(err, ErrAgentLost) {
 			t.Errorf("launching with a closed agent: %v", err)
 		}
 	}

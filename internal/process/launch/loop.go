@@ -144,8 +144,8 @@ func (c *launchLoop) start(files []*os.File) (err error) {
 		c.ranks = append(c.ranks, r)
 		c.left++
 		seen := Started{Rank: r.Rank, PID: r.pid}
-		if len(c.job.WatchEnv) > 0 {
-			seen.Env = r.watched(c.job.WatchEnv)
+		if len(c.job.ReportEnv) > 0 {
+			seen.Env = r.watched(c.job.ReportEnv)
 		}
 		started = append(started, seen)
 	}
@@ -165,7 +165,7 @@ func (c *launchLoop) follow() {
 	for {
 		select {
 		case <-look.C:
-			if c.job.StoppedLimit == 0 || !Stopped(os.Getppid()) {
+			if c.job.StoppedLimit == 0 || !IsStopped(os.Getppid()) {
 				still = 0
 			} else if still += lookTime; still > c.job.StoppedLimit {
 				c.tell(reply{Ending: true})
@@ -215,7 +215,7 @@ func (c *launchLoop) drainExits() {
 func (c *launchLoop) exited(e rankEnding) {
 	exit := e.exit(e.rank.Rank)
 	exit.Stopped = c.stage > settling && e.at.After(c.stopped)
-	exit.Doing = culprit.Sum(e.rank.looks)
+	exit.Activity = culprit.Summarize(e.rank.looks)
 	exit.OOM = !exit.Stopped && exit.Signal == syscall.SIGKILL && oomKills() > c.oomBefore
 	e.rank.exit = &exit
 	c.left--
@@ -268,7 +268,7 @@ func (c *launchLoop) look() {
 	}
 	for _, r := range c.ranks {
 		if r.exit == nil {
-			r.looks = append(r.looks, culprit.Read(pids[r.pid]))
+			r.looks = append(r.looks, culprit.TakeSnapshot(pids[r.pid]))
 		}
 	}
 	c.looks++
@@ -282,7 +282,7 @@ func (c *launchLoop) abandon() {
 	c.tell(reply{Ending: true})                  // before anybody sees what comes of it
 	c.job.Grace = min(c.job.Grace, DefaultGrace) // nobody waits for what they would still do
 	switch {
-	case !c.job.Launchers:
+	case !c.job.RemoteLauncher:
 		c.enter(killing)
 	case c.stage < terminating:
 		c.enter(terminating)
@@ -328,7 +328,7 @@ func (c *launchLoop) enter(s stage) {
 		}
 	case killing:
 		if c.stage != killing {
-			if c.left > 0 && len(c.job.Recall) > 0 {
+			if c.left > 0 && len(c.job.RecallCommand) > 0 {
 				c.recall()
 			}
 			c.killUntil = time.Now().Add(killLimit)
@@ -359,7 +359,7 @@ func (c *launchLoop) recall() {
 	}
 	defer null.Close()
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}}
-	_, err = c.reaper.start(func() (int, error) { return syscall.ForkExec(c.job.Recall[0], c.job.Recall, attr) },
+	_, err = c.reaper.start(func() (int, error) { return syscall.ForkExec(c.job.RecallCommand[0], c.job.RecallCommand, attr) },
 		func(ending) { close(ended) })
 	if err != nil {
 		return

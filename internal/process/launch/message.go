@@ -52,13 +52,13 @@ type launchRequest struct {
 
 // sentProc is a Proc as it is sent.
 type sentProc struct {
-	Rank           int    `json:"rank"`
-	Argv           Texts  `json:"argv"`
-	Env            Texts  `json:"env"`
-	Dir            []byte `json:"dir"`             // see Texts
-	Files          []int  `json:"files,omitempty"` // indices into the files sent before
-	Stdout, Stderr []byte `json:",omitempty"`
-	CPUs           []int  `json:"cpus,omitempty"`
+	Rank           int         `json:"rank"`
+	Argv           ByteStrings `json:"argv"`
+	Env            ByteStrings `json:"env"`
+	Dir            []byte      `json:"dir"`             // see Texts
+	Files          []int       `json:"files,omitempty"` // indices into the files sent before
+	Stdout, Stderr []byte      `json:",omitempty"`
+	CPUs           []int       `json:"cpus,omitempty"`
 }
 
 // StopRequest is how a launch is to end. It names its launch, for it may cross the end of it on the way.
@@ -75,32 +75,32 @@ type signalRequest struct {
 	Signal syscall.Signal `json:"signal"`
 }
 
-// Texts travel as bytes and not as JSON strings, which cannot carry what is not UTF-8 and would silently change it.
-type Texts []string
+// ByteStrings travel as bytes and not as JSON strings, which cannot carry what is not UTF-8 and would silently change it.
+type ByteStrings []string
 
 // MarshalJSON writes the bytes of each text.
-func (t Texts) MarshalJSON() ([]byte, error) {
+func (t ByteStrings) MarshalJSON() ([]byte, error) {
 	return json.Marshal(lists.Map(t, func(text string) []byte { return []byte(text) }))
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (t *Texts) UnmarshalJSON(data []byte) error {
+func (t *ByteStrings) UnmarshalJSON(data []byte) error {
 	var all [][]byte
 	err := json.Unmarshal(data, &all)
-	*t = make(Texts, len(all))
+	*t = make(ByteStrings, len(all))
 	for i, text := range all {
 		(*t)[i] = string(text)
 	}
 	return err
 }
 
-// Settings are variables and their values, nil for one that is not set. They travel as [Texts] do; of none there is
+// EnvOverrides are variables and their values, nil for one that is not set. They travel as [Texts] do; of none there is
 // nothing left.
-type Settings map[string]*string
+type EnvOverrides map[string]*string
 
 // MarshalJSON writes NAME=value of each variable that is set, and NAME of each that is not.
-func (s Settings) MarshalJSON() ([]byte, error) {
-	var entries Texts
+func (s EnvOverrides) MarshalJSON() ([]byte, error) {
+	var entries ByteStrings
 	for name, value := range s {
 		if value != nil {
 			name += "=" + *value
@@ -111,11 +111,11 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (s *Settings) UnmarshalJSON(data []byte) error {
-	var entries Texts
+func (s *EnvOverrides) UnmarshalJSON(data []byte) error {
+	var entries ByteStrings
 	err := json.Unmarshal(data, &entries)
 	if *s = nil; len(entries) > 0 {
-		*s = Settings{}
+		*s = EnvOverrides{}
 	}
 	for _, entry := range entries {
 		name, value, set := strings.Cut(entry, "=")
@@ -178,7 +178,7 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 
 // tagged is env with the mark by which a lost agent's processes are found.
 func (a *Agent) tagged(env []string) []string {
-	return Settings{TagVar: &a.tag}.Apply(env)
+	return EnvOverrides{TagVar: &a.tag}.Apply(env)
 }
 
 // faults returns what makes a process impossible to start, where the kernel would only say "invalid argument".

@@ -20,7 +20,7 @@ type rank struct {
 	pid            int
 	stdout, stderr *capture // stderr is nil when both share stdout
 	exit           *Exit
-	looks          []culprit.Look // at what it does while the launch is being stopped
+	looks          []culprit.Snapshot // at what it does while the launch is being stopped
 }
 
 // openRank prepares the output of a process.
@@ -92,7 +92,7 @@ func (r *rank) abandon() {
 }
 
 // watched reads the values of the named variables out of the running process.
-func (r *rank) watched(names []string) Settings {
+func (r *rank) watched(names []string) EnvOverrides {
 	env := environ(r.pid)
 	// The kernel tells that a program was executed a moment before it shows its environment. That is never empty: the
 	// tag is in it.
@@ -105,7 +105,7 @@ func (r *rank) watched(names []string) Settings {
 	if env == nil {
 		return nil
 	}
-	values := make(Settings, len(names))
+	values := make(EnvOverrides, len(names))
 	for _, name := range names {
 		values[name] = nil
 		if value, set := lookup(env, name); set {

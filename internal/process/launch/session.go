@@ -67,7 +67,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		// Half a request is with the agent, if it lives at all. It is of no more use, and listen cleans up after it.
 		a.cmd.Process.Kill()
 		deaf()
-		if begun := <-l.begun; connection.Ended(err) {
+		if begun := <-l.begun; connection.IsDisconnect(err) {
 			err = begun // which says why nobody reads
 		} else {
 			err = errors.Join(err, begun)
@@ -94,7 +94,7 @@ func (a *Agent) admit(l *Launch) error {
 	default:
 	}
 	if a.closed {
-		return ErrClosed
+		return ErrAgentClosed
 	}
 	if a.current != nil {
 		return errors.New("another launch of this agent is still running; wait for it first")
@@ -131,7 +131,7 @@ func (l *Launch) StopAs(r StopRequest) {
 // passOn sends the launch the signals of Spec.PassOn that this process gets, until the end of it.
 func (l *Launch) passOn() (end func()) {
 	got := make(chan os.Signal, 4)
-	for _, sig := range l.spec.PassOn {
+	for _, sig := range l.spec.ForwardSignals {
 		signal.Notify(got, sig)
 	}
 	go func() {
@@ -161,9 +161,9 @@ func (l *Launch) Wait() (Outcome, error) {
 	return l.outcome, l.err
 }
 
-// Doomed reports whether the agent is dead, dying or about to be killed, or ends the launch of its own accord. What the
+// Ending reports whether the agent is dead, dying or about to be killed, or ends the launch of its own accord. What the
 // processes suffer from then on follows from that, and [Launch.Wait] has the reason.
-func (l *Launch) Doomed() bool {
+func (l *Launch) Ending() bool {
 	select {
 	case <-l.agent.ended:
 		return true
@@ -213,10 +213,10 @@ func (l *Launch) end(outcome Outcome, err error) {
 
 // recall does what a lost agent cannot do any more: its launchers were killed by the kernel.
 func (l *Launch) recall() {
-	if len(l.spec.Recall) == 0 {
+	if len(l.spec.RecallCommand) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recallLimit)
 	defer cancel()
-	_ = exec.CommandContext(ctx, l.spec.Recall[0], l.spec.Recall[1:]...).Run() // it has nobody to tell
+	_ = exec.CommandContext(ctx, l.spec.RecallCommand[0], l.spec.RecallCommand[1:]...).Run() // it has nobody to tell
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// ErrClosed says that the agent was closed by the supervisor.
-var ErrClosed = errors.New("the launch agent is closed")
+// ErrAgentClosed says that the agent was closed by the supervisor.
+var ErrAgentClosed = errors.New("the launch agent is closed")
 
 const (
 	startLimit = 30 * time.Second
@@ -49,7 +49,7 @@ type Agent struct {
 // Start starts an agent; ctx bounds the start only. While any agent lives, this process is a subreaper: it adopts the
 // orphans of an agent that was killed.
 func Start(ctx context.Context) (*Agent, error) {
-	conn, theirs, err := connection.Pair()
+	conn, theirs, err := connection.SocketPair()
 	if err != nil {
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
@@ -164,13 +164,13 @@ func (a *Agent) close(limit time.Duration) error {
 func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
-	for still := time.Duration(0); still <= connection.Silence; {
+	for still := time.Duration(0); still <= connection.SilenceLimit; {
 		select {
 		case <-look.C:
 		case <-ended:
 			return
 		}
-		if still += lookTime; !Stopped(p.Pid) {
+		if still += lookTime; !IsStopped(p.Pid) {
 			still = 0
 		}
 	}
@@ -208,15 +208,15 @@ func (a *Agent) cleanUp(cause error) {
 	a.mu.Lock()
 	switch {
 	case a.closed:
-		cause = ErrClosed
+		cause = ErrAgentClosed
 	case a.stopped.Load():
-		cause = fmt.Errorf("%w: it had been stopped for %v", ErrLost, connection.Silence)
+		cause = fmt.Errorf("%w: it had been stopped for %v", ErrAgentLost, connection.SilenceLimit)
 	case a.tidy:
-		cause = fmt.Errorf("%w: it was told to end", ErrLost)
-	case connection.Ended(cause):
-		cause = ErrLost
+		cause = fmt.Errorf("%w: it was told to end", ErrAgentLost)
+	case connection.IsDisconnect(cause):
+		cause = ErrAgentLost
 	default:
-		cause = fmt.Errorf("%w: %v", ErrLost, cause)
+		cause = fmt.Errorf("%w: %v", ErrAgentLost, cause)
 	}
 	a.mu.Unlock()
 	a.awaitEnd()

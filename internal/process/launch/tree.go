@@ -37,12 +37,12 @@ func parse(pid int, fields []string) (process, bool) {
 
 // readProcess looks at a process, if it has not ended.
 func readProcess(pid int) (process, bool) {
-	return parse(pid, culprit.Stat("/proc/"+strconv.Itoa(pid)))
+	return parse(pid, culprit.ReadStat("/proc/"+strconv.Itoa(pid)))
 }
 
-// Stopped reports whether a process stands still (SIGSTOP, or a terminal's job control). One that a debugger holds has
+// IsStopped reports whether a process stands still (SIGSTOP, or a terminal's job control). One that a debugger holds has
 // another state and is left in peace.
-func Stopped(pid int) bool {
+func IsStopped(pid int) bool {
 	p, _ := readProcess(pid)
 	return p.halted
 }

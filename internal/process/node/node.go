@@ -131,7 +131,7 @@ func (n *node) await(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdic
 func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Verdict {
 	n.attempt, n.pids, n.stopped, n.ended, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
 	n.looked, n.still = time.Now(), 0
-	if twice := round.Twice(); twice != "" && round.Node == 0 && round.Attempt == 0 {
+	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && round.Attempt == 0 {
 		n.spec.Warn(twice + ": their ranks share its cores")
 	}
 	l, err := n.start(ctx, round)
@@ -156,7 +156,7 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 	procs, err := n.processes(round)
 	var l *launch.Launch
 	if err == nil {
-		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, PassOn: launch.UserSignals}
+		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
 		if len(round.Hosts) > 1 {
 			// The other nodes give up one that is silent, and its ranks must end with the
 			// rest, but not before them: their end must not pass for the cause. Alone on a
@@ -215,7 +215,7 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 		case <-interrupted:
 			interrupted = nil
 			n.report(rendezvous.Failure{Rank: rendezvous.NoRank, PID: os.Getpid(), Cause: "was interrupted",
-				Code: rendezvous.Interrupted})
+				Code: rendezvous.InterruptedCode})
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
 	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
 	if still := max(n.still, time.Since(n.looked)); still > n.spec.Heartbeat {
-		f = rendezvous.StoodStill(os.Getpid(), still)
+		f = rendezvous.LauncherStopped(os.Getpid(), still)
 		f.Node, f.Host = round.Node, round.Hosts[round.Node]
 		return &rendezvous.Verdict{Failure: f}
 	}
@@ -235,7 +235,7 @@ func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous
 	}
 	switch {
 	case n.failed == nil:
-	case n.failed.Violent():
+	case n.failed.Abrupt():
 		f = *n.failed
 		f.Node = round.Node
 		f.Output = lastOutput(n.taps[f.Rank])
@@ -338,7 +338,7 @@ func lastOutput(taps []*tap) (text string) {
 // a launcher that was itself stopped does not blame its ranks.
 func (n *node) lookForStopped() {
 	for rank, pid := range n.pids {
-		if !launch.Stopped(pid) {
+		if !launch.IsStopped(pid) {
 			delete(n.stopped, rank)
 			continue
 		}

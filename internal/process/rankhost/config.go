@@ -47,7 +47,7 @@ func (c Config) service() connection.Service {
 }
 
 func (c Config) facts() []connection.Fact {
-	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.Build()}
+	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.BuildFact()}
 }
 
 func (c Config) where() string {
@@ -88,17 +88,17 @@ func (c Config) find(ctx context.Context) (*connection.Conn, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, c.JoinTimeout)
 	defer cancel()
-	conn, err := c.service().Find(limited, network, addresses...)
+	conn, err := c.service().DialAny(limited, network, addresses...)
 	switch {
 	case err == nil:
 		return conn, nil
-	case errors.Is(err, connection.ErrSecret):
+	case errors.Is(err, connection.ErrWrongSecret):
 		return nil, fmt.Errorf("refused by rank 0 at %s: %w; every rank needs the same one", c.where(), err)
 	case ctx.Err() != nil:
 		return nil, ErrInterrupted
 	}
 	if c.Local == "" {
-		err = fmt.Errorf("%w; this host has %s", err, connection.Interfaces())
+		err = fmt.Errorf("%w; this host has %s", err, connection.DescribeInterfaces())
 	}
 	return nil, fmt.Errorf("rank %d found no rank 0 at %s within %v: %w", c.Rank, c.where(), c.JoinTimeout, err)
 }

@@ -43,11 +43,11 @@ func (e *LostError) Error() string {
 
 // Proc is the process to start at a rank's host.
 type Proc struct {
-	Argv launch.Texts
+	Argv launch.ByteStrings
 	Dir  []byte // empty is the rank host's own; bytes, for what is not UTF-8
-	// Set is applied to the rank host's own environment, less the launcher's variables
+	// Env is applied to the rank host's own environment, less the launcher's variables
 	// (see [launch.Environ]); nil removes.
-	Set  launch.Settings
+	Env  launch.EnvOverrides
 	Vars launch.RankVars // the local ones are the rank host's own
 	// Native leaves the launcher's variables in beside them, and the descriptors they name, for
 	// a library that joins the launcher's job by them. It can do so once.
@@ -59,11 +59,11 @@ type Proc struct {
 
 // Spec describes one launch: a process for every rank.
 type Spec struct {
-	Procs         []Proc `json:"-"` // by rank
-	WatchEnv      []string
-	StopOnFailure bool
-	Grace         time.Duration    // see [launch.Spec]
-	PassOn        []syscall.Signal // that a rank host gets, to its own process
+	Procs          []Proc `json:"-"` // by rank
+	ReportEnv      []string
+	StopOnFailure  bool
+	Grace          time.Duration    // see [launch.Spec]
+	ForwardSignals []syscall.Signal // that a rank host gets, to its own process
 }
 
 // message is one frame, in either direction: exactly one field is set, or none for a

@@ -78,7 +78,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 		defer h.mu.Unlock()
 		time.AfterFunc(leaveLimit+h.grace, h.link.Abort)
 	})()
-	limit := connection.Silence
+	limit := connection.SilenceLimit
 	if h.cfg.own {
 		limit = 0 // a process does not wait in vain for itself, however slow it is
 	}
@@ -109,7 +109,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	case ctx.Err() != nil:
 		return ErrInterrupted
 	}
-	return fmt.Errorf("rank %d lost rank 0: %s", h.cfg.Rank, connection.Describe(err))
+	return fmt.Errorf("rank %d lost rank 0: %s", h.cfg.Rank, connection.DescribeLoss(err))
 }
 
 func (h *rankHost) closeAgent() error {
@@ -158,7 +158,7 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 	if o.Native {
 		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, o.withRank(), proc.ExtraFiles)
 	} else {
-		proc.Env = launch.Environ(h.cfg.Environ, o.Set, &o.Vars)
+		proc.Env = launch.Environ(h.cfg.Environ, o.Env, &o.Vars)
 	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait() // all output comes before the end
@@ -176,8 +176,8 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 		*s.path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
 		pumps.Go(func() { h.pump(read, s.err) })
 	}
-	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.WatchEnv, Grace: o.Grace, PassOn: o.PassOn,
-		StoppedLimit: connection.Silence})
+	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, ReportEnv: o.ReportEnv, Grace: o.Grace, ForwardSignals: o.ForwardSignals,
+		StoppedLimit: connection.SilenceLimit})
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +195,12 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 }
 
 // withRank are the variables to set, with those of the rank that are not among them.
-func (o *start) withRank() launch.Settings {
-	set := launch.Settings{}
+func (o *start) withRank() launch.EnvOverrides {
+	set := launch.EnvOverrides{}
 	for name, value := range o.Vars.Values() {
 		set[name] = &value
 	}
-	maps.Copy(set, o.Set)
+	maps.Copy(set, o.Env)
 	return set
 }
 
@@ -239,7 +239,7 @@ func (h *rankHost) pump(read *os.File, ofStderr bool) {
 	for {
 		n, err := read.Read(buf)
 		if n > 0 {
-			h.link.Await()
+			h.link.Throttle()
 			h.link.Send(message{Output: &output{Err: ofStderr, Data: buf[:n]}})
 		}
 		if err != nil {
@@ -250,7 +250,7 @@ func (h *rankHost) pump(read *os.File, ofStderr bool) {
 
 // native is the environment of a process that joins the launcher's own job. A
 // descriptor that the launcher has left open for it moves.
-func native(environ []string, set launch.Settings, files []*os.File) ([]string, []*os.File) {
+func native(environ []string, set launch.EnvOverrides, files []*os.File) ([]string, []*os.File) {
 	const pmi = "PMI_FD" // Hydra's, by which MPICH finds it
 	fd, err := strconv.Atoi(jobenv.Variable(environ, pmi))
 	if _, replaced := set[pmi]; err == nil && !replaced {

@@ -33,7 +33,7 @@ type Guards struct {
 }
 
 // ListenGuards waits for guards of so many ranks at an address of this host.
-func ListenGuards(ctx context.Context, host string, ports connection.Ports, ranks int, limit time.Duration) (*Guards,
+func ListenGuards(ctx context.Context, host string, ports connection.PortRange, ranks int, limit time.Duration) (*Guards,
 	error) {
 	l, err := ports.ListenAt(ctx, host)
 	if err != nil {
@@ -74,8 +74,8 @@ func (g *Guards) Close() { g.listener.Close() }
 // guardLimit is how long a guard looks for its supervisor, who waits for it.
 const guardLimit = time.Minute
 
-// Guard makes this process a guard if its environment says so, and then returns only when its work is over.
-func Guard(environ []string) (is bool, err error) {
+// MaybeGuard makes this process a guard if its environment says so, and then returns only when its work is over.
+func MaybeGuard(environ []string) (is bool, err error) {
 	env := jobenv.Variables(environ)
 	if env[guardVar] == "" {
 		return false, nil
@@ -127,7 +127,7 @@ func reachable(addr netip.Addr, theirs, ours string) error {
 	return nil
 }
 
-// Unguarded removes the variables of guards from the environment of the programs they start.
-func Unguarded(set map[string]*string) {
+// RemoveGuardVars removes the variables of guards from the environment of the programs they start.
+func RemoveGuardVars(set map[string]*string) {
 	set[guardVar], set[guardHostVar], set[guardSecretVar] = nil, nil, nil
 }

@@ -71,15 +71,15 @@ func (r *Launch) Events() <-chan launch.Event { return r.events }
 // Stop ends the launch everywhere, see [launch.Launch]. It does not wait, and
 // only the first call counts.
 func (r *Launch) Stop(reason string, dump bool) {
-	r.leader.host.Do(func(time.Duration) []order { return r.stop(launch.StopRequest{Reason: reason, Dump: dump}) })
+	r.leader.host.Do(func(time.Duration) []action { return r.stop(launch.StopRequest{Reason: reason, Dump: dump}) })
 }
 
 // StopHung is Stop for a launch that has hung, see [launch.Launch].
 func (r *Launch) StopHung(reason string) {
-	r.leader.host.Do(func(time.Duration) []order { return r.stop(launch.StopRequest{Reason: reason, Hung: true}) })
+	r.leader.host.Do(func(time.Duration) []action { return r.stop(launch.StopRequest{Reason: reason, Hung: true}) })
 }
 
-func (r *Launch) stop(s launch.StopRequest) []order {
+func (r *Launch) stop(s launch.StopRequest) []action {
 	if r.stopped || r.left == 0 {
 		return nil
 	}
@@ -95,11 +95,11 @@ func (r *Launch) Wait() (launch.Outcome, error) {
 	return r.outcome, r.err
 }
 
-// Doomed reports whether a rank is lost: what the others suffer from then on follows from that.
-func (r *Launch) Doomed() bool { return r.leader.Lost() != nil }
+// Ending reports whether a rank is lost: what the others suffer from then on follows from that.
+func (r *Launch) Ending() bool { return r.leader.Lost() != nil }
 
 // hear takes what a rank says of its process.
-func (r *Launch) hear(rank int, m message) []order {
+func (r *Launch) hear(rank int, m message) []action {
 	switch {
 	case !r.open[rank]: // its part is over, and nobody waits for more
 	case m.Output != nil:
@@ -116,7 +116,7 @@ func (r *Launch) hear(rank int, m message) []order {
 			return r.stop(launch.StopRequest{Reason: m.Exited.String()})
 		}
 	case m.Done != nil:
-		var orders []order
+		var orders []action
 		if m.Done.Reason != "" { // unless all were told to, it was ended there: its agent was, or its host stood still
 			orders = r.stop(launch.StopRequest{Reason: fmt.Sprintf("rank %d: %s", rank, m.Done.Reason)})
 		}
@@ -152,7 +152,7 @@ func (r *Launch) log(rank int, o *output) {
 
 // fail is the end of a rank's part that it has not told itself, and soon that
 // of the others.
-func (r *Launch) fail(rank int, err error) []order {
+func (r *Launch) fail(rank int, err error) []action {
 	orders := r.stop(launch.StopRequest{Reason: err.Error()})
 	r.finish(rank, nil, err)
 	return orders

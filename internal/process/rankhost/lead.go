@@ -26,7 +26,7 @@ type Leader struct {
 // Lead gathers all ranks. The context bounds the gathering.
 func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	listener, err := cfg.listen(ctx)
-	if errors.Is(err, connection.ErrNotOwn) {
+	if errors.Is(err, connection.ErrNotLocal) {
 		err = fmt.Errorf("%w: rank 0 must be there", err)
 	}
 	if err != nil {
@@ -35,7 +35,7 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	defer listener.Close()
 	l := newLeader(cfg)
 	l.own = make(chan error, 1)
-	link := l.host.Own()
+	link := l.host.SelfLink()
 	cfg.own = true
 	own, err := newRankHost(ctx, cfg, link, "", "")
 	if err != nil {
@@ -78,11 +78,11 @@ func (l *Leader) Lost() *LostError { return l.core.lost.Load() }
 // all are on this host and need none.
 func (l *Leader) Addr() string { return l.core.reached }
 
-// First is the address of rank 0's host, by which it has reached this one.
-func (l *Leader) First() string { return l.core.first }
+// FirstRankAddr is the address of rank 0's host, by which it has reached this one.
+func (l *Leader) FirstRankAddr() string { return l.core.first }
 
-// Crowded says where ranks are more than the cores that they may use, "" if nowhere.
-func (l *Leader) Crowded() string { return crowded(l.core.group.Members, l.core.cpus) }
+// Oversubscribed says where ranks are more than the cores that they may use, "" if nowhere.
+func (l *Leader) Oversubscribed() string { return crowded(l.core.group.Members, l.core.cpus) }
 
 // Interrupted is closed when one of the ranks was told to end: who did so meant
 // the whole job.
@@ -92,7 +92,7 @@ func (l *Leader) Interrupted() <-chan struct{} { return l.core.interrupted }
 func (l *Leader) Close() { l.end(message{Bye: true}) }
 
 func (l *Leader) end(m message) {
-	l.host.Do(func(time.Duration) []order {
+	l.host.Do(func(time.Duration) []action {
 		l.core.over = true
 		return l.core.toAll(m)
 	})
@@ -116,8 +116,8 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	err = launch.ErrClosed
-	l.host.Do(func(time.Duration) (orders []order) {
+	err = launch.ErrAgentClosed
+	l.host.Do(func(time.Duration) (orders []action) {
 		orders, err = l.core.begin(run)
 		return orders
 	})
@@ -155,14 +155,14 @@ type coordinator struct {
 	over     bool
 }
 
-type order = connection.Order[message]
+type action = connection.Action[message]
 
-var _ connection.Core[message] = (*coordinator)(nil)
+var _ connection.Coordinator[message] = (*coordinator)(nil)
 
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
 		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
-			SilentTicks: int(connection.Silence / connection.Tick)},
+			SilentTicks: int(connection.SilenceLimit / connection.Tick)},
 		where: cfg.where(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1), interrupted: make(chan struct{}),
 		cpus: map[int][]int{}, leaving: map[int]bool{},
 	}
@@ -173,11 +173,11 @@ func newCoordinator(cfg Config) *coordinator {
 func (c *coordinator) Over() bool             { return c.over }
 func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
 
-func (c *coordinator) Hear(peer int, m message, _ time.Duration) []order {
+func (c *coordinator) Receive(peer int, m message, _ time.Duration) []action {
 	if m.Join != nil {
 		return c.admit(peer, *m.Join)
 	}
-	from := c.group.Heard(peer)
+	from := c.group.MarkAlive(peer)
 	switch {
 	case from == nil:
 	case m.Interrupted:
@@ -189,9 +189,9 @@ func (c *coordinator) Hear(peer int, m message, _ time.Duration) []order {
 	return nil
 }
 
-func (c *coordinator) admit(peer int, j join) []order {
+func (c *coordinator) admit(peer int, j join) []action {
 	if refusal := c.group.Admit(peer, j.Join); refusal != "" {
-		return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
+		return []action{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
 	}
 	c.cpus[peer] = j.CPUs
 	if j.Rank == 0 {
@@ -214,10 +214,10 @@ func (c *coordinator) gather(err error) {
 	}
 }
 
-func (c *coordinator) Tick(at time.Duration) (orders []order) {
+func (c *coordinator) Tick(at time.Duration) (orders []action) {
 	for _, m := range c.group.Tick() {
-		orders = append(orders, order{Peer: m.Peer, Drop: true})
-		orders = append(orders, c.Lose(m.Peer, c.group.Silence(), at)...)
+		orders = append(orders, action{Peer: m.Peer, Drop: true})
+		orders = append(orders, c.Disconnect(m.Peer, c.group.SilenceCause(), at)...)
 	}
 	if c.waited += connection.Tick; c.waited > c.joinTimeout && !c.group.Complete() {
 		c.gather(fmt.Errorf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout)))
@@ -225,9 +225,9 @@ func (c *coordinator) Tick(at time.Duration) (orders []order) {
 	return orders
 }
 
-// Lose takes a rank for dead, and with it the job.
-func (c *coordinator) Lose(peer int, cause string, _ time.Duration) []order {
-	m := c.group.Lose(peer, cause)
+// Disconnect takes a rank for dead, and with it the job.
+func (c *coordinator) Disconnect(peer int, cause string, _ time.Duration) []action {
+	m := c.group.Disconnect(peer, cause)
 	if m == nil {
 		return nil
 	}
@@ -260,10 +260,10 @@ func crowded(members []*connection.Member, cpus map[int][]int) string {
 	return strings.Join(full, ", ")
 }
 
-func (c *coordinator) toAll(m message) []order { return connection.ToAll(&c.group, m) }
+func (c *coordinator) toAll(m message) []action { return connection.ToAll(&c.group, m) }
 
 // begin makes a launch the current one.
-func (c *coordinator) begin(run *Launch) (orders []order, err error) {
+func (c *coordinator) begin(run *Launch) (orders []action, err error) {
 	switch lost := c.lost.Load(); {
 	case lost != nil:
 		return nil, lost
@@ -273,7 +273,7 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 	c.launch = run
 	c.launches++
 	run.id = c.launches
-	return lists.Map(c.group.Members, func(m *connection.Member) order {
-		return order{Peer: m.Peer, Message: message{Launch: &start{run.id, run.spec.Procs[m.Rank], run.spec}}}
+	return lists.Map(c.group.Members, func(m *connection.Member) action {
+		return action{Peer: m.Peer, Message: message{Launch: &start{run.id, run.spec.Procs[m.Rank], run.spec}}}
 	}), nil
 }

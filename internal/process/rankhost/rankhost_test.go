@@ -94,7 +94,7 @@ func TestStopHung(t *testing.T) {
 		run := must.Get(l.Launch(t.Context(), Spec{Procs: procs}))(t)
 		run.StopHung("planted")
 		out, err := run.Wait()
-		if err != nil || len(out.Exits) != 2 || out.Exits[0].Doing == nil || out.Exits[1].Doing == nil {
+		if err != nil || len(out.Exits) != 2 || out.Exits[0].Activity == nil || out.Exits[1].Activity == nil {
 			t.Errorf("%+v, %v", out.Exits, err)
 		}
 	}
@@ -130,12 +130,12 @@ func TestLaunches(t *testing.T) {
 				for rank := range 3 {
 					procs = append(procs, Proc{
 						Argv:   []string{"sh", "-c", `echo $RANK_HOST $RANK $WORLD_SIZE $SWEPT "${HOME-none}"; echo "to err" >&2; exit $((RANK * 0))`},
-						Set:    map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil},
+						Env:    map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil},
 						Vars:   launch.RankVars{Rank: rank, WorldSize: 3},
 						Stdout: filepath.Join(dir, fmt.Sprint(rank, ".out")), Stderr: filepath.Join(dir, fmt.Sprint(rank, ".err")),
 					})
 				}
-				run := must.Get(l.Launch(t.Context(), Spec{Procs: procs, WatchEnv: []string{"SWEPT", "HOME"}}))(t)
+				run := must.Get(l.Launch(t.Context(), Spec{Procs: procs, ReportEnv: []string{"SWEPT", "HOME"}}))(t)
 				out, err := run.Wait()
 				if err != nil || len(out.Exits) != 3 || out.Failed() != nil {
 					t.Fatalf("%+v, %v", out, err)
@@ -290,9 +290,9 @@ func TestLostLeader(t *testing.T) {
 			pid = s.PID
 		}
 	}
-	peer := l.core.group.Rank(1).Peer
+	peer := l.core.group.ByRank(1).Peer
 	// what the death of the process does
-	l.host.Do(func(time.Duration) []order { return []order{{Peer: peer, Drop: true}} })
+	l.host.Do(func(time.Duration) []action { return []action{{Peer: peer, Drop: true}} })
 	if err := <-ends[1]; err == nil || !strings.Contains(err.Error(), "rank 1 lost rank 0") {
 		t.Errorf("got %v", err)
 	}
@@ -385,13 +385,13 @@ func TestInterruptedRankIsNoCause(t *testing.T) {
 	for told, lost := range map[bool]bool{true: false, false: true} {
 		c := newCoordinator(Config{Size: 2, Local: "x"})
 		for peer := range 2 {
-			c.Hear(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
+			c.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
 		}
-		c.Hear(0, message{Interrupted: true}, 0)
+		c.Receive(0, message{Interrupted: true}, 0)
 		if told {
-			c.Hear(1, message{Interrupted: true}, 0)
+			c.Receive(1, message{Interrupted: true}, 0)
 		}
-		c.Lose(1, "its process ended", 0)
+		c.Disconnect(1, "its process ended", 0)
 		if got := c.lost.Load() != nil; got != lost {
 			t.Errorf("told to end %v: lost %v", told, c.lost.Load())
 		}
@@ -402,16 +402,16 @@ func TestInterruptedRankIsNoCause(t *testing.T) {
 func TestEndedAtOneRank(t *testing.T) {
 	l := &Leader{core: newCoordinator(Config{Size: 2, Local: "x"})}
 	for peer := range 2 {
-		l.core.Hear(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
+		l.core.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
 	}
 	run := must.Get(newLaunch(l, Spec{Procs: make([]Proc, 2)}))(t)
 	must.Get(l.core.begin(run))(t)
-	orders := l.core.Hear(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
+	orders := l.core.Receive(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
 	const want = "rank 1: the agent was told to end"
 	if len(orders) != 2 || orders[0].Message.Stop == nil || orders[0].Message.Stop.Reason != want {
 		t.Errorf("orders %+v", orders)
 	}
-	l.core.Hear(0, message{Done: &launch.Outcome{Reason: want}}, 0)
+	l.core.Receive(0, message{Done: &launch.Outcome{Reason: want}}, 0)
 	if out, err := run.Wait(); err != nil || out.Reason != want {
 		t.Errorf("%+v, %v", out, err)
 	}

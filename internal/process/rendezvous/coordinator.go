@@ -68,9 +68,9 @@ type coordinator struct {
 	recent int           // ticks for which that explains losses
 }
 
-var _ connection.Core[message] = (*coordinator)(nil)
+var _ connection.Coordinator[message] = (*coordinator)(nil)
 
-type order = connection.Order[message]
+type action = connection.Action[message]
 
 type stage int
 
@@ -98,7 +98,7 @@ type report struct {
 
 func newCoordinator(cfg Config) *coordinator {
 	return &coordinator{
-		group: connection.Group{Noun: "node", Full: "another job has this --rdzv-id and port: give each its own",
+		group: connection.Group{Noun: "node", FullAdvice: "another job has this --rdzv-id and port: give each its own",
 			Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick),
 		nodes: map[int]*node{},
@@ -108,16 +108,16 @@ func newCoordinator(cfg Config) *coordinator {
 func (c *coordinator) Over() bool             { return c.stage == over }
 func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
 
-// Hear takes a message that came at the time given, and answers.
-func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
+// Receive takes a message that came at the time given, and answers.
+func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	if m.Join != nil {
 		if refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
-			return []order{{Peer: peer, Message: message{Event: Event{Refused: refusal}}, Last: true}}
+			return []action{{Peer: peer, Message: message{Event: Event{Refused: refusal}}, Last: true}}
 		}
 		c.nodes[peer] = &node{addr: m.Join.Addr}
 		return nil
 	}
-	from := c.group.Heard(peer)
+	from := c.group.MarkAlive(peer)
 	if from == nil || m.Attempt != c.attempt {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 		n.ready, n.port = true, m.Ready.Port
 		return c.begin()
 	case m.Failed != nil:
-		c.report(from, *m.Failed, at, m.Failed.Code == Interrupted)
+		c.report(from, *m.Failed, at, m.Failed.Code == InterruptedCode)
 	case m.Done && c.stage == running:
 		n.done = true
 		if !c.any(func(n *node) bool { return !n.done }) {
@@ -137,15 +137,15 @@ func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
 	return nil
 }
 
-// Interrupted is the Code of a failure that was somebody's wish.
-const Interrupted = 130
+// InterruptedCode is the Code of a failure that was somebody's wish.
+const InterruptedCode = 130
 
 func (c *coordinator) any(is func(*node) bool) bool {
 	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool { return is(c.nodes[m.Peer]) })
 }
 
 // begin starts a round once every node is ready for it.
-func (c *coordinator) begin() []order {
+func (c *coordinator) begin() []action {
 	if !c.group.Complete() || c.any(func(n *node) bool { return !n.ready }) {
 		return nil
 	}
@@ -158,26 +158,26 @@ func (c *coordinator) begin() []order {
 		c.nodes[m.Peer].ready, c.nodes[m.Peer].done = false, false
 	}
 	master := c.nodes[members[0].Peer]
-	orders := make([]order, len(members))
+	orders := make([]action, len(members))
 	for i, m := range members {
-		orders[i] = order{Peer: m.Peer, Message: message{Event: Event{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
+		orders[i] = action{Peer: m.Peer, Message: message{Event: Event{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
 			MasterAddr: master.addr, MasterPort: master.port,
-			Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.OwnPeer })}}}}
+			Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.SelfPeer })}}}}
 	}
 	return orders
 }
 
-// Lose is told that a connection ended.
-func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
-	m := c.group.Lose(peer, cause)
+// Disconnect is told that a connection ended.
+func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []action {
+	m := c.group.Disconnect(peer, cause)
 	switch {
 	case m == nil:
 	case m.Gone && c.stoodStill(at):
-		own := c.group.Peer(connection.OwnPeer)
-		c.report(own, StoodStill(own.PID, c.stood), at, true)
+		own := c.group.ByPeer(connection.SelfPeer)
+		c.report(own, LauncherStopped(own.PID, c.stood), at, true)
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
-	case peer == connection.OwnPeer:
+	case peer == connection.SelfPeer:
 		why := fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)
 		return c.end(message{Event: Event{Refused: why}})
 	}
@@ -191,7 +191,7 @@ func (c *coordinator) stoodStill(at time.Duration) bool {
 	if gap := at - c.ticked; limit > 0 && gap > time.Duration(limit)*tick {
 		c.stood, c.recent = gap, limit
 	}
-	return c.recent > 0 && c.group.Peer(connection.OwnPeer) != nil
+	return c.recent > 0 && c.group.ByPeer(connection.SelfPeer) != nil
 }
 
 func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration, final bool) {
@@ -209,14 +209,14 @@ func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration
 }
 
 // Tick lets time go by.
-func (c *coordinator) Tick(at time.Duration) (orders []order) {
+func (c *coordinator) Tick(at time.Duration) (orders []action) {
 	c.waited++
 	c.recent--
 	c.stoodStill(at)
 	c.ticked = at
 	for _, m := range c.group.Tick() {
-		orders = append(orders, order{Peer: m.Peer, Drop: true})
-		c.Lose(m.Peer, c.group.Silence(), at)
+		orders = append(orders, action{Peer: m.Peer, Drop: true})
+		c.Disconnect(m.Peer, c.group.SilenceCause(), at)
 	}
 	switch {
 	case c.stage == gathering && c.waited > c.gatherTicks():
@@ -228,7 +228,7 @@ func (c *coordinator) Tick(at time.Duration) (orders []order) {
 }
 
 // judge chooses what failed first and ends the round, once its last output is known.
-func (c *coordinator) judge() []order {
+func (c *coordinator) judge() []action {
 	f := first(c.reports)
 	if f.More && c.waited <= outputTicks {
 		return nil
@@ -259,9 +259,9 @@ func (c *coordinator) judge() []order {
 func first(reports []report) Failure {
 	weight := func(r report) int {
 		switch {
-		case r.Code == Interrupted && r.Rank == NoRank:
+		case r.Code == InterruptedCode && r.Rank == NoRank:
 			return 0 // and whatever follows, follows from it; a rank may only have been told so by its peers
-		case r.Violent():
+		case r.Abrupt():
 			return 1
 		}
 		return 2
@@ -271,18 +271,18 @@ func first(reports []report) Failure {
 	}).Failure
 }
 
-// Violent tells a death that no program brings about by itself, or a whole
+// Abrupt tells a death that no program brings about by itself, or a whole
 // node's, from a mere exit, which may follow from such a one.
-func (f Failure) Violent() bool { return f.Rank == NoRank || culprit.Violent(f.Signal) }
+func (f Failure) Abrupt() bool { return f.Rank == NoRank || culprit.IsAbrupt(f.Signal) }
 
-func (c *coordinator) end(m message) []order {
+func (c *coordinator) end(m message) []action {
 	c.enter(over)
 	return c.toAll(m)
 }
 
 func (c *coordinator) enter(s stage) { c.stage, c.waited = s, 0 }
 
-func (c *coordinator) toAll(m message) []order { return connection.ToAll(&c.group, m) }
+func (c *coordinator) toAll(m message) []action { return connection.ToAll(&c.group, m) }
 
 // gatherTicks is how long the nodes may take to be ready: before a restart they end
 // what is left of the last round.

@@ -38,7 +38,7 @@ type story struct {
 	now time.Duration
 }
 
-func (s *story) do(verb string, args []string) (orders []order) {
+func (s *story) do(verb string, args []string) (orders []action) {
 	options := map[string]string{}
 	for _, arg := range args {
 		if name, value, is := strings.Cut(arg, "="); is || name == "more" {
@@ -56,13 +56,13 @@ func (s *story) do(verb string, args []string) (orders []order) {
 		options["peer"] = args[0]
 		peer = number("peer", 0)
 	}
-	hear := func(m message) []order { return s.Hear(peer, m, s.now) }
+	hear := func(m message) []action { return s.Receive(peer, m, s.now) }
 	switch verb {
 	case "job":
 		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0),
 			JoinTimeout: 20 * tick, Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
-		s.group.Facts[slices.Index(s.group.Facts, connection.Build())].Value = "ours" // that of a test is another every time
+		s.group.Facts[slices.Index(s.group.Facts, connection.BuildFact())].Value = "ours" // that of a test is another every time
 	case "join":
 		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer),
 			PID: 1000 + peer, Facts: slices.Clone(s.group.Facts)}, fmt.Sprintf("10.0.0.%d", peer)}
@@ -89,7 +89,7 @@ func (s *story) do(verb string, args []string) (orders []order) {
 		return hear(message{Attempt: number("attempt", s.attempt), Done: true})
 	case "lose":
 		s.now += time.Millisecond
-		return s.Lose(peer, strings.Join(args[1:], " "), s.now)
+		return s.Disconnect(peer, strings.Join(args[1:], " "), s.now)
 	case "stand": // still, for so many ticks
 		s.now += time.Duration(peer) * tick
 		return nil
@@ -107,7 +107,7 @@ func (s *story) do(verb string, args []string) (orders []order) {
 			s.now += tick
 			for _, m := range s.group.Members {
 				if m.Peer != silent {
-					s.Hear(m.Peer, message{}, s.now)
+					s.Receive(m.Peer, message{}, s.now)
 				}
 			}
 			orders = append(orders, s.Tick(s.now)...)
@@ -120,7 +120,7 @@ func (s *story) do(verb string, args []string) (orders []order) {
 }
 
 // told writes orders down, those of one text to several peers as one.
-func told(orders []order) (lines []string) {
+func told(orders []action) (lines []string) {
 	var texts []string
 	peers := map[string][]string{}
 	for _, o := range orders {
@@ -158,7 +158,7 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 			JoinTimeout: 30 * tick, Heartbeat: 10 * tick})
 		ends := map[int][]string{} // by peer
 		lost := map[int]bool{}
-		take := func(orders []order) {
+		take := func(orders []action) {
 			seen := map[int]bool{}
 			for _, o := range orders {
 				if lost[o.Peer] {
@@ -179,23 +179,23 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 				}
 			}
 		}
-		unlessOver := func(act func() []order) []order { // as the host does
+		unlessOver := func(act func() []action) []action { // as the host does
 			if c.Over() {
 				return nil
 			}
 			return act()
 		}
-		hear := func(peer int, m message, at time.Duration) []order {
-			return unlessOver(func() []order { return c.Hear(peer, m, at) })
+		hear := func(peer int, m message, at time.Duration) []action {
+			return unlessOver(func() []action { return c.Receive(peer, m, at) })
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"join": func(rt *rapid.T) {
 				peer := rapid.IntRange(0, 5).Draw(rt, "peer")
-				if c.group.Peer(peer) != nil || lost[peer] || ends[peer] != nil || c.Over() {
+				if c.group.ByPeer(peer) != nil || lost[peer] || ends[peer] != nil || c.Over() {
 					return // a connection joins once
 				}
 				node := rapid.SampledFrom([]int{AnyNode, AnyNode, 0, 1}).Draw(rt, "node")
-				take(c.Hear(peer, message{Join: &join{Join: connection.Join{Rank: node, Size: nodes, Facts: c.group.Facts}}}, 0))
+				take(c.Receive(peer, message{Join: &join{Join: connection.Join{Rank: node, Size: nodes, Facts: c.group.Facts}}}, 0))
 			},
 			"ready": func(rt *rapid.T) {
 				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Attempt: c.attempt, Ready: &ready{}}, 0))
@@ -211,9 +211,9 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 			"lose": func(rt *rapid.T) {
 				peer := rapid.IntRange(0, 5).Draw(rt, "peer")
 				lost[peer] = true
-				take(unlessOver(func() []order { return c.Lose(peer, "cut", 0) }))
+				take(unlessOver(func() []action { return c.Disconnect(peer, "cut", 0) }))
 			},
-			"tick": func(rt *rapid.T) { take(unlessOver(func() []order { return c.Tick(0) })) },
+			"tick": func(rt *rapid.T) { take(unlessOver(func() []action { return c.Tick(0) })) },
 			"": func(rt *rapid.T) {
 				if !c.Over() {
 					return

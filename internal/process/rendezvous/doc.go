@@ -57,9 +57,9 @@ type Failure struct {
 // NoRank is the Rank of a failure that no single rank caused.
 const NoRank = -1
 
-// StoodStill is the failure of a node whose launcher was stopped for so long that the others
+// LauncherStopped is the failure of a node whose launcher was stopped for so long that the others
 // have given it up.
-func StoodStill(pid int, stood time.Duration) Failure {
+func LauncherStopped(pid int, stood time.Duration) Failure {
 	const cause = "was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up"
 	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: fmt.Sprintf(cause, stood.Round(time.Second))}
 }
@@ -88,8 +88,8 @@ func (f Failure) String() string {
 	return b.String()
 }
 
-// Twice says which hosts have several nodes, "" if none has.
-func (r Round) Twice() string {
+// SharedHosts says which hosts have several nodes, "" if none has.
+func (r Round) SharedHosts() string {
 	var texts []string
 	for _, host := range lists.Distinct(r.Hosts) {
 		var nodes []string

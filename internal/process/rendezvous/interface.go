@@ -11,7 +11,7 @@ import (
 // reach this one: of the endpoint's family where that is known, IPv4 before IPv6
 // otherwise.
 func InterfaceAddr(name, endpoint string) (string, error) {
-	addrs, err := connection.Addresses(name)
+	addrs, err := connection.InterfaceAddrs(name)
 	if err != nil {
 		return "", err
 	}

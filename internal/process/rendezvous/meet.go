@@ -22,7 +22,7 @@ const (
 	MinSecret = 16
 
 	DefaultJoinTimeout = time.Minute
-	DefaultHeartbeat   = connection.Silence
+	DefaultHeartbeat   = connection.SilenceLimit
 
 	// AnyNode lets the rendezvous choose a node's rank.
 	AnyNode = connection.AnyRank
@@ -39,12 +39,12 @@ type Config struct {
 	MaxRestarts int
 	Secret      []byte // unused for a single node
 	JoinTimeout time.Duration
-	Heartbeat   time.Duration    // who is silent for longer is lost
-	Grace       time.Duration    // that a failed round may take to end
-	Host        string           // this node's name in messages
-	Program     []string         // what the ranks run
-	LocalAddr   string           // where other nodes reach this one; empty to find out
-	Ports       connection.Ports // that the ranks may use
+	Heartbeat   time.Duration        // who is silent for longer is lost
+	Grace       time.Duration        // that a failed round may take to end
+	Host        string               // this node's name in messages
+	Program     []string             // what the ranks run
+	LocalAddr   string               // where other nodes reach this one; empty to find out
+	Ports       connection.PortRange // that the ranks may use
 }
 
 // service is how nodes open a connection.
@@ -61,7 +61,7 @@ func (c Config) facts() []connection.Fact {
 		{Name: "--nproc-per-node", Value: strconv.Itoa(c.Procs)},
 		{Name: "--max-restarts", Value: strconv.Itoa(c.MaxRestarts)},
 		{Name: "the program", Value: strings.Join(c.Program, " ")},
-		connection.Build(),
+		connection.BuildFact(),
 	}
 }
 
@@ -79,9 +79,9 @@ func (c Config) validate() error {
 	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
 		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
 	}
-	if c.Heartbeat < 2*connection.Beat {
+	if c.Heartbeat < 2*connection.HeartbeatInterval {
 		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v",
-			c.Heartbeat, 2*connection.Beat, connection.Beat))
+			c.Heartbeat, 2*connection.HeartbeatInterval, connection.HeartbeatInterval))
 	}
 	if c.Nodes > 1 && len(c.Secret) < MinSecret {
 		errs = append(errs, fmt.Errorf("a secret of %d bytes is too short: at least %d", len(c.Secret), MinSecret))
@@ -89,10 +89,10 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Meet joins the group, as its host where the endpoint is this node's own. It
+// Join joins the group, as its host where the endpoint is this node's own. It
 // returns as soon as this node is in contact; the first event is a Start or a
 // refusal.
-func Meet(ctx context.Context, cfg Config) (*Member, error) {
+func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func Meet(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port "+
 		"open? (%w; this host has %s)",
-		at, cfg.JoinTimeout, err, connection.Interfaces())
+		at, cfg.JoinTimeout, err, connection.DescribeInterfaces())
 }
 
 var (
@@ -129,7 +129,7 @@ var (
 func (c Config) attempt(ctx context.Context, name, port string) (*Member, error) {
 	number, err := net.LookupPort("tcp", port)
 	if err != nil {
-		return nil, connection.Final(err)
+		return nil, connection.Permanent(err)
 	}
 	listener, err := connection.ListenTCP(ctx, name, number)
 	inUse := errors.Is(err, syscall.EADDRINUSE) // another node on the same host may be the rendezvous already
@@ -143,17 +143,17 @@ func (c Config) attempt(ctx context.Context, name, port string) (*Member, error)
 		return c.hostGroup(listener, addr), nil
 	case errors.As(err, &unresolved):
 		return nil, err
-	case !inUse && !errors.Is(err, connection.ErrNotOwn):
-		return nil, connection.Final(fmt.Errorf("listening: %w", err))
+	case !inUse && !errors.Is(err, connection.ErrNotLocal):
+		return nil, connection.Permanent(fmt.Errorf("listening: %w", err))
 	}
 	conn, err := c.service().Dial(ctx, "tcp", net.JoinHostPort(name, port))
 	switch {
-	case errors.Is(err, connection.ErrOtherService) && inUse:
-		return nil, connection.Final(fmt.Errorf("the port is in use: %w; choose another port", errNoRendezvous))
-	case errors.Is(err, connection.ErrOtherService):
-		return nil, connection.Final(errNoRendezvous)
-	case errors.Is(err, connection.ErrSecret):
-		return nil, connection.Final(fmt.Errorf("refused: %w; every node needs the same one", connection.ErrSecret))
+	case errors.Is(err, connection.ErrWrongService) && inUse:
+		return nil, connection.Permanent(fmt.Errorf("the port is in use: %w; choose another port", errNoRendezvous))
+	case errors.Is(err, connection.ErrWrongService):
+		return nil, connection.Permanent(errNoRendezvous)
+	case errors.Is(err, connection.ErrWrongSecret):
+		return nil, connection.Permanent(fmt.Errorf("refused: %w; every node needs the same one", connection.ErrWrongSecret))
 	case err != nil:
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 		addr = c.LocalAddr
 	}
 	h := connection.NewHost(newCoordinator(c))
-	m := newMember(h.Own(), c.join(addr), c.Ports, 0) // a process does not wait in vain for itself, however slow it is
+	m := newMember(h.SelfLink(), c.join(addr), c.Ports, 0) // a process does not wait in vain for itself, however slow it is
 	m.host = h
 	if listener != nil {
 		h.Serve(listener, c.service())

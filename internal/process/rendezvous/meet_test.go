@@ -20,7 +20,7 @@ var testSecret = []byte("a secret of thirty-one characters")
 
 func freeEndpoint(t *testing.T, addr string) string {
 	t.Helper()
-	port := must.Get(connection.Ports{}.Free(addr))(t)
+	port := must.Get(connection.PortRange{}.FreePort(addr))(t)
 	return net.JoinHostPort(addr, strconv.Itoa(port))
 }
 
@@ -31,7 +31,7 @@ func testConfig(endpoint string, nodes int) Config {
 
 func meet(t *testing.T, cfg Config) *Member {
 	t.Helper()
-	m := must.Get(Meet(t.Context(), cfg))(t)
+	m := must.Get(Join(t.Context(), cfg))(t)
 	t.Cleanup(m.Close)
 	return m
 }
@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 
 	wrong := cfg
 	wrong.Secret = []byte("another secret that is long enough")
-	if _, err := Meet(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refused: the secrets differ") {
+	if _, err := Join(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refused: the secrets differ") {
 		t.Errorf("a wrong secret: %v", err)
 	}
 	other := cfg
@@ -178,7 +178,7 @@ func TestPortInUse(t *testing.T) {
 			fmt.Fprintf(conn, "SSH-2.0-OpenSSH_9.2 and enough else to fill a greeting\r\n")
 		}
 	}()
-	_, err = Meet(t.Context(), testConfig(l.Addr().String(), 2))
+	_, err = Join(t.Context(), testConfig(l.Addr().String(), 2))
 	if err == nil || !strings.Contains(err.Error(),
 		l.Addr().String()+": the port is in use: what listens there is not a kernbench rendezvous") {
 		t.Errorf("got %v", err)
@@ -188,7 +188,7 @@ func TestPortInUse(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	cfg := testConfig("192.0.2.1:29400", 2) // an address for documentation, never anybody's
 	cfg.JoinTimeout = 300 * time.Millisecond
-	_, err := Meet(t.Context(), cfg)
+	_, err := Join(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(),
 		"no rendezvous at 192.0.2.1:29400 within 300ms: is the same command running on that host") {
 		t.Errorf("got %v", err)
@@ -197,7 +197,7 @@ func TestNobodyThere(t *testing.T) {
 	cfg.JoinTimeout = hangGuard
 	why := errors.New("somebody pressed a key")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
-	if _, err := Meet(ctx, cfg); !errors.Is(err, why) {
+	if _, err := Join(ctx, cfg); !errors.Is(err, why) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestBadConfig(t *testing.T) {
 	} {
 		cfg := good
 		c.change(&cfg)
-		if _, err := Meet(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Join(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -239,10 +239,10 @@ func TestSplitEndpoint(t *testing.T) {
 // Two nodes on one host are worth a warning that names it.
 func TestTwice(t *testing.T) {
 	if got := (Round{Hosts: []string{"a", "b", "a", "c", "b",
-		"a"}}).Twice(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
+		"a"}}).SharedHosts(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
 		t.Error(got)
 	}
-	if got := (Round{Hosts: []string{"a", "b"}}).Twice(); got != "" {
+	if got := (Round{Hosts: []string{"a", "b"}}).SharedHosts(); got != "" {
 		t.Error(got)
 	}
 }

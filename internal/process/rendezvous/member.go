@@ -12,7 +12,7 @@ import (
 type Member struct {
 	link   *connection.Link[message]
 	addr   string                    // at which other nodes reach this one
-	ports  connection.Ports          // to choose the ranks' from
+	ports  connection.PortRange      // to choose the ranks' from
 	host   *connection.Host[message] // of the node that is the host too
 	events chan Event
 	quit   chan struct{}
@@ -21,7 +21,7 @@ type Member struct {
 
 // newMember joins the group. The host may be silent for no longer than the limit; 0 is
 // no limit.
-func newMember(l *connection.Link[message], j join, ports connection.Ports, silence time.Duration) *Member {
+func newMember(l *connection.Link[message], j join, ports connection.PortRange, silence time.Duration) *Member {
 	m := &Member{link: l, addr: j.Addr, ports: ports, events: make(chan Event), quit: make(chan struct{})}
 	l.Send(message{Join: &j})
 	go m.run(silence)
@@ -35,7 +35,7 @@ func (m *Member) Events() <-chan Event { return m.events }
 // Ready says that nothing of an earlier round is left here. A port is chosen that
 // is free at this moment, in case this node's rank 0 needs one.
 func (m *Member) Ready(attempt int) error {
-	port, err := m.ports.Free(m.addr)
+	port, err := m.ports.FreePort(m.addr)
 	if err != nil {
 		return err
 	}
@@ -78,6 +78,6 @@ func (m *Member) run(silence time.Duration) {
 		return msg.Start != nil || msg.Stop != nil && msg.Stop.Restart
 	})
 	if err != nil {
-		tell(Event{Lost: connection.Describe(err)})
+		tell(Event{Lost: connection.DescribeLoss(err)})
 	}
 }
