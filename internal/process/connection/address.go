@@ -2,26 +2,34 @@ package connection
 
 import (
 	"context"
+	"crypto/sha256"
+	"debug/elf"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
-// ErrNotLocal says that an address is not one of this host.
+// ErrNotLocal means that no network interface of this host has the address.
 var ErrNotLocal = errors.New("not an address of this host")
 
-// ListenLocal opens a unix socket in the abstract name space: no file is left
-// behind, however the process ends.
+// ListenLocal opens a unix socket in the abstract name space. It leaves no file behind, however the
+// process ends.
 func ListenLocal(name string) (net.Listener, error) { return net.Listen("unix", "@"+name) }
 
-// ListenTCP opens a port at the address by which the other hosts know this one, a
-// name or a literal. The error is ErrNotOwn when the address is
-// another host's.
+// ListenTCP opens a port at host, the name or literal address by which other hosts know this one.
+// The error wraps ErrNotLocal if the address belongs to another host.
 func ListenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
 	bind, err := bindAddr(ctx, host)
 	if err != nil {
@@ -30,7 +38,8 @@ func ListenTCP(ctx context.Context, host string, port int) (net.Listener, error)
 	return net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
 }
 
-// bindAddr is where to listen to be reached at the address, "" for everywhere.
+// bindAddr returns the address to listen on so that others reach this host at the given name. ""
+// means every interface.
 func bindAddr(ctx context.Context, host string) (string, error) {
 	addrs, err := Resolve(ctx, host)
 	if err != nil {
@@ -41,14 +50,14 @@ func bindAddr(ctx context.Context, host string) (string, error) {
 		return "", fmt.Errorf("%s (%v): %w", host, addrs, ErrNotLocal)
 	}
 	if _, err := netip.ParseAddr(host); own.IsLoopback() && err != nil && host != "localhost" {
-		// The host's own name stands for loopback in its hosts file, as Debian sets it
-		// up; the other hosts resolve it to an address that works.
+		// Debian maps the host's own name to a loopback address in /etc/hosts. Other hosts resolve the
+		// same name to a reachable address, so listen on every interface.
 		return "", nil
 	}
 	return own.String(), nil
 }
 
-// Resolve gives the addresses of a name, or of a literal.
+// Resolve returns the addresses of a host name or of a literal address.
 func Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -60,13 +69,13 @@ func Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addrs, err
 }
 
-// ownAddr finds the first of the addresses that this host has.
+// ownAddr returns the first of the addresses that belongs to this host.
 func ownAddr(addrs []netip.Addr) (netip.Addr, bool) {
 	nets, _ := net.InterfaceAddrs()
 	for _, addr := range addrs {
 		for _, n := range nets {
 			prefix, err := netip.ParsePrefix(n.String())
-			// The whole of 127.0.0.0/8 is the host itself.
+			// All of 127.0.0.0/8 is this host.
 			if err == nil && (prefix.Addr() == addr.WithZone("") || addr.IsLoopback() || addr.IsUnspecified()) {
 				return addr, true
 			}
@@ -81,8 +90,8 @@ func Pipe() (host, member *Conn) {
 	return newConn(a, nil, HostSide), newConn(b, nil, MemberSide)
 }
 
-// LoopbackPair connects two TCP sockets of this process. Whoever else comes to the port
-// meanwhile is turned away.
+// LoopbackPair connects two TCP sockets of this process over the loopback interface. It turns away
+// any other client that connects to the temporary port meanwhile.
 func LoopbackPair() (dialled, accepted *net.TCPConn, err error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -104,7 +113,8 @@ func LoopbackPair() (dialled, accepted *net.TCPConn, err error) {
 	}
 }
 
-// SocketPair makes a socket pair: one end for this process, the other for a child.
+// SocketPair makes a pair of connected unix sockets: one end for this process, the other to be
+// inherited by a child.
 func SocketPair() (ours *Conn, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -118,13 +128,13 @@ func SocketPair() (ours *Conn, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// FromDescriptor takes over the descriptor of a [Pair] that this process was started with.
+// FromDescriptor wraps an inherited end of a [SocketPair].
 func FromDescriptor(fd int) (*Conn, error) {
 	f := os.NewFile(uintptr(fd), "socket pair")
 	if f == nil {
 		return nil, fmt.Errorf("descriptor %d is not valid", fd)
 	}
-	defer f.Close() // FileConn works on a copy
+	defer f.Close() // FileConn duplicates the descriptor
 	c, err := net.FileConn(f)
 	if err != nil {
 		return nil, fmt.Errorf("descriptor %d: %w", fd, err)
@@ -134,4 +144,204 @@ func FromDescriptor(fd int) (*Conn, error) {
 		return nil, fmt.Errorf("descriptor %d is a %T, not a unix socket", fd, c)
 	}
 	return Plain(c), nil
+}
+
+// PortRange is the inclusive range of TCP ports that a firewall leaves open for processes that
+// listen for other hosts. The zero value means any port.
+type PortRange struct{ First, Last int }
+
+// minPorts is the number of ports that a job may need on one host besides one for each rank: the
+// meeting points of the ranks, MASTER_PORT and the ports above it.
+const minPorts = 16
+
+// ParsePortRange parses A-B. "" gives the zero PortRange, any port.
+func ParsePortRange(text string) (p PortRange, err error) {
+	if text == "" {
+		return p, nil
+	}
+	first, last, ok := strings.Cut(text, "-")
+	p.First, err = strconv.Atoi(first)
+	last1, err1 := strconv.Atoi(last)
+	p.Last = last1
+	switch {
+	case !ok || err != nil || err1 != nil || p.First < 1 || p.Last > 65535 || p.First > p.Last:
+		return PortRange{}, fmt.Errorf("port range %q: want two ports such as 29500-29599, the lower one first", text)
+	case p.Last-p.First+1 < minPorts:
+		return PortRange{}, fmt.Errorf("port range %s has %d ports: a job needs at least %d, "+
+			"and one for every rank of a host",
+			text, p.Last-p.First+1, minPorts)
+	}
+	return p, nil
+}
+
+func (p PortRange) String() string {
+	if p == (PortRange{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d-%d", p.First, p.Last)
+}
+
+// PortRangeFromEnv reads the range from the KERNBENCH variable of an environment.
+func PortRangeFromEnv(environ []string) (PortRange, error) {
+	p, err := ParsePortRange(jobenv.Variable(environ, jobenv.PortsVar))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", jobenv.PortsVar, err)
+	}
+	return p, err
+}
+
+// Listen opens a free port of the range at an address of this host, "" for all of its addresses.
+func (p PortRange) Listen(addr string) (net.Listener, error) {
+	if p == (PortRange{}) {
+		return net.Listen("tcp", net.JoinHostPort(addr, "0"))
+	}
+	return p.listenFirstFree(addr, p.Last)
+}
+
+// listenFirstFree opens a free port from p.First to last. The search starts at a random port
+// because the ranks of a host would otherwise all compete for the same ones.
+func (p PortRange) listenFirstFree(addr string, last int) (net.Listener, error) {
+	count := last - p.First + 1
+	for i, from := 0, rand.N(count); i < count; i++ {
+		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(p.First+(from+i)%count)))
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+	}
+	return nil, fmt.Errorf("all ports from %d to %d are in use at %q: %w", p.First, last, addr, syscall.EADDRINUSE)
+}
+
+// The ports to choose from by default. They lie below the kernel's ephemeral range, from which any
+// outgoing connection could take a port before it is used, and away from the default rendezvous
+// ports.
+const defaultFirstPort, defaultLastPort = 20_000, 28_999
+
+// FreePort returns a port that was free a moment ago at an address of this host, for another
+// program to listen on. Someone else may take the port first, so callers should retry a failed bind
+// with another one. The ports just above it lie in the range too, because ranks meet there.
+func (p PortRange) FreePort(addr string) (int, error) {
+	l, err := p.listenFree(addr)
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port on %s: %w", addr, err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (p PortRange) listenFree(addr string) (net.Listener, error) {
+	const above = 10 // ports that ranks may use above the returned one
+	if p != (PortRange{}) {
+		return p.listenFirstFree(addr, p.Last-above)
+	}
+	if own, _ := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); firstEphemeralPort(string(own)) > defaultLastPort {
+		if l, err := (PortRange{defaultFirstPort, defaultLastPort}).listenFirstFree(addr, defaultLastPort); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", net.JoinHostPort(addr, "0"))
+}
+
+// firstEphemeralPort returns the first port that the kernel assigns to outgoing connections, or 0
+// if it is unknown.
+func firstEphemeralPort(limits string) (first int) {
+	fmt.Sscan(limits, &first)
+	return first
+}
+
+// ListenAt is Listen at the address by which other hosts know this one; see [ListenTCP].
+func (p PortRange) ListenAt(ctx context.Context, host string) (net.Listener, error) {
+	bind, err := bindAddr(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return p.Listen(bind)
+}
+
+// BuildFact requires that all members run the same build of the program: other builds may speak
+// another protocol or measure differently.
+func BuildFact() Fact {
+	return Fact{Name: "the build of the program", Value: buildID(), Advice: "install the same one on every host"}
+}
+
+var buildID = sync.OnceValue(func() string { return buildIDOf("/proc/self/exe") })
+
+// buildIDOf returns a short hash of the Go linker's build ID, or "" if the file has none.
+func buildIDOf(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	note := f.Section(".note.go.buildid")
+	if note == nil {
+		return ""
+	}
+	data, err := note.Data()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+}
+
+// DescribeInterfaces lists this host's network interfaces and their addresses, for error messages
+// about unreachable addresses.
+func DescribeInterfaces() string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return err.Error()
+	}
+	var texts []string
+	for _, i := range all {
+		text := i.Name
+		if i.Flags&net.FlagUp == 0 {
+			text += " (down)"
+		}
+		nets, _ := i.Addrs() // the interface may have disappeared
+		for _, n := range nets {
+			text += " " + n.String()
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// InterfaceAddrs lists the addresses by which other hosts may reach this one, on the named network
+// interface or, if device is "", on all of them. Loopback addresses are included only if the device
+// was named explicitly.
+func InterfaceAddrs(device string) ([]netip.Addr, error) {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("listing network interfaces: %w", err)
+	}
+	var found []netip.Addr
+	var names []string
+	for _, d := range devices {
+		names = append(names, d.Name)
+		if device != "" && d.Name != device || d.Flags&net.FlagUp == 0 {
+			continue
+		}
+		nets, err := d.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("network interface %s: %w", d.Name, err)
+		}
+		for _, n := range nets {
+			prefix, err := netip.ParsePrefix(n.String())
+			if err != nil {
+				continue
+			}
+			// Link-local addresses are not valid on other hosts.
+			if a := prefix.Addr(); !a.IsLinkLocalUnicast() && (!a.IsLoopback() || device != "") {
+				found = append(found, a)
+			}
+		}
+	}
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case device != "" && !slices.Contains(names, device):
+		return nil, fmt.Errorf("no network interface %q: this host has %v", device, names)
+	case device != "":
+		return nil, fmt.Errorf("network interface %q has no address that other hosts could use", device)
+	}
+	return nil, fmt.Errorf("no address by which other hosts reach this one (network interfaces %v)", names)
 }

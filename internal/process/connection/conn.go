@@ -1,3 +1,42 @@
+// Package connection connects the processes of one job: it lets them find each other, prove that they
+// belong together, exchange messages, and notice when one is missing, refused or lost. It serves
+// the nodes of a rendezvous, the ranks of another launcher's job, workers and their supervisor, a
+// launch agent and its owner, and the ranks of a process group. Each of them defines its own
+// messages.
+//
+// # From an address to a message
+//
+// A [Service] has a banner, which names it and its version, and a secret. One side listens and
+// admits clients that know the secret with [Service.Serve]. The other side connects with
+// [Service.Dial], or with [Service.DialAny], which searches several addresses until a deadline.
+// Each side proves to the other that it knows the secret; the secret itself is never sent. On a
+// unix socket the kernel also confirms that the other process belongs to the same user. Clients
+// without a proof cost little: their number, time and bytes are limited, and when too many wait,
+// the address that holds the most connections loses its oldest. [ListenTCP] and [ListenLocal] open the
+// two kinds of address. [SocketPair] and [Pipe] need neither address nor proof.
+//
+// The result is a [Conn]. It carries frames: four bytes of length, an HMAC if the two sides made a
+// handshake, and a message. A message is JSON, or the output of its MarshalBinary method. The HMAC
+// detects forged, changed, repeated and reflected frames. Nothing is encrypted. Over a unix socket,
+// open files can accompany a frame. Conn.Send blocks while the peer is slow and returns errors. A
+// [Link] never blocks: a goroutine sends from a queue, and the receiving side reports the errors.
+//
+// # Who is here
+//
+// [Group] decides who belongs to a group. It has no clock and no socket. Its caller reports who
+// joins, who sent a message, who disconnected and that time has passed; Group answers with who is
+// refused and why, who has been silent for too long, and who is missing. Silence is counted in
+// ticks, not by the clock: a process that was stopped for a while finds one tick waiting instead
+// of a group of dead peers. The files in testdata tell these rules as stories.
+//
+// [Collect] is enough for a group that meets once: it waits for one connection from every rank. A
+// group that stays in touch has a [Coordinator], which is pure like Group and built on it: messages
+// in, actions out. A [Host] runs the coordinator: it numbers the connections, delivers messages and
+// ticks, performs the actions, and sends a heartbeat to every member twice a second. A member uses
+// [Link.Run]. Both sides treat a zero message as a heartbeat.
+//
+// The process that hosts a group is also a member of it, with connection number [SelfPeer]. It talks
+// to itself over a pipe as the others do over the network.
 package connection
 
 import (
@@ -21,21 +60,38 @@ import (
 )
 
 const (
-	// maxFrame bounds a frame. The largest real ones are exchanges of a sync group.
+	// HeartbeatInterval is the time between two heartbeats of either side.
+	HeartbeatInterval = 500 * time.Millisecond
+	// SilenceLimit is the default time without a message after which a peer is considered dead.
+	SilenceLimit = 5 * time.Second
+	// HandshakeTimeout bounds the handshake, and separately the first message after it. The right
+	// service sends its first bytes at once; many other services never send any.
+	HandshakeTimeout = 5 * time.Second
+	// Tick is the unit of time of a [Coordinator].
+	Tick = 100 * time.Millisecond
+
+	// lingerTimeout is the time that a closing connection waits for its peer to read the rest.
+	lingerTimeout = time.Second
+	// maxRedialPause is the longest pause between two attempts to reach a peer that is not there yet.
+	maxRedialPause = 50 * time.Millisecond
+)
+
+const (
+	// maxFrame limits the length of a frame. The largest frames in use are sync-group exchanges.
 	maxFrame = 1 << 30
-	// trustedFrame is the length up to which memory is taken before the bytes are
-	// there. Beyond it grows with them, so that a damaged length costs none.
+	// trustedFrame is the longest frame for which memory is allocated up front. Memory for longer
+	// frames grows as bytes arrive, so that a corrupt length cannot exhaust it.
 	trustedFrame = 1 << 20
-	// MaxFiles is how many open files may go with one frame: less than the 253 that
-	// the kernel allows in one message (SCM_MAX_FD).
+	// MaxFiles is the number of open files that may accompany one frame. The kernel's limit for one
+	// message is 253 (SCM_MAX_FD).
 	MaxFiles = 250
 )
 
-// Side tells the two directions of a connection apart, so that a frame cannot be
-// sent back to where it came from.
+// Side tells the two directions of a connection apart, so that a frame cannot be reflected to its
+// sender.
 type Side byte
 
-// The sides: who listened, and who dialled.
+// HostSide listened, MemberSide dialled.
 const (
 	HostSide   Side = 'h'
 	MemberSide Side = 'm'
@@ -48,26 +104,26 @@ func (s Side) other() Side {
 	return HostSide
 }
 
-// Conn is a connection that carries frames. One goroutine may receive; any may
-// send. It reads no byte beyond the frame it was asked for, so that after some
-// frames the bytes may be used for something else, by way of the net.Conn.
+// Conn is a connection that carries frames. One goroutine at a time may receive; any number may
+// send. Conn never reads past the frame that was asked for, so callers may use the embedded
+// net.Conn for other data after some frames.
 type Conn struct {
 	net.Conn
-	// PID is the process at the other end of a unix socket, 0 if it is not known.
+	// PID is the process at the other end of a unix socket, or 0 if unknown.
 	PID int
 
-	key      []byte // nil: frames are not authenticated
+	key      []byte // nil if frames are not authenticated
 	side     Side
 	in       io.Reader
-	received uint64
-	files    []*os.File // that came and were not yet taken
+	received uint64     // frames received; part of each frame's hash, against replay
+	files    []*os.File // received but not yet claimed by Files
 
 	sending sync.Mutex
-	sent    uint64
+	sent    uint64 // frames sent; guarded by sending
 }
 
-// Plain makes a Conn of a connection that only the two right processes can have,
-// and whose frames therefore need no authentication.
+// Plain wraps a connection that only the two intended processes can hold, such as a socket pair.
+// Its frames are not authenticated.
 func Plain(conn net.Conn) *Conn { return newConn(conn, nil, HostSide) }
 
 func newConn(conn net.Conn, key []byte, side Side) *Conn {
@@ -78,7 +134,7 @@ func newConn(conn net.Conn, key []byte, side Side) *Conn {
 	return c
 }
 
-// hash authenticates a frame: which side sent it, its number, and what it says.
+// hash authenticates a frame. It covers the sender's side, the frame number and the body.
 func (c *Conn) hash(from Side, number uint64, body []byte) []byte {
 	mac := hmac.New(sha256.New, c.key)
 	mac.Write([]byte{byte(from)})
@@ -87,7 +143,7 @@ func (c *Conn) hash(from Side, number uint64, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Send writes one message, and files beside it if the connection is a unix socket.
+// Send writes one message. Files can accompany it over a unix socket only.
 func (c *Conn) Send(message any, files ...*os.File) error {
 	body, err := encode(message)
 	if err != nil {
@@ -127,8 +183,8 @@ func (c *Conn) sendFrame(body []byte, files []*os.File) error {
 			return fmt.Errorf("sending files: a %T cannot carry them", c.Conn)
 		}
 		fds := lists.Map(files, func(f *os.File) int { return int(f.Fd()) })
-		// Only one byte goes with the files: WriteMsgUnix may write a part, and the
-		// files must not be sent twice.
+		// Send the files with a single byte: WriteMsgUnix may write part of a longer buffer, and a
+		// retry would send the files twice.
 		if _, _, err := u.WriteMsgUnix(frame[:1], unix.UnixRights(fds...), nil); err != nil {
 			return fmt.Errorf("sending files: %w", err)
 		}
@@ -140,12 +196,12 @@ func (c *Conn) sendFrame(body []byte, files []*os.File) error {
 	return nil
 }
 
-// Receive reads one message. The error is io.EOF itself when the peer has ended
-// between frames.
+// Receive reads one message. The error is io.EOF itself if the peer closed the connection between
+// two frames.
 func (c *Conn) Receive(message any) error {
 	body, err := c.receiveFrame()
 	if err != nil {
-		for _, f := range c.files { // nobody will ask for them
+		for _, f := range c.files { // no one will claim them
 			f.Close()
 		}
 		c.files = nil
@@ -162,7 +218,8 @@ func (c *Conn) Receive(message any) error {
 	return nil
 }
 
-// ReceiveFirst is Receive for a message that the peer sends at once.
+// ReceiveFirst is Receive for the message that a peer sends right after the handshake. It times out
+// after HandshakeTimeout.
 func (c *Conn) ReceiveFirst(message any) error {
 	c.SetReadDeadline(time.Now().Add(HandshakeTimeout))
 	defer c.SetReadDeadline(time.Time{})
@@ -200,14 +257,13 @@ func (c *Conn) receiveFrame() ([]byte, error) {
 		return nil, fmt.Errorf("receiving a frame: %w", err)
 	}
 	if c.key != nil && !hmac.Equal(head[4:], c.hash(c.side.other(), c.received, body)) {
-		return nil, errors.New("receiving a frame: the peer has not sent it")
+		return nil, errors.New("receiving a frame: its authentication code is wrong")
 	}
 	c.received++
 	return body, nil
 }
 
-// Files gives the n files that came with the frames received so far. They belong
-// to the caller.
+// Files returns the next n files that came with the frames received so far. The caller closes them.
 func (c *Conn) Files(n int) ([]*os.File, error) {
 	if n > len(c.files) {
 		return nil, fmt.Errorf("receiving files: %d were announced, %d came", n, len(c.files))
@@ -217,16 +273,16 @@ func (c *Conn) Files(n int) ([]*os.File, error) {
 	return taken, nil
 }
 
-// CloseWrite says that nothing follows; the peer reads end of file.
+// CloseWrite ends the sending direction; the peer reads end of file.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
-	return c.Close() // a pipe has no half-open state, and loses nothing
+	return c.Close() // a net.Pipe cannot be half closed, and loses no data
 }
 
-// fileReader reads from a unix socket and puts files that come with the bytes
-// aside. They travel with the first byte of their frame.
+// fileReader reads from a unix socket and sets received files aside. A frame's files arrive with
+// its first byte.
 type fileReader struct {
 	conn  *net.UnixConn
 	files *[]*os.File
@@ -241,9 +297,9 @@ func (r *fileReader) Read(p []byte) (int, error) {
 		}
 	}
 	if n == 0 && err == nil && len(p) > 0 {
-		return 0, io.EOF // unlike Read, ReadMsgUnix gives the kernel's plain 0
+		return 0, io.EOF // unlike Read, ReadMsgUnix reports end of file as 0 bytes
 	}
-	return max(n, 0), err // with an error it is -1, which no Reader may return
+	return max(n, 0), err // ReadMsgUnix returns -1 with an error, which io.Reader forbids
 }
 
 func (r *fileReader) take(oob []byte) error {
@@ -263,8 +319,8 @@ func (r *fileReader) take(oob []byte) error {
 	return nil
 }
 
-// IsDisconnect reports whether the error of a Receive is the end of the connection, and
-// not a fault of its own.
+// IsDisconnect reports whether an error of Receive means that the connection has ended, in contrast
+// to a malformed or unauthenticated frame.
 func IsDisconnect(err error) bool {
 	return isReset(err) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)

@@ -39,7 +39,7 @@ func come(conn net.Conn) (*Link[message], error) {
 	return NewLink[message](c), nil
 }
 
-// recorder keeps what passes over a connection, and may change it.
+// recorder records the bytes sent over a connection, and can alter them.
 type recorder struct {
 	net.Conn
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// greet connects two links over a loopback connection that is recorded.
+// greet connects two links over a recorded loopback connection.
 func greet(t *testing.T) (host, member *Link[message], hostSays *recorder, wire *bytes.Buffer) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,7 +108,7 @@ func TestSecretDoesNotTravel(t *testing.T) {
 	}
 }
 
-// A frame that was changed, repeated, or sent back to its sender is noticed.
+// Changed, repeated and reflected frames are detected.
 func TestForgery(t *testing.T) {
 	for name, change := range map[string]func([]byte) []byte{
 		"none":     nil,
@@ -141,7 +141,7 @@ func TestForgery(t *testing.T) {
 	}
 }
 
-// A host that lets everybody in, but cannot prove to know the secret, is not the right one.
+// A client rejects a host that accepts every proof but does not know the secret.
 func TestFalseHost(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -155,8 +155,8 @@ func TestFalseHost(t *testing.T) {
 	}
 }
 
-// A service that says nothing, as most do, is not waited for much longer than a
-// greeting takes; time is simulated.
+// A client gives up on a service that sends no greeting, as most services do, after HandshakeTimeout.
+// Time is simulated.
 func TestSilentService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -171,8 +171,8 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
-// A peer that has fallen silent is noticed by one who hears it, and beats all the while;
-// one that is not listened to is not taken for silent. Time is simulated.
+// Run detects a silent peer and sends heartbeats meanwhile. Time spent in the handler does not count as
+// silence of the peer. Time is simulated.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := Pipe()
@@ -216,13 +216,14 @@ func TestRun(t *testing.T) {
 	l.Abort()
 }
 
-// A peer that does not know the secret is told so, and learns nothing else.
+// A client with the wrong secret is told so, and learns nothing else.
 func TestWrongSecret(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	refused := make(chan error, 1)
 	go func() { _, err := service.ServerHandshake(theirs); refused <- err }()
-	if _, err := (Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}).ClientHandshake(ours); !errors.Is(err,
+	if _, err := (Service{Banner: service.Banner,
+		Secret: []byte("a guess at the secret")}).ClientHandshake(ours); !errors.Is(err,
 		ErrWrongSecret) {
 		t.Errorf("the guesser got %v", err)
 	}
@@ -231,7 +232,7 @@ func TestWrongSecret(t *testing.T) {
 	}
 }
 
-// Much may be sent to a slow reader by one who waits, and all of it arrives.
+// A sender that calls Throttle can send any amount to a slow reader.
 func TestSlowReader(t *testing.T) {
 	host, member, _, _ := greet(t)
 	const count = 4 * queueLength
@@ -275,7 +276,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// A program knows which build it is, so that another one can be refused.
+// The build ID distinguishes two builds of the program.
 func TestBuild(t *testing.T) {
 	tool, err := exec.LookPath("go") // another build
 	if other := buildIDOf(tool); err != nil || len(other) != 12 || other == BuildFact().Value {

@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// hangGuard bounds every wait; a test that needs it all has failed.
+// hangGuard bounds every wait. A test that reaches it has failed.
 const hangGuard = 3 * time.Minute
 
 func local(t *testing.T) (net.Listener, string) {
@@ -28,11 +28,11 @@ func local(t *testing.T) (net.Listener, string) {
 	return l, "@" + name
 }
 
-// Files come with the frame they were sent with, and with no other.
+// Files arrive with the frame they were sent with.
 func TestFiles(t *testing.T) {
 	ours, theirs := must.Get2(SocketPair())(t)
 	defer ours.Close()
-	fd, err := unix.Dup(int(theirs.Fd())) // as a child would have it
+	fd, err := unix.Dup(int(theirs.Fd())) // as a child would inherit it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// raw is a message that travels as its own bytes.
+// raw is a message with a binary encoding.
 type raw []byte
 
 func (r raw) MarshalBinary() ([]byte, error)     { return r, nil }
 func (r *raw) UnmarshalBinary(data []byte) error { *r = data; return nil }
 
-// A message with an encoding of its own is sent in it, however long.
+// Messages with a binary encoding may be of any length.
 func TestRawFrame(t *testing.T) {
 	host, member := Pipe()
 	want := raw(strings.Repeat("\x00\xff", trustedFrame))
@@ -96,8 +96,7 @@ func TestRawFrame(t *testing.T) {
 	}
 }
 
-// A frame says more than the bytes that follow: that is noticed, without taking the
-// memory.
+// A frame that announces more bytes than follow is detected, without allocating memory for them.
 func TestDamagedLength(t *testing.T) {
 	for _, head := range []string{"\xff\xff\xff\xff", "\x3f\xff\xff\xff"} {
 		ours, theirs := net.Pipe()
@@ -109,8 +108,8 @@ func TestDamagedLength(t *testing.T) {
 	}
 }
 
-// The service is found among addresses where nobody is, or somebody who says nothing;
-// what was found twice is closed.
+// DialAny finds the service among closed and unresponsive addresses. If it is found twice, the second
+// connection is closed.
 func TestFind(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +136,7 @@ func TestFind(t *testing.T) {
 		select {
 		case other = <-conns[0]:
 		case other = <-conns[1]:
-		case <-patience: // the other one was given up before the handshake
+		case <-patience: // the other dial was cancelled before its handshake
 			continue
 		}
 		var m message
@@ -164,16 +163,17 @@ func TestFind(t *testing.T) {
 }
 
 func TestListenElsewhere(t *testing.T) {
-	if _, err := ListenTCP(t.Context(), "192.0.2.77", 1); !errors.Is(err, ErrNotLocal) { // nobody's, by RFC 5737
+	// reserved for documentation by RFC 5737
+	if _, err := ListenTCP(t.Context(), "192.0.2.77", 1); !errors.Is(err, ErrNotLocal) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// What the ranks of a group that meets once bring, and what they get.
+// The payloads of members and of the host's answers.
 type brought struct{ Mark int }
 type got struct{ Marks []int }
 
-// TestCollect: all come, and each gets what all have brought and an open file.
+// TestCollect: all members join, and each receives everyone's payload and an open file.
 func TestCollect(t *testing.T) {
 	l, address := local(t)
 	const size = 4
@@ -216,7 +216,7 @@ func TestCollect(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Those who come late are answered until the listener is closed.
+	// Latecomers are answered until the listener is closed.
 	go RefuseLatecomers(arrivals, group)
 	c := must.Get(service.Dial(t.Context(), "unix", address))(t)
 	defer c.Close()
@@ -227,7 +227,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// A member that does not fit is an error for all, and so is one that does not come.
+// A member that does not fit, or does not come, fails the whole group.
 func TestCollectInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		second Join
@@ -263,7 +263,7 @@ func TestCollectInVain(t *testing.T) {
 				if c.second.Rank != -9 {
 					go enter(c.second)
 				} else {
-					cancel() // nobody comes any more
+					cancel() // no one else joins
 				}
 				for a := range come {
 					arrivals <- a

@@ -2,7 +2,10 @@ package connection
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,53 +18,52 @@ import (
 const (
 	// AnyRank lets the group choose a member's rank.
 	AnyRank = -1
-	// SelfPeer is the number of a host's connection to itself.
+	// SelfPeer is the connection number of the host's own member.
 	SelfPeer = 0
 )
 
-// Fact is something that all members must have in common, such as an option of
-// their command.
+// Fact is a value that all members must agree on, such as a command-line option.
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Advice is what to do when it differs, if that is not to give every member the
-	// same command.
+	// Advice says what to do if the value differs. The default is to give every member the same
+	// command.
 	Advice string `json:"-"`
 }
 
-// Join is what a member says of itself.
+// Join is a member's description of itself.
 type Join struct {
-	Rank  int    `json:"rank"` // that it insists on, or AnyRank
-	Size  int    `json:"size"` // of the group it wants to join
+	Rank  int    `json:"rank"` // requested rank, or AnyRank
+	Size  int    `json:"size"` // expected group size
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
-	Facts []Fact `json:"facts,omitempty"` // in the same order everywhere
+	Facts []Fact `json:"facts,omitempty"` // in the same order for every member
 }
 
-// Group decides who belongs to a group and knows who is here. It does no I/O and
-// reads no clock.
+// Group decides who belongs to a group and records who is present. It does no I/O and reads no
+// clock.
 type Group struct {
-	Noun        string // what a member is called: rank, node
+	Noun        string // the word for a member in messages: "rank" or "node"
 	Size        int
 	Facts       []Fact
-	SilentTicks int    // after which a member is lost; 0 is never
-	FullAdvice  string // advice to one who comes when all have joined
+	SilentTicks int    // ticks of silence after which a member is lost; 0 for no limit
+	FullAdvice  string // advice for a member that arrives when all have joined
 
-	Members []*Member // in the order of arrival, then of ranks
+	Members []*Member // in order of arrival; sorted by rank after Begin
 
-	begun   bool     // see Begin
-	refused []string // and why
+	begun   bool     // set by Begin
+	refused []string // members that could not join, with the reason
 }
 
-// Member is one who was admitted.
+// Member is an admitted member.
 type Member struct {
 	Join
-	Peer   int  // the number of its connection
-	Gone   bool // it was lost after the group has begun
-	Silent int  // ticks since it was last heard
+	Peer   int  // number of its connection
+	Gone   bool // lost after Begin
+	Silent int  // ticks since its last message
 }
 
-// Admit takes a member in, or says why not.
+// Admit adds a member, or returns why it is refused.
 func (g *Group) Admit(peer int, j Join) (refusal string) {
 	if refusal = g.refusal(j); refusal != "" {
 		g.Refuse(j.process(), refusal)
@@ -79,7 +81,8 @@ func (g *Group) refusal(j Join) string {
 		}
 		if theirs != f.Value {
 			advice := cmp.Or(f.Advice, "give every "+g.Noun+" the same command")
-			return fmt.Sprintf("%s is %s here and %s at the coordinator: %s", f.Name, quoted(theirs), quoted(f.Value), advice)
+			return fmt.Sprintf("%s is %s here and %s at the coordinator: %s", f.Name, quoteValue(theirs), quoteValue(f.Value),
+				advice)
 		}
 	}
 	switch {
@@ -101,14 +104,14 @@ func (g *Group) refusal(j Join) string {
 	return ""
 }
 
-func quoted(value string) string {
+func quoteValue(value string) string {
 	if _, err := strconv.Atoi(value); err == nil {
 		return value
 	}
 	return strconv.Quote(value)
 }
 
-// Name is how messages call a member: "rank 1 (host a, pid 12)".
+// Name returns a member's name for messages, such as "rank 1 (host a, pid 12)".
 func (g *Group) Name(j Join) string {
 	switch {
 	case j.Rank == AnyRank:
@@ -126,27 +129,28 @@ func (j Join) process() string {
 	return fmt.Sprintf("host %s (pid %d)", j.Host, j.PID)
 }
 
-// Refuse remembers who could not join: Missing tells.
+// Refuse records a failed attempt to join, for the message of Missing.
 func (g *Group) Refuse(who, why string) {
-	const most = 5 // enough to see the pattern
+	const most = 5 // enough to see a pattern
 	if text := who + ": " + why; len(g.refused) < most && !slices.Contains(g.refused, text) {
 		g.refused = append(g.refused, text)
 	}
 }
 
-// ByPeer is the member of a connection, nil if there is none or it is gone.
+// ByPeer returns the present member of a connection, or nil.
 func (g *Group) ByPeer(peer int) *Member {
 	m, _ := lists.First(g.Members, func(m *Member) bool { return m.Peer == peer && !m.Gone })
 	return m
 }
 
-// ByRank is the member of a rank, nil if it has not joined.
+// ByRank returns the member of a rank, or nil if it has not joined.
 func (g *Group) ByRank(rank int) *Member {
 	m, _ := lists.First(g.Members, func(m *Member) bool { return m.Rank == rank })
 	return m
 }
 
-// MarkAlive notes that a member lives, and returns it as Peer does.
+// MarkAlive resets the silence of a connection's member and returns the member, or nil if there is
+// none.
 func (g *Group) MarkAlive(peer int) *Member {
 	m := g.ByPeer(peer)
 	if m != nil {
@@ -155,12 +159,12 @@ func (g *Group) MarkAlive(peer int) *Member {
 	return m
 }
 
-// Complete reports whether all have joined.
+// Complete reports whether all members have joined.
 func (g *Group) Complete() bool { return len(g.Members) == g.Size }
 
-// Begin makes the members final: from now on a loss is one. It gives ranks to those
-// that did not insist on one, first to the host itself, which may have been slower than others, then in the
-// order of their arrival, and sorts by rank.
+// Begin makes the membership final: from now on a disconnected member is marked as gone instead of
+// being removed. Begin assigns ranks to members that requested none, first to the host's own
+// member, then in order of arrival, and sorts the members by rank.
 func (g *Group) Begin() {
 	g.begun = true
 	next := 0
@@ -178,19 +182,20 @@ func (g *Group) Begin() {
 	slices.SortFunc(g.Members, func(a, b *Member) int { return cmp.Compare(a.Rank, b.Rank) })
 }
 
-// Tick lets time pass and returns who has been silent for too long.
+// Tick counts one tick of silence for every member and returns those beyond the limit.
 func (g *Group) Tick() (silent []*Member) {
 	for _, m := range g.Members {
 		m.Silent++
-		if g.SilentTicks > 0 && m.Silent > g.SilentTicks && !m.Gone && m.Peer != SelfPeer { // its silence would be our own
+		// The host's own member is exempt: its silence only means that this process was stopped.
+		if g.SilentTicks > 0 && m.Silent > g.SilentTicks && !m.Gone && m.Peer != SelfPeer {
 			silent = append(silent, m)
 		}
 	}
 	return silent
 }
 
-// Disconnect takes a member for dead, and returns it. From a group that has not begun it is
-// removed: it may come again. nil says that nobody was lost by it.
+// Disconnect removes the member of a connection and returns it, or nil if there is none. After
+// Begin the member is kept and marked as gone; before, it may join again.
 func (g *Group) Disconnect(peer int, cause string) *Member {
 	m := g.ByPeer(peer)
 	switch {
@@ -204,15 +209,15 @@ func (g *Group) Disconnect(peer int, cause string) *Member {
 	return m
 }
 
-// SilenceCause is the cause of the loss of a member that Tick has returned.
+// SilenceCause returns the reason for the loss of a member that Tick has returned.
 func (g *Group) SilenceCause() string {
 	return (&SilentError{time.Duration(g.SilentTicks) * Tick}).Error()
 }
 
-// most is how many members a message names.
+// most is the number of members that a message names.
 const most = 8
 
-func listed(names []string) string {
+func joinNames(names []string) string {
 	if extra := len(names) - most; extra > 0 {
 		names = append(names[:most:most], fmt.Sprintf("and %d more", extra))
 	}
@@ -220,10 +225,10 @@ func listed(names []string) string {
 }
 
 func (g *Group) names() string {
-	return listed(lists.Map(g.Members, func(m *Member) string { return g.Name(m.Join) }))
+	return joinNames(lists.Map(g.Members, func(m *Member) string { return g.Name(m.Join) }))
 }
 
-// Missing says who has not joined within the time, and who was refused.
+// Missing says which members have not joined within the time, and which were refused.
 func (g *Group) Missing(within time.Duration) string {
 	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(g.Size, g.Noun), within)
 	if len(g.Members) > 0 {
@@ -238,10 +243,150 @@ func (g *Group) Missing(within time.Duration) string {
 				ranks = append(ranks, fmt.Sprint(rank))
 			}
 		}
-		text += "; missing: " + g.Noun + " " + listed(ranks)
+		text += "; missing: " + g.Noun + " " + joinNames(ranks)
 	}
 	if len(g.refused) > 0 {
 		text += "; refused: " + strings.Join(g.refused, "; ")
 	}
 	return text
+}
+
+// Arrival is a member that has asked to join a group that meets once. If err is set, the attempt
+// failed before the member could be identified.
+type Arrival[P any] struct {
+	*Conn
+	Join    Join
+	Payload P
+
+	from string
+	err  error
+}
+
+// opening is a member's first frame; reply is the host's answer to it.
+type opening[P any] struct {
+	Join    Join `json:"join"`
+	Payload P    `json:"payload"`
+}
+
+type reply[A any] struct {
+	Refused string `json:"refused,omitempty"`
+	Payload A      `json:"payload"`
+}
+
+// Arrivals accepts members until the listener is closed. Members may connect before anyone receives
+// from the channel. Every arrival must be received, by [Collect] or [RefuseLatecomers], because the
+// channel is unbuffered.
+func Arrivals[P any](l net.Listener, s Service) <-chan Arrival[P] {
+	arrivals := make(chan Arrival[P])
+	admit := func(c *Conn) {
+		var o opening[P]
+		a := Arrival[P]{Conn: c, from: hostOf(c.RemoteAddr())}
+		if a.err = c.ReceiveFirst(&o); a.err != nil {
+			c.Close()
+		}
+		if a.Join, a.Payload = o.Join, o.Payload; c.PID != 0 {
+			a.Join.PID = c.PID // the kernel's answer cannot be forged
+		}
+		arrivals <- a
+	}
+	refuse := func(from string, err error) { arrivals <- Arrival[P]{from: from, err: err} }
+	go func() {
+		s.Serve(l, admit, refuse)
+		close(arrivals)
+	}()
+	return arrivals
+}
+
+// RefuseLatecomers answers members that arrive after the group is complete or has been abandoned.
+// It returns when the listener is closed.
+func RefuseLatecomers[P any](arrivals <-chan Arrival[P], g *Group) {
+	for a := range arrivals {
+		if a.err != nil {
+			continue
+		}
+		why := g.refusal(a.Join)
+		a.Refuse(cmp.Or(why, "the group was abandoned"))
+	}
+}
+
+// Collect waits until every member of the group has joined and returns the arrivals by rank;
+// members that g already had are nil. It gives up when ctx ends. A member that does not fit is
+// refused and fails the whole group, because it occupies the place of one that would fit. On any
+// error, all members that have joined are told the reason.
+func Collect[P any](ctx context.Context, arrivals <-chan Arrival[P], g *Group) ([]*Arrival[P], error) {
+	begin := time.Now()
+	members := make([]*Arrival[P], g.Size)
+	for !g.Complete() {
+		var fault error
+		select {
+		case a, open := <-arrivals:
+			if !open {
+				return nil, net.ErrClosed
+			}
+			if a.err != nil {
+				g.Refuse(a.from, a.err.Error())
+				continue
+			}
+			refusal := "a rank must be given"
+			if a.Join.Rank != AnyRank {
+				refusal = g.Admit(0, a.Join)
+			}
+			if refusal == "" {
+				members[a.Join.Rank] = &a
+				continue
+			}
+			a.Refuse(refusal)
+			fault = fmt.Errorf("%s (pid %d): %s", a.from, a.Join.PID, refusal)
+		case <-ctx.Done():
+			fault = fmt.Errorf("%s (%w)", g.Missing(time.Since(begin).Round(time.Millisecond)), context.Cause(ctx))
+		}
+		for _, m := range members {
+			if m != nil {
+				m.Refuse(fault.Error())
+			}
+		}
+		return nil, fault
+	}
+	return members, nil
+}
+
+// Refuse tells a member why it cannot join, and closes its connection.
+func (a *Arrival[P]) Refuse(why string) {
+	a.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	a.Send(reply[any]{Refused: why}) // an unreachable member has already gone
+	a.Close()
+}
+
+// Welcome answers an admitted member, with open files if the connection can carry them, and closes
+// its connection.
+func Welcome[P, A any](a *Arrival[P], answer A, files ...*os.File) error {
+	a.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	err := a.Send(reply[A]{Payload: answer}, files...)
+	a.Close()
+	return err
+}
+
+// RefusedError carries the host's reason for refusing a member.
+type RefusedError struct{ Why string }
+
+func (e *RefusedError) Error() string { return "refused: " + e.Why }
+
+// JoinOnce joins a group that meets once and waits for the host's answer. Files are sent if the
+// connection can carry them. When ctx ends, the host gets one more second to answer, since it knows
+// which members are missing.
+func JoinOnce[A, P any](ctx context.Context, c *Conn, j Join, payload P, files ...*os.File) (answer A, err error) {
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(lingerTimeout)) })()
+	if err := c.Send(opening[P]{j, payload}, files...); err != nil {
+		return answer, err
+	}
+	var r reply[A]
+	switch err := c.Receive(&r); {
+	case err != nil && ctx.Err() != nil:
+		return answer, context.Cause(ctx)
+	case err != nil:
+		return answer, fmt.Errorf("waiting for the others: %w", err)
+	case r.Refused != "":
+		return answer, &RefusedError{r.Refused}
+	}
+	return r.Payload, nil
 }

@@ -1,78 +1,81 @@
 package connection
 
 import (
+	"bufio"
+	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Action is what a [Core] wants done: a message to one connection, or its end.
+// Action is a [Coordinator]'s instruction to its host: send a message to one connection, or close
+// it.
 type Action[M any] struct {
 	Peer    int
 	Message M
-	Last    bool // nothing follows to this one
-	Drop    bool // it is dead: no message, end it at once
+	Last    bool // close the connection after this message
+	Drop    bool // the peer is dead: close the connection at once, without a message
 }
 
-// ToAll is a message to every member of a group that is not gone.
+// ToAll addresses a message to every member that is not gone.
 func ToAll[M any](g *Group, m M) []Action[M] {
 	there := lists.Filter(g.Members, func(member *Member) bool { return !member.Gone })
 	return lists.Map(there, func(member *Member) Action[M] { return Action[M]{Peer: member.Peer, Message: m} })
 }
 
-// Coordinator coordinates a group: it decides and does nothing. Times are since the start of
-// its host.
+// Coordinator makes the decisions for a group. It does no I/O and reads no clock, so that tests can
+// drive it step by step. All times are relative to the start of its [Host].
 type Coordinator[M any] interface {
-	// Receive takes a message of a connection; a zero one only says that its peer lives.
+	// Receive handles a message. A zero message is a heartbeat.
 	Receive(peer int, m M, at time.Duration) []Action[M]
-	// Disconnect is told that a connection has ended.
+	// Disconnect handles the end of a connection.
 	Disconnect(peer int, cause string, at time.Duration) []Action[M]
-	// Refuse is told who could not make the handshake.
+	// Refuse handles a failed handshake.
 	Refuse(from, why string)
-	// Tick lets time pass.
+	// Tick handles the passing of one Tick.
 	Tick(at time.Duration) []Action[M]
-	// Over reports whether the group has ended, after which nothing is heard.
+	// Over reports whether the group has ended. The host delivers nothing after that.
 	Over() bool
 }
 
-// Host runs a core: it connects its decisions to connections and time.
+// Host runs a [Coordinator]: it feeds it messages and ticks and performs its actions.
 type Host[M any] struct {
 	begun time.Time
 
-	mu        sync.Mutex // of the core, and of what follows
-	core      Coordinator[M]
-	listeners []net.Listener
-	next      int // number of the next connection
-	isOver    bool
-	over      chan struct{}
+	mu          sync.Mutex // guards the coordinator and the fields below
+	coordinator Coordinator[M]
+	listeners   []net.Listener
+	next        int // number of the next connection
+	isOver      bool
+	over        chan struct{}
 
-	sending sync.Mutex // of the links: a core that takes its time delays no heart-beat
+	sending sync.Mutex // guards links; separate from mu so that a slow coordinator delays no heartbeat
 	links   map[int]*Link[M]
 
 	readers sync.WaitGroup
 	ended   chan struct{}
 }
 
-// NewHost starts to run a core.
+// NewHost starts to run a coordinator.
 func NewHost[M any](core Coordinator[M]) *Host[M] {
 	h := NewUntimedHost(core)
-	go h.every(Tick, func() { h.Do(h.core.Tick) })
-	go h.every(HeartbeatInterval, h.beat)
+	go h.every(Tick, func() { h.Do(h.coordinator.Tick) })
+	go h.every(HeartbeatInterval, h.sendHeartbeats)
 	return h
 }
 
-// NewUntimedHost starts to run a core for which time does not pass: it has no ticks,
-// and sends no heart-beats.
+// NewUntimedHost starts to run a coordinator without ticks and heartbeats.
 func NewUntimedHost[M any](core Coordinator[M]) *Host[M] {
-	h := &Host[M]{begun: time.Now(), core: core, links: map[int]*Link[M]{}, next: SelfPeer + 1,
+	h := &Host[M]{begun: time.Now(), coordinator: core, links: map[int]*Link[M]{}, next: SelfPeer + 1,
 		over: make(chan struct{}), ended: make(chan struct{})}
 	go h.end()
 	return h
 }
 
-// Serve lets members of a service in until the group is over.
+// Serve accepts the members of a service until the group is over.
 func (h *Host[M]) Serve(l net.Listener, s Service) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,12 +85,12 @@ func (h *Host[M]) Serve(l net.Listener, s Service) {
 	}
 	h.listeners = append(h.listeners, l)
 	go s.Serve(l, func(c *Conn) { h.Add(c) }, func(from string, err error) {
-		h.Do(func(time.Duration) []Action[M] { h.core.Refuse(from, err.Error()); return nil })
+		h.Do(func(time.Duration) []Action[M] { h.coordinator.Refuse(from, err.Error()); return nil })
 	})
 }
 
-// Add takes over connections, all before one is listened to. They are numbered from 1
-// on.
+// Add takes over connections and numbers them from 1. All are registered before the first message
+// is delivered.
 func (h *Host[M]) Add(conns ...*Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +100,7 @@ func (h *Host[M]) Add(conns ...*Conn) {
 	}
 }
 
-// SelfLink is the end of this process's own member.
+// SelfLink returns the link of this process's own member.
 func (h *Host[M]) SelfLink() *Link[M] {
 	host, member := Pipe()
 	h.mu.Lock()
@@ -126,15 +129,16 @@ func (h *Host[M]) listen(peer int, l *Link[M]) {
 			h.sending.Lock()
 			delete(h.links, peer)
 			h.sending.Unlock()
-			h.Do(func(at time.Duration) []Action[M] { return h.core.Disconnect(peer, DescribeLoss(err), at) })
+			h.Do(func(at time.Duration) []Action[M] { return h.coordinator.Disconnect(peer, DescribeLoss(err), at) })
 			return
 		}
-		h.Do(func(at time.Duration) []Action[M] { return h.core.Receive(peer, m, at) })
+		h.Do(func(at time.Duration) []Action[M] { return h.coordinator.Receive(peer, m, at) })
 	}
 }
 
-// Do has the core act, it alone, and does what it orders. It is how this process tells
-// the core something that no connection says. When the group is over, nothing is done.
+// Do calls act with exclusive access to the coordinator and performs the actions it returns. The
+// process that runs the host uses it to inform the coordinator directly. After the end of the group
+// Do has no effect.
 func (h *Host[M]) Do(act func(at time.Duration) []Action[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,15 +146,15 @@ func (h *Host[M]) Do(act func(at time.Duration) []Action[M]) {
 		return
 	}
 	for _, o := range act(time.Since(h.begun)) {
-		h.obey(o)
+		h.perform(o)
 	}
-	if h.core.Over() {
+	if h.coordinator.Over() {
 		h.isOver = true
 		close(h.over)
 	}
 }
 
-func (h *Host[M]) obey(o Action[M]) {
+func (h *Host[M]) perform(o Action[M]) {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	l := h.links[o.Peer]
@@ -158,7 +162,7 @@ func (h *Host[M]) obey(o Action[M]) {
 	case l == nil:
 	case o.Drop:
 		delete(h.links, o.Peer)
-		l.conn.Close() // its reader does the rest
+		l.conn.Close() // its reader notices and cleans up
 	default:
 		l.Send(o.Message)
 		if o.Last {
@@ -167,7 +171,7 @@ func (h *Host[M]) obey(o Action[M]) {
 	}
 }
 
-// every does something again and again until the group is over.
+// every calls do periodically until the group is over.
 func (h *Host[M]) every(period time.Duration, do func()) {
 	ticks := time.NewTicker(period)
 	defer ticks.Stop()
@@ -181,7 +185,7 @@ func (h *Host[M]) every(period time.Duration, do func()) {
 	}
 }
 
-func (h *Host[M]) beat() {
+func (h *Host[M]) sendHeartbeats() {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	for _, l := range h.links {
@@ -190,13 +194,14 @@ func (h *Host[M]) beat() {
 	}
 }
 
-// Ended is closed when the group is over and everybody who can be reached was told.
+// Ended returns a channel that is closed when the group is over and every reachable member has been
+// told.
 func (h *Host[M]) Ended() <-chan struct{} { return h.ended }
 
 func (h *Host[M]) end() {
 	defer close(h.ended)
 	<-h.over
-	for _, l := range h.listeners { // nothing is added to them any more
+	for _, l := range h.listeners { // Serve adds none after the end
 		l.Close()
 	}
 	var finishing sync.WaitGroup
@@ -206,5 +211,163 @@ func (h *Host[M]) end() {
 	}
 	h.sending.Unlock()
 	finishing.Wait()
-	h.readers.Wait() // the members close too, or the link loses patience
+	h.readers.Wait() // they end when the members close, or after lingerTimeout
+}
+
+// queueLength is the number of frames that may wait for a slow network. Messages are few and small,
+// so a peer that is this far behind is treated as lost.
+const queueLength = 256
+
+// Link exchanges messages of one type over a connection. Sending never blocks. One goroutine at a
+// time may receive; any number may send.
+type Link[M any] struct {
+	conn *Conn
+
+	mu     sync.Mutex
+	queue  chan []byte
+	closed bool
+	gone   chan struct{} // closed when writing has failed
+	ended  chan struct{} // closed when the writer has returned
+}
+
+// NewLink takes over a connection.
+func NewLink[M any](c *Conn) *Link[M] {
+	c.in = bufio.NewReader(c.in)
+	l := &Link[M]{conn: c, queue: make(chan []byte, queueLength), gone: make(chan struct{}), ended: make(chan struct{})}
+	go l.write()
+	return l
+}
+
+// Send queues a message without blocking. If the message cannot be encoded or the queue is full,
+// Send closes the connection, and the receiving side reports the error.
+func (l *Link[M]) Send(m M) {
+	body, err := encode(m)
+	if err != nil {
+		l.conn.Close()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	select {
+	case l.queue <- body:
+	default:
+		l.conn.Close()
+	}
+}
+
+// Throttle blocks while more than a quarter of the queue is in use, unless the link has ended.
+// Callers that send bulk data call it before each Send, since a full queue breaks the link.
+func (l *Link[M]) Throttle() {
+	for len(l.queue) > queueLength/4 {
+		select {
+		case <-l.gone:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (l *Link[M]) write() {
+	defer close(l.ended)
+	for body := range l.queue {
+		if l.conn.sendFrame(body, nil) != nil {
+			close(l.gone)
+			l.conn.Close()
+			for range l.queue { // discard until Finish closes the queue
+			}
+			return
+		}
+	}
+}
+
+// Receive waits for the next message. The error is io.EOF if the peer closed the connection.
+func (l *Link[M]) Receive() (m M, err error) { return m, l.conn.Receive(&m) }
+
+// Run passes each message to handle until handle returns false or the link fails. It sends
+// heartbeats all the while. If the peer is silent for longer than limit, the error is a
+// [SilentError]; a limit of 0 disables the check. Silence is counted in ticks and only while Run
+// waits for a message, so that neither a stopped process nor a slow handle blames the peer.
+func (l *Link[M]) Run(limit time.Duration, handle func(M) (more bool)) error {
+	var silent atomic.Int64 // ticks since the last message; negative while handle runs
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		beats, ticks := time.NewTicker(HeartbeatInterval), time.NewTicker(Tick)
+		defer beats.Stop()
+		defer ticks.Stop()
+		for {
+			select {
+			case <-beats.C:
+				var beat M
+				l.Send(beat)
+			case <-ticks.C:
+				if n := silent.Load(); n >= 0 {
+					silent.CompareAndSwap(n, n+1)
+				}
+				if limit > 0 && silent.Load() > int64(limit/Tick) {
+					l.conn.Close()
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	for {
+		m, err := l.Receive()
+		if n := silent.Swap(-1); err != nil && limit > 0 && n > int64(limit/Tick) {
+			return &SilentError{limit}
+		}
+		if err != nil {
+			return err
+		}
+		if !handle(m) {
+			return nil
+		}
+		silent.Store(0)
+	}
+}
+
+// Finish sends the queued messages and closes the sending direction. Closing both directions at
+// once could destroy data in flight. The receiving goroutine continues until the peer closes too,
+// at most for lingerTimeout.
+func (l *Link[M]) Finish() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	close(l.queue)
+	l.mu.Unlock()
+	l.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	<-l.ended
+	l.conn.CloseWrite()
+	l.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
+}
+
+// Abort closes the link at once, which also ends a pending Receive.
+func (l *Link[M]) Abort() {
+	l.conn.Close()
+	l.Finish()
+}
+
+// SilentError means that no message arrived from a peer within the limit.
+type SilentError struct{ Limit time.Duration }
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("nothing was heard from it for %v (stopped, or the network is cut)", e.Limit)
+}
+
+// DescribeLoss completes the message "was lost: ..." for an error of Receive or Run.
+func DescribeLoss(err error) string {
+	if IsDisconnect(err) {
+		return "its process ended (connection closed)"
+	}
+	if _, ok := err.(*SilentError); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("the connection broke: %v", err)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// strangers are connections that prove nothing, each in its way.
+// strangers are the ways in which clients fail to complete a handshake.
 var strangers = []struct {
 	name string
 	say  func(net.Conn) (stay bool)
@@ -29,7 +29,7 @@ var strangers = []struct {
 	{"long", func(c net.Conn) bool { c.Write(make([]byte, 64<<10)); return false }},
 }
 
-// idle is a core to which nothing happens.
+// idle is a coordinator that ignores everything.
 type idle struct{ heard, refused atomic.Int64 }
 
 func (i *idle) Receive(peer int, m message, _ time.Duration) []Action[message] {
@@ -37,12 +37,12 @@ func (i *idle) Receive(peer int, m message, _ time.Duration) []Action[message] {
 	return []Action[message]{{Peer: peer, Message: m}}
 }
 func (i *idle) Disconnect(int, string, time.Duration) []Action[message] { return nil }
-func (i *idle) Refuse(string, string)                             { i.refused.Add(1) }
-func (i *idle) Tick(time.Duration) []Action[message]              { return nil }
-func (i *idle) Over() bool                                        { return false }
+func (i *idle) Refuse(string, string)                                   { i.refused.Add(1) }
+func (i *idle) Tick(time.Duration) []Action[message]                    { return nil }
+func (i *idle) Over() bool                                              { return false }
 
-// A flood of strangers keeps nobody out, costs a bounded number of goroutines, and is
-// forgotten, whoever listens and whether or not anybody waits for members meanwhile.
+// A flood of strangers locks no member out, uses a bounded number of goroutines, and leaves nothing
+// behind. This holds for every kind of server, also while no one collects members.
 func TestFlood(t *testing.T) {
 	count := 3000
 	if testing.Short() {
@@ -119,7 +119,7 @@ func flood(t *testing.T, network string, count int, serve func(*testing.T, net.L
 	join := func(when string) {
 		ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 		defer cancel()
-		// On a starved machine one attempt may take longer than a handshake may.
+		// On a busy machine one attempt may take longer than handshakeTime.
 		if _, err := Retry(ctx, func() (struct{}, error) {
 			c, err := service.DialAny(ctx, network, address)
 			if err == nil {
@@ -144,7 +144,7 @@ func flood(t *testing.T, network string, count int, serve func(*testing.T, net.L
 		}
 	}
 	join("after the flood")
-	// Those who were shown out may not have noticed yet.
+	// Clients that were disconnected may not have noticed yet.
 	if limit := 2 * maxUnproven; most > limit {
 		t.Errorf("the flood took %d goroutines, more than %d", most, limit)
 	}
@@ -158,14 +158,14 @@ func flood(t *testing.T, network string, count int, serve func(*testing.T, net.L
 	}
 }
 
-// One address that keeps the door full with silent connections does not shut out another
-// one, however new its own are: the address that holds the most makes room.
+// An address that fills the limiter with silent connections does not lock out another address, however
+// recent its connections are: the address with the most connections loses one.
 func TestFullDoor(t *testing.T) {
-	d := newDoor()
-	enter := func(from string) (g *guest, theirs net.Conn) {
+	d := newHandshakeLimiter()
+	enter := func(from string) (g *pendingConn, theirs net.Conn) {
 		ours, theirs := net.Pipe()
-		g = d.enter(ours, from)
-		go func() { io.Copy(io.Discard, ours); d.leave(g) }()
+		g = d.add(ours, from)
+		go func() { io.Copy(io.Discard, ours); d.remove(g) }()
 		return g, theirs
 	}
 	_, honest := enter("10.0.0.1")
@@ -178,12 +178,12 @@ func TestFullDoor(t *testing.T) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.waiting) > maxUnproven {
-		t.Errorf("%d wait at a door for %d", len(d.waiting), maxUnproven)
+	if len(d.pending) > maxUnproven {
+		t.Errorf("%d wait at a door for %d", len(d.pending), maxUnproven)
 	}
 }
 
-// failing is a listener whose Accept fails before it works.
+// failing is a listener whose Accept fails a few times before it works.
 type failing struct {
 	net.Listener
 	times int
@@ -196,7 +196,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// An error of Accept is waited out.
+// Serve continues after an error of Accept.
 func TestAcceptFails(t *testing.T) {
 	l, address := local(t)
 	go service.Serve(&failing{l, 3}, func(c *Conn) { c.Send(message{"hello"}) }, func(string, error) {})
@@ -209,7 +209,7 @@ func TestAcceptFails(t *testing.T) {
 	}
 }
 
-// Another user of this host does not get in, whatever it knows.
+// Another user of this host is rejected even if it knows the secret.
 func TestOtherUser(t *testing.T) {
 	if unix.Getuid() != 0 {
 		t.Fatalf("this test becomes another user: it needs root (uid %d)", unix.Getuid())
@@ -218,7 +218,7 @@ func TestOtherUser(t *testing.T) {
 	refused := make(chan error, 1)
 	go service.Serve(l, func(*Conn) { refused <- nil }, func(_ string, err error) { refused <- err })
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its other user
+		runtime.LockOSThread() // never unlocked: the thread, which has another user ID, ends with the goroutine
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)); errno != 0 {
 			refused <- fmt.Errorf("becoming another user: %w", errno)
 			return

@@ -29,7 +29,7 @@ func TestParsePorts(t *testing.T) {
 	}
 }
 
-// All of a range can be used, and nothing else; a program's port leaves some above it.
+// Every port of a range can be used, and no other. FreePort leaves some ports of the range above it.
 func TestPorts(t *testing.T) {
 	p, at := PortRange{41_200, 41_219}, "127.0.0.77"
 	for range 50 {
@@ -52,7 +52,8 @@ func TestPorts(t *testing.T) {
 		!strings.Contains(err.Error(), "41200 to 41219") {
 		t.Errorf("%d ports were found, then %v", len(seen), err)
 	}
-	if l, err := p.Listen("192.0.2.1"); err == nil || errors.Is(err, syscall.EADDRINUSE) { // nobody's address
+	// reserved for documentation by RFC 5737
+	if l, err := p.Listen("192.0.2.1"); err == nil || errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("at another host: %v, %v", l, err)
 	}
 }
@@ -61,19 +62,20 @@ func TestFreePort(t *testing.T) {
 	own := must.Get(os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"))(t)
 	first := firstEphemeralPort(string(own))
 	for range 100 {
-		if port, err := (PortRange{}).FreePort("127.0.0.1"); err != nil || port <= 0 || first > defaultLastPort && port >= first {
+		if port, err := (PortRange{}).FreePort("127.0.0.1"); err != nil || port <= 0 ||
+			first > defaultLastPort && port >= first {
 			t.Errorf("port %d, %v; the kernel hands out those from %d", port, err, first)
 		}
 	}
 	if first := firstEphemeralPort("32768\t60999\n"); first != 32768 || firstEphemeralPort("") != 0 {
 		t.Errorf("the kernel hands out ports from %d", first)
 	}
-	if port, err := (PortRange{}).FreePort("192.0.2.1"); err == nil { // nobody's address
+	if port, err := (PortRange{}).FreePort("192.0.2.1"); err == nil { // reserved for documentation by RFC 5737
 		t.Errorf("port %d of another host", port)
 	}
 }
 
-// Who was shown out at a crowded door comes again; who is not wanted does not.
+// DialRetry retries after a crowded service closed the connection, but not after a refusal.
 func TestReach(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()

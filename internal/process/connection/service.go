@@ -19,23 +19,24 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Service is what the two sides of a connection have in common before it exists.
+// Service is what the two sides of a connection must agree on before they connect.
 type Service struct {
 	Banner string // names the service and its version; ends in a newline
 	Secret []byte
-	// From is the address of this host to dial others of its family from; not valid: any.
+	// From is the local address to dial from, for destinations of its family. The zero value means
+	// any.
 	From netip.Addr
 }
 
-// The handshake, H the side that listened and M the one that dialled:
+// The handshake, where H is the side that listened and M the side that dialled:
 //
 //	H: banner, nonce
 //	M: nonce, proof
 //	H: y, proof   or   n
 //
-// A proof is a keyed hash of both nonces. M proves first, so that nobody who merely
-// connects is given something to try guesses on. Both sides derive the key of the
-// connection from the same nonces.
+// A proof is an HMAC of both nonces, keyed with the secret. M proves first, so that a mere
+// connection yields nothing to test guesses of the secret against. Both sides derive the key that
+// authenticates frames from the same nonces.
 const (
 	nonceSize = 32
 	proofSize = sha256.Size
@@ -44,9 +45,9 @@ const (
 )
 
 var (
-	// ErrWrongService says that what listens there is another service.
+	// ErrWrongService means that another service listens at the address.
 	ErrWrongService = errors.New("another service")
-	// ErrWrongSecret says that the two sides do not know the same secret.
+	// ErrWrongSecret means that the two sides have different secrets.
 	ErrWrongSecret = errors.New("the secrets differ")
 )
 
@@ -57,15 +58,15 @@ func (s Service) proof(who string, nonces []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// ServerHandshake makes the handshake for the side that listened. On an error it closes the
-// connection.
+// ServerHandshake performs the handshake for the side that listened. It closes the connection on an
+// error.
 func (s Service) ServerHandshake(conn net.Conn) (*Conn, error) {
 	return s.open(conn, HostSide, s.greet)
 }
 
-// ClientHandshake makes the handshake for the side that dialled. On an error it closes the
-// connection. One that ends before the first byte gives that error, not
-// ErrOtherService: the other side may be just ending, or just starting.
+// ClientHandshake performs the handshake for the side that dialled. It closes the connection on an
+// error. If the connection ends before the first byte, the error is not ErrWrongService, because
+// the right service may just be starting or ending.
 func (s Service) ClientHandshake(conn net.Conn) (*Conn, error) {
 	return s.open(conn, MemberSide, s.answer)
 }
@@ -87,7 +88,7 @@ func (s Service) open(conn net.Conn, side Side, handshake func(net.Conn) ([]byte
 }
 
 func (s Service) greet(conn net.Conn) (key []byte, err error) {
-	nonces := make([]byte, 2*nonceSize) // the listener's, then the other's
+	nonces := make([]byte, 2*nonceSize) // the host's nonce, then the member's
 	rand.Read(nonces[:nonceSize])
 	if _, err := conn.Write(append([]byte(s.Banner), nonces[:nonceSize]...)); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
@@ -133,8 +134,8 @@ func (s Service) answer(conn net.Conn) (key []byte, err error) {
 	return s.proof("key", nonces), nil
 }
 
-// sameUser asks the kernel who is at the other end of a unix socket, whose name any
-// user of this host could have taken.
+// sameUser checks that the process at the other end of a unix socket belongs to this user, and
+// returns its PID. Any user of the host could have bound the socket's name.
 func sameUser(conn net.Conn) (pid int, err error) {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -150,35 +151,34 @@ func sameUser(conn net.Conn) (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// Serve lets in whoever comes and makes the handshake. admit is called on goroutines of
-// their own. refuse is called for one at a time, and not for all when they are many; from
-// is the other host's address, without a port. When the listener is closed, Serve waits
-// for them and returns.
+// Serve accepts connections and performs their handshakes until the listener is closed. It calls
+// admit on a goroutine per connection and refuse for one failure at a time; in a flood of failures
+// some are not reported. from is the peer's address without the port. Serve returns after all these
+// calls have returned.
 func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from string, err error)) {
 	type refusal struct {
 		from string
 		err  error
 	}
 	refusals := make(chan refusal, maxRefusals)
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
+	var reporter sync.WaitGroup
+	reporter.Go(func() {
 		for r := range refusals {
 			refuse(r.from, r.err)
 		}
-	}()
-	unproven := newDoor()
+	})
+	unproven := newHandshakeLimiter()
 	var all sync.WaitGroup
-	greet := func(g *guest) {
+	greet := func(g *pendingConn) {
 		c, err := s.ServerHandshake(g.conn)
-		unproven.leave(g)
+		unproven.remove(g)
 		if err == nil {
 			admit(c)
 			return
 		}
 		select {
 		case refusals <- refusal{g.from, err}:
-		default: // a flood
+		default: // flooded: drop the report
 		}
 	}
 	for {
@@ -187,12 +187,12 @@ func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from strin
 		case errors.Is(err, net.ErrClosed):
 			all.Wait()
 			close(refusals)
-			<-told
+			reporter.Wait()
 			return
 		case err != nil:
-			time.Sleep(maxRedialPause) // out of descriptors, say; who dials has patience
+			time.Sleep(maxRedialPause) // for example out of descriptors; clients dial again
 		default:
-			g := unproven.enter(conn, hostOf(conn.RemoteAddr()))
+			g := unproven.add(conn, hostOf(conn.RemoteAddr()))
 			all.Go(func() { greet(g) })
 		}
 	}
@@ -205,8 +205,7 @@ func hostOf(addr net.Addr) string {
 	return "a process of this host"
 }
 
-// Dial tries once to reach a service and makes the handshake. The end of ctx ends
-// both.
+// Dial makes one attempt to connect and performs the handshake. Both end when ctx does.
 func (s Service) Dial(ctx context.Context, network, address string) (*Conn, error) {
 	d := net.Dialer{Timeout: HandshakeTimeout}
 	if to, err := netip.ParseAddrPort(address); err == nil && s.From.IsValid() && to.Addr().Is4() == s.From.Is4() {
@@ -227,8 +226,8 @@ func (s Service) Dial(ctx context.Context, network, address string) (*Conn, erro
 	return c, nil
 }
 
-// DialRetry is Dial for a service that is certainly there: it comes again where a door that
-// strangers crowd had no room, or let go of one that was slow.
+// DialRetry is Dial for a service that is known to be listening. It retries if a crowded service
+// had no room for the connection or closed it for being slow.
 func (s Service) DialRetry(ctx context.Context, network, address string) (*Conn, error) {
 	return Retry(ctx, func() (*Conn, error) {
 		c, err := s.Dial(ctx, network, address)
@@ -239,10 +238,9 @@ func (s Service) DialRetry(ctx context.Context, network, address string) (*Conn,
 	})
 }
 
-// DialAny looks for a service at several addresses, at all of them at once, until it is
-// at one of them, turns this process away for its secret, or ctx ends. A service that
-// says nothing does not hold up the search elsewhere. Then the error is the last one
-// that is not merely about the end of ctx.
+// DialAny searches for a service at several addresses in parallel, so that an unresponsive address
+// delays none of the others. It returns when the service answers, rejects the secret, or ctx ends.
+// In the last case the error tells why the attempts failed, not merely that ctx ended.
 func (s Service) DialAny(ctx context.Context, network string, addresses ...string) (*Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type answer struct {
@@ -269,7 +267,7 @@ func (s Service) DialAny(ctx context.Context, network string, addresses ...strin
 		switch {
 		case a.err == nil && found == nil:
 			found = a.conn
-			cancel() // and with it the search elsewhere
+			cancel() // end the other searches
 		case a.err == nil:
 			a.conn.Close()
 		case errors.Is(a.err, ErrWrongSecret):
@@ -289,40 +287,125 @@ func (s Service) DialAny(ctx context.Context, network string, addresses ...strin
 	return nil, fault
 }
 
-// finalError is not worth another try.
-type finalError struct{ error }
+// permanentError is not worth retrying.
+type permanentError struct{ error }
 
-func (e *finalError) Unwrap() error { return e.error }
+func (e *permanentError) Unwrap() error { return e.error }
 
 // Permanent marks an error that ends a [Retry].
-func Permanent(err error) error { return &finalError{err} }
+func Permanent(err error) error { return &permanentError{err} }
 
-// over reports whether ctx has ended, or is about to: a dial may notice its deadline first.
-func over(ctx context.Context) bool {
+// expired reports whether ctx has ended or its deadline has passed. A dial may notice the deadline
+// before ctx does.
+func expired(ctx context.Context) bool {
 	end, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(end)
 }
 
-// Retry repeats an attempt until it succeeds, its error is [Final], or ctx ends. It
-// then returns the last error that is not merely about that end.
+// Retry repeats an attempt until it succeeds, fails with a [Permanent] error, or ctx ends. It then
+// returns the last error that was not merely caused by the end of ctx.
 func Retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
 	last, pause := error(nil), time.Millisecond
 	for {
 		got, err := attempt()
-		var final *finalError
+		var final *permanentError
 		switch {
 		case err == nil:
 			return got, nil
 		case errors.As(err, &final):
 			return got, err
-		case last == nil, !over(ctx):
+		case last == nil, !expired(ctx):
 			last = err
 		}
 		select {
 		case <-time.After(pause):
-			pause = min(2*pause, maxRedialPause) // who is late is mostly so by little
+			pause = min(2*pause, maxRedialPause) // a peer that is late is usually late by little
 		case <-ctx.Done():
 			return got, last
 		}
+	}
+}
+
+const (
+	// maxUnproven limits the connections whose handshake is not complete.
+	maxUnproven = 256
+	// maxRefusals limits the refusals that wait to be reported.
+	maxRefusals = 16
+	// handshakeTime is the time that a handshake may take while the limiter is full. A handshake
+	// needs one round trip. A client that is too slow on a busy machine dials again.
+	handshakeTime = 100 * time.Millisecond
+)
+
+// handshakeLimiter limits the number of connections with an unfinished handshake. When it is full,
+// it closes the oldest connection of the address that holds the most, so that one stranger cannot
+// lock out the other hosts, and silent connections make room for new ones.
+type handshakeLimiter struct {
+	mu      sync.Mutex
+	pending []*pendingConn // in order of arrival
+	freed   chan struct{}
+}
+
+type pendingConn struct {
+	conn  net.Conn
+	from  string
+	since time.Time
+}
+
+func newHandshakeLimiter() *handshakeLimiter { return &handshakeLimiter{freed: make(chan struct{}, 1)} }
+
+// add registers a connection whose handshake is about to start, after waiting for a free place.
+func (d *handshakeLimiter) add(conn net.Conn, from string) *pendingConn {
+	for {
+		wait, full := d.makeRoom()
+		if !full {
+			break
+		}
+		select {
+		case <-d.freed:
+		case <-time.After(wait):
+		}
+	}
+	g := &pendingConn{conn, from, time.Now()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pending = append(d.pending, g)
+	return g
+}
+
+// makeRoom closes one connection if the limiter is full and that connection has had its time.
+// Otherwise it returns how long to wait.
+func (d *handshakeLimiter) makeRoom() (wait time.Duration, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.pending) < maxUnproven {
+		return 0, false
+	}
+	number := map[string]int{}
+	for _, g := range d.pending {
+		number[g.from]++
+	}
+	oldest := d.pending[0]
+	for _, g := range d.pending {
+		if number[g.from] > number[oldest.from] {
+			oldest = g
+		}
+	}
+	if wait = handshakeTime - time.Since(oldest.since); wait <= 0 {
+		oldest.conn.Close() // its handshake fails, which calls remove
+		wait = handshakeTime
+	}
+	return wait, true
+}
+
+// remove unregisters a connection whose handshake is over.
+func (d *handshakeLimiter) remove(g *pendingConn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.pending, g); i >= 0 {
+		d.pending = slices.Delete(d.pending, i, i+1)
+	}
+	select {
+	case d.freed <- struct{}{}:
+	default:
 	}
 }

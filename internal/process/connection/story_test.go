@@ -11,12 +11,12 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-// TestStories drives groups.
+// TestStories runs the scripts in testdata against a Group. The commands are:
 //
-//	group NOUN size=N [silent=TICKS] [FACT=VALUE]...   a new group
+//	group NOUN size=N [silent=TICKS] [FACT=VALUE]...   makes a new group
 //	join PEER rank=R size=N host=H pid=P [FACT=VALUE]...
 //	hear PEER, lose PEER CAUSE, refuse WHO WHY
-//	tick N       tells who is silent, and loses them
+//	tick N       reports silent members and disconnects them
 //	missing TIME, members, begin
 func TestStories(t *testing.T) {
 	s := story{T: t}

@@ -249,7 +249,7 @@ func TestFaults(t *testing.T) {
 					}
 				}
 			}
-			return 1, "nothing was heard of it for " + heartbeat, []*launcher{all[0], all[2]}
+			return 1, "nothing was heard from it for " + heartbeat, []*launcher{all[0], all[2]}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -278,11 +278,11 @@ func TestCutLink(t *testing.T) {
 	n.hosts[cut].Cut()
 	for i, l := range all {
 		if i == cut {
-			l.expect(1, "node 0 (host ", "was lost: nothing was heard of it for "+heartbeat,
+			l.expect(1, "node 0 (host ", "was lost: nothing was heard from it for "+heartbeat,
 				fmt.Sprintf("node 2 (host %s) has lost the rendezvous with it", n.hosts[cut].Name))
 		} else {
 			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name),
-				"was lost: nothing was heard of it for "+heartbeat)
+				"was lost: nothing was heard from it for "+heartbeat)
 		}
 	}
 	t.Logf("all ended %v later", time.Since(begin).Round(time.Millisecond))
