@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// reduce makes an all-reduce of n elements per cube on a copy of the default
-// machine and checks that every cube of every SIP holds the exact sum.
+// reduce runs an all-reduce of n elements per cube and checks that every cube of every SIP holds the
+// exact sum.
 func reduce(t testing.TB, tp *topo.Topology, algorithm string, n int, change func(*ccl.Settings)) *sim.Result {
 	t.Helper()
 	c := must.Get(ccl.Default().With(algorithm, func(s *ccl.Settings) {
@@ -36,7 +36,7 @@ func reduce(t testing.TB, tp *topo.Topology, algorithm string, n int, change fun
 	return must.Get(reduceOn(s, n))(t)
 }
 
-// value is small enough for sums of 2048 of them to be exact in f16.
+// value returns -1, 0 or 1, so that sums of up to 2048 values are exact in f16.
 func value(sip, cube, i int) float32 { return float32((sip*5+cube*3+i*7)%3 - 1) }
 
 func reduceOn(s *System, n int) (*sim.Result, error) {
@@ -80,7 +80,7 @@ func reduceOn(s *System, n int) (*sim.Result, error) {
 	return r, nil
 }
 
-// machine is the default one with other SIPs.
+// machine returns the built-in topology with other SIPs and another fabric.
 func machine(t testing.TB, kind topo.Kind, w, h int, f topo.Fabric) *topo.Topology {
 	t.Helper()
 	m := must.Get(topo.Default().WithSIPs(kind, w, h))(t)
@@ -88,8 +88,7 @@ func machine(t testing.TB, kind topo.Kind, w, h int, f topo.Fabric) *topo.Topolo
 	return m
 }
 
-// The buffer-kind table that was published for the centre root on a torus of
-// 6 SIPs, with whole messages, in ns.
+// The published table of buffer kinds, in ns: centre root, torus of 6 SIPs, whole messages.
 func TestPublishedTable(t *testing.T) {
 	for _, c := range []struct {
 		bytes    int
@@ -109,8 +108,7 @@ func TestPublishedTable(t *testing.T) {
 	}
 }
 
-// The guard of the centre root: below 20.5 us at 96 KB in both settings, which
-// the corner root does not reach.
+// With the centre root 96 KB take less than 20.5 µs with both fabrics, with the corner root more.
 func TestCentreRootGuard(t *testing.T) {
 	const guard = 20_500
 	fabrics := []topo.Fabric{topo.Whole, topo.Flits}
@@ -128,8 +126,8 @@ func TestCentreRootGuard(t *testing.T) {
 	}
 }
 
-// At large sizes the slots' memory orders the kinds; the rounds order the
-// topologies: torus 3, ring 5, mesh 6.
+// At large sizes the buffer kinds rank by the speed of their memory, and the SIP topologies by their
+// number of rounds: torus 3, ring 5, mesh 6.
 func TestOrderings(t *testing.T) {
 	large := 32768
 	if testing.Short() {
@@ -152,8 +150,8 @@ func TestOrderings(t *testing.T) {
 	}
 }
 
-// Longer vectors never take less time, and in flits never less than their way
-// over the slowest links, which whole messages are bound by as well.
+// Longer vectors never take less time, and never less than their bytes need on the UCIe links of the
+// longest path.
 func TestMonotoneInSize(t *testing.T) {
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		last := event.Time(0)
@@ -169,11 +167,12 @@ func TestMonotoneInSize(t *testing.T) {
 	}
 }
 
-// The machine as it is shipped, and trains against single flits on it.
+// On the built-in machine, trains of flits give the same result as single flits, which tracing uses.
 func TestDefaultMachine(t *testing.T) {
 	slow := New(topo.Default(), ccl.Default())
-	slow.FlitByFlit = true
+	slow.Trace = true
 	want := must.Get(reduceOn(slow, 2048))(t)
+	want.Trace = nil
 	got := must.Get(reduceOn(New(topo.Default(), ccl.Default()), 2048))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("trains differ from single flits:\n%s", diff)
@@ -206,8 +205,8 @@ func random(t *rapid.T) *topo.Topology {
 	return m
 }
 
-// Whatever the machine: the sum is exact, nobody waits forever, nobody starts
-// late, no link carries more than it can, and the parts of the time add up.
+// On random machines the sum is exact, no PE deadlocks or starts late, no link is busy for longer than
+// the run, and the breakdown adds up to the time.
 func TestRandomMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := random(t)
@@ -223,12 +222,13 @@ func TestRandomMachines(t *testing.T) {
 	})
 }
 
+// check verifies invariants of any result.
 func check(t interface{ Errorf(string, ...any) }, r *sim.Result) {
 	if r.Late != 0 {
 		t.Errorf("%d PEs started late", r.Late)
 	}
 	if got := r.Breakdown.Total(); got != r.Crit {
-		t.Errorf("the parts add up to %v, the whole is %v: %+v", got, r.Crit, r.Breakdown)
+		t.Errorf("the breakdown adds up to %v, the time is %v: %+v", got, r.Crit, r.Breakdown)
 	}
 	for link, busy := range r.Busy {
 		if busy > r.End {
@@ -237,13 +237,13 @@ func check(t interface{ Errorf(string, ...any) }, r *sim.Result) {
 	}
 }
 
-// The largest machine that is promised.
+// The largest machine that the documentation promises: 64 SIPs of 36 cubes.
 func TestLargestMachine(t *testing.T) {
 	m := must.Get(machine(t, topo.Torus, 8, 8, topo.Flits).WithCubes(6, 6))(t)
 	check(t, reduce(t, m, ccl.LRAB, 64, nil))
 }
 
-// One cube of each SIP: only the exchange between SIPs is left.
+// With one cube per SIP only the exchange between SIPs is left.
 func TestSingleCube(t *testing.T) {
 	for _, algorithm := range ccl.Names() {
 		c := must.Get(ccl.Default().With(algorithm, func(*ccl.Settings) {}))(t)
@@ -271,7 +271,7 @@ func halves(values ...float32) []dtype.Float16 {
 	return out
 }
 
-// What is asked for wrongly is said, not hung on.
+// Misuse gives an error with the reason instead of a deadlock.
 func TestMisuse(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
 	if _, err := reduceOn(s, 4096); err == nil ||
@@ -282,10 +282,10 @@ func TestMisuse(t *testing.T) {
 	y, _ := s.Zeros(1, 16, 9, PerCube)
 	z, _ := s.Zeros(1, 2, 8, OnCube(0))
 	for want, tensors := range map[string][]*Tensor{
-		"1 tensors for 2 SIPs":       {x},
-		"differ in shape or policy":  {x, y},
-		"must be that of the SIPs":   {y, x},
-		"want one row for each cube": {z, z},
+		"1 tensors for 2 SIPs":          {x},
+		"differ in shape or policy":     {x, y},
+		"want the tensors in SIP order": {y, x},
+		"want one row for each cube":    {z, z},
 	} {
 		if want == "want one row for each cube" {
 			w, _ := s.Zeros(0, 2, 8, OnCube(0))
@@ -316,7 +316,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// Tensors come back as they were put in, however they are laid out.
+// Data returns what Set stored, for every combination of placements.
 func TestTensorLayouts(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
 	values := make([]dtype.Float16, 32*16)
@@ -338,8 +338,7 @@ func TestTensorLayouts(t *testing.T) {
 	}
 }
 
-// A kernel that does nothing takes nothing, on every PE alike; and launches on
-// all PEs of all SIPs start together.
+// An empty kernel takes no time on any PE of all SIPs.
 func TestNoOpKernel(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
 	r := must.Get(s.Launch(func(*tl.PE) {}, OnAll(s, 0, 1)))(t)
@@ -349,10 +348,10 @@ func TestNoOpKernel(t *testing.T) {
 	}
 }
 
-// The machine's files: given, or built in.
+// Load reads given files and falls back to the built-in ones.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, TopologyName)
+	path := filepath.Join(dir, "topology.yaml")
 	text := strings.Replace(string(topo.DefaultFile()), "count: 2", "count: 3", 1)
 	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	m, c, err := Load(path, "")
@@ -363,7 +362,7 @@ func TestLoad(t *testing.T) {
 		t.Error("a topology was read as a ccl file")
 	}
 	t.Chdir(dir)
-	if Nearby(TopologyName) != TopologyName || Nearby(CCLName) != "" {
-		t.Error("the current folder was not searched")
+	if TopologyFile() != "topology.yaml" || CCLFile() != "" {
+		t.Errorf("the default files are %q and %q", TopologyFile(), CCLFile())
 	}
 }

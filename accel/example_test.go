@@ -32,13 +32,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println("row 3:", x.Data()[12].Float32(), x.Data()[13].Float32(), x.Data()[14].Float32(), x.Data()[15].Float32())
-	fmt.Println("the parts add up:", result.Breakdown.Total() == result.Crit && result.Crit == system.Now())
+	fmt.Println("the breakdown adds up:", result.Breakdown.Total() == result.Crit && result.Crit == system.Now())
 	// Output:
 	// row 3: 24 26 28 30
-	// the parts add up: true
+	// the breakdown adds up: true
 }
 
-// The sum of one row per SIP, which every SIP has in the end.
+// Every SIP has one row; the all-reduce leaves the sum of the rows on each of them.
 func ExampleSystem_AllReduce() {
 	system := accel.New(accel.DefaultTopology(), accel.DefaultConfig())
 	var tensors []*accel.Tensor
@@ -61,20 +61,4 @@ func ExampleSystem_AllReduce() {
 	}
 	fmt.Println(len(tensors), "SIPs, the sum is", tensors[0].Data()[0].Float32())
 	// Output: 2 SIPs, the sum is 3
-}
-
-// C = A x B on four PEs that share the rows of A.
-func ExampleSystem_Matmul() {
-	system := accel.New(accel.DefaultTopology(), accel.DefaultConfig())
-	ones := make([]accel.Float16, 64*64)
-	for i := range ones {
-		ones[i] = accel.Float16From(1)
-	}
-	p, err := system.Matmul(accel.Matmul{M: 64, K: 64, N: 64, Variant: accel.LoadRef, PEs: 4, Split: accel.SplitM},
-		accel.Operands{A: ones, B: ones})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(p.C[0].Float32(), p.C[64*64-1].Float32())
-	// Output: 64 64
 }

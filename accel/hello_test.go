@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// rowSums gives every cube the sum of its tile and of those west of it.
+// rowSums gives every cube the sum of its tile and all tiles west of it in its row.
 func rowSums(x *Tensor) tl.Kernel {
 	return func(p *tl.PE) {
 		tile, _ := x.On(p.ID())
@@ -29,8 +29,7 @@ func rowSums(x *Tensor) tl.Kernel {
 	}
 }
 
-// The collective of the documentation does what it says there, and stands there
-// as it is here.
+// The collective of the documentation works, and docs/accelerator.md shows it as it is here.
 func TestHelloWorld(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
 	x := must.Get(s.Zeros(0, 16, 8, PerCube))(t)

@@ -10,29 +10,28 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Placement is how a tensor is divided along one level of a SIP.
+// Placement is how a tensor is divided over the cubes of a SIP, or over the PEs of a cube.
 type Placement string
 
-// The placements.
+// The placements: every part gets a copy, a block of rows or a block of columns.
 const (
 	Replicate  Placement = "replicate"
 	RowWise    Placement = "row_wise"
 	ColumnWise Placement = "column_wise"
 )
 
-// Policy says how a tensor is laid out within its SIP: over Cubes cubes from
-// First on, and in each over PEs PEs. It says nothing about other SIPs: a tensor
-// is on one.
+// Policy is the layout of a tensor within its SIP. The tensor is divided over Cubes cubes, starting
+// with cube First, and within each of them over the first PEs PEs. A tensor never spans several SIPs.
 type Policy struct {
 	Cube, PE   Placement
 	Cubes, PEs int // 0: all
 	First      int // the first cube
 }
 
-// PerCube gives each cube its rows, on PE 0: what collectives work on.
+// PerCube divides the rows over all cubes and puts them on PE 0 of each, as collectives expect.
 var PerCube = Policy{Cube: RowWise, PE: Replicate, PEs: 1}
 
-// OnCube puts all of the tensor on PE 0 of one cube.
+// OnCube puts the whole tensor on PE 0 of one cube.
 func OnCube(cube int) Policy {
 	return Policy{Cube: Replicate, PE: Replicate, Cubes: 1, PEs: 1, First: cube}
 }
@@ -41,30 +40,37 @@ func OnCube(cube int) Policy {
 type Tensor struct {
 	SIP        int
 	Rows, Cols int
-	Policy     Policy
-	Shards     []Shard
+	Shards     []Shard // by cube, then by PE
+	policy     Policy
 }
 
-// Shard is the part of a tensor that one PE holds, as rows of its own.
+// Shard is the part of a tensor in the HBM of one PE. It is stored by rows.
 type Shard struct {
 	At         PEID
 	Ptr        tl.Ptr
-	Row, Col   int // of the tensor
 	Rows, Cols int
+	row, col   int // position of its first element in the tensor
 	cells      []Float16
 }
 
-// Zeros allocates a tensor.
+// Zeros allocates a tensor of zeros on a SIP.
 func (s *System) Zeros(sip, rows, cols int, p Policy) (*Tensor, error) {
-	t := &Tensor{SIP: sip, Rows: rows, Cols: cols, Policy: p}
+	t := &Tensor{SIP: sip, Rows: rows, Cols: cols, policy: p}
 	if err := s.layOut(t); err != nil {
 		return nil, fmt.Errorf("a tensor of %d x %d on SIP %d: %w", rows, cols, sip, err)
 	}
 	return t, nil
 }
 
+// Alloc allocates a matrix of zeros in the HBM of one PE.
+func (s *System) Alloc(at PEID, rows, cols int) (Shard, error) {
+	ptr, cells, err := s.memory.alloc(at, rows*cols)
+	return Shard{At: at, Ptr: ptr, Rows: rows, Cols: cols, cells: cells}, err
+}
+
+// layOut checks the tensor's policy and allocates its shards.
 func (s *System) layOut(t *Tensor) error {
-	p := t.Policy
+	p := t.policy
 	if p.Cubes == 0 {
 		p.Cubes = s.Topo.Cubes.Count() - p.First
 	}
@@ -92,17 +98,19 @@ func (s *System) layOut(t *Tensor) error {
 			if err != nil {
 				return err
 			}
-			shard.At = PEID{SIP: t.SIP, Cube: p.First + cube, PE: pe}
-			if shard.Ptr, shard.cells, err = s.memory.alloc(shard.At, shard.Rows*shard.Cols); err != nil {
+			at := PEID{SIP: t.SIP, Cube: p.First + cube, PE: pe}
+			row, col := shard.row, shard.col
+			if shard, err = s.Alloc(at, shard.Rows, shard.Cols); err != nil {
 				return err
 			}
+			shard.row, shard.col = row, col
 			t.Shards = append(t.Shards, shard)
 		}
 	}
 	return nil
 }
 
-// part is the i-th of n parts of a range.
+// part returns the i-th of n parts of a shard.
 func (s Shard) part(p Placement, i, n int, what string) (Shard, error) {
 	switch p {
 	case Replicate:
@@ -112,49 +120,49 @@ func (s Shard) part(p Placement, i, n int, what string) (Shard, error) {
 			return s, fmt.Errorf("%d rows cannot be divided equally among %d %s", s.Rows, n, what)
 		}
 		s.Rows /= n
-		s.Row += i * s.Rows
+		s.row += i * s.Rows
 		return s, nil
 	case ColumnWise:
 		if s.Cols%n != 0 {
 			return s, fmt.Errorf("%d columns cannot be divided equally among %d %s", s.Cols, n, what)
 		}
 		s.Cols /= n
-		s.Col += i * s.Cols
+		s.col += i * s.Cols
 		return s, nil
 	}
 	return s, fmt.Errorf("placement %q: want %s, %s or %s", p, Replicate, RowWise, ColumnWise)
 }
 
-// Set fills the tensor, row by row.
+// Set copies values into the tensor, row by row, and into every replica.
 func (t *Tensor) Set(values []Float16) error {
 	if len(values) != t.Rows*t.Cols {
 		return fmt.Errorf("setting a tensor of %d x %d: got %d values", t.Rows, t.Cols, len(values))
 	}
 	for _, s := range t.Shards {
 		for r := range s.Rows {
-			from := (s.Row+r)*t.Cols + s.Col
+			from := (s.row+r)*t.Cols + s.col
 			copy(s.cells[r*s.Cols:(r+1)*s.Cols], values[from:from+s.Cols])
 		}
 	}
 	return nil
 }
 
-// Data is the tensor, row by row. Of replicas the last one counts.
+// Data returns a copy of the tensor, row by row. Of several replicas it returns the last one.
 func (t *Tensor) Data() []Float16 {
 	values := make([]Float16, t.Rows*t.Cols)
 	for _, s := range t.Shards {
 		for r := range s.Rows {
-			to := (s.Row+r)*t.Cols + s.Col
+			to := (s.row+r)*t.Cols + s.col
 			copy(values[to:to+s.Cols], s.cells[r*s.Cols:(r+1)*s.Cols])
 		}
 	}
 	return values
 }
 
-// Cells is what a shard holds.
+// Cells returns the elements of the shard, by rows. Writing to them changes the memory.
 func (s Shard) Cells() []Float16 { return s.cells }
 
-// On is the shard of a PE.
+// On returns the shard of a PE, and whether the PE has one.
 func (t *Tensor) On(id PEID) (Shard, bool) {
 	i := slices.IndexFunc(t.Shards, func(s Shard) bool { return s.At == id })
 	if i < 0 {
@@ -163,23 +171,22 @@ func (t *Tensor) On(id PEID) (Shard, bool) {
 	return t.Shards[i], true
 }
 
-// memory is the contents of the HBM: what was allocated, by PE.
+// memory is the contents of the HBM.
 type memory struct {
 	topo    *Topology
-	regions map[PEID][]region // by offset
+	regions map[PEID][]region // allocated ranges by PE, in order of their offsets
 }
 
 type region struct {
-	offset int64
+	offset int64 // in the HBM of the PE, in bytes
 	cells  []Float16
 }
 
-// alignment keeps allocations apart by whole turns of the HBM channels.
+// alignment is a multiple of the channel interleaving, so that every allocation starts on the first HBM
+// channel and transfers of equal size take equal time.
 const alignment = 4096
 
-func newMemory(t *Topology) *memory {
-	return &memory{topo: t, regions: map[PEID][]region{}}
-}
+// alloc allocates n elements behind the last allocation of a PE. Nothing is ever freed.
 
 func (m *memory) alloc(id PEID, n int) (tl.Ptr, []Float16, error) {
 	list := m.regions[id]
@@ -190,18 +197,18 @@ func (m *memory) alloc(id PEID, n int) (tl.Ptr, []Float16, error) {
 		offset = (end + alignment - 1) / alignment * alignment
 	}
 	if end := offset + int64(n)*tl.ElemSize; end > m.topo.HBMSlice() {
-		return tl.Ptr{}, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, it has %d", id, end, m.topo.HBMSlice())
+		return 0, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, it has %d", id, end, m.topo.HBMSlice())
 	}
 	addr, err := m.topo.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset})
 	if err != nil {
-		return tl.Ptr{}, nil, err
+		return 0, nil, err
 	}
 	r := region{offset, make([]Float16, n)}
 	m.regions[id] = append(list, r)
-	return tl.Ptr{Addr: addr}, r.cells, nil
+	return tl.Ptr(addr), r.cells, nil
 }
 
-// Range is the n elements at an address.
+// Range implements program.Memory.
 func (m *memory) Range(at topo.Address, n int) ([]Float16, error) {
 	l, err := m.topo.Locate(at)
 	if err != nil {

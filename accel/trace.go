@@ -24,12 +24,13 @@ type traceEvent struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// WriteTrace writes what a launch on a System with Trace did as JSON for Perfetto (ui.perfetto.dev):
-// a process for each PE, with its program and engines as threads, how many messages lie in each of its
-// receive queues as counters and an arrow from every send to its receive, and one for the links.
+// WriteTrace writes the events of a launch as JSON for Perfetto (ui.perfetto.dev). The launch must have
+// been made with System.Trace set. Each PE is a process: its program and its engines are threads, the
+// fill levels of its receive queues are counters, and an arrow leads from every send to its receive.
+// The links form one more process.
 func WriteTrace(w io.Writer, r *Result) error {
 	if r.Trace == nil {
-		return errors.New("writing a trace: the result has none: set System.Trace before the launch")
+		return errors.New("writing a trace: the launch was not traced: set System.Trace before it")
 	}
 	pids, tids := map[string]int{}, map[[2]string]int{}
 	for _, s := range r.Trace.Spans {
@@ -57,7 +58,7 @@ func WriteTrace(w io.Writer, r *Result) error {
 				ID: i + 1}
 		}
 		end := at("f", a.To, a.Received)
-		end.Bind = "e" // to the receive that is under way
+		end.Bind = "e" // bind to the enclosing receive
 		events = append(events, at("s", a.From, a.Sent), end)
 	}
 	for _, c := range r.Trace.Counts {

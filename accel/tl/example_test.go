@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/accel/tl"
 )
 
-// Each cube of a row adds what the cubes west of it have: a prefix sum.
+// A prefix sum: each cube of a row adds its value to the sum of the cubes west of it.
 func Example() {
 	system := accel.New(accel.DefaultTopology(), accel.DefaultConfig())
 	x, err := system.Zeros(0, 16, 1, accel.PerCube)
@@ -41,4 +41,34 @@ func Example() {
 		fmt.Print(v.Float32(), " ")
 	}
 	// Output: 1 2 3 4
+}
+
+// A PE streams both operands of C = A x B from its HBM and adds a bias to every row of C.
+func ExamplePE_Composite() {
+	system := accel.New(accel.DefaultTopology(), accel.DefaultConfig())
+	const n = 64
+	matrix := func(rows int, value float32) tl.Ptr {
+		x, err := system.Alloc(accel.PEID{}, rows, n)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for i := range x.Cells() {
+			x.Cells()[i] = accel.Float16From(value)
+		}
+		return x.Ptr
+	}
+	a, b, bias := matrix(n, 1), matrix(n, 2), matrix(1, 0.5)
+	c, err := system.Alloc(accel.PEID{}, n, n)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = system.Launch(func(p *tl.PE) {
+		p.Wait(p.Composite(tl.Gemm{M: n, K: n, N: n, A: tl.Ref(a), B: tl.Ref(b), Out: c.Ptr,
+			Epilogue: []tl.Epilogue{{Fn: tl.Add, Arg: p.Load(bias, n)}}}))
+	}, []accel.PEID{{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c.Cells()[0].Float32())
+	// Output: 128.5
 }

@@ -1,100 +1,92 @@
-// Package tl is the language in which kernels of the simulated PEs are written: a
-// small set of calls modelled on Triton's (program id, load, store, dot, element-wise
-// math, composite) with sends and receives between PEs.
+// Package tl is the language for kernels of the simulated accelerator. Its calls are modelled on
+// Triton's (program id, load, store, dot, element-wise math) with composite matrix products and
+// messages between PEs (processing elements).
 //
-//	func doubled(x tl.Ptr, n int) tl.Kernel {
+//	func double(x tl.Ptr, n int) tl.Kernel {
 //		return func(p *tl.PE) {
 //			row := p.Load(x, n)
 //			p.Store(x, p.Add(row, row))
 //		}
 //	}
 //
-// A kernel is a Go function that gets a *PE. It does not compute: every call records
-// an operation, so a kernel runs once for each PE, before the simulation, and gives a
-// Program. Hence it cannot branch on data, only on where it runs (ID, ProgramID,
-// Topology). What the operations cost is up to the simulator of package accel; what
-// they compute is computed afterwards by an Executor, in f32 and rounded to f16 once
-// per operation.
+// A kernel is a Go function that gets a *PE. It computes nothing itself: every call records an
+// operation. The kernel runs once for each PE, before the simulation. Hence it cannot branch on
+// data, only on where it runs (ID, ProgramID, Topology). The simulator of package accel determines
+// how long each operation takes, and then computes the results in f32, rounded to f16 once per
+// operation.
 //
 // # Memory
 //
-// Load copies elements from HBM into a Tile in the PE's own memory (TCM), Store copies
-// a tile back. Scratch is a tile of zeros, View a part of a tile, and Scope gives the
-// memory of the tiles made within it back.
+// Load copies elements from HBM into a Tile in the PE's tightly coupled memory (TCM); Store copies
+// a tile back. Scratch returns a tile of zeros and View a part of a tile. Scope releases the tiles
+// allocated within it.
 //
 // # Math
 //
-// Add, Binary, Unary, FMA and Clamp make tiles of tiles; AddTo and CopyTo write into
-// one. Dot multiplies two tiles; Composite streams a whole product through the
-// pipeline of DMA, fetch, GEMM, epilogue and store while the kernel continues.
+// Add, Binary, Unary, FMA and Clamp return new tiles; AddTo and CopyTo write into an existing one.
+// Dot multiplies two tiles. Composite streams a whole matrix product through the pipeline of DMA,
+// fetch, GEMM, epilogue and store while the kernel continues.
 //
 // # Messages
 //
-// Send and Recv use the queue to the neighbour in a direction: within the cube
-// (IntraN, ...), in the next cube (N, ...) or in the next SIP (GlobalN, ...). SendTo
-// and RecvFrom reach any PE. RecvAsync and Composite return a Handle for Wait.
+// Send and Recv use the queue to the neighbour in a direction: within the cube (IntraN, ...), in
+// the next cube (N, ...) or in the next SIP (GlobalN, ...). SendTo and RecvFrom reach any PE.
+// RecvAsync and Composite return a Handle for Wait.
 //
-// Mistakes (a direction without a neighbour, a tile that does not fit) are kept and
-// returned by Record, with the number of the call.
+// # Errors
+//
+// The calls return no errors. The first mistake of a kernel (a direction without a neighbour, a
+// tile that does not fit) is returned by the launch, with the index of the call.
 package tl
 
 import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// ElemSize is the size of an element: everything is f16.
-const ElemSize = 2
+type (
+	// Topology is the simulated machine.
+	Topology = topo.Topology
+	// PEID identifies a PE by its SIP, its cube in the SIP and its number in the cube.
+	PEID = topo.PEID
+)
 
-// Ptr is an address in memory.
-type Ptr struct{ Addr Address }
+// ElemSize is the size of an element in bytes. All elements are f16.
+const ElemSize = program.ElemSize
 
-// Plus is the address so many elements further on.
-func (p Ptr) Plus(elements int) Ptr { return Ptr{p.Addr + topo.Address(elements*ElemSize)} }
+// Ptr is the address of an f16 element in HBM, valid on every PE of the system.
+type Ptr topo.Address
 
-// Tile is elements in a PE's own memory: what loads, receives and math give.
+// Plus returns the address of the element that many elements after p.
+func (p Ptr) Plus(elements int) Ptr { return p + Ptr(elements*ElemSize) }
+
+// Tile is a one-dimensional array of f16 in the TCM of a PE. Loads, receives and math return tiles.
 type Tile struct {
-	value int // number of the value in its program, from 1; 0 is no tile
+	value int // number of the value in its program; 0 is no tile
 	n     int
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t Tile) Len() int { return t.n }
 
-// Env is what a program knows about where it runs.
-type Env struct {
-	Topo      *Topology
-	ID        PEID
-	PEs       int // programs per cube
-	Cubes     int // programs per SIP along axis 1
-	SlotBytes int // of a receive slot
-}
-
-// PE is the kernel's view of where it runs, and what it records.
-type PE struct {
-	env  Env
-	prog *Program
-	used int64 // bytes of TCM
-	err  error
-}
-
-// Program is what a kernel does on one PE.
-type Program struct {
-	ID     PEID
-	Host   bool // not a PE's: the host of ID's SIP loads and stores, through the PCIe endpoint
-	Ops    []Op
-	Values int   // numbers of values go from 1 to Values
-	TCM    int64 // the most bytes of it that are taken at a time
-}
-
-// Kernel is a function of the PE it runs on. Pointers and sizes are captured.
+// Kernel is a function of the PE that it runs on. It captures its arguments (pointers and sizes).
 type Kernel func(p *PE)
 
-// Record runs a kernel for one PE. A panic in it is an error like any other mistake.
-func Record(env Env, k Kernel) (_ *Program, err error) {
-	p := &PE{env: env, prog: &Program{ID: env.ID}}
+// PE is the processing element that a kernel runs on. Its methods record the kernel's operations.
+type PE struct {
+	env  program.Env
+	prog *program.Program
+	used int64 // bytes of TCM
+	err  error // first mistake
+}
+
+// Record runs a kernel for one PE and returns its operations. Package accel calls it for every PE of
+// a launch. A panic of the kernel is returned as an error.
+func Record(env program.Env, k Kernel) (_ *program.Program, err error) {
+	p := &PE{env: env, prog: &program.Program{ID: env.ID}}
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("kernel on %v: call %d: panic: %v\n%s", env.ID, len(p.prog.Ops), x, debug.Stack())
@@ -107,11 +99,10 @@ func Record(env Env, k Kernel) (_ *Program, err error) {
 	return p.prog, nil
 }
 
-// ID is the PE the kernel runs on.
+// ID returns the PE that the kernel runs on.
 func (p *PE) ID() PEID { return p.env.ID }
 
-// ProgramID is the PE's number in its cube (axis 0) or the cube's in its SIP
-// (axis 1).
+// ProgramID returns the PE's number in its cube (axis 0) or the cube's number in its SIP (axis 1).
 func (p *PE) ProgramID(axis int) int {
 	if axis == 0 {
 		return p.env.ID.PE
@@ -119,8 +110,7 @@ func (p *PE) ProgramID(axis int) int {
 	return p.env.ID.Cube
 }
 
-// NumPrograms is how many PEs of a cube (axis 0) or cubes of a SIP (axis 1) the
-// kernel runs on.
+// NumPrograms returns on how many PEs of a cube (axis 0) or cubes of a SIP (axis 1) the kernel runs.
 func (p *PE) NumPrograms(axis int) int {
 	if axis == 0 {
 		return p.env.PEs
@@ -128,30 +118,31 @@ func (p *PE) NumPrograms(axis int) int {
 	return p.env.Cubes
 }
 
-// SIP is the number of the package the PE is in.
+// SIP returns the number of the PE's SIP.
 func (p *PE) SIP() int { return p.env.ID.SIP }
 
-// Topology is the machine.
+// Topology returns the machine.
 func (p *PE) Topology() *Topology { return p.env.Topo }
 
+// fail records a mistake; only the first one is kept.
 func (p *PE) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("call %d: "+format, append([]any{len(p.prog.Ops)}, args...)...)
 	}
 }
 
-func (p *PE) emit(op Op) {
+func (p *PE) emit(op program.Op) {
 	if p.err == nil {
 		p.prog.Ops = append(p.prog.Ops, op)
 	}
 }
 
-// tile makes a new value; what has memory of its own takes it from the TCM.
-func (p *PE) tile(n int, own bool) Tile {
+// tile numbers a new value. If it owns its memory, that is taken from the TCM.
+func (p *PE) tile(n int, owned bool) Tile {
 	if n < 1 {
 		p.fail("a tile of %d elements: want at least 1", n)
 	}
-	if own {
+	if owned {
 		p.used += int64(n) * ElemSize
 		p.prog.TCM = max(p.prog.TCM, p.used)
 		if most := p.env.Topo.PE.TCMBytes; p.used > most {
@@ -163,46 +154,52 @@ func (p *PE) tile(n int, own bool) Tile {
 	return Tile{p.prog.Values, n}
 }
 
-// Scope records what body does and then gives its tiles' memory back: none of them
-// may be used afterwards.
+// result records an operation that returns a new tile of n elements in the TCM.
+func (p *PE) result(n int, op program.Op) Tile {
+	t := p.tile(n, true)
+	op.Out = int32(t.value)
+	p.emit(op)
+	return t
+}
+
+// Scope records body and then releases the TCM of the tiles that it allocated. They must not be used
+// afterwards.
 func (p *PE) Scope(body func()) {
 	before := p.used
 	body()
 	p.used = before
 }
 
-// take checks a tile that is an argument.
+// take checks a tile argument and returns its value number.
 func (p *PE) take(what string, t Tile) int32 {
 	if t.value < 1 || t.value > p.prog.Values {
-		p.fail("%s: the tile is not one of this kernel's", what)
+		p.fail("%s: the tile does not belong to this kernel", what)
 	}
 	return int32(t.value)
 }
 
-// same checks that operands are of one length.
+// same checks that two operands have the same length.
 func (p *PE) same(what string, a, b Tile) {
 	if a.n != b.n {
 		p.fail("%s of %d and %d elements: want equal lengths", what, a.n, b.n)
 	}
 }
 
-// Load copies n elements from memory into the PE.
+// Load copies n elements from HBM into a new tile.
 func (p *PE) Load(from Ptr, n int) Tile {
-	t := p.tile(n, true)
 	p.memory("load", from, n)
-	p.emit(Op{Kind: Load, Out: int32(t.value), N: n, Addr: from.Addr})
-	return t
+	return p.result(n, program.Op{Kind: program.Load, N: n, Addr: topo.Address(from)})
 }
 
-// Store copies a tile to memory and waits until it is there.
+// Store copies a tile to HBM and waits until it has been written.
 func (p *PE) Store(to Ptr, t Tile) {
 	p.memory("store", to, t.n)
-	p.emit(Op{Kind: Store, A: p.take("store", t), N: t.n, Addr: to.Addr})
+	p.emit(program.Op{Kind: program.Store, A: p.take("store", t), N: t.n, Addr: topo.Address(to)})
 }
 
-// memory checks that a range is HBM of one PE.
+// memory checks that n elements at an address lie in the HBM of one PE.
 func (p *PE) memory(what string, at Ptr, n int) {
-	l, err := p.env.Topo.Locate(at.Addr)
+	l, err := p.env.Topo.Locate(topo.Address(at))
 	switch {
 	case err != nil:
 		p.fail("%s: %w", what, err)
@@ -213,35 +210,31 @@ func (p *PE) memory(what string, at Ptr, n int) {
 	}
 }
 
-// Scratch is memory of the PE's own, filled with zeros.
-func (p *PE) Scratch(n int) Tile {
-	t := p.tile(n, true)
-	p.emit(Op{Kind: Scratch, Out: int32(t.value), N: n})
-	return t
-}
+// Scratch returns a new tile of n zeros.
+func (p *PE) Scratch(n int) Tile { return p.result(n, program.Op{Kind: program.Scratch, N: n}) }
 
-// View is n elements of a tile from off on, in the same memory.
+// View returns the n elements of a tile from off on. It shares the memory of the tile.
 func (p *PE) View(t Tile, off, n int) Tile {
 	if off < 0 || n < 1 || off+n > t.n {
 		p.fail("a view of elements %d to %d of a tile of %d", off, off+n, t.n)
 	}
 	v := p.tile(n, false)
-	p.emit(Op{Kind: View, Out: int32(v.value), A: p.take("view", t), N: n, Off: off})
+	p.emit(program.Op{Kind: program.View, Out: int32(v.value), A: p.take("view", t), N: n, Off: off})
 	return v
 }
 
-// Wait waits for something started earlier and gives its tile; that of a
-// composite, which stores its result, is empty.
-func (p *PE) Wait(h Handle) Tile {
-	if h.op < 0 || h.op >= len(p.prog.Ops) {
-		p.fail("wait: the handle is not one of this kernel's")
-	}
-	p.emit(Op{Kind: Wait, Handle: h.op})
-	return h.tile
-}
-
-// Handle names something that was started.
+// Handle identifies an asynchronous operation.
 type Handle struct {
 	op   int
 	tile Tile
+}
+
+// Wait waits for an asynchronous operation and returns its tile. The tile of a Composite is empty,
+// because its result is in HBM.
+func (p *PE) Wait(h Handle) Tile {
+	if h.op < 0 || h.op >= len(p.prog.Ops) {
+		p.fail("wait: the handle does not belong to this kernel")
+	}
+	p.emit(program.Op{Kind: program.Wait, Handle: h.op})
+	return h.tile
 }

@@ -1,29 +1,30 @@
 package tl
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-func env(t testing.TB, id topo.PEID) Env {
+func env(t testing.TB, id topo.PEID) program.Env {
 	t.Helper()
-	return Env{Topo: topo.Default(), ID: id, PEs: 8, Cubes: 16, SlotBytes: 4096}
+	return program.Env{Topo: topo.Default(), ID: id, PEs: 8, Cubes: 16, SlotBytes: 4096}
 }
 
 func hbm(t testing.TB, id topo.PEID) Ptr {
 	t.Helper()
 	a := must.Get(topo.Default().Address(topo.Location{PEID: id, Space: topo.HBMSpace}))(t)
-	return Ptr{a}
+	return Ptr(a)
 }
 
-// Every mistake is an error that says which call, and what would be right.
+// Every mistake gives an error with the index of the call and the reason.
 func TestMistakes(t *testing.T) {
 	x := hbm(t, topo.PEID{})
 	tcm, _ := topo.Default().Address(topo.Location{Space: topo.TCMSpace})
@@ -39,20 +40,20 @@ func TestMistakes(t *testing.T) {
 		"a tile of 4098 bytes does not fit into a slot of 4096 bytes: raise slot_size": func(p *PE) {
 			p.Send(E, p.Load(x, 2049))
 		},
-		"recv: a tile of 4098 bytes":                   func(p *PE) { p.RecvAsync(E, 2049) },
-		"of the TCM's 16777216 bytes are taken":        func(p *PE) { p.Scratch(6 << 20); p.Scratch(6 << 20) },
-		"a tile of 0 elements":                         func(p *PE) { p.Load(x, 0) },
-		"add of 1 and 2 elements":                      func(p *PE) { p.Add(p.Scratch(1), p.Scratch(2)) },
-		"add: the tile is not one of this kernel's":    func(p *PE) { p.Add(foreign, foreign) },
-		"store: the tile is not one of this kernel's":  func(p *PE) { p.Store(x, Tile{n: 1}) },
-		"load: address":                                func(p *PE) { p.Load(Ptr{1 << 60}, 1) },
-		"load: sip0.cube0.pe0.tcm+0 is not HBM":        func(p *PE) { p.Load(Ptr{tcm}, 1) },
-		"reach beyond the end of that PE's HBM":        func(p *PE) { p.Load(end, 5) },
-		"a view of elements 3 to 5 of a tile of 4":     func(p *PE) { p.View(p.Scratch(4), 3, 2) },
-		"wait: the handle is not one of this kernel's": func(p *PE) { p.Wait(Handle{op: 7}) },
-		"sum does not take two tiles":                  func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },
-		"add does not take one tile":                   func(p *PE) { p.Unary(Add, p.Scratch(1)) },
-		"dot of 2x3 and 3x4: the tiles have 5 and 12":  func(p *PE) { p.Dot(p.Scratch(5), p.Scratch(12), 2, 3, 4) },
+		"recv: a tile of 4098 bytes":                      func(p *PE) { p.RecvAsync(E, 2049) },
+		"of the TCM's 16777216 bytes are taken":           func(p *PE) { p.Scratch(6 << 20); p.Scratch(6 << 20) },
+		"a tile of 0 elements":                            func(p *PE) { p.Load(x, 0) },
+		"add of 1 and 2 elements":                         func(p *PE) { p.Add(p.Scratch(1), p.Scratch(2)) },
+		"add: the tile does not belong to this kernel":    func(p *PE) { p.Add(foreign, foreign) },
+		"store: the tile does not belong to this kernel":  func(p *PE) { p.Store(x, Tile{n: 1}) },
+		"load: address":                                   func(p *PE) { p.Load(Ptr(1<<60), 1) },
+		"load: sip0.cube0.pe0.tcm+0 is not HBM":           func(p *PE) { p.Load(Ptr(tcm), 1) },
+		"reach beyond the end of that PE's HBM":           func(p *PE) { p.Load(end, 5) },
+		"a view of elements 3 to 5 of a tile of 4":        func(p *PE) { p.View(p.Scratch(4), 3, 2) },
+		"wait: the handle does not belong to this kernel": func(p *PE) { p.Wait(Handle{op: 7}) },
+		"sum does not take two tiles":                     func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },
+		"add does not take one tile":                      func(p *PE) { p.Unary(Add, p.Scratch(1)) },
+		"dot of 2x3 and 3x4: the tiles have 5 and 12":     func(p *PE) { p.Dot(p.Scratch(5), p.Scratch(12), 2, 3, 4) },
 		"composite of 0x1x1": func(p *PE) {
 			p.Composite(Gemm{M: 0, K: 1, N: 1, A: Ref(x), B: Ref(x), Out: x})
 		},
@@ -77,24 +78,24 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestWhereItRuns(t *testing.T) {
+func TestPosition(t *testing.T) {
 	_, err := Record(env(t, topo.PEID{SIP: 1, Cube: 5, PE: 3}), func(p *PE) {
 		if p.ProgramID(0) != 3 || p.ProgramID(1) != 5 || p.NumPrograms(0) != 8 || p.NumPrograms(1) != 16 || p.SIP() != 1 ||
 			p.Topology() == nil {
-			t.Error("the program does not know its place")
+			t.Error("the PE reports a wrong position")
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d := range Dirs {
+	for d := range program.Dirs {
 		if d.Opposite().Opposite() != d || d.Opposite() == d {
 			t.Errorf("%v is opposite to %v", d, d.Opposite())
 		}
 	}
 }
 
-// cells is the memory of the tests: one range at one address.
+// cells is a memory with one allocated range.
 type cells struct {
 	at   topo.Address
 	data []dtype.Float16
@@ -103,7 +104,7 @@ type cells struct {
 func (c cells) Range(at topo.Address, n int) ([]dtype.Float16, error) {
 	off := int(at-c.at) / ElemSize
 	if at < c.at || off+n > len(c.data) {
-		return nil, fmt.Errorf("nothing there")
+		return nil, errors.New("not allocated")
 	}
 	return c.data[off : off+n], nil
 }
@@ -116,19 +117,19 @@ func half(values ...float32) []dtype.Float16 {
 	return out
 }
 
-// execute runs one program in its own order.
+// execute records a kernel for PE 0, executes its operations in program order and returns data.
 func execute(t *testing.T, data []dtype.Float16, k Kernel) []dtype.Float16 {
 	t.Helper()
 	x := hbm(t, topo.PEID{})
 	prog := must.Get(Record(env(t, topo.PEID{}), k))(t)
-	run := NewExecutor(cells{x.Addr, data}, []*Program{prog})
+	run := program.NewExecutor(cells{topo.Address(x), data}, []*program.Program{prog})
 	for i := range prog.Ops {
 		must.Do(t, run.Do(0, i, prog.Ops[i].Port))
 	}
 	return data
 }
 
-// What each function computes, on the tiles 6 0 3 and 2 4 -1.
+// Each function is applied to the tiles 6 0 3 and 2 4 -1.
 func TestMath(t *testing.T) {
 	x := hbm(t, topo.PEID{})
 	for name, c := range map[string]struct {
@@ -148,7 +149,7 @@ func TestMath(t *testing.T) {
 			return p.Unary(Softmax, p.Binary(Sub, b, b))
 		}, []float32{1. / 3, 1. / 3, 1. / 3}},
 		"sum": {func(p *PE, a, b Tile) Tile { return p.Unary(Sum, a) }, []float32{9}},
-		"max": {func(p *PE, a, b Tile) Tile { return p.Unary(Largest, b) }, []float32{4}},
+		"max": {func(p *PE, a, b Tile) Tile { return p.Unary(Max, b) }, []float32{4}},
 		"in place": {func(p *PE, a, b Tile) Tile {
 			part := p.View(a, 1, 2)
 			p.AddTo(part, p.View(b, 0, 2))
@@ -167,7 +168,7 @@ func TestMath(t *testing.T) {
 	}
 }
 
-// Products, in the PE and as a composite with operands in memory or loaded.
+// Dot multiplies tiles; Composite takes operands in HBM or loaded ones.
 func TestGemm(t *testing.T) {
 	x := hbm(t, topo.PEID{})
 	// A = 1 2 / 3 4, B = 5 6 / 7 8, bias 100 200
@@ -195,10 +196,10 @@ func TestGemm(t *testing.T) {
 	}
 }
 
-// A receive gets what was sent as it was then, and a wrong length is noticed.
+// A message carries the data at the time of the send, and a receive of another length fails.
 func TestMessages(t *testing.T) {
 	x := hbm(t, topo.PEID{})
-	record := func(id topo.PEID, k Kernel) *Program {
+	record := func(id topo.PEID, k Kernel) *program.Program {
 		return must.Get(Record(env(t, id), k))(t)
 	}
 	sender := record(topo.PEID{}, func(p *PE) {
@@ -211,7 +212,7 @@ func TestMessages(t *testing.T) {
 		t.Fatalf("sent to %v, received from %v", sender.Ops[1].Port, receiver.Ops[0].Port)
 	}
 	data := half(1, 2)
-	run := NewExecutor(cells{x.Addr, data}, []*Program{sender, receiver})
+	run := program.NewExecutor(cells{topo.Address(x), data}, []*program.Program{sender, receiver})
 	if err := run.Do(1, 0, receiver.Ops[0].Port); err == nil {
 		t.Error("received before anything was sent")
 	}
@@ -222,16 +223,17 @@ func TestMessages(t *testing.T) {
 		t.Error(diff)
 	}
 	short := record(topo.PEID{Cube: 1}, func(p *PE) { p.Recv(W, 3) })
-	run = NewExecutor(cells{x.Addr, data}, []*Program{sender, short})
+	run = program.NewExecutor(cells{topo.Address(x), data}, []*program.Program{sender, short})
 	for _, step := range [][2]int{{0, 0}, {0, 1}} {
-		must.Do(t, run.Do(step[0], step[1], Port{}))
+		must.Do(t, run.Do(step[0], step[1], program.Port{}))
 	}
 	if err := run.Do(1, 0, short.Ops[0].Port); err == nil ||
 		!strings.Contains(err.Error(), "2 elements were sent, 3 are received") {
 		t.Errorf("%v", err)
 	}
-	must.Do(t, run.Do(0, 0, Port{}))
-	if err := NewExecutor(cells{x.Addr, nil}, []*Program{sender}).Do(0, 0, Port{}); err == nil ||
+	must.Do(t, run.Do(0, 0, program.Port{}))
+	if err := program.NewExecutor(cells{topo.Address(x), nil}, []*program.Program{sender}).Do(0, 0,
+		program.Port{}); err == nil ||
 		!strings.Contains(err.Error(), "sip0.cube0.pe0: load (call 0)") {
 		t.Errorf("%v", err)
 	}

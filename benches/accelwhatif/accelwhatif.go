@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
@@ -59,10 +60,10 @@ milestone-1h-gemm do that.
   kernbench run --bench accel-whatif --parameter system.link.latency_ns,cube.ucie.bw_gbs --n_elem 8:32768:x4 --shapes 512`),
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
-		machine.Files(accel.Nearby(accel.TopologyName),
+		machine.Files(accel.TopologyFile(),
 			"topology file, or several to compare; "+bench.BuiltIn+
 				" is the built-in one (default: topology.yaml here, else built in)"),
-		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits),
 			string(topo.Whole)),
 		bench.Quantity("percent", "20", "by how much each number is lowered and raised"),
@@ -72,7 +73,7 @@ milestone-1h-gemm do that.
 		bench.Part(gemmPart, body(product), append(slices.Clone(common),
 			bench.Help("a product on one PE"),
 			bench.Tuples("shapes", "32x3072x32"),
-			bench.Strings("variant", string(accel.LoadRef)))...),
+			bench.Strings("variant", string(kernels.LoadRef)))...),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
@@ -100,8 +101,8 @@ func mistake(p, options bench.Point) error {
 			return err
 		}
 	}
-	if variant, has := p.Get("variant"); has && !slices.Contains(accel.Variants(), variant.String()) {
-		return bench.Unknown("variant", variant.String(), accel.Variants())
+	if variant, has := p.Get("variant"); has && !slices.Contains(kernels.Variants(), variant.String()) {
+		return bench.Unknown("variant", variant.String(), kernels.Variants())
 	}
 	if n, has := p.Get("n_elem"); has && n.Int() < 1 {
 		return fmt.Errorf("n_elem is %d: want at least 1", n.Int())
@@ -243,7 +244,8 @@ func product(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error
 	}
 	system := accel.New(t, c)
 	system.TimingOnly = true
-	p, err := system.Matmul(accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant"))}, accel.Operands{})
+	matmul := kernels.Matmul{M: m, K: k, N: n, Variant: kernels.Variant(s.Str("variant"))}
+	p, err := matmul.Run(system, kernels.Operands{})
 	if err != nil {
 		return 0, err
 	}

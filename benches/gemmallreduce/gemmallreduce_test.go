@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
@@ -16,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/all"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -157,7 +157,7 @@ func TestWrongIsFound(t *testing.T) {
 			"one more": func(c []dtype.Float16) { c[5] = dtype.Float16From(c[5].Float32() + 1) },
 			"a NaN":    func(c []dtype.Float16) { c[5] = dtype.Float16From(float32(math.NaN())) },
 		} {
-			broken := func(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error) {
+			broken := func(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16, error) {
 				times, result, err := onMachine(f)
 				if err == nil {
 					spoil(result[1][2])

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -206,14 +206,14 @@ type simulatedPlan struct {
 }
 
 // times simulates the time of a plan, overlapped and not.
-func (s simulator) times(p fused.Plan) (accel.FusedTimes, error) {
+func (s simulator) times(p fused.Plan) (kernels.FusedTimes, error) {
 	p.Overlap = true
 	if p.Partitions == 1 {
 		p.Split = fused.SplitM // the same either way
 	}
 	key := simulatedPlan{p, s.file, s.topo.SIPs, s.topo.Fabric}
 	if t, ok := known.Load(key); ok {
-		return t.(accel.FusedTimes), nil
+		return t.(kernels.FusedTimes), nil
 	}
 	t, _, err := s.run(described(p))
 	if err == nil {
@@ -223,15 +223,15 @@ func (s simulator) times(p fused.Plan) (accel.FusedTimes, error) {
 }
 
 // described is a plan in the simulator's words.
-func described(p fused.Plan) accel.Fused {
-	return accel.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) accel.FusedPart {
-		return accel.FusedPart{Rows: part.Rows, Cols: part.Cols}
+func described(p fused.Plan) kernels.Fused {
+	return kernels.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) kernels.Partition {
+		return kernels.Partition{Rows: part.Rows, Cols: part.Cols}
 	})}
 }
 
 // run simulates on the machine.
-func (s simulator) run(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error) {
-	return accel.GemmAllReduce(s.topo, s.ccl, f)
+func (s simulator) run(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16, error) {
+	return kernels.GemmAllReduce(s.topo, s.ccl, f)
 }
 
 // checkedWork is the most multiplications of all ranks that are made for real.
@@ -262,7 +262,7 @@ func elements(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) {
 }
 
 // launcher simulates a fused product.
-type launcher func(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error)
+type launcher func(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16, error)
 
 // wrongRows simulates the plan with data and counts the rows of C that are wrong
 // on any rank.

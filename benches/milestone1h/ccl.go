@@ -64,7 +64,7 @@ before the kind, 4x4:torus or 8:ring, is used whatever the file says.
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/ccl"),
 		topologyFiles(),
-		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
 		traceOption(),
@@ -110,19 +110,21 @@ func body(build func(*bench.State, setup) (Case, error)) bench.Body {
 			return err
 		}
 		c.Verify, c.Trace = s.Bool("verify-data"), s.Str("trace") != ""
-		watch := &clock{of: &c}
-		s.UseClock(watch)
+		var now event.Time // the sum of all runs
+		var result *sim.Result
+		s.UseClock(profile.Clock{Time: func() event.Time { return now }, Record: func() { c.Load = true },
+			Latest: func() (*topo.Topology, *sim.Result) { return c.Topo, result }})
 		err = s.Time(ctx, func() (err error) {
-			if watch.last, err = c.Run(ctx); err == nil {
-				watch.now += watch.last.Crit
+			if result, err = c.Run(ctx); err == nil {
+				now += result.Crit
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		report(s, c, watch.last)
-		return writeTrace(s, watch.last)
+		report(s, c, result)
+		return writeTrace(s, result)
 	}
 }
 
@@ -145,19 +147,6 @@ func report(s *bench.State, c Case, r *sim.Result) {
 		s.Limit("bandwidth", bandwidthBound(c).Nanoseconds()/1e3)
 	}
 }
-
-// clock is simulated time, which advances with every run of a case.
-type clock struct {
-	now  event.Time
-	of   *Case
-	last *sim.Result
-}
-
-func (c *clock) Now() int64              { return int64(c.now) }
-func (*clock) Deterministic() bool       { return true }
-func (*clock) Name() string              { return "simulated" }
-func (c *clock) Look()                   { c.of.Load = true }
-func (c *clock) Inside() ([]byte, error) { return profile.Of(c.of.Topo, c.last).Encode() }
 
 // named is one part of a breakdown.
 type named struct {

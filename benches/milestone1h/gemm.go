@@ -12,6 +12,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -68,7 +70,7 @@ Every element of every product is compared with the exact one unless
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/gemm"),
 		topologyFiles(),
-		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take "+
 			"the larger of the two",
@@ -79,7 +81,7 @@ Every element of every product is compared with the exact one unless
 		bench.Part(sweepPart, productBody(sweepCase), append(single,
 			bench.Help("stages of the pipeline by shape and variant, on one PE"),
 			bench.Tuples("shapes", shapes...),
-			bench.Strings("variant", accel.Variants()...), bench.Refuse(mistake))...),
+			bench.Strings("variant", kernels.Variants()...), bench.Refuse(mistake))...),
 		bench.Part(scalingPart, productBody(scalingCase), append(common,
 			bench.Help("one product on more and more PEs"),
 			bench.Tuples("scaling_shape", "512x512x512"),
@@ -97,19 +99,19 @@ const onceSuffix = "_once"
 
 // splits are the values of the axis split. Along K both operands are split.
 func splits() []string {
-	return append(accel.Splits(), string(accel.SplitM)+onceSuffix, string(accel.SplitN)+onceSuffix)
+	return append(kernels.Splits(), string(kernels.SplitM)+onceSuffix, string(kernels.SplitN)+onceSuffix)
 }
 
 // productCase is one product of the evaluation.
 type productCase struct {
-	accel.Matmul
+	kernels.Matmul
 	topo   *topo.Topology
 	system *accel.System
 	verify bool
 }
 
 // productBody simulates one point, which the part describes.
-func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
+func productBody(describe func(*bench.State) (kernels.Matmul, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
 		on, err := files(s)
 		if err != nil {
@@ -138,21 +140,21 @@ func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 	}
 }
 
-func sweepCase(s *bench.State) (accel.Matmul, error) {
+func sweepCase(s *bench.State) (kernels.Matmul, error) {
 	m, k, n, err := machine.Product(s.Value("shapes"))
-	return accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant")),
+	return kernels.Matmul{M: m, K: k, N: n, Variant: kernels.Variant(s.Str("variant")),
 		Epilogue: epilogues[s.Str("epilogue")]}, err
 }
 
 // scalingCase streams B and loads A before, as the published figures do.
-func scalingCase(s *bench.State) (accel.Matmul, error) {
+func scalingCase(s *bench.State) (kernels.Matmul, error) {
 	m, k, n, err := machine.Product(s.Value("scaling_shape"))
 	cubes, pes := workers(s.Value("cubes_x_pes"))
 	if err == nil && cubes*pes < 1 {
 		err = fmt.Errorf("cubes_x_pes %v: want the number of cubes and of PEs in each", s.Value("cubes_x_pes"))
 	}
 	split, once := strings.CutSuffix(s.Str("split"), onceSuffix)
-	return accel.Matmul{M: m, K: k, N: n, Variant: accel.LoadRef, Cubes: cubes, PEs: pes, Split: accel.Split(split),
+	return kernels.Matmul{M: m, K: k, N: n, Variant: kernels.LoadRef, Cubes: cubes, PEs: pes, Split: kernels.Split(split),
 		Once: once}, err
 }
 
@@ -195,8 +197,8 @@ func (c productCase) report(s *bench.State, r *sim.Result) error {
 	if c.verify {
 		s.Record("wrong", 0) // or run had failed
 	}
-	g := tl.Gemm{M: c.M, K: c.K, N: c.N}
-	tile := accel.TileSize(c.topo)
+	g := program.Gemm{M: c.M, K: c.K, N: c.N}
+	tile := program.TileOf(c.topo)
 	s.Record("crit_ns", r.Crit.Nanoseconds())
 	macs := func(window float64, pes int) float64 {
 		perTile := float64(tile.M) * float64(tile.K) * float64(tile.N)
@@ -215,7 +217,7 @@ func (c productCase) report(s *bench.State, r *sim.Result) error {
 	s.Report("tiles", float64(g.Tiles(tile)), "", "")
 	s.Report("tile_fill", g.Fill(tile), "", "")
 	s.Record("mac_utilization", macs(composite.Active().Nanoseconds(), 1))
-	s.Report("mac_utilization_theoretical", 100*accel.Ideal(c.topo, c.Matmul).Utilization(), "%", "")
+	s.Report("mac_utilization_theoretical", 100*kernels.Ideal(c.topo, c.Matmul).Utilization(), "%", "")
 	stored := usages{map[string]usage{}, map[string]usage{}}
 	for _, stage := range stages() {
 		s.Record(busyName(stage), u[stage].Busy.Nanoseconds())

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -108,8 +109,8 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		if tiles != want.tiles || fill != want.fill {
 			t.Errorf("%v: %d tiles, %v filled; published %+v", r.Point, tiles, fill, want)
 		}
-		variant := accel.Variant(rowset.Text(r, "variant"))
-		if variant == accel.LoadRef { // efficiency = tile_fill x tiles/(tiles+2)
+		variant := kernels.Variant(rowset.Text(r, "variant"))
+		if variant == kernels.LoadRef { // efficiency = tile_fill x tiles/(tiles+2)
 			if ideal := 100 * fill * float64(tiles) / float64(tiles+
 				2); math.Abs(r.Metrics["mac_utilization_theoretical"]-ideal) > 1e-9 {
 				t.Errorf("%v: theoretical %v, published %v", r.Point, r.Metrics["mac_utilization_theoretical"], ideal)
@@ -123,7 +124,7 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		must.Do(t, json.Unmarshal([]byte(r.Details[usageDetail]), &u))
 		m, _, n, _ := machine.Product(mustValue(r, "shapes"))
 		outputs := tl.Cdiv(m, 32) * tl.Cdiv(n, 32)
-		reads := map[accel.Variant]int{accel.RefRef: 2 * tiles, accel.LoadRef: tiles, accel.LoadLoad: 0}[variant]
+		reads := map[kernels.Variant]int{kernels.RefRef: 2 * tiles, kernels.LoadRef: tiles, kernels.LoadLoad: 0}[variant]
 		for stage, records := range map[string]int{"DMA_READ": reads, "FETCH": tiles, "GEMM": tiles, "MATH": 0,
 			"STORE": outputs, "DMA_WRITE": outputs} {
 			if got := u.Stages[stage]; got.Records != records || got.Busy > got.Active+1e-9 ||
@@ -131,12 +132,12 @@ func pipelines(t *testing.T, rows rowset.Set) {
 				t.Errorf("%v: %s %+v, want %d records within %v ns", r.Point, stage, got, records, r.Metrics["composite_window_ns"])
 			}
 		}
-		loads := map[accel.Variant]int{accel.RefRef: 0, accel.LoadRef: 1, accel.LoadLoad: 2}[variant]
+		loads := map[kernels.Variant]int{kernels.RefRef: 0, kernels.LoadRef: 1, kernels.LoadLoad: 2}[variant]
 		if got := u.Engines["pe_dma"].Records; got != reads+outputs+loads {
 			t.Errorf("%v: %d DMA records, want %d", r.Point, got, reads+outputs+loads)
 		}
 		if w := r.Metrics["composite_window_ns"]; w > r.Metrics["pe_window_ns"] ||
-			variant == accel.RefRef && w != r.Metrics["pe_window_ns"] {
+			variant == kernels.RefRef && w != r.Metrics["pe_window_ns"] {
 			t.Errorf("%v: pipeline %v ns, all engines %v ns", r.Point, w, r.Metrics["pe_window_ns"])
 		}
 		if gemm := u.Stages["GEMM"].Busy; gemm != 16*float64(tiles) {
@@ -182,9 +183,9 @@ func scaling(t *testing.T, rows rowset.Set) {
 	}
 }
 
-func product(v accel.Variant) productCase {
+func product(v kernels.Variant) productCase {
 	m := topo.Default()
-	return productCase{Matmul: accel.Matmul{M: 64, K: 128, N: 64, Variant: v}, topo: m,
+	return productCase{Matmul: kernels.Matmul{M: 64, K: 128, N: 64, Variant: v}, topo: m,
 		system: accel.New(m, ccl.Default()), verify: true}
 }
 
@@ -193,40 +194,40 @@ func TestPlantedErrorInProduct(t *testing.T) {
 	for name, plant := range map[string]func(c *productCase){
 		"ref_ref: A from elsewhere": func(c *productCase) {
 			c.K = c.N // so that C is as large as A
-			c.Change = func(p *tl.PE, g *tl.Gemm) { g.A = tl.Ref(g.Out) }
+			c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.A = tl.Ref(g.Out) }
 		},
 		"load_ref: B from elsewhere": func(c *productCase) {
-			c.Variant, c.K = accel.LoadRef, c.M
-			c.Change = func(p *tl.PE, g *tl.Gemm) { g.B = tl.Ref(g.Out) }
+			c.Variant, c.K = kernels.LoadRef, c.M
+			c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.B = tl.Ref(g.Out) }
 		},
 		"load_load: A was never loaded": func(c *productCase) {
-			c.Variant = accel.LoadLoad
-			c.Change = func(p *tl.PE, g *tl.Gemm) { g.A = tl.Loaded(p.Scratch(64 * 128)) }
+			c.Variant = kernels.LoadLoad
+			c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.A = tl.Loaded(p.Scratch(64 * 128)) }
 		},
-		"the last of K is left out": func(c *productCase) { c.M = 1; c.Change = func(p *tl.PE, g *tl.Gemm) { g.K -= 64 } },
-		"a row is left out":         func(c *productCase) { c.Change = func(p *tl.PE, g *tl.Gemm) { g.M-- } },
+		"the last of K is left out": func(c *productCase) { c.M = 1; c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.K -= 64 } },
+		"a row is left out":         func(c *productCase) { c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.M-- } },
 		"the epilogue is left out": func(c *productCase) {
 			c.Epilogue = epilogues["bias"]
-			c.Change = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = nil }
+			c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = nil }
 		},
 		"half of it is left out": func(c *productCase) {
 			c.Epilogue = epilogues["bias_max"]
-			c.Change = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = g.Epilogue[:1] }
+			c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = g.Epilogue[:1] }
 		},
-		"split m: one PE does none": onOnePE(accel.SplitM, false), "split n: one PE does none": onOnePE(accel.SplitN, false),
-		"split k: one PE does none": onOnePE(accel.SplitK, false),
-		"m_once: one PE does none":  onOnePE(accel.SplitM, true),
-		"n_once: one PE does none":  onOnePE(accel.SplitN, true),
+		"split m: one PE does none": onOnePE(kernels.SplitM, false), "split n: one PE does none": onOnePE(kernels.SplitN, false),
+		"split k: one PE does none": onOnePE(kernels.SplitK, false),
+		"m_once: one PE does none":  onOnePE(kernels.SplitM, true),
+		"n_once: one PE does none":  onOnePE(kernels.SplitN, true),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := product(accel.RefRef)
+			c := product(kernels.RefRef)
 			plant(&c)
 			_, err := c.run()
 			var wrong *bench.Wrong
 			if !errors.As(err, &wrong) || wrong.Count < 1 || !strings.Contains(wrong.Detail, "of the product is") {
 				t.Errorf("not found: %v", err)
 			}
-			c.Change = nil
+			c.Corrupt = nil
 			if _, err := c.run(); err != nil {
 				t.Errorf("without the error: %v", err)
 			}
@@ -235,11 +236,11 @@ func TestPlantedErrorInProduct(t *testing.T) {
 }
 
 // onOnePE shares a product out to 2 x 4 PEs, of which the last multiplies zeros.
-func onOnePE(split accel.Split, once bool) func(*productCase) {
+func onOnePE(split kernels.Split, once bool) func(*productCase) {
 	return func(c *productCase) {
 		c.Split, c.Once, c.Cubes, c.PEs = split, once, 2, 4
-		c.Variant = accel.LoadRef
-		c.Change = func(p *tl.PE, g *tl.Gemm) {
+		c.Variant = kernels.LoadRef
+		c.Corrupt = func(p *tl.PE, g *tl.Gemm) {
 			if p.ID() == (topo.PEID{Cube: 1, PE: 3}) {
 				g.A = tl.Loaded(p.Scratch(g.M * g.K))
 			}
@@ -249,8 +250,8 @@ func onOnePE(split accel.Split, once bool) func(*productCase) {
 
 // One wrong element of one row is found, whatever it is.
 func TestWrongElement(t *testing.T) {
-	c := product(accel.RefRef)
-	p := must.Get(c.system.Matmul(c.Matmul, c.operands()))(t)
+	c := product(kernels.RefRef)
+	p := must.Get(c.Matmul.Run(c.system, c.operands()))(t)
 	for _, bits := range []uint16{0x3c00, 0x7e00, 0x7c00, 0x0001, 0xfbff} {
 		for _, at := range []int{0, 63, 64*64 - 1} {
 			old := p.C[at]

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -31,8 +31,8 @@ func cells(n int, value func(i int) int) []dtype.Float16 {
 	return out
 }
 
-func (c productCase) operands() accel.Operands {
-	return accel.Operands{A: cells(c.M*c.K, func(i int) int {
+func (c productCase) operands() kernels.Operands {
+	return kernels.Operands{A: cells(c.M*c.K, func(i int) int {
 		return entry(0, i)
 	}), B: cells(c.K*c.N, func(i int) int { return entry(1, i) }),
 		Row: cells(c.N, rowEntry)}
@@ -40,11 +40,11 @@ func (c productCase) operands() accel.Operands {
 
 // run makes the product once and checks all of it.
 func (c productCase) run() (*sim.Result, error) {
-	var in accel.Operands
+	var in kernels.Operands
 	if c.verify {
 		in = c.operands()
 	}
-	p, err := c.system.Matmul(c.Matmul, in)
+	p, err := c.Matmul.Run(c.system, in)
 	if err != nil {
 		return nil, err
 	}

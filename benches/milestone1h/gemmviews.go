@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
+	"github.com/kernbench/kernbench/internal/accel/kernels"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -90,7 +90,7 @@ func stageFigure(rows rowset.Set) figure.Figure {
 // variants are the rows of each variant, on each machine.
 func variants(rows rowset.Set) (out []rowset.Group[string]) {
 	label := machine.Labels(rows)
-	for _, v := range accel.Variants() {
+	for _, v := range kernels.Variants() {
 		for _, g := range rowset.GroupBy(rows.At("variant", v), label) {
 			out = append(out, rowset.Group[string]{Key: machine.With(v, g.Key), Rows: g.Rows})
 		}
@@ -123,7 +123,7 @@ func utilizationFigure(rows rowset.Set) figure.Figure {
 // that was published.
 func modelFigure(rows rowset.Set) figure.Figure {
 	x := shapeAxis(rows)
-	variant := string(accel.LoadRef)
+	variant := string(kernels.LoadRef)
 	of := rows.At("variant", variant)
 	if len(of) == 0 {
 		variant = rowset.Text(rows[0], "variant")

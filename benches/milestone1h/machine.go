@@ -51,7 +51,7 @@ func mistake(p, options bench.Point) error {
 
 // topologyFiles declares --topology.
 func topologyFiles() bench.Clause {
-	return machine.Files(accel.Nearby(accel.TopologyName),
+	return machine.Files(accel.TopologyFile(),
 		"topology file, or several to compare; "+bench.BuiltIn+
 			" is the built-in one (default: topology.yaml here, else built in)")
 }

@@ -207,7 +207,7 @@ func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
 }
 
 // NearbyMachine implements dist.MachineReader.
-func (backend) NearbyMachine() string { return accel.Nearby(accel.TopologyName) }
+func (backend) NearbyMachine() string { return accel.TopologyFile() }
 
 // Join meets the other ranks of the group in this process.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {

@@ -178,11 +178,11 @@ func TestPEsShare(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, 127, 128, 129, 1000, 16384, 16385, 1 << 19} {
 		at, next := map[[2]int]bool{}, 0
-		for i, s := range accel.Shares(m, n) {
-			if s.Off != next || s.N < 1 || at[[2]int{s.Cube, s.PE}] || i < 4 && s.Cube != i {
+		for i, s := range shares(m, n) {
+			if s.off != next || s.n < 1 || at[[2]int{s.cube, s.pe}] || i < 4 && s.cube != i {
 				t.Errorf("%d elements: share %d is %+v, want one from %d on of a PE that has none", n, i, s, next)
 			}
-			at[[2]int{s.Cube, s.PE}], next = true, s.Off+s.N
+			at[[2]int{s.cube, s.pe}], next = true, s.off+s.n
 		}
 		if want := min(128, (n+127)/128); next != n || len(at) != want {
 			t.Errorf("%d elements: shares of %d on %d PEs, want %d", n, next, len(at), want)

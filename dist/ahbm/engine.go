@@ -7,7 +7,6 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
-	"github.com/kernbench/kernbench/internal/accel/profile"
 )
 
 // engine is one rank's end of a world.
@@ -73,29 +72,9 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	return nil, errors.New("the simulated accelerator has no groups of some of its SIPs")
 }
 
-func (e *engine) Clock() dist.Clock { return clock{dist.Simulated(e.world.time), e.world} }
+func (e *engine) Clock() dist.Clock { return e.world.clock() }
 
 func (e *engine) Close() error {
 	e.world.leave(e.rank)
 	return nil
-}
-
-// clock is the accelerator's simulated time.
-type clock struct {
-	dist.Clock
-	world *world
-}
-
-// Look has what follows recorded for Inside.
-func (c clock) Look() {
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
-	c.world.machine.Load = true
-}
-
-// Inside is what the last launch looked like inside: a file of package profile.
-func (c clock) Inside() ([]byte, error) {
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
-	return profile.Of(c.world.machine.Topo, c.world.last).Encode()
 }

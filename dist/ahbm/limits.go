@@ -1,7 +1,6 @@
 package ahbm
 
 import (
-	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -39,9 +38,9 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 	}
 	var fixed event.Time // of the PE that is farthest away
 	wiring := topo.NewWiring(t)
-	for _, share := range accel.Shares(t, p.Count) {
+	for _, part := range shares(t, p.Count) {
 		at := func(sip int) topo.End {
-			return topo.End{Kind: topo.AtPE, PEID: topo.PEID{SIP: sip, Cube: share.Cube, PE: share.PE}}
+			return topo.End{Kind: topo.AtPE, PEID: topo.PEID{SIP: sip, Cube: part.cube, PE: part.pe}}
 		}
 		path, err := wiring.Path(at(0), at(1))
 		if err != nil {

@@ -11,6 +11,9 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/profile"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -158,10 +161,25 @@ func (w *world) perform(c *call) error {
 	return nil
 }
 
-func (w *world) time() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return int64(w.now)
+// clock returns the simulated time of the group.
+func (w *world) clock() profile.Clock {
+	return profile.Clock{
+		Time: func() event.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.now
+		},
+		Record: func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.machine.Load = true
+		},
+		Latest: func() (*topo.Topology, *sim.Result) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.machine.Topo, w.last
+		},
+	}
 }
 
 // system is the accelerator with empty memory, set up for an algorithm.
@@ -180,7 +198,7 @@ type prepared struct {
 	algorithm    string
 	count, chunk int
 	load         bool // what links carried is in its result
-	sum          *accel.VectorSum
+	sum          *vectorSum
 }
 
 // reduce adds up the vectors of all ranks.
@@ -196,24 +214,13 @@ func (w *world) reduce(c *call) (*accel.Result, error) {
 		if first.Chunk > 0 {
 			piece = min(piece, first.Chunk)
 		}
-		sum, err := system.NewVectorSum(first.Count, piece)
+		sum, err := newVectorSum(system, first.Count, piece)
 		if err != nil {
 			return nil, err
 		}
 		w.latest = prepared{first.Algorithm, first.Count, first.Chunk, w.machine.Load, sum}
 	}
-	vectors := make([][]dist.Float16, w.size)
-	for rank, p := range c.plans {
-		vectors[rank] = slices.Clone(dist.Slice[dist.Float16](p.In)[:first.Count])
-	}
-	result, err := w.latest.sum.Add(vectors)
-	if err != nil {
-		return nil, err
-	}
-	for rank, p := range c.plans {
-		copy(dist.Slice[dist.Float16](p.Out), vectors[rank])
-	}
-	return result, nil
+	return w.latest.sum.run(c.plans)
 }
 
 // reduceTiles adds up a tile of every cube of every rank.

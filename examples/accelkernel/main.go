@@ -17,7 +17,7 @@ import (
 func main() {
 	os.Exit(kernbench.Main(bench.New("reduce-scatter", run, bench.Help("reduce-scatter round a ring of simulated SIPs"),
 		bench.Backends("ahbm"), bench.Metric("wire_ns", "ns", "lower"), bench.Metric("overhead_ns", "ns", "lower"),
-		bench.Sweepable(bench.FileOption("topology", accel.Nearby(accel.TopologyName),
+		bench.Sweepable(bench.FileOption("topology", accel.TopologyFile(),
 			"topology file, or several to compare (default: topology.yaml here, else built in)")),
 		bench.Ints("sips", "2,4,8"), bench.Ints("n_elem", "64:1024:x4"))))
 }

@@ -135,7 +135,7 @@ func TestOtherKernelIsCaught(t *testing.T) {
 	s := Shape{N: 4, Cubes: m.Cubes, SIPs: m.SIPs, Root: Center}
 	other := s
 	other.Root = Corner
-	kernel := must.Get(Kernel(LRAB, other, func(topo.PEID) tl.Ptr { return tl.Ptr{} }))(t)
+	kernel := must.Get(Kernel(LRAB, other, func(topo.PEID) tl.Ptr { return tl.Ptr(0) }))(t)
 	if err := s.follows(m, kernel); err == nil || !strings.Contains(err.Error(), "the kernel transfers") {
 		t.Errorf("the kernel of another root: %v", err)
 	}

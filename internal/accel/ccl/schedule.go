@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -30,7 +31,7 @@ func (s Shape) Prove(m *topo.Topology) error {
 	}
 	kernel, err := Kernel(LRAB, s, func(id topo.PEID) tl.Ptr {
 		a, _ := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace})
-		return tl.Ptr{Addr: a}
+		return tl.Ptr(a)
 	})
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (s Shape) follows(m *topo.Topology, kernel tl.Kernel) error {
 	proved := s.Schedule()
 	for rank := range proved.Ranks() {
 		id := topo.PEID{SIP: rank / s.Cubes.Count(), Cube: rank % s.Cubes.Count()}
-		prog, err := tl.Record(tl.Env{Topo: m, ID: id, PEs: 1, Cubes: s.Cubes.Count(), SlotBytes: 4096}, kernel)
+		prog, err := tl.Record(program.Env{Topo: m, ID: id, PEs: 1, Cubes: s.Cubes.Count(), SlotBytes: 4096}, kernel)
 		if err != nil {
 			return err
 		}
@@ -68,12 +69,12 @@ func planned(steps iter.Seq[schedule.Step]) (list []message) {
 }
 
 // recorded lists the transfers of a kernel's operations, by cubes of so many PEs.
-func recorded(ops []tl.Op, pes int) (list []message) {
+func recorded(ops []program.Op, pes int) (list []message) {
 	for _, op := range ops {
 		switch op.Kind {
-		case tl.Send:
+		case program.Send:
 			list = append(list, message{true, int(op.Port.To) / pes, op.N})
-		case tl.Recv:
+		case program.Recv:
 			list = append(list, message{false, int(op.Port.From) / pes, op.N})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -226,19 +226,19 @@ func (m *machine) measure(xs []transfer) (Row, error) {
 
 // simulate runs a program for each transfer.
 func (m *machine) simulate(xs []transfer) (*sim.Result, error) {
-	var programs []*tl.Program
+	var programs []*program.Program
 	for _, x := range xs {
 		addr, err := m.Address(x.at)
 		if err != nil {
 			return nil, err
 		}
-		op := tl.Op{Kind: tl.Load, N: x.bytes / tl.ElemSize, Addr: addr}
+		op := program.Op{Kind: program.Load, N: x.bytes / program.ElemSize, Addr: addr}
 		if x.write {
-			op.Kind = tl.Store
+			op.Kind = program.Store
 		}
-		programs = append(programs, &tl.Program{ID: x.by, Host: x.host, Ops: []tl.Op{op}})
+		programs = append(programs, &program.Program{ID: x.by, Host: x.host, Ops: []program.Op{op}})
 	}
-	return sim.Run(sim.Config{Topo: m.Topology, Buffer: topo.TCMSpace, Slots: 1, SlotBytes: tl.ElemSize}, programs)
+	return sim.Run(sim.Config{Topo: m.Topology, Buffer: topo.TCMSpace, Slots: 1, SlotBytes: program.ElemSize}, programs)
 }
 
 // bound finds the link or memory that has most to do, and how long its bytes take at its rate.

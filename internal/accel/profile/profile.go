@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -199,3 +200,26 @@ func Condense(path []Step, n int) []Step {
 	}
 	return out
 }
+
+// Clock is simulated time for benches (bench.State.UseClock) and process groups. Besides the time it
+// gives the profile of the latest launch.
+type Clock struct {
+	Time   func() event.Time
+	Record func()                               // makes later launches record what the links carry
+	Latest func() (*topo.Topology, *sim.Result) // the latest launch and its machine
+}
+
+// Now returns the simulated time in picoseconds.
+func (c Clock) Now() int64 { return int64(c.Time()) }
+
+// Deterministic reports true: the same launch always takes the same time.
+func (Clock) Deterministic() bool { return true }
+
+// Name returns the name of the clock in results.
+func (Clock) Name() string { return "simulated" }
+
+// Look makes later launches record what Inside returns.
+func (c Clock) Look() { c.Record() }
+
+// Inside returns the encoded profile of the latest launch, or nil if it was not recorded.
+func (c Clock) Inside() ([]byte, error) { return Of(c.Latest()).Encode() }

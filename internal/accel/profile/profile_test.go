@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/must"
@@ -21,9 +22,9 @@ import (
 func launch(t *testing.T, load bool) (*topo.Topology, *sim.Result) {
 	t.Helper()
 	m := topo.Default()
-	var programs []*tl.Program
+	var programs []*program.Program
 	for cube := range m.Cubes.W {
-		p := must.Get(tl.Record(tl.Env{Topo: m, ID: topo.PEID{Cube: cube}, PEs: 1, Cubes: m.Cubes.W, SlotBytes: 1 << 16},
+		p := must.Get(tl.Record(program.Env{Topo: m, ID: topo.PEID{Cube: cube}, PEs: 1, Cubes: m.Cubes.W, SlotBytes: 1 << 16},
 			func(p *tl.PE) {
 				x := p.Scratch(2048)
 				if cube > 0 {

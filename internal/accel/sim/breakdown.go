@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
@@ -50,7 +50,7 @@ type Step struct {
 	PE       topo.PEID  // who does it, or waits for it
 	Host     bool       // not the PE, but the host of its SIP
 	Sender   *topo.PEID // of what PE waits for, if it is a message
-	Op       tl.OpKind
+	Op       program.OpKind
 	Part     string // the engine or memory at work, or PartLink
 	Link     int32  // with PartLink, the slowest on the way
 	Cause    Cause
@@ -103,7 +103,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 		log := &p.log[op]
 		kind := p.prog.Ops[op].Kind
 		here := Step{PE: p.prog.ID, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
-		if kind == tl.Wait {
+		if kind == program.Wait {
 			if target := &p.log[p.prog.Ops[op].Handle]; target.end > log.begun {
 				// What the wait was for decided when it ended.
 				op, result = p.prog.Ops[op].Handle, true
@@ -111,7 +111,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 			}
 		}
 		switch a := log.arrival; {
-		case !result && (kind == tl.RecvAsync || kind == tl.Composite):
+		case !result && (kind == program.RecvAsync || kind == program.Composite):
 			c.step(Overhead, c.at-log.begun, here)
 		case a != nil:
 			if g.received(c, a, log, here) {
@@ -124,14 +124,14 @@ func (g *engine) criticalPath(p *pe) []Step {
 			c.step(Queueing, c.at-log.credit.freed, here)
 			p, op, result = log.credit.by, log.credit.recv, true
 			continue
-		case kind == tl.Load || kind == tl.Store:
+		case kind == program.Load || kind == program.Store:
 			here.Part = OwnLoad.Engine()
 			alone := min(g.alone(p, op), c.at-log.started)
 			c.step(Memory, alone, here)
 			c.step(Queueing, c.at-log.begun, here)
-		case kind == tl.Math || kind == tl.Dot || kind == tl.Composite:
+		case kind == program.Math || kind == program.Dot || kind == program.Composite:
 			here.Part = OwnDot.Engine()
-			if kind == tl.Math {
+			if kind == program.Math {
 				here.Part = OwnMath.Engine()
 			}
 			c.step(Compute, c.at-log.started, here)
@@ -182,7 +182,7 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 func (g *engine) alone(p *pe, op int) event.Time {
 	cfg := g.Config
 	cfg.Trace, cfg.Load = false, false
-	h, err := newEngine(cfg, g.wiring, []*tl.Program{{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}})
+	h, err := newEngine(cfg, g.wiring, []*program.Program{{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}})
 	if err == nil {
 		h.paths = g.paths
 		err = h.run()

@@ -3,8 +3,8 @@ package sim
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
@@ -16,13 +16,13 @@ import (
 type composite struct {
 	pe      *pe
 	op      int
-	gemm    *tl.Gemm
-	tile    tl.TileSize
-	count   int         // tiles
-	fed     int         // of these, how many have come into the pipeline
-	done    int         // ... are in the accumulator or on their way there
-	step    tl.TileStep // the latest one
-	reads   [2]transfer // of these, how many are left
+	gemm    *program.Gemm
+	tile    program.Tile
+	count   int              // tiles
+	fed     int              // of these, how many have come into the pipeline
+	done    int              // ... are in the accumulator or on their way there
+	step    program.TileStep // the latest one
+	reads   [2]transfer      // of these, how many are left
 	left    int
 	out     []write // tiles of the result that are stored, in order
 	pending int     // writes not yet in the HBM
@@ -30,13 +30,13 @@ type composite struct {
 
 // write is a tile of the result, to be written to the HBM.
 type write struct {
-	ptr   tl.Ptr
+	addr  topo.Address
 	bytes int
 }
 
 // compose starts a composite: the feed loop gives it tile after tile.
 func (g *engine) compose(p *pe) error {
-	c := &composite{pe: p, op: p.pc, gemm: p.prog.Ops[p.pc].Gemm, tile: g.tileSize()}
+	c := &composite{pe: p, op: p.pc, gemm: p.prog.Ops[p.pc].Gemm, tile: program.TileOf(g.Topo)}
 	c.count = c.gemm.Tiles(c.tile)
 	if need := c.largest(); need > p.room {
 		return fmt.Errorf("%v: call %d: a composite needs %d bytes of TCM for its tiles, and %d of %d are left beside the "+
@@ -55,7 +55,7 @@ func (c *composite) largest() int64 {
 	return c.needs(step)
 }
 
-func (c *composite) needs(step tl.TileStep) int64 {
+func (c *composite) needs(step program.TileStep) int64 {
 	elements := 0
 	if !c.gemm.A.Resident() {
 		elements += step.M * step.K
@@ -66,7 +66,7 @@ func (c *composite) needs(step tl.TileStep) int64 {
 	if step.Last {
 		elements += step.M * step.N
 	}
-	return int64(elements) * tl.ElemSize
+	return int64(elements) * program.ElemSize
 }
 
 // hold takes room in the TCM for a tile, or says that there is none yet; the tile is fed again
@@ -94,8 +94,9 @@ func (g *engine) giveBack(p *pe, bytes int64) error {
 	return nil
 }
 
-func (g *engine) tileSize() tl.TileSize {
-	return tl.TileSize{M: g.Topo.PE.TileM, K: g.Topo.PE.TileK, N: g.Topo.PE.TileN}
+// plus returns the address of the element that many elements after a.
+func plus(a topo.Address, elements int) topo.Address {
+	return a + topo.Address(elements*program.ElemSize)
 }
 
 // feed takes the next tile: its operands are read, if they are not in the PE. The next one
@@ -111,17 +112,17 @@ func (g *engine) feed(c *composite, number int32) error {
 	}
 	c.left = 0
 	for _, o := range []struct {
-		tl.Operand
+		program.Operand
 		off, n int
 	}{{c.gemm.A, step.A, step.M * step.K}, {c.gemm.B, step.B, step.K * step.N}} {
 		if o.Resident() {
 			continue
 		}
-		at, err := g.Topo.Locate(o.Ptr().Plus(o.off).Addr)
+		at, err := g.Topo.Locate(plus(o.Addr, o.off))
 		if err != nil {
 			return err
 		}
-		c.reads[c.left] = transfer{composite: number, isTile: true, at: at, bytes: o.n * tl.ElemSize}
+		c.reads[c.left] = transfer{composite: number, isTile: true, at: at, bytes: o.n * program.ElemSize}
 		c.left++
 	}
 	c.fed++
@@ -149,7 +150,7 @@ func (g *engine) tileRead(number int32) error {
 // tile is one whose operands are in the TCM.
 type tile struct {
 	composite int32
-	step      tl.TileStep
+	step      program.TileStep
 	resident  bool // nothing was read: the next one is fed after it
 }
 
@@ -170,7 +171,7 @@ func (g *engine) fetch(p *pe) {
 	}
 	p.fetching = true
 	step := &p.tiles[0].step
-	bytes := (step.M*step.K + step.K*step.N) * tl.ElemSize
+	bytes := (step.M*step.K + step.K*step.N) * program.ElemSize
 	took := max(g.Topo.PE.FetchBW.Time(bytes), g.Topo.PE.TCMRead.Time(bytes))
 	end := g.tcm(p.index).take(false, g.now, took)
 	p.used(Fetch, end-took, end)
@@ -192,7 +193,7 @@ func (g *engine) fetched(p *pe) error {
 		for range c.gemm.Epilogue {
 			done = p.engine(Math, &p.mathFree, done, g.mathTime(elements))
 		}
-		c.out = append(c.out, write{c.gemm.Out.Plus(step.Out), elements * tl.ElemSize})
+		c.out = append(c.out, write{plus(c.gemm.Out, step.Out), elements * program.ElemSize})
 		c.pending++
 		g.at(done, evResult, t.composite, int32(len(c.out)-1))
 	}
@@ -236,7 +237,7 @@ func (g *engine) mathTime(elements int) event.Time {
 func (g *engine) tileStored(number int32, out int) error {
 	c := g.composites[number]
 	w := c.out[out]
-	at, err := g.Topo.Locate(w.ptr.Addr)
+	at, err := g.Topo.Locate(w.addr)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/program"
 )
 
 // Deadlock is the error of programs that wait for each other: no event is left
@@ -58,14 +58,14 @@ func (g *engine) waits(p *pe) (text string, next *pe) {
 	}
 	if p.over {
 		for at = range p.prog.Ops {
-			if p.prog.Ops[at].Kind == tl.RecvAsync && !p.log[at].done {
+			if p.prog.Ops[at].Kind == program.RecvAsync && !p.log[at].done {
 				break
 			}
 		}
 	}
 	op := &p.prog.Ops[at]
 	who, how := int(op.Port.From), "from"
-	if op.Kind == tl.Send {
+	if op.Kind == program.Send {
 		who, how = int(op.Port.To), "for a free slot at"
 	}
 	peer := g.Topo.At(who)

@@ -1,9 +1,9 @@
 package sim
 
 import (
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
@@ -128,7 +128,7 @@ func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 		each := m.Path.Slowest().Time(burst)
 		h := g.controller(t.at)
 		for off := 0; off < bytes; off += burst {
-			after := tl.Cdiv(bytes-off, burst) - 1
+			after := program.Cdiv(bytes-off, burst) - 1
 			from := max(g.now-event.Time(after)*each, h.served)
 			t.stored = max(t.stored, g.move(t, off, burst, true, from))
 		}

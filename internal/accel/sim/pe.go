@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
@@ -12,7 +12,7 @@ type pe struct {
 	number int32
 	index  int      // of the PE in the system; below 0 for a host
 	at     topo.End // where its loads and stores start
-	prog   *tl.Program
+	prog   *program.Program
 	pc     int
 	log    []opLog
 
@@ -60,9 +60,9 @@ func (g *engine) issue(p *pe) {
 	op := &p.prog.Ops[p.pc]
 	cost := g.Topo.PE.DispatchCost + g.Topo.PE.CPUCost
 	switch op.Kind {
-	case tl.Load, tl.Store:
+	case program.Load, program.Store:
 		cost += g.Topo.PE.SchedulerCost + g.Topo.PE.TLBCost
-	case tl.Math, tl.Dot, tl.Composite:
+	case program.Math, program.Dot, program.Composite:
 		cost += g.Topo.PE.SchedulerCost
 	}
 	if p.prog.Host {
@@ -77,32 +77,32 @@ func (g *engine) begin(p *pe) error {
 	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
 	log.begun = g.now
 	switch op.Kind {
-	case tl.Load, tl.Store:
+	case program.Load, program.Store:
 		at, err := g.Topo.Locate(op.Addr)
 		if err != nil {
 			return err
 		}
 		c := &p.reading
-		if op.Kind == tl.Store {
+		if op.Kind == program.Store {
 			c = &p.writing
 		}
 		g.request(p, c, transfer{at: at, bytes: op.Bytes()})
-	case tl.Math:
+	case program.Math:
 		g.compute(p, OwnMath, &p.mathFree, g.mathTime(op.N))
-	case tl.Dot:
-		g.compute(p, OwnDot, &p.gemmFree, g.Topo.PE.TileCost*event.Time(op.Gemm.Tiles(g.tileSize())))
-	case tl.Composite:
+	case program.Dot:
+		g.compute(p, OwnDot, &p.gemmFree, g.Topo.PE.TileCost*event.Time(op.Gemm.Tiles(program.TileOf(g.Topo))))
+	case program.Composite:
 		p.async++
 		log.started = g.now
 		if err := g.compose(p); err != nil {
 			return err
 		}
 		g.next(p)
-	case tl.Send:
+	case program.Send:
 		return g.trySend(p)
-	case tl.Recv, tl.RecvAsync:
+	case program.Recv, program.RecvAsync:
 		return g.receive(p)
-	case tl.Wait:
+	case program.Wait:
 		if target := &p.log[op.Handle]; target.done {
 			g.finish(p, g.now)
 		} else {
@@ -123,8 +123,8 @@ func (g *engine) finish(p *pe, at event.Time) {
 	log := &p.log[p.pc]
 	log.end, log.done = at, true
 	switch p.prog.Ops[p.pc].Kind {
-	case tl.Load, tl.Store, tl.Math, tl.Dot:
-		g.effect(p, p.pc, tl.Port{})
+	case program.Load, program.Store, program.Math, program.Dot:
+		g.effect(p, p.pc, program.Port{})
 	}
 	p.pc++
 	g.at(at, evIssue, p.number, 0)
@@ -141,8 +141,8 @@ func (g *engine) completed(p *pe, op int) {
 	log := &p.log[op]
 	log.end, log.done = g.now, true
 	p.async--
-	if p.prog.Ops[op].Kind == tl.Composite {
-		g.effect(p, op, tl.Port{})
+	if p.prog.Ops[op].Kind == program.Composite {
+		g.effect(p, op, program.Port{})
 	}
 	if p.waitFor == op {
 		p.waitFor = -1
@@ -159,7 +159,7 @@ func (g *engine) mayEnd(p *pe) {
 	}
 }
 
-func (g *engine) effect(p *pe, op int, port tl.Port) {
+func (g *engine) effect(p *pe, op int, port program.Port) {
 	g.order = append(g.order, Effect{p.number, int32(op), port})
 }
 

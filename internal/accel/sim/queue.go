@@ -5,15 +5,15 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
 // queue is one IPCQ: a ring of slots at the receiver and credits at the sender.
 type queue struct {
 	number  int32
-	port    tl.Port
+	port    program.Port
 	path    topo.Path // of messages
 	back    topo.Path // of credits, which have a channel of their own
 	slots   *slotMemory
@@ -47,11 +47,11 @@ type arrival struct {
 // checkSlots finds out whether the receive rings fit into their memory.
 func (g *engine) checkSlots() error {
 	rings := map[int]int64{} // by memory
-	seen := map[tl.Port]bool{}
+	seen := map[program.Port]bool{}
 	for _, p := range g.pes {
 		for i := range p.prog.Ops {
 			op := &p.prog.Ops[i]
-			if op.Kind != tl.Send || seen[op.Port] {
+			if op.Kind != program.Send || seen[op.Port] {
 				continue
 			}
 			seen[op.Port] = true
@@ -103,7 +103,7 @@ func (g *engine) memory(index int) int {
 }
 
 // queue finds or installs the queue of a port.
-func (g *engine) queue(port tl.Port) (*queue, error) {
+func (g *engine) queue(port program.Port) (*queue, error) {
 	if n, known := g.byPort[port]; known {
 		return g.queues[n], nil
 	}
@@ -177,7 +177,7 @@ func (g *engine) visible(q *queue) {
 	q.arrivals[q.shown].visible = g.now
 	q.shown++
 	if i, runs := g.byIndex[int(q.port.To)]; runs {
-		if p := g.pes[i]; p.anyWait && q.port.Input < int32(tl.Dirs) && q.started == len(q.posted) {
+		if p := g.pes[i]; p.anyWait && q.port.Input < int32(program.Dirs) && q.started == len(q.posted) {
 			p.anyWait = false
 			p.turn = q.port.Input + 1
 			q.posted = append(q.posted, p.pc)
@@ -205,7 +205,7 @@ func (g *engine) receive(p *pe) error {
 	}
 	q.posted = append(q.posted, p.pc)
 	g.serve(q)
-	if op.Kind == tl.RecvAsync {
+	if op.Kind == program.RecvAsync {
 		p.async++
 		g.next(p)
 	}
@@ -214,21 +214,21 @@ func (g *engine) receive(p *pe) error {
 
 // nextQueue is the next queue, round-robin, with a message that no receive has
 // been posted for.
-func (g *engine) nextQueue(p *pe) (tl.Port, bool) {
-	for i := range int32(tl.Dirs) {
-		input := (p.turn + i) % int32(tl.Dirs)
-		from, ok := tl.Neighbor(g.Topo, p.prog.ID, tl.Dir(input))
+func (g *engine) nextQueue(p *pe) (program.Port, bool) {
+	for i := range int32(program.Dirs) {
+		input := (p.turn + i) % int32(program.Dirs)
+		from, ok := program.Neighbor(g.Topo, p.prog.ID, program.Dir(input))
 		if !ok {
 			continue
 		}
-		port := tl.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Input: input}
+		port := program.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Input: input}
 		if n, known := g.byPort[port]; known {
 			if q := g.queues[n]; q.shown > q.taken && q.started == len(q.posted) {
 				return port, true
 			}
 		}
 	}
-	return tl.Port{}, false
+	return program.Port{}, false
 }
 
 // serve reads messages for the receives that wait.
@@ -267,7 +267,7 @@ func (g *engine) read(q *queue) {
 	g.at(a.freed, evCredit, q.number, 0)
 	p := a.by
 	g.effect(p, a.recv, q.port)
-	if p.prog.Ops[a.recv].Kind == tl.RecvAsync {
+	if p.prog.Ops[a.recv].Kind == program.RecvAsync {
 		g.at(a.freed, evAsync, p.number, int32(a.recv))
 		return
 	}

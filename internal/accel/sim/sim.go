@@ -3,7 +3,7 @@
 // without any randomness: the same input gives the same result on any machine.
 //
 // It knows time, not data: Result.Order lists the operations in the order in
-// which they took effect, for tl.Executor to compute afterwards. Package fabric
+// which they took effect, for program.Executor to compute afterwards. Package fabric
 // moves the messages; here are the launch, the PEs, their receive queues (IPCQ)
 // and the HBM.
 package sim
@@ -11,9 +11,9 @@ package sim
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
@@ -53,7 +53,7 @@ type Result struct {
 // whose message it took.
 type Effect struct {
 	Program, Op int32
-	Port        tl.Port
+	Port        program.Port
 }
 
 // The kinds of this package's events.
@@ -104,7 +104,7 @@ type engine struct {
 	pes        []*pe
 	byIndex    map[int]int // program by index of its PE
 	queues     []*queue
-	byPort     map[tl.Port]int32
+	byPort     map[program.Port]int32
 	tcms, sram map[int]*ports // by PE, by cube
 	hbm        map[int]*hbm
 	ready      []event.Time // of the pieces of a read; reused
@@ -119,7 +119,7 @@ type engine struct {
 }
 
 // Run simulates the launch of the programs, at most one per PE and one per host, to its end.
-func Run(cfg Config, programs []*tl.Program) (*Result, error) {
+func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -133,9 +133,9 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 	return g.result(), nil
 }
 
-func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine, error) {
+func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
-		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
+		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
 		hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
 	if cfg.FlitByFlit || cfg.Trace {
@@ -198,7 +198,7 @@ func (c *Config) check() error {
 	switch {
 	case c.Slots < 1:
 		return fmt.Errorf("%d slots per queue: want at least 1", c.Slots)
-	case c.SlotBytes < tl.ElemSize:
+	case c.SlotBytes < program.ElemSize:
 		return fmt.Errorf("slots of %d bytes hold no element", c.SlotBytes)
 	case c.CreditBytes < 0:
 		return fmt.Errorf("credits of %d bytes: want 0 or more", c.CreditBytes)

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
@@ -34,14 +35,14 @@ func config(m *topo.Topology) Config {
 func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
 	t.Helper()
 	a := must.Get(m.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset}))(t)
-	return tl.Ptr{Addr: a}
+	return tl.Ptr(a)
 }
 
 // kernels is what each PE runs.
 type kernels map[topo.PEID]tl.Kernel
 
 // recordedAs are the kernels' programs.
-func recordedAs(t testing.TB, c Config, ks kernels) (programs []*tl.Program) {
+func recordedAs(t testing.TB, c Config, ks kernels) (programs []*program.Program) {
 	t.Helper()
 	for i := range c.Topo.TotalPEs() { // maps have no order
 		id := c.Topo.At(i)
@@ -49,7 +50,7 @@ func recordedAs(t testing.TB, c Config, ks kernels) (programs []*tl.Program) {
 		if !runs {
 			continue
 		}
-		p := must.Get(tl.Record(tl.Env{Topo: c.Topo, ID: id, PEs: 8, Cubes: 16, SlotBytes: c.SlotBytes}, k))(t)
+		p := must.Get(tl.Record(program.Env{Topo: c.Topo, ID: id, PEs: 8, Cubes: 16, SlotBytes: c.SlotBytes}, k))(t)
 		programs = append(programs, p)
 	}
 	return programs
@@ -438,9 +439,9 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-func recorded(t *testing.T, c Config) []*tl.Program {
-	p := must.Get(tl.Record(tl.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) { p.Send(tl.E, p.Scratch(1)) }))(t)
-	return []*tl.Program{p}
+func recorded(t *testing.T, c Config) []*program.Program {
+	p := must.Get(tl.Record(program.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) { p.Send(tl.E, p.Scratch(1)) }))(t)
+	return []*program.Program{p}
 }
 
 // The same input gives the same result, in full.
@@ -453,12 +454,12 @@ func TestDeterminism(t *testing.T) {
 		ks[id] = func(p *tl.PE) {
 			x := p.Load(hbmAt(t, c.Topo, topo.PEID{Cube: id.Cube}, 0), 700)
 			for _, d := range []tl.Dir{tl.E, tl.S} {
-				if _, ok := tl.Neighbor(c.Topo, id, d); ok {
+				if _, ok := program.Neighbor(c.Topo, id, d); ok {
 					p.Send(d, x)
 				}
 			}
 			for _, d := range []tl.Dir{tl.N, tl.W} {
-				if _, ok := tl.Neighbor(c.Topo, id, d); ok {
+				if _, ok := program.Neighbor(c.Topo, id, d); ok {
 					x = p.Add(x, p.Recv(d, 700))
 				}
 			}

@@ -3,9 +3,9 @@ package sim
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
+	"github.com/kernbench/kernbench/internal/accel/program"
 )
 
 // Span is something that was busy for a time: a program with an operation, an engine of its PE, or a link
@@ -91,8 +91,8 @@ func (g *engine) trace() *Trace {
 // counts says how full a queue was: a message is in it from when it can be received until it has been read.
 func (g *engine) counts(q *queue) (counts []Count) {
 	input := "SendTo"
-	if q.port.Input < int32(tl.Dirs) {
-		input = tl.Dir(q.port.Input).String()
+	if q.port.Input < int32(program.Dirs) {
+		input = program.Dir(q.port.Input).String()
 	}
 	name := fmt.Sprintf("queue %s of %v", input, g.Topo.At(int(q.port.From)))
 	held, read := 0, 0
@@ -120,7 +120,7 @@ func (g *engine) counts(q *queue) (counts []Count) {
 // laneOf keeps what runs beside a program off the program's own lane.
 func (p *pe) laneOf(op int) [2]string {
 	lane := ProgramLane
-	if k := p.prog.Ops[op].Kind; k == tl.Composite || k == tl.RecvAsync {
+	if k := p.prog.Ops[op].Kind; k == program.Composite || k == program.RecvAsync {
 		lane = fmt.Sprintf("%v %d", k, op)
 	}
 	return [2]string{p.prog.ID.String(), lane}

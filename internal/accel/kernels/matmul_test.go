@@ -1,4 +1,4 @@
-package accel
+package kernels
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
@@ -14,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Products of any shape, variant, split and number of PEs are exact, take time,
-// and leave as many records as they have tiles.
+// Products of random shape, variant, split and number of PEs are exact. Their stages have matching
+// counts, and the breakdown adds up to the time.
 func TestMatmul(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := Matmul{Variant: Variant(rapid.SampledFrom(Variants()).Draw(t, "variant")),
@@ -25,7 +26,7 @@ func TestMatmul(t *testing.T) {
 		count := m.Cubes * m.PEs
 		dim := func(name string, split Split) int {
 			n := rapid.IntRange(1, 70).Draw(t, name)
-			if split == m.Split || split == SplitM && m.Split == SplitK { // rows of the sum are divided too
+			if split == m.Split || split == SplitM && m.Split == SplitK { // SplitK divides the rows of C too
 				n = tl.Cdiv(n, count) * count
 			}
 			return n
@@ -41,7 +42,7 @@ func TestMatmul(t *testing.T) {
 		}
 		machine := topo.Default()
 		machine.Fabric = topo.Fabric(rapid.SampledFrom([]string{string(topo.Flits), string(topo.Whole)}).Draw(t, "fabric"))
-		p := must.Get(New(machine, ccl.Default()).Matmul(m, in))(t)
+		p := must.Get(m.Run(accel.New(machine, ccl.Default()), in))(t)
 		for i, v := range p.C {
 			if v.Float32() != want[i] {
 				t.Fatalf("element %d is %v, want %v", i, v.Float32(), want[i])
@@ -49,13 +50,13 @@ func TestMatmul(t *testing.T) {
 		}
 		for i, u := range p.Result.Usage {
 			if p.Result.Breakdown.Total() != p.Result.Crit {
-				t.Fatalf("the parts add up to %v of %v", p.Result.Breakdown.Total(), p.Result.Crit)
+				t.Fatalf("the breakdown adds up to %v of %v", p.Result.Breakdown.Total(), p.Result.Crit)
 			}
 			if u[sim.Fetch].Count != u[sim.Gemm].Count || u[sim.Store].Count != u[sim.DMAWrite].Count ||
 				u[sim.Math].Count != len(m.Epilogue)*u[sim.Store].Count {
 				t.Fatalf("PE %d: %+v", i, u)
 			}
-			for a, use := range u { // an engine does one thing at a time
+			for a, use := range u { // an engine does one thing at a time, so it is never busy for longer than it is active
 				if use.Busy > use.Active() {
 					t.Fatalf("PE %d: %v busy for %v within %v", i, sim.Activity(a), use.Busy, use.Active())
 				}
@@ -64,7 +65,7 @@ func TestMatmul(t *testing.T) {
 	})
 }
 
-// What cannot be is refused in words.
+// Invalid products give an error with the reason.
 func TestBadMatmul(t *testing.T) {
 	good := Matmul{M: 32, K: 32, N: 32, Variant: RefRef}
 	for want, change := range map[string]func(*Matmul){
@@ -85,14 +86,14 @@ func TestBadMatmul(t *testing.T) {
 		} else {
 			change(&m)
 		}
-		if _, err := New(topo.Default(), ccl.Default()).Matmul(m, in); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := m.Run(accel.New(topo.Default(), ccl.Default()), in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 }
 
-// The ideal pipeline's numbers follow from the topology: 4096 bytes at 256 GB/s are
-// 16 ns, and so are 8192 bytes at 512 GB/s.
+// The ideal pipeline follows from the topology: 4096 bytes at 256 GB/s take 16 ns, and so do 8192 bytes
+// at 512 GB/s.
 func TestIdeal(t *testing.T) {
 	m := topo.Default()
 	large := Matmul{M: 512, K: 512, N: 512}
@@ -118,14 +119,14 @@ func TestIdeal(t *testing.T) {
 	}
 }
 
-// Nothing beats the ideal pipeline, whatever the edges and the epilogue.
+// No simulated product is faster than the ideal pipeline.
 func TestIdealIsABound(t *testing.T) {
 	check := func(t interface{ Fatalf(string, ...any) }, f topo.Fabric, m Matmul) {
 		machine := topo.Default().Clone()
 		machine.Fabric = f
-		s := New(machine, ccl.Default())
+		s := accel.New(machine, ccl.Default())
 		s.TimingOnly = true
-		p, err := s.Matmul(m, Operands{})
+		p, err := m.Run(s, Operands{})
 		if err != nil {
 			t.Fatalf("%+v: %v", m, err)
 		}

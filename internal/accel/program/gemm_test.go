@@ -1,4 +1,4 @@
-package tl
+package program
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The tiles of a product read every element of A once per column of tiles, of B
+// The tiles of a product read every element of A once per column of tiles and every element of B
 // once per row of tiles, and write every element of C once.
 func TestTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim := func(name string) int { return rapid.IntRange(1, 40).Draw(t, name) }
 		g := &Gemm{M: dim("M"), K: dim("K"), N: dim("N")}
-		tile := TileSize{M: rapid.IntRange(1, 9).Draw(t, "m"), K: rapid.IntRange(1, 9).Draw(t, "k"),
+		tile := Tile{M: rapid.IntRange(1, 9).Draw(t, "m"), K: rapid.IntRange(1, 9).Draw(t, "k"),
 			N: rapid.IntRange(1, 9).Draw(t, "n")}
 		a, b, c := make([]int, g.M*g.K), make([]int, g.K*g.N), make([]int, g.M*g.N)
 		mark := func(cells []int, from, n int) {
@@ -50,9 +50,9 @@ func TestTiles(t *testing.T) {
 	})
 }
 
-// What was published of the tiles, 32x64x32, of the evaluation's shapes (M, K, N).
+// Tile counts and fill factors published for the evaluation's shapes (M, K, N) with tiles of 32x64x32.
 func TestPublishedTiles(t *testing.T) {
-	tile := TileSize{32, 64, 32}
+	tile := Tile{32, 64, 32}
 	for _, c := range []struct {
 		m, k, n, tiles int
 		fill           float64

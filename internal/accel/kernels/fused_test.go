@@ -1,4 +1,4 @@
-package accel
+package kernels
 
 import (
 	"fmt"
@@ -7,12 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// whole is a small whole number of a place.
+// whole returns -1, 0 or 1, by a hash of its arguments.
 func whole(at ...int) int {
 	h := uint64(0x9E3779B97F4A7C15)
 	for _, v := range at {
@@ -22,6 +23,7 @@ func whole(at ...int) int {
 	return int(h%3) - 1
 }
 
+// filled returns n small whole numbers that depend on the other arguments.
 func filled(n int, at ...int) []dtype.Float16 {
 	out := make([]dtype.Float16, n)
 	for i := range out {
@@ -30,7 +32,7 @@ func filled(n int, at ...int) []dtype.Float16 {
 	return out
 }
 
-// product in integers, by rows.
+// naive is the reference product. Its sums of small whole numbers are exact.
 func naive(a, b []dtype.Float16, m, k, n int) []float32 {
 	c := make([]float32, m*n)
 	for i := range m {
@@ -55,14 +57,14 @@ func fusedMachine(t rapid.TB, sips int, slot int) (*topo.Topology, *ccl.Config) 
 	return m, c
 }
 
-// Whatever the partitions, every SIP has the exact sum in the end, overlapped.
+// For random partitions, every SIP ends with the exact sum of the overlapped run.
 func TestFusedIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sips := rapid.IntRange(1, 4).Draw(t, "sips")
 		m, c := fusedMachine(t, sips, rapid.SampledFrom([]int{64, 4096}).Draw(t, "slot"))
 		f := Fused{K: rapid.IntRange(1, 70).Draw(t, "K")}
 		for range rapid.IntRange(1, 3).Draw(t, "parts") {
-			f.Parts = append(f.Parts, FusedPart{rapid.IntRange(0, 70).Draw(t, "rows"), rapid.IntRange(1, 70).Draw(t, "cols")})
+			f.Parts = append(f.Parts, Partition{rapid.IntRange(0, 70).Draw(t, "rows"), rapid.IntRange(1, 70).Draw(t, "cols")})
 		}
 		f.A = func(sip, part int) []dtype.Float16 { return filled(f.Parts[part].Rows*f.K, 1, sip, part) }
 		f.B = func(sip, part int) []dtype.Float16 { return filled(f.K*f.Parts[part].Cols, 2, sip, part) }
@@ -88,15 +90,14 @@ func TestFusedIsExact(t *testing.T) {
 	})
 }
 
-// Overlap recovers time where there are several partitions, and none where there is
-// one.
+// Overlap saves time with several partitions, and none with one.
 func TestFusedOverlap(t *testing.T) {
 	m, c := fusedMachine(t, 2, 64<<10)
 	m.Fabric = topo.Whole
-	parts := func(n int) []FusedPart {
-		out := make([]FusedPart, n)
+	parts := func(n int) []Partition {
+		out := make([]Partition, n)
 		for i := range out {
-			out[i] = FusedPart{512 / n, 512}
+			out[i] = Partition{512 / n, 512}
 		}
 		return out
 	}
@@ -110,25 +111,25 @@ func TestFusedOverlap(t *testing.T) {
 	if _, _, err := GemmAllReduce(m, c, Fused{Parts: parts(1)}); err == nil {
 		t.Error("a product of no depth")
 	}
-	if times, _, err := GemmAllReduce(m, c, Fused{K: 1, Parts: []FusedPart{{0, 5}}}); err != nil ||
+	if times, _, err := GemmAllReduce(m, c, Fused{K: 1, Parts: []Partition{{0, 5}}}); err != nil ||
 		times != (FusedTimes{}) {
 		t.Errorf("nothing: %+v (%v)", times, err)
 	}
 }
 
-// Blocks cover a partition exactly, none is larger than it must be.
+// The block grid follows the shape of the partition.
 func TestFusedGrid(t *testing.T) {
-	tile := TileSize(topo.Default())
+	tile := program.TileOf(topo.Default())
 	for _, c := range []struct {
-		FusedPart
+		Partition
 		pes, rows, cols int
 	}{
-		{FusedPart{512, 512}, 16, 4, 4}, {FusedPart{32, 512}, 16, 1, 16}, {FusedPart{512, 32}, 16, 16, 1},
-		{FusedPart{1, 1}, 128, 1, 128},
+		{Partition{512, 512}, 16, 4, 4}, {Partition{32, 512}, 16, 1, 16}, {Partition{512, 32}, 16, 16, 1},
+		{Partition{1, 1}, 128, 1, 128},
 	} {
-		rows, cols := grid(c.FusedPart, c.pes, tile)
+		rows, cols := grid(c.Partition, c.pes, tile)
 		if fmt.Sprint(rows, cols) != fmt.Sprint(c.rows, c.cols) {
-			t.Errorf("%+v on %d PEs: %d x %d blocks, want %d x %d", c.FusedPart, c.pes, rows, cols, c.rows, c.cols)
+			t.Errorf("%+v on %d PEs: %d x %d blocks, want %d x %d", c.Partition, c.pes, rows, cols, c.rows, c.cols)
 		}
 	}
 }

@@ -1,10 +1,12 @@
-package tl
+package program
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
@@ -12,29 +14,31 @@ import (
 
 // Memory is the contents of the HBM.
 type Memory interface {
-	// Range is the n elements at an address, or an error where nothing was
-	// allocated.
-	Range(at Address, n int) ([]Float16, error)
+	// Range returns the n elements at an address. It fails if they were not allocated.
+	Range(at topo.Address, n int) ([]Float16, error)
 }
 
-// Executor computes what programs compute, operation by operation, in whatever
-// order the caller found them to happen. Arithmetic is done in f32 and rounded to
-// f16 once per operation.
+// Float16 is an element: an IEEE 754 binary16.
+type Float16 = dtype.Float16
+
+// Executor computes the data of programs. The caller passes the operations in the order in which
+// the simulation found them to take effect. Arithmetic is done in f32 and rounded to f16 once per
+// operation.
 type Executor struct {
 	memory   Memory
 	programs []*Program
-	values   [][][]Float16 // by program and number of the value
-	next     []int         // by program: free operations before this one are done
+	values   [][][]Float16 // by program and value number
+	next     []int         // by program: free operations before this index are done
 	queues   map[Port][][]Float16
 }
 
-// NewExecutor starts with empty queues and no values.
+// NewExecutor returns an executor with empty queues and no values.
 func NewExecutor(m Memory, programs []*Program) *Executor {
 	return &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]Float16{},
 		values: lists.Map(programs, func(p *Program) [][]Float16 { return make([][]Float16, p.Values+1) })}
 }
 
-// Do executes one operation. Port is the queue that a receive from anyone took.
+// Do executes one operation. For a receive, port is the queue that the message was taken from.
 func (x *Executor) Do(program, op int, port Port) error {
 	p := x.programs[program]
 	for ; x.next[program] < op; x.next[program]++ {
@@ -48,7 +52,7 @@ func (x *Executor) Do(program, op int, port Port) error {
 	return nil
 }
 
-// name gives a value to memory.
+// name performs a free operation: it defines a value without moving data.
 func (x *Executor) name(program int, o *Op) {
 	values := x.values[program]
 	if o.Kind == Scratch {
@@ -76,7 +80,7 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 	case Recv, RecvAsync:
 		q := x.queues[port]
 		if len(q) == 0 {
-			return fmt.Errorf("nothing was sent")
+			return errors.New("nothing was sent")
 		}
 		if len(q[0]) != o.N {
 			return fmt.Errorf("%d elements were sent, %d are received", len(q[0]), o.N)
@@ -85,7 +89,11 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 	case Math:
 		out := values[o.Out]
 		if out == nil {
-			out = make([]Float16, max(1, x.resultLen(o)))
+			n := o.N
+			if o.Fn == Sum || o.Fn == Max {
+				n = 1
+			}
+			out = make([]Float16, n)
 			values[o.Out] = out
 		}
 		compute(o, out, values[o.A], values[o.B], values[o.C])
@@ -99,19 +107,12 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 	return nil
 }
 
-func (x *Executor) resultLen(o *Op) int {
-	if o.Fn == Sum || o.Fn == Largest {
-		return 1
-	}
-	return o.N
-}
-
 func (x *Executor) composite(values [][]Float16, g *Gemm) error {
 	fetch := func(o Operand, n int) ([]Float16, error) {
 		if o.Resident() {
-			return values[o.tile.value], nil
+			return values[o.Value], nil
 		}
-		return x.memory.Range(o.ptr.Addr, n)
+		return x.memory.Range(o.Addr, n)
 	}
 	a, err := fetch(g.A, g.M*g.K)
 	if err != nil {
@@ -121,26 +122,26 @@ func (x *Executor) composite(values [][]Float16, g *Gemm) error {
 	if err != nil {
 		return err
 	}
-	out, err := x.memory.Range(g.Out.Addr, g.M*g.N)
+	out, err := x.memory.Range(g.Out, g.M*g.N)
 	if err != nil {
 		return err
 	}
-	// The result may lie where an operand does.
+	// out may overlap an operand, so the result is computed elsewhere.
 	result := make([]Float16, g.M*g.N)
 	product(result, a, b, g.M, g.K, g.N)
 	for _, e := range g.Epilogue {
 		for row := range g.M {
 			part := result[row*g.N : (row+1)*g.N]
-			compute(&Op{Fn: e.Fn, N: g.N}, part, part, values[e.Arg.value], nil)
+			compute(&Op{Fn: e.Fn, N: g.N}, part, part, values[e.Arg], nil)
 		}
 	}
 	copy(out, result)
 	return nil
 }
 
-// product accumulates in f32, along K in order, and rounds once to f16. The
-// conversions keep a compiler from fusing products and sums: the result is the
-// same on any machine. Four steps at a time spare most of the memory traffic.
+// product computes out = a x b. It accumulates in f32 along K, in order, and rounds once to f16.
+// The explicit float32 conversions keep the compiler from fusing multiplications and additions, so
+// the result is the same on any machine. Four steps along K at a time save most of the memory traffic.
 func product(out, a, b []Float16, m, k, n int) {
 	wide := make([]float32, k*n)
 	vec.Widen(wide, dtype.Bytes(b[:k*n]), dtype.F16)
@@ -169,15 +170,15 @@ func product(out, a, b []Float16, m, k, n int) {
 	}
 }
 
-// compute is the math engine. Sums of tiles, which all-reduce is made of, take
-// the vectorised loop; it rounds the same way.
+// compute performs an operation of the MATH engine. Add, which dominates all-reduce, uses the
+// vectorised kernel; it rounds the same way.
 func compute(o *Op, out, a, b, c []Float16) {
 	switch o.Fn {
 	case Copy:
 		copy(out, a)
 	case Add:
 		vec.Reduce2(dtype.Bytes(out), dtype.Bytes(a), dtype.Bytes(b), dtype.F16, vec.Sum)
-	case Sum, Largest, Softmax:
+	case Sum, Max, Softmax:
 		reduce(o.Fn, out, a)
 	default:
 		for i := range out {
@@ -194,7 +195,7 @@ func compute(o *Op, out, a, b, c []Float16) {
 			case Minimum:
 				v = min(v, b[i].Float32())
 			case FMA:
-				// In f64 the product is exact, so it is as if rounded once.
+				// The product of two f16 is exact in f64, so only the sum is rounded.
 				v = float32(float64(v)*float64(b[i].Float32()) + float64(c[i].Float32()))
 			case Clamp:
 				v = min(max(v, o.Scalars[0]), o.Scalars[1])
@@ -214,7 +215,7 @@ func reduce(f Fn, out, a []Float16) {
 	switch f {
 	case Sum:
 		out[0] = dtype.Float16From(sum)
-	case Largest:
+	case Max:
 		out[0] = dtype.Float16From(largest)
 	case Softmax:
 		total := 0.0

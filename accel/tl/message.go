@@ -1,0 +1,117 @@
+package tl
+
+import (
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/accel/program"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// Dir is a direction in which a PE has a neighbour.
+type Dir = program.Dir
+
+// The directions: to another PE of the cube (Intra), to the same PE of the next cube, and to the same
+// PE of the next SIP (Global).
+const (
+	IntraN  = program.IntraN
+	IntraS  = program.IntraS
+	IntraE  = program.IntraE
+	IntraW  = program.IntraW
+	N       = program.N
+	S       = program.S
+	E       = program.E
+	W       = program.W
+	GlobalN = program.GlobalN
+	GlobalS = program.GlobalS
+	GlobalE = program.GlobalE
+	GlobalW = program.GlobalW
+)
+
+// port returns the queue to the neighbour in a direction (sending), or from it.
+func (p *PE) port(what string, d Dir, sending bool) program.Port {
+	if d < 0 || d >= program.Dirs {
+		p.fail("%s: %d is not a direction", what, int(d))
+		return program.Port{}
+	}
+	t := p.env.Topo
+	peer, ok := program.Neighbor(t, p.env.ID, d)
+	if !ok {
+		var valid []string
+		for o := range program.Dirs {
+			if _, ok := program.Neighbor(t, p.env.ID, o); ok {
+				valid = append(valid, o.String())
+			}
+		}
+		p.fail("%s %v: no neighbour there; the directions of %v are %s", what, d, p.env.ID, strings.Join(valid, " "))
+		return program.Port{}
+	}
+	me, other := int32(t.Index(p.env.ID)), int32(t.Index(peer))
+	if sending {
+		return program.Port{From: me, To: other, Input: int32(d.Opposite())}
+	}
+	return program.Port{From: other, To: me, Input: int32(d)}
+}
+
+// direct returns the queue to any other PE (sending), or from it.
+func (p *PE) direct(what string, peer PEID, sending bool) program.Port {
+	t := p.env.Topo
+	if _, err := t.Address(topo.Location{PEID: peer, Space: topo.HBMSpace}); err != nil || peer == p.env.ID {
+		p.fail("%s %v: want another PE of the system", what, peer)
+		return program.Port{}
+	}
+	me, other := t.Index(p.env.ID), t.Index(peer)
+	if !sending {
+		me, other = other, me
+	}
+	return program.Port{From: int32(me), To: int32(other), Input: program.Direct(me)}
+}
+
+// fits checks that a message fits into a receive slot.
+func (p *PE) fits(what string, n int) {
+	if bytes := n * ElemSize; bytes > p.env.SlotBytes {
+		p.fail("%s: a tile of %d bytes does not fit into a slot of %d bytes: raise slot_size", what, bytes, p.env.SlotBytes)
+	}
+}
+
+func (p *PE) send(t Tile, port program.Port) {
+	p.fits("send", t.n)
+	p.emit(program.Op{Kind: program.Send, A: p.take("send", t), N: t.n, Port: port})
+}
+
+// Send sends a tile to the neighbour in a direction. The kernel continues at once, unless all
+// receive slots of the neighbour are taken; then it waits for one.
+func (p *PE) Send(d Dir, t Tile) { p.send(t, p.port("send", d, true)) }
+
+// SendTo is like Send, to any other PE of the system.
+func (p *PE) SendTo(peer PEID, t Tile) { p.send(t, p.direct("send to", peer, true)) }
+
+// Recv waits for a tile of n elements from the neighbour in a direction.
+func (p *PE) Recv(d Dir, n int) Tile {
+	return p.receive(program.Op{Kind: program.Recv, N: n, Port: p.port("recv", d, false)}).tile
+}
+
+// RecvFrom is like Recv, from any other PE of the system.
+func (p *PE) RecvFrom(peer PEID, n int) Tile {
+	return p.receive(program.Op{Kind: program.Recv, N: n, Port: p.direct("recv from", peer, false)}).tile
+}
+
+// RecvAny waits for a tile of n elements from any neighbour. If several have sent one, neighbours are
+// served round-robin.
+func (p *PE) RecvAny(n int) Tile {
+	me := program.Port{To: int32(p.env.Topo.Index(p.env.ID))}
+	return p.receive(program.Op{Kind: program.Recv, N: n, Any: true, Port: me}).tile
+}
+
+// RecvAsync starts a Recv. Wait returns its tile.
+func (p *PE) RecvAsync(d Dir, n int) Handle {
+	return p.receive(program.Op{Kind: program.RecvAsync, N: n, Port: p.port("recv", d, false)})
+}
+
+// receive records a receive. The tile stays in its slot's copy and takes no TCM of the kernel.
+func (p *PE) receive(op program.Op) Handle {
+	p.fits("recv", op.N)
+	t := p.tile(op.N, false)
+	op.Out = int32(t.value)
+	p.emit(op)
+	return Handle{len(p.prog.Ops) - 1, t}
+}

@@ -1,0 +1,159 @@
+// Package program defines the recorded form of a kernel: one Program per PE, a list of operations
+// on numbered values. Package tl records programs, package sim computes when each operation takes
+// effect, and an Executor computes the data afterwards in that order.
+//
+// A value is the contents of one tile. Values are numbered from 1 in each program; 0 means none.
+package program
+
+import "github.com/kernbench/kernbench/internal/accel/topo"
+
+// ElemSize is the size of an element in bytes. All elements are f16.
+const ElemSize = 2
+
+// Program is what one PE executes.
+type Program struct {
+	ID     topo.PEID
+	Host   bool // the host of ID's SIP runs it instead of a PE: loads and stores through the PCIe endpoint
+	Ops    []Op
+	Values int   // number of values
+	TCM    int64 // peak bytes of TCM occupied by tiles
+}
+
+// Env is the context in which a kernel is recorded.
+type Env struct {
+	Topo      *topo.Topology
+	ID        topo.PEID
+	PEs       int // number of PEs per cube that run the kernel
+	Cubes     int // number of cubes per SIP that run it
+	SlotBytes int // size of a receive slot
+}
+
+// OpKind is the kind of an operation.
+type OpKind uint8
+
+// The kinds of operations. Scratch and View only name memory and take no time.
+const (
+	Load OpKind = iota
+	Store
+	Math
+	Dot
+	Composite
+	Send
+	Recv
+	RecvAsync
+	Wait
+	Scratch
+	View
+)
+
+func (k OpKind) String() string {
+	return [...]string{"load", "store", "math", "dot", "composite", "send", "recv", "recv_async", "wait", "scratch",
+		"view"}[k]
+}
+
+// Free reports whether operations of this kind take no time.
+func (k OpKind) Free() bool { return k == Scratch || k == View }
+
+// Op is one recorded call. Out, A, B and C are value numbers. Fields that the kind does not use are zero.
+type Op struct {
+	Kind    OpKind
+	Fn      Fn
+	Out     int32
+	A, B, C int32
+	N       int // elements of the result, or of the message
+	Off     int // View: first element
+	Addr    topo.Address
+	Port    Port
+	Any     bool  // Recv: take a message from any neighbour
+	Handle  int   // Wait: index of the operation to wait for
+	Gemm    *Gemm // Composite and Dot
+	Scalars [2]float32
+}
+
+// Bytes returns the number of bytes that the operation moves.
+func (o *Op) Bytes() int { return o.N * ElemSize }
+
+// Fn is a function of the MATH engine.
+type Fn uint8
+
+// The functions of the MATH engine. Sum and Max reduce a tile to one element; Softmax needs the
+// whole tile; the others work element by element.
+const (
+	Copy Fn = iota
+	Add
+	Sub
+	Mul
+	Div
+	Maximum
+	Minimum
+	FMA
+	Clamp
+	Exp
+	Sum
+	Max
+	Softmax
+)
+
+func (f Fn) String() string {
+	return [...]string{"copy", "add", "sub", "mul", "div", "maximum", "minimum", "fma", "clamp", "exp", "sum", "max",
+		"softmax"}[f]
+}
+
+// Binary reports whether f takes two tiles.
+func (f Fn) Binary() bool { return f >= Add && f <= Minimum }
+
+// Dir is a direction in which a PE has a neighbour.
+type Dir int
+
+// The directions: to another PE of the cube (Intra), to the same PE of the next cube, and to the
+// same PE of the next SIP (Global). The order within each group is that of topo.Side.
+const (
+	IntraN Dir = iota
+	IntraS
+	IntraE
+	IntraW
+	N
+	S
+	E
+	W
+	GlobalN
+	GlobalS
+	GlobalE
+	GlobalW
+	Dirs // the number of directions
+)
+
+func (d Dir) String() string {
+	side := d.side().String()
+	switch d / 4 {
+	case 0:
+		return "intra_" + side
+	case 1:
+		return side
+	}
+	return "global_" + side
+}
+
+func (d Dir) side() topo.Side { return topo.Side(d % 4) }
+
+// Opposite returns the direction in which the neighbour sees this PE: a message sent east arrives
+// from the west.
+func (d Dir) Opposite() Dir { return d/4*4 + Dir(d.side().Opposite()) }
+
+// Neighbor returns the neighbour of p in direction d, and whether there is one.
+func Neighbor(t *topo.Topology, p topo.PEID, d Dir) (topo.PEID, bool) {
+	switch d / 4 {
+	case 0:
+		return t.Peer(p, d.side())
+	case 1:
+		return t.NextCube(p, d.side())
+	}
+	return t.NextSIP(p, d.side())
+}
+
+// Port identifies a receive queue by its sender, its receiver and the receiver's input. Inputs
+// below Dirs are directions. Each sender that is not a neighbour has an input of its own, see Direct.
+type Port struct{ From, To, Input int32 }
+
+// Direct returns the input for messages from a sender that is not a neighbour.
+func Direct(sender int) int32 { return int32(Dirs) + int32(sender) }
