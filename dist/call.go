@@ -198,7 +198,13 @@ func (c *Combiner) Name() string { return c.name }
 // Apply is for backends: it combines the elements of x into those of acc.
 func (c *Combiner) Apply(acc, x []byte) { c.combine(acc, x) }
 
-var codecs = registry.New("codec", Codec.Name)
+var codecs = registry.New("codec", func(c Codec) registry.Entry {
+	e := registry.Entry{Name: c.Name()}
+	if described, ok := c.(interface{ Help() string }); ok {
+		e.Help = described.Help()
+	}
+	return e
+})
 
 func init() {
 	for _, c := range quant.Codecs() {
@@ -206,7 +212,8 @@ func init() {
 	}
 }
 
-// RegisterCodec makes a codec known by its name. Two of one name are a bug and panic.
+// RegisterCodec adds a codec. It panics if the name is taken. A codec may have a method
+// Help() string, which returns one line for `kernbench list --all`.
 func RegisterCodec(c Codec) { codecs.Register(c) }
 
 // Codecs lists the codecs that are known, in the order of their names: int8, int6 and int4,

@@ -87,7 +87,9 @@ type registered struct {
 	backend Backend
 }
 
-var backends = registry.New("backend", func(r registered) string { return r.Name })
+var backends = registry.New("backend", func(r registered) registry.Entry {
+	return registry.Entry{Name: r.Name, Help: r.Help}
+})
 
 // Register makes a backend known; packages of backends call it when they are
 // imported. Two of one name are a bug and panic.
@@ -96,7 +98,7 @@ func Register(d Description, b Backend) { backends.Register(registered{d, b}) }
 // Backends lists the names of the backends this program was built with: that of
 // the host first, the others sorted.
 func Backends() []string {
-	return slices.SortedFunc(slices.Values(backends.Names(nil)), func(a, b string) int {
+	return slices.SortedFunc(slices.Values(backends.Names()), func(a, b string) int {
 		switch HostBackend {
 		case a:
 			return -1

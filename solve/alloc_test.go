@@ -13,7 +13,7 @@ import (
 // An iteration allocates nothing.
 func TestIterationsDoNotAllocate(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 2500})
-	for _, info := range krylov.Methods() {
+	for _, info := range krylov.Methods.All() {
 		must(t, onRanks(t, 1, func(g *dist.Group) error {
 			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, RTol: 1e-300,
 				MaxIter: 1 << 30})

@@ -15,7 +15,7 @@ import (
 // rank 0, which tells each rank its rows, and then who owns those that they are
 // coupled to. The seconds are the partitioner's own, where it ran.
 func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Layout, seconds float64, err error) {
-	p, err := partition.Lookup(spec.Partitioner)
+	p, err := partition.Partitioners.Lookup(spec.Partitioner)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -109,7 +109,7 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 		return nil, fmt.Errorf("the right-hand side has %d values, the matrix %d rows", n, s.Size)
 	}
 	s.fillIn()
-	if s.precond, err = precondition.Lookup(spec.Preconditioner); err != nil {
+	if s.precond, err = precondition.Preconditioners.Lookup(cmp.Or(spec.Preconditioner, precondition.None)); err != nil {
 		return nil, err
 	}
 	if err := s.suits(outline); err != nil {

@@ -53,14 +53,14 @@ func TestSolutionsMatchElimination(t *testing.T) {
 		done := 0
 		must(t, onRanks(t, ranks, func(g *dist.Group) error {
 			for _, p := range problems {
-				for turn, part := range partition.All() {
+				for turn, part := range partition.Partitioners.All() {
 					if part.Check(p.source.Problem) != nil {
 						continue // refused: see below
 					}
 					if ranks == 1 && part.Name != partition.Default {
 						continue // all the same
 					}
-					for i, info := range krylov.Methods() {
+					for i, info := range krylov.Methods.All() {
 						if !usable(info, p.source.Traits()) {
 							continue
 						}
@@ -100,8 +100,8 @@ func TestMoreRanksThanRows(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 4})
 	want := direct(t, source.Problem)
 	pres := preconditioners(source)
-	for turn, part := range partition.All() {
-		for i, info := range krylov.Methods() {
+	for turn, part := range partition.Partitioners.All() {
+		for i, info := range krylov.Methods.All() {
 			pre := pres[(turn+i)%len(pres)]
 			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, Preconditioner: pre,
 				RHS: noise, RTol: 1e-12}, want)
@@ -204,7 +204,7 @@ func (s swapped) Finish(v []float64) error {
 // method believes.
 func TestWrongGhostFailsTheGate(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 900})
-	for _, info := range krylov.Methods() {
+	for _, info := range krylov.Methods.All() {
 		for i, honest := range []bool{true, false, true, false} {
 			stop := 20 * (i / 2) // not at all, then early
 			errs := onRanks(t, 3, func(g *dist.Group) error {
@@ -398,7 +398,7 @@ func trace(t *testing.T, precondition bool, passes float64) {
 // no harm to the next solve.
 func TestAlone(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 2500})
-	for _, info := range krylov.Methods() {
+	for _, info := range krylov.Methods.All() {
 		method := info.Name
 		must(t, onRanks(t, 3, func(g *dist.Group) error {
 			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: method, RHS: noise, RTol: 1e-8})

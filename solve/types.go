@@ -43,10 +43,10 @@ func NewProblem(kind string, p Params) (Problem, error) { return sparse.New(kind
 
 // RegisterProblem adds a kind of generated problem. As all functions that register,
 // it is meant for init functions, and panics when the name is taken.
-func RegisterProblem(k Kind) { sparse.Register(k) }
+func RegisterProblem(k Kind) { sparse.Kinds.Register(k) }
 
 // Problems lists the kinds of generated problems by name.
-func Problems() []Kind { return sparse.Kinds() }
+func Problems() []Kind { return sparse.Kinds.All() }
 
 // Partitions: who owns which rows.
 type (
@@ -91,10 +91,10 @@ const (
 func NewTable(owners []int32, ranks int) (Layout, error) { return partition.NewTable(owners, ranks) }
 
 // RegisterPartitioner adds a partitioner.
-func RegisterPartitioner(p Partitioner) { partition.Register(p) }
+func RegisterPartitioner(p Partitioner) { partition.Partitioners.Register(p) }
 
 // Partitioners lists the partitioners by name.
-func Partitioners() []Partitioner { return partition.All() }
+func Partitioners() []Partitioner { return partition.Partitioners.All() }
 
 // Methods: they hand out stages and are told the sums.
 type (
@@ -143,13 +143,13 @@ const (
 )
 
 // RegisterMethod adds a method.
-func RegisterMethod(m Method) { krylov.Register(m) }
+func RegisterMethod(m Method) { krylov.Methods.Register(m) }
 
 // Methods lists the methods by name.
-func Methods() []Method { return krylov.Methods() }
+func Methods() []Method { return krylov.Methods.All() }
 
 // RegisterPreconditioner adds a preconditioner.
-func RegisterPreconditioner(p Preconditioner) { precondition.Register(p) }
+func RegisterPreconditioner(p Preconditioner) { precondition.Preconditioners.Register(p) }
 
 // DiagonalOf is the operator that multiplies each value by a number that follows from its row.
 func DiagonalOf(l *Local, factor func(i int, r *Row) (float64, error)) (Operator, error) {
@@ -157,4 +157,4 @@ func DiagonalOf(l *Local, factor func(i int, r *Row) (float64, error)) (Operator
 }
 
 // Preconditioners lists the preconditioners by name.
-func Preconditioners() []Preconditioner { return precondition.All() }
+func Preconditioners() []Preconditioner { return precondition.Preconditioners.All() }

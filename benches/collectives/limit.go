@@ -64,7 +64,7 @@ func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 	}
 	// The last flags of an algorithm that reads peers' memory only say that the
 	// memory is free again. No result waits for them, so they are no limit.
-	if info, _ := schedule.Find(sh.op, algorithm); sh.op != barrier && t.Rounds > 1 && info.Direct {
+	if info, _ := schedule.Lookup(sh.op, algorithm); sh.op != barrier && t.Rounds > 1 && info.Direct {
 		t.Rounds--
 	}
 	return t, nil

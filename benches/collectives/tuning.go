@@ -33,7 +33,7 @@ func tuning() bench.TuningDefaults {
 			names := []string{auto}
 			for _, a := range can.Algorithms[dist.AllReduce] {
 				names = append(names, a)
-				if info, _ := schedule.Find(allReduce, a); can.Chunk && slices.Contains(info.Takes, "ChunkElems") {
+				if info, _ := schedule.Lookup(allReduce, a); can.Chunk && slices.Contains(info.Takes, "ChunkElems") {
 					for _, bytes := range tunedPieces {
 						names = append(names, dist.InPieces(a, bytes))
 					}

@@ -134,7 +134,7 @@ func reportNullSpace(s *bench.State, sys *solve.System) {
 
 // reportLibrary notes the C library that the partitioner used on rank 0.
 func reportLibrary(s *bench.State, spec solve.Spec) error {
-	p, err := partition.Lookup(spec.Partitioner)
+	p, err := partition.Partitioners.Lookup(spec.Partitioner)
 	if err != nil || p.Library == nil || s.Rank() != 0 {
 		return err
 	}

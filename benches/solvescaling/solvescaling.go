@@ -206,7 +206,7 @@ func invalidPoint(p point.Point) error {
 	if err := peerRefuses(p); err != nil {
 		return err
 	}
-	part, err := partition.Lookup(text(partitionerAxis))
+	part, err := partition.Partitioners.Lookup(text(partitionerAxis))
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func unsuited(p point.Point, text func(axis string) string, part partition.Parti
 	if _, err := krylov.New(text(methodAxis), v.Traits(), krylov.Config{RTol: 1, MaxIter: 1}); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
-	pre, err := precondition.Lookup(text(precondAxis))
+	pre, err := precondition.Preconditioners.Lookup(text(precondAxis))
 	if err != nil {
 		return err
 	}

@@ -59,16 +59,16 @@ func first(t *testing.T, axes, options, backend string) bench.Outcome {
 // ranks that divide nothing and on more ranks than rows.
 func TestEveryWord(t *testing.T) {
 	var methods, partitioners, preconditioners, problems []string
-	for _, m := range krylov.Methods() {
+	for _, m := range krylov.Methods.All() {
 		methods = append(methods, m.Name)
 	}
-	for _, q := range partition.All() {
+	for _, q := range partition.Partitioners.All() {
 		partitioners = append(partitioners, q.Name)
 	}
 	for _, q := range solve.Preconditioners() {
 		preconditioners = append(preconditioners, q.Name)
 	}
-	for _, k := range sparse.Kinds() {
+	for _, k := range sparse.Kinds.All() {
 		problems = append(problems, k.Name)
 	}
 	for _, axes := range []string{
@@ -98,7 +98,7 @@ func TestEveryWord(t *testing.T) {
 			method, _ := d.Point.Get(methodAxis)
 			part, _ := d.Point.Get(partitionerAxis)
 			pre, _ := d.Point.Get(precondAxis)
-			registered, err := precondition.Lookup(pre.String())
+			registered, err := precondition.Preconditioners.Lookup(pre.String())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ var spoilers atomic.Int32
 func TestWrongHaloFails(t *testing.T) {
 	name := fmt.Sprintf("spoiler%d", spoilers.Add(1))
 	dist.Register(dist.Description{Name: name}, spoiler{})
-	for _, m := range krylov.Methods() {
+	for _, m := range krylov.Methods.All() {
 		o := first(t, "num_ranks=2 dof-per-rank=300 method="+m.Name, "repeat=1 maxiter=500", name)
 		if o.Status != journal.Failed ||
 			!strings.Contains(o.Reason, "true relative residual") && !strings.Contains(o.Reason, "did not converge") {

@@ -47,7 +47,7 @@ type span struct {
 
 func (e *engine) steps(p dist.Plan) (func() error, error) {
 	params := p.Params(e.Size())
-	info, _ := schedule.Find(string(p.Op), p.Algorithm)
+	info, _ := schedule.Lookup(string(p.Op), p.Algorithm)
 	if slices.Contains(info.Takes, "ChunkElems") {
 		params.ChunkElems = p.Chunk
 	}

@@ -91,7 +91,7 @@ func ways(caps dist.Capabilities, ordered bool) []way {
 // inRankOrder tells whether an all-reduce promises the bits of adding in rank
 // order with one rounding, or in a type that rounds at every addition alike.
 func inRankOrder(algorithm string, d dist.DType) bool {
-	info, _ := schedule.Find(schedule.AllReduce, algorithm)
+	info, _ := schedule.Lookup(schedule.AllReduce, algorithm)
 	return info.Order == schedule.RankOrder && (info.Wide || d.Size() > 2)
 }
 

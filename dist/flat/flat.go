@@ -133,7 +133,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	}
 	for op, names := range c.Algorithms {
 		c.Algorithms[op] = slices.DeleteFunc(names, func(name string) bool {
-			info, _ := schedule.Find(string(op), name)
+			info, _ := schedule.Lookup(string(op), name)
 			return info.Direct
 		})
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -62,7 +61,7 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.FormatNames(), ", "))
+	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.Formats.Names(), ", "))
 	fl.StringVar(&f.out, "out", "", "RUN folder")
 	fl.StringVar(&f.bench, "bench", "",
 		"bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
@@ -73,7 +72,7 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 	fl.StringVar(&f.given.Algorithm, "algorithm", "", "algorithm, where the file does not say (default: the library)")
 	fl.StringVar(&f.given.DType, "dtype", "", "element type, where the file does not say")
 	fl.StringVar(&f.given.Backend, "backend", "", "backend, where the file does not say")
-	fl.StringVar(&f.format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
+	fl.StringVar(&f.format, "format", export.Default, "what to print: "+strings.Join(export.Formats.Names(), ", "))
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no list of the files written")
 	return cmd
 }
@@ -81,7 +80,7 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 // importFormats writes a line for each format: its name, what it is, an example.
 func importFormats(line string) string {
 	var b strings.Builder
-	for _, f := range imports.Formats() {
+	for _, f := range imports.Formats.All() {
 		fmt.Fprintf(&b, line, f.Name, f.Help, f.Example)
 	}
 	return b.String()
@@ -94,13 +93,14 @@ func linkNames() string {
 func (a *app) importFiles(paths []string, f importFlags) error {
 	switch {
 	case f.as == "":
-		return usage(fmt.Errorf("missing --as, the format of the files: %s", strings.Join(imports.FormatNames(), ", ")))
+		return usage(fmt.Errorf("missing --as, the format of the files: %s", strings.Join(imports.Formats.Names(), ", ")))
 	case f.out == "":
 		return usage(errors.New("missing --out, the RUN folder to write to"))
-	case !slices.Contains(export.Formats(), f.format):
-		return usage(suggest.Unknown("format", f.format, export.Formats()))
 	case f.given.Ranks < 0:
 		return usage(fmt.Errorf("--ranks %d: want a whole number of at least 1", f.given.Ranks))
+	}
+	if _, err := export.Formats.Lookup(f.format); err != nil {
+		return usage(err)
 	}
 	ceilings, err := model.Ceilings(f.link)
 	if err != nil {

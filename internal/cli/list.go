@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/guide"
@@ -22,19 +23,28 @@ import (
 )
 
 func (a *app) listCommand() *cobra.Command {
-	var verbose bool
+	var verbose, all bool
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "list [BENCH...]",
 		Short: "List the benchmarks, their axes and options",
 		Long: `Lists all benchmarks, or shows those that are named (a name or a glob): axes,
-variables and options with their legal words and defaults, and how to run them.`,
-		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list memory\n  %[1]s list --verbose\n  %[1]s list -f "+
-			"examples/python/memory.py", a.name),
+variables and options with their legal words and defaults, and how to run them.
+With --all it lists everything that can be chosen by name: algorithms, backends,
+codecs, file formats, problems, partitioners, methods and so on.`,
+		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list memory\n  %[1]s list --verbose\n  %[1]s list --all\n"+
+			"  %[1]s list -f examples/python/memory.py", a.name),
 		Args:              arguments(0, -1, "names of benches"),
 		ValidArgsFunction: guide.Names(a.benches),
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if all && (verbose || len(names)+len(files) > 0) {
+				return usage(errors.New("--all lists everything: give no names, --file or --verbose with it"))
+			}
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			if all {
+				describeKinds(w, a.benches)
+				return w.Flush()
+			}
 			benches := a.benches
 			if len(files) > 0 {
 				benches = nil
@@ -66,9 +76,25 @@ variables and options with their legal words and defaults, and how to run them.`
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "list what `FILE` declares instead (repeatable)")
+	cmd.Flags().BoolVar(&all, "all", false, "list everything that has a name: benches, backends, algorithms, formats ...")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false,
 		"show axes, variables and options, and the backends, GPUs and libraries of this machine")
 	return cmd
+}
+
+// describeKinds lists the benches and the members of every registry of the program.
+func describeKinds(w *tabwriter.Writer, benches []*bench.Bench) {
+	fmt.Fprintln(w, "bench")
+	for _, b := range benches {
+		fmt.Fprintf(w, "  %s\t%s\n", b.Name, b.Help)
+	}
+	for _, kind := range registry.Kinds() {
+		fmt.Fprintf(w, "\n%s\n", kind.Noun)
+		for _, e := range kind.Entries() {
+			names := strings.Join(append([]string{e.Name}, e.Aliases...), ", ")
+			fmt.Fprintf(w, "  %s\t%s\n", names, e.Help)
+		}
+	}
 }
 
 // describeMachine lists what benches can run on: backends, GPUs and libraries, or why

@@ -81,7 +81,7 @@ func (a *app) showCommand() *cobra.Command {
 			return a.printRows(r, rows, format, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
+	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats.Names(), ", "))
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
 	cmd.Flags().BoolVar(&draws, "chart", false,
 		"draw in the terminal instead: what --plot says, or what it would by default")

@@ -38,7 +38,7 @@ func names(keep func(schedule.Info) bool) []string {
 // Find gives the properties of an algorithm; none of one that is not registered,
 // such as auto or one of a backend's own.
 func Find(algorithm string) schedule.Info {
-	info, _ := schedule.Find(schedule.AllReduce, algorithm)
+	info, _ := schedule.Lookup(schedule.AllReduce, algorithm)
 	return info
 }
 

@@ -19,7 +19,7 @@ type Result struct {
 func Run(s schedule.Schedule, elem int, n Network) (Result, error) { return newRun(s, elem, n).run(s) }
 
 func newRun(s schedule.Schedule, elem int, n Network) *simulation {
-	info, _ := schedule.Find(s.Collective(), s.Name())
+	info, _ := schedule.Lookup(s.Collective(), s.Name())
 	return &simulation{network: n, elem: int64(elem), ranks: make([]rank, s.Ranks()), shared: info.Direct && n.Load == 0,
 		wire: pace{rate: n.Bandwidth}, adding: pace{rate: n.Reduce}, copying: pace{rate: n.Copy}}
 }

@@ -111,7 +111,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 		"with --resume: if the run is still under way in another process, show its rows until it ends, and end as it does")
 	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
 	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
-	fl.StringVar(&f.Format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
+	fl.StringVar(&f.Format, "format", export.Default, "what to print: "+strings.Join(export.Formats.Names(), ", "))
 	fl.StringArrayVar(&f.Plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` as PNG and SVG (repeatable)")
 	fl.StringVar(&f.Out, "out", "", "RUN folder (default out/<bench>)")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, only the result")
@@ -194,10 +194,11 @@ func (f *Flags) check() error {
 		return fmt.Errorf("--timeout %v: a time cannot be negative", f.Timeout)
 	case f.Grace <= 0:
 		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", f.Grace)
-	case !slices.Contains(export.Formats(), f.Format):
-		return suggest.Unknown("format", f.Format, export.Formats())
 	case !slices.Contains(cores.Binds(), f.Bind):
 		return suggest.Unknown("binding", f.Bind, cores.Binds())
+	}
+	if _, err := export.Formats.Lookup(f.Format); err != nil {
+		return err
 	}
 	return f.readSampling()
 }

@@ -129,7 +129,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 // fills are values of axes that the format has places for, of those that the bench has and
 // that are true or false there too.
 func fills(b *bench.Bench, format string) (out []plan.Assign) {
-	sweep := export.Sweep(format)
+	shown, _ := export.Formats.Lookup(format)
+	sweep := shown.Sweep
 	for _, name := range slices.Sorted(maps.Keys(sweep)) {
 		has := slices.ContainsFunc(b.Parts, func(part *decl.Part) bool {
 			return slices.ContainsFunc(part.Axes, func(a decl.Axis) bool { return a.Name == name && a.Kind == bench.KindBool })

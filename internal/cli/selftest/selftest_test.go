@@ -123,7 +123,7 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	if got := check(t, Options{Backend: "absent"}); len(got[Failed]) != 4 {
 		t.Errorf("a backend that is not here: %+v", got)
 	}
-	info, _ := schedule.Find(schedule.AllReduce, "forgetful")
+	info, _ := schedule.Lookup(schedule.AllReduce, "forgetful")
 	if _, err := prove(t.Context(), info); err == nil || !strings.Contains(err.Error(), "Ranks:2") {
 		t.Errorf("the algorithm that adds nothing up: %v", err)
 	}

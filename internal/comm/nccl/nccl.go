@@ -20,7 +20,7 @@ import (
 // LibraryVariable names another file to open instead of the installed one.
 const LibraryVariable = "KERNBENCH_NCCL_LIB"
 
-var spec = dynlib.Declare(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable,
+var spec = dynlib.Register(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable,
 	Folders: cuda.Folders("nccl"),
 	Hint:    "version 2.14 or later; PyTorch brings it, and so does pip's nvidia-nccl-cu13", Version: version})
 

@@ -16,7 +16,7 @@ import (
 // It knows nothing of races, which only schedules have whose steps reach into peers' memory:
 // those are for Check.
 func Prove(s Schedule) error {
-	if info, _ := Find(s.Collective(), s.Name()); info.Direct {
+	if info, _ := Lookup(s.Collective(), s.Name()); info.Direct {
 		return Check(s)
 	}
 	p := &prover{layout: newLayout(s), memories: make([][3]cells, s.Ranks())}

@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // Info is what an algorithm declares of itself. Whoever needs a list of
 // algorithms, or has to know what one promises, asks the registry (Algorithms,
-// Evaluated, Find); nobody else keeps names. The tests hold what can be tested
+// Evaluated, Lookup); nobody else keeps names. The tests hold what can be tested
 // (Direct, Order, Wide) against the steps.
 type Info struct {
 	Collective string
@@ -81,40 +83,39 @@ const (
 	takesBlocks  = "Blocks"
 )
 
-// registry has the algorithms by collective. Those of this package are in it
-// before any init runs, so that the first of a collective, which groups take
-// when no tuning table chooses, is the same however many are registered.
-var registry = byCollective(slices.Concat(allReduces, otherCollectives))
+// algorithms has a registry for each collective. The algorithms of this package are
+// registered before any init function runs, so that the first one of a collective,
+// which is the default where no tuning table chooses, does not depend on other packages.
+var algorithms = byCollective(slices.Concat(allReduces, otherCollectives))
 
-func byCollective(list []Algorithm) map[string][]Algorithm {
-	m := map[string][]Algorithm{}
+func byCollective(list []Algorithm) map[string]*registry.Registry[Algorithm] {
+	m := map[string]*registry.Registry[Algorithm]{}
 	for _, a := range list {
-		m[a.Collective] = append(m[a.Collective], a)
+		if m[a.Collective] == nil {
+			m[a.Collective] = registry.NewOrdered(a.Collective+" algorithm", func(a Algorithm) registry.Entry {
+				return registry.Entry{Name: a.Name, Help: a.Help, Aliases: a.Aliases}
+			})
+		}
+		m[a.Collective].Register(a)
 	}
 	return m
 }
 
-// Register adds an algorithm. It is called while the program is initialised,
-// before any schedule is built, and panics on a registration that is wrong.
+// Register adds an algorithm. It must be called during initialisation, before any
+// schedule is built, and panics if the registration is wrong.
 func Register(a Algorithm) {
 	if err := a.valid(); err != nil {
 		panic(fmt.Sprintf("schedule: registering %s %s: %v", a.Collective, a.Name, err))
 	}
-	registry[a.Collective] = append(registry[a.Collective], a)
+	algorithms[a.Collective].Register(a)
 }
 
 func (a Algorithm) valid() error {
-	if _, ok := registry[a.Collective]; !ok {
-		return errors.New("no such collective")
-	}
-	for _, name := range append([]string{a.Name}, a.Aliases...) {
-		if _, ok := Find(a.Collective, name); ok {
-			return fmt.Errorf("duplicate name %q", name)
-		}
-	}
 	switch {
-	case a.Name == "" || a.Help == "":
-		return errors.New("no name or no help")
+	case algorithms[a.Collective] == nil:
+		return errors.New("no such collective")
+	case a.Help == "":
+		return errors.New("no help")
 	case a.Steps == nil && a.Hardware == "" && a.Codec == "":
 		return errors.New("no steps, and neither hardware nor a codec to do without")
 	}
@@ -122,7 +123,7 @@ func (a Algorithm) valid() error {
 }
 
 // Collectives lists the collectives there are, sorted.
-func Collectives() []string { return slices.Sorted(maps.Keys(registry)) }
+func Collectives() []string { return slices.Sorted(maps.Keys(algorithms)) }
 
 // Algorithms lists the algorithms of a collective that have steps, so that any
 // backend can execute them, in the order of registration; none for an unknown collective.
@@ -137,22 +138,25 @@ func Evaluated(collective string) []Info {
 }
 
 func infos(collective string, keep func(Algorithm) bool) []Info {
-	return lists.Map(lists.Filter(registry[collective], keep), Algorithm.public)
+	r := algorithms[collective]
+	if r == nil {
+		return nil
+	}
+	return lists.Map(lists.Filter(r.All(), keep), func(a Algorithm) Info { return a.Info })
 }
 
-// public is a copy of the properties that nobody shares.
-func (a Algorithm) public() Info {
-	info := a.Info
-	info.Takes, info.Aliases = slices.Clone(info.Takes), slices.Clone(info.Aliases)
-	return info
+// Lookup returns the properties of an algorithm by its name or an alias.
+func Lookup(collective, name string) (Info, error) {
+	a, err := lookup(collective, name)
+	return a.Info, err
 }
 
-// Find gives the properties of an algorithm by its name or an alias.
-func Find(collective, name string) (Info, bool) {
-	a, known := lists.First(registry[collective], func(a Algorithm) bool {
-		return a.Name == name || slices.Contains(a.Aliases, name)
-	})
-	return a.public(), known
+func lookup(collective, name string) (Algorithm, error) {
+	r, ok := algorithms[collective]
+	if !ok {
+		return Algorithm{}, suggest.Unknown("collective", collective, Collectives())
+	}
+	return r.Lookup(name)
 }
 
 // Fits is an error that says why an algorithm cannot be done by so many ranks,

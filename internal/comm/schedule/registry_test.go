@@ -83,27 +83,33 @@ func TestRegistered(t *testing.T) {
 	}
 }
 
-// What a number of ranks does not allow is refused with the algorithm's own reason.
-func TestFits(t *testing.T) {
-	defer func(saved []Algorithm) { registry[AllReduce] = saved }(registry[AllReduce])
-	Register(Algorithm{
-		Info: Info{Collective: AllReduce, Name: "pairs", Aliases: []string{"couples"}, Help: "for even numbers"},
-		Shape: func(p *Params) error {
-			if p.Ranks%2 != 0 {
-				return errors.New("want an even number of ranks")
-			}
-			return nil
-		},
-		Steps: emitting(ring),
-	})
-	if info, ok := Find(AllReduce, "couples"); !ok || info.Name != "pairs" {
-		t.Errorf("by its alias: %v, %v", info.Name, ok)
-	}
-	if err := Fits(AllReduce, "pairs", 3); err == nil || err.Error() != "allreduce pairs: want an even number of ranks" {
+// TestShape refuses a number of ranks with the reason that the algorithm gives.
+func TestShape(t *testing.T) {
+	pairs := Algorithm{Shape: func(p *Params) error {
+		if p.Ranks%2 != 0 {
+			return errors.New("want an even number of ranks")
+		}
+		return nil
+	}}
+	if err := pairs.settle(AllReduce, &Params{Ranks: 3}); err == nil || err.Error() != "want an even number of ranks" {
 		t.Errorf("3 ranks: %v", err)
 	}
-	if err := Fits(AllReduce, "pairs", 2); err != nil {
+	if err := pairs.settle(AllReduce, &Params{Ranks: 2}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	if info, err := Lookup(AllReduce, "two-shot"); err != nil || info.Name != "two-stage" {
+		t.Errorf("by its alias: %v, %v", info.Name, err)
+	}
+	for collective, want := range map[string]string{AllReduce: "unknown allreduce algorithm", "sort": "unknown collective"} {
+		if _, err := Lookup(collective, "bubbles"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Lookup(%q, ...): %v, want %q", collective, err, want)
+		}
+	}
+	if err := Fits(AllReduce, "multimem", 2); err == nil || !strings.Contains(err.Error(), "has no schedule") {
+		t.Errorf("an algorithm without steps: %v", err)
 	}
 }
 
@@ -111,23 +117,21 @@ func TestFits(t *testing.T) {
 func TestWrongRegistrations(t *testing.T) {
 	none := func(Params, int) iter.Seq[Step] { return func(func(Step) bool) {} }
 	for want, a := range map[string]Algorithm{
-		"no such collective":    {Info: Info{Collective: "sort", Name: "a", Help: "a"}, Steps: none},
-		`duplicate name "ring"`: {Info: Info{Collective: AllReduce, Name: "ring", Help: "a"}, Steps: none},
-		`duplicate name "two-shot"`: {Info: Info{Collective: AllReduce, Name: "a", Aliases: []string{"two-shot"},
-			Help: "a"}, Steps: none},
-		"no name or no help":         {Info: Info{Collective: AllReduce, Name: "a"}, Steps: none},
+		"no such collective":         {Info: Info{Collective: "sort", Name: "a", Help: "a"}, Steps: none},
+		"no help":                    {Info: Info{Collective: AllReduce, Name: "a"}, Steps: none},
 		"no steps, and neither hard": {Info: Info{Collective: AllReduce, Name: "a", Help: "a"}},
 	} {
 		if err := a.valid(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
-	for _, list := range registry {
-		for _, a := range list {
-			if a.Like != "" && !slices.ContainsFunc(registry[a.Collective], func(b Algorithm) bool {
-				return b.Name == a.Like && b.Steps != nil
-			}) {
-				t.Errorf("%s is like %s, which has no steps", a.Name, a.Like)
+	for collective, r := range algorithms {
+		for _, a := range r.All() {
+			if a.Like == "" {
+				continue
+			}
+			if like, err := lookup(collective, a.Like); err != nil || like.Steps == nil {
+				t.Errorf("%s is like %s, which has no steps (%v)", a.Name, a.Like, err)
 			}
 		}
 	}

@@ -67,9 +67,6 @@ package schedule
 import (
 	"fmt"
 	"iter"
-
-	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // The collectives.
@@ -181,14 +178,12 @@ func Split(count, parts, i int) (off, n int) {
 
 // New builds the schedule of a collective by the named algorithm.
 func New(collective, algorithm string, p Params) (Schedule, error) {
-	algorithms, ok := registry[collective]
-	if !ok {
-		return nil, suggest.Unknown("collective", collective, Collectives())
-	}
-	scheduled := lists.Filter(algorithms, func(a Algorithm) bool { return a.Steps != nil })
-	a, err := suggest.Find(collective+" algorithm", algorithm, scheduled, func(a Algorithm) string { return a.Name })
+	a, err := lookup(collective, algorithm)
 	if err != nil {
 		return nil, err
+	}
+	if a.Steps == nil {
+		return nil, fmt.Errorf("%s %s has no schedule", collective, algorithm)
 	}
 	if err := a.settle(collective, &p); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", collective, algorithm, err)

@@ -12,7 +12,7 @@ import (
 // ManagementVariable names the environment variable with another file to open instead of NVML.
 const ManagementVariable = "KERNBENCH_NVML_LIB"
 
-var managementSpec = dynlib.Declare(dynlib.Spec{Name: "NVML", Sonames: []string{"libnvidia-ml.so.1"},
+var managementSpec = dynlib.Register(dynlib.Spec{Name: "NVML", Sonames: []string{"libnvidia-ml.so.1"},
 	Env:  ManagementVariable,
 	Hint: "it comes with the GPU driver"})
 

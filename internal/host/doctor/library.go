@@ -12,7 +12,7 @@ func Libraries() []dynlib.Spec {
 	return append([]dynlib.Spec{
 		{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3", Version: mpiVersion},
 		{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12", Version: mpiVersion},
-	}, dynlib.Declared()...)
+	}, dynlib.Libraries.All()...)
 }
 
 // openLibrary loads a library into this process and asks its version.

@@ -35,17 +35,17 @@ type Spec struct {
 	Version func(*Library) (string, error)
 }
 
-var declared = registry.New("library", func(s Spec) string { return s.Name })
+// Libraries is the registry of libraries that packages of this program may open.
+// `kernbench doctor` looks for each of them.
+var Libraries = registry.New("library", func(s Spec) registry.Entry {
+	return registry.Entry{Name: s.Name, Help: s.Hint}
+})
 
-// Declare registers the library of a plug-in, such as a partitioner or a provider of
-// GEMM, so that `kernbench doctor` can look for it. It returns the spec.
-func Declare(s Spec) Spec {
-	declared.Register(s)
+// Register adds a library to Libraries and returns its spec, for use in a variable declaration.
+func Register(s Spec) Spec {
+	Libraries.Register(s)
 	return s
 }
-
-// Declared lists the declared libraries by name.
-func Declared() []Spec { return declared.All() }
 
 // Library is an open library. It stays open until the process ends: code that
 // was handed out cannot be taken back safely.

@@ -42,7 +42,7 @@ type library struct {
 	threads int
 }
 
-var openBLASSpec = dynlib.Declare(dynlib.Spec{Name: "OpenBLAS", Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
+var openBLASSpec = dynlib.Register(dynlib.Spec{Name: "OpenBLAS", Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
 	Env: "KERNBENCH_OPENBLAS", Hint: "Debian: libopenblas0-pthread"})
 
 var openLibrary = sync.OnceValues(func() (*library, error) {

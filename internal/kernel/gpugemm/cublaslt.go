@@ -17,7 +17,7 @@ import (
 // LibraryVariable names another file to open instead of the installed cuBLASLt.
 const LibraryVariable = "KERNBENCH_CUBLASLT_LIB"
 
-var spec = dynlib.Declare(dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"},
+var spec = dynlib.Register(dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"},
 	Env:     LibraryVariable,
 	Folders: cuda.Folders("cublas"), Hint: "the CUDA toolkit has it, PyTorch brings it, and so does pip's nvidia-cublas",
 	Version: version})

@@ -46,6 +46,11 @@ func Named(name string) (Codec, bool) {
 // Name is int8, int6 or int4.
 func (c Codec) Name() string { return fmt.Sprintf("int%d", c.bits) }
 
+// Help describes the format in one line.
+func (c Codec) Help() string {
+	return fmt.Sprintf("%d-bit integers with a float32 scale per %d elements, for f32, f16 and bf16", c.bits, Group)
+}
+
 // Group is 32 for all of them.
 func (c Codec) Group() int { return Group }
 

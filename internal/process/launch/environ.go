@@ -50,7 +50,7 @@ var (
 // setting reports whether a variable is the user's, for every process alike.
 func setting(name string) bool {
 	return matches(settingVars, name) ||
-		slices.ContainsFunc(dynlib.Declared(), func(s dynlib.Spec) bool { return s.Env == name })
+		slices.ContainsFunc(dynlib.Libraries.All(), func(s dynlib.Spec) bool { return s.Env == name })
 }
 
 // Environ makes the complete environment of one process: base without the variables of an outer launcher, with set

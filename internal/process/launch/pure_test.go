@@ -21,7 +21,7 @@ import (
 )
 
 // A library that anybody declares: the variable that names its file is a setting.
-var _ = dynlib.Declare(dynlib.Spec{Name: "of this test", Env: "KERNBENCH_TEST_LIBRARY"})
+var _ = dynlib.Register(dynlib.Spec{Name: "of this test", Env: "KERNBENCH_TEST_LIBRARY"})
 
 func TestEnviron(t *testing.T) {
 	value := func(s string) *string { return &s }

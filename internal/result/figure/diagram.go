@@ -9,7 +9,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-func init() { Register("diagram", func() Content { return &Diagram{} }) }
+func init() {
+	Contents.Register(ContentKind{
+		Name: "diagram",
+		Help: "boxes and connections",
+		New:  func() Content { return &Diagram{} },
+	})
+}
 
 // Diagram is a free drawing in coordinates of its own: x to the right, y upward, the same
 // length in both directions, fitted to the panel. Later shapes cover earlier ones.

@@ -93,7 +93,8 @@ func (f Figure) Validate() error {
 func (p Panel) validate(f Faults) {
 	oneOf(f, "legend place", p.Legend, LegendAuto, LegendRight, LegendBelow, LegendNone)
 	if p.Content != nil && (len(p.Series) > 0 || len(p.Lines) > 0) {
-		f.Add("%s shares its panel with series or lines; give each its own panel", kindOf(p.Content))
+		name, _ := kindOf(p.Content)
+		f.Add("%s shares its panel with series or lines; give each its own panel", name)
 	}
 	p.content().Check(p, f)
 }

@@ -14,7 +14,13 @@ type Gauge struct {
 	Limit float64 `json:"limit"`
 }
 
-func init() { figure.Register("gauge", func() figure.Content { return &Gauge{} }) }
+func init() {
+	figure.Contents.Register(figure.ContentKind{
+		Name: "gauge",
+		Help: "one number on a bar, as a share of a limit",
+		New:  func() figure.Content { return &Gauge{} },
+	})
+}
 
 // Check implements figure.Content.
 func (g *Gauge) Check(_ figure.Panel, f figure.Faults) {

@@ -9,7 +9,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-func init() { Register("heat", func() Content { return &HeatMap{} }) }
+func init() {
+	Contents.Register(ContentKind{
+		Name: "heat",
+		Help: "a grid of coloured cells with a number in each",
+		New:  func() Content { return &HeatMap{} },
+	})
+}
 
 // HeatMap fills the panel with a matrix; the panel's axes are both Category.
 type HeatMap struct {

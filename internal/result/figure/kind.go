@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
 // Content is what fills a panel other than a chart. A kind of content is one
 // type: its fields are the description and its JSON, Check says what is wrong
-// with it, Prepare how it is drawn. [Register] makes it known.
+// with it, Prepare how it is drawn. A file registers its kind in [Contents].
 type Content interface {
 	// Check adds what is wrong with the panel that holds the content.
 	Check(p Panel, f Faults)
@@ -31,26 +31,27 @@ type Drawing interface {
 	Draw(p draw.Pen, area draw.Rectangle)
 }
 
-// kinds makes empty contents, by the name that a kind has in JSON and in messages.
-var kinds = map[string]func() Content{}
-
-// Register makes a kind of content known: blank makes an empty one, a pointer,
-// for JSON to fill. It is called from the file of the kind, when the program starts.
-func Register(name string, blank func() Content) {
-	if kinds[name] != nil {
-		panic("figure: duplicate kind " + name)
-	}
-	kinds[name] = blank
+// ContentKind is a registered kind of content.
+type ContentKind struct {
+	Name string // its key in the JSON of a panel, and its name in messages
+	Help string // one line
+	// New returns an empty content for JSON to fill. It must be a pointer.
+	New func() Content
 }
 
-// kindOf is the name a content was registered with, or its type.
-func kindOf(c Content) string {
-	for name, blank := range kinds {
-		if reflect.TypeOf(blank()) == reflect.TypeOf(c) {
-			return name
-		}
+// Contents is the registry of the kinds of content.
+var Contents = registry.New("figure kind", func(k ContentKind) registry.Entry {
+	return registry.Entry{Name: k.Name, Help: k.Help}
+})
+
+// kindOf returns the name that the type of c is registered with, and whether it is registered.
+// For other types the name is that of the type.
+func kindOf(c Content) (name string, registered bool) {
+	k, ok := lists.First(Contents.All(), func(k ContentKind) bool { return reflect.TypeOf(k.New()) == reflect.TypeOf(c) })
+	if !ok {
+		return fmt.Sprintf("%T", c), false
 	}
-	return fmt.Sprintf("%T", c)
+	return k.Name, true
 }
 
 // content is what fills the panel.
@@ -70,8 +71,8 @@ func (p Panel) MarshalJSON() ([]byte, error) {
 	if err != nil || p.Content == nil {
 		return fields, err
 	}
-	name := kindOf(p.Content)
-	if kinds[name] == nil {
+	name, registered := kindOf(p.Content)
+	if !registered {
 		return nil, fmt.Errorf("panel of an unregistered kind %s", name)
 	}
 	content, err := json.Marshal(map[string]Content{name: p.Content})
@@ -94,15 +95,16 @@ func (p *Panel) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		part, has := parts[name]
+	for _, kind := range Contents.All() {
+		part, has := parts[kind.Name]
 		if !has || string(part) == "null" {
 			continue
 		}
 		if fields.Content != nil {
-			return fmt.Errorf("panel is a %s and a %s; give each its own panel", kindOf(fields.Content), name)
+			first, _ := kindOf(fields.Content)
+			return fmt.Errorf("panel is a %s and a %s; give each its own panel", first, kind.Name)
 		}
-		fields.Content = kinds[name]()
+		fields.Content = kind.New()
 		if err := json.Unmarshal(part, fields.Content); err != nil {
 			return err
 		}

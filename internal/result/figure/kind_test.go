@@ -69,5 +69,5 @@ func TestKindFaults(t *testing.T) {
 			t.Error("a kind was registered twice")
 		}
 	}()
-	figure.Register("heat", func() figure.Content { return &Gauge{} })
+	figure.Contents.Register(figure.ContentKind{Name: "heat", New: func() figure.Content { return &Gauge{} }})
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func init() {
-	Register(Format{Name: "csv", Help: "a CSV file with a header; docs/models.md lists the columns", Read: readCSV,
+	Formats.Register(Format{Name: "csv", Help: "a CSV file with a header; docs/models.md lists the columns", Read: readCSV,
 		Example: "published.csv --claims claims.yaml --out out/published"})
 }
 

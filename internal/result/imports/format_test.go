@@ -37,7 +37,7 @@ func TestRegisteredFormat(t *testing.T) {
 	if _, err := imports.Read("pears", "times.txt", "", given); err == nil || !strings.Contains(err.Error(), "pairs") {
 		t.Errorf("an unknown format: %v, want the known ones", err)
 	}
-	if names := strings.Join(imports.FormatNames(), " "); names != "csv nccl-tests osu pairs" {
+	if names := strings.Join(imports.Formats.Names(), " "); names != "csv nccl-tests osu pairs" {
 		t.Errorf("formats are %s", names)
 	}
 }

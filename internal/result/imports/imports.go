@@ -76,21 +76,15 @@ type Format struct {
 	Read func(text string, g Given) (File, error)
 }
 
-var formats = registry.New("format", func(f Format) string { return f.Name })
-
-// Register makes a format known. It is called when the program starts.
-func Register(f Format) { formats.Register(f) }
-
-// Formats are all formats, by name.
-func Formats() []Format { return formats.All() }
-
-// FormatNames are the names Read accepts.
-func FormatNames() []string { return formats.Names(nil) }
+// Formats is the registry of import formats.
+var Formats = registry.New("import format", func(f Format) registry.Entry {
+	return registry.Entry{Name: f.Name, Help: f.Help}
+})
 
 // Read reads a file's text in the named format. Errors begin with the name and
 // the number of the line.
 func Read(format, name, text string, g Given) (File, error) {
-	known, err := formats.Lookup(format)
+	known, err := Formats.Lookup(format)
 	if err != nil {
 		return File{}, err
 	}

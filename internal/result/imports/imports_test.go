@@ -225,7 +225,7 @@ func TestErrors(t *testing.T) {
 		given        Given
 		want         string
 	}{
-		{"nccl", "", Given{}, "unknown format"},
+		{"nccl", "", Given{}, "unknown import format"},
 		{"nccl-tests", "", Given{}, "file: no table of nccl-tests"},
 		{"nccl-tests", "hello\nworld\n", Given{}, "no line starts with"},
 		{"nccl-tests", ncclHead, Given{}, "file: no result of nccl-tests"},
@@ -358,7 +358,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(1, osuFull, 4)
 	f.Add(2, csvFull, 2)
 	f.Fuzz(func(t *testing.T, format int, text string, ranks int) {
-		names := FormatNames()
+		names := Formats.Names()
 		file, err := Read(names[(format%3+3)%3], "file", text, Given{Ranks: max(ranks, 0)})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "file:") {

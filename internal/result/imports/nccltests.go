@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	Register(Format{Name: "nccl-tests",
+	Formats.Register(Format{Name: "nccl-tests",
 		Help: "tables or JSON of nccl-tests and rccl-tests, and kernbench's own of that format", Read: readNCCLTests,
 		Example: "all_reduce.txt --out out/nccl --link nvlink-h100"})
 }

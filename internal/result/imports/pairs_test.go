@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	imports.Register(imports.Format{Name: "pairs", Help: "a size in bytes and a time in microseconds on each line",
+	imports.Formats.Register(imports.Format{Name: "pairs", Help: "a size in bytes and a time in microseconds on each line",
 		Read:    readPairs,
 		Example: "times.txt --op allreduce --ranks 8 --out out/times"})
 }

@@ -17,8 +17,8 @@ func Traffic(algorithm string, ranks int, bytes int64) (moved int64, known bool)
 	}
 	algorithm = plainName(algorithm)
 	size := float64(bytes)
-	info, known := schedule.Find(allReduce, algorithm)
-	if known && info.Traffic != nil {
+	info, _ := schedule.Lookup(allReduce, algorithm)
+	if info.Traffic != nil {
 		return int64(info.Traffic(ranks, size)), true
 	}
 	t, known := cost(info.Name, ranks)

@@ -27,7 +27,13 @@ type Bar struct {
 	Higher *float64 `json:"higher,omitempty"`
 }
 
-func init() { figure.Register("tornado", func() figure.Content { return &Tornado{} }) }
+func init() {
+	figure.Contents.Register(figure.ContentKind{
+		Name: "tornado",
+		Help: "how much each parameter changes a result, the largest effect on top",
+		New:  func() figure.Content { return &Tornado{} },
+	})
+}
 
 // Check implements figure.Content.
 func (t *Tornado) Check(p figure.Panel, f figure.Faults) {

@@ -116,7 +116,7 @@ func (s *System) plan() (err error) {
 	if s.spec.StopAfter > 0 {
 		s.most = min(s.most, s.spec.StopAfter)
 	}
-	by, err := partition.Lookup(partition.Default)
+	by, err := partition.Partitioners.Lookup(partition.Default)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ const (
 )
 
 func init() {
-	Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice",
+	Methods.Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice",
 		Reductions: 2, Restarts: true, Start: startGMRES})
 }
 

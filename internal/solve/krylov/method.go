@@ -23,14 +23,10 @@ type Method struct {
 	Start func(c *Core)
 }
 
-var methods = registry.New("method", func(m Method) string { return m.Name })
-
-// Register adds a method. A program calls it before it solves, usually in an
-// init function; a name that is taken panics.
-func Register(m Method) { methods.Register(m) }
-
-// Methods lists the methods by name.
-func Methods() []Method { return methods.All() }
+// Methods is the registry of methods.
+var Methods = registry.New("method", func(m Method) registry.Entry {
+	return registry.Entry{Name: m.Name, Help: m.Help}
+})
 
 // Matrix is what a method demands of the matrix.
 type Matrix uint8
@@ -53,13 +49,13 @@ func (m Matrix) String() string {
 func (m Method) Check(t sparse.Traits) error {
 	switch {
 	case m.Needs == SymmetricDefinite && t.Indefinite:
-		able := methods.Names(func(m Method) bool { return m.Needs == Symmetric })
+		able := Methods.NamesWhere(func(m Method) bool { return m.Needs == Symmetric })
 		return fmt.Errorf("method %s needs %v, and this one is indefinite: use %s", m.Name, m.Needs,
 			strings.Join(able, " or "))
 	case m.Needs == Any || t.Symmetric:
 		return nil
 	}
-	general := methods.Names(func(m Method) bool { return m.Needs == Any })
+	general := Methods.NamesWhere(func(m Method) bool { return m.Needs == Any })
 	return fmt.Errorf("method %s needs %v, which this is not: %s take any", m.Name, m.Needs,
 		strings.Join(general, " and "))
 }

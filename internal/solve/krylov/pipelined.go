@@ -44,7 +44,7 @@ const (
 )
 
 func init() {
-	Register(Method{Name: "cg-pipelined",
+	Methods.Register(Method{Name: "cg-pipelined",
 		Help:  "conjugate gradients after Ghysels and Vanroose, its reduction hidden behind the product",
 		Needs: SymmetricDefinite, Reductions: 1, Start: func(c *Core) { startPipelined(c, true) }})
 }

@@ -11,7 +11,7 @@ type single struct {
 }
 
 func init() {
-	Register(Method{Name: "cg-single", Help: "conjugate gradients after Chronopoulos and Gear",
+	Methods.Register(Method{Name: "cg-single", Help: "conjugate gradients after Chronopoulos and Gear",
 		Needs: SymmetricDefinite, Reductions: 1, Start: startSingle})
 }
 

@@ -102,7 +102,7 @@ func TestSolutionsMatchElimination(t *testing.T) {
 	const rtol = 1e-10
 	for name, p := range problems(t) {
 		want := direct(t, p, noise)
-		for _, info := range Methods() {
+		for _, info := range Methods.All() {
 			if !usable(info, p.Traits()) {
 				continue // refused, or breaks down: see below
 			}
@@ -150,7 +150,7 @@ func TestSolutionsMatchElimination(t *testing.T) {
 
 func TestReductionsPerIteration(t *testing.T) {
 	p := problems(t)["variable-0-0"]
-	for _, info := range Methods() {
+	for _, info := range Methods.All() {
 		for _, precondition := range []bool{false, true} {
 			tm := team{problem: p, method: info.Name, layout: whole(p.Size()), ranks: 1, rhs: noise,
 				cfg: Config{RTol: 1e-12, MaxIter: 2000, Restart: 2000, Precondition: precondition}}
@@ -165,7 +165,7 @@ func TestReductionsPerIteration(t *testing.T) {
 // A wrong ghost on one rank must not go unseen.
 func TestWrongGhostShowsInTheTrueResidual(t *testing.T) {
 	p := problems(t)["poisson-0-0"]
-	for _, info := range Methods() {
+	for _, info := range Methods.All() {
 		tm := team{problem: p, method: info.Name, layout: stripes{p.Size(), 4, 100}, ranks: 4, spoil: true, rhs: noise,
 			cfg: Config{RTol: 1e-8, MaxIter: 300, Restart: 30}}
 		x, result := tm.solve(t)
@@ -180,13 +180,13 @@ func TestEveryPartitioner(t *testing.T) {
 	for name, p := range map[string]sparse.Problem{"mesh": problems(t)["mesh-0-0"],
 		"advection": problems(t)["advection-3-0"]} {
 		want := direct(t, p, noise)
-		for _, part := range partition.All() {
+		for _, part := range partition.Partitioners.All() {
 			for _, ranks := range []int{2, 3, 5, 7, 8} {
 				if part.Library != nil || part.Check(p) != nil {
 					continue
 				}
 				layout := must.Get(part.Partition(p, partition.Options{Ranks: ranks}))(t)
-				for _, info := range Methods() {
+				for _, info := range Methods.All() {
 					if !usable(info, p.Traits()) {
 						continue
 					}
@@ -208,7 +208,7 @@ func TestEveryPartitioner(t *testing.T) {
 
 func TestMoreRanksThanRows(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 4})
-	for _, info := range Methods() {
+	for _, info := range Methods.All() {
 		tm := team{problem: p, method: info.Name, layout: stripes{p.Size(), 6, 1}, ranks: 6, rhs: noise,
 			cfg: Config{RTol: 1e-12, MaxIter: 20}}
 		x, r := tm.solve(t)
@@ -241,7 +241,7 @@ func TestEndings(t *testing.T) {
 			}
 		}, Converged, ""},
 	} {
-		for _, info := range Methods() {
+		for _, info := range Methods.All() {
 			if tc.methods != "" && !strings.Contains(" "+tc.methods+" ", " "+info.Name+" ") {
 				continue
 			}
@@ -289,7 +289,7 @@ func TestRefusals(t *testing.T) {
 // that of its x.
 func TestRecursiveResidualIsTheTrueOne(t *testing.T) {
 	for name, p := range problems(t) {
-		for _, info := range Methods() {
+		for _, info := range Methods.All() {
 			if !usable(info, p.Traits()) {
 				continue
 			}

@@ -51,7 +51,7 @@ type Solver struct{ core Core }
 // New starts a solve. A method that cannot work on such a matrix is refused with
 // the reason.
 func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
-	m, err := methods.Lookup(name)
+	m, err := Methods.Lookup(name)
 	if err != nil {
 		return nil, err
 	}

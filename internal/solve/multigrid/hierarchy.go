@@ -178,7 +178,7 @@ func register(p precondition.Preconditioner, choose func(l *precondition.Local) 
 			q.Name, q.Help = p.Name+"-f32", "the same with values in single precision"
 		}
 		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose(l), format) }
-		precondition.Register(q)
+		precondition.Preconditioners.Register(q)
 	}
 }
 

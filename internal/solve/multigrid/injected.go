@@ -14,7 +14,7 @@ import (
 const injectedLevels = 4
 
 func init() {
-	precondition.Register(precondition.Preconditioner{Name: "hpcg",
+	precondition.Preconditioners.Register(precondition.Preconditioner{Name: "hpcg",
 		Help: "the multigrid of the HPCG benchmark: 4 levels by injection, symmetric Gauss-Seidel; 27 points in 3-D, " +
 			"sides multiples of 8",
 		Needs: krylov.SymmetricDefinite, Grid: true, Suits: halves, New: newInjected})

@@ -11,7 +11,7 @@ import (
 // BenchmarkPartition measures time and quality on a million rows.
 func BenchmarkPartition(b *testing.B) {
 	for _, name := range []string{"coordinate", "metis", "multilevel"} {
-		part := must.Get(Lookup(name))(b)
+		part := must.Get(Partitioners.Lookup(name))(b)
 		for _, params := range []struct {
 			kind string
 			dim  int

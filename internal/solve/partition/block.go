@@ -4,7 +4,7 @@ import "github.com/kernbench/kernbench/internal/solve/sparse"
 
 func init() {
 	// Of 7 blocks of 10 planes some have two planes: hence the imbalance.
-	Register(Partitioner{Name: "block", Help: "equal boxes of the grid, in a process grid of least surface",
+	Partitioners.Register(Partitioner{Name: "block", Help: "equal boxes of the grid, in a process grid of least surface",
 		Needs: Grid, Imbalance: 1.5, Slack: 1, Make: block})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Register(Partitioner{Name: "coordinate",
+	Partitioners.Register(Partitioner{Name: "coordinate",
 		Help:  "recursive bisection by coordinates, cut in proportion: equal for any number of ranks",
 		Needs: Coordinates, Weighs: true, Imbalance: 1, Make: coordinate})
 }

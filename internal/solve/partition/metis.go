@@ -15,7 +15,7 @@ import (
 
 func init() {
 	// Parts may be empty where there are few rows to a part.
-	Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
+	Partitioners.Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
 		Needs: Graph, Weighs: true, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2,
 		Make: metis})
 }
@@ -43,7 +43,7 @@ const (
 	metisOK        = 1  // METIS_OK
 )
 
-var metisSpec = dynlib.Declare(dynlib.Spec{Name: "METIS", Sonames: []string{"libmetis.so.5", "libmetis.so"},
+var metisSpec = dynlib.Register(dynlib.Spec{Name: "METIS", Sonames: []string{"libmetis.so.5", "libmetis.so"},
 	Env: "KERNBENCH_METIS", Hint: "Debian: libmetis5"})
 
 var openMetis = sync.OnceValues(func() (*metisLibrary, error) { return loadMetis(metisSpec) })

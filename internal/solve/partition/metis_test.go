@@ -13,7 +13,7 @@ import (
 
 // These need METIS (Debian: libmetis5).
 func TestConformanceOfLibraries(t *testing.T) {
-	for _, p := range partition.All() {
+	for _, p := range partition.Partitioners.All() {
 		if p.Library != nil {
 			t.Run(p.Name, func(t *testing.T) { partitiontest.Run(t, p) })
 		}
@@ -22,7 +22,7 @@ func TestConformanceOfLibraries(t *testing.T) {
 
 func TestMetisObjectives(t *testing.T) {
 	p := must.Get(sparse.New("poisson", sparse.Params{Rows: 128 * 128}))(t)
-	part, _ := partition.Lookup("metis")
+	part, _ := partition.Partitioners.Lookup("metis")
 	quality := map[partition.Objective]partition.Quality{}
 	for _, o := range []partition.Objective{partition.EdgeCut, partition.Volume} {
 		layout := must.Get(part.Partition(p, partition.Options{Ranks: 8, Objective: o}))(t)

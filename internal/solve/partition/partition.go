@@ -69,7 +69,7 @@ func (w Weights) of(p sparse.Problem) []int32 {
 // Objectives lists what some partitioner can optimise for.
 func Objectives() []string {
 	names := []string{string(EdgeCut)}
-	for _, p := range All() {
+	for _, p := range Partitioners.All() {
 		names = append(names, lists.Map(p.Objectives, func(o Objective) string { return string(o) })...)
 	}
 	return lists.Distinct(names)
@@ -106,17 +106,10 @@ type Partitioner struct {
 	Make func(sparse.Problem, Options) (sparse.Layout, error)
 }
 
-var partitioners = registry.New("partitioner", func(p Partitioner) string { return p.Name })
-
-// Register adds a partitioner. A program calls it before it partitions, usually in
-// an init function; a name that is taken panics.
-func Register(p Partitioner) { partitioners.Register(p) }
-
-// All lists the partitioners by name.
-func All() []Partitioner { return partitioners.All() }
-
-// Lookup finds a partitioner by name.
-func Lookup(name string) (Partitioner, error) { return partitioners.Lookup(name) }
+// Partitioners is the registry of partitioners.
+var Partitioners = registry.New("partitioner", func(p Partitioner) registry.Entry {
+	return registry.Entry{Name: p.Name, Help: p.Help}
+})
 
 // Whole reports whether it looks at every row of the problem, whose size may be too
 // much for every rank: see Share.
@@ -144,7 +137,7 @@ func (p Partitioner) CheckObjective(o Objective) error {
 	if o == "" || o == EdgeCut || slices.Contains(p.Objectives, o) {
 		return nil
 	}
-	able := partitioners.Names(func(q Partitioner) bool { return slices.Contains(q.Objectives, o) })
+	able := Partitioners.NamesWhere(func(q Partitioner) bool { return slices.Contains(q.Objectives, o) })
 	if len(able) == 0 {
 		return suggest.Unknown("objective", string(o), Objectives())
 	}
@@ -157,7 +150,7 @@ func (p Partitioner) CheckWeights(w Weights) error {
 	case w == "" || w == ByRows || w == ByEntries && p.Weighs:
 		return nil
 	case w == ByEntries:
-		able := partitioners.Names(func(q Partitioner) bool { return q.Weighs })
+		able := Partitioners.NamesWhere(func(q Partitioner) bool { return q.Weighs })
 		return fmt.Errorf("partitioner %s gives ranks the same rows: only %s can give them the same entries (weights %s)",
 			p.Name, strings.Join(able, ", "), w)
 	}

@@ -20,7 +20,7 @@ func striped(p sparse.Problem, o partition.Options) (sparse.Layout, error) {
 }
 
 func init() {
-	partition.Register(partition.Partitioner{Name: "striped", Help: "rows in turn", Needs: partition.Size, Imbalance: 1,
+	partition.Partitioners.Register(partition.Partitioner{Name: "striped", Help: "rows in turn", Needs: partition.Size, Imbalance: 1,
 		Make: striped})
 }
 
@@ -28,13 +28,13 @@ func init() {
 // that need a library are tested where there is a loader.
 func TestConformance(t *testing.T) {
 	tested := 0
-	for _, p := range partition.All() {
+	for _, p := range partition.Partitioners.All() {
 		if p.Library == nil {
 			t.Run(p.Name, func(t *testing.T) { partitiontest.Run(t, p) })
 			tested++
 		}
 	}
-	if _, err := partition.Lookup("striped"); err != nil || tested < 5 {
+	if _, err := partition.Partitioners.Lookup("striped"); err != nil || tested < 5 {
 		t.Errorf("%d partitioners tested, %v", tested, err)
 	}
 }
@@ -95,19 +95,19 @@ func TestRefusalsSayWhy(t *testing.T) {
 		{"multilevel", "plane", partition.Options{Ranks: 2, Objective: partition.Volume}, "only metis"},
 		{"metis", "plane", partition.Options{Ranks: 2, Objective: "beauty"}, `unknown objective "beauty"`},
 	} {
-		p := must.Get(partition.Lookup(tc.name))(t)
+		p := must.Get(partition.Partitioners.Lookup(tc.name))(t)
 		if _, err := p.Partition(all[tc.problem], tc.o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s on %s: error %v, want one with %q", tc.name, tc.problem, err, tc.want)
 		}
 	}
-	if _, err := partition.Lookup("metiss"); err == nil || !strings.Contains(err.Error(), `did you mean "metis"`) {
+	if _, err := partition.Partitioners.Lookup("metiss"); err == nil || !strings.Contains(err.Error(), `did you mean "metis"`) {
 		t.Errorf("an unknown name: error %v", err)
 	}
 }
 
 func measure(t *testing.T, name string, p sparse.Problem, ranks int) partition.Quality {
 	t.Helper()
-	part := must.Get(partition.Lookup(name))(t)
+	part := must.Get(partition.Partitioners.Lookup(name))(t)
 	layout := must.Get(part.Partition(p, partition.Options{Ranks: ranks, Seed: 1}))(t)
 	return partition.Measure(p, layout, ranks)
 }
@@ -151,7 +151,7 @@ func TestQuality(t *testing.T) {
 // A rank that knows its share alone makes the same plan.
 func TestShares(t *testing.T) {
 	p := partitiontest.Problems(t)["mesh"]
-	part, _ := partition.Lookup("multilevel")
+	part, _ := partition.Partitioners.Lookup("multilevel")
 	layout := must.Get(part.Partition(p, partition.Options{Ranks: 5}))(t)
 	for r := range 5 {
 		share := partition.Share{Rank: r, Own: layout.Rows(r), Ghosts: partition.Couplings(p, layout.Rows(r))}
@@ -177,7 +177,7 @@ func TestShares(t *testing.T) {
 // that has too many is seen.
 func TestWeights(t *testing.T) {
 	p := must.Get(sparse.New("hub", sparse.Params{Rows: 2000}))(t)
-	for _, part := range partition.All() {
+	for _, part := range partition.Partitioners.All() {
 		if !part.Weighs || part.Library != nil {
 			continue
 		}

@@ -3,7 +3,7 @@ package partition
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
 func init() {
-	Register(Partitioner{Name: Default, Help: "equal ranges of consecutive rows", Needs: Size, Weighs: true, Imbalance: 1,
+	Partitioners.Register(Partitioner{Name: Default, Help: "equal ranges of consecutive rows", Needs: Size, Weighs: true, Imbalance: 1,
 		Make: simple})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Register(Preconditioner{Name: "bjacobi",
+	Preconditioners.Register(Preconditioner{Name: "bjacobi",
 		Help: "block Jacobi: incomplete factors of each rank's own rows, without fill (IC(0), or ILU(0) where not symmetric)", New: newFactors})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Register(Preconditioner{Name: "chebyshev",
+	Preconditioners.Register(Preconditioner{Name: "chebyshev",
 		Help:  "Chebyshev's polynomial of degree 4 in the Jacobi-scaled matrix: products and no reductions",
 		Needs: krylov.SymmetricDefinite, New: newChebyshev})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Register(Preconditioner{Name: "jacobi", Help: "the inverse of the diagonal",
+	Preconditioners.Register(Preconditioner{Name: "jacobi", Help: "the inverse of the diagonal",
 		New: func(l *Local) (krylov.Operator, error) { return DiagonalOf(l, jacobi) }})
 }
 

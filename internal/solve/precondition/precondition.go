@@ -5,7 +5,6 @@
 package precondition
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,21 +52,12 @@ type Team interface {
 	Connect(plan *sparse.Plan) (krylov.Halo, error)
 }
 
-var all = registry.New("preconditioner", func(p Preconditioner) string { return p.Name })
+// Preconditioners is the registry of preconditioners.
+var Preconditioners = registry.New("preconditioner", func(p Preconditioner) registry.Entry {
+	return registry.Entry{Name: p.Name, Help: p.Help}
+})
 
-// Register adds a preconditioner.
-func Register(p Preconditioner) { all.Register(p) }
-
-// All lists the preconditioners by name.
-func All() []Preconditioner { return all.All() }
-
-// Lookup finds a preconditioner by name; "" is none.
-func Lookup(name string) (Preconditioner, error) {
-	name = cmp.Or(name, None)
-	return all.Lookup(name)
-}
-
-func init() { Register(Preconditioner{Name: None, Help: "solve without one"}) }
+func init() { Preconditioners.Register(Preconditioner{Name: None, Help: "solve without one"}) }
 
 // Check says why it cannot work on a problem, nil if it can. Whether a symmetric matrix is
 // definite is often not known: it is allowed to try.

@@ -54,7 +54,7 @@ func (b band) Row(i int, r *sparse.Row) {
 
 func made(t *testing.T, name string, l *Local) krylov.Operator {
 	t.Helper()
-	p := must.Get(Lookup(name))(t)
+	p := must.Get(Preconditioners.Lookup(name))(t)
 	return must.Get(p.New(l))(t)
 }
 
@@ -87,7 +87,7 @@ func TestSymmetricOperators(t *testing.T) {
 	for _, kind := range []string{"poisson", "variable", "mesh"} {
 		p := must.Get(sparse.New(kind, sparse.Params{Rows: 400, Seed: 3}))(t)
 		l := localOf(t, p)
-		for _, pre := range All() {
+		for _, pre := range Preconditioners.All() {
 			if pre.New == nil || pre.Check(p, p.Traits()) != nil {
 				continue
 			}
@@ -144,20 +144,20 @@ func TestRefusals(t *testing.T) {
 		{"bjacobi", hollow(3), "row 0 has nothing on the diagonal"},
 		{"bjacobi", band{9, -3, -3}, "pivot of -1.1 in row 1"},
 	} {
-		pre := must.Get(Lookup(c.name))(t)
+		pre := must.Get(Preconditioners.Lookup(c.name))(t)
 		if _, err := pre.New(localOf(t, c.p)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	pre := must.Get(Lookup("chebyshev"))(t)
+	pre := must.Get(Preconditioners.Lookup("chebyshev"))(t)
 	if err := pre.Check(band{9, -1, -2}, sparse.Traits{}); err == nil ||
 		!strings.Contains(err.Error(), "needs a symmetric positive definite matrix") {
 		t.Error(err)
 	}
-	if none, err := Lookup(""); err != nil || none.New != nil {
+	if none, err := Preconditioners.Lookup(None); err != nil || none.New != nil {
 		t.Errorf("none: %v, %v", none.Name, err)
 	}
-	if _, err := Lookup("ilu"); err == nil || !strings.Contains(err.Error(), "bjacobi, chebyshev") {
+	if _, err := Preconditioners.Lookup("ilu"); err == nil || !strings.Contains(err.Error(), "bjacobi, chebyshev") {
 		t.Errorf("an unknown preconditioner: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Register(Kind{"mesh", "linear elements on an irregular triangle mesh, 2-D, numbered irregularly", newMesh})
+	Kinds.Register(Kind{"mesh", "linear elements on an irregular triangle mesh, 2-D, numbered irregularly", newMesh})
 }
 
 // mesh is -div grad u by linear elements on an irregular mesh of triangles. Its

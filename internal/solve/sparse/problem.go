@@ -112,18 +112,14 @@ type Kind struct {
 	New  func(Params) (Problem, error)
 }
 
-var kinds = registry.New("problem", func(k Kind) string { return k.Name })
-
-// Register adds a kind of problem. A program calls it before it makes problems,
-// usually in an init function; a name that is taken panics.
-func Register(k Kind) { kinds.Register(k) }
-
-// Kinds lists the generated problems by name.
-func Kinds() []Kind { return kinds.All() }
+// Kinds is the registry of generated problems.
+var Kinds = registry.New("problem", func(k Kind) registry.Entry {
+	return registry.Entry{Name: k.Name, Help: k.Help}
+})
 
 // New makes a generated problem by name.
 func New(name string, p Params) (Problem, error) {
-	k, err := kinds.Lookup(name)
+	k, err := Kinds.Lookup(name)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
+func init() {
+	Formats.Register(Format{Name: "benchfmt", Help: "the Go benchmark format, which benchstat reads", Write: writeBenchfmt})
+}
+
 // writeBenchfmt writes the Go benchmark format, one line per trial, so that
 // benchstat and its kin work on a run:
 //

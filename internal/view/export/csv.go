@@ -11,6 +11,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
+func init() {
+	Formats.Register(Format{Name: "csv", Help: "comma-separated values with a header, one line per row", Write: writeCSV})
+}
+
 // writeCSV writes one record per row, trials apart, with every column whether
 // or not it varies, so that a script finds the same headings in every run.
 // Control characters other than line ends and tabs are escaped, and what a spreadsheet would take for a

@@ -10,8 +10,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -35,48 +34,30 @@ type Options struct {
 	Columns []string // which to show, in this order; none means what the rows call for
 }
 
-// format is one entry of the registry. Text is buffered by Write, so a format
-// may make many small writes.
-type format struct {
-	name  string
-	write func(w io.Writer, in Input, opts Options) error
-	// sweep are the values that a run takes of an axis which nobody names, since the
-	// format has a place for each of them.
-	sweep map[string]string
+// Format is a way to write rows as text. Each is a file that registers it.
+type Format struct {
+	Name string // the value of --format
+	Help string // one line
+	// Write writes one run. The writer may be unbuffered.
+	Write func(w io.Writer, in Input, opts Options) error
+	// Sweep has values for axes by name. A run that prints in this format sweeps over
+	// them unless the user sets the axis, because the format shows each of them.
+	Sweep map[string]string
 }
 
-// formats is keyed by the user's word, in the order help shows them. A new
-// format is one more file and one more line here.
-var formats = []format{
-	{name: Default, write: writeTable},
-	{name: "csv", write: writeCSV},
-	{name: "json", write: writeJSON},
-	{name: "jsonl", write: writeJSONL},
-	{name: "markdown", write: writeMarkdown},
-	{name: "benchfmt", write: writeBenchfmt},
-	{name: "nccl-tests", write: writeNCCLTests, sweep: map[string]string{ncclInPlace: "false,true"}},
-}
+// Formats is the registry of output formats.
+var Formats = registry.New("output format", func(f Format) registry.Entry {
+	return registry.Entry{Name: f.Name, Help: f.Help}
+})
 
-// Formats are the words Write accepts, the default first.
-func Formats() []string {
-	return lists.Map(formats, func(f format) string { return f.name })
-}
-
-// Sweep is what a run that is to be shown in a format takes of axes which nobody names:
-// values by axis.
-func Sweep(name string) map[string]string {
-	f, _ := lists.First(formats, func(f format) bool { return f.name == name })
-	return f.sweep
-}
-
-// Write shows in as the named format; "" is the default.
+// Write writes one run in the named format; "" is the default.
 func Write(w io.Writer, name string, in Input, opts Options) error {
 	name = cmp.Or(name, Default)
-	f, err := suggest.Find("format", name, formats, func(f format) string { return f.name })
+	f, err := Formats.Lookup(name)
 	if err != nil {
 		return err
 	}
-	if err := f.write(w, in, opts); err != nil {
+	if err := f.Write(w, in, opts); err != nil {
 		return fmt.Errorf("writing format %s: %w", name, err)
 	}
 	return nil

@@ -10,6 +10,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
+func init() {
+	Formats.Register(Format{Name: "json", Help: "a JSON array with an object per row", Write: writeJSON})
+	Formats.Register(Format{Name: "jsonl", Help: "a JSON object per row, one a line", Write: writeJSONL})
+}
+
 // writeJSONL writes the rows as the journal's schema has them, one a line.
 func writeJSONL(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)

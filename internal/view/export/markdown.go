@@ -8,6 +8,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
+func init() {
+	Formats.Register(Format{Name: "markdown", Help: "the table in Markdown", Write: writeMarkdown})
+}
+
 // writeMarkdown writes the table's content as GitHub-flavoured markdown, to be
 // pasted into a report. Width is not its business: a browser wraps.
 func writeMarkdown(w io.Writer, in Input, opts Options) error {

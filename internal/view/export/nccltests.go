@@ -30,6 +30,11 @@ var ncclTypes = map[dtype.DType]string{dtype.F64: "double", dtype.F32: "float", 
 	dtype.BF16: "bfloat16",
 	dtype.I64:  "int64", dtype.I32: "int32", dtype.U8: "uint8"}
 
+func init() {
+	Formats.Register(Format{Name: "nccl-tests", Help: "the table that nccl-tests prints", Write: writeNCCLTests,
+		Sweep: map[string]string{ncclInPlace: "false,true"}})
+}
+
 // writeNCCLTests writes the table that users of nccl-tests know, below the block that
 // nccl-tests begins with: a line per size, out of place and in place side by side, N/A for
 // a place that was not run or gave no number, and for what nobody recorded. Trials count by their

@@ -11,6 +11,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
+func init() {
+	Formats.Register(Format{Name: Default, Help: "an aligned table for the terminal", Write: writeTable})
+}
+
 // writeTable writes the format for people: per bench or part one aligned table
 // under a line of what never changes, and a summary at the end.
 func writeTable(w io.Writer, in Input, opts Options) error {

@@ -8,7 +8,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/ticks"
 )
 
-func init() { figure.Register("chain", func() figure.Content { return &Chain{} }) }
+func init() {
+	figure.Contents.Register(figure.ContentKind{
+		Name: "chain",
+		Help: "the critical path of a simulated kernel: a lane per processing element, a bar per cause",
+		New:  func() figure.Content { return &Chain{} },
+	})
+}
 
 // Chain is a critical path: a lane for each PE that it passes, in order, and on each lane what its time
 // went to. Times are in microseconds.

@@ -10,7 +10,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/ticks"
 )
 
-func init() { figure.Register("floorplan", func() figure.Content { return &Plan{} }) }
+func init() {
+	figure.Contents.Register(figure.ContentKind{
+		Name: "floorplan",
+		Help: "the floor plan of the simulated accelerator, its links coloured by load",
+		New:  func() figure.Content { return &Plan{} },
+	})
+}
 
 // Plan is a floor plan on which links have the colour of their load.
 type Plan struct {
