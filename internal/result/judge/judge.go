@@ -1,0 +1,277 @@
+// Package judge decides whether one side is faster than another, by how much, and
+// whether the data can tell. Commands and reports choose the rows and print the answer;
+// the statistics are here and, as plain functions of numbers, in package stats.
+//
+// # Observations
+//
+// Samples within one launch share its memory layout, its core placement and the load of
+// that moment, so they say little about the next launch. The statistical unit is the
+// launch: every value given to this package is the result of one. At least MinLaunches a
+// side are needed to estimate how launches differ.
+//
+// # Two independent sides
+//
+// Rule.Decide compares the launches of two builds or settings, for many points at once.
+// All tests use logarithms, so that twice as slow and twice as fast weigh the same.
+//
+//   - Four or more launches a side: the exact Mann-Whitney U test gives p, the
+//     Hodges-Lehmann shift gives the effect, and the inverted U test gives its 95 %
+//     interval. With many points, Holm's correction asks for a smaller p than the ranks of
+//     few launches can give (six against six stop at 0.0022). Then Welch's t test gives p,
+//     but never less than the median spread of all points would give, and the U test must
+//     agree at the uncorrected level. The choice of test depends on counts only, never on
+//     the values.
+//   - Fewer launches: the verdict is Ambiguous, however large the difference looks.
+//   - Values without noise (simulated or modelled): their ratio is exact.
+//
+// A point is Slower or Faster if its corrected p is at most Alpha and its effect exceeds
+// Floor. So the probability that a comparison of two equal builds has any such verdict is
+// at most Alpha, for any number of points. A point is Same if its interval lies within
+// Floor. Everything else is Ambiguous. The reported interval is not corrected.
+//
+// # Paired launches
+//
+// Ratio and MeanDifference judge launches that ran in pairs shortly after each other, so
+// that slow drift cancels.
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
+)
+
+const (
+	// MinLaunches per side are needed for a verdict: a rank test of fewer cannot reach 5 %.
+	MinLaunches = 4
+	// AdvisedLaunches per side find a change of 10 % if launches differ by 3 %.
+	AdvisedLaunches = 6
+
+	// exactTolerance is the relative difference up to which two values without noise are
+	// equal. It allows for a sum in a different order.
+	exactTolerance = 1e-9
+	// rankReserve is how many times smaller than required the least p of the rank test
+	// must be for the ranks to decide alone. Without a reserve only complete separation
+	// of the two sides would reach the level.
+	rankReserve = 4
+)
+
+// Verdict is the decision on one point.
+type Verdict string
+
+// The verdicts. Faster and Slower follow the metric: a falling bandwidth is slower.
+const (
+	Faster    Verdict = "faster"
+	Slower    Verdict = "slower"
+	Same      Verdict = "same"
+	Ambiguous Verdict = "ambiguous"
+)
+
+// Method is the evidence behind an effect.
+type Method string
+
+// The methods, strongest first.
+const (
+	Exact Method = "exact" // values without noise
+	Ranks Method = "ranks" // Mann-Whitney U over launches
+	TTest Method = "t"     // Welch's t over launches, confirmed by U
+	None  Method = "none"  // too few launches
+)
+
+// Tested reports whether the effect comes from a statistical test.
+func (m Method) Tested() bool { return m == Ranks || m == TTest }
+
+// Effect is the change between two sides. Low and High are 0 without an interval.
+type Effect struct {
+	Ratio  float64  `json:"ratio"` // new / old
+	Low    float64  `json:"ci_low,omitempty"`
+	High   float64  `json:"ci_high,omitempty"`
+	P      *float64 `json:"p,omitempty"` // after Holm's correction; nil for exact values
+	Method Method   `json:"method"`
+}
+
+// Case holds the measurements of one point on both sides, one value per launch.
+type Case struct {
+	Old, New []float64
+	Exact    bool // the values have no noise: only the first of each side is used
+}
+
+// Result is the decision on a Case.
+type Result struct {
+	Verdict Verdict
+	Effect  Effect // only Method is set if that is None
+	Note    string // why there is no verdict, or a remark on it; may be ""
+}
+
+// Rule says how strictly cases are judged.
+type Rule struct {
+	Floor          float64 // smallest relative change that matters
+	Alpha          float64 // probability of any false Faster or Slower among all cases
+	HigherIsBetter bool
+}
+
+// Notes on cases without a verdict.
+var (
+	// TooFewLaunches says how many launches would give a verdict.
+	TooFewLaunches = fmt.Sprintf("run with --trials %d: fewer than %d a side do not show how launches differ",
+		AdvisedLaunches, MinLaunches)
+	notPositive = "values that are not positive have no ratio"
+)
+
+// HaveRatio reports whether all values are positive and finite.
+func HaveRatio(values []float64) bool {
+	for _, v := range values {
+		if !(v > 0) || math.IsInf(v, 0) { // also false for NaN
+			return false
+		}
+	}
+	return true
+}
+
+// AllEqual reports whether the values are equal up to rounding errors.
+func AllEqual(values []float64) bool {
+	for _, v := range values {
+		if !(math.Abs(math.Log(v)-math.Log(values[0])) <= exactTolerance) {
+			return false
+		}
+	}
+	return true
+}
+
+// evidence is what the numbers of one case show before the correction for many cases.
+// Changes are logarithms of new / old.
+type evidence struct {
+	old, new          []float64 // logarithms
+	method            Method
+	note              string
+	change, low, high float64
+	p                 float64
+	disagrees         bool // the U test does not confirm the t test
+}
+
+// Decide returns the result of each case. Cases are judged together, since the p of each
+// is corrected for their number.
+func (r Rule) Decide(cases []Case) []Result {
+	found := lists.Map(cases, newEvidence)
+	var spreads []float64
+	for _, e := range found {
+		if e.method == Ranks {
+			spreads = append(spreads, pooledDeviation(e.old, e.new))
+		}
+	}
+	usual := 0.0 // standard deviation between launches, the median over the cases
+	if len(spreads) > 0 {
+		usual = stats.Median(spreads)
+	}
+	var ps []float64
+	for i := range found {
+		switch e := &found[i]; e.method {
+		case Exact:
+			e.compareExact(r.Floor)
+		case Ranks:
+			e.test(r.Alpha, len(spreads), usual)
+			ps = append(ps, e.p)
+		}
+	}
+	corrected := stats.Holm(ps)
+	results := make([]Result, len(cases))
+	for i, e := range found {
+		if e.method.Tested() {
+			e.p, corrected = corrected[0], corrected[1:]
+		}
+		results[i] = r.decide(e)
+	}
+	return results
+}
+
+// newEvidence picks the method from counts and kinds only.
+func newEvidence(c Case) evidence {
+	if !HaveRatio(c.Old) || !HaveRatio(c.New) {
+		return evidence{method: None, note: notPositive}
+	}
+	e := evidence{old: lists.Map(c.Old, math.Log), new: lists.Map(c.New, math.Log)}
+	switch {
+	case c.Exact:
+		e.method = Exact
+	case min(len(e.old), len(e.new)) >= MinLaunches:
+		e.method = Ranks
+	default:
+		e.method, e.note = None, TooFewLaunches
+	}
+	return e
+}
+
+// pooledDeviation returns the standard deviation between the launches of both sides.
+func pooledDeviation(x, y []float64) float64 {
+	n, m := float64(len(x)-1), float64(len(y)-1)
+	return math.Sqrt((stat.Variance(x, nil)*n + stat.Variance(y, nil)*m) / (n + m))
+}
+
+func (e *evidence) compareExact(floor float64) {
+	e.change = e.new[0] - e.old[0]
+	e.low, e.high = e.change, e.change
+	if a := math.Abs(e.change); a > exactTolerance && a <= math.Log1p(floor) {
+		e.note = fmt.Sprintf("differs by %.2g %%, below the floor", 100*math.Expm1(a))
+	}
+}
+
+// test computes p and the effect. tests is the number of cases that are corrected for,
+// and usual the standard deviation between launches over all of them.
+func (e *evidence) test(alpha float64, tests int, usual float64) {
+	e.p = stats.UTest(e.old, e.new)
+	e.change, e.low, e.high = stats.Shift(e.old, e.new)
+	if least := stats.LeastP(len(e.old), len(e.new)); tests > 1 && least*float64(tests) > alpha/rankReserve {
+		e.method = TTest
+		e.disagrees = e.p > max(alpha, least)
+		e.p = stats.Welch(e.old, e.new, usual)
+	}
+}
+
+// decide turns evidence with a corrected p into a result.
+func (r Rule) decide(e evidence) Result {
+	out := Result{Verdict: Ambiguous, Effect: Effect{Method: e.method}, Note: e.note}
+	if e.method == None {
+		return out
+	}
+	out.Effect.Ratio, out.Effect.Low, out.Effect.High = math.Exp(e.change), math.Exp(e.low), math.Exp(e.high)
+	if e.method != Exact {
+		out.Effect.P = &e.p
+	}
+	floor := math.Log1p(r.Floor)
+	switch {
+	case e.p <= r.Alpha && !e.disagrees && math.Abs(e.change) > floor:
+		out.Verdict = Faster
+		if (e.change < 0) == r.HigherIsBetter {
+			out.Verdict = Slower
+		}
+	case max(e.high, -e.low) <= floor:
+		out.Verdict = Same
+	}
+	return out
+}
+
+// Spread returns the median over groups of the standard deviation within a group. Groups
+// of fewer than MinLaunches are left out. It is 0 if none is left.
+func Spread(groups [][]float64) float64 {
+	var deviations []float64
+	for _, values := range groups {
+		if len(values) >= MinLaunches {
+			deviations = append(deviations, stat.StdDev(values, nil))
+		}
+	}
+	if len(deviations) == 0 {
+		return 0
+	}
+	return stats.Median(deviations)
+}
+
+// IsOutlier reports whether latest lies outside what the values predict for one more of
+// them, at the level p. usual is a lower bound of their standard deviation. It is false
+// for fewer than MinLaunches values.
+func IsOutlier(values []float64, latest, usual, p float64) bool {
+	return len(values) >= MinLaunches && stats.OneMore(values, latest, usual) <= p
+}

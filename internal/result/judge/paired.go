@@ -1,0 +1,93 @@
+package judge
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
+)
+
+// MinPairs is the least number of pairs for a decision on a goal.
+const MinPairs = 10
+
+// Outcome is the decision whether a ratio reaches a goal.
+type Outcome string
+
+// A goal is Met if the lower end of the interval reaches it, NotMet if the upper end does
+// not, and NotResolved otherwise.
+const (
+	Met         Outcome = "met"
+	NotMet      Outcome = "not met"
+	NotResolved Outcome = "not resolved"
+)
+
+// Worse returns the worse of two outcomes: NotMet, then NotResolved, then Met.
+func (o Outcome) Worse(other Outcome) Outcome {
+	for _, worst := range []Outcome{NotMet, NotResolved} {
+		if o == worst || other == worst {
+			return worst
+		}
+	}
+	return Met
+}
+
+// Ratio is a median of ratios of paired measurements, with its 95 % interval. Low and
+// High are NaN if there are too few pairs for an interval.
+type Ratio struct {
+	Median, Low, High float64
+	Pairs             int
+}
+
+// NewRatio returns the median of one ratio per pair. It sorts the ratios.
+func NewRatio(ratios []float64) Ratio {
+	if len(ratios) == 0 {
+		return Ratio{Median: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	}
+	slices.Sort(ratios)
+	sum, _ := stats.Summarize(ratios)
+	return Ratio{Median: sum.P50, Low: sum.CILow, High: sum.CIHigh, Pairs: len(ratios)}
+}
+
+// Reaches decides whether the ratio is at least goal.
+func (r Ratio) Reaches(goal float64) Outcome {
+	switch {
+	case r.Pairs < MinPairs || math.IsNaN(r.Low):
+		return NotResolved
+	case r.Low >= goal:
+		return Met
+	case r.High < goal:
+		return NotMet
+	}
+	return NotResolved
+}
+
+// Interval is a mean difference of logarithms with its confidence interval.
+type Interval struct {
+	Mid, Low, High float64
+	Known          bool // there were enough launches for Low and High
+}
+
+// Within reports whether the whole interval is known and lies within a relative change.
+func (i Interval) Within(floor float64) bool { return i.Known && max(i.High, -i.Low) <= math.Log1p(floor) }
+
+// MeanDifference returns the mean of paired differences with its interval at confidence
+// 1-alpha, by Student's t over the launches. Differences without noise need no minimum
+// number; their interval is their range.
+func MeanDifference(d []float64, alpha float64, exact bool) Interval {
+	if len(d) == 0 {
+		return Interval{}
+	}
+	mean := stat.Mean(d, nil)
+	if exact {
+		return Interval{mean, slices.Min(d), slices.Max(d), true}
+	}
+	if len(d) < MinLaunches {
+		return Interval{Mid: mean}
+	}
+	n := float64(len(d))
+	half := stat.StdDev(d, nil) / math.Sqrt(n) * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(1-alpha/2)
+	return Interval{mean, mean - half, mean + half, true}
+}
