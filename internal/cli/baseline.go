@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/baseline"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -52,7 +52,7 @@ func (a *app) baselineSaveCommand() *cobra.Command {
 		Use:   "save RUN",
 		Short: "Mark the last runs of a folder as its baseline",
 		Long: `Marks the last runs of a folder, up to RUN, as its baseline, in the place of the
-one before. Their rows stay in the journal; RUN/` + baseline.FileName + ` names them.
+one before. Their rows stay in the journal; RUN/` + compare.BaselineFile + ` names them.
 
 After a change that is meant to stay, save again with the runs since then: --last 4.
 
@@ -76,11 +76,11 @@ func (a *app) saveBaseline(spec string, most int) error {
 	if err != nil {
 		return err
 	}
-	runs := baseline.Last(j, r, most)
+	runs := compare.LastRuns(j, r, most)
 	if len(runs) == 0 {
 		return usage(fmt.Errorf("%s: its runs have no rows", spec))
 	}
-	m := baseline.Mark{Bench: r.Header.Bench, Saved: time.Now().UTC().Truncate(time.Second)}
+	m := compare.Baseline{Bench: r.Header.Bench, Saved: time.Now().UTC().Truncate(time.Second)}
 	hosts := map[string]bool{}
 	bad := 0
 	for _, r := range runs {
@@ -104,17 +104,17 @@ func (a *app) saveBaseline(spec string, most int) error {
 	if len(hosts) > 1 {
 		fmt.Fprintf(a.stdout, "they are from %d kinds of host: only those like the last one count\n", len(hosts))
 	}
-	if len(runs) < compare.MinTrials {
+	if len(runs) < judge.MinLaunches {
 		fmt.Fprintf(a.stdout, "how runs differ takes at least %d of them, and %d to find small changes: save again when "+
 			"there are more\n",
-			compare.MinTrials, baselineRuns)
+			judge.MinLaunches, baselineRuns)
 	}
 	return nil
 }
 
 // checkFlags are those of `baseline check`.
 type checkFlags struct {
-	opts            baseline.Options
+	opts            compare.Options
 	only            []string
 	last            int
 	against, format string
@@ -150,7 +150,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	fl.IntVar(&f.last, "last", f.last, "how many runs since the baseline to take together, at most")
 	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "what to compare")
 	fl.Float64Var(&f.opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
-	fl.Float64Var(&f.opts.Alpha, "alpha", baseline.DefaultAlpha, "chance of any false alarm in a check")
+	fl.Float64Var(&f.opts.Alpha, "alpha", compare.DefaultCheckAlpha, "chance of any false alarm in a check")
 	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
 	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(compare.Formats(), ", "))
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")
@@ -169,7 +169,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := baseline.Check(base, recent, f.opts)
+	r, err := compare.CheckBaseline(base, recent, f.opts)
 	if err != nil {
 		return usage(err)
 	}
@@ -203,8 +203,8 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 			return nil, nil, err
 		}
 	}
-	mark, err := baseline.Read(home.Dir())
-	if errors.Is(err, baseline.ErrNone) {
+	mark, err := compare.ReadBaseline(home.Dir())
+	if errors.Is(err, compare.ErrNoBaseline) {
 		err = fmt.Errorf("%w: %s baseline save %s", err, a.name, home.Dir())
 	}
 	if err == nil && mark.Bench != last.Header.Bench {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
-	"github.com/kernbench/kernbench/internal/view/speedup"
 )
 
 func (a *app) compareCommand() *cobra.Command {
@@ -112,7 +112,7 @@ func (a *app) writeComparisons(reports []compare.Report, format string) error {
 }
 
 func (a *app) speedupCommand() *cobra.Command {
-	goals := speedup.Goals{Least: 1, Mean: 1}
+	goals := compare.Goals{Least: 1, Mean: 1}
 	cmd := &cobra.Command{
 		Use:   "speedup OURS PEER...",
 		Short: "Show how many times faster a run is than other programs doing the same work",
@@ -131,15 +131,15 @@ resolved.`,
 			"--except dtype --least 1.6 --goal 1.6", a.name),
 		Args: arguments(2, -1, "OURS and at least one PEER"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var sides []speedup.Side
+			var sides []compare.Run
 			for _, spec := range args {
 				_, r, err := journal.LoadRun(spec)
 				if err != nil {
 					return usage(err)
 				}
-				sides = append(sides, speedup.Side{Name: filepath.Base(spec), Rows: r.Latest()})
+				sides = append(sides, compare.Run{Name: filepath.Base(spec), Rows: r.Latest()})
 			}
-			tables, err := speedup.Compare(sides[0], sides[1:], goals)
+			tables, err := compare.Speedups(sides[0], sides[1:], goals)
 			if err != nil {
 				return usage(err)
 			}
@@ -148,11 +148,11 @@ resolved.`,
 				if err := t.Write(a.stdout, sides[0].Name, goals, a.width); err != nil {
 					return err
 				}
-				for _, v := range []speedup.Verdict{t.Slower, t.Faster} {
+				for _, v := range []judge.Outcome{t.Least, t.Mean} {
 					switch {
-					case v == speedup.NotMet:
+					case v == judge.NotMet:
 						code = exitFailed
-					case v == speedup.NotResolved && code == exitGood:
+					case v == judge.NotResolved && code == exitGood:
 						code = exitAmbiguous
 					}
 				}

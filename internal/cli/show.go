@@ -22,7 +22,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/chart"
 	"github.com/kernbench/kernbench/internal/view/export"
-	"github.com/kernbench/kernbench/internal/view/overlay"
 	"github.com/kernbench/kernbench/internal/view/report"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
@@ -290,17 +289,17 @@ func (a *app) reportCommand() *cobra.Command {
 
 // overlay writes one page of several runs.
 func (a *app) overlay(specs, plots []string, path string) error {
-	var runs []overlay.Run
+	var runs []report.NamedRun
 	for _, spec := range specs {
 		_, r, err := a.load(spec)
 		if err != nil {
 			return err
 		}
 		name := spec
-		for slices.ContainsFunc(runs, func(o overlay.Run) bool { return o.Name == name }) {
+		for slices.ContainsFunc(runs, func(o report.NamedRun) bool { return o.Name == name }) {
 			name += "@" + r.ID()
 		}
-		runs = append(runs, overlay.Run{Name: name, Run: r})
+		runs = append(runs, report.NamedRun{Name: name, Run: r})
 	}
 	chosen, err := report.ParsePlots(plots)
 	if err != nil {
@@ -310,7 +309,7 @@ func (a *app) overlay(specs, plots []string, path string) error {
 	if ending := strings.ToLower(filepath.Ext(path)); ending == ".png" || ending == ".svg" {
 		make = func(in report.Input) ([]byte, error) { return report.Picture(in, ending) }
 	}
-	text, err := make(overlay.Input(runs, chosen))
+	text, err := make(report.Overlay(runs, chosen))
 	if err != nil {
 		return usage(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // launches is how a simulated machine varies from launch to launch: a draw of the
@@ -71,15 +72,15 @@ func TestSameBuildGivesNoVerdict(t *testing.T) {
 					for range pairs {
 						r := compare(t, simulate(rng, points, trials, machine, unchanged),
 							simulate(rng, points, trials, machine, unchanged), Options{})
-						if r.Counts[Slower]+r.Counts[Faster] > 0 {
+						if r.Counts[judge.Slower]+r.Counts[judge.Faster] > 0 {
 							wrong++
 						}
-						judged += points - r.Counts[Ambiguous]
+						judged += points - r.Counts[judge.Ambiguous]
 					}
 					if wrong > most {
 						t.Errorf("%d of %d reports on equal builds have a verdict, want at most %d", wrong, pairs, most)
 					}
-					if trials < MinTrials && judged > 0 {
+					if trials < judge.MinLaunches && judged > 0 {
 						t.Errorf("%d points are judged from %d trials a side", judged, trials)
 					}
 				})
@@ -96,16 +97,16 @@ func TestPlantedChangeIsFound(t *testing.T) {
 		points  int
 		trials  int
 		machine launches
-		want    Verdict
+		want    judge.Verdict
 		share   float64
 	}{
-		{"slower", 1.10, 1, AdvisedTrials, normal(0.03), Slower, 0.95},
-		{"faster", 1 / 1.10, 1, AdvisedTrials, normal(0.03), Faster, 0.95},
-		{"slower, heavy tails", 1.10, 1, AdvisedTrials, heavy(0.01), Slower, 0.8},
-		{"slower, one of twenty", 1.10, 20, 6, normal(0.02), Slower, 0.95},
-		{"faster, one of twenty", 1 / 1.10, 20, 6, normal(0.02), Faster, 0.95},
-		{"slower, one of twenty, four trials", 1.15, 20, 4, normal(0.02), Slower, 0.8},
-		{"slower, one of twenty, 3 %", 1.10, 20, 6, normal(0.03), Slower, 0.8},
+		{"slower", 1.10, 1, judge.AdvisedLaunches, normal(0.03), judge.Slower, 0.95},
+		{"faster", 1 / 1.10, 1, judge.AdvisedLaunches, normal(0.03), judge.Faster, 0.95},
+		{"slower, heavy tails", 1.10, 1, judge.AdvisedLaunches, heavy(0.01), judge.Slower, 0.8},
+		{"slower, one of twenty", 1.10, 20, 6, normal(0.02), judge.Slower, 0.95},
+		{"faster, one of twenty", 1 / 1.10, 20, 6, normal(0.02), judge.Faster, 0.95},
+		{"slower, one of twenty, four trials", 1.15, 20, 4, normal(0.02), judge.Slower, 0.8},
+		{"slower, one of twenty, 3 %", 1.10, 20, 6, normal(0.03), judge.Slower, 0.8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(11, 3))
@@ -135,7 +136,7 @@ func TestNoChangeIsSame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	quiet := normal(0.004)
 	report := compare(t, simulate(rng, 30, 8, quiet, unchanged), simulate(rng, 30, 8, quiet, unchanged), Options{})
-	if report.Counts[Same] < 28 || report.Counts[Slower]+report.Counts[Faster] > 0 {
+	if report.Counts[judge.Same] < 28 || report.Counts[judge.Slower]+report.Counts[judge.Faster] > 0 {
 		t.Errorf("verdicts %v", report.Counts)
 	}
 }

@@ -1,3 +1,15 @@
+// Package compare shows what became faster or slower: between two runs of a bench, between
+// the values of one axis (By), between a baseline and later runs (CheckBaseline), and
+// between our run and other programs that do the same work (Speedups). It works on stored
+// rows and never runs or times anything.
+//
+// The package pairs rows, asks package judge for a verdict on each pair, and prints the
+// answer as a table, JSON, JUnit XML or Markdown. The statistics are explained there.
+//
+// Rows are the same point if bench, part, axes, number of ranks, backend, environment and
+// options agree; Options.Ignore names coordinates that differ on purpose. Trials with a
+// warning of CPU steal, of another kernbench or of drift do not count: a disturbance during
+// one run would look like a change.
 package compare
 
 import (
@@ -5,133 +17,105 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// The defaults of Options and the constants of the method.
+// Defaults of Options.
 const (
 	DefaultMetric = "time_us"
 	DefaultFloor  = 0.02
 	DefaultAlpha  = 0.05
-
-	// MinTrials on both sides are the least that show how launches differ: fewer
-	// cannot reach 5 % in a rank test.
-	MinTrials = 4
-	// AdvisedTrials find a change of 10 % through a spread of 3 % between launches.
-	AdvisedTrials = 6
 )
 
 // Run is one side of a comparison.
 type Run struct {
-	Name   string // in reports; "" is the run's id
+	Name   string // shown in reports; "" means the run's id
 	Header *journal.Header
 	Rows   []journal.Row
-	// Incomplete is what to say of a run that was cut short.
+	// Incomplete describes how the run was cut short; "" if it is complete.
 	Incomplete string
-	// Several marks rows of several runs together: how many there are of a point says nothing.
-	Several bool
+
+	merged bool // rows of several runs: their number per point means nothing
 }
 
-// Options say what is compared and how strictly. The zero value means the
-// defaults.
+// Options say what is compared and how strictly. The zero value means the defaults.
 type Options struct {
 	Metric string
-	Floor  float64  // the smallest relative change that matters
-	Alpha  float64  // the chance of any false verdict in the whole report
+	Floor  float64  // smallest relative change that matters
+	Alpha  float64  // probability of any false verdict in the whole report
 	Ignore []string // axes, variables, options, num_ranks or backend that differ on purpose
 
-	Sort    []string // columns of the table to order the pairs by; "-change" is largest first
-	Columns []string // of the table, in this order; none means all
+	Sort    []string // columns to sort the pairs by; "-change" sorts in descending order
+	Columns []string // columns of the table, in this order; nil means all
 
-	Sides [2]string // what notes and warnings call them; none means OLD and NEW
+	sides [2]string // names of the sides in notes and warnings; OLD and NEW by default
 }
 
-// Verdict is the judgement of one pair.
-type Verdict string
-
-// The verdicts. Faster and slower follow the metric's better direction, so a
-// bandwidth that falls is slower.
+// Verdicts that follow from the status of the rows. Package judge has the others.
 const (
-	Faster    Verdict = "faster"
-	Slower    Verdict = "slower"
-	Same      Verdict = "same"
-	Ambiguous Verdict = "ambiguous"
-	Lost      Verdict = "lost"   // ok in OLD, not ok or absent in NEW
-	New       Verdict = "new"    // absent from OLD
-	Fixed     Verdict = "fixed"  // not ok in OLD, ok in NEW
-	Broken    Verdict = "broken" // not ok on either side
+	Lost   judge.Verdict = "lost"   // ok in OLD, not ok or absent in NEW
+	New    judge.Verdict = "new"    // absent from OLD
+	Fixed  judge.Verdict = "fixed"  // not ok in OLD, ok in NEW
+	Broken judge.Verdict = "broken" // not ok on either side
 )
 
-// verdicts in the order a reader wants to hear of them.
-var verdicts = []Verdict{Slower, Lost, Ambiguous, Broken, Faster, Same, Fixed, New}
+// verdicts lists all verdicts, the most urgent first.
+var verdicts = []judge.Verdict{judge.Slower, Lost, judge.Ambiguous, Broken, judge.Faster, judge.Same, Fixed, New}
 
-// Side is what one run says of a point.
+// Side summarizes the rows of one run at a point.
 type Side struct {
-	Status  journal.Status `json:"status"` // ok when any trial is
+	Status  journal.Status `json:"status"` // ok if any trial is
 	Reason  string         `json:"reason,omitempty"`
-	Value   float64        `json:"value"`  // median over the trials that are ok
-	Trials  int            `json:"trials"` // that are ok and have the metric
-	NotOK   int            `json:"not_ok,omitempty"`
-	Samples int            `json:"samples"` // over those trials
+	Value   float64        `json:"value"`            // median over the undisturbed ok trials
+	Trials  int            `json:"trials"`           // trials that are ok and have the metric
+	NotOK   int            `json:"not_ok,omitempty"` // trials that are not ok
+	Samples int            `json:"samples"`          // total over Trials
 }
 
-// Effect is the change of a pair. Low and High are 0 when there is no interval.
-type Effect struct {
-	Ratio  float64  `json:"ratio"` // NEW / OLD
-	Low    float64  `json:"ci_low,omitempty"`
-	High   float64  `json:"ci_high,omitempty"`
-	P      *float64 `json:"p,omitempty"` // corrected after Holm; absent for exact values
-	Method Method   `json:"method"`
-}
-
-// Method is the kind of evidence behind an effect.
-type Method string
-
-// The methods, strongest first.
-const (
-	Exact Method = "exact" // values without noise
-	Ranks Method = "ranks" // Mann-Whitney U over trials
-	TTest Method = "t"     // Welch's t over trials, U agreeing
-	None  Method = "none"  // too few trials to show how launches differ
-)
-
-// Pair is one point on both sides. A side that has no such point is nil.
+// Pair is one point on both sides. A side that does not have the point is nil.
 type Pair struct {
-	Name     string      `json:"name"`
-	Bench    string      `json:"bench"`
-	Part     string      `json:"part,omitempty"`
-	NumRanks *int        `json:"num_ranks"`
-	Backend  string      `json:"backend"`
-	Point    point.Point `json:"point"`
-	Env      point.Env   `json:"env"`
-	Verdict  Verdict     `json:"verdict"`
-	Old      *Side       `json:"old"`
-	New      *Side       `json:"new"`
-	Effect   *Effect     `json:"effect,omitempty"`
-	Notes    []string    `json:"notes,omitempty"`
+	Name     string        `json:"name"`
+	Bench    string        `json:"bench"`
+	Part     string        `json:"part,omitempty"`
+	NumRanks *int          `json:"num_ranks"`
+	Backend  string        `json:"backend"`
+	Point    point.Point   `json:"point"`
+	Env      point.Env     `json:"env"`
+	Verdict  judge.Verdict `json:"verdict"`
+	Old      *Side         `json:"old"`
+	New      *Side         `json:"new"`
+	Effect   *judge.Effect `json:"effect,omitempty"`
+	Notes    []string      `json:"notes,omitempty"`
+	// Over names the runs that Effect is about. Only CheckBaseline sets it.
+	Over string `json:"over,omitempty"`
 
-	Key    string   `json:"-"` // rowset.Key of its rows
+	key    string   // rowset.Key of its rows
 	group  string   // bench or bench/part
-	fields []string // the words of Name after it
+	fields []string // the fields of Name after it
 }
 
-// Report is a whole comparison.
+// Report is the result of Compare or CheckBaseline.
 type Report struct {
-	OldRun   string          `json:"old_run"`
-	NewRun   string          `json:"new_run"`
-	Metric   string          `json:"metric"`
-	Unit     string          `json:"unit,omitempty"`
-	Better   string          `json:"better"`
-	Floor    float64         `json:"floor"`
-	Alpha    float64         `json:"alpha"`
-	Counts   map[Verdict]int `json:"counts"`
-	Pairs    []Pair          `json:"pairs"`
-	Warnings []string        `json:"warnings,omitempty"`
+	OldRun   string                `json:"old_run"`
+	NewRun   string                `json:"new_run"`
+	Metric   string                `json:"metric"`
+	Unit     string                `json:"unit,omitempty"`
+	Better   string                `json:"better"`
+	Floor    float64               `json:"floor"`
+	Alpha    float64               `json:"alpha"`
+	Counts   map[judge.Verdict]int `json:"counts"`
+	Pairs    []Pair                `json:"pairs"`
+	Warnings []string              `json:"warnings,omitempty"`
 
-	columns []string // Options.Columns
+	columns []column // columns of the table
+	// The runs of a check, the latest last; nil in other comparisons.
+	baseline, recent []string
 }
 
 // Compare pairs the points of two runs and judges each pair.
@@ -144,36 +128,85 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	columns, err := chooseColumns(opts.Columns)
+	if err != nil {
+		return Report{}, err
+	}
 	points, err := match(old, new, opts)
 	if err != nil {
 		return Report{}, err
 	}
 	report := Report{
 		OldRun: old.ID(), NewRun: new.ID(), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,
-		Floor: opts.Floor, Alpha: opts.Alpha, Counts: map[Verdict]int{},
+		Floor: opts.Floor, Alpha: opts.Alpha, Counts: map[judge.Verdict]int{}, columns: columns,
+		Pairs:    judgePairs(points, opts, metric.Better == "higher"),
+		Warnings: warnings(old, new, points, opts),
 	}
-	j := judge{opts: opts, lowerIsBetter: metric.Better == "lower"}
-	report.Pairs = j.pairs(points)
 	for _, p := range report.Pairs {
 		report.Counts[p.Verdict]++
 	}
-	report.Warnings = warnings(old, new, points, opts)
-	for _, name := range opts.Columns {
-		if _, err := column(name); err != nil {
-			return Report{}, err
-		}
-	}
-	report.columns = opts.Columns
 	return report, report.sort(opts.Sort)
 }
 
-// ExitCode is 1 when anything is slower or lost, else 3 when anything is
-// ambiguous, else 0.
+// By compares values of an axis, a variable or an option within one run: the first value
+// with each of the others. spec is NAME, or NAME=A,B for these values in this order. The
+// probability of a false verdict is divided among the comparisons.
+func By(run Run, spec string, opts Options) ([]Report, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	name, list, chosen := strings.Cut(spec, "=")
+	if known := rowset.CoordNames(run.Rows); !slices.Contains(known, name) {
+		return nil, suggest.Unknown("coordinate of this run", name, known)
+	}
+	parts := map[string]*Run{}
+	var values []string
+	for i := range run.Rows {
+		value, has := rowset.CoordText(&run.Rows[i], name)
+		if !has {
+			continue
+		}
+		if parts[value] == nil {
+			parts[value] = &Run{Header: run.Header, Name: name + "=" + value}
+			values = append(values, value)
+		}
+		parts[value].Rows = append(parts[value].Rows, run.Rows[i])
+	}
+	if chosen {
+		asked := strings.Split(list, ",")
+		for _, value := range asked {
+			if parts[value] == nil {
+				return nil, suggest.Unknown("value of "+name, value, values)
+			}
+		}
+		values = asked
+	}
+	if len(values) < 2 {
+		return nil, fmt.Errorf("%s has no two values to compare, only %s", name, strings.Join(values, ", "))
+	}
+	opts.Ignore = append(slices.Clip(opts.Ignore), name)
+	opts.Alpha /= float64(len(values) - 1)
+	var reports []Report
+	for _, value := range values[1:] {
+		report, err := Compare(*parts[values[0]], *parts[value], opts)
+		if err != nil {
+			return nil, err
+		}
+		if run.Incomplete != "" { // the table shows which value lacks points
+			report.Warnings = slices.Insert(report.Warnings, 0, "the run: "+run.Incomplete)
+		}
+		reports = append(reports, report)
+	}
+	return reports, nil
+}
+
+// ExitCode returns 1 if any point is slower or lost, else 3 if any is ambiguous, else 0.
 func (r Report) ExitCode() int {
 	switch {
-	case r.Counts[Slower]+r.Counts[Lost] > 0:
+	case r.Counts[judge.Slower]+r.Counts[Lost] > 0:
 		return 1
-	case r.Counts[Ambiguous] > 0:
+	case r.Counts[judge.Ambiguous] > 0:
 		return 3
 	}
 	return 0
@@ -183,8 +216,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.Metric = cmp.Or(o.Metric, DefaultMetric)
 	o.Floor = cmp.Or(o.Floor, DefaultFloor)
 	o.Alpha = cmp.Or(o.Alpha, DefaultAlpha)
-	o.Sides = cmp.Or(o.Sides, [2]string{"OLD", "NEW"})
-	// Written so that NaN is refused too.
+	o.sides = cmp.Or(o.sides, [2]string{"OLD", "NEW"})
+	// The conditions are negated so that NaN is refused too.
 	if !(o.Floor > 0 && o.Floor < 1) {
 		return o, fmt.Errorf("a floor of %v: want a relative change between 0 and 1, such as 0.02", o.Floor)
 	}
@@ -194,22 +227,21 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// ID names the run in reports.
+// ID returns the name of the run in reports.
 func (r Run) ID() string {
-	if r.Name != "" {
+	switch {
+	case r.Name != "":
 		return r.Name
-	}
-	if r.Header != nil {
+	case r.Header != nil:
 		return r.Header.Run
-	}
-	if len(r.Rows) > 0 {
+	case len(r.Rows) > 0:
 		return r.Rows[0].Run
 	}
 	return ""
 }
 
-// metricInfo finds what is known of the metric; NEW's word counts, as it is
-// the newer declaration.
+// metricInfo returns the unit and direction of a metric. If the runs disagree, the
+// declaration of new counts.
 func metricInfo(old, new Run, name string) (journal.MetricInfo, error) {
 	info := journal.MetricInfo{Name: name}
 	seen := map[string]bool{}

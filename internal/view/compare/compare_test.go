@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -74,33 +75,33 @@ func TestVerdicts(t *testing.T) {
 	cases := []struct {
 		name     string
 		old, new []journal.Row
-		want     Verdict
-		method   Method // "" when there is no effect
+		want     judge.Verdict
+		method   judge.Method // "" when there is no effect
 		exit     int
 	}{
-		{"slower", trialsOf(1, 10), trialsOf(1, 11), Slower, Ranks, 1},
-		{"faster", trialsOf(1, 11), trialsOf(1, 10), Faster, Ranks, 0},
-		{"same", trialsOf(1, 10), trialsOf(1, 10.02), Same, Ranks, 0},
-		{"a real change below the floor is the same", trialsOf(1, 10), trialsOf(1, 10.1), Same, Ranks, 0},
+		{"slower", trialsOf(1, 10), trialsOf(1, 11), judge.Slower, judge.Ranks, 1},
+		{"faster", trialsOf(1, 11), trialsOf(1, 10), judge.Faster, judge.Ranks, 0},
+		{"same", trialsOf(1, 10), trialsOf(1, 10.02), judge.Same, judge.Ranks, 0},
+		{"a real change below the floor is the same", trialsOf(1, 10), trialsOf(1, 10.1), judge.Same, judge.Ranks, 0},
 		{"lost to a failure", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), Lost, "", 1},
 		{"lost to a time-out", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Timeout, "30 s")), Lost, "", 1},
 		{"lost to a skip", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Skipped, "no GPU")), Lost, "", 1},
 		{"fixed", one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), trialsOf(1, 10), Fixed, "", 0},
 		{"broken", one(bad(rowOf(1, 0, 0), journal.Failed, "a")), one(bad(rowOf(1, 0, 0), journal.Failed, "b")), Broken, "",
 			0},
-		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), Same, Exact, 0},
-		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), Same, Exact, 0},
-		{"exact, slower", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.3))), Slower, Exact, 1},
-		{"exact, faster", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 9.7))), Faster, Exact, 0},
+		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), judge.Same, judge.Exact, 0},
+		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), judge.Same, judge.Exact, 0},
+		{"exact, slower", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.3))), judge.Slower, judge.Exact, 1},
+		{"exact, faster", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 9.7))), judge.Faster, judge.Exact, 0},
 		{"one launch, twice as slow", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 20), .005)),
-			Ambiguous, None, 3},
-		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)), Ambiguous,
-			None, 3},
-		{"three launches", trialsOf(1, 10)[:3], trialsOf(1, 20)[:3], Ambiguous, None, 3},
-		{"enough launches on one side only", trialsOf(1, 10), trialsOf(1, 20)[:3], Ambiguous, None, 3},
-		{"four launches", trialsOf(1, 10)[:4], trialsOf(1, 20)[:4], Slower, Ranks, 1},
-		{"one simulated, one measured", one(simulated(rowOf(1, 0, 10))), one(rowOf(1, 0, 20)), Ambiguous, None, 3},
-		{"not positive", one(nan), trialsOf(1, 10), Ambiguous, "", 3},
+			judge.Ambiguous, judge.None, 3},
+		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)), judge.Ambiguous,
+			judge.None, 3},
+		{"three launches", trialsOf(1, 10)[:3], trialsOf(1, 20)[:3], judge.Ambiguous, judge.None, 3},
+		{"enough launches on one side only", trialsOf(1, 10), trialsOf(1, 20)[:3], judge.Ambiguous, judge.None, 3},
+		{"four launches", trialsOf(1, 10)[:4], trialsOf(1, 20)[:4], judge.Slower, judge.Ranks, 1},
+		{"one simulated, one measured", one(simulated(rowOf(1, 0, 10))), one(rowOf(1, 0, 20)), judge.Ambiguous, judge.None, 3},
+		{"not positive", one(nan), trialsOf(1, 10), judge.Ambiguous, "", 3},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,8 +120,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestNewAndAbsentPoints(t *testing.T) {
 	r := compare(t, runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(2, 10), trialsOf(3, 10)), Options{})
-	got := []Verdict{r.Pairs[0].Verdict, r.Pairs[1].Verdict, r.Pairs[2].Verdict}
-	if want := []Verdict{Lost, Same, New}; !slices.Equal(got, want) || r.ExitCode() != 1 {
+	got := []judge.Verdict{r.Pairs[0].Verdict, r.Pairs[1].Verdict, r.Pairs[2].Verdict}
+	if want := []judge.Verdict{Lost, judge.Same, New}; !slices.Equal(got, want) || r.ExitCode() != 1 {
 		t.Errorf("verdicts %v, want %v; exit %d", got, want, r.ExitCode())
 	}
 }
@@ -129,14 +130,14 @@ func TestNewAndAbsentPoints(t *testing.T) {
 func TestExitCodeOfSeveral(t *testing.T) {
 	r := compare(t, runOf("a", trialsOf(1, 10), one(rowOf(2, 0, 5))), runOf("b", trialsOf(1, 12), one(rowOf(2, 0, 5))),
 		Options{})
-	if r.Counts[Slower] != 1 || r.Counts[Ambiguous] != 1 || r.ExitCode() != 1 {
+	if r.Counts[judge.Slower] != 1 || r.Counts[judge.Ambiguous] != 1 || r.ExitCode() != 1 {
 		t.Errorf("counts %v, exit %d", r.Counts, r.ExitCode())
 	}
 }
 
 func TestDirectionFollowsTheMetric(t *testing.T) {
 	r := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 11)), Options{Metric: "busbw"})
-	if r.Pairs[0].Verdict != Slower || r.Pairs[0].Effect.Ratio > 0.95 {
+	if r.Pairs[0].Verdict != judge.Slower || r.Pairs[0].Effect.Ratio > 0.95 {
 		t.Errorf("a falling bandwidth is %s, ratio %v", r.Pairs[0].Verdict, r.Pairs[0].Effect.Ratio)
 	}
 }
@@ -166,7 +167,7 @@ func TestIgnore(t *testing.T) {
 	}) {
 		t.Errorf("without it: %v %q", r.Counts, r.Warnings)
 	}
-	if r := compare(t, old, new, Options{Ignore: []string{"NCCL_ALGO"}}); r.Counts[Same] != 1 {
+	if r := compare(t, old, new, Options{Ignore: []string{"NCCL_ALGO"}}); r.Counts[judge.Same] != 1 {
 		t.Errorf("with it: %v", r.Counts)
 	}
 	_, err := Compare(runOf("a", trialsOf(1, 10), trialsOf(2, 10)), old, Options{Ignore: []string{"size"}})
@@ -193,7 +194,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	// Without headers the time is still known to be better lower.
-	if r := compare(t, Run{Rows: trialsOf(1, 10)}, Run{Rows: trialsOf(1, 12)}, Options{}); r.Counts[Slower] != 1 {
+	if r := compare(t, Run{Rows: trialsOf(1, 10)}, Run{Rows: trialsOf(1, 12)}, Options{}); r.Counts[judge.Slower] != 1 {
 		t.Errorf("without headers: %v", r.Counts)
 	}
 }
@@ -225,7 +226,7 @@ func TestWarnings(t *testing.T) {
 // A pair of too few trials says what would tell.
 func TestOneTrialSaysWhatToDo(t *testing.T) {
 	r := compare(t, runOf("a", one(rowOf(1, 0, 10))), runOf("b", one(rowOf(1, 0, 20))), Options{})
-	if p := r.Pairs[0]; p.Verdict != Ambiguous || !strings.Contains(strings.Join(p.Notes, "; "), "run with --trials 6") {
+	if p := r.Pairs[0]; p.Verdict != judge.Ambiguous || !strings.Contains(strings.Join(p.Notes, "; "), "run with --trials 6") {
 		t.Errorf("%s %q", p.Verdict, p.Notes)
 	}
 	var b bytes.Buffer
@@ -250,20 +251,20 @@ func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 	} {
 		slow := disturb(trialsOf(1, 12), warning)
 		p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", slow), Options{}).Pairs[0]
-		if notes := strings.Join(p.Notes, "; "); p.Verdict != Ambiguous ||
+		if notes := strings.Join(p.Notes, "; "); p.Verdict != judge.Ambiguous ||
 			!strings.Contains(notes, "NEW: 6 of 6 trials disturbed and left out") {
 			t.Errorf("%s: %s %q", warning, p.Verdict, notes)
 		}
 		// Two disturbed trials leave four that tell.
 		some := append(disturb(trialsOf(1, 12)[:2], warning), trialsOf(1, 10)[2:]...)
-		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != Same ||
+		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != judge.Same ||
 			p.New.Value > 10.1 {
 			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
 		}
 	}
 	// Other warnings are none of this.
 	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")),
-		Options{}).Pairs[0]; p.Verdict != Slower {
+		Options{}).Pairs[0]; p.Verdict != judge.Slower {
 		t.Errorf("an unrelated warning makes it %s", p.Verdict)
 	}
 }
@@ -276,7 +277,7 @@ func TestExactPointsAreNoTests(t *testing.T) {
 		old, new = append(old, simulated(rowOf(size+1, 0, 10))), append(new, simulated(rowOf(size+1, 0, 10.5)))
 	}
 	r := compare(t, runOf("a", old), runOf("b", new), Options{})
-	if r.Counts[Slower] != 101 || r.Pairs[0].Effect.Method != Ranks {
+	if r.Counts[judge.Slower] != 101 || r.Pairs[0].Effect.Method != judge.Ranks {
 		t.Errorf("counts %v, method %s", r.Counts, r.Pairs[0].Effect.Method)
 	}
 }
@@ -348,7 +349,7 @@ func TestJUnitCounts(t *testing.T) {
 			skipped++
 		}
 	}
-	want := []int{8, r.Counts[Slower] + r.Counts[Lost], r.Counts[Ambiguous] + r.Counts[Broken]}
+	want := []int{8, r.Counts[judge.Slower] + r.Counts[Lost], r.Counts[judge.Ambiguous] + r.Counts[Broken]}
 	if got := []int{s.Tests, s.Failures, s.Skipped}; !slices.Equal(got, want) || failures != s.Failures ||
 		skipped != s.Skipped {
 		t.Errorf("tests, failures, skipped are %v (elements %d, %d), want %v", got, failures, skipped, want)
@@ -379,10 +380,10 @@ func TestRanksMustAgreeWithT(t *testing.T) {
 	old := runOf("a", trials(1, 10, 10.1, 10.2, 10.3), trials(2, 10, 10.1, 10.2, 10.6))
 	new := runOf("b", trials(1, 20, 20.1, 20.2, 20.3), trials(2, 10.5, 10.9, 11, 11.1))
 	r := compare(t, old, new, Options{})
-	if p := r.Pairs[0]; p.Verdict != Slower || p.Effect.Method != TTest {
+	if p := r.Pairs[0]; p.Verdict != judge.Slower || p.Effect.Method != judge.TTest {
 		t.Errorf("separate trials are %s by %s", p.Verdict, p.Effect.Method)
 	}
-	if p := r.Pairs[1]; p.Verdict != Ambiguous || *p.Effect.P > DefaultAlpha {
+	if p := r.Pairs[1]; p.Verdict != judge.Ambiguous || *p.Effect.P > DefaultAlpha {
 		t.Errorf("overlapping trials are %s, p %v", p.Verdict, *p.Effect.P)
 	}
 }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/view/baseline"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
-	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
 const (
@@ -120,11 +120,7 @@ func besides(sides []side, metric string) (comparePage, error) {
 		if err != nil {
 			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
 		}
-		made, err := newComparison(r)
-		if err != nil {
-			return out, err
-		}
-		out.Comparisons = append(out.Comparisons, made)
+		out.Comparisons = append(out.Comparisons, newComparison(r))
 	}
 	_, out.Metrics = report.Names(&header, rows)
 	plot, ok := report.AutoPlot(&header, rows)
@@ -156,21 +152,18 @@ func backendsDiffer(sides []side) bool {
 	return len(lists.Distinct(all)) > 1
 }
 
-func newComparison(r compare.Report) (comparison, error) {
-	v, err := r.Verdicts()
-	if err != nil {
-		return comparison{}, err
-	}
+func newComparison(r compare.Report) comparison {
+	v := r.Document()
 	out := comparison{Title: r.OldRun + " → " + r.NewRun, Summary: r.Summary(), Shared: v.Heading[1:], Remarks: []string{}}
-	out.Columns = lists.Map(v.Columns, func(c verdict.Column) string { return c.Title })
-	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l verdict.Line) []string { return l.Cells })
+	out.Columns = lists.Map(v.Columns, func(c texttab.Column) string { return c.Title })
+	out.Lines = lists.Map(v.Lines[:min(len(v.Lines), maxLines)], func(l compare.Line) []string { return l.Cells })
 	out.More = len(v.Lines) - len(out.Lines)
 	for _, text := range v.Remarks {
 		if text != "" && text != out.Summary {
 			out.Remarks = append(out.Remarks, text)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // historyPage is one point over all runs of its bench.
@@ -256,20 +249,20 @@ func newHistory(name string, sides []side, metric string) historyPage {
 // baseline, and each later run is checked against it, alone and with those just before it.
 // The chance of any false mark is shared among the checks.
 func markChanges(runs []moment, sides []side, metric string) {
-	opts := baseline.Options{Metric: metric,
-		Alpha: min(baseline.DefaultAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
+	opts := compare.Options{Metric: metric,
+		Alpha: min(compare.DefaultCheckAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
 	level := 0 // the first run of it
 	for i := 1; i < len(sides); i++ {
-		for _, first := range []int{i, i - compare.MinTrials + 1} {
+		for _, first := range []int{i, i - judge.MinLaunches + 1} {
 			if first <= level {
 				continue
 			}
-			r, err := baseline.Check(runsOf(sides[level:first]), runsOf(sides[first:i+1]), opts)
-			if err != nil || len(r.Points) != 1 {
+			r, err := compare.CheckBaseline(runsOf(sides[level:first]), runsOf(sides[first:i+1]), opts)
+			if err != nil || len(r.Pairs) != 1 {
 				continue
 			}
-			p := r.Points[0]
-			if p.Verdict != compare.Faster && p.Verdict != compare.Slower || p.Effect == nil {
+			p := r.Pairs[0]
+			if p.Verdict != judge.Faster && p.Verdict != judge.Slower || p.Effect == nil {
 				continue
 			}
 			runs[first].Change, runs[first].Effect = string(p.Verdict), fmt.Sprintf("%+.1f%%", 100*(p.Effect.Ratio-1))

@@ -1,4 +1,4 @@
-package baseline
+package compare
 
 import (
 	"fmt"
@@ -11,31 +11,16 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // machine is how a simulated machine varies: draws of the logarithm.
 type machine struct {
 	name        string
-	launch, run func(*rand.Rand) float64
+	launch, run launches
 }
 
 func still(*rand.Rand) float64 { return 0 }
-
-func normal(sd float64) func(*rand.Rand) float64 {
-	return func(rng *rand.Rand) float64 { return sd * rng.NormFloat64() }
-}
-
-// heavy is normal but for one in eight, which is far slower.
-func heavy(sd float64) func(*rand.Rand) float64 {
-	return func(rng *rand.Rand) float64 {
-		v := sd * rng.NormFloat64()
-		if rng.IntN(8) == 0 {
-			v += 8 * sd * rng.ExpFloat64()
-		}
-		return v
-	}
-}
 
 var machines = []machine{
 	{"launches 3 %", normal(0.03), still},
@@ -45,8 +30,8 @@ var machines = []machine{
 }
 
 // simulate makes one run of so many points and trials, slow times as slow at the middle point.
-func (m machine) simulate(rng *rand.Rand, id string, points, trials int, slow float64) compare.Run {
-	run := compare.Run{Header: &journal.Header{Run: id, Bench: "b"}}
+func (m machine) simulate(rng *rand.Rand, id string, points, trials int, slow float64) Run {
+	run := Run{Header: &journal.Header{Run: id, Bench: "b"}}
 	for p := range points {
 		offset := m.run(rng)
 		for trial := range trials {
@@ -57,14 +42,14 @@ func (m machine) simulate(rng *rand.Rand, id string, points, trials int, slow fl
 			run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
 				Kind: journal.Measured, Samples: 100,
 				Point:   point.Point{{Name: "size", Value: point.IntValue(int64(p))}},
-				Metrics: map[string]float64{compare.DefaultMetric: us}})
+				Metrics: map[string]float64{DefaultMetric: us}})
 		}
 	}
 	return run
 }
 
-func (m machine) runs(rng *rand.Rand, n, points, trials int, slow float64) []compare.Run {
-	runs := make([]compare.Run, n)
+func (m machine) runs(rng *rand.Rand, n, points, trials int, slow float64) []Run {
+	runs := make([]Run, n)
 	for i := range runs {
 		runs[i] = m.simulate(rng, fmt.Sprintf("r%d", i), points, trials, slow)
 	}
@@ -97,7 +82,7 @@ func TestUnchangedBuildRaisesNoAlarm(t *testing.T) {
 				rng := rand.New(rand.NewPCG(7, uint64(s.baseline)))
 				alarms, checks := 0, rounds(t, 100, s.points)
 				for range checks {
-					r := must.Get(Check(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1),
+					r := must.Get(CheckBaseline(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1),
 						Options{}))(t)
 					if r.ExitCode() == 1 {
 						alarms++
@@ -131,8 +116,8 @@ func TestSlowDownIsFoundWithinTenRuns(t *testing.T) {
 				recent := m.runs(rng, 9, s.points, s.trials, 1)
 				for n := 1; n <= 10; n++ {
 					recent = append(recent, m.simulate(rng, fmt.Sprintf("slow%d", n), s.points, s.trials, 1.05))
-					r := must.Get(Check(old, recent[len(recent)-10:], Options{}))(t)
-					if r.Points[s.points/2].Verdict == compare.Slower {
+					r := must.Get(CheckBaseline(old, recent[len(recent)-10:], Options{}))(t)
+					if r.Pairs[s.points/2].Verdict == judge.Slower {
 						found, runs = found+1, runs+n
 						break
 					}

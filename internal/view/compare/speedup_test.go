@@ -1,4 +1,4 @@
-package speedup
+package compare
 
 import (
 	"bytes"
@@ -9,11 +9,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // run makes rows of 12 trials: the time at each size, with a drift that both
 // sides of a pair share and a little noise that they do not.
-func run(peer bool, noise float64, us map[int64]float64) (rows []journal.Row) {
+func peerRows(peer bool, noise float64, us map[int64]float64) (rows []journal.Row) {
 	ranks := 2
 	for trial := range 12 {
 		drift := 1 + 0.3*math.Sin(float64(trial))
@@ -33,11 +34,11 @@ func run(peer bool, noise float64, us map[int64]float64) (rows []journal.Row) {
 	return rows
 }
 
-func TestCompare(t *testing.T) {
-	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10})}
-	fast := Side{"fast", run(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1})}
-	slow := Side{"slow", run(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50})}
-	tables := must.Get(Compare(ours, []Side{fast, slow}, Goals{Mean: 2}))(t)
+func TestSpeedups(t *testing.T) {
+	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10})}
+	fast := Run{Name: "fast", Rows: peerRows(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1})}
+	slow := Run{Name: "slow", Rows: peerRows(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50})}
+	tables := must.Get(Speedups(ours, []Run{fast, slow}, Goals{Mean: 2}))(t)
 	if len(tables) != 1 || tables[0].Ranks != 2 || len(tables[0].Lines) != 3 {
 		t.Fatalf("tables are %+v", tables)
 	}
@@ -45,13 +46,13 @@ func TestCompare(t *testing.T) {
 	want := []struct {
 		peer    string
 		ratio   float64
-		verdict Verdict
-	}{{"fast", 4, Met}, {"slow", 3, Met}, {"fast", 0.9, NotMet}}
+		outcome judge.Outcome
+	}{{"fast", 4, judge.Met}, {"slow", 3, judge.Met}, {"fast", 0.9, judge.NotMet}}
 	for i, w := range want {
 		l := tab.Lines[i]
-		if l.Peer != w.peer || math.Abs(l.Ratio.Median/w.ratio-1) > 0.01 || l.Verdict != w.verdict || l.Ratio.Pairs != 12 ||
+		if l.Peer != w.peer || math.Abs(l.Ratio.Median/w.ratio-1) > 0.01 || l.Outcome != w.outcome || l.Ratio.Pairs != 12 ||
 			l.OfLimit != 80 {
-			t.Errorf("%v: %+v, want %v by %s, %s", l.Point, l, w.ratio, w.peer, w.verdict)
+			t.Errorf("%v: %+v, want %v by %s, %s", l.Point, l, w.ratio, w.peer, w.outcome)
 		}
 		// The drift of a third is in every time and must not be in the ratio.
 		if l.Ratio.High-l.Ratio.Low > 0.02*w.ratio {
@@ -61,20 +62,20 @@ func TestCompare(t *testing.T) {
 	if got, want := tab.Geomean.Median, math.Cbrt(4*3*0.9); math.Abs(got/want-1) > 0.01 {
 		t.Errorf("the geometric mean is %v, want %v", got, want)
 	}
-	if tab.Slower != NotMet || tab.Faster != Met {
-		t.Errorf("slower at no size: %s, twice as fast: %s", tab.Slower, tab.Faster)
+	if tab.Least != judge.NotMet || tab.Mean != judge.Met {
+		t.Errorf("slower at no size: %s, twice as fast: %s", tab.Least, tab.Mean)
 	}
-	if tables, _ = Compare(ours, []Side{fast, slow}, Goals{Mean: 3}); tables[0].Faster != NotMet {
-		t.Errorf("three times as fast: %s", tables[0].Faster)
+	if tables, _ = Speedups(ours, []Run{fast, slow}, Goals{Mean: 3}); tables[0].Mean != judge.NotMet {
+		t.Errorf("three times as fast: %s", tables[0].Mean)
 	}
 }
 
 // Two peers of one name, as runs in folders of the same name have, both count.
 func TestPeersOfOneName(t *testing.T) {
-	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1, 1024: 1})}
-	first := Side{"mpi", run(true, 0, map[int64]float64{4: 2})}
-	second := Side{"mpi", run(true, 0, map[int64]float64{4: 3, 1024: 5})}
-	tables, err := Compare(ours, []Side{first, second}, Goals{Mean: 1})
+	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1, 1024: 1})}
+	first := Run{Name: "mpi", Rows: peerRows(true, 0, map[int64]float64{4: 2})}
+	second := Run{Name: "mpi", Rows: peerRows(true, 0, map[int64]float64{4: 3, 1024: 5})}
+	tables, err := Speedups(ours, []Run{first, second}, Goals{Mean: 1})
 	if err != nil || len(tables[0].Lines) != 2 || math.Abs(tables[0].Lines[0].Ratio.Median-2) > 1e-9 ||
 		math.Abs(tables[0].Lines[1].Ratio.Median-5) > 1e-9 {
 		t.Errorf("%+v, %v", tables, err)
@@ -83,57 +84,57 @@ func TestPeersOfOneName(t *testing.T) {
 
 // Noise across the goal, or too few pairs, resolve nothing.
 func TestNotResolved(t *testing.T) {
-	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1})}
-	equal := Side{"equal", run(true, 0.05, map[int64]float64{4: 1})}
-	tables, err := Compare(ours, []Side{equal}, Goals{Mean: 1})
-	if err != nil || tables[0].Lines[0].Verdict != NotResolved {
+	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}
+	equal := Run{Name: "equal", Rows: peerRows(true, 0.05, map[int64]float64{4: 1})}
+	tables, err := Speedups(ours, []Run{equal}, Goals{Mean: 1})
+	if err != nil || tables[0].Lines[0].Outcome != judge.NotResolved {
 		t.Errorf("noise around 1: %+v, %v", tables, err)
 	}
 	few := ours
-	few.Rows = few.Rows[:MinPairs-1]
-	far := Side{"far", run(true, 0, map[int64]float64{4: 100})}
-	tables, err = Compare(few, []Side{far}, Goals{Mean: 1})
-	if err != nil || tables[0].Slower != NotResolved || tables[0].Faster != NotResolved {
-		t.Errorf("%d pairs: %+v, %v", MinPairs-1, tables, err)
+	few.Rows = few.Rows[:judge.MinPairs-1]
+	far := Run{Name: "far", Rows: peerRows(true, 0, map[int64]float64{4: 100})}
+	tables, err = Speedups(few, []Run{far}, Goals{Mean: 1})
+	if err != nil || tables[0].Least != judge.NotResolved || tables[0].Mean != judge.NotResolved {
+		t.Errorf("%d pairs: %+v, %v", judge.MinPairs-1, tables, err)
 	}
 }
 
 func TestSettings(t *testing.T) {
-	two := run(true, 0, map[int64]float64{4: 2})
+	two := peerRows(true, 0, map[int64]float64{4: 2})
 	for i := range two {
 		two[i].Point = append(two[i].Point, point.Coord{Name: "seconds", Value: point.FloatValue(0.3)})
 	}
-	if tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", two}},
+	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}, []Run{{Name: "mpi", Rows: two}},
 		Goals{Mean: 1}); err != nil || tables[0].Lines[0].Peer != "mpi" {
 		t.Errorf("an axis that does not vary is in the name: %+v, %v", tables, err)
 	}
-	tuned := run(true, 0, map[int64]float64{4: 2})
+	tuned := peerRows(true, 0, map[int64]float64{4: 2})
 	for i := range tuned {
 		tuned[i].Env = point.Env{{Name: "TUNED", Value: "1", Set: true}}
 	}
-	plain := run(true, 0, map[int64]float64{4: 3})
+	plain := peerRows(true, 0, map[int64]float64{4: 3})
 	for i := range plain {
 		plain[i].Env = point.Env{{Name: "TUNED"}}
 	}
-	tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", append(plain, tuned...)}},
+	tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}, []Run{{Name: "mpi", Rows: append(plain, tuned...)}},
 		Goals{Mean: 1})
 	if err != nil || tables[0].Lines[0].Peer != "mpi TUNED=1" {
 		t.Errorf("the best setting of a peer: %+v, %v", tables, err)
 	}
-	if _, err := Compare(Side{"mpi", append(plain, tuned...)}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil ||
+	if _, err := Speedups(Run{Name: "mpi", Rows: append(plain, tuned...)}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "2 settings") {
 		t.Errorf("two settings of ours give %v", err)
 	}
-	twice := append(run(false, 0, map[int64]float64{4: 1}), run(false, 0, map[int64]float64{4: 1})...)
-	if _, err := Compare(Side{"ours", twice}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil ||
+	twice := append(peerRows(false, 0, map[int64]float64{4: 1}), peerRows(false, 0, map[int64]float64{4: 1})...)
+	if _, err := Speedups(Run{Name: "ours", Rows: twice}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "two rows") {
 		t.Errorf("rows given twice give %v", err)
 	}
-	if _, err := Compare(Side{"ours", nil}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil {
+	if _, err := Speedups(Run{Name: "ours", Rows: nil}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil {
 		t.Error("no rows are no error")
 	}
-	other := run(true, 0, map[int64]float64{8: 3})
-	if _, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", other}},
+	other := peerRows(true, 0, map[int64]float64{8: 3})
+	if _, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}, []Run{{Name: "mpi", Rows: other}},
 		Goals{Mean: 1}); err == nil {
 		t.Error("nothing in common is no error")
 	}
@@ -161,11 +162,11 @@ func shaped(extra string, us map[string]float64) (rows []journal.Row) {
 
 // Rows pair by all axes that both sides have, whatever their kind and label.
 func TestCommonAxes(t *testing.T) {
-	ours := Side{"ours", shaped("provider",
+	ours := Run{Name: "ours", Rows: shaped("provider",
 		map[string]float64{"64x64x64 f32": 1, "big=512x512x512 f32": 10, "64x64x64 f64": 2, "8x8x8 f32": 1})}
-	peer := Side{"peer", shaped("seconds",
+	peer := Run{Name: "peer", Rows: shaped("seconds",
 		map[string]float64{"64x64x64 f32": 3, "512x512x512 f32": 9.5, "64x64x64 f64": 4})}
-	tables, err := Compare(ours, []Side{peer}, Goals{Least: 0.9, Mean: 1})
+	tables, err := Speedups(ours, []Run{peer}, Goals{Least: 0.9, Mean: 1})
 	if err != nil || len(tables) != 1 {
 		t.Fatalf("%+v, %v", tables, err)
 	}
@@ -177,41 +178,41 @@ func TestCommonAxes(t *testing.T) {
 		t.Fatalf("lines are %+v", tables[0].Lines)
 	}
 	for i, l := range tables[0].Lines {
-		if l.Point.String() != want[i].point || math.Abs(l.Ratio.Median/want[i].ratio-1) > 1e-9 || l.Verdict != Met {
-			t.Errorf("line %d: %v, %v %s, want %v", i, l.Point, l.Ratio, l.Verdict, want[i])
+		if l.Point.String() != want[i].point || math.Abs(l.Ratio.Median/want[i].ratio-1) > 1e-9 || l.Outcome != judge.Met {
+			t.Errorf("line %d: %v, %v %s, want %v", i, l.Point, l.Ratio, l.Outcome, want[i])
 		}
 	}
 	for i := range peer.Rows {
 		peer.Rows[i].NumRanks = nil // a program that starts its own and does not say how many
 	}
-	if tables, _ = Compare(ours, []Side{peer}, Goals{Mean: 1}); tables[0].Ranks != 0 || tables[0].Slower != NotMet {
-		t.Errorf("not slower anywhere: %s", tables[0].Slower)
+	if tables, _ = Speedups(ours, []Run{peer}, Goals{Mean: 1}); tables[0].Ranks != 0 || tables[0].Least != judge.NotMet {
+		t.Errorf("not slower anywhere: %s", tables[0].Least)
 	}
 }
 
 // Axes that are what is compared need not agree.
 func TestExcept(t *testing.T) {
-	half := Side{"bf16", shaped("provider", map[string]float64{"64x64x64 bf16": 1})}
-	full := Side{"f32", shaped("provider", map[string]float64{"64x64x64 f32": 2})}
-	if _, err := Compare(half, []Side{full}, Goals{}); err == nil ||
+	half := Run{Name: "bf16", Rows: shaped("provider", map[string]float64{"64x64x64 bf16": 1})}
+	full := Run{Name: "f32", Rows: shaped("provider", map[string]float64{"64x64x64 f32": 2})}
+	if _, err := Speedups(half, []Run{full}, Goals{}); err == nil ||
 		!strings.Contains(err.Error(), "in common: shape, dtype") {
 		t.Errorf("other types pair: %v", err)
 	}
-	tables, err := Compare(half, []Side{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})
-	if err != nil || tables[0].Faster != Met || tables[0].Lines[0].Point.String() != "shape=64x64x64 provider=provider" {
+	tables, err := Speedups(half, []Run{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})
+	if err != nil || tables[0].Mean != judge.Met || tables[0].Lines[0].Point.String() != "shape=64x64x64 provider=provider" {
 		t.Errorf("%+v, %v", tables, err)
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestSpeedupTableWrite(t *testing.T) {
 	nan := math.NaN()
 	size := func(n int64) point.Point { return point.Point{{Name: "size", Value: point.BytesValue(n)}} }
-	table := Table{Ranks: 2, Lines: []Line{
+	table := SpeedupTable{Ranks: 2, Lines: []Speedup{
 		{Point: size(1 << 20), Ours: 70, Theirs: 281, Peer: "openmpi",
-			Ratio: Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Verdict: Met},
-		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: Ratio{Median: 2, Low: nan, High: nan, Pairs: 2},
-			Verdict: NotResolved},
-	}, Geomean: Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Slower: NotResolved, Faster: NotMet}
+			Ratio: judge.Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Outcome: judge.Met},
+		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: judge.Ratio{Median: 2, Low: nan, High: nan, Pairs: 2},
+			Outcome: judge.NotResolved},
+	}, Geomean: judge.Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Least: judge.NotResolved, Mean: judge.NotMet}
 	var b bytes.Buffer
 	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))
 	for _, want := range []string{

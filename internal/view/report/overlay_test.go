@@ -1,4 +1,4 @@
-package overlay
+package report
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// run has so many sizes of which each takes us times its number, in six trials.
-func run(name, backend string, us float64, sizes int) Run {
+// overlayRun returns a run of six trials in which size i takes us*i.
+func overlayRun(name, backend string, us float64, sizes int) NamedRun {
 	r := &journal.Run{Header: journal.Header{Run: name + "-id", Bench: "b", Backend: backend,
 		Axes:    []journal.AxisInfo{{Name: "size", Kind: point.Int}},
 		Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}},
@@ -25,16 +24,16 @@ func run(name, backend string, us float64, sizes int) Run {
 				Metrics: map[string]float64{"time_us": us * float64(i+1) * (1 + float64(trial)/1000)}})
 		}
 	}
-	return Run{name, r}
+	return NamedRun{name, r}
 }
 
 func TestOverlay(t *testing.T) {
 	hostile := `after"><script>alert(1)</script>`
-	in := Input([]Run{run("before", "cpu", 10, 4), run(hostile, "cpu", 12, 4), run("other", "mpi", 10, 4)}, nil)
+	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), overlayRun(hostile, "cpu", 12, 4), overlayRun("other", "mpi", 10, 4)}, nil)
 	if n := len(in.Run.Latest()); n != 3*4*6 {
-		t.Errorf("%d rows: equal work of two runs is one", n)
+		t.Errorf("%d rows: equal work of two runs was merged", n)
 	}
-	page := must.Get(report.Page(in))(t)
+	page := must.Get(Page(in))(t)
 	text := string(page)
 	for _, want := range []string{
 		"Verdict", "4 points: 4 slower", "other against before: 4 points: 4 same", "series backend=cpu run=before, ",
@@ -46,30 +45,31 @@ func TestOverlay(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "<script>alert") || strings.Contains(text, "figures/plot") {
-		t.Error("a name is taken for HTML, or files are named that are not there")
+		t.Error("a name was not escaped, or the page links to missing files")
 	}
-	broken := run("broken", "cpu", 10, 4)
+	broken := overlayRun("broken", "cpu", 10, 4)
 	broken.Rows[3].Status = journal.Failed
 	broken.Header.Points, broken.Header.Trials, broken.End.Outcome = 9, 6, "interrupted"
-	if page, err := report.Page(Input([]Run{run("before", "cpu", 10, 4), broken}, nil)); err != nil ||
+	if page, err := Page(Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), broken}, nil)); err != nil ||
 		!strings.Contains(string(page), "Not right: 1 row failed") ||
 		!strings.Contains(string(page), "broken: 24 of 54 points in 6 trials: the run was interrupted") {
-		t.Errorf("a failure or an interrupted run is not said: %v", err)
+		t.Errorf("a failure or an interrupted run is not mentioned: %v", err)
 	}
 }
 
-// A report of 20,000 rows is one that can be sent.
+// TestLargeReport checks that a report of 20,000 rows is small enough to send.
 func TestLargeReport(t *testing.T) {
-	page, err := report.Page(Input([]Run{run("before", "cpu", 10, 1667), run("after", "cpu", 11, 1667)}, nil))
+	page, err := Page(Overlay([]NamedRun{overlayRun("before", "cpu", 10, 1667), overlayRun("after", "cpu", 11, 1667)}, nil))
 	if err != nil || len(page) > 10<<20 {
 		t.Errorf("%d bytes, %v", len(page), err)
 	}
 	t.Logf("%d bytes", len(page))
 }
 
-// Simulated and measured curves in one figure say which they are, and on what machine.
+// TestSimulatedBesideMeasured checks that simulated and measured curves in one figure are
+// labeled as such, with their machines.
 func TestSimulatedBesideMeasured(t *testing.T) {
-	simulated, cpu, gpu := run("sim", "ahbm", 1, 4), run("cpu", "cpu", 10, 4), run("gpu", "cuda", 5, 4)
+	simulated, cpu, gpu := overlayRun("sim", "ahbm", 1, 4), overlayRun("cpu", "cpu", 10, 4), overlayRun("gpu", "cuda", 5, 4)
 	for i := range simulated.Rows {
 		simulated.Rows[i].Kind, simulated.Rows[i].Host = journal.Simulated, "node0"
 		simulated.Rows[i].Details = map[string]string{journal.TopologyDetail: "my.yaml"}
@@ -78,8 +78,8 @@ func TestSimulatedBesideMeasured(t *testing.T) {
 	for i := range gpu.Rows {
 		gpu.Rows[i].Details = map[string]string{journal.DeviceDetail: "Some GPU", journal.SharingDetail: "2"}
 	}
-	in := Input([]Run{simulated, cpu, gpu}, nil)
-	page, err := report.Page(in)
+	in := Overlay([]NamedRun{simulated, cpu, gpu}, nil)
+	page, err := Page(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +91,13 @@ func TestSimulatedBesideMeasured(t *testing.T) {
 		}
 	}
 	for ending, begin := range map[string]string{".png": "\x89PNG", ".svg": "<?xml"} {
-		if file, err := report.Picture(in, ending); err != nil || !strings.HasPrefix(string(file), begin) {
-			t.Errorf("the figure as %s begins %.8q: %v", ending, file, err)
+		if file, err := Picture(in, ending); err != nil || !strings.HasPrefix(string(file), begin) {
+			t.Errorf("the figure as %s begins with %.8q: %v", ending, file, err)
 		}
 	}
-	// Measured rows alone have no such words: there is nothing to mistake them for.
-	page, err = report.Page(Input([]Run{cpu, gpu}, nil))
+	// A figure of measured rows only needs no such labels.
+	page, err = Page(Overlay([]NamedRun{cpu, gpu}, nil))
 	if err != nil || strings.Contains(string(page), "backend=cpu kind=measured") {
-		t.Errorf("kinds are told apart that do not differ: %v", err)
+		t.Errorf("the only kind is in the labels: %v", err)
 	}
 }

@@ -1,0 +1,303 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// match pairs the rows of two runs by point: the points of old in their order, then the
+// points that only new has.
+func match(old, new Run, opts Options) ([]rowset.Matched, error) {
+	var known []string
+	if len(opts.Ignore) > 0 {
+		known = rowset.CoordNames(slices.Concat(old.Rows, new.Rows))
+	}
+	for _, name := range opts.Ignore {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
+		}
+	}
+	points := rowset.Match(func(r *journal.Row) string { return rowset.Key(r, opts.Ignore...) }, rowset.All(old.Rows),
+		rowset.All(new.Rows))
+	if len(opts.Ignore) == 0 {
+		return points, nil
+	}
+	// Two points of a run that differ only in an ignored coordinate would be taken for
+	// trials of one point.
+	for _, m := range points {
+		for i, run := range []Run{old, new} {
+			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowset.Key(r) }); len(whole) > 1 {
+				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
+					"one value in each run",
+					strings.Join(opts.Ignore, ", "), run.ID(), rowset.Label(whole[1].Rows[0]))
+			}
+		}
+	}
+	return points, nil
+}
+
+// judgePairs describes all points and judges those that have values on both sides.
+func judgePairs(points []rowset.Matched, opts Options, higherIsBetter bool) []Pair {
+	pairs := make([]Pair, len(points))
+	var cases []judge.Case
+	var at []int // index of each case's pair
+	for i, m := range points {
+		pairs[i] = describe(m, opts)
+		if pairs[i].Verdict == "" {
+			c, notes := newCase(m, opts)
+			pairs[i].Notes = append(pairs[i].Notes, notes...)
+			cases, at = append(cases, c), append(at, i)
+		}
+	}
+	rule := judge.Rule{Floor: opts.Floor, Alpha: opts.Alpha, HigherIsBetter: higherIsBetter}
+	for k, result := range rule.Decide(cases) {
+		p := &pairs[at[k]]
+		p.Verdict, p.Effect = result.Verdict, &result.Effect
+		p.Notes = append(p.Notes, lists.NonEmpty(result.Note)...)
+		if result.Effect.Method != judge.None {
+			continue
+		}
+		if p.Effect.Ratio = p.New.Value / p.Old.Value; p.Old.Value == 0 {
+			p.Effect = nil
+		}
+	}
+	return pairs
+}
+
+// describe returns the pair of a point, with its verdict if the statuses alone decide it.
+func describe(m rowset.Matched, opts Options) Pair {
+	r := m.AnyRow()
+	p := Pair{
+		Name: rowset.Label(r, opts.Ignore...), key: rowset.Key(r, opts.Ignore...), group: rowset.BenchPart(r),
+		fields: rowset.LabelFields(r, opts.Ignore...),
+		Bench:  r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
+		Old: newSide(m[0], opts.Metric), New: newSide(m[1], opts.Metric),
+	}
+	for i, s := range []*Side{p.Old, p.New} {
+		name := opts.sides[i]
+		if s.ok() && s.Trials == 0 {
+			p.Verdict = judge.Ambiguous
+			p.Notes = append(p.Notes, fmt.Sprintf("%s has no %s", name, opts.Metric))
+		}
+		if s != nil && s.NotOK > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", name, s.failures()))
+		}
+	}
+	oldOK, newOK := p.Old.ok(), p.New.ok()
+	switch {
+	case p.Old == nil:
+		p.Verdict = New
+	case oldOK && !newOK:
+		p.Verdict = Lost
+		if p.New == nil {
+			p.Notes = append(p.Notes, "absent from "+opts.sides[1])
+		}
+	case !oldOK && newOK:
+		p.Verdict = Fixed
+	case !oldOK:
+		p.Verdict = Broken
+	}
+	return p
+}
+
+// newSide summarizes the rows of one run; it is nil if there are none.
+func newSide(rows rowset.Set, metric string) *Side {
+	if len(rows) == 0 {
+		return nil
+	}
+	s := &Side{}
+	for _, r := range rows {
+		if r.Status != journal.OK {
+			s.NotOK++
+			s.Status, s.Reason = r.Status, r.Reason
+		}
+	}
+	good := withMetric(rows, metric)
+	for _, r := range good {
+		s.Samples += r.Samples
+	}
+	s.Trials = len(good)
+	if s.NotOK < len(rows) {
+		s.Status = journal.OK
+	}
+	if values := valuesOf(journal.Counting(good), metric); len(values) > 0 {
+		s.Value = stats.Median(values)
+	}
+	return s
+}
+
+func (s *Side) ok() bool { return s != nil && s.Status == journal.OK }
+
+// failures describes the trials that are not ok.
+func (s *Side) failures() string {
+	text := fmt.Sprintf("%d of %d trials not ok", s.NotOK, s.NotOK+s.Trials)
+	if s.Trials == 0 {
+		text = string(s.Status)
+	}
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
+	return text
+}
+
+// withMetric returns the rows that are ok and have the metric.
+func withMetric(rows rowset.Set, metric string) rowset.Set {
+	return rows.Where(func(r *journal.Row) bool {
+		_, ok := r.Metrics[metric]
+		return r.Status == journal.OK && ok
+	})
+}
+
+func valuesOf(rows rowset.Set, metric string) []float64 {
+	return lists.Map(rows, func(r *journal.Row) float64 { return r.Metrics[metric] })
+}
+
+// newCase returns the values of both sides that count, with notes on those left out.
+func newCase(m rowset.Matched, opts Options) (c judge.Case, notes []string) {
+	old, new := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
+	c = judge.Case{Old: valuesOf(old, opts.Metric), New: valuesOf(new, opts.Metric)}
+	if !judge.HaveRatio(c.Old) || !judge.HaveRatio(c.New) {
+		return c, nil
+	}
+	if c.Exact = noiseless(old, c.Old) && noiseless(new, c.New); c.Exact {
+		return c, nil
+	}
+	old, oldNote := undisturbed(old, opts.sides[0])
+	new, newNote := undisturbed(new, opts.sides[1])
+	return judge.Case{Old: valuesOf(old, opts.Metric), New: valuesOf(new, opts.Metric)},
+		lists.NonEmpty(oldNote, newNote)
+}
+
+// noiseless reports whether the values come from a model: not measured, a single sample
+// each, and the same in every trial.
+func noiseless(rows rowset.Set, values []float64) bool {
+	noisy := func(r *journal.Row) bool { return r.Kind == journal.Measured || r.Samples > 1 }
+	return !slices.ContainsFunc(rows, noisy) && judge.AllEqual(values)
+}
+
+// maxReason limits the length of a disturbance in a note; its beginning says what it was.
+const maxReason = 60
+
+// undisturbed returns the rows without a known disturbance, and a note if it leaves any out.
+func undisturbed(rows rowset.Set, side string) (quiet rowset.Set, note string) {
+	for _, r := range rows {
+		if r.Disturbed() == "" {
+			quiet = append(quiet, r)
+		} else if note == "" {
+			note = r.Disturbed()
+		}
+	}
+	if note != "" {
+		note = fmt.Sprintf("%s: %d of %d trials disturbed and left out (%s)", side, len(rows)-len(quiet), len(rows),
+			texttab.Shorten(note, maxReason))
+	}
+	return quiet, note
+}
+
+// runWarnings returns the warnings about the runs as wholes.
+func runWarnings(old, new Run, names [2]string) (out []string) {
+	for i, side := range []Run{old, new} {
+		if side.Incomplete != "" {
+			out = append(out, names[i]+": "+side.Incomplete)
+		}
+	}
+	a, b := old.Header, new.Header
+	if a == nil || b == nil {
+		return out
+	}
+	switch {
+	case (a.Host.Hostname == "") != (b.Host.Hostname == ""): // one header is damaged
+		out = append(out, fmt.Sprintf("not known to be the same kind of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
+	case a.Host.Class() != b.Host.Class():
+		out = append(out, fmt.Sprintf("different kinds of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
+	}
+	if a.Bench == b.Bench && a.Version != b.Version {
+		out = append(out, fmt.Sprintf("different versions of bench %s: %q and %q", a.Bench, a.Version, b.Version))
+	}
+	return out
+}
+
+// conditions are the row fields that must agree for values to be comparable.
+var conditions = []struct {
+	name string
+	get  func(*journal.Row) string
+}{
+	{"cadence", func(r *journal.Row) string { return r.Cadence }},
+	{"cache", func(r *journal.Row) string { return r.Cache }},
+	{"kind", func(r *journal.Row) string { return string(r.Kind) }},
+	{"clock", func(r *journal.Row) string { return r.Clock }},
+}
+
+// warnings returns the reasons why the two runs may not be comparable.
+func warnings(old, new Run, points []rowset.Matched, opts Options) []string {
+	out := runWarnings(old, new, opts.sides)
+	common, unequal, missing := 0, 0, 0
+	differ := make([]int, len(conditions))
+	for _, m := range points {
+		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
+		if len(m[0]) > 0 && len(m[1]) > 0 {
+			common++
+		}
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		if len(a) != len(b) && !old.merged {
+			unequal++
+		}
+		if len(a) < len(m[0]) || len(b) < len(m[1]) {
+			missing++
+		}
+		for i, c := range conditions {
+			if c.get(a[0]) != c.get(b[0]) {
+				differ[i]++
+			}
+		}
+	}
+	for i, c := range conditions {
+		if differ[i] > 0 {
+			out = append(out, fmt.Sprintf("different %s in %s", c.name, unit.Plural(differ[i], "point")))
+		}
+	}
+	if unequal > 0 {
+		out = append(out, opts.sides[0]+" and "+opts.sides[1]+" have different numbers of trials in "+
+			unit.Plural(unequal, "point"))
+	}
+	if missing > 0 {
+		out = append(out, "trials that are not ok are left out in "+unit.Plural(missing, "point"))
+	}
+	if common == 0 {
+		out = append(out, "the runs have no point in common"+ignoreHint(old, new))
+	}
+	return out
+}
+
+// ignoreHint names the coordinates without a common value. Each of them alone keeps all
+// points of the runs apart.
+func ignoreHint(old, new Run) string {
+	a, b := rowset.CoordTexts(old.Rows), rowset.CoordTexts(new.Rows)
+	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(names)
+	differing := lists.Filter(slices.Compact(names), func(name string) bool {
+		for v := range a[name] {
+			if b[name][v] {
+				return false
+			}
+		}
+		return name != rowset.Sharing // cannot be ignored
+	})
+	if len(differing) == 0 {
+		return ""
+	}
+	return "; ignore what differs on purpose: " + strings.Join(differing, ", ")
+}

@@ -1,0 +1,192 @@
+package compare
+
+import (
+	"cmp"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+)
+
+// Document is a comparison as finished text. It can be printed as a table for people, as
+// JSON, as JUnit XML for build servers, and as Markdown for a pull request.
+type Document struct {
+	Heading  []string // words above the table
+	Columns  []texttab.Column
+	Lines    []Line
+	Remarks  []string // lines below the table
+	Suite    string   // name of the JUnit test suite
+	Warnings []string // about the whole suite
+	Data     any      // encoded by the JSON format
+}
+
+// Line is the verdict on one point.
+type Line struct {
+	Cells   []string // of the table
+	Class   string   // JUnit class name: bench.part
+	Name    string   // JUnit test name: the point
+	Verdict string
+	Outcome testOutcome
+	Message string // the verdict as a sentence
+}
+
+// testOutcome is the result that a build server shows for a point.
+type testOutcome uint8
+
+const (
+	passed testOutcome = iota
+	failed
+	undecided // a skipped test
+)
+
+type format struct {
+	name  string
+	write func(d Document, w io.Writer, width int) error
+}
+
+func (f format) String() string { return f.name }
+
+var formats = []format{
+	{"table", Document.writeTable},
+	{"json", Document.writeJSON},
+	{"junit", Document.writeJUnit},
+	{"markdown", Document.writeMarkdown},
+}
+
+// Formats returns the names that Write accepts, the default first.
+func Formats() []string { return lists.Map(formats, format.String) }
+
+// Write prints the document in the named format; "" means the table. Width is the width of
+// the terminal, 0 for no limit; only the table uses it.
+func (d Document) Write(w io.Writer, name string, width int) error {
+	f, err := suggest.Find("format", cmp.Or(name, formats[0].name), formats, format.String)
+	if err != nil {
+		return err
+	}
+	if err := f.write(d, w, width); err != nil {
+		return fmt.Errorf("writing the comparison as %s: %w", f.name, err)
+	}
+	return nil
+}
+
+func (d Document) writeTable(w io.Writer, width int) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, texttab.Wrap(d.Heading, width, "  "))
+	t := texttab.Table{Columns: d.Columns}
+	for _, l := range d.Lines {
+		t.Add(l.Cells...)
+	}
+	if err := t.Write(&b, width); err != nil {
+		return err
+	}
+	for _, remark := range d.Remarks {
+		fmt.Fprintln(&b, remark)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (d Document) writeJSON(w io.Writer, _ int) error {
+	text, err := json.MarshalIndent(d.Data, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// The part of JUnit's XML that the common readers agree on.
+type (
+	junitSuites struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Suites  []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Cases    []junitCase `xml:"testcase"`
+		Out      string      `xml:"system-out,omitempty"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitMessage `xml:"failure"`
+		Skipped *junitMessage `xml:"skipped"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
+	}
+)
+
+// writeJUnit writes each point as a test. A bad verdict is a failure and an undecided one
+// a skipped test, so that build servers show them separately.
+func (d Document) writeJUnit(w io.Writer, _ int) error {
+	suite := junitSuite{Name: d.Suite, Tests: len(d.Lines), Out: texttab.Plain(strings.Join(d.Warnings, "; "))}
+	for _, l := range d.Lines {
+		c := junitCase{Class: l.Class, Name: l.Name}
+		switch l.Outcome {
+		case failed:
+			suite.Failures++
+			c.Failure = &junitMessage{Message: l.Message, Type: l.Verdict}
+		case undecided:
+			suite.Skipped++
+			c.Skipped = &junitMessage{Message: l.Message}
+		default:
+			c.Out = l.Message
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	text, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{suite}}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, xml.Header+string(text)+"\n")
+	return err
+}
+
+// maxMarkdown limits the lines of a Markdown table, since GitHub rejects comments of more
+// than 64 KiB.
+const maxMarkdown = 200
+
+// writeMarkdown shows the points with a finding first and folds the others away.
+func (d Document) writeMarkdown(w io.Writer, _ int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(d.Heading, " "), ":")))
+	good := lists.Filter(d.Lines, func(l Line) bool { return l.Outcome == passed })
+	d.writeMarkdownTable(&b, lists.Filter(d.Lines, func(l Line) bool { return l.Outcome != passed }))
+	for _, remark := range lists.NonEmpty(d.Remarks...) {
+		b.WriteString(texttab.Markdown(remark) + "\n\n")
+	}
+	if len(good) > 0 {
+		fmt.Fprintf(&b, "<details><summary>%d without a finding</summary>\n\n", len(good))
+		d.writeMarkdownTable(&b, good)
+		b.WriteString("</details>\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (d Document) writeMarkdownTable(b *strings.Builder, lines []Line) {
+	if len(lines) == 0 {
+		return
+	}
+	t := texttab.Table{Columns: d.Columns}
+	for _, l := range lines[:min(len(lines), maxMarkdown)] {
+		t.Add(l.Cells...)
+	}
+	b.WriteString(t.Markdown())
+	if more := len(lines) - maxMarkdown; more > 0 {
+		fmt.Fprintf(b, "\nand %d more\n", more)
+	}
+	b.WriteByte('\n')
+}

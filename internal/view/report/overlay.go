@@ -1,0 +1,121 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/compare"
+)
+
+// NamedRun is a run under the name that an overlay report uses for it.
+type NamedRun struct {
+	Name string
+	*journal.Run
+}
+
+// Overlay returns the input for one report of several runs. Figures show a curve for each
+// run, and a section for each run after the first lists what became faster or slower
+// since the first. The names must differ.
+func Overlay(runs []NamedRun, plots []Plot) Input {
+	in := Input{Run: mergeRuns(runs), Plots: plots}
+	var lines []string
+	for _, r := range runs[1:] {
+		s, line := changesBetween(runs[0], r)
+		in.Sections = append(in.Sections, s)
+		lines = append(lines, "- "+line)
+	}
+	for _, r := range runs {
+		if part := r.Incomplete(); part != "" {
+			lines = append(lines, fmt.Sprintf("- %s: %s", r.Name, part))
+		}
+	}
+	in.Verdict = strings.Join(lines, "\n")
+	return in
+}
+
+// mergeRuns returns one run with the rows of all. Keys get the run's name as a prefix, so
+// that equal work of two runs stays two rows.
+func mergeRuns(runs []NamedRun) *journal.Run {
+	first := runs[0].Header
+	merged := &journal.Run{Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend,
+		Host: first.Host, Run: runs[0].Name}}
+	for i, r := range runs {
+		if i > 0 {
+			h := r.Header
+			h.Run = r.Name
+			merged.Earlier = append(merged.Earlier, h)
+		}
+		merged.Header.AddColumns(r.Header)
+		machine := hostLabel(r.Header.Host)
+		for _, row := range r.Latest() {
+			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" &&
+				row.Details[MachineDetail] == "" {
+				row.Details = maps.Clone(row.Details)
+				if row.Details == nil {
+					row.Details = map[string]string{}
+				}
+				row.Details[MachineDetail] = machine
+			}
+			row.Key, row.Run = r.Name+"\x00"+row.Key, r.Name
+			if row.Task != "" {
+				row.Task = r.Name + "\x00" + row.Task
+			}
+			merged.Rows = append(merged.Rows, row)
+		}
+		for _, n := range r.Notes {
+			n.Text, n.Tuned = r.Name+": "+n.Text, nil
+			merged.Notes = append(merged.Notes, n)
+		}
+	}
+	benches := lists.Distinct(lists.Map(runs, func(r NamedRun) string { return r.Header.Bench }))
+	merged.Header.Bench = strings.Join(benches, ", ")
+	merged.End = &journal.End{} // Overlay lists incomplete runs one by one
+	return merged
+}
+
+// hostLabel names a host in legends by its processor.
+func hostLabel(h hostinfo.Host) string {
+	if h.CPU.Model == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, %.4g cores", h.CPU.Model, h.CPU.Usable)
+}
+
+// changesBetween returns a section on what is faster or slower in b than in a, and a line
+// that sums it up.
+func changesBetween(a, b NamedRun) (bench.Section, string) {
+	s := bench.Section{Title: a.Name + " and " + b.Name}
+	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
+	old := compare.Run{Name: a.Name, Header: &a.Header, Rows: a.Latest()}
+	new := compare.Run{Name: b.Name, Header: &b.Header, Rows: b.Latest()}
+	r, err := compare.Compare(old, new, compare.Options{Ignore: ignoredBackend(old.Rows, new.Rows)})
+	if err != nil {
+		s.Text = "Not compared: " + err.Error() + "."
+		return s, fmt.Sprintf("%s: not compared", title)
+	}
+	d := r.Document()
+	s.Text = "- " + strings.Join(lists.NonEmpty(d.Remarks...), "\n- ")
+	s.Table = [][]string{lists.Map(d.Columns, func(c texttab.Column) string { return c.Title })}
+	s.Table = append(s.Table, lists.Map(d.Lines, func(l compare.Line) []string { return l.Cells })...)
+	s.Detail = len(d.Lines) > 40
+	return s, title + ": " + r.Summary()
+}
+
+// ignoredBackend returns the backend as a coordinate to ignore if each run has one and
+// they differ: the runs are then overlaid to compare backends.
+func ignoredBackend(old, new []journal.Row) []string {
+	backends := func(rows []journal.Row) []string {
+		return lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+	}
+	if a, b := backends(old), backends(new); len(a) == 1 && len(b) == 1 && a[0] != b[0] {
+		return []string{rowset.Backend}
+	}
+	return nil
+}
