@@ -8,19 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-const (
-	// equalWithin is the bound of an equivalence: a difference too small to act on.
-	equalWithin = 0.02
-	// minLaunches of two values, in pairs, show how launches differ.
-	minLaunches = 4
-)
+// equalWithin is the relative difference that is too small to act on: values closer than
+// this are equivalent.
+const equalWithin = 0.02
 
 // effects says of every variable of the environment that was swept what it did: the
 // best value and its gain, no visible effect, or that the rows cannot tell. No
@@ -124,12 +119,6 @@ func placeOf(r *journal.Row, name string) place {
 		point: fmt.Sprint(r.Part, "|", r.Point, "|", ranks, "|", r.Backend, "|", r.Options)}
 }
 
-// interval is a mean difference of logarithms with its confidence interval.
-type interval struct {
-	mid, low, high float64
-	known          bool // enough launches for it
-}
-
 // differences are those of value b from a, less is better: for each group the mean of each
 // launch's points, since points of a launch share its luck.
 func (v *variable) differences(a, b string, group func(place) string) map[string][]float64 {
@@ -149,22 +138,9 @@ func (v *variable) differences(a, b string, group func(place) string) map[string
 	return out
 }
 
-// interval is that of differences between launches, at the level alpha. Values
-// without noise need no launches.
-func (v *variable) interval(d []float64, alpha float64) interval {
-	if len(d) == 0 {
-		return interval{}
-	}
-	mean := stat.Mean(d, nil)
-	if v.exact {
-		return interval{mean, slices.Min(d), slices.Max(d), true}
-	}
-	if len(d) < minLaunches {
-		return interval{mid: mean}
-	}
-	n := float64(len(d))
-	half := stat.StdDev(d, nil) / math.Sqrt(n) * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(1-alpha/2)
-	return interval{mean, mean - half, mean + half, true}
+// interval returns the mean of differences between launches with its interval.
+func (v *variable) interval(d []float64, alpha float64) judge.Interval {
+	return judge.MeanDifference(d, alpha, v.exact)
 }
 
 func all(place) string { return "" }
@@ -184,16 +160,16 @@ func (v *variable) verdict() string {
 	for _, o := range others {
 		gain := v.interval(v.differences(o, best, all)[""], level)
 		switch {
-		case !gain.known:
+		case !gain.Known:
 			return fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how "+
 				"launches differ; run with --trials 6",
-				v.name, minLaunches)
-		case gain.high >= 0:
-			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.low), v.percent(gain.high)))
+				v.name, judge.MinLaunches)
+		case gain.High >= 0:
+			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.Low), v.percent(gain.High)))
 		case text == "":
 			text = fmt.Sprintf("%s: %s is %s: %s %+.1f %% against %s (95 %% interval %+.1f to %+.1f %%)", v.name, v.superlative,
 				best,
-				v.metric, v.percent(gain.mid), o, v.percent(gain.low), v.percent(gain.high))
+				v.metric, v.percent(gain.Mid), o, v.percent(gain.Low), v.percent(gain.High))
 			if with := v.interactions(o, best); len(with) > 0 {
 				text += ", and it depends on " + strings.Join(with, " and ")
 			}
@@ -224,8 +200,8 @@ func (v *variable) equal() (low, high float64, ok bool) {
 		}
 		for _, d := range at {
 			i := v.interval(d, 0.05)
-			low, high = min(low, i.low), max(high, i.high)
-			if !i.known || max(i.high, -i.low) > math.Log1p(equalWithin) {
+			low, high = min(low, i.Low), max(high, i.High)
+			if !i.Within(equalWithin) {
 				return 0, 0, false
 			}
 		}
@@ -237,7 +213,7 @@ func (v *variable) equal() (low, high float64, ok bool) {
 func (v *variable) rank() (best string, others []string) {
 	means := map[string]float64{}
 	for _, b := range v.values {
-		means[b] = v.interval(v.differences(v.values[0], b, all)[""], 0.05).mid
+		means[b] = v.interval(v.differences(v.values[0], b, all)[""], 0.05).Mid
 	}
 	order := slices.SortedStableFunc(slices.Values(v.values), func(a, b string) int {
 		return cmp.Compare(means[a], means[b])
@@ -257,8 +233,8 @@ func (v *variable) interactions(a, b string) (with []string) {
 		groups := v.differences(a, b, f.group)
 		least, most := math.Inf(1), math.Inf(-1) // the lowest upper end, the highest lower end
 		for _, d := range groups {
-			if i := v.interval(d, 0.05/float64(len(groups))); i.known {
-				least, most = min(least, i.high), max(most, i.low)
+			if i := v.interval(d, 0.05/float64(len(groups))); i.Known {
+				least, most = min(least, i.High), max(most, i.Low)
 			}
 		}
 		if most-least > math.Log1p(equalWithin) {
