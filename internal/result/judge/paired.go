@@ -71,7 +71,9 @@ type Interval struct {
 }
 
 // Within reports whether the whole interval is known and lies within a relative change.
-func (i Interval) Within(floor float64) bool { return i.Known && max(i.High, -i.Low) <= math.Log1p(floor) }
+func (i Interval) Within(floor float64) bool {
+	return i.Known && max(i.High, -i.Low) <= math.Log1p(floor)
+}
 
 // MeanDifference returns the mean of paired differences with its interval at confidence
 // 1-alpha, by Student's t over the launches. Differences without noise need no minimum
