@@ -38,11 +38,11 @@ func total(ctx context.Context, c dist.Config, v []float32) error {
 
 // solved sets a linear system up from a file and solves it.
 func solved(g *dist.Group, file string) ([]float64, error) {
-	s, err := solve.New(g, solve.Spec{Source: solve.MatrixFile(file), Partitioner: "simple", Method: "cg"})
+	s, err := solve.New(g, solve.Spec{MatrixFile: file, Partitioner: "simple", Method: "cg"})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Solve(solve.MaxIter(s.Size)); err != nil {
+	if _, err := s.Solve(0); err != nil {
 		return nil, err
 	}
 	return s.Solution(), nil

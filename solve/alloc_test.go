@@ -12,10 +12,10 @@ import (
 
 // An iteration allocates nothing.
 func TestIterationsDoNotAllocate(t *testing.T) {
-	source := generated(t, "poisson", sparse.Params{Rows: 2500})
+	problem := generated(t, "poisson", sparse.Params{Rows: 2500})
 	for _, info := range krylov.Methods.All() {
 		must(t, onRanks(t, 1, func(g *dist.Group) error {
-			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, RTol: 1e-300,
+			sys, err := New(g, Spec{Problem: problem, Partitioner: "simple", Method: info.Name, RHS: noise, RTol: 1e-300,
 				MaxIter: 1 << 30})
 			if err != nil {
 				return err
@@ -27,7 +27,7 @@ func TestIterationsDoNotAllocate(t *testing.T) {
 					}
 				})
 			}
-			// The history grows by doubling, gmres makes a small vector per cycle.
+			// The residual history grows by doubling, and gmres allocates a small vector per restart cycle.
 			if few, many := cost(200), cost(800); many-few > 150 {
 				t.Errorf("%s: 600 more iterations make %v allocations more", info.Name, many-few)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// Two ranks, goroutines here, solve Poisson's equation by conjugate gradients.
+// Two ranks, here goroutines, solve Poisson's equation by conjugate gradients.
 func Example() {
 	const ranks, rtol = 2, 1e-8
 	problem, err := solve.NewProblem("poisson", solve.Params{Rows: 900})
@@ -26,7 +26,7 @@ func Example() {
 				log.Fatal(err)
 			}
 			defer group.Close()
-			sys, err := solve.New(group, solve.Spec{Source: solve.Generated{Problem: problem}, RTol: rtol,
+			sys, err := solve.New(group, solve.Spec{Problem: problem, RTol: rtol,
 				RHS: func(row int) float64 { return float64(row%7) - 3 }, Partitioner: "coordinate", Preconditioner: "jacobi"})
 			if err != nil {
 				log.Fatal(err)
@@ -47,7 +47,7 @@ func Example() {
 	// Output: converged, error <nil>, 450 of 900 rows here
 }
 
-// What there is to choose from.
+// Methods lists the registered Krylov methods.
 func ExampleMethods() {
 	for _, m := range solve.Methods() {
 		fmt.Printf("%s: %v, reductions per iteration: %d\n", m.Name, m.Needs, m.Reductions)

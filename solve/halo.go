@@ -9,37 +9,37 @@ import (
 )
 
 const (
-	// pieceValues is the most values of one message. Long halos go in pieces, so
-	// that neither side has to hold more than a few at a time.
+	// pieceValues is the largest number of values in one message. Long halos are sent in pieces, so that neither side
+	// has to buffer more than a few of them.
 	pieceValues = 4096
-	// window is how many pieces are in flight before the first answer. A piece
-	// from a peer shows that it has received this rank's piece a window before,
-	// so never more than two windows are between two ranks: backends that buffer
-	// that much (128 KiB) never make a sender wait.
+	// window is the number of pieces that a rank sends before it waits for the first piece of its peer. A piece from the
+	// peer shows that it has received this rank's piece from one window before. So at most two windows, 128 KiB, are
+	// in flight between two ranks, and backends that buffer that much never block a sender.
 	window = 2
 )
 
-// halo exchanges the ghosts of a vector with all peers: every message is
-// started before any is waited for. It implements krylov.Halo.
+// halo exchanges the ghosts of a vector with all peers. It starts all messages before it waits for any. It implements
+// krylov.Halo.
 type halo struct {
-	plan  *sparse.Plan
-	links []link
-	most  int // pieces of the longest message that comes in
+	plan     *sparse.Plan
+	links    []link
+	maxRecvs int // pieces of the longest incoming message
 
-	sending bool
+	started bool // Start was called and Finish was not
 }
 
-// link is what goes between this rank and one peer.
+// link holds the messages between this rank and one peer.
 type link struct {
-	peer     *sparse.Peer
-	out      []float64
-	in       []float64
-	sends    []*dist.Op
-	recvs    []*dist.Op
-	starting int // next piece to send
-	handles  []*dist.Handle
+	peer    *sparse.Peer
+	out     []float64
+	in      []float64
+	sends   []*dist.Op // one for each piece of out
+	recvs   []*dist.Op // one for each piece of in
+	next    int        // next piece to send
+	handles []*dist.Handle
 }
 
+// newHalo prepares the messages of a plan whose peers have been told what this rank needs.
 func newHalo(g *dist.Group, plan *sparse.Plan) (h *halo, err error) {
 	h = &halo{plan: plan, links: make([]link, len(plan.Peers))}
 	for i := range h.links {
@@ -53,12 +53,12 @@ func newHalo(g *dist.Group, plan *sparse.Plan) (h *halo, err error) {
 			return h, err
 		}
 		l.handles = make([]*dist.Handle, len(l.sends))
-		h.most = max(h.most, len(l.recvs))
+		h.maxRecvs = max(h.maxRecvs, len(l.recvs))
 	}
 	return h, nil
 }
 
-// pieces prepares the messages of a buffer.
+// pieces prepares one message for each piece of a buffer.
 func pieces(g *dist.Group, op dist.Collective, buf []float64, peer int) ([]*dist.Op, error) {
 	var out []*dist.Op
 	for lo := 0; lo < len(buf); lo += pieceValues {
@@ -78,7 +78,7 @@ func pieces(g *dist.Group, op dist.Collective, buf []float64, peer int) ([]*dist
 	return out, nil
 }
 
-// messages is how many messages this rank sends for one product.
+// messages returns the number of messages that this rank sends for one product.
 func (h *halo) messages() int {
 	n := 0
 	for i := range h.links {
@@ -87,38 +87,38 @@ func (h *halo) messages() int {
 	return n
 }
 
-// Start packs and sends.
+// Start packs the values that peers need and sends the first pieces.
 func (h *halo) Start(v []float64) error {
 	for i := range h.links {
 		l := &h.links[i]
 		h.plan.Pack(l.out, v, l.peer)
-		l.starting = 0
+		l.next = 0
 		l.send(window)
 	}
-	h.sending = true
+	h.started = true
 	return nil
 }
 
-// send starts the next n pieces, and yields so that they leave before this rank
-// turns to its interior, or waits for a piece, where it has a single thread.
+// send starts to send the next n pieces. It then yields the processor: with GOMAXPROCS=1 the goroutine that sends must
+// run before this rank computes or waits.
 func (l *link) send(n int) {
-	before := l.starting
-	for ; n > 0 && l.starting < len(l.sends); n-- {
-		l.handles[l.starting] = l.sends[l.starting].Start()
-		l.starting++
+	before := l.next
+	for ; n > 0 && l.next < len(l.sends); n-- {
+		l.handles[l.next] = l.sends[l.next].Start()
+		l.next++
 	}
-	if l.starting > before {
+	if l.next > before {
 		runtime.Gosched()
 	}
 }
 
-// Finish receives the ghosts and waits until what was sent may be overwritten.
+// Finish receives the ghosts and waits until the send buffers may be overwritten.
 func (h *halo) Finish(v []float64) error {
-	if !h.sending {
+	if !h.started {
 		return nil
 	}
-	h.sending = false
-	for k := range h.most {
+	h.started = false
+	for k := range h.maxRecvs {
 		for i := range h.links {
 			l := &h.links[i]
 			if k >= len(l.recvs) {
@@ -133,7 +133,7 @@ func (h *halo) Finish(v []float64) error {
 	for i := range h.links {
 		l := &h.links[i]
 		copy(v[l.peer.Recv.Lo:l.peer.Recv.Hi], l.in)
-		l.send(len(l.sends)) // to a peer that sends less than it receives
+		l.send(len(l.sends)) // the rest, if the peer sends fewer pieces than it receives
 		for _, handle := range l.handles {
 			if err := handle.Wait(); err != nil {
 				return fmt.Errorf("sending ghosts to rank %d: %w", l.peer.Rank, err)

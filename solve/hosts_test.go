@@ -14,7 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// asRank makes the test binary one rank of a solve over several hosts.
+// asRank is the environment variable that makes the test binary one rank of a solve over several hosts. Its value is the
+// partitioner.
 const asRank = "SOLVE_TEST_RANK"
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rankOfHosts solves as under a launcher and says what came out.
+// rankOfHosts solves as a rank that a launcher started, and prints the number of iterations.
 func rankOfHosts(part string) error {
 	c, err := dist.FromEnv()
 	if err != nil {
@@ -44,7 +45,7 @@ func rankOfHosts(part string) error {
 	if err != nil {
 		return err
 	}
-	sys, err := New(g, Spec{Source: Generated{p}, Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-8})
+	sys, err := New(g, Spec{Problem: p, Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-8})
 	if err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func rankOfHosts(part string) error {
 	return out.Gate(1e-8)
 }
 
-// Six ranks on three hosts, which are network namespaces, take as many
-// iterations as one rank does, whether the parts are told by one of them or not.
+// Six ranks on three hosts, which are network namespaces, need the same number of iterations as one rank. simple
+// partitions on every rank, multilevel on rank 0.
 func TestThreeHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("network namespaces take a while")
 	}
-	alone := solveOn(t, 1, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 40000}), Partitioner: "simple",
+	alone := solveOn(t, 1, Spec{Problem: generated(t, "poisson", sparse.Params{Rows: 40000}), Partitioner: "simple",
 		Method: "cg", RHS: noise, RTol: 1e-8}, nil)
 	net := netns.New(t, 3)
 	for _, part := range []string{"simple", "multilevel"} {

@@ -8,24 +8,24 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// A symmetric matrix whose rows add up to zero, as that of a problem whose boundary nothing crosses, takes
-// constants to zero. Its products have no constant part, so there is a solution only for a right-hand side
-// without one, and then one for each constant. Here the constant part is taken from the right-hand side, from
-// residuals, where rounding brings it back and nothing would make it smaller, and from the solution.
+// If all rows of a symmetric matrix add up to zero, as in a problem with Neumann boundaries, constants are its null
+// space. A product then has no constant part, so a solution exists only if the right-hand side has none, and it is
+// unique up to a constant. The solve therefore projects constants out of the right-hand side and of the solution. It also
+// projects them out of every residual, because rounding brings them back and no iteration would reduce them.
 
-// findNullSpace looks at the rows of all ranks, at a few first: one that does not add up to zero suffices, and
-// most problems have one among their first.
+// findNullSpace checks whether the rows of all ranks add up to zero. It looks at a few rows first: one row with another
+// sum is enough, and most problems have one among their first rows.
 func (s *System) findNullSpace(problem Problem) error {
 	var row sparse.Row
-	next := 0
-	for _, end := range []int{1000, s.Plan.Owned} {
-		bad := 0.0
-		for end = min(end, s.Plan.Owned); next < end && bad == 0; next++ {
-			if problem.Row(s.Plan.Global(next), &row); !row.AddsUpToZero() {
-				bad = 1
+	next, owned := 0, s.parts.Plan.Owned
+	for _, end := range []int{1000, owned} {
+		nonzero := 0.0
+		for end = min(end, owned); next < end && nonzero == 0; next++ {
+			if problem.Row(s.Global(next), &row); !row.AddsUpToZero() {
+				nonzero = 1
 			}
 		}
-		sums, err := team{s.group}.Sum([]float64{bad})
+		sums, err := team{s.group}.Sum([]float64{nonzero})
 		if err != nil {
 			return err
 		}
@@ -33,34 +33,33 @@ func (s *System) findNullSpace(problem Problem) error {
 			return nil
 		}
 	}
-	s.Traits.Singular = problem.Traits().Symmetric
-	s.Unprojected = !s.Traits.Singular
+	s.parts.Traits.Singular = problem.Traits().Symmetric
+	s.parts.Unprojected = !s.parts.Traits.Singular
 	return nil
 }
 
-// errConstant is of a right-hand side that is nothing but its constant part.
-var errConstant = errors.New("the right-hand side is constant, and the matrix takes constants to zero (its rows add " +
-	"up to zero): " +
-	"nothing is left to solve for, give one that varies")
+// errConstant refuses a right-hand side that has only a constant part.
+var errConstant = errors.New("the right-hand side is constant, but the rows of the matrix add up to zero: " +
+	"no solution exists, give a right-hand side that varies")
 
-// projection takes constants out of a preconditioner: out of what it is given, in place, so that residuals
-// stay free of them, and out of what it gives. It implements krylov.Operator.
+// projection applies a preconditioner and projects constants out of its argument, in place, and out of its result. It
+// implements krylov.Operator.
 type projection struct {
-	inner krylov.Operator // nil: solve without one
-	sums  *adder
+	inner krylov.Operator // nil without a preconditioner
+	sums  *reducer
 	rows  int     // of this rank
-	size  float64 // of the matrix
+	size  float64 // rows of the matrix
 
-	reductions int // so far
+	reductions int // made since the solve began
 }
 
-// project takes the mean over all ranks from each value.
+// project subtracts the mean over all ranks from each value.
 func (p *projection) project(v []float64) error {
 	sum := 0.0
 	for _, x := range v {
 		sum += x
 	}
-	sums, err := p.sums.add([]float64{sum})
+	sums, err := p.sums.Sum([]float64{sum})
 	if err != nil {
 		return err
 	}
@@ -90,7 +89,7 @@ func (p *projection) Apply(dst, src []float64) error {
 // Local implements krylov.Operator.
 func (p *projection) Local() bool { return false }
 
-// Bytes implements krylov.Operator: each mean reads the vector once more, and takes it through memory again.
+// Bytes implements krylov.Operator. Each projection reads the vector once for the mean, then reads and writes it.
 func (p *projection) Bytes() int {
 	if p.inner == nil {
 		return 3 * 8 * p.rows
@@ -98,15 +97,7 @@ func (p *projection) Bytes() int {
 	return p.inner.Bytes() + 2*3*8*p.rows
 }
 
-// applied is the preconditioner as the engine has it, nil for none.
-func (s *System) applied() krylov.Operator {
-	if s.null != nil {
-		return s.null
-	}
-	return s.operator
-}
-
-// projectRHS takes the constant part from the right-hand side, and notes how much that was.
+// projectRHS projects constants out of the right-hand side and records their share of its norm.
 func (s *System) projectRHS(b []float64) error {
 	before := sparse.Dot(b, b)
 	if err := s.null.project(b); err != nil {
@@ -119,9 +110,9 @@ func (s *System) projectRHS(b []float64) error {
 	if squares[0] > 0 {
 		left := squares[1] / squares[0]
 		if left < 1e-24 {
-			return &Refusal{errConstant}
+			return &Refusal{Reason: errConstant}
 		}
-		s.Removed = math.Sqrt(max(0, 1-left))
+		s.parts.RemovedRHS = math.Sqrt(max(0, 1-left))
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// lifted is noise on top of a constant, which no product of a singular matrix has.
+// lifted is noise plus a constant. No product with a singular matrix has a constant part.
 func lifted(i int) float64 { return 5 + noise(i) }
 
-// Whatever the method and the preconditioner, of a problem that constants are the null space of the constant part is
-// taken from the right-hand side and from the solution, and rounding does not bring it back before a residual that is
-// near what doubles allow. Without projection inside the solve cg with amg breaks down on the larger one.
+// If constants are the null space of the matrix, every method and preconditioner projects them out of the right-hand side
+// and the solution, and reaches a residual near the rounding of doubles. Without the projection inside the solve, cg with
+// amg breaks down on the larger problem.
 func TestNullSpaceIsProjectedOut(t *testing.T) {
 	const rtol = 1e-13
 	small, large := generated(t, "neumann", sparse.Params{Rows: 400}), generated(t, "neumann", sparse.Params{Rows: 10000})
@@ -29,13 +29,13 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 				pres = pres[i%len(pres):][:1]
 			}
 			for _, pre := range pres {
-				source := small
+				problem := small
 				if pre == "amg" {
-					source = large
+					problem = large
 				}
 				what := fmt.Sprintf("%s, %s, %d ranks", m.Name, pre, ranks)
 				must(t, onRanks(t, ranks, func(g *dist.Group) error {
-					sys, err := New(g, Spec{Source: source, Method: m.Name, Preconditioner: pre, RHS: lifted, RTol: rtol,
+					sys, err := New(g, Spec{Problem: problem, Method: m.Name, Preconditioner: pre, RHS: lifted, RTol: rtol,
 						Restart: 100})
 					if err != nil {
 						return err
@@ -52,12 +52,12 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 						sum += v
 					}
 					sums, err := team{g}.Sum([]float64{sum})
-					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.Traits.Singular || math.Abs(sys.Removed-0.993) > 0.003 {
-						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.Traits.Singular,
-							sys.Removed)
+					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.parts.Traits.Singular || math.Abs(sys.parts.RemovedRHS-0.993) > 0.003 {
+						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.parts.Traits.Singular,
+							sys.parts.RemovedRHS)
 					}
 					if least := out.Iterations * m.Reductions; out.Reductions <= least {
-						t.Errorf("%s: %d reductions in %d iterations: those of the projection are missing", what, out.Reductions,
+						t.Errorf("%s: %d reductions in %d iterations: the projection is not counted", what, out.Reductions,
 							out.Iterations)
 					}
 					return err
@@ -67,29 +67,30 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 	}
 }
 
-// What is wrong with a projection does not pass the gate: one of a matrix that has no such null space, and a
-// right-hand side that keeps its constant part.
+// Faulty projections must fail the gate: a projection for a matrix without this null space, a right-hand side that keeps
+// its constant part, and a null space that was not noticed.
 func TestPlantedNullSpaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		problem string
 		spoil   func(s *System)
 	}{
 		"none to project": {"poisson", func(s *System) {
-			s.Traits.Singular = true
-			s.null = &projection{inner: s.operator, sums: newAdder(s.group, 1), rows: s.Plan.Owned, size: float64(s.Size)}
-			if err := s.null.project(s.engine.Vector(B)); err != nil {
+			s.parts.Traits.Singular = true
+			s.null = &projection{inner: s.parts.Operator, sums: newReducer(s.group, 1), rows: s.parts.Plan.Owned, size: float64(s.Size)}
+			s.parts.Applied = s.null
+			if err := s.null.project(s.parts.Engine.Vector(B)); err != nil {
 				t.Error(err)
 			}
 		}},
 		"kept in the right-hand side": {"neumann", func(s *System) {
-			for i := range s.engine.Vector(B) {
-				s.engine.Vector(B)[i] = 500 + noise(s.Plan.Global(i))
+			for i := range s.parts.Engine.Vector(B) {
+				s.parts.Engine.Vector(B)[i] = 500 + noise(s.parts.Plan.Global(i))
 			}
 		}},
-		"overlooked": {"neumann", func(s *System) { s.Traits.Singular = false }},
+		"overlooked": {"neumann", func(s *System) { s.parts.Traits.Singular = false }},
 	} {
 		for r, err := range onRanks(t, 2, func(g *dist.Group) error {
-			sys, err := New(g, Spec{Source: generated(t, c.problem, sparse.Params{Rows: 100}), Preconditioner: "bjacobi",
+			sys, err := New(g, Spec{Problem: generated(t, c.problem, sparse.Params{Rows: 100}), Preconditioner: "bjacobi",
 				RHS: lifted, RTol: 1e-8, MaxIter: 200})
 			if err != nil {
 				return err
@@ -108,8 +109,8 @@ func TestPlantedNullSpaces(t *testing.T) {
 	}
 }
 
-// laplacian is the matrix file of a graph: a path, rings of so many, or one that runs in circles.
-func laplacian(t *testing.T, header string, entries ...[3]float64) MatrixFile {
+// laplacian writes a matrix file with the given entries (row, column, value) and returns its path.
+func laplacian(t *testing.T, header string, entries ...[3]float64) string {
 	t.Helper()
 	size := 0.0
 	var text strings.Builder
@@ -122,14 +123,14 @@ func laplacian(t *testing.T, header string, entries ...[3]float64) MatrixFile {
 	if err := os.WriteFile(path, []byte(head+text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return MatrixFile(path)
+	return path
 }
 
-// edges are the entries of the weighted Laplacian of a graph.
+// edges returns the entries of the weighted Laplacian of a graph.
 func edges(pairs ...[2]int) (out [][3]float64) {
 	degree := map[int]float64{}
 	for k, p := range pairs {
-		w := 1 / float64(k+3) // no sum of them is exact
+		w := 1 / float64(k+3) // the sums of these are not exact
 		degree[p[0]] += w
 		degree[p[1]] += w
 		out = append(out, [3]float64{float64(p[0]), float64(p[1]), -w}, [3]float64{float64(p[1]), float64(p[0]), -w})
@@ -140,15 +141,15 @@ func edges(pairs ...[2]int) (out [][3]float64) {
 	return out
 }
 
-// Of a file that constants are the null space of is found out by its values; what cannot be mended so
-// is not said to be.
+// The null space of a matrix file is detected from its values. Systems that the projection cannot help (two separate
+// pieces, a matrix that is not symmetric) fail the gate.
 func TestNullSpaceOfAFile(t *testing.T) {
 	var path, two [][2]int
 	for i := range 20 {
 		path = append(path, [2]int{i + 1, i + 2})
 		two = append(two, [2]int{i + 1, i + 2})
 	}
-	two[10] = [2]int{12, 14} // 11 and 12 are not coupled any more
+	two[10] = [2]int{12, 14} // removes the edge between 11 and 12
 	var circle [][3]float64
 	for i := range 20 {
 		circle = append(circle, [3]float64{float64(i + 1), float64(i + 1), 1 + float64(i)/7},
@@ -157,8 +158,7 @@ func TestNullSpaceOfAFile(t *testing.T) {
 	nearly := edges(path...)
 	nearly[len(nearly)-1][2] *= 1 + 1e-4
 	for name, c := range map[string]struct {
-		file                  MatrixFile
-		method, pre           string
+		file, method, pre     string
 		singular, unprojected bool
 		good                  bool
 	}{
@@ -170,16 +170,16 @@ func TestNullSpaceOfAFile(t *testing.T) {
 	} {
 		for _, ranks := range []int{1, 3} {
 			must(t, onRanks(t, ranks, func(g *dist.Group) error {
-				sys, err := New(g, Spec{Source: c.file, Method: c.method, Preconditioner: c.pre, RHS: noise, RTol: 1e-8,
+				sys, err := New(g, Spec{MatrixFile: c.file, Method: c.method, Preconditioner: c.pre, RHS: noise, RTol: 1e-8,
 					MaxIter: 300})
 				if err != nil {
 					return err
 				}
 				out, err := solved(sys)
-				if gate := out.Gate(1e-8); (gate == nil) != c.good || sys.Traits.Singular != c.singular ||
-					sys.Unprojected != c.unprojected {
-					t.Errorf("%s on %d ranks: singular %v, not projected %v, the gate says %v", name, ranks, sys.Traits.Singular,
-						sys.Unprojected, gate)
+				if gate := out.Gate(1e-8); (gate == nil) != c.good || sys.parts.Traits.Singular != c.singular ||
+					sys.parts.Unprojected != c.unprojected {
+					t.Errorf("%s on %d ranks: singular %v, not projected %v, the gate says %v", name, ranks, sys.parts.Traits.Singular,
+						sys.parts.Unprojected, gate)
 				}
 				return err
 			}))
@@ -187,7 +187,7 @@ func TestNullSpaceOfAFile(t *testing.T) {
 	}
 	file := laplacian(t, "general", edges(path...)...)
 	for r, err := range onRanks(t, 2, func(g *dist.Group) error {
-		_, err := New(g, Spec{Source: file, RHS: func(int) float64 { return 0.1 }, RTol: 1e-8})
+		_, err := New(g, Spec{MatrixFile: file, RHS: func(int) float64 { return 0.1 }, RTol: 1e-8})
 		return err
 	}) {
 		if refused := new(Refusal); !errors.As(err, &refused) ||

@@ -15,19 +15,20 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Every problem, by every partitioner, with every method, on 1 to 8 ranks, with the
-// preconditioners in turn, is solved as elimination does.
+// Solutions must match Gaussian elimination, for every problem, partitioner and method on 1 to 8 ranks. The
+// preconditioners take turns.
 func TestSolutionsMatchElimination(t *testing.T) {
 	const rtol = 1e-10
-	type problem struct {
-		name   string
-		source Generated
-		want   *mat.VecDense
+	type system struct {
+		name    string
+		problem Problem
+		want    *mat.VecDense
 	}
-	var problems []problem
+	var systems []system
 	for _, v := range []struct {
 		name string
 		sparse.Params
@@ -42,9 +43,8 @@ func TestSolutionsMatchElimination(t *testing.T) {
 		{"helmholtz", sparse.Params{Rows: 132}},
 		{"hub", sparse.Params{Rows: 132}},
 	} {
-		source := generated(t, v.name, v.Params)
-		problems = append(problems, problem{fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil), source,
-			direct(t, source.Problem)})
+		problem := generated(t, v.name, v.Params)
+		systems = append(systems, system{fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil), problem, direct(t, problem)})
 	}
 	for ranks := 1; ranks <= 8; ranks++ {
 		if testing.Short() && ranks != 3 {
@@ -52,24 +52,23 @@ func TestSolutionsMatchElimination(t *testing.T) {
 		}
 		done := 0
 		must(t, onRanks(t, ranks, func(g *dist.Group) error {
-			for _, p := range problems {
+			for _, p := range systems {
 				for turn, part := range partition.Partitioners.All() {
-					if part.Check(p.source.Problem) != nil {
-						continue // refused: see below
+					if part.Check(p.problem) != nil {
+						continue // tested by TestRefusals
 					}
 					if ranks == 1 && part.Name != partition.Default {
-						continue // all the same
+						continue // one rank has only one partition
 					}
 					for i, info := range krylov.Methods.All() {
-						if !usable(info, p.source.Traits()) {
+						if !usable(info, p.problem.Traits()) {
 							continue
 						}
-						pres := preconditioners(p.source)
+						pres := preconditioners(p.problem)
 						pre := pres[(ranks+i+turn)%len(pres)]
 						what := fmt.Sprintf("%s, %s, %s, %s, %d ranks", p.name, part.Name, info.Name, pre, ranks)
-						sys, err := New(g, Spec{Source: p.source, Partitioner: part.Name, Method: info.Name, RHS: noise,
-							Storage: sparse.Format(ranks % 2),
-							RTol:    rtol, Preconditioner: pre, Restart: 60})
+						sys, err := New(g, Spec{Problem: p.problem, Partitioner: part.Name, Method: info.Name, RHS: noise,
+							Uncompressed: ranks%2 == 1, RTol: rtol, Preconditioner: pre, Restart: 60})
 						if err != nil {
 							return fmt.Errorf("%s: %w", what, err)
 						}
@@ -95,15 +94,15 @@ func TestSolutionsMatchElimination(t *testing.T) {
 	}
 }
 
-// Ranks that own nothing take part all the same.
+// Ranks without rows still take part in every call.
 func TestMoreRanksThanRows(t *testing.T) {
-	source := generated(t, "poisson", sparse.Params{Rows: 4})
-	want := direct(t, source.Problem)
-	pres := preconditioners(source)
+	problem := generated(t, "poisson", sparse.Params{Rows: 4})
+	want := direct(t, problem)
+	pres := preconditioners(problem)
 	for turn, part := range partition.Partitioners.All() {
 		for i, info := range krylov.Methods.All() {
 			pre := pres[(turn+i)%len(pres)]
-			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, Preconditioner: pre,
+			out := solveOn(t, 7, Spec{Problem: problem, Partitioner: part.Name, Method: info.Name, Preconditioner: pre,
 				RHS: noise, RTol: 1e-12}, want)
 			if err := out.Gate(1e-12); err != nil {
 				t.Errorf("%s, %s, %s: %v", part.Name, info.Name, pre, err)
@@ -121,7 +120,7 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 		rows = 900
 	}
 	for _, kind := range []string{"poisson", "variable", "mesh"} {
-		source := generated(t, kind, sparse.Params{Rows: rows, Seed: 3})
+		problem := generated(t, kind, sparse.Params{Rows: rows, Seed: 3})
 		for _, method := range []string{"cg", "cg-single", "cg-pipelined", "minres"} {
 			alone := 0
 			for _, c := range []struct {
@@ -135,7 +134,7 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 				if kind == "poisson" && method == "minres" {
 					pre = "gmg" // the same levels on any ranks, also where some hand theirs over
 				}
-				out := solveOn(t, c.ranks, Spec{Source: source, Partitioner: c.part, Method: method, RHS: noise,
+				out := solveOn(t, c.ranks, Spec{Problem: problem, Partitioner: c.part, Method: method, RHS: noise,
 					RTol: 1e-8, Preconditioner: pre}, nil)
 				if err := out.Gate(1e-8); err != nil {
 					t.Errorf("%s, %s, %d ranks: %v", kind, method, c.ranks, err)
@@ -151,31 +150,31 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 	}
 }
 
-// A halo longer than what lies between two ranks at a time goes in pieces, also
-// where one side needs more than the other.
+// A halo that is longer than the window of pieces in flight must arrive complete, even if one side sends more pieces than
+// the other.
 func TestLongHalo(t *testing.T) {
 	const rows = 230 * 230
-	source := generated(t, "poisson", sparse.Params{Rows: rows})
-	spec := Spec{Source: source, Method: "cg", RHS: noise, RTol: 1e-8, MaxIter: 10, StopAfter: 10}
+	problem := generated(t, "poisson", sparse.Params{Rows: rows})
+	spec := Spec{Problem: problem, Method: "cg", RHS: noise, RTol: 1e-8, MaxIter: 10, StopAfter: 10}
 	for _, ranks := range []int{2, 3} {
 		must(t, onRanks(t, ranks, func(g *dist.Group) error {
-			s := &System{group: g, spec: spec, Traits: source.Traits(), Size: rows}
+			s := newSystem(g, spec, problem)
 			if err := s.build(stripes{rows, ranks}); err != nil {
 				return err
 			}
-			if pieces := len(s.halo.(*halo).links[0].sends); pieces <= 2*window {
-				t.Errorf("%d pieces: this is no long halo", pieces)
+			if pieces := len(s.parts.Halo.(*halo).links[0].sends); pieces <= 2*window {
+				t.Errorf("%d pieces: the halo is too short for this test", pieces)
 			}
 			out, err := solved(s)
 			if err != nil {
 				return err
 			}
-			return out.Gate(1e-8) // a residual that is not what the method believes shows after any iteration
+			return out.Gate(1e-8) // a wrong halo makes the true residual differ after any number of iterations
 		}))
 	}
 }
 
-// stripes gives rows to ranks in turn: most of a rank's neighbours are others'.
+// stripes assigns rows to ranks in turn, so that most neighbours of a row belong to other ranks.
 type stripes struct{ rows, ranks int }
 
 func (s stripes) Owner(row int) int { return row % s.ranks }
@@ -188,7 +187,7 @@ func (s stripes) Rows(rank int) []sparse.Range {
 	return out
 }
 
-// swapped is a halo that lets two ghosts change places.
+// swapped is a faulty halo that exchanges two ghosts.
 type swapped struct {
 	krylov.Halo
 	at int
@@ -200,21 +199,20 @@ func (s swapped) Finish(v []float64) error {
 	return err
 }
 
-// A ghost that arrives wrong on one rank does not pass the gate, whatever the
-// method believes.
+// A wrong ghost on one rank must fail the gate, even though the method reports convergence.
 func TestWrongGhostFailsTheGate(t *testing.T) {
-	source := generated(t, "poisson", sparse.Params{Rows: 900})
+	problem := generated(t, "poisson", sparse.Params{Rows: 900})
 	for _, info := range krylov.Methods.All() {
 		for i, honest := range []bool{true, false, true, false} {
-			stop := 20 * (i / 2) // not at all, then early
+			stop := 20 * (i / 2) // 0: solve to the end
 			errs := onRanks(t, 3, func(g *dist.Group) error {
-				sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, StopAfter: stop,
+				sys, err := New(g, Spec{Problem: problem, Partitioner: "simple", Method: info.Name, RHS: noise, StopAfter: stop,
 					RTol: 1e-8, MaxIter: 400})
 				if err != nil {
 					return err
 				}
 				if !honest && g.Rank() == 1 {
-					sys.halo = swapped{sys.halo, sys.Plan.Peers[1].Recv.Lo}
+					sys.parts.Halo = swapped{sys.parts.Halo, sys.parts.Plan.Peers[1].Recv.Lo}
 				}
 				out, err := solved(sys)
 				if err != nil {
@@ -231,7 +229,7 @@ func TestWrongGhostFailsTheGate(t *testing.T) {
 	}
 }
 
-// Everyone hears of what only rank 0 could find out.
+// Every rank must return an error, even if only rank 0 can detect the problem.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		problem string
@@ -243,7 +241,7 @@ func TestRefusals(t *testing.T) {
 		{"mesh", Spec{Partitioner: "block", Method: "cg"}, "no grid"},
 		{"poisson", Spec{Partitioner: "multilevel", Objective: partition.Volume, Method: "cg"}, "only metis"},
 	} {
-		c.spec.Source, c.spec.RHS, c.spec.RTol = generated(t, c.problem, sparse.Params{Rows: 100}), noise, 1e-8
+		c.spec.Problem, c.spec.RHS, c.spec.RTol = generated(t, c.problem, sparse.Params{Rows: 100}), noise, 1e-8
 		errs := onRanks(t, 3, func(g *dist.Group) error { _, err := New(g, c.spec); return err })
 		if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.problem, errs[0], c.want)
@@ -254,16 +252,16 @@ func TestRefusals(t *testing.T) {
 		}
 		for r, err := range errs {
 			if err == nil {
-				t.Errorf("%s: rank %d goes on", c.problem, r)
+				t.Errorf("%s: rank %d got no error", c.problem, r)
 			}
 		}
 	}
 }
 
-// sick is a chain of springs of which one pushes: its matrix is not definite there.
-type sick struct{ Problem }
+// indefinite is a problem with one row negated, so that its matrix is not positive definite.
+type indefinite struct{ Problem }
 
-func (s sick) Row(i int, r *Row) {
+func (s indefinite) Row(i int, r *Row) {
 	s.Problem.Row(i, r)
 	if i == 60 {
 		for k := range r.Vals {
@@ -272,11 +270,11 @@ func (s sick) Row(i int, r *Row) {
 	}
 }
 
-// A preconditioner that one rank cannot set up is refused on all, with that rank's reason.
+// If one rank cannot set up the preconditioner, all ranks return an error with its reason.
 func TestPreconditionerFailsOnOneRank(t *testing.T) {
-	source := Generated{sick{generated(t, "poisson", sparse.Params{Rows: 100}).Problem}}
+	problem := indefinite{generated(t, "poisson", sparse.Params{Rows: 100})}
 	for r, err := range onRanks(t, 3, func(g *dist.Group) error {
-		_, err := New(g, Spec{Source: source, RHS: noise, RTol: 1e-8, Preconditioner: "bjacobi"})
+		_, err := New(g, Spec{Problem: problem, RHS: noise, RTol: 1e-8, Preconditioner: "bjacobi"})
 		return err
 	}) {
 		if err == nil || !strings.Contains(err.Error(), "setting up the preconditioner bjacobi") ||
@@ -286,14 +284,14 @@ func TestPreconditionerFailsOnOneRank(t *testing.T) {
 	}
 }
 
-// Matrix Market files: each rank keeps its own rows.
+// Systems from a Matrix Market file, of which each rank keeps its own rows, are solved correctly.
 func TestMatrixFile(t *testing.T) {
-	source := generated(t, "mesh", sparse.Params{Rows: 100, Seed: 5})
+	problem := generated(t, "mesh", sparse.Params{Rows: 100, Seed: 5})
 	var text strings.Builder
 	var r sparse.Row
 	entries := 0
-	for i := range source.Size() {
-		source.Row(i, &r)
+	for i := range problem.Size() {
+		problem.Row(i, &r)
 		for k, c := range r.Cols {
 			if c <= i {
 				fmt.Fprintf(&text, "%d %d %.17g\n", i+1, c+1, r.Vals[k])
@@ -302,15 +300,15 @@ func TestMatrixFile(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "mesh.mtx")
-	head := fmt.Sprintf("%%%%MatrixMarket matrix coordinate real symmetric\n%d %d %d\n", source.Size(), source.Size(),
+	head := fmt.Sprintf("%%%%MatrixMarket matrix coordinate real symmetric\n%d %d %d\n", problem.Size(), problem.Size(),
 		entries)
 	if err := os.WriteFile(path, []byte(head+text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := direct(t, source.Problem)
+	want := direct(t, problem)
 	for _, part := range []string{"simple", "multilevel", "metis"} {
 		for _, ranks := range []int{1, 3, 7} {
-			out := solveOn(t, ranks, Spec{Source: MatrixFile(path), Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-10},
+			out := solveOn(t, ranks, Spec{MatrixFile: path, Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-10},
 				want)
 			if err := out.Gate(1e-10); err != nil {
 				t.Errorf("%s, %d ranks: %v", part, ranks, err)
@@ -318,16 +316,16 @@ func TestMatrixFile(t *testing.T) {
 		}
 	}
 	errs := onRanks(t, 2, func(g *dist.Group) error {
-		_, err := New(g, Spec{Source: MatrixFile(path), Partitioner: "coordinate", Method: "cg", RHS: noise, RTol: 1e-8})
+		_, err := New(g, Spec{MatrixFile: path, Partitioner: "coordinate", Method: "cg", RHS: noise, RTol: 1e-8})
 		return err
 	})
-	for r, err := range errs { // whichever is heard first
+	for r, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), "no coordinates") {
 			t.Errorf("coordinates of a file, rank %d: %v", r, err)
 		}
 	}
 	errs = onRanks(t, 1, func(g *dist.Group) error {
-		_, err := New(g, Spec{Source: MatrixFile(path + ".gone"), Partitioner: "simple", Method: "cg", RHS: noise})
+		_, err := New(g, Spec{MatrixFile: path + ".gone", Partitioner: "simple", Method: "cg", RHS: noise})
 		return err
 	})
 	if !errors.Is(errs[0], os.ErrNotExist) {
@@ -335,18 +333,17 @@ func TestMatrixFile(t *testing.T) {
 	}
 }
 
-// A rank's memory is that of its own rows: with twice the ranks and twice the
-// rows it holds no more.
+// The memory of a rank depends only on its own rows: with eight times the ranks and eight times the rows it holds no more.
 func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
 	held := func(ranks int) int {
-		source := generated(t, "variable", sparse.Params{Rows: 4000 * ranks})
+		problem := generated(t, "variable", sparse.Params{Rows: 4000 * ranks})
 		most := make([]int, ranks)
 		must(t, onRanks(t, ranks, func(g *dist.Group) error {
-			sys, err := New(g, Spec{Source: source, Partitioner: "block", Method: "cg", RHS: noise, RTol: 1e-8})
+			sys, err := New(g, Spec{Problem: problem, Partitioner: "block", Method: "cg", RHS: noise, RTol: 1e-8})
 			if err != nil {
 				return err
 			}
-			most[g.Rank()] = sys.Matrix.Bytes() + 8*sys.Matrix.Columns()
+			most[g.Rank()] = sys.parts.Matrix.Bytes() + 8*sys.parts.Matrix.Columns()
 			return nil
 		}))
 		return max(most[0], most[ranks/2], most[ranks-1])
@@ -356,8 +353,8 @@ func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
 	}
 }
 
-// The phases add up to the time, and the model counts what a fused iteration
-// moves: 9 passes over vectors for cg, 11 with a preconditioner.
+// Every phase has a time, and the model counts the memory traffic of a fused iteration: 9 passes over vectors for cg, 11
+// with a diagonal preconditioner.
 func TestTrace(t *testing.T) {
 	for passes, precondition := range map[float64]bool{9: false, 11: true} {
 		trace(t, precondition, passes)
@@ -365,43 +362,42 @@ func TestTrace(t *testing.T) {
 }
 
 func trace(t *testing.T, precondition bool, passes float64) {
-	source := generated(t, "poisson", sparse.Params{Rows: 10000})
+	problem := generated(t, "poisson", sparse.Params{Rows: 10000})
 	must(t, onRanks(t, 2, func(g *dist.Group) error {
-		sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: "cg", RHS: noise, Storage: sparse.Plain,
+		sys, err := New(g, Spec{Problem: problem, Partitioner: "simple", Method: "cg", RHS: noise, Uncompressed: true,
 			RTol: 1e-8, Preconditioner: preconditioner(precondition)})
 		if err != nil {
 			return err
 		}
 		const limit = 20
-		b, err := sys.Trace(limit)
+		b, err := sys.parts.Trace(limit)
 		if err != nil {
 			return err
 		}
 		for p, s := range b.Seconds {
-			if (s > 0) != (Phase(p) != Precond) { // which is fused here
-				t.Errorf("%v took %g s", Phase(p), s)
+			if (s > 0) != (profile.Phase(p) != profile.Precond) { // a diagonal is fused into the updates
+				t.Errorf("%v took %g s", profile.Phase(p), s)
 			}
 		}
-		rows := float64(sys.Plan.Owned)
-		want := limit * (8*passes*rows + float64(sys.Matrix.Bytes()+8*len(sys.Plan.Ghosts)))
+		rows := float64(sys.parts.Plan.Owned)
+		want := limit * (8*passes*rows + float64(sys.parts.Matrix.Bytes()+8*len(sys.parts.Plan.Ghosts)))
 		if b.Iterations != limit || math.Abs(b.Bytes-want) > 0.01*want {
 			t.Errorf("%d iterations move %g bytes, want %g", b.Iterations, b.Bytes, want)
 		}
-		if sys.Messages() != 1 {
-			t.Errorf("%d messages to one neighbour", sys.Messages())
+		if sys.parts.Messages != 1 {
+			t.Errorf("%d messages to one neighbour", sys.parts.Messages)
 		}
 		return nil
 	}))
 }
 
-// A rank iterates alone while the others do nothing, and what it leaves behind does
-// no harm to the next solve.
+// Alone needs no other rank, and does not affect the next solve.
 func TestAlone(t *testing.T) {
-	source := generated(t, "poisson", sparse.Params{Rows: 2500})
+	problem := generated(t, "poisson", sparse.Params{Rows: 2500})
 	for _, info := range krylov.Methods.All() {
 		method := info.Name
 		must(t, onRanks(t, 3, func(g *dist.Group) error {
-			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: method, RHS: noise, RTol: 1e-8})
+			sys, err := New(g, Spec{Problem: problem, Partitioner: "simple", Method: method, RHS: noise, RTol: 1e-8})
 			if err != nil {
 				return err
 			}
@@ -409,8 +405,8 @@ func TestAlone(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if g.Rank() == 1 { // which has ghosts from both sides
-				seconds, err := sys.Alone(40)
+			if g.Rank() == 1 { // the middle rank, with ghosts from both sides
+				seconds, err := sys.parts.Alone(40)
 				if err != nil {
 					return err
 				}
@@ -418,7 +414,7 @@ func TestAlone(t *testing.T) {
 					t.Errorf("%s: an iteration took %g s", method, seconds)
 				}
 				if x := sys.Solution(); slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.Abs(v) > 1e6 }) {
-					t.Errorf("%s: the iterations went astray", method)
+					t.Errorf("%s: the iterations diverged", method)
 				}
 			}
 			after, err := sys.Solve(0)
@@ -438,19 +434,19 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// The levels of a hierarchy make up the time of the preconditioner.
+// The times of the levels of a hierarchy add up to the time of the preconditioner.
 func TestTraceOfLevels(t *testing.T) {
 	must(t, onRanks(t, 2, func(g *dist.Group) error {
-		sys, err := New(g, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 3000}), RHS: noise, RTol: 1e-8,
+		sys, err := New(g, Spec{Problem: generated(t, "poisson", sparse.Params{Rows: 3000}), RHS: noise, RTol: 1e-8,
 			Preconditioner: "amg"})
 		if err != nil {
 			return err
 		}
-		p, err := sys.Trace(5)
+		p, err := sys.parts.Trace(5)
 		if err != nil {
 			return err
 		}
-		h := sys.Operator().(Hierarchy)
+		h := sys.parts.Operator.(profile.Hierarchy)
 		total := 0.0
 		for l, seconds := range p.Levels {
 			if total += seconds; !(seconds > 0) {
@@ -458,8 +454,8 @@ func TestTraceOfLevels(t *testing.T) {
 			}
 		}
 		if rows, _ := h.Size(0); len(p.Levels) != h.Levels() || h.Levels() < 2 || rows != 3000 ||
-			math.Abs(total-p.Seconds[Precond]) > 1e-9 {
-			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total, p.Seconds[Precond])
+			math.Abs(total-p.Seconds[profile.Precond]) > 1e-9 {
+			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total, p.Seconds[profile.Precond])
 		}
 		return nil
 	}))

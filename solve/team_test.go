@@ -14,10 +14,10 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// hangGuard ends a test that would never end; no result depends on it.
+// hangGuard is the time limit of a group's calls. It only ends tests that hang.
 const hangGuard = 2 * time.Minute
 
-// onRanks calls fn on every rank of a group, which are goroutines.
+// onRanks calls fn on every rank of a group. The ranks are goroutines.
 func onRanks(_ *testing.T, size int, fn func(g *dist.Group) error) []error {
 	return disttest.Ranks(size, dist.Config{Backend: "cpu", Timeout: hangGuard}, fn)
 }
@@ -33,8 +33,7 @@ func must(t *testing.T, errs []error) {
 
 func noise(i int) float64 { return sparse.Noise(11, i) }
 
-// solveOn solves on so many ranks, and compares with elimination where it is
-// given.
+// solveOn solves on the given number of ranks. If want is not nil, it compares the solution with want.
 func solveOn(t *testing.T, ranks int, spec Spec, want *mat.VecDense) Outcome {
 	t.Helper()
 	outs := make([]Outcome, ranks)
@@ -79,7 +78,7 @@ func direct(t *testing.T, p sparse.Problem) *mat.VecDense {
 		}
 		b.SetVec(i, noise(i))
 	}
-	if p.Traits().Singular { // of the solutions the one that adds up to zero, for what of b has one
+	if p.Traits().Singular { // project constants out of b, and choose the solution that adds up to zero
 		m.Apply(func(_, _ int, v float64) float64 { return v + 1 }, m)
 		mean := mat.Sum(b) / float64(p.Size())
 		for i := range p.Size() {
@@ -98,38 +97,38 @@ func near(t *testing.T, what string, sys *System, want *mat.VecDense) {
 	t.Helper()
 	scale := mat.Norm(want, 2)
 	for i, v := range sys.Solution() {
-		if w := want.AtVec(sys.Plan.Global(i)); !(math.Abs(v-w) <= 1e-7*scale) {
-			t.Errorf("%s: x[%d] = %g, want %g", what, sys.Plan.Global(i), v, w)
+		if w := want.AtVec(sys.parts.Plan.Global(i)); !(math.Abs(v-w) <= 1e-7*scale) {
+			t.Errorf("%s: x[%d] = %g, want %g", what, sys.parts.Plan.Global(i), v, w)
 			return
 		}
 	}
 }
 
-func generated(t *testing.T, name string, p sparse.Params) Generated {
+func generated(t *testing.T, name string, p sparse.Params) Problem {
 	t.Helper()
 	made, err := sparse.New(name, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Generated{made}
+	return made
 }
 
-// usable says whether a method can work on a problem.
+// usable reports whether a method can work on a problem.
 func usable(m Method, t Traits) bool {
 	return m.Check(t) == nil && (m.Needs != SymmetricDefinite || t.Definite)
 }
 
-// preconditioners lists those that can work on a problem.
-func preconditioners(source Generated) (names []string) {
+// preconditioners lists the preconditioners that can work on a problem.
+func preconditioners(problem Problem) (names []string) {
 	for _, p := range Preconditioners() {
-		if p.Check(source.Problem, source.Traits()) == nil {
+		if p.Check(problem, problem.Traits()) == nil {
 			names = append(names, p.Name)
 		}
 	}
 	return names
 }
 
-// preconditioner is the name of one, or of none.
+// preconditioner returns jacobi if wanted, else the default, none.
 func preconditioner(wanted bool) string {
 	if wanted {
 		return "jacobi"

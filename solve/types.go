@@ -7,135 +7,118 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Problems: square sparse matrices that give any row on demand.
+// Problems are square sparse matrices that return any row on demand.
 type (
-	// Problem is a matrix: its Size, its Traits, and Row(i, *Row), which makes row i
-	// from its number alone.
+	// Problem is a matrix with the methods Size() int, Traits() Traits and Row(i int, r *Row). Row makes row i from its
+	// number alone, with columns ascending. Problems must be safe for concurrent use.
 	Problem = sparse.Problem
-	// Row is one row: columns, ascending, and values side by side.
+	// Row is one row of a matrix: the columns Cols, ascending, and the values Vals.
 	Row = sparse.Row
-	// Traits are what methods need to know of a matrix: symmetric, definite.
+	// Traits are the properties of a matrix that methods require: Symmetric, Definite and others.
 	Traits = sparse.Traits
-	// Gridded is a Problem whose rows are the points of a grid, in its order.
+	// Gridded is implemented by a Problem whose rows are the points of a grid, in the order of the grid.
 	Gridded = sparse.Gridded
-	// Located is a Problem whose rows have coordinates.
+	// Located is implemented by a Problem whose rows have coordinates.
 	Located = sparse.Located
 	// Grid is the number of points along x, y and z.
 	Grid = sparse.Grid
-	// Params choose among the sizes and variants of a generated problem.
+	// Params select the size and the variant of a generated problem.
 	Params = sparse.Params
 	// Kind is a registered family of generated problems.
 	Kind = sparse.Kind
-	// Storage is the form in which a rank keeps its rows.
-	Storage = sparse.Format
-	// Matrix is a rank's rows in that form.
-	Matrix = sparse.Matrix
 )
 
-// The forms: both give the same bits.
-const (
-	Compressed = sparse.Compressed // the smallest that is exact
-	Plain      = sparse.Plain      // every value a double, every column 32 bits
-)
-
-// NewProblem makes a generated problem by the name of its kind.
+// NewProblem makes a generated problem of the named kind.
 func NewProblem(kind string, p Params) (Problem, error) { return sparse.New(kind, p) }
 
-// RegisterProblem adds a kind of generated problem. As all functions that register,
-// it is meant for init functions, and panics when the name is taken.
+// RegisterProblem adds a kind of generated problem. Like all Register functions, it is meant for init functions and
+// panics if the name is taken.
 func RegisterProblem(k Kind) { sparse.Kinds.Register(k) }
 
-// Problems lists the kinds of generated problems by name.
+// Problems lists the kinds of generated problems, ordered by name.
 func Problems() []Kind { return sparse.Kinds.All() }
 
-// Partitions: who owns which rows.
+// Partitions assign rows to ranks.
 type (
-	// Layout tells the owner of a row and the rows of a rank.
+	// Layout knows the owner of each row and the rows of each rank.
 	Layout = sparse.Layout
-	// Range is the numbers from Lo up to, not including, Hi.
+	// Range is the half-open interval of integers [Lo, Hi).
 	Range = sparse.Range
-	// Plan is what one rank exchanges with the others in a product.
-	Plan = sparse.Plan
-	// Partitioner is a registered way to make a layout, with what it needs and
-	// promises.
+	// Partitioner is a registered way to make a layout, with its requirements and its guarantee of balance.
 	Partitioner = partition.Partitioner
-	// PartitionOptions are what a partitioner is told beside the problem.
+	// PartitionOptions are the arguments of a partitioner besides the problem.
 	PartitionOptions = partition.Options
-	// Objective is what an optimising partitioner makes small.
+	// Objective is the quantity that an optimising partitioner minimises. The default is the edge cut.
 	Objective = partition.Objective
-	// Weights is what every rank is to have the same of.
+	// Weights is the quantity that a partitioner balances over the ranks. The default is the number of rows.
 	Weights = partition.Weights
 )
 
-// What a partitioner must know of a problem.
+// Partitioner.Needs is one of these: the part of a problem that a partitioner looks at.
 const (
 	NeedsSize        = partition.Size
 	NeedsGrid        = partition.Grid
 	NeedsCoordinates = partition.Coordinates // or a grid
-	NeedsGraph       = partition.Graph       // every row: rank 0 partitions for all
+	NeedsGraph       = partition.Graph       // every row, so rank 0 partitions for all ranks
 )
 
-// The objectives.
 const (
-	EdgeCut = partition.EdgeCut
-	Volume  = partition.Volume
+	// Volume is the Objective that minimises the number of values exchanged in a product.
+	Volume = partition.Volume
+	// ByEntries is the Weights that balances matrix entries. Use it if rows differ much in length.
+	ByEntries = partition.ByEntries
 )
 
-// The weights.
-const (
-	ByRows    = partition.ByRows
-	ByEntries = partition.ByEntries // of the matrix: of rows that differ much in length
-)
-
-// NewTable is the layout in which row i belongs to owners[i].
+// NewTable returns the layout in which row i belongs to rank owners[i].
 func NewTable(owners []int32, ranks int) (Layout, error) { return partition.NewTable(owners, ranks) }
 
 // RegisterPartitioner adds a partitioner.
 func RegisterPartitioner(p Partitioner) { partition.Partitioners.Register(p) }
 
-// Partitioners lists the partitioners by name.
+// Partitioners lists the partitioners, ordered by name.
 func Partitioners() []Partitioner { return partition.Partitioners.All() }
 
-// Methods: they hand out stages and are told the sums.
+// Methods request work in stages and continue with the sums of each stage.
 type (
-	// Method is a registered Krylov method, with what it needs.
+	// Method is a registered Krylov method, with its requirements.
 	Method = krylov.Method
-	// Core is a solve under way, as its method sees it.
+	// Core is the state of a running solve that its method works with.
 	Core = krylov.Core
-	// Stage is what a method wants done: vector updates, at most one preconditioner
-	// and one product with the matrix, then scalar products.
+	// Stage is a request of a method: vector updates, at most one preconditioner and one product with the matrix, then
+	// scalar products.
 	Stage = krylov.Stage
 	// Vec is the number of a vector of the solve.
 	Vec = krylov.Vec
 	// Term is a vector times a number.
 	Term = krylov.Term
-	// Preconditioner is a registered preconditioner, with what it needs.
+	// Preconditioner is a registered preconditioner, with its requirements.
 	Preconditioner = precondition.Preconditioner
 	// Local is one rank's part of the matrix, from which a preconditioner is set up.
 	Local = precondition.Local
-	// Operator is a preconditioner that was set up: z = M r on the rows of one rank.
+	// Operator is a preconditioner that has been set up: z = M r on the rows of one rank.
 	Operator = krylov.Operator
-	// Result is what a method knows of its solve.
+	// Result is the result of a solve as its method knows it.
 	Result = krylov.Result
-	// Status says how a solve ended.
+	// Status is the way in which a solve ended.
 	Status = krylov.Status
+	// Refusal is the error of New if a method or a preconditioner cannot work on the problem.
+	Refusal = krylov.Refusal
 )
 
-// The vectors that every method has. A method's own start at FirstOwn.
+// Every method has the vectors X and B. Its own vectors start at FirstOwn.
 const (
 	X        = krylov.X // the solution
 	B        = krylov.B // the right-hand side
 	FirstOwn = krylov.FirstOwn
 )
 
-// What a method demands of the matrix.
+// Method.Needs and Preconditioner.Needs are one of these. The zero value means any matrix.
 const (
-	AnyMatrix         = krylov.Any
 	Symmetric         = krylov.Symmetric
 	SymmetricDefinite = krylov.SymmetricDefinite
 )
 
-// How a solve ends.
+// A solve ends with one of these.
 const (
 	Converged         = krylov.Converged
 	TooManyIterations = krylov.TooManyIterations
@@ -145,16 +128,17 @@ const (
 // RegisterMethod adds a method.
 func RegisterMethod(m Method) { krylov.Methods.Register(m) }
 
-// Methods lists the methods by name.
+// Methods lists the methods, ordered by name.
 func Methods() []Method { return krylov.Methods.All() }
 
 // RegisterPreconditioner adds a preconditioner.
 func RegisterPreconditioner(p Preconditioner) { precondition.Preconditioners.Register(p) }
 
-// DiagonalOf is the operator that multiplies each value by a number that follows from its row.
+// Preconditioners lists the preconditioners, ordered by name.
+func Preconditioners() []Preconditioner { return precondition.Preconditioners.All() }
+
+// DiagonalOf returns the operator that multiplies the value of each row by factor(i, row i). Methods fuse such operators
+// into their passes over memory.
 func DiagonalOf(l *Local, factor func(i int, r *Row) (float64, error)) (Operator, error) {
 	return precondition.DiagonalOf(l, factor)
 }
-
-// Preconditioners lists the preconditioners by name.
-func Preconditioners() []Preconditioner { return precondition.Preconditioners.All() }

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -58,7 +59,7 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2*time.Hour),
-		bench.Backends(dist.BackendsThat(solve.CanRun)...),
+		bench.Backends(dist.BackendsThat(profile.CanSolve)...),
 		bench.Metric("rating_gflops", "GFLOP/s", "higher"),
 		bench.Metric("raw_gflops", "GFLOP/s", "higher"),
 		bench.Metric("iterations", "", "lower"),
@@ -135,9 +136,8 @@ func (b *benchmark) check(name string, value, limit float64) {
 // system sets up a problem. A tolerance of next to nothing makes every solve take all iterations.
 func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string,
 	rtol float64) (*solve.System, error) {
-	return solve.New(b.group, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block",
-		Storage: solve.Plain,
-		Method:  method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+	return solve.New(b.group, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
+		Uncompressed: true, Method: method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
 }
 
 // never is a tolerance that is not reached.
@@ -234,7 +234,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	if err != nil {
 		return err
 	}
-	setup, err := b.most(sys.Times.Total)
+	setup, err := b.most(sys.Internals().Times.Total)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	b.check("true residual of the solution over that of the reference", truth/goal, 10)
 
 	w := work{sets: len(times), iterations: iterations, rows: float64(sys.Size)}
-	h := sys.Operator().(solve.Hierarchy)
+	h := sys.Internals().Operator.(profile.Hierarchy)
 	for l := range h.Levels() {
 		_, entries := h.Size(l)
 		w.entries = append(w.entries, entries)

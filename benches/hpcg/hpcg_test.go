@@ -135,9 +135,9 @@ func TestValidity(t *testing.T) {
 		p := problem{made}
 		onRanks(t, ranks, func(g *dist.Group) error {
 			system := func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error) {
-				return solve.New(g, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block",
-					Storage: solve.Plain,
-					Method:  "cg", Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+				return solve.New(g, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
+					Uncompressed: true,
+					Method:       "cg", Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
 			}
 			for _, c := range []struct {
 				precond string
@@ -191,7 +191,7 @@ func converges(t *testing.T, p problem,
 		iterations[precond] = out.Iterations
 		for i, v := range sys.Solution() {
 			if math.Abs(v-1) > 1e-7 {
-				t.Errorf("%s: x[%d] is %g, want 1", precond, sys.Plan.Global(i), v)
+				t.Errorf("%s: x[%d] is %g, want 1", precond, sys.Global(i), v)
 				break
 			}
 		}

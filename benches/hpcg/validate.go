@@ -60,18 +60,19 @@ func spectral(sys *solve.System) (float64, error) {
 
 // symmetry takes the departures of the matrix and of the preconditioner, with two vectors of random values.
 func symmetry(sys *solve.System, seed uint64, sum summing) ([]check, error) {
-	n, rows := max(1, sys.Matrix.Columns()), sys.Matrix.Rows()
+	in := sys.Internals()
+	n, rows := max(1, in.Matrix.Columns()), in.Matrix.Rows()
 	x, y, out := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i := range rows {
-		x[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Plan.Global(i))
-		y[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Plan.Global(i)+1)
+		x[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Global(i))
+		y[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Global(i)+1)
 	}
 	var checks []check
 	for _, o := range []struct {
 		name  string
 		apply func(dst, src []float64) error
-	}{{"departure from symmetry of the product", sys.Multiply},
-		{"departure from symmetry of the preconditioner", sys.Operator().Apply}} {
+	}{{"departure from symmetry of the product", in.Multiply},
+		{"departure from symmetry of the preconditioner", in.Operator.Apply}} {
 		if err := o.apply(out, y); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)
 		}

@@ -18,30 +18,43 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
 
 const (
-	// warmup is the least iterations of the first, untimed solve: enough to touch
-	// every page and connection. One between restarts touches all their vectors.
+	// warmup is the minimum number of iterations of the first, untimed solve. It suffices to touch every page and every
+	// connection. Methods that restart get a whole cycle, which touches all their vectors.
 	warmup = 20
-	// uncoupled is the iterations that each rank makes on its own rows alone.
-	uncoupled = 40
-	// traced is the iterations over which phases are timed.
-	traced = 100
-	// historyPoints is how many residuals of a solve a row keeps.
+	// aloneIterations is the number of iterations that each rank makes on its own rows without communication.
+	aloneIterations = 40
+	// tracedIterations is the number of iterations whose phases are timed.
+	tracedIterations = 100
+	// historyPoints is the number of residuals of a solve that a row keeps.
 	historyPoints = 200
+	// communicationRounds is the number of times that the messages of an iteration are sent without any arithmetic.
+	communicationRounds = 50
+	// productRounds is the number of timed products in each storage format. The best counts.
+	productRounds = 10
 )
 
-// system is a linear system that is ready to be solved, by processors or on a device.
+// system is a linear system that is ready to be solved, on CPUs or on a GPU.
 type system interface {
 	Solve(limit int) (solve.Outcome, error)
 	Check() (float64, error)
 	Alone(limit int) (float64, error)
-	Trace(limit int) (solve.Profile, error)
+	Trace(limit int) (profile.Profile, error)
 }
 
+// cpuSystem is a system on CPUs, with the parts of it that the public package does not export.
+type cpuSystem struct {
+	*solve.System
+	*profile.Internals
+}
+
+// body measures one point: it sets the system up, times the solves, checks the solution, and then measures where the
+// time went.
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
 	spec, name, err := specOf(s)
@@ -60,13 +73,14 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	defer g.Close()
-	sys, err := solve.New(g, spec)
-	if _, is := errors.AsType[*solve.Refusal](err); is {
+	made, err := solve.New(g, spec)
+	if _, refused := errors.AsType[*solve.Refusal](err); refused {
 		return bench.Skip("%v", err)
 	}
 	if err != nil {
 		return err
 	}
+	sys := cpuSystem{made, made.Internals()}
 	if err := reportSetting(s, spec, name); err != nil {
 		return err
 	}
@@ -75,21 +89,22 @@ func body(ctx context.Context, s *bench.State) error {
 	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {
 		return err
 	}
-	grown := memory.grown() // before there is anything else than the solver
+	grown := memory.grown() // now, while the process holds nothing but the solver
 	triad := newTriad(s.Int(repeatOption))
 	out, err := timeSolves(ctx, s, sys, sys.Size, triad)
 	if err != nil {
 		return err
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
-	if err := reportSystem(ctx, s, partOf(sys), sys.Size, products, grown); err != nil {
+	mine := part{partition.LocalOf(sys.Plan), sys.Times, sys.Messages, sys.Matrix.Bytes(), sys.Operator}
+	if err := reportSystem(ctx, s, mine, sys.Size, products, grown); err != nil {
 		return err
 	}
 	if err := reportCommunication(ctx, s, sys, out); err != nil {
 		return err
 	}
 	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, sys.Operator(), triad); err != nil {
+		if err := reportPhases(ctx, s, sys, sys.Operator, triad); err != nil {
 			return err
 		}
 		if err := reportProducts(ctx, s, sys); err != nil {
@@ -100,7 +115,7 @@ func body(ctx context.Context, s *bench.State) error {
 	return out.Gate(spec.RTol)
 }
 
-// reportSetting notes what is solved, by what and on what.
+// reportSetting records the problem, the library of the partitioner, the seed, and the machine.
 func reportSetting(s *bench.State, spec solve.Spec, name string) error {
 	s.Detail("problem", name)
 	if err := reportLibrary(s, spec); err != nil {
@@ -111,28 +126,26 @@ func reportSetting(s *bench.State, spec solve.Spec, name string) error {
 	s.Detail(cpuDetail, host.CPU.Model)
 	s.Detail(versionDetail, host.Build.String())
 	s.Detail(threadsDetail, fmt.Sprint(runtime.GOMAXPROCS(0)))
-	if gen, ok := spec.Source.(solve.Generated); ok {
-		if grid, ok := gen.Problem.(sparse.Gridded); ok {
-			s.Detail("grid", grid.Grid().String())
-		}
+	if grid, ok := spec.Problem.(sparse.Gridded); ok {
+		s.Detail("grid", grid.Grid().String())
 	}
 	return nil
 }
 
-// reportNullSpace says what was done about a singular matrix.
-func reportNullSpace(s *bench.State, sys *solve.System) {
+// reportNullSpace warns if the matrix is singular, and records what was projected out.
+func reportNullSpace(s *bench.State, sys cpuSystem) {
 	switch {
 	case sys.Traits.Singular:
 		s.Detail(nullSpaceDetail, "constants")
-		s.Warn("the matrix is singular, its rows add up to zero: constants were projected out of the right-hand side "+
-			"(%.3g %% of its norm), of residuals and of the solution, and the residual is that of what is left", 100*sys.Removed)
+		s.Warn("the matrix is singular: its rows add up to zero. Constants were projected out of the right-hand side "+
+			"(%.3g %% of its norm), the residuals and the solution; the residual is that of the rest", 100*sys.RemovedRHS)
 	case sys.Unprojected:
-		s.Warn("the matrix is singular, its rows add up to zero; as it is not symmetric, nothing was projected out: there " +
-			"may be no solution")
+		s.Warn("the matrix is singular: its rows add up to zero. Because it is not symmetric, nothing was projected out, " +
+			"and there may be no solution")
 	}
 }
 
-// reportLibrary notes the C library that the partitioner used on rank 0.
+// reportLibrary records the C library that the partitioner used on rank 0.
 func reportLibrary(s *bench.State, spec solve.Spec) error {
 	p, err := partition.Partitioners.Lookup(spec.Partitioner)
 	if err != nil || p.Library == nil || s.Rank() != 0 {
@@ -146,16 +159,24 @@ func reportLibrary(s *bench.State, spec solve.Spec) error {
 	return nil
 }
 
-// timeSolves solves as often as asked, with sweeps of the triad in between, checks
-// the last solution, and records the times, of which every rank knows the slowest
-// rank's.
+// maxOverRanks returns the largest value of any rank.
+func maxOverRanks(ctx context.Context, s *bench.State, mine float64) (float64, error) {
+	all, err := s.Gather(ctx, mine)
+	if err != nil {
+		return 0, err
+	}
+	return slices.Max(all[0]), nil
+}
+
+// timeSolves solves as often as requested, with sweeps of the triad in between, and checks the last solution. The time of
+// a solve is the time of its slowest rank.
 func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome,
 	err error) {
 	s.Phase("triad")
 	if err := memory.sweep(ctx, s); err != nil {
 		return out, err
 	}
-	var seconds, alone, processor []float64
+	var seconds, alone, cpu []float64
 	for k := range s.Int(repeatOption) {
 		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
 		slowest, err := timeAlone(ctx, s, sys)
@@ -166,12 +187,12 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 		if err := s.Barrier(ctx); err != nil {
 			return out, err
 		}
-		spent := solve.ProcessorTime()
+		cpuBefore := profile.CPUTime()
 		again, err := sys.Solve(0)
 		if err != nil {
 			return out, err
 		}
-		spent = solve.ProcessorTime() - spent
+		spent := profile.CPUTime() - cpuBefore
 		if k > 0 && again.Iterations != out.Iterations {
 			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1,
 				again.Iterations, out.Iterations)
@@ -181,7 +202,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 		if err != nil {
 			return out, err
 		}
-		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, lists.Sum(all[1]))
+		seconds, cpu = append(seconds, slices.Max(all[0])), append(cpu, lists.Sum(all[1]))
 		if err := memory.sweep(ctx, s); err != nil {
 			return out, err
 		}
@@ -195,7 +216,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	}
 	reportSolves(s, size, out, seconds)
 	if !out.Stopped {
-		s.Record("solve_cpu_s", slices.Min(processor))
+		s.Record("solve_cpu_s", slices.Min(cpu))
 	}
 	if slices.Min(alone) > 0 {
 		s.RecordSamples("alone_us", alone)
@@ -204,24 +225,20 @@ func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memor
 	return out, nil
 }
 
-// timeAlone lets all ranks iterate at once, each on its own rows alone, and gives the
-// slowest one's microseconds per iteration.
+// timeAlone lets all ranks iterate at the same time, each on its own rows without communication. It returns the
+// microseconds per iteration of the slowest rank.
 func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error) {
 	if err := s.Barrier(ctx); err != nil {
 		return 0, err
 	}
-	seconds, err := sys.Alone(uncoupled)
+	seconds, err := sys.Alone(aloneIterations)
 	if err != nil {
 		return 0, err
 	}
-	all, err := s.Gather(ctx, seconds)
-	if err != nil {
-		return 0, err
-	}
-	return 1e6 * slices.Max(all[0]), nil
+	return maxOverRanks(ctx, s, 1e6*seconds)
 }
 
-// reportSolves records what the solves themselves tell.
+// reportSolves records the times, the iterations and the residuals of the solves.
 func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64) {
 	iterations := float64(max(1, out.Iterations))
 	s.RecordSamples("time_us", lists.Map(seconds, func(t float64) float64 { return t / iterations * 1e6 }))
@@ -236,12 +253,12 @@ func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64
 		s.RecordSamples("solve_time_s", seconds)
 		s.Record("throughput_dof_s", float64(size)/slices.Min(seconds))
 	} else {
-		s.Warn(stoppedWarning+"%d iterations, as asked, with a relative residual of %.3g: its time is of these "+
-			"iterations, not of a solution", out.Iterations, out.TrueResidual)
+		s.Warn(stoppedWarning+"%d iterations, as requested, with a relative residual of %.3g: the time is for these "+
+			"iterations, not for a solution", out.Iterations, out.TrueResidual)
 	}
 }
 
-// history is the relative residual after some of the iterations, as text.
+// history formats the relative residuals of at most historyPoints iterations, and of the last.
 func history(all []float64) string {
 	step := max(1, (len(all)+historyPoints-1)/historyPoints)
 	var words []string
@@ -253,26 +270,21 @@ func history(all []float64) string {
 	return strings.Join(words, " ")
 }
 
-// part is one rank's part of a system, as rows tell of it.
+// part describes one rank's part of a system.
 type part struct {
 	local            partition.Local
-	times            solve.SetupTimes
+	times            profile.SetupTimes
 	messages, matrix int // messages of a product, and bytes of the matrix
-	operator         any // a solve.Hierarchy, or something else
+	operator         any // the preconditioner; it may be a profile.Hierarchy
 }
 
-func partOf(sys *solve.System) part {
-	return part{partition.LocalOf(sys.Plan), sys.Times, sys.Messages(), sys.Matrix.Bytes(), sys.Operator()}
-}
-
-// reportSystem records the partition's quality, what is sent in an iteration of
-// so many products, and what set-up took.
+// reportSystem records the quality of the partition, the communication of an iteration with the given number of products,
+// and the time and memory of the set-up. grown is the memory of this rank in bytes, 0 if unknown.
 func reportSystem(ctx context.Context, s *bench.State, p part, size int, products, grown float64) error {
 	l, t := p.local, p.times
-	held := grown / float64(max(1, l.Rows))
 	all, err := s.Gather(ctx, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo),
-		float64(l.Neighbours),
-		t.Total, t.Partition, t.Generation, float64(p.messages), float64(p.matrix), held, t.Precondition, t.PreconditionCPU)
+		float64(l.Neighbours), t.Total, t.Partition, t.Generation, float64(p.messages), float64(p.matrix),
+		grown/float64(max(1, l.Rows)), t.Precondition, t.PreconditionCPU)
 	if err != nil {
 		return err
 	}
@@ -299,7 +311,7 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 	s.Record("generation_s", slices.Max(all[7]))
 	s.Record("precond_setup_s", slices.Max(all[11]))
 	s.Record("precond_setup_cpu_s", lists.Sum(all[12]))
-	if h, ok := p.operator.(solve.Hierarchy); ok {
+	if h, ok := p.operator.(profile.Hierarchy); ok {
 		operator, grid := h.Complexities()
 		s.Record("levels", float64(h.Levels()))
 		s.Record("operator_complexity", operator)
@@ -315,12 +327,9 @@ func reportSystem(ctx context.Context, s *bench.State, p part, size int, product
 	return nil
 }
 
-// rounds is how often the messages of an iteration are made by themselves.
-const rounds = 50
-
-// reportCommunication records what the messages and reductions of an iteration take by
-// themselves, all ranks doing nothing else: the best round, which no late rank held up.
-func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System, out solve.Outcome) error {
+// reportCommunication records the time of the messages and reductions of an iteration without any arithmetic. It takes
+// the best round of each rank, which no late rank delayed.
+func reportCommunication(ctx context.Context, s *bench.State, sys cpuSystem, out solve.Outcome) error {
 	s.Phase("messages")
 	iterations := max(1, out.Iterations)
 	products, reductions := (out.Products+iterations/2)/iterations, (out.Reductions+iterations/2)/iterations
@@ -328,29 +337,29 @@ func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System,
 		return err
 	}
 	best := math.Inf(1)
-	for range rounds {
+	for range communicationRounds {
 		seconds, err := sys.Communicate(products, reductions)
 		if err != nil {
 			return err
 		}
 		best = min(best, seconds)
 	}
-	all, err := s.Gather(ctx, best)
+	slowest, err := maxOverRanks(ctx, s, best)
 	if err != nil {
 		return err
 	}
-	s.Record("communication_us", 1e6*slices.Max(all[0]))
+	s.Record("communication_us", 1e6*slowest)
 	return nil
 }
 
-// reportPhases times the phases of some iterations, which that makes a little longer, and
-// holds an undisturbed one against what the memory gives.
+// reportPhases records the time of each phase of an iteration, and compares the memory traffic of an iteration that was
+// not traced with the triad. Tracing makes the iterations a little longer.
 func reportPhases(ctx context.Context, s *bench.State, sys system, operator any, memory *triad) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err
 	}
-	b, err := sys.Trace(traced)
+	b, err := sys.Trace(tracedIterations)
 	if err != nil {
 		return err
 	}
@@ -363,32 +372,26 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	if err != nil {
 		return err
 	}
-	took := 0.0 // an iteration of the slowest rank while it was traced
-	for r := range s.Size() {
-		total := 0.0
-		for p := range solve.NumPhases {
-			if us := all[2+p][r]; !math.IsNaN(us) {
-				total += us
-			}
+	phases, blocking, levels := all[2:2+profile.NumPhases], all[2+profile.NumPhases], all[3+profile.NumPhases:]
+	traced := make([]float64, s.Size()) // time of a traced iteration on each rank
+	for p, us := range phases {
+		if math.IsNaN(us[0]) {
+			continue // cannot be timed separately
 		}
-		took = max(took, total)
-	}
-	us := s.Metric("time_us")
-	s.Record("traced_us", took)
-	for p := range solve.NumPhases {
-		if math.IsNaN(all[2+p][0]) {
-			continue // not told from others
+		for r := range us {
+			traced[r] += us[r]
 		}
-		s.Record(meanOf(p), lists.Sum(all[2+p])/float64(s.Size()))
-		s.Record(slowestOf(p), slices.Max(all[2+p]))
+		s.Record(meanOf(profile.Phase(p)), lists.Sum(us)/float64(s.Size()))
+		s.Record(slowestOf(profile.Phase(p)), slices.Max(us))
 	}
-	if blocking := all[2+solve.NumPhases]; b.Blocking > 0 && s.Size() > 1 {
+	s.Record("traced_us", slices.Max(traced))
+	if b.Blocking > 0 && s.Size() > 1 {
 		s.Record("allreduce_blocking_us", lists.Sum(blocking)/float64(s.Size()))
 	}
-	if h, ok := operator.(solve.Hierarchy); ok {
-		reportLevels(s, h, all[3+solve.NumPhases:])
+	if h, ok := operator.(profile.Hierarchy); ok {
+		reportLevels(s, h, levels)
 	}
-	bytes := lists.Sum(all[0])
+	us, bytes := s.Metric("time_us"), lists.Sum(all[0])
 	s.Record("bytes_model", bytes)
 	if flops := lists.Sum(all[1]); slices.Min(all[1]) > 0 {
 		s.Record("flops_model", flops)
@@ -401,8 +404,9 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	return nil
 }
 
-// reportLevels notes the size of each level and its part of a traced iteration, mean over the ranks.
-func reportLevels(s *bench.State, h solve.Hierarchy, us [][]float64) {
+// reportLevels records rows, entries and microseconds of each level of a hierarchy. The time is for one traced iteration,
+// averaged over the ranks.
+func reportLevels(s *bench.State, h profile.Hierarchy, us [][]float64) {
 	var words []string
 	for l := range h.Levels() {
 		rows, entries := h.Size(l)
@@ -411,9 +415,9 @@ func reportLevels(s *bench.State, h solve.Hierarchy, us [][]float64) {
 	s.Detail(levelsDetail, strings.Join(words, " "))
 }
 
-// reportProducts holds a product of the matrix as it is stored against one with every value and column in full: what
-// compression does, and what a matrix that cannot be compressed would take.
-func reportProducts(ctx context.Context, s *bench.State, sys *solve.System) error {
+// reportProducts times products with the matrix as it is stored and in plain storage. The difference is the effect of
+// compression, and the plain time is that of a matrix that cannot be compressed.
+func reportProducts(ctx context.Context, s *bench.State, sys cpuSystem) error {
 	s.Phase("products")
 	plain, err := sys.Matrix.Unpack().Matrix(sys.Matrix.Columns(), sparse.Plain)
 	if err != nil {
@@ -423,20 +427,18 @@ func reportProducts(ctx context.Context, s *bench.State, sys *solve.System) erro
 	for i := range x {
 		x[i] = sparse.Noise(s.Seed(), i)
 	}
-	var best [2]float64
-	for k := range productRounds {
-		for i, m := range []*solve.Matrix{sys.Matrix, plain} {
+	best := [2]float64{math.Inf(1), math.Inf(1)}
+	for range productRounds {
+		for i, m := range []*sparse.Matrix{sys.Matrix, plain} {
 			if err := s.Barrier(ctx); err != nil {
 				return err
 			}
 			began := time.Now()
 			m.Multiply(y, x, 0, m.Rows())
-			if t := time.Since(began).Seconds(); k == 0 || t < best[i] {
-				best[i] = t
-			}
+			best[i] = min(best[i], time.Since(began).Seconds())
 		}
 	}
-	if err := s.Barrier(ctx); err != nil { // all cores are busy while their arithmetic is measured
+	if err := s.Barrier(ctx); err != nil { // so that all cores measure their peak at the same time
 		return err
 	}
 	vectors := 8 * (plain.Rows() + plain.Columns())
@@ -453,6 +455,3 @@ func reportProducts(ctx context.Context, s *bench.State, sys *solve.System) erro
 	s.Record("product_plain_bytes", lists.Sum(all[5]))
 	return nil
 }
-
-// productRounds is how often each product is made; the best counts.
-const productRounds = 10

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/solve"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 )
 
 // metric is a number of a row: docs/solve-scaling.md explains each.
@@ -71,14 +71,14 @@ var metrics = append([]metric{
 // phaseMetrics are the time of each phase in an iteration: the mean over the
 // ranks, and the slowest rank.
 func phaseMetrics() (all []metric) {
-	for p := range solve.NumPhases {
+	for p := range profile.NumPhases {
 		all = append(all, metric{meanOf(p), "us", "lower"}, metric{slowestOf(p), "us", "lower"})
 	}
 	return all
 }
 
-func meanOf(p solve.Phase) string    { return p.String() + "_us" }
-func slowestOf(p solve.Phase) string { return p.String() + "_max_us" }
+func meanOf(p profile.Phase) string    { return p.String() + "_us" }
+func slowestOf(p profile.Phase) string { return p.String() + "_max_us" }
 
 // known refuses a word that is none of the known ones.
 func known(what, word string, all []string) error {

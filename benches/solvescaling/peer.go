@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -192,9 +193,11 @@ func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	problem, err := spec.Source.Rows(nil)
-	if err != nil {
-		return err
+	problem := spec.Problem
+	if spec.MatrixFile != "" {
+		if problem, err = sparse.LoadMatrix(spec.MatrixFile, nil); err != nil {
+			return err
+		}
 	}
 	if spec.RHSRows > 0 && spec.RHSRows != problem.Size() {
 		return fmt.Errorf("the right-hand side has %d values, the matrix %d rows", spec.RHSRows, problem.Size())
@@ -209,10 +212,7 @@ func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones
 	if err := writeFile(rhs, func(w io.Writer) error { return writeVector(w, problem.Size(), spec.RHS) }); err != nil {
 		return err
 	}
-	limit := spec.MaxIter
-	if limit == 0 {
-		limit = solve.MaxIter(problem.Size())
-	}
+	limit := cmp.Or(spec.MaxIter, krylov.MaxIter(problem.Size()))
 	out, err := execute(ctx, everyones, program, strconv.Itoa(s.Size()), peers[s.Str(peerAxis)][s.Str(precondAxis)],
 		matrix, rhs, solution,
 		fmt.Sprint(spec.RTol), strconv.Itoa(limit), strconv.Itoa(s.Int(repeatOption)))

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/solve"
+	"github.com/kernbench/kernbench/internal/solve/partition"
 )
 
 // sizeAxis is the axis that says how large the problem of a mode is.
@@ -51,7 +51,7 @@ func setup(r *journal.Row) string {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis:
 		case weightsAxis:
-			if by := c.Value.String(); by != string(solve.ByRows) { // older rows have no such axis
+			if by := c.Value.String(); by != string(partition.ByRows) { // older rows have no such axis
 				words = append(words, by)
 			}
 		default:
@@ -240,7 +240,7 @@ func traits() []trait {
 		out = append(out, text(axis, "%s"))
 	}
 	out = append(out, trait{func(c *curve) string {
-		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(solve.ByRows))
+		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(partition.ByRows))
 	}, as("by %s")},
 		trait{func(c *curve) string { return strings.TrimPrefix(rowset.Text(c.any(), peerAxis), noPeer) }, as("by %s")})
 	out = append(out, trait{func(c *curve) string { return count(rowset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})

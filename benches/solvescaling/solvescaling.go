@@ -23,6 +23,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -103,7 +104,7 @@ func Bench() *bench.Bench {
 		bench.Refuse(mistake),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.BackendsThat(func(d dist.Description) bool {
-			return solve.CanRun(d) || device.Serves(d.Name)
+			return profile.CanSolve(d) || device.Serves(d.Name)
 		})...),
 		bench.Version("1"),
 		bench.Accumulates(),
@@ -164,7 +165,7 @@ func list[T any](all []T, words func(T) (name, help string)) string {
 // methodHelp is a method's line in the help.
 func methodHelp(m solve.Method) (name, help string) {
 	reductions := unit.Plural(m.Reductions, "reduction") + " per iteration"
-	if m.Needs == solve.AnyMatrix {
+	if m.Needs == krylov.Any {
 		return m.Name, fmt.Sprintf("%s; %s", m.Help, reductions)
 	}
 	return m.Name, fmt.Sprintf("%s; %s, needs %v", m.Help, reductions, m.Needs)
@@ -365,7 +366,8 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 		Weights: solve.Weights(s.Str(weightsAxis)), Seed: s.Seed(),
 		Method: s.Str(methodAxis), Preconditioner: s.Str(precondAxis),
 		RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), StopAfter: s.Int(stopOption),
-		RHS: func(row int) float64 { return sparse.Noise(s.Seed(), row) },
+		RHS:          func(row int) float64 { return sparse.Noise(s.Seed(), row) },
+		Uncompressed: s.Str(storageAxis) == sparse.Plain.String(),
 	}
 	if s.Str(rhsAxis) == "ones" {
 		spec.RHS = func(int) float64 { return 1 }
@@ -375,11 +377,8 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 			return spec, "", err
 		}
 	}
-	if s.Str(storageAxis) == solve.Plain.String() {
-		spec.Storage = solve.Plain
-	}
 	if path := s.Str(matrixOption); path != "" {
-		spec.Source = solve.MatrixFile(path)
+		spec.MatrixFile = path
 		return spec, path, nil
 	}
 	rows := s.Int(perRankAxis) * s.Size()
@@ -390,7 +389,7 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 	if err != nil {
 		return spec, "", err
 	}
-	spec.Source = solve.Generated{Problem: p}
+	spec.Problem = p
 	name := fmt.Sprintf("%s %d-D", kindOf(s.Point()), s.Int(dimAxis))
 	if st, ok := p.(interface{ Points() int }); ok {
 		name += fmt.Sprintf(" %d-point", st.Points())

@@ -10,7 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/solve"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // sections are the tables that scaling studies have, one for each curve, each
@@ -47,17 +49,17 @@ func sections(rows []journal.Row) []bench.Section {
 // phaseTable is where the time of an iteration goes, a line for each number of ranks.
 func phaseTable(c *curve) [][]string {
 	head := []string{"ranks", "whole"}
-	for p := range solve.NumPhases {
+	for p := range profile.NumPhases {
 		head = append(head, strings.ReplaceAll(p.String(), "_", " "))
 	}
 	out := [][]string{head}
 	for _, r := range c.rows {
-		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
+		if _, traced := r.Metrics[meanOf(profile.SpMV)]; !traced {
 			continue
 		}
 		whole := cmp.Or(r.Metrics["traced_us"], perIteration(r))
 		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
-		for p := range solve.NumPhases {
+		for p := range profile.NumPhases {
 			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
 		}
 		out = append(out, words)
@@ -120,10 +122,10 @@ func levelTable(c *curve) [][]string {
 func title(c *curve) string {
 	r := c.any()
 	words := []string{solverOf(r), rowset.Text(r, partitionerAxis) + " partition"}
-	if by := rowset.Text(r, weightsAxis); by == string(solve.ByEntries) {
+	if by := rowset.Text(r, weightsAxis); by == string(partition.ByEntries) {
 		words[1] += " by " + by
 	}
-	if rowset.Text(r, storageAxis) == solve.Plain.String() {
+	if rowset.Text(r, storageAxis) == sparse.Plain.String() {
 		words = append(words, "stored plain")
 	}
 	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
@@ -247,7 +249,7 @@ type shares struct{ work, imbalance, waiting float64 }
 func sharesOf(r *journal.Row) (shares, bool) {
 	us := cmp.Or(r.Metrics["traced_us"], r.Metrics["time_us"]) // of older rows, whose phases add up to it
 	mean, most := 0.0, 0.0
-	for _, p := range []solve.Phase{solve.SpMV, solve.Dots, solve.Updates, solve.Precond, solve.Other} {
+	for _, p := range []profile.Phase{profile.SpMV, profile.Dots, profile.Updates, profile.Precond, profile.Other} {
 		mean += r.Metrics[meanOf(p)]
 		most += r.Metrics[slowestOf(p)]
 	}
@@ -298,7 +300,7 @@ func causeOf(r *journal.Row) cause {
 // preconditioning is the part of a traced iteration that the preconditioner takes, with what it exchanges.
 func preconditioning(r *journal.Row) float64 {
 	if us := r.Metrics["traced_us"]; us > 0 {
-		return r.Metrics[meanOf(solve.Precond)] / us
+		return r.Metrics[meanOf(profile.Precond)] / us
 	}
 	return 0
 }
@@ -312,8 +314,8 @@ func unevenCause(r *journal.Row, s shares) cause {
 		text := fmt.Sprintf("an iteration is bound by imbalance: the slowest rank works %.0f %% of it longer than the "+
 			"mean rank; the largest part has %.2f times the mean rows and %.2f times the mean entries",
 			100*s.imbalance, rows, entries)
-		if entries > 1.1*rows && rowset.Text(r, weightsAxis) != string(solve.ByEntries) {
-			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, solve.ByEntries)
+		if entries > 1.1*rows && rowset.Text(r, weightsAxis) != string(partition.ByEntries) {
+			text += fmt.Sprintf(" (--%s %s evens these out)", weightsAxis, partition.ByEntries)
 		}
 		return cause{"imbalance", text}
 	}
@@ -346,7 +348,7 @@ func waitingCause(r *journal.Row, s shares) cause {
 // hidden says how much of the reductions of an iteration a method hides behind other work; nothing of a method that
 // does not, or on one rank.
 func hidden(r *journal.Row) string {
-	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(solve.AllReduce)]
+	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(profile.AllReduce)]
 	if !(blocking > 0) {
 		return ""
 	}

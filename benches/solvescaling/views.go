@@ -13,7 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/roofline"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/solve"
+	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // figureName is the name of the figure and of the export.
@@ -92,7 +93,7 @@ func shared(rows []journal.Row) (text string) {
 // when compressed, so that such a row says little of a general matrix.
 func stored(r *journal.Row) string {
 	form := rowset.Text(r, storageAxis)
-	if b, known := r.Metrics["matrix_bytes_per_dof"]; known && b < stencilBytes && form == solve.Compressed.String() {
+	if b, known := r.Metrics["matrix_bytes_per_dof"]; known && b < stencilBytes && form == sparse.Compressed.String() {
 		return "stored as a stencil"
 	}
 	return form
@@ -237,17 +238,17 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	p = figure.Panel{Title: title, Legend: figure.LegendRight,
 		X: figure.Axis{Label: "ranks", Scale: figure.Category},
 		Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
-	for phase := range solve.NumPhases {
+	for phase := range profile.NumPhases {
 		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "),
 			Kind: figure.StackedBars, Color: int(phase) + 1})
 	}
 	for _, r := range c.rows {
-		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
+		if _, traced := r.Metrics[meanOf(profile.SpMV)]; !traced {
 			continue
 		}
 		at := float64(len(p.X.Categories))
 		p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
-		for phase := range solve.NumPhases {
+		for phase := range profile.NumPhases {
 			p.Series[phase].Points = append(p.Series[phase].Points,
 				figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
 		}

@@ -117,7 +117,7 @@ func heat(rank, ranks int, problem rod, rtol float64) (iterations int, off float
 		return 0, 0, err
 	}
 	defer group.Close()
-	sys, err := solve.New(group, solve.Spec{Source: solve.Generated{Problem: problem}, RHS: problem.source,
+	sys, err := solve.New(group, solve.Spec{Problem: problem, RHS: problem.source,
 		Method: "cg", Preconditioner: "pieces", RTol: rtol})
 	if err != nil {
 		return 0, 0, err
@@ -130,7 +130,7 @@ func heat(rank, ranks int, problem rod, rtol float64) (iterations int, off float
 		return 0, 0, err
 	}
 	for i, x := range sys.Solution() {
-		off = max(off, math.Abs(x-problem.wanted(sys.Plan.Global(i))))
+		off = max(off, math.Abs(x-problem.wanted(sys.Global(i))))
 	}
 	return out.Iterations, off, out.Gate(rtol)
 }

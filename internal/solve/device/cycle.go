@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
-	"github.com/kernbench/kernbench/solve"
 )
 
 // cycle is the V-cycle of package multigrid's gmg on a device: the same grids, matrices and smoother. The GPU makes the
@@ -102,7 +102,7 @@ func (s *System) own(to *uint64, bytes int) error {
 // do makes a step of the set-up, and gives the rank's parts of its sums. All ranks make the same.
 func (s *System) do(k loaded, p gpusolve.Params, op uint32) (sums [gpusolve.MaxSums]float64, err error) {
 	p.Op = op
-	st := newStep(k, &p, solve.Precond)
+	st := newStep(k, &p, profile.Precond)
 	err = s.context.Do(func() error { return errors.Join(st.start(s), s.stream.Synchronize()) })
 	if err != nil {
 		return sums, err
@@ -265,13 +265,9 @@ func (s *System) invertLast() error {
 	n := lv.grid.Size()
 	dense := make([]float64, n*n)
 	if lv.params.Level == 0 {
-		problem, err := s.spec.Source.Rows(nil)
-		if err != nil {
-			return err
-		}
 		var row sparse.Row
 		for i := range n {
-			problem.Row(i, &row)
+			s.spec.Problem.Row(i, &row)
 			for k, col := range row.Cols {
 				dense[i*n+col] = row.Vals[k]
 			}
@@ -294,7 +290,7 @@ func (s *System) invertLast() error {
 }
 
 // Hierarchy is the levels of the preconditioner, nil where it has none. A trace of the system has them.
-func (s *System) Hierarchy() solve.Hierarchy {
+func (s *System) Hierarchy() profile.Hierarchy {
 	if s.cycle == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -52,7 +53,7 @@ func (s *System) apply(b []float64) (z []float64, err error) {
 			return err
 		}
 		for i := range s.steps {
-			if s.steps[i].phase == solve.Precond {
+			if s.steps[i].phase == profile.Precond {
 				if err := s.steps[i].start(s); err != nil {
 					return err
 				}
@@ -121,12 +122,12 @@ func appliedOnHost(t *testing.T, spec Spec, b []float64) (z []float64, levels []
 			return err
 		}
 		z = make([]float64, len(b))
-		h := s.Operator().(solve.Hierarchy)
+		h := s.Internals().Operator.(profile.Hierarchy)
 		for l := range h.Levels() {
 			rows, entries := h.Size(l)
 			levels = append(levels, rows, entries)
 		}
-		return s.Operator().Apply(z, slices.Clone(b))
+		return s.Internals().Operator.Apply(z, slices.Clone(b))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -166,19 +167,18 @@ func TestCycleIsThatOfTheCPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := cycleSpec(t, cycled[0].grid, cycled[0].points)
-		spec.Source = solve.Generated{Problem: p}
+		spec.Problem = p
 		sameCycle(t, fmt.Sprintf("anisotropic in %d dimensions", dim), spec, []int{3})
 	}
 }
 
 func sameCycle(t *testing.T, name string, spec Spec, counts []int) {
 	t.Helper()
-	problem, _ := spec.Source.Outline()
-	u, v := noises(problem.Size())
+	u, v := noises(spec.Problem.Size())
 	want, sizes := appliedOnHost(t, spec, u)
 	for _, ranks := range counts {
 		for _, storage := range []sparse.Format{sparse.Compressed, sparse.Plain} {
-			spec.Storage = storage
+			spec.Uncompressed = storage == sparse.Plain
 			z, levels := applied(t, ranks, spec, u, v)
 			if d := off(z[0], want); !(d < 1e-8) {
 				t.Errorf("%s, %v, %d ranks: the cycle is off by %g", name, storage, ranks, d)
@@ -367,8 +367,8 @@ func TestCycleTrace(t *testing.T) {
 		per := b.Bytes / float64(b.Iterations*s.Part.Rows)
 		if want := 8*(15+4./4) + 4 + 8*9 + 1; b.Iterations != 3 || math.Abs(per-want) > 0.3 ||
 			len(b.Levels) != len(s.cycle.levels) ||
-			math.Abs(sum-b.Seconds[solve.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[solve.SpMV] > 0) ||
-			!(b.Seconds[solve.Updates] > 0) || b.Flops != 0 {
+			math.Abs(sum-b.Seconds[profile.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[profile.SpMV] > 0) ||
+			!(b.Seconds[profile.Updates] > 0) || b.Flops != 0 {
 			return fmt.Errorf("%d iterations of %v, levels %v, %g bytes a row, want %g", b.Iterations, b.Seconds, b.Levels, per,
 				want)
 		}

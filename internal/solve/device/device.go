@@ -152,15 +152,11 @@ func rowsOf(p sparse.Problem) (m shape, ok bool) {
 }
 
 func shapeOf(s Spec, rows sparse.Range) (shape, error) {
-	problem, err := s.Source.Outline()
-	if err != nil {
-		return shape{}, err
-	}
-	if err := Refuse(problem, s.Spec); err != nil {
+	if err := Refuse(s.Problem, s.Spec); err != nil {
 		return shape{}, &solve.Refusal{Reason: err}
 	}
-	m, _ := rowsOf(problem)
-	m.plain, m.jacobi = s.Storage == sparse.Plain, s.Preconditioner != "" && s.Preconditioner != precondition.None
+	m, _ := rowsOf(s.Problem)
+	m.plain, m.jacobi = s.Uncompressed, s.Preconditioner != "" && s.Preconditioner != precondition.None
 	for _, q := range m.points {
 		m.reach = max(m.reach, abs(m.distance(q.Step)))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -80,7 +81,7 @@ func poisson(t *testing.T, grid sparse.Grid, points int) Spec {
 		t.Fatal(err)
 	}
 	const seed = 5
-	return Spec{Spec: solve.Spec{Source: solve.Generated{Problem: p}, RTol: 1e-9, Seed: seed,
+	return Spec{Spec: solve.Spec{Problem: p, RTol: 1e-9, Seed: seed,
 		RHS: func(row int) float64 { return sparse.Noise(seed, row) }}, Made: Noise}
 }
 
@@ -102,11 +103,7 @@ func eachOnDevice(t *testing.T, ranks int, specs []Spec) ([]solved, error) {
 	t.Helper()
 	out := make([]solved, len(specs))
 	for i, spec := range specs {
-		p, err := spec.Source.Outline()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[i].x = make([]float64, p.Size())
+		out[i].x = make([]float64, spec.Problem.Size())
 	}
 	return out, together(t, gpus, ranks, func(g *dist.Group) error {
 		for i, spec := range specs {
@@ -231,7 +228,7 @@ func agreeWithCPU(t *testing.T, all []named) {
 	for _, n := range all {
 		spec, host := n.spec, onHost(t, n.spec.Spec)
 		for k, storage := range []sparse.Format{sparse.Compressed, sparse.Plain, sparse.Plain} {
-			spec.Storage, spec.wide = storage, k == 2
+			spec.Uncompressed, spec.wide = storage == sparse.Plain, k == 2
 			names = append(names, fmt.Sprintf("%s, %v", n.name, storage))
 			specs, want = append(specs, spec), append(want, host)
 		}
@@ -361,7 +358,7 @@ func TestWaitingKernelsLeaveSharedMemory(t *testing.T) {
 			t.Setenv(cudatest.LogVariable, log)
 			err := together(t, gpus, ranks, func(g *dist.Group) error {
 				spec := poisson(t, sparse.Grid{40, 40, 1}, 5)
-				spec.Preconditioner, spec.Storage = precond, solve.Plain
+				spec.Preconditioner, spec.Uncompressed = precond, true
 				s, err := New(g, spec)
 				if err != nil {
 					return err
@@ -433,7 +430,7 @@ func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
 	for _, grid := range []sparse.Grid{{31, 43, 1}, {11, 9, 13}, {1, 7, 1}, {5, 1, 2}} {
 		for _, points := range []int{2*dimOf(grid) + 1, map[int]int{2: 9, 3: 27}[dimOf(grid)], variable} {
 			spec := poisson(t, grid, points)
-			problem, _ := spec.Source.Outline()
+			problem := spec.Problem
 			m, err := shapeOf(spec, sparse.Range{Lo: 0, Hi: grid.Size()})
 			if err != nil {
 				t.Fatal(err)
@@ -458,8 +455,8 @@ func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
 func TestVariableEntries(t *testing.T) {
 	for _, grid := range []sparse.Grid{{23, 17, 1}, {7, 5, 6}, {1, 9, 1}} {
 		spec := poisson(t, grid, variable)
-		spec.Storage, spec.Preconditioner = sparse.Plain, "jacobi"
-		problem, _ := spec.Source.Outline()
+		spec.Uncompressed, spec.Preconditioner = true, "jacobi"
+		problem := spec.Problem
 		err := together(t, gpus, 3, func(g *dist.Group) error {
 			s, err := New(g, spec)
 			if err != nil {
@@ -515,9 +512,9 @@ func TestRefusals(t *testing.T) {
 		},
 		"partitioner block does not run on GPUs": func(s *Spec) { s.Partitioner = "block" },
 		"weights nnz does not run on GPUs":       func(s *Spec) { s.Weights = solve.ByEntries },
-		"the same entries in every row":          func(s *Spec) { s.Source = solve.Generated{Problem: neumann} },
+		"the same entries in every row":          func(s *Spec) { s.Problem = neumann },
 		"400000000 unknowns need": func(s *Spec) {
-			s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source
+			s.Problem = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Problem
 		},
 	} {
 		for _, ranks := range []int{1, 2} {
@@ -557,9 +554,9 @@ func TestTrace(t *testing.T) {
 		{"cg", sparse.Plain, 136}, {"cg", sparse.Compressed, 81}} {
 		spec := poisson(t, sparse.Grid{200, 150, 1}, 5)
 		if c.per == 81 && c.method == "cg" {
-			spec.Source = poisson(t, sparse.Grid{200, 150, 1}, variable).Source
+			spec.Problem = poisson(t, sparse.Grid{200, 150, 1}, variable).Problem
 		}
-		spec.Method, spec.Storage = c.method, c.format
+		spec.Method, spec.Uncompressed = c.method, c.format == sparse.Plain
 		err := together(t, gpus, 2, func(g *dist.Group) error {
 			s, err := New(g, spec)
 			if err != nil {
@@ -571,7 +568,7 @@ func TestTrace(t *testing.T) {
 				return err
 			}
 			per := b.Bytes / float64(b.Iterations*s.Part.Rows)
-			if b.Iterations != 12 || b.Seconds[solve.SpMV] <= 0 || (b.Seconds[solve.Updates] > 0) != (c.method == "cg") ||
+			if b.Iterations != 12 || b.Seconds[profile.SpMV] <= 0 || (b.Seconds[profile.Updates] > 0) != (c.method == "cg") ||
 				math.Abs(per-c.per) > 0.3 {
 				return fmt.Errorf("%s: %d iterations of %v, %g bytes a row", c.method, b.Iterations, b.Seconds, per)
 			}

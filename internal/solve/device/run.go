@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -118,12 +119,12 @@ type step struct {
 	kernel loaded
 	launch *cuda.Launch
 	params *gpusolve.Params // the system's, or one of its own
-	phase  solve.Phase
+	phase  profile.Phase
 	level  int  // of a cycle
 	turns  bool // the vectors that take turns have done so
 }
 
-func newStep(k loaded, p *gpusolve.Params, phase solve.Phase) step {
+func newStep(k loaded, p *gpusolve.Params, phase profile.Phase) step {
 	return step{kernel: k, launch: cuda.NewLaunch(k.Kernel, int(p.Blocks), gpusolve.Rows, k.shared, false, p), params: p,
 		phase: phase}
 }
@@ -201,12 +202,12 @@ func (s *System) read(from cuda.Pointer, count int) ([]float64, error) {
 // Trace solves for at most limit iterations with an event between any two kernels: SpMV is the
 // kernel with the product and all that is fused into it, Updates the other of cg. Where
 // ranks wait for each other, they do so within these. A cycle is Precond, and told by its levels.
-func (s *System) Trace(limit int) (b solve.Profile, err error) {
+func (s *System) Trace(limit int) (b profile.Profile, err error) {
 	if err := s.group.Barrier(); err != nil {
 		return b, err
 	}
 	for phase := range b.Seconds {
-		if !slices.ContainsFunc(s.steps, func(st step) bool { return st.phase == solve.Phase(phase) }) {
+		if !slices.ContainsFunc(s.steps, func(st step) bool { return st.phase == profile.Phase(phase) }) {
 			b.Seconds[phase] = math.NaN()
 		}
 	}
@@ -238,7 +239,7 @@ func (s *System) Trace(limit int) (b solve.Profile, err error) {
 			}
 			st := s.steps[k%len(s.steps)]
 			b.Seconds[st.phase] += us / 1e6
-			if st.phase == solve.Precond {
+			if st.phase == profile.Precond {
 				b.Levels[st.level] += us / 1e6
 			}
 		}

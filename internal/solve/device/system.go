@@ -13,7 +13,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -32,7 +34,7 @@ func Serves(backend string) bool {
 // System is one rank's part of a linear system on its GPU, ready to be solved.
 type System struct {
 	Size  int // rows of the whole problem
-	Times solve.SetupTimes
+	Times profile.SetupTimes
 	Part  partition.Local
 	Bytes int // of device memory that this rank takes
 	// MatrixBytes are those of the stored rows.
@@ -89,11 +91,11 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	made := clock.Now()
 	s.Times.Generation = float64(made-planned) / 1e12
 	if s.spec.Preconditioner == multigridName {
-		spent := solve.ProcessorTime()
+		spent := profile.CPUTime()
 		if err := s.buildCycle(); err != nil {
 			return nil, errors.Join(fmt.Errorf("setting up the preconditioner %s: %w", multigridName, err), s.Close())
 		}
-		s.Times.Precondition, s.Times.PreconditionCPU = float64(clock.Now()-made)/1e12, solve.ProcessorTime()-spent
+		s.Times.Precondition, s.Times.PreconditionCPU = float64(clock.Now()-made)/1e12, profile.CPUTime()-spent
 	}
 	if err := g.Barrier(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -104,14 +106,10 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 
 // plan decides who owns which rows, and what they need.
 func (s *System) plan() (err error) {
-	outline, err := s.spec.Source.Outline()
-	if err != nil {
-		return err
-	}
-	s.Size = outline.Size()
+	s.Size = s.spec.Problem.Size()
 	s.most = s.spec.MaxIter
 	if s.most == 0 {
-		s.most = solve.MaxIter(s.Size)
+		s.most = krylov.MaxIter(s.Size)
 	}
 	if s.spec.StopAfter > 0 {
 		s.most = min(s.most, s.spec.StopAfter)
@@ -120,7 +118,7 @@ func (s *System) plan() (err error) {
 	if err != nil {
 		return err
 	}
-	owners, err := by.Make(outline, partition.Options{Ranks: s.group.Size()})
+	owners, err := by.Make(s.spec.Problem, partition.Options{Ranks: s.group.Size()})
 	if err != nil {
 		return err
 	}
@@ -399,11 +397,11 @@ func (s *System) readyLaunches() error {
 		}
 	}
 	s.params.Blocks = s.blocksFor(s.Part.Rows)
-	s.begin = newStep(kernels[0], s.params, solve.Other).launch
+	s.begin = newStep(kernels[0], s.params, profile.Other).launch
 	for i, k := range kernels[1:] {
-		st := newStep(k, s.params, solve.Updates)
+		st := newStep(k, s.params, profile.Updates)
 		if i == 0 {
-			st.phase, st.turns = solve.SpMV, true
+			st.phase, st.turns = profile.SpMV, true
 		}
 		s.steps = append(s.steps, st)
 	}

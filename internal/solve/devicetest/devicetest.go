@@ -67,8 +67,8 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 				}
 			}
 			if err := twice(g, spec, want); err != nil {
-				return cases, append(faults, fmt.Errorf("%v of %d points, %s, %s, %v: %w", shape.grid, shape.points, spec.Method,
-					spec.Preconditioner, spec.Storage, err))
+				return cases, append(faults, fmt.Errorf("%v of %d points, %s, %s, uncompressed %v: %w", shape.grid, shape.points, spec.Method,
+					spec.Preconditioner, spec.Uncompressed, err))
 			}
 		}
 	}
@@ -108,10 +108,10 @@ func specs(grid sparse.Grid, points int) (all []device.Spec) {
 			if !device.Pairs(method, precond) {
 				continue
 			}
-			for _, storage := range []solve.Storage{solve.Plain, solve.Compressed} {
-				all = append(all, device.Spec{Made: device.Noise, Spec: solve.Spec{Source: solve.Generated{Problem: problem},
+			for _, uncompressed := range []bool{true, false} {
+				all = append(all, device.Spec{Made: device.Noise, Spec: solve.Spec{Problem: problem,
 					RHS: func(row int) float64 { return sparse.Noise(seed, row) }, Seed: seed,
-					Method: method, Preconditioner: precond, Storage: storage, RTol: rtol, MaxIter: limit}})
+					Method: method, Preconditioner: precond, Uncompressed: uncompressed, RTol: rtol, MaxIter: limit}})
 			}
 		}
 	}

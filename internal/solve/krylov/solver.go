@@ -45,6 +45,18 @@ type Result struct {
 	Reason     string    // of a breakdown
 }
 
+// MaxIter returns the default iteration limit. A method that works does not reach it: CG without a preconditioner needs
+// about 3 sqrt(n) iterations on a square grid of n points, and ten times as many if the coefficients jump.
+func MaxIter(rows int) int { return 10000 + 50*int(math.Sqrt(float64(rows))) }
+
+// Refusal is the error for a method or a preconditioner that cannot work on a problem.
+type Refusal struct{ Reason error }
+
+func (r *Refusal) Error() string { return r.Reason.Error() }
+
+// Unwrap returns the reason.
+func (r *Refusal) Unwrap() error { return r.Reason }
+
 // Solver is one solve under way.
 type Solver struct{ core Core }
 

@@ -10,27 +10,28 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// File is a matrix read from a file, or the rows of it that were kept.
+// File is a matrix read from a file, or some of its rows. It implements Problem.
 type File struct {
 	size   int
 	traits Traits
-	kept   []int // nil: all
+	kept   []int // the rows that are stored, ascending; nil means all
 	ptr    []int
 	cols   []int32
 	vals   []float64
 }
 
-// Size is the number of rows of the whole matrix.
+// Size returns the number of rows of the whole matrix.
 func (f *File) Size() int { return f.size }
 
-// Traits are what the file's header says, and of a general file that was read whether
-// its values are symmetric.
+// Traits returns the traits that the header of the file declares. If all values of a general file were read, it also
+// reports whether they are symmetric.
 func (f *File) Traits() Traits { return f.traits }
 
 // Row sets r to row i, which must have been kept.
@@ -48,24 +49,46 @@ func (f *File) Row(i int, r *Row) {
 	}
 }
 
-// entry is one element as the file has it, rows and columns from 0.
+// entry is one element of the matrix. Rows and columns count from 0.
 type entry struct {
 	row, col int32
 	val      float64
 }
 
-// ReadMatrix reads a square matrix in Matrix Market's coordinate format, real,
-// integer or pattern (whose entries are 1), general, symmetric or
-// skew-symmetric, plain, compressed by gzip, or in an archive as the SuiteSparse collection
-// has them (NAME.tar.gz with NAME/NAME.mtx). Where keep is not nil only the
-// rows it accepts are stored, so that a rank's memory holds its own. Entries
-// given twice are added. Errors name the line.
+// LoadMatrix reads a matrix file with ReadMatrix.
+func LoadMatrix(path string, keep func(row int) bool) (*File, error) {
+	return load(path, func(r io.Reader) (*File, error) { return ReadMatrix(r, keep) })
+}
+
+// LoadHeader reads the header of a matrix file with ReadHeader.
+func LoadHeader(path string) (*File, error) { return load(path, ReadHeader) }
+
+// LoadVector reads a vector file with ReadVector.
+func LoadVector(path string) ([]float64, error) { return load(path, ReadVector) }
+
+// load opens a file and adds its path to the errors of read.
+func load[T any](path string, read func(io.Reader) (T, error)) (none T, err error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return none, err
+	}
+	defer in.Close()
+	v, err := read(in)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// ReadMatrix reads a square matrix in the coordinate format of Matrix Market: real, integer or pattern (whose entries are
+// 1), and general, symmetric or skew-symmetric. The file may be plain, compressed by gzip, or an archive of the
+// SuiteSparse collection (NAME.tar.gz with NAME/NAME.mtx). If keep is not nil, only the rows that it accepts are
+// stored, so that a rank holds only its own rows in memory. Entries given twice are added. Errors name the line.
 func ReadMatrix(r io.Reader, keep func(row int) bool) (*File, error) {
 	return readFile(r, &mtxReader{keep: keep}, (*mtxReader).read)
 }
 
-// ReadHeader reads no further than the sizes: the matrix it gives knows its size
-// and traits and has kept no row.
+// ReadHeader reads a matrix file up to the line with the sizes. The result knows its size and traits and has no rows.
 func ReadHeader(r io.Reader) (*File, error) {
 	return readFile(r, &mtxReader{}, func(m *mtxReader) (*File, error) {
 		if _, err := m.header(); err != nil {
@@ -87,22 +110,23 @@ func readFile(r io.Reader, m *mtxReader, read func(*mtxReader) (*File, error)) (
 	return f, nil
 }
 
+// mtxReader reads a matrix or vector file line by line.
 type mtxReader struct {
 	in      *bufio.Reader
-	line    int
+	line    int // number of the line that was read last
 	keep    func(int) bool
-	pattern bool
-	mirror  float64 // what the other triangle is multiplied by; 0: none
+	pattern bool    // entries have no values
+	mirror  float64 // sign of the entries in the other triangle: 1 symmetric, -1 skew-symmetric, 0 general
 	size    int
 	entries []entry
-	// lopsided adds up a hash of every entry above the diagonal and takes away that of
-	// every one below: 0 where each has its mirror image, and only by the rarest chance
-	// else. It needs no entry to be kept.
-	lopsided uint64
+	// asymmetry is the sum of the hashes of all entries above the diagonal minus those below. Mirror images have the same
+	// hash, so the sum is 0 if the values are symmetric, and otherwise 0 with a probability of 2^-64. It works without
+	// storing the entries.
+	asymmetry uint64
 }
 
-// next is the next line that is neither empty nor a comment; the first line is
-// always given. At the end of the file it is io.ErrUnexpectedEOF.
+// next returns the next line that is neither empty nor a comment. It returns the first line in any case. At the end of
+// the file the error is io.ErrUnexpectedEOF.
 func (m *mtxReader) next() ([]byte, error) {
 	for {
 		text, err := m.in.ReadSlice('\n')
@@ -124,7 +148,7 @@ func (m *mtxReader) next() ([]byte, error) {
 	}
 }
 
-// header reads banner and sizes, and gives the number of entries.
+// header reads the banner and the sizes, and returns the number of entries.
 func (m *mtxReader) header() (count int, err error) {
 	if err := m.banner(); err != nil {
 		return 0, err
@@ -150,9 +174,10 @@ func (m *mtxReader) header() (count int, err error) {
 	return count, nil
 }
 
-// traits are what the banner tells.
+// traits returns the traits that the banner declares.
 func (m *mtxReader) traits() Traits { return Traits{Symmetric: m.mirror > 0} }
 
+// read reads the whole file.
 func (m *mtxReader) read() (*File, error) {
 	count, err := m.header()
 	if err != nil {
@@ -178,6 +203,7 @@ func (m *mtxReader) read() (*File, error) {
 	return m.file(), nil
 }
 
+// banner reads the first line: %%MatrixMarket matrix coordinate FIELD SYMMETRY.
 func (m *mtxReader) banner() error {
 	text, err := m.next()
 	if err != nil {
@@ -209,7 +235,7 @@ func (m *mtxReader) banner() error {
 	return nil
 }
 
-// integers parses exactly three.
+// integers parses exactly three non-negative integers.
 func integers(text []byte, what string) ([3]int, error) {
 	var out [3]int
 	word := bytes.Fields(text)
@@ -226,7 +252,7 @@ func integers(text []byte, what string) ([3]int, error) {
 	return out, nil
 }
 
-// field cuts the first word off.
+// field splits text after the first word.
 func field(text []byte) (word, rest []byte) {
 	text = bytes.TrimLeft(text, " \t\r")
 	end := bytes.IndexAny(text, " \t\r")
@@ -236,7 +262,8 @@ func field(text []byte) (word, rest []byte) {
 	return text[:end], text[end:]
 }
 
-// index parses a number from 1 to the size and counts from 0.
+// index parses a row or column number from 1 to size, and returns it counted from 0. This is faster than strconv, which
+// matters for files with many millions of entries.
 func (m *mtxReader) index(word []byte, what string) (int32, error) {
 	n := 0
 	for _, c := range word {
@@ -252,6 +279,7 @@ func (m *mtxReader) index(word []byte, what string) (int32, error) {
 	return int32(n - 1), nil
 }
 
+// entry parses a line "ROW COLUMN VALUE", without the value in a pattern file.
 func (m *mtxReader) entry(text []byte) error {
 	word, rest := field(text)
 	row, err := m.index(word, "row")
@@ -281,9 +309,9 @@ func (m *mtxReader) entry(text []byte) error {
 		return fmt.Errorf("entry (%d, %d) lies on the diagonal, which is zero in a skew-symmetric matrix", row+1, col+1)
 	}
 	if h := hash(math.Float64bits(val+0), int(min(row, col)), int(max(row, col))); col > row {
-		m.lopsided += h
+		m.asymmetry += h
 	} else if col < row {
-		m.lopsided -= h
+		m.asymmetry -= h
 	}
 	m.add(entry{row, col, val})
 	if m.mirror != 0 && col != row {
@@ -298,10 +326,10 @@ func (m *mtxReader) add(e entry) {
 	}
 }
 
-// file sorts the entries into rows and adds up those given twice.
+// file sorts the entries into rows and adds up duplicates.
 func (m *mtxReader) file() *File {
 	f := &File{size: m.size, traits: m.traits(), ptr: []int{0}}
-	f.traits.Symmetric = f.traits.Symmetric || m.mirror == 0 && m.lopsided == 0
+	f.traits.Symmetric = f.traits.Symmetric || m.mirror == 0 && m.asymmetry == 0
 	slices.SortStableFunc(m.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.col, b.col))
 	})
@@ -330,8 +358,8 @@ func (m *mtxReader) file() *File {
 	return f
 }
 
-// unpacked is the text of a file that may be compressed by gzip, and may be an archive, of
-// which the first member is read that wanted accepts.
+// unpacked returns a reader of the text of a file, which may be compressed by gzip. In a tar archive it reads the first
+// member that wanted accepts.
 func unpacked(r io.Reader, wanted func(name string) bool) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -349,7 +377,7 @@ func unpacked(r io.Reader, wanted func(name string) bool) (*bufio.Reader, error)
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("the archive has no such file: it has %s", strings.Join(names, ", "))
+			return nil, fmt.Errorf("the archive has no matching file: it has %s", strings.Join(names, ", "))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the archive: %w", err)
@@ -361,8 +389,8 @@ func unpacked(r io.Reader, wanted func(name string) bool) (*bufio.Reader, error)
 	}
 }
 
-// isMatrix reports whether a member of an archive is its matrix: NAME/NAME.mtx, beside which
-// NAME_b.mtx and the like have vectors.
+// isMatrix reports whether a member of an archive is its matrix, NAME/NAME.mtx. Other members, such as NAME_b.mtx, are
+// vectors.
 func isMatrix(name string) bool {
 	folder, file := path.Split(path.Clean(name))
 	return file == path.Base(folder)+".mtx" || folder == "" && strings.HasSuffix(file, ".mtx")
@@ -371,9 +399,9 @@ func isMatrix(name string) bool {
 // isVector reports whether a member of an archive is a right-hand side.
 func isVector(name string) bool { return strings.HasSuffix(name, "_b.mtx") }
 
-// ReadVector reads a vector in Matrix Market's array format, real or integer, plain, compressed
-// by gzip, or as NAME_b.mtx in an archive of the SuiteSparse collection. Of several columns
-// it takes the first. Errors name the line.
+// ReadVector reads a vector in the array format of Matrix Market, real or integer. The file may be plain, compressed by
+// gzip, or an archive of the SuiteSparse collection that contains NAME_b.mtx. If there are several columns, ReadVector
+// returns the first. Errors name the line.
 func ReadVector(r io.Reader) ([]float64, error) {
 	in, err := unpacked(r, isVector)
 	if err != nil {
@@ -387,6 +415,7 @@ func ReadVector(r io.Reader) ([]float64, error) {
 	return v, nil
 }
 
+// vector reads the whole vector.
 func (m *mtxReader) vector() ([]float64, error) {
 	text, err := m.next()
 	if err != nil {
@@ -405,7 +434,7 @@ func (m *mtxReader) vector() ([]float64, error) {
 		rows > math.MaxInt32 {
 		return nil, fmt.Errorf("the sizes are %q, want rows and columns", text)
 	}
-	out := make([]float64, 0, min(rows, 1<<20)) // a header may promise more than there is
+	out := make([]float64, 0, min(rows, 1<<20)) // limited, because the header may be wrong
 	for range rows {
 		text, err := m.next()
 		if err != nil {

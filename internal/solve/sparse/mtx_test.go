@@ -206,7 +206,7 @@ func TestArchive(t *testing.T) {
 		t.Fatal(b, err)
 	}
 	if _, err := ReadMatrix(packed(t, [2]string{"m/readme", "x"}), nil); err == nil ||
-		!strings.Contains(err.Error(), "no such file: it has m/readme") {
+		!strings.Contains(err.Error(), "no matching file: it has m/readme") {
 		t.Error(err)
 	}
 	for text, want := range map[string]string{

@@ -6,23 +6,23 @@ import (
 	"github.com/kernbench/kernbench/dist"
 )
 
-// adder adds up a few numbers over all ranks.
-type adder struct {
+// reducer adds up a few numbers over all ranks. It implements profile.Reducer.
+type reducer struct {
 	group   *dist.Group
 	in, out []float64
-	ops     []*dist.Op // by how many numbers; made when first needed
+	ops     []*dist.Op // prepared all-reduces, by the number of values; made when first needed
 
-	begun *dist.Op // the sum that is on its way; nil: none
-	ready bool     // it has come
+	begun *dist.Op // the sum in flight, nil for none
+	ready bool     // the sum in flight has arrived
 }
 
-// newAdder makes room for the most numbers of one stage.
-func newAdder(g *dist.Group, most int) *adder {
-	return &adder{group: g, in: make([]float64, most), out: make([]float64, most), ops: make([]*dist.Op, most+1)}
+// newReducer makes a reducer for at most limit numbers at a time.
+func newReducer(g *dist.Group, limit int) *reducer {
+	return &reducer{group: g, in: make([]float64, limit), out: make([]float64, limit), ops: make([]*dist.Op, limit+1)}
 }
 
-// op is the sum of n numbers.
-func (a *adder) op(n int) (*dist.Op, error) {
+// op returns the prepared all-reduce of n numbers.
+func (a *reducer) op(n int) (*dist.Op, error) {
 	if a.ops[n] == nil {
 		op, err := a.group.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(a.in[:n]), Out: dist.Of(a.out[:n]),
 			Reduction: dist.Sum})
@@ -34,8 +34,8 @@ func (a *adder) op(n int) (*dist.Op, error) {
 	return a.ops[n], nil
 }
 
-// begin starts a sum, which add then waits for instead of making one. It waits for nobody.
-func (a *adder) begin(local []float64) error {
+// Begin starts a sum without waiting for other ranks. The next call of Sum finishes it.
+func (a *reducer) Begin(local []float64) error {
 	if a.group.Size() == 1 || len(local) == 0 {
 		return nil
 	}
@@ -51,11 +51,11 @@ func (a *adder) begin(local []float64) error {
 	return nil
 }
 
-// underway reports whether what begin has started may still need time.
-func (a *adder) underway() bool { return a.begun != nil && !a.ready && !a.begun.Arrived() }
+// underway reports whether the sum that Begin started has not arrived yet.
+func (a *reducer) underway() bool { return a.begun != nil && !a.ready && !a.begun.Arrived() }
 
-// wait ends what begin has started.
-func (a *adder) wait() error {
+// Wait waits for the sum that Begin started.
+func (a *reducer) Wait() error {
 	if a.begun == nil || a.ready {
 		return nil
 	}
@@ -66,15 +66,14 @@ func (a *adder) wait() error {
 	return nil
 }
 
-// add gives the sums over the ranks, the same bits on each; they are valid until
-// the next call.
-func (a *adder) add(local []float64) ([]float64, error) {
+// Sum returns the sums over the ranks, with the same bits on each. The slice is valid until the next call.
+func (a *reducer) Sum(local []float64) ([]float64, error) {
 	n := len(local)
 	if a.group.Size() == 1 || n == 0 {
 		return local, nil
 	}
 	if a.begun != nil {
-		err := a.wait()
+		err := a.Wait()
 		a.begun = nil
 		return a.out[:n], err
 	}

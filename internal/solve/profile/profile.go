@@ -1,0 +1,306 @@
+// Package profile measures where a distributed solve spends its time. It also gives the benches of this module access to
+// parts of a solve.System that the public package does not export.
+package profile
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Phase is a part of an iteration that is timed separately.
+type Phase int
+
+// The phases of an iteration. Other is everything between them, such as the scalar arithmetic of the method.
+const (
+	SpMV Phase = iota
+	HaloPack
+	HaloWait
+	Dots
+	AllReduce
+	Updates
+	Precond // a non-diagonal preconditioner, including its communication
+	Other
+	NumPhases
+)
+
+// String returns the name of the phase in metrics.
+func (p Phase) String() string {
+	if p < 0 || p >= NumPhases {
+		return fmt.Sprintf("Phase(%d)", int(p))
+	}
+	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "precond", "other"}[p]
+}
+
+// phaseOf maps the phases of the engine to the phases of a profile.
+var phaseOf = map[krylov.Phase]Phase{
+	krylov.Update: Updates, krylov.Precondition: Precond, krylov.Exchange: HaloPack, krylov.Multiply: SpMV,
+	krylov.Wait: HaloWait, krylov.Dots: Dots, krylov.Idle: Other,
+}
+
+// Profile is the time of some iterations on this rank, by phase.
+type Profile struct {
+	Iterations int
+	Seconds    [NumPhases]float64 // NaN for a phase that cannot be timed separately
+	Bytes      float64            // memory traffic of the iterations, by the model
+	// Flops is the number of operations of the iterations, by the model. It is 0 when the operations of the
+	// preconditioner are not known.
+	Flops float64
+	// Blocking is the time of AllReduce when a method that hides its reductions waits for each at once instead. The
+	// difference from Seconds[AllReduce] was hidden. It is the least disturbed of a few rounds, and 0 for other methods.
+	Blocking float64
+	// Levels is the time of each level of a multigrid preconditioner. The levels add up to Seconds[Precond].
+	Levels []float64
+}
+
+// Hierarchy is implemented by preconditioners with several levels. Level 0 is the finest.
+type Hierarchy interface {
+	Levels() int
+	Size(level int) (rows, entries float64) // over all ranks
+	Complexities() (operator, grid float64)
+	// Trace makes fn the function that is called when work on a level begins; nil removes it.
+	Trace(fn func(level int))
+}
+
+// SetupTimes is the time in seconds that this rank spent before the first solve.
+type SetupTimes struct {
+	Partition    float64 // deciding which rank owns which rows; 0 where another rank decides
+	Generation   float64 // making the rows
+	Precondition float64 // setting up the preconditioner
+	Total        float64 // everything
+
+	PreconditionCPU float64 // CPU time of the process while it set up the preconditioner
+}
+
+// CanSolve reports whether a backend has the operations that a solve on CPUs needs: sums of f64, and point-to-point
+// messages for the halo and for lists of rows. Backends with device memory are excluded, because their rows would
+// measure the CPUs under another name.
+func CanSolve(d dist.Description) bool {
+	can := d.Can()
+	return !d.DeviceMemory && can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
+		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.DTypes, dist.I64) &&
+		slices.Contains(can.Reductions, dist.Sum)
+}
+
+// CPUTime returns the CPU seconds of this process, over all of its threads. Other programs disturb it less than the
+// wall clock. Ranks that wait by spinning use CPU time too.
+func CPUTime() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// Reducer adds up numbers over all ranks.
+type Reducer interface {
+	// Begin starts a sum without waiting. The next call of Sum finishes it.
+	Begin(local []float64) error
+	// Wait waits for the sum that Begin started.
+	Wait() error
+	// Sum returns the sums over the ranks. The slice is valid until the next call.
+	Sum(local []float64) ([]float64, error)
+}
+
+// Internals are the parts of a solve.System on one rank. All ranks call its methods together, except Alone.
+type Internals struct {
+	Plan     *sparse.Plan
+	Matrix   *sparse.Matrix
+	Traits   sparse.Traits
+	Operator krylov.Operator // the preconditioner, nil for none
+	Times    SetupTimes
+	Messages int // messages that this rank sends for one product
+
+	// RemovedRHS is the norm of the constant part of the right-hand side, relative to the norm of the whole. If
+	// Traits.Singular, that part is projected out of the right-hand side, the residuals and the solution.
+	RemovedRHS float64
+	// Unprojected reports that the rows add up to zero, but nothing is projected out because the matrix is not symmetric.
+	Unprojected bool
+
+	Clock   dist.Clock
+	Engine  *krylov.Engine
+	Halo    krylov.Halo
+	Sums    Reducer
+	Applied krylov.Operator // the preconditioner with the projection around it, as the engine applies it
+	// NewSolver starts a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
+	NewSolver func(limit int) (*krylov.Solver, error)
+}
+
+// Trace solves for at most limit iterations and times every phase. Reading the clock this often makes the iterations a
+// few per cent slower, and more where a rank has few rows, so use the shares of the phases and not their sum. If the
+// method hides reductions, Trace then solves again without hiding them.
+func (n *Internals) Trace(limit int) (Profile, error) {
+	p, overlaps, err := n.trace(limit, n.Sums.Begin)
+	if err != nil || !overlaps {
+		return p, err
+	}
+	for range blockingRounds {
+		blocking, _, err := n.trace((limit+blockingRounds-1)/blockingRounds, func(local []float64) error {
+			if err := n.Sums.Begin(local); err != nil {
+				return err
+			}
+			return n.Sums.Wait()
+		})
+		if err != nil {
+			return p, err
+		}
+		each := blocking.Seconds[AllReduce] / float64(max(1, blocking.Iterations)) * float64(p.Iterations)
+		if p.Blocking == 0 || each < p.Blocking {
+			p.Blocking = each
+		}
+	}
+	return p, nil
+}
+
+// blockingRounds is the number of rounds that time reductions without hiding them. The shortest round counts, so that a
+// disturbance is not mistaken for hidden time.
+const blockingRounds = 4
+
+// trace calls begin for each reduction that the method overlaps with other work, and reports whether there are any.
+func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profile, overlaps bool, err error) {
+	solver, err := n.NewSolver(limit)
+	if err != nil {
+		return p, false, err
+	}
+	watch := stopwatch{clock: n.Clock, phase: Other}
+	if h, ok := n.Operator.(Hierarchy); ok {
+		watch.levels = make([]int64, h.Levels())
+		h.Trace(func(level int) {
+			watch.enter(Precond)
+			watch.level = level
+		})
+		defer h.Trace(nil)
+	}
+	n.Engine.Trace = func(p krylov.Phase) { watch.enter(phaseOf[p]) }
+	n.Engine.Begin = func(local []float64) error {
+		watch.enter(AllReduce)
+		defer watch.enter(Other)
+		return begin(local)
+	}
+	defer func() { n.Engine.Trace, n.Engine.Begin = nil, n.Sums.Begin }()
+	watch.start = watch.clock.Now()
+	var sums []float64
+	first := true // the first stage belongs to no iteration
+	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+		if !first {
+			bytes, flops := n.model(stage)
+			p.Bytes, p.Flops = p.Bytes+bytes, p.Flops+flops
+		}
+		first, overlaps = false, overlaps || stage.Overlaps()
+		local, err := n.Engine.Run(stage, n.Halo)
+		if err != nil {
+			return p, false, err
+		}
+		watch.enter(AllReduce)
+		if sums, err = n.Sums.Sum(local); err != nil {
+			return p, false, err
+		}
+		watch.enter(Other)
+	}
+	watch.enter(Other)
+	p.Iterations = solver.Result().Iterations
+	if _, diagonal := n.Operator.(krylov.Diagonal); !diagonal && n.Operator != nil {
+		p.Flops = 0
+	}
+	for phase, ps := range watch.spent {
+		p.Seconds[phase] = float64(ps) / 1e12
+	}
+	p.Levels = lists.Map(watch.levels, func(ps int64) float64 { return float64(ps) / 1e12 })
+	return p, overlaps, nil
+}
+
+// model counts the memory traffic and the operations of a stage. It leaves out the operations of a preconditioner that is
+// not a diagonal.
+func (n *Internals) model(stage *krylov.Stage) (bytes, flops float64) {
+	rows := float64(n.Plan.Owned)
+	bytes, flops = 8*rows*float64(stage.Passes()), rows*float64(stage.Flops())
+	if stage.Multiplies() {
+		bytes += float64(n.Matrix.Bytes() + 8*len(n.Plan.Ghosts))
+		flops += 2 * float64(n.Matrix.Entries())
+	}
+	if stage.Preconditions() {
+		bytes += float64(n.Applied.Bytes())
+	}
+	return bytes, flops
+}
+
+// Alone makes at most limit iterations on the rows of this rank as if there were no other ranks: the same passes over the
+// same memory, but without communication. It returns the seconds of one iteration, or 0 if there were too few
+// iterations or if the preconditioner needs other ranks. It overwrites the solution.
+func (n *Internals) Alone(limit int) (float64, error) {
+	if n.Applied != nil && !n.Applied.Local() {
+		return 0, nil
+	}
+	solver, err := n.NewSolver(limit)
+	if err != nil {
+		return 0, err
+	}
+	n.Engine.ForgetGhosts()
+	n.Engine.Begin = nil
+	defer func() { n.Engine.Begin = n.Sums.Begin }()
+	var sums []float64
+	began, before := int64(0), 0 // timing begins after a quarter of the iterations, when the caches are warm
+	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+		if done := solver.Result().Iterations; before == 0 && done >= limit/4 {
+			began, before = n.Clock.Now(), done
+		}
+		if sums, err = n.Engine.Run(stage, krylov.NoHalo{}); err != nil {
+			return 0, err
+		}
+	}
+	if timed := solver.Result().Iterations - before; before > 0 && timed > 0 {
+		return float64(n.Clock.Now()-began) / 1e12 / float64(timed), nil
+	}
+	return 0, nil
+}
+
+// Communicate performs the communication of the given numbers of products and reductions, without any arithmetic, and
+// returns the seconds that it took on this rank. That is what the messages of an iteration cost when no rank is late.
+func (n *Internals) Communicate(products, reductions int) (float64, error) {
+	began := n.Clock.Now()
+	square := precondition.Square{Matrix: n.Matrix, Halo: n.Halo}
+	for range products {
+		if err := square.Exchange(n.Engine.Padded(krylov.X)); err != nil {
+			return 0, err
+		}
+	}
+	for range reductions {
+		if _, err := n.Sums.Sum([]float64{0}); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n.Clock.Now()-began) / 1e12, nil
+}
+
+// Multiply sets dst to A times x. Both need room for Matrix.Columns() values: first the values of this rank, then the
+// ghosts. Multiply updates the ghosts of x.
+func (n *Internals) Multiply(dst, x []float64) error {
+	return precondition.Square{Matrix: n.Matrix, Halo: n.Halo}.Multiply(dst, x)
+}
+
+// stopwatch adds up the picoseconds of each phase.
+type stopwatch struct {
+	clock dist.Clock
+	phase Phase
+	start int64 // of the current phase
+	spent [NumPhases]int64
+
+	level  int     // current level of the hierarchy, during Precond
+	levels []int64 // picoseconds of each level; nil without a hierarchy
+}
+
+// enter ends the current phase and starts another.
+func (w *stopwatch) enter(p Phase) {
+	now := w.clock.Now()
+	w.spent[w.phase] += now - w.start
+	if w.phase == Precond && w.levels != nil {
+		w.levels[w.level] += now - w.start
+	}
+	w.phase, w.start = p, now
+}
