@@ -22,7 +22,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/result/tornado"
 )
 
 // rowsOf simulates a sweep: axes as name=values, options as --name=value.
@@ -110,7 +109,7 @@ func testViews(t *testing.T, rows []journal.Row) {
 		if _, err := figure.Write(t.TempDir(), f); err != nil {
 			t.Error(err)
 		}
-		if bars := f.Panels[0].Content.(*tornado.Tornado).Bars; len(bars) == 0 || bars[0].Name != secs[i].Table[1][0] {
+		if bars := f.Panels[0].Content.(*figure.Tornado).Bars; len(bars) == 0 || bars[0].Name != secs[i].Table[1][0] {
 			t.Errorf("the figure begins with %v, the table with %v", bars, secs[i].Table[1])
 		}
 		names := word.FindAllString(secs[i].Text+" "+secs[2].Text, -1)

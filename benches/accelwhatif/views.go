@@ -12,7 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/result/tornado"
 )
 
 // visible is the least effect that is drawn, in per cent; mostBars as many as can be read.
@@ -96,10 +95,10 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 }
 
 func (s *study) panel() figure.Panel {
-	t := &tornado.Tornado{Lowered: s.percent + " % less", Raised: s.percent + " % more"}
+	t := &figure.Tornado{Lowered: s.percent + " % less", Raised: s.percent + " % more"}
 	shown := s.effects[:min(len(s.effects), mostBars)]
 	for _, r := range shown {
-		bar := tornado.Bar{Name: rowset.Text(r, parameterAxis), Value: r.Details[valueDetail]}
+		bar := figure.TornadoBar{Name: rowset.Text(r, parameterAxis), Value: r.Details[valueDetail]}
 		for metric, into := range map[string]**float64{"lower_pct": &bar.Lower, "higher_pct": &bar.Higher} {
 			if v, has := r.Metrics[metric]; has {
 				*into = &v

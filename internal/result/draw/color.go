@@ -5,20 +5,20 @@ import (
 	"math"
 )
 
-// RGB is the opaque colour of a number such as 0x0072B2.
+// RGB returns the opaque color of a number such as 0x0072B2.
 func RGB(hex uint32) color.NRGBA {
 	return color.NRGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 255}
 }
 
-// Palette holds the colours that tell things apart: Okabe and Ito's set for all kinds of colour
-// vision, without the yellow that vanishes on white, continued with three dark ones from Tol's
-// "muted" set.
+// Palette holds the colors of series. They are Okabe and Ito's set for all kinds of
+// color vision, without its yellow, which is invisible on white, and three dark
+// colors of Tol's "muted" set.
 var Palette = []color.NRGBA{
 	RGB(0x0072B2), RGB(0xD55E00), RGB(0x009E73), RGB(0xCC79A7), RGB(0xE69F00),
 	RGB(0x56B4E9), RGB(0x4D4D4D), RGB(0x882255), RGB(0x999933), RGB(0x332288),
 }
 
-// The colours of everything that is not data.
+// The colors of everything that is not data.
 var (
 	White    = RGB(0xFFFFFF)
 	Black    = RGB(0x1A1A1A)
@@ -35,7 +35,7 @@ func Mix(a, b color.NRGBA, t float64) color.NRGBA {
 	return color.NRGBA{R: part(a.R, b.R), G: part(a.G, b.G), B: part(a.B, b.B), A: 255}
 }
 
-// InkOn gives the text colour that can be read on c (ITU-R BT.601 luma).
+// InkOn returns the text color that is readable on c. It compares the ITU-R BT.601 luma.
 func InkOn(c color.NRGBA) color.NRGBA {
 	if 0.299*float64(c.R)+0.587*float64(c.G)+0.114*float64(c.B) < 140 {
 		return White
@@ -43,16 +43,16 @@ func InkOn(c color.NRGBA) color.NRGBA {
 	return Black
 }
 
-// heatColors run from low to high: ColorBrewer's YlGnBu, safe for colour-blind
-// readers and falling steadily in lightness, so it prints in grey.
+// heatColors is ColorBrewer's YlGnBu from low to high. It is safe for color-blind
+// readers, and its lightness decreases steadily, so it also works in grey.
 var heatColors = []color.NRGBA{
 	RGB(0xFFFFD9), RGB(0xEDF8B1), RGB(0xC7E9B4), RGB(0x7FCDBB), RGB(0x41B6C4),
 	RGB(0x1D91C0), RGB(0x225EA8), RGB(0x253494), RGB(0x081D58),
 }
 
-// Heat gives the colour at t in [0, 1].
+// Heat returns the heat map color at t in [0, 1].
 func Heat(t float64) color.NRGBA {
-	t = math.Min(math.Max(t, 0), 1) * float64(len(heatColors)-1)
+	t = min(max(t, 0), 1) * float64(len(heatColors)-1)
 	i := min(int(t), len(heatColors)-2)
 	return Mix(heatColors[i], heatColors[i+1], t-float64(i))
 }

@@ -1,7 +1,6 @@
 package draw
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -34,7 +33,7 @@ func TestWrapAndShorten(t *testing.T) {
 		t.Errorf("wrap = %q", got)
 	}
 	if got := f.Wrap("one two three four five six", 50, 2); len(got) != 2 || !strings.HasSuffix(got[1], Ellipsis) {
-		t.Errorf("wrap to two lines = %q, want a loss that shows", got)
+		t.Errorf("wrap to two lines = %q, want an ellipsis at the end", got)
 	}
 	if got := f.Shorten("NCCL_ALGO=Ring channels=16", 80); !strings.HasPrefix(got, "NCCL_") ||
 		!strings.HasSuffix(got, "=16") {
@@ -42,26 +41,34 @@ func TestWrapAndShorten(t *testing.T) {
 	}
 }
 
-// clip against the plain definition: the points of the segment that the Rectangle has.
-func TestClip(t *testing.T) {
+// ClipPath of one segment keeps exactly the points of the segment inside the rectangle.
+func TestClipPath(t *testing.T) {
 	r := Rect(0, 0, 10, 5)
 	rapid.Check(t, func(t *rapid.T) {
 		coordinate := rapid.Float64Range(-15, 20)
 		a := Pt(coordinate.Draw(t, "ax"), coordinate.Draw(t, "ay"))
 		b := Pt(coordinate.Draw(t, "bx"), coordinate.Draw(t, "by"))
-		p, q, ok := r.Clip(a, b)
-		grown := r.Inset(-1e-6)
-		if ok && (!grown.Has(p) || !grown.Has(q)) {
-			t.Fatalf("clip(%v, %v) = %v, %v", a, b, p, q)
+		pieces := r.ClipPath([]Point{a, b})
+		inside := func(s Point) bool {
+			for _, piece := range pieces {
+				p, q := piece[0], piece[len(piece)-1]
+				if s.X >= min(p.X, q.X)-1e-6 && s.X <= max(p.X, q.X)+1e-6 {
+					return true
+				}
+			}
+			return false
+		}
+		for _, piece := range pieces {
+			for _, p := range piece {
+				if !r.Inset(-1e-6).Has(p) {
+					t.Fatalf("ClipPath(%v, %v) = %v, which leaves the rectangle", a, b, pieces)
+				}
+			}
 		}
 		for i := range 101 {
 			s := Pt(a.X+(b.X-a.X)*float64(i)/100, a.Y+(b.Y-a.Y)*float64(i)/100)
-			if !r.Inset(1e-6).Has(s) {
-				continue
-			}
-			lo, hi := math.Min(p.X, q.X)-1e-6, math.Max(p.X, q.X)+1e-6
-			if !ok || s.X < lo || s.X > hi {
-				t.Fatalf("clip(%v, %v) = %v, %v, %v loses %v", a, b, p, q, ok, s)
+			if r.Inset(1e-6).Has(s) && !inside(s) {
+				t.Fatalf("ClipPath(%v, %v) = %v loses %v", a, b, pieces, s)
 			}
 		}
 	})

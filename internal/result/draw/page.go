@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Page is a picture to be written: its size in points, what it shows, and what
-// a screen reader tells of it.
+// Page is a picture: its size in points, a function that draws it, and the title and
+// description that a screen reader reads.
 type Page struct {
 	W, H        float64
 	Title       string
@@ -21,11 +21,11 @@ type Page struct {
 	Draw        func(Pen)
 }
 
-// PNG writes the page as an image of so many dots per inch.
+// PNG writes the page as an image with the given resolution in dots per inch.
 func (p Page) PNG(w io.Writer, dpi int) error {
 	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(p.W), vg.Length(p.H)), vgimg.UseDPI(dpi))
 	p.Draw(Pen{canvas})
-	// Flat colours: more effort makes the file 3 % smaller and takes 1.2 to 1.8 times as long.
+	// Pages have flat colors: better compression saves 3 % and takes 1.2 to 1.8 times as long.
 	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
 	if err := encoder.Encode(w, canvas.Image()); err != nil {
 		return fmt.Errorf("writing PNG: %w", err)
@@ -33,16 +33,17 @@ func (p Page) PNG(w io.Writer, dpi int) error {
 	return nil
 }
 
-// The font is named, not embedded: two embedded fonts would make every file a megabyte. All
-// the stand-ins have the widths of Liberation Sans, so the layout holds with any of them.
-// A quotation mark inside the figure's own texts is escaped, so only markup matches.
+// An SVG file names its font: two embedded fonts would add a megabyte to every file.
+// The fallback fonts have the same letter widths as Liberation Sans, so the layout
+// is right with any of them. Quotation marks in the texts of a page are escaped, so
+// fontNamed matches markup only.
 var (
 	fontNamed  = []byte(`style="font-family:Liberation Sans;`)
 	fontFamily = []byte(`style="font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;`)
 	svgEnd     = []byte(`xmlns:xlink="http://www.w3.org/1999/xlink">` + "\n")
 )
 
-// SVG writes the page as scalable graphics with text that stays text.
+// SVG writes the page as scalable graphics. Text stays text.
 func (p Page) SVG(w io.Writer) error {
 	canvas := vgsvg.New(vg.Length(p.W), vg.Length(p.H))
 	p.Draw(Pen{canvas})
@@ -58,7 +59,7 @@ func (p Page) SVG(w io.Writer) error {
 	return nil
 }
 
-// spoken is the title and description as markup.
+// spoken returns the title and description as SVG elements.
 func (p Page) spoken() []byte {
 	var b bytes.Buffer
 	for _, part := range []struct{ tag, text string }{{"title", p.Title}, {"desc", p.Description}} {
@@ -66,7 +67,7 @@ func (p Page) spoken() []byte {
 			continue
 		}
 		b.WriteString("<" + part.tag + ">")
-		_ = xml.EscapeText(&b, []byte(clean(part.text))) // a bytes.Buffer takes everything
+		_ = xml.EscapeText(&b, []byte(clean(part.text))) // writing to a bytes.Buffer cannot fail
 		b.WriteString("</" + part.tag + ">\n")
 	}
 	return b.Bytes()

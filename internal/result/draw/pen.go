@@ -1,7 +1,8 @@
 // Package draw puts lines, shapes and text on a page and writes it as PNG or SVG.
 //
-// It knows positions, colours and letters, nothing of axes or data: what a
-// figure shows is package figure's. It is the only importer of the plotting library.
+// It deals with positions, colors and letters. Axes and data are the business of
+// package figure. It is the only importer of the plotting library: kinds of
+// figures in other packages draw with a [Pen].
 package draw
 
 import (
@@ -24,24 +25,24 @@ import (
 // Pen draws on a page of either format.
 type Pen struct{ page vg.Canvas }
 
-// Stroke is how a line looks; a width of 0 draws nothing.
+// Stroke is the style of a line. A width of 0 draws nothing.
 type Stroke struct {
 	Color color.Color
 	Width float64
-	Dash  []float64 // lengths of dash and gap in turn; nil for a solid line
+	Dash  []float64 // alternating lengths of dashes and gaps; nil for a solid line
 }
 
-// Face is how text looks.
+// Face is the style of text, with its size in points.
 type Face struct {
 	Size  float64
 	Bold  bool
 	Color color.Color
 }
 
-// Anchor says which part of a text stands at the given point.
+// Anchor is the part of a text that is placed at a given point.
 type Anchor struct{ X, Y float64 } // 0 left or bottom, 0.5 middle, 1 right or top
 
-// The anchors in use.
+// The anchors that figures use.
 var (
 	LeftMid    = Anchor{0, 0.5}
 	RightMid   = Anchor{1, 0.5}
@@ -52,16 +53,16 @@ var (
 	LeftBottom = Anchor{0, 0}
 )
 
-// Text is set on lines of this height, in units of the font size. The letters of
-// Liberation Sans reach capHeight above and descent below the baseline.
+// Vertical measures of Liberation Sans in units of the font size: the distance of
+// lines, and how far letters reach above and below the baseline.
 const (
 	leading   = 1.25
 	capHeight = 0.72
 	descent   = 0.21
 )
 
-// sans parses the two fonts once. Only these are linked in: the plotting
-// library's own collection would add ten more to the binary.
+// sans parses the two fonts once. The plotting library's own font collection would
+// add ten more fonts to the binary.
 var sans = sync.OnceValue(func() [2]*opentype.Font {
 	var fonts [2]*opentype.Font
 	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
@@ -84,16 +85,16 @@ func (f Face) font() font.Face {
 	return font.Face{Font: d, Face: sans()[i]}
 }
 
-// Width measures one line of text.
+// Width returns the width of one line of text.
 func (f Face) Width(s string) float64 {
 	ff := f.font()
 	return float64(ff.Width(clean(s)))
 }
 
-// Height is the space n lines take.
+// Height returns the height of n lines.
 func (f Face) Height(n int) float64 { return float64(n) * f.Size * leading }
 
-// clean removes what neither format can hold: control characters and broken UTF-8.
+// clean removes control characters and invalid UTF-8, which neither file format allows.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -106,14 +107,14 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Text writes one line, turned by angle (radians) about the point.
+// Text writes one line, rotated by angle (in radians) about the point.
 func (p Pen) Text(f Face, at Point, a Anchor, angle float64, s string) {
 	s = clean(s)
 	if s == "" {
 		return
 	}
 	dx := -a.X * f.Width(s)
-	// Middle means the middle of capitals and digits, which is what the eye centres.
+	// The vertical middle is the middle of capitals and digits, which looks centred.
 	dy := -a.Y*f.Size*(capHeight+descent) + f.Size*descent
 	if a.Y == 0.5 {
 		dy = -f.Size * capHeight / 2
@@ -130,7 +131,7 @@ func (p Pen) Text(f Face, at Point, a Anchor, angle float64, s string) {
 	p.page.Pop()
 }
 
-// Lines writes several lines below each other; the Anchor holds for the block.
+// Lines writes several lines below each other. The anchor refers to the whole block.
 func (p Pen) Lines(f Face, at Point, a Anchor, lines []string) {
 	top := at.Y + (1-a.Y)*f.Height(len(lines))
 	for i, s := range lines {
@@ -147,7 +148,7 @@ func (p Pen) Line(s Stroke, path ...Point) {
 	p.outline(s, polygon(path, false))
 }
 
-// Polygon fills and outlines the area between the corners; a nil fill leaves it open.
+// Polygon fills and outlines the area between the corners. A nil fill is transparent.
 func (p Pen) Polygon(fill color.Color, s Stroke, corners ...Point) {
 	p.shape(fill, s, polygon(corners, true))
 }
@@ -166,7 +167,7 @@ func (p Pen) Circle(c Point, radius float64, fill color.Color, s Stroke) {
 	p.shape(fill, s, path)
 }
 
-// shape fills and then outlines a closed path; a nil fill leaves it open to see through.
+// shape fills and then outlines a closed path. A nil fill is transparent.
 func (p Pen) shape(fill color.Color, s Stroke, path vg.Path) {
 	if fill != nil {
 		p.page.SetColor(fill)

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Ellipsis stands where text was left out.
+// Ellipsis replaces omitted text.
 const Ellipsis = "…"
 
-// Shorten fits a name into the width by leaving out its middle: names of a sweep begin
-// alike and differ at the end.
+// Shorten fits a name into the width by omitting its middle, because the names of a
+// sweep usually begin alike and differ at the end.
 func (f Face) Shorten(s string, width float64) string {
 	return f.squeeze(clean(s), width, 0.55)
 }
 
-// squeeze replaces as little of s as it must by an ellipsis; head is the part of
-// what is kept that comes from the start.
+// squeeze replaces as little of s as necessary with an ellipsis. head is the fraction
+// of the remaining text that comes from the start of s.
 func (f Face) squeeze(s string, width, head float64) string {
 	if f.Width(s) <= width {
 		return s
@@ -35,9 +35,9 @@ func (f Face) squeeze(s string, width, head float64) string {
 	return short
 }
 
-// Wrap breaks text into at most limit lines of the width. Lines break at spaces,
-// after the separators of names such as ring_all-reduce/fp16, and at newlines;
-// what does not fit is cut off, which an ellipsis shows.
+// Wrap breaks text into at most limit lines of the width. Lines break at spaces, at
+// newlines, and after the separators in names such as ring_all-reduce/fp16. Text
+// that does not fit is cut off with an ellipsis.
 func (f Face) Wrap(s string, width float64, limit int) []string {
 	var lines []string
 	for hard := range strings.SplitSeq(s, "\n") {
@@ -54,7 +54,7 @@ func (f Face) Wrap(s string, width float64, limit int) []string {
 		}
 	}
 	if len(lines) > limit {
-		// Put the rest into the last line, so that shortening it shows the loss.
+		// Put the rest into the last line, which then gets an ellipsis.
 		lines = append(lines[:limit-1:limit-1], strings.Join(lines[limit-1:], " "))
 	}
 	for i, line := range lines {
@@ -63,7 +63,7 @@ func (f Face) Wrap(s string, width float64, limit int) []string {
 	return lines
 }
 
-// pieces cuts a line where it may be broken; every separator stays with the piece before it.
+// pieces cuts a line where it may be broken. A separator stays with the piece before it.
 func pieces(s string) []string {
 	var list []string
 	start := 0

@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kernbench/kernbench/internal/result/ticks"
 	"pgregory.net/rapid"
 )
 
-func labelsOf(ticks []ticks.Tick) string {
+func labelsOf(ticks []Tick) string {
 	var labels []string
 	for _, t := range ticks {
 		if t.Label != "" {

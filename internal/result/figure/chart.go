@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-// chartContent fills a panel that has no other content.
+// chartContent is the content of a panel without Content: its series and lines.
 type chartContent struct{}
 
 // Prepare implements Content.
@@ -35,14 +35,14 @@ func (chartContent) Check(p Panel, f Faults) {
 }
 
 func (p Panel) validateSeries(f Faults, s Series) {
-	oneOf(f, "kind", s.Kind, kindNames()...)
+	oneOf(f, "kind", s.Kind, LineKind, Scatter, Bars, StackedBars)
 	if s.Color < 0 {
 		f.Add("color %d is negative, want 0 (automatic) or a palette entry from 1", s.Color)
 	}
-	if s.Kind.mark().bar && p.X.Scale != Category {
+	if marks[s.Kind].bar && p.X.Scale != Category {
 		f.Add("%s need a category x axis, have scale %q", s.Kind, p.X.Scale)
 	}
-	if s.Kind.mark().stacked && p.Y.Scale.log() {
+	if marks[s.Kind].stacked && p.Y.Scale.log() {
 		f.Add("stacked bars on a log axis would show wrong proportions; use a linear y axis")
 	}
 	for i, pt := range s.Points {
@@ -57,13 +57,10 @@ func (p Panel) validateSeries(f Faults, s Series) {
 
 func (l Line) validate(f Faults) {
 	given := 0
-	for _, v := range []*float64{l.X, l.Y} {
-		if v != nil {
+	for _, is := range []bool{l.X != nil, l.Y != nil, l.Points != nil} {
+		if is {
 			given++
 		}
-	}
-	if l.Points != nil {
-		given++
 	}
 	if given != 1 {
 		f.Add("%d of x, y and points are given, want exactly one", given)
@@ -73,25 +70,25 @@ func (l Line) validate(f Faults) {
 	}
 }
 
-// chart is a panel's data made ready: filtered, counted, and with fitted axes.
-// It does not depend on where on the page the panel goes.
+// chart is the prepared data of a panel: filtered, counted, and with fitted axes.
+// It does not depend on the panel's position on the page.
 type chart struct {
 	panel   Panel
 	looks   []look
 	xAxis   ruler
 	yAxis   ruler
-	data    [][]Point // per series, only what the axes can show
+	data    [][]Point // per series: the points that the axes can show
 	failed  [][]gap   // per series
 	bars    []bar
-	dropped int  // points no axis could show
-	outside int  // points beyond the ends, or inside the break
+	dropped int  // points that no axis can show
+	outside int  // points beyond the ends of the axes or inside the break
 	shared  bool // the figure has one legend for all its panels
 }
 
-// gap is where a series has a point without a value.
+// gap is the place of a point without a value.
 type gap struct {
 	x     float64
-	after int // how many points of the series come before it
+	after int // number of the series' points before it
 }
 
 // bar is one rectangle of a bar series, in the units of the axes.
@@ -103,7 +100,7 @@ type bar struct {
 	point     Point
 }
 
-// barShare is the part of a category's slot that bars fill.
+// barShare is the part of a category's slot that the bars fill.
 const barShare = 0.78
 
 func newChart(p Panel) *chart {
@@ -116,7 +113,7 @@ func newChart(p Panel) *chart {
 				xs = append(xs, pt.X)
 				continue
 			}
-			// A stack grows upward; a negative part has no place in it.
+			// A stack grows upward, so it has no place for a negative part.
 			if !p.X.showable(pt.X) || !p.Y.showable(pt.Y) || (c.looks[i].stacked && pt.Y < 0) {
 				c.dropped++
 				continue
@@ -149,26 +146,25 @@ func newChart(p Panel) *chart {
 	return c
 }
 
-// stackBars gives every bar its place in the slot of its category: one place for
-// each Bars series, one for the stack.
+// stackBars computes the bars. Each Bars series has a place of its own in the slot
+// of a category; all StackedBars series share one place.
 func (c *chart) stackBars() {
 	place := make([]int, len(c.looks))
 	places, stack := 0, -1
 	for i, l := range c.looks {
 		switch {
-		case l.stacked && stack < 0:
-			stack = places
-			places++
-			place[i] = stack
-		case l.stacked:
+		case l.stacked && stack >= 0:
 			place[i] = stack
 		case l.bar:
 			place[i] = places
+			if l.stacked {
+				stack = places
+			}
 			places++
 		}
 	}
 	width := barShare / float64(max(places, 1))
-	height := map[float64]float64{} // of the stack so far, by category
+	height := map[float64]float64{} // of each category's stack so far
 	for i, l := range c.looks {
 		if !l.bar {
 			continue
@@ -211,7 +207,7 @@ func (c *chart) empty() bool {
 // Height implements Drawing.
 func (c *chart) Height(_, usual float64) float64 { return usual }
 
-// Notes count the points that are not to be seen.
+// Notes implements Drawing: it counts the points that are not visible.
 func (c *chart) Notes() string {
 	var parts []string
 	if c.dropped > 0 {
@@ -231,7 +227,7 @@ func (c *chart) Notes() string {
 	return strings.Join(parts, "\n")
 }
 
-// Draw lays the chart out in area and draws it.
+// Draw implements Drawing.
 func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 	l := legend{}
 	if !c.shared && c.panel.Legend != LegendNone {
@@ -241,7 +237,7 @@ func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 	if place == LegendAuto || place == "" {
 		place = l.choose(area)
 	}
-	if place == "" { // short enough for a corner, if one is free
+	if place == "" { // the legend is short enough for a corner, if one is free
 		frame, labels := c.layout(area)
 		g := c.geometry(frame)
 		if spot, ok := l.corner(frame, &g.ink); ok {
@@ -251,13 +247,13 @@ func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 		}
 		place = l.outside(area)
 	}
-	inner, spot := l.reserve(area, place)
-	frame, labels := c.layout(inner)
+	plot, spot := l.reserve(area, place)
+	frame, labels := c.layout(plot)
 	c.paint(p, frame, labels, c.geometry(frame))
 	if place == LegendRight {
 		spot.Y1 = frame.Y1
 	} else if used := l.used(area.W()); frame.X0+used <= area.X1 {
-		spot.X0, spot.X1 = frame.X0, frame.X0+area.W() // under the frame, if it is short enough
+		spot.X0, spot.X1 = frame.X0, frame.X0+area.W() // align a short legend with the frame
 	}
 	l.draw(p, spot, false)
 }
@@ -277,12 +273,12 @@ func (c *chart) legend() legend {
 			l.entries = append(l.entries, look{name: line.Label, mark: mark{line: true}, bare: true, limit: i + 1})
 		}
 	}
-	l.reversed = stacked // a column then lists the stack as it stands
+	l.reversed = stacked // the order of a column is then the order of the stack
 	return l
 }
 
-// noData fills an area where nothing is to be seen.
-func noData(p draw.Pen, area draw.Rectangle) {
+// drawNoData fills an area that has nothing to show.
+func drawNoData(p draw.Pen, area draw.Rectangle) {
 	p.Box(area, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
 	p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, area.Center(), draw.CenterMid, 0, "no data")
 }
@@ -291,7 +287,7 @@ func noData(p draw.Pen, area draw.Rectangle) {
 func (c *chart) paint(p draw.Pen, frame draw.Rectangle, x axisLabels, g *geometry) {
 	if c.empty() {
 		c.drawLabels(p, frame, axisLabels{})
-		noData(p, frame)
+		drawNoData(p, frame)
 		return
 	}
 	c.drawGrid(p, frame)

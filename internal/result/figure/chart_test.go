@@ -47,7 +47,10 @@ func TestNotesCountWhatIsMissing(t *testing.T) {
 			}
 		})
 	}
-	heat := heatWith(func(p *Panel) { p.Content.(*HeatMap).Value.Scale = Log10; p.Content.(*HeatMap).Cells[0][0].Value = -4 })
+	heat := heatWith(func(p *Panel) {
+		m := p.Content.(*HeatMap)
+		m.Value.Scale, m.Cells[0][0].Value = Log10, -4
+	})
 	if got := panelNotes(heat.Panels[0]); got != "1 value not shown: not finite, or not positive on a log scale." {
 		t.Errorf("heat map notes = %q", got)
 	}
@@ -142,7 +145,7 @@ func TestCornerLegendCoversNothing(t *testing.T) {
 					t.Fatalf("legend %v covers the point %v", spot, at)
 				}
 				if i > 0 {
-					if _, _, hit := spot.Clip(path[i-1], at); hit {
+					if len(spot.ClipPath(path[i-1:i+1])) > 0 {
 						t.Fatalf("legend %v covers the line from %v to %v", spot, path[i-1], at)
 					}
 				}
@@ -315,12 +318,12 @@ func TestThinned(t *testing.T) {
 			t.Errorf("part %d has %d points, or does not continue the one before it", i, len(part))
 		}
 	}
-	if few := path[:crowded]; !slices.Equal(thinned(few), few) {
+	if few := path[:manyPoints]; !slices.Equal(thinned(few), few) {
 		t.Error("a short line is thinned")
 	}
-	once, c, at := covered{}, &chart{}, draw.Pt(4, 4)
-	if once.again(c, at, Point{}) || once.again(c, at, Point{Hollow: true}) || once.again(c, draw.Pt(8, 4), Point{}) ||
-		!once.again(c, draw.Pt(4.5, 5), Point{}) {
+	seen, c, at := spots{}, &chart{}, draw.Pt(4, 4)
+	if seen.add(c, at, Point{}) || seen.add(c, at, Point{Hollow: true}) || seen.add(c, draw.Pt(8, 4), Point{}) ||
+		!seen.add(c, draw.Pt(4.5, 5), Point{}) {
 		t.Error("markers that look different count as one, or equal ones as two")
 	}
 }

@@ -17,8 +17,9 @@ func init() {
 	})
 }
 
-// Diagram is a free drawing in coordinates of its own: x to the right, y upward, the same
-// length in both directions, fitted to the panel. Later shapes cover earlier ones.
+// Diagram is a free drawing. Its coordinates are arbitrary, x to the right and y
+// upward, and are scaled to the panel with their proportions kept. Later shapes
+// cover earlier ones.
 type Diagram struct {
 	Shapes []Shape `json:"shapes"`
 }
@@ -34,21 +35,21 @@ type Shape struct {
 	H float64 `json:"h,omitempty"`
 	// Points are the corners of a Path or Arrow (head at the last).
 	Points [][2]float64 `json:"points,omitempty"`
-	// Bend bows a Path or Arrow of two points to its left by this fraction of its length.
+	// Bend curves a Path or Arrow of two points to its left by this fraction of its length.
 	Bend float64 `json:"bend,omitempty"`
-	// Trim shortens both ends of a Path or Arrow, so that links between the
-	// centres of two nodes stop at their rims.
+	// Trim shortens both ends of a Path or Arrow, so that a link between the centres
+	// of two nodes stops at their rims.
 	Trim float64 `json:"trim,omitempty"`
-	// Text stands in a Box or Circle, shrunk to fit, or beside the middle of a Path or Arrow.
+	// Text is written in a Box or Circle, shrunk to fit, or over the middle of a Path or Arrow.
 	Text   string `json:"text,omitempty"`
 	Color  int    `json:"color,omitempty"`  // palette entry from 1; 0 is neutral
-	Filled bool   `json:"filled,omitempty"` // solid rather than tinted
+	Filled bool   `json:"filled,omitempty"` // a solid color rather than a tint
 	Dashed bool   `json:"dashed,omitempty"`
 	Bold   bool   `json:"bold,omitempty"` // bold text, thick line
 	Both   bool   `json:"both,omitempty"` // an Arrow with a head at either end
 }
 
-// ShapeKind is what a shape is.
+// ShapeKind is the kind of a shape.
 type ShapeKind string
 
 // The shapes of a diagram.
@@ -107,11 +108,11 @@ func (s Shape) validate(f Faults) {
 	}
 }
 
-// bounds gives the extent of all shapes in the diagram's own coordinates.
+// bounds returns the extent of all shapes in the diagram's coordinates.
 func (d *Diagram) bounds() draw.Rectangle {
 	r := draw.Rect(math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1))
 	add := func(x, y float64) {
-		r = draw.Rect(math.Min(r.X0, x), math.Min(r.Y0, y), math.Max(r.X1, x), math.Max(r.Y1, y))
+		r = draw.Rect(min(r.X0, x), min(r.Y0, y), max(r.X1, x), max(r.Y1, y))
 	}
 	for _, s := range d.Shapes {
 		w, h := s.W/2, s.H/2
@@ -127,19 +128,19 @@ func (d *Diagram) bounds() draw.Rectangle {
 		add(s.X-w, s.Y-h)
 		add(s.X+w, s.Y+h)
 	}
-	// A lone text or a straight row of them has no extent of its own.
-	if side := math.Max(r.W(), r.H()); side < 1/extreme {
+	// Texts have no extent, so a diagram of one text would have none.
+	if side := max(r.W(), r.H()); side < 1/extreme {
 		r = r.Inset(-0.5)
 	}
 	return r
 }
 
-// curve is the path of a line shape in diagram coordinates, bent and trimmed.
+// curve returns the path of a Path or Arrow in diagram coordinates, bent and trimmed.
 func (s Shape) curve(steps int) []draw.Point {
 	path := lists.Map(s.Points, func(p [2]float64) draw.Point { return draw.Pt(p[0], p[1]) })
 	if s.Bend != 0 && len(path) == 2 {
 		a, b := path[0], path[1]
-		// The control point of a parabola lies twice as far out as its top.
+		// The control point of a parabola lies twice as far out as its apex.
 		mid := draw.Pt((a.X+b.X)/2-2*s.Bend*(b.Y-a.Y), (a.Y+b.Y)/2+2*s.Bend*(b.X-a.X))
 		path = path[:0]
 		for i := range steps + 1 {
@@ -151,7 +152,7 @@ func (s Shape) curve(steps int) []draw.Point {
 	return reverse(trim(reverse(trim(path, s.Trim)), s.Trim))
 }
 
-// trim cuts a length off the start of a path; a path that is too short is left alone.
+// trim cuts a length off the start of a path, unless the path is too short.
 func trim(path []draw.Point, length float64) []draw.Point {
 	if length <= 0 || pathLength(path) <= 2*length {
 		return path
@@ -182,21 +183,21 @@ func reverse(path []draw.Point) []draw.Point {
 	return out
 }
 
-// diagramFont is the size of free text; text in shapes shrinks from it.
+// diagramFont is the font size of free text and the largest size of text in shapes.
 const diagramFont = 11.0
 
-// drawing carries a diagram's coordinates to the page.
+// drawing maps a diagram's coordinates to the page.
 type drawing struct {
 	draw.Pen
 	from   draw.Rectangle
-	origin draw.Point // where the lower left corner of from goes
+	origin draw.Point // position of from's lower left corner
 	scale  float64
 }
 
 // Prepare implements Content.
 func (d *Diagram) Prepare(Panel) Drawing { return d }
 
-// Height keeps the proportions of the drawing.
+// Height implements Drawing: it keeps the proportions of the diagram.
 func (d *Diagram) Height(w, usual float64) float64 {
 	if len(d.Shapes) == 0 {
 		return usual
@@ -205,30 +206,30 @@ func (d *Diagram) Height(w, usual float64) float64 {
 	if b.W() == 0 {
 		return usual
 	}
-	return math.Min(math.Max(w*b.H()/b.W()+40, usual*0.5), w*0.9)
+	return min(max(w*b.H()/b.W()+40, usual*0.5), w*0.9)
 }
 
 // Notes implements Drawing.
 func (d *Diagram) Notes() string { return "" }
 
-// Draw fits the diagram into the area, keeping its proportions.
+// Draw implements Drawing.
 func (d *Diagram) Draw(p draw.Pen, area draw.Rectangle) {
 	if len(d.Shapes) == 0 {
-		noData(p, area)
+		drawNoData(p, area)
 		return
 	}
-	const margin = 14 // for text that reaches over the outermost shape
+	const margin = 14 // for text that is wider than the outermost shape
 	from, room := d.bounds(), area.Inset(margin)
 	scale := math.Inf(1)
 	if from.W() > 0 {
 		scale = room.W() / from.W()
 	}
 	if from.H() > 0 {
-		scale = math.Min(scale, room.H()/from.H())
+		scale = min(scale, room.H()/from.H())
 	}
-	// A row of three nodes must not become three balloons.
+	// Few nodes are not scaled up to the size of the panel.
 	if largest := d.largest(); largest > 0 {
-		scale = math.Min(scale, area.H()/2/largest)
+		scale = min(scale, area.H()/2/largest)
 	}
 	c := room.Center()
 	dr := drawing{Pen: p, from: from, scale: scale,
@@ -238,16 +239,16 @@ func (d *Diagram) Draw(p draw.Pen, area draw.Rectangle) {
 	}
 }
 
-// largest gives the size of the biggest node, unless it is the frame round the others.
+// largest returns the size of the largest node, or 0 if that node encloses the others.
 func (d *Diagram) largest() float64 {
 	nodes, size := 0, 0.0
 	for _, s := range d.Shapes {
 		if s.Kind == Circle || s.Kind == Box {
 			nodes++
-			size = math.Max(size, math.Max(s.W, s.H))
+			size = max(size, max(s.W, s.H))
 		}
 	}
-	if b := d.bounds(); size >= math.Max(b.W(), b.H())*0.9 && nodes > 1 {
+	if b := d.bounds(); size >= max(b.W(), b.H())*0.9 && nodes > 1 {
 		return 0
 	}
 	return size
@@ -257,7 +258,7 @@ func (d drawing) at(x, y float64) draw.Point {
 	return draw.Pt(d.origin.X+d.scale*(x-d.from.X0), d.origin.Y+d.scale*(y-d.from.Y0))
 }
 
-// colors gives outline, fill and text colour of a shape.
+// colors returns the outline, fill and text color of a shape.
 func (s Shape) colors() (line, fill, ink color.NRGBA) {
 	line, fill = draw.InkGrey, draw.PaleGrey
 	if s.Color > 0 {
@@ -302,23 +303,23 @@ func (d drawing) shape(s Shape) {
 	}
 }
 
-// inside writes text into a shape, smaller where it must be; what would be too
-// small to read is left out.
+// inside writes text into a shape, in a smaller font if necessary. Text that would
+// be too small to read is omitted.
 func (d drawing) inside(f draw.Face, at draw.Point, w, h float64, text string) {
 	lines := f.Wrap(text, math.Inf(1), 20)
 	if len(lines) == 0 {
 		return
 	}
-	shrink := math.Min(1, h/f.Height(len(lines)))
+	shrink := min(1, h/f.Height(len(lines)))
 	for _, line := range lines {
-		shrink = math.Min(shrink, w/f.Width(line))
+		shrink = min(shrink, w/f.Width(line))
 	}
 	if f.Size *= shrink; f.Size >= 5 {
 		d.Lines(f, at, draw.CenterMid, lines)
 	}
 }
 
-// link draws a path with its arrow heads and its text.
+// link draws a Path or Arrow with its heads and its text.
 func (d drawing) link(s Shape, outline draw.Stroke) {
 	path := s.curve(32)
 	for i, p := range path {
@@ -327,7 +328,7 @@ func (d drawing) link(s Shape, outline draw.Stroke) {
 	shaft := path
 	if s.Kind == Arrow {
 		head := 7 + outline.Width
-		// The shaft ends inside the head, or its blunt end would show at the tip.
+		// The shaft ends inside the head, so that its blunt end does not show at the tip.
 		shaft = reverse(trim(reverse(shaft), head*0.7))
 		d.arrowHead(path, head, outline)
 		if s.Both {
@@ -346,15 +347,15 @@ func (d drawing) link(s Shape, outline draw.Stroke) {
 	lines := f.Wrap(s.Text, math.Inf(1), 20)
 	w := 0.0
 	for _, line := range lines {
-		w = math.Max(w, f.Width(line))
+		w = max(w, f.Width(line))
 	}
 	d.Box(draw.Rect(mid.X-w/2-2, mid.Y-f.Height(len(lines))/2, mid.X+w/2+2, mid.Y+f.Height(len(lines))/2), draw.Veil,
 		draw.Stroke{})
 	d.Lines(f, mid, draw.CenterMid, lines)
 }
 
-// arrowHead draws a filled head at the end of the path, pointing the way the path
-// runs over the length of the head.
+// arrowHead draws a filled head at the end of the path. It points in the direction of
+// the path's last piece, as long as the head.
 func (d drawing) arrowHead(path []draw.Point, size float64, outline draw.Stroke) {
 	tip := path[len(path)-1]
 	total := pathLength(path)

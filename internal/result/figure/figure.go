@@ -1,17 +1,24 @@
 // Package figure describes figures as plain data and draws them as PNG and SVG.
 //
-// A [Figure] says what is to be seen: panels, axes, series, limit lines. It holds
-// no drawing code, can be stored as JSON, and equal descriptions give equal bytes.
-// Everything about looks (fonts, colours, ticks, where the legend goes) is decided
-// here, so that all figures of the project read alike.
+// A [Figure] lists panels, axes, series and limit lines. It can be stored as JSON,
+// and equal descriptions give equal files. This package decides everything about
+// appearance (fonts, colors, ticks, the place of the legend), so that all figures
+// of the project look alike.
 //
-// It is not a statistics package: error bars are drawn as given, nothing is
-// fitted or aggregated. A kind of panel other than a chart is one type, see [Register].
+// The package does no statistics: error bars are drawn as given, and nothing is
+// fitted or aggregated. A panel shows a chart, or the content of a kind that was
+// registered in [Contents]: a heat map, a diagram, a tornado.
+//
+// Drawing goes through package draw. The plotting library behind it supplies
+// canvases and fonts; axes, ticks and legends are made here, because its own know
+// no byte sizes, wrapped category names, broken axes or shared legends.
 package figure
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 )
@@ -25,7 +32,7 @@ type Figure struct {
 	Columns int     `json:"columns,omitempty"` // panels side by side; 0 chooses
 }
 
-// AddCaption puts a sentence behind the caption; an empty one changes nothing.
+// AddCaption appends a sentence to the caption. An empty text changes nothing.
 func (f *Figure) AddCaption(text string) {
 	if f.Caption != "" && text != "" {
 		f.Caption += " "
@@ -33,7 +40,7 @@ func (f *Figure) AddCaption(text string) {
 	f.Caption += text
 }
 
-// Panel is one coordinate system. It is a chart of its Series and Lines unless Content is given.
+// Panel is one coordinate system. Without Content it is a chart of its Series and Lines.
 type Panel struct {
 	Title   string   `json:"title,omitempty"`
 	X       Axis     `json:"x,omitzero"`
@@ -41,15 +48,16 @@ type Panel struct {
 	Series  []Series `json:"series,omitempty"`
 	Lines   []Line   `json:"lines,omitempty"`
 	Legend  Legend   `json:"legend,omitempty"`
-	Content Content  `json:"-"`              // in JSON under the name of its kind
+	Content Content  `json:"-"`              // stored in JSON under the name of its kind
 	Note    string   `json:"note,omitempty"` // small print under the panel
 }
 
-// Legend is where the names of the series stand.
+// Legend is the place of the legend.
 type Legend string
 
-// The places. LegendAuto (or the empty string) puts a short legend into a corner free of data
-// and anything else beside or below the plot; panels with the same series share one.
+// The places of a legend. LegendAuto (or the empty string) puts a short legend into
+// a corner without data, and a long one beside or below the plot. Panels with the
+// same series then share one legend.
 const (
 	LegendAuto  Legend = "auto"
 	LegendRight Legend = "right"
@@ -57,20 +65,116 @@ const (
 	LegendNone  Legend = "none"
 )
 
-// A stem is used as a file name on any system and inside a URL.
+// Series is a set of points that are drawn alike.
+type Series struct {
+	Name   string  `json:"name"`
+	Kind   Kind    `json:"kind,omitempty"`
+	Points []Point `json:"points"`
+	// Color is a palette entry, counted from 1; 0 takes the series' position in the
+	// panel. Equal numbers show that series belong together, such as a measurement
+	// and its model.
+	Color    int  `json:"color,omitempty"`
+	Dashed   bool `json:"dashed,omitempty"`    // dashed line, hollow markers
+	NoMarker bool `json:"no_marker,omitempty"` // a line without markers, as for a fit
+}
+
+// Kind is how a series is drawn.
+type Kind string
+
+// The kinds of series. The empty string means LineKind. Bars need a Category x axis.
+// All StackedBars of a panel make one stack per category; each Bars series has its
+// own bar.
+const (
+	LineKind    Kind = "line"
+	Scatter     Kind = "scatter"
+	Bars        Kind = "bars"
+	StackedBars Kind = "stacked-bars"
+)
+
+// Point is one value. Points that are not finite, or not positive on a log axis,
+// are omitted, and a note under the panel counts them.
+type Point struct {
+	X, Y float64
+	// Low and High are the ends of an error bar, which is drawn if Low < High.
+	Low, High float64
+	// Hollow marks a doubtful value: it gets a hollow marker.
+	Hollow bool
+	// Failed means that there is no value. The line has a gap at X, with a cross at
+	// the bottom of the plot.
+	Failed bool
+}
+
+// Line is a limit or an ideal. Exactly one of X, Y and Points is given. The label of
+// a vertical or horizontal line is written along it; a sloped line is in the legend.
+type Line struct {
+	Label  string   `json:"label"`
+	X      *float64 `json:"x,omitempty"`      // vertical at X
+	Y      *float64 `json:"y,omitempty"`      // horizontal at Y
+	Points []Point  `json:"points,omitempty"` // through at least two points
+}
+
+// pointJSON is the JSON form of a Point. JSON has no NaN and no infinity, but rows
+// may contain them. They are written as null and read back as NaN; neither is drawn.
+type pointJSON struct {
+	X    *float64 `json:"x"`
+	Y    *float64 `json:"y"`
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+
+	Hollow bool `json:"hollow,omitempty"`
+	Failed bool `json:"failed,omitempty"`
+}
+
+// MarshalJSON writes the point, without low and high if it has no error bar.
+func (p Point) MarshalJSON() ([]byte, error) {
+	out := pointJSON{X: finiteOrNil(p.X), Y: finiteOrNil(p.Y), Hollow: p.Hollow, Failed: p.Failed}
+	if p.Low != 0 || p.High != 0 {
+		out.Low, out.High = finiteOrNil(p.Low), finiteOrNil(p.High)
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads a point. If one end of the error bar is missing, the bar is not drawn.
+func (p *Point) UnmarshalJSON(data []byte) error {
+	var in pointJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*p = Point{X: orNaN(in.X), Y: orNaN(in.Y), Hollow: in.Hollow, Failed: in.Failed}
+	if in.Low != nil || in.High != nil {
+		p.Low, p.High = orNaN(in.Low), orNaN(in.High)
+	}
+	return nil
+}
+
+func finiteOrNil(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// A stem is safe as a file name on any system and inside a URL.
 var (
 	stem    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	notStem = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 )
 
-// Stem is text as a part of a figure's name: what may not stand there is an underscore.
+// Stem returns text as part of a figure's name: other characters become underscores.
 func Stem(text string) string { return notStem.ReplaceAllString(text, "_") }
 
-// maxColumns bounds the grid: more panels side by side cannot be read.
+// maxColumns is the largest number of panels side by side that can still be read.
 const maxColumns = 6
 
-// Validate returns every fault of the description, joined, or nil. Odd data
-// (no points, NaN, values a log axis cannot show) is not a fault.
+// Validate returns all faults of the description, joined, or nil. Unusual data
+// (no points, NaN, values that a log axis cannot show) is not a fault.
 func (f Figure) Validate() error {
 	var list []error
 	root := Faults{list: &list}
@@ -99,18 +203,18 @@ func (p Panel) validate(f Faults) {
 	p.content().Check(p, f)
 }
 
-// Faults collects what is wrong, each with the place it was found.
+// Faults collects the faults of a figure, each with its location.
 type Faults struct {
 	where string
 	list  *[]error
 }
 
-// At names a part; faults added to the result are found there.
+// At returns a collector for faults in a part of the current location.
 func (f Faults) At(format string, args ...any) Faults {
 	return Faults{where: f.where + fmt.Sprintf(format, args...) + ": ", list: f.list}
 }
 
-// Add notes a fault.
+// Add records a fault.
 func (f Faults) Add(format string, args ...any) {
 	*f.list = append(*f.list, fmt.Errorf("%s%s", f.where, fmt.Sprintf(format, args...)))
 }

@@ -7,43 +7,41 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-// geometry is a chart's data on the page, and the ink labels must keep off.
+// geometry is a chart's data in page coordinates, and the ink that labels must avoid.
 type geometry struct {
 	frame  draw.Rectangle
-	paths  [][]draw.Point   // per series, the points in order of the data
-	bars   []draw.Rectangle // beside chart.bars
+	paths  [][]draw.Point   // per series, the points in data order
+	bars   []draw.Rectangle // per element of chart.bars
 	limits [][]draw.Point   // per limit line
-	labels []draw.Rectangle // per limit line, zero for none
+	labels []draw.Rectangle // per limit line; the zero Rectangle for no label
 	ink    clutter
 }
 
-// geometry places all data in the frame. The rulers must be on the page already.
+// geometry places all data in the frame. The rulers must have been placed before.
 func (c *chart) geometry(frame draw.Rectangle) *geometry {
 	g := &geometry{frame: frame, paths: make([][]draw.Point, len(c.data))}
 	for _, b := range c.bars {
-		r := draw.Rect(c.xAxis.at(b.left), c.onPage(b.base), c.xAxis.at(b.right), c.onPage(b.top))
-		if r.Y0 > r.Y1 {
-			r.Y0, r.Y1 = r.Y1, r.Y0
-		}
+		base, top := c.heightOf(b.base), c.heightOf(b.top)
+		r := draw.Rect(c.xAxis.at(b.left), min(base, top), c.xAxis.at(b.right), max(base, top))
 		g.bars = append(g.bars, r)
 		g.ink.addBox(r)
-		g.addErrorBar(c, draw.Pt(r.Center().X, 0), b.point)
+		g.addErrorBar(c, r.Center().X, b.point)
 	}
 	for i, l := range c.looks {
 		if l.bar {
 			continue
 		}
-		once := covered{}
+		seen := spots{}
 		for _, pt := range c.data[i] {
 			at := draw.Pt(c.xAxis.at(pt.X), c.yAxis.at(pt.Y))
 			g.paths[i] = append(g.paths[i], at)
-			if len(c.data[i]) > crowded && once.again(c, at, c.visible(l, pt)) {
+			if len(c.data[i]) > manyPoints && seen.add(c, at, c.visible(l, pt)) {
 				continue
 			}
 			if frame.Has(at) {
 				g.ink.addBox(draw.Rect(at.X, at.Y, at.X, at.Y).Inset(-markerRadius))
 			}
-			g.addErrorBar(c, at, pt)
+			g.addErrorBar(c, at.X, pt)
 		}
 		if l.line {
 			for _, piece := range c.pieces(i, g) {
@@ -68,13 +66,13 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 	return g
 }
 
-// onPage gives the height of v on the page, kept within the frame.
-func (c *chart) onPage(v float64) float64 {
-	return math.Min(math.Max(c.yAxis.at(v), c.yAxis.from), c.yAxis.to)
+// heightOf returns the vertical position of v, clamped to the frame.
+func (c *chart) heightOf(v float64) float64 {
+	return min(max(c.yAxis.at(v), c.yAxis.from), c.yAxis.to)
 }
 
-// limitPath is a limit line from side to side, or through its points; values the
-// axes cannot show give no path.
+// limitPath returns a limit line from side to side, or through its points. Values
+// that the axes cannot show have no path.
 func (c *chart) limitPath(frame draw.Rectangle, l Line) []draw.Point {
 	switch {
 	case l.X != nil && c.panel.X.showable(*l.X):
@@ -93,19 +91,19 @@ func (c *chart) limitPath(frame draw.Rectangle, l Line) []draw.Point {
 	return path
 }
 
-// errorBar gives the ends of a draw.Point's error bar on the page. An end beyond the
-// axis, or at or below zero on a log axis, stops at the frame.
+// errorBar returns the ends of a point's error bar on the page. An end beyond the
+// axis, or at or below zero on a log axis, is clamped to the frame.
 func (c *chart) errorBar(pt Point) (lo, hi float64, ok bool) {
 	if !(pt.Low < pt.High) || !c.panel.Y.showable(pt.High) || math.IsNaN(pt.Low) {
 		return 0, 0, false
 	}
-	lo, hi = c.onPage(pt.Low), c.onPage(pt.High)
+	lo, hi = c.heightOf(pt.Low), c.heightOf(pt.High)
 	return lo, hi, lo < hi
 }
 
-func (g *geometry) addErrorBar(c *chart, at draw.Point, pt Point) {
-	if lo, hi, ok := c.errorBar(pt); ok && at.X >= g.frame.X0 && at.X <= g.frame.X1 {
-		g.ink.addPath([]draw.Point{draw.Pt(at.X, lo), draw.Pt(at.X, hi)})
+func (g *geometry) addErrorBar(c *chart, x float64, pt Point) {
+	if lo, hi, ok := c.errorBar(pt); ok && x >= g.frame.X0 && x <= g.frame.X1 {
+		g.ink.addPath([]draw.Point{draw.Pt(x, lo), draw.Pt(x, hi)})
 	}
 }
 
@@ -135,8 +133,8 @@ func (c *chart) drawLimits(p draw.Pen, g *geometry) {
 	}
 }
 
-// drawSeries draws all lines, then all error bars and markers, so that no line
-// hides another series' points.
+// drawSeries draws all lines first, then all error bars and markers, so that no
+// line hides the points of another series.
 func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 	for i, l := range c.looks {
 		if !l.line {
@@ -153,17 +151,17 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			continue
 		}
 		thin := draw.Stroke{Color: draw.Palette[l.color], Width: 1}
-		once := covered{}
+		seen := spots{}
 		for k, at := range g.paths[i] {
 			pt := c.data[i][k]
-			if len(c.data[i]) > crowded {
+			if len(c.data[i]) > manyPoints {
 				pt = c.visible(l, pt)
-				if once.again(c, at, pt) {
+				if seen.add(c, at, pt) {
 					continue
 				}
 			}
 			c.drawErrorBar(p, g.frame, at.X, pt, thin)
-			// A bare line through a single point would leave nothing to see.
+			// A single point always has a marker: it has no line to be seen by.
 			if (!l.bare || len(g.paths[i]) == 1) && g.frame.Has(at) {
 				l.drawMarker(p, at, pt.Hollow)
 			}
@@ -171,13 +169,26 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 	}
 }
 
-// From this many points on, those of a series lie on each other.
-const crowded = 500
+// manyPoints is the number of points above which a series is thinned: its markers
+// would cover each other.
+const manyPoints = 500
 
-// covered are the places of markers and error bars, to two pixels.
-type covered map[[5]int]bool
+// spots holds the markers and error bars drawn so far, to a resolution of two points.
+type spots map[[5]int]bool
 
-// visible is the point without its error bar where the marker covers all of that.
+// add records a marker and reports whether one that looks the same was there already.
+func (s spots) add(c *chart, at draw.Point, pt Point) bool {
+	low, high, _ := c.errorBar(pt)
+	place := [5]int{int(at.X / 2), int(at.Y / 2), int(low / 2), int(high / 2)}
+	if pt.Hollow {
+		place[4] = 1
+	}
+	known := s[place]
+	s[place] = true
+	return known
+}
+
+// visible returns the point without its error bar if the marker hides the bar.
 func (c *chart) visible(l look, pt Point) Point {
 	low, high, ok := c.errorBar(pt)
 	if !ok || l.bare {
@@ -189,22 +200,10 @@ func (c *chart) visible(l look, pt Point) Point {
 	return pt
 }
 
-// again reports whether there is one already that looks the same, and notes it.
-func (o covered) again(c *chart, at draw.Point, pt Point) bool {
-	low, high, _ := c.errorBar(pt)
-	place := [5]int{int(at.X / 2), int(at.Y / 2), int(low / 2), int(high / 2)}
-	if pt.Hollow {
-		place[4] = 1
-	}
-	was := o[place]
-	o[place] = true
-	return was
-}
-
-// thinned is a path that looks the same with at most four points of each half pixel of
-// width: where it enters, its lowest and highest point, and where it leaves.
+// thinned returns a path that looks the same with at most four points per half
+// point of width: the first, the lowest, the highest and the last.
 func thinned(path []draw.Point) []draw.Point {
-	if len(path) <= crowded {
+	if len(path) <= manyPoints {
 		return path
 	}
 	var out []draw.Point
@@ -228,8 +227,9 @@ func thinned(path []draw.Point) []draw.Point {
 	return out
 }
 
-// strokes cuts a path into parts that are drawn one by one: the time for each grows with the square of
-// its points. Parts share a segment, so that every corner is within one of them.
+// strokes cuts a path into parts of up to 100 points, because the time to draw a
+// part grows with the square of its length. Neighbouring parts share a segment, so
+// that every corner lies inside one of them.
 func strokes(path []draw.Point) (parts [][]draw.Point) {
 	const most = 100
 	for len(path) > most {
@@ -239,7 +239,7 @@ func strokes(path []draw.Point) (parts [][]draw.Point) {
 	return append(parts, path)
 }
 
-// pieces are the line of a series within the frame, in pieces where it has gaps.
+// pieces returns the line of a series inside the frame, cut at its gaps.
 func (c *chart) pieces(series int, g *geometry) (out [][]draw.Point) {
 	path, from := g.paths[series], 0
 	for _, gap := range c.failed[series] {
@@ -249,11 +249,11 @@ func (c *chart) pieces(series int, g *geometry) (out [][]draw.Point) {
 	return append(out, g.frame.ClipPath(path[from:])...)
 }
 
-// drawFailed draws a cross at the foot of the frame for every point without a value,
-// those of several series above each other.
+// drawFailed draws a cross at the bottom of the frame for every point without a
+// value. Crosses of several series at the same x are stacked.
 func (c *chart) drawFailed(p draw.Pen, g *geometry) {
 	const half, step = 3, 9
-	crosses := map[float64]float64{} // so far, by x
+	crosses := map[float64]float64{} // number of crosses so far, by x
 	for i, l := range c.looks {
 		for _, gap := range c.failed[i] {
 			if !c.xAxis.covers(gap.x) {
@@ -284,7 +284,7 @@ func (c *chart) drawErrorBar(p draw.Pen, frame draw.Rectangle, x float64, pt Poi
 	}
 }
 
-// drawLimitLabels writes along the horizontal and vertical lines.
+// drawLimitLabels writes the labels of horizontal and vertical limit lines.
 func (c *chart) drawLimitLabels(p draw.Pen, g *geometry) {
 	for i, l := range c.panel.Lines {
 		box := g.labels[i]
@@ -300,53 +300,50 @@ func (c *chart) drawLimitLabels(p draw.Pen, g *geometry) {
 	}
 }
 
-// limitLabel finds the place along a horizontal or vertical line where its
-// label covers least; the zero draw.Rectangle means that there is none.
+// limitLabel finds the place along a horizontal or vertical line where its label
+// covers least. The zero Rectangle means that no place is free.
 func (g *geometry) limitLabel(l Line, path []draw.Point) draw.Rectangle {
-	if l.Label == "" || len(path) == 0 {
+	if l.Label == "" || len(path) == 0 || l.X == nil && l.Y == nil {
 		return draw.Rectangle{}
 	}
 	frame := g.frame
 	const gap, margin = 2, 4
-	long := math.Min(limitFace.Width(l.Label)+2, 0.6*math.Max(frame.W(), frame.H()))
-	high := limitFace.Size + 1
-	along := [...]float64{1, 0, 0.75, 0.5, 0.25} // where on the line, best first
-	var tries []draw.Rectangle
-	switch {
-	case l.Y != nil:
-		long = math.Min(long, frame.W()-2*margin)
-		y := path[0].Y
-		for _, t := range along {
-			x := frame.X0 + margin + t*(frame.W()-2*margin-long)
-			tries = append(tries, draw.Rect(x, y+gap, x+long, y+gap+high), draw.Rect(x, y-gap-high, x+long, y-gap))
-		}
-	case l.X != nil:
-		long = math.Min(long, frame.H()-2*margin)
-		x := path[0].X
-		for _, t := range along {
-			y := frame.Y0 + margin + t*(frame.H()-2*margin-long)
-			tries = append(tries, draw.Rect(x-gap-high, y, x-gap, y+long), draw.Rect(x+gap, y, x+gap+high, y+long))
-		}
+	side := frame.W()
+	if l.X != nil {
+		side = frame.H()
 	}
+	long := min(limitFace.Width(l.Label)+2, 0.6*max(frame.W(), frame.H()), side-2*margin)
+	high := limitFace.Size + 1
 	best, least := draw.Rectangle{}, math.MaxInt
-	for _, try := range tries {
-		if !frame.Has(draw.Pt(try.X0, try.Y0)) || !frame.Has(draw.Pt(try.X1, try.Y1)) {
-			continue
+	for _, t := range []float64{1, 0, 0.75, 0.5, 0.25} { // positions along the line, best first
+		start := margin + t*(side-2*margin-long)
+		var tries [2]draw.Rectangle // on either side of the line
+		if l.Y != nil {
+			x, y := frame.X0+start, path[0].Y
+			tries = [2]draw.Rectangle{draw.Rect(x, y+gap, x+long, y+gap+high), draw.Rect(x, y-gap-high, x+long, y-gap)}
+		} else {
+			x, y := path[0].X, frame.Y0+start
+			tries = [2]draw.Rectangle{draw.Rect(x-gap-high, y, x-gap, y+long), draw.Rect(x+gap, y, x+gap+high, y+long)}
 		}
-		if n := g.ink.under(try); n < least {
-			best, least = try, n
+		for _, try := range tries {
+			if !frame.Has(draw.Pt(try.X0, try.Y0)) || !frame.Has(draw.Pt(try.X1, try.Y1)) {
+				continue
+			}
+			if n := g.ink.under(try); n < least {
+				best, least = try, n
+			}
 		}
 	}
 	return best
 }
 
-// clutter remembers where ink already is, so that labels can keep off it.
+// clutter remembers where ink is, so that labels can avoid it.
 type clutter struct {
-	dots  []draw.Point
+	dots  []draw.Point // points along the lines
 	boxes []draw.Rectangle
 }
 
-// spacing of the dots that stand for a line; finer than any label is high.
+// clutterStep is the distance of the dots along a line. It is smaller than any label.
 const clutterStep = 3
 
 func (c *clutter) addPath(path []draw.Point) {
@@ -365,7 +362,7 @@ func (c *clutter) addPath(path []draw.Point) {
 
 func (c *clutter) addBox(r draw.Rectangle) { c.boxes = append(c.boxes, r) }
 
-// under counts what r would cover; a box weighs as much as a long stretch of line.
+// under weighs what r would cover: 1 for each dot of a line, 20 for a box.
 func (c *clutter) under(r draw.Rectangle) int {
 	n := 0
 	for _, d := range c.dots {

@@ -17,16 +17,17 @@ func init() {
 	})
 }
 
-// HeatMap fills the panel with a matrix; the panel's axes are both Category.
+// HeatMap fills a panel with a matrix of colored cells. Both axes of the panel are
+// Category axes.
 type HeatMap struct {
 	Cells [][]Cell `json:"cells"`          // Cells[row][column], row 0 at the top
-	Value Axis     `json:"value,omitzero"` // the colour scale: label, scale, unit, ends
+	Value Axis     `json:"value,omitzero"` // the color scale: label, scale, unit, ends
 }
 
-// Cell is one entry of a heat map; a Value of NaN is an empty cell.
+// Cell is one entry of a heat map. A cell with the value NaN is empty.
 type Cell struct {
 	Value float64
-	Text  string // in place of the written value
+	Text  string // shown instead of the value
 }
 
 type cellJSON struct {
@@ -34,12 +35,12 @@ type cellJSON struct {
 	Text  string   `json:"text,omitempty"`
 }
 
-// MarshalJSON writes the cell.
+// MarshalJSON writes the cell, an empty one with the value null.
 func (c Cell) MarshalJSON() ([]byte, error) {
 	return json.Marshal(cellJSON{Value: finiteOrNil(c.Value), Text: c.Text})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads a cell.
 func (c *Cell) UnmarshalJSON(data []byte) error {
 	var in cellJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -70,18 +71,18 @@ func (m *HeatMap) Check(p Panel, f Faults) {
 	}
 }
 
-// heat is a heat map made ready: its colour scale fitted.
+// heat is a prepared heat map: its color scale is fitted to the values.
 type heat struct {
 	panel   Panel
 	matrix  *HeatMap
 	value   ruler
 	filled  int // cells with a value
-	dropped int // values a log colour scale cannot show
+	dropped int // values that the color scale cannot show
 }
 
 const (
 	colorBar  = 12.0 // thickness
-	heatRow   = 21.0 // least height of a row, so that text fits
+	heatRow   = 21.0 // least height of a row with text
 	smallText = 6.5  // smallest readable cell text
 )
 
@@ -97,14 +98,15 @@ func newHeat(p Panel, m *HeatMap) *heat {
 			switch {
 			case m.Value.showable(c.Value):
 				values = append(values, c.Value)
-				lo, hi = math.Min(lo, c.Value), math.Max(hi, c.Value)
-			case !math.IsNaN(c.Value): // NaN is an empty cell, on purpose
+				lo, hi = min(lo, c.Value), max(hi, c.Value)
+			case !math.IsNaN(c.Value): // NaN is an intended empty cell
 				h.dropped++
 			}
 		}
 	}
 	h.filled = len(values)
-	// Colours need no margin and no zero: the extremes get the extreme colours.
+	// Unlike an axis, a color scale needs no margin and no zero: the smallest and the
+	// largest value get the outermost colors.
 	axis := m.Value
 	if lo < hi {
 		if axis.Min == nil {
@@ -121,9 +123,9 @@ func newHeat(p Panel, m *HeatMap) *heat {
 	return h
 }
 
-// Height lets heat maps grow with their rows.
+// Height implements Drawing: it grows with the number of rows.
 func (h *heat) Height(_, usual float64) float64 {
-	return math.Max(usual, float64(len(h.panel.Y.Categories))*heatRow+90)
+	return max(usual, float64(len(h.panel.Y.Categories))*heatRow+90)
 }
 
 // Notes implements Drawing.
@@ -143,41 +145,41 @@ func (h *heat) Draw(p draw.Pen, area draw.Rectangle) {
 	g := h.layout(area)
 	h.drawNames(p, g)
 	if h.filled == 0 {
-		noData(p, g.frame)
+		drawNoData(p, g.frame)
 		return
 	}
 	h.drawCells(p, g)
 	h.drawColorBar(p, draw.Rect(g.frame.X1+14, g.frame.Y0, g.frame.X1+14+colorBar, g.frame.Y1))
 }
 
-// heatGrid is a heat map on the page.
+// heatGrid is the layout of a heat map on the page.
 type heatGrid struct {
 	frame draw.Rectangle
 	xAxis ruler
 	yAxis ruler
-	names axisLabels // below
-	side  float64    // width of the names at the left
+	names axisLabels // of the columns, below
+	side  float64    // width of the row names at the left
 }
 
-// layout places both axes; y runs downward, as matrices are written.
+// layout places both axes. The y axis runs downward, like the rows of a matrix.
 func (h *heat) layout(area draw.Rectangle) heatGrid {
 	g := heatGrid{frame: area, xAxis: newRuler(h.panel.X, nil, false), yAxis: newRuler(h.panel.Y, nil, false)}
-	h.value.place(area.Y0, area.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
+	h.value.placeVertical(area.Y0, area.Y1)
 	g.frame.X1 -= 14 + colorBar + tickLength + tickGap + h.value.widest() + 4
-	if h.matrix.Value.title() != "" {
+	if h.matrix.Value.Title() != "" {
 		g.frame.X1 -= labelFace.Height(1) + 2
 	}
 	for _, name := range h.panel.Y.Categories {
-		g.side = math.Max(g.side, math.Min(tickFace.Width(name), area.W()*0.25))
+		g.side = max(g.side, min(tickFace.Width(name), area.W()*0.25))
 	}
 	g.frame.X0 += g.side + tickGap + 3
-	if h.panel.Y.title() != "" {
+	if h.panel.Y.Title() != "" {
 		g.frame.X0 += labelFace.Height(1) + 2
 	}
 	g.frame.Y1 -= 2
 	g.names = g.xAxis.placeCategories(g.frame.X0, g.frame.X1, g.frame.X0-area.X0)
 	g.frame.Y0 += g.names.height + tickGap
-	if h.panel.X.title() != "" {
+	if h.panel.X.Title() != "" {
 		g.frame.Y0 += labelFace.Height(1) + labelGap
 	}
 	g.yAxis.from, g.yAxis.to = g.frame.Y1, g.frame.Y0
@@ -185,9 +187,9 @@ func (h *heat) layout(area draw.Rectangle) heatGrid {
 	return g
 }
 
-// drawCells paints the matrix. Text shares one size, the largest at which all
-// of it fits, and stands upright where that is larger than across the cell; below
-// a readable size it is left to the colours.
+// drawCells draws the matrix. The text of all cells has the same size, the largest
+// that fits. It is turned upright if it can be larger that way, and omitted if it
+// would be too small to read.
 func (h *heat) drawCells(p draw.Pen, g heatGrid) {
 	cell := draw.Rect(0, 0, g.frame.W()/float64(len(g.xAxis.ticks)), g.frame.H()/float64(len(g.yAxis.ticks)))
 	font, turn := tickFace, 0.0
@@ -196,7 +198,7 @@ func (h *heat) drawCells(p draw.Pen, g heatGrid) {
 			font.Size, turn = upright, math.Pi/2
 		}
 	}
-	rim := draw.Stroke{Color: draw.White, Width: math.Min(1, cell.H()/12)}
+	rim := draw.Stroke{Color: draw.White, Width: min(1, cell.H()/12)}
 	for i, row := range h.matrix.Cells {
 		for k, c := range row {
 			at := draw.Pt(g.xAxis.at(float64(k)), g.yAxis.at(float64(i)))
@@ -213,18 +215,18 @@ func (h *heat) drawCells(p draw.Pen, g heatGrid) {
 	}
 }
 
-// textSize is the largest at which the text of every cell fits into so much room
-// along and across its line.
-func (h *heat) textSize(along, across float64) float64 {
+// textSize returns the largest font size at which the text of every cell fits into
+// the given length and height.
+func (h *heat) textSize(length, height float64) float64 {
 	font := tickFace
-	font.Size = math.Min(11, across*0.6)
+	font.Size = min(11, height*0.6)
 	widest := 0.0
 	for _, row := range h.matrix.Cells {
 		for _, c := range row {
-			widest = math.Max(widest, font.Width(h.cellText(c)))
+			widest = max(widest, font.Width(h.cellText(c)))
 		}
 	}
-	if room := along - 6; widest > room {
+	if room := length - 6; widest > room {
 		font.Size *= room / widest
 	}
 	return font.Size
@@ -237,19 +239,19 @@ func (h *heat) cellText(c Cell) string {
 	case !h.matrix.Value.showable(c.Value):
 		return "–"
 	}
-	return h.matrix.Value.Unit.Digits(c.Value, 3)
+	return h.matrix.Value.Unit.formatDigits(c.Value, 3)
 }
 
 func (h *heat) drawColorBar(p draw.Pen, bar draw.Rectangle) {
 	const slices = 64
 	for i := range slices {
 		y := bar.Y0 + bar.H()*float64(i)/slices
-		// Overlap by a little, or seams show between the slices.
-		top := math.Min(bar.Y1, y+bar.H()/slices+0.4)
+		// Overlap the slices a little, or seams would show between them.
+		top := min(bar.Y1, y+bar.H()/slices+0.4)
 		p.Box(draw.Rect(bar.X0, y, bar.X1, top), draw.Heat((float64(i)+0.5)/slices), draw.Stroke{})
 	}
 	p.Box(bar, nil, draw.Stroke{Color: draw.AxisGrey, Width: 0.5})
-	h.value.place(bar.Y0, bar.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
+	h.value.placeVertical(bar.Y0, bar.Y1)
 	for _, t := range h.value.ticks {
 		y := h.value.at(t.Value)
 		if t.Label != "" {
@@ -257,14 +259,14 @@ func (h *heat) drawColorBar(p draw.Pen, bar draw.Rectangle) {
 			p.Text(tickFace, draw.Pt(bar.X1+tickLength+tickGap, y), draw.LeftMid, 0, t.Label)
 		}
 	}
-	if s := h.matrix.Value.title(); s != "" {
+	if s := h.matrix.Value.Title(); s != "" {
 		at := draw.Pt(bar.X1+tickLength+tickGap+h.value.widest()+5, bar.Center().Y)
 		p.Text(labelFace, at, draw.CenterTop, math.Pi/2, labelFace.Shorten(s, bar.H()))
 	}
 }
 
 func (h *heat) drawNames(p draw.Pen, g heatGrid) {
-	namesBelow(p, g.xAxis, g.frame.Y0-tickGap, g.names)
+	g.names.draw(p, g.xAxis, g.frame.Y0-tickGap)
 	every := max(1, int(math.Ceil(tickFace.Size*1.1*float64(len(g.yAxis.ticks))/g.frame.H())))
 	for i, t := range g.yAxis.ticks {
 		if i%every == 0 {

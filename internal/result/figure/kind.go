@@ -11,21 +11,22 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-// Content is what fills a panel other than a chart. A kind of content is one
-// type: its fields are the description and its JSON, Check says what is wrong
-// with it, Prepare how it is drawn. A file registers its kind in [Contents].
+// Content fills a panel that is not a chart. A kind of content is one type, which
+// its file registers in [Contents]. The exported fields are the description and its
+// JSON form.
 type Content interface {
-	// Check adds what is wrong with the panel that holds the content.
+	// Check adds the faults of the panel that holds the content.
 	Check(p Panel, f Faults)
-	// Prepare makes a panel without faults ready to be drawn.
+	// Prepare makes a drawing of a panel that has no faults.
 	Prepare(p Panel) Drawing
 }
 
-// Drawing is a panel made ready. It does not depend on where on the page the panel goes.
+// Drawing is a panel that is ready to be drawn anywhere on a page.
 type Drawing interface {
-	// Height is what the panel needs at a width, where others have the usual height.
+	// Height returns the height that the panel needs at a width; usual is the height
+	// of a chart.
 	Height(w, usual float64) float64
-	// Notes say what is not to be seen, for the small print; empty for nothing.
+	// Notes returns lines for the small print about data that is not visible, or "".
 	Notes() string
 	// Draw fills the area.
 	Draw(p draw.Pen, area draw.Rectangle)
@@ -54,7 +55,7 @@ func kindOf(c Content) (name string, registered bool) {
 	return k.Name, true
 }
 
-// content is what fills the panel.
+// content returns the panel's content, a chart by default.
 func (p Panel) content() Content {
 	if p.Content == nil {
 		return chartContent{}
@@ -62,10 +63,10 @@ func (p Panel) content() Content {
 	return p.Content
 }
 
-// panelFields is a panel without its methods, for encoding/json.
+// panelFields is a Panel without its MarshalJSON method, to avoid recursion.
 type panelFields Panel
 
-// MarshalJSON writes the panel with its content under the name of its kind.
+// MarshalJSON writes the panel, with its content under the name of the content's kind.
 func (p Panel) MarshalJSON() ([]byte, error) {
 	fields, err := json.Marshal(panelFields(p))
 	if err != nil || p.Content == nil {
@@ -85,7 +86,7 @@ func (p Panel) MarshalJSON() ([]byte, error) {
 	return bytes.Join([][]byte{fields[:len(fields)-1], content[1:]}, []byte(",")), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads a panel. A key with the name of a kind holds the content.
 func (p *Panel) UnmarshalJSON(data []byte) error {
 	var fields panelFields
 	if err := json.Unmarshal(data, &fields); err != nil {

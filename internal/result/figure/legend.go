@@ -5,38 +5,178 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-// legend names the looks of a chart.
+// Faces of text, sizes in points. In a panel of 900 px a tick label is 14 px high.
+var (
+	titleFace  = draw.Face{Size: 14, Bold: true, Color: draw.Black}
+	panelFace  = draw.Face{Size: 12, Bold: true, Color: draw.Black}
+	labelFace  = draw.Face{Size: 11, Color: draw.Black}
+	tickFace   = draw.Face{Size: 10.5, Color: draw.AxisGrey}
+	legendFace = draw.Face{Size: 10.5, Color: draw.Black}
+	noteFace   = draw.Face{Size: 9, Color: draw.InkGrey}
+	limitFace  = draw.Face{Size: 9.5, Color: draw.InkGrey}
+)
+
+var (
+	axisStroke   = draw.Stroke{Color: draw.AxisGrey, Width: 0.7}
+	gridStroke   = draw.Stroke{Color: draw.GridGrey, Width: 0.6}
+	seriesDashes = []float64{6, 3}
+	// Limit lines differ from series by color and from each other by dashes.
+	limitDashes = [][]float64{{4, 2.5}, {1.2, 2}, {8, 2, 1.5, 2}, {10, 3}}
+)
+
+// mark holds the properties of a kind of series.
+type mark struct {
+	line    bool // a line joins the points
+	dots    bool // the points have markers even if the series sets NoMarker
+	bar     bool // a rectangle in the slot of its category
+	stacked bool // on top of the other bars of the same category
+}
+
+// marks has every kind of series. Other code asks for these properties only.
+var marks = map[Kind]mark{
+	"": {line: true}, LineKind: {line: true},
+	Scatter: {dots: true},
+	Bars:    {bar: true}, StackedBars: {bar: true, stacked: true},
+}
+
+// look is the appearance of a series.
+type look struct {
+	name string
+	mark
+	color  int // index into the palette
+	marker int // index into markers
+	dashed bool
+	bare   bool // no markers
+	limit  int  // for a limit line, its index in limitDashes plus 1; else 0
+}
+
+// looks chooses the appearance of every series of a panel: the color by Color or
+// position, and a marker that no other series with the same line style has,
+// because colors are lost in greyscale.
+func (p Panel) looks() []look {
+	list := make([]look, len(p.Series))
+	type used struct {
+		marker int
+		dashed bool
+	}
+	taken := map[used]bool{}
+	for i, s := range p.Series {
+		c := i
+		if s.Color > 0 {
+			c = s.Color - 1
+		}
+		l := look{name: s.Name, mark: marks[s.Kind], color: c % len(draw.Palette), dashed: s.Dashed}
+		l.bare = s.NoMarker && !l.dots
+		l.marker = c % len(markers)
+		for n := 0; n < len(markers) && taken[used{l.marker, l.dashed}]; n++ {
+			l.marker = (l.marker + 1) % len(markers)
+		}
+		if !l.bare && !l.bar {
+			taken[used{l.marker, l.dashed}] = true
+		}
+		list[i] = l
+	}
+	return list
+}
+
+func (l look) stroke() draw.Stroke {
+	if l.limit > 0 {
+		return limitStroke(l.limit - 1)
+	}
+	s := draw.Stroke{Color: draw.Palette[l.color], Width: 1.7}
+	if l.dashed {
+		s.Dash = seriesDashes
+	}
+	return s
+}
+
+func limitStroke(i int) draw.Stroke {
+	return draw.Stroke{Color: draw.InkGrey, Width: 1.1, Dash: limitDashes[i%len(limitDashes)]}
+}
+
+// markers are polygons about the origin with corners at a distance of about 1. One
+// without corners is a circle. They are filled with a rim, unlike the library's
+// glyphs, so that crowded markers stay apart.
+var markers = [][][2]float64{
+	nil, // circle
+	{{-.85, -.85}, {.85, -.85}, {.85, .85}, {-.85, .85}}, // square
+	{{-1.05, -.8}, {1.05, -.8}, {0, 1.15}},               // triangle
+	{{0, -1.25}, {1.05, 0}, {0, 1.25}, {-1.05, 0}},       // diamond
+	{{-1.05, .8}, {0, -1.15}, {1.05, .8}},                // triangle, point down
+	{{-.4, -1.15}, {.4, -1.15}, {.4, -.4}, {1.15, -.4}, {1.15, .4}, {.4, .4},
+		{.4, 1.15}, {-.4, 1.15}, {-.4, .4}, {-1.15, .4}, {-1.15, -.4}, {-.4, -.4}}, // plus
+	star(),
+	{{-1.3, -.5}, {1.3, -.5}, {1.3, .5}, {-1.3, .5}}, // flat bar
+}
+
+func star() [][2]float64 {
+	var corners [][2]float64
+	for i := range 10 {
+		radius := 1.35
+		if i%2 == 1 {
+			radius = 0.55
+		}
+		sin, cos := math.Sincos(math.Pi/2 + float64(i)*math.Pi/5)
+		corners = append(corners, [2]float64{radius * cos, radius * sin})
+	}
+	return corners
+}
+
+const markerRadius = 3.3
+
+// drawMarker draws a marker: hollow if the line is dashed or the point hollow, else
+// filled with a thin white rim.
+func (l look) drawMarker(p draw.Pen, at draw.Point, hollow bool) {
+	c := draw.Palette[l.color]
+	fill, rim := c, draw.Stroke{Color: draw.White, Width: 0.6}
+	if l.dashed || hollow {
+		fill, rim = draw.White, draw.Stroke{Color: c, Width: 1.3}
+	}
+	shape := markers[l.marker]
+	if shape == nil {
+		p.Circle(at, markerRadius, fill, rim)
+		return
+	}
+	corner := func(c [2]float64) draw.Point { return draw.Pt(at.X+c[0]*markerRadius, at.Y+c[1]*markerRadius) }
+	p.Polygon(fill, rim, lists.Map(shape, corner)...)
+}
+
+// legend lists the looks of a chart with their names. The plotting library's
+// legend has one column at a fixed corner; this one has as many columns as fit,
+// and a corner only if it hides no data.
 type legend struct {
 	entries  []look
 	reversed bool // a single column runs from last to first
 }
 
+// Sizes of a legend in points.
 const (
 	swatch     = 24.0 // length of the sample line
 	swatchGap  = 6.0
 	columnGap  = 18.0
 	legendRow  = 15.5
 	legendPad  = 5.0
-	shortList  = 6   // entries that may stand inside the plot
-	widePanel  = 500 // points from which a column beside the plot can be spared
+	widePanel  = 500 // a panel this wide has room for a legend beside the plot
+	shortList  = 6   // a legend with more entries never goes inside the plot
 	legendPart = 0.45
 )
 
 func (l legend) height(rows int) float64 { return float64(rows)*legendRow + 2*legendPad }
 
-// nameWidth is the longest name, cut at limit.
+// nameWidth returns the width of the longest name, at most limit.
 func (l legend) nameWidth(limit float64) float64 {
 	w := 0.0
 	for _, e := range l.entries {
-		w = math.Max(w, legendFace.Width(e.name))
+		w = max(w, legendFace.Width(e.name))
 	}
-	return math.Min(w, limit)
+	return min(w, limit)
 }
 
-// choose decides where an automatic legend goes; the empty place is a corner of the plot.
+// choose returns the place of an automatic legend. The empty string is a corner of the plot.
 func (l legend) choose(area draw.Rectangle) Legend {
 	if len(l.entries) <= shortList {
 		return ""
@@ -44,8 +184,8 @@ func (l legend) choose(area draw.Rectangle) Legend {
 	return l.outside(area)
 }
 
-// outside decides between beside and below: below while it takes two rows at
-// most, since width is what curves need.
+// outside chooses between beside and below the plot. Below is better up to two
+// rows, because curves need the width.
 func (l legend) outside(area draw.Rectangle) Legend {
 	_, rows := l.grid(area.W())
 	fits := l.height(len(l.entries)) <= area.H()
@@ -64,30 +204,29 @@ func (l legend) grid(width float64) (columns, rows int) {
 	cell := swatch + swatchGap + l.nameWidth(width/2) + columnGap
 	columns = min(n, max(1, int((width+columnGap-2*legendPad)/cell)))
 	rows = (n + columns - 1) / columns
-	// Even out, so that 5 entries stand as 3 and 2 rather than 4 and 1.
+	// Balance the rows: 5 entries as 3 and 2 rather than 4 and 1.
 	return (n + rows - 1) / rows, rows
 }
 
-// reserve cuts the legend's place off the area.
-func (l legend) reserve(area draw.Rectangle, place Legend) (inner, spot draw.Rectangle) {
+// reserve divides the area into the plot's part and the legend's part.
+func (l legend) reserve(area draw.Rectangle, place Legend) (plot, spot draw.Rectangle) {
 	if len(l.entries) == 0 {
 		return area, draw.Rectangle{}
 	}
-	inner, spot = area, area
+	plot, spot = area, area
 	if place == LegendRight {
 		w := swatch + swatchGap + l.nameWidth(area.W()*0.3) + 2*legendPad
-		inner.X1 -= w + 4
-		spot.X0 = inner.X1 + 4
-		return inner, spot
+		plot.X1 -= w + 4
+		spot.X0 = plot.X1 + 4
+		return plot, spot
 	}
 	_, rows := l.grid(area.W())
-	h := math.Min(l.height(rows), area.H()*legendPart)
-	inner.Y0 += h
-	spot.Y1 = inner.Y0
-	return inner, spot
+	plot.Y0 += min(l.height(rows), area.H()*legendPart)
+	spot.Y1 = plot.Y0
+	return plot, spot
 }
 
-// corner looks for a place inside the frame that covers nothing.
+// corner looks for a place inside the frame where the legend covers nothing.
 func (l legend) corner(frame draw.Rectangle, ink *clutter) (draw.Rectangle, bool) {
 	if len(l.entries) == 0 {
 		return draw.Rectangle{}, true
@@ -101,9 +240,9 @@ func (l legend) corner(frame draw.Rectangle, ink *clutter) (draw.Rectangle, bool
 	if left > right || bottom > top {
 		return draw.Rectangle{}, false
 	}
-	for _, at := range [][2]float64{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {mid, top},
-		{mid, bottom}} {
-		spot := draw.Rect(at[0], at[1], at[0]+w, at[1]+h)
+	for _, at := range []draw.Point{{X: left, Y: top}, {X: right, Y: top}, {X: right, Y: bottom}, {X: left, Y: bottom},
+		{X: mid, Y: top}, {X: mid, Y: bottom}} {
+		spot := draw.Rect(at.X, at.Y, at.X+w, at.Y+h)
 		if ink.under(spot.Inset(-2)) == 0 {
 			return spot, true
 		}
@@ -111,8 +250,8 @@ func (l legend) corner(frame draw.Rectangle, ink *clutter) (draw.Rectangle, bool
 	return draw.Rectangle{}, false
 }
 
-// draw fills the spot from its upper left corner. Entries that find no room are
-// counted in a last line.
+// draw fills the spot from its upper left corner. A last line counts the entries
+// that did not fit.
 func (l legend) draw(p draw.Pen, spot draw.Rectangle, framed bool) {
 	if len(l.entries) == 0 {
 		return
@@ -130,62 +269,61 @@ func (l legend) draw(p draw.Pen, spot draw.Rectangle, framed bool) {
 		keep := room*columns - 1
 		entries, more = entries[:keep], len(entries)-keep
 	}
-	limit := spot.W() / 2 // as in grid, which found the columns with it
+	limit := spot.W() / 2 // the same limit as in grid
 	if columns == 1 {
 		limit = spot.W() - 2*legendPad - swatch - swatchGap + 0.5
 	}
 	cell := swatch + swatchGap + l.nameWidth(limit) + columnGap
-	place := func(i int) (x, y float64) {
-		return spot.X0 + legendPad + float64(i%columns)*cell, spot.Y1 - legendPad - (float64(i/columns)+0.5)*legendRow
+	place := func(i int) draw.Point {
+		return draw.Pt(spot.X0+legendPad+float64(i%columns)*cell, spot.Y1-legendPad-(float64(i/columns)+0.5)*legendRow)
 	}
 	shift := 0.0
 	for i, e := range entries {
-		x, y := place(i)
-		x += shift
-		e.drawSwatch(p, x, y)
+		at := place(i)
+		at.X += shift
+		e.drawSwatch(p, at)
 		name := legendFace.Shorten(e.name, limit)
-		p.Text(legendFace, draw.Pt(x+swatch+swatchGap, y), draw.LeftMid, 0, name)
-		if rows == 1 { // nothing stands below, so no column need be kept
+		p.Text(legendFace, draw.Pt(at.X+swatch+swatchGap, at.Y), draw.LeftMid, 0, name)
+		if rows == 1 { // a single row needs no aligned columns
 			shift += swatch + swatchGap + legendFace.Width(name) + columnGap - cell
 		}
 	}
 	if more > 0 {
-		x, y := place(len(entries))
-		p.Text(legendFace, draw.Pt(x, y), draw.LeftMid, 0, fmt.Sprintf("and %d more", more))
+		p.Text(legendFace, place(len(entries)), draw.LeftMid, 0, fmt.Sprintf("and %d more", more))
 	}
 }
 
-// used is the width that draw will fill of a given one.
+// used returns how much of the width draw will fill.
 func (l legend) used(width float64) float64 {
 	columns, rows := l.grid(width)
 	w := 2*legendPad - columnGap
 	if rows == 1 {
 		for _, e := range l.entries {
-			w += swatch + swatchGap + math.Min(legendFace.Width(e.name), width/2) + columnGap
+			w += swatch + swatchGap + min(legendFace.Width(e.name), width/2) + columnGap
 		}
 	} else {
 		w += float64(columns) * (swatch + swatchGap + l.nameWidth(width/2) + columnGap)
 	}
-	return math.Min(w, width)
+	return min(w, width)
 }
 
-// drawSwatch draws a sample of the look.
-func (l look) drawSwatch(p draw.Pen, x, y float64) {
-	switch {
-	case l.bar:
-		p.Box(draw.Rect(x+swatch-15, y-4.5, x+swatch, y+4.5), draw.Palette[l.color], draw.Stroke{})
-	default:
-		if l.line {
-			p.Line(l.stroke(), draw.Pt(x, y), draw.Pt(x+swatch, y))
-		}
-		if !l.bare {
-			l.drawMarker(p, draw.Pt(x+swatch/2, y), false)
-		}
+// drawSwatch draws a sample of the look whose left end is at the point.
+func (l look) drawSwatch(p draw.Pen, at draw.Point) {
+	if l.bar {
+		p.Box(draw.Rect(at.X+swatch-15, at.Y-4.5, at.X+swatch, at.Y+4.5), draw.Palette[l.color], draw.Stroke{})
+		return
+	}
+	if l.line {
+		p.Line(l.stroke(), at, draw.Pt(at.X+swatch, at.Y))
+	}
+	if !l.bare {
+		l.drawMarker(p, draw.Pt(at.X+swatch/2, at.Y), false)
 	}
 }
 
-// sharedLegend merges the legends of all charts, provided that every name has the same
-// look everywhere, every look one name, and no panel asks for a place of its own.
+// sharedLegend merges the legends of all charts into one. It refuses if a name has
+// different looks, a look has different names, a panel asks for a place of its own,
+// or only one chart has a legend.
 func sharedLegend(charts []*chart) (legend, bool) {
 	var all legend
 	byName := map[string]look{}
@@ -200,17 +338,14 @@ func sharedLegend(charts []*chart) (legend, bool) {
 			with++
 		}
 		for _, e := range l.entries {
+			unnamed := e
+			unnamed.name = ""
+			other, sameLook := names[unnamed]
 			known, ok := byName[e.name]
-			if ok && known != e {
+			if ok && known != e || sameLook && other != e.name {
 				return legend{}, false
 			}
-			// Different names that look alike are told apart only by their panel.
-			face := e
-			face.name = ""
-			if other, ok := names[face]; ok && other != e.name {
-				return legend{}, false
-			}
-			names[face] = e.name
+			names[unnamed] = e.name
 			if !ok {
 				byName[e.name] = e
 				all.entries = append(all.entries, e)

@@ -2,24 +2,23 @@ package figure
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 
 	"github.com/kernbench/kernbench/internal/result/draw"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// sheet is a figure laid out: its size, and how to draw it.
+// sheet is the layout of a figure on a page.
 type sheet struct {
 	figure  Figure
 	w, h    float64
 	columns int
-	rows    []float64 // height of every row of panels
-	panels  []Drawing // beside figure.Panels
-	common  legend    // drawn once below the panels, if it has entries
+	rows    []float64 // height of each row of panels
+	panels  []Drawing // one per element of figure.Panels
+	common  legend    // below all panels, if shared
 	shared  bool
 }
 
@@ -31,8 +30,8 @@ const (
 	panelGap    = 18.0
 )
 
-// panelSize is the usual size of a panel in points, by the number of columns. Many columns
-// get smaller panels: the picture is scaled to the width of a page, and its text with it.
+// panelSize returns the usual size of a panel in points. With more columns panels
+// are smaller, because the figure is scaled to the width of a page, text included.
 func panelSize(columns int) (w, h float64) {
 	switch columns {
 	case 1:
@@ -49,7 +48,7 @@ func panelSize(columns int) (w, h float64) {
 func newSheet(f Figure) *sheet {
 	s := &sheet{figure: f, columns: f.Columns}
 	if s.columns == 0 {
-		// Up to three abreast, but four as two by two.
+		// Up to three panels side by side, but four as two by two.
 		s.columns = min(len(f.Panels), 3)
 		if len(f.Panels) == 4 {
 			s.columns = 2
@@ -74,19 +73,19 @@ func newSheet(f Figure) *sheet {
 	return s
 }
 
-// measure finds the size of the sheet. One panel alone has its size as the whole
-// picture's; a grid grows by its titles.
+// measure computes the size of the sheet. For a single panel the usual panel size is
+// the size of the whole figure; a grid of panels grows by its titles.
 func (s *sheet) measure() {
 	w, h := panelSize(s.columns)
 	s.w = float64(s.columns)*w + float64(s.columns-1)*panelGap/2
 	s.rows = make([]float64, (len(s.figure.Panels)+s.columns-1)/s.columns)
 	for i, p := range s.panels {
 		row := &s.rows[i/s.columns]
-		*row = math.Max(*row, p.Height(w, h))
+		*row = max(*row, p.Height(w, h))
 	}
 	rest := 2*sheetMargin + s.headHeight() + s.footHeight() + float64(len(s.rows)-1)*panelGap
 	if len(s.figure.Panels) == 1 && s.rows[0] == h {
-		s.rows[0] = math.Max(h-rest, 0.75*h) // a long caption may not squeeze the plot
+		s.rows[0] = max(h-rest, 0.75*h) // a long caption must not squeeze the plot
 	}
 	s.h = rest
 	for _, row := range s.rows {
@@ -151,15 +150,15 @@ func (s *sheet) draw(p draw.Pen) {
 	p.Lines(noteFace, draw.Pt(sheetMargin, y-8), draw.LeftTop, s.captionLines())
 }
 
-// panelText wraps the title and the notes of a panel.
+// panelText returns the wrapped title and notes of a panel.
 func (s *sheet) panelText(i int, width float64) (title, notes []string) {
 	panel := s.figure.Panels[i]
-	note := panel.Note + "\n" + s.panels[i].Notes() // an empty line takes no room
+	note := panel.Note + "\n" + s.panels[i].Notes() // Wrap drops empty lines
 	return panelFace.Wrap(panel.Title, width, 2), noteFace.Wrap(note, width, 5)
 }
 
-// drawRow draws panels side by side. Titles and notes take the same room in
-// all of them, so that the plots line up.
+// drawRow draws panels side by side. Their titles and notes get the same height, so
+// that the plots line up.
 func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 	head, foot := 0.0, 0.0
 	for k, area := range areas {
@@ -167,10 +166,10 @@ func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 		p.Lines(panelFace, draw.Pt(area.X0, area.Y1), draw.LeftTop, title)
 		p.Lines(noteFace, draw.Pt(area.X0, area.Y0), draw.LeftBottom, notes)
 		if n := len(title); n > 0 {
-			head = math.Max(head, panelFace.Height(n)+4)
+			head = max(head, panelFace.Height(n)+4)
 		}
 		if n := len(notes); n > 0 {
-			foot = math.Max(foot, noteFace.Height(n)+4)
+			foot = max(foot, noteFace.Height(n)+4)
 		}
 	}
 	for k, area := range areas {
@@ -180,12 +179,12 @@ func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 	}
 }
 
-// density is the resolution of PNGs: two dots per CSS pixel, for sharp text on
-// any screen.
+// density is the resolution of PNG files in dots per inch: two dots per CSS pixel,
+// for sharp text on any screen.
 const density = 2 * 96
 
-// Write draws the figure to NAME.png and NAME.svg in dir, which is made if need
-// be, and returns their paths. Each file appears whole or not at all.
+// Write draws the figure to NAME.png and NAME.svg in dir and returns their paths. It
+// creates dir if necessary. Files are replaced atomically.
 func Write(dir string, f Figure) ([]string, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -203,7 +202,7 @@ func Write(dir string, f Figure) ([]string, error) {
 			return files, err
 		}
 		path := filepath.Join(dir, f.Name+format.ending)
-		if err := writeAtomic(path, b.Bytes()); err != nil {
+		if err := journal.WriteFileAtomic(path, b.Bytes()); err != nil {
 			return files, fmt.Errorf("writing figure %s: %w", f.Name, err)
 		}
 		files = append(files, path)
@@ -211,17 +210,17 @@ func Write(dir string, f Figure) ([]string, error) {
 	return files, nil
 }
 
-// PNG draws the figure as an image of two dots per pixel.
+// PNG draws the figure as an image with two dots per CSS pixel.
 func PNG(w io.Writer, f Figure) error { return writePNG(w, f, density) }
 
 func writePNG(w io.Writer, f Figure, dpi int) error {
 	return f.write(func(p draw.Page) error { return p.PNG(w, dpi) })
 }
 
-// SVG draws the figure as scalable graphics with text that stays text.
+// SVG draws the figure as scalable graphics. Text stays text.
 func SVG(w io.Writer, f Figure) error { return f.write(func(p draw.Page) error { return p.SVG(w) }) }
 
-// write lays out a figure without faults.
+// write validates the figure, lays it out and calls as with the page.
 func (f Figure) write(as func(draw.Page) error) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -231,22 +230,4 @@ func (f Figure) write(as func(draw.Page) error) error {
 		return fmt.Errorf("figure %s: %w", f.Name, err)
 	}
 	return nil
-}
-
-// writeAtomic writes beside the target and renames, so that a reader never sees half a file.
-func writeAtomic(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

@@ -1,7 +1,7 @@
-// Package chart draws figures as text, for a terminal: compact curves for axes of
-// numbers, bars for axes of names. What is drawn is package figure's description, so a
-// chart shows what the picture of the same plot shows, only coarser. It writes no
-// files and knows no terminal: width, characters and colours are the caller's to say.
+// Package chart draws figures as text for a terminal: curves for numeric axes, bars
+// for category axes. It draws the descriptions of package figure, so a chart shows
+// the same data as the picture, only coarser. The caller gives the width and says
+// whether Unicode and colors may be used.
 package chart
 
 import (
@@ -13,13 +13,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/ticks"
 )
 
-// Style is how charts are drawn.
+// Style is the appearance of charts.
 type Style struct {
-	Width   int  // columns; at least MinWidth
-	Unicode bool // else plain ASCII
+	Width   int  // in columns, clamped to [MinWidth, MaxWidth]
+	Unicode bool // if false, only ASCII is used
 	Color   bool
 }
 
@@ -28,53 +27,39 @@ const (
 	MinWidth = 40
 	MaxWidth = 120 // wider curves are no clearer
 	rows     = 10  // of the plotted area
-	maxLines = 30  // of bars
+	maxBars  = 30  // further bars are only counted
 )
 
-// Text draws a figure, one panel below the other.
+// Text draws a figure, one panel below the other. Control characters in its texts
+// become visible escapes.
 func Text(f figure.Figure, s Style) string {
 	s.Width = min(max(s.Width, MinWidth), MaxWidth)
-	var b strings.Builder
-	if f.Title != "" {
-		b.WriteString(s.line(f.Title))
-	}
-	for i, p := range f.Panels {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(s.panel(p))
-	}
-	if f.Caption != "" {
-		b.WriteString(s.line(f.Caption))
-	}
-	return b.String()
+	panels := strings.Join(lists.Map(f.Panels, s.panel), "\n")
+	return s.line(f.Title) + panels + s.line(f.Caption)
 }
 
 func (s Style) panel(p figure.Panel) string {
-	var b strings.Builder
-	if p.Title != "" {
-		b.WriteString(s.line(p.Title))
-	}
+	var body string
 	switch {
 	case p.Content != nil:
-		b.WriteString(s.line("(a drawing: see the figure)"))
+		body = s.line("(a drawing: see the figure)")
 	case p.X.Scale == figure.Category:
-		b.WriteString(s.bars(p))
+		body = s.bars(p)
 	default:
-		b.WriteString(s.curves(p))
+		body = s.curves(p)
 	}
-	if p.Note != "" {
-		b.WriteString(s.line(p.Note))
-	}
-	return b.String()
+	return s.line(p.Title) + body + s.line(p.Note)
 }
 
-// line is a line of text that is not wider than the chart; text that is longer has several.
+// line wraps text to the width of the chart. An empty text gives no line.
 func (s Style) line(text string) string {
+	if text == "" {
+		return ""
+	}
 	return texttab.Wrap(strings.Fields(s.plain(text)), s.Width, "") + "\n"
 }
 
-// plain makes text safe to show: without control characters, and ASCII where it must be.
+// plain makes text safe to print: no control characters, and only ASCII if required.
 func (s Style) plain(text string) string {
 	text = texttab.Plain(text)
 	if s.Unicode {
@@ -104,32 +89,32 @@ func (s Style) shorten(text string, width int) string {
 	return text
 }
 
-// glyphs are the characters of charts, Unicode and ASCII.
+// glyphs are the characters that charts are made of.
 type glyphs struct {
-	markers                                 []rune
-	path, up, corner, across, tick, bar, no rune
+	markers                                             []rune
+	path, side, sideTick, corner, across, tick, bar, no rune
 }
 
 func (s Style) glyphs() glyphs {
 	if s.Unicode {
-		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), '·', '┤', '└', '─', '┬', '█', '✗'}
+		return glyphs{[]rune("●▲■◆○△□◇★✚✖▼"), '·', '│', '┤', '└', '─', '┬', '█', '✗'}
 	}
-	return glyphs{[]rune("*ox#@%&$=^~w"), '.', '|', '+', '-', '+', '#', 'X'}
+	return glyphs{[]rune("*ox#@%&$=^~w"), '.', '|', '|', '+', '-', '+', '#', 'X'}
 }
 
-// colors are the foreground colours of the sixteen that every terminal has, without
-// black, white and the ones that are hard to see on either.
+// colors are ANSI foreground colors that are readable on both light and dark
+// backgrounds.
 var colors = []int{34, 31, 32, 35, 36, 33}
 
-// paint colours text as series i is drawn; from 0.
-func (s Style) paint(text string, i int) string {
-	if !s.Color || i < 0 {
+// paint colors the text of a series; a negative series has no color.
+func (s Style) paint(text string, series int) string {
+	if !s.Color || series < 0 {
 		return text
 	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colors[i%len(colors)], text)
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colors[series%len(colors)], text)
 }
 
-// legend names the series, in as many lines as it takes.
+// legend names the series, on as many lines as necessary.
 func (s Style) legend(series []figure.Series, markers []rune) string {
 	var b strings.Builder
 	used := 0
@@ -148,71 +133,66 @@ func (s Style) legend(series []figure.Series, markers []rune) string {
 	return b.String() + "\n"
 }
 
-// scale turns values of an axis into shares of its length.
-type scale struct {
-	lo, hi float64
-	log    bool
-	axis   figure.Axis
+// bar is one line of a bar chart.
+type bar struct {
+	label  string
+	value  float64
+	series int
+	failed bool
 }
 
-// newScale fits an axis to values; those it cannot show are left out.
-func newScale(axis figure.Axis, values []float64, fromZero bool) (scale, bool) {
-	s := scale{lo: math.Inf(1), hi: math.Inf(-1), axis: axis, log: axis.Scale == figure.Log2 || axis.Scale == figure.Log10}
-	for _, v := range values {
-		if s.shows(v) {
-			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
+// barsOf lists the bars of a panel, category by category.
+func (s Style) barsOf(p figure.Panel) (list []bar) {
+	for slot, category := range p.X.Categories {
+		for i, series := range p.Series {
+			for _, pt := range series.Points {
+				if int(math.Round(pt.X)) != slot || !pt.Failed && (math.IsNaN(pt.Y) || math.IsInf(pt.Y, 0)) {
+					continue
+				}
+				label := category
+				if len(p.Series) > 1 {
+					label = strings.TrimSpace(category + " " + series.Name)
+				}
+				list = append(list, bar{s.plain(label), pt.Y, i, pt.Failed})
+			}
 		}
 	}
-	if s.lo > s.hi {
-		return s, false
-	}
-	if !s.log && fromZero && s.lo > 0 && s.lo < 0.6*s.hi {
-		s.lo = 0
-	}
-	for _, end := range []struct {
-		fixed *float64
-		to    *float64
-	}{{axis.Min, &s.lo}, {axis.Max, &s.hi}} {
-		if end.fixed != nil && s.shows(*end.fixed) {
-			*end.to = *end.fixed
+	return list
+}
+
+// bars draws a panel with a category x axis: one bar per line, starting at zero.
+func (s Style) bars(p figure.Panel) string {
+	list := s.barsOf(p)
+	top, labels, values := 0.0, 0, 0
+	for _, l := range list {
+		if !l.failed {
+			top = max(top, l.value)
+			values = max(values, texttab.Width(s.plain(p.Y.Unit.Format(l.value))))
 		}
+		labels = max(labels, texttab.Width(l.label))
 	}
-	if s.lo >= s.hi { // one value: it stands in the middle
-		if s.log {
-			s.lo, s.hi = s.lo/2, s.lo*2
-		} else {
-			half := max(math.Abs(s.lo)/2, 1e-9)
-			s.lo, s.hi = s.lo-half, s.lo+half
+	if len(list) == 0 || top <= 0 {
+		return s.line("(nothing to draw)")
+	}
+	labels = min(labels, s.Width/2)
+	g := s.glyphs()
+	room := s.Width - labels - values - 3
+	var b strings.Builder
+	b.WriteString(s.line(p.Y.Title()))
+	for i, l := range list {
+		if i == maxBars {
+			fmt.Fprintf(&b, "and %d more\n", len(list)-maxBars)
+			break
 		}
+		label := s.shorten(l.label, labels)
+		b.WriteString(label + strings.Repeat(" ", labels-texttab.Width(label)+1))
+		if l.failed {
+			b.WriteString(s.paint(string(g.no), l.series) + " failed\n")
+			continue
+		}
+		n := max(0, int(math.Round(l.value/top*float64(room))))
+		b.WriteString(s.paint(strings.Repeat(string(g.bar), n), l.series) + " " +
+			s.plain(p.Y.Unit.Format(l.value)) + "\n")
 	}
-	return s, true
-}
-
-func (s scale) shows(v float64) bool {
-	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!s.log || v > 0)
-}
-
-func (s scale) share(v float64) float64 {
-	if s.log {
-		return math.Log(v/s.lo) / math.Log(s.hi/s.lo)
-	}
-	return (v - s.lo) / (s.hi - s.lo)
-}
-
-// ticks are the labelled marks within the scale, about n of them.
-func (s scale) ticks(n int) []ticks.Tick {
-	var all []ticks.Tick
-	unit := ticks.Unit(s.axis.Unit)
-	switch s.axis.Scale {
-	case figure.Log2:
-		all = ticks.Log2(unit, s.lo, s.hi, n)
-	case figure.Log10:
-		all = ticks.Log10(unit, s.lo, s.hi, n)
-	default:
-		all = ticks.Linear(unit, s.lo, s.hi, n)
-	}
-	return lists.Filter(all, func(t ticks.Tick) bool {
-		at := s.share(t.Value)
-		return t.Label != "" && at > -1e-9 && at < 1+1e-9
-	})
+	return b.String()
 }

@@ -4,12 +4,76 @@ import (
 	"math"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/ticks"
 )
 
-// canvas is the plotted area: a character and the series it belongs to, -1 for none.
+// scale maps the values of an axis to fractions of its length. Unlike the axes of a
+// figure it has no margins: a terminal has no columns to spare.
+type scale struct {
+	lo, hi float64
+	log    bool
+	axis   figure.Axis
+}
+
+// newScale fits an axis to the values that it can show, and reports whether there are any.
+func newScale(axis figure.Axis, values []float64, fromZero bool) (scale, bool) {
+	s := scale{lo: math.Inf(1), hi: math.Inf(-1), axis: axis, log: axis.Scale == figure.Log2 || axis.Scale == figure.Log10}
+	for _, v := range values {
+		if s.shows(v) {
+			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
+		}
+	}
+	if s.lo > s.hi {
+		return s, false
+	}
+	if !s.log && fromZero && s.lo > 0 && s.lo < 0.6*s.hi {
+		s.lo = 0
+	}
+	if axis.Min != nil && s.shows(*axis.Min) {
+		s.lo = *axis.Min
+	}
+	if axis.Max != nil && s.shows(*axis.Max) {
+		s.hi = *axis.Max
+	}
+	if s.lo >= s.hi { // put a single value in the middle
+		if s.log {
+			s.lo, s.hi = s.lo/2, s.lo*2
+		} else {
+			half := max(math.Abs(s.lo)/2, 1e-9)
+			s.lo, s.hi = s.lo-half, s.lo+half
+		}
+	}
+	return s, true
+}
+
+func (s scale) shows(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!s.log || v > 0)
+}
+
+func (s scale) fraction(v float64) float64 {
+	if s.log {
+		return math.Log(v/s.lo) / math.Log(s.hi/s.lo)
+	}
+	return (v - s.lo) / (s.hi - s.lo)
+}
+
+// cell returns the index of the cell for v on an axis of the given length.
+func (s scale) cell(v float64, length int) int {
+	return int(math.Round(s.fraction(v) * float64(length-1)))
+}
+
+// ticks returns about n labelled ticks within the scale.
+func (s scale) ticks(n int) []figure.Tick {
+	return lists.Filter(s.axis.Ticks(s.lo, s.hi, n), func(t figure.Tick) bool {
+		at := s.fraction(t.Value)
+		return t.Label != "" && at > -1e-9 && at < 1+1e-9
+	})
+}
+
+// canvas is the plotted area. Each cell has a character and the series that it
+// belongs to, -1 for none.
 type canvas struct {
 	width int
 	runes [rows][]rune
@@ -27,24 +91,27 @@ func newCanvas(width int) *canvas {
 	return c
 }
 
-// set puts a character at a place, row 0 at the bottom.
+// has reports whether the cell lies on the canvas. Row 0 is at the bottom.
+func (c *canvas) has(x, y int) bool { return x >= 0 && x < c.width && y >= 0 && y < rows }
+
+// set puts a character into a cell.
 func (c *canvas) set(x, y int, r rune, series int) {
-	if x >= 0 && x < c.width && y >= 0 && y < rows {
+	if c.has(x, y) {
 		c.runes[rows-1-y][x], c.owner[rows-1-y][x] = r, series
 	}
 }
 
-// path dots the way between two places, where nothing is yet.
+// path dots the line between two cells, but only empty cells.
 func (c *canvas) path(x0, y0, x1, y1 int, r rune, series int) {
 	for x := x0 + 1; x < x1; x++ {
 		y := int(math.Round(float64(y0) + float64(y1-y0)*float64(x-x0)/float64(x1-x0)))
-		if y >= 0 && y < rows && x >= 0 && x < c.width && c.runes[rows-1-y][x] == ' ' {
+		if c.has(x, y) && c.runes[rows-1-y][x] == ' ' {
 			c.set(x, y, r, series)
 		}
 	}
 }
 
-// curves draws a panel whose x axis has numbers.
+// curves draws a panel with a numeric x axis.
 func (s Style) curves(p figure.Panel) string {
 	var xs, ys []float64
 	for _, series := range p.Series {
@@ -64,24 +131,19 @@ func (s Style) curves(p figure.Panel) string {
 	g := s.glyphs()
 	labels, gutter := s.yLabels(y)
 	c := newCanvas(s.Width - gutter - 2)
-	s.plot(c, p.Series, x, y, g)
+	c.plot(p.Series, x, y, g)
 	var b strings.Builder
-	if text := ticks.Unit(p.Y.Unit).Label(p.Y.Label); text != "" {
-		b.WriteString(s.line(text))
-	}
-	for row := range rows {
-		label, mark := labels[row], '│'
-		switch {
-		case label != "":
-			mark = g.up
-		case !s.Unicode:
-			mark = '|'
+	b.WriteString(s.line(p.Y.Title()))
+	for row, label := range labels {
+		mark := g.side
+		if label != "" {
+			mark = g.sideTick
 		}
 		b.WriteString(strings.Repeat(" ", gutter-texttab.Width(label)) + label + " " + string(mark))
 		b.WriteString(strings.TrimRight(s.row(c, row), " ") + "\n")
 	}
 	b.WriteString(s.xAxis(x, gutter, c.width, g))
-	if text := ticks.Unit(p.X.Unit).Label(p.X.Label); text != "" {
+	if text := p.X.Title(); text != "" {
 		text = texttab.Shorten(s.plain(text), c.width)
 		b.WriteString(strings.Repeat(" ", gutter+2+max(0, (c.width-texttab.Width(text))/2)) + text + "\n")
 	}
@@ -91,37 +153,36 @@ func (s Style) curves(p figure.Panel) string {
 	return b.String()
 }
 
-// plot puts the series onto the canvas: first the ways, then the points upon them.
-func (s Style) plot(c *canvas, series []figure.Series, x, y scale, g glyphs) {
-	at := func(sc scale, v float64, length int) int { return int(math.Round(sc.share(v) * float64(length-1))) }
+// plot draws the lines of all series first and then their points over them.
+func (c *canvas) plot(series []figure.Series, x, y scale, g glyphs) {
 	for i, one := range series {
-		last := -1
+		joined := false // whether the point before is visible
 		var lastX, lastY int
-		for k, pt := range one.Points {
+		for _, pt := range one.Points {
 			if pt.Failed || !x.shows(pt.X) || !y.shows(pt.Y) {
-				last = -1
+				joined = false
 				continue
 			}
-			px, py := at(x, pt.X, c.width), at(y, pt.Y, rows)
-			if last >= 0 && one.Kind != figure.Scatter {
+			px, py := x.cell(pt.X, c.width), y.cell(pt.Y, rows)
+			if joined && one.Kind != figure.Scatter {
 				c.path(lastX, lastY, px, py, g.path, i)
 			}
-			last, lastX, lastY = k, px, py
+			joined, lastX, lastY = true, px, py
 		}
 	}
 	for i, one := range series {
 		for _, pt := range one.Points {
 			switch {
 			case pt.Failed && x.shows(pt.X):
-				c.set(at(x, pt.X, c.width), 0, g.no, i)
+				c.set(x.cell(pt.X, c.width), 0, g.no, i)
 			case x.shows(pt.X) && y.shows(pt.Y):
-				c.set(at(x, pt.X, c.width), at(y, pt.Y, rows), g.markers[i%len(g.markers)], i)
+				c.set(x.cell(pt.X, c.width), y.cell(pt.Y, rows), g.markers[i%len(g.markers)], i)
 			}
 		}
 	}
 }
 
-// row is a line of the canvas, coloured.
+// row returns a line of the canvas in color.
 func (s Style) row(c *canvas, row int) string {
 	var b strings.Builder
 	for x := 0; x < c.width; {
@@ -135,22 +196,22 @@ func (s Style) row(c *canvas, row int) string {
 	return b.String()
 }
 
-// yLabels are the labels by row, the top one first, and how wide they are.
+// yLabels returns the label of each row, from the top, and the width of the longest.
 func (s Style) yLabels(y scale) (labels [rows]string, width int) {
 	for _, t := range y.ticks(rows / 2) {
-		row := rows - 1 - int(math.Round(y.share(t.Value)*(rows-1)))
+		row := rows - 1 - y.cell(t.Value, rows)
 		labels[row] = s.plain(t.Label)
 		width = max(width, texttab.Width(labels[row]))
 	}
 	return labels, width
 }
 
-// xAxis is the line below the plot, and the labels below that.
+// xAxis returns the line below the plot and the labels below the line.
 func (s Style) xAxis(x scale, gutter, width int, g glyphs) string {
 	line, labels := []rune(strings.Repeat(string(g.across), width)), []rune(strings.Repeat(" ", width+gutter+2))
-	free := 0 // the first place that no label has taken
+	free := 0 // the first column behind the labels so far
 	for _, t := range x.ticks(width / 10) {
-		at := int(math.Round(x.share(t.Value) * float64(width-1)))
+		at := x.cell(t.Value, width)
 		line[at] = g.tick
 		text := []rune(s.plain(t.Label))
 		from := min(max(gutter+2+at-len(text)/2, 0), len(labels)-len(text))

@@ -5,7 +5,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/result/draw"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/ticks"
 )
 
 func init() {
@@ -16,25 +15,25 @@ func init() {
 	})
 }
 
-// Chain is a critical path: a lane for each PE that it passes, in order, and on each lane what its time
-// went to. Times are in microseconds.
+// Chain is a critical path. It has one lane per visit of a PE, in order of time, with
+// a bar for each cause. Times are in microseconds.
 type Chain struct {
 	Causes []string `json:"causes"`
 	Lanes  []Lane   `json:"lanes"`
 }
 
-// Lane is one visit of the path.
+// Lane is one visit of the path to a PE.
 type Lane struct {
 	Name string `json:"name"`
-	Note string `json:"note,omitempty"` // at its end
+	Note string `json:"note,omitempty"` // written at the end of the lane
 	Bars []Bar  `json:"bars"`
 }
 
-// Bar is a time that went to one cause.
+// Bar is a stretch of time with one cause.
 type Bar struct {
 	From  float64 `json:"from"`
 	To    float64 `json:"to"`
-	Cause int     `json:"cause"` // of Chain.Causes
+	Cause int     `json:"cause"` // index into Chain.Causes
 }
 
 // Check implements figure.Content.
@@ -53,10 +52,10 @@ func (c *Chain) Prepare(figure.Panel) figure.Drawing { return c }
 
 const (
 	laneHeight = 17.0
-	chainFoot  = 46.0 // times, and what the colours mean
+	chainFoot  = 46.0 // height of the tick labels and the color key
 )
 
-// Height grows with the lanes.
+// Height implements figure.Drawing: it grows with the lanes.
 func (c *Chain) Height(float64, float64) float64 {
 	return laneHeight*float64(max(1, len(c.Lanes))) + chainFoot + 24
 }
@@ -73,19 +72,19 @@ var (
 func (c *Chain) Draw(p draw.Pen, area draw.Rectangle) {
 	names, notes, end := 0.0, 0.0, 0.0
 	for _, l := range c.Lanes {
-		names, notes = math.Max(names, laneFace.Width(l.Name)), math.Max(notes, softFace.Width(l.Note))
+		names, notes = max(names, laneFace.Width(l.Name)), max(notes, softFace.Width(l.Note))
 		for _, b := range l.Bars {
-			end = math.Max(end, b.To)
+			end = max(end, b.To)
 		}
 	}
 	if end == 0 {
 		p.Text(softFace, area.Center(), draw.CenterMid, 0, "no data")
 		return
 	}
-	names, notes = math.Min(names, area.W()*0.35), math.Min(notes, area.W()*0.35)
+	names, notes = min(names, area.W()*0.35), min(notes, area.W()*0.35)
 	frame := draw.Rect(area.X0+names+8, area.Y0+chainFoot, area.X1-notes-8, area.Y1)
 	x := func(t float64) float64 { return frame.X0 + frame.W()*t/end }
-	for _, t := range ticks.Linear(ticks.Micros, 0, end, int(frame.W()/70)) {
+	for _, t := range (figure.Axis{Unit: figure.Micros}).Ticks(0, end, int(frame.W()/70)) {
 		p.Line(draw.Stroke{Color: draw.GridGrey, Width: 0.7}, draw.Pt(x(t.Value), frame.Y0), draw.Pt(x(t.Value), frame.Y1))
 		p.Text(softFace, draw.Pt(x(t.Value), frame.Y0-4), draw.CenterTop, 0, t.Label)
 	}
@@ -95,27 +94,17 @@ func (c *Chain) Draw(p draw.Pen, area draw.Rectangle) {
 		y := frame.Y1 - (float64(i)+0.5)*height
 		if len(l.Bars) > 0 {
 			at := draw.Pt(x(l.Bars[0].From), y)
-			if i > 0 { // from the lane that it came from
+			if i > 0 { // connect it with the lane before
 				p.Line(draw.Stroke{Color: draw.InkGrey, Width: 0.9}, draw.Pt(at.X, last.Y), at)
 			}
 			last = at
 		}
 		for _, b := range l.Bars {
-			p.Box(draw.Rect(x(b.From), y-height*0.34, math.Max(x(b.To), x(b.From)+0.3), y+height*0.34),
+			p.Box(draw.Rect(x(b.From), y-height*0.34, max(x(b.To), x(b.From)+0.3), y+height*0.34),
 				draw.Palette[b.Cause%len(draw.Palette)], draw.Stroke{})
 		}
 		p.Text(laneFace, draw.Pt(area.X0+names, y), draw.RightMid, 0, laneFace.Shorten(l.Name, names))
 		p.Text(softFace, draw.Pt(area.X1-notes, y), draw.LeftMid, 0, softFace.Shorten(l.Note, notes))
 	}
-	c.drawLegend(p, area)
-}
-
-// drawLegend says which colour is which cause.
-func (c *Chain) drawLegend(p draw.Pen, area draw.Rectangle) {
-	at := draw.Pt(area.X0, area.Y0+12)
-	for i, cause := range c.Causes {
-		p.Box(draw.Rect(at.X, at.Y-4, at.X+9, at.Y+4), draw.Palette[i%len(draw.Palette)], draw.Stroke{})
-		p.Text(laneFace, draw.Pt(at.X+13, at.Y), draw.LeftMid, 0, cause)
-		at.X += 13 + laneFace.Width(cause) + 16
-	}
+	figure.DrawKey(p, draw.Pt(area.X0, area.Y0+12), c.Causes)
 }

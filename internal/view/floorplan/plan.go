@@ -7,7 +7,6 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/result/draw"
 	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/ticks"
 )
 
 func init() {
@@ -18,23 +17,23 @@ func init() {
 	})
 }
 
-// Plan is a floor plan on which links have the colour of their load.
+// Plan is a floor plan whose links are colored by their load.
 type Plan struct {
 	profile.Plan
 	Links []Wire  `json:"links"`
-	Most  float64 `json:"most"` // the load of the darkest colour, in per cent
+	Most  float64 `json:"most"` // the load of the darkest color, in percent
 }
 
-// Wire is a directed link from its first end to its second. The two of a pair run side by side.
+// Wire is a directed link. The wires of both directions are drawn side by side.
 type Wire struct {
-	Line [4]float64 `json:"line"`
-	Load float64    `json:"load"`
+	Line [4]float64 `json:"line"` // x and y of the start, x and y of the end, in mm
+	Load float64    `json:"load"` // in percent
 }
 
 const (
-	above     = 0.045 // of the plan's width, for the cables to the switch
-	scaleRoom = 34.0  // for the scale of colours
-	pale      = 0.14  // where on the scale of colours the least load begins: it can be told from white
+	above     = 0.045 // room above the plan for the cables to the switch, as part of its width
+	scaleRoom = 34.0  // height of the color scale
+	pale      = 0.14  // color of the smallest load on the scale from 0 to 1, visible on white
 )
 
 // Check implements figure.Content.
@@ -47,13 +46,13 @@ func (p *Plan) Check(_ figure.Panel, f figure.Faults) {
 // Prepare implements figure.Content.
 func (p *Plan) Prepare(figure.Panel) figure.Drawing { return p }
 
-// Height keeps the proportions.
+// Height implements figure.Drawing: it keeps the proportions.
 func (p *Plan) Height(w, _ float64) float64 { return w*(p.H+above*p.W)/p.W + scaleRoom }
 
 // Notes implements figure.Drawing.
 func (p *Plan) Notes() string { return "" }
 
-// sheet carries millimetres, y downward, to the page.
+// sheet maps millimetres, y downward, to the page.
 type sheet struct {
 	draw.Pen
 	origin draw.Point
@@ -67,7 +66,7 @@ func (s sheet) at(x, y float64) draw.Point {
 // Draw implements figure.Drawing.
 func (p *Plan) Draw(pen draw.Pen, area draw.Rectangle) {
 	top := above * p.W
-	scale := math.Min(area.W()/p.W, (area.H()-scaleRoom)/(p.H+top))
+	scale := min(area.W()/p.W, (area.H()-scaleRoom)/(p.H+top))
 	left := area.Center().X - scale*p.W/2
 	s := sheet{pen, draw.Pt(left, area.Y1-scale*top), scale}
 	rim := draw.Stroke{Color: draw.GridGrey, Width: 0.8}
@@ -86,7 +85,7 @@ func (p *Plan) Draw(pen draw.Pen, area draw.Rectangle) {
 	p.drawScale(pen, draw.Rect(left, area.Y0, left+scale*p.W, area.Y0+scaleRoom))
 }
 
-// names writes each cube's in its middle, and the IO chiplet's in its corner.
+// names writes the name of each cube in its middle and of the IO chiplet in its corner.
 func (s sheet) names(p *Plan) {
 	face := draw.Face{Size: 8, Color: draw.InkGrey}
 	for _, b := range p.Boxes {
@@ -101,7 +100,8 @@ func (s sheet) names(p *Plan) {
 	}
 }
 
-// link draws a directed link beside the middle of its two ends, with a head at the second.
+// link draws a directed link with a head at its end, shifted to the right of the line
+// between its ends.
 func (s sheet) link(line [4]float64, c color.Color) {
 	a, b := s.at(line[0], line[1]), s.at(line[2], line[3])
 	dx, dy := b.X-a.X, b.Y-a.Y
@@ -115,25 +115,25 @@ func (s sheet) link(line [4]float64, c color.Color) {
 		return draw.Pt(p.X+dx*along+dy*across, p.Y+dy*along-dx*across) // to its right
 	}
 	tip := off(b, 0, aside)
-	h := math.Min(head, n)
+	h := min(head, n)
 	s.Line(draw.Stroke{Color: c, Width: width}, off(a, 0, aside), off(tip, -h, 0))
 	s.Polygon(c, draw.Stroke{}, tip, off(tip, -h, 1.8), off(tip, -h, -1.4))
 }
 
-// drawScale says which colour is which load.
+// drawScale draws the color scale with its ticks.
 func (p *Plan) drawScale(pen draw.Pen, room draw.Rectangle) {
 	const height, parts = 8.0, 64
 	face := draw.Face{Size: 9, Color: draw.InkGrey}
 	label := "sending, share of the kernel's time"
-	bar := draw.Rect(room.X0+face.Width(label)+12, room.Y0+14, math.Min(room.X1, room.X0+face.Width(label)+260),
+	bar := draw.Rect(room.X0+face.Width(label)+12, room.Y0+14, min(room.X1, room.X0+face.Width(label)+260),
 		room.Y0+14+height)
 	pen.Text(face, draw.Pt(room.X0, bar.Center().Y), draw.LeftMid, 0, label)
 	for i := range parts {
 		x := bar.X0 + bar.W()*float64(i)/parts
-		pen.Box(draw.Rect(x, bar.Y0, math.Min(bar.X1, x+bar.W()/parts+0.4), bar.Y1),
+		pen.Box(draw.Rect(x, bar.Y0, min(bar.X1, x+bar.W()/parts+0.4), bar.Y1),
 			draw.Heat(pale+(1-pale)*(float64(i)+0.5)/parts), draw.Stroke{})
 	}
-	for _, t := range ticks.Linear(ticks.Percent, 0, p.Most, 4) {
+	for _, t := range (figure.Axis{Unit: figure.Percent}).Ticks(0, p.Most, 4) {
 		pen.Text(face, draw.Pt(bar.X0+bar.W()*t.Value/p.Most, bar.Y0-3), draw.CenterTop, 0, t.Label)
 	}
 }

@@ -1,4 +1,4 @@
-package tornado
+package figure
 
 import (
 	"bytes"
@@ -11,57 +11,56 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/internal/base/must"
-	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
 func percent(v float64) *float64 { return &v }
 
 // A tornado is checked, written, read and drawn by what its registration says.
 func TestTornado(t *testing.T) {
-	f := figure.Figure{Name: "what-if", Title: "What it depends on",
-		Panels: []figure.Panel{{X: figure.Axis{Label: "change of the time"},
-			Content: &Tornado{Lowered: "20 % less", Raised: "20 % more", Bars: []Bar{
+	f := Figure{Name: "what-if", Title: "What it depends on",
+		Panels: []Panel{{X: Axis{Label: "change of the time"},
+			Content: &Tornado{Lowered: "20 % less", Raised: "20 % more", Bars: []TornadoBar{
 				{Name: "system.link.latency_ns", Value: "43.201", Lower: percent(-7.25), Higher: percent(7.25)},
 				{Name: "cube.ucie.bw_gbs", Value: "128", Lower: percent(4), Higher: percent(-2.5)},
 				{Name: "cube.hbm.efficiency", Value: "1", Lower: percent(0.5)},
 				{Name: "pe.gemm.tile", Lower: percent(0), Higher: percent(0.25)}}}}}}
 	must.Do(t, f.Validate())
 	data := must.Get(json.Marshal(f))(t)
-	var back figure.Figure
+	var back Figure
 	if err := json.Unmarshal(data, &back); err != nil || cmp.Diff(f, back) != "" {
 		t.Errorf("%v: JSON round trip (-in +out):\n%s", err, cmp.Diff(f, back))
 	}
 	var svg, image bytes.Buffer
-	must.Do(t, figure.SVG(&svg, back))
+	must.Do(t, SVG(&svg, back))
 	for _, want := range []string{"system.link.latency_ns", "43.201", "-7.25%", "+7.25%", "not possible", "20 % less",
 		"change of the time"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the SVG lacks %q", want)
 		}
 	}
-	must.Do(t, figure.PNG(&image, back))
+	must.Do(t, PNG(&image, back))
 	if _, err := png.Decode(&image); err != nil {
 		t.Error(err)
 	}
 	// Without bars it says so.
 	back.Panels[0].Content = &Tornado{Lowered: "less", Raised: "more"}
 	svg.Reset()
-	if err := figure.SVG(&svg, back); err != nil || !strings.Contains(svg.String(), "nothing has a visible effect") {
+	if err := SVG(&svg, back); err != nil || !strings.Contains(svg.String(), "nothing has a visible effect") {
 		t.Errorf("%v: an empty one draws %s", err, svg.String())
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestTornadoFaults(t *testing.T) {
 	for want, c := range map[string]*Tornado{
 		"without the names of its bars": {},
-		`bar 1 (""): no name`:           {Lowered: "a", Raised: "b", Bars: []Bar{{Lower: percent(1)}}},
-		`bar 1 ("x"): no change`:        {Lowered: "a", Raised: "b", Bars: []Bar{{Name: "x"}}},
+		`bar 1 (""): no name`:           {Lowered: "a", Raised: "b", Bars: []TornadoBar{{Lower: percent(1)}}},
+		`bar 1 ("x"): no change`:        {Lowered: "a", Raised: "b", Bars: []TornadoBar{{Name: "x"}}},
 		`bar 1 ("x"): a change of NaN`: {Lowered: "a", Raised: "b",
-			Bars: []Bar{{Name: "x", Lower: percent(math.NaN())}}},
+			Bars: []TornadoBar{{Name: "x", Lower: percent(math.NaN())}}},
 		`bar 1 ("x"): a change of +Inf, want`: {Lowered: "a", Raised: "b",
-			Bars: []Bar{{Name: "x", Higher: percent(math.Inf(1))}}},
+			Bars: []TornadoBar{{Name: "x", Higher: percent(math.Inf(1))}}},
 	} {
-		f := figure.Figure{Name: "f", Panels: []figure.Panel{{Content: c}}}
+		f := Figure{Name: "f", Panels: []Panel{{Content: c}}}
 		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -1,4 +1,4 @@
-package ticks
+package figure
 
 import "testing"
 
@@ -23,8 +23,8 @@ func TestFormat(t *testing.T) {
 func TestAxisLabelNamesTheUnit(t *testing.T) {
 	for _, c := range []struct{ label, want string }{{"Bandwidth", "Bandwidth (GB/s)"}, {"Rate in GB/s", "Rate in GB/s"},
 		{"", "(GB/s)"}} {
-		if got := GBps.Label(c.label); got != c.want {
-			t.Errorf("label(%q) = %q, want %q", c.label, got, c.want)
+		if got := (Axis{Unit: GBps, Label: c.label}).Title(); got != c.want {
+			t.Errorf("title of label %q is %q, want %q", c.label, got, c.want)
 		}
 	}
 }
