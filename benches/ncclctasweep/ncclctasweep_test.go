@@ -99,7 +99,7 @@ func preferred(t *testing.T, lib string) {
 		{"", []string{"num_ranks=2", "op=allreduce,sendrecv"}},
 	} {
 		p := must.Get(plan.Make(collectives.Bench(), plan.Request{Backend: "cpu", Axes: benchtest.Assign(c.axes...)}))(t)
-		if got := p.Prefers(); got != c.want {
+		if got := p.PreferredBackend(); got != c.want {
 			t.Errorf("%v: backend %q, want %q", c.axes, got, c.want)
 		}
 	}

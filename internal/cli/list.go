@@ -113,7 +113,7 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 		if p.Name != "" {
 			fmt.Fprintf(w, "  part %s\t%s\n", p.Name, p.Help)
 		}
-		legal := plan.Words(b, p)
+		legal := plan.KnownValues(b, p)
 		for _, a := range p.Axes {
 			words := ""
 			if len(legal[a.Name]) > 0 {

@@ -117,7 +117,7 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 // chosenRows are the rows that count for which the expressions hold, in order of
 // the columns.
 func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
-	rows, err := plan.Rows(only, r.Latest())
+	rows, err := plan.FilterRows(only, r.Latest())
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,11 @@ import (
 	"unicode"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // The language of --only:
@@ -22,10 +24,9 @@ import (
 //	test  = NAME [ ("=="|"!="|"<"|"<="|">"|">=") VALUE ]
 //
 // NAME is an axis, an environment variable, an option, num_ranks, backend or
-// part. VALUE is read by the kind of its name, so size>=1M means bytes; texts
-// may be double-quoted; the bare word unset matches a removed variable. A NAME
-// alone is true when its value is. A name that a part lacks makes the test
-// false there.
+// part. VALUE is parsed by the kind of its name, so size>=1M means bytes. Texts may be
+// double-quoted. The bare word unset matches a removed variable. A NAME alone tests whether its
+// value is true. If a part lacks the name, the test is false there.
 
 // expr is a compiled expression over the values of one point.
 type expr func(values map[string]operand) bool
@@ -36,7 +37,7 @@ type operand struct {
 	unset bool
 }
 
-// scope says which names exist and how their values are read.
+// scope maps the valid names to the kinds of their values.
 type scope map[string]point.Kind
 
 func scopeOf(b *bench.Bench, parts []*decl.Part, options point.Point) scope {
@@ -104,8 +105,9 @@ func (p *parser) compile() (expr, error) {
 	return e, p.err
 }
 
-// Condition compiles an expression over numbers of the given names, such as the
-// metrics of a row. A number that it names and that is not there makes it false.
+// Condition compiles an expression over numbers with the given names, such as the metrics of a
+// row. It also returns the names that the expression uses. The expression is false if one of
+// them has no value.
 func Condition(text string, names []string) (func(values map[string]float64) bool, []string, error) {
 	kinds := scope{}
 	for _, name := range names {
@@ -138,7 +140,7 @@ const (
 	tokOp
 )
 
-// maxDepth bounds nesting, so that a hostile expression cannot exhaust the stack.
+// maxDepth limits nesting, so that a hostile expression cannot exhaust the stack.
 const maxDepth = 200
 
 type parser struct {
@@ -149,7 +151,7 @@ type parser struct {
 	tok   string
 	kind  tokenKind
 	depth int
-	used  []string // names, as they came
+	used  []string // names in order of occurrence
 	err   error
 }
 
@@ -288,8 +290,8 @@ func (p *parser) test() expr {
 	}
 }
 
-// truthy is what a name alone means: a number that is not 0, a text that is not
-// empty, 0 or false.
+// truthy is the meaning of a name alone: a number other than 0, or a text other than "", "0" and
+// "false".
 func truthy(v point.Value) bool {
 	switch {
 	case v.Kind() == point.Bool:
@@ -324,4 +326,51 @@ func compareOp(op string, a, b point.Value) bool {
 	default:
 		return !a.Less(b)
 	}
+}
+
+// FilterRows returns the stored rows for which all --only expressions hold. In addition to the
+// names that a run knows, expressions may use status, trial, kind and the metrics.
+func FilterRows(only []string, rows []journal.Row) ([]journal.Row, error) {
+	if len(only) == 0 {
+		return rows, nil
+	}
+	names := scope{"status": point.String, "trial": point.Int, "kind": point.String, bench.BackendName: point.String,
+		"part": point.String, bench.RanksAxis: point.Int}
+	for i := range rows {
+		for name, o := range rowValues(&rows[i]) {
+			if _, known := names[name]; !known {
+				names[name] = o.value.Kind()
+			}
+		}
+	}
+	tests, err := compileAll(only, names)
+	if err != nil {
+		return nil, err
+	}
+	return lists.Filter(rows, func(r journal.Row) bool { return all(tests, rowValues(&r)) }), nil
+}
+
+// rowValues returns the named values of a row. A coordinate hides a metric of the same name.
+func rowValues(r *journal.Row) map[string]operand {
+	m := map[string]operand{}
+	for name, v := range r.Metrics {
+		m[name] = operand{value: point.FloatValue(v)}
+	}
+	for _, p := range []point.Point{r.Options, r.Point} {
+		for _, c := range p {
+			m[c.Name] = operand{value: c.Value}
+		}
+	}
+	for _, e := range r.Env {
+		m[e.Name] = operand{value: point.StringValue(e.Value), unset: !e.Set}
+	}
+	if r.NumRanks != nil {
+		m[bench.RanksAxis] = operand{value: point.IntValue(int64(*r.NumRanks))}
+	}
+	for name, text := range map[string]string{bench.BackendName: r.Backend, "part": r.Part, "status": string(r.Status),
+		"kind": string(r.Kind)} {
+		m[name] = operand{value: point.StringValue(text)}
+	}
+	m["trial"] = operand{value: point.IntValue(int64(r.Trial))}
+	return m
 }

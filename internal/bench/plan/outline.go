@@ -9,43 +9,45 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// outlined is one part of a plan: which of its combinations run and which are dropped. What
-// they are is derived.
-type outlined struct {
+// partOutline records which combinations of a part run, and in which launch, and which are
+// dropped. It stores only numbers; tasks are computed on demand.
+type partOutline struct {
 	product
 	keys    *journal.Keyer
-	keyed   func(point.Point) point.Point // as keys know it
-	world   *World                        // nil: any number of ranks can be had
+	keyed   func(point.Point) point.Point // replaces files by their content for the key
+	world   *World                        // nil if any number of ranks can be started
 	threads int
 	bind    Bind
 
-	alone   []place   // points that have a launch each: a program's argv holds the point
-	shared  [][]place // launches of points that share processes
-	dropped []place
+	separate []pointRef   // points that have a launch each: a program's argv holds the point
+	shared   [][]pointRef // launches of points that share processes
+	dropped  []pointRef
 }
 
-// place is where a point stands.
-type place struct {
-	combination int32
-	index       int32 // in the declared order, over all parts
+// pointRef refers to a point of a part.
+type pointRef struct {
+	combination int32 // number in the product
+	index       int32 // position in declared order, over all parts
 }
 
-// launch is what one launch of a part runs.
+// launch is one launch of a part in one trial.
 type launch struct {
 	trial  int
-	places []place
+	places []pointRef
 }
 
-// expand finds a part's points and groups them by what their processes need.
+// expand finds the points of a part and groups them by the processes that they need: rank count
+// and environment.
 func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
-	o := &outlined{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point {
-		return p.withContent(p.swept.keyed(q, req.Files), q)
+	o := &partOutline{threads: req.Threads, bind: req.Bind, keyed: func(q point.Point) point.Point {
+		return p.addContent(p.resolved.keyPoint(q, req.Files), q)
 	}}
 	var err error
 	if o.product, err = newProduct(part); err != nil {
@@ -63,30 +65,30 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 		inputs = maps.Clone(p.Inputs)
 		maps.Copy(inputs, c.Inputs)
 	}
-	inputs = req.Sampling.kind(declaredMeasure(p.Bench, part), inputs)
+	inputs = req.Sampling.keyInputs(declaredMeasure(p.Bench, part), inputs)
 	version := cmp.Or(p.Bench.Version, dist.Describe(p.Backend).Model)
 	o.keys = journal.NewKeyer(p.Bench.Name, part.Name, version, p.Backend, p.Options, inputs)
 	options := p.withBackend()
 	byNeed := map[string]int{} // launches
 	for n := range o.total {
 		t := o.task(n)
-		if p.otherMachine(t) || skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
+		if p.otherMachineRanks(t) || skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
 			continue
 		}
 		for _, mistake := range part.Refusals {
-			if err := mistake(t.whole(), options); err != nil {
+			if err := mistake(t.withRanks(), options); err != nil {
 				return err
 			}
 		}
-		at := place{int32(n), int32(p.found)}
+		at := pointRef{int32(n), int32(p.found)}
 		p.found++
-		if o.refuses(t) != nil {
+		if o.dropReason(t) != nil {
 			o.dropped = append(o.dropped, at)
 			continue
 		}
 		p.Points++
 		if part.Command != nil {
-			o.alone = append(o.alone, at)
+			o.separate = append(o.separate, at)
 			continue
 		}
 		need := fmt.Sprintf("%d %s", t.Ranks, t.Env)
@@ -102,9 +104,9 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	return nil
 }
 
-// refuses is why a point is dropped.
-func (o *outlined) refuses(t Task) error {
-	if err := dropped(o.part, t); err != nil {
+// dropReason returns why a point is dropped, or nil.
+func (o *partOutline) dropReason(t Task) error {
+	if err := dropError(o.part, t); err != nil {
 		return err
 	}
 	if w := o.world; w != nil && t.Ranks > 0 && t.Ranks != w.Ranks {
@@ -113,16 +115,17 @@ func (o *outlined) refuses(t Task) error {
 	return nil
 }
 
-// launches is how often the part is launched in a trial.
-func (o *outlined) launches() int { return len(o.alone) + len(o.shared) }
+// launches returns the number of launches of the part in one trial.
+func (o *partOutline) launches() int { return len(o.separate) + len(o.shared) }
 
-// group is a launch of a first task and others alike.
-func (o *outlined) group(l launch, first Task) *Group {
+// group returns a launch without its tasks. All tasks of a launch have the ranks and environment
+// of the first.
+func (o *partOutline) group(l launch, first Task) *Group {
 	return &Group{Part: o.part, Trial: l.trial, Ranks: first.Ranks, Env: first.Env, Threads: o.threads, Bind: o.bind}
 }
 
-// tasks are those of a launch, one after the other. Keys take longest to derive.
-func (o *outlined) tasks(l launch, keys bool) iter.Seq[Task] {
+// tasks computes the tasks of a launch. Keys are optional because they take most of the time.
+func (o *partOutline) tasks(l launch, keys bool) iter.Seq[Task] {
 	return func(yield func(Task) bool) {
 		for _, at := range l.places {
 			t := o.task(int(at.combination))
@@ -137,15 +140,15 @@ func (o *outlined) tasks(l launch, keys bool) iter.Seq[Task] {
 	}
 }
 
-// outline has the launches of the plan in the order of execution. One trial keeps the declared
-// order; several are shuffled, so that a slow drift of the machine does not
-// land on one environment alone.
-func (p *Plan) outline() iter.Seq2[*outlined, launch] {
+// outline yields the launches of the plan in execution order. A single trial keeps the declared
+// order. Several trials are shuffled, so that a slow drift of the machine affects all
+// environments equally.
+func (p *Plan) outline() iter.Seq2[*partOutline, launch] {
 	total := 0
 	for _, o := range p.parts {
 		total += o.launches()
 	}
-	return func(yield func(*outlined, launch) bool) {
+	return func(yield func(*partOutline, launch) bool) {
 		order := make([]int32, total)
 		for trial := range p.Trials {
 			for i := range order {
@@ -164,21 +167,21 @@ func (p *Plan) outline() iter.Seq2[*outlined, launch] {
 	}
 }
 
-// launch finds a launch by its number in the declared order.
-func (p *Plan) launch(i int) (*outlined, []place) {
+// launch returns launch i in declared order.
+func (p *Plan) launch(i int) (*partOutline, []pointRef) {
 	k := 0
 	for ; i >= p.parts[k].launches(); k++ {
 		i -= p.parts[k].launches()
 	}
 	o := p.parts[k]
-	if len(o.alone) > 0 {
-		return o, o.alone[i : i+1]
+	if len(o.separate) > 0 {
+		return o, o.separate[i : i+1]
 	}
 	return o, o.shared[i]
 }
 
-// repeat decides how many trials there are where nobody has.
-func (p *Plan) repeat() {
+// setTrials sets the number of trials to the largest declared one, unless the request has set it.
+func (p *Plan) setTrials() {
 	if p.Trials > 0 {
 		return
 	}
@@ -189,8 +192,8 @@ func (p *Plan) repeat() {
 	}
 }
 
-// hold derives everything, for a run.
-func (p *Plan) hold() {
+// materialize computes Groups and Dropped, for a run.
+func (p *Plan) materialize() {
 	for o, l := range p.outline() {
 		tasks := slices.AppendSeq(make([]Task, 0, len(l.places)), o.tasks(l, true))
 		g := o.group(l, tasks[0])
@@ -201,8 +204,8 @@ func (p *Plan) hold() {
 	p.parts = nil
 }
 
-// All are the launches in the order of execution, and their points, whether the plan holds
-// them or not. Those that are derived have no key.
+// All yields the launches in execution order with their tasks. It works for plans of Make and of
+// Outline; tasks of the latter have no keys.
 func (p *Plan) All() iter.Seq2[*Group, iter.Seq[Task]] { return p.all(false) }
 
 func (p *Plan) all(keys bool) iter.Seq2[*Group, iter.Seq[Task]] {
@@ -220,7 +223,7 @@ func (p *Plan) all(keys bool) iter.Seq2[*Group, iter.Seq[Task]] {
 	}
 }
 
-// AllDropped are the points that were dropped, with the reason.
+// AllDropped yields the dropped points with their reasons.
 func (p *Plan) AllDropped() iter.Seq[Task] {
 	return func(yield func(Task) bool) {
 		for _, t := range p.Dropped {
@@ -230,7 +233,7 @@ func (p *Plan) AllDropped() iter.Seq[Task] {
 		}
 		for _, o := range p.parts {
 			for t := range o.tasks(launch{places: o.dropped}, true) {
-				t.Reason = o.refuses(t).Error()
+				t.Reason = o.dropReason(t).Error()
 				if !yield(t) {
 					return
 				}
@@ -239,8 +242,8 @@ func (p *Plan) AllDropped() iter.Seq[Task] {
 	}
 }
 
-// sizes are the parts and numbers of points of all launches.
-func (p *Plan) sizes() iter.Seq2[*decl.Part, int] {
+// launchSizes yields the part and the number of points of each launch.
+func (p *Plan) launchSizes() iter.Seq2[*decl.Part, int] {
 	return func(yield func(*decl.Part, int) bool) {
 		for _, g := range p.Groups {
 			if !yield(g.Part, len(g.Tasks)) {
@@ -255,18 +258,127 @@ func (p *Plan) sizes() iter.Seq2[*decl.Part, int] {
 	}
 }
 
-// Launches is the number of process groups that will be started.
+// Launches returns the number of launches.
 func (p *Plan) Launches() (n int) {
-	for range p.sizes() {
+	for range p.launchSizes() {
 		n++
 	}
 	return n
 }
 
-// Programs tells whether the plan launches programs.
-func (p *Plan) Programs() bool {
-	for part := range p.sizes() {
+// RunsPrograms reports whether the first launch is of a program.
+func (p *Plan) RunsPrograms() bool {
+	for part := range p.launchSizes() {
 		return part.Command != nil
 	}
 	return false
+}
+
+// A dimension is an independent direction of the sweep: a single axis or environment variable,
+// or several zipped together. It has `size` positions.
+type dimension struct {
+	axes []decl.Axis
+	envs []decl.EnvAxis
+	size int
+}
+
+// dimensions returns the dimensions of a part, outermost first: environment variables, because
+// changing them costs a launch, then the axes as declared. A zip takes the place of its first
+// member.
+func dimensions(part *decl.Part) ([]dimension, error) {
+	zipOf := map[string]int{}
+	for i, z := range part.Zips {
+		for _, name := range z {
+			zipOf[name] = i
+		}
+	}
+	var dims []dimension
+	placed := map[int]int{} // index of a zip -> index of its dimension
+	slot := func(name string, size int) *dimension {
+		z, zipped := zipOf[name]
+		if at, ok := placed[z]; zipped && ok {
+			return &dims[at]
+		}
+		if zipped {
+			placed[z] = len(dims)
+		}
+		dims = append(dims, dimension{size: size})
+		return &dims[len(dims)-1]
+	}
+	for _, e := range part.Envs {
+		d := slot(e.Name, len(e.Values))
+		d.envs = append(d.envs, e)
+	}
+	for _, a := range part.Axes {
+		d := slot(a.Name, len(a.Values))
+		d.axes = append(d.axes, a)
+	}
+	total := 1
+	for _, d := range dims {
+		if total *= d.size; total > maxPoints {
+			return nil, fmt.Errorf("the axes multiply to more than %d points: zip some, or narrow them", maxPoints)
+		}
+	}
+	return dims, nil
+}
+
+// product enumerates the combinations of a part's values. A combination is just a number below
+// total, from which task computes the point, because there may be a million of them.
+type product struct {
+	part       *decl.Part
+	total      int
+	axes, envs []stride // of the part's axes and variables, in declared order
+	own        int      // number of axes besides num_ranks
+}
+
+// stride converts the number of a combination to the position along one dimension.
+type stride struct{ every, size int }
+
+func (s stride) of(n int) int { return n / s.every % s.size }
+
+// newProduct numbers the combinations; the last dimension varies fastest.
+func newProduct(part *decl.Part) (product, error) {
+	dims, err := dimensions(part)
+	if err != nil {
+		return product{}, err
+	}
+	p := product{part: part, total: 1}
+	of := map[string]stride{}
+	for k := len(dims) - 1; k >= 0; k-- {
+		s := stride{p.total, dims[k].size}
+		for _, a := range dims[k].axes {
+			of[a.Name] = s
+		}
+		for _, e := range dims[k].envs {
+			of[e.Name] = s
+		}
+		p.total *= s.size
+	}
+	for _, a := range part.Axes {
+		p.axes = append(p.axes, of[a.Name])
+		if a.Name != bench.RanksAxis {
+			p.own++
+		}
+	}
+	for _, e := range part.Envs {
+		p.envs = append(p.envs, of[e.Name])
+	}
+	return p, nil
+}
+
+// task returns the values of combination n, in declared order regardless of zips.
+func (p product) task(n int) Task {
+	t := Task{Part: p.part.Name, Point: make(point.Point, 0, p.own)}
+	for k, a := range p.part.Axes {
+		value := a.Values[p.axes[k].of(n)]
+		if a.Name == bench.RanksAxis {
+			t.Ranks = int(value.Int())
+			continue
+		}
+		t.Point = append(t.Point, point.Coord{Name: a.Name, Value: value})
+	}
+	for k, e := range p.part.Envs {
+		t.Env = append(t.Env, e.Values[p.envs[k].of(n)])
+	}
+	return t
 }

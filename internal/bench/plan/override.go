@@ -16,14 +16,14 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
-// override applies the request to copies of the bench's parts; the declaration
-// itself is never changed. All mistakes of the request are reported at once.
+// override applies the request to copies of the bench's parts. The declaration itself is never
+// changed. All mistakes in the request are reported together.
 func (p *Plan) override(req Request) ([]*decl.Part, error) {
 	b := p.Bench
 	parts := make([]*decl.Part, len(b.Parts))
 	for i, part := range b.Parts {
-		parts[i] = completed(part, req)
-		parts[i].Axes = append(slices.Clip(p.swept.axes), parts[i].Axes...)
+		parts[i] = completePart(part, req)
+		parts[i].Axes = append(slices.Clip(p.resolved.axes), parts[i].Axes...)
 	}
 	p.setMachineRanks(parts, req)
 	if w := req.World; w != nil && !dist.Describe(req.Backend).InProcess {
@@ -45,23 +45,23 @@ func (p *Plan) override(req Request) ([]*decl.Part, error) {
 			errs = append(errs, suggest.Unknown("axis in --skip", s.Name, names(parts)))
 		}
 	}
-	errs = append(errs, req.Sampling.sample(b.Name, parts))
+	errs = append(errs, req.Sampling.applyTo(b.Name, parts))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	// The overridden declaration must be as sound as a written one: clashes,
-	// unequal zips and duplicate values are found by the same rules.
+	// Validate the overridden declaration like a written one, to find clashes, unequal zips and
+	// duplicate values.
 	check := *b
-	check.Parts, check.OptionsOn = parts, nil // options have their values already
+	check.Parts, check.OptionsOn = parts, nil // option values are resolved already
 	check.Options = slices.DeleteFunc(slices.Clone(b.Options), func(o decl.Option) bool {
-		return slices.ContainsFunc(p.swept.axes, func(a decl.Axis) bool { return a.Name == o.Name })
+		return slices.ContainsFunc(p.resolved.axes, func(a decl.Axis) bool { return a.Name == o.Name })
 	})
 	return parts, check.Validate()
 }
 
-// completed is a copy of a part with what its declaration left open, and with the
-// values that it has on the backend.
-func completed(p *decl.Part, req Request) *decl.Part {
+// completePart returns a copy of a part with defaults filled in and with the axis values for the
+// backend and the hosts of the request.
+func completePart(p *decl.Part, req Request) *decl.Part {
 	c := *p
 	c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
 	c.Measure = withDefaults(p.Measure)
@@ -69,7 +69,7 @@ func completed(p *decl.Part, req Request) *decl.Part {
 		one := decl.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
 		c.Axes = append([]decl.Axis{one}, c.Axes...)
 	}
-	c.Axes = slices.DeleteFunc(c.Axes, func(a decl.Axis) bool { return !has(a.Only, req.Backend) })
+	c.Axes = slices.DeleteFunc(c.Axes, func(a decl.Axis) bool { return !appliesTo(a.Only, req.Backend) })
 	others := c.On[req.Backend]
 	if req.overHosts() {
 		others = slices.Concat(others, c.OverHosts)
@@ -81,19 +81,22 @@ func completed(p *decl.Part, req Request) *decl.Part {
 	return &c
 }
 
-// has tells whether a backend has what only some have.
-func has(only []string, backend string) bool { return len(only) == 0 || slices.Contains(only, backend) }
+// appliesTo reports whether an axis or option that exists only on some backends exists on this
+// one. An empty list means all backends.
+func appliesTo(only []string, backend string) bool {
+	return len(only) == 0 || slices.Contains(only, backend)
+}
 
-// elsewhere refuses what other backends have.
-func elsewhere(what, name string, only []string, backend string) error {
+// otherBackendError is the error for an axis or option that exists only on other backends.
+func otherBackendError(what, name string, only []string, backend string) error {
 	return fmt.Errorf("--%s is %s of backend %s, not of %s", name, what, strings.Join(only, ", "), backend)
 }
 
 // overHosts reports whether the ranks are processes on several hosts.
 func (r Request) overHosts() bool { return r.Hosts != "" && !dist.Describe(r.Backend).InProcess }
 
-// oneHost refuses ranks on several hosts that must be on one.
-func oneHost(b *bench.Bench, req Request) error {
+// checkOneHost returns an error if the ranks are on several hosts but the bench needs one host.
+func checkOneHost(b *bench.Bench, req Request) error {
 	if b.OneHost == "" || !req.overHosts() || dist.Describe(req.Backend).Launcher != nil {
 		return nil
 	}
@@ -101,7 +104,7 @@ func oneHost(b *bench.Bench, req Request) error {
 		req.Hosts)
 }
 
-// hostNotes say which values were chosen because the ranks are on several hosts.
+// hostNotes lists the axis values that were chosen because the ranks are on several hosts.
 func hostNotes(b *bench.Bench, req Request) (notes []string) {
 	if !req.overHosts() {
 		return nil
@@ -130,7 +133,7 @@ func overrideAxis(b *bench.Bench, parts []*decl.Part, a Assign, backend string) 
 		if err != nil {
 			return fmt.Errorf("axis %s: %w", a.Name, err)
 		}
-		p.Axes[i].Values = lists.Distinct(values) // 1,2,4:8:x2,8 is no error
+		p.Axes[i].Values = lists.Distinct(values) // ranges may overlap: 1,2,4:8:x2,8
 	}
 	switch {
 	case found:
@@ -141,21 +144,21 @@ func overrideAxis(b *bench.Bench, parts []*decl.Part, a Assign, backend string) 
 	}
 	for _, p := range b.Parts {
 		if x, declared := p.Axis(a.Name); declared {
-			return elsewhere("an axis", a.Name, x.Only, backend)
+			return otherBackendError("an axis", a.Name, x.Only, backend)
 		}
 	}
 	return suggest.Unknown("axis", a.Name, axisNames(parts))
 }
 
-// undeclared are the requested variables that the bench knows nothing of. They are
-// set, and whether anything reads them cannot be told.
+// undeclared returns the requested variables that the bench does not declare. They are set, but
+// nothing shows whether the bench reads them.
 func undeclared(b *bench.Bench, req Request) []string {
 	declared := envNames(b.Parts)
 	asked := lists.Map(req.Envs, func(e Assign) string { return e.Name })
 	return lists.Filter(asked, func(name string) bool { return !slices.Contains(declared, name) })
 }
 
-// overrideEnv gives a variable these values, declared or not.
+// overrideEnv sets the values of a variable, declared or not.
 func overrideEnv(parts []*decl.Part, e Assign) error {
 	values, err := point.ParseEnvSpec(e.Name, e.Text)
 	if err != nil {
@@ -172,7 +175,7 @@ func overrideEnv(parts []*decl.Part, e Assign) error {
 	return nil
 }
 
-// addZip zips the names in the parts that have any of them.
+// addZip adds a zip to the parts that have any of its names.
 func addZip(parts []*decl.Part, zip []string) error {
 	used := false
 	for _, p := range parts {
@@ -187,8 +190,8 @@ func addZip(parts []*decl.Part, zip []string) error {
 	return nil
 }
 
-// setRanks gives the parts the number of ranks that exists, unless it is one of
-// their own.
+// setRanks sets num_ranks of the parts to the number of existing ranks, unless that number is
+// already among the values or the axis is zipped.
 func setRanks(parts []*decl.Part, ranks int) {
 	existing := point.IntValue(int64(ranks))
 	for _, p := range parts {
@@ -201,7 +204,7 @@ func setRanks(parts []*decl.Part, ranks int) {
 	}
 }
 
-// withDefaults fills what a declaration left open.
+// withDefaults fills in the fields that a declaration leaves zero.
 func withDefaults(c measure.Config) measure.Config {
 	d := measure.Default()
 	c.Cadence = cmp.Or(c.Cadence, d.Cadence)
@@ -211,10 +214,10 @@ func withDefaults(c measure.Config) measure.Config {
 	return c
 }
 
-// skips holds, by name, the texts of the values to leave out.
+// skips holds the values to leave out, as texts, by axis or variable.
 type skips map[string]map[string]bool
 
-// skipSets reads --skip for one part. One that drops nothing there is a mistake.
+// skipSets parses --skip for one part. It is an error if a skip matches none of the part's values.
 func skipSets(part *decl.Part, given []Assign) (skips, error) {
 	out := skips{}
 	for _, s := range given {
@@ -272,7 +275,7 @@ func hasName(p *decl.Part, name string) bool {
 	return slices.ContainsFunc(p.Envs, func(e decl.EnvAxis) bool { return e.Name == name })
 }
 
-// names are those of all axes and environment variables.
+// names returns the names of all axes and environment variables.
 func names(parts []*decl.Part) []string {
 	return slices.Concat(axisNames(parts), envNames(parts))
 }

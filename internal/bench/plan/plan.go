@@ -1,13 +1,12 @@
 // Package plan turns a declaration and the command line's overrides into the
-// points to run and the launches they need. It is pure: no clock, no files, no
-// processes, so that what a sweep will do can be shown (--plan) and tested
-// without doing it.
+// points to run and the launches they need. It is pure: it uses no clock, files or
+// processes, so --plan can show a sweep, and tests can check it, without running it.
 //
 //	declaration + overrides -> parts with final axes
-//	                        -> points (product of the axes, zipped ones together)
-//	                        -> without those that Drop, --skip and --only leave out
-//	                        -> launch groups: points that may share processes
-//	                        -> trials: the groups again, in a seeded order
+//	                        -> points: the product of the axes, zipped axes together
+//	                        -> minus the points that Drop, --skip and --only remove
+//	                        -> launch groups: points that can share processes
+//	                        -> trials: the groups repeated, in a seeded random order
 package plan
 
 import (
@@ -23,10 +22,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// maxPoints bounds a sweep: a larger product is a mistake.
+// maxPoints limits a sweep. A larger product is most likely a mistake.
 const maxPoints = 1_000_000
 
-// Plan is everything a run will do, in order.
+// Plan lists everything that a run will do, in order.
 type Plan struct {
 	Bench   *bench.Bench
 	Backend string
@@ -35,43 +34,43 @@ type Plan struct {
 	Trials  int
 	Seed    uint64
 	Groups  []*Group // all trials, in execution order
-	Dropped []Task   // points that were dropped, with the reason
+	Dropped []Task   // dropped points, with the reason
 	Points  int      // distinct points, not counting trials
 
-	// Axes and Envs are the columns in order, over all parts.
+	// Axes and Envs are the columns of all parts, in order.
 	Axes []journal.AxisInfo
 	Envs []string
-	// Notes are what the plan has chosen otherwise than elsewhere, and why.
+	// Notes explain values that the plan chose because of the circumstances, for the user.
 	Notes []string
-	// Undeclared are those of Envs that only the request knows.
+	// Undeclared lists the members of Envs that the bench does not declare.
 	Undeclared []string
-	// Inputs are the SHA-256 of the files that options name.
+	// Inputs holds the SHA-256 sums of the files that options name.
 	Inputs map[string]string
 
-	swept        *sweep
-	machineRanks bool // the ranks are those of the machines that options describe
+	resolved     *resolvedOptions
+	machineRanks bool // rank counts come from Bench.RanksOf
 
-	parts []*outlined // of a plan that is only looked at
-	found int         // points, also those that were dropped
+	// parts is set until materialize has filled Groups and Dropped from it.
+	parts []*partOutline
+	found int // number of points so far, dropped ones included
 }
 
-// Group is one launch: a fresh set of processes that runs its tasks in order.
+// Group is one launch: a new set of processes that runs its tasks in order.
 type Group struct {
 	Part  *decl.Part
 	Trial int
 	Ranks int // 0: the program starts its own
 	Env   point.Env
 	Tasks []Task
-	// Threads and Bind are properties of the processes, the same for all
-	// groups of a run.
+	// Threads and Bind apply to the processes. They are the same for all groups of a run.
 	Threads int
 	Bind    Bind
 }
 
-// Bind says how ranks are tied to cores.
+// Bind is a policy for pinning ranks to cores.
 type Bind = cores.Bind
 
-// BindNone leaves ranks where the system puts them.
+// BindNone does not pin ranks.
 const BindNone = cores.None
 
 // Task is one point in one trial.
@@ -81,13 +80,13 @@ type Task struct {
 	Ranks  int
 	Env    point.Env
 	Trial  int
-	Index  int // position in the declared order, over all parts
-	Key    string
-	Reason string // why it was dropped
+	Index  int    // position in declared order, over all parts
+	Key    string // identity of the point, for --resume; the same in all trials
+	Reason string // why the point was dropped, or ""
 }
 
-// Words name the point, whichever trial of it.
-func (t Task) Words() string {
+// Label describes the point, without its trial, for messages.
+func (t Task) Label() string {
 	s := t.Point.String()
 	if t.Part != "" {
 		s = t.Part + " " + s
@@ -101,49 +100,49 @@ func (t Task) Words() string {
 	return s
 }
 
-// Request is what the command line asks of a bench.
+// Request holds the overrides from the command line.
 type Request struct {
 	Axes     []Assign // --axis K=SPEC, --K SPEC, --ranks
 	Envs     []Assign // --env K=SPEC
 	Zips     [][]string
 	Skips    []Assign // --skip K=SPEC
-	Only     []string // expressions, all must hold
+	Only     []string // expressions that must all hold
 	Options  []Assign // --K VALUE
-	Backend  string   // resolved; must be one the bench runs on
-	Trials   int      // 0: the bench's own
+	Backend  string   // one that the bench supports
+	Trials   int      // 0 means as declared
 	Seed     uint64
 	Threads  int
 	Bind     Bind
 	Inputs   map[string]string // SHA-256 of option files, by option
-	Files    map[string]string // SHA-256 of files of options that may be swept, by path
+	Files    map[string]string // SHA-256 of files of sweepable options, by path
 	Sampling Sampling
-	World    *World // nil: any number of ranks can be started
-	Hosts    string // why the ranks are taken to be on several hosts; empty: they are on one
+	World    *World // nil if any number of ranks can be started
+	Hosts    string // explains why the ranks are on several hosts; "" if they are on one
 }
 
-// World is a job whose processes exist already: no other number of ranks can be
-// had. Ranks that are not processes do not count.
+// World is a job whose processes exist already, so that the number of ranks is fixed. It does
+// not affect backends whose ranks are not processes.
 type World struct {
 	Ranks  int
-	Reason string // what to say of a point with another number
+	Reason string // drop reason for points with another number of ranks
 }
 
 // Assign is one NAME=TEXT of the command line.
 type Assign struct{ Name, Text string }
 
-// Make plans a bench. Every error is a mistake in the request or the declaration,
-// and names what exists.
+// Make plans a bench. Every error is a mistake in the request or the declaration, and lists the
+// valid names.
 func Make(b *bench.Bench, req Request) (*Plan, error) {
 	p, err := Outline(b, req)
 	if err != nil {
 		return nil, err
 	}
-	p.hold()
+	p.materialize()
 	return p, nil
 }
 
-// Outline is Make for who only looks: the plan holds neither Groups nor Dropped, of which
-// All and AllDropped derive one after the other.
+// Outline is like Make but leaves Groups and Dropped empty, which saves memory if the plan is
+// only displayed. All and AllDropped compute the groups and dropped points one at a time.
 func Outline(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -151,18 +150,18 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.Describe(req.Backend).Shape, Trials: req.Trials, Seed: req.Seed,
 		Undeclared: undeclared(b, req)}
 	var err error
-	if p.swept, err = settle(b, req); err != nil {
+	if p.resolved, err = resolveOptions(b, req); err != nil {
 		return nil, err
 	}
-	p.Options, p.Inputs = p.swept.options, p.swept.inputs
-	if err := oneHost(b, req); err != nil {
+	p.Options, p.Inputs = p.resolved.options, p.resolved.inputs
+	if err := checkOneHost(b, req); err != nil {
 		return nil, err
 	}
 	parts, err := p.override(req)
 	if err != nil {
 		return nil, err
 	}
-	p.Notes = append(hostNotes(b, req), p.swept.notes...)
+	p.Notes = append(hostNotes(b, req), p.resolved.notes...)
 	only, err := compileAll(req.Only, scopeOf(b, parts, p.Options))
 	if err != nil {
 		return nil, err
@@ -171,10 +170,10 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 		if err := p.expand(part, req, only); err != nil {
 			return nil, err
 		}
-		p.columns(part)
+		p.addColumns(part)
 	}
-	p.repeat()
-	if err := p.unknownWords(parts, req); err != nil {
+	p.setTrials()
+	if err := p.unknownValues(parts, req); err != nil {
 		return nil, err
 	}
 	if p.Points == 0 {
@@ -183,8 +182,8 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 	return p, nil
 }
 
-// Processes is how many processes a launch of the group starts. A backend that
-// has its ranks in one process has one; a program is started for every rank.
+// Processes returns how many processes a launch of the group starts: one if the backend runs all
+// ranks in one process, else one per rank. A command is always started once per rank.
 func (p *Plan) Processes(g *Group) int {
 	if p.Shape.InProcess && g.Part.Command == nil {
 		return 1
@@ -192,24 +191,25 @@ func (p *Plan) Processes(g *Group) int {
 	return max(g.Ranks, 1)
 }
 
-// Bodies is how many ranks of a launch execute the body: all, unless one stands for them.
-func (p *Plan) Bodies(g *Group) int {
+// BodyRanks returns how many ranks of a launch execute the body: one on a backend with virtual
+// ranks, else all.
+func (p *Plan) BodyRanks(g *Group) int {
 	if p.Shape.Virtual {
 		return 1
 	}
 	return g.Ranks
 }
 
-// Prefers is the backend on which the bench would rather have all of these points, ""
-// where there is none.
-func (p *Plan) Prefers() (backend string) {
+// PreferredBackend returns the backend that the bench prefers for all points of the plan, or ""
+// if it has no preference or the points disagree.
+func (p *Plan) PreferredBackend() (backend string) {
 	if p.Bench.Prefer == nil {
 		return ""
 	}
 	first := true
 	for _, tasks := range p.All() {
 		for t := range tasks {
-			name := p.Bench.Prefer(t.whole())
+			name := p.Bench.Prefer(t.withRanks())
 			if !first && name != backend || name == "" {
 				return ""
 			}
@@ -219,7 +219,7 @@ func (p *Plan) Prefers() (backend string) {
 	return backend
 }
 
-// Rows is how many rows a complete run records.
+// Rows returns the number of rows of a complete run.
 func (p *Plan) Rows() int {
 	n := len(p.Dropped) * p.Trials
 	for _, g := range p.Groups {
@@ -228,7 +228,7 @@ func (p *Plan) Rows() int {
 	return n
 }
 
-// declaredMeasure is how a part is sampled before anything is asked for.
+// declaredMeasure returns the declared sampling of a part, before overrides.
 func declaredMeasure(b *bench.Bench, part *decl.Part) bench.Config {
 	if p, ok := b.Part(part.Name); ok {
 		return p.Measure
@@ -236,8 +236,8 @@ func declaredMeasure(b *bench.Bench, part *decl.Part) bench.Config {
 	return bench.Config{}
 }
 
-// columns collects the names that rows of this part have.
-func (p *Plan) columns(part *decl.Part) {
+// addColumns adds the axes and variables of the rows of a part.
+func (p *Plan) addColumns(part *decl.Part) {
 	for _, a := range part.Axes {
 		if a.Name != bench.RanksAxis {
 			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind})
@@ -253,11 +253,11 @@ func (p *Plan) columns(part *decl.Part) {
 	p.Envs = lists.Distinct(append(p.Envs, envNames([]*decl.Part{part})...))
 }
 
-// Estimate is how long the sampling takes at least and at most, not counting
-// the bodies' own set-up.
+// Estimate returns bounds on the sampling time of the run. The set-up of the bodies is not
+// included.
 func (p *Plan) Estimate() (least, most time.Duration) {
-	const start = 20 * time.Millisecond // of the processes of a group
-	for part, points := range p.sizes() {
+	const start = 20 * time.Millisecond // to start the processes of a group
+	for part, points := range p.launchSizes() {
 		n := time.Duration(points)
 		least += start
 		most += start
@@ -272,13 +272,14 @@ func (p *Plan) Estimate() (least, most time.Duration) {
 	return least, most
 }
 
-// Foresee is how long the run takes by how long points took before, by key, and of how
-// many points that is known. The others are taken to be as those of their part.
-func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, known int) {
+// EstimateFrom estimates the time of the run from earlier durations of points, by key. It also
+// returns for how many distinct points a duration is known. Unknown points are assumed to take
+// as long as the mean of their part, or of the whole plan if no point of the part is known.
+func (p *Plan) EstimateFrom(took map[string]time.Duration) (total time.Duration, known int) {
 	type sum struct {
 		time  time.Duration
-		n     int
-		other int
+		n     int // points with a known duration
+		other int // points without
 	}
 	if len(took) == 0 {
 		return 0, 0
@@ -312,7 +313,7 @@ func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, know
 		return 0, 0
 	}
 	for _, s := range parts {
-		mean := all // of a part of which nothing is known
+		mean := all
 		if s.n > 0 {
 			mean = *s
 		}
@@ -321,7 +322,7 @@ func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, know
 	return total, known
 }
 
-// Timeout is a part's time-out per point.
+// Timeout returns a part's time limit per point.
 func Timeout(part *decl.Part) time.Duration {
 	if part.Timeout > 0 {
 		return part.Timeout
@@ -336,17 +337,17 @@ func ranksPtr(n int) *int {
 	return &n
 }
 
-func dropped(part *decl.Part, t Task) error {
+func dropError(part *decl.Part, t Task) error {
 	for _, where := range part.Drops {
-		if err := where(t.whole()); err != nil {
+		if err := where(t.withRanks()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// whole is the point with its number of ranks.
-func (t Task) whole() point.Point {
+// withRanks returns the point including num_ranks, as the functions of a bench expect it.
+func (t Task) withRanks() point.Point {
 	if t.Ranks > 0 {
 		return t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
 	}

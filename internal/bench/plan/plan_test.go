@@ -76,9 +76,8 @@ func TestLaunchCounts(t *testing.T) {
 	}
 }
 
-// A program's argv holds its point, so every point is a launch of its own.
-// TestUndeclaredVariables: a slip of a declared name is refused, a name of its own is
-// set and marked.
+// A misspelt name of a declared variable is an error. Any other undeclared variable is set and
+// listed as undeclared.
 func TestUndeclaredVariables(t *testing.T) {
 	b := make4x4(bench.Env("NCCL_PROTO", "LL", "Simple"))
 	_, err := Make(b, request(nil, []string{"NCCL_PORTO=LL"}))
@@ -92,6 +91,7 @@ func TestUndeclaredVariables(t *testing.T) {
 	}
 }
 
+// A program gets its point as arguments, so every point is a separate launch.
 func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 	b := make4x4()
 	b.Parts[0].Body = nil
@@ -102,7 +102,7 @@ func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 	}
 }
 
-// Ranks are a matter of each part: a neighbour's rank counts are not its own.
+// Each part has its own rank counts.
 func TestRanksStayWithTheirPart(t *testing.T) {
 	s := bench.Suite("s",
 		bench.Part("two", nop, bench.Ranks("2")),
@@ -182,9 +182,9 @@ func (r Request) withAxis(s string) Request {
 	return r
 }
 
-// A word that the bench's conditions know at no point is refused, also among
-// others that they know; one that some point can use is not.
-func TestUnknownWords(t *testing.T) {
+// A value that Drop rejects as unknown at every point is an error, even in a list with known
+// values. A value that some point can use is not.
+func TestUnknownValues(t *testing.T) {
 	knows := map[string][]string{"sum": {"ring", "tree"}, "copy": {"ring"}}
 	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("algorithm", "ring"),
 		bench.Drop(func(p point.Point) error {
@@ -212,7 +212,7 @@ func TestUnknownWords(t *testing.T) {
 	}
 }
 
-func TestWhereDropsWithItsReason(t *testing.T) {
+func TestDropRecordsItsReason(t *testing.T) {
 	b := bench.New("b", nop, bench.Ranks("1,2"), bench.Ints("n", "1,2"), bench.Drop(func(p point.Point) error {
 		ranks := p.At(bench.RanksAxis)
 		if p.At("n").Int() < ranks.Int() {
@@ -229,8 +229,8 @@ func TestWhereDropsWithItsReason(t *testing.T) {
 	}
 }
 
-// A mistake in an option, alone or together with a point, refuses the whole request.
-func TestMistakesRefuseTheRequest(t *testing.T) {
+// Refuse rejects the whole request because of an option, alone or together with a point.
+func TestRefuse(t *testing.T) {
 	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Option("limit", point.Int, "5", "h"),
 		bench.Refuse(func(p, options point.Point) error {
 			n := p.At("n")
@@ -292,7 +292,7 @@ func TestDeclarationIsNotChanged(t *testing.T) {
 	}
 }
 
-// The product is exactly the set of all combinations, each once.
+// The product contains every combination exactly once.
 func TestProductAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := rapid.IntRange(1, 5).Draw(t, "a"), rapid.IntRange(1, 5).Draw(t, "b"), rapid.IntRange(1, 5).Draw(t, "c")
@@ -322,7 +322,7 @@ func TestProductAgainstNaive(t *testing.T) {
 	})
 }
 
-// A backend may have other values of an axis; what the user asks for wins.
+// An axis may have other values on a backend. Values from the command line win.
 func TestOtherValuesOnABackend(t *testing.T) {
 	b := make4x4(bench.Ints("i", "1,2"), bench.Backends("cpu", "toy"), bench.On("toy", bench.Ints("i", "7")))
 	for _, c := range []struct {
@@ -353,9 +353,9 @@ func TestOtherValuesOnABackend(t *testing.T) {
 	}
 }
 
-// TestForesee: an estimate is made of the times of points that ran before, each of its own
-// where there is one; without any there is none.
-func TestForesee(t *testing.T) {
+// The estimate uses the earlier duration of each point, or the mean of its part. Without any
+// earlier durations there is no estimate.
+func TestEstimateFrom(t *testing.T) {
 	req := request(nil, nil)
 	req.Trials = 2
 	p := must.Get(Make(make4x4(), req))(t)
@@ -371,14 +371,13 @@ func TestForesee(t *testing.T) {
 			3},
 		{map[string]time.Duration{key(0): time.Second, key(1): 3 * time.Second}, 12 * time.Second, 2},
 	} {
-		if total, known := p.Foresee(c.took); total != c.total || known != c.known {
+		if total, known := p.EstimateFrom(c.took); total != c.total || known != c.known {
 			t.Errorf("%v: %v from %d points, want %v from %d", c.took, total, known, c.total, c.known)
 		}
 	}
 }
 
-// TestPlanWork: a plan of many points does little for each of them, counted in allocations, and
-// one that is only looked at holds little of each, counted in bytes.
+// Planning makes few allocations per point, and an outline holds few bytes per point.
 func TestPlanWork(t *testing.T) {
 	body := bench.New("b", nop, bench.Ints("m", "1:100:+1"), bench.Ints("n", "1:100:+1"), bench.Strings("op", "x", "y"))
 	program := *body
@@ -405,7 +404,7 @@ func TestPlanWork(t *testing.T) {
 	}
 }
 
-// TestOutline: what is derived of a plan is what the plan would hold, but for the keys.
+// Outline yields the same groups and tasks as Make, except for the keys.
 func TestOutline(t *testing.T) {
 	small := bench.Drop(func(p point.Point) error {
 		if m := p.At("m"); m.Int() > 2 {
@@ -439,8 +438,8 @@ func TestOutline(t *testing.T) {
 		}
 		took := map[string]time.Duration{held.Groups[0].Tasks[0].Key: time.Second}
 		for name, f := range map[string]func(*Plan) []any{
-			"estimate": func(p *Plan) []any { a, b := p.Estimate(); return []any{a, b, p.Programs()} },
-			"foresee":  func(p *Plan) []any { a, b := p.Foresee(took); return []any{a, b} },
+			"estimate": func(p *Plan) []any { a, b := p.Estimate(); return []any{a, b, p.RunsPrograms()} },
+			"foresee":  func(p *Plan) []any { a, b := p.EstimateFrom(took); return []any{a, b} },
 		} {
 			if a, b := f(p), f(held); !reflect.DeepEqual(a, b) {
 				t.Errorf("%s: %v, want %v", name, a, b)
@@ -449,9 +448,9 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// TestWords: what an axis may be is what the part's conditions name when they refuse a word; for
-// one axis that may depend on another.
-func TestWords(t *testing.T) {
+// KnownValues finds the values that Drop and Refuse accept, even if those of one axis depend on
+// another axis.
+func TestKnownValues(t *testing.T) {
 	algorithms := map[string][]string{"sum": {"ring", "tree"}, "max": {"direct"}}
 	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("how", "ring"), bench.Strings("free", "x"),
 		bench.DTypes("dtype", "f32"), bench.Ints("m", "1,2"),
@@ -473,7 +472,7 @@ func TestWords(t *testing.T) {
 			}
 			return nil
 		}))
-	got := Words(b, b.Parts[0])
+	got := KnownValues(b, b.Parts[0])
 	if fmt.Sprint(got["op"], got["how"], got["free"]) != "[max sum] [direct ring tree] []" {
 		t.Errorf("%v", got)
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// unknownWords refuses values of the request that the bench's own conditions know
-// at no point: a typing mistake, which would otherwise only drop its points. A word
-// that some point can use is none.
-func (p *Plan) unknownWords(parts []*decl.Part, req Request) error {
+// unknownValues returns an error for requested values that the bench's Drop functions reject as
+// unknown at every point. Most likely they are typing mistakes, which would otherwise silently
+// drop points. A value that some point can use is fine.
+func (p *Plan) unknownValues(parts []*decl.Part, req Request) error {
 	faults := map[Assign]error{}
 	var order []Assign
 	for t := range p.AllDropped() {
 		var unknown *suggest.Error
-		if !errors.As(refused(parts, t), &unknown) {
+		if !errors.As(partDropError(parts, t), &unknown) {
 			continue
 		}
 		for _, c := range t.Point {
@@ -48,11 +48,11 @@ func (p *Plan) unknownWords(parts []*decl.Part, req Request) error {
 	return errors.Join(lists.Map(order, func(word Assign) error { return faults[word] })...)
 }
 
-// refused is why the task's part drops it, nil if that was for another reason.
-func refused(parts []*decl.Part, t Task) error {
+// partDropError returns why the task's own part drops it, or nil if the reason is another one.
+func partDropError(parts []*decl.Part, t Task) error {
 	for _, p := range parts {
 		if p.Name == t.Part {
-			return dropped(p, t)
+			return dropError(p, t)
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (p *Plan) emptySelection(parts []*decl.Part, req Request) error {
 		name, why, strings.Join(flags, " "), strings.Join(axes, "; "))
 }
 
-// dropReasons says why every point was dropped, by the first few reasons.
+// dropReasons explains why all points were dropped, with the first few reasons.
 func dropReasons(req Request, dropped []Task) string {
 	reasons := lists.Distinct(lists.Map(dropped, func(t Task) string { return t.Reason }))
 	const most = 3
@@ -97,16 +97,16 @@ func dropReasons(req Request, dropped []Task) string {
 	return fmt.Sprintf(who, len(dropped), strings.Join(reasons, "; "))
 }
 
-// Words are the values that the axes of a part may have whose values are words, as far as the
-// part's own conditions know them. These are asked: they refuse a word that there is not by
-// naming those that there are.
-func Words(b *bench.Bench, part *decl.Part) map[string][]string {
-	const nobodys = "?"
+// KnownValues returns the accepted values of the text and dtype axes of a part, by axis. A
+// declaration does not list them, so they are found by probing the part's Drop and Refuse
+// functions with an impossible value: the error lists the known ones.
+func KnownValues(b *bench.Bench, part *decl.Part) map[string][]string {
+	const impossible = "?"
 	p := *part
 	p.Axes, p.Zips, p.Envs = slices.Clone(part.Axes), nil, nil
 	for i, a := range p.Axes {
 		if a.Kind != point.String && len(a.Values) > 0 {
-			p.Axes[i].Values = a.Values[:1] // one is enough to ask with
+			p.Axes[i].Values = a.Values[:1] // one value is enough for probing
 		}
 	}
 	words := map[string][]string{}
@@ -114,9 +114,9 @@ func Words(b *bench.Bench, part *decl.Part) map[string][]string {
 		var known []string
 		switch a.Kind {
 		case point.String:
-			p.Axes[i].Values = []point.Value{point.StringValue(nobodys)}
-			for _, err := range conditions(b, &p) {
-				if unknown, is := errors.AsType[*suggest.Error](err); is && unknown.Name == nobodys {
+			p.Axes[i].Values = []point.Value{point.StringValue(impossible)}
+			for _, err := range verdicts(b, &p) {
+				if unknown, is := errors.AsType[*suggest.Error](err); is && unknown.Name == impossible {
 					known = append(known, unknown.Names...)
 				}
 			}
@@ -124,7 +124,7 @@ func Words(b *bench.Bench, part *decl.Part) map[string][]string {
 			for _, d := range dtype.All() {
 				if v, err := point.Parse(point.DType, d.String()); err == nil {
 					p.Axes[i].Values = []point.Value{v}
-					if slices.Contains(conditions(b, &p), nil) {
+					if slices.Contains(verdicts(b, &p), nil) {
 						known = append(known, d.String())
 					}
 				}
@@ -134,32 +134,33 @@ func Words(b *bench.Bench, part *decl.Part) map[string][]string {
 		if len(known) == 0 {
 			continue
 		}
-		// Such as auto, which stands for one of the others.
+		// The declared values include words such as auto, which the functions replace first.
 		known = append(known, lists.Map(part.Axes[i].Values, point.Value.String)...)
 		slices.Sort(known)
 		words[a.Name] = slices.Compact(known)
-		if a.Kind == point.String { // what the other axes may have can depend on it
+		if a.Kind == point.String { // the values of later axes can depend on it
 			p.Axes[i].Values = lists.Map(words[a.Name], point.StringValue)
 		}
 	}
 	return words
 }
 
-// conditions is what the part says to each of its points, nil for one that it takes.
-func conditions(b *bench.Bench, part *decl.Part) (errs []error) {
+// verdicts returns the error with which the part rejects each of its points, nil for an accepted
+// one. It looks at the first 10,000 points only.
+func verdicts(b *bench.Bench, part *decl.Part) (errs []error) {
 	const most = 10_000
 	product, err := newProduct(part)
 	if err != nil {
 		return nil
 	}
-	plain, _ := settle(b, Request{}) // of none given, none is wrong
+	plain, _ := resolveOptions(b, Request{}) // defaults only: it cannot fail
 	for n := range min(product.total, most) {
 		t := product.task(n)
 		var fault error
 		for _, mistake := range part.Refusals {
-			fault = cmp.Or(fault, mistake(t.whole(), plain.options))
+			fault = cmp.Or(fault, mistake(t.withRanks(), plain.options))
 		}
-		errs = append(errs, cmp.Or(fault, dropped(part, t)))
+		errs = append(errs, cmp.Or(fault, dropError(part, t)))
 	}
 	return errs
 }

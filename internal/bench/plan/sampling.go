@@ -12,17 +12,17 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
-// Sampling is what the command line asks of how points are sampled. What is zero, or nil,
-// stays as the bench declares it.
+// Sampling holds the sampling flags of the command line. Zero and nil fields keep the bench's
+// declaration.
 type Sampling struct {
 	Cadence                measure.Cadence
 	Cache                  measure.Cache
-	Noise                  *float64 // 0: the noise does not end the sampling
+	Noise                  *float64 // relative to the median; 0 means that noise does not end the sampling
 	MinSamples, MaxSamples int
 	MinTime, MaxTime       time.Duration
 }
 
-// ParseNoise reads a share of the median, such as 1% or 0.01.
+// ParseNoise parses a fraction of the median, such as 1% or 0.01.
 func ParseNoise(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -30,13 +30,13 @@ func ParseNoise(text string) (float64, error) {
 		f /= 100
 	}
 	if err != nil || !(f >= 0 && f < 1) {
-		return 0, fmt.Errorf("noise %q: want a share of the median from 0%% to below 100%%, such as 1%% or 0.01", text)
+		return 0, fmt.Errorf("noise %q: want a fraction of the median from 0%% to below 100%%, such as 1%% or 0.01", text)
 	}
 	return f, nil
 }
 
-// apply is the configuration with what is asked for. Of two bounds the one that is given
-// moves the other that is not.
+// apply returns the configuration with the flags applied. If only one of two bounds is given, it
+// moves the other one where necessary.
 func (s Sampling) apply(c measure.Config) (measure.Config, error) {
 	c.Cadence, c.Cache = cmp.Or(s.Cadence, c.Cadence), cmp.Or(s.Cache, c.Cache)
 	if s.Noise != nil {
@@ -47,8 +47,8 @@ func (s Sampling) apply(c measure.Config) (measure.Config, error) {
 	return c, c.Validate()
 }
 
-// sample gives the parts what is asked of the sampling.
-func (s Sampling) sample(name string, parts []*decl.Part) error {
+// applyTo applies the flags to parts: to the sampling of bodies, and to the launches of commands.
+func (s Sampling) applyTo(name string, parts []*decl.Part) error {
 	if s == (Sampling{}) {
 		return nil
 	}
@@ -70,18 +70,19 @@ func (s Sampling) sample(name string, parts []*decl.Part) error {
 }
 
 const (
-	// MinLaunches is how many an interval of their median needs.
+	// MinLaunches is the smallest number of launches for which a 95 % confidence interval of
+	// the median exists.
 	MinLaunches = 6
-	// maxLaunches ends the launches of a point that nothing else ends.
+	// maxLaunches ends the launches of a point whose noise stays above the target.
 	maxLaunches = 50
 )
 
-// Repeated is the rule for launches of a program that noise ends.
-func Repeated(noise float64) measure.Stop {
+// RepeatUntil returns the rule that launches a program until the noise is low enough.
+func RepeatUntil(noise float64) measure.Stop {
 	return measure.Stop{RelNoise: noise, MinSamples: MinLaunches, MaxSamples: maxLaunches, MaxTime: measure.NoTimeLimit}
 }
 
-// launches is what is asked for of a program, of which each launch is a sample.
+// launches applies the flags to the launches of a program, each of which is a sample.
 func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error) {
 	if s.Cadence != "" || s.Cache != "" {
 		return until, fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set their "+
@@ -90,7 +91,7 @@ func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error
 	switch {
 	case until != (measure.Stop{}):
 	case s.Noise != nil && *s.Noise > 0:
-		until = Repeated(*s.Noise)
+		until = RepeatUntil(*s.Noise)
 	default:
 		until = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: measure.NoTimeLimit}
 	}
@@ -104,10 +105,10 @@ func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error
 	return c.Stop, err
 }
 
-// kind adds to the inputs of a point's key what makes its time another quantity than the
-// one that the bench declares: --resume must not take one for the other. How many samples
-// are taken makes none.
-func (s Sampling) kind(declared measure.Config, inputs map[string]string) map[string]string {
+// keyInputs adds --cadence and --cache to the inputs of a point's key if they differ from the
+// declaration: they change the measured quantity, so --resume must not mix such rows. The number
+// of samples does not matter.
+func (s Sampling) keyInputs(declared measure.Config, inputs map[string]string) map[string]string {
 	declared = withDefaults(declared)
 	cadence, cache := s.Cadence != "" && s.Cadence != declared.Cadence, s.Cache != "" && s.Cache != declared.Cache
 	if !cadence && !cache {

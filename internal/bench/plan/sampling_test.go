@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
-// TestSampling: what is asked for is what the group's ranks sample by, and what is not
-// stays as declared, but for a bound that the other one has moved.
+// Sampling flags override the declaration. Everything else stays as declared, except a bound that
+// the opposite bound has moved.
 func TestSampling(t *testing.T) {
 	half := 0.005
 	own := bench.DefaultMeasure()
@@ -73,7 +73,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestSamplingOfPrograms: a sample of a program is a launch; what kernbench cannot set in it is refused.
+// A sample of a program is a launch. Flags that cannot apply to a program are errors.
 func TestSamplingOfPrograms(t *testing.T) {
 	one, five := 0.01, 0.05
 	const day = measure.NoTimeLimit
@@ -85,21 +85,21 @@ func TestSamplingOfPrograms(t *testing.T) {
 	}{
 		"noise": {ask: Sampling{Noise: &one},
 			want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
-		"noise of another": {declared: Repeated(one), ask: Sampling{Noise: &five},
+		"noise of another": {declared: RepeatUntil(one), ask: Sampling{Noise: &five},
 			want: measure.Stop{RelNoise: 0.05, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
 		"so many":         {ask: Sampling{MinSamples: 4}, want: measure.Stop{MinSamples: 4, MaxSamples: 4, MaxTime: day}},
 		"at most so many": {ask: Sampling{MaxSamples: 9}, want: measure.Stop{MinSamples: 1, MaxSamples: 9, MaxTime: day}},
-		"for so long": {declared: Repeated(one), ask: Sampling{MaxTime: time.Minute},
+		"for so long": {declared: RepeatUntil(one), ask: Sampling{MaxTime: time.Minute},
 			want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: time.Minute}},
 		"one, for so long":    {ask: Sampling{MaxTime: time.Minute}, err: "give --noise or --max-samples"},
 		"its caches":          {ask: Sampling{Cache: measure.Cold}, err: "cannot set their cadence or caches"},
 		"its cadence":         {ask: Sampling{Cadence: measure.Isolated}, err: "cannot set their cadence or caches"},
-		"longer than a day":   {declared: Repeated(one), ask: Sampling{MaxTime: 2 * day}, err: "max time"},
-		"nothing of it asked": {declared: Repeated(one), want: Repeated(one)},
+		"longer than a day":   {declared: RepeatUntil(one), ask: Sampling{MaxTime: 2 * day}, err: "max time"},
+		"nothing of it asked": {declared: RepeatUntil(one), want: RepeatUntil(one)},
 	} {
 		command := &decl.Command{Until: c.declared}
 		parts := []*decl.Part{{Command: command}}
-		err := c.ask.sample("p", parts)
+		err := c.ask.applyTo("p", parts)
 		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", what, err, c.err)
 		} else if got := parts[0].Command.Until; err == nil && got != c.want {

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// In a job of so many ranks, those are what runs: declared numbers give way to it
-// unless they have it, given ones do not, and what cannot be had says why.
+// In a job with a fixed number of ranks, that number replaces the declared ones unless it is among
+// them. Numbers from the command line stay, and points that cannot run are dropped with a reason.
 func TestWorld(t *testing.T) {
 	world := &World{Ranks: 4, Reason: "this job has 4 ranks"}
 	for _, c := range []struct {
@@ -51,9 +51,9 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// Where ranks are on several hosts, an axis may have other values, which the plan says;
-// what the user asks for wins. A bench that cannot run so is refused, unless the backend's
-// own launcher connects its ranks or they are in one process.
+// With ranks on several hosts, an axis may have other values, which a note lists; values from the
+// command line win. A bench that needs one host is refused, unless the backend's own launcher
+// connects the ranks or all ranks are in one process.
 func TestSeveralHosts(t *testing.T) {
 	const hosts = "this job has ranks on several hosts"
 	b := bench.New("b", nop, bench.Strings("buffers", "symmetric"), bench.OverHosts(bench.Strings("buffers", "private")))

@@ -189,7 +189,7 @@ func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task,
 		rows[i].Warnings = append(slices.Clip(rows[i].Warnings), warnings...)
 	}
 	if len(rows) == 0 && reason != "" { // there is no row that could say it
-		cleanupErr = cmp.Or(cleanupErr, s.note(fmt.Sprintf("%s: %s", t.Words(), reason)))
+		cleanupErr = cmp.Or(cleanupErr, s.note(fmt.Sprintf("%s: %s", t.Label(), reason)))
 	}
 	return rows, cmp.Or(err, cleanupErr)
 }

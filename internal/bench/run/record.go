@@ -129,7 +129,7 @@ func (r *runner) recordStart(a attempt) error {
 	defer r.mu.Unlock()
 	r.opts.Observe(Event{Task: &a.task})
 	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number,
-		Point: a.task.Words(),
+		Point: a.task.Label(),
 		Time:  time.Now().UTC()})
 }
 

@@ -101,7 +101,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	}
 	w := &workerGroup{
 		slot: s, group: g, hub: hub, via: via, logs: logs, path: path,
-		ranks: make([]rankState, s.plan.Bodies(g)), procs: count, tick: time.NewTicker(tickTime),
+		ranks: make([]rankState, s.plan.BodyRanks(g)), procs: count, tick: time.NewTicker(tickTime),
 		ending: func() bool { return ctx.Err() != nil && s.joined(g) },
 	}
 	for i := range w.ranks {

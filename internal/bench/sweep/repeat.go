@@ -114,7 +114,7 @@ func (r *reader) until(n yamlfile.Node, metrics []metric) (stop measure.Stop, na
 		}
 		return stop, ""
 	}
-	stop = plan.Repeated(0)
+	stop = plan.RepeatUntil(0)
 	if s, ok := r.Text(f["noise"], "until: noise"); ok {
 		noise, err := plan.ParseNoise(s.Text)
 		switch {

@@ -26,7 +26,7 @@ func TestDocumentedRepetition(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	c = mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+"until: {noise: 0.02}").Command
-	if c.Until != plan.Repeated(0.02) || c.UntilMetric != "total_s" {
+	if c.Until != plan.RepeatUntil(0.02) || c.UntilMetric != "total_s" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -40,7 +40,7 @@ func launch(samples ...float64) []decl.ParsedRow {
 // go on until the interval of their median is narrow, or to the end of a bound.
 func TestLaunches(t *testing.T) {
 	until := func(noise float64) *decl.Command {
-		return &decl.Command{Until: plan.Repeated(noise), UntilMetric: "t"}
+		return &decl.Command{Until: plan.RepeatUntil(noise), UntilMetric: "t"}
 	}
 	count := func(c *decl.Command, spent time.Duration, next func(i int) []decl.ParsedRow) (*Launches,
 		measure.StopReason) {
@@ -107,7 +107,7 @@ func TestOtherRows(t *testing.T) {
 		"launch 2 of the point gave 1 rows, the first one 2":                     {row(8)},
 		"launch 2 of the point gave a row for size=8, the first one for size=16": {row(8), row(8)},
 	} {
-		l := NewLaunches(&decl.Command{Until: plan.Repeated(0.01)})
+		l := NewLaunches(&decl.Command{Until: plan.RepeatUntil(0.01)})
 		must.Do(t, l.Add([]decl.ParsedRow{row(8), row(16)}))
 		if err := l.Add(second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -114,8 +114,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		make = plan.Outline
 	}
 	p, err := withFiles(b, req, make)
-	if err == nil && r.free() && p.Prefers() != "" {
-		req.Backend = p.Prefers()
+	if err == nil && r.free() && p.PreferredBackend() != "" {
+		req.Backend = p.PreferredBackend()
 		p, err = withFiles(b, req, make)
 	}
 	if err != nil {

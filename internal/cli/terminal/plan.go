@@ -22,11 +22,11 @@ func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Durat
 		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
 	}
 	fmt.Fprintf(w, ", into %s\n", out)
-	total, known := p.Foresee(took)
+	total, known := p.EstimateFrom(took)
 	if known > 0 {
 		fmt.Fprintf(w, "takes about %v, by %d of these points that ran before\n", rounded(total), known)
 	}
-	if p.Programs() {
+	if p.RunsPrograms() {
 		if known == 0 {
 			fmt.Fprintf(w, "how long it takes is not known: none of these points is in %s\n", out)
 		}

@@ -111,7 +111,7 @@ func (p *Progress) Close() {
 }
 
 func describe(t plan.Task) string {
-	s := t.Words()
+	s := t.Label()
 	if t.Trial > 0 {
 		s += fmt.Sprintf(" trial=%d", t.Trial)
 	}

@@ -70,7 +70,7 @@ func (s *store) side(name, only string) (out side, err error) {
 		header := r.Header
 		out.Run = compare.Run{Name: out.info.Run, Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()}
 		if only != "" {
-			if out.Rows, err = plan.Rows([]string{only}, out.Rows); err != nil {
+			if out.Rows, err = plan.FilterRows([]string{only}, out.Rows); err != nil {
 				return badRequest{err}
 			}
 		}

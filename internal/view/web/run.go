@@ -183,7 +183,7 @@ func (s *store) view(b *book, j *journal.Journal, key viewKey) (*view, error) {
 	v := &view{key: key, run: s.bench(r.Header.Bench).View(j, r)}
 	v.rows = v.run.Latest()
 	if key.only != "" {
-		if v.rows, err = plan.Rows([]string{key.only}, v.rows); err != nil {
+		if v.rows, err = plan.FilterRows([]string{key.only}, v.rows); err != nil {
 			return nil, badRequest{err}
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// hashOf is a made-up SHA-256 of a text.
+// hashOf returns a stand-in for the SHA-256 of a text.
 func hashOf(text string) string { return strings.Repeat(fmt.Sprintf("%x", text), 32)[:64] }
 
-// machines is a bench whose machine is described by files, one of which has 4 ranks.
+// machines returns a bench whose machine is described by a file. One of the files has 4 ranks.
 func machines(clauses ...bench.Clause) *bench.Bench {
 	return bench.New("b", nop, append([]bench.Clause{bench.Sweepable(bench.FileOption("topology", "", "")),
 		bench.Ints("i", "1,2"), bench.Ranks("2"),
@@ -27,18 +27,18 @@ func withTopology(text string, files map[string]string) Request {
 	return Request{Backend: "cpu", Options: []Assign{{"topology", text}}, Files: files}
 }
 
-// tasks are the points of a plan in words, with their keys.
+// tasks lists the points of a plan with their keys.
 func tasks(p *Plan) (words, keys []string) {
 	for _, g := range p.Groups {
 		for _, t := range g.Tasks {
-			words, keys = append(words, t.Words()), append(keys, t.Key)
+			words, keys = append(words, t.Label()), append(keys, t.Key)
 		}
 	}
 	return words, keys
 }
 
-// An option that may be swept is one with one value and an axis with several. Files are told
-// apart by their content: equal ones are one value, and that is said.
+// A sweepable option with several values becomes an axis. Files with equal content count as one
+// value, and a note says so.
 func TestSweptFiles(t *testing.T) {
 	files := map[string]string{"a.yaml": hashOf("a"), "b.yaml": hashOf("b"), "copy.yaml": hashOf("a")}
 	const a, b = "a.yaml#616161616161", "b.yaml#626262626262"
@@ -78,7 +78,7 @@ func TestSweptFiles(t *testing.T) {
 	}
 }
 
-// A point of a file that was changed is another point, one of a file that was moved the same.
+// Editing a file makes a different point; moving it does not.
 func TestSweptFilesAreKeyedByContent(t *testing.T) {
 	keysOf := func(text string, files map[string]string) []string {
 		p := must.Get(Make(machines(), withTopology(text, files)))(t)
@@ -98,8 +98,8 @@ func TestSweptFilesAreKeyedByContent(t *testing.T) {
 	}
 }
 
-// The ranks of a run that does not say how many are those of the machines: each with its own, and
-// what is built in with those of the others. What the user says stands.
+// Without --ranks, each machine gets its own number of ranks, and the built-in machine gets the
+// numbers of the others. An explicit --ranks wins.
 func TestMachineRanks(t *testing.T) {
 	files := map[string]string{"two.yaml": hashOf("2"), "four.yaml": hashOf("4")}
 	for _, c := range []struct {
@@ -126,7 +126,7 @@ func TestMachineRanks(t *testing.T) {
 	}
 }
 
-// An option may have another default on a backend, which is said where it is a file.
+// An option may have another default on a backend. If the default is a file, a note names it.
 func TestOptionsOnBackends(t *testing.T) {
 	b := machines(bench.On("ahbm", bench.FileOption("topology", "four.yaml", "")))
 	for backend, want := range map[string]string{"ahbm": "four.yaml", "cpu": ""} {

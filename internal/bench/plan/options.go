@@ -14,49 +14,49 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// sweep is what the request says of the bench's options: one value of each, and as axes
-// those that it gives several.
-type sweep struct {
-	options point.Point
-	axes    []decl.Axis
-	files   []string          // names of the axes of files
-	inputs  map[string]string // SHA-256 of the files that options name
-	named   map[string]string // that of the files of axes, by axis and path
-	notes   []string
+// resolvedOptions holds the options of a run: one value each, or an axis for options with several
+// values.
+type resolvedOptions struct {
+	options     point.Point
+	axes        []decl.Axis
+	files       []string          // names of the axes whose values are files
+	inputs      map[string]string // SHA-256 of the files that options name
+	contentSums map[string]string // SHA-256 of the files of axes, by axis and path
+	notes       []string
 }
 
-// settle gives the options their values: as given, else by default on the backend.
-func settle(b *bench.Bench, req Request) (*sweep, error) {
-	s := &sweep{inputs: maps.Clone(req.Inputs), named: map[string]string{}}
+// resolveOptions sets each option to its value in the request, or to its default on the backend.
+func resolveOptions(b *bench.Bench, req Request) (*resolvedOptions, error) {
+	s := &resolvedOptions{inputs: maps.Clone(req.Inputs), contentSums: map[string]string{}}
 	if s.inputs == nil {
 		s.inputs = map[string]string{}
 	}
 	for _, o := range b.Options {
-		if !has(o.Only, req.Backend) {
+		if !appliesTo(o.Only, req.Backend) {
 			continue
 		}
 		o, _ = b.OptionOn(req.Backend, o.Name)
 		s.options = append(s.options, point.Coord{Name: o.Name, Value: o.Default})
 		given := slices.ContainsFunc(req.Options, func(a Assign) bool { return a.Name == o.Name })
 		if path := o.Default.String(); o.File && o.Sweepable && path != "" && !given {
-			s.one(o, o.Default, req)
+			s.setSingle(o, o.Default, req)
 			s.notes = append(s.notes, fmt.Sprintf("--%s %s (sha256 %.12s), because this folder has it; --%s %s is for none",
 				o.Name, path, req.Files[path], o.Name, point.NoFile))
 		}
 	}
-	return s, errors.Join(lists.Map(req.Options, func(a Assign) error { return s.give(b, a, req) })...)
+	return s, errors.Join(lists.Map(req.Options, func(a Assign) error { return s.set(b, a, req) })...)
 }
 
-// give sets one option as the request says.
-func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
+// set sets one option from the request.
+func (s *resolvedOptions) set(b *bench.Bench, a Assign, req Request) error {
 	o, ok := b.Option(a.Name)
 	if !ok {
 		return suggest.Unknown("option", a.Name, lists.Map(b.Options, func(o decl.Option) string { return o.Name }))
 	}
-	if !has(o.Only, req.Backend) {
-		return elsewhere("an option", o.Name, o.Only, req.Backend)
+	if !appliesTo(o.Only, req.Backend) {
+		return otherBackendError("an option", o.Name, o.Only, req.Backend)
 	}
-	values, err := optionValues(o, a.Text)
+	values, err := parseOption(o, a.Text)
 	for i := 0; err == nil && i < len(values); i++ {
 		err = allowed(o, values[i])
 	}
@@ -67,7 +67,7 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 		values = s.distinct(o, values, req)
 	}
 	if len(values) == 1 {
-		s.one(o, values[0], req)
+		s.setSingle(o, values[0], req)
 		return nil
 	}
 	s.options = s.options.Without(o.Name)
@@ -77,7 +77,7 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 		for i, v := range values {
 			if sha := req.Files[v.String()]; sha != "" {
 				axis.Values[i] = point.FileValue(v.String(), sha)
-				s.named[o.Name+" "+v.String()] = sha
+				s.contentSums[o.Name+" "+v.String()] = sha
 			}
 		}
 	}
@@ -85,8 +85,8 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 	return nil
 }
 
-// one gives an option its only value.
-func (s *sweep) one(o decl.Option, v point.Value, req Request) {
+// setSingle sets an option that has one value.
+func (s *resolvedOptions) setSingle(o decl.Option, v point.Value, req Request) {
 	if o.File && o.Sweepable {
 		if v.String() == point.NoFile {
 			v = point.StringValue("")
@@ -98,13 +98,13 @@ func (s *sweep) one(o decl.Option, v point.Value, req Request) {
 	s.options = s.options.With(o.Name, v)
 }
 
-// distinct leaves out files that have the content of one before them.
-func (s *sweep) distinct(o decl.Option, values []point.Value, req Request) (out []point.Value) {
+// distinct removes files with the same content as an earlier one.
+func (s *resolvedOptions) distinct(o decl.Option, values []point.Value, req Request) (out []point.Value) {
 	first := map[string]string{}
 	for _, v := range values {
 		sha := req.Files[v.String()]
 		if before, seen := first[sha]; sha != "" && seen {
-			s.notes = append(s.notes, fmt.Sprintf("--%s: %s has the same content as %s: they are one value", o.Name, v, before))
+			s.notes = append(s.notes, fmt.Sprintf("--%s: %s has the same content as %s: they count as one value", o.Name, v, before))
 			continue
 		}
 		first[sha] = v.String()
@@ -113,8 +113,8 @@ func (s *sweep) distinct(o decl.Option, values []point.Value, req Request) (out 
 	return out
 }
 
-// optionValues reads the text of an option: a list where it may be swept.
-func optionValues(o decl.Option, text string) ([]point.Value, error) {
+// parseOption parses the text of an option; it may be a list if the option is sweepable.
+func parseOption(o decl.Option, text string) ([]point.Value, error) {
 	if o.Sweepable && text != "" {
 		values, err := point.ParseSpec(o.Kind, text)
 		return lists.Distinct(values), err
@@ -123,8 +123,7 @@ func optionValues(o decl.Option, text string) ([]point.Value, error) {
 	return []point.Value{v}, err
 }
 
-// FilesOf are the files that the request's text for an option names, or the option's
-// default on the backend.
+// FilesOf returns the files that the request names for an option, or the default on the backend.
 func FilesOf(b *bench.Bench, backend, name string, given []Assign) ([]string, error) {
 	o, _ := b.OptionOn(backend, name)
 	text := o.Default.String()
@@ -133,7 +132,7 @@ func FilesOf(b *bench.Bench, backend, name string, given []Assign) ([]string, er
 			text = a.Text
 		}
 	}
-	values, err := optionValues(o, text)
+	values, err := parseOption(o, text)
 	if err != nil {
 		return nil, fmt.Errorf("option %s: %w", name, err)
 	}
@@ -158,8 +157,9 @@ func allowed(o decl.Option, v point.Value) error {
 	return nil
 }
 
-// keyed is a point as keys know it: files by their SHA-256, wherever they are.
-func (s *sweep) keyed(p point.Point, files map[string]string) point.Point {
+// keyPoint returns the point for its key: files are replaced by their SHA-256, because their path
+// does not matter.
+func (s *resolvedOptions) keyPoint(p point.Point, files map[string]string) point.Point {
 	for _, name := range s.files {
 		if path, _ := p.At(name).File(); files[path] != "" {
 			p = p.With(name, point.StringValue("sha256:"+files[path]))
@@ -168,40 +168,40 @@ func (s *sweep) keyed(p point.Point, files map[string]string) point.Point {
 	return p
 }
 
-// withContent is a point as keys know it with what its values name.
-func (p *Plan) withContent(keyed, q point.Point) point.Point {
+// addContent adds the sums of Bench.Content for the point q to its key point.
+func (p *Plan) addContent(keyed, q point.Point) point.Point {
 	if p.Bench.Content == nil {
 		return keyed
 	}
 	for name, sha := range p.Bench.Content(q, p.withBackend()) {
-		p.swept.named[name] = sha
+		p.resolved.contentSums[name] = sha
 		keyed = keyed.With("content of "+name, point.StringValue(sha))
 	}
 	return keyed
 }
 
-// Files are the SHA-256 of all files that the rows are made of: by option, or, of a swept
-// one, by option and path; with what is known by its content.
+// Files returns the SHA-256 sums of everything that the rows depend on: files by option, files of
+// a swept option by option and path, and the sums of Bench.Content.
 func (p *Plan) Files() map[string]string {
 	all := maps.Clone(p.Inputs)
-	maps.Copy(all, p.swept.named)
+	maps.Copy(all, p.resolved.contentSums)
 	return all
 }
 
-// withBackend are the options as conditions of the bench see them.
+// withBackend returns the options including the backend, as the functions of a bench expect them.
 func (p *Plan) withBackend() point.Point {
 	return append(slices.Clip(p.Options), point.Coord{Name: bench.BackendName, Value: point.StringValue(p.Backend)})
 }
 
-// setMachineRanks gives the parts, where the request does not say how many ranks, those of the
-// machines that the options describe.
+// setMachineRanks sets num_ranks from Bench.RanksOf, for each combination of swept options, if
+// the request does not set it.
 func (p *Plan) setMachineRanks(parts []*decl.Part, req Request) {
 	asked := slices.ContainsFunc(req.Axes, func(a Assign) bool { return a.Name == bench.RanksAxis })
 	if p.Bench.RanksOf == nil || asked || req.World != nil && !dist.Describe(req.Backend).InProcess {
 		return
 	}
 	points := []point.Point{nil}
-	for _, a := range p.swept.axes {
+	for _, a := range p.resolved.axes {
 		var more []point.Point
 		for _, q := range points {
 			for _, v := range a.Values {
@@ -229,8 +229,9 @@ func (p *Plan) setMachineRanks(parts []*decl.Part, req Request) {
 	}
 }
 
-// otherMachine reports whether the task has the number of ranks of another point's machine.
-func (p *Plan) otherMachine(t Task) bool {
+// otherMachineRanks reports whether the task combines a machine with another machine's number of
+// ranks. Such combinations are in the product of the axes but must not run.
+func (p *Plan) otherMachineRanks(t Task) bool {
 	if !p.machineRanks {
 		return false
 	}
