@@ -63,8 +63,8 @@ func (r *reader) axisValues(n yamlfile.Node, what string) (point.Kind, []point.V
 	return r.values(f["values"], what, kind)
 }
 
-// values reads a list of values or a SPEC of the given kind; kind 0 is found
-// from the values.
+// values reads a list of values or a SPEC of the given kind. Kind 0 means to infer the kind from
+// the values.
 func (r *reader) values(n yamlfile.Node, what string, kind point.Kind) (point.Kind, []point.Value) {
 	var values []point.Value
 	if r.IsList(n) {
@@ -110,11 +110,11 @@ func (r *reader) values(n yamlfile.Node, what string, kind point.Kind) (point.Ki
 	return kind, values
 }
 
-// looksLikeRange tells a mistyped range from a text that holds colons.
+// looksLikeRange distinguishes a mistyped range from a text that contains colons.
 var looksLikeRange = regexp.MustCompile(`^\s*([0-9]|pow2:)[^,]*:`)
 
-// parseSpec reads a SPEC; kind 0 is the first of int, float, bool and string
-// that all its values belong to.
+// parseSpec parses a SPEC. For kind 0 it chooses the first of int, float, bool and string that
+// fits all values.
 func parseSpec(kind point.Kind, spec string) (point.Kind, []point.Value, error) {
 	if kind != 0 {
 		values, err := point.ParseSpec(kind, spec)
@@ -140,12 +140,11 @@ func parseSpec(kind point.Kind, spec string) (point.Kind, []point.Value, error) 
 	return point.String, values, err
 }
 
-// unplain matches numbers whose text would change when they are read: 007,
-// 0o17, 0x1F, 1_000.
+// unplain matches numbers whose text would change when parsed: 007, 0o17, 0x1F, 1_000.
 var unplain = regexp.MustCompile(`^[+-]?0[0-9a-zA-Z]|_`)
 
-// infer finds the kind of a list: the first of int, float, bool and string
-// that all values belong to. A quoted value is text, whatever it says.
+// infer returns the kind of a list: the first of int, float, bool and string that fits all values.
+// A quoted value is always text.
 func (r *reader) infer(items []yamlfile.Scalar, what string) point.Kind {
 	all := map[point.Kind]bool{point.Int: true, point.Float: true, point.Bool: true}
 	for _, item := range items {
@@ -159,8 +158,8 @@ func (r *reader) infer(items []yamlfile.Scalar, what string) point.Kind {
 			isNumber = isNumber || err == nil
 		}
 		all[point.Bool] = all[point.Bool] && isTruth(item.Text)
-		// A fault, rather than silently read as another number, or kept as
-		// a text that sorts and compares as one.
+		// Report such numbers: parsing would silently change them, and text would sort and
+		// compare like a string.
 		_, err := point.Parse(point.Float, strings.TrimRight(item.Text, "KMGTi"))
 		if isNumber && (err != nil || unplain.MatchString(item.Text)) {
 			r.Fault(item.At, "%s: %s is not a plain decimal number: write it as one, or quote it to keep it as text", what,
@@ -175,8 +174,8 @@ func (r *reader) infer(items []yamlfile.Scalar, what string) point.Kind {
 	return point.String
 }
 
-// isTruth is narrower than a Bool axis, which also takes yes, on and 1: those
-// are usually meant as the text they are.
+// isTruth accepts only true and false. A Bool axis also accepts yes, on and 1, but without an
+// explicit type those are usually meant as text.
 func isTruth(text string) bool {
 	low := strings.ToLower(text)
 	return low == "true" || low == "false"
@@ -217,7 +216,7 @@ func (r *reader) envs(n yamlfile.Node, names *namespace) []decl.EnvAxis {
 	return envs
 }
 
-// zips reads the lists of names that move together.
+// zips reads the lists of names that vary together.
 func (r *reader) zips(n yamlfile.Node, names *namespace) [][]string {
 	groups, _ := r.List(n, "zip")
 	var zips [][]string

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// wrongs are the rows that are not right, and why.
+// wrongs lists the wrong rows with their reasons.
 func wrongs(rows []decl.ParsedRow) string {
 	var texts []string
 	for _, r := range rows {
@@ -18,8 +18,8 @@ func wrongs(rows []decl.ParsedRow) string {
 	return strings.Join(texts, "|")
 }
 
-// TestWrongColumns: a table that counts wrong elements fails the rows that have
-// some, whether or not a metric asks for the column.
+// A table that counts wrong elements fails the rows that have some, even if the column is no
+// metric.
 func TestWrongColumns(t *testing.T) {
 	classic := must.Get(os.ReadFile("testdata/nccl-classic.txt"))(t)
 	old := must.Get(os.ReadFile("testdata/nccl-2.0.txt"))(t)
@@ -41,7 +41,7 @@ func TestWrongColumns(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	// A table over all ranks is wrong if any rank says so.
+	// A table over all ranks is wrong if it is wrong on any rank.
 	p := mustParse(t, withMetrics("[2]", "t: {csv: time, from: max}"))
 	rows, err := p.Command.Parse(outputs("size,time,wrong\n1,2,0\n", "size,time,wrong\n1,2,3\n"))
 	if err != nil || wrongs(rows) != "rank 1: 3 wrong elements" {
@@ -49,7 +49,7 @@ func TestWrongColumns(t *testing.T) {
 	}
 }
 
-// TestCheck: what a sweep demands of the output fails the rows that do not have it.
+// Rows that do not meet the checks of the sweep fail.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ check, output, want string }{
 		{"err < 1e-3", "t=1 err=1e-4", ""},
@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestBadCheck: a check that cannot be made is a fault of the file.
+// An invalid check is a fault of the sweep file.
 func TestBadCheck(t *testing.T) {
 	for check, want := range map[string]string{
 		"tt > 0":                  `unknown name "tt"`,

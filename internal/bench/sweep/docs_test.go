@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// TestDocumentedErrors keeps the reference honest: its first error block is
-// what this file really gives, and its first YAML block is a good sweep.
+// The reference's first error block is the real output for its first faulty file, and its first
+// YAML block is a valid sweep.
 func TestDocumentedErrors(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/sweep-format.md")
 	if err != nil {
@@ -41,7 +41,7 @@ metrics:
 	}
 }
 
-// TestDocumentedAxes reads the block of axes with the types its comments say.
+// The axes in the reference have the types that its comments claim.
 func TestDocumentedAxes(t *testing.T) {
 	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+
 		documented(t, "axes:")+"metrics: {t: {wall: true}}\n")
@@ -53,7 +53,7 @@ func TestDocumentedAxes(t *testing.T) {
 	}
 }
 
-// TestDocumentedChecks reads the block of checks.
+// The checks in the reference are valid.
 func TestDocumentedChecks(t *testing.T) {
 	p := mustParse(t, withMetrics("", "time_us: {wall: true}", "max_error: {regex: 'e=(.*)'}")+documented(t, "check:"))
 	for output, good := range map[string]bool{"e=0\nPASSED": true, "e=1\nPASSED": false, "e=0": false,
@@ -65,7 +65,7 @@ func TestDocumentedChecks(t *testing.T) {
 	}
 }
 
-// documented is the block of YAML in the reference that starts with a key.
+// documented returns the YAML block of the reference that starts with a key.
 func documented(t *testing.T, key string) string {
 	t.Helper()
 	data := must.Get(os.ReadFile("../../../docs/sweep-format.md"))(t)

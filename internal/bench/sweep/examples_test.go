@@ -18,8 +18,8 @@ import (
 const examples = "../../../examples"
 
 // runOnce runs an example's program at the first value of each axis and the
-// given environment, one process per rank, and parses what it printed. It is
-// the bare minimum of a launcher: the real one is tested with its own package.
+// given environment, one process per rank, and parses the output. It is a minimal launcher; the
+// real one has its own tests.
 func runOnce(t *testing.T, file string, environ ...string) []decl.ParsedRow {
 	t.Helper()
 	loaded, err := Load(filepath.Join(examples, file))

@@ -12,8 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// FuzzParse: any text is a good declaration or an error with a position inside
-// the file; never a crash.
+// Any text gives a valid declaration or an error with a position inside the file, never a crash.
 func FuzzParse(f *testing.F) {
 	archive := must.Get(txtar.ParseFile("testdata/bad.txtar"))(f)
 	for _, file := range archive.Files {
@@ -49,7 +48,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// fuzzOutput feeds arbitrary output to the parser of the given metrics: rows
+// fuzzOutput feeds arbitrary output to the parser of the given metrics. The result must be rows
 // with finite samples, or an error.
 func fuzzOutput(f *testing.F, metrics ...string) {
 	loaded := must.Get(Parse("f.yaml", []byte(withMetrics("[2]", metrics...))))(f)

@@ -10,14 +10,14 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// mustParse reads a sweep that has to be good.
+// mustParse parses a valid sweep.
 func mustParse(t *testing.T, text string) *decl.Part {
 	t.Helper()
 	bench := must.Get(Parse("sweep.yaml", []byte(text)))(t)
 	return bench.Parts[0]
 }
 
-// withMetrics is a minimal sweep with the given metrics, one per line.
+// withMetrics returns a minimal sweep with the given metrics, one per line.
 func withMetrics(ranks string, metrics ...string) string {
 	text := "name: x\ncommand: [prog]\n"
 	if ranks != "" {
@@ -26,7 +26,7 @@ func withMetrics(ranks string, metrics ...string) string {
 	return text + "metrics:\n  " + strings.Join(metrics, "\n  ") + "\n"
 }
 
-// outputs makes one rank per text.
+// outputs returns one rank's output per text.
 func outputs(stdouts ...string) []decl.RankOutput {
 	var outs []decl.RankOutput
 	for i, s := range stdouts {
@@ -35,7 +35,7 @@ func outputs(stdouts ...string) []decl.RankOutput {
 	return outs
 }
 
-// firstPoint is the first value of every axis.
+// firstPoint returns the first value of every axis.
 func firstPoint(p *decl.Part) (at point.Point, ranks *int) {
 	for _, a := range p.Axes {
 		if a.Name == bench.RanksAxis {

@@ -2,6 +2,9 @@ package sweep
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,31 +12,32 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// metric is one number to be found in a program's output. Exactly one of
-// single and column is set.
+// metric describes how to find one number in a program's output. Exactly one of single and column
+// is set.
 type metric struct {
 	info   journal.MetricInfo
-	from   string // rank0, max, min or mean
+	from   string // combination over ranks: rank0, max, min or mean
 	stream string // stdout, stderr or both
-	single single // a source of plain samples
+	single single // source of samples that belong to the whole launch
 	column *column
 }
 
 // single finds the samples of one metric in the output of one rank.
 type single interface {
 	samples(text []byte, out decl.RankOutput) ([]float64, error)
-	String() string // what was looked for, for errors
+	String() string // the wanted text, for errors
 }
 
-// column is a column of the one table a program prints.
+// column is a column of the table that a program prints.
 type column struct {
 	table string   // csv or nccl_tests
 	name  string   // the column
-	place string   // nccl_tests: out or in
-	keys  []string // csv: the key columns; nil means all others
+	place string   // nccl_tests only: "out" of place or "in" place
+	keys  []string // csv only: the key columns; nil means all that are not metrics
 }
 
 var sources = []string{"regex", "json", "csv", "nccl_tests", "wall"}
@@ -114,7 +118,7 @@ func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
 	return m, m.single != nil || m.column != nil
 }
 
-// readSource reads where the metric comes from.
+// readSource reads the source of the metric.
 func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node, what string) {
 	s, ok := r.Text(f[source], what+": "+source)
 	if !ok {
@@ -165,7 +169,7 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 	}
 }
 
-// checkTable makes sure that all columns belong to the one table of a program.
+// checkTable checks that all columns belong to the same table, because a program prints only one.
 func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
 	at := map[string]yamlfile.Node{}
 	for _, e := range entries {
@@ -199,8 +203,8 @@ func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
 	}
 }
 
-// unitOf gives the usual unit and direction by the last word of a metric's
-// name, so that time_us needs no further words.
+// unitOf maps the last word of a metric's name to its usual unit and direction, so that time_us
+// needs no declaration of either.
 var unitOf = []wordUnit{
 	{"ns", "ns", "lower"}, {"us", "us", "lower"}, {"ms", "ms", "lower"}, {"s", "s", "lower"},
 	{"gbps", "GB/s", "higher"}, {"algbw", "GB/s", "higher"}, {"busbw", "GB/s", "higher"},
@@ -213,4 +217,126 @@ func defaultUnit(name string) (unit, better string) {
 	last := name[strings.LastIndexByte(name, '_')+1:]
 	u, _ := lists.First(unitOf, func(u wordUnit) bool { return u.word == last })
 	return u.unit, u.better
+}
+
+// check is a condition on a program's output. Rows that do not meet it fail.
+type check interface {
+	// fault returns the reason for failing the row, or "".
+	fault(ranks []decl.RankOutput, samples map[string][]float64) string
+}
+
+// condition is an expression over the metrics of a row. It must hold for every sample, because a
+// median would hide a single bad iteration.
+type condition struct {
+	text  string
+	names []string
+	holds func(values map[string]float64) bool
+}
+
+func (c condition) fault(_ []decl.RankOutput, samples map[string][]float64) string {
+	count := 1
+	for _, name := range c.names {
+		if len(samples[name]) == 0 {
+			return fmt.Sprintf("check %s: the row has no %s", c.text, name)
+		}
+		count = max(count, len(samples[name]))
+	}
+	for i := range count {
+		values := map[string]float64{}
+		for _, name := range c.names {
+			values[name] = samples[name][min(i, len(samples[name])-1)]
+		}
+		if c.holds(values) {
+			continue
+		}
+		shown := lists.Map(slices.Sorted(maps.Keys(values)), func(name string) string {
+			return fmt.Sprintf("%s=%v", name, values[name])
+		})
+		return fmt.Sprintf("check %s does not hold: %s", c.text, strings.Join(shown, ", "))
+	}
+	return ""
+}
+
+// pattern is a regular expression that the output of some rank must match or, if never is set,
+// that no rank's output may match.
+type pattern struct {
+	re     *regexp.Regexp
+	text   string
+	stream string
+	never  bool
+}
+
+func (c pattern) fault(ranks []decl.RankOutput, _ map[string][]float64) string {
+	for _, out := range ranks {
+		found := c.re.Find(metric{stream: c.stream}.read(out))
+		switch {
+		case found == nil:
+		case c.never:
+			return fmt.Sprintf("check no_match %s: rank %d printed %q", c.text, out.Rank, clip(string(found)))
+		default:
+			return ""
+		}
+	}
+	if c.never {
+		return ""
+	}
+	return fmt.Sprintf("check match %s: no rank printed it", c.text)
+}
+
+// checks reads one check or a list of them.
+func (r *reader) checks(n yamlfile.Node, metrics []metric) (checks []check) {
+	nodes := []yamlfile.Node{n}
+	if r.IsList(n) {
+		nodes, _ = r.List(n, "check")
+	}
+	for _, n := range nodes {
+		if c := r.check(n, metrics); c != nil {
+			checks = append(checks, c)
+		}
+	}
+	return checks
+}
+
+func (r *reader) check(n yamlfile.Node, metrics []metric) check {
+	if !r.IsMapping(n) {
+		s, ok := r.Text(n, "check")
+		if !ok {
+			return nil
+		}
+		holds, used, err := plan.Condition(s.Text, lists.Map(metrics, func(m metric) string { return m.info.Name }))
+		if err != nil {
+			r.Fault(n, "check: %v", err)
+			return nil
+		}
+		return condition{s.Text, used, holds}
+	}
+	f, clean := r.Fields(n, "check", "match", "no_match", "stream")
+	if f == nil {
+		return nil
+	}
+	c := pattern{stream: "both", never: f["no_match"] != nil}
+	text := f["match"]
+	if c.never {
+		text = f["no_match"]
+	}
+	if (f["match"] == nil) == (f["no_match"] == nil) {
+		if clean {
+			r.Fault(n, "check: want one of match and no_match")
+		}
+		return nil
+	}
+	s, ok := r.Text(text, "check")
+	if !ok {
+		return nil
+	}
+	var err error
+	if _, err = regexp.Compile(s.Text); err != nil {
+		r.Fault(text, "check: %v", err)
+		return nil
+	}
+	c.re, c.text = regexp.MustCompile("(?m)"+s.Text), s.Text
+	if n := f["stream"]; n != nil {
+		c.stream, _ = r.Word(n, "check", "stream", "stdout", "stderr", "both")
+	}
+	return c
 }

@@ -14,10 +14,10 @@ import (
 var ncclKeys = []decl.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String},
 	{Name: "redop", Kind: point.String}}
 
-// ncclPlaces are the words for the two groups of columns.
+// ncclPlaces maps the words of sweep files to the two groups of columns.
 var ncclPlaces = map[string]nccltable.Place{"out": nccltable.OutOfPlace, "in": nccltable.InPlace}
 
-// ncclColumns are the columns that a metric can be.
+// ncclColumns are the columns that can be metrics.
 var ncclColumns = []string{nccltable.Time, nccltable.AlgBW, nccltable.BusBW, nccltable.Wrong}
 
 func ncclUnit(column string) (unit, better string) {
@@ -30,13 +30,15 @@ func ncclUnit(column string) (unit, better string) {
 	return "GB/s", "higher"
 }
 
+// ncclLines reads a table of nccl-tests. If the program reports wrong results without saying for
+// which lines, all lines are marked as wrong.
 func (t *table) ncclLines(text string) ([]line, error) {
 	read, err := nccltable.Read(text)
 	if err != nil {
 		return nil, err
 	}
 	var lines []line
-	failed, known := "", false // the program's own verdict, and whether lines say the same
+	failed, known := "", false // the program's summary, and whether some line counts wrong elements
 	for _, l := range read {
 		if l.Header != nil {
 			for _, m := range t.metrics {
@@ -65,7 +67,7 @@ func (t *table) ncclLines(text string) ([]line, error) {
 		known = known || wrong > 0
 		lines = append(lines, line{number: l.Number, keys: ncclPoint(l.Row), values: values, wrong: wrongElements(wrong)})
 	}
-	if failed != "" && !known { // it does not say which
+	if failed != "" && !known {
 		for i := range lines {
 			lines[i].wrong = failed
 		}
@@ -73,7 +75,7 @@ func (t *table) ncclLines(text string) ([]line, error) {
 	return lines, nil
 }
 
-// ncclPoint is the point that a line belongs to.
+// ncclPoint returns the point of a line.
 func ncclPoint(row *nccltable.Row) point.Point {
 	p := point.Point{{Name: "size", Value: point.BytesValue(row.Size)}}
 	for _, name := range []string{"type", "redop"} {
@@ -81,7 +83,7 @@ func ncclPoint(row *nccltable.Row) point.Point {
 			p = append(p, point.Coord{Name: name, Value: point.StringValue(text)})
 		}
 	}
-	// -1 stands for an operation without a root.
+	// The root is -1 for operations that have none.
 	if root, err := strconv.ParseInt(row.Key("root"), 10, 64); err == nil && root >= 0 {
 		p = append(p, point.Coord{Name: "root", Value: point.IntValue(root)})
 	}

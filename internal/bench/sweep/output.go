@@ -4,18 +4,25 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
-// outputParser finds all metrics of a sweep in the output of one run.
+// outputParser extracts all metrics of a sweep from the output of one launch.
 type outputParser struct {
 	metrics []metric
-	table   *table // nil when the program prints none
+	table   *table // nil if no metric is a table column
 	checks  []check
 }
 
@@ -33,9 +40,8 @@ func newOutputParser(metrics []metric, axes []string, checks []check) *outputPar
 	return p
 }
 
-// parse is the decl.ParseOutput of the sweep. A table gives one row per key;
-// other metrics have the same samples in each of them. Without a table there
-// is one row.
+// parse is the decl.ParseOutput of the sweep. A table gives one row per key, and metrics outside
+// the table have the same samples in each row. Without a table there is one row.
 func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
 	if len(ranks) == 0 {
 		return nil, errors.New("the program has no output")
@@ -69,7 +75,7 @@ func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) 
 	return rows, nil
 }
 
-// combined gathers a metric's samples from the ranks it comes from.
+// combined collects a metric's samples from the ranks and combines them.
 func (m metric) combined(ranks []decl.RankOutput) ([]float64, error) {
 	if m.from == "rank0" {
 		ranks = ranks[:1]
@@ -88,7 +94,7 @@ func (m metric) combined(ranks []decl.RankOutput) ([]float64, error) {
 	return combine(m.from, ranks, perRank)
 }
 
-// tableRows reads rank 0's table, and that of every rank for metrics over all ranks.
+// tableRows reads the table of rank 0, or of every rank if a metric combines ranks.
 func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
 	if !slices.ContainsFunc(p.table.metrics, func(m metric) bool { return m.from != "rank0" }) {
 		ranks = ranks[:1]
@@ -131,8 +137,8 @@ func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, err
 	return rows, nil
 }
 
-// tableSamples are a metric's samples in one row of rank 0's table, combined with
-// those of the same row on the other ranks if the metric is over all.
+// tableSamples returns a metric's samples in one row of rank 0's table, combined with the same row
+// of the other ranks if the metric combines ranks.
 func (p *outputParser) tableSamples(m metric, ranks []decl.RankOutput, tables [][]decl.ParsedRow,
 	first decl.ParsedRow) ([]float64, error) {
 	perRank, from := [][]float64{first.Samples[m.info.Name]}, ranks[:1]
@@ -141,7 +147,7 @@ func (p *outputParser) tableSamples(m metric, ranks []decl.RankOutput, tables []
 		for i, rows := range tables[1:] {
 			at := rowOf(rows, first)
 			if at < 0 || len(rows) != len(tables[0]) {
-				return nil, p.tableError(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)", first.Extra))
+				return nil, p.tableError(ranks[i+1], fmt.Errorf("its table and rank 0's have different lines (%v)", first.Extra))
 			}
 			perRank = append(perRank, rows[at].Samples[m.info.Name])
 		}
@@ -153,12 +159,12 @@ func (p *outputParser) tableSamples(m metric, ranks []decl.RankOutput, tables []
 	return samples, nil
 }
 
-// rowOf finds the row of the same point in another rank's table, -1 if it has none.
+// rowOf returns the index of the row of the same point in another rank's table, or -1.
 func rowOf(rows []decl.ParsedRow, want decl.ParsedRow) int {
 	return slices.IndexFunc(rows, func(x decl.ParsedRow) bool { return rowID(x.Extra) == rowID(want.Extra) })
 }
 
-// tableError names all metrics of the table, and shows what the rank printed.
+// tableError adds the metrics of the table and the end of the rank's output to an error.
 func (p *outputParser) tableError(out decl.RankOutput, err error) error {
 	names := lists.Map(p.table.metrics, func(m metric) string { return m.info.Name })
 	noun := "metric"
@@ -168,8 +174,8 @@ func (p *outputParser) tableError(out decl.RankOutput, err error) error {
 	return fmt.Errorf("%s %s: rank %d: %w; %s", noun, strings.Join(names, ", "), out.Rank, err, lastLines(out))
 }
 
-// combine reduces the ranks' samples one by one: the i-th sample of a metric
-// over all ranks comes from the i-th of every rank.
+// combine reduces the samples of all ranks elementwise: the i-th result comes from the i-th sample
+// of every rank.
 func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float64, error) {
 	for i, samples := range perRank {
 		if len(samples) != len(perRank[0]) {
@@ -185,7 +191,7 @@ func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float
 		for i, s := range samples {
 			switch {
 			case from == "mean":
-				out[i] += s / float64(len(perRank)) // a sum of all might overflow
+				out[i] += s / float64(len(perRank)) // dividing first avoids overflow
 			case r == 0, from == "max" && s > out[i], from == "min" && s < out[i]:
 				out[i] = s
 			}
@@ -194,20 +200,20 @@ func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float
 	return out, nil
 }
 
-// read is the part of a rank's output the metric is looked for in.
+// read returns the part of a rank's output to search for the metric.
 func (m metric) read(out decl.RankOutput) []byte {
 	switch m.stream {
 	case "stderr":
 		return out.Stderr
 	case "both":
-		// Two streams have no common order; a line never spans both.
+		// The order of lines between the streams is unknown. The newline keeps a line from
+		// spanning both.
 		return slices.Concat(out.Stdout, []byte("\n"), out.Stderr)
 	}
 	return out.Stdout
 }
 
-// lastLines shows the end of what a rank printed, which usually says why the
-// wanted number is missing.
+// lastLines quotes the end of a rank's output, which usually explains why the number is missing.
 func lastLines(out decl.RankOutput) string {
 	const most = 5
 	var b strings.Builder
@@ -230,4 +236,145 @@ func lastLines(out decl.RankOutput) string {
 		return "it printed nothing"
 	}
 	return strings.TrimPrefix(b.String(), "\n  ")
+}
+
+// Launches collects the rows of repeated launches of one point, and decides when to stop.
+type Launches struct {
+	Count int
+	Rows  []LaunchedRow
+
+	until  measure.Stop
+	metric string
+}
+
+// LaunchedRow is one row of the point over all launches.
+type LaunchedRow struct {
+	Extra   point.Point
+	Samples map[string][][]float64 // by metric, then by launch
+	Wrong   string                 // reason given by the first wrong launch
+}
+
+// NewLaunches returns an empty collection for one point of a command.
+func NewLaunches(c *decl.Command) *Launches {
+	l := &Launches{until: c.Until, metric: c.UntilMetric}
+	l.until.MaxSamples = max(l.until.MaxSamples, 1)
+	return l
+}
+
+// Add adds the rows of one more launch. All launches must give the same rows.
+func (l *Launches) Add(rows []decl.ParsedRow) error {
+	l.Count++
+	if l.Count == 1 {
+		for _, r := range rows {
+			l.Rows = append(l.Rows, LaunchedRow{Extra: r.Extra, Samples: map[string][][]float64{}})
+		}
+	}
+	if len(rows) != len(l.Rows) {
+		return fmt.Errorf("launch %d of the point gave %d rows, the first one %d", l.Count, len(rows), len(l.Rows))
+	}
+	for i, r := range rows {
+		row := &l.Rows[i]
+		if rowID(r.Extra) != rowID(row.Extra) {
+			return fmt.Errorf("launch %d of the point gave a row for %v, the first one for %v", l.Count, r.Extra, row.Extra)
+		}
+		row.Wrong = cmp.Or(row.Wrong, r.Wrong)
+		for name, samples := range r.Samples {
+			row.Samples[name] = append(row.Samples[name], samples)
+		}
+	}
+	return nil
+}
+
+// Stopped returns why no further launch is needed, or "" if one is.
+func (l *Launches) Stopped(spent time.Duration) measure.StopReason {
+	worst := 0.0
+	for _, r := range l.Rows {
+		if r.Wrong != "" { // repeating a wrong result is useless
+			return measure.MaxSamples
+		}
+		if noise := l.Noise(r); !(noise <= worst) {
+			worst = noise
+		}
+	}
+	return l.until.Met(l.Count, worst, spent)
+}
+
+// Noise returns the relative noise of the stopping metric of a row over the launches, or NaN if
+// it is unknown.
+func (l *Launches) Noise(r LaunchedRow) float64 {
+	if len(r.Samples[l.metric]) < 2 { // one launch does not show the variance between launches
+		return math.NaN()
+	}
+	values := r.Values(l.metric)
+	slices.Sort(values)
+	return measure.Noise(values)
+}
+
+// Values returns the samples of a metric for its median and spread: the samples of a single
+// launch, or the median of each of several launches. Samples within a launch are correlated
+// (memory layout, placement), so each launch counts once.
+func (r LaunchedRow) Values(metric string) []float64 {
+	launches := r.Samples[metric]
+	if len(launches) == 1 {
+		return launches[0]
+	}
+	var values []float64
+	for _, samples := range launches {
+		if len(samples) > 0 {
+			sorted := slices.Sorted(slices.Values(samples))
+			values = append(values, stats.Percentile(sorted, 0.5))
+		}
+	}
+	return values
+}
+
+// until reads the stopping rule of the launches, and the metric that decides.
+func (r *reader) until(n yamlfile.Node, metrics []metric) (stop measure.Stop, name string) {
+	f, clean := r.Fields(n, "until", "noise", "min", "max", "time", "metric")
+	if f == nil || f["noise"] == nil {
+		if f != nil && clean {
+			r.Fault(n, "until: the key \"noise\" is missing, such as {noise: 1%%}")
+		}
+		return stop, ""
+	}
+	stop = plan.RepeatUntil(0)
+	if s, ok := r.Text(f["noise"], "until: noise"); ok {
+		noise, err := plan.ParseNoise(s.Text)
+		switch {
+		case err != nil:
+			r.Fault(f["noise"], "until: %v", err)
+		case noise == 0:
+			r.Fault(f["noise"], "until: want a noise above 0: for a fixed number of launches, use trials")
+		}
+		stop.RelNoise = noise
+	}
+	for key, into := range map[string]*int{"min": &stop.MinSamples, "max": &stop.MaxSamples} {
+		if f[key] != nil {
+			*into = r.count(f[key], "until: "+key)
+		}
+	}
+	switch {
+	case f["max"] == nil:
+		stop.MaxSamples = max(stop.MaxSamples, stop.MinSamples)
+	case f["min"] == nil:
+		stop.MinSamples = min(stop.MaxSamples, stop.MinSamples)
+	case stop.MinSamples > stop.MaxSamples && stop.MaxSamples > 0:
+		r.Fault(f["max"], "until: max %d is below min %d", stop.MaxSamples, stop.MinSamples)
+	}
+	if f["max"] != nil && stop.MaxSamples > 0 && stop.MaxSamples < plan.MinLaunches {
+		r.Fault(f["max"], "until: the noise of a median is not known from fewer than %d launches, so max %d would never "+
+			"be cut short: use trials",
+			plan.MinLaunches, stop.MaxSamples)
+	}
+	if f["time"] != nil {
+		stop.MaxTime = r.duration(f["time"], "until: time")
+		if stop.MaxTime >= measure.NoTimeLimit {
+			r.Fault(f["time"], "until: time: want at most a day")
+		}
+	}
+	names := lists.Map(metrics, func(m metric) string { return m.info.Name })
+	if f["metric"] != nil {
+		name, _ = r.Word(f["metric"], "until", "metric", names...)
+	}
+	return stop, name
 }

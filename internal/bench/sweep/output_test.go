@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// show writes rows as `point: metric=samples ...`, one a line, metrics sorted.
+// show formats rows as `point: metric=samples ...`, one per line, metrics sorted.
 func show(rows []decl.ParsedRow) string {
 	var b strings.Builder
 	for _, r := range rows {
@@ -146,9 +146,9 @@ func TestSourceFaults(t *testing.T) {
 			"metric t: rank 0: the key column \"backend\" has a name that kernbench uses itself: list the wanted columns " +
 				"with keys; the end of its stdout:\n    backend,time\n    1,2"},
 		{"other lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n2,2\n"},
-			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    2,2"},
+			"metric t: rank 1: its table and rank 0's have different lines (n=1); the end of its stdout:\n    n,time\n    2,2"},
 		{"more lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n1,2\n2,2\n"},
-			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    " +
+			"metric t: rank 1: its table and rank 0's have different lines (n=1); the end of its stdout:\n    n,time\n    " +
 				"1,2\n    2,2"},
 		{"no nccl table", "", []string{`t: {nccl_tests: time}`}, []string{"# size\n1 2 3\n"},
 			"metric t: rank 0: no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its " +
@@ -212,7 +212,7 @@ size=4Ki type=half redop=none root=1: busbw=[0.33] t=[12.52] t_in=[11.21]
 			t.Errorf("%s (-want +got):\n%s", c.file, diff)
 		}
 	}
-	// Checking was off: a metric that is N/A everywhere is not silently absent.
+	// Checking was off: a metric that is N/A on every line is an error.
 	text, _ := os.ReadFile("testdata/nccl-iters.txt")
 	_, err := mustParse(t, withMetrics("", all...)).Command.Parse(outputs(string(text)))
 	if err == nil || !strings.HasPrefix(err.Error(), "metric bad: rank 0 printed N/A for wrong on every line") {
@@ -220,8 +220,7 @@ size=4Ki type=half redop=none root=1: busbw=[0.33] t=[12.52] t_in=[11.21]
 	}
 }
 
-// TestKeyColumnThatIsAnAxis: the axis wins, and a table that ran over other
-// values than the axis' one is refused.
+// A key column that is also an axis is dropped. A table with several values of it is an error.
 func TestKeyColumnThatIsAnAxis(t *testing.T) {
 	p := mustParse(t, "name: x\ncommand: [prog, \"{size}\"]\nranks: [2]\naxes: {size: [8]}\nmetrics: {t: {csv: time}}\n")
 	rows, err := p.Command.Parse(outputs("size,n,num_ranks,time\n8,1,2,3\n8,2,2,4\n"))
@@ -238,8 +237,7 @@ func TestKeyColumnThatIsAnAxis(t *testing.T) {
 	}
 }
 
-// TestKeyKinds: key columns are numbers where all their values are, so that
-// they sort and filter as such.
+// Key columns are numbers if all their cells are, so that they sort and filter as numbers.
 func TestKeyKinds(t *testing.T) {
 	rows := must.Get(mustParse(t, withMetrics("",
 		"t: {csv: time}")).Command.Parse(outputs("i,f,s,time\n1,1,1,5\n-2,2.5,x,5\n")))(t)
@@ -269,7 +267,7 @@ func TestStreamsAndWall(t *testing.T) {
 	}
 }
 
-// TestCombineProperty compares the reduction over ranks with its definition.
+// The combination over ranks agrees with its definition.
 func TestCombineProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, n := rapid.IntRange(1, 5).Draw(t, "ranks"), rapid.IntRange(1, 6).Draw(t, "samples")

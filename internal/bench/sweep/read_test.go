@@ -118,7 +118,7 @@ func TestAxisValues(t *testing.T) {
 	}
 }
 
-// TestEnvKeepsText is the promise that a variable is set to what was written.
+// A variable is set to exactly the text in the file.
 func TestEnvKeepsText(t *testing.T) {
 	const unset = "\x00"
 	for _, c := range []struct{ yaml, want string }{
@@ -153,14 +153,14 @@ func TestEnvKeepsText(t *testing.T) {
 			}
 		}
 	}
-	// In [ ] a comma separates: two values, as in any YAML.
+	// A comma in [ ] separates two values, as in any YAML.
 	p := mustParse(t, "name: x\ncommand: [prog]\nenv: {V: [INIT,ENV, 0o17]}\nmetrics: {t: {wall: true}}\n")
 	if got := describeAxes(p); got != "env V INIT ENV 0o17" {
 		t.Errorf("flow list: %s", got)
 	}
 }
 
-// TestEnvTextProperty: whatever is quoted comes back, byte for byte.
+// A quoted text is preserved byte for byte.
 func TestEnvTextProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[ -~éß日]{0,20}`).Draw(t, "value")

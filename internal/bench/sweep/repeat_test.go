@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
-// TestDocumentedRepetition reads the block of what is around the launches.
+// The reference's example of prepare, setup, cleanup, warmup and until is valid.
 func TestDocumentedRepetition(t *testing.T) {
 	c := mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+documented(t, "prepare:")+
 		"axes: {M: [1]}").Command
@@ -31,13 +31,13 @@ func TestDocumentedRepetition(t *testing.T) {
 	}
 }
 
-// launch is what a launch printed at one row.
+// launch returns the rows of a launch with one row.
 func launch(samples ...float64) []decl.ParsedRow {
 	return []decl.ParsedRow{{Samples: map[string][]float64{"t": samples}}}
 }
 
-// TestLaunches: the median of each launch is one sample, however many a launch printed; they
-// go on until the interval of their median is narrow, or to the end of a bound.
+// The median of each launch is one sample, however many the launch printed. Launches continue
+// until the confidence interval of their median is narrow, or until a limit.
 func TestLaunches(t *testing.T) {
 	until := func(noise float64) *decl.Command {
 		return &decl.Command{Until: plan.RepeatUntil(noise), UntilMetric: "t"}
@@ -53,7 +53,7 @@ func TestLaunches(t *testing.T) {
 		}
 	}
 	quiet := func(i int) []decl.ParsedRow { return launch(99, 100+float64(i%2)/10, 500) }
-	// A thousand samples within a launch are alike, launches are not.
+	// Samples within a launch agree, but launches differ.
 	loud := func(i int) []decl.ParsedRow {
 		return launch(slices.Repeat([]float64{100 + float64(i*37%10)}, 1000)...)
 	}
@@ -97,7 +97,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// TestOtherRows: launches of a point that give other rows are not mixed.
+// Launches of a point with different rows are an error.
 func TestOtherRows(t *testing.T) {
 	row := func(size int64) decl.ParsedRow {
 		return decl.ParsedRow{Extra: point.Point{{Name: "size", Value: point.IntValue(size)}},

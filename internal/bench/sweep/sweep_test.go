@@ -22,8 +22,7 @@ func write(t *testing.T, path, text string) {
 	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// TestInputs: a changed script, command or metric is another input, by hash;
-// another axis value is not.
+// A changed script, command or metric changes the inputs; another axis value does not.
 func TestInputs(t *testing.T) {
 	dir := t.TempDir()
 	file, script := filepath.Join(dir, "sweep.yaml"), filepath.Join(dir, "bench.py")
@@ -49,7 +48,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// TestDir: the program runs beside its sweep file, wherever kernbench is.
+// The program runs in the folder of its sweep file, not in the current folder.
 func TestDir(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a/sweep.yaml"), minimal)

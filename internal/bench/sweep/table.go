@@ -13,9 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// table reads the lines of a table that a program printed into rows: the key
-// columns say which point a line belongs to, the others are samples. Lines
-// with equal keys are samples of one row, because a point has one row.
+// table converts a printed table to rows. The key columns identify the point of a line, the other
+// columns are samples. Lines with equal keys are samples of the same row.
 type table struct {
 	kind    string
 	metrics []metric
@@ -26,8 +25,8 @@ type table struct {
 type line struct {
 	number int
 	keys   point.Point
-	values map[string]float64 // by metric; one that is not available is absent
-	wrong  string             // what the program itself found wrong with it
+	values map[string]float64 // by metric; unavailable ones are absent
+	wrong  string             // why the program considers the line wrong, or ""
 }
 
 // rows reads the table in a text.
@@ -63,7 +62,7 @@ func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
 	return rows, nil
 }
 
-// rowID is a text that two points share only if they are the same.
+// rowID returns a text that identifies a point.
 func rowID(p point.Point) string {
 	var b strings.Builder
 	for _, c := range p {
@@ -72,9 +71,8 @@ func rowID(p point.Point) string {
 	return b.String()
 }
 
-// dropAxes removes key columns that are axes too: the point says it already.
-// It is an error if such a column varies, since then the lines are not all of
-// the point that was asked for.
+// dropAxes removes key columns that are also axes, because the point has them already. It is an
+// error if such a column varies: then some lines do not belong to the requested point.
 func (t *table) dropAxes(lines []line) error {
 	for i := range lines {
 		for _, c := range lines[i].keys {
@@ -101,9 +99,8 @@ func (t *table) dropAxes(lines []line) error {
 	return nil
 }
 
-// csvLines finds the header, the first line that has all wanted columns, and
-// reads the lines below it that have as many fields. Other lines are noise
-// such as log messages.
+// csvLines finds the header, which is the first line with all wanted columns, and reads the lines
+// below it that have equally many fields. Other lines, such as log messages, are ignored.
 func (t *table) csvLines(text string) ([]line, error) {
 	var wanted, keys []string
 	for _, m := range t.metrics {
@@ -113,7 +110,7 @@ func (t *table) csvLines(text string) ([]line, error) {
 		}
 	}
 	var header []string
-	var cells [][]string // the rows that belong to the table
+	var cells [][]string // the lines of the table
 	var numbers []int
 	n := 0
 	for text := range strings.Lines(text) {
@@ -162,10 +159,10 @@ func (t *table) csvLines(text string) ([]line, error) {
 	return lines, nil
 }
 
-// wrongColumns are the names under which tables count wrong elements.
+// wrongColumns are the usual names of columns that count wrong elements.
 var wrongColumns = []string{"#wrong", "wrong", "nwrong", "num_wrong"}
 
-// csvVerdict is what the columns of a line that count wrong elements say.
+// csvVerdict returns why a line is wrong according to its columns that count wrong elements, or "".
 func csvVerdict(header, keys, row []string) string {
 	for c, name := range header {
 		if !slices.Contains(wrongColumns, name) || slices.Contains(keys, name) {
@@ -178,7 +175,7 @@ func csvVerdict(header, keys, row []string) string {
 	return ""
 }
 
-// wrongElements words a count of them; none is right.
+// wrongElements formats a count of wrong elements, or "" for 0.
 func wrongElements(n float64) string {
 	if n == 0 {
 		return ""
@@ -186,7 +183,7 @@ func wrongElements(n float64) string {
 	return fmt.Sprintf("%.0f wrong elements", n)
 }
 
-// addKey adds one column to the keys of all lines, as numbers if all are.
+// addKey adds one column to the keys of all lines, as numbers if all cells are numbers.
 func addKey(lines []line, name string, cells [][]string, column int) {
 	kind := point.Int
 	for _, row := range cells {
@@ -212,7 +209,7 @@ func addKey(lines []line, name string, cells [][]string, column int) {
 	}
 }
 
-// csvFields splits one line; a blank or malformed one has none.
+// csvFields splits a line. It reports false for a blank or malformed line.
 func csvFields(text string) ([]string, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {

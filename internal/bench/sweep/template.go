@@ -12,14 +12,14 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// Substitute replaces the placeholders of an argv by the values of a point:
+// Substitute replaces the placeholders in arguments by the values of a point:
 //
 //	{size}       the value of the axis size; byte sizes as plain integers
-//	{shape.0}    one number of a shape, from 0
-//	{num_ranks}  how many ranks the launch has
-//	{{ and }}    the braces themselves
+//	{shape.0}    one number of a tuple, counted from 0
+//	{num_ranks}  the number of ranks of the launch
+//	{{ and }}    literal braces
 //
-// Ranks is nil for a program that starts its own.
+// ranks is nil for a program that starts its own ranks.
 func Substitute(argv []string, p point.Point, ranks *int) ([]string, error) {
 	out := make([]string, len(argv))
 	for i, arg := range argv {
@@ -40,7 +40,7 @@ func Substitute(argv []string, p point.Point, ranks *int) ([]string, error) {
 	return out, nil
 }
 
-// literalArg is the text of an argument without placeholders.
+// literalArg returns the text of an argument, and whether it is constant: free of placeholders.
 func literalArg(arg string) (text string, constant bool) {
 	pieces, fault := parseTemplate(arg)
 	if fault != nil {
@@ -55,11 +55,11 @@ func literalArg(arg string) (text string, constant bool) {
 	return text, true
 }
 
-// piece is a stretch of text or a placeholder.
+// piece is literal text or a placeholder.
 type piece struct {
-	text    string // the text, or what stands between the braces
+	text    string // literal text, or the text between the braces
 	literal bool
-	offset  int // where it starts in the argument, in characters
+	offset  int // position in the argument, in characters
 }
 
 // templateFault is a misplaced brace.
@@ -103,7 +103,7 @@ func parseTemplate(arg string) ([]piece, *templateFault) {
 	return pieces, nil
 }
 
-// component splits {shape.0} into the axis and the number of the component.
+// component splits shape.0 into the axis and the index of the component.
 func component(name string) (axis string, index int, ok bool) {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
@@ -123,7 +123,7 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 		}
 		return strconv.Itoa(*ranks), nil
 	}
-	// An axis may have a dot in its name, so the whole name goes first.
+	// Try the whole name first, because an axis name may contain a dot.
 	if v, ok := at.Get(p.text); ok {
 		return v.String(), nil
 	}
@@ -135,8 +135,8 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 	return "", suggest.Unknown("axis", p.text, lists.Map(at, func(c point.Coord) string { return c.Name }))
 }
 
-// check says which axis a placeholder names, or why it cannot be replaced at
-// every point of the sweep.
+// check returns the axis that a placeholder names, or an error if the placeholder cannot be
+// replaced at every point of the sweep.
 func (p piece) check(axes []decl.Axis) (axis string, err error) {
 	var names []string
 	for _, a := range axes {

@@ -57,8 +57,8 @@ func TestSubstitute(t *testing.T) {
 	}
 }
 
-// TestSubstituteProperty builds arguments from parts whose outcome is known:
-// nothing of a placeholder is left, and no brace is lost.
+// Arguments built from parts with known results expand to those results: no placeholder remains,
+// and no brace is lost.
 func TestSubstituteProperty(t *testing.T) {
 	part := rapid.SampledFrom([][2]string{
 		{"{{", "{"}, {"}}", "}"}, {"{size}", "65536"}, {"{shape.1}", "6144"}, {"{num_ranks}", "3"}, {"x", "x"}, {"é", "é"},

@@ -14,15 +14,15 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-// regex finds every match of an expression.
+// regex is a metric source that takes a number from every match of a regular expression.
 type regex struct {
 	re    *regexp.Regexp
 	text  string
 	group int // the group that holds the number
 }
 
-// newRegex compiles an expression that has one group, or one named value. ^
-// and $ match at every line, since output is lines.
+// newRegex compiles an expression that has one group, or one group named value. ^ and $ match at
+// every line.
 func newRegex(text string) (single, error) {
 	if _, err := regexp.Compile(text); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	var samples []float64
 	for _, match := range x.re.FindAllSubmatch(text, -1) {
 		if match[x.group] == nil {
-			continue // the group is in an alternative that did not match
+			continue // the group belongs to an alternative that did not match
 		}
 		f, err := number(string(match[x.group]))
 		if err != nil {
@@ -55,7 +55,7 @@ func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	return samples, nil
 }
 
-// number reads a finite number: nothing else can be averaged or stored.
+// number parses a finite number. Other values cannot be averaged or stored in JSON.
 func number(text string) (float64, error) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -64,7 +64,7 @@ func number(text string) (float64, error) {
 	return f, nil
 }
 
-// jsonPath finds a field in JSON output.
+// jsonPath is a metric source that takes numbers from a field of JSON output.
 type jsonPath struct {
 	text  string
 	steps []jsonStep
@@ -115,8 +115,8 @@ func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
 	return samples, nil
 }
 
-// jsonDocuments is the whole text if it is one JSON value, otherwise every
-// line that is an object.
+// jsonDocuments returns the whole text if it is one JSON value, otherwise every line that is an
+// object.
 func jsonDocuments(text []byte) (docs []any) {
 	if doc, ok := decodeJSON(text); ok {
 		return []any{doc}
@@ -135,13 +135,13 @@ func decodeJSON(text []byte) (doc any, ok bool) {
 	return doc, json.Unmarshal(text, &doc) == nil
 }
 
-// walk collects the numbers a path leads to. A name applied to a list goes into
-// each of its items, and a list at the end of the path is all its numbers.
+// walk collects the numbers at the end of a path. A name applied to a list applies to each of its
+// items, and a list at the end of the path contributes all its numbers.
 func (p jsonPath) walk(v any, steps []jsonStep, found []float64) ([]float64, error) {
 	var err error
 	switch x := v.(type) {
 	case nil:
-		return found, nil // null is how JSON says "not measured"
+		return found, nil // null means not measured
 	case []any:
 		if len(steps) > 0 && steps[0].name == "" {
 			if steps[0].index >= len(x) {
@@ -171,10 +171,10 @@ func (p jsonPath) walk(v any, steps []jsonStep, found []float64) ([]float64, err
 	return nil, fmt.Errorf("%s is %s, not a number", p.text, clip(string(shown)))
 }
 
-// wallUnits are the units wall time can be had in.
+// wallUnits are the possible units of wall time.
 var wallUnits = map[string]time.Duration{"ns": 1, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
 
-// wall is how long the program ran, in the given unit.
+// wall is a metric source: the program's run time in the given unit.
 type wall time.Duration
 
 func (w wall) String() string { return "the wall time" }
@@ -183,7 +183,7 @@ func (w wall) samples(_ []byte, out decl.RankOutput) ([]float64, error) {
 	return []float64{float64(out.Wall) / float64(w)}, nil
 }
 
-// clip shortens a text for an error.
+// clip shortens a text for an error message.
 func clip(text string) string {
 	const most = 200
 	if runes := []rune(text); len(runes) > most {
