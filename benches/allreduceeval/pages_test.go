@@ -39,7 +39,7 @@ func timedRun(t *testing.T) (rows []journal.Row) {
 				Metrics: map[string]float64{"time_us": us, "algbw": float64(size.Int()) / us / 1e3,
 					"busbw": float64(size.Int()) / us / 1e3, "wrong": 0, "traffic_bytes": float64(size.Int())},
 				Limits: map[string]float64{"bandwidth": us / 2, "hops": 1}, Details: map[string]string{"buffers": "symmetric"},
-				Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high,
+				Stats: journal.NewObject(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high,
 					Mean: us, CILow: &low, CIHigh: &high}}), Key: task.Point.String() + fmt.Sprint(task.Ranks)})
 		}
 	}

@@ -108,7 +108,7 @@ func timed(algorithm string, size int64, us float64) journal.Row {
 func settledRow(algorithm string, size int64, us float64) journal.Row {
 	r := timed(algorithm, size, us)
 	low, high := us*0.99, us*1.01
-	r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low,
+	r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low,
 		CIHigh: &high}})
 	r.Samples, r.Kind = 40, journal.Measured
 	return r

@@ -327,7 +327,7 @@ func TestSettledAndShown(t *testing.T) {
 		us := r.Metrics["time_us"]
 		low, high := us*(1-percent/100), us*(1+percent/100)
 		r.Kind, r.Samples, r.Stats = journal.Measured, 30,
-			journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
+			journal.NewObject(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
 		return r
 	}
 	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)

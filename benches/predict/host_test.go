@@ -51,7 +51,7 @@ func run(t *testing.T, host string, algorithms ...string) string {
 				r.Quality, r.Metrics["time_us"] = journal.QualityDisturbed, 40*us
 			}
 			low, high := 0.98*r.Metrics["time_us"], 1.02*r.Metrics["time_us"]
-			r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
+			r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
 			records = append(records, r)
 		}
 	}

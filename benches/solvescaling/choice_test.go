@@ -13,7 +13,7 @@ func solvedBy(pre string, setup, seconds, iterations float64) journal.Row {
 	r := made(strong, 2, 9000, seconds, iterations)
 	r.Point = r.Point.With(precondAxis, point.StringValue(pre))
 	r.Metrics["precond_setup_s"], r.Metrics["bytes_model"], r.Metrics["bytes"] = setup, 1e6*seconds/iterations, 1000
-	r.Stats = journal.StatsOf(map[string]journal.Stat{"solve_time_s": {Min: seconds, Max: 1.02 * seconds}})
+	r.Stats = journal.NewObject(map[string]journal.Stat{"solve_time_s": {Min: seconds, Max: 1.02 * seconds}})
 	return r
 }
 

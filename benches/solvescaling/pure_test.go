@@ -161,8 +161,8 @@ func sized(all ...[2]float64) (rows []journal.Row) {
 			r.Point = r.Point.With(perRankAxis, point.IntValue(int64(c[0])))
 		}
 		us := two.Metrics["time_us"]
-		two.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.1}})
-		one.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: 10000, Max: 10500}})
+		two.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.1}})
+		one.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: 10000, Max: 10500}})
 		rows = append(rows, one, two)
 	}
 	return derive(rows)

@@ -67,7 +67,7 @@ func Keep(all [][]journal.Row) (kept int, rows []journal.Row) {
 			j := slices.IndexFunc(one, func(r journal.Row) bool { return r.Key == rows[i].Key && r.Status == journal.OK })
 			if j >= 0 {
 				rows[i].Measurements = append(rows[i].Measurements, journal.Measurement{
-					Metrics: journal.NumbersOf(one[j].Metrics), Samples: one[j].Samples, Disturbed: one[j].Disturbed(),
+					Metrics: journal.NewObject(one[j].Metrics), Samples: one[j].Samples, Disturbed: one[j].Disturbed(),
 					Kept: k == kept,
 				})
 			}

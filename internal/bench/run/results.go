@@ -128,7 +128,7 @@ func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // a panic goes on with its stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch
-	row.Stats, row.Limits, row.Skew, row.Slowest = journal.StatsOf(o.Stats), o.Limits, o.Skew, o.Slowest
+	row.Stats, row.Limits, row.Skew, row.Slowest = journal.NewObject(o.Stats), o.Limits, o.Skew, o.Slowest
 	row.Details, row.Sampling = o.Details, o.Sampling
 	row.Warnings = append(row.Warnings, o.Warnings...)
 	maps.Copy(row.Metrics, o.Metrics)

@@ -109,7 +109,7 @@ func timed(env string, i int64, us, spread float64) journal.Row {
 	r := journal.Row{Status: journal.OK, NumRanks: &ranks, Point: point.Point{{Name: "i", Value: point.IntValue(i)}},
 		Env: point.Env{{Name: "E", Value: env, Set: true}}, Metrics: map[string]float64{"time_us": us}}
 	if spread > 0 {
-		r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
+		r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
 	}
 	return r
 }
@@ -509,7 +509,7 @@ func TestNegativeTime(t *testing.T) {
 		want      journal.Status
 	}{{5, 4, journal.OK}, {0, 0, journal.OK}, {-5, -5, journal.Failed}, {5, -1, journal.Failed}} {
 		row := journal.Row{Status: journal.OK, Metrics: map[string]float64{"time_us": c.us},
-			Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: c.least}})}
+			Stats: journal.NewObject(map[string]journal.Stat{"time_us": {Min: c.least}})}
 		if refuseNegative(&row); row.Status != c.want ||
 			c.want == journal.Failed && (len(row.Metrics) > 0 || row.Reason == "") {
 			t.Errorf("%v us, least %v: %s, %q, %v", c.us, c.least, row.Status, row.Reason, row.Metrics)

@@ -62,7 +62,7 @@ func (rec Record) row(src Source) journal.Row {
 	}
 	if rec.Low > 0 && rec.High >= rec.Low && timed {
 		low, high := rec.Low, rec.High
-		r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high,
+		r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high,
 			Mean:  us,
 			CILow: &low, CIHigh: &high}})
 	}

@@ -107,7 +107,7 @@ func testRow(run string, i int) Row {
 		Status: OK, Kind: Measured, Clock: "monotonic", Samples: 100,
 		Metrics: map[string]float64{"time_us": 12.5 + float64(i), "busbw": 5.25},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats: StatsOf(map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6,
+		Stats: NewObject(map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6,
 			CIHigh: &ci}}),
 		Host: "node1", Time: testTime, Key: fmt.Sprintf("%016x", i),
 	}

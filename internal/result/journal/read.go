@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/kernbench/kernbench/internal/base/fastjson"
 )
 
 // ErrNewer marks a Problem whose record has a schema above ours.
@@ -90,20 +88,15 @@ type reader struct {
 	begun       bool  // the line is counted and its newline still to come
 	taken, size int64 // bytes of what is being read, so far and in all; 0: not known
 
-	fast *fastjson.Decoder
-	row  typedRow // decoded into, so that not every row is copied to the heap first
-}
-
-type typedRow struct {
-	Type string `json:"type"`
-	Row
+	fast fastReader
+	row  Row // the row being decoded; a field, so that it is not allocated for each row
 }
 
 // How the lines begin of which a journal has many.
 var rowStart, beginStart = []byte(`{"type":"row",`), []byte(`{"type":"begin",`)
 
 func newReader() *reader {
-	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: fastjson.NewDecoder()}
+	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: newFastReader()}
 }
 
 // parse reads a whole journal of a size, 0 if that is not known; its error is one of reading,
@@ -267,26 +260,25 @@ func (r *reader) addSlowly(line []byte) error {
 	return r.addTyped(*head.Type, head.Run, line)
 }
 
-// addFast takes a row or begin record that is as this program writes it.
+// addFast adds a row or begin record that looks as this program writes it, and reports
+// whether it did.
 func (r *reader) addFast(line []byte) bool {
-	switch {
-	case bytes.HasPrefix(line, rowStart):
-		rec := &r.row
-		*rec = typedRow{}
-		if !r.fast.Decode(line, rec) || rec.Schema > Schema || rec.Run == "" {
+	if rest, ok := bytes.CutPrefix(line, rowStart); ok {
+		r.row = Row{}
+		r.fast.Reset(rest)
+		if !r.fast.row(r.fast.Decoder, &r.row) || !r.fast.AtEnd() || r.row.Schema > Schema || r.row.Run == "" {
 			return false
 		}
-		r.addRow(rec.Row)
+		r.addRow(r.row)
 		return true
-	case bytes.HasPrefix(line, beginStart):
-		var rec struct {
-			Type string `json:"type"`
-			Begin
-		}
-		if !r.fast.Decode(line, &rec) || r.newer[rec.Run] || rec.Run == "" {
+	}
+	if rest, ok := bytes.CutPrefix(line, beginStart); ok {
+		var b Begin
+		r.fast.Reset(rest)
+		if !r.fast.begin(r.fast.Decoder, &b) || !r.fast.AtEnd() || r.newer[b.Run] || b.Run == "" {
 			return false
 		}
-		r.run(rec.Run).addBegin(rec.Begin)
+		r.run(b.Run).addBegin(b)
 		return true
 	}
 	return false

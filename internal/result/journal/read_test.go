@@ -112,7 +112,7 @@ func checkGoldenFirstRow(t *testing.T, got Row) {
 		Status:  OK, Kind: Measured, Clock: "monotonic", Cadence: "streaming", Cache: "warm", Samples: 200, Batch: 4,
 		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats:   StatsOf(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}}),
+		Stats:   NewObject(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}}),
 		Limits:  map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
 		Host: "node1", Load: &Load{Before: 0.5, After: 0.75, Busy: 0.25},
 		Time:   time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
@@ -406,8 +406,8 @@ func TestRowMemory(t *testing.T) {
 			MinTime: 0.1, MaxTime: 5}
 		row.Load = &Load{Before: 1, After: 2, Busy: 0.5, Steal: 0.1, Foreign: &foreign}
 		row.Warnings = []string{"steal: the hypervisor took 10.0 % of this host's cores away"}
-		row.Measurements = []Measurement{{Metrics: NumbersOf(row.Metrics), Samples: 100, Disturbed: "steal"},
-			{Metrics: NumbersOf(row.Metrics), Samples: 100, Kept: true}}
+		row.Measurements = []Measurement{{Metrics: NewObject(row.Metrics), Samples: 100, Disturbed: "steal"},
+			{Metrics: NewObject(row.Metrics), Samples: 100, Kept: true}}
 		row.Launch, row.Raw = "r/0001", fmt.Sprintf("r-%016x-0.kbs", i)
 		recs = append(recs, Begin{Run: "r", Key: row.Key, Point: row.Point.String(), Time: testTime}, row)
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/fastjson"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -89,18 +88,11 @@ func (s Stat) Part(name string) (v float64, has bool) {
 	return 0, false
 }
 
-// Stats are spreads by metric, Numbers values: of these a row, and each of its measurements, has
-// a few.
+// Stats are the summaries of a row's metrics by name, Numbers are values by name.
 type (
-	Stats   = fastjson.Object[Stat]
-	Numbers = fastjson.Object[float64]
+	Stats   = Object[Stat]
+	Numbers = Object[float64]
 )
-
-// StatsOf are the spreads of a map.
-func StatsOf(m map[string]Stat) Stats { return fastjson.ObjectOf(m) }
-
-// NumbersOf are the values of a map.
-func NumbersOf(m map[string]float64) Numbers { return fastjson.ObjectOf(m) }
 
 // Load is how busy the machine was around a point: load averages, and the
 // share of all CPU time that was in use or stolen by the hypervisor meanwhile.
@@ -171,8 +163,8 @@ type Row struct {
 	Point    point.Point `json:"point"`     // axis: value, without num_ranks and backend
 	NumRanks *int        `json:"num_ranks"` // null when the program starts its own
 	Backend  string      `json:"backend"`
-	Env      point.Env   `json:"env" fastjson:"shared"` // name: value, or null for unset
-	Options  point.Point `json:"options" fastjson:"shared"`
+	Env      point.Env   `json:"env"` // name: value, or null for unset
+	Options  point.Point `json:"options"`
 	Trial    int         `json:"trial"` // from 0
 	Index    int         `json:"index"` // the point's place in the declared order, whatever the order of execution
 
@@ -194,7 +186,7 @@ type Row struct {
 	Samples int                `json:"samples"`
 	Batch   int                `json:"batch,omitempty"` // calls per sample
 	Metrics map[string]float64 `json:"metrics"`
-	Units   map[string]string  `json:"units" fastjson:"shared"`
+	Units   map[string]string  `json:"units"`
 	Stats   Stats              `json:"stats,omitempty"`
 	Limits  map[string]float64 `json:"limits,omitempty"`
 	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest

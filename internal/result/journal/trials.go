@@ -62,7 +62,7 @@ func mergeTrials(trials []*Row) Row {
 		merged.Metrics[name] = mid
 		spreads[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
 	}
-	merged.Stats = StatsOf(spreads)
+	merged.Stats = NewObject(spreads)
 	return merged
 }
 

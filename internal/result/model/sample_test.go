@@ -97,7 +97,7 @@ func TestSettled(t *testing.T) {
 	low, high := 9.9, 10.1
 	row := journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 50,
 		Metrics: map[string]float64{timeMetric: 10},
-		Stats:   journal.StatsOf(map[string]journal.Stat{timeMetric: {P50: 10, CILow: &low, CIHigh: &high}}),
+		Stats:   journal.NewObject(map[string]journal.Stat{timeMetric: {P50: 10, CILow: &low, CIHigh: &high}}),
 		Quality: journal.QualitySettled}
 	calm := TimeOf([]*journal.Row{&row})
 	disturbed := row

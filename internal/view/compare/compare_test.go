@@ -65,7 +65,7 @@ func one(r journal.Row) []journal.Row { return []journal.Row{r} }
 // withInterval gives a row a stored interval of +-half.
 func withInterval(r journal.Row, half float64) journal.Row {
 	us := r.Metrics[DefaultMetric]
-	r.Stats = journal.StatsOf(map[string]journal.Stat{DefaultMetric: {P50: us, CILow: ptr(us * (1 - half)),
+	r.Stats = journal.NewObject(map[string]journal.Stat{DefaultMetric: {P50: us, CILow: ptr(us * (1 - half)),
 		CIHigh: ptr(us * (1 + half))}})
 	return r
 }

@@ -46,7 +46,7 @@ func row(size int64, env point.EnvVar, trial int, us float64) journal.Row {
 		Trial:   trial, Status: journal.OK, Kind: journal.Measured, Clock: "monotonic", Samples: 200, Batch: 4,
 		Metrics: map[string]float64{"time_us": us, "busbw": float64(size) / us / 1e3},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: us * .9, P50: us, P90: us * 1.1, P99: us * 1.2,
+		Stats: journal.NewObject(map[string]journal.Stat{"time_us": {Min: us * .9, P50: us, P90: us * 1.1, P99: us * 1.2,
 			Max: us * 2, Mean: us, CILow: ptr(us * .99), CIHigh: ptr(us * 1.02)}}),
 		Limits: map[string]float64{"link": 10}, Host: "node1",
 		Time: time.Date(2026, 11, 15, 1, 43, trial, 0, time.UTC), Key: "k",

@@ -59,7 +59,7 @@ func fixtureRow(c coords) journal.Row {
 		Trial:   c.trial, Status: journal.OK, Kind: journal.Measured, Clock: "monotonic", Samples: 200,
 		Metrics: map[string]float64{"time_us": us, "busbw": float64(c.size) / us / 1e3},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: us * .9, P50: us, P90: us * 1.1, P99: us * 1.2,
+		Stats: journal.NewObject(map[string]journal.Stat{"time_us": {Min: us * .9, P50: us, P90: us * 1.1, P99: us * 1.2,
 			Max: us * 2, Mean: us * 1.05,
 			CILow: ptr(us * .97), CIHigh: ptr(us * 1.04)}}),
 		Limits: map[string]float64{"link": 2 + float64(c.size)/2e4}, Host: "node1",

@@ -64,7 +64,7 @@ func TestExtremesHaveSettled(t *testing.T) {
 	of := func(us, percent float64, warning ...string) journal.Row {
 		r := measuredRow(us)
 		low, high := us*(1-percent/100), us*(1+percent/100)
-		r.Stats, r.Warnings = journal.StatsOf(map[string]journal.Stat{headline: {CILow: &low, CIHigh: &high}}), warning
+		r.Stats, r.Warnings = journal.NewObject(map[string]journal.Stat{headline: {CILow: &low, CIHigh: &high}}), warning
 		if percent == 0 {
 			r.Stats = nil
 		}

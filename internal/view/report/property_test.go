@@ -59,7 +59,7 @@ var (
 			Output:   anyText.Draw(t, "output"),
 			Metrics:  rapid.MapOfN(anyMetric, anyFloat, 0, 3).Draw(t, "metrics"),
 			Units:    rapid.MapOfN(anyMetric, anyText, 0, 2).Draw(t, "units"),
-			Stats:    journal.StatsOf(rapid.MapOfN(anyMetric, anyStat, 0, 2).Draw(t, "stats")),
+			Stats:    journal.NewObject(rapid.MapOfN(anyMetric, anyStat, 0, 2).Draw(t, "stats")),
 			Limits:   rapid.MapOfN(anyText, anyFloat, 0, 2).Draw(t, "limits"),
 			Warnings: rapid.SliceOfN(anyText, 0, 2).Draw(t, "warnings"),
 		}
