@@ -29,8 +29,7 @@ type Joined struct {
 // launched is a launch under way, wherever its processes are.
 type launched interface {
 	Events() <-chan launch.Event
-	Stop(reason string, dump bool)
-	StopHung(reason string)
+	Stop(launch.StopRequest)
 	Ending() bool
 	Wait() (launch.Outcome, error)
 }

@@ -244,7 +244,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}()
 	leader, err := guards.Gather(gathering)
 	if err != nil {
-		outer.Stop(err.Error(), false)
+		outer.Stop(launch.StopRequest{Reason: err.Error()})
 		out, _ := outer.Wait()
 		if x := out.Failed(); x != nil {
 			err = fmt.Errorf("%s ended with %s: %s", via.Name(), x.How(),
@@ -263,7 +263,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}
 	if err != nil {
 		leader.Close()
-		outer.Stop(err.Error(), false)
+		outer.Stop(launch.StopRequest{Reason: err.Error()})
 		outer.Wait()
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
 	}
 	select {
 	case <-time.After(abortLimit):
-		l.Stop(via.Name()+" ended the job", false)
+		l.Stop(launch.StopRequest{Reason: via.Name() + " ended the job"})
 	case <-over:
 	}
 }
@@ -292,7 +292,7 @@ func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
 func (g *guarded) Wait() (launch.Outcome, error) {
 	out, err := g.Launch.Wait()
 	g.leader.Close()
-	late := time.AfterFunc(launcherEnds, func() { g.outer.Stop("its ranks have ended", false) })
+	late := time.AfterFunc(launcherEnds, func() { g.outer.Stop(launch.StopRequest{Reason: "its ranks have ended"}) })
 	defer late.Stop()
 	outer, outerErr := g.outer.Wait()
 	if outerErr != nil {

@@ -200,7 +200,7 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 				if e.Env != nil && seen.mismatch == "" {
 					if err := envSeen(t.Env, e.Env); err != nil {
 						seen.mismatch = fmt.Sprintf("rank %d: %v", e.Rank, err)
-						l.Stop(seen.mismatch, false)
+						l.Stop(launch.StopRequest{Reason: seen.mismatch})
 					}
 				}
 			case launch.Exit:
@@ -208,7 +208,7 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 			}
 		case <-deadline.C:
 			seen.hung = true
-			l.StopHung(fmt.Sprintf("not finished within %v", limit))
+			l.Stop(launch.StopRequest{Reason: fmt.Sprintf("not finished within %v", limit), Hung: true})
 		}
 	}
 }

@@ -341,8 +341,7 @@ type planted struct {
 }
 
 func (p *planted) Events() <-chan launch.Event   { return p.events }
-func (p *planted) Stop(string, bool)             {}
-func (p *planted) StopHung(string)               {}
+func (p *planted) Stop(launch.StopRequest)       {}
 func (p *planted) Ending() bool                  { return p.doomed }
 func (p *planted) Wait() (launch.Outcome, error) { return p.out, p.err }
 

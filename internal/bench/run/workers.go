@@ -331,7 +331,8 @@ func (w *workerGroup) stop(f *failure) {
 		return
 	}
 	ended := w.cancelBodies(f.reason)
-	w.launch.Stop(f.reason, f.dump && !ended && w.via == nil) // a launcher would only dump its own stacks
+	// A launcher would only dump its own stacks.
+	w.launch.Stop(launch.StopRequest{Reason: f.reason, Dump: f.dump && !ended && w.via == nil})
 	w.await(0)
 }
 
@@ -353,7 +354,7 @@ func (w *workerGroup) close() {
 			w.hub.Quit(rank) // one that cannot be asked has ended, or is stopped below
 		}
 		if !w.await(quitLimit) {
-			w.launch.Stop("the workers did not end when asked", false)
+			w.launch.Stop(launch.StopRequest{Reason: "the workers did not end when asked"})
 			w.await(0)
 		}
 	}

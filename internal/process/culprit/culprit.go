@@ -1,10 +1,11 @@
-// Package culprit decides which rank of a program is to blame when the program fails or hangs. Ranks
-// that depend on each other fall together: one crashes and the others lose their connection to it, one
-// sleeps and the others wait for it. What the kernel tells of each process, the order in which they
-// ended and what they said last is mostly enough to tell the one from the others; where it is not, no
-// rank is named.
+// Package culprit decides which rank is to blame when a program of several ranks fails or hangs.
+// Ranks depend on each other, so they fall together: one crashes and the others lose their
+// connection to it, or one sleeps and the others wait for it. The evidence is what the kernel
+// reports of each process, the order in which the ranks ended, and their last output. If it is not
+// conclusive, no rank is named.
 //
-// [Read] and [Sum] find out what a rank is at, [Failed] and [Hung] decide. All but Read and [Stat] are pure.
+// [TakeSnapshot] and [Summarize] find out what a rank was doing; [BlameFailure] and [BlameHang]
+// decide. All functions except TakeSnapshot and [ReadStat] are pure.
 package culprit
 
 import (
@@ -15,15 +16,16 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// State is what the processes of a rank are at, in words that complete "it was".
+// State is what the processes of a rank were doing. Its text completes the phrase "it was".
 type State string
 
-// The states. A rank that is asleep has set itself to sleep and nothing wakes it; one that waits may
-// be woken by another.
+// The states. An asleep rank has put itself to sleep for a time; a waiting one can be woken by
+// another rank.
 const (
 	Unknown State = ""
 	Busy    State = "busy"
@@ -33,11 +35,11 @@ const (
 	Stopped State = "stopped"
 )
 
-// Activity is what a rank was at when it was looked at.
+// Activity is what a rank was doing when it was observed.
 type Activity struct {
 	State State         `json:"state,omitempty"`
-	Call  string        `json:"call,omitempty"` // the system call in which it waited
-	CPU   time.Duration `json:"cpu"`            // that its living processes had used
+	Call  string        `json:"call,omitempty"` // system call in which it waited
+	CPU   time.Duration `json:"cpu"`            // CPU time used by its living processes
 }
 
 func (d Activity) String() string {
@@ -48,42 +50,45 @@ func (d Activity) String() string {
 	return text
 }
 
-// Rank is what is known of a rank of a launch that failed or hung.
+// Rank is what is known of one rank of a launch that failed or hung.
 type Rank struct {
 	Rank int
-	// Order is the rank's place in the order in which the ranks ended, from 1; 0 when it still ran.
+	// Order is the rank's position in the order in which the ranks ended, from 1. It is 0 while the
+	// rank still ran.
 	Order    int
 	End      string // how it ended, in words
-	Failed   bool   // it ended with a non-zero code or by a signal
+	Failed   bool   // ended with a non-zero code or by a signal
 	Signal   syscall.Signal
-	Stopped  bool      // it ended after it had been told to
-	Activity *Activity // when the launch was stopped; nil when not known
-	LastLine string    // its last words
+	Stopped  bool      // ended after the launch was told to stop
+	Activity *Activity // when the launch was stopped; nil if unknown
+	LastLine string    // most informative line of its last output
 }
 
-// Verdict is the rank to blame, -1 when none stands out, and what to say of it.
+// Verdict is the rank to blame, -1 if none stands out, and the reason for the user.
 type Verdict struct {
 	Rank   int
 	Reason string
 }
 
-// ownSignals are those that come from the fault of the process itself or from outside. The others may
-// follow from the end of another rank: a broken pipe, an uncaught exception that ends in abort, a
+// abruptSignals come from outside or from a fault of the process itself. Other signals may be a
+// consequence of another rank's end: a broken pipe, an abort after an uncaught exception, or a
 // launcher that ends the rest.
-var ownSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE,
+var abruptSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE,
 	syscall.SIGSYS}
 
-// IsAbrupt reports whether a signal ends a process from outside or for a fault of its own.
-func IsAbrupt(s syscall.Signal) bool { return slices.Contains(ownSignals, s) }
+// IsAbrupt reports whether a signal is one of abruptSignals.
+func IsAbrupt(s syscall.Signal) bool { return slices.Contains(abruptSignals, s) }
 
-// lostPeer matches the last words of one who has lost another.
-var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|lost|refused)|broken ?pipe|closed by (the )?(peer|remote)|` +
+// lostPeer matches the last output line of a program that has lost its connection to another rank.
+var lostPeer = regexp.MustCompile(`(?i)connection (was )?(reset|closed|aborted|lost|refused)|broken ?pipe|` +
+	`closed by (the )?(peer|remote)|` +
 	`reset by peer|EOFError|unexpected EOF|\bpeer\b.*(gone|died|exited|lost|closed)|` +
 	`remote (process|peer|rank|end)\b.*(exited|closed|failed|died|gone)|socket (was )?closed|lost (connection|contact)|` +
 	`ConnectionError|DistNetworkError|ncclRemoteError|transport endpoint is not connected`)
 
-// BlameFailure decides between ranks of which at least one failed. The first to end is the cause, unless it says that it lost
-// another; of those that the same moment has taken, one that was killed by a signal.
+// BlameFailure chooses between ranks of which at least one failed. It blames the first rank that
+// failed, but prefers ranks killed by an abrupt signal, and puts those last whose output says that
+// they lost another rank.
 func BlameFailure(ranks []Rank) Verdict {
 	var failed, told []Rank
 	for _, r := range ranks {
@@ -100,31 +105,32 @@ func BlameFailure(ranks []Rank) Verdict {
 		return Verdict{Rank: -1, Reason: "the program failed"}
 	}
 	first := failed[0]
-	if victim(first) {
-		// All who ended by themselves have lost another. It may be one that was still ending when it was stopped.
+	if isVictim(first) {
+		// Every rank that ended by itself has lost another one. The cause may be a rank that was still
+		// ending when the launch was stopped.
 		for _, r := range told {
 			if r.Activity != nil && r.Activity.State == Stopped {
 				return Verdict{r.Rank, fmt.Sprintf("the program was stopped (SIGSTOP), and %s", lostIt(failed))}
 			}
-			if telling.MatchString(r.LastLine) && !victim(r) {
-				return Verdict{r.Rank, fmt.Sprintf("the program ended with %s, and %s", with(r), lostIt(failed))}
+			if errorLine.MatchString(r.LastLine) && !isVictim(r) {
+				return Verdict{r.Rank, fmt.Sprintf("the program ended with %s, and %s", endWithLine(r), lostIt(failed))}
 			}
 		}
 	}
-	reason := "the program ended with " + with(first)
+	reason := "the program ended with " + endWithLine(first)
 	if len(failed) > 1 {
 		reason += "; after it " + failedToo(failed[1:])
 	}
 	return Verdict{first.Rank, reason}
 }
 
-// SoleReporter is the only rank whose last words tell of an error of its own, -1 when there is none or there
-// are several. It is the cause where all have been killed at once, by a launcher that one has asked
-// to.
+// SoleReporter returns the only rank whose last output reports an error of its own, or -1 if there
+// is none or more than one. It finds the cause when a launcher has killed all ranks at once because
+// one of them asked it to (MPI_Abort).
 func SoleReporter(ranks []Rank) int {
 	teller := -1
 	for _, r := range ranks {
-		if telling.MatchString(r.LastLine) && !victim(r) {
+		if errorLine.MatchString(r.LastLine) && !isVictim(r) {
 			if teller >= 0 {
 				return -1
 			}
@@ -134,21 +140,21 @@ func SoleReporter(ranks []Rank) int {
 	return teller
 }
 
-// suspicion is smaller for a rank that is more likely the cause.
+// suspicion is smaller for ranks that are more likely the cause.
 func suspicion(r Rank) int {
 	switch {
 	case IsAbrupt(r.Signal):
 		return 0
-	case victim(r):
+	case isVictim(r):
 		return 2
 	}
 	return 1
 }
 
-func victim(r Rank) bool { return r.Signal == syscall.SIGPIPE || lostPeer.MatchString(r.LastLine) }
+func isVictim(r Rank) bool { return r.Signal == syscall.SIGPIPE || lostPeer.MatchString(r.LastLine) }
 
-// with is how a rank ended, with its last words.
-func with(r Rank) string {
+// endWithLine describes how a rank ended, with its last line of output.
+func endWithLine(r Rank) string {
 	if r.LastLine == "" {
 		return r.End
 	}
@@ -156,12 +162,12 @@ func with(r Rank) string {
 }
 
 func lostIt(victims []Rank) string {
-	return fmt.Sprintf("%s then lost it", FormatRanks(numbers(victims)))
+	return fmt.Sprintf("%s then lost it", FormatRanks(rankNumbers(victims)))
 }
 
-func failedToo(ranks []Rank) string { return FormatRanks(numbers(ranks)) + " failed too" }
+func failedToo(ranks []Rank) string { return FormatRanks(rankNumbers(ranks)) + " failed too" }
 
-// BlameHang decides between ranks that did not end in time: after is how long they had.
+// BlameHang chooses between ranks that did not end in time; after is the time they had.
 func BlameHang(ranks []Rank, after time.Duration) Verdict {
 	late := fmt.Sprintf("the program did not end within %v", after)
 	var running, ended []Rank
@@ -172,14 +178,14 @@ func BlameHang(ranks []Rank, after time.Duration) Verdict {
 			ended = append(ended, r)
 		}
 	}
-	if len(running) == 0 { // they ended while they were looked at
+	if len(running) == 0 { // they ended while they were observed
 		return Verdict{-1, late}
 	}
 	slices.SortFunc(ended, func(a, b Rank) int { return cmp.Compare(a.Order, b.Order) })
 	groups, clear := oddOneOut(running)
 	were := lists.Map(groups, func(g group) string { return g.String() })
 	if len(ended) > 0 {
-		were = append(were, FormatRanks(numbers(ended))+" had ended")
+		were = append(were, FormatRanks(rankNumbers(ended))+" had ended")
 	}
 	reason := late + ": " + strings.Join(were, ", ")
 	switch first := groups[0].ranks[0]; {
@@ -187,7 +193,7 @@ func BlameHang(ranks []Rank, after time.Duration) Verdict {
 		return Verdict{first.Rank, late + ": it was " + withCPU(first)}
 	case clear, len(running) == 1:
 		return Verdict{first.Rank, reason}
-	case len(ended) > 0 && len(ended) < len(running): // the others wait for one that has left
+	case len(ended) > 0 && len(ended) < len(running): // the others probably wait for a rank that has ended
 		return Verdict{ended[0].Rank, fmt.Sprintf("%s: rank %d had ended with %s, %s", late, ended[0].Rank, ended[0].End,
 			groups[0])}
 	}
@@ -201,7 +207,7 @@ func withCPU(r Rank) string {
 	return fmt.Sprintf("%v, having used %.1f s of CPU time", r.Activity, r.Activity.CPU.Seconds())
 }
 
-// group is ranks that were at the same.
+// group is a set of ranks with the same activity.
 type group struct {
 	Activity
 	ranks []Rank
@@ -209,32 +215,33 @@ type group struct {
 
 func (g group) String() string {
 	if len(g.ranks) == 1 {
-		return fmt.Sprintf("%s was %v", FormatRanks(numbers(g.ranks)), g.Activity)
+		return fmt.Sprintf("%s was %v", FormatRanks(rankNumbers(g.ranks)), g.Activity)
 	}
-	return fmt.Sprintf("%s were %v", FormatRanks(numbers(g.ranks)), g.Activity)
+	return fmt.Sprintf("%s were %v", FormatRanks(rankNumbers(g.ranks)), g.Activity)
 }
 
-// oddOneOut groups ranks by what they were at, those to blame first, and reports whether these differ
-// from the others in more than chance would have it. States come before the calls in which ranks wait.
+// oddOneOut groups ranks by activity, the most suspicious first, and reports whether the first
+// group clearly stands out. It compares states; the system calls count only if all states are
+// equal.
 func oddOneOut(ranks []Rank) (groups []group, clear bool) {
-	states := grouped(ranks, func(d Activity) Activity { return Activity{State: d.State} })
-	clear = differs(states)
+	states := groupBy(ranks, func(d Activity) Activity { return Activity{State: d.State} })
+	clear = standsOut(states)
 	for _, g := range states {
-		calls := grouped(g.ranks, func(d Activity) Activity { return Activity{State: d.State, Call: d.Call} })
+		calls := groupBy(g.ranks, func(d Activity) Activity { return Activity{State: d.State, Call: d.Call} })
 		if len(states) == 1 {
-			clear = differs(calls)
+			clear = standsOut(calls)
 		}
 		groups = append(groups, calls...)
 	}
 	return groups, clear
 }
 
-func differs(groups []group) bool {
-	return len(groups) > 1 && groups[0].State != Unknown && suspects(groups[0], groups[1]) < 0
+func standsOut(groups []group) bool {
+	return len(groups) > 1 && groups[0].State != Unknown && compareSuspicion(groups[0], groups[1]) < 0
 }
 
-// grouped gathers ranks by a part of what they were at, the most suspicious group first.
-func grouped(ranks []Rank, part func(Activity) Activity) (groups []group) {
+// groupBy groups ranks by a part of their activity, the most suspicious group first.
+func groupBy(ranks []Rank, part func(Activity) Activity) (groups []group) {
 	for _, r := range ranks {
 		var d Activity
 		if r.Activity != nil {
@@ -247,42 +254,42 @@ func grouped(ranks []Rank, part func(Activity) Activity) (groups []group) {
 		}
 		groups[i].ranks = append(groups[i].ranks, r)
 	}
-	slices.SortStableFunc(groups, suspects)
+	slices.SortStableFunc(groups, compareSuspicion)
 	return groups
 }
 
-// suspects compares groups: first comes what only the rank itself or somebody outside of the program can have caused,
-// then the smaller number, then who does not wait for a message.
-func suspects(a, b group) int {
-	return cmp.Or(cmp.Compare(a.halted(), b.halted()), cmp.Compare(len(a.ranks), len(b.ranks)),
-		cmp.Compare(a.waits(), b.waits()))
+// compareSuspicion orders groups. First come states that another rank cannot cause (stopped, stuck
+// in the kernel, asleep), then smaller groups, then ranks that do not wait for a message.
+func compareSuspicion(a, b group) int {
+	return cmp.Or(cmp.Compare(a.haltOrder(), b.haltOrder()), cmp.Compare(len(a.ranks), len(b.ranks)),
+		cmp.Compare(a.waitOrder(), b.waitOrder()))
 }
 
-func (g group) halted() int {
+func (g group) haltOrder() int {
 	if i := slices.Index([]State{Stopped, Kernel, Asleep}, g.State); i >= 0 {
 		return i
 	}
 	return 3
 }
 
-// waits is larger the more likely it is that a message of another rank is missing.
-func (g group) waits() int {
+// waitOrder is larger the more likely the rank waits for a message of another one.
+func (g group) waitOrder() int {
 	switch {
 	case g.State == Busy:
 		return 0
-	case g.Call == "futex": // a lock of its own, or shared memory
+	case g.Call == "futex": // a lock within the process, or shared memory
 		return 1
 	}
 	return 2
 }
 
-func numbers(ranks []Rank) []int {
+func rankNumbers(ranks []Rank) []int {
 	out := lists.Map(ranks, func(r Rank) int { return r.Rank })
 	slices.Sort(out)
 	return out
 }
 
-// FormatRanks names ranks: "rank 2", "ranks 0, 1, 3", "ranks 0 to 2046".
+// FormatRanks lists ranks as "rank 2", "ranks 0, 1, 3" or "ranks 0 to 2046".
 func FormatRanks(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %d", ranks[0])
@@ -293,15 +300,57 @@ func FormatRanks(ranks []int) string {
 		for end+1 < len(ranks) && ranks[end+1] == ranks[end]+1 {
 			end++
 		}
-		switch {
-		case end-i >= 2:
-			parts = append(parts, fmt.Sprintf("%d to %d", ranks[i], ranks[end]))
-		case end > i:
-			parts = append(parts, fmt.Sprint(ranks[i]), fmt.Sprint(ranks[end]))
-		default:
+		if end-i < 2 { // a pair is listed as two ranks
+			end = i
 			parts = append(parts, fmt.Sprint(ranks[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d to %d", ranks[i], ranks[end]))
 		}
 		i = end + 1
 	}
 	return "ranks " + strings.Join(parts, ", ")
+}
+
+// maxLineRunes is the longest part of a line that is quoted.
+const maxLineRunes = 200
+
+var (
+	// goCrash matches the first line of a Go runtime crash report, which stack traces follow.
+	goCrash = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
+	// errorLine matches a line that says what went wrong.
+	errorLine = regexp.MustCompile(`(?i)\b\w*(error|exception)\b|` +
+		`\b(panic|fatal|assert\w*|abort\w*|fail\w*|cannot|not found)\b|^\s*what\(\):`)
+	ansiCodes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+)
+
+// SalientLine returns the most informative line of a rank's last output: the last one that reports
+// an error, looking at stderr first, or else the last line of either stream.
+func SalientLine(stderr, stdout string) string {
+	last := ""
+	for _, text := range []string{stderr, stdout} {
+		text = ansiCodes.ReplaceAllString(text, "")
+		if at := goCrash.FindString(text); at != "" {
+			return shorten(at)
+		}
+		lines := strings.Split(text, "\n")
+		for i := len(lines) - 1; i >= 0; i-- {
+			line := lines[i]
+			switch {
+			case !strings.ContainsFunc(line, unicode.IsLetter):
+			case errorLine.MatchString(line):
+				return shorten(line)
+			case last == "":
+				last = line
+			}
+		}
+	}
+	return shorten(last)
+}
+
+func shorten(line string) string {
+	line = strings.TrimSpace(line)
+	if r := []rune(line); len(r) > maxLineRunes {
+		return string(r[:maxLineRunes-1]) + "…"
+	}
+	return line
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// how a planted victim ends when its peer is gone.
+// aftermaths are the ways in which a planted victim ends when its peer is gone.
 var aftermaths = []Rank{
 	{End: "exit code 1", Failed: true, LastLine: "ConnectionResetError: [Errno 104] Connection reset by peer"},
 	{End: "exit code 1", Failed: true, LastLine: "EOFError"},
@@ -20,14 +20,14 @@ var aftermaths = []Rank{
 		Activity: &Activity{State: Waiting, Call: "recv"}},
 }
 
-// pastimes are what a planted rank does while it waits for one that hangs.
+// pastimes are the activities of a planted rank that waits for a hung one.
 var pastimes = []Activity{{State: Busy}, {State: Waiting, Call: "recv"}, {State: Waiting, Call: "poll"},
 	{State: Waiting, Call: "futex"}}
 
-// plant makes a launch of n ranks of which one is at fault, and all others suffer from it.
+// plant makes a launch of n ranks in which one is at fault and the others are affected by it.
 func plant(rng *rand.Rand, kind string, n, at int) []Rank {
 	ranks := make([]Rank, n)
-	first := rng.IntN(3) // how many victims the kernel takes before the one that was killed
+	first := rng.IntN(3) // number of victims that are reaped before the killed rank
 	waits := pastimes[rng.IntN(len(pastimes))]
 	for i := range ranks {
 		ranks[i] = aftermaths[rng.IntN(len(aftermaths))]
@@ -46,7 +46,7 @@ func plant(rng *rand.Rand, kind string, n, at int) []Rank {
 		r.Stopped, r.Activity = true, &Activity{State: Stopped}
 	case "hang":
 		r.Stopped, r.Activity = true, &Activity{State: Asleep, Call: "sleep"}
-		if waits.State == Busy && n > 2 && rng.IntN(2) == 0 { // on a lock of its own
+		if waits.State == Busy && n > 2 && rng.IntN(2) == 0 { // waits on a lock
 			r.Activity = &Activity{State: Waiting, Call: "futex"}
 		}
 	case "spin":
@@ -59,7 +59,7 @@ func plant(rng *rand.Rand, kind string, n, at int) []Rank {
 	return ranks
 }
 
-// Of 100 planted faults of each kind, 95 are laid at the right rank's door, and no other is wrong by naming a victim.
+// At least 95 of 100 planted faults of each kind are blamed on the right rank, and no victim is ever blamed.
 func TestPlanted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, kind := range []string{"exit", "kill", "stop", "hang", "spin"} {
@@ -124,7 +124,8 @@ func TestVerdicts(t *testing.T) {
 		"busy one of two": {[]Rank{told("", recv), told("", Activity{State: Busy})}, true,
 			Verdict{1, "the program did not end within 1m0s: rank 1 was busy, rank 0 was waiting in recv"}},
 		"left the others waiting": {[]Rank{told("", recv), {Order: 1, End: "exit code 0"}, told("", recv)}, true,
-			Verdict{1, "the program did not end within 1m0s: rank 1 had ended with exit code 0, ranks 0, 2 were waiting in recv"}},
+			Verdict{1, "the program did not end within 1m0s: rank 1 had ended with exit code 0, " +
+				"ranks 0, 2 were waiting in recv"}},
 		"the one left": {[]Rank{{Order: 1, End: "exit code 0"}, {Order: 2, End: "exit code 0"}, told("", recv)}, true,
 			Verdict{2, "the program did not end within 1m0s: rank 2 was waiting in recv, ranks 0, 1 had ended"}},
 		"no telling": {[]Rank{told("", recv), told("", recv), told("", recv)}, true,
@@ -147,7 +148,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestSum(t *testing.T) {
-	spell := 20 * time.Microsecond // of a thread that polls
+	spell := 20 * time.Microsecond // CPU time of a polling thread between two sleeps
 	one := func(state byte, call string, runs bool, slept uint64) Snapshot {
 		return Snapshot{{PID: 7, State: state, Call: call, CPU: time.Second,
 			Threads: []Thread{{ID: 7, Running: runs, Sleeps: slept, CPU: time.Duration(slept) * spell}}}}
@@ -202,7 +203,7 @@ func TestWords(t *testing.T) {
 		{"[rank0]: ValueError: bad\n[W1] Warning: process group has NOT been destroyed\n", "", "[rank0]: ValueError: bad"},
 		{"OMP: Warning #96\n", "starting\nError: 7 elements differ\n", "Error: 7 elements differ"},
 		{"\x1b[31mfatal: no device\x1b[0m\n----------\n", "", "fatal: no device"},
-		{strings.Repeat("x", 300), "", strings.Repeat("x", maxWords-1) + "…"},
+		{strings.Repeat("x", 300), "", strings.Repeat("x", maxLineRunes-1) + "…"},
 	} {
 		if got := SalientLine(c.stderr, c.stdout); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.stderr, c.stdout, got, c.want)

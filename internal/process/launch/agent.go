@@ -1,55 +1,60 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// agentSocket is the descriptor on which the agent finds its end of the socket pair.
+// agentSocket is the descriptor of the agent's end of the socket pair.
 const agentSocket = 3
 
-// MaybeAgent makes this process an agent when it was started as one, and then returns only when its work is over: the
-// caller exits with the code. Every main that may launch calls it before anything else.
+// MaybeAgent runs this process as an agent if it was started as one, and returns when its work is
+// over; the caller then exits with the code. Every main function that may launch processes calls it
+// before anything else.
 func MaybeAgent() (exitCode int, isAgent bool) {
-	token, ok := os.LookupEnv(agentVar)
-	if !ok {
+	if _, ok := os.LookupEnv(agentVar); !ok {
 		return 0, false
 	}
-	if err := serve(token); err != nil {
+	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, "kernbench agent:", err) // the supervisor reads it
 		return 1, true
 	}
 	return 0, true
 }
 
-// agent is the process that starts the ranks and answers for their descendants.
+// agent is the process that starts the ranks and is responsible for their descendants.
 type agent struct {
 	conn      *connection.Conn // to the supervisor
 	reaper    *reaper
 	requests  chan request
-	gone      chan struct{} // closed when there is nobody left to work for
-	leave     func()        // closes gone
+	gone      chan struct{} // closed when the supervisor is gone or the agent was told to end
+	quit      func()        // closes gone
 	survivors []int
 }
 
 // serve runs launches until the supervisor goes away, then makes sure that nothing is left.
-func serve(token string) error {
-	// A rank is killed by the kernel when the thread that started it ends (PR_SET_PDEATHSIG means the thread, not the
-	// process), so all are started from one thread that lives as long as the agent. It also keeps to this thread the
-	// CPU affinity that is set for a moment around each start.
+func serve() error {
+	// PR_SET_PDEATHSIG kills a rank when the thread that started it ends, not the process. So all
+	// ranks are started from one thread that lives as long as the agent. The thread also confines the
+	// CPU affinity that is set temporarily around each start.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("becoming a subreaper: %w", err)
 	}
-	// Descriptors that the supervisor itself once inherited are of no concern to the ranks. Kernels before 5.11 do not
-	// know the call; there they are passed on, as every program would.
+	// Ranks must not inherit descriptors that the supervisor itself inherited. Kernels before 5.11
+	// lack the call; there the descriptors are passed on.
 	_ = unix.CloseRange(agentSocket, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	conn, err := connection.FromDescriptor(agentSocket)
 	if err != nil {
@@ -58,23 +63,24 @@ func serve(token string) error {
 	defer conn.Close()
 	a := &agent{
 		conn: conn, reaper: newReaper(), gone: make(chan struct{}),
-		// While ranks are started and their output is read to its end some may wait here: who listens must see
-		// that the supervisor has gone.
+		// The buffer lets receiveRequests go on, and notice the end of the supervisor, while the main
+		// loop starts ranks or reads their output to the end.
 		requests: make(chan request, 16),
 	}
-	a.leave = sync.OnceFunc(func() { close(a.gone) })
-	// Told to end by somebody else. Caught, not ignored: what is ignored would be ignored by the ranks too.
+	a.quit = sync.OnceFunc(func() { close(a.gone) })
+	// Someone else may ask the agent to end. The signals are caught, not ignored, because ranks would
+	// inherit ignored signals.
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	go func() { <-quit; a.leave() }()
+	go func() { <-quit; a.quit() }()
 	CatchUserSignals()
 	go a.reaper.run()
-	a.tell(reply{Hello: &hello{Token: token}})
-	go a.listen()
+	a.send(reply{Hello: true})
+	go a.receiveRequests()
 	for {
 		select {
 		case r := <-a.requests:
-			if r.Launch != nil { // else its launch has ended
+			if r.Launch != nil { // else the request's launch has ended
 				a.runLaunch(r.Launch, r.files)
 			}
 		case <-a.gone:
@@ -82,15 +88,15 @@ func serve(token string) error {
 				return fmt.Errorf("processes %v could not be killed", a.survivors)
 			}
 			leaveGroup()
-			a.tell(reply{Bye: true})
+			a.send(reply{Bye: true})
 			return nil
 		}
 	}
 }
 
-// listen takes the supervisor's requests until the socket ends, for whatever reason.
-func (a *agent) listen() {
-	defer a.leave()
+// receiveRequests receives the supervisor's requests until the socket ends.
+func (a *agent) receiveRequests() {
+	defer a.quit()
 	var files []*os.File
 	for {
 		var r request
@@ -112,9 +118,383 @@ func (a *agent) listen() {
 	}
 }
 
-// tell sends a reply. A supervisor that cannot be told anything is gone.
-func (a *agent) tell(r reply) {
+// send sends a reply. If that fails, the supervisor is gone.
+func (a *agent) send(r reply) {
 	if err := a.conn.Send(r); err != nil {
-		a.leave()
+		a.quit()
+	}
+}
+
+const (
+	// settleTime is how long processes may outlive the last rank before they count as leftovers. The
+	// reader at the end of a shell pipeline ends a moment after its writer.
+	settleTime = 100 * time.Millisecond
+	// killLimit is how long killing is repeated. Processes left then belong to another user or hang
+	// in the kernel.
+	killLimit = 10 * time.Second
+	// drainLimit is how long a stream may stay open without data after the last descendant has ended.
+	drainLimit = 5 * time.Second
+	// recallLimit bounds RecallCommand.
+	recallLimit = 10 * time.Second
+	// pollInterval is how often the supervisor's state is checked.
+	pollInterval = 500 * time.Millisecond
+	// A hung launch is observed hungSnapshots times, at intervals of snapshotPause.
+	hungSnapshots = 10
+	snapshotPause = 50 * time.Millisecond
+)
+
+// stage is the progress of a launch. It only increases.
+type stage int
+
+const (
+	running     stage = iota
+	observing         // the launch has hung: find out what the ranks are doing
+	settling          // every rank has exited, other descendants have not
+	dumping           // the ranks were sent SIGQUIT
+	terminating       // everything was sent SIGTERM
+	killing           // everything is sent SIGKILL, repeatedly
+)
+
+// launchLoop is the agent's state of one launch.
+type launchLoop struct {
+	*agent
+	job       *launchRequest
+	ranks     []*rank
+	running   int // ranks that have not exited
+	exits     chan rankExit
+	stage     stage
+	deadline  <-chan time.Time
+	killUntil time.Time
+	pause     time.Duration // until the next round of killing
+	oomBefore int64
+	reason    string
+	failed    *Exit            // first rank that failed
+	snapshots int              // taken of each rank
+	stopped   time.Time        // when the ranks were first told to end
+	leftovers map[process]bool // nil until every rank has exited by itself
+}
+
+type rankExit struct {
+	rank *rank
+	childExit
+}
+
+// runLaunch runs one launch to its end. On return none of its processes is left, except for
+// survivors.
+func (a *agent) runLaunch(job *launchRequest, files []*os.File) {
+	c := &launchLoop{agent: a, job: job, exits: make(chan rankExit, len(job.Procs)), pause: time.Millisecond}
+	begin := time.Now()
+	err := c.start(files)
+	if err != nil {
+		c.enter(killing)
+	}
+	c.run()
+	outcome := Outcome{Reason: c.reason, Leftovers: len(c.leftovers), Survivors: a.survivors}
+	for _, r := range c.ranks {
+		exit := r.exit
+		if exit == nil {
+			continue // a survivor
+		}
+		exit.Stdout = r.stdout.finish(drainLimit)
+		if r.stderr != nil {
+			exit.Stderr = r.stderr.finish(drainLimit)
+		}
+		outcome.Exits = append(outcome.Exits, *exit)
+	}
+	outcome.Wall = time.Since(begin)
+	var last reply
+	if err != nil {
+		last.Refused = err.Error()
+	} else {
+		last.Done = &outcome
+	}
+	select {
+	case <-a.gone:
+		last.Leaving = true
+	default:
+	}
+	a.send(last)
+}
+
+// start opens all files before it starts the first process, so that most errors are found before
+// anything runs.
+func (c *launchLoop) start(files []*os.File) (err error) {
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if len(c.survivors) > 0 {
+		return fmt.Errorf("processes %v of an earlier launch could not be killed; end them by hand", c.survivors)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	var ready []*rank
+	defer func() {
+		for _, r := range ready[len(c.ranks):] {
+			r.abandon()
+		}
+	}()
+	for _, p := range c.job.Procs {
+		r, err := openRank(p, c.job.LogLimit)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, r)
+	}
+	c.oomBefore = oomKills()
+	started := make([]Started, 0, len(ready))
+	for _, r := range ready {
+		select {
+		case <-c.gone:
+			return errors.New("the agent was told to end")
+		default:
+		}
+		if err := r.start(c.reaper, null, files, c.ended); err != nil {
+			return err
+		}
+		c.ranks = append(c.ranks, r)
+		c.running++
+		seen := Started{Rank: r.Rank, PID: r.pid}
+		if len(c.job.ReportEnv) > 0 {
+			seen.Env = r.watched(c.job.ReportEnv)
+		}
+		started = append(started, seen)
+	}
+	c.send(reply{Launched: started})
+	return nil
+}
+
+// ended records the end of a rank. The reaper calls it with its lock held; exits has room for every
+// rank, so it does not block.
+func (c *launchLoop) ended(r *rank, e childExit) { c.exits <- rankExit{r, e} }
+
+// run is the event loop of a launch. It returns when no child is left, or none that can be killed.
+func (c *launchLoop) run() {
+	gone := c.gone
+	look := time.NewTicker(pollInterval)
+	defer look.Stop()
+	still := time.Duration(0) // how long the supervisor has been stopped
+	for {
+		select {
+		case <-look.C:
+			if c.job.StoppedLimit == 0 || !IsStopped(os.Getppid()) {
+				still = 0
+			} else if still += pollInterval; still > c.job.StoppedLimit {
+				c.send(reply{Ending: true})
+				c.stop(StopRequest{Reason: fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit)})
+			}
+		case e := <-c.exits:
+			c.exited(e)
+			if c.failed != nil && c.job.StopOnFailure {
+				c.stop(StopRequest{Reason: c.failed.String()})
+			}
+		case r := <-c.requests:
+			switch {
+			case r.Stop != nil && r.Stop.ID == c.job.ID:
+				c.drainExits() // ranks that ended before the request ended by themselves
+				c.stop(*r.Stop)
+			case r.Signal != nil && r.Signal.ID == c.job.ID:
+				c.signalRanks(r.Signal.Signal)
+			}
+		case <-gone:
+			gone = nil
+			c.supervisorGone()
+		case <-c.deadline:
+			if c.stage == killing && time.Now().After(c.killUntil) {
+				c.survivors = lists.Map(descendants(os.Getpid()), func(p process) int { return p.pid })
+				return
+			}
+			c.enter(c.next())
+		case <-c.reaper.idle():
+			c.drainExits()
+			return
+		}
+	}
+}
+
+// drainExits handles the exits that are known by now.
+func (c *launchLoop) drainExits() {
+	for {
+		select {
+		case e := <-c.exits:
+			c.exited(e)
+		default:
+			return
+		}
+	}
+}
+
+func (c *launchLoop) exited(e rankExit) {
+	exit := e.toExit(e.rank.Rank)
+	exit.Stopped = c.stage > settling && e.at.After(c.stopped)
+	exit.Activity = culprit.Summarize(e.rank.snapshots)
+	exit.OOM = !exit.Stopped && exit.Signal == syscall.SIGKILL && oomKills() > c.oomBefore
+	e.rank.exit = &exit
+	c.running--
+	c.send(reply{Exited: &exit})
+	if exit.Failed() && c.failed == nil {
+		c.failed = &exit
+	}
+	switch {
+	case c.running == 0 && c.stage < settling:
+		c.enter(settling)
+	case c.running == 0 && c.stage == dumping:
+		c.enter(terminating)
+	}
+}
+
+// stop ends the launch, unless it is already ending.
+func (c *launchLoop) stop(s StopRequest) {
+	if c.stage != running {
+		return
+	}
+	c.reason = s.Reason
+	c.takeSnapshots()
+	switch {
+	case s.Hung:
+		c.enter(observing)
+	case s.Dump:
+		c.enter(dumping)
+	default:
+		c.enter(terminating)
+	}
+}
+
+// takeSnapshots observes every rank with all its descendants.
+func (c *launchLoop) takeSnapshots() {
+	pids := make(map[int][]int, len(c.ranks)) // of each rank with its descendants, by the rank's PID
+	for _, r := range c.ranks {
+		pids[r.pid] = []int{r.pid}
+	}
+	parents := make(map[int]int)
+	for _, p := range processes() {
+		parents[p.pid] = p.parent
+	}
+	for pid := range parents {
+		for up := parents[pid]; up != 0; up = parents[up] {
+			if family, is := pids[up]; is {
+				pids[up] = append(family, pid)
+				break
+			}
+		}
+	}
+	for _, r := range c.ranks {
+		if r.exit == nil {
+			r.snapshots = append(r.snapshots, culprit.TakeSnapshot(pids[r.pid]))
+		}
+	}
+	c.snapshots++
+}
+
+// supervisorGone ends the launch when the supervisor no longer exists: by SIGKILL, unless the
+// processes are launchers that must end remote processes first.
+func (c *launchLoop) supervisorGone() {
+	if c.stage == running {
+		c.reason = "the agent was told to end"
+	}
+	c.send(reply{Ending: true})                  // before the consequences become visible
+	c.job.Grace = min(c.job.Grace, DefaultGrace) // no one waits for a longer cleanup
+	switch {
+	case !c.job.RemoteLauncher:
+		c.enter(killing)
+	case c.stage < terminating:
+		c.enter(terminating)
+	}
+}
+
+func (c *launchLoop) next() stage {
+	switch {
+	case c.stage == observing && c.snapshots < hungSnapshots:
+		return observing
+	case c.stage == observing, c.stage == settling:
+		return terminating
+	}
+	return min(c.stage+1, killing)
+}
+
+// enter begins a stage, or another round of killing, and sets the time of the next stage.
+func (c *launchLoop) enter(s stage) {
+	if s == terminating && c.stage == settling {
+		c.leftovers = make(map[process]bool)
+	}
+	if s > settling && c.stage <= settling {
+		c.stopped = time.Now()
+	}
+	wait := c.job.Grace
+	switch s {
+	case observing:
+		if c.stage == observing {
+			c.takeSnapshots()
+		}
+		wait = snapshotPause
+	case settling:
+		wait = c.job.Settle
+	case dumping:
+		wait = min(wait, DefaultGrace)
+		c.signalRanks(unix.SIGQUIT)
+	case terminating:
+		tree := descendants(os.Getpid())
+		c.countLeftovers(tree)
+		for _, p := range tree {
+			p.signal(unix.SIGTERM)
+			p.signal(unix.SIGCONT) // stopped processes do not handle signals
+		}
+	case killing:
+		if c.stage != killing {
+			if c.running > 0 && len(c.job.RecallCommand) > 0 {
+				c.recall()
+			}
+			c.killUntil = time.Now().Add(killLimit)
+		}
+		c.countLeftovers(killAll(func() []process { return descendants(os.Getpid()) }))
+		wait = c.pause
+		c.pause = min(2*c.pause, 100*time.Millisecond)
+	}
+	c.stage = s
+	c.deadline = time.After(wait)
+}
+
+// signalRanks sends a signal to the processes of the launch, but not to their descendants.
+func (c *launchLoop) signalRanks(sig syscall.Signal) {
+	for _, r := range c.ranks {
+		if p, ok := readProcess(r.pid); ok && p.parent == os.Getpid() && r.exit == nil {
+			p.signal(sig)
+		}
+	}
+}
+
+// recall runs RecallCommand for launchers that are about to be killed. It does not use os/exec,
+// because in the agent only the reaper may wait for children.
+func (c *launchLoop) recall() {
+	ended := make(chan struct{})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}}
+	_, err = c.reaper.start(func() (int, error) {
+		return syscall.ForkExec(c.job.RecallCommand[0], c.job.RecallCommand, attr)
+	},
+		func(childExit) { close(ended) })
+	if err != nil {
+		return
+	}
+	select {
+	case <-ended:
+	case <-time.After(recallLimit): // it is killed with the rest
+	}
+}
+
+func (c *launchLoop) countLeftovers(procs []process) {
+	if c.leftovers == nil {
+		return
+	}
+	for _, p := range procs {
+		c.leftovers[p.id()] = true
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// A helper's main function stays on the main thread, which is the one whose system call the kernel shows first.
+// A helper's main function stays on the main thread, whose system call the kernel shows.
 func init() { runtime.LockOSThread() }
 
-// pass is how a rank of TestHungRank passes its time.
+// pass is the pastime of a rank in TestHungRank.
 func pass(mode string) {
 	switch mode {
 	case "read":
@@ -32,7 +32,7 @@ func pass(mode string) {
 	}
 }
 
-// Whichever rank hangs, in whatever way, is named, not the others, which only wait for it.
+// In every kind of hang the hung rank is blamed, not the ranks that wait for it.
 func TestHungRank(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -64,19 +64,20 @@ func TestHungRank(t *testing.T) {
 			if c.last == "stop" {
 				unix.Kill(pids[2], unix.SIGSTOP)
 			}
-			l.StopHung("planted")
+			l.Stop(StopRequest{Reason: "planted", Hung: true})
 			var ranks []culprit.Rank
 			for _, x := range s.wait(l).Exits {
 				ranks = append(ranks, culprit.Rank{Rank: x.Rank, Order: x.Rank + 1, Stopped: x.Stopped, Activity: x.Activity})
 			}
-			if v := culprit.BlameHang(ranks, time.Second); v.Rank != 2 || v.Reason != "the program did not end within 1s: "+c.want {
+			if v := culprit.BlameHang(ranks, time.Second); v.Rank != 2 ||
+				v.Reason != "the program did not end within 1s: "+c.want {
 				t.Errorf("%+v", v)
 			}
 		})
 	}
 }
 
-// inPlace reports whether a rank has come to where it stays.
+// inPlace reports whether a rank has reached its final activity.
 func inPlace(mode string, pid int) bool {
 	look := culprit.TakeSnapshot([]int{pid})
 	if len(look) == 0 {
@@ -88,7 +89,7 @@ func inPlace(mode string, pid int) bool {
 	return look[0].State == 'S' && look[0].Call == map[string]string{"read": "read", "doze": "sleep"}[mode]
 }
 
-// Ends are told in the order in which they came, also when the agent sees them all at once.
+// Exits are reported in the order in which they happened, even if the agent sees them all at once.
 func TestOrderOfEnds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -107,7 +108,7 @@ func TestOrderOfEnds(t *testing.T) {
 		eventually(t, "its end", func() bool {
 			p, ok := readProcess(pids[rank])
 			threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pids[rank]))
-			return ok && p.zombie && len(threads) == 1 // the others have ended too
+			return ok && p.zombie && len(threads) == 1 // the other threads have ended too
 		})
 	}
 	unix.Kill(s.PID(), unix.SIGCONT)

@@ -19,9 +19,9 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-// The test binary plays every part: the agent, the programs that are launched, and a supervisor that is killed. A
-// program is called as: BINARY helper MARK MODE ARGS. The mark is unique to the test, stands in the command line of
-// every process of it, and finds them whatever they do to their environment and session.
+// The test binary plays every role: the agent, the launched programs, and a supervisor that is killed. A program is
+// started as: BINARY helper MARK MODE ARGS. The mark is unique to the test and part of the command line of all its
+// processes. It finds them whatever they do to their environment and session.
 func TestMain(m *testing.M) {
 	if code, isAgent := MaybeAgent(); isAgent {
 		os.Exit(code)
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 const self = "/proc/self/exe"
 
-// hangGuard bounds every wait; a test that needs it all has failed.
+// hangGuard bounds every wait. A test that reaches it has failed.
 const hangGuard = 3 * time.Minute
 
 func helper(mark, mode string, args []string) int {
@@ -55,13 +55,13 @@ func helper(mark, mode string, args []string) int {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 		fmt.Println("ready")
 		time.Sleep(2 * hangGuard)
-	case "polite": // ends well when asked to
+	case "polite": // exits with code 0 when asked to
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		fmt.Println("ready")
 		<-asked
 		fmt.Println("asked")
-	case "environ": // FILE: ends once it exists, so that there is a living process to look at
+	case "environ": // FILE: ends once it exists, so that a living process can be inspected
 		data, _ := os.ReadFile("/proc/self/environ")
 		os.Stdout.Write(data)
 		awaitFile(args[0])
@@ -85,23 +85,23 @@ func helper(mark, mode string, args []string) int {
 		for block := bytes.Repeat([]byte("flood...\n"), 8<<10); left > 0; left -= len(block) {
 			os.Stdout.Write(block[:min(left, len(block))])
 		}
-	case "linger": // MODE: leaves a child behind that has left session, environment and, by its parent's end, family
+	case "linger": // MODE: leaves a child without session, environment and parent
 		spawn(mark, true, args[0])
-	case "tagged": // starts descendants that keep their environment, in and out of their session, then MODE
+	case "tagged": // starts descendants that keep their environment, inside and outside its session, then MODE
 		spawn(mark, false, "deaf")
 		spawn(mark, false, "away", "deaf")
 		fmt.Println("family")
 		return helper(mark, args[0], args[1:])
-	case "away": // MODE, in a session of its own
+	case "away": // MODE, in its own session
 		syscall.Setsid()
 		return helper(mark, args[0], args[1:])
-	case "daemons": // starts a family of the worst kind, then MODE
+	case "daemons": // starts descendants that are hard to find, then MODE
 		spawn(mark, false, "deaf")
 		spawn(mark, true, "deaf")
 		spawn(mark, true, "linger", "deaf")
 		fmt.Println("family")
 		return helper(mark, args[0], args[1:])
-	case "bomb": // DEPTH: every process forks on and ignores SIGTERM
+	case "bomb": // DEPTH: every process keeps forking and ignores SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		depth, _ := strconv.Atoi(args[0])
 		for range 2 {
@@ -111,7 +111,7 @@ func helper(mark, mode string, args []string) int {
 		}
 		fmt.Println("ready")
 		time.Sleep(2 * hangGuard)
-	case "hold": // holds one launch and tells the agent's number
+	case "hold": // holds one launch and prints the agent's PID
 		a, err := Start(context.Background())
 		if err != nil {
 			panic(err)
@@ -122,7 +122,7 @@ func helper(mark, mode string, args []string) int {
 		}
 		fmt.Println(a.PID())
 		time.Sleep(2 * hangGuard)
-	case "conduct": // DIR MODE: holds a launcher that does as MODE says, and tells the agent's number
+	case "conduct": // DIR MODE: holds a launcher that behaves as MODE says, and prints the agent's PID
 		a, err := Start(context.Background())
 		if err != nil {
 			panic(err)
@@ -131,7 +131,7 @@ func helper(mark, mode string, args []string) int {
 		p.Stdout = filepath.Join(args[0], "out")
 		grace := 100 * time.Millisecond
 		if args[1] == "polite" {
-			grace = hangGuard // it is over when the launcher obeys, however busy the machine is
+			grace = hangGuard // ends when the launcher obeys, however busy the machine is
 		}
 		l, err := a.Launch(context.Background(), Spec{Procs: []Proc{p}, RemoteLauncher: true, Grace: grace,
 			RecallCommand: []string{"/bin/sh", "-c", `echo recalled >"$1"`, "recall", filepath.Join(args[0], "recalled")}})
@@ -142,7 +142,7 @@ func helper(mark, mode string, args []string) int {
 		l.Wait()
 	case "read", "doze", "spin":
 		pass(mode)
-	case "supervise": // runs launches for ever
+	case "supervise": // runs launches until it is killed
 		supervise(mark)
 	default:
 		panic("unknown mode " + mode)
@@ -158,7 +158,7 @@ func awaitFile(path string) {
 	}
 }
 
-// spawn starts a helper and does not wait for it. Away means: its own session, no environment, no inherited output.
+// spawn starts a helper without waiting for it. away means its own session, no environment, no inherited output.
 func spawn(mark string, away bool, args ...string) {
 	cmd := exec.Command(self, append([]string{"helper", mark}, args...)...)
 	if away {
@@ -186,7 +186,7 @@ func supervise(mark string) {
 				panic(err)
 			}
 			time.Sleep(50 * time.Millisecond)
-			l.Stop("next", false)
+			l.Stop(StopRequest{Reason: "next"})
 			l.Wait()
 		}
 		a.Close()
@@ -198,7 +198,7 @@ func program(mark string, rank int, args ...string) Proc {
 		Env: []string{"GOMAXPROCS=1", proctest.QuickExit}}
 }
 
-// scene is what a test works with; at its end nothing may be left.
+// scene is the environment of a test. At the end of the test no process may be left.
 type scene struct {
 	*testing.T
 	*Agent
@@ -245,7 +245,7 @@ func (s *scene) launch(spec Spec) *Launch {
 	return must.Get(s.Agent.Launch(s.Context(), spec))(s)
 }
 
-// run launches the processes and waits for a good end.
+// run launches the processes and expects a good end.
 func (s *scene) run(procs ...Proc) Outcome {
 	s.Helper()
 	return s.wait(s.launch(Spec{Procs: procs}))
@@ -269,8 +269,8 @@ func (s *scene) read(rank int, stream string) string {
 	return string(data)
 }
 
-// awaitFamilies waits until n ranks of mode "daemons" have their families complete: one descendant is the agent's child
-// by then, its parent having gone.
+// awaitFamilies waits until n ranks of mode "daemons" have all their descendants. One of these is the agent's child by
+// then, because its parent has ended.
 func (s *scene) awaitFamilies(n int) []proctest.Process {
 	s.Helper()
 	eventually(s.T, "the families", func() bool {

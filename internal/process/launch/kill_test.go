@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-// The family that helper mode "daemons" starts: a child that ignores SIGTERM, one in its own session and without
-// environment, and one whose parent has already gone. With the rank itself that is 4.
+// Helper mode "daemons" starts three descendants: one that ignores SIGTERM, one with its own session and no
+// environment, and one whose parent has already ended. With the rank itself that makes 4 processes.
 const familySize = 4
 
 func TestStopKillsTheWholeTree(t *testing.T) {
@@ -28,7 +28,7 @@ func TestStopKillsTheWholeTree(t *testing.T) {
 	s.awaitOutput(0, "family")
 	s.awaitOutput(1, "family")
 	s.awaitFamilies(2)
-	l.Stop("enough", false)
+	l.Stop(StopRequest{Reason: "enough"})
 	o := s.wait(l)
 	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("after the end of the launch %v are left", left)
@@ -39,7 +39,7 @@ func TestStopKillsTheWholeTree(t *testing.T) {
 	if o.Leftovers != 0 {
 		t.Errorf("%d leftovers of a launch that was stopped", o.Leftovers)
 	}
-	// The agent goes on.
+	// The agent accepts the next launch.
 	if o := s.run(s.program(2, "exit", "0")); o.Exits[0].Failed() {
 		t.Error(o.Exits[0])
 	}
@@ -51,14 +51,14 @@ func TestLeftoversOfANormalEnd(t *testing.T) {
 	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("after the end of the launch %v are left", left)
 	}
-	// The one in between, whose end makes an orphan of its child, may still be seen on a slow machine.
+	// On a slow machine the intermediate process, whose end orphans its child, may still be visible.
 	if o.Leftovers < familySize-1 || o.Leftovers > familySize || o.Exits[0].Failed() || o.Exits[0].Stopped ||
 		o.Reason != "" {
 		t.Errorf("outcome %+v", o)
 	}
 }
 
-// One that obeys SIGTERM is counted too.
+// A leftover that obeys SIGTERM is counted too.
 func TestPoliteLeftover(t *testing.T) {
 	s := newScene(t)
 	o := s.wait(s.launch(Spec{Grace: hangGuard, Procs: []Proc{s.program(0, "linger", "sleep")}}))
@@ -67,7 +67,7 @@ func TestPoliteLeftover(t *testing.T) {
 	}
 }
 
-// Nothing is killed before everything stands still, or what forks fast enough would get away.
+// Nothing is killed before everything is stopped, because fast forks would escape.
 func TestKillAllStopsFirst(t *testing.T) {
 	cmd := exec.Command(self, "helper", "stopped-first", "sleep")
 	must.Do(t, cmd.Start())
@@ -89,7 +89,7 @@ func TestKillAllStopsFirst(t *testing.T) {
 	}
 }
 
-// Somebody who ends a moment after the last rank is not a leftover and is not disturbed.
+// A process that ends a moment after the last rank is not a leftover and gets no signal.
 func TestPipelinesSettle(t *testing.T) {
 	s := newScene(t)
 	p := s.program(0)
@@ -116,15 +116,15 @@ func TestKilledGrandchild(t *testing.T) {
 			syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 	}
-	// The rank's own dead children are its zombies; the orphan is the agent's and must be reaped.
+	// The rank's own dead children are its zombies. The orphan belongs to the agent, which must reap it.
 	eventually(t, "the orphan to be reaped", func() bool {
-		return len(family(processes(), func(p process) bool { return p.parent == s.PID() && p.pid != rank })) == 0
+		return len(withDescendants(processes(), func(p process) bool { return p.parent == s.PID() && p.pid != rank })) == 0
 	})
 	eventually(t, "the rank to be alone", func() bool {
-		left := s.mark.Processes() // a killed process lives on for a moment
+		left := s.mark.Processes() // a killed process remains visible for a moment
 		return len(left) == 1 && left[0].PID == rank
 	})
-	l.Stop("", false)
+	l.Stop(StopRequest{Reason: ""})
 	if o := s.wait(l); o.Exits[0].Code != 0 {
 		t.Error(o.Exits[0])
 	}
@@ -134,7 +134,7 @@ func TestForkBomb(t *testing.T) {
 	s := newScene(t)
 	l := s.launch(Spec{Grace: time.Millisecond, Procs: []Proc{s.program(0, "bomb", "6")}})
 	eventually(t, "the bomb to go off", func() bool { return len(s.mark.Processes()) > 5 })
-	l.Stop("bomb", false)
+	l.Stop(StopRequest{Reason: "bomb"})
 	if o := s.wait(l); o.Survivors != nil || len(s.mark.Processes()) != 0 {
 		t.Errorf("survivors %v, marked %v", o.Survivors, s.mark.Processes())
 	}
@@ -155,10 +155,10 @@ func TestCloseDuringLaunch(t *testing.T) {
 	}
 }
 
-// A daemon that has left its session, its family and its environment goes with a killed agent by its control group.
+// A daemon without session, parent and environment is found by its control group when the agent is killed.
 func TestKilledAgentsDaemon(t *testing.T) {
 	group := newGroup("of-a-test")
-	if group == nil { // a host of today has them mounted
+	if group == nil { // modern hosts have cgroup v2 mounted
 		dir := t.TempDir()
 		if err := syscall.Mount("none", dir, "cgroup2", 0, ""); err != nil {
 			t.Fatalf("this test needs control groups of version 2, mounted and writable, or root to mount them: %v", err)
@@ -182,9 +182,9 @@ func TestKilledAgentsDaemon(t *testing.T) {
 	}
 }
 
-// An agent is killed at any moment; everything of it goes, and nothing else.
+// An agent may be killed at any moment: all its processes end, and no others.
 func TestKilledAgent(t *testing.T) {
-	// A child of the supervisor that is not the agent's, in its own session too.
+	// A child of the supervisor, not of the agent, in its own session.
 	bystander := exec.Command(self, "helper", "bystander", "sleep")
 	bystander.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	must.Do(t, bystander.Start())
@@ -201,8 +201,8 @@ func TestKilledAgent(t *testing.T) {
 				break
 			}
 		}
-		// Sometimes before the family is complete, sometimes after. Without a control group an orphan with neither session
-		// nor environment cannot be told from an unrelated process, so here they keep their environment.
+		// The kill comes before or after all descendants exist. Without a control group, an orphan with neither session nor
+		// environment looks like an unrelated process, so here they keep their environment.
 		time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 		syscall.Kill(s.PID(), syscall.SIGKILL)
 		o, err := l.Wait()
@@ -222,7 +222,7 @@ func TestKilledAgent(t *testing.T) {
 	}
 }
 
-// An agent that is stopped cannot answer; Close does its work.
+// A stopped agent cannot answer. Close cleans up in its place.
 func TestStuckAgent(t *testing.T) {
 	s := newScene(t)
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "deaf")}})
@@ -239,7 +239,7 @@ func TestStuckAgent(t *testing.T) {
 	}
 }
 
-// Asked to end by somebody else, the agent takes its tree with it.
+// If someone else asks the agent to end, it ends its processes too.
 func TestTerminatedAgent(t *testing.T) {
 	s := newScene(t)
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "daemons", "deaf")}, Grace: hangGuard})
@@ -266,7 +266,7 @@ func TestTerminatedAgent(t *testing.T) {
 }
 
 func TestKilledSupervisor(t *testing.T) {
-	mark := newMark() // no scene: this process shall not adopt anything
+	mark := newMark() // no scene: this process must not adopt anything
 	random := proctest.Random(t)
 	var moments []time.Duration
 	for range 12 {
@@ -288,7 +288,7 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 }
 
-// With agent and supervisor killed together there is nobody to clean up; the kernel ends the ranks.
+// If agent and supervisor are killed together, no one can clean up, but the kernel ends the ranks.
 func TestKilledAgentAndSupervisor(t *testing.T) {
 	mark := newMark()
 	cmd := exec.Command(self, "helper", mark.String(), "hold")
@@ -300,18 +300,18 @@ func TestKilledAgentAndSupervisor(t *testing.T) {
 	defer cmd.Process.Kill()
 	var agent int
 	must.Get(fmt.Fscan(said, &agent))(t)
-	cmd.Process.Signal(syscall.SIGSTOP) // it shall not notice
+	cmd.Process.Signal(syscall.SIGSTOP) // so that it notices nothing
 	syscall.Kill(agent, syscall.SIGKILL)
 }
 
-// A stopped agent tells nothing of its ranks and obeys nobody: the supervisor notices by itself, and nothing is left.
+// A stopped agent reports nothing and obeys no one. The supervisor notices by itself, and nothing is left.
 func TestStoppedAgent(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "deaf"), s.program(1, "deaf")}})
 	s.awaitOutput(0, "ready")
 	syscall.Kill(s.PID(), syscall.SIGSTOP)
-	l.Stop("a time-out", false)
+	l.Stop(StopRequest{Reason: "a time-out"})
 	ended := make(chan error, 1)
 	go func() { _, err := l.Wait(); ended <- err }()
 	select {
@@ -325,13 +325,13 @@ func TestStoppedAgent(t *testing.T) {
 	s.mark.AssertGone(t)
 }
 
-// Processes that a launcher has on other hosts end only if it is asked to end them, or by its own tools: whoever is
-// killed, the other of supervisor and agent sees to it.
+// A launcher's processes on other hosts end only if the launcher or its own tools end them. If supervisor or agent is
+// killed, the other one sees to it.
 func TestLaunchersAreAsked(t *testing.T) {
 	for _, c := range []struct {
 		name, mode string
-		agent      syscall.Signal // what it is sent
-		supervisor bool           // is killed then
+		agent      syscall.Signal // signal sent to the agent
+		supervisor bool           // killed afterwards
 		want       string
 	}{
 		{"polite", "polite", 0, true, "ready\nasked\n"},

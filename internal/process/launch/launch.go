@@ -1,132 +1,151 @@
-// Package launch starts the processes of one launch on this host, watches them, keeps their output and makes sure
-// that none of their descendants stays behind. It knows nothing of benches, journals or measuring: when a launch has
-// hung, and what a failed rank means, is decided by the caller.
+// Package launch starts the processes of one launch on this host, watches them, keeps their output
+// and makes sure that none of their descendants is left behind. It knows nothing of benches,
+// journals or measurements: the caller decides when a launch has hung and what a failed rank means.
 //
-// Two processes share the work. The supervisor is the program that calls [Start]. The agent is the same binary, run
-// again: it is the subreaper of everything it starts, so even a daemon that forked twice and changed its session is its
-// child in the end, and "the kernel says I have no child" proves that nothing is left. The two talk over a socket pair,
-// so there is nothing on disk and nothing to connect to.
+// Two processes share the work. The supervisor is the program that calls [Start]. The agent is the
+// same binary, run again. It is the subreaper of everything it starts, so even a daemon that forked
+// twice and changed its session ends up as its child, and ECHILD from the kernel proves that
+// nothing is left. The two talk over a socket pair, so there is nothing on disk and nothing to
+// connect to.
 //
-//   - The supervisor dies: the agent reads end of file, kills its tree at once and exits. Launchers (mpirun, srun) it first
-//     asks to end what they have elsewhere.
-//   - The agent dies: the ranks get SIGKILL from the kernel, what else it had started is in its control group, or is
-//     adopted by the supervisor, and killed there, and the launch ends with [ErrLost].
-//   - The agent is stopped (SIGSTOP): the supervisor sees it and kills it. If the supervisor dies first, the kernel continues it.
+//   - If the supervisor dies, the agent reads end of file, kills its tree and exits. It first asks
+//     launchers (mpirun, srun) to end the processes they started on other hosts.
+//   - If the agent dies, the kernel kills the ranks (SIGKILL), and the supervisor kills everything else
+//     that it adopts or finds in the agent's control group. The launch ends with [ErrAgentLost].
+//   - If the agent is stopped (SIGSTOP), the supervisor notices and kills it. If the supervisor dies
+//     first, the kernel continues the agent.
 //
-// One agent runs a sequence of launches, one at a time. Every main that may call Start calls [MaybeAgent] first.
+// One agent runs a sequence of launches, one at a time. Every main function that may call Start
+// must call [MaybeAgent] first.
 package launch
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
-// ErrAgentLost says that the agent ended before the launch did. Its processes are gone; a new agent can be started.
+// ErrAgentLost means that the agent ended before the launch did. Its processes are gone, and a new
+// agent can be started.
 var ErrAgentLost = errors.New("the launch agent died")
 
 const (
-	// DefaultGrace is the time between asking a process to end and killing it. Nobody waits longer for a stack dump, or
-	// once the supervisor has gone.
+	// DefaultGrace is the time between SIGTERM and SIGKILL. It also limits the wait for stack dumps,
+	// and every wait once the supervisor is gone.
 	DefaultGrace = 2 * time.Second
-	// DefaultLogLimit is how many bytes of one stream are kept in its log file.
+	// DefaultLogLimit is the number of bytes of one stream that are kept in its log file.
 	DefaultLogLimit = 256 << 20
-	// TailSize is how many of the last bytes of each stream are kept in memory.
+	// TailSize is the number of bytes at the end of each stream that are kept in memory.
 	TailSize = 8 << 10
 )
 
 // Proc is one process of a launch.
 type Proc struct {
-	Rank int      // unique in the launch; names the process in events and exits
+	Rank int      // unique in the launch; identifies the process in events
 	Argv []string // Argv[0] without a slash is looked up in the PATH of Env
 	// Env is the complete environment; only TagVar is added. See [Environ].
 	Env        []string
-	Dir        string     // working directory; empty is the supervisor's own
-	ExtraFiles []*os.File // become descriptors 3, 4, ...; the caller keeps and closes its own copies
-	// Stdout and Stderr are log files, created or appended to by the agent. Empty keeps only the tail. Equal paths give
-	// the process one pipe for both, so the lines stay in the order in which they were written.
+	Dir        string     // working directory; "" for the supervisor's own
+	ExtraFiles []*os.File // become descriptors 3, 4, ...; the caller closes its own copies
+	// Stdout and Stderr are log files that the agent creates or appends to. If empty, only the tail
+	// is kept. If they are equal, the process gets one pipe for both streams, which keeps the lines
+	// in the order in which they were written.
 	Stdout, Stderr string
-	CPUs           []int // CPU affinity; empty leaves the inherited one
+	CPUs           []int // CPU affinity; empty to inherit it
 }
 
 // Spec describes one launch.
 type Spec struct {
 	Procs         []Proc        `json:"-"`
-	ReportEnv     ByteStrings   // variables whose values are read back from each started process
-	Grace         time.Duration // 0 is DefaultGrace
-	LogLimit      int64         // bytes kept per stream; 0 is DefaultLogLimit
+	ReportEnv     ByteStrings   // variables to read back from each started process
+	Grace         time.Duration // 0 for DefaultGrace
+	LogLimit      int64         // bytes kept per stream; 0 for DefaultLogLimit
 	StopOnFailure bool          // stop the others when one process fails
-	// ForwardSignals are signals that the processes get when this one gets them, such as the one by which a batch system announces
-	// the end of its job. Their descendants do not: the default of most signals is to kill.
+	// ForwardSignals are passed on to the processes when this process receives them, such as the
+	// signal by which a batch system announces the end of a job. Descendants do not get them, because
+	// the default action of most signals is to kill.
 	ForwardSignals []syscall.Signal
-	// StoppedLimit, if not 0, is how long the supervisor may stand still (SIGSTOP) before the launch is stopped: others,
-	// who depend on its answers, have given it up by then.
+	// StoppedLimit, if not 0, is how long the supervisor may be stopped (SIGSTOP) before the launch
+	// is ended. By then, peers that depend on the supervisor consider it dead.
 	StoppedLimit time.Duration
-	// RemoteLauncher says that the processes have others on other hosts, which only they can end: they are asked to before they
-	// are killed, even when the supervisor has gone. Recall is the command that ends those others when a launcher did not
-	// within Grace, or was killed; it may be empty.
+	// RemoteLauncher means that the processes are launchers with processes on other hosts, which only
+	// they can end. They are asked to end before they are killed, even if the supervisor is gone.
+	// RecallCommand, if not empty, ends the remote processes of a launcher that was killed or did not
+	// end within Grace.
 	RemoteLauncher bool
 	RecallCommand  ByteStrings
 
-	settle time.Duration // 0 is settleTime; tests need more on a loaded machine
+	settle time.Duration // 0 for settleTime; tests on busy machines need more
 }
 
 // Event is a Started or an Exit.
 type Event interface{ event() }
 
-// Started says that a process runs its program.
+// Started means that a process runs its program.
 type Started struct {
 	Rank, PID int
-	// Env holds, for each name of Spec.WatchEnv, the value in the process's own environment as the kernel shows it, nil
-	// for a variable that is not there. The whole map is nil when the process had ended before it could be read.
+	// Env holds the value of each variable of Spec.ReportEnv in the environment of the process, as
+	// the kernel shows it; nil for an unset variable. The whole map is nil if the process ended
+	// before it could be read.
 	Env EnvOverrides
 }
 
-// Exit tells how a process ended. As an event it comes at once and without the streams, which are complete only in
-// [Outcome], when no descendant holds them open any more.
+// Exit describes how a process ended. As an event it is sent at once and without the streams, which
+// are complete only in the [Outcome], when no descendant holds them open.
 type Exit struct {
 	Rank, PID int
 	Code      int            // exit code; -1 when ended by a signal
-	Signal    syscall.Signal // 0 when it ended by itself
+	Signal    syscall.Signal // 0 if it was not ended by a signal
 	Core      bool
-	// a guess: killed, not by this package, while the kernel's count of out-of-memory kills rose
+	// OOM is a guess: the process was killed, not by this package, while the kernel's count of
+	// out-of-memory kills rose.
 	OOM            bool
 	Stopped        bool              // ended after the launch was told to stop
-	Activity       *culprit.Activity // what the rank was at when the launch was stopped; nil when it had ended before
+	Activity       *culprit.Activity // when the launch was stopped; nil if it had ended before
 	Wall           time.Duration
 	Stdout, Stderr Stream
 }
 
-// Stream is what is known of one output stream at the end. When both streams share a pipe, Stdout has it all.
+// Stream describes one output stream at the end. If both streams share a pipe, Stdout has all of
+// it.
 type Stream struct {
 	Bytes    int64  // written by the process and its descendants
-	Dropped  int64  // of these, not in the log file, because of the limit or an error
-	Tail     []byte // the last TailSize bytes
+	Dropped  int64  // missing from the log file, because of the limit or an error
+	Tail     []byte // last TailSize bytes
 	LogError string // why the log file could not be written, if so
 }
 
-// Outcome is the end of a launch: every process has exited and no descendant is left, except for Survivors.
+// Outcome is the end of a launch. Every process has exited and no descendant is left, except for
+// Survivors.
 type Outcome struct {
-	Exits     []Exit // in the order of Spec.Procs; those without a known end (ErrLost) are missing
-	Reason    string // why the launch was stopped; empty when it ended by itself
-	Leftovers int    // processes that outlived every rank and had to be killed
-	Survivors []int  // could not be killed (another user's, or stuck in the kernel); the agent takes no launch after this
+	Exits     []Exit // in the order of Spec.Procs; unknown ends (ErrAgentLost) are missing
+	Reason    string // why the launch was stopped; "" if it ended by itself
+	Leftovers int    // descendants that outlived every rank and were killed
+	Survivors []int  // could not be killed; the agent refuses further launches
 	Wall      time.Duration
 }
 
 func (Started) event() {}
 func (Exit) event()    {}
 
-// Failed reports a non-zero exit code or a signal.
+// Failed reports whether the process ended with a non-zero code or by a signal.
 func (e Exit) Failed() bool { return e.Code != 0 || e.Signal != 0 }
 
 func (e Exit) String() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.How()) }
 
-// How says in words how the process ended.
+// How describes how the process ended, such as "exit code 1".
 func (e Exit) How() string {
 	how := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != 0 {
@@ -144,7 +163,8 @@ func (e Exit) How() string {
 	return how
 }
 
-// Failed returns the first process in Spec order that failed without having been told to stop, or nil.
+// Failed returns the first process in Spec order that failed before the launch was told to stop, or
+// nil.
 func (o Outcome) Failed() *Exit {
 	for i := range o.Exits {
 		if e := &o.Exits[i]; e.Failed() && !e.Stopped {
@@ -152,4 +172,207 @@ func (o Outcome) Failed() *Exit {
 		}
 	}
 	return nil
+}
+
+// Launch is a running launch.
+type Launch struct {
+	agent       *Agent
+	id          int
+	spec        Spec
+	events      chan Event
+	startResult chan error // one value: nil once all processes run
+
+	stopping sync.Once
+	// exits (by rank) and the fields below it belong to the agent's receiver until done is closed.
+	exits   map[int]Exit
+	done    chan struct{}
+	ending  atomic.Bool // the agent ends the launch by its own decision
+	outcome Outcome
+	err     error
+}
+
+// Launch starts the processes and returns when all of them run their programs. If one cannot be
+// started, none is left and the error names it. When ctx ends, at any time, the launch is stopped.
+// An agent runs one launch at a time.
+func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	procs, files, err := a.encode(spec.Procs)
+	if err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	spec.Grace = cmp.Or(spec.Grace, DefaultGrace)
+	spec.LogLimit = cmp.Or(spec.LogLimit, DefaultLogLimit)
+	spec.settle = cmp.Or(spec.settle, settleTime)
+	n := len(procs)
+	l := &Launch{
+		// Room for every Started and Exit, so that the receiver never blocks.
+		agent: a, spec: spec, events: make(chan Event, 2*n),
+		startResult: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}),
+	}
+	if err := a.admit(l); err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	stopForwarding := l.forwardSignals() // before anything runs: what it causes must not be missed
+	for chunk := range slices.Chunk(files, connection.MaxFiles) {
+		if err = errors.Join(err, a.conn.Send(request{Files: len(chunk)}, chunk...)); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = a.conn.Send(request{Launch: &launchRequest{l.id, procs, spec.settle, spec}})
+	}
+	if err != nil {
+		// The agent, if it lives, holds half a request and is of no further use. receiveReplies cleans
+		// up after it.
+		a.cmd.Process.Kill()
+		stopForwarding()
+		if begun := <-l.startResult; connection.IsDisconnect(err) {
+			err = begun // the reason why the agent no longer reads
+		} else {
+			err = errors.Join(err, begun)
+		}
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	release := context.AfterFunc(ctx, func() { l.Stop(StopRequest{Reason: context.Cause(ctx).Error()}) })
+	if err := <-l.startResult; err != nil {
+		release()
+		stopForwarding()
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	go func() { <-l.done; release(); stopForwarding() }()
+	return l, nil
+}
+
+// admit makes l the current launch.
+func (a *Agent) admit(l *Launch) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.ended:
+		return a.err
+	default:
+	}
+	if a.closed {
+		return ErrAgentClosed
+	}
+	if a.current != nil {
+		return errors.New("another launch of this agent is still running; wait for it first")
+	}
+	a.nextID++
+	l.id = a.nextID
+	a.current = l
+	return nil
+}
+
+// Events delivers events in order: every Started, then the Exits. The channel is closed at the end
+// of the launch. Callers may ignore it.
+func (l *Launch) Events() <-chan Event { return l.events }
+
+// Stop ends the launch: SIGTERM to every process and descendant, and SIGKILL to what is left after
+// Spec.Grace. Stop does not wait. Only the first call counts.
+func (l *Launch) Stop(r StopRequest) {
+	r.ID = l.id
+	l.stopping.Do(func() {
+		// If the agent cannot be told, it is dead or dying, and its launch ends anyway.
+		_ = l.agent.conn.Send(request{Stop: &r})
+	})
+}
+
+// forwardSignals passes the signals of Spec.ForwardSignals on to the launch until end is called.
+func (l *Launch) forwardSignals() (end func()) {
+	got := make(chan os.Signal, 4)
+	for _, sig := range l.spec.ForwardSignals {
+		signal.Notify(got, sig)
+	}
+	go func() {
+		for sig := range got {
+			_ = l.agent.conn.Send(request{Signal: &signalRequest{ID: l.id, Signal: sig.(syscall.Signal)}}) // as in Stop
+		}
+	}()
+	return func() { signal.Stop(got); close(got) }
+}
+
+// UserSignals have a meaning only for programs that handle them, such as the warning of Slurm's
+// --signal=USR1@60.
+var UserSignals = []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
+
+// CatchUserSignals keeps UserSignals, which are meant for the programs of a launch, from killing
+// this process. They are caught, not ignored, because child processes would inherit ignored
+// signals.
+func CatchUserSignals() {
+	for _, sig := range UserSignals {
+		signal.Notify(make(chan os.Signal, 1), sig)
+	}
+}
+
+// Wait returns when the launch has ended and nothing of it is left. Failed ranks are no error.
+// After ErrAgentLost, or ErrAgentClosed for an unresponsive agent, the outcome holds only the exits
+// known by then.
+func (l *Launch) Wait() (Outcome, error) {
+	<-l.done
+	return l.outcome, l.err
+}
+
+// Ending reports whether the agent is dead, dying or about to be killed, or ends the launch by its
+// own decision. Later failures of the processes are consequences of that; [Launch.Wait] returns the
+// reason.
+func (l *Launch) Ending() bool {
+	select {
+	case <-l.agent.ended:
+		return true
+	default:
+	}
+	p, ok := readProcess(l.agent.PID())
+	return l.ending.Load() || l.agent.stopped.Load() || !ok || p.zombie
+}
+
+// handle takes one reply of the agent. Only receiveReplies calls it.
+func (l *Launch) handle(r reply) {
+	switch {
+	case r.Refused != "":
+		l.startResult <- errors.New(r.Refused)
+	case r.Launched != nil:
+		for _, s := range r.Launched {
+			l.events <- s
+		}
+		l.startResult <- nil
+	case r.Exited != nil:
+		l.exits[r.Exited.Rank] = *r.Exited
+		l.events <- *r.Exited
+	case r.Ending:
+		l.ending.Store(true)
+	case r.Done != nil:
+		l.end(*r.Done, nil)
+	}
+}
+
+// end publishes the outcome. A lost agent has sent none, so the exits it had reported are filled
+// in.
+func (l *Launch) end(outcome Outcome, err error) {
+	if err != nil {
+		for _, p := range l.spec.Procs {
+			if e, ok := l.exits[p.Rank]; ok {
+				outcome.Exits = append(outcome.Exits, e)
+			}
+		}
+	}
+	l.outcome, l.err = outcome, err
+	select {
+	case l.startResult <- err: // lost before all processes ran
+	default:
+	}
+	close(l.events)
+	close(l.done)
+}
+
+// recall runs RecallCommand in place of a lost agent, whose launchers the kernel has killed.
+func (l *Launch) recall() {
+	if len(l.spec.RecallCommand) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recallLimit)
+	defer cancel()
+	_ = exec.CommandContext(ctx, l.spec.RecallCommand[0], l.spec.RecallCommand[1:]...).Run() // it has nobody to tell
 }

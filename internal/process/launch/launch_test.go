@@ -82,7 +82,7 @@ func TestOneLogForBothStreams(t *testing.T) {
 	}
 }
 
-// What another hand does to a rank is told as it was, and the others are left alone.
+// A rank that is killed from outside is reported as such, and the other ranks continue.
 func TestKilledRank(t *testing.T) {
 	s := newScene(t)
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "sleep"), s.program(1, "polite")}})
@@ -96,7 +96,7 @@ func TestKilledRank(t *testing.T) {
 			if x.Rank == 0 && len(s.mark.Processes()) != 1 {
 				t.Error("the other rank is gone too")
 			}
-			l.Stop("seen enough", false)
+			l.Stop(StopRequest{Reason: "seen enough"})
 		}
 	}
 	o := s.wait(l)
@@ -123,7 +123,7 @@ func TestDumpLeavesGoroutineStacks(t *testing.T) {
 	s := newScene(t)
 	l := s.launch(Spec{Procs: []Proc{s.program(0, "sleep")}, Grace: hangGuard})
 	s.awaitOutput(0, "ready")
-	l.Stop("timed out", true)
+	l.Stop(StopRequest{Reason: "timed out", Dump: true})
 	o := s.wait(l)
 	if log := s.read(0, "err"); !strings.Contains(log, "SIGQUIT: quit") || !strings.Contains(log, "goroutine ") {
 		t.Errorf("no dump in the log: %q", log)
@@ -164,14 +164,14 @@ func TestFlood(t *testing.T) {
 	if s.read(1, "out") != "quiet" || s.read(2, "out") != "calm" {
 		t.Error("the others were disturbed")
 	}
-	// The agent holds buffers and tails, not the flood.
+	// The agent keeps only buffers and tails in memory, not the flood.
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(s.PID()) + "/statm")
 	if pages, _ := strconv.Atoi(strings.Fields(string(status))[1]); pages*os.Getpagesize() > 200<<20 {
 		t.Errorf("the agent has grown to %d pages", pages)
 	}
 }
 
-// A log that cannot be written does not hold up the program.
+// A log that cannot be written does not block the program.
 func TestLogError(t *testing.T) {
 	s := newScene(t)
 	p := s.program(0, "flood", "1000000")
@@ -241,7 +241,7 @@ func TestExtraFilesAndNothingElse(t *testing.T) {
 	}
 	for line := range strings.Lines(s.read(3, "out")) {
 		fd, target, _ := strings.Cut(strings.TrimSpace(line), " ")
-		// The reader's own: the directory, and what the Go runtime opens for itself.
+		// Opened by the reader: the directory, and descriptors of the Go runtime.
 		own := target == "" || strings.Contains(target, "eventpoll") || strings.Contains(target, "eventfd") ||
 			strings.HasPrefix(target, "/sys/fs/cgroup/")
 		if n, _ := strconv.Atoi(fd); n > 3 && !own {
@@ -250,7 +250,7 @@ func TestExtraFilesAndNothingElse(t *testing.T) {
 	}
 }
 
-// More files than one message can carry.
+// A launch may have more files than one message can carry.
 func TestManyFiles(t *testing.T) {
 	s := newScene(t)
 	p := s.program(0, "fds")
@@ -325,7 +325,7 @@ func TestRefused(t *testing.T) {
 	if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(1, "sleep")}}); err == nil {
 		t.Error("two launches at once were accepted")
 	}
-	l.Stop("", false)
+	l.Stop(StopRequest{Reason: ""})
 	s.wait(l)
 }
 
@@ -339,7 +339,7 @@ func TestLookPathUsesTheProgramsOwnPATH(t *testing.T) {
 	}
 }
 
-// Descriptors, files and the subreaper flag are as they were before.
+// A launch leaves descriptors, files and the subreaper flag as they were.
 func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -358,7 +358,8 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Errorf("closing twice: %v", err)
 		}
-		if _, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}}}}); !errors.Is(err, ErrAgentClosed) &&
+		if _, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}}}}); !errors.Is(err,
+			ErrAgentClosed) &&
 			!errors.Is(err, ErrAgentLost) {
 			t.Errorf("launching with a closed agent: %v", err)
 		}
@@ -372,7 +373,7 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 		}
 		return n
 	}
-	cycle(false) // the runtime opens its own on first use
+	cycle(false) // the runtime opens descriptors on first use
 	before := open()
 	for i := range 6 {
 		cycle(i%2 == 0)
@@ -399,7 +400,7 @@ func BenchmarkLaunch(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "launches/s")
 }
 
-// The bare cost of what a launch of BenchmarkLaunch starts, for comparison.
+// The cost of starting the processes of BenchmarkLaunch without an agent, for comparison.
 func BenchmarkForkExec(b *testing.B) {
 	for b.Loop() {
 		var running []*os.Process

@@ -1,89 +1,94 @@
 package launch
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// request is a frame from the supervisor to the agent: exactly one field is set. Files come in frames of their own
-// before the launch that uses them, because one frame can carry only so many.
+// request is a frame from the supervisor to the agent. Exactly one field is set. Files are sent in
+// frames of their own before the launch that uses them, because a frame can carry only MaxFiles.
 type request struct {
-	Files  int            `json:"files,omitempty"` // this many descriptors come with this frame
+	Files  int            `json:"files,omitempty"` // number of descriptors that come with this frame
 	Launch *launchRequest `json:"launch,omitempty"`
 	Stop   *StopRequest   `json:"stop,omitempty"`
 	Signal *signalRequest `json:"signal,omitempty"`
 
-	files []*os.File // that came for a launch
+	files []*os.File // received for a launch
 }
 
-// reply is a frame from the agent to the supervisor: exactly one field is set.
+// reply is a frame from the agent to the supervisor. Exactly one field is set, or Leaving as well.
 type reply struct {
-	Hello    *hello    `json:"hello,omitempty"`
+	Hello    bool      `json:"hello,omitempty"`    // the first reply
 	Launched []Started `json:"launched,omitempty"` // every process runs
-	Refused  string    `json:"refused,omitempty"`  // the launch did not come about; nothing of it is left
+	Refused  string    `json:"refused,omitempty"`  // the launch was not started; nothing of it is left
 	Exited   *Exit     `json:"exited,omitempty"`
-	Ending   bool      `json:"ending,omitempty"` // the agent is about to end the launch of its own accord
+	Ending   bool      `json:"ending,omitempty"` // the agent ends the launch by its own decision
 	Done     *Outcome  `json:"done,omitempty"`
-	Leaving  bool      `json:"leaving,omitempty"` // beside Done or Refused: it will take no other launch
-	Bye      bool      `json:"bye,omitempty"`     // the agent exits and has no child
+	Leaving  bool      `json:"leaving,omitempty"` // with Done or Refused: the agent accepts no other launch
+	Bye      bool      `json:"bye,omitempty"`     // the agent exits and has no children
 }
 
-// hello opens the connection; the token proves that the peer is the process that was started for this purpose.
-type hello struct {
-	Token string `json:"token"`
-}
-
-// launchRequest is a Spec as it is sent.
+// launchRequest is the wire form of a Spec.
 type launchRequest struct {
 	ID     int           `json:"id"`
-	Procs  []sentProc    `json:"procs"`
+	Procs  []procRequest `json:"procs"`
 	Settle time.Duration `json:"settle"`
 	Spec
 }
 
-// sentProc is a Proc as it is sent.
-type sentProc struct {
+// procRequest is the wire form of a Proc.
+type procRequest struct {
 	Rank           int         `json:"rank"`
 	Argv           ByteStrings `json:"argv"`
 	Env            ByteStrings `json:"env"`
-	Dir            []byte      `json:"dir"`             // see Texts
+	Dir            []byte      `json:"dir"`             // bytes, see ByteStrings
 	Files          []int       `json:"files,omitempty"` // indices into the files sent before
 	Stdout, Stderr []byte      `json:",omitempty"`
 	CPUs           []int       `json:"cpus,omitempty"`
 }
 
-// StopRequest is how a launch is to end. It names its launch, for it may cross the end of it on the way.
+// StopRequest says how a launch is to end. ID names the launch, because the request may cross the
+// launch's end on its way; Stop fills it in.
 type StopRequest struct {
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
-	Dump   bool   `json:"dump,omitempty"`
-	Hung   bool   `json:"hung,omitempty"` // what the ranks are at is looked at first
+	// Dump first sends SIGQUIT to the ranks and gives them up to DefaultGrace, so that Go programs write
+	// their goroutine stacks to the log.
+	Dump bool `json:"dump,omitempty"`
+	// Hung first observes the ranks for about half a second; the result is in Exit.Activity.
+	Hung bool `json:"hung,omitempty"`
 }
 
-// signalRequest is a signal for every process of its launch.
+// signalRequest is a signal for every process of a launch.
 type signalRequest struct {
 	ID     int            `json:"id"`
 	Signal syscall.Signal `json:"signal"`
 }
 
-// ByteStrings travel as bytes and not as JSON strings, which cannot carry what is not UTF-8 and would silently change it.
+// ByteStrings are encoded as bytes. JSON strings cannot carry invalid UTF-8 and would silently
+// change it.
 type ByteStrings []string
 
-// MarshalJSON writes the bytes of each text.
+// MarshalJSON encodes the bytes of each string.
 func (t ByteStrings) MarshalJSON() ([]byte, error) {
 	return json.Marshal(lists.Map(t, func(text string) []byte { return []byte(text) }))
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (t *ByteStrings) UnmarshalJSON(data []byte) error {
 	var all [][]byte
 	err := json.Unmarshal(data, &all)
@@ -94,11 +99,11 @@ func (t *ByteStrings) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// EnvOverrides are variables and their values, nil for one that is not set. They travel as [Texts] do; of none there is
-// nothing left.
+// EnvOverrides are environment variables and their values; nil removes a variable. They are encoded
+// like [ByteStrings]. An empty map is decoded as nil.
 type EnvOverrides map[string]*string
 
-// MarshalJSON writes NAME=value of each variable that is set, and NAME of each that is not.
+// MarshalJSON encodes NAME=value for each variable that is set, and NAME for each that is removed.
 func (s EnvOverrides) MarshalJSON() ([]byte, error) {
 	var entries ByteStrings
 	for name, value := range s {
@@ -110,7 +115,7 @@ func (s EnvOverrides) MarshalJSON() ([]byte, error) {
 	return json.Marshal(entries)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (s *EnvOverrides) UnmarshalJSON(data []byte) error {
 	var entries ByteStrings
 	err := json.Unmarshal(data, &entries)
@@ -129,8 +134,9 @@ func (s *EnvOverrides) UnmarshalJSON(data []byte) error {
 // maxCPUs is the size of the kernel's cpu_set_t.
 const maxCPUs = 1024
 
-// encode checks the processes, all of them, and makes them ready to be sent. A file that several share is sent once.
-func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
+// encode validates all processes and converts them to their wire form. A file that several
+// processes share is sent once.
+func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 	if len(procs) == 0 {
 		return nil, nil, errors.New("no process to start")
 	}
@@ -146,7 +152,7 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 	}
 	var faults []error
 	var files []*os.File
-	var out []sentProc
+	var out []procRequest
 	index := make(map[*os.File]int)
 	taken := make(map[int]bool)
 	for _, p := range procs {
@@ -157,7 +163,7 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 			faults = append(faults, fmt.Errorf("rank %d: duplicate rank", p.Rank))
 		}
 		taken[p.Rank] = true
-		w := sentProc{
+		w := procRequest{
 			Rank: p.Rank, Argv: p.Argv, Env: a.tagged(p.Env), Dir: absolute(p.Dir),
 			Stdout: absolute(p.Stdout), Stderr: absolute(p.Stderr), CPUs: p.CPUs,
 		}
@@ -176,12 +182,13 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 	return out, files, errors.Join(faults...)
 }
 
-// tagged is env with the mark by which a lost agent's processes are found.
+// tagged adds the tag by which the processes of a lost agent are found.
 func (a *Agent) tagged(env []string) []string {
 	return EnvOverrides{TagVar: &a.tag}.Apply(env)
 }
 
-// faults returns what makes a process impossible to start, where the kernel would only say "invalid argument".
+// faults returns why a process cannot be started, where the kernel would only say "invalid
+// argument".
 func (p Proc) faults() (faults []error) {
 	if p.Rank < 0 {
 		faults = append(faults, errors.New("the rank is negative"))
@@ -209,3 +216,121 @@ func (p Proc) faults() (faults []error) {
 	}
 	return faults
 }
+
+const (
+	// TagVar marks every process of a launch, and its descendants unless they clear their
+	// environment.
+	TagVar = "KERNBENCH_LAUNCH"
+
+	// HelperVar makes a program run a helper of one of its benches; the value is "bench/helper".
+	HelperVar = "KERNBENCH_HELPER"
+
+	// agentVar makes a program an agent.
+	agentVar = "KERNBENCH_AGENT"
+)
+
+// RankVars are the variables that tell a rank its place and its peers, with torchrun's names.
+type RankVars struct {
+	Rank, WorldSize           int
+	LocalRank, LocalWorldSize int
+	MasterAddr                string // "" for 127.0.0.1
+	MasterPort                int
+}
+
+// launcherVars are set by an outer launcher for its own ranks. If inherited, they would make a
+// program join that job instead of ours. A trailing * matches any suffix.
+var (
+	launcherVars = []string{
+		"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "NODE_RANK",
+		"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_*",
+		"OMPI_COMM_WORLD_*", "OMPI_UNIVERSE_SIZE", "PMIX_*",
+		"PMI_*", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_*",
+		"KERNBENCH_*",
+	}
+	// settingVars are settings of the user that match a pattern above. The variables that name the
+	// file of a dynamic library are settings, too.
+	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_PETSC",
+		"KERNBENCH_CUDA_TAKE_TURNS"}
+)
+
+// isUserSetting reports whether a variable is a setting of the user for all processes.
+func isUserSetting(name string) bool {
+	return matches(settingVars, name) ||
+		slices.ContainsFunc(dynlib.Registered(), func(s dynlib.Spec) bool { return s.Env == name })
+}
+
+// Environ builds the complete environment of a process: base without the variables of an outer
+// launcher, with set applied (nil removes a variable), with the rank variables. The rank variables
+// take precedence over set; a nil rank adds none, for programs that start their own ranks. If base
+// has several entries of a name, the last one counts. Entries that are not NAME=value are dropped.
+// The result is sorted by name.
+func Environ(base []string, set map[string]*string, rank *RankVars) []string {
+	vars := make(map[string]string, len(base)+len(set))
+	for _, entry := range base {
+		name, _, ok := strings.Cut(entry, "=")
+		if !ok || name == "" {
+			continue // no program can look it up
+		}
+		if !matches(launcherVars, name) || isUserSetting(name) {
+			vars[name] = entry
+		}
+	}
+	for name, value := range set {
+		if value == nil {
+			delete(vars, name)
+		} else {
+			vars[name] = name + "=" + *value
+		}
+	}
+	for name, value := range rank.Values() {
+		vars[name] = name + "=" + value
+	}
+	entries := make([]string, 0, len(vars))
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		entries = append(entries, vars[name])
+	}
+	return entries
+}
+
+// Apply returns a copy of environ with the overrides applied.
+func (s EnvOverrides) Apply(environ []string) []string {
+	out := slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		_, replaced := s[name]
+		return replaced
+	})
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if value := s[name]; value != nil {
+			out = append(out, name+"="+*value)
+		}
+	}
+	return out
+}
+
+// Values returns the variables by name, or nil for a nil receiver.
+func (r *RankVars) Values() map[string]string {
+	if r == nil {
+		return nil
+	}
+	addr := cmp.Or(r.MasterAddr, "127.0.0.1")
+	return map[string]string{
+		"RANK":             strconv.Itoa(r.Rank),
+		"WORLD_SIZE":       strconv.Itoa(r.WorldSize),
+		"LOCAL_RANK":       strconv.Itoa(r.LocalRank),
+		"LOCAL_WORLD_SIZE": strconv.Itoa(r.LocalWorldSize),
+		"MASTER_ADDR":      addr,
+		"MASTER_PORT":      strconv.Itoa(r.MasterPort),
+	}
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return name == pattern || open && strings.HasPrefix(name, prefix)
+	})
+}
+
+// FreePort returns a TCP port of the loopback interface that was free a moment ago; see
+// [connection.PortRange.FreePort].
+func FreePort() (int, error) { return connection.PortRange{}.FreePort("127.0.0.1") }

@@ -3,12 +3,17 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/culprit"
@@ -16,16 +21,16 @@ import (
 
 // rank is one process of the agent's current launch.
 type rank struct {
-	sentProc
+	procRequest
 	pid            int
-	stdout, stderr *capture // stderr is nil when both share stdout
+	stdout, stderr *capture // stderr is nil if both share stdout
 	exit           *Exit
-	looks          []culprit.Snapshot // at what it does while the launch is being stopped
+	snapshots      []culprit.Snapshot // taken while the launch is being stopped
 }
 
 // openRank prepares the output of a process.
-func openRank(p sentProc, limit int64) (*rank, error) {
-	r := &rank{sentProc: p}
+func openRank(p procRequest, limit int64) (*rank, error) {
+	r := &rank{procRequest: p}
 	var err error
 	if r.stdout, err = newCapture(string(p.Stdout), limit); err != nil {
 		return nil, fmt.Errorf("rank %d: stdout: %w", p.Rank, err)
@@ -47,15 +52,16 @@ func (r *rank) captures() []*capture {
 	return []*capture{r.stdout, r.stderr}
 }
 
-// start forks and executes the process. It must run on a thread that outlives the process.
-func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func(*rank, ending)) error {
+// start forks and executes the process. It must be called on a thread that outlives the process;
+// see serve.
+func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func(*rank, childExit)) error {
 	path, err := lookPath(r.Argv[0], string(r.Dir), r.Env)
 	if err != nil {
 		return fmt.Errorf("rank %d: %w", r.Rank, err)
 	}
 	attr := &syscall.ProcAttr{Dir: string(r.Dir), Env: r.Env, Sys: &syscall.SysProcAttr{
-		Setpgid:   true,            // a signal to its own group stays with the rank
-		Pdeathsig: syscall.SIGKILL, // the agent cannot be outlived
+		Setpgid:   true,            // signals to its own group stay within the rank
+		Pdeathsig: syscall.SIGKILL, // no rank outlives the agent
 	}}
 	out := r.captures()
 	attr.Files = []uintptr{null.Fd(), uintptr(out[0].write), uintptr(out[len(out)-1].write)}
@@ -72,9 +78,9 @@ func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func
 	defer restore()
 	r.pid, err = reaper.start(
 		func() (int, error) { return syscall.ForkExec(path, r.Argv, attr) },
-		func(e ending) { ended(r, e) })
+		func(e childExit) { ended(r, e) })
 	if err != nil {
-		// The kernel says "no such file" also for a missing directory or script interpreter.
+		// ENOENT may also mean a missing directory or script interpreter.
 		return fmt.Errorf("rank %d: starting %s in %s: %w", r.Rank, path, r.Dir, err)
 	}
 	for _, c := range out {
@@ -84,19 +90,19 @@ func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func
 	return nil
 }
 
-// abandon frees what a rank that was not started holds.
+// abandon closes the files of a rank that was not started.
 func (r *rank) abandon() {
 	for _, c := range r.captures() {
 		c.abandon()
 	}
 }
 
-// watched reads the values of the named variables out of the running process.
+// watched reads the values of the named variables from the running process.
 func (r *rank) watched(names []string) EnvOverrides {
-	env := environ(r.pid)
-	// The kernel tells that a program was executed a moment before it shows its environment. That is never empty: the
-	// tag is in it.
-	for limit := time.Now().Add(time.Second); env == nil && time.Now().Before(limit); env = environ(r.pid) {
+	env := readEnviron(r.pid)
+	// The kernel reports the exec a moment before it shows the new environment, which is never empty,
+	// because it contains the tag.
+	for limit := time.Now().Add(time.Second); env == nil && time.Now().Before(limit); env = readEnviron(r.pid) {
 		if p, ok := readProcess(r.pid); !ok || p.zombie {
 			return nil
 		}
@@ -115,10 +121,10 @@ func (r *rank) watched(names []string) EnvOverrides {
 	return values
 }
 
-// lookPath finds a program the way a shell with this environment, standing in dir, would.
+// lookPath finds a program like a shell with this environment and working directory would.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // relative to dir, where the process is when it executes it
+		return name, nil // relative to dir, the working directory at exec
 	}
 	path, _ := lookup(env, "PATH")
 	var denied error
@@ -142,3 +148,170 @@ func lookPath(name, dir string, env []string) (string, error) {
 	}
 	return "", fmt.Errorf("looking for %s in PATH=%s: not found", name, path)
 }
+
+// tail keeps the last TailSize bytes written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	if len(p) > TailSize {
+		p = p[len(p)-TailSize:]
+	}
+	// The buffer may grow to twice the size before the old half is dropped, so that each byte is
+	// moved about once.
+	if len(t.buf)+len(p) > 2*TailSize {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-min(TailSize, len(t.buf)):]...)
+	}
+	t.buf = append(t.buf, p...)
+	return n, nil
+}
+
+func (t *tail) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]byte(nil), t.buf[max(0, len(t.buf)-TailSize):]...)
+}
+
+// capture moves one output stream from a pipe into a log file. It always continues to read, even if
+// the file cannot be written, so that the program never blocks on a full pipe.
+type capture struct {
+	read  *os.File
+	write int // the process's end; -1 once closed here
+	log   *os.File
+	limit int64
+	done  chan struct{}
+	moved atomic.Int64 // bytes read so far
+
+	stream Stream // the reader's until done is closed
+	last   tail
+}
+
+// newCapture opens the pipe, and the log unless path is empty.
+func newCapture(path string, limit int64) (*capture, error) {
+	c := &capture{write: -1, limit: limit, done: make(chan struct{})}
+	if path != "" {
+		var err error
+		// Append, so that a retry of a point does not overwrite the first attempt's output.
+		how := os.O_WRONLY | os.O_APPEND | os.O_CREATE
+		if !strings.HasPrefix(path, "/proc/") { // paths in /proc are descriptors of the supervisor; follow no other link
+			how |= unix.O_NOFOLLOW
+		}
+		c.log, err = os.OpenFile(path, how, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("opening the log: %w", err)
+		}
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		c.abandon()
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	// Only the agent's end is non-blocking. A program that inherits a non-blocking pipe could lose
+	// output.
+	unix.SetNonblock(fds[0], true)
+	c.read, c.write = os.NewFile(uintptr(fds[0]), "output pipe"), fds[1]
+	return c, nil
+}
+
+// closeWrite closes the agent's copy of the program's end.
+func (c *capture) closeWrite() {
+	if c.write >= 0 {
+		unix.Close(c.write)
+		c.write = -1
+	}
+}
+
+// abandon closes the files of a capture that was never run.
+func (c *capture) abandon() {
+	c.closeWrite()
+	if c.read != nil {
+		c.read.Close()
+	}
+	if c.log != nil {
+		c.log.Close()
+	}
+}
+
+// run reads until the last writer has closed the pipe.
+func (c *capture) run() {
+	defer close(c.done)
+	defer c.read.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := c.read.Read(buf)
+		if n > 0 {
+			c.store(buf[:n])
+			c.moved.Add(int64(n))
+		}
+		if err != nil {
+			break // end of file, or the deadline set by finish
+		}
+	}
+	c.stream.Tail = c.last.bytes()
+	c.closeLog()
+}
+
+func (c *capture) store(p []byte) {
+	c.last.Write(p)
+	kept := c.stream.Bytes - c.stream.Dropped
+	c.stream.Bytes += int64(len(p))
+	n := 0
+	if c.log != nil && c.stream.LogError == "" && c.stream.Dropped == 0 {
+		var err error
+		if n, err = c.log.Write(p[:min(int64(len(p)), c.limit-kept)]); err != nil {
+			c.stream.LogError = err.Error()
+		}
+	}
+	if c.log != nil {
+		c.stream.Dropped += int64(len(p) - n)
+	}
+}
+
+func (c *capture) closeLog() {
+	if c.log == nil {
+		return
+	}
+	if c.stream.Dropped > 0 && c.stream.LogError == "" {
+		_, err := fmt.Fprintf(c.log, "\n[kernbench: %d more bytes were dropped here, the limit is %d bytes]\n",
+			c.stream.Dropped, c.limit)
+		if err != nil {
+			c.stream.LogError = err.Error()
+		}
+	}
+	if err := c.log.Close(); err != nil && c.stream.LogError == "" {
+		c.stream.LogError = err.Error()
+	}
+}
+
+// finish returns the stream once it is complete. All descendants are gone, so that takes only as
+// long as the log's reader needs. An unrelated process may hold the pipe open, though; finish gives
+// up when nothing arrives for the given time, or more arrives than a pipe can hold. The time is
+// counted in polls, so that a slow machine does not cut a stream short.
+func (c *capture) finish(patience time.Duration) Stream {
+	const look = 20 * time.Millisecond
+	seen := c.moved.Load()
+	most := seen + maxPipe
+	for still := time.Duration(0); still < patience && seen <= most; still += look {
+		select {
+		case <-c.done:
+			return c.stream
+		case <-time.After(look):
+		}
+		if now := c.moved.Load(); now != seen {
+			seen, still = now, 0
+		}
+	}
+	c.read.SetReadDeadline(time.Now())
+	<-c.done
+	return c.stream
+}
+
+// maxPipe is the largest pipe buffer that the kernel grants to ordinary users.
+const maxPipe = 1 << 20
+
+var _ io.Writer = (*tail)(nil)

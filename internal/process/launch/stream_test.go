@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// capturing is a capture whose log is a pipe, and that pipe's other end.
+// capturing returns a capture whose log is a pipe, and the other end of that pipe.
 func capturing(t *testing.T) (*capture, *os.File) {
 	t.Helper()
 	read, write := must.Get2(os.Pipe())(t)
@@ -27,11 +27,11 @@ func capturing(t *testing.T) (*capture, *os.File) {
 	return c, read
 }
 
-// A slow reader of the log gets all of it, though it takes longer than an unrelated process
-// is waited for.
+// A slow reader of the log gets everything, even if that takes longer than the time limit for an
+// unrelated process.
 func TestSlowLog(t *testing.T) {
-	// The pipe holds so much that what is in it takes longer than the patience, and yet each of the capture's reads of
-	// 32 KiB, which are what shows that there is progress, takes a small part of it.
+	// Reading the whole pipe takes longer than the limit, but each of the capture's reads of 32 KiB, which count as
+	// progress, takes a small part of it.
 	const size, portion, pause, patience = 576 << 10, 16 << 10, 50 * time.Millisecond, 700 * time.Millisecond
 	c, log := capturing(t)
 	must.Get(unix.FcntlInt(uintptr(c.write), unix.F_SETPIPE_SZ, 512<<10))(t)
@@ -51,14 +51,14 @@ func TestSlowLog(t *testing.T) {
 		n := must.Get(unix.Write(c.write, rest))(t)
 		rest = rest[n:]
 	}
-	c.closeWrite() // as the end of the last descendant does
+	c.closeWrite() // like the end of the last descendant
 	s := c.finish(patience)
 	if n := <-got; n != size || s.Bytes != size || s.Dropped != 0 {
 		t.Errorf("%d of %d bytes came, %d were read and %d dropped", n, size, s.Bytes, s.Dropped)
 	}
 }
 
-// An unrelated process that has the program's end is not waited for, whether or not it writes.
+// finish does not wait for an unrelated process that holds the program's end, whether or not it writes.
 func TestStranger(t *testing.T) {
 	for _, chatty := range []bool{false, true} {
 		c, log := capturing(t)
@@ -74,7 +74,7 @@ func TestStranger(t *testing.T) {
 				}
 			}
 		}()
-		c.finish(20 * time.Millisecond) // returns
+		c.finish(20 * time.Millisecond) // must return
 		<-silent
 		unix.Close(end)
 	}

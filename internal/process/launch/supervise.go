@@ -7,38 +7,46 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// ErrAgentClosed says that the agent was closed by the supervisor.
+// ErrAgentClosed means that the supervisor has closed the agent.
 var ErrAgentClosed = errors.New("the launch agent is closed")
 
 const (
 	startLimit = 30 * time.Second
-	// closeLimit leaves the agent the time it may need to find out that something cannot be killed.
+	// closeLimit includes the time that the agent may need to find out that something cannot be
+	// killed.
 	closeLimit = killLimit + recallLimit + DefaultGrace + 2*time.Second
 )
 
-// Agent is the supervisor's view of its agent process. Its methods may be called from any goroutine.
+// Agent is the supervisor's view of its agent process. Its methods are safe for concurrent use.
 type Agent struct {
 	cmd    *exec.Cmd
 	conn   *connection.Conn
 	tag    string
-	group  *controlGroup // that it is in with all its descendants; nil: there is none
-	stderr *tail         // what the agent itself had to say
-	// stopped says that it was killed because it stood still.
-	stopped atomic.Bool
-	tidy    bool          // it has said that nothing of it is left; the listener's own
-	last    *reply        // of its last launch, which is over when the agent has gone; the listener's own
-	ended   chan struct{} // closed when the agent and everything it had started are gone
-	err     error         // why it ended, or what is left; set before ended is closed
+	group  *controlGroup // of the agent and all its descendants; nil if there is none
+	stderr *tail         // the agent's own messages
+	// stopped is set if the agent was killed because it was stopped (SIGSTOP).
+	stopped    atomic.Bool
+	clean      bool          // the agent has reported that it has no children; used by receiveReplies
+	finalReply *reply        // of its last launch, delivered once the agent has gone; used by receiveReplies
+	ended      chan struct{} // closed when the agent and everything it started are gone
+	err        error         // why it ended, or what is left; set before ended is closed
 
 	mu      sync.Mutex
 	current *Launch
@@ -46,51 +54,50 @@ type Agent struct {
 	closed  bool
 }
 
-// Start starts an agent; ctx bounds the start only. While any agent lives, this process is a subreaper: it adopts the
-// orphans of an agent that was killed.
+// Start starts an agent. ctx bounds only the start. While any agent lives, this process is a
+// subreaper, to adopt the orphans of an agent that was killed.
 func Start(ctx context.Context) (*Agent, error) {
 	conn, theirs, err := connection.SocketPair()
 	if err != nil {
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
 	defer theirs.Close()
-	token := rand.Text()
 	a := &Agent{conn: conn, tag: rand.Text(), stderr: new(tail), ended: make(chan struct{})}
 	if err := becomeSubreaper(); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
-	if err := a.spawn(token, theirs); err != nil {
+	if err := a.spawn(theirs); err != nil {
 		leaveSubreaper()
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
-	theirs.Close() // else the end of the agent would not end the connection
+	theirs.Close() // or the end of the agent would not end the connection
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	if err := expectHello(ctx, conn, token); err != nil {
+	if err := expectHello(ctx, conn); err != nil {
 		a.cleanUp(err)
-		return nil, fmt.Errorf("starting the launch agent (does the program's main call launch.MaybeAgent first?): %w", a.err)
+		return nil, fmt.Errorf("starting the launch agent, a helper process of this program: %w", a.err)
 	}
-	go a.listen()
-	go KillStopped(a.cmd.Process, a.ended, &a.stopped) // and the listener does the rest
+	go a.receiveReplies()
+	go KillStopped(a.cmd.Process, a.ended, &a.stopped) // after the kill, receiveReplies cleans up
 	return a, nil
 }
 
-// spawn starts the agent's process, in a control group if that can be.
-func (a *Agent) spawn(token string, socket *os.File) (err error) {
+// spawn starts the agent's process, in a control group if possible.
+func (a *Agent) spawn(socket *os.File) (err error) {
 	a.group = newGroup(a.tag)
 	for {
 		a.cmd = &exec.Cmd{
-			Path:       "/proc/self/exe", // the running program, even when its file has been replaced since
+			Path:       "/proc/self/exe", // the running program, even if its file has been replaced
 			Args:       []string{"kernbench-agent"},
-			Env:        append(os.Environ(), agentVar+"="+token),
+			Env:        append(os.Environ(), agentVar+"=1"),
 			Stderr:     a.stderr,
 			ExtraFiles: []*os.File{socket},
 			WaitDelay:  time.Second,
 			SysProcAttr: &syscall.SysProcAttr{
-				Setsid:    true,            // a Ctrl-C at the terminal is for the supervisor to judge
-				Pdeathsig: syscall.SIGCONT, // one that stands still when the supervisor dies would not see the end of file
+				Setsid:    true,            // the supervisor decides what a Ctrl-C at the terminal means
+				Pdeathsig: syscall.SIGCONT, // a stopped agent must be continued to notice the end of the supervisor
 			},
 		}
 		if a.group == nil {
@@ -105,13 +112,14 @@ func (a *Agent) spawn(token string, socket *os.File) (err error) {
 		if err == nil {
 			return nil
 		}
-		a.group.remove() // one may make a group, but not enter it, or the kernel is too old
+		a.group.remove() // not allowed to enter the group, or the kernel is too old
 		a.group = nil
 	}
 }
 
-// expectHello waits for the peer to prove that it is the process started for this purpose.
-func expectHello(ctx context.Context, conn *connection.Conn, token string) error {
+// expectHello waits for the agent's greeting, which shows that the program has called MaybeAgent. The
+// socket pair needs no authentication: only the started process has the other end.
+func expectHello(ctx context.Context, conn *connection.Conn) error {
 	interrupt := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
 	defer interrupt()
 	var r reply
@@ -121,20 +129,20 @@ func expectHello(ctx context.Context, conn *connection.Conn, token string) error
 		return fmt.Errorf("waiting for its greeting: %w", context.Cause(ctx))
 	case err != nil:
 		return fmt.Errorf("waiting for its greeting: %w", err)
-	case r.Hello == nil || r.Hello.Token != token:
-		return errors.New("its greeting does not carry the token of this run")
+	case !r.Hello:
+		return errors.New("its first message is no greeting")
 	}
 	return nil
 }
 
-// PID is the process number of the agent.
+// PID returns the process ID of the agent.
 func (a *Agent) PID() int { return a.cmd.Process.Pid }
 
-// Done is closed when the agent has ended and everything it had started is gone.
+// Done returns a channel that is closed when the agent has ended and everything it started is gone.
 func (a *Agent) Done() <-chan struct{} { return a.ended }
 
-// Close ends the agent and with it, without grace, every process of a launch that still runs. The
-// error says what could not be killed.
+// Close ends the agent and kills every process of a running launch without grace. The error lists
+// processes that could not be killed.
 func (a *Agent) Close() error { return a.close(closeLimit) }
 
 func (a *Agent) close(limit time.Duration) error {
@@ -148,21 +156,23 @@ func (a *Agent) close(limit time.Duration) error {
 	select {
 	case <-a.ended:
 	case <-time.After(limit):
-		// It does not react: with it dead, the listener sees the end of file and does the agent's work.
+		// The agent does not react. Once it is dead, receiveReplies reads end of file and does the
+		// cleanup.
 		a.cmd.Process.Kill()
 		<-a.ended
 	}
-	if left, is := errors.AsType[*leftError](a.err); is {
-		return fmt.Errorf("closing the launch agent: %w", left)
+	if left, is := errors.AsType[*survivorsError](a.err); is {
+		return fmt.Errorf("ending the launch agent: %w", left)
 	}
 	return nil
 }
 
-// KillStopped kills a process that somebody has stopped (SIGSTOP), unless it ends before, and says so in stopped: it
-// answers nobody, and obeys no time-out any more. The time is counted in looks, because this process may have been
-// stopped with it.
+// KillStopped kills a process that has been stopped (SIGSTOP) for connection.SilenceLimit, and then
+// sets stopped. It returns early when the process ends. A stopped process answers no one and
+// ignores time limits. The time is counted in polls, because this process may have been stopped as
+// well.
 func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
-	look := time.NewTicker(lookTime)
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	for still := time.Duration(0); still <= connection.SilenceLimit; {
 		select {
@@ -170,7 +180,7 @@ func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
 		case <-ended:
 			return
 		}
-		if still += lookTime; !IsStopped(p.Pid) {
+		if still += pollInterval; !IsStopped(p.Pid) {
 			still = 0
 		}
 	}
@@ -178,17 +188,17 @@ func KillStopped(p *os.Process, ended <-chan struct{}, stopped *atomic.Bool) {
 	p.Kill()
 }
 
-// listen hands the agent's replies on until it ends.
-func (a *Agent) listen() {
+// receiveReplies handles the agent's replies until the agent ends.
+func (a *Agent) receiveReplies() {
 	for {
 		var r reply
 		if err := a.conn.Receive(&r); err != nil {
 			a.cleanUp(err)
 			return
 		}
-		a.tidy = a.tidy || r.Bye
-		if r.Leaving { // who hears of the end of the launch may start the next one
-			a.last = &r
+		a.clean = a.clean || r.Bye
+		if r.Leaving { // deliver it only when the agent has gone: the caller may start the next one at once
+			a.finalReply = &r
 			continue
 		}
 		a.mu.Lock()
@@ -203,7 +213,7 @@ func (a *Agent) listen() {
 	}
 }
 
-// cleanUp makes sure that the agent is dead and leaves nothing, and ends the launch it was at.
+// cleanUp makes sure that the agent is dead and leaves nothing, and ends its current launch.
 func (a *Agent) cleanUp(cause error) {
 	a.mu.Lock()
 	switch {
@@ -211,7 +221,7 @@ func (a *Agent) cleanUp(cause error) {
 		cause = ErrAgentClosed
 	case a.stopped.Load():
 		cause = fmt.Errorf("%w: it had been stopped for %v", ErrAgentLost, connection.SilenceLimit)
-	case a.tidy:
+	case a.clean:
 		cause = fmt.Errorf("%w: it was told to end", ErrAgentLost)
 	case connection.IsDisconnect(cause):
 		cause = ErrAgentLost
@@ -220,8 +230,8 @@ func (a *Agent) cleanUp(cause error) {
 	}
 	a.mu.Unlock()
 	a.awaitEnd()
-	var left *leftError
-	if !a.tidy {
+	var left *survivorsError
+	if !a.clean {
 		left = sweep(a.cmd.Process.Pid, a.tag, a.group)
 	}
 	a.cmd.Wait()
@@ -229,7 +239,7 @@ func (a *Agent) cleanUp(cause error) {
 	leaveSubreaper()
 	a.conn.Close()
 	if said := a.stderr.bytes(); len(said) > 0 {
-		cause = fmt.Errorf("%w; it wrote: %s", cause, said)
+		cause = fmt.Errorf("%w; its output: %s", cause, said)
 	}
 	if left != nil {
 		cause = errors.Join(cause, left)
@@ -242,23 +252,180 @@ func (a *Agent) cleanUp(cause error) {
 	a.mu.Unlock()
 	switch {
 	case l == nil:
-	case a.last != nil:
-		l.handle(*a.last)
+	case a.finalReply != nil:
+		l.handle(*a.finalReply)
 	default:
 		l.recall()
 		l.end(Outcome{}, cause)
 	}
 }
 
-// awaitEnd waits for the end of the agent without taking it from the process table, so that its number, which is also
-// that of its session, cannot go to anything else until the sweep is over.
+// awaitEnd waits for the end of the agent without reaping it. Its PID, which is also its session
+// ID, must not be reused until the sweep is over.
 func (a *Agent) awaitEnd() {
 	a.mu.Lock()
 	closed := a.closed
 	a.mu.Unlock()
 	if !closed {
-		a.cmd.Process.Kill() // perhaps it has only lost its socket
+		a.cmd.Process.Kill() // it may only have lost its socket
 	}
 	for unix.Waitid(unix.P_PID, a.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+// survivorsError means that processes of a lost agent could not be killed.
+type survivorsError struct{ pids []int }
+
+func (e *survivorsError) Error() string {
+	return fmt.Sprintf("processes %v could not be killed: they belong to another user or hang in the kernel", e.pids)
+}
+
+// sweep kills the processes of a dead agent, and only those, since the supervisor may have other
+// children. A process belongs to the agent if it is in the agent's control group or session, if its
+// environment carries the tag, or if it descends from such a process. Without a control group, a
+// process that has changed its session and cleared its environment is found only through a living
+// parent. Adopted zombies are reaped, except for a daemon that has just ended by itself: it has no
+// environment left, and could be a child that the program has not waited for yet.
+func sweep(agentPID int, tag string, group *controlGroup) *survivorsError {
+	self := os.Getpid()
+	known := make(map[process]bool) // zombies have no environment to recognise them by
+	find := func() []process {
+		found := withDescendants(processes(), func(p process) bool {
+			if p.pid == self || p.pid == agentPID {
+				return false
+			}
+			return group.has(p.pid) || p.session == agentPID || known[p.id()] ||
+				!p.zombie && slices.Contains(readEnviron(p.pid), TagVar+"="+tag)
+		})
+		for _, p := range found {
+			known[p.id()] = true
+		}
+		return found
+	}
+	pause := time.Millisecond
+	for limit := time.Now().Add(killLimit); ; pause = min(2*pause, 50*time.Millisecond) {
+		killAll(func() []process { return living(find()) })
+		left := find()
+		for _, p := range left {
+			if p.zombie && p.parent == self {
+				unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(limit) {
+			return &survivorsError{pids: lists.Map(left, func(p process) int { return p.pid })}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// subreaper counts the living agents of this process. When the last one ends, the process returns
+// to its previous subreaper state.
+var subreaper struct {
+	sync.Mutex
+	users  int
+	before int32
+}
+
+func becomeSubreaper() error {
+	subreaper.Lock()
+	defer subreaper.Unlock()
+	if subreaper.users == 0 {
+		before, err := childSubreaper()
+		if err == nil {
+			err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("becoming a subreaper: %w", err)
+		}
+		subreaper.before = before
+	}
+	subreaper.users++
+	return nil
+}
+
+// childSubreaper asks the kernel whether this process is a subreaper.
+func childSubreaper() (is int32, err error) {
+	err = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0)
+	return is, err
+}
+
+func leaveSubreaper() {
+	subreaper.Lock()
+	defer subreaper.Unlock()
+	if subreaper.users--; subreaper.users == 0 {
+		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(subreaper.before), 0, 0, 0)
+	}
+}
+
+// controlGroup contains an agent and all its descendants, whatever they do to their session,
+// environment and parents; only processes with write access to it can leave. A nil group is empty.
+type controlGroup struct{ dir string }
+
+// groupName is the prefix of every group's name. A group older than staleGroup is not being entered
+// by a starting agent any more.
+const (
+	groupName  = "kernbench-"
+	staleGroup = time.Minute
+)
+
+// newGroup makes a group below the group of this process. It returns nil if that is not possible:
+// without cgroup v2, or without write access.
+func newGroup(tag string) *controlGroup {
+	parent := hostinfo.ControlGroup(hostinfo.Root())
+	if parent == "" {
+		return nil
+	}
+	// Remove groups left by killed runs. Removal fails if a group is not empty.
+	stale, _ := filepath.Glob(filepath.Join(parent, groupName+"*"))
+	for _, dir := range stale {
+		if st, err := os.Stat(dir); err == nil && time.Since(st.ModTime()) > staleGroup {
+			(&controlGroup{dir}).remove()
+		}
+	}
+	g := &controlGroup{filepath.Join(parent, groupName+tag)}
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		return nil
+	}
+	return g
+}
+
+// leaveGroup moves the agent out of its group and removes the group. No one else does so if the
+// supervisor was killed.
+func leaveGroup() {
+	g := controlGroup{hostinfo.ControlGroup(hostinfo.Root())}
+	if !strings.HasPrefix(filepath.Base(g.dir), groupName) {
+		return
+	}
+	if os.WriteFile(filepath.Join(filepath.Dir(g.dir), "cgroup.procs"), []byte("0"), 0) == nil { // PID 0 means the writer
+		g.remove()
+	}
+}
+
+// has reports whether a process, or a zombie, is in the group or in a group below it.
+func (g *controlGroup) has(pid int) bool {
+	if g == nil {
+		return false
+	}
+	own, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	return strings.Contains(string(own), "/"+filepath.Base(g.dir))
+}
+
+// remove removes the group if it is empty.
+func (g *controlGroup) remove() {
+	if g == nil {
+		return
+	}
+	var dirs []string
+	filepath.WalkDir(g.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	for _, dir := range slices.Backward(dirs) {
+		unix.Rmdir(dir) // the kernel removes the files
 	}
 }

@@ -141,7 +141,7 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 	verdict := n.follow(ctx, round, l)
 	if l != nil {
 		if verdict != nil {
-			l.Stop(verdict.Failure.String(), false)
+			l.Stop(launch.StopRequest{Reason: verdict.Failure.String()})
 		}
 		l.Wait()
 	}

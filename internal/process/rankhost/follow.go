@@ -127,7 +127,7 @@ func (h *rankHost) stop(s *launch.StopRequest) {
 	case h.launch == nil:
 		h.early = s
 	default:
-		h.launch.StopAs(*s)
+		h.launch.Stop(*s)
 	}
 }
 
@@ -219,7 +219,7 @@ func (h *rankHost) begin(spec launch.Spec) (l *launch.Launch, err error) {
 		return nil, err
 	}
 	if h.launch = l; h.early != nil {
-		l.StopAs(*h.early)
+		l.Stop(*h.early)
 	}
 	return l, nil
 }

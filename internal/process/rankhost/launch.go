@@ -70,13 +70,8 @@ func (r *Launch) Events() <-chan launch.Event { return r.events }
 
 // Stop ends the launch everywhere, see [launch.Launch]. It does not wait, and
 // only the first call counts.
-func (r *Launch) Stop(reason string, dump bool) {
-	r.leader.host.Do(func(time.Duration) []action { return r.stop(launch.StopRequest{Reason: reason, Dump: dump}) })
-}
-
-// StopHung is Stop for a launch that has hung, see [launch.Launch].
-func (r *Launch) StopHung(reason string) {
-	r.leader.host.Do(func(time.Duration) []action { return r.stop(launch.StopRequest{Reason: reason, Hung: true}) })
+func (r *Launch) Stop(s launch.StopRequest) {
+	r.leader.host.Do(func(time.Duration) []action { return r.stop(s) })
 }
 
 func (r *Launch) stop(s launch.StopRequest) []action {

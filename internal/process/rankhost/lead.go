@@ -125,7 +125,7 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		run.closeLogs()
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	release := context.AfterFunc(ctx, func() { run.Stop(context.Cause(ctx).Error(), false) })
+	release := context.AfterFunc(ctx, func() { run.Stop(launch.StopRequest{Reason: context.Cause(ctx).Error()}) })
 	if err := <-run.begun; err != nil {
 		release()
 		<-run.done

@@ -92,7 +92,7 @@ func TestStopHung(t *testing.T) {
 				Vars: launch.RankVars{Rank: rank, WorldSize: len(configs)}})
 		}
 		run := must.Get(l.Launch(t.Context(), Spec{Procs: procs}))(t)
-		run.StopHung("planted")
+		run.Stop(launch.StopRequest{Reason: "planted", Hung: true})
 		out, err := run.Wait()
 		if err != nil || len(out.Exits) != 2 || out.Exits[0].Activity == nil || out.Exits[1].Activity == nil {
 			t.Errorf("%+v, %v", out.Exits, err)

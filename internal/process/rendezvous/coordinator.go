@@ -1,3 +1,18 @@
+// Package rendezvous lets the nodes of one job meet, agree on their ranks, and stay in touch until
+// the job ends. One of the nodes hosts it in its own process, over TCP.
+//
+// Each node calls [Join] with the same endpoint. The node that owns the endpoint's address becomes
+// the host, and every node, the host included, is a member. A round begins when every node is ready
+// for it. A failure anywhere ends it everywhere, with one verdict that names what failed first;
+// silence and closed connections are failures too. Then the next round follows, if restarts are
+// left, or the end.
+//
+// Members prove to each other that they know a shared secret, which itself is never sent, and every
+// message is authenticated with a key derived from it. Nothing is encrypted, because no message is
+// confidential.
+//
+// The package starts no processes and knows nothing of logs or environments. Package node does the
+// work of a round.
 package rendezvous
 
 import (
@@ -5,33 +20,130 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
+// Round is one start of the whole group.
+type Round struct {
+	Attempt    int      `json:"attempt"` // 0, plus one for each restart
+	Node       int      `json:"node"`    // this node's rank
+	Hosts      []string `json:"hosts"`   // host names by node rank
+	MasterAddr string   `json:"master_addr"`
+	MasterPort int      `json:"master_port"`
+	// Coordinator is the rank of the node that hosts the rendezvous.
+	Coordinator int `json:"coordinator"`
+}
+
+// Failure is the failure of a rank, or of a whole node, that ended a round.
+type Failure struct {
+	Node int    `json:"node"`
+	Host string `json:"host"`
+	Rank int    `json:"rank"` // NoRank for a whole node
+	PID  int    `json:"pid,omitempty"`
+	// Cause completes "rank 3 ...": "ended with exit code 1".
+	Cause  string         `json:"cause"`
+	Signal syscall.Signal `json:"signal,omitempty"` // that ended the rank, 0 if none did
+	Code   int            `json:"code"`             // exit code of the whole job
+	Output string         `json:"output,omitempty"` // its last lines
+	Note   string         `json:"note,omitempty"`   // other irregularities at the time
+	// More announces a second report with the last lines of output. The order of failures must be
+	// known before those arrive.
+	More bool `json:"more,omitempty"`
+}
+
+// NoRank is the Rank of a failure that concerns a whole node.
+const NoRank = -1
+
+// LauncherStopped is the failure of a node whose launcher was stopped for so long that the other
+// nodes considered it dead.
+func LauncherStopped(pid int, stood time.Duration) Failure {
+	const cause = "was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up"
+	return Failure{Rank: NoRank, PID: pid, Code: 1, Cause: fmt.Sprintf(cause, stood.Round(time.Second))}
+}
+
+// String returns the message about the failure, over several lines if it quotes output.
+func (f Failure) String() string {
+	var b strings.Builder
+	if f.Rank == NoRank {
+		fmt.Fprintf(&b, "node %d (host %s", f.Node, f.Host)
+	} else {
+		fmt.Fprintf(&b, "rank %d (node %d, host %s", f.Rank, f.Node, f.Host)
+	}
+	if f.PID > 0 {
+		fmt.Fprintf(&b, ", pid %d", f.PID)
+	}
+	fmt.Fprintf(&b, ") %s", f.Cause)
+	if f.Note != "" {
+		fmt.Fprintf(&b, "; %s", f.Note)
+	}
+	if f.Output != "" {
+		b.WriteString("; its last output:")
+		for line := range strings.Lines(f.Output) {
+			b.WriteString("\n    " + strings.TrimRight(line, "\n"))
+		}
+	}
+	return b.String()
+}
+
+// SharedHosts says which hosts run several nodes. It returns "" if none does.
+func (r Round) SharedHosts() string {
+	var texts []string
+	for _, host := range lists.Distinct(r.Hosts) {
+		var nodes []string
+		for i, other := range r.Hosts {
+			if other == host {
+				nodes = append(nodes, fmt.Sprint(i))
+			}
+		}
+		if len(nodes) > 1 {
+			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes, ", "), host))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Verdict ends a round on every node.
+type Verdict struct {
+	Failure Failure `json:"failure"`
+	Restart bool    `json:"restart"` // another round follows
+}
+
+// Event is news from the rendezvous. Exactly one field is set.
+type Event struct {
+	Start    *Round   `json:"start,omitempty"`
+	Stop     *Verdict `json:"stop,omitempty"`
+	Finished bool     `json:"finished,omitempty"` // every node is done
+	Refused  string   `json:"refused,omitempty"`  // no round will start, and why
+	// Lost means that this node has lost the rendezvous. No event follows.
+	Lost string `json:"-"`
+}
+
 const (
 	tick = connection.Tick
-	// judgeTicks is how long reports are collected before the first is chosen: the
-	// connection to a rank that was killed may break before its death is known,
-	// and its peers' complaints must not pass for the cause.
+	// judgeTicks is the time for which reports are collected before the first cause is chosen. Peers
+	// of a killed rank may report a broken connection before the kill itself is known, and must not
+	// be blamed.
 	judgeTicks = 5
-	// outputTicks is how long the verdict waits for the last output of what failed.
+	// outputTicks is how long the verdict waits for the last output of the failed rank.
 	outputTicks = 10
-	// oddTicks is how long a node must have been silent to be worth mentioning.
-	oddTicks = 12
+	// noteTicks is the silence from which a node is mentioned in the verdict.
+	noteTicks = 12
 )
 
-// message is one frame, in either direction: one field is set, and from a member besides it
-// the round; none for a heart-beat.
+// message is one frame in either direction. One field is set, and with it Attempt in a member's
+// message; none in a heartbeat.
 type message struct {
-	// From a member. All but Join are about a round.
+	// From a member. All but Join belong to the round Attempt.
 	Join    *join    `json:"join,omitempty"`
 	Attempt int      `json:"attempt,omitempty"`
 	Ready   *ready   `json:"ready,omitempty"`
-	Failed  *Failure `json:"failed,omitempty"` // a round that is over has its verdict already
-	Done    bool     `json:"done,omitempty"`   // every rank of this node has ended well
+	Failed  *Failure `json:"failed,omitempty"` // ignored if the round already has its verdict
+	Done    bool     `json:"done,omitempty"`   // every rank of this node has ended with code 0
 
 	Event // from the host
 }
@@ -39,16 +151,16 @@ type message struct {
 // join asks for admission to the group.
 type join struct {
 	connection.Join
-	Addr string `json:"addr"` // where the other nodes reach it
+	Addr string `json:"addr"` // where other nodes reach this one
 }
 
-// ready says that nothing of an earlier round is left. The port is free on this
-// node, should it become the master.
+// ready reports that the previous round has ended on this node. Port is free here, in case the node
+// becomes the master.
 type ready struct {
 	Port int `json:"port"`
 }
 
-// coordinator decides for the group: when a round begins, what failed first, and
+// coordinator makes the decisions for the group: when a round begins, what failed first, and
 // whether another round follows. It does no I/O and reads no clock.
 type coordinator struct {
 	group       connection.Group
@@ -56,16 +168,17 @@ type coordinator struct {
 	joinTicks   int
 	graceTicks  int
 
-	stage   stage
-	attempt int
-	nodes   map[int]*node // by the number of their connection
-	waited  int           // ticks since the current stage began
-	reports []report
+	stage      stage
+	attempt    int
+	nodes      map[int]*node // by connection number
+	stageTicks int           // ticks since the current stage began
+	reports    []report
 
-	// A host that stood still was given up by the others, who then seem to leave it.
-	ticked time.Duration // when time last passed
-	stood  time.Duration // how long it stood still
-	recent int           // ticks for which that explains losses
+	// A host that was stopped (SIGSTOP) is considered dead by the other nodes, whose disconnections
+	// it then sees. These fields attribute such losses to the host.
+	lastTick   time.Duration // time of the last tick
+	stoppedFor time.Duration // length of the last stop
+	stopTicks  int           // remaining ticks for which the stop explains losses
 }
 
 var _ connection.Coordinator[message] = (*coordinator)(nil)
@@ -77,11 +190,11 @@ type stage int
 const (
 	gathering stage = iota // until all are ready
 	running
-	judging // something failed; more reports may come
+	judging // a failure was reported; others may follow
 	over
 )
 
-// node is what a member has said since it was admitted.
+// node is the state of an admitted member.
 type node struct {
 	addr  string
 	ready bool
@@ -89,11 +202,11 @@ type node struct {
 	done  bool
 }
 
-// report is a failure and when it happened by the host's clock.
+// report is a failure and the host's time of its arrival.
 type report struct {
 	Failure
 	when  time.Duration
-	final bool // no restart can mend it
+	final bool // a restart cannot help
 }
 
 func newCoordinator(cfg Config) *coordinator {
@@ -108,7 +221,7 @@ func newCoordinator(cfg Config) *coordinator {
 func (c *coordinator) Over() bool             { return c.stage == over }
 func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
 
-// Receive takes a message that came at the time given, and answers.
+// Receive handles a member's message.
 func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	if m.Join != nil {
 		if refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
@@ -137,7 +250,7 @@ func (c *coordinator) Receive(peer int, m message, at time.Duration) []action {
 	return nil
 }
 
-// InterruptedCode is the Code of a failure that was somebody's wish.
+// InterruptedCode is the Code of a failure that a user requested, such as by Ctrl-C.
 const InterruptedCode = 130
 
 func (c *coordinator) any(is func(*node) bool) bool {
@@ -160,21 +273,22 @@ func (c *coordinator) begin() []action {
 	master := c.nodes[members[0].Peer]
 	orders := make([]action, len(members))
 	for i, m := range members {
-		orders[i] = action{Peer: m.Peer, Message: message{Event: Event{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
-			MasterAddr: master.addr, MasterPort: master.port,
-			Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.SelfPeer })}}}}
+		orders[i] = action{Peer: m.Peer,
+			Message: message{Event: Event{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
+				MasterAddr: master.addr, MasterPort: master.port,
+				Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.SelfPeer })}}}}
 	}
 	return orders
 }
 
-// Disconnect is told that a connection ended.
+// Disconnect handles the end of a member's connection.
 func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []action {
 	m := c.group.Disconnect(peer, cause)
 	switch {
 	case m == nil:
-	case m.Gone && c.stoodStill(at):
+	case m.Gone && c.wasStopped(at):
 		own := c.group.ByPeer(connection.SelfPeer)
-		c.report(own, LauncherStopped(own.PID, c.stood), at, true)
+		c.report(own, LauncherStopped(own.PID, c.stoppedFor), at, true)
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.SelfPeer:
@@ -184,14 +298,14 @@ func (c *coordinator) Disconnect(peer int, cause string, at time.Duration) []act
 	return nil
 }
 
-// stoodStill tells whether this process was stopped for so long that the others have
-// given it up, now or a moment ago.
-func (c *coordinator) stoodStill(at time.Duration) bool {
+// wasStopped reports whether this process was recently stopped for so long that the others consider
+// it dead.
+func (c *coordinator) wasStopped(at time.Duration) bool {
 	limit := c.group.SilentTicks
-	if gap := at - c.ticked; limit > 0 && gap > time.Duration(limit)*tick {
-		c.stood, c.recent = gap, limit
+	if gap := at - c.lastTick; limit > 0 && gap > time.Duration(limit)*tick {
+		c.stoppedFor, c.stopTicks = gap, limit
 	}
-	return c.recent > 0 && c.group.ByPeer(connection.SelfPeer) != nil
+	return c.stopTicks > 0 && c.group.ByPeer(connection.SelfPeer) != nil
 }
 
 func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration, final bool) {
@@ -208,35 +322,35 @@ func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration
 	}
 }
 
-// Tick lets time go by.
+// Tick advances the time by one tick.
 func (c *coordinator) Tick(at time.Duration) (orders []action) {
-	c.waited++
-	c.recent--
-	c.stoodStill(at)
-	c.ticked = at
+	c.stageTicks++
+	c.stopTicks--
+	c.wasStopped(at)
+	c.lastTick = at
 	for _, m := range c.group.Tick() {
 		orders = append(orders, action{Peer: m.Peer, Drop: true})
 		c.Disconnect(m.Peer, c.group.SilenceCause(), at)
 	}
 	switch {
-	case c.stage == gathering && c.waited > c.gatherTicks():
+	case c.stage == gathering && c.stageTicks > c.gatherTicks():
 		return append(orders, c.end(message{Event: Event{Refused: c.missing()}})...)
-	case c.stage == judging && c.waited > judgeTicks:
+	case c.stage == judging && c.stageTicks > judgeTicks:
 		return append(orders, c.judge()...)
 	}
 	return orders
 }
 
-// judge chooses what failed first and ends the round, once its last output is known.
+// judge chooses the first failure and ends the round, once that failure's output has arrived.
 func (c *coordinator) judge() []action {
 	f := first(c.reports)
-	if f.More && c.waited <= outputTicks {
+	if f.More && c.stageTicks <= outputTicks {
 		return nil
 	}
 	f.More = false
 	var odd []string
 	for _, m := range c.group.Members {
-		if m.Silent >= oddTicks && m.Rank != f.Node && !m.Gone {
+		if m.Silent >= noteTicks && m.Rank != f.Node && !m.Gone {
 			odd = append(odd, fmt.Sprintf("node %d (host %s) had been silent for %v", m.Rank, m.Host,
 				time.Duration(m.Silent)*tick))
 		}
@@ -254,13 +368,13 @@ func (c *coordinator) judge() []action {
 	return c.toAll(message{Event: Event{Stop: &Verdict{Failure: f, Restart: true}}})
 }
 
-// first chooses the failure that explains the others: the earliest, except that
-// a death that no program brings about by itself outranks mere exits.
+// first chooses the failure that explains the others: the earliest, except that abrupt ends outrank
+// ordinary exits, and an interrupt of a whole node outranks both.
 func first(reports []report) Failure {
 	weight := func(r report) int {
 		switch {
 		case r.Code == InterruptedCode && r.Rank == NoRank:
-			return 0 // and whatever follows, follows from it; a rank may only have been told so by its peers
+			return 0 // everything after an interrupt follows from it; a rank may only have passed it on
 		case r.Abrupt():
 			return 1
 		}
@@ -271,8 +385,8 @@ func first(reports []report) Failure {
 	}).Failure
 }
 
-// Abrupt tells a death that no program brings about by itself, or a whole
-// node's, from a mere exit, which may follow from such a one.
+// Abrupt reports whether the failure is the loss of a whole node or the death of a rank by an
+// abrupt signal. Ordinary exits may be consequences of such a failure.
 func (f Failure) Abrupt() bool { return f.Rank == NoRank || culprit.IsAbrupt(f.Signal) }
 
 func (c *coordinator) end(m message) []action {
@@ -280,12 +394,12 @@ func (c *coordinator) end(m message) []action {
 	return c.toAll(m)
 }
 
-func (c *coordinator) enter(s stage) { c.stage, c.waited = s, 0 }
+func (c *coordinator) enter(s stage) { c.stage, c.stageTicks = s, 0 }
 
 func (c *coordinator) toAll(m message) []action { return connection.ToAll(&c.group, m) }
 
-// gatherTicks is how long the nodes may take to be ready: before a restart they end
-// what is left of the last round.
+// gatherTicks is the time that nodes have to become ready. Before a restart they also have to end
+// the previous round.
 func (c *coordinator) gatherTicks() int {
 	if c.attempt == 0 {
 		return c.joinTicks
@@ -293,7 +407,7 @@ func (c *coordinator) gatherTicks() int {
 	return c.joinTicks + c.graceTicks
 }
 
-// missing says who is not ready when the time is up.
+// missing says which nodes are not ready when the time is up.
 func (c *coordinator) missing() string {
 	limit := time.Duration(c.gatherTicks()) * tick
 	if !c.group.Complete() {

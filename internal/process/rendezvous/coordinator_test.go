@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// TestStories drives coordinators. Time passes only by tick, and a millisecond with each
-// report.
+// TestStories runs the scripts in testdata against a coordinator. Time passes only by tick, and by a
+// millisecond with each report. The commands are:
 //
 //	job nodes=N [restarts=N]          a new group; 20 ticks to join, 50 of silence
 //	join PEER [node=RANK] [FACT=VALUE]...
@@ -62,7 +62,8 @@ func (s *story) do(verb string, args []string) (orders []action) {
 		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0),
 			JoinTimeout: 20 * tick, Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
-		s.group.Facts[slices.Index(s.group.Facts, connection.BuildFact())].Value = "ours" // that of a test is another every time
+		// the build of a test binary is different every time
+		s.group.Facts[slices.Index(s.group.Facts, connection.BuildFact())].Value = "ours"
 	case "join":
 		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer),
 			PID: 1000 + peer, Facts: slices.Clone(s.group.Facts)}, fmt.Sprintf("10.0.0.%d", peer)}
@@ -90,7 +91,7 @@ func (s *story) do(verb string, args []string) (orders []action) {
 	case "lose":
 		s.now += time.Millisecond
 		return s.Disconnect(peer, strings.Join(args[1:], " "), s.now)
-	case "stand": // still, for so many ticks
+	case "stand": // stopped for a number of ticks
 		s.now += time.Duration(peer) * tick
 		return nil
 	case "fail":
@@ -103,7 +104,7 @@ func (s *story) do(verb string, args []string) (orders []action) {
 		return hear(message{Attempt: number("attempt", s.attempt), Failed: &f})
 	case "tick":
 		silent := number("silent", -1)
-		for range peer { // the number of ticks, here
+		for range peer { // here, peer is the number of ticks
 			s.now += tick
 			for _, m := range s.group.Members {
 				if m.Peer != silent {
@@ -119,7 +120,7 @@ func (s *story) do(verb string, args []string) (orders []action) {
 	return nil
 }
 
-// told writes orders down, those of one text to several peers as one.
+// told formats actions, with one line for a text that goes to several peers.
 func told(orders []action) (lines []string) {
 	var texts []string
 	peers := map[string][]string{}
@@ -149,8 +150,8 @@ func told(orders []action) (lines []string) {
 	return lines
 }
 
-// Whatever happens in whatever order: ranks are unique, a group ends only once,
-// and every living node is told the same end.
+// For any sequence of events, ranks are unique, a group ends only once, and every living node is told
+// the same end.
 func TestCoordinatorKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := rapid.IntRange(1, 4).Draw(rt, "nodes")
@@ -179,7 +180,7 @@ func TestCoordinatorKeepsItsPromises(t *testing.T) {
 				}
 			}
 		}
-		unlessOver := func(act func() []action) []action { // as the host does
+		unlessOver := func(act func() []action) []action { // like the host
 			if c.Over() {
 				return nil
 			}

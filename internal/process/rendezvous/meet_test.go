@@ -47,14 +47,14 @@ func next(t *testing.T, m *Member) Event {
 	}
 }
 
-// gather makes a group of n nodes on one address and starts the first round.
+// gather makes a group of n nodes at one address and starts the first round.
 func gather(t *testing.T, addr string, n, restarts int) []*Member {
 	t.Helper()
 	cfg := testConfig(freeEndpoint(t, addr), n)
 	cfg.MaxRestarts = restarts
 	members := make([]*Member, n)
 	for i := range members {
-		cfg.Node = i // else the order in which their messages arrive decides
+		cfg.Node = i // without it, the order of the joins decides
 		members[i] = meet(t, cfg)
 	}
 	startRound(t, members, 0)
@@ -114,8 +114,7 @@ func TestSingleNode(t *testing.T) {
 	}
 }
 
-// A node that goes away without saying so ends the group on the others, and the
-// rendezvous itself is such a node.
+// A node that disappears ends the group on the other nodes, also if it is the host of the rendezvous.
 func TestNodeIsLost(t *testing.T) {
 	t.Parallel()
 	members := gather(t, "127.0.0.1", 3, 3)
@@ -128,7 +127,7 @@ func TestNodeIsLost(t *testing.T) {
 		}
 	}
 	members = gather(t, "127.0.0.1", 3, 3)
-	members[0].link.Abort() // what the death of the process does
+	members[0].link.Abort() // like the death of the process
 	for _, i := range []int{1, 2} {
 		if e := next(t, members[i]); e.Lost == "" && e.Stop == nil {
 			t.Errorf("node %d got %+v", i, e)
@@ -139,7 +138,7 @@ func TestNodeIsLost(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(freeEndpoint(t, "127.0.0.1"), 2)
-	cfg.JoinTimeout = 8 * time.Second // of which a loaded machine takes a part
+	cfg.JoinTimeout = 8 * time.Second // generous, because the machine may be busy
 	host := meet(t, cfg)
 	host.Ready(0)
 
@@ -186,7 +185,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	cfg := testConfig("192.0.2.1:29400", 2) // an address for documentation, never anybody's
+	cfg := testConfig("192.0.2.1:29400", 2) // reserved for documentation by RFC 5737
 	cfg.JoinTimeout = 300 * time.Millisecond
 	_, err := Join(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(),
@@ -236,7 +235,7 @@ func TestSplitEndpoint(t *testing.T) {
 	}
 }
 
-// Two nodes on one host are worth a warning that names it.
+// Two nodes on one host give a warning that names the host.
 func TestTwice(t *testing.T) {
 	if got := (Round{Hosts: []string{"a", "b", "a", "c", "b",
 		"a"}}).SharedHosts(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {

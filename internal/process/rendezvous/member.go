@@ -1,26 +1,222 @@
 package rendezvous
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Member is a node's end of the rendezvous. Its methods do not wait, Close
-// excepted.
+const (
+	// DefaultPort is used if the endpoint names no port. torchrun has the same default.
+	DefaultPort = "29400"
+	// MinSecret is the minimum length of a secret in bytes. Shorter ones can be guessed.
+	MinSecret = 16
+
+	DefaultJoinTimeout = time.Minute
+	DefaultHeartbeat   = connection.SilenceLimit
+
+	// AnyNode lets the rendezvous choose a node's rank.
+	AnyNode = connection.AnyRank
+)
+
+// Config is what a node knows before it joins. All fields except Node, Host and LocalAddr must be
+// the same on every node.
+type Config struct {
+	Endpoint    string // host:port; unused for a single node
+	ID          string // job ID
+	Nodes       int
+	Procs       int // ranks on each node
+	Node        int // requested node rank, or AnyNode
+	MaxRestarts int
+	Secret      []byte // unused for a single node
+	JoinTimeout time.Duration
+	Heartbeat   time.Duration        // silence after which a node is lost
+	Grace       time.Duration        // time to end a failed round
+	Host        string               // this node's name in messages
+	Program     []string             // command line of the ranks
+	LocalAddr   string               // where other nodes reach this one; "" to detect it
+	Ports       connection.PortRange // for the ranks to listen on
+}
+
+// service describes the connection between nodes.
+func (c Config) service() connection.Service {
+	return connection.Service{Banner: "kernbench rendezvous 2\n", Secret: c.Secret}
+}
+
+// facts are the values that all nodes must agree on. Every node sends its own, so that a command
+// that differs is detected.
+func (c Config) facts() []connection.Fact {
+	return []connection.Fact{
+		{Name: "--rdzv-id", Value: c.ID, Advice: "give each job its own --rdzv-id and port"},
+		{Name: "--nnodes", Value: strconv.Itoa(c.Nodes)},
+		{Name: "--nproc-per-node", Value: strconv.Itoa(c.Procs)},
+		{Name: "--max-restarts", Value: strconv.Itoa(c.MaxRestarts)},
+		{Name: "the program", Value: strings.Join(c.Program, " ")},
+		connection.BuildFact(),
+	}
+}
+
+func (c Config) join(addr string) join {
+	return join{connection.Join{Rank: c.Node, Size: c.Nodes, Host: c.Host, PID: os.Getpid(), Facts: c.facts()}, addr}
+}
+
+// validate returns all errors of the configuration.
+func (c Config) validate() error {
+	var errs []error
+	if c.Nodes < 1 || c.Procs < 1 || c.MaxRestarts < 0 {
+		errs = append(errs, fmt.Errorf("%d nodes with %d processes each and %d restarts: want at least 1, 1 and 0",
+			c.Nodes, c.Procs, c.MaxRestarts))
+	}
+	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
+		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
+	}
+	if c.Heartbeat < 2*connection.HeartbeatInterval {
+		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v",
+			c.Heartbeat, 2*connection.HeartbeatInterval, connection.HeartbeatInterval))
+	}
+	if c.Nodes > 1 && len(c.Secret) < MinSecret {
+		errs = append(errs, fmt.Errorf("a secret of %d bytes is too short: at least %d", len(c.Secret), MinSecret))
+	}
+	return errors.Join(errs...)
+}
+
+// Join joins the group, as its host if the endpoint is an address of this node. It returns once
+// this node is in contact. The first event is a Start or a refusal.
+func Join(ctx context.Context, cfg Config) (*Member, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Nodes == 1 {
+		return cfg.hostGroup(nil, "127.0.0.1"), nil
+	}
+	name, port, err := SplitEndpoint(cfg.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	at := net.JoinHostPort(name, port)
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.JoinTimeout, errTime)
+	defer cancel()
+	m, err := connection.Retry(ctx, func() (*Member, error) { return cfg.attempt(ctx, name, port) })
+	switch {
+	case err == nil:
+		return m, nil
+	case ctx.Err() == nil:
+		return nil, fmt.Errorf("meeting at %s: %w", at, err)
+	case !errors.Is(context.Cause(ctx), errTime):
+		return nil, context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port "+
+		"open? (%w; this host has %s)",
+		at, cfg.JoinTimeout, err, connection.DescribeInterfaces())
+}
+
+var (
+	errTime         = errors.New("the time to join is over")
+	errNoRendezvous = errors.New("what listens there is not a kernbench rendezvous of this version")
+)
+
+// attempt tries once to become the host, or else to reach it.
+func (c Config) attempt(ctx context.Context, name, port string) (*Member, error) {
+	number, err := net.LookupPort("tcp", port)
+	if err != nil {
+		return nil, connection.Permanent(err)
+	}
+	listener, err := connection.ListenTCP(ctx, name, number)
+	inUse := errors.Is(err, syscall.EADDRINUSE) // perhaps by another node on this host, which is the rendezvous
+	var unresolved *net.DNSError
+	switch {
+	case err == nil:
+		addr := name
+		if own := listener.Addr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !own.IsUnspecified() {
+			addr = own.String()
+		}
+		return c.hostGroup(listener, addr), nil
+	case errors.As(err, &unresolved):
+		return nil, err
+	case !inUse && !errors.Is(err, connection.ErrNotLocal):
+		return nil, connection.Permanent(fmt.Errorf("listening: %w", err))
+	}
+	conn, err := c.service().Dial(ctx, "tcp", net.JoinHostPort(name, port))
+	switch {
+	case errors.Is(err, connection.ErrWrongService) && inUse:
+		return nil, connection.Permanent(fmt.Errorf("the port is in use: %w; choose another port", errNoRendezvous))
+	case errors.Is(err, connection.ErrWrongService):
+		return nil, connection.Permanent(errNoRendezvous)
+	case errors.Is(err, connection.ErrWrongSecret):
+		return nil, connection.Permanent(fmt.Errorf("refused: %w; every node needs the same one", connection.ErrWrongSecret))
+	case err != nil:
+		return nil, err
+	}
+	addr := c.LocalAddr
+	if addr == "" {
+		addr, _, _ = net.SplitHostPort(conn.LocalAddr().String())
+	}
+	return newMember(connection.NewLink[message](conn), c.join(addr), c.Ports, c.Heartbeat), nil
+}
+
+// hostGroup makes this node the host, and its own first member.
+func (c Config) hostGroup(listener net.Listener, addr string) *Member {
+	if c.LocalAddr != "" {
+		addr = c.LocalAddr
+	}
+	h := connection.NewHost(newCoordinator(c))
+	// No silence limit: a process cannot lose itself, however slow it is.
+	m := newMember(h.SelfLink(), c.join(addr), c.Ports, 0)
+	m.host = h
+	if listener != nil {
+		h.Serve(listener, c.service())
+	}
+	return m
+}
+
+// SplitEndpoint parses HOST:PORT, HOST, or an IPv6 address with or without brackets.
+func SplitEndpoint(endpoint string) (name, port string, err error) {
+	if parseLiteral(endpoint).IsValid() { // an IPv6 address without brackets contains colons
+		return endpoint, DefaultPort, nil
+	}
+	if name, port, err = net.SplitHostPort(endpoint); err != nil && !strings.Contains(endpoint, ":") {
+		name, port, err = endpoint, DefaultPort, nil
+	}
+	if err != nil || name == "" {
+		return "", "", fmt.Errorf("endpoint %q: want HOST:PORT, such as node0:%s or [fd00::1]:%s", endpoint, DefaultPort,
+			DefaultPort)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "0" {
+		return "", "", fmt.Errorf("endpoint %q: port %q is not 1 to 65535: every node must know it beforehand", endpoint,
+			port)
+	}
+	return name, port, nil
+}
+
+func parseLiteral(text string) netip.Addr {
+	addr, _ := netip.ParseAddr(text)
+	return addr
+}
+
+// Member is a node's end of the rendezvous. Only Close blocks.
 type Member struct {
 	link   *connection.Link[message]
-	addr   string                    // at which other nodes reach this one
-	ports  connection.PortRange      // to choose the ranks' from
-	host   *connection.Host[message] // of the node that is the host too
+	addr   string                    // where other nodes reach this one
+	ports  connection.PortRange      // of the ranks
+	host   *connection.Host[message] // nil unless this node is the host
 	events chan Event
 	quit   chan struct{}
 	close  sync.Once
 }
 
-// newMember joins the group. The host may be silent for no longer than the limit; 0 is
-// no limit.
+// newMember joins the group. The host is lost if it is silent for longer than the limit; 0 disables
+// the check.
 func newMember(l *connection.Link[message], j join, ports connection.PortRange, silence time.Duration) *Member {
 	m := &Member{link: l, addr: j.Addr, ports: ports, events: make(chan Event), quit: make(chan struct{})}
 	l.Send(message{Join: &j})
@@ -28,12 +224,12 @@ func newMember(l *connection.Link[message], j join, ports connection.PortRange, 
 	return m
 }
 
-// Events delivers what happens, in order. It must be read until the end of the
-// group: Finished, Refused, Lost, or a Stop without Restart.
+// Events delivers events in order. The caller must receive them until the group ends, with
+// Finished, Refused, Lost, or a Stop without Restart.
 func (m *Member) Events() <-chan Event { return m.events }
 
-// Ready says that nothing of an earlier round is left here. A port is chosen that
-// is free at this moment, in case this node's rank 0 needs one.
+// Ready reports that the previous round has ended on this node. It also offers a free port, in case
+// rank 0 runs here.
 func (m *Member) Ready(attempt int) error {
 	port, err := m.ports.FreePort(m.addr)
 	if err != nil {
@@ -43,14 +239,14 @@ func (m *Member) Ready(attempt int) error {
 	return nil
 }
 
-// Failed reports a failure on this node; who and where is filled in.
+// Failed reports a failure on this node. The coordinator fills in Node and Host.
 func (m *Member) Failed(attempt int, f Failure) { m.link.Send(message{Attempt: attempt, Failed: &f}) }
 
-// Done reports that every rank of this node has ended well.
+// Done reports that every rank of this node has ended with code 0.
 func (m *Member) Done(attempt int) { m.link.Send(message{Attempt: attempt, Done: true}) }
 
-// Close leaves the rendezvous, which the others take for a failure unless the
-// group has ended. The host's own waits until the others have been told.
+// Close leaves the rendezvous. The others treat this as a failure unless the group has ended. On
+// the host, Close waits until the other nodes have been told.
 func (m *Member) Close() {
 	m.close.Do(func() {
 		close(m.quit)
@@ -63,7 +259,7 @@ func (m *Member) Close() {
 }
 
 func (m *Member) run(silence time.Duration) {
-	defer m.link.Finish() // the host need not wait for what this node does next
+	defer m.link.Finish() // lets the host close without waiting for this node's caller
 	tell := func(e Event) {
 		select {
 		case m.events <- e:
@@ -71,7 +267,7 @@ func (m *Member) run(silence time.Duration) {
 		}
 	}
 	err := m.link.Run(silence, func(msg message) (more bool) {
-		if msg.Event == (Event{}) { // a heart-beat
+		if msg.Event == (Event{}) { // a heartbeat
 			return true
 		}
 		tell(msg.Event)
@@ -80,4 +276,19 @@ func (m *Member) run(silence time.Duration) {
 	if err != nil {
 		tell(Event{Lost: connection.DescribeLoss(err)})
 	}
+}
+
+// InterfaceAddr returns the address of a network interface by which other nodes reach this one. It
+// prefers the endpoint's address family if the endpoint is a literal address, else IPv4.
+func InterfaceAddr(name, endpoint string) (string, error) {
+	addrs, err := connection.InterfaceAddrs(name)
+	if err != nil {
+		return "", err
+	}
+	host, _, _ := SplitEndpoint(endpoint)
+	addr, ok := lists.First(addrs, func(a netip.Addr) bool { return a.Is6() == parseLiteral(host).Is6() })
+	if !ok {
+		addr = addrs[0]
+	}
+	return addr.String(), nil
 }

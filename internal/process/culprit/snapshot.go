@@ -17,27 +17,28 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Snapshot is one look at the living processes of a rank, its first process at the head.
+// Snapshot is one observation of the living processes of a rank. The rank's first process comes
+// first.
 type Snapshot []Process
 
-// Process is what the kernel told of a process.
+// Process is what the kernel reports of a process.
 type Process struct {
 	PID, Parent int
 	State       byte   // of its main thread, as ps shows it
-	Call        string // the system call in which its main thread waits; empty when not known
+	Call        string // system call in which its main thread waits; "" if unknown
 	CPU         time.Duration
 	Threads     []Thread
 }
 
-// Thread is what the kernel told of a thread.
+// Thread is what the kernel reports of a thread.
 type Thread struct {
 	ID      int
-	Running bool   // or could, if there were a core for it
-	Sleeps  uint64 // how often it has gone to sleep
+	Running bool   // running, or ready to run on the next free core
+	Sleeps  uint64 // number of voluntary context switches
 	CPU     time.Duration
 }
 
-// TakeSnapshot looks at processes. Those that have ended are left out.
+// TakeSnapshot observes processes, leaving out those that have ended.
 func TakeSnapshot(pids []int) Snapshot {
 	var look Snapshot
 	for _, pid := range pids {
@@ -46,15 +47,15 @@ func TakeSnapshot(pids []int) Snapshot {
 		if len(fields) < 13 || fields[0] == "Z" || fields[0] == "X" {
 			continue
 		}
-		p := Process{PID: pid, State: fields[0][0], Call: call(dir)}
+		p := Process{PID: pid, State: fields[0][0], Call: currentCall(dir)}
 		p.Parent, _ = strconv.Atoi(fields[1])
 		user, _ := strconv.ParseInt(fields[11], 10, 64)
 		sys, _ := strconv.ParseInt(fields[12], 10, 64)
-		p.CPU = time.Duration(user+sys) * tick
+		p.CPU = time.Duration(user+sys) * clockTick
 		dirs, _ := filepath.Glob(dir + "/task/*")
 		for _, dir := range dirs {
 			status, _ := os.ReadFile(dir + "/status")
-			t := Thread{Sleeps: number(status, "\nvoluntary_ctxt_switches:")}
+			t := Thread{Sleeps: statusValue(status, "\nvoluntary_ctxt_switches:")}
 			t.ID, _ = strconv.Atoi(filepath.Base(dir))
 			ran, _ := os.ReadFile(dir + "/schedstat")
 			fmt.Sscan(string(ran), (*int64)(&t.CPU))
@@ -67,25 +68,27 @@ func TakeSnapshot(pids []int) Snapshot {
 	return look
 }
 
-// tick is the unit of CPU times in /proc, USER_HZ, on every platform that Go runs on.
-const tick = 10 * time.Millisecond
+// clockTick is the unit of CPU times in /proc, 1/USER_HZ. It is 10 ms on every platform that Go
+// supports.
+const clockTick = 10 * time.Millisecond
 
-// ReadStat is the fields of the stat file of a folder of /proc from the state on; none of a process that has ended.
+// ReadStat returns the fields of a /proc folder's stat file from the state on, or none if the
+// process has ended.
 func ReadStat(dir string) []string {
 	data, _ := os.ReadFile(dir + "/stat")
 	return hostinfo.StatFields(string(data))
 }
 
-func number(status []byte, name string) uint64 {
+func statusValue(status []byte, name string) uint64 {
 	_, rest, _ := bytes.Cut(status, []byte(name))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	n, _ := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 64)
 	return n
 }
 
-// call is the system call in which the main thread of a process waits. The kernel tells it to those who may trace the
-// process, as a parent may unless tracing is forbidden altogether.
-func call(dir string) string {
+// currentCall returns the system call in which the main thread of a process waits. The kernel shows
+// it only to processes that may trace this one, such as its parent, unless tracing is disabled.
+func currentCall(dir string) string {
 	data, err := os.ReadFile(dir + "/syscall")
 	fields := strings.Fields(string(data))
 	if err != nil || len(fields) < 4 || fields[0] == "-1" {
@@ -95,19 +98,19 @@ func call(dir string) string {
 	if err != nil { // "running"
 		return ""
 	}
-	name, known := calls[nr]
+	name, known := syscallNames[nr]
 	if !known {
 		return fmt.Sprintf("system call %d", nr)
 	}
-	switch { // without descriptors they only sleep
+	switch { // without descriptors these calls only sleep
 	case strings.HasSuffix(name, "poll") && fields[2] == "0x0", strings.Contains(name, "select") && fields[1] == "0x0":
 		return "sleep"
 	}
 	return name
 }
 
-// calls names the system calls in which processes wait.
-var calls = map[int]string{
+// syscallNames names the system calls in which processes wait.
+var syscallNames = map[int]string{
 	unix.SYS_NANOSLEEP: "sleep", unix.SYS_CLOCK_NANOSLEEP: "sleep", unix.SYS_RT_SIGSUSPEND: "pause",
 	unix.SYS_RT_SIGTIMEDWAIT: "sigwait", unix.SYS_FUTEX: "futex", unix.SYS_WAIT4: wait, unix.SYS_WAITID: wait,
 	unix.SYS_READ: "read", unix.SYS_READV: "read", unix.SYS_RECVFROM: "recv", unix.SYS_RECVMSG: "recv",
@@ -121,17 +124,17 @@ var calls = map[int]string{
 const wait = "wait"
 
 func init() {
-	if runtime.GOARCH == "amd64" { // newer architectures have only the calls above
-		calls[7], calls[23], calls[34], calls[232] = "poll", "select", "pause", "epoll"
+	if runtime.GOARCH == "amd64" { // newer architectures lack these older calls
+		syscallNames[7], syscallNames[23], syscallNames[34], syscallNames[232] = "poll", "select", "pause", "epoll"
 	}
 }
 
-// sleeps are the calls that no other rank ends.
-var sleeps = []string{"sleep", "pause"}
+// sleepCalls are the calls that another rank cannot end.
+var sleepCalls = []string{"sleep", "pause"}
 
-// Summarize is what a rank was at, from one look or several; nil when it had ended. In several looks, one that polls differs
-// from one that sleeps: it wakes up in between; and from one that computes, however busy the machine
-// is: it goes to sleep in between.
+// Summarize returns a rank's activity from one or more snapshots, or nil if it had ended. Several
+// snapshots separate polling from sleeping, because a polling rank wakes up in between, and polling
+// from computing, because a computing rank does not go to sleep, however busy the machine is.
 func Summarize(looks []Snapshot) *Activity {
 	if len(looks) == 0 || len(looks[len(looks)-1]) == 0 {
 		return nil
@@ -150,16 +153,16 @@ func Summarize(looks []Snapshot) *Activity {
 		}
 		w := look.worker()
 		kernel = kernel && w.State == 'D'
-		still = still && w.PID == worker.PID && w.slept() == worker.slept()
+		still = still && w.PID == worker.PID && w.mainSleeps() == worker.mainSleeps()
 	}
 	switch {
 	case stopped:
 		d.State = Stopped
-	case busy(looks):
+	case isBusy(looks):
 		d.State = Busy
 	case kernel:
 		d.State, d.Call = Kernel, worker.Call
-	case slices.Contains(sleeps, worker.Call) && still:
+	case slices.Contains(sleepCalls, worker.Call) && still:
 		d.State, d.Call = Asleep, worker.Call
 	default:
 		d.State, d.Call = Waiting, worker.Call
@@ -167,11 +170,12 @@ func Summarize(looks []Snapshot) *Activity {
 	return &d
 }
 
-// busySpell is how long a thread that computes does so at a time; one that polls needs less.
-const busySpell = time.Millisecond
+// minBusyTime is the CPU time per sleep above which a thread computes. A polling thread uses less.
+const minBusyTime = time.Millisecond
 
-// busy reports whether a thread ran in most looks and went to sleep between them for other reasons than to wait.
-func busy(looks []Snapshot) bool {
+// isBusy reports whether some thread was running in most snapshots and used at least minBusyTime of
+// CPU for each time it went to sleep.
+func isBusy(looks []Snapshot) bool {
 	type seen struct {
 		runs        int
 		first, last Thread
@@ -194,19 +198,19 @@ func busy(looks []Snapshot) bool {
 	}
 	for _, s := range threads {
 		slept := s.last.Sleeps - s.first.Sleeps
-		if 2*s.runs > len(looks) && s.last.CPU-s.first.CPU >= time.Duration(slept)*busySpell {
+		if 2*s.runs > len(looks) && s.last.CPU-s.first.CPU >= time.Duration(slept)*minBusyTime {
 			return true
 		}
 	}
 	return false
 }
 
-func (p Process) slept() uint64 {
+func (p Process) mainSleeps() uint64 {
 	main, _ := lists.First(p.Threads, func(t Thread) bool { return t.ID == p.PID })
 	return main.Sleeps
 }
 
-// worker is the process that does a rank's work: not a shell that only waits for it.
+// worker returns the process that does the rank's work, skipping shells that only wait for it.
 func (l Snapshot) worker() Process {
 	p := l[0]
 	for p.Call == wait {

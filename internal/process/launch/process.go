@@ -1,0 +1,363 @@
+package launch
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
+)
+
+// process is one entry of the kernel's process table. The start time distinguishes it from a later
+// process with the same PID.
+type process struct {
+	pid, parent, session int
+	start                uint64
+	zombie, stopped      bool
+}
+
+// id returns the fields that stay the same while the process lives.
+func (p process) id() process { return process{pid: p.pid, start: p.start} }
+
+// parseStat parses the fields of /proc/PID/stat from the state on.
+func parseStat(pid int, fields []string) (process, bool) {
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return process{}, false
+	}
+	p := process{pid: pid, zombie: fields[0] == "Z" || fields[0] == "X", stopped: fields[0] == "T"}
+	var err [3]error
+	p.parent, err[0] = strconv.Atoi(fields[1])
+	p.session, err[1] = strconv.Atoi(fields[3])
+	p.start, err[2] = strconv.ParseUint(fields[19], 10, 64)
+	return p, errors.Join(err[:]...) == nil
+}
+
+// readProcess reads the entry of a process. It reports false if the process has ended.
+func readProcess(pid int) (process, bool) {
+	return parseStat(pid, culprit.ReadStat("/proc/"+strconv.Itoa(pid)))
+}
+
+// IsStopped reports whether a process is stopped by SIGSTOP or a terminal's job control. A process
+// held by a debugger has another state and is not reported.
+func IsStopped(pid int) bool {
+	p, _ := readProcess(pid)
+	return p.stopped
+}
+
+// processes reads the whole process table, one entry after another. Processes that fork or end
+// meanwhile may be missing or have an absent parent, so callers repeat the call until nothing is
+// left.
+func processes() []process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var all []process
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := readProcess(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// withDescendants returns the processes for which seed holds, and all their descendants.
+func withDescendants(all []process, seed func(process) bool) []process {
+	children := make(map[int][]process)
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	var found []process
+	seen := make(map[int]bool)
+	var add func(p process)
+	add = func(p process) {
+		if seen[p.pid] {
+			return
+		}
+		seen[p.pid] = true
+		found = append(found, p)
+		for _, child := range children[p.pid] {
+			add(child)
+		}
+	}
+	for _, p := range all {
+		if seed(p) {
+			add(p)
+		}
+	}
+	return found
+}
+
+// descendants returns every process below pid, except zombies, which only wait to be reaped.
+func descendants(pid int) []process {
+	return living(withDescendants(processes(), func(p process) bool { return p.parent == pid }))
+}
+
+func living(procs []process) []process {
+	return slices.DeleteFunc(procs, func(p process) bool { return p.zombie })
+}
+
+// signal sends sig to this process and no other. Between the lookup and the signal the PID may be
+// reused; a pidfd cannot be, once the start time read through it has been checked.
+func (p process) signal(sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	now, ok := readProcess(p.pid)
+	if !ok || now.start != p.start {
+		return
+	}
+	if err != nil { // no descriptors left, or a kernel before 5.3
+		unix.Kill(p.pid, sig)
+		return
+	}
+	unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// killAll stops (SIGSTOP) the processes that find returns until it finds no new ones, then kills
+// all of them. Stopped processes cannot fork, so this catches a program that forks as fast as it
+// can. If 50 rounds do not suffice, the caller tries again.
+func killAll(find func() []process) (killed []process) {
+	stopped := make(map[process]bool)
+	for range 50 {
+		var fresh []process
+		for _, p := range find() {
+			if !stopped[p.id()] {
+				stopped[p.id()] = true
+				fresh = append(fresh, p)
+			}
+		}
+		if len(fresh) == 0 {
+			break
+		}
+		for _, p := range fresh {
+			p.signal(unix.SIGSTOP)
+		}
+		killed = append(killed, fresh...)
+	}
+	for _, p := range killed {
+		p.signal(unix.SIGKILL)
+	}
+	return killed
+}
+
+// readEnviron returns the environment with which the process was executed, or nil if it has ended
+// or belongs to another user.
+func readEnviron(pid int) []string {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	// Read everything with one call: if the process ended between two reads, the rest would be
+	// missing.
+	for size := 64 << 10; ; size *= 4 {
+		data := make([]byte, size)
+		n, _ := f.ReadAt(data, 0)
+		switch {
+		case n == 0:
+			return nil
+		case n < size:
+			return strings.Split(strings.TrimSuffix(string(data[:n]), "\x00"), "\x00")
+		}
+	}
+}
+
+// lookup finds a variable like getenv: the first entry of the name counts.
+func lookup(env []string, name string) (value string, set bool) {
+	for _, entry := range env {
+		if value, set = strings.CutPrefix(entry, name+"="); set {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// reaper collects every child of this process: the ones it started and the orphans it adopts.
+// Nothing else in the process waits for children, so ECHILD means that the whole tree is gone.
+type reaper struct {
+	mu        sync.Mutex
+	owned     map[int]*child
+	childless chan struct{} // closed while there is no child
+	wake      chan struct{}
+	// exitQueue is an epoll descriptor that lists started children in the order in which they end, or
+	// -1.
+	exitQueue int
+}
+
+// child is a started process whose end is reported.
+type child struct {
+	started time.Time
+	ended   func(childExit)
+	pidfd   int // -1 if the kernel has none
+}
+
+// childExit is the kernel's report on the end of a child.
+type childExit struct {
+	pid    int
+	status unix.WaitStatus
+	at     time.Time // when it was noticed; equal for exits noticed together
+	wall   time.Duration
+}
+
+func newReaper() *reaper {
+	r := &reaper{owned: make(map[int]*child), childless: make(chan struct{}), wake: make(chan struct{}, 1)}
+	r.exitQueue, _ = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	close(r.childless)
+	return r
+}
+
+// idle returns a channel that is closed as soon as there is no child.
+func (r *reaper) idle() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.childless
+}
+
+// start forks with the lock held, so that a child that ends at once is not collected before it is
+// registered. ended is called with the lock held and must not block.
+func (r *reaper) start(fork func() (pid int, err error), ended func(childExit)) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begin := time.Now()
+	pid, err := fork()
+	if err != nil {
+		return 0, err
+	}
+	r.owned[pid] = &child{started: begin, ended: ended, pidfd: r.watch(pid)}
+	select {
+	case <-r.childless:
+		r.childless = make(chan struct{})
+		select {
+		case r.wake <- struct{}{}:
+		default: // the reaper is not asleep yet
+		}
+	default:
+	}
+	return pid, nil
+}
+
+// run collects children until the process ends.
+func (r *reaper) run() {
+	for {
+		// WNOWAIT: the child is collected later, with the lock held. Until then its PID cannot be
+		// reused.
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		switch err {
+		case nil:
+			r.collect(time.Now())
+		case unix.ECHILD:
+			r.awaitChild()
+		}
+	}
+}
+
+// watch adds a child to the exit queue and returns its pidfd.
+func (r *reaper) watch(pid int) int {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1 // a kernel before 5.3, or no descriptors left: the order is not exact
+	}
+	_ = unix.EpollCtl(r.exitQueue, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(pid)})
+	return fd
+}
+
+// collect takes the children that have ended: first the started ones in the order of their exits,
+// then any others. wait4 alone would return several in the order of their starts.
+func (r *reaper) collect(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := make([]unix.EpollEvent, 64)
+	for {
+		n, err := unix.EpollWait(r.exitQueue, events, 0)
+		if err != nil && err != unix.EINTR || err == nil && n == 0 {
+			break
+		}
+		for _, e := range events[:max(n, 0)] {
+			r.take(int(e.Fd), now)
+		}
+	}
+	for r.take(-1, now) {
+	}
+}
+
+// take collects one child, or any for -1, and reports whether there was one.
+func (r *reaper) take(pid int, now time.Time) bool {
+	var e childExit
+	var err error
+	for {
+		if e.pid, err = unix.Wait4(pid, &e.status, unix.WNOHANG, nil); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil || e.pid <= 0 {
+		return false
+	}
+	if c, ok := r.owned[e.pid]; ok {
+		delete(r.owned, e.pid)
+		if c.pidfd >= 0 {
+			unix.Close(c.pidfd)
+		}
+		e.at, e.wall = now, now.Sub(c.started)
+		c.ended(e)
+	}
+	return true
+}
+
+// awaitChild announces that there is no child, and sleeps until there is one.
+func (r *reaper) awaitChild() {
+	r.mu.Lock()
+	if len(r.owned) == 0 { // else one was started after the kernel reported ECHILD
+		select {
+		case <-r.childless:
+		default:
+			close(r.childless)
+		}
+	}
+	none := len(r.owned) == 0
+	r.mu.Unlock()
+	if none {
+		<-r.wake
+	}
+}
+
+// toExit converts the report to an Exit.
+func (e childExit) toExit(rank int) Exit {
+	x := Exit{
+		Rank: rank, PID: e.pid, Code: e.status.ExitStatus(), Core: e.status.CoreDump(), Wall: e.wall,
+	}
+	if e.status.Signaled() {
+		x.Signal = syscall.Signal(e.status.Signal())
+	}
+	return x
+}
+
+// oomKills returns the kernel's count of out-of-memory kills since boot, for the whole host and its
+// control groups; 0 if unknown.
+func oomKills() int64 {
+	data, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0
+	}
+	return parseOOMKills(string(data))
+}
+
+func parseOOMKills(vmstat string) int64 {
+	_, rest, _ := strings.Cut(vmstat, "\noom_kill ")
+	number, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseInt(number, 10, 64)
+	return n
+}
