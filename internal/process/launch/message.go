@@ -257,7 +257,7 @@ var (
 // isUserSetting reports whether a variable is a setting of the user for all processes.
 func isUserSetting(name string) bool {
 	return matches(settingVars, name) ||
-		slices.ContainsFunc(dynlib.Registered(), func(s dynlib.Spec) bool { return s.Env == name })
+		slices.ContainsFunc(dynlib.Libraries.All(), func(s dynlib.Spec) bool { return s.Env == name })
 }
 
 // Environ builds the complete environment of a process: base without the variables of an outer
