@@ -10,22 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// striped is a partitioner that a test registers: rows in turn.
-func striped(p sparse.Problem, o partition.Options) (sparse.Layout, error) {
-	owners := make([]int32, p.Size())
-	for row := range owners {
-		owners[row] = int32(row % o.Ranks)
-	}
-	return partition.NewTable(owners, o.Ranks)
-}
-
-func init() {
-	partition.Partitioners.Register(partition.Partitioner{Name: "striped", Help: "rows in turn", Needs: partition.Size, Imbalance: 1,
-		Make: striped})
-}
-
-// Every registered partitioner passes the suite, that of this file included. Those
-// that need a library are tested where there is a loader.
+// TestConformance runs the suite on every registered partitioner, including the one of
+// striped_test.go. Partitioners of a C library are tested in metis_test.go.
 func TestConformance(t *testing.T) {
 	tested := 0
 	for _, p := range partition.Partitioners.All() {

@@ -1,0 +1,33 @@
+package benches
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/bench/plan"
+)
+
+// TestConformance checks every built-in bench: its declaration is valid, its default points
+// can be planned, and its views accept a run without rows.
+func TestConformance(t *testing.T) {
+	seen := map[string]bool{}
+	for _, b := range All() {
+		t.Run(b.Name, func(t *testing.T) {
+			if seen[b.Name] || b.Help == "" {
+				t.Error("the name is taken, or there is no help")
+			}
+			seen[b.Name] = true
+			if err := b.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := plan.Make(b, plan.Request{}); err != nil {
+				t.Error(err)
+			}
+			if b.Figures != nil {
+				b.Figures(nil)
+			}
+			if b.Sections != nil {
+				b.Sections(nil)
+			}
+		})
+	}
+}
