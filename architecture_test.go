@@ -17,13 +17,12 @@ import (
 
 const module = "github.com/kernbench/kernbench/"
 
-// layers is the order of docs/architecture.md, bottom first: a package may
-// import packages of its own layer and of those before it. A layer is a folder
-// of internal and the public packages that belong to it; the compiler itself
-// sees to it that no two packages import each other.
+// layers lists the layers of docs/architecture.md, bottom first. A package may import
+// packages of its own layer and of the layers below. A layer is a folder of internal
+// and the public packages that belong to it.
 var layers = []struct {
 	name     string
-	packages []string // folders: everything below them belongs to the layer
+	packages []string // folders; all packages below them belong to the layer
 }{
 	{"base", []string{"internal/base"}},
 	{"host", []string{"internal/host"}},
@@ -41,7 +40,7 @@ var layers = []struct {
 	{"programs", []string{"cmd", "examples"}},
 }
 
-// onlyImporters names the packages that may use a library.
+// onlyImporters lists, for some libraries, the packages that may import them.
 var onlyImporters = map[string][]string{
 	"gonum.org/v1/plot":            {"internal/result/draw"},
 	"github.com/spf13/cobra":       {"internal/cli", "internal/cli/guide"},
@@ -50,18 +49,17 @@ var onlyImporters = map[string][]string{
 	"github.com/ebitengine/purego": {"internal/host/dynlib"},
 }
 
-// edges are the packages that may touch the process: print, exit, read the
-// environment. Everything else returns values.
+// edges lists the packages that may print, exit and read the environment. All other packages
+// return values, so that tests can call them.
 var edges = []string{"internal/cli", "internal/host/dynlib", "internal/host/proctest", "internal/host/cudatest",
 	"internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
 
-// within tells whether a package is the folder or lies below it. The module's
-// root is a package, not a folder of others.
+// within reports whether a package is the folder or lies below it. The root package "." contains no other.
 func within(pkg, folder string) bool {
 	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
 }
 
-// layerOf is the place of a package's layer in the order, -1 without one.
+// layerOf returns the index of a package's layer, or -1 if it has none.
 func layerOf(pkg string) int {
 	for i, l := range layers {
 		if slices.ContainsFunc(l.packages, func(folder string) bool { return within(pkg, folder) }) {
@@ -71,48 +69,52 @@ func layerOf(pkg string) int {
 	return -1
 }
 
+// source is a Go file that is not a test.
 type source struct {
 	pkg     string // folder within the module
 	file    string
 	imports []string
-	doc     bool
+	doc     bool // it has the package comment
 	text    string
 }
 
+// sources reads the Go files of the module, without tests.
 func sources(t *testing.T) []source {
 	var out []source
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, name := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != ".") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
+		text := must.Get(os.ReadFile(name))(t)
+		f := must.Get(parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.ImportsOnly))(t)
 		s := source{pkg: filepath.ToSlash(filepath.Dir(name)), file: name, doc: f.Doc != nil, text: string(text)}
 		for _, imp := range f.Imports {
 			p, _ := strconv.Unquote(imp.Path.Value)
 			s.imports = append(s.imports, p)
 		}
 		out = append(out, s)
-		return nil
-	})
-	if err != nil || len(out) == 0 {
-		t.Fatalf("reading the sources: %v (%d files)", err, len(out))
 	}
 	return out
 }
 
+// goFiles lists the Go files of the module, tests included.
+func goFiles(t *testing.T) (files []string) {
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != ".") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(name, ".go") {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("listing the Go files: %v (%d files)", err, len(files))
+	}
+	return files
+}
+
+// importFault returns what is wrong with an import of package to in package from, or "".
 func importFault(from, to string) string {
 	lower, upper := layerOf(to), layerOf(from)
 	switch {
@@ -144,7 +146,7 @@ func TestImportsGoDownward(t *testing.T) {
 	}
 }
 
-// The rule itself must be able to fail.
+// TestImportFaultIsFound checks that importFault rejects wrong imports.
 func TestImportFaultIsFound(t *testing.T) {
 	if importFault("internal/base/point", "internal/cli") == "" {
 		t.Error("an import upward was accepted")

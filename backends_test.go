@@ -6,43 +6,55 @@ import (
 	"testing"
 )
 
-// backendPackages are those of backends: one import registers them all, and nobody
-// else needs one, because what is to be known of a backend is in its description.
-var backendPackages = []string{module + "dist/ahbm", module + "dist/cpu", module + "dist/cuda", module + "dist/flat",
-	module + "dist/mpi", module + "dist/nccl"}
+// backendPackages returns the import paths of the backends, which are the imports of dist/all.
+func backendPackages(all []source) (paths []string) {
+	for _, s := range all {
+		if s.pkg == "dist/all" {
+			paths = append(paths, s.imports...)
+		}
+	}
+	return paths
+}
 
-// dedicated are the benches that are about one backend: the simulated accelerator, NCCL.
-var dedicated = []string{"benches/accelwhatif", "benches/milestone1h", "benches/ncclctasweep"}
+// singleBackend lists the benches that measure one backend: the simulated accelerator or NCCL.
+var singleBackend = []string{"benches/accelwhatif", "benches/milestone1h", "benches/ncclctasweep"}
 
-// namesBackend says how a source depends on a certain backend, "" if it does not.
-func namesBackend(s source) string {
-	if within(s.pkg, "dist") || slices.Contains(dedicated, s.pkg) {
+// dependsOnBackend returns how a source depends on one backend, or "" if it does not.
+func dependsOnBackend(s source, backends []string) string {
+	if within(s.pkg, "dist") || slices.Contains(singleBackend, s.pkg) {
 		return ""
 	}
-	for _, p := range backendPackages {
+	for _, p := range backends {
 		if slices.Contains(s.imports, p) {
 			return "imports " + p
 		}
 	}
 	for _, text := range []string{`Backend() == "`, `Backend() != "`, `Backend == "`, `Backend != "`} {
-		if strings.Contains(strings.ReplaceAll(s.text, text+`"`, ""), text) { // "" is none
+		if strings.Contains(strings.ReplaceAll(s.text, text+`"`, ""), text) { // a comparison with "" is allowed
 			return "compares a backend's name"
 		}
 	}
 	return ""
 }
 
+// TestNobodyNamesABackend finds code that works for one backend only. Everything that other code may
+// need to know about a backend is in its description.
 func TestNobodyNamesABackend(t *testing.T) {
-	for _, s := range sources(t) {
-		if how := namesBackend(s); how != "" {
-			t.Errorf("%s %s: ask dist.Describe or dist.As what it can do", s.file, how)
+	all := sources(t)
+	backends := backendPackages(all)
+	if !slices.Contains(backends, module+"dist/cpu") {
+		t.Fatalf("dist/all imports %v, without dist/cpu", backends)
+	}
+	for _, s := range all {
+		if how := dependsOnBackend(s, backends); how != "" {
+			t.Errorf("%s %s: ask dist.Describe or dist.As for its properties", s.file, how)
 		}
 	}
 	for _, wrong := range []source{
-		{pkg: "benches/gemm", imports: backendPackages[:1]},
+		{pkg: "benches/gemm", imports: backends[:1]},
 		{pkg: "internal/result/model", text: `if s.Backend == "cpu" {`},
 	} {
-		if namesBackend(wrong) == "" {
+		if dependsOnBackend(wrong, backends) == "" {
 			t.Errorf("%+v was accepted", wrong)
 		}
 	}

@@ -1,27 +1,82 @@
 package kernbench_test
 
 import (
+	"encoding/json"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-// The examples of docs/extending.md are test files, so that they are compiled
-// and run where they belong: a block of "```go PATH" is the file PATH.
+const guide = "docs/extending.md"
+
+// block is an example of the guide: "```go PATH" and the text of the file PATH.
+var block = regexp.MustCompile("(?s)```go (\\S+)\n(.*?)```")
+
+// TestExtendingShowsItsExamples compares the examples of the guide with the files that they
+// show, which are compiled and tested in their packages. With -update it copies the files
+// into the guide.
 func TestExtendingShowsItsExamples(t *testing.T) {
-	guide := must.Get(os.ReadFile("docs/extending.md"))(t)
-	blocks := regexp.MustCompile("(?s)```go (\\S+)\n(.*?)```").FindAllStringSubmatch(string(guide), -1)
-	if len(blocks) == 0 {
-		t.Error("docs/extending.md has no example")
+	text := string(must.Get(os.ReadFile(guide))(t))
+	shown := block.ReplaceAllStringFunc(text, func(example string) string {
+		path := block.FindStringSubmatch(example)[1]
+		return "```go " + path + "\n" + string(must.Get(os.ReadFile(path))(t)) + "```"
+	})
+	golden.CheckFile(t, guide, shown)
+}
+
+// TestEveryKindIsExplained demands a section with an example for each registry of the program,
+// and one line of help for each registered value.
+func TestEveryKindIsExplained(t *testing.T) {
+	sections := map[string]string{} // by title: "partitioner"
+	for _, section := range strings.Split(string(must.Get(os.ReadFile(guide))(t)), "\n## ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		sections[strings.TrimPrefix(strings.TrimPrefix(title, "An "), "A ")] = text
 	}
-	for _, b := range blocks {
-		file, err := os.ReadFile(b[1])
-		if err != nil {
-			t.Errorf("docs/extending.md: %v", err)
-		} else if string(file) != b[2] {
-			t.Errorf("docs/extending.md does not show %s as it is", b[1])
+	kinds := registry.Kinds()
+	if len(kinds) == 0 {
+		t.Fatal("the catalogue of registries is empty")
+	}
+	for _, kind := range kinds {
+		title := kind.Noun
+		if strings.HasSuffix(title, " algorithm") { // one registry for each collective
+			title = "algorithm"
 		}
+		if !block.MatchString(sections[title]) {
+			t.Errorf("%s has no section with an example for the kind %q", guide, title)
+		}
+		for _, e := range kind.Entries() {
+			if e.Help == "" || strings.Contains(e.Help, "\n") || strings.HasSuffix(e.Help, ".") {
+				t.Errorf("%s %s: help %q, want one line without a full stop", kind.Noun, e.Name, e.Help)
+			}
+		}
+	}
+}
+
+// TestEveryFigureKind checks each registered kind of figure content: an empty one survives JSON, and a
+// panel that holds it is validated without a panic.
+func TestEveryFigureKind(t *testing.T) {
+	for _, kind := range figure.Contents.All() {
+		panel := figure.Panel{Content: kind.New()}
+		if reflect.TypeOf(panel.Content).Kind() != reflect.Pointer {
+			t.Errorf("%s: New returns a %T, want a pointer for JSON to fill", kind.Name, panel.Content)
+			continue
+		}
+		data := must.Get(json.Marshal(panel))(t)
+		var back figure.Panel
+		if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, panel) {
+			t.Errorf("%s: %s is read as %+v, %v", kind.Name, data, back, err)
+		}
+		_ = figure.Figure{Name: "empty", Panels: []figure.Panel{panel}}.Validate() // most kinds reject it
+	}
+	if names := figure.Contents.Names(); !slices.Contains(names, "heat") {
+		t.Errorf("the kinds are %v, without heat", names)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// The limits of the tree: what one person can take in at a sitting.
+// The limits keep files and functions small enough to be read in one go.
 const (
 	maxFileLines = 500 // in a source file
 	maxFuncLines = 70
@@ -24,7 +23,7 @@ const (
 	maxColumns   = 120 // characters in a line, tests included; a tab counts as one
 )
 
-// allowed lists what may be beyond a limit, and why.
+// allowed lists the exceptions and their reasons.
 var allowed = map[string]string{
 	"dist/mpi/collective.go: prepare": "a table of MPI's calls, one case per collective",
 }
@@ -80,23 +79,6 @@ func TestLinesAreShort(t *testing.T) {
 	}
 }
 
-// goFiles lists the Go files of the module, tests included.
-func goFiles(t *testing.T) (files []string) {
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != ".") {
-			return fs.SkipDir
-		}
-		if strings.HasSuffix(name, ".go") {
-			files = append(files, name)
-		}
-		return err
-	})
-	if err != nil || len(files) == 0 {
-		t.Fatalf("listing the Go files: %v (%d files)", err, len(files))
-	}
-	return files
-}
-
 // packages lists the source files of each package, without tests.
 func packages(t *testing.T) map[string][]string {
 	found := map[string][]string{}
@@ -115,7 +97,7 @@ func packages(t *testing.T) map[string][]string {
 	return found
 }
 
-// functions gives how many lines each function of a file has.
+// functions returns the number of lines of each function in a file.
 func functions(t *testing.T, file string, text []byte) map[string]int {
 	if filepath.Ext(file) != ".go" {
 		return nil
@@ -131,7 +113,7 @@ func functions(t *testing.T, file string, text []byte) map[string]int {
 	return lines
 }
 
-// The measure itself must be right.
+// TestFunctionsAreMeasured checks the counting of lines.
 func TestFunctionsAreMeasured(t *testing.T) {
 	text := "package p\n\nfunc short() {}\n\nfunc long() {\n" + strings.Repeat("\tshort()\n", 70) + "}\n"
 	if got := fmt.Sprint(functions(t, "p.go", []byte(text))); got != "map[long:72 short:1]" {

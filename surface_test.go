@@ -20,7 +20,7 @@ var publicPackages = []string{"bench", "dist", "solve", "accel", "accel/tl"}
 
 const maxSurface = 1108
 
-// The public surface is a golden file, so that every change to it is visible in review.
+// TestPublicSurface compares the exported names with a golden file, so that reviewers see every change.
 func TestPublicSurface(t *testing.T) {
 	var all []string
 	for _, pkg := range publicPackages {
@@ -38,7 +38,7 @@ func TestPublicSurface(t *testing.T) {
 	golden.Check(t, "surface.txt", strings.Join(all, "\n")+"\n")
 }
 
-// surface lists the exported names of a package, and which package-level ones lack a doc comment.
+// surface returns the exported names of a package, and the package-level ones that have no doc comment.
 func surface(t *testing.T, pkg string) (names, undocumented []string) {
 	add := func(kind, name string, documented bool) {
 		if !ast.IsExported(name[strings.LastIndexByte(name, '.')+1:]) {
@@ -101,7 +101,7 @@ func addSpec(d *ast.GenDecl, spec ast.Spec, add func(kind, name string, document
 	}
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:

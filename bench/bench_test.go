@@ -101,7 +101,16 @@ func TestUsersOwnModule(t *testing.T) {
 		}
 		return string(out)
 	}
+	for _, name := range []string{"ownbackend", "ownsolver"} {
+		must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		for _, file := range must.Get(filepath.Glob(filepath.Join(root, "examples", name, "*.go")))(t) {
+			if base := filepath.Base(file); !strings.HasSuffix(base, "_test.go") {
+				write(filepath.Join(name, base), read(filepath.Join("examples", name, base)))
+			}
+		}
+	}
 	run("go", "work", "init", ".", root)
+	run("go", "vet", "./ownbackend", "./ownsolver") // they run in tests of their own
 	run("go", "build", "-ldflags=-w", "-o", "userbench", ".")
 	out := run("./userbench", "run", "--bench", "sort", "--count", "1K", "--ranks", "1,2")
 	if !strings.Contains(out, "2 points: 2 ok") {

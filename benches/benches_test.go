@@ -3,6 +3,7 @@ package benches
 import (
 	"testing"
 
+	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
@@ -19,7 +20,11 @@ func TestConformance(t *testing.T) {
 			if err := b.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := plan.Make(b, plan.Request{}); err != nil {
+			var req plan.Request
+			if len(b.Backends) > 0 {
+				req.Backend = b.Backends[0]
+			}
+			if _, err := plan.Make(b, req); err != nil {
 				t.Error(err)
 			}
 			if b.Figures != nil {

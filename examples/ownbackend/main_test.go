@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// asProgram makes the test binary the program itself.
+// asProgram is the environment variable that makes the test binary run main.
 const asProgram = "OWNBACKEND_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -26,13 +26,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// open gives a group of goroutines.
+// open returns a group whose ranks are goroutines of this process.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 	return disttest.Join(size, dist.Config{Backend: "threads", Timeout: timeout}, nil)
 }
 
-// The suite that every backend must pass has nothing against what this one
-// declares. What ranks that do not agree get is beyond the example.
+// TestConformance runs the cases of the suite that this backend declares. The example does not
+// detect ranks whose calls differ, so the cases about that are left out.
 func TestConformance(t *testing.T) {
 	for _, c := range (disttest.Suite{Open: open, Sizes: []int{1, 2, 3}}).Cases() {
 		kind, _, _ := strings.Cut(c.Name, "/")
@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The bench has the backend on its list, and a plain run takes what it has.
+// TestPlanned plans the bench for this backend without naming axes: the plan has only points that the backend can do.
 func TestPlanned(t *testing.T) {
 	b := collectives.Bench()
 	if want := []string{"cpu", "ahbm", "cuda", "flat", "mpi", "nccl", "threads"}; !slices.Equal(b.Backends, want) {
@@ -61,7 +61,7 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-// It runs like any other, and what it lacks is skipped with the reason.
+// TestRuns runs the bench. Points that the backend cannot do are skipped with the reason.
 func TestRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	cmd := exec.Command(os.Args[0], "run", "--bench", "collectives", "--backend", "threads", "--ranks", "2,3", "--size",

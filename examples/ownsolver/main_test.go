@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// asProgram makes the test binary the program itself.
+// asProgram is the environment variable that makes the test binary run main.
 const asProgram = "OWNSOLVER_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -21,24 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The examples of the guide are these files, to the letter.
-func TestGuideShowsTheseFiles(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/extending.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"striped.go", "steepest.go", "rowsum.go"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, body, _ := strings.Cut(string(text), "package main\n\n")
-		if !strings.Contains(string(guide), body) {
-			t.Errorf("docs/extending.md does not show %s as it is", name)
-		}
-	}
-}
-
+// TestConformance runs the suite of partitioners on the one of this program.
 func TestConformance(t *testing.T) {
 	for _, p := range solve.Partitioners() {
 		if p.Name == "striped" {
@@ -47,7 +30,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// What is registered is listed in the help and runs, with the residual as gate.
+// TestRuns finds the registered variants in the help and runs them. Rows with too large a residual would fail.
 func TestRuns(t *testing.T) {
 	run := func(args ...string) string {
 		cmd := exec.Command(os.Args[0], args...)

@@ -28,9 +28,6 @@ func bare() Machine {
 	}
 }
 
-// A library that a plug-in declares is looked for too.
-func init() { dynlib.Register(dynlib.Spec{Name: "Plug-in library", Sonames: []string{"libplugin.so"}}) }
-
 // rich is one that has everything, in two kinds of control groups.
 func rich() Machine {
 	m := bare()

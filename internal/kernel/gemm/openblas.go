@@ -42,8 +42,9 @@ type library struct {
 	threads int
 }
 
-var openBLASSpec = dynlib.Register(dynlib.Spec{Name: "OpenBLAS", Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
-	Env: "KERNBENCH_OPENBLAS", Hint: "Debian: libopenblas0-pthread"})
+var openBLASSpec = dynlib.Register(dynlib.Spec{Name: "OpenBLAS",
+	Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
+	Env:     "KERNBENCH_OPENBLAS", Hint: "Debian: libopenblas0-pthread"})
 
 var openLibrary = sync.OnceValues(func() (*library, error) {
 	file, err := dynlib.Open(openBLASSpec)

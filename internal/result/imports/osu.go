@@ -14,7 +14,8 @@ import (
 )
 
 func init() {
-	Formats.Register(Format{Name: "osu", Help: "tables of OSU's collective latency tests, which never print the number of ranks",
+	Formats.Register(Format{Name: "osu",
+		Help:    "tables of OSU's collective latency tests, which never print the number of ranks",
 		Read:    readOSU,
 		Example: "osu_allreduce.txt --ranks 8 --out out/osu"})
 }

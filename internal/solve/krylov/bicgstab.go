@@ -21,7 +21,8 @@ type bicgstab struct {
 const orthogonal = 1e-12
 
 func init() {
-	Methods.Register(Method{Name: "bicgstab", Help: "stabilised bi-conjugate gradients", Reductions: 2, Start: startBiCGStab})
+	Methods.Register(Method{Name: "bicgstab", Help: "stabilised bi-conjugate gradients", Reductions: 2,
+		Start: startBiCGStab})
 }
 
 func startBiCGStab(c *Core) {

@@ -14,7 +14,8 @@ type cg struct {
 }
 
 func init() {
-	Methods.Register(Method{Name: Default, Help: "conjugate gradients", Needs: SymmetricDefinite, Reductions: 2, Start: startCG})
+	Methods.Register(Method{Name: Default, Help: "conjugate gradients", Needs: SymmetricDefinite, Reductions: 2,
+		Start: startCG})
 }
 
 func startCG(c *Core) {

@@ -23,7 +23,8 @@ type minres struct {
 type minresUpdate struct{ gamma, delta, oldeps, phi, keep, turn float64 }
 
 func init() {
-	Methods.Register(Method{Name: "minres", Help: "minimal residuals", Needs: Symmetric, Reductions: 2, Start: startMINRES})
+	Methods.Register(Method{Name: "minres", Help: "minimal residuals", Needs: Symmetric, Reductions: 2,
+		Start: startMINRES})
 }
 
 func startMINRES(c *Core) {

@@ -15,7 +15,8 @@ import (
 
 func init() {
 	// Parts may be empty where there are few rows to a part.
-	Partitioners.Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
+	Partitioners.Register(Partitioner{Name: "metis",
+		Help:  "METIS's k-way partition, for edge cut or volume; needs its library",
 		Needs: Graph, Weighs: true, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2,
 		Make: metis})
 }

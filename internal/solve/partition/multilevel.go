@@ -9,7 +9,8 @@ import (
 )
 
 func init() {
-	Partitioners.Register(Partitioner{Name: "multilevel", Help: "k-way partition of the graph: coarsened, partitioned, refined",
+	Partitioners.Register(Partitioner{Name: "multilevel",
+		Help:  "k-way partition of the graph: coarsened, partitioned, refined",
 		Needs: Graph, Weighs: true, Imbalance: 1 + tolerance/1000., Make: multilevel})
 }
 

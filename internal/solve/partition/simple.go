@@ -3,8 +3,8 @@ package partition
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
 func init() {
-	Partitioners.Register(Partitioner{Name: Default, Help: "equal ranges of consecutive rows", Needs: Size, Weighs: true, Imbalance: 1,
-		Make: simple})
+	Partitioners.Register(Partitioner{Name: Default, Help: "equal ranges of consecutive rows", Needs: Size, Weighs: true,
+		Imbalance: 1, Make: simple})
 }
 
 // ranges is n rows cut into equal ranges: rank r owns [n*r/ranks, n*(r+1)/ranks).

@@ -10,7 +10,9 @@ import (
 
 func init() {
 	Preconditioners.Register(Preconditioner{Name: "bjacobi",
-		Help: "block Jacobi: incomplete factors of each rank's own rows, without fill (IC(0), or ILU(0) where not symmetric)", New: newFactors})
+		Help: "block Jacobi: incomplete factors of each rank's own rows, without fill " +
+			"(IC(0), or ILU(0) where not symmetric)",
+		New: newFactors})
 }
 
 // factors are L and U of the couplings among a rank's own rows, with entries where the

@@ -13,11 +13,12 @@ func init() {
 	Kinds.Register(Kind{DefaultKind, "-div grad u on a grid: 5 or 9 points in 2-D, 7 or 27 in 3-D", newPoisson})
 	Kinds.Register(Kind{"anisotropic", "a hundred times weaker coupling along the lines of the grid", newAnisotropic})
 	Kinds.Register(Kind{"variable", "coefficients that jump by up to a factor of 1000 from point to point", newVariable})
-	Kinds.Register(Kind{"neumann", "the same with no flow across the boundary: singular, solved up to a constant", newNeumann})
+	Kinds.Register(Kind{"neumann", "the same with no flow across the boundary: singular, solved up to a constant",
+		newNeumann})
 	Kinds.Register(Kind{"helmholtz", "-div grad u - k^2 u with three waves across the grid: indefinite, for minres",
 		newHelmholtz})
-	Kinds.Register(Kind{"hub", "-div grad u with a few rows that are coupled to a sixteenth of all each, as supply nets of a " +
-		"circuit are", newHub})
+	Kinds.Register(Kind{"hub", "-div grad u with a few rows that are coupled to a sixteenth of all each, as " +
+		"supply nets of a circuit are", newHub})
 	Kinds.Register(Kind{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection})
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 func init() {
-	Formats.Register(Format{Name: "benchfmt", Help: "the Go benchmark format, which benchstat reads", Write: writeBenchfmt})
+	Formats.Register(Format{Name: "benchfmt", Help: "the Go benchmark format, which benchstat reads",
+		Write: writeBenchfmt})
 }
 
 // writeBenchfmt writes the Go benchmark format, one line per trial, so that
