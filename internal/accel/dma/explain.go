@@ -200,7 +200,7 @@ type whole struct {
 }
 
 func newWhole(way topo.Path, bytes, piece int, ready []event.Time) *whole {
-	w := &whole{way: way, pieces: len(ready), each: way.Slowest().Time(piece)}
+	w := &whole{way: way, pieces: len(ready), each: way.Bottleneck().BW.Time(piece)}
 	head, tail := ready[0], ready[len(ready)-1]
 	for _, h := range way {
 		w.start, w.tail, w.drain = append(w.start, head), append(w.tail, tail), append(w.drain, h.BW.Time(bytes))

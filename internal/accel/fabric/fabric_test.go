@@ -172,7 +172,7 @@ func TestZeroLoadLatency(t *testing.T) {
 			if model == topo.Flits && lonely(s.path, s.bytes, 256) != want {
 				t.Fatalf("the formula says %v, flit by flit it is %v", want, lonely(s.path, s.bytes, 256))
 			}
-			if bound := s.path.Slowest().Time(s.bytes); want < bound-event.Time(len(s.path)) {
+			if bound := s.path.Bottleneck().BW.Time(s.bytes); want < bound-event.Time(len(s.path)) {
 				t.Fatalf("%s: %v ps is faster than the slowest link allows (%v)", model, want, bound)
 			}
 		}

@@ -186,7 +186,7 @@ func (f *Fabric) passed(m *Message, hop, n int) {
 // its time is queueing.
 func (f *Fabric) Latency(path topo.Path, bytes int) event.Time {
 	if f.model == topo.Whole {
-		return path.Fixed() + path.Slowest().Time(bytes)
+		return path.Fixed() + path.Bottleneck().BW.Time(bytes)
 	}
 	flits := f.Flits(bytes)
 	ready := schedule{lines: []line{{0, 0}}}

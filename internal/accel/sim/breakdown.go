@@ -153,7 +153,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender bool) {
 	slot, way, credit := here, here, here
 	slot.Part, way.Part, credit.Part = PartSlot, PartLink, PartLink
-	credit.Link = a.queue.back.Narrowest()
+	credit.Link = a.queue.back.Bottleneck().Link
 	nodes := a.queue.back.Costs() + g.Topo.PE.CPUCost
 	c.step(Wire, c.at-a.read-nodes, credit)
 	c.step(Overhead, nodes, credit)
@@ -167,7 +167,7 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 	c.step(Queueing, c.at-a.visible, slot)
 	c.step(Slot, writing, slot)
 	c.step(Queueing, c.at-a.landed, slot)
-	way.Link = a.queue.path.Narrowest()
+	way.Link = a.queue.path.Bottleneck().Link
 	way.Sender = &a.from.prog.ID
 	alone := g.fabric.Latency(a.queue.path, a.bytes)
 	// Behind a long message's flits the costs of nodes may be hidden.

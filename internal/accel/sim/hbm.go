@@ -125,7 +125,7 @@ func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 	t := p.writing.current()
 	if g.Topo.Fabric == topo.Whole {
 		bytes, burst := m.Bytes, g.Topo.Cube.HBM.Burst
-		each := m.Path.Slowest().Time(burst)
+		each := m.Path.Bottleneck().BW.Time(burst)
 		h := g.controller(t.at)
 		for off := 0; off < bytes; off += burst {
 			after := program.Cdiv(bytes-off, burst) - 1

@@ -263,7 +263,7 @@ func (g *engine) read(q *queue) {
 	a := q.arrivals[q.freed]
 	q.freed++
 	a.read = g.now
-	a.freed = g.now + g.Topo.PE.CPUCost + q.back.Slowest().Time(g.CreditBytes) + q.back.Fixed()
+	a.freed = g.now + g.Topo.PE.CPUCost + q.back.Bottleneck().BW.Time(g.CreditBytes) + q.back.Fixed()
 	g.at(a.freed, evCredit, q.number, 0)
 	p := a.by
 	g.effect(p, a.recv, q.port)

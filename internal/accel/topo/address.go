@@ -5,19 +5,20 @@ import "fmt"
 // Space is a kind of memory.
 type Space string
 
-// The memories of a cube. HBM and TCM belong to PEs, SRAM to the cube.
+// The memories of a cube. Each PE has its own TCM and its own share of the HBM; the SRAM is shared by
+// the cube.
 const (
 	HBMSpace  Space = "hbm"
 	SRAMSpace Space = "sram"
 	TCMSpace  Space = "tcm"
 )
 
-// Spaces lists the kinds of memory, the nearest first.
+// Spaces returns the kinds of memory, nearest to the PE first.
 func Spaces() []string { return []string{string(TCMSpace), string(SRAMSpace), string(HBMSpace)} }
 
-// Location is a byte of the system.
+// Location is the position of a byte in the system.
 type Location struct {
-	PEID   // for SRAM, PE is 0
+	PEID   // PE is 0 for SRAM
 	Space  Space
 	Offset int64
 }
@@ -29,15 +30,14 @@ func (l Location) String() string {
 	return fmt.Sprintf("%v.%s+%d", l.PEID, l.Space, l.Offset)
 }
 
-// Address is a physical address: SIP, die, and the offset on the die.
+// Address is a physical address. Its bit fields are the SIP, the die, and the offset on the die.
 type Address uint64
 
-// widths are the sizes of an address' fields in bits. They start from the
-// hardware's 4, 5 and 42 and grow with the topology.
+// widths has the sizes of the fields of an address in bits. The hardware has 4, 5 and 42; larger
+// topologies have wider fields.
 type widths struct{ sip, die, local int }
 
-// The part of a die's window that belongs to a memory is named by its two upper
-// bits.
+// The two upper bits of the offset on a die select the memory.
 const (
 	hbmWindow = iota
 	sramWindow
@@ -59,10 +59,11 @@ func (t *Topology) addressWidths() (widths, error) {
 	return w, nil
 }
 
-// HBMSlice is the size of one PE's share of the HBM.
+// HBMSlice returns the size of one PE's share of the HBM in bytes.
 func (t *Topology) HBMSlice() int64 { return t.Cube.HBM.Bytes / int64(t.PEs()) }
 
-// Capacity is the size of a PE's memory of a kind; the SRAM is shared by the cube.
+// Capacity returns the size of a PE's memory of a kind in bytes. For the SRAM it is the size for the
+// whole cube.
 func (t *Topology) Capacity(s Space) int64 {
 	switch s {
 	case HBMSpace:
@@ -73,9 +74,9 @@ func (t *Topology) Capacity(s Space) int64 {
 	return t.PE.TCMBytes
 }
 
-// Address is where a location is found.
+// Address returns the address of a location.
 func (t *Topology) Address(l Location) (Address, error) {
-	if l.SIP < 0 || l.SIP >= t.SIPs.Count || l.Cube < 0 || l.Cube >= t.Cubes.Count() || l.PE < 0 || l.PE >= t.PEs() {
+	if !t.has(l.PEID) {
 		return 0, fmt.Errorf("%v is not in a system of %d SIPs x %d cubes x %d PEs", l.PEID, t.SIPs.Count, t.Cubes.Count(),
 			t.PEs())
 	}
@@ -97,7 +98,7 @@ func (t *Topology) Address(l Location) (Address, error) {
 	return Address(l.SIP)<<(w.die+w.local) | Address(l.Cube)<<w.local | Address(local), nil
 }
 
-// Locate is the inverse of Address.
+// Locate returns the location of an address. It is the inverse of Address.
 func (t *Topology) Locate(a Address) (Location, error) {
 	w := t.addressWidth
 	l := Location{PEID: PEID{SIP: int(a >> (w.die + w.local)), Cube: int(a >> w.local & (1<<w.die - 1))}}
@@ -120,13 +121,14 @@ func (t *Topology) Locate(a Address) (Location, error) {
 	return l, nil
 }
 
-// Channel is the HBM pseudo-channel that an offset belongs to.
+// Channel returns the HBM pseudo-channel of an offset.
 func (t *Topology) Channel(offset int64) int {
 	return int(offset / int64(t.Cube.HBM.Burst) % int64(t.Cube.HBM.Channels))
 }
 
-// Piece is where the bursts lie that a piece of a transfer moves: of bytes from base on, n from off
-// on. A burst that pieces share is moved once: read with the first of them, written with the last.
+// Piece returns the range of memory that one piece of a transfer accesses. The transfer has bytes bytes
+// from base on, the piece n bytes from off on. The HBM moves whole bursts. A burst shared by two pieces
+// is accessed once: a read does so with the first piece, a write with the last.
 func (h *HBM) Piece(base int64, bytes, off, n int, write bool) (from int64, length int) {
 	burst := int64(h.Burst)
 	from = base + int64(off)

@@ -3,14 +3,18 @@ package topo
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
-// Limits that keep a topology within what can be simulated.
+// Upper limits of the values in a topology file. They keep a topology within what can be simulated.
 const (
 	mostSIPs  = 4096
 	mostSide  = 32
@@ -28,12 +32,13 @@ func Load(path string) (*Topology, error) {
 	return Parse(path, data)
 }
 
-// Parse reads the text of a topology file; the name is for errors. All
-// faults are reported at once, each with line and column.
+// Parse reads the text of a topology file; name appears in errors. All faults are reported at once,
+// each with line and column.
 func Parse(name string, data []byte) (*Topology, error) {
 	return parse(name, data, func(*yamlfile.Reader) {})
 }
 
+// parse is Parse with a function that may set hooks of the reader first.
 func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, error) {
 	file, root := yamlfile.Parse(name, data, "topology", "system, io_chiplet, sip, cube and pe")
 	if root == nil {
@@ -43,16 +48,13 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 	t := &Topology{}
 	r := reader{file, t}
 	file.Struct(root, "the topology",
-		r.group("system", r.system),
-		r.group("io_chiplet", func() []yamlfile.Field {
-			return []yamlfile.Field{r.ns("pcie_ep_overhead_ns", &t.PCIeCost), r.ns("noc_overhead_ns", &t.IONocCost),
-				r.ns("io_cpu_overhead_ns", &t.IOCPUCost), r.ns("ucie_overhead_ns", &t.IOUCIeCost), r.rate("noc_bw_gbs", &t.IONocBW)}
-		}),
-		r.group("sip", func() []yamlfile.Field {
-			return []yamlfile.Field{r.grid("cubes", &t.Cubes), r.length("gap_mm", &t.Gap)}
-		}),
-		r.group("cube", r.cube),
-		r.group("pe", r.pe))
+		r.group("system", r.system()...),
+		r.group("io_chiplet", r.ns("pcie_ep_overhead_ns", &t.PCIeCost), r.ns("noc_overhead_ns", &t.IONocCost),
+			r.ns("io_cpu_overhead_ns", &t.IOCPUCost), r.ns("ucie_overhead_ns", &t.IOUCIeCost),
+			r.rate("noc_bw_gbs", &t.IONocBW)),
+		r.group("sip", r.grid("cubes", &t.Cubes), r.length("gap_mm", &t.Gap)),
+		r.group("cube", r.cube()...),
+		r.group("pe", r.pe()...))
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 	return t, nil
 }
 
-// reader fills in a topology: one method per kind of value.
+// reader fills in a topology. It has one method per kind of value, which returns a field for a key.
 type reader struct {
 	*yamlfile.Reader
 	t *Topology
@@ -76,45 +78,37 @@ func (r reader) system() []yamlfile.Field {
 			t.Fabric = Fabric(word)
 		}},
 		r.whole("flit_bytes", &t.FlitBytes, 16, mostBytes),
-		{Key: "ns_per_mm", Read: func(n yamlfile.Node, what string) {
-			t.FsPerMM, _ = r.Decimal(n, what, 6, 0, 1000*1e6)
-		}},
+		decimal(r, "ns_per_mm", &t.FsPerMM, 6, 0, 1000*1e6, 1),
 		{Key: "sips", Read: r.sips},
-		r.group("switch", func() []yamlfile.Field { return []yamlfile.Field{r.ns("overhead_ns", &t.SwitchCost)} }),
-		r.group("link", func() []yamlfile.Field {
-			return []yamlfile.Field{r.rate("bw_gbs", &t.LinkBW), r.ns("latency_ns", &t.LinkLatency)}
-		}),
+		r.group("switch", r.ns("overhead_ns", &t.SwitchCost)),
+		r.group("link", r.rate("bw_gbs", &t.LinkBW), r.ns("latency_ns", &t.LinkLatency)),
 	}
 }
 
 func (r reader) cube() []yamlfile.Field {
 	c := &r.t.Cube
+	noc, h := &c.Noc, &c.HBM
 	return []yamlfile.Field{
 		{Key: "size_mm", Read: func(n yamlfile.Node, what string) {
 			p := r.pos(n, what, 1)
 			c.W, c.H = p.X, p.Y
 		}},
-		r.group("noc", func() []yamlfile.Field {
-			return []yamlfile.Field{
-				r.whole("rows", &c.Noc.Rows, 1, mostSide), r.whole("cols", &c.Noc.Cols, 1, mostSide),
-				r.group("hole", func() []yamlfile.Field {
-					return []yamlfile.Field{r.whole("row", &c.Noc.HoleRow, 0, mostSide), r.whole("col", &c.Noc.HoleCol, 0, mostSide),
-						r.whole("h", &c.Noc.HoleH, 0, mostSide), r.whole("w", &c.Noc.HoleW, 0, mostSide)}
-				}),
-				r.ns("router_overhead_ns", &c.Noc.RouterCost), r.rate("bw_gbs", &c.Noc.BW)}
-		}),
-		r.group("ucie", func() []yamlfile.Field {
-			return []yamlfile.Field{r.whole("connections", &c.UCIeConns, 1, mostSide), r.rate("bw_gbs", &c.UCIeBW),
-				r.ns("overhead_ns", &c.UCIeCost)}
-		}),
-		r.group("m_cpu", func() []yamlfile.Field {
-			return []yamlfile.Field{r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)}
-		}),
-		r.group("sram", func() []yamlfile.Field {
-			return []yamlfile.Field{r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, mostMB),
-				r.ns("overhead_ns", &c.SRAMCost), r.rate("router_bw_gbs", &c.SRAMBW)}
-		}),
-		r.group("hbm", r.hbm),
+		r.group("noc", r.whole("rows", &noc.Rows, 1, mostSide), r.whole("cols", &noc.Cols, 1, mostSide),
+			r.group("hole", r.whole("row", &noc.HoleRow, 0, mostSide), r.whole("col", &noc.HoleCol, 0, mostSide),
+				r.whole("h", &noc.HoleH, 0, mostSide), r.whole("w", &noc.HoleW, 0, mostSide)),
+			r.ns("router_overhead_ns", &noc.RouterCost), r.rate("bw_gbs", &noc.BW)),
+		r.group("ucie", r.whole("connections", &c.UCIeConns, 1, mostSide), r.rate("bw_gbs", &c.UCIeBW),
+			r.ns("overhead_ns", &c.UCIeCost)),
+		r.group("m_cpu", r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)),
+		r.group("sram", r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, mostMB),
+			r.ns("overhead_ns", &c.SRAMCost), r.rate("router_bw_gbs", &c.SRAMBW)),
+		r.group("hbm", r.memory("total_gb", &h.Bytes, 1<<30, mostGB), r.power("pseudo_channels", &h.Channels),
+			r.rate("channel_bw_gbs", &h.ChannelBW), r.power("burst_bytes", &h.Burst),
+			yamlfile.Field{Key: "efficiency", Read: func(n yamlfile.Node, what string) {
+				perMille, _ := r.Decimal(n, what, 3, 1, 1000)
+				h.ChannelBW = h.ChannelBW * Bandwidth(perMille) / 1000
+			}},
+			r.ns("overhead_ns", &h.Cost), r.ns("switch_penalty_ns", &h.SwitchPenalty), r.rate("router_bw_gbs", &h.BW)),
 		r.grid("pe_grid", &c.PEGrid),
 		{Key: "pe_pos_mm", Read: func(n yamlfile.Node, what string) {
 			items, _ := r.List(n, what)
@@ -125,57 +119,32 @@ func (r reader) cube() []yamlfile.Field {
 	}
 }
 
-func (r reader) hbm() []yamlfile.Field {
-	h := &r.t.Cube.HBM
-	var perMille int64
-	return []yamlfile.Field{
-		r.memory("total_gb", &h.Bytes, 1<<30, mostGB),
-		r.power("pseudo_channels", &h.Channels), r.rate("channel_bw_gbs", &h.ChannelBW), r.power("burst_bytes", &h.Burst),
-		{Key: "efficiency", Read: func(n yamlfile.Node, what string) {
-			perMille, _ = r.Decimal(n, what, 3, 1, 1000)
-			h.ChannelBW = h.ChannelBW * Bandwidth(perMille) / 1000
-		}},
-		r.ns("overhead_ns", &h.Cost), r.ns("switch_penalty_ns", &h.SwitchPenalty), r.rate("router_bw_gbs", &h.BW),
-	}
-}
-
 func (r reader) pe() []yamlfile.Field {
 	p := &r.t.PE
 	p.Tiers = map[Space]Tier{}
 	tier := func(s Space) yamlfile.Field {
-		var tier Tier
 		return yamlfile.Field{Key: string(s), Read: func(n yamlfile.Node, what string) {
+			var tier Tier
 			r.Struct(n, what, r.rate("bw_gbs", &tier.BW), r.ns("overhead_ns", &tier.Cost))
 			p.Tiers[s] = tier
 		}}
 	}
 	return []yamlfile.Field{
-		r.group("cpu", func() []yamlfile.Field {
-			return []yamlfile.Field{r.ns("overhead_ns", &p.CPUCost), r.ns("dispatch_ns", &p.DispatchCost)}
-		}),
-		r.group("scheduler", func() []yamlfile.Field { return []yamlfile.Field{r.ns("overhead_ns", &p.SchedulerCost)} }),
-		r.group("tcm", func() []yamlfile.Field {
-			return []yamlfile.Field{r.memory("size_mb", &p.TCMBytes, 1<<20, mostMB),
-				r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)}
-		}),
-		r.group("mmu", func() []yamlfile.Field { return []yamlfile.Field{r.ns("tlb_overhead_ns", &p.TLBCost)} }),
-		r.group("math", func() []yamlfile.Field {
-			return []yamlfile.Field{r.whole("elements_per_ns", &p.MathPerNS, 1, mostBytes)}
-		}),
-		r.group("gemm", func() []yamlfile.Field {
-			return []yamlfile.Field{{Key: "tile", Read: r.tile}, r.ns("tile_ns", &p.TileCost)}
-		}),
-		r.group("fetch_store", func() []yamlfile.Field { return []yamlfile.Field{r.rate("bw_gbs", &p.FetchBW)} }),
-		r.group("ipcq", func() []yamlfile.Field {
-			return []yamlfile.Field{tier(TCMSpace), tier(SRAMSpace), tier(HBMSpace), r.ns("poll_ns", &p.Poll)}
-		}),
+		r.group("cpu", r.ns("overhead_ns", &p.CPUCost), r.ns("dispatch_ns", &p.DispatchCost)),
+		r.group("scheduler", r.ns("overhead_ns", &p.SchedulerCost)),
+		r.group("tcm", r.memory("size_mb", &p.TCMBytes, 1<<20, mostMB),
+			r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)),
+		r.group("mmu", r.ns("tlb_overhead_ns", &p.TLBCost)),
+		r.group("math", r.whole("elements_per_ns", &p.MathPerNS, 1, mostBytes)),
+		r.group("gemm", yamlfile.Field{Key: "tile", Read: r.tile}, r.ns("tile_ns", &p.TileCost)),
+		r.group("fetch_store", r.rate("bw_gbs", &p.FetchBW)),
+		r.group("ipcq", tier(TCMSpace), tier(SRAMSpace), tier(HBMSpace), r.ns("poll_ns", &p.Poll)),
 	}
 }
 
-// sips reads the SIPs; the grid of a torus or mesh is explicit, or a square.
+// sips reads the SIPs. The grid of a torus or mesh is given by w and h; without them it is a square.
 func (r reader) sips(n yamlfile.Node, what string) {
 	s := &r.t.SIPs
-	*s = SIPs{}
 	r.Struct(n, what,
 		r.whole("count", &s.Count, 1, mostSIPs),
 		yamlfile.Field{Key: "topology", Read: func(n yamlfile.Node, what string) {
@@ -220,8 +189,9 @@ func (r reader) tile(n yamlfile.Node, what string) {
 	}
 }
 
-func (r reader) group(key string, fields func() []yamlfile.Field) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { r.Struct(n, what, fields()...) }}
+// group is a key that holds a mapping of other keys.
+func (r reader) group(key string, fields ...yamlfile.Field) yamlfile.Field {
+	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { r.Struct(n, what, fields...) }}
 }
 
 func optional(f yamlfile.Field) yamlfile.Field {
@@ -233,7 +203,7 @@ func (r reader) whole(key string, into *int, least, most int) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, least, most) }}
 }
 
-// power reads a power of two: addresses are cut into bit fields by it.
+// power reads a power of two, because the value divides addresses into bit fields.
 func (r reader) power(key string, into *int) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
 		v, ok := r.Int(n, what, 1, mostBytes)
@@ -244,7 +214,8 @@ func (r reader) power(key string, into *int) yamlfile.Field {
 	}}
 }
 
-// decimal reads a number with so many digits behind the point, in units of the last.
+// decimal reads a number with up to digits decimals. Its value, in units of the last digit, is
+// multiplied by unit.
 func decimal[T ~int64](r reader, key string, into *T, digits int, least, most, unit int64) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
 		v, _ := r.Decimal(n, what, digits, least, most)
@@ -273,12 +244,10 @@ func (r reader) position(key string, into *Pos) yamlfile.Field {
 }
 
 func (r reader) grid(key string, into *Grid) yamlfile.Field {
-	return r.group(key, func() []yamlfile.Field {
-		return []yamlfile.Field{r.whole("w", &into.W, 1, mostSide), r.whole("h", &into.H, 1, mostSide)}
-	})
+	return r.group(key, r.whole("w", &into.W, 1, mostSide), r.whole("h", &into.H, 1, mostSide))
 }
 
-// mostMM is a metre in micrometres: nothing on a board is longer.
+// mostMM is the longest distance on a board: a metre, in micrometres.
 const mostMM = 1_000_000
 
 // pos reads a pair of lengths in mm.
@@ -295,8 +264,7 @@ func (r reader) pos(n yamlfile.Node, what string, least int64) Pos {
 	return Pos{Length(x), Length(y)}
 }
 
-// settle checks what no single line shows, and computes what follows from the
-// file.
+// settle checks the combinations of values and computes the derived fields.
 func (t *Topology) settle() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -339,4 +307,105 @@ func (t *Topology) settle() error {
 	var err error
 	t.addressWidth, err = t.addressWidths()
 	return err
+}
+
+// Parameter is a key of a topology file that holds one number or several, such as the three of a tile.
+type Parameter struct {
+	Key    string   // the full key: cube.hbm.burst_bytes
+	Values []string // as written in the file; empty if the file leaves an optional key out
+}
+
+// Parameters lists the numeric keys of a topology file. It hooks into the reader of the file, so that
+// every key the reader knows is included.
+func Parameters(name string, data []byte) ([]Parameter, error) {
+	var found []Parameter
+	add := func(key string, values ...string) {
+		i := slices.IndexFunc(found, func(p Parameter) bool { return p.Key == key })
+		if i < 0 {
+			i = len(found)
+			found = append(found, Parameter{Key: key})
+		}
+		found[i].Values = append(found[i].Values, values...)
+	}
+	_, err := parse(name, data, func(r *yamlfile.Reader) {
+		r.Absent = func(what string) { add(what) }
+		r.Number = func(what, text string, _ int) string {
+			add(keyOf(what), text)
+			return text
+		}
+	})
+	return found, err
+}
+
+// keyOf returns the key of a number, without the index of a list: cube.pe_pos_mm for cube.pe_pos_mm[3].
+func keyOf(what string) string {
+	key, _, _ := strings.Cut(what, "[")
+	return key
+}
+
+// Vary reads a topology file with the numbers of one key multiplied by a factor, and returns the new
+// numbers too. It fails if they cannot be changed like that: 0 stays 0, counts have no fractions, and
+// the result must be valid in a file.
+func Vary(name string, data []byte, key string, factor float64) (t *Topology, values []string, err error) {
+	var faults []error
+	moved := false
+	t, err = parse(name, data, func(r *yamlfile.Reader) {
+		r.Number = func(what, text string, digits int) string {
+			if keyOf(what) != key {
+				return text
+			}
+			other, err := scaled(text, digits, factor)
+			if err != nil {
+				faults = append(faults, err)
+				other = text
+			}
+			moved = moved || other != text
+			values = append(values, other)
+			return other
+		}
+	})
+	switch {
+	case len(faults) > 0:
+		return nil, nil, faults[0]
+	case err != nil:
+		return nil, nil, plain(name, key, err)
+	case len(values) == 0:
+		return nil, nil, errors.New("the file does not have it")
+	case !moved:
+		return nil, nil, errors.New("it is 0, and so is any part of it")
+	}
+	return t, values, nil
+}
+
+// tolerance is the largest accepted relative error of a change that is caused by rounding.
+const tolerance = 0.1
+
+// scaled multiplies a number and rounds it to the given number of decimals.
+func scaled(text string, digits int, factor float64) (string, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return text, nil // the reader reports the error
+	}
+	unit := math.Pow10(digits)
+	want := v * factor
+	got := math.Round(want*unit) / unit
+	if math.Abs(got-want) > tolerance*math.Abs(want-v) {
+		kind := "whole number"
+		if digits > 0 {
+			kind = fmt.Sprintf("number with %d decimals", digits)
+		}
+		return "", fmt.Errorf("it is %s, and no %s is near", text, kind)
+	}
+	return strconv.FormatFloat(got, 'f', -1, 64), nil
+}
+
+// plain returns the first fault of err without its position in the file, where the original number
+// stands and not the scaled one.
+func plain(name, key string, err error) error {
+	text := err.Error()
+	if in, is := errors.AsType[*yamlfile.Error](err); is {
+		text = in.Faults[0].Msg
+	}
+	text, _, _ = strings.Cut(strings.TrimPrefix(text, name+": "), "\n")
+	return errors.New(strings.TrimPrefix(text, key+": "))
 }

@@ -1,7 +1,6 @@
 package topo
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,17 +9,17 @@ import (
 
 // Hop is one directed link of a path and the node at its end.
 type Hop struct {
-	Link    int32 // number of the link: every link serialises what it carries
+	Link    int32 // number of the link; a link carries one thing at a time
 	BW      Bandwidth
 	Wire    event.Time // propagation
 	Cost    event.Time // of the node at the end, once per message
-	Collect bool       // the node passes a message on only when it has all of it
+	Collect bool       // the node stores and forwards: it waits for the whole message
 }
 
-// Path is the way of a message.
+// Path is the sequence of hops of a message.
 type Path []Hop
 
-// Costs is what the nodes on the way cost together.
+// Costs returns the sum of the node costs.
 func (p Path) Costs() event.Time {
 	var sum event.Time
 	for _, h := range p {
@@ -29,7 +28,7 @@ func (p Path) Costs() event.Time {
 	return sum
 }
 
-// Fixed is the part of the latency that does not depend on the size.
+// Fixed returns the part of the latency that does not depend on the size of a message.
 func (p Path) Fixed() event.Time {
 	var sum event.Time
 	for _, h := range p {
@@ -38,26 +37,23 @@ func (p Path) Fixed() event.Time {
 	return sum
 }
 
-// Slowest is the bandwidth of the slowest link.
-func (p Path) Slowest() Bandwidth {
-	slowest := p[0].BW
-	for _, h := range p {
-		slowest = min(slowest, h.BW)
+// Bottleneck returns the hop with the lowest bandwidth, the first of several.
+func (p Path) Bottleneck() Hop {
+	least := &p[0]
+	for i := range p {
+		if p[i].BW < least.BW {
+			least = &p[i]
+		}
 	}
-	return slowest
+	return *least
 }
 
-// Narrowest is the slowest link, the first of equals.
-func (p Path) Narrowest() int32 {
-	return slices.MinFunc(p, func(a, b Hop) int { return cmp.Compare(a.BW, b.BW) }).Link
-}
-
-// EndKind is what a path starts or ends at.
+// EndKind is the kind of component at which a path starts or ends.
 type EndKind int
 
 // The ends of paths.
 const (
-	AtPE EndKind = iota // its DMA engine
+	AtPE EndKind = iota // the DMA engine of a PE
 	AtHBM
 	AtSRAM
 	AtMCPU
@@ -65,8 +61,8 @@ const (
 	AtPCIe // the PCIe endpoint, through which the host reads and writes its SIP
 )
 
-// End is one end of a path. PE is without meaning for SRAM, M_CPU and what is on the
-// IO chiplet, Cube also for that.
+// End is one end of a path. The SRAM and the M_CPU ignore PE; the IO_CPU and the PCIe endpoint, which
+// are on the IO chiplet, ignore Cube and PE.
 type End struct {
 	Kind EndKind
 	PEID
@@ -75,13 +71,13 @@ type End struct {
 // Wiring numbers the links of a topology and finds paths over them.
 type Wiring struct {
 	t       *Topology
-	cube    int // links per cube
-	sip     int // links per SIP, those of its cubes included
-	ways    map[[2]router][]Side
-	perPort int
+	cube    int                  // links per cube
+	sip     int                  // links per SIP, those of its cubes included
+	ways    map[[2]router][]Side // cache of Noc.way
+	perPort int                  // UCIe connections per side of a cube
 }
 
-// NewWiring lays the links of a topology.
+// NewWiring numbers the links of a topology.
 func NewWiring(t *Topology) *Wiring {
 	w := &Wiring{t: t, ways: map[[2]router][]Side{}, perPort: t.Cube.UCIeConns}
 	w.cube = w.atUCIe(portIn, West, w.perPort-1) + 1
@@ -89,12 +85,12 @@ func NewWiring(t *Topology) *Wiring {
 	return w
 }
 
-// Links is the number of directed links.
+// Links returns the number of directed links.
 func (w *Wiring) Links() int { return w.sip * w.t.SIPs.Count }
 
-// Links of a cube, in this order: four per router, in and out of each PE's DMA and
-// HBM, of SRAM and M_CPU, and three per UCIe connection: from the router to the port, from port to port over
-// the gap, from the port to the router.
+// The links of a cube are numbered in this order: four per router; one out of and one into the DMA of
+// each PE, the HBM of each PE, the SRAM and the M_CPU; three per UCIe connection, namely from the router
+// to the port, from port to port across the gap, and from the port to the router.
 const (
 	portOut = iota
 	portWire
@@ -127,13 +123,13 @@ func (w *Wiring) atUCIe(part int, side Side, k int) int {
 	return base + (part*4+int(side))*w.perPort + k
 }
 
-// Links of an IO chiplet: three per connection of its PHYs, of which there is
-// one for each cube of the northern row, and six to its other parts.
+// The links of an IO chiplet: three per connection of its PHYs (one PHY for each cube of the northern
+// row), and six between its other parts.
 const (
 	phyToNoc = iota
 	nocToPhy
 	phyWire
-	ioSingle // from here on one of a kind
+	ioSingle // the following exist once
 	nocToPCIe
 	pcieToNoc
 	nocToCPU
@@ -150,7 +146,7 @@ func (w *Wiring) atIO(part, col, k int) int {
 	return ioSingle*w.t.Cubes.W*w.perPort + part - ioSingle - 1
 }
 
-// trip is a path under construction: where it has come to.
+// trip is a path under construction and the position that it has reached.
 type trip struct {
 	*Wiring
 	path      Path
@@ -159,13 +155,12 @@ type trip struct {
 	conn      int // the UCIe connection it uses
 }
 
-// Path finds the way between two ends: XY over the routers of a cube, XY over
-// the cubes, and between SIPs north to the IO chiplet, over the switch, and
-// south again.
+// Path returns the route between two ends. Routing is XY over the cubes and over the routers of each
+// cube. Between SIPs it leads north to the IO chiplet, over the switch, and south again.
 func (w *Wiring) Path(from, to End) (Path, error) {
 	t := w.t
 	for _, e := range []End{from, to} {
-		if e.SIP < 0 || e.SIP >= t.SIPs.Count || e.Cube < 0 || e.Cube >= t.Cubes.Count() || e.PE < 0 || e.PE >= t.PEs() {
+		if !t.has(e.PEID) {
 			return nil, fmt.Errorf("a path to %v: it is not in a system of %d SIPs x %d cubes x %d PEs",
 				e.PEID, t.SIPs.Count, t.Cubes.Count(), t.PEs())
 		}
@@ -186,7 +181,7 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 		tr.io(nocToPCIe, t.IONocBW, t.Gap, t.PCIeCost, true)
 		return tr.path, nil
 	case from.Kind == AtPCIe:
-		tr.conn = to.PE % w.perPort // as on the way back
+		tr.conn = to.PE % w.perPort // the connection that replies use too
 		tr.io(pcieToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
 		tr.down(toColumn)
 	case from.Kind == AtIOCPU:
@@ -210,7 +205,7 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 	return tr.path, nil
 }
 
-// routerOf is the router that an end is attached to.
+// routerOf returns the router that an end is attached to.
 func (w *Wiring) routerOf(e End) router {
 	switch e.Kind {
 	case AtSRAM:
@@ -221,12 +216,12 @@ func (w *Wiring) routerOf(e End) router {
 	return w.t.Cube.peRouter[e.PE]
 }
 
-// attachment is the link between an end and its router.
+// attachment returns bandwidth, length and cost of the link from a router to an end.
 func (w *Wiring) attachment(e End) (bw Bandwidth, l Length, cost event.Time) {
 	c := &w.t.Cube
 	at := c.Noc.at(w.routerOf(e))
 	switch e.Kind {
-	case AtHBM: // it sits at the router
+	case AtHBM: // the controller is next to the router
 		return c.HBM.BW, 0, c.HBM.Cost
 	case AtSRAM:
 		return c.SRAMBW, distance(c.SRAMPos, at), c.SRAMCost
@@ -253,7 +248,7 @@ func (tr *trip) arrive(e End) {
 	tr.add(tr.cubeLink(tr.atEnd(e, true)), bw, l, cost)
 }
 
-// walk goes over the routers of the cube.
+// walk adds the hops over the routers of the cube.
 func (tr *trip) walk(to router) {
 	noc := &tr.t.Cube.Noc
 	key := [2]router{tr.at, to}
@@ -273,8 +268,8 @@ func (tr *trip) walk(to router) {
 	}
 }
 
-// out leaves the cube on a side: over the routers to the port and into the wire,
-// which ends at a port that costs so much.
+// out leaves the cube on a side: over the routers to the port and across the gap to another port, whose
+// cost is farCost.
 func (tr *trip) out(side Side, farCost event.Time) {
 	c := &tr.t.Cube
 	tr.walk(c.Noc.port(side, c.UCIeConns, tr.conn))
@@ -282,7 +277,7 @@ func (tr *trip) out(side Side, farCost event.Time) {
 	tr.add(tr.cubeLink(tr.atUCIe(portWire, side, tr.conn)), c.UCIeBW, tr.t.Gap, farCost)
 }
 
-// in enters a cube from its port on a side.
+// in enters a cube through its port on a side.
 func (tr *trip) in(cube int, side Side) {
 	c := &tr.t.Cube
 	tr.cube = cube
@@ -290,7 +285,7 @@ func (tr *trip) in(cube int, side Side) {
 	tr.at = c.Noc.port(side, c.UCIeConns, tr.conn)
 }
 
-// toCube goes from cube to cube, along the row first.
+// toCube goes from cube to cube, first along the row, then along the column.
 func (tr *trip) toCube(to int) {
 	cubes := tr.t.Cubes
 	for tr.cube != to {
@@ -309,7 +304,7 @@ func (tr *trip) toCube(to int) {
 	}
 }
 
-// north goes up the column and onto the IO chiplet's network.
+// north goes up the column of cubes to the network of the IO chiplet.
 func (tr *trip) north() {
 	col := tr.cube % tr.t.Cubes.W
 	tr.toCube(col)
@@ -317,7 +312,7 @@ func (tr *trip) north() {
 	tr.add(tr.ioLink(phyToNoc, col), tr.t.Cube.UCIeBW, tr.ioLength(col), tr.t.IONocCost)
 }
 
-// down goes from the IO chiplet's network into the northernmost cube of a column.
+// down goes from the network of the IO chiplet into the northernmost cube of a column.
 func (tr *trip) down(col int) {
 	t := tr.t
 	tr.add(tr.ioLink(nocToPhy, col), t.Cube.UCIeBW, tr.ioLength(col), t.IOUCIeCost)
@@ -325,8 +320,7 @@ func (tr *trip) down(col int) {
 	tr.in(col, North)
 }
 
-// ioLength is the distance on the IO chiplet from a PHY to its network, which
-// is in the middle.
+// ioLength returns the distance from a PHY to the network of the IO chiplet, which is in its middle.
 func (tr *trip) ioLength(col int) Length {
 	return abs(Length(2*col+1-tr.t.Cubes.W)) * tr.t.Cube.W / 2
 }
@@ -340,8 +334,136 @@ func (tr *trip) io(part int, bw Bandwidth, l Length, cost event.Time, collect bo
 	tr.path[len(tr.path)-1].Collect = collect
 }
 
-// cable is the link between a PCIe endpoint and the switch.
+// cable adds the link between a PCIe endpoint and the switch.
 func (tr *trip) cable(part int, cost event.Time, collect bool) {
 	tr.path = append(tr.path, Hop{Link: int32(tr.ioLink(part, 0)), BW: tr.t.LinkBW, Wire: tr.t.LinkLatency, Cost: cost,
 		Collect: collect})
+}
+
+// router is the row and column of a router in a cube's network.
+type router struct{ row, col int }
+
+// Side is a direction on a grid.
+type Side int
+
+// The sides. Row 0 is the northernmost, column 0 the westernmost.
+const (
+	North Side = iota
+	South
+	East
+	West
+)
+
+func (s Side) String() string { return [...]string{"N", "S", "E", "W"}[s] }
+
+// Opposite returns the opposite side.
+func (s Side) Opposite() Side { return [...]Side{South, North, West, East}[s] }
+
+// Step returns the change of row and column of a step to that side.
+func (s Side) Step() (rows, cols int) {
+	d := [...][2]int{{-1, 0}, {1, 0}, {0, 1}, {0, -1}}[s]
+	return d[0], d[1]
+}
+
+// index returns the number of a router. Positions in the hole have numbers too.
+func (n *Noc) index(r router) int { return r.row*n.Cols + r.col }
+
+func (n *Noc) exists(r router) bool {
+	inHole := r.row >= n.HoleRow && r.row < n.HoleRow+n.HoleH && r.col >= n.HoleCol && r.col < n.HoleCol+n.HoleW
+	return r.row >= 0 && r.row < n.Rows && r.col >= 0 && r.col < n.Cols && !inHole
+}
+
+func (n *Noc) at(r router) Pos {
+	return Pos{n.pitchX*Length(r.col) + n.pitchX/2, n.pitchY*Length(r.row) + n.pitchY/2}
+}
+
+// nearest returns the router closest to a position, the first of several.
+func (n *Noc) nearest(p Pos) router {
+	var best router
+	least := Length(-1)
+	for row := range n.Rows {
+		for col := range n.Cols {
+			r := router{row, col}
+			if d := distance(p, n.at(r)); n.exists(r) && (least < 0 || d < least) {
+				best, least = r, d
+			}
+		}
+	}
+	return best
+}
+
+func distance(a, b Pos) Length { return abs(a.X-b.X) + abs(a.Y-b.Y) }
+
+func abs(l Length) Length { return max(l, -l) }
+
+// port returns the router that connection k of a side is attached to.
+func (n *Noc) port(side Side, conns, k int) router {
+	switch side {
+	case North:
+		return router{0, (n.Cols-conns)/2 + k}
+	case South:
+		return router{n.Rows - 1, (n.Cols-conns)/2 + k}
+	case East:
+		return router{(n.Rows-conns)/2 + k, n.Cols - 1}
+	}
+	return router{(n.Rows-conns)/2 + k, 0}
+}
+
+// check fails if a router is unreachable or a UCIe connection has no router.
+func (n *Noc) check(conns int) error {
+	for side := North; side <= West; side++ {
+		for k := range conns {
+			if r := n.port(side, conns, k); !n.exists(r) {
+				return fmt.Errorf("cube.noc.hole: UCIe connection %v%d needs the router r%dc%d, which is in the hole", side, k,
+					r.row, r.col)
+			}
+		}
+	}
+	home := n.port(North, conns, 0)
+	far := n.distances(home)
+	for row := range n.Rows {
+		for col := range n.Cols {
+			if r := (router{row, col}); n.exists(r) && far[n.index(r)] < 0 {
+				return fmt.Errorf("cube.noc.hole: router r%dc%d cannot be reached", row, col)
+			}
+		}
+	}
+	return nil
+}
+
+// distances returns the number of hops from every router to one, or -1 if there is no route.
+func (n *Noc) distances(to router) []int {
+	far := slices.Repeat([]int{-1}, n.Rows*n.Cols)
+	far[n.index(to)] = 0
+	for queue := []router{to}; len(queue) > 0; queue = queue[1:] {
+		for side := North; side <= West; side++ {
+			rows, cols := side.Step()
+			next := router{queue[0].row + rows, queue[0].col + cols}
+			if n.exists(next) && far[n.index(next)] < 0 {
+				far[n.index(next)] = far[n.index(queue[0])] + 1
+				queue = append(queue, next)
+			}
+		}
+	}
+	return far
+}
+
+// way returns the route from one router to another as a list of steps: first east or west, then north or
+// south (XY routing). If the hole is in between, it is the shortest route around it; among equally short
+// ones, east and west come first.
+func (n *Noc) way(from, to router) []Side {
+	far := n.distances(to)
+	var sides []Side
+	for from != to {
+		for _, side := range []Side{East, West, North, South} {
+			rows, cols := side.Step()
+			next := router{from.row + rows, from.col + cols}
+			if n.exists(next) && far[n.index(next)] == far[n.index(from)]-1 {
+				sides = append(sides, side)
+				from = next
+				break
+			}
+		}
+	}
+	return sides
 }

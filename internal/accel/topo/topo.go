@@ -1,25 +1,28 @@
-// Package topo describes the simulated accelerator: how many SIPs, cubes and
-// PEs there are, where they are, which are neighbours, and what each part
-// costs. A Topology is read from a YAML file, strictly; the one built in is
-// topology.yaml. The package computes positions, neighbours and addresses, and
-// simulates nothing.
+// Package topo describes the simulated accelerator: how many SIPs, cubes and PEs there are, where they
+// are, which are neighbours, and the latency and bandwidth of each part. A Topology is read from a YAML
+// file; unknown keys are errors. topology.yaml is the built-in one. The package computes positions,
+// neighbours, addresses and paths. It simulates nothing.
 package topo
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"math/bits"
+	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 //go:embed topology.yaml
 var defaultFile []byte
 
-// DefaultFile is the text of the built-in topology.
+// DefaultFile returns the text of the built-in topology.
 func DefaultFile() []byte { return defaultFile }
 
-// Default is the built-in topology.
+// Default returns the built-in topology.
 func Default() *Topology {
 	t, err := Parse("topology.yaml", defaultFile)
 	if err != nil {
@@ -28,36 +31,36 @@ func Default() *Topology {
 	return t
 }
 
-// Fabric is how messages move over links.
+// Fabric is the model of how messages move over links.
 type Fabric string
 
-// The two models of a message in transit.
+// The models of a message in transit.
 const (
-	Flits Fabric = "flits" // pieces that follow each other, hop by hop
-	Whole Fabric = "whole" // one piece: it drains once, at its slowest link
+	Flits Fabric = "flits" // pieces of FlitBytes that follow each other, hop by hop
+	Whole Fabric = "whole" // one piece, whose bytes take time only once, at the slowest link
 )
 
-// Kind is how SIPs are connected.
+// Kind is the topology of the SIPs.
 type Kind string
 
-// The SIP topologies. They say which SIPs are neighbours; the wires all go
-// to the switch.
+// The SIP topologies. They determine which SIPs are neighbours. Physically every SIP is connected to
+// one switch.
 const (
 	Ring  Kind = "ring_1d"
 	Torus Kind = "torus_2d"
 	Mesh  Kind = "mesh_2d_no_wrap"
 )
 
-// Kinds lists the SIP topologies.
+// Kinds returns the names of the SIP topologies.
 func Kinds() []string { return []string{string(Ring), string(Torus), string(Mesh)} }
 
-// Bandwidth is a rate in bytes per microsecond: GB/s with three decimals.
+// Bandwidth is a rate in bytes per microsecond, that is GB/s with three decimals.
 type Bandwidth int64
 
-// GBps is a whole number of GB/s.
+// GBps returns a bandwidth of n GB/s.
 func GBps(n int) Bandwidth { return Bandwidth(n) * 1000 }
 
-// Time is how long so many bytes take, rounded up to a picosecond.
+// Time returns how long a transfer takes, rounded up to a picosecond.
 func (b Bandwidth) Time(bytes int) event.Time {
 	return event.Time((int64(bytes)*1_000_000 + int64(b) - 1) / int64(b))
 }
@@ -68,19 +71,20 @@ type Length int64
 // Pos is a position on a die, from its north-west corner.
 type Pos struct{ X, Y Length }
 
-// Grid is a rectangle of numbered cells: id = row*W + column.
+// Grid is a rectangle of cells with the numbers row*W + column.
 type Grid struct{ W, H int }
 
-// Count is the number of cells.
+// Count returns the number of cells.
 func (g Grid) Count() int { return g.W * g.H }
 
 func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.W, g.H) }
 
-// Topology is the whole accelerator. Times are of one passage or command.
+// Topology is the whole accelerator. Cost fields are the time that a node takes for one message or
+// command.
 type Topology struct {
 	Fabric       Fabric
 	FlitBytes    int
-	FsPerMM      int64 // of wires, in femtoseconds
+	FsPerMM      int64 // propagation delay of wires, in femtoseconds per millimetre
 	SIPs         SIPs
 	SwitchCost   event.Time
 	LinkBW       Bandwidth
@@ -91,7 +95,7 @@ type Topology struct {
 	IOUCIeCost   event.Time
 	IONocBW      Bandwidth
 	Cubes        Grid
-	Gap          Length
+	Gap          Length // between neighbouring cubes
 	Cube         Cube
 	PE           PE
 	addressWidth widths
@@ -101,7 +105,7 @@ type Topology struct {
 type SIPs struct {
 	Count int
 	Kind  Kind
-	Grid  Grid // of a ring: Count x 1
+	Grid  Grid // a ring is Count x 1
 }
 
 // Cube is one die with its HBM.
@@ -116,15 +120,15 @@ type Cube struct {
 	SRAMPos    Pos
 	SRAMBytes  int64
 	SRAMCost   event.Time
-	SRAMBW     Bandwidth // of its link to the router
+	SRAMBW     Bandwidth // of the link to its router
 	HBM        HBM
 	PEGrid     Grid
 	PEPos      []Pos
-	peRouter   []router // the router nearest to each
+	peRouter   []router // the router nearest to each PE
 	mcpu, sram router
 }
 
-// Noc is the network of routers on a cube.
+// Noc is the network on chip of a cube: a grid of routers with a rectangular hole, where the HBM is.
 type Noc struct {
 	Rows, Cols     int
 	HoleRow        int
@@ -135,19 +139,19 @@ type Noc struct {
 	pitchX, pitchY Length
 }
 
-// HBM is one PE's share of the memory, as channels that addresses are spread
-// over.
+// HBM is the memory of a cube, divided equally among its PEs. The addresses of a PE's share are
+// interleaved over its channels, burst by burst.
 type HBM struct {
-	Bytes         int64 // of the whole cube
-	Channels      int   // of each PE
+	Bytes         int64 // per cube
+	Channels      int   // per PE
 	ChannelBW     Bandwidth
 	Burst         int
 	Cost          event.Time
-	SwitchPenalty event.Time
-	BW            Bandwidth // of its link to the router
+	SwitchPenalty event.Time // when a channel changes between reading and writing
+	BW            Bandwidth  // of the link to its router
 }
 
-// PE is a processing element's costs.
+// PE has the costs and sizes of a processing element.
 type PE struct {
 	CPUCost       event.Time
 	DispatchCost  event.Time
@@ -156,14 +160,14 @@ type PE struct {
 	TCMRead       Bandwidth
 	TCMWrite      Bandwidth
 	TLBCost       event.Time
-	MathPerNS     int // f16 elements
+	MathPerNS     int // f16 elements per nanosecond
 	TileM         int
 	TileK         int
 	TileN         int
 	TileCost      event.Time
 	FetchBW       Bandwidth
-	Tiers         map[Space]Tier // cost of a receive slot
-	Poll          event.Time
+	Tiers         map[Space]Tier // cost of a receive slot, by its memory
+	Poll          event.Time     // interval at which a sender polls for a free slot
 }
 
 // Tier is the cost of one access to a receive slot in a kind of memory.
@@ -172,39 +176,44 @@ type Tier struct {
 	Cost event.Time
 }
 
-// Wire is the time a signal takes over a distance.
+// Wire returns the propagation delay over a distance.
 func (t *Topology) Wire(l Length) event.Time {
 	const fsPerPs, umPerMM = 1000, 1000
 	return event.Time((int64(l)*t.FsPerMM + fsPerPs*umPerMM/2) / (fsPerPs * umPerMM))
 }
 
-// PEs is the number of PEs of a cube.
+// PEs returns the number of PEs of a cube.
 func (t *Topology) PEs() int { return len(t.Cube.PEPos) }
 
-// PEID names a PE of the system.
+// PEID identifies a PE by its SIP, its cube in the SIP and its number in the cube.
 type PEID struct{ SIP, Cube, PE int }
 
 func (p PEID) String() string { return fmt.Sprintf("sip%d.cube%d.pe%d", p.SIP, p.Cube, p.PE) }
 
-// Index numbers the PEs of the system.
+// has reports whether the system has a PE.
+func (t *Topology) has(p PEID) bool {
+	return p.SIP >= 0 && p.SIP < t.SIPs.Count && p.Cube >= 0 && p.Cube < t.Cubes.Count() && p.PE >= 0 && p.PE < t.PEs()
+}
+
+// Index returns the number of a PE in the system: SIP by SIP, cube by cube.
 func (t *Topology) Index(p PEID) int { return (p.SIP*t.Cubes.Count()+p.Cube)*t.PEs() + p.PE }
 
-// At is the inverse of Index.
+// At returns the PE with a number. It is the inverse of Index.
 func (t *Topology) At(index int) PEID {
 	pes, cubes := t.PEs(), t.Cubes.Count()
 	return PEID{index / pes / cubes, index / pes % cubes, index % pes}
 }
 
-// TotalPEs is the number of PEs of the system.
+// TotalPEs returns the number of PEs of the system.
 func (t *Topology) TotalPEs() int { return t.SIPs.Count * t.Cubes.Count() * t.PEs() }
 
-// Clone copies the topology, so that a case can differ from the file.
+// Clone returns a copy whose values can be changed. The slices and maps are shared.
 func (t *Topology) Clone() *Topology {
 	c := *t
 	return &c
 }
 
-// WithSIPs is a copy with other SIPs: w x h of the given kind.
+// WithSIPs returns a copy with w x h SIPs of the given kind.
 func (t *Topology) WithSIPs(kind Kind, w, h int) (*Topology, error) {
 	c := t.Clone()
 	if w < 1 || h < 1 || w > mostSIPs || h > mostSIPs || w*h > mostSIPs {
@@ -214,24 +223,122 @@ func (t *Topology) WithSIPs(kind Kind, w, h int) (*Topology, error) {
 	if kind == Ring && h != 1 {
 		return nil, fmt.Errorf("a %s of %d x %d: want a height of 1", kind, w, h)
 	}
-	if err := c.settle(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, c.settle()
 }
 
-// WithCubes is a copy with another cube mesh.
+// WithCubes returns a copy with another mesh of cubes.
 func (t *Topology) WithCubes(w, h int) (*Topology, error) {
 	c := t.Clone()
 	c.Cubes = Grid{w, h}
 	if w < 1 || h < 1 {
 		return nil, fmt.Errorf("a cube mesh of %d x %d: want at least 1 x 1", w, h)
 	}
-	if err := c.settle(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, c.settle()
 }
 
-// fieldBits is how many bits number n things.
+// fieldBits returns the number of bits that distinguish n things.
 func fieldBits(n int64) int { return bits.Len64(uint64(n - 1)) }
+
+// neighbor returns the cell next to id on a side, and whether there is one. With wrap the first and
+// last cells of a line are neighbours. A cell is never its own neighbour.
+func (g Grid) neighbor(id int, side Side, wrap bool) (int, bool) {
+	rows, cols := side.Step()
+	row, col := id/g.W+rows, id%g.W+cols
+	if wrap {
+		row, col = (row+g.H)%g.H, (col+g.W)%g.W
+	}
+	next := row*g.W + col
+	ok := row >= 0 && row < g.H && col >= 0 && col < g.W && next != id
+	return next, ok
+}
+
+// Peer returns the neighbour of a PE in its own cube.
+func (t *Topology) Peer(p PEID, side Side) (PEID, bool) {
+	pe, ok := t.Cube.PEGrid.neighbor(p.PE, side, false)
+	return PEID{p.SIP, p.Cube, pe}, ok
+}
+
+// NextCube returns the PE with the same number in the next cube on a side.
+func (t *Topology) NextCube(p PEID, side Side) (PEID, bool) {
+	cube, ok := t.Cubes.neighbor(p.Cube, side, false)
+	return PEID{p.SIP, cube, p.PE}, ok
+}
+
+// NextSIP returns the PE with the same number and cube in the next SIP on a side. The SIPs of a ring
+// have neighbours in the east and west only.
+func (t *Topology) NextSIP(p PEID, side Side) (PEID, bool) {
+	sip, ok := t.SIPs.Grid.neighbor(p.SIP, side, t.SIPs.Kind != Mesh)
+	return PEID{sip, p.Cube, p.PE}, ok
+}
+
+// shortKinds has the names of kinds that may follow a size.
+var shortKinds = map[string]Kind{"ring": Ring, "torus": Torus, "mesh": Mesh,
+	string(Ring): Ring, string(Torus): Torus, string(Mesh): Mesh}
+
+// ParseArrangement reads a SIP topology: a kind, or a size and a kind, as in 4x4:torus and 8:ring.
+// Without a size the returned grid is zero.
+func ParseArrangement(text string) (Kind, Grid, error) {
+	size, word, sized := strings.Cut(text, ":")
+	if !sized {
+		size, word = "", text
+	}
+	kind, known := shortKinds[word]
+	if !known {
+		return "", Grid{}, fmt.Errorf("SIPs %q: %w; write a size before the kind, as in 4x4:torus", text,
+			suggest.Unknown("SIP topology", word, Kinds()))
+	}
+	if !sized {
+		return kind, Grid{}, nil
+	}
+	g, err := ParseGrid(size)
+	if err == nil && (g.W < 1 || g.H < 1) { // a zero grid means "as in the file"
+		err = errors.New("it is empty")
+	}
+	if err == nil && !strings.Contains(size, "x") && kind != Ring {
+		err = errors.New("it has no height")
+	}
+	if err != nil {
+		return kind, g, fmt.Errorf("SIPs %q: want WIDTHxHEIGHT:torus, WIDTHxHEIGHT:mesh or COUNT:ring", text)
+	}
+	return kind, g, nil
+}
+
+// ParseGrid reads WIDTHxHEIGHT, or a width for a single row.
+func ParseGrid(text string) (g Grid, err error) {
+	g.H = 1
+	w, h, two := strings.Cut(text, "x")
+	if g.W, err = strconv.Atoi(w); err == nil && two {
+		g.H, err = strconv.Atoi(h)
+	}
+	return g, err
+}
+
+// Arrange returns a copy with the SIP topology that a text names (see ParseArrangement). A kind alone
+// keeps the number of SIPs, and the grid if possible.
+func (t *Topology) Arrange(text string) (*Topology, error) {
+	kind, g, err := ParseArrangement(text)
+	if err != nil {
+		return nil, err
+	}
+	if g == (Grid{}) {
+		g = t.SIPs.as(kind)
+	}
+	return t.WithSIPs(kind, g.W, g.H)
+}
+
+// as returns a grid of the same number of SIPs for another kind.
+func (s SIPs) as(kind Kind) Grid {
+	if kind == Ring {
+		return Grid{W: s.Count, H: 1}
+	}
+	if s.Kind != Ring {
+		return s.Grid
+	}
+	w := 1 // the most nearly square grid
+	for i := 1; i*i <= s.Count; i++ {
+		if s.Count%i == 0 {
+			w = i
+		}
+	}
+	return Grid{W: w, H: s.Count / w}
+}

@@ -272,7 +272,7 @@ func TestPaths(t *testing.T) {
 		if costs != c.costs {
 			t.Errorf("from %v to %v nodes cost %v ps, want %v", c.from, c.to, costs, c.costs)
 		}
-		if slowest := path.Slowest(); c.from.Cube != c.to.Cube && slowest != GBps(128) {
+		if slowest := path.Bottleneck().BW; c.from.Cube != c.to.Cube && slowest != GBps(128) {
 			t.Errorf("from %v to %v at %v", c.from, c.to, slowest)
 		}
 	}

@@ -5,21 +5,22 @@ import (
 	"strconv"
 )
 
-// The floor plan of a SIP: the IO chiplet along the north edge, below it the cubes. Coordinates are
-// micrometres from its north-west corner. Sizes that no file gives are for the eye: how deep the IO chiplet
-// is, and how far a PE, a memory controller, the SRAM and the M_CPU are drawn from their routers.
+// The floor plan of a SIP has the IO chiplet along the north edge and the cubes below it. Coordinates are
+// micrometres from its north-west corner. Some sizes are not in the topology file and are chosen for a
+// clear picture: the depth of the IO chiplet, and the distance of PEs, memory controllers, SRAM and M_CPU
+// from their routers.
 
-// ioDepth is how deep the IO chiplet is drawn, as a part of a cube.
+// ioDepth is the height of a cube divided by the depth of the IO chiplet.
 const ioDepth = 3
 
 // Box is a part of the floor plan.
 type Box struct {
 	Kind, Name string // Kind: io, cube, hbm, pe
-	At         Pos    // its north-west corner
+	At         Pos    // north-west corner
 	W, H       Length
 }
 
-// Plan is the size of a SIP's floor plan.
+// Plan returns the size of a SIP's floor plan.
 func (t *Topology) Plan() (w, h Length) {
 	pitch := t.cubePitch()
 	return pitch.X*Length(t.Cubes.W) - t.Gap, t.cubeAt(0).Y + pitch.Y*Length(t.Cubes.H) - t.Gap
@@ -27,13 +28,13 @@ func (t *Topology) Plan() (w, h Length) {
 
 func (t *Topology) cubePitch() Pos { return Pos{t.Cube.W + t.Gap, t.Cube.H + t.Gap} }
 
-// cubeAt is the corner of a cube.
+// cubeAt returns the north-west corner of a cube.
 func (t *Topology) cubeAt(cube int) Pos {
 	pitch, depth := t.cubePitch(), t.Cube.H/ioDepth
 	return Pos{pitch.X * Length(cube%t.Cubes.W), depth + t.Gap + pitch.Y*Length(cube/t.Cubes.W)}
 }
 
-// Boxes are the parts of a SIP's floor plan; later ones lie on earlier ones.
+// Boxes returns the parts of a SIP's floor plan in drawing order: later boxes cover earlier ones.
 func (t *Topology) Boxes() []Box {
 	w, _ := t.Plan()
 	boxes := []Box{{"io", "IO chiplet", Pos{}, w, t.Cube.H / ioDepth}}
@@ -54,7 +55,7 @@ func (t *Topology) Boxes() []Box {
 	return boxes
 }
 
-// endAt is where an end of paths is drawn in its cube: beside its router, PEs outward, their memory
+// endAt returns the position of an end in its cube. It is next to its router: PEs outward, their memory
 // controllers inward.
 func (t *Topology) endAt(e End) Pos {
 	noc := &t.Cube.Noc
@@ -78,25 +79,25 @@ func (t *Topology) endAt(e End) Pos {
 	return Pos{r.X + dx, r.Y + dy}
 }
 
-// LinkName says from where to where a directed link goes.
+// LinkName returns the name of a directed link: its container and its two ends.
 func (w *Wiring) LinkName(link int) string {
 	within, from, to := w.ends(link)
 	return fmt.Sprintf("%s.%s -> %s", within, from.name, to.name)
 }
 
-// Place is where a directed link runs on the floor plan of its SIP.
+// Place returns the SIP of a directed link and the positions of its ends on the floor plan.
 func (w *Wiring) Place(link int) (sip int, from, to Pos) {
 	_, a, b := w.ends(link)
 	return link / w.sip, a.at, b.at
 }
 
-// node is an end of a link: its name within a cube or an IO chiplet, and where it is on the floor plan.
+// node is an end of a link: its name within a cube or an IO chiplet, and its position on the floor plan.
 type node struct {
 	name string
 	at   Pos
 }
 
-// ends are those of a directed link, and what it lies in.
+// ends returns the ends of a directed link and the name of the cube or SIP that contains it.
 func (w *Wiring) ends(link int) (within string, from, to node) {
 	sip, rest := link/w.sip, link%w.sip
 	if cube := rest / w.cube; cube < w.t.Cubes.Count() {
@@ -109,7 +110,7 @@ func (w *Wiring) ends(link int) (within string, from, to node) {
 
 func (r router) String() string { return fmt.Sprintf("r%dc%d", r.row, r.col) }
 
-// endsInCube are those of a link of a cube by its number there.
+// endsInCube returns the ends of the n-th link of a cube.
 func (w *Wiring) endsInCube(cube, n int) (from, to node) {
 	noc, pes, corner := &w.t.Cube.Noc, w.t.PEs(), w.t.cubeAt(cube)
 	in := func(p Pos) Pos { return Pos{corner.X + p.X, corner.Y + p.Y} }
@@ -153,7 +154,7 @@ func (w *Wiring) endsInCube(cube, n int) (from, to node) {
 	return port, beyond
 }
 
-// portAt is where a UCIe connection leaves a cube.
+// portAt returns the position at which a UCIe connection leaves a cube.
 func (w *Wiring) portAt(cube int, side Side, k int) Pos {
 	c, at := &w.t.Cube, w.t.cubeAt(cube)
 	p := c.Noc.at(c.Noc.port(side, w.perPort, k))
@@ -170,7 +171,7 @@ func (w *Wiring) portAt(cube int, side Side, k int) Pos {
 	return Pos{at.X + p.X, at.Y + p.Y}
 }
 
-// endsOnIO are those of a link of an IO chiplet by its number there.
+// endsOnIO returns the ends of the n-th link of an IO chiplet.
 func (w *Wiring) endsOnIO(n int) (from, to node) {
 	width, _ := w.t.Plan()
 	depth := w.t.Cube.H / ioDepth
