@@ -7,6 +7,8 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
 // engine is one rank's end of a world.
@@ -77,4 +79,50 @@ func (e *engine) Clock() dist.Clock { return e.world.clock() }
 func (e *engine) Close() error {
 	e.world.leave(e.rank)
 	return nil
+}
+
+var _ dist.Limiter = backend{}
+
+// Limits follow from the topology of the machine: what the bytes that must leave a SIP need on
+// its way to the others, and what the messages on the longest way need however
+// short they are. Of other algorithms than LRAB, which passes whole vectors on,
+// only the least is known that every all-reduce must send.
+func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
+	if p.Op != dist.AllReduce || size < 2 || p.Count == 0 {
+		return nil, nil
+	}
+	m, err := of(p.Machine, p.Arrangement, size)
+	if err != nil {
+		return nil, err
+	}
+	us := func(t event.Time) float64 { return t.Nanoseconds() / 1e3 }
+	bytes, t := p.Count*p.DType.Size(), m.Topo
+	// All PEs of a SIP send over its UCIe connections to the IO chiplet, one network there and one link.
+	out := min(t.LinkBW, t.IONocBW, t.Cube.UCIeBW*topo.Bandwidth(t.Cubes.W*t.Cube.UCIeConns))
+	if p.Algorithm != ccl.LRAB {
+		return []dist.Limit{{Name: "links", US: us(out.Time(2 * bytes * (size - 1) / size))}}, nil
+	}
+	grid, sent := t.SIPs.Grid, 0 // how often the busiest SIP sends the vector
+	for _, n := range []int{grid.W, grid.H} {
+		if t.SIPs.Kind == topo.Mesh {
+			sent += min(n-1, 2) // on to the end of the line, and back
+		} else {
+			sent += n - 1 // once round
+		}
+	}
+	var fixed event.Time // of the PE that is farthest away
+	wiring := topo.NewWiring(t)
+	for _, part := range shares(t, p.Count) {
+		at := func(sip int) topo.End {
+			return topo.End{Kind: topo.AtPE, PEID: topo.PEID{SIP: sip, Cube: part.cube, PE: part.pe}}
+		}
+		path, err := wiring.Path(at(0), at(1))
+		if err != nil {
+			return nil, err
+		}
+		fixed = max(fixed, path.Fixed())
+	}
+	hops := ccl.Shape{Cubes: topo.Grid{W: 1, H: 1}, SIPs: t.SIPs}.Hops()
+	return []dist.Limit{{Name: "links", US: us(out.Time(sent * bytes))},
+		{Name: "hops", US: us(event.Time(hops) * fixed)}}, nil
 }

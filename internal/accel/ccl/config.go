@@ -1,6 +1,5 @@
-// Package ccl is the collectives of the simulated accelerator: which algorithm,
-// with which receive queues (ccl.yaml), and the algorithms themselves, as
-// kernels in package tl and as schedules in the sense of package schedule.
+// Package ccl has the collectives of the simulated accelerator: their configuration (ccl.yaml), which
+// selects an algorithm and sets up the receive queues, and the algorithms as kernels of package tl.
 package ccl
 
 import (
@@ -18,10 +17,10 @@ import (
 //go:embed ccl.yaml
 var defaultFile []byte
 
-// DefaultFile is the text of the built-in configuration.
+// DefaultFile returns the text of the built-in configuration.
 func DefaultFile() []byte { return defaultFile }
 
-// Default is the built-in configuration.
+// Default returns the built-in configuration.
 func Default() *Config {
 	c, err := Parse("ccl.yaml", defaultFile)
 	if err != nil {
@@ -30,26 +29,26 @@ func Default() *Config {
 	return c
 }
 
-// Config says which algorithm is used, and how each is set up.
+// Config has the algorithm in use and the settings of each algorithm.
 type Config struct {
 	Algorithm  string
 	Algorithms map[string]Settings
 }
 
-// Settings is how an algorithm runs.
+// Settings are the settings of an algorithm.
 type Settings struct {
-	Buffer      topo.Space
-	Poll        bool
-	Slots       int
+	Buffer      topo.Space // memory of the receive slots
+	Poll        bool       // a sender without a free slot polls instead of sleeping
+	Slots       int        // per receive queue
 	SlotBytes   int
-	CreditBytes int
-	Root        Root // of LRAB
+	CreditBytes int  // size of the message that returns a slot to the sender
+	Root        Root // LRAB only
 }
 
-// Root says where in a SIP the sum is made.
+// Root is the cube of a SIP in which LRAB computes the sum.
 type Root string
 
-// The roots.
+// The roots: the cube in the middle of the grid, or the one in the south-east corner.
 const (
 	Center Root = "center"
 	Corner Root = "corner"
@@ -62,13 +61,13 @@ const (
 	Tree     = "tree"
 )
 
-// Names lists the algorithms.
+// Names returns the names of the algorithms.
 func Names() []string { return []string{LRAB, FlatRing, Tree} }
 
-// Settings are those of the chosen algorithm.
+// Settings returns the settings of the algorithm in use.
 func (c *Config) Settings() Settings { return c.Algorithms[c.Algorithm] }
 
-// With is a copy that uses another algorithm, with changed settings.
+// With returns a copy that uses the given algorithm, with its settings changed by change.
 func (c *Config) With(algorithm string, change func(*Settings)) (*Config, error) {
 	s, known := c.Algorithms[algorithm]
 	if !known {
@@ -80,7 +79,7 @@ func (c *Config) With(algorithm string, change func(*Settings)) (*Config, error)
 	return copied, nil
 }
 
-const mostBytes = 1 << 30
+const mostBytes = 1 << 30 // upper limit of all sizes
 
 // Load reads a configuration file.
 func Load(path string) (*Config, error) {
@@ -91,7 +90,7 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse reads the text of a configuration; the name stands in errors.
+// Parse reads the text of a configuration; name appears in errors.
 func Parse(name string, data []byte) (*Config, error) {
 	r, root := yamlfile.Parse(name, data, "ccl configuration", "defaults and algorithms")
 	if root == nil {
@@ -136,7 +135,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// settings are the keys that defaults must and algorithms may have.
+// settings returns the fields of Settings. They are required in defaults and optional in algorithms.
 func settings(r *yamlfile.Reader, s *Settings, optional bool) []yamlfile.Field {
 	whole := func(key string, into *int, least int) yamlfile.Field {
 		return yamlfile.Field{Key: key, Optional: optional, Read: func(n yamlfile.Node, what string) {

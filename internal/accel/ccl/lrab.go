@@ -5,18 +5,18 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Shape is what an all-reduce is over: one tile of N elements in each cube of a
-// grid of cubes, or in one cube only, in each of the SIPs.
+// Shape describes the tiles that an all-reduce sums: one tile of N elements per cube of each SIP, or in
+// one cube of each SIP only.
 type Shape struct {
 	N     int
-	Cubes topo.Grid // 1 x 1: one cube of each SIP, and nothing within it
-	Only  int       // that cube
-	PE    int       // of each cube
+	Cubes topo.Grid // 1 x 1: one cube of each SIP takes part
+	Only  int       // the number of that cube
+	PE    int       // the PE of each cube that takes part
 	SIPs  topo.SIPs
 	Root  Root
 }
 
-// RootCube is the row and column of the cube in which a SIP's sum is made.
+// RootCube returns the row and column of the cube in which a SIP's sum is computed.
 func (s Shape) RootCube() (row, col int) {
 	if s.Root == Corner {
 		return s.Cubes.H - 1, s.Cubes.W - 1
@@ -24,9 +24,8 @@ func (s Shape) RootCube() (row, col int) {
 	return s.Cubes.H / 2, s.Cubes.W / 2
 }
 
-// Hops is how many messages in sequence carry the last
-// contribution to the last cube in LRAB: there and back within a SIP, and the
-// exchange between SIPs.
+// Hops returns the length of the longest chain of messages in LRAB: to the root and back within a SIP,
+// and the exchange between SIPs.
 func (s Shape) Hops() int {
 	row, col := s.RootCube()
 	hops := 2 * (max(col, s.Cubes.W-1-col) + max(row, s.Cubes.H-1-row))
@@ -37,7 +36,7 @@ func (s Shape) Hops() int {
 	return hops + between
 }
 
-// coords is the row and column of a cube in the grid.
+// coords returns the row and column of a cube in the grid.
 func (s Shape) coords(cube int) (row, col int) {
 	if s.Cubes.Count() == 1 {
 		return 0, 0
@@ -45,10 +44,9 @@ func (s Shape) coords(cube int) (row, col int) {
 	return cube / s.Cubes.W, cube % s.Cubes.W
 }
 
-// lrab is the all-reduce in five phases (local reduce to a root and broadcast):
-// sum along the rows into the root's column, sum along that column into the
-// root, exchange between the roots of the SIPs, and broadcast the same way back.
-// One PE of each cube takes part.
+// lrab is LRAB (local reduce and broadcast), an all-reduce in five phases: reduce along the rows into the
+// root's column, reduce along that column into the root, exchange between the roots of the SIPs, and
+// broadcast back along the column and the rows. One PE of each cube takes part.
 func lrab(p *tl.PE, x tl.Ptr, s Shape) {
 	acc := p.Load(x, s.N)
 	rootRow, rootCol := s.RootCube()
@@ -65,15 +63,15 @@ func lrab(p *tl.PE, x tl.Ptr, s Shape) {
 	p.Store(x, acc)
 }
 
-// line is a row or column of cubes or SIPs: this one's index, the root's, how many
-// there are, and the directions to lower and higher ones.
+// line is a position on a row or column of n cubes or SIPs: the index of this one and of the root, and
+// the directions to lower and higher indices.
 type line struct {
 	at, root, n int
 	low, high   tl.Dir
 }
 
-// reduce passes partial sums towards the root, which adds both sides', the
-// lower, longer one first.
+// reduce passes partial sums towards the root. The root first adds the sum from the lower side, which is
+// the longer one.
 func reduce(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 	if l.at <= l.root && l.at > 0 {
 		acc = p.Add(acc, p.Recv(l.low, acc.Len()))
@@ -90,7 +88,7 @@ func reduce(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 	return acc
 }
 
-// broadcast passes the root's tile on to both ends.
+// broadcast passes the root's tile to both ends of the line.
 func broadcast(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 	switch {
 	case l.at < l.root:
@@ -107,8 +105,8 @@ func broadcast(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 	return acc
 }
 
-// Exchange adds up a tile over the same PE of all SIPs, in the way their topology
-// suggests: the part of LRAB between the SIPs.
+// Exchange is the phase of LRAB between SIPs: it sums a tile over the same PE of all SIPs. On a mesh it
+// reduces and broadcasts along rows, then columns; on a ring or torus tiles go round.
 func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
 	row, col := p.SIP()/sips.Grid.W, p.SIP()%sips.Grid.W
 	if sips.Kind == topo.Mesh {
@@ -122,7 +120,7 @@ func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
 	return ring(p, acc, sips.Grid.H, tl.GlobalS, tl.GlobalN)
 }
 
-// ring sends every member's tile once round and adds what comes by.
+// ring passes every member's tile once round the ring; each member adds the tiles that it receives.
 func ring(p *tl.PE, acc tl.Tile, n int, to, from tl.Dir) tl.Tile {
 	passing := acc
 	for range n - 1 {

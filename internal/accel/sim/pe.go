@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -166,4 +169,150 @@ func (g *engine) effect(p *pe, op int, port program.Port) {
 // roundUp gives whole nanoseconds.
 func roundUp(t event.Time) event.Time {
 	return (t + event.Nanosecond - 1) / event.Nanosecond * event.Nanosecond
+}
+
+// A launch goes from the IO_CPU of each SIP to the M_CPU of each cube and from
+// there to the PEs. The IO_CPU knows how long that takes and names a time at
+// which all start: the latest arrival anywhere. So the launch is not part of the
+// kernels' times, and no PE starts late.
+
+// ioCPU is where a SIP's launch starts.
+func ioCPU(sip int) topo.End { return topo.End{Kind: topo.AtIOCPU, PEID: topo.PEID{SIP: sip}} }
+
+func (g *engine) launch() error {
+	g.now = g.Topo.IOCPUCost
+	sent := map[int]bool{}
+	for _, p := range g.pes {
+		if p.prog.Host {
+			continue
+		}
+		id := p.prog.ID
+		toCube, err := g.path(ioCPU(id.SIP), mCPU(id))
+		if err != nil {
+			return err
+		}
+		toPE, err := g.path(mCPU(id), atPE(id))
+		if err != nil {
+			return err
+		}
+		g.target = max(g.target, g.now+toCube.Fixed()+toPE.Fixed()+g.Topo.PE.CPUCost)
+		if cube := id.SIP*g.Topo.Cubes.Count() + id.Cube; !sent[cube] {
+			sent[cube] = true
+			if err := g.post(ioCPU(id.SIP), mCPU(id), purpose{forCube, int32(cube)}); err != nil {
+				return err
+			}
+		}
+	}
+	g.target = max(g.target, g.now)
+	for _, p := range g.pes {
+		if p.prog.Host { // nobody launches it
+			g.at(g.target, evIssue, p.number, 0)
+		}
+	}
+	return nil
+}
+
+func mCPU(id topo.PEID) topo.End {
+	id.PE = 0
+	return topo.End{Kind: topo.AtMCPU, PEID: id}
+}
+
+func atPE(id topo.PEID) topo.End { return topo.End{Kind: topo.AtPE, PEID: id} }
+
+// launchCube is the M_CPU passing the launch on to the PEs that take part.
+func (g *engine) launchCube(cube int) error {
+	id := topo.PEID{SIP: cube / g.Topo.Cubes.Count(), Cube: cube % g.Topo.Cubes.Count()}
+	for pe := range g.Topo.PEs() {
+		id.PE = pe
+		if i, runs := g.byIndex[g.Topo.Index(id)]; runs {
+			if err := g.post(mCPU(id), atPE(id), purpose{forProgram, int32(i)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// launched is the launch at a PE, which waits for the common start.
+func (g *engine) launched(p *pe) {
+	ready := g.now + g.Topo.PE.CPUCost
+	if ready > g.target {
+		g.late++
+	}
+	g.at(max(ready, g.target), evIssue, p.number, 0)
+}
+
+// Deadlock is the error of programs that wait for each other: no event is left
+// although they have not ended.
+type Deadlock struct {
+	Stuck int      // programs that have not ended
+	Chain []string // from one of them along what each waits for
+	Cycle bool     // the chain leads back into itself
+}
+
+func (d *Deadlock) Error() string {
+	text := fmt.Sprintf("deadlock, %d programs wait forever: %s", d.Stuck, strings.Join(d.Chain, "; "))
+	if d.Cycle {
+		text += "; the chain is a cycle"
+	}
+	return text
+}
+
+// deadlock follows who waits for whom from the first program that is stuck.
+func (g *engine) deadlock() error {
+	d := &Deadlock{Stuck: g.running}
+	seen := map[*pe]bool{}
+	var p *pe
+	for _, p = range g.pes {
+		if p.ended == 0 {
+			break
+		}
+	}
+	for p != nil {
+		if seen[p] {
+			d.Cycle = true
+			break
+		}
+		seen[p] = true
+		text, next := g.waits(p)
+		d.Chain = append(d.Chain, text)
+		p = next
+		if p != nil && p.over && p.async == 0 {
+			d.Chain = append(d.Chain, fmt.Sprintf("%v has ended", p.prog.ID))
+			break
+		}
+	}
+	return d
+}
+
+// waits says what a program waits for, and which program would have to act.
+func (g *engine) waits(p *pe) (text string, next *pe) {
+	at := p.pc
+	if p.waitFor >= 0 {
+		at = p.waitFor
+	}
+	if p.over {
+		for at = range p.prog.Ops {
+			if p.prog.Ops[at].Kind == program.RecvAsync && !p.log[at].done {
+				break
+			}
+		}
+	}
+	op := &p.prog.Ops[at]
+	who, how := int(op.Port.From), "from"
+	if op.Kind == program.Send {
+		who, how = int(op.Port.To), "for a free slot at"
+	}
+	peer := g.Topo.At(who)
+	if i, runs := g.byIndex[who]; runs {
+		next = g.pes[i]
+	}
+	text = fmt.Sprintf("%v waits in call %d (%v) %s %v", p.prog.ID, at, op.Kind, how, peer)
+	switch {
+	case op.Any:
+		return fmt.Sprintf("%v waits in call %d (recv) for anyone", p.prog.ID, at), nil
+	case next == nil:
+		text += ", which runs no program"
+	}
+	return text, next
 }

@@ -1,11 +1,15 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
 	"github.com/kernbench/kernbench/internal/accel/program"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Span is something that was busy for a time: a program with an operation, an engine of its PE, or a link
@@ -124,4 +128,196 @@ func (p *pe) laneOf(op int) [2]string {
 		lane = fmt.Sprintf("%v %d", k, op)
 	}
 	return [2]string{p.prog.ID.String(), lane}
+}
+
+// Load is what links carried over the time of a launch, from the common start on.
+type Load struct {
+	Bucket  event.Time  // how long each of the buckets is
+	Buckets int         // how many there are
+	Links   []*LinkLoad // by link; nil for one that carried nothing
+}
+
+// LinkLoad is what one link carried.
+type LinkLoad struct {
+	Bytes int64
+	Wait  event.Time   // what flits, or whole messages, waited for it, all together
+	Busy  []event.Time // by bucket: how long it was sending; those after the last are 0
+}
+
+// The bounds of a Load. Where they would be passed, two buckets become one.
+const (
+	MaxBuckets = 200
+	maxCells   = 4 << 20 // of all links together
+	firstWidth = event.Nanosecond
+)
+
+// mostRecorded is how many links a machine may have that is recorded, about 400 SIPs: to see every
+// flit pass takes longer and more memory than to simulate a thousand. A test takes less.
+var mostRecorded = 2 << 20
+
+// recorder fills a Load. When the launch will end is not known, so buckets begin narrow.
+type recorder struct {
+	Load
+	start  event.Time
+	active int // links that have carried something
+}
+
+func newRecorder(links int) *recorder {
+	return &recorder{Load: Load{Bucket: firstWidth, Links: make([]*LinkLoad, links)}}
+}
+
+// passed takes in a passage. What was sent before the common start is the launch's.
+func (r *recorder) passed(p fabric.Passage) {
+	if p.Bytes == 0 || p.From < r.start {
+		return
+	}
+	l := r.Links[p.Link]
+	if l == nil {
+		l = &LinkLoad{}
+		r.Links[p.Link] = l
+		r.active++
+	}
+	l.Bytes += int64(p.Bytes)
+	l.Wait += p.Wait
+	from, to := p.From-r.start, p.To-r.start
+	r.Buckets = max(r.Buckets, int((to+r.Bucket-1)/r.Bucket))
+	for r.Buckets > min(MaxBuckets, max(1, maxCells/r.active)) {
+		r.coarsen()
+	}
+	for from < to {
+		k := int(from / r.Bucket)
+		end := min(to, event.Time(k+1)*r.Bucket)
+		for len(l.Busy) <= k {
+			l.Busy = append(l.Busy, 0)
+		}
+		l.Busy[k] += end - from
+		from = end
+	}
+}
+
+// coarsen makes one bucket of two.
+func (r *recorder) coarsen() {
+	r.Bucket *= 2
+	r.Buckets = (r.Buckets + 1) / 2
+	for _, l := range r.Links {
+		if l == nil {
+			continue
+		}
+		half := l.Busy[:0]
+		for k := 0; k < len(l.Busy); k += 2 {
+			busy := l.Busy[k]
+			if k+1 < len(l.Busy) {
+				busy += l.Busy[k+1]
+			}
+			half = append(half, busy)
+		}
+		l.Busy = half
+	}
+}
+
+// Activity is what an engine of a PE is used for: a stage of a composite's
+// pipeline, or an operation of the program's own.
+type Activity uint8
+
+// The stages of a composite, then what programs ask for themselves.
+const (
+	DMARead Activity = iota
+	DMAWrite
+	Fetch
+	Store
+	Gemm
+	Math
+	OwnLoad
+	OwnStore
+	OwnDot
+	OwnMath
+	Activities
+)
+
+func (a Activity) String() string {
+	return [...]string{"DMA_READ", "DMA_WRITE", "FETCH", "STORE", "GEMM", "MATH", "load", "store", "dot", "math"}[a]
+}
+
+// Stage reports whether it is a stage of a composite.
+func (a Activity) Stage() bool { return a < OwnLoad }
+
+// Engine is the part of the PE that does it.
+func (a Activity) Engine() string {
+	switch a {
+	case DMARead, DMAWrite, OwnLoad, OwnStore:
+		return "pe_dma"
+	case Fetch, Store:
+		return "pe_fetch_store"
+	case Gemm, OwnDot:
+		return "pe_gemm"
+	}
+	return "pe_math"
+}
+
+// Engines lists them.
+func Engines() []string { return []string{"pe_dma", "pe_fetch_store", "pe_gemm", "pe_math"} }
+
+// Usage is how much one PE did of something.
+type Usage struct {
+	Count       int
+	Busy        event.Time // sum of the durations
+	First, Last event.Time // from the start of the first to the end of the last
+}
+
+// Active is the time from the start of the first to the end of the last.
+func (u Usage) Active() event.Time { return u.Last - u.First }
+
+// Plus is the usage of both.
+func (u Usage) Plus(o Usage) Usage {
+	switch {
+	case u.Count == 0:
+		return o
+	case o.Count == 0:
+		return u
+	}
+	return Usage{u.Count + o.Count, u.Busy + o.Busy, min(u.First, o.First), max(u.Last, o.Last)}
+}
+
+// Usages are all activities of one PE.
+type Usages [Activities]Usage
+
+// Of adds up the activities that are wanted.
+func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
+	for a := range Activities {
+		if wanted(a) {
+			sum = sum.Plus(u[a])
+		}
+	}
+	return sum
+}
+
+// used records an engine's work.
+func (p *pe) used(a Activity, from, to event.Time) {
+	p.usage[a] = p.usage[a].Plus(Usage{1, to - from, from, to})
+	if p.tracing {
+		lane := a.Engine()
+		if a == DMAWrite || a == OwnStore || a == Store {
+			lane += " write" // the other direction
+		}
+		p.spans = append(p.spans, Span{Lane: lane, Name: a.String(), From: from, To: to})
+	}
+}
+
+// LinkUse is how much one link carried.
+type LinkUse struct {
+	Name string
+	Busy event.Time
+}
+
+// Busiest are the links that were sending longest, at most n; of equals the first.
+func (r *Result) Busiest(t *topo.Topology, n int) []LinkUse {
+	var links []int
+	for link, busy := range r.Busy {
+		if busy > 0 {
+			links = append(links, link)
+		}
+	}
+	slices.SortStableFunc(links, func(a, b int) int { return cmp.Compare(r.Busy[b], r.Busy[a]) })
+	w := topo.NewWiring(t)
+	return lists.Map(links[:min(n, len(links))], func(link int) LinkUse { return LinkUse{w.LinkName(link), r.Busy[link]} })
 }

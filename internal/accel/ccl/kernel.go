@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// Kernel is the all-reduce of a shape by an algorithm: every cube's tile, at the
-// address that ptr gives, becomes the sum of all.
+// Kernel returns the all-reduce kernel of an algorithm. ptr returns the address of each PE's tile, which
+// the kernel replaces with the sum of all tiles.
 func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, error) {
 	var flat string
 	switch algorithm {
@@ -30,8 +30,8 @@ func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, e
 	return func(p *tl.PE) { perform(p, ptr(p.ID()), s, steps) }, nil
 }
 
-// snake numbers the cubes along rows that alternate in direction, so that
-// neighbours in the ring are neighbours on the mesh. It is its own inverse.
+// snake numbers the cubes along rows of alternating direction, so that neighbours in a ring are
+// neighbours on the mesh. It is its own inverse.
 func (s Shape) snake(i int) int {
 	row, col := i/s.Cubes.W, i%s.Cubes.W
 	if row%2 == 1 {
@@ -40,7 +40,7 @@ func (s Shape) snake(i int) int {
 	return row*s.Cubes.W + col
 }
 
-// rank is the rank of a PE in a flat algorithm, at its inverse.
+// rank returns the rank of a PE in a flat algorithm. at is its inverse.
 func (s Shape) rank(id topo.PEID) int {
 	if s.Cubes.Count() == 1 {
 		return id.SIP
@@ -55,8 +55,8 @@ func (s Shape) at(rank int) topo.PEID {
 	return topo.PEID{SIP: rank / s.Cubes.Count(), Cube: s.snake(rank % s.Cubes.Count()), PE: s.PE}
 }
 
-// perform runs the steps of a schedule on the tile at x, in place, with queues
-// between any two PEs. Schedules that read their peers' memory are not for it.
+// perform executes the steps of a schedule in place on the tile at x. Messages use queues between any two
+// PEs (SendTo). The schedule must not read the memory of peers.
 func perform(p *tl.PE, x tl.Ptr, s Shape, steps schedule.Schedule) {
 	rank := s.rank(p.ID())
 	data := p.Load(x, s.N)
