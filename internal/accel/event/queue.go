@@ -1,10 +1,9 @@
-// Package event is the queue of a discrete-event simulation: what happens next.
+// Package event is the event queue of a discrete-event simulation.
 //
-// Time is integer picoseconds. Events of the same picosecond come out in the
-// order of their sequence number, which belongs to what the event is about and
-// not to when it was scheduled: so the order is the same however the simulator
-// came to schedule them, and on any machine. The queue knows nothing of what an
-// event means.
+// Time is integer picoseconds. Events of the same picosecond are ordered by their sequence number. The
+// simulator derives it from the subject of the event, not from when the event was scheduled. So the order
+// does not depend on the order of scheduling, and is the same on any machine. The queue does not interpret
+// events.
 package event
 
 import (
@@ -23,10 +22,10 @@ const (
 	Microsecond Time = 1000 * Nanosecond
 )
 
-// Nanoseconds is the time as a number.
+// Nanoseconds returns the time in nanoseconds.
 func (t Time) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
 
-// Event is something that happens at a time. Kind, A and B say what to whom.
+// Event is something that happens at a time. The simulator defines the meaning of Kind, A and B.
 type Event struct {
 	Time Time
 	Seq  uint64 // order among events of the same time
@@ -34,40 +33,37 @@ type Event struct {
 	Kind uint8
 }
 
-// Before is the order in which events happen.
+// Before reports whether e happens before o.
 func (e Event) Before(o Event) bool { return e.Time < o.Time || e.Time == o.Time && e.Seq < o.Seq }
 
 func compare(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Seq, b.Seq)) }
 
-// Queue is a calendar queue (Brown, 1988): a ring of days and a year that goes
-// round it. Adding and removing take constant time as long as a day holds few
-// instants, so the length of a day follows the events. The many of one instant, which
-// no calendar gets apart, take constant time too as far as they are added in order;
-// others cost the logarithm of their number.
+// Queue is a calendar queue (Brown, 1988): a ring of buckets (days), each for one interval of time; one
+// turn of the ring is a year. Push and Pop take constant time as long as a day holds few distinct instants,
+// so the length of a day is adapted to the events. Many events of one instant, which no calendar can
+// separate, also take constant time if they are added in order; otherwise the logarithm of their number.
 //
-// The zero Queue is empty and ready.
+// The zero Queue is empty and ready to use.
 type Queue struct {
 	days  []day
 	shift uint  // a day is 1<<shift picoseconds
 	today int64 // the day, counted from time 0, that Pop looks at
 	n     int
-	// wasted counts steps over empty days and past other instants of a day since
-	// the last rebuild, pops what they were for: a bad ratio means days of a bad
-	// length.
+	// wasted counts steps over empty days and past other instants of a day since the last rebuild, and
+	// pops the removals that needed them. A bad ratio means that days have a bad length.
 	wasted, pops int
-	steps        int // all entries moved and days looked at so far, which tests bound
+	steps        int // all entries moved and days visited so far; tests limit it
 }
 
-// day is the events of one day (of every year): a run of those that were added in order, of
-// which the first taken are gone, and a heap of the others, none of which happens
-// before the one at half its position.
+// day has the events of one day of every year: a sorted run of events that were added in order, of which
+// the first taken ones are gone, and a binary heap of the others.
 type day struct {
 	run   []Event
 	taken int
 	heap  []Event
 }
 
-// next is the first event of a day, and whether it is in the run.
+// next returns the first event of a day, and whether it is in the run.
 func (d *day) next() (e *Event, inRun bool) {
 	switch {
 	case d.taken == len(d.run) && len(d.heap) == 0:
@@ -80,8 +76,7 @@ func (d *day) next() (e *Event, inRun bool) {
 
 const fewestDays = 16
 
-// Push adds an event. Its time must not lie before that of the last event
-// popped.
+// Push adds an event. It must not be earlier than the last event popped.
 func (q *Queue) Push(e Event) {
 	if q.n >= 2*len(q.days) {
 		q.rebuild(max(fewestDays, 2*len(q.days)))
@@ -95,6 +90,7 @@ func (q *Queue) Push(e Event) {
 	q.today = min(q.today, number)
 }
 
+// insert adds an event to a day.
 func (q *Queue) insert(number int64, e Event) {
 	d := &q.days[number&int64(len(q.days)-1)]
 	if last := len(d.run) - 1; last < d.taken || !e.Before(d.run[last]) {
@@ -148,8 +144,8 @@ func (q *Queue) first(d *day) Event {
 	return first
 }
 
-// step counts that one event passed another in a heap. Shorter days save it unless
-// both are of one instant.
+// step counts that one event passed another one in a heap. Shorter days would avoid that, unless both have
+// the same time.
 func (q *Queue) step(a, b Event) {
 	q.steps++
 	if a.Time != b.Time {
@@ -162,7 +158,7 @@ func (q *Queue) Pop() (Event, bool) {
 	if q.n == 0 {
 		return Event{}, false
 	}
-	if q.wasted > 8*q.pops+32*q.n+1024 { // a rebuild is about as much work
+	if q.wasted > 8*q.pops+32*q.n+1024 { // about the cost of a rebuild
 		q.rebuild(len(q.days))
 	}
 	mask := int64(len(q.days) - 1)
@@ -177,7 +173,7 @@ func (q *Queue) Pop() (Event, bool) {
 		q.wasted++
 		q.steps++
 	}
-	// A whole year without an event: go straight to the next one.
+	// A whole year has no event: search all days for the next one.
 	var next *Event
 	for i := range q.days {
 		if e, _ := q.days[i].next(); e != nil && (next == nil || e.Before(*next)) {
@@ -189,9 +185,8 @@ func (q *Queue) Pop() (Event, bool) {
 	return q.Pop()
 }
 
-// rebuild spreads the events over so many days, each a quarter as long as the gaps
-// between the next few hundred instants: stepping over an empty day is cheaper than
-// finding a position in a full one.
+// rebuild distributes the events over so many days. A day is about a quarter of the average gap between the
+// next 256 instants, because skipping an empty day is cheaper than sorting into a full one.
 func (q *Queue) rebuild(days int) {
 	all := make([]Event, 0, q.n)
 	for i := range q.days {
@@ -199,8 +194,7 @@ func (q *Queue) rebuild(days int) {
 	}
 	slices.SortFunc(all, compare)
 	q.steps += len(all)
-	// Events at one instant do not get apart in days however short, so only
-	// the gaps between instants count.
+	// No length of a day separates events of the same instant, so only the gaps between instants count.
 	instants, last := 0, 0
 	for i := 1; i < len(all) && instants < 256; i++ {
 		if all[i].Time > all[i-1].Time {
@@ -213,7 +207,7 @@ func (q *Queue) rebuild(days int) {
 	}
 	if len(q.days) != days {
 		q.days = make([]day, days)
-		const usual = 4 // events of a day
+		const usual = 4 // events per day
 		room := make([]Event, usual*days)
 		for i := range q.days {
 			q.days[i].run = room[usual*i : usual*i : usual*(i+1)]

@@ -1,26 +1,21 @@
 // Package fabric moves messages over the links of the simulated accelerator.
 //
-// A link carries one thing at a time, in the order of arrival, in each
-// direction separately. There are two models of a message (topo.Fabric):
+// A link carries one thing at a time in each direction, in order of arrival. There are two models of a
+// message (topo.Fabric):
 //
-//   - whole: the head opens the way link by link and the message drains behind
-//     it, so that it takes its fixed latency and once the time of its slowest
-//     link;
-//   - flits: pieces of a fixed size that follow each other. A node's cost is
-//     paid once, by the first flit, and the others do not overtake it. Streams
-//     that meet at a link interleave flit by flit, in the order of arrival. A
-//     node that collects (Hop.Collect) passes a message on only when it has all
-//     of it.
+//   - whole: the head advances link by link and the bytes drain behind it (cut-through). The latency is
+//     the fixed latency of the path plus the transfer time at the slowest link.
+//   - flits: pieces of a fixed size that follow each other. Only the first flit pays the cost of a node,
+//     and the others do not overtake it. Streams that meet at a link interleave flit by flit, in order of
+//     arrival. A node that stores and forwards (Hop.Collect) waits for the whole message.
 //
-// Flits are simulated one by one only where that matters. A message that meets
-// no other is a train: one event per link for all its flits, whose
-// times are known as a formula (train.go). When another message comes to a link
-// before the last flit of a train, the train is split into its flits as
-// they stand then. The results are the same to the picosecond.
+// Flits are simulated one by one only where that is necessary. A message that meets no other is a train:
+// it needs one event per link for all its flits, whose times are known as a formula (train.go). When
+// another message comes to a link before the last flit of a train, the train is split into its flits
+// at their present positions. The results are the same to the picosecond.
 //
-// The package knows links and times, not what messages are for: the owner of
-// the event queue passes it the events of its kinds and learns of deliveries by
-// events of the kind Delivered.
+// The package does not know the purpose of messages. The owner of the event queue passes events of kinds
+// below Kinds to Handle, and is notified of deliveries by Delivered events.
 package fabric
 
 import (
@@ -28,51 +23,51 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// The kinds of events of this package; others' start at Kinds.
+// The kinds of events of this package. The owner's kinds start at Kinds. A and B are the fields of the event.
 const (
 	wholeAt   uint8 = iota // the head of message A is at its next link
 	trainAt                // the head of train A is at its next link
 	flitAt                 // flit B of message A is at its next link
 	Delivered              // message A has arrived; B is its version
-	FlitThere              // flit B of message A, sent with Each, has arrived
+	FlitThere              // flit B of message A, sent with SendEach, has arrived
 	Kinds
 )
 
-// Sequence numbers: at one instant links come before deliveries, and those
-// before everything of the owner, whose sequence numbers start at Sequences.
+// Sequence numbers order the events of one instant: first links, then deliveries, then the events of the
+// owner, whose sequence numbers start at Sequences.
 const (
 	seqLinks          uint64 = 0
 	seqDeliveries     uint64 = 1 << 60
 	Sequences         uint64 = 2 << 60
-	flitBits, hopBits        = 24, 13 // below a message's number: its flits, and where each is
+	flitBits, hopBits        = 24, 13 // the lower bits of a sequence number: flit and hop
 )
 
-// Fabric is the links and what is on them.
+// Fabric has the state of the links and of the messages in transit.
 type Fabric struct {
 	queue      *event.Queue
 	model      topo.Fabric
 	flitBytes  int
-	flitByFlit bool // no trains: every flit has its own events, the reference
+	flitByFlit bool // no trains: every flit has its own events
 
-	free     []event.Time // by link: when it has sent all that has come to it
+	free     []event.Time // by link: when it will have sent everything that has arrived so far
 	busy     []event.Time // by link: how long it was sending
-	trains   []claim      // by link: the last train that took it
+	trains   []claim      // by link: the last train that used it
 	messages []*Message
-	hops     int64 // link passages of flits or messages
+	hops     int64 // passages of flits or whole messages over links
 	observe  func(Passage)
 }
 
-// Passage is a flit, or a message that moves whole, that has been over a link.
+// Passage is the passage of a flit, or of a whole message, over a link.
 type Passage struct {
 	Link, Message int32
 	Bytes         int
-	Wait          event.Time // behind others, before it was sent
-	From, To      event.Time // while it was sent
+	Wait          event.Time // in the queue before the link
+	From, To      event.Time // begin and end of sending
 }
 
-// claim says which train took a link, and as which of its hops.
+// claim is the use of a link by a train: the message and its hop.
 type claim struct {
-	message int32 // number + 1; 0 is none
+	message int32 // ID + 1; 0 means none
 	hop     int32
 }
 
@@ -82,41 +77,40 @@ type Message struct {
 	Path  topo.Path
 	Bytes int
 
-	each     bool // the owner wants every flit
-	version  int32
+	each     bool  // the owner is notified of every flit
+	version  int32 // increases when the train is split, which invalidates its Delivered event
 	flits    int
-	hop      int        // of the head, while it is whole or a train
-	tail     event.Time // whole: when the tail is at the next link
-	train    []segment  // by hop it has come to
+	hop      int        // next hop of the head, while the message is whole or a train
+	tail     event.Time // whole: when the tail reaches the next link
+	train    []segment  // train: by hop reached so far
 	split    bool
-	headThen []event.Time // split: when the head was ready at each hop
-	at       []int32      // split: by flit, the hop it goes to next
-	queue    []pendingHop // split: by flit, where it is announced
+	headThen []event.Time // split: by hop, when the head was ready
+	at       []int32      // split: by flit, its next hop
+	queue    []pendingHop // split: by flit, the hop that it is waiting for
 }
 
-// pendingHop says that a flit is announced at a hop, and for when. Of the flits of one
-// message that stand before the same link only the first is in the queue of
-// events: it calls the next one. So a burst of a thousand flits is one event.
+// pendingHop is a flit that waits to pass a hop. Of the flits of one message before the same link only the
+// first has an event, and it schedules the next one. So a burst of a thousand flits is one event.
 type pendingHop struct {
-	hop   int32 // + 1; 0 is nowhere
-	waits bool  // for the flit before it to pass
+	hop   int32 // hop + 1; 0 means none
+	waits bool  // it has no event: the previous flit must pass first
 	ready event.Time
 }
 
-// New makes the links of a wiring, all free.
+// New returns a fabric of so many free links.
 func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 	return &Fabric{queue: q, model: model, flitBytes: flitBytes,
 		free: make([]event.Time, links), busy: make([]event.Time, links), trains: make([]claim, links)}
 }
 
-// FlitByFlit turns trains off: the slow reference that they are tested against.
+// FlitByFlit disables trains. Simulating every flit is slow; tests use it as a reference.
 func (f *Fabric) FlitByFlit() { f.flitByFlit = true }
 
-// Observe has a function told of every passage: those of one link in the order of their times if
-// there are no trains, else of a train's together when it has arrived or is split.
+// Observe sets a function that is called for every passage. Without trains the calls for one link are in
+// order of time. The passages of a train are reported together when it arrives or is split.
 func (f *Fabric) Observe(passed func(Passage)) { f.observe = passed }
 
-// sent counts a link's work.
+// sent accounts for a passage.
 func (f *Fabric) sent(p Passage) {
 	f.busy[p.Link] += p.To - p.From
 	f.hops++
@@ -125,13 +119,13 @@ func (f *Fabric) sent(p Passage) {
 	}
 }
 
-// Message is what a Delivered or FlitThere event is about.
+// Message returns a message by its ID, the field A of Delivered and FlitThere events.
 func (f *Fabric) Message(id int32) *Message { return f.messages[id] }
 
-// Hops counts the passages of flits (or whole messages) over links.
+// Hops returns the number of passages of flits (or whole messages) over links.
 func (f *Fabric) Hops() int64 { return f.hops }
 
-// Busy is how long each link was sending.
+// Busy returns how long each link was sending.
 func (f *Fabric) Busy() []event.Time { return f.busy }
 
 // Send starts a message now.
@@ -151,10 +145,9 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 	return m
 }
 
-// SendEach starts a message whose flits become ready at the given times, and
-// reports each arrival by a FlitThere event before Delivered. With
-// whole messages there are no flits: the head leaves at the first time, the
-// tail not before the last.
+// SendEach starts a message whose flits become ready at the given times. A FlitThere event reports the
+// arrival of each flit, before Delivered. Whole messages have no flits: the head leaves at the first time,
+// the tail not before the last.
 func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []event.Time) *Message {
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {
@@ -176,11 +169,10 @@ func (f *Fabric) message(now event.Time, path topo.Path, bytes int) *Message {
 	return m
 }
 
-// Flits is how many flits so many bytes are; a message without bytes is still
-// one.
+// Flits returns the number of flits of a message. An empty message has one.
 func (f *Fabric) Flits(bytes int) int { return max(1, (bytes+f.flitBytes-1)/f.flitBytes) }
 
-// flitSize is the size of a message's i-th flit.
+// flitSize returns the size of a message's i-th flit.
 func (f *Fabric) flitSize(m *Message, i int) int {
 	if i == m.flits-1 {
 		return m.Bytes - i*f.flitBytes
@@ -192,8 +184,7 @@ func (m *Message) seq(flit, hop int) uint64 {
 	return seqLinks | uint64(m.ID)<<(flitBits+hopBits) | uint64(flit)<<hopBits | uint64(hop)
 }
 
-// Handle does what an event of this package says, except for those that are
-// for the owner.
+// Handle processes an event of this package, except Delivered and FlitThere, which are for the owner.
 func (f *Fabric) Handle(e event.Event) {
 	m := f.messages[e.A]
 	switch e.Kind {
@@ -206,26 +197,26 @@ func (f *Fabric) Handle(e event.Event) {
 	}
 }
 
-// Valid reports whether a Delivered event still holds: a train that was split
-// after its delivery was scheduled arrives at another time.
+// Valid reports whether a Delivered event is still valid. It is not if the train was split after the event
+// was scheduled, because the message then arrives at another time.
 func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].version == e.B }
 
 func (f *Fabric) deliver(m *Message, at event.Time) {
 	f.queue.Push(event.Event{Time: at, Seq: seqDeliveries | uint64(m.ID), Kind: Delivered, A: m.ID, B: m.version})
 }
 
-// Done gives back what was kept of a delivered message.
+// Done releases the state of a delivered message.
 func (f *Fabric) Done(m *Message) {
 	if f.observe != nil && !m.split {
-		for hop := range m.train[:max(0, len(m.train)-1)] { // the last is where it arrived
+		for hop := range m.train[:max(0, len(m.train)-1)] { // the last segment is the destination
 			f.passed(m, hop, m.flits)
 		}
 	}
 	m.train, m.headThen, m.at, m.queue = nil, nil, nil, nil
 }
 
-// whole passes one link: the head continues at once, the tail when the message
-// has drained, which it cannot before it has come.
+// whole moves a whole message over one link. The head continues at once. The tail follows when the message
+// has drained, but not before it has arrived itself.
 func (f *Fabric) whole(m *Message, now event.Time) {
 	h := m.Path[m.hop]
 	start := max(now, f.free[h.Link])
@@ -242,8 +233,7 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 	f.queue.Push(event.Event{Time: start + h.Wire + h.Cost, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 }
 
-// single passes one flit over one link. The others of its message come later,
-// each with an event of its own.
+// single moves one flit over one link.
 func (f *Fabric) single(m *Message, i int, e event.Event) {
 	now := e.Time
 	at := int(m.at[i])
@@ -264,7 +254,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	ready := end + h.Wire
 	if h.Collect {
 		if !last {
-			m.at[i]++ // it waits there for the last
+			m.at[i]++ // waits at the node for the last flit
 			return
 		}
 		for j := range m.flits {
@@ -279,7 +269,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	f.push(m, i, at+1, max(ready, m.headThen[at+1]))
 }
 
-// push announces a flit at one of its hops, or its arrival.
+// push schedules a flit at one of its hops, or its arrival.
 func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	m.at[i] = int32(hop)
 	if hop < len(m.Path) {
@@ -303,7 +293,7 @@ func (f *Fabric) announce(m *Message, i, hop int, at event.Time) {
 	f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
 }
 
-// splitUp makes room for the state of single flits.
+// splitUp allocates the state of single flits.
 func (m *Message) splitUp() {
 	m.split = true
 	m.headThen = make([]event.Time, len(m.Path)+1)

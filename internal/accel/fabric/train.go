@@ -7,19 +7,19 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// line is a time for each flit: from + i*every.
+// line is a linear schedule: flit i is due at from + i*every.
 type line struct{ from, every event.Time }
 
-// schedule is when each flit of a train is somewhere: flit i, of those of full
-// size, at the latest of the lines, and the last flit, which may be shorter, at
-// a time of its own. Links and nodes keep that form (max-plus algebra): a link
-// that needs t per flit delays every line by t and makes it at least as steep,
-// and one that holds back the head adds a level line.
+// schedule has the time of each flit of a train at one place. Flit i of full size is due at the maximum of
+// the lines. The last flit may be shorter and has its own time. Links and nodes preserve this form (max-plus
+// algebra): a link that needs t per flit delays every line by t and gives it a slope of at least t; a node
+// that delays the head adds a constant line.
 type schedule struct {
 	lines []line
 	last  event.Time
 }
 
+// at returns the time of flit i.
 func (s schedule) at(i, flits int) event.Time {
 	if i == flits-1 {
 		return s.last
@@ -27,6 +27,7 @@ func (s schedule) at(i, flits int) event.Time {
 	return s.full(i)
 }
 
+// full returns the time of flit i if it has full size.
 func (s schedule) full(i int) event.Time {
 	latest := s.lines[0].from + event.Time(i)*s.lines[0].every
 	for _, l := range s.lines[1:] {
@@ -35,13 +36,12 @@ func (s schedule) full(i int) event.Time {
 	return latest
 }
 
-// add puts in a line unless it is nowhere the latest, and drops those that it
-// makes redundant.
+// add adds a line unless another line is never below it, and drops the lines that are never above it.
 func (s *schedule) add(l line) {
 	kept := s.lines[:0]
 	for _, o := range s.lines {
 		if o.from >= l.from && o.every >= l.every {
-			return // nothing was dropped before: o would have been too
+			return // no line has been dropped so far: o would have made it redundant, too
 		}
 		if l.from < o.from || l.every < o.every {
 			kept = append(kept, o)
@@ -50,14 +50,13 @@ func (s *schedule) add(l line) {
 	s.lines = append(kept, l)
 }
 
-// segment is a train at one hop: when its flits are ready to enter the link,
-// and when they have left it.
+// segment is a train at one hop: the times at which its flits are ready to enter the link and have left it.
 type segment struct {
 	ready, gone schedule
 }
 
-// passLink gives when flits that are ready have been sent by a link that is
-// free from a time on.
+// passLink returns when flits have left a link that is free from a time on. each is the link's time for a
+// full flit, last for the last one.
 func passLink(ready schedule, flits int, free, each, last event.Time) schedule {
 	if flits == 1 {
 		return schedule{last: max(ready.last, free) + last}
@@ -71,7 +70,7 @@ func passLink(ready schedule, flits int, free, each, last event.Time) schedule {
 	return gone
 }
 
-// passNode gives when flits that were sent are ready for the next link.
+// passNode returns when flits that have left a link are ready for the next one.
 func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 	if h.Collect || flits == 1 {
 		ready := gone.last + h.Wire + h.Cost
@@ -87,11 +86,11 @@ func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 	return ready
 }
 
-// advance takes the train over its next link, as if no other message came there
-// before its last flit; one that does splits the train.
+// advance moves a train over its next link, assuming that no other message arrives before its last flit.
+// One that does splits the train.
 func (f *Fabric) advance(m *Message, e event.Event) {
 	if m.split {
-		return // split since this was announced
+		return // the train was split after this event was scheduled
 	}
 	h := &m.Path[m.hop]
 	f.breakUp(h.Link, e)
@@ -112,13 +111,13 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 	f.queue.Push(event.Event{Time: next.at(0, m.flits), Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
 }
 
-// breakUp splits the train on a link if flits of it are still to come there.
+// breakUp splits the train on a link if some of its flits have not yet entered the link at event e.
 func (f *Fabric) breakUp(link int32, e event.Event) {
 	c := f.trains[link]
 	if c.message == 0 {
 		return
 	}
-	f.trains[link] = claim{} // it is split now, or has passed
+	f.trains[link] = claim{} // the train is split below, or has passed
 	m := f.messages[c.message-1]
 	if m.split || m.train == nil {
 		return
@@ -129,8 +128,8 @@ func (f *Fabric) breakUp(link int32, e event.Event) {
 	}
 }
 
-// scatter splits a train into flits as they are just before an event: what has
-// happened by then stays, what was only scheduled is undone.
+// scatter splits a train into flits at their positions just before event e. Passages after e, which were
+// computed in advance, are undone.
 func (f *Fabric) scatter(m *Message, e event.Event) {
 	train := m.train
 	m.splitUp()
@@ -157,12 +156,12 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 	for hop := range train {
 		m.headThen[hop] = train[hop].ready.at(0, m.flits)
 	}
-	before := m.flits // flits that have left the hop before
+	before := m.flits // number of flits that have entered the link of the previous hop
 	for hop := range train {
 		waiting := hop > 0 && m.Path[hop-1].Collect && taken[hop-1] < m.flits
 		for i := taken[hop]; i < before; i++ {
 			if waiting {
-				m.at[i] = int32(hop) // until the last has come to the node that collects
+				m.at[i] = int32(hop) // waits for the last flit at a node that stores and forwards
 			} else {
 				f.push(m, i, hop, train[hop].ready.at(i, m.flits))
 			}
@@ -171,7 +170,7 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 	}
 }
 
-// passed tells of the first n flits of a train at a hop.
+// passed reports the passages of the first n flits of a train at a hop.
 func (f *Fabric) passed(m *Message, hop, n int) {
 	s, h := &m.train[hop], &m.Path[hop]
 	for i := range n {
@@ -182,8 +181,7 @@ func (f *Fabric) passed(m *Message, hop, n int) {
 	}
 }
 
-// Latency is what a message takes when no other uses its links. The rest of
-// its time is queueing.
+// Latency returns how long a message takes without contention.
 func (f *Fabric) Latency(path topo.Path, bytes int) event.Time {
 	if f.model == topo.Whole {
 		return path.Fixed() + path.Bottleneck().BW.Time(bytes)

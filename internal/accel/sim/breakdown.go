@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Cause is what a time on the critical path went to: a part of a Breakdown.
+// Cause is the reason for a time on the critical path: a part of a Breakdown.
 type Cause uint8
 
 // The causes, in the order in which they are shown.
@@ -27,37 +27,37 @@ func (c Cause) String() string {
 	return [...]string{"wires", "overheads", "queueing", "slot access", "compute", "load and store"}[c]
 }
 
-// Breakdown says where the time of the slowest PE went, along its critical path:
-// from its end back through whatever it waited for last, to the common start.
-// The parts add up to the whole.
+// Breakdown splits the time of the slowest PE by cause. It follows the critical path backwards from the
+// PE's end to the common start: at each point to the last dependency to arrive. The parts add up to the
+// whole time.
 type Breakdown struct {
 	Wire     event.Time // on links: propagation, draining, store-and-forward
 	Overhead event.Time // of nodes, PE_CPUs and schedulers
-	Queueing event.Time // behind others, at links, memories, slots and engines, or until a sender polls
+	Queueing event.Time // waiting at links, memories, slots and engines, and for the next poll of a sender
 	Slot     event.Time // writing and reading receive slots
 	Compute  event.Time // MATH, GEMM, composites
-	Memory   event.Time // loads and stores, as long as they take when nobody else is there
+	Memory   event.Time // loads and stores, as long as they take without contention
 }
 
-// Total is the sum of the parts.
+// Total returns the sum of the parts.
 func (b Breakdown) Total() event.Time {
 	return b.Wire + b.Overhead + b.Queueing + b.Slot + b.Compute + b.Memory
 }
 
-// Step is a piece of the critical path, which has one cause. Steps follow each other without a gap from
-// the common start to the end of the slowest PE.
+// Step is a piece of the critical path with a single cause. Steps follow each other without gaps from the
+// common start to the end of the slowest PE.
 type Step struct {
-	PE       topo.PEID  // who does it, or waits for it
-	Host     bool       // not the PE, but the host of its SIP
-	Sender   *topo.PEID // of what PE waits for, if it is a message
+	PE       topo.PEID  // the PE that works or waits
+	Host     bool       // it is the host of the PE's SIP instead
+	Sender   *topo.PEID // of the message that PE waits for, if any
 	Op       program.OpKind
 	Part     string // the engine or memory at work, or PartLink
-	Link     int32  // with PartLink, the slowest on the way
+	Link     int32  // PartLink: the slowest link of the path
 	Cause    Cause
 	From, To event.Time
 }
 
-// The parts of a PE and of the machine that work on a critical path, besides Engines.
+// Values of Step.Part besides the names in Engines.
 const (
 	PartCPU  = "pe_cpu"
 	PartSlot = "receive slot"
@@ -79,7 +79,7 @@ type chain struct {
 	at    event.Time
 }
 
-// step goes back by what something took; what took nothing leaves no step.
+// step goes back in time by took and adds a step, unless took is 0.
 func (c *chain) step(cause Cause, took event.Time, s Step) {
 	if took == 0 {
 		return
@@ -89,14 +89,14 @@ func (c *chain) step(cause Cause, took event.Time, s Step) {
 	c.steps = append(c.steps, s)
 }
 
-// criticalPath walks back from the end of a PE. It comes to an operation either by its
-// result, which somebody waited for, or because the program went on after it; of an
-// operation that runs concurrently the latter is only its dispatch.
+// criticalPath walks back from the end of a PE. It reaches an operation either through its result, which
+// something waited for, or because the program continued after it. In the latter case only the dispatch of
+// an operation that runs concurrently counts.
 func (g *engine) criticalPath(p *pe) []Step {
 	c := &chain{at: p.ended}
 	op := len(p.prog.Ops) - 1
 	for op >= 0 && p.log[op].end != c.at {
-		op-- // something that ran concurrently ended last
+		op-- // an operation that ran concurrently ended last
 	}
 	result := true
 	for op >= 0 && c.at > g.target {
@@ -105,7 +105,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 		here := Step{PE: p.prog.ID, Host: p.prog.Host, Op: kind, Part: PartCPU, Link: -1}
 		if kind == program.Wait {
 			if target := &p.log[p.prog.Ops[op].Handle]; target.end > log.begun {
-				// What the wait was for decided when it ended.
+				// The operation that was waited for determined the end of the wait.
 				op, result = p.prog.Ops[op].Handle, true
 				continue
 			}
@@ -119,7 +119,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 				continue
 			}
 		case log.credit != nil:
-			// The receiver gave the slot back late: on with its receive.
+			// The receiver returned the slot late: continue with its receive.
 			here.Part = PartSlot
 			c.step(Queueing, c.at-log.credit.freed, here)
 			p, op, result = log.credit.by, log.credit.recv, true
@@ -148,8 +148,8 @@ func (g *engine) criticalPath(p *pe) []Step {
 	return c.steps
 }
 
-// received goes back over a receive, from its credit at the sender to where it began; if its message
-// came last, on along the message's way to its sender.
+// received goes back over a receive, from the arrival of its credit at the sender to its begin. If the
+// message arrived after that, it goes on along the message's path and returns true: the sender is next.
 func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender bool) {
 	slot, way, credit := here, here, here
 	slot.Part, way.Part, credit.Part = PartSlot, PartLink, PartLink
@@ -170,7 +170,7 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 	way.Link = a.queue.path.Bottleneck().Link
 	way.Sender = &a.from.prog.ID
 	alone := g.fabric.Latency(a.queue.path, a.bytes)
-	// Behind a long message's flits the costs of nodes may be hidden.
+	// The flits of a long message may hide node costs.
 	costs := min(a.queue.path.Costs(), alone)
 	c.step(Wire, alone-costs, way)
 	c.step(Overhead, costs, way)
@@ -178,7 +178,7 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 	return true
 }
 
-// alone is what a load or store takes on a machine that does nothing else.
+// alone returns how long a load or store takes on an idle machine, by simulating it again.
 func (g *engine) alone(p *pe, op int) event.Time {
 	cfg := g.Config
 	cfg.Trace, cfg.Load = false, false
@@ -188,13 +188,13 @@ func (g *engine) alone(p *pe, op int) event.Time {
 		err = h.run()
 	}
 	if err != nil {
-		panic(fmt.Sprintf("sim: what has run does not run alone: %v", err))
+		panic(fmt.Sprintf("sim: simulating a single operation again: %v", err))
 	}
 	log := &h.pes[0].log[0]
 	return log.end - log.started
 }
 
-// before is the operation before one that cost something; -1 is none.
+// before returns the previous operation that takes time, or -1.
 func (g *engine) before(p *pe, op int) int {
 	for op--; op >= 0 && p.prog.Ops[op].Kind.Free(); op-- {
 	}

@@ -9,24 +9,23 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// composite is a product in the pipeline of its PE: DMA read,
-// fetch, GEMM, epilogue, store, DMA write. Each engine takes a tile when it has
-// finished the one before and the engine before has finished this one. The reads
-// and writes are messages to the HBM and back, one at a time in each direction,
-// so their times are not known beforehand.
+// composite is a product in the pipeline of its PE: DMA read, fetch, GEMM, epilogue, store, DMA write.
+// An engine takes a tile when it has finished the previous tile and the previous engine has finished this
+// one. Reads and writes are messages to the HBM and back, one at a time in each direction, so their times
+// are not known beforehand.
 type composite struct {
 	pe      *pe
 	op      int
 	gemm    *program.Gemm
 	tile    program.Tile
-	count   int              // tiles
-	fed     int              // of these, how many have come into the pipeline
-	done    int              // ... are in the accumulator or on their way there
-	step    program.TileStep // the latest one
-	reads   [2]transfer      // of these, how many are left
-	left    int
-	out     []write // tiles of the result that are stored, in order
-	pending int     // writes not yet in the HBM
+	count   int              // number of tiles
+	fed     int              // tiles that have entered the pipeline
+	done    int              // tiles that have been fetched for the GEMM engine
+	step    program.TileStep // the latest tile fed
+	reads   [2]transfer      // of the operands of that tile
+	left    int              // how many of these reads are not done
+	out     []write          // tiles of the result that are stored, in order
+	pending int              // tiles of the result that are not yet in the HBM
 }
 
 // write is a tile of the result, to be written to the HBM.
@@ -35,7 +34,7 @@ type write struct {
 	bytes int
 }
 
-// compose starts a composite: the feed loop gives it tile after tile.
+// compose starts a composite.
 func (g *engine) compose(p *pe) error {
 	c := &composite{pe: p, op: p.pc, gemm: p.prog.Ops[p.pc].Gemm, tile: program.TileOf(g.Topo)}
 	c.count = c.gemm.Tiles(c.tile)
@@ -48,14 +47,15 @@ func (g *engine) compose(p *pe) error {
 	return g.feed(c, int32(len(g.composites)-1))
 }
 
-// largest is the most that one of its tiles takes of the TCM: the operands that are read, until
-// they are fetched, and its result, until that is written.
+// largest returns how much TCM one tile needs at most: for operands that are read, until they are fetched,
+// and for its result, until it is written to the HBM.
 func (c *composite) largest() int64 {
 	step := c.gemm.Step(c.tile, 0)
 	step.Last = true
 	return c.needs(step)
 }
 
+// needs returns how much TCM a tile needs.
 func (c *composite) needs(step program.TileStep) int64 {
 	elements := 0
 	if !c.gemm.A.Resident() {
@@ -70,8 +70,8 @@ func (c *composite) needs(step program.TileStep) int64 {
 	return int64(elements) * program.ElemSize
 }
 
-// hold takes room in the TCM for a tile, or says that there is none yet; the tile is fed again
-// when there is.
+// hold reserves TCM for a tile. If there is too little, it returns false, and giveBack feeds the tile again
+// when there is more.
 func (g *engine) hold(c *composite, number int32) bool {
 	need := c.needs(c.step)
 	if c.pe.held+need > c.pe.room {
@@ -82,7 +82,7 @@ func (g *engine) hold(c *composite, number int32) bool {
 	return true
 }
 
-// giveBack frees TCM and goes on with the composites that had no room.
+// giveBack frees TCM and continues with the composites that wait for it.
 func (g *engine) giveBack(p *pe, bytes int64) error {
 	p.held -= bytes
 	starved := p.starved
@@ -100,8 +100,8 @@ func plus(a topo.Address, elements int) topo.Address {
 	return a + topo.Address(elements*program.ElemSize)
 }
 
-// feed takes the next tile: its operands are read, if they are not in the PE. The next one
-// is fed when that is done.
+// feed puts the next tile into the pipeline: it reads the operands that are not in the PE. The tile after
+// it is fed when they have been read.
 func (g *engine) feed(c *composite, number int32) error {
 	if c.fed == c.count {
 		return nil
@@ -135,8 +135,8 @@ func (g *engine) feed(c *composite, number int32) error {
 	return nil
 }
 
-// tileRead is one operand of a tile in the TCM. When all are there, the tile goes
-// on and the next one is fed.
+// tileRead runs when one operand of a tile has been read. After the last one the tile goes on to be fetched
+// and the next tile is fed.
 func (g *engine) tileRead(number int32) error {
 	c := g.composites[number]
 	c.left--
@@ -148,11 +148,11 @@ func (g *engine) tileRead(number int32) error {
 	return g.feed(c, number)
 }
 
-// tile is one whose operands are in the TCM.
+// tile is a tile whose operands are in the TCM.
 type tile struct {
 	composite int32
 	step      program.TileStep
-	resident  bool // nothing was read: the next one is fed after it
+	resident  bool // nothing was read, so the next tile is fed after this one has been fetched
 }
 
 func (g *engine) enqueue(c *composite, number int32, resident bool) {
@@ -160,8 +160,8 @@ func (g *engine) enqueue(c *composite, number int32, resident bool) {
 	g.fetch(c.pe)
 }
 
-// fetch reads the operands of the next tile from the TCM, whose port receives may hold, into the
-// registers, which have room when the GEMM engine has taken the tile before.
+// fetch reads the operands of the next tile from the TCM into the registers. It waits until the GEMM engine
+// has taken the previous tile from the registers, and for the port of the TCM, which receives use too.
 func (g *engine) fetch(p *pe) {
 	if p.fetching || len(p.tiles) == 0 {
 		return
@@ -179,8 +179,8 @@ func (g *engine) fetch(p *pe) {
 	g.at(end, evFetched, p.number, 0)
 }
 
-// fetched takes a tile through GEMM, and the finished accumulator through the epilogue. These
-// engines belong to the PE alone, so their times are known now.
+// fetched runs when the operands of a tile are in the registers. It schedules the GEMM and, after the last
+// tile along K, the epilogue. Nothing else uses these engines, so their times are known now.
 func (g *engine) fetched(p *pe) error {
 	t := p.tiles[0]
 	p.tiles = append(p.tiles[:0], p.tiles[1:]...)
@@ -198,7 +198,7 @@ func (g *engine) fetched(p *pe) error {
 		c.pending++
 		g.at(done, evResult, t.composite, int32(len(c.out)-1))
 	}
-	step.Last = false // the result stays
+	step.Last = false // frees the operands but not the result
 	if err := g.giveBack(p, c.needs(step)); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (g *engine) fetched(p *pe) error {
 	return nil
 }
 
-// store writes a tile of the result to the TCM.
+// store runs when a tile of the result is complete, and writes it to the TCM.
 func (g *engine) store(number int32, out int) {
 	c := g.composites[number]
 	p, bytes := c.pe, c.out[out].bytes
@@ -221,7 +221,7 @@ func (g *engine) store(number int32, out int) {
 	g.at(p.storeFree, evTile, number, int32(out))
 }
 
-// engine does one piece of work when the engine is free and the work is there.
+// engine performs work of one engine: it starts when the engine is free and the work is ready.
 func (p *pe) engine(a Activity, free *event.Time, ready, took event.Time) event.Time {
 	start := max(ready, *free)
 	*free = start + took
@@ -229,12 +229,12 @@ func (p *pe) engine(a Activity, free *event.Time, ready, took event.Time) event.
 	return *free
 }
 
-// mathTime is what the MATH engine takes for so many elements: whole nanoseconds.
+// mathTime returns how long the MATH engine takes, in whole nanoseconds.
 func (g *engine) mathTime(elements int) event.Time {
 	return roundUp(max(event.Time(elements)*event.Nanosecond/event.Time(g.Topo.PE.MathPerNS), event.Picosecond))
 }
 
-// tileStored is a tile of the result in the TCM: it is written to the HBM.
+// tileStored runs when a tile of the result is in the TCM, and writes it to the HBM.
 func (g *engine) tileStored(number int32, out int) error {
 	c := g.composites[number]
 	w := c.out[out]
@@ -246,8 +246,7 @@ func (g *engine) tileStored(number int32, out int) error {
 	return nil
 }
 
-// tileWritten is a tile of the result in the HBM. The last one ends the composite,
-// once.
+// tileWritten runs when a tile of the result is in the HBM. The last one ends the composite.
 func (g *engine) tileWritten(number int32, bytes int) error {
 	c := g.composites[number]
 	c.pending--
@@ -257,8 +256,8 @@ func (g *engine) tileWritten(number int32, bytes int) error {
 	return g.giveBack(c.pe, int64(bytes))
 }
 
-// channel is one direction of a PE's DMA: it makes one transfer at a time, in the
-// order in which they were asked for, each for the whole way there and back.
+// channel is one direction of a PE's DMA. It performs one transfer at a time, in order of request, and is
+// occupied for the whole round trip.
 type channel struct {
 	queue []transfer // the first is running
 	write bool
@@ -267,16 +266,16 @@ type channel struct {
 // transfer is one read or write between a PE and an HBM.
 type transfer struct {
 	composite int32
-	isTile    bool // of a composite; else it is the program's current operation
+	isTile    bool // belongs to a composite; otherwise to the program's current operation
 	at        topo.Location
 	bytes     int
 	start     event.Time
-	stored    event.Time // of a write: the last burst
+	stored    event.Time // write: the end of the latest burst
 }
 
 func (c *channel) current() *transfer { return &c.queue[0] }
 
-// request asks for a transfer.
+// request queues a transfer.
 func (g *engine) request(p *pe, c *channel, t transfer) {
 	c.queue = append(c.queue, t)
 	if len(c.queue) == 1 {
@@ -302,14 +301,14 @@ func (g *engine) release(p *pe, c *channel) transfer {
 	return t
 }
 
-// hbm is the channels of one PE's share of the memory.
+// hbm has the state of the channels of one PE's share of the memory.
 type hbm struct {
-	free    []event.Time
-	writing []bool     // what the channel did last
-	served  event.Time // whole messages: the controller serves one transfer at a time
+	free    []event.Time // when each channel is free
+	writing []bool       // whether the last access of each channel was a write
+	served  event.Time   // whole messages only: end of the last transfer, since the controller serves one at a time
 }
 
-// controller is that of the memory of a place.
+// controller returns the HBM that contains a location.
 func (g *engine) controller(l topo.Location) *hbm {
 	index := g.Topo.Index(l.PEID)
 	h := g.hbm[index]
@@ -320,8 +319,7 @@ func (g *engine) controller(l topo.Location) *hbm {
 	return h
 }
 
-// commit passes the bursts of a range through their channels and says when the
-// last is done.
+// commit moves the bursts of a range through their channels and returns the end of the last one.
 func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) event.Time {
 	c := &g.Topo.Cube.HBM
 	h := g.controller(l)
@@ -339,7 +337,7 @@ func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) e
 	return last
 }
 
-// move is commit of a piece of a transfer, n bytes from off on or what is left.
+// move commits a piece of a transfer: up to n bytes from off on.
 func (g *engine) move(t *transfer, off, n int, write bool, at event.Time) event.Time {
 	part := t.at
 	part.Offset, n = g.Topo.Cube.HBM.Piece(t.at.Offset, t.bytes, off, min(n, t.bytes-off), write)
@@ -348,8 +346,7 @@ func (g *engine) move(t *transfer, off, n int, write bool, at event.Time) event.
 
 func atHBM(l topo.Location) topo.End { return topo.End{Kind: topo.AtHBM, PEID: l.PEID} }
 
-// transfer starts what has its DMA channel now. A read sends a request, a write
-// its data.
+// transfer runs when a transfer has got its DMA channel. A read sends a request, a write its data.
 func (g *engine) transfer(p *pe, write bool) error {
 	c := &p.reading
 	if write {
@@ -371,8 +368,8 @@ func (g *engine) transfer(p *pe, write bool) error {
 	return nil
 }
 
-// piece is what a transfer is cut into, as in the fabric: flits, or bursts where
-// messages are whole.
+// piece returns the size of the pieces in which the HBM serves a transfer: flits, or bursts if messages are
+// whole.
 func (g *engine) piece() int {
 	if g.Topo.Fabric == topo.Flits {
 		return g.Topo.FlitBytes
@@ -380,8 +377,8 @@ func (g *engine) piece() int {
 	return g.Topo.Cube.HBM.Burst
 }
 
-// answer is the HBM sending what a read asked for, piece by piece as the channels
-// deliver. With whole messages it has sent what came before.
+// answer runs when a read request has reached the HBM, which sends the data piece by piece as the channels
+// deliver it. With whole messages it first finishes the transfers before this one.
 func (g *engine) answer(p *pe) error {
 	t := p.reading.current()
 	from := g.now
@@ -404,7 +401,7 @@ func (g *engine) answer(p *pe) error {
 	return nil
 }
 
-// flitThere is one flit of a write at the HBM; flits of reads need nothing.
+// flitThere runs when a flit has arrived. Flits of writes go into the HBM; flits of reads need nothing.
 func (g *engine) flitThere(message int32, flit int) {
 	why := g.purposes[message]
 	if why.kind != forStoreData {
@@ -414,8 +411,8 @@ func (g *engine) flitThere(message int32, flit int) {
 	t.stored = max(t.stored, g.move(t, flit*g.Topo.FlitBytes, g.Topo.FlitBytes, true, g.now))
 }
 
-// storeArrived is all of a write at the HBM. A whole message has drained burst
-// by burst, the last one now.
+// storeArrived runs when all data of a write has reached the HBM. A whole message has arrived burst by
+// burst at the rate of its slowest link; the last burst arrives now.
 func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 	t := p.writing.current()
 	if g.Topo.Fabric == topo.Whole {
@@ -432,12 +429,12 @@ func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 	g.at(max(t.stored, g.now), evStored, p.number, 0)
 }
 
-// stored answers a write whose last burst is in the memory.
+// stored acknowledges a write when its last burst is in the memory.
 func (g *engine) stored(p *pe) error {
 	return g.post(atHBM(p.writing.current().at), p.at, purpose{forStoreAck, p.number})
 }
 
-// loaded ends a read, for the program or for a tile.
+// loaded ends a read of the program or of a tile.
 func (g *engine) loaded(p *pe) error {
 	t := g.release(p, &p.reading)
 	if t.isTile {
@@ -449,7 +446,7 @@ func (g *engine) loaded(p *pe) error {
 	return nil
 }
 
-// written ends a write, of the program or of a tile.
+// written ends a write of the program or of a tile.
 func (g *engine) written(p *pe) error {
 	t := g.release(p, &p.writing)
 	if t.isTile {

@@ -9,48 +9,48 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// pe is one running program. PE_CPU issues its operations one after the
-// other; sends, composites and asynchronous receives run concurrently.
+// pe is a running program. The PE_CPU issues its operations one after the other; sends, composites and
+// asynchronous receives run concurrently with the program.
 type pe struct {
 	number int32
-	index  int      // of the PE in the system; below 0 for a host
-	at     topo.End // where its loads and stores start
+	index  int      // of the PE in the system; negative for a host
+	at     topo.End // where its loads and stores start on the fabric
 	prog   *program.Program
 	pc     int
 	log    []opLog
 
 	ended   event.Time
-	over    bool
-	async   int // operations that run concurrently with the program
-	waitFor int // the asynchronous operation it waits for; -1 is none
-	anyWait bool
-	turn    int32 // the next input to look at in receives from anyone
+	over    bool  // all operations have been issued
+	async   int   // number of operations that run concurrently with the program
+	waitFor int   // the asynchronous operation that the program waits for; -1 if none
+	anyWait bool  // waits for a message from any neighbour
+	turn    int32 // the input that the next receive from any neighbour looks at first
 
 	reading, writing   channel // of the DMA
 	storeFree          event.Time
 	gemmFree, mathFree event.Time
-	room, held         int64   // TCM for the tiles of composites, and how much they take
+	room, held         int64   // TCM available for the tiles of composites, and how much of it is in use
 	starved            []int32 // composites that wait for room
 	tiles              []tile  // of composites, in the TCM; the first is being fetched
 	fetching           bool
-	registers          event.Time // when they have room for the next tile
+	registers          event.Time // when the registers have room for the next tile
 	usage              Usages
 	tracing            bool
 	spans              []Span // of its engines
 }
 
-// opLog is when an operation went through its stages, and what held it up.
+// opLog records when an operation passed its stages, for the critical path.
 type opLog struct {
-	issued  event.Time // the operation before had ended
-	begun   event.Time // dispatched
-	started event.Time // got the engine it needs
+	issued  event.Time // the previous operation had ended
+	begun   event.Time // it was dispatched
+	started event.Time // it got the engine that it needs
 	end     event.Time
 	done    bool
-	arrival *arrival // of a receive: what it took
-	credit  *arrival // of a send that had no slot: the message whose slot it got
+	arrival *arrival // receive: the message that it took
+	credit  *arrival // send that had to wait: the message whose slot it got
 }
 
-// issue continues with the next operation that costs something.
+// issue continues with the next operation that takes time.
 func (g *engine) issue(p *pe) {
 	for p.pc < len(p.prog.Ops) && p.prog.Ops[p.pc].Kind.Free() {
 		p.pc++
@@ -69,7 +69,7 @@ func (g *engine) issue(p *pe) {
 		cost += g.Topo.PE.SchedulerCost
 	}
 	if p.prog.Host {
-		cost = g.Topo.PCIeCost // the endpoint passes it on
+		cost = g.Topo.PCIeCost // the endpoint forwards the command
 	}
 	p.log[p.pc].issued = g.now
 	g.at(g.now+cost, evBegin, p.number, 0)
@@ -115,6 +115,7 @@ func (g *engine) begin(p *pe) error {
 	return nil
 }
 
+// compute runs an operation on an engine of the PE.
 func (g *engine) compute(p *pe, a Activity, free *event.Time, took event.Time) {
 	end := p.engine(a, free, g.now, took)
 	p.log[p.pc].started = end - took
@@ -133,13 +134,13 @@ func (g *engine) finish(p *pe, at event.Time) {
 	g.at(at, evIssue, p.number, 0)
 }
 
-// next continues although the operation may not have ended.
+// next continues with the next operation while the current one runs on.
 func (g *engine) next(p *pe) {
 	p.pc++
 	g.at(g.now, evIssue, p.number, 0)
 }
 
-// completed ends an operation that ran concurrently with the program.
+// completed ends an operation that ran concurrently.
 func (g *engine) completed(p *pe, op int) {
 	log := &p.log[op]
 	log.end, log.done = g.now, true
@@ -154,7 +155,7 @@ func (g *engine) completed(p *pe, op int) {
 	g.mayEnd(p)
 }
 
-// mayEnd ends the program when none of its operations is running.
+// mayEnd ends the program if all its operations have ended.
 func (g *engine) mayEnd(p *pe) {
 	if p.over && p.async == 0 {
 		p.ended = g.now
@@ -162,21 +163,21 @@ func (g *engine) mayEnd(p *pe) {
 	}
 }
 
+// effect appends an operation to Result.Order.
 func (g *engine) effect(p *pe, op int, port program.Port) {
 	g.order = append(g.order, Effect{p.number, int32(op), port})
 }
 
-// roundUp gives whole nanoseconds.
+// roundUp rounds up to whole nanoseconds.
 func roundUp(t event.Time) event.Time {
 	return (t + event.Nanosecond - 1) / event.Nanosecond * event.Nanosecond
 }
 
-// A launch goes from the IO_CPU of each SIP to the M_CPU of each cube and from
-// there to the PEs. The IO_CPU knows how long that takes and names a time at
-// which all start: the latest arrival anywhere. So the launch is not part of the
-// kernels' times, and no PE starts late.
+// A launch command goes from the IO_CPU of each SIP to the M_CPU of each cube and from there to the PEs.
+// The IO_CPU knows how long that takes and sets a common start time for all PEs: the latest arrival
+// anywhere. So the launch is not part of the kernel's time, and no PE starts late.
 
-// ioCPU is where a SIP's launch starts.
+// ioCPU is the end at which a SIP's launch starts.
 func ioCPU(sip int) topo.End { return topo.End{Kind: topo.AtIOCPU, PEID: topo.PEID{SIP: sip}} }
 
 func (g *engine) launch() error {
@@ -205,7 +206,7 @@ func (g *engine) launch() error {
 	}
 	g.target = max(g.target, g.now)
 	for _, p := range g.pes {
-		if p.prog.Host { // nobody launches it
+		if p.prog.Host { // hosts need no launch command
 			g.at(g.target, evIssue, p.number, 0)
 		}
 	}
@@ -219,7 +220,7 @@ func mCPU(id topo.PEID) topo.End {
 
 func atPE(id topo.PEID) topo.End { return topo.End{Kind: topo.AtPE, PEID: id} }
 
-// launchCube is the M_CPU passing the launch on to the PEs that take part.
+// launchCube runs when the launch command has reached an M_CPU, which forwards it to the PEs that take part.
 func (g *engine) launchCube(cube int) error {
 	id := topo.PEID{SIP: cube / g.Topo.Cubes.Count(), Cube: cube % g.Topo.Cubes.Count()}
 	for pe := range g.Topo.PEs() {
@@ -233,7 +234,7 @@ func (g *engine) launchCube(cube int) error {
 	return nil
 }
 
-// launched is the launch at a PE, which waits for the common start.
+// launched runs when the launch command has reached a PE, which waits for the common start.
 func (g *engine) launched(p *pe) {
 	ready := g.now + g.Topo.PE.CPUCost
 	if ready > g.target {
@@ -242,12 +243,11 @@ func (g *engine) launched(p *pe) {
 	g.at(max(ready, g.target), evIssue, p.number, 0)
 }
 
-// Deadlock is the error of programs that wait for each other: no event is left
-// although they have not ended.
+// Deadlock is the error of programs that wait for each other: no event is left, but they have not ended.
 type Deadlock struct {
 	Stuck int      // programs that have not ended
-	Chain []string // from one of them along what each waits for
-	Cycle bool     // the chain leads back into itself
+	Chain []string // for one of them, then for each next one, what it waits for
+	Cycle bool     // the chain leads back to one of its own programs
 }
 
 func (d *Deadlock) Error() string {
@@ -258,7 +258,7 @@ func (d *Deadlock) Error() string {
 	return text
 }
 
-// deadlock follows who waits for whom from the first program that is stuck.
+// deadlock follows the chain of waiting programs from the first one that has not ended.
 func (g *engine) deadlock() error {
 	d := &Deadlock{Stuck: g.running}
 	seen := map[*pe]bool{}
@@ -285,7 +285,7 @@ func (g *engine) deadlock() error {
 	return d
 }
 
-// waits says what a program waits for, and which program would have to act.
+// waits describes what a program waits for, and returns the program that would have to act.
 func (g *engine) waits(p *pe) (text string, next *pe) {
 	at := p.pc
 	if p.waitFor >= 0 {

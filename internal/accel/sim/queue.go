@@ -15,24 +15,25 @@ type queue struct {
 	number  int32
 	port    program.Port
 	path    topo.Path // of messages
-	back    topo.Path // of credits, which have a channel of their own
+	back    topo.Path // of credits; they have their own channel and never wait
 	slots   *slotMemory
 	credits int
 
+	// Messages stay in order, so counters tell how many of the arrivals have passed each stage.
 	arrivals []*arrival // in the order they were sent
-	landed   int        // of these, how many have left the fabric
-	there    int        // ... have come to the memory of their slots
-	shown    int        // ... are in their slots
-	taken    int        // ... are being read or were
-	out      int        // ... have left that memory
-	freed    int        // ... have given their slot back
+	landed   int        // reached the receiving PE
+	there    int        // reached the memory of their slots
+	shown    int        // visible in their slots
+	taken    int        // matched with a receive
+	out      int        // read from that memory
+	freed    int        // returned their slot
 
-	posted  []int // receives that wait, as operations of the receiver, by turn
-	started int   // of these, how many have got their message
-	sender  *pe   // it waits for a credit
+	posted  []int // receives in order, as operations of the receiver
+	started int   // how many of them have been matched with a message
+	sender  *pe   // waits for a credit; nil if none does
 }
 
-// arrival is one message of a queue and what happened to it.
+// arrival is one message of a queue and the times of its stages.
 type arrival struct {
 	queue                 *queue
 	from                  *pe
@@ -41,10 +42,11 @@ type arrival struct {
 	recv                  int // the receive
 	bytes                 int
 	sent, landed, visible event.Time
-	reading, read, freed  event.Time // freed: its credit is at the sender
+	reading, read, freed  event.Time // freed: its credit has reached the sender
 }
 
-// checkSlots finds out whether the receive rings fit into their memory.
+// checkSlots fails if the receive slots do not fit into their memory. Slots in the TCM reduce the room for
+// the tiles of composites.
 func (g *engine) checkSlots() error {
 	rings := map[int]int64{} // by memory
 	seen := map[program.Port]bool{}
@@ -71,8 +73,8 @@ func (g *engine) checkSlots() error {
 	return nil
 }
 
-// checkMessages finds out, at the end, whether every message was received, by a receive
-// of its size. A kernel in which one was not is wrong, and so is its time.
+// checkMessages fails if, at the end, a message was not received, or by a receive of another size. Such a
+// kernel is wrong, and so is its time.
 func (g *engine) checkMessages() error {
 	for _, q := range g.queues {
 		from, to := g.Topo.At(int(q.port.From)), g.Topo.At(int(q.port.To))
@@ -94,7 +96,7 @@ func (g *engine) checkMessages() error {
 	return nil
 }
 
-// memory numbers the memory that the slots of a PE lie in.
+// memory returns the number of the memory that holds a PE's slots. PEs of a cube share the SRAM.
 func (g *engine) memory(index int) int {
 	if g.Buffer == topo.SRAMSpace {
 		return index - index%g.Topo.PEs()
@@ -102,7 +104,7 @@ func (g *engine) memory(index int) int {
 	return index
 }
 
-// queue finds or installs the queue of a port.
+// queue returns the queue of a port. It is set up on first use.
 func (g *engine) queue(port program.Port) (*queue, error) {
 	if n, known := g.byPort[port]; known {
 		return g.queues[n], nil
@@ -124,7 +126,7 @@ func (g *engine) queue(port program.Port) (*queue, error) {
 	return q, nil
 }
 
-// trySend sends if there is a slot, and otherwise waits for one.
+// trySend sends a message if a slot is free; otherwise the program waits.
 func (g *engine) trySend(p *pe) error {
 	q, err := g.queue(p.prog.Ops[p.pc].Port)
 	if err != nil {
@@ -153,7 +155,7 @@ func (g *engine) send(p *pe) {
 	g.finish(p, g.now)
 }
 
-// arrived is a message at the receiver's side: it is written to its slot.
+// arrived runs when a message has reached the receiving PE, which writes it to its slot.
 func (g *engine) arrived(q *queue) {
 	a := q.arrivals[q.landed]
 	q.landed++
@@ -165,14 +167,14 @@ func (g *engine) arrived(q *queue) {
 	g.track(g.fabric.Send(g.now, q.slots.to, a.bytes), purpose{forSlot, q.number})
 }
 
-// atSlot is a message at the memory of its slot.
+// atSlot runs when a message has reached the memory of its slot.
 func (g *engine) atSlot(q *queue) {
 	a := q.arrivals[q.there]
 	q.there++
 	g.at(g.access(q.slots, a.bytes, true), evVisible, q.number, 0)
 }
 
-// visible is a message that can be received.
+// visible runs when a message is in its slot and can be received.
 func (g *engine) visible(q *queue) {
 	q.arrivals[q.shown].visible = g.now
 	q.shown++
@@ -186,7 +188,7 @@ func (g *engine) visible(q *queue) {
 	g.serve(q)
 }
 
-// receive posts a receive and serves it if its message is there.
+// receive posts a receive.
 func (g *engine) receive(p *pe) error {
 	op := &p.prog.Ops[p.pc]
 	port := op.Port
@@ -212,8 +214,7 @@ func (g *engine) receive(p *pe) error {
 	return nil
 }
 
-// nextQueue is the next queue, round-robin, with a message that no receive has
-// been posted for.
+// nextQueue returns the next queue, round-robin, with a message for which no receive has been posted.
 func (g *engine) nextQueue(p *pe) (program.Port, bool) {
 	for i := range int32(program.Dirs) {
 		input := (p.turn + i) % int32(program.Dirs)
@@ -231,7 +232,7 @@ func (g *engine) nextQueue(p *pe) (program.Port, bool) {
 	return program.Port{}, false
 }
 
-// serve reads messages for the receives that wait.
+// serve matches visible messages with posted receives and starts to read them.
 func (g *engine) serve(q *queue) {
 	for q.started < len(q.posted) && q.taken < q.shown {
 		p := g.pes[g.byIndex[int(q.port.To)]]
@@ -246,7 +247,7 @@ func (g *engine) serve(q *queue) {
 	}
 }
 
-// slotRead is a message that its memory has read: it goes to the PE.
+// slotRead runs when the memory has read a message, which then goes to the PE.
 func (g *engine) slotRead(q *queue) {
 	a := q.arrivals[q.out]
 	q.out++
@@ -257,8 +258,8 @@ func (g *engine) slotRead(q *queue) {
 	g.track(g.fabric.Send(g.now, q.slots.from, a.bytes), purpose{forReader, q.number})
 }
 
-// read is a message at the PE that receives it: PE_CPU sends the slot back as a credit, and
-// the receive is held until the sender has it.
+// read runs when the PE has a message. The PE_CPU returns the slot as a credit, and the receive ends when
+// the sender has the credit.
 func (g *engine) read(q *queue) {
 	a := q.arrivals[q.freed]
 	q.freed++
@@ -274,7 +275,8 @@ func (g *engine) read(q *queue) {
 	g.finish(p, a.freed)
 }
 
-// credit is a free slot at the sender.
+// credit runs when the sender learns that a slot is free. If it waits for one, it continues: at once, or at
+// its next poll.
 func (g *engine) credit(q *queue) {
 	q.credits++
 	p := q.sender
@@ -283,7 +285,7 @@ func (g *engine) credit(q *queue) {
 	}
 	q.sender = nil
 	log := &p.log[p.pc]
-	// The slot that came free is that of the message one ring before.
+	// The slot was used by the message g.Slots messages earlier.
 	log.credit = q.arrivals[len(q.arrivals)-g.Slots]
 	wake := g.now
 	if g.Poll && g.Topo.PE.Poll > 0 {
@@ -293,10 +295,10 @@ func (g *engine) credit(q *queue) {
 	g.at(wake, evWake, p.number, 0)
 }
 
-// ports are a memory's: one read and one write at a time.
+// ports are the ports of a memory: it performs one read and one write at a time.
 type ports struct{ readFree, writeFree event.Time }
 
-// take uses a port from the time it is free.
+// take occupies a port as soon as it is free, and returns the end.
 func (p *ports) take(write bool, at, took event.Time) event.Time {
 	free := &p.readFree
 	if write {
@@ -306,9 +308,9 @@ func (p *ports) take(write bool, at, took event.Time) event.Time {
 	return *free
 }
 
-// slotMemory is where the receive slots of one PE lie. The TCM is the PE's own. What goes
-// to the cube's SRAM or to the HBM goes over the fabric and through that memory's ports or
-// channels, like every other access.
+// slotMemory is the memory that holds the receive slots of one PE. The TCM is inside the PE. Accesses to
+// the cube's SRAM or to the HBM go over the fabric and through the ports or channels of that memory, like
+// all other accesses.
 type slotMemory struct {
 	tier     topo.Tier
 	to, from topo.Path // between the PE and the memory; none for TCM
@@ -316,10 +318,10 @@ type slotMemory struct {
 	hbm      *hbm
 }
 
-// took is what the memory itself takes.
+// took returns the time that the memory itself takes.
 func (s *slotMemory) took(bytes int) event.Time { return s.tier.Cost + s.tier.BW.Time(bytes) }
 
-// slotMemory finds the memory of a PE's slots.
+// slotMemory returns the memory of a PE's slots.
 func (g *engine) slotMemory(index int) (*slotMemory, error) {
 	s := &slotMemory{tier: g.Topo.PE.Tiers[g.Buffer]}
 	id := g.Topo.At(index)
@@ -342,7 +344,7 @@ func (g *engine) slotMemory(index int) (*slotMemory, error) {
 	return s, err
 }
 
-// tcm is the ports of a PE's TCM, for slots and for the operands and results of composites.
+// tcm returns the ports of a PE's TCM, which receive slots and the tiles of composites share.
 func (g *engine) tcm(index int) *ports { return g.portsOf(g.tcms, index) }
 
 func (g *engine) portsOf(all map[int]*ports, memory int) *ports {
@@ -352,7 +354,7 @@ func (g *engine) portsOf(all map[int]*ports, memory int) *ports {
 	return all[memory]
 }
 
-// access reads or writes a slot and says when that is done.
+// access reads or writes a slot and returns the end.
 func (g *engine) access(s *slotMemory, bytes int, write bool) event.Time {
 	if s.hbm == nil {
 		return s.ports.take(write, g.now, s.took(bytes))
@@ -360,8 +362,8 @@ func (g *engine) access(s *slotMemory, bytes int, write bool) event.Time {
 	return g.stripe(s.hbm, s.took(bytes), write)
 }
 
-// stripe uses all channels of an HBM together: slots are spread over them, unlike the bursts
-// of other accesses, since an access of one burst is published as fast as all of them.
+// stripe occupies all channels of an HBM together and returns the end. Slots are striped over the channels,
+// unlike other data, because the published access time of one burst is that of all channels.
 func (g *engine) stripe(h *hbm, took event.Time, write bool) event.Time {
 	start := g.now
 	if g.Topo.Fabric == topo.Whole {
@@ -382,7 +384,7 @@ func (g *engine) stripe(h *hbm, took event.Time, write bool) event.Time {
 	return h.served
 }
 
-// slotTimes is what writing and reading a slot take when nobody else is there.
+// slotTimes returns how long writing and reading a slot take without contention.
 func (g *engine) slotTimes(s *slotMemory, bytes int) (write, read event.Time) {
 	write, read = s.took(bytes), s.took(bytes)
 	if s.to != nil {

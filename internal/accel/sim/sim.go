@@ -1,11 +1,13 @@
-// Package sim runs the programs of PEs on a simulated accelerator and says when
-// everything happened. It is a discrete-event simulation in integer picoseconds
-// without any randomness: the same input gives the same result on any machine.
+// Package sim runs the programs of PEs on a simulated accelerator and reports when everything happened.
+// It is a discrete-event simulation in integer picoseconds without randomness: the same input gives the
+// same result on any machine.
 //
-// It knows time, not data: Result.Order lists the operations in the order in
-// which they took effect, for program.Executor to compute afterwards. Package fabric
-// moves the messages; here are the launch, the PEs, their receive queues (IPCQ)
-// and the HBM.
+// The simulation handles time, not data. Result.Order lists the operations in the order in which they
+// took effect, so that a program.Executor can compute the data afterwards. Package fabric moves the
+// messages; this package has the launch, the PEs, their receive queues (IPCQ) and the HBM.
+//
+// Most methods of engine handle one kind of event and are named after it: visible runs when a message has
+// become visible in its slot, credit when a slot is free again.
 package sim
 
 import (
@@ -17,28 +19,29 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// Config is the machine and how its PEs' receive queues are set up.
+// Config is the machine and the setup of the receive queues of its PEs.
 type Config struct {
 	Topo        *topo.Topology
-	Buffer      topo.Space // where receive slots lie
+	Buffer      topo.Space // memory of the receive slots
 	Slots       int        // per queue
 	SlotBytes   int
-	CreditBytes int
-	Poll        bool // a sender without a free slot looks every topo.PE.Poll instead of being woken
-	FlitByFlit  bool // no trains: the slow reference
-	Load        bool // Result.Load has what every link carried when, unless there are too many
-	Trace       bool // Result.Trace has everything, flit by flit
+	CreditBytes int  // size of the message that returns a slot to the sender
+	Poll        bool // a sender without a free slot polls every topo.PE.Poll instead of being woken
+	FlitByFlit  bool // simulate every flit by itself (no trains): slow, the reference in tests
+	Load        bool // record in Result.Load what every link carried, unless there are too many links
+	Trace       bool // record everything in Result.Trace, flit by flit
 }
 
-// Result is what happened. Times of PEs count from their common start.
+// Result is the outcome of a launch. The times in Exec and Crit count from the common start of the PEs;
+// all others count from the beginning of the simulation.
 type Result struct {
 	Start     event.Time   // when the PEs started, after the launch
-	Late      int          // PEs that the launch reached after Start; 0 if the model is right
-	Exec      []event.Time // by program: from start to end
-	Crit      event.Time   // the longest of these
-	Slowest   int          // the program that took it
+	Late      int          // PEs that the launch reached after Start; always 0 unless the model is wrong
+	Exec      []event.Time // by program: time from start to end
+	Crit      event.Time   // the longest time of Exec
+	Slowest   int          // the program with that time
 	Breakdown Breakdown    // of Crit
-	Path      []Step       // its critical path
+	Path      []Step       // the critical path of the slowest program
 	Order     []Effect
 	Hops      int64 // passages of flits over links
 	Messages  int
@@ -49,32 +52,31 @@ type Result struct {
 	Trace     *Trace // if Config.Trace
 }
 
-// Effect is an operation that took effect: of a receive from anyone, Port says
-// whose message it took.
+// Effect is an operation that took effect. For a receive, Port is the queue that it took its message from.
 type Effect struct {
 	Program, Op int32
 	Port        program.Port
 }
 
-// The kinds of this package's events.
+// The kinds of this package's events. A and B are the fields of event.Event.
 const (
 	evIssue   = fabric.Kinds + iota // program A starts, or continues with its next operation
 	evBegin                         // the operation of program A has been dispatched
-	evWake                          // a sender that had no slot looks again
+	evWake                          // program A, a sender that had no slot, tries again
 	evDone                          // the engine has finished the operation of program A
-	evAcquire                       // the next transfer of program A gets the DMA channel, B: 1 to write
+	evAcquire                       // the next transfer of program A gets the DMA channel; B is 1 for writes
 	evStored                        // the last burst of program A's write is in the HBM
 	evVisible                       // a message is in its slot of queue A
 	evRead                          // a message has been read from its slot of queue A
 	evCredit                        // a slot of queue A is free again
 	evAsync                         // operation B of program A has finished
 	evResult                        // tile B of the result of composite A is ready to be stored
-	evFetch                         // the registers of program A have room
-	evFetched                       // the operands of a tile are in them
+	evFetch                         // the registers of program A have room for another tile
+	evFetched                       // the operands of a tile are in the registers of program A
 	evTile                          // tile B of the result of composite A is in the TCM
 )
 
-// purpose is what a message is for.
+// purpose says what to do when a message has been delivered.
 type purpose struct {
 	kind purposeKind
 	a    int32 // a queue, a program or a cube
@@ -84,41 +86,43 @@ type purposeKind uint8
 
 const (
 	forQueue     purposeKind = iota // a: queue
-	forSlot                         // a: queue; on to the memory of its slots
-	forReader                       // a: queue; from there to the PE
-	forLoad                         // a: program; the request for its load
+	forSlot                         // a: queue; from the receiving PE to the memory of the slots
+	forReader                       // a: queue; from the memory of the slots to the receiving PE
+	forLoad                         // a: program; the request of a load
 	forLoadData                     // a: program
 	forStoreData                    // a: program
 	forStoreAck                     // a: program
-	forCube                         // a: cube of the system; the launch, to its M_CPU
-	forProgram                      // a: program; the launch
+	forCube                         // a: cube of the system; the launch command, to its M_CPU
+	forProgram                      // a: program; the launch command
 )
 
+// engine is the state of a simulation.
 type engine struct {
 	Config
 	events     event.Queue
 	fabric     *fabric.Fabric
 	wiring     *topo.Wiring
-	paths      map[[2]topo.End]topo.Path
-	purposes   []purpose // by message
-	pes        []*pe
-	byIndex    map[int]int // program by index of its PE
+	paths      map[[2]topo.End]topo.Path // cache
+	purposes   []purpose                 // by message
+	pes        []*pe                     // by program
+	byIndex    map[int]int               // program by index of its PE
 	queues     []*queue
 	byPort     map[program.Port]int32
-	tcms, sram map[int]*ports // by PE, by cube
-	hbm        map[int]*hbm
-	ready      []event.Time // of the pieces of a read; reused
+	tcms, sram map[int]*ports // by PE; by the first PE of the cube
+	hbm        map[int]*hbm   // by PE
+	ready      []event.Time   // buffer of answer
 	order      []Effect
 	composites []*composite
 	links      map[int32][]linkSpan // with Config.Trace
 	load       *recorder            // with Config.Load
-	target     event.Time           // when all start
+	target     event.Time           // the common start of all PEs
 	late       int
 	now        event.Time
-	running    int
+	running    int // programs that have not ended
 }
 
-// Run simulates the launch of the programs, at most one per PE and one per host, to its end.
+// Run simulates the launch of programs until all have ended. There is at most one program per PE and
+// one per host.
 func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -166,7 +170,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*e
 	return g, g.checkSlots()
 }
 
-// passed records what went over a link, for who looks.
+// passed records that something went over a link.
 func (g *engine) passed(p fabric.Passage) {
 	if g.load != nil {
 		g.load.passed(p)
@@ -176,8 +180,7 @@ func (g *engine) passed(p fabric.Passage) {
 	}
 }
 
-// run simulates to the end, at which every program has ended and every message has
-// been received as it was sent.
+// run simulates to the end and checks that every program has ended and every message was received.
 func (g *engine) run() error {
 	if err := g.launch(); err != nil {
 		return err
@@ -209,7 +212,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// loop handles events until there are none.
+// loop handles events until none is left.
 func (g *engine) loop() error {
 	for {
 		e, ok := g.events.Pop()
@@ -262,15 +265,14 @@ func (g *engine) loop() error {
 	}
 }
 
-// at schedules an event of this package. The sequence number names the event,
-// so that its order among others of the same time does not depend on when it
-// was scheduled.
+// at schedules an event of this package. Its sequence number is derived from the event itself, so that its
+// order among events of the same time does not depend on when it was scheduled.
 func (g *engine) at(t event.Time, kind uint8, a, b int32) {
 	g.events.Push(event.Event{Time: t, Seq: fabric.Sequences + uint64(kind)<<52 + uint64(a)<<24 + uint64(b), Kind: kind,
 		A: a, B: b})
 }
 
-// path finds a path and remembers it.
+// path returns a path, from the cache if possible.
 func (g *engine) path(from, to topo.End) (topo.Path, error) {
 	key := [2]topo.End{from, to}
 	if p, known := g.paths[key]; known {
@@ -283,7 +285,7 @@ func (g *engine) path(from, to topo.End) (topo.Path, error) {
 	return p, err
 }
 
-// post sends a message without content.
+// post sends an empty message.
 func (g *engine) post(from, to topo.End, why purpose) error {
 	path, err := g.path(from, to)
 	if err != nil {
@@ -293,6 +295,7 @@ func (g *engine) post(from, to topo.End, why purpose) error {
 	return nil
 }
 
+// track remembers the purpose of a message.
 func (g *engine) track(m *fabric.Message, why purpose) {
 	for int(m.ID) >= len(g.purposes) {
 		g.purposes = append(g.purposes, purpose{})
@@ -300,6 +303,7 @@ func (g *engine) track(m *fabric.Message, why purpose) {
 	g.purposes[m.ID] = why
 }
 
+// delivered handles the delivery of a message.
 func (g *engine) delivered(message int32) error {
 	m := g.fabric.Message(message)
 	defer g.fabric.Done(m)

@@ -12,40 +12,40 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Span is something that was busy for a time: a program with an operation, an engine of its PE, or a link
-// with a message.
+// Span is a time during which something was busy: a program with an operation, an engine of its PE, or a
+// link with a message.
 type Span struct {
 	Group, Lane, Name string // such as sip0.cube1.pe0, pe_dma, DMA_READ
 	From, To          event.Time
 }
 
-// Arrow goes from a send to the receive that took its message, each a time within its span.
+// Arrow leads from a send to the receive that took its message. Both times lie within their spans.
 type Arrow struct {
 	From, To       [2]string // group and lane
 	Sent, Received event.Time
 }
 
-// Count is how many messages lie in a receive queue from a time on.
+// Count is the number of messages in a receive queue from a time on.
 type Count struct {
-	Group, Queue string // the PE, and who sends into the queue from where
+	Group, Queue string // the receiving PE; the input and sender of the queue
 	At           event.Time
 	Messages     int
 }
 
-// Trace is everything that happened, by the clock of the simulation.
+// Trace has everything that happened, in simulated time.
 type Trace struct {
 	Spans  []Span
 	Arrows []Arrow
-	Counts []Count // those of one queue in order
+	Counts []Count // in order of time for each queue
 }
 
-// The lanes of a trace that no engine has.
+// The lane of programs and the group of links in a trace. The other lanes are engines.
 const (
 	ProgramLane = "program"
 	LinkGroup   = "links"
 )
 
-// onLink records that a link sends part of a message; what follows without a gap is one span.
+// onLink records that a link sends part of a message. Parts without a gap between them form one span.
 func (g *engine) onLink(p fabric.Passage) {
 	spans := g.links[p.Link]
 	if n := len(spans); n > 0 && spans[n-1].message == p.Message && spans[n-1].to == p.From {
@@ -60,7 +60,7 @@ type linkSpan struct {
 	from, to event.Time
 }
 
-// trace puts together what was recorded.
+// trace assembles the trace from the records.
 func (g *engine) trace() *Trace {
 	t := &Trace{}
 	for _, p := range g.pes {
@@ -92,7 +92,8 @@ func (g *engine) trace() *Trace {
 	return t
 }
 
-// counts says how full a queue was: a message is in it from when it can be received until it has been read.
+// counts returns the fill level of a queue over time. A message is in the queue from when it is visible
+// until it has been read.
 func (g *engine) counts(q *queue) (counts []Count) {
 	input := "SendTo"
 	if q.port.Input < int32(program.Dirs) {
@@ -106,7 +107,7 @@ func (g *engine) counts(q *queue) (counts []Count) {
 		}
 		counts = append(counts, Count{g.Topo.At(int(q.port.To)).String(), name, at, held})
 	}
-	for _, a := range q.arrivals { // both its times are in order
+	for _, a := range q.arrivals { // visible and read both increase along the list
 		for ; read < len(q.arrivals) && q.arrivals[read].read <= a.visible; read++ {
 			held--
 			note(q.arrivals[read].read)
@@ -121,7 +122,7 @@ func (g *engine) counts(q *queue) (counts []Count) {
 	return counts
 }
 
-// laneOf keeps what runs beside a program off the program's own lane.
+// laneOf returns the group and lane of an operation. Operations that run concurrently have their own lanes.
 func (p *pe) laneOf(op int) [2]string {
 	lane := ProgramLane
 	if k := p.prog.Ops[op].Kind; k == program.Composite || k == program.RecvAsync {
@@ -130,32 +131,32 @@ func (p *pe) laneOf(op int) [2]string {
 	return [2]string{p.prog.ID.String(), lane}
 }
 
-// Load is what links carried over the time of a launch, from the common start on.
+// Load has the load of links over the time of a launch, from the common start on.
 type Load struct {
-	Bucket  event.Time  // how long each of the buckets is
-	Buckets int         // how many there are
-	Links   []*LinkLoad // by link; nil for one that carried nothing
+	Bucket  event.Time  // length of a bucket
+	Buckets int         // number of buckets
+	Links   []*LinkLoad // by link; nil for a link that carried nothing
 }
 
-// LinkLoad is what one link carried.
+// LinkLoad is the load of one link.
 type LinkLoad struct {
 	Bytes int64
-	Wait  event.Time   // what flits, or whole messages, waited for it, all together
-	Busy  []event.Time // by bucket: how long it was sending; those after the last are 0
+	Wait  event.Time   // sum of the times that flits or whole messages waited for the link
+	Busy  []event.Time // by bucket: how long it was sending; trailing zeros are omitted
 }
 
-// The bounds of a Load. Where they would be passed, two buckets become one.
+// The bounds of a Load. When one would be exceeded, the buckets become twice as long.
 const (
 	MaxBuckets = 200
 	maxCells   = 4 << 20 // of all links together
 	firstWidth = event.Nanosecond
 )
 
-// mostRecorded is how many links a machine may have that is recorded, about 400 SIPs: to see every
-// flit pass takes longer and more memory than to simulate a thousand. A test takes less.
+// mostRecorded is the largest number of links of a machine whose load is recorded, about 400 SIPs. Beyond it
+// recording every flit takes more time and memory than the simulation. A test lowers it.
 var mostRecorded = 2 << 20
 
-// recorder fills a Load. When the launch will end is not known, so buckets begin narrow.
+// recorder fills a Load. The end of the launch is not known in advance, so buckets start short.
 type recorder struct {
 	Load
 	start  event.Time
@@ -166,7 +167,7 @@ func newRecorder(links int) *recorder {
 	return &recorder{Load: Load{Bucket: firstWidth, Links: make([]*LinkLoad, links)}}
 }
 
-// passed takes in a passage. What was sent before the common start is the launch's.
+// passed records a passage. Messages before the common start belong to the launch and are ignored.
 func (r *recorder) passed(p fabric.Passage) {
 	if p.Bytes == 0 || p.From < r.start {
 		return
@@ -195,7 +196,7 @@ func (r *recorder) passed(p fabric.Passage) {
 	}
 }
 
-// coarsen makes one bucket of two.
+// coarsen merges each two buckets into one.
 func (r *recorder) coarsen() {
 	r.Bucket *= 2
 	r.Buckets = (r.Buckets + 1) / 2
@@ -215,11 +216,11 @@ func (r *recorder) coarsen() {
 	}
 }
 
-// Activity is what an engine of a PE is used for: a stage of a composite's
-// pipeline, or an operation of the program's own.
+// Activity is a use of an engine of a PE: a stage of a composite's pipeline, or an operation of the program
+// itself (Own...).
 type Activity uint8
 
-// The stages of a composite, then what programs ask for themselves.
+// The stages of a composite, then the operations of the program itself.
 const (
 	DMARead Activity = iota
 	DMAWrite
@@ -238,10 +239,10 @@ func (a Activity) String() string {
 	return [...]string{"DMA_READ", "DMA_WRITE", "FETCH", "STORE", "GEMM", "MATH", "load", "store", "dot", "math"}[a]
 }
 
-// Stage reports whether it is a stage of a composite.
+// Stage reports whether a is a stage of a composite.
 func (a Activity) Stage() bool { return a < OwnLoad }
 
-// Engine is the part of the PE that does it.
+// Engine returns the name of the engine that performs a.
 func (a Activity) Engine() string {
 	switch a {
 	case DMARead, DMAWrite, OwnLoad, OwnStore:
@@ -254,20 +255,20 @@ func (a Activity) Engine() string {
 	return "pe_math"
 }
 
-// Engines lists them.
+// Engines returns the names of the engines.
 func Engines() []string { return []string{"pe_dma", "pe_fetch_store", "pe_gemm", "pe_math"} }
 
-// Usage is how much one PE did of something.
+// Usage summarizes the work of one PE in an activity.
 type Usage struct {
 	Count       int
 	Busy        event.Time // sum of the durations
-	First, Last event.Time // from the start of the first to the end of the last
+	First, Last event.Time // start of the first and end of the last
 }
 
-// Active is the time from the start of the first to the end of the last.
+// Active returns the time from the start of the first to the end of the last.
 func (u Usage) Active() event.Time { return u.Last - u.First }
 
-// Plus is the usage of both.
+// Plus returns the combined usage.
 func (u Usage) Plus(o Usage) Usage {
 	switch {
 	case u.Count == 0:
@@ -278,10 +279,10 @@ func (u Usage) Plus(o Usage) Usage {
 	return Usage{u.Count + o.Count, u.Busy + o.Busy, min(u.First, o.First), max(u.Last, o.Last)}
 }
 
-// Usages are all activities of one PE.
+// Usages has the usage of one PE by activity.
 type Usages [Activities]Usage
 
-// Of adds up the activities that are wanted.
+// Of combines the selected activities.
 func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
 	for a := range Activities {
 		if wanted(a) {
@@ -297,19 +298,19 @@ func (p *pe) used(a Activity, from, to event.Time) {
 	if p.tracing {
 		lane := a.Engine()
 		if a == DMAWrite || a == OwnStore || a == Store {
-			lane += " write" // the other direction
+			lane += " write" // the two directions overlap, so they need separate lanes
 		}
 		p.spans = append(p.spans, Span{Lane: lane, Name: a.String(), From: from, To: to})
 	}
 }
 
-// LinkUse is how much one link carried.
+// LinkUse is the time for which a link was sending.
 type LinkUse struct {
 	Name string
 	Busy event.Time
 }
 
-// Busiest are the links that were sending longest, at most n; of equals the first.
+// Busiest returns the up to n links that were sending longest. Equally busy links keep their order.
 func (r *Result) Busiest(t *topo.Topology, n int) []LinkUse {
 	var links []int
 	for link, busy := range r.Busy {
