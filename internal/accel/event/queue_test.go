@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The queue must give what a sorted list gives, whatever is pushed between pops.
+// The queue behaves like a sorted list for random sequences of Push and Pop.
 func TestQueueIsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q Queue
@@ -45,8 +45,7 @@ func TestQueueIsASortedList(t *testing.T) {
 	})
 }
 
-// A thousand events at one instant and a lonely one a second later: both ends
-// of what a day can hold.
+// A thousand events at one instant and a single one a second later: the extremes of what a day can hold.
 func TestQueueBunches(t *testing.T) {
 	var q Queue
 	for i := range 1000 {
@@ -66,9 +65,8 @@ func TestQueueBunches(t *testing.T) {
 	}
 }
 
-// However events lie, the queue's work is in proportion to their number: entries that
-// it moves and days that it looks at, per event. Of k events at one instant each
-// may cost twice the logarithm of k, never a share of k.
+// For any distribution of events the queue's work (entries moved and days visited) is proportional to their
+// number. Each of k events at one instant may cost up to 2 log k.
 func TestQueueWorkIsLinear(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
@@ -101,8 +99,8 @@ func TestQueueWorkIsLinear(t *testing.T) {
 	}
 }
 
-// Ranks in lockstep: all events of an instant, added nearly in order, as those of a ring are,
-// cost a constant number of steps each.
+// Events of one instant that are added nearly in order cost a constant number of steps each. Ranks of a ring
+// in lockstep give such events.
 func TestQueueLockstep(t *testing.T) {
 	const ranks, rounds = 1 << 11, 20
 	var q Queue

@@ -10,9 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// BenchmarkFlitHops counts passages of flits over links per second of CPU time, in
-// three kinds of traffic: messages that meet nobody, which go as trains; many that
-// meet at one memory, flit by flit; and the reference that has no trains.
+// BenchmarkFlitHops measures passages of flits over links per second of CPU time for three kinds of traffic:
+// messages without contention, which move as trains; many that meet at one memory, flit by flit; and the
+// reference without trains.
 func BenchmarkFlitHops(b *testing.B) {
 	m := topo.Default()
 	wiring := topo.NewWiring(m)
@@ -61,7 +61,7 @@ func BenchmarkFlitHops(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used of all cores, whoever else is at work.
+// cpuTime returns the CPU time of this process over all cores. It does not depend on other processes.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

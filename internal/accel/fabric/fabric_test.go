@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// shipment is a message of a test: what, when, over which links.
+// shipment is a message of a test: its size, start and path.
 type shipment struct {
 	at    event.Time
 	bytes int
@@ -23,7 +23,7 @@ type shipment struct {
 
 const inject = Kinds // the kind of the test's own events
 
-// ship runs all shipments and gives the time of each delivery.
+// ship runs all shipments and returns the time of each delivery.
 func ship(f *Fabric, q *event.Queue, shipments []shipment) (arrived []event.Time) {
 	arrived = make([]event.Time, len(shipments))
 	owner := map[int32]int{}
@@ -54,7 +54,7 @@ func ship(f *Fabric, q *event.Queue, shipments []shipment) (arrived []event.Time
 
 const links = 7
 
-// shipments draws messages that share links: the more, the tighter the times.
+// shipments draws messages that share links. The closer their start times, the more contention there is.
 func shipments(t *rapid.T) []shipment {
 	bandwidths := make([]topo.Bandwidth, links)
 	for i := range bandwidths {
@@ -84,8 +84,8 @@ func shipments(t *rapid.T) []shipment {
 	return list
 }
 
-// Trains are a shortcut: arrivals, and what every link did, must be those of
-// the run flit by flit, to the picosecond.
+// Trains are an optimization: arrivals and the load of every link must equal the flit-by-flit simulation, to
+// the picosecond.
 func TestTrainsEqualFlits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {
@@ -108,8 +108,7 @@ func trainsEqualFlits(t *rapid.T, list []shipment) {
 	}
 }
 
-// A train that another message crosses is taken apart, one that meets nobody
-// is not; and both arrive when single flits would.
+// A train that meets another message is split, one that does not is not. Both arrive when single flits would.
 func TestTrainIsTakenApart(t *testing.T) {
 	hop := func(link int32) topo.Hop { return topo.Hop{Link: link, BW: topo.GBps(128), Wire: 30} }
 	long := shipment{bytes: 1 << 16, path: topo.Path{hop(0), hop(1), hop(2)}}
@@ -135,7 +134,7 @@ func TestTrainIsTakenApart(t *testing.T) {
 	}
 }
 
-// The plain reference of a lonely message: every flit over every link.
+// The simple reference for a message without contention: a loop over all flits and links.
 func lonely(path topo.Path, bytes, flitBytes int) event.Time {
 	flits := max(1, (bytes+flitBytes-1)/flitBytes)
 	ready := make([]event.Time, flits)
@@ -185,8 +184,8 @@ func TestDrain(t *testing.T) {
 		{Link: 2, BW: topo.GBps(256), Cost: 8000}}
 	for model, want := range map[topo.Fabric]event.Time{
 		topo.Whole: 512_000 + 16_000,
-		// The first flit fills the pipeline (1 ns before, 1 ns after); the nodes'
-		// costs are hidden behind the flits that follow.
+		// The first flit fills the pipeline (1 ns before, 1 ns after). The flits that follow hide the costs of
+		// the nodes.
 		topo.Flits: 512_000 + 1000 + 1000,
 	} {
 		var q event.Queue
@@ -197,7 +196,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// seen runs shipments on a fabric and gives every passage, by link in the order of time.
+// seen runs shipments on a fabric and returns every passage, by link in order of time.
 func seen(f *Fabric, q *event.Queue, list []shipment) [][]Passage {
 	all := make([][]Passage, links)
 	f.Observe(func(p Passage) { all[p.Link] = append(all[p.Link], p) })
@@ -210,9 +209,9 @@ func seen(f *Fabric, q *event.Queue, list []shipment) [][]Passage {
 	return all
 }
 
-// Under any load, with trains, without and with whole messages: no link sends two things at a time or faster
-// than it can, every byte goes over every link of its way once, and by Little's law the mean number
-// before a link is the rate of arrivals times the mean stay.
+// Laws that hold for any load, with trains, without trains and with whole messages: no link sends two things
+// at once or above its rate, every byte passes every link of its path once, and Little's law holds before each
+// link (mean number = arrival rate times mean stay).
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := shipments(t)
@@ -237,7 +236,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// brokenLaw says which law passages break, if any. The numbers before links are those of the reference.
+// brokenLaw reports which law the passages break, if any. The occupancies come from the reference simulation.
 func brokenLaw(list []shipment, passages, reference [][]Passage) string {
 	for link, of := range passages {
 		var bytes, sent int
@@ -268,7 +267,7 @@ func brokenLaw(list []shipment, passages, reference [][]Passage) string {
 	return ""
 }
 
-// occupancy integrates how many wait before a link or are being sent by it, event by event.
+// occupancy integrates over time how many flits wait before a link or are being sent by it.
 func occupancy(of []Passage) (area event.Time) {
 	type change struct {
 		at event.Time
@@ -289,7 +288,7 @@ func occupancy(of []Passage) (area event.Time) {
 	return area
 }
 
-// The laws can be broken: each planted error is found.
+// Each planted error breaks a law and is found.
 func TestInvariantsCanFail(t *testing.T) {
 	hop := func(link int32) topo.Hop { return topo.Hop{Link: link, BW: topo.GBps(128), Wire: 30} }
 	list := []shipment{{bytes: 4096, path: topo.Path{hop(0), hop(1)}},
@@ -311,8 +310,8 @@ func TestInvariantsCanFail(t *testing.T) {
 	}
 }
 
-// Flits that become ready out of order pass in the order in which they are ready:
-// one waits for the one before it only where that is ready first.
+// Flits that become ready out of order pass in the order in which they become ready: a flit waits for the
+// previous one only if that is ready first.
 func TestFlitsReadyOutOfOrder(t *testing.T) {
 	var q event.Queue
 	const flit = 64

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// The published latencies of plain DMA, 16 KB read on an idle machine whose messages are
-// whole, and what docs/accelerator.md says beside them.
+// The published latencies of DMA reads of 16 KB on an idle machine with whole messages, and the values that
+// docs/accelerator.md shows next to them.
 func TestPublishedReads(t *testing.T) {
 	m := topo.Default().Clone()
 	m.Fabric = topo.Whole
@@ -39,8 +39,8 @@ func TestPublishedReads(t *testing.T) {
 	}
 }
 
-// Everybody waits for one memory, near and far: with whole messages its controller serves one
-// transfer at a time, so what they wait for is queueing, and nobody is served twice at once.
+// With whole messages a memory controller serves one transfer at a time. PEs near and far that read from one
+// memory wait for each other, and that wait counts as queueing.
 func TestControllerServesOne(t *testing.T) {
 	m := bare(topo.Whole)
 	const bytes = 4096

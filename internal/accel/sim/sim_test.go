@@ -19,8 +19,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// bare is the default machine without the costs of issuing an operation, so that
-// times are those of what it does.
+// bare returns the built-in machine without the costs of issuing operations, so that times are those of the
+// operations alone.
 func bare(f topo.Fabric) *topo.Topology {
 	m := topo.Default().Clone()
 	m.Fabric = f
@@ -38,10 +38,10 @@ func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
 	return tl.Ptr(a)
 }
 
-// kernels is what each PE runs.
+// kernels has the kernel of each PE.
 type kernels map[topo.PEID]tl.Kernel
 
-// recordedAs are the kernels' programs.
+// recordedAs returns the programs of kernels.
 func recordedAs(t testing.TB, c Config, ks kernels) (programs []*program.Program) {
 	t.Helper()
 	for i := range c.Topo.TotalPEs() { // maps have no order
@@ -82,7 +82,7 @@ func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time,
 	return r, took, nil
 }
 
-// brokenPath finds a picosecond of the slowest PE that has no cause, or two.
+// brokenPath reports a picosecond of the slowest PE that has no cause or two.
 func brokenPath(r *Result) string {
 	at := r.Start
 	for i, s := range r.Path {
@@ -97,7 +97,7 @@ func brokenPath(r *Result) string {
 	return ""
 }
 
-// perPE runs kernels and gives how long each PE took.
+// perPE runs kernels and returns the time of each PE.
 func perPE(t testing.TB, c Config, ks kernels) map[topo.PEID]event.Time {
 	t.Helper()
 	_, took := must.Get2(run(t, c, ks))(t)
@@ -108,8 +108,8 @@ var pe0, pe1, pe7, cube1 = topo.PEID{}, topo.PEID{PE: 1}, topo.PEID{PE: 7}, topo
 
 const ns = event.Nanosecond
 
-// A load of n bytes takes one burst and n at 256 GB/s, and so does a store,
-// which in flits also fills the pipeline of two links.
+// A load of n bytes takes one burst and the time of n bytes at 256 GB/s. So does a store; with flits it also
+// fills the pipeline of two links.
 func TestLoadAndStore(t *testing.T) {
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(f)
@@ -130,7 +130,7 @@ func TestLoadAndStore(t *testing.T) {
 	}
 }
 
-// Nearer memory is faster, and one's own HBM is one's own.
+// Nearer memory is faster, and PEs that use their own HBM do not slow each other down.
 func TestDistance(t *testing.T) {
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(f)
@@ -159,8 +159,8 @@ func load(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Kernel 
 	return func(p *tl.PE) { p.Load(x, 16384) }
 }
 
-// Bursts on one channel follow each other, on different ones they overlap, and a
-// change of direction costs its penalty.
+// Bursts on one channel follow each other, bursts on different channels overlap, and a change between reading
+// and writing costs the switch penalty.
 func TestChannels(t *testing.T) {
 	m := bare(topo.Whole)
 	m.Cube.HBM.SwitchPenalty = 3 * ns
@@ -186,8 +186,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// Every burst that a transfer touches is moved once, however the transfer is cut into pieces and wherever
-// it begins.
+// Every burst that a transfer touches is moved once, for any start address and any size of pieces.
 func TestBurstsAreMovedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := bare(topo.Flits)
@@ -211,7 +210,7 @@ func TestBurstsAreMovedOnce(t *testing.T) {
 	})
 }
 
-// So a load that begins within a burst takes one more burst at most, of 16 KB, not twice the time.
+// A load of 16 KB that begins within a burst takes at most one burst longer, not twice the time.
 func TestUnalignedLoad(t *testing.T) {
 	for _, fabric := range []topo.Fabric{topo.Flits, topo.Whole} {
 		m := bare(fabric)
@@ -226,7 +225,7 @@ func TestUnalignedLoad(t *testing.T) {
 	}
 }
 
-// Element-wise work is 256 elements per ns, begun ns counted whole.
+// The MATH engine processes 256 elements per ns; its time is rounded up to whole ns.
 func TestCompute(t *testing.T) {
 	m := bare(topo.Whole)
 	for n, want := range map[int]event.Time{1: ns, 128: ns, 256: ns, 257: 2 * ns, 8192: 32 * ns} {
@@ -241,8 +240,8 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// A composite is a pipeline: bound by its slowest stage and faster than its
-// stages one after the other; loaded operands save reading.
+// A composite is a pipeline: its slowest stage determines its time, it is faster than its stages one after
+// the other, and loaded operands save reads.
 func TestComposite(t *testing.T) {
 	m := bare(topo.Whole)
 	x := hbmAt(t, m, pe0, 0)
@@ -261,8 +260,8 @@ func TestComposite(t *testing.T) {
 		return all - loading
 	}
 	one, many := took(64, false), took(64*48, false)
-	// A read holds the channel until its data are there: 8 ns for the first
-	// bursts and 16 ns for 4096 bytes at 256 GB/s.
+	// A read occupies the channel until its data has arrived: 8 ns for the first bursts and 16 ns for 4096
+	// bytes at 256 GB/s.
 	if each := (many - one) / 47; each != 2*24*ns {
 		t.Errorf("a tile more takes %v, want what reading its operands takes", each)
 	}
@@ -274,8 +273,8 @@ func TestComposite(t *testing.T) {
 	}
 }
 
-// A message from cube to cube: fixed latency, drain, slot write, slot read and
-// the credit of 16 bytes on its way back, to the picosecond.
+// The time of a message from cube to cube is the sum of fixed latency, drain, slot write, slot read and the
+// return of a credit of 16 bytes, to the picosecond.
 func TestMessageTime(t *testing.T) {
 	const bytes = 4096
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
@@ -308,8 +307,8 @@ func TestMessageTime(t *testing.T) {
 	}
 }
 
-// With all slots taken the sender waits for the receiver; polling rounds the
-// wait up, and only that is queueing: the rest is the receiver's work and the credit's way.
+// If all slots are taken, the sender waits for the receiver. Polling rounds the wait up. Only the rounding is
+// queueing; the rest is the receiver's work and the return of the credit.
 func TestBackPressure(t *testing.T) {
 	c := config(bare(topo.Whole))
 	c.Slots = 1
@@ -340,7 +339,7 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// Receives from anyone take turns; asynchronous ones go on beside the program.
+// RecvAny serves neighbours in turn; RecvAsync runs concurrently with the program.
 func TestAnyAndAsync(t *testing.T) {
 	c := config(bare(topo.Flits))
 	mid := topo.PEID{Cube: 5}
@@ -375,7 +374,7 @@ func TestAnyAndAsync(t *testing.T) {
 	}
 }
 
-// Who waits for whom, in a circle or for one who has ended.
+// The deadlock error names the chain of waiting programs, which may be a cycle or lead to one that has ended.
 func TestDeadlock(t *testing.T) {
 	c := config(bare(topo.Flits))
 	for _, k := range []struct {
@@ -470,7 +469,7 @@ func TestDeterminism(t *testing.T) {
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Error(diff)
 	}
-	// All PEs of a cube load from one HBM, so trains are taken apart a lot.
+	// All PEs of a cube load from one HBM, so many trains are split.
 	c.FlitByFlit = true
 	slow, _, _ := run(t, c, ks)
 	if diff := cmp.Diff(first, slow); diff != "" {
@@ -490,8 +489,8 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// What links carried over time is all that they carried, in at most so many buckets, however long the
-// launch; and looking changes nothing.
+// The recorded load of the links is complete and has a bounded number of buckets for a launch of any length.
+// Recording does not change the result.
 func TestLoad(t *testing.T) {
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		c := config(bare(f))
@@ -521,7 +520,7 @@ func TestLoad(t *testing.T) {
 			}
 		}
 	}
-	// Many links have few buckets: what is recorded is bounded.
+	// The more links there are, the fewer buckets each has, so that the record is bounded.
 	rec := newRecorder(maxCells)
 	for link := range int32(maxCells / 16) {
 		rec.passed(fabric.Passage{Link: link, Bytes: 1, From: 0, To: 100 * ns})
@@ -530,7 +529,7 @@ func TestLoad(t *testing.T) {
 	if rec.Buckets > 16 || rec.Links[0].Bytes != 2 || rec.Links[0].Busy[0] != rec.Bucket {
 		t.Errorf("%d buckets of %v for %d links", rec.Buckets, rec.Bucket, rec.active)
 	}
-	// And of a machine with too many links nothing is.
+	// A machine with too many links is not recorded.
 	defer func(most int) { mostRecorded = most }(mostRecorded)
 	mostRecorded = 10
 	c := config(bare(topo.Flits))
@@ -542,7 +541,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// brokenLoad compares what was recorded with how long each link was sending.
+// brokenLoad compares the recorded load with how long each link was sending.
 func brokenLoad(r *Result) string {
 	for link, l := range r.Load.Links {
 		var busy event.Time
@@ -565,8 +564,8 @@ func brokenLoad(r *Result) string {
 	return ""
 }
 
-// Little's law at the receive queues: the number of messages in one adds up over time to the stays of all of
-// them, and never exceeds its slots.
+// Little's law at the receive queues: the integral of the fill level equals the sum of the times that messages
+// stay in the queue. The fill level never exceeds the number of slots.
 func TestQueuesUnderLoad(t *testing.T) {
 	c := config(bare(topo.Flits))
 	c.Slots, c.Trace = 3, true
@@ -613,8 +612,8 @@ func TestQueuesUnderLoad(t *testing.T) {
 	}
 }
 
-// An asynchronous receive that is under way while the program computes costs it only
-// the dispatch; what it waits for in the end is on the critical path.
+// An asynchronous receive that runs while the program computes costs only its dispatch. If the program waits
+// for it in the end, the wait is on the critical path.
 func TestBreakdownOfAsync(t *testing.T) {
 	for _, fabric := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := topo.Default().Clone()
@@ -634,8 +633,8 @@ func TestBreakdownOfAsync(t *testing.T) {
 	}
 }
 
-// PEs that read from one memory wait for each other there: that is queueing, and the
-// memory's part is what one alone takes.
+// PEs that read from one memory wait for each other. The wait counts as queueing; the memory part is the time
+// of a single read on an idle machine.
 func TestBreakdownOfContention(t *testing.T) {
 	for _, fabric := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(fabric)
@@ -651,7 +650,7 @@ func TestBreakdownOfContention(t *testing.T) {
 	}
 }
 
-// At the end every message has been received, by a receive of its size.
+// A message that is not received, or received with another size, is an error.
 func TestMessagesAreReceived(t *testing.T) {
 	send := func(p *tl.PE) { p.Send(tl.E, p.Scratch(2)); p.Send(tl.E, p.Scratch(2)) }
 	for want, ks := range map[string]kernels{

@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Slots in HBM and SRAM meet whatever else uses those memories and the way there: beside a load
-// from the PE's HBM, or another PE's message through the cube's SRAM, a receive takes longer;
-// slots in TCM meet neither there.
+// Slots in HBM and SRAM compete with other users of those memories and of the path to them. A receive takes
+// longer during a load from the PE's HBM, or during another PE's message through the cube's SRAM. Slots in
+// the TCM are not affected.
 func TestSlotsContend(t *testing.T) {
 	const bytes = 64 << 10
 	pe4 := topo.PEID{PE: 4} // its UCIe connection is PE 0's
@@ -46,8 +46,8 @@ func TestSlotsContend(t *testing.T) {
 	}
 }
 
-// A composite reads ahead only as far as its tiles have room in the TCM, runs at the TCM's rate,
-// and says so when there is no room at all.
+// A composite reads ahead only as far as the TCM has room for its tiles, and is limited by the TCM's bandwidth.
+// If there is no room at all, it is an error.
 func TestCompositeInTCM(t *testing.T) {
 	const tiles = 400
 	product := func(change func(*topo.Topology), scratch int) (*Result, error) {
@@ -85,7 +85,7 @@ func TestCompositeInTCM(t *testing.T) {
 	}
 }
 
-// A receive waits for the TCM's port while operands are fetched, not for those of later tiles.
+// A receive waits for the TCM's port while operands are fetched, but not for the operands of later tiles.
 func TestReceiveBesideFetch(t *testing.T) {
 	m := bare(topo.Whole)
 	x := hbmAt(t, m, pe0, 0)
@@ -102,7 +102,7 @@ func TestReceiveBesideFetch(t *testing.T) {
 	}
 }
 
-// The busiest links are those that a message went over, the slowest first, and are named.
+// Busiest names the links that a message passed, the slowest first.
 func TestBusiestLinks(t *testing.T) {
 	m := bare(topo.Flits)
 	r, _ := must.Get2(run(t, config(m), kernels{

@@ -21,7 +21,7 @@ func TestDefault(t *testing.T) {
 	if m.SIPs.Count != 2 || m.Cubes != (Grid{4, 4}) || m.PEs() != 8 || m.TotalPEs() != 256 || m.Fabric != Flits {
 		t.Errorf("%+v", m)
 	}
-	// Facts of the hardware: where things sit, and how addresses are cut.
+	// Known facts of the hardware: positions and address fields.
 	if m.Cube.mcpu != (router{0, 2}) || m.Cube.sram != (router{3, 0}) || m.addressWidth != (widths{4, 5, 42}) {
 		t.Errorf("M_CPU at %v, SRAM at %v, address fields %v", m.Cube.mcpu, m.Cube.sram, m.addressWidth)
 	}
@@ -44,12 +44,10 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// leaf matches a value of the default file: one "key: value" of a line, in
-// braces or not.
+// leaf matches one "key: value" of the built-in file, in braces or not.
 var leaf = regexp.MustCompile(`([a-z_]+): ("?[-0-9a-z_.]+"?|\[[^\]]*\])`)
 
-// Every value of the file wrong once: each is an error at its line and column
-// that names its key.
+// A wrong value gives an error at its line and column that names its key, for every value of the file.
 func TestEveryFieldWrong(t *testing.T) {
 	lines := strings.Split(string(DefaultFile()), "\n")
 	tried := 0
@@ -94,7 +92,7 @@ func TestEveryFieldWrong(t *testing.T) {
 	}
 }
 
-// What no single line shows.
+// Values that are valid alone but not together give an error.
 func TestContradictions(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"count: 2", "count: 5\n    w: 2\n    h: 3", "2 x 3 are 6 SIPs, but count is 5"},
@@ -141,7 +139,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// Addresses lead back to where they came from, for any machine.
+// Locate is the inverse of Address, on any machine.
 func TestAddresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := Default().WithSIPs(Ring, rapid.IntRange(1, 300).Draw(t, "sips"), 1)
@@ -177,8 +175,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Routes: horizontal first, round the hole, over links that are each other's
-// neighbours.
+// Routes go horizontally first and around the hole, over adjacent links.
 func TestWays(t *testing.T) {
 	noc := Default().Cube.Noc
 	for _, c := range []struct {
@@ -218,8 +215,8 @@ func TestWays(t *testing.T) {
 	})
 }
 
-// Paths end to end: every link once, every number within range, the way there
-// as long as the way back, and the known number of UCIe crossings.
+// A path passes every link at most once, has valid link numbers, is as long as the path back, and has the
+// known number of UCIe crossings.
 func TestPaths(t *testing.T) {
 	m := must.Get(Default().WithSIPs(Torus, 2, 2))(t)
 	w := NewWiring(m)
@@ -283,7 +280,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Neighbours are mutual.
+// The neighbour of a PE has that PE as its neighbour on the opposite side.
 func TestNeighbors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := Kind(rapid.SampledFrom(Kinds()).Draw(t, "kind"))
@@ -315,7 +312,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Every link has a name of its own, and the names along a path lead from its start to its end.
+// Every link has a unique name, and the names along a path lead from its start to its end.
 func TestLinkNames(t *testing.T) {
 	w := NewWiring(Default())
 	seen := map[string]int{}
@@ -348,8 +345,8 @@ func TestLinkNames(t *testing.T) {
 	}
 }
 
-// On the floor plan every link of a path begins where the one before it ends, inside the plan but for the
-// cables to the switch.
+// On the floor plan every link of a path begins where the previous one ends. All but the cables to the switch
+// are inside the plan.
 func TestPlaces(t *testing.T) {
 	m := must.Get(Default().WithSIPs(Torus, 2, 2))(t)
 	w := NewWiring(m)

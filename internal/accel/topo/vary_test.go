@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// numbers calls for every exported number of a value, with its path.
+// numbers calls a function for every exported number in a value, with its field path.
 func numbers(v reflect.Value, path string, do func(path, value string)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -38,8 +38,7 @@ func flatten(t *Topology) map[string]string {
 	return all
 }
 
-// Every number of a topology is moved by some parameter: a field that a new key fills is found by
-// itself, and one that no key fills is found here.
+// Every number of a topology is changed by some parameter. The test finds a field that no key fills.
 func TestParametersCoverTheTopology(t *testing.T) {
 	text := strings.NewReplacer("overhead_ns: 0", "overhead_ns: 1", "penalty_ns: 0",
 		"penalty_ns: 1").Replace(string(DefaultFile()))
@@ -63,7 +62,7 @@ func TestParametersCoverTheTopology(t *testing.T) {
 				}
 			}
 		}
-		// A grid that its positions no longer fit, and what the built-in file leaves out, cannot be moved alone.
+		// These cannot be changed alone: a grid must fit its positions, and the built-in file leaves some keys out.
 		if stuck := strings.HasPrefix(p.Key, "cube.pe_grid.") || p.Key == "system.sips.w" ||
 			p.Key == "system.sips.h"; stuck == effect {
 			t.Errorf("%s has an effect: %v", p.Key, effect)
@@ -116,7 +115,7 @@ func TestVary(t *testing.T) {
 	}
 }
 
-// What a file has beyond the built-in one is a parameter too.
+// A key that only the user's file has is a parameter too.
 func TestOptionalParameters(t *testing.T) {
 	text := strings.Replace(string(DefaultFile()), "    # w: 2 ", "    w: 2\n    h: 1 ", 1)
 	for data, want := range map[string][]string{text: {"2"}, string(DefaultFile()): nil} {
