@@ -2,33 +2,32 @@ package gpu
 
 import "unsafe"
 
-// The ways to copy by kernels; each is one kernel, named as its file.
+// The copy kernels; each has its own source file of the same name.
 const (
-	// Loads copies by loads and stores of threads, of any alignment.
+	// Loads copies with ordinary loads and stores, between any addresses.
 	Loads Algorithm = "copyloads"
-	// Bulk copies by bulk instructions, which GPUs of compute capability 9.0 and later have.
-	// Both ends must lie alike within BulkAlignment.
+	// Bulk copies with bulk instructions, which need compute capability 9.0. Source and destination
+	// must have the same offset modulo BulkAlignment.
 	Bulk Algorithm = "copybulk"
 )
 
 const (
-	// LoadsThreads and BulkThreads are the threads of a block.
+	// LoadsThreads and BulkThreads are the block sizes.
 	LoadsThreads = 512
 	BulkThreads  = 32
-	// BulkShared is the shared memory of a block of Bulk: four pieces of 16 KiB, and a
-	// barrier for each.
+	// BulkShared is the shared memory of a Bulk block: four stages of 16 KiB, and a barrier for each.
 	BulkShared = 4*16<<10 + 4*8
-	// BulkAlignment is by what the addresses of both ends may differ, or a multiple.
+	// The distance of source and destination must be a multiple of BulkAlignment.
 	BulkAlignment = 16
-	// BulkMajor is the least compute capability.
+	// BulkMajor is the lowest major compute capability.
 	BulkMajor = 9
 )
 
-// Copies lists them.
+// Copies lists the copy kernels.
 func Copies() []Algorithm { return []Algorithm{Loads, Bulk} }
 
-// Copy is the argument of these kernels; see copyloads.cu, which it mirrors. A launch of
-// one block can have a flag, which gets the value once everything has been stored.
+// Copy is the argument of the copy kernels and mirrors copyloads.cu. A launch of a single block may
+// set a flag: it is set to Value after the last store.
 type Copy struct {
 	To, From uint64
 	Bytes    uint64

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// The PTX of the copies comes from the sources beside it.
+// The PTX of the copy kernels was compiled from the sources beside it.
 func TestCopiesAreCurrent(t *testing.T) {
 	for _, a := range Copies() {
 		ptx := must.Get(a.PTX())(t)
@@ -27,16 +27,16 @@ func TestCopiesAreCurrent(t *testing.T) {
 				t.Errorf("%s.ptx: has no %q", a, want)
 			}
 		}
-		// The flag is the host's: it must reach the whole system.
+		// The host polls the flag, so the store must have system scope.
 		if bytes.Count(ptx, []byte("st.release.sys.global.u32")) != 1 {
 			t.Errorf("%s.ptx: want one flag that is released to the system", a)
 		}
 	}
 }
 
-// onProcessor makes the kernel's source a program: threads are calls, one after the other.
-// It copies between all alignments, of every small length and around the places where
-// loops change, with guards on both sides.
+// onProcessor wraps the kernel's source into a program in which threads are calls, one after another.
+// It copies between all alignments, for every small length and for lengths at which the loops change,
+// with guard bytes on both sides.
 const onProcessor = `
 #include <cstdint>
 #include <cstdio>
@@ -53,7 +53,7 @@ struct u128 { u64 a, b; };
 struct Index { unsigned x; };
 static Index blockIdx, threadIdx, gridDim, blockDim;
 static void __syncthreads() {}
-static u64 low, high; // what may be read
+static u64 low, high; // the readable range
 static bool outside;
 template <typename T> static T load(const T *at) {
 	if ((u64)at < low || (u64)(at + 1) > high || (u64)at % sizeof(T) != 0) outside = true;
@@ -89,7 +89,7 @@ int main() {
 }
 `
 
-// onTheProcessor builds and runs the program with a source.
+// onTheProcessor builds and runs that program with a source.
 func onTheProcessor(t *testing.T, source []byte) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,8 +106,8 @@ func onTheProcessor(t *testing.T, source []byte) (string, error) {
 	return string(out), err
 }
 
-// The very source of the kernel, run on the processor, copies everything and nothing else;
-// with a tail that is left out, or a unit that is not aligned, the test sees it.
+// The kernel's own source, run on the CPU, copies everything and nothing else. The test notices a tail
+// that is left out and a unit that is not aligned.
 func TestCopyLoadsOnTheProcessor(t *testing.T) {
 	source := must.Get(files.ReadFile("copyloads.cu"))(t)
 	if out, err := onTheProcessor(t, source); err != nil || out != "copied\n" {

@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// Both kernels copy what they are told, and nothing else, between all alignments that they
-// take; a copy of one block raises its flag. What each costs is logged.
+// Both copy kernels copy exactly what they should, between all alignments that they support, and a
+// copy by one block sets its flag. The test logs their times.
 func TestCopiesOnDevice(t *testing.T) {
 	b := open(t)
 	major, err := b.Device().Get(cuda.ComputeMajor)
@@ -70,7 +70,7 @@ func (b *bench) copies(t *testing.T, a Algorithm) error {
 		for to := range 17 {
 			from := to * 5 % 17
 			if a == Bulk {
-				from = to % BulkAlignment // alike
+				from = to % BulkAlignment // the same offset
 			}
 			for _, l := range []*cuda.Launch{one, many} {
 				if err := b.Fill(b.out[0], 0xee, bufferBytes); err != nil {
@@ -104,8 +104,8 @@ func (b *bench) copies(t *testing.T, a Algorithm) error {
 	return b.latency(t, a, one, p, flag, number)
 }
 
-// latency logs how long a small copy takes until the host sees its flag, and until it sees
-// the end of the stream: what a message costs beside two flags between processors.
+// latency logs how long a small copy takes until the host sees its flag, and until it sees the end of
+// the stream. That is the cost of a message in addition to two flags between processes.
 func (b *bench) latency(t *testing.T, a Algorithm, one *cuda.Launch, p *Copy, flag *cuda.Shared, number uint32) error {
 	const times = 2000
 	seen := (*atomic.Uint32)(unsafe.Pointer(&flag.Bytes[0]))

@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// bench is the first GPU with memory for eight ranks.
+// bench is the first GPU, with memory for eight ranks.
 type bench struct {
 	*cuda.Context
 	stream                  *cuda.Stream
@@ -96,7 +96,7 @@ func put(d dtype.DType, b []byte, i int, v float64) {
 	}
 }
 
-// half is for small integers.
+// half converts a small integer to f16.
 func half(v float64) uint16 {
 	if v == 0 {
 		return 0
@@ -124,8 +124,8 @@ func TestOnDevice(t *testing.T) {
 	}
 }
 
-// cell runs an algorithm on several counts, one launch after the other, with new
-// inputs and poisoned outputs each time.
+// cell runs an algorithm with several counts, one launch after another, with new inputs and poisoned
+// outputs each time.
 func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error {
 	name, err := a.Kernel(d, ranks)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package gpu holds the all-reduce kernels for NVIDIA GPUs: CUDA C++ sources, and
-// the PTX made of them once, which the driver compiles for the GPU at hand. A
-// machine needs no toolkit to run them. `make ptx` renews the PTX where nvcc is;
-// a test holds that every PTX comes from the sources beside it.
+// Package gpu holds the all-reduce kernels for NVIDIA GPUs: CUDA C++ sources, and the PTX compiled
+// from them, which the driver compiles for the GPU at hand. Running them needs no CUDA toolkit. `make
+// ptx` renews the PTX on a machine with nvcc; a test verifies that every PTX file was compiled from
+// the sources beside it.
 //
-// The package says what the kernels are called and what their argument looks
-// like; package cuda of the host layer loads and starts them.
+// This package defines the kernels' names and their argument. Package cuda in the host layer loads and
+// starts them.
 package gpu
 
 import (
@@ -19,24 +19,24 @@ import (
 //go:embed *.cu *.cuh ptx/*.ptx
 var files embed.FS
 
-// Any, as a number of ranks, stands for every number.
+// Any, as a number of ranks, selects the kernel for every number.
 const Any = 0
 
-// MaxRanks is the most ranks that the kernels can serve.
+// MaxRanks is the largest number of ranks that the kernels support.
 const MaxRanks = 16
 
-// RanksAsBlocks, as the rank, makes one launch do the part of every rank: the
-// blocks are dealt out to them.
+// RanksAsBlocks, as the rank, makes one launch do the work of all ranks: the blocks are dealt out to
+// them.
 const RanksAsBlocks = ^uint32(0)
 
-// FlagBytes is the memory for flags that each block of a rank needs.
+// FlagBytes is the size of the flags that each block of a rank needs.
 const FlagBytes = 128
 
-// Options of a launch. A barrier is dropped where there is nobody to meet. RoundEach
-// rounds every partial sum to the element type, in the kernels for any number of ranks.
-// Dropped barriers and the last two are also errors that are planted to see whether they
-// are found: the elements behind the last whole pack are left out, and what rank 1 gives
-// is taken for that of rank 0.
+// Options of a launch. A single rank drops the barriers because it has no peers. RoundEach rounds
+// every partial sum to the element type; only the kernels for any number of ranks have it. Tests plant
+// errors to see whether the checks find them: dropped barriers with several ranks, SkipTail (the
+// elements after the last whole pack are left out) and WrongSlot (rank 1's input is used in place of
+// rank 0's).
 const (
 	DropStart = 1 << iota
 	DropEnd
@@ -45,20 +45,20 @@ const (
 	WrongSlot
 )
 
-// Params is the argument of every kernel; see common.cuh, which it mirrors.
-// Pointers are device addresses, by rank.
+// Params is the argument of every all-reduce kernel and mirrors common.cuh. Pointers are device
+// addresses, indexed by rank.
 type Params struct {
 	In, Out, Scratch, Flags [MaxRanks]uint64
 	Count                   uint64 // elements
-	Failure                 uint64 // of a Failure in memory that the host shares
-	LimitNS                 uint64 // of one wait
+	Failure                 uint64 // address of a Failure in memory shared with the host
+	LimitNS                 uint64 // timeout of one wait
 	Bias, BiasCount         uint64
 	Residual                uint64
 	Stride                  uint64 // bytes between the buffers that iterations rotate over
-	SlotBytes               uint64 // of scratch
+	SlotBytes               uint64 // size of a scratch slot
 	DelayNS                 uint64
 	Base                    uint64 // index of the first element in the whole vector
-	Weight, Row             uint64 // of a norm: one weight for each element of a row, and how many these are
+	Weight, Row             uint64 // RMS norm: weights of a row, and elements per row
 	Epsilon                 float64
 	Scale                   float64
 	Rank, Size, Blocks      uint32
@@ -67,19 +67,20 @@ type Params struct {
 	Options, DelayRank      uint32
 }
 
-// Failure is what the first block that waited too long says; Claimed is 2 once it
-// is complete. The host gives up a launch by setting it to [GivenUp].
+// Failure is written by the first block whose wait times out. Claimed is 2 once it is complete. The
+// host aborts a launch by setting Claimed to [GivenUp].
 type Failure struct {
 	Claimed, Rank, Block, Phase, Peer, Epoch, Seen, _ uint32
 }
 
-// GivenUp, as Failure.Claimed, ends the waiting of all blocks.
+// GivenUp, as Failure.Claimed, makes all blocks stop waiting.
 const GivenUp = 3
 
-// phases are what a block waited for, by number.
+// phases names what a block waited for, by phase number.
 var phases = []string{"", "the start of the call", "the end of the call", "the elements"}
 
-// String names the block and what it waited for. Who waits for what all ranks count together names itself as the peer.
+// String names the block and what it waited for. A block that waits for a counter of all ranks stores
+// its own rank as the peer, so no peer is blamed then.
 func (f Failure) String() string {
 	phase := "an unknown phase"
 	if int(f.Phase) < len(phases) {
@@ -96,51 +97,51 @@ func (f Failure) String() string {
 // Algorithm is a family of kernels in one PTX file.
 type Algorithm string
 
-// The algorithms.
+// The all-reduce algorithms.
 const (
 	OneStage Algorithm = "onestage"
 	Push     Algorithm = "push"
 	Pull     Algorithm = "pull"
 	Lamport  Algorithm = "lamport"
-	// Norm is one stage, the sums of which are normalised row by row.
+	// Norm is a one-stage all-reduce whose sums are normalised row by row.
 	Norm Algorithm = "norm"
-	// Quickreduce8 and its like move integers of so many bits.
+	// Quickreduce8, Quickreduce6 and Quickreduce4 send integers of that many bits.
 	Quickreduce8 Algorithm = "quickreduce8"
 	Quickreduce6 Algorithm = "quickreduce6"
 	Quickreduce4 Algorithm = "quickreduce4"
-	// Multimem needs multicast memory, and a GPU that has the instructions.
+	// Multimem needs multicast memory and compute capability 9.0.
 	Multimem Algorithm = "multimem"
 )
 
-// Cache is no algorithm but the file of two kernels that time the GPU's cache.
+// Cache is not an algorithm but the file of two kernels that measure the GPU's L2 cache.
 const Cache Algorithm = "cache"
 
-// Its kernels: loads, and loads with as many stores, of memory that stays in the cache.
+// The kernels of Cache: loads, and loads with as many stores, of memory that stays in the cache.
 const (
 	CacheRead = "cache_read"
 	CacheCopy = "cache_copy"
-	// CacheFlight is how many packs of 16 bytes each thread loads in a round.
+	// CacheFlight is the number of 16-byte packs that each thread loads per round.
 	CacheFlight = 4
 )
 
-// CacheParams is the argument of the kernels of Cache; see cache.cu, which it mirrors.
+// CacheParams is the argument of the Cache kernels and mirrors cache.cu.
 type CacheParams struct {
 	Memory, Sink, Packs uint64
 	Rounds, Readers     uint32
 }
 
-// Algorithms lists them.
+// Algorithms lists the all-reduce algorithms.
 func Algorithms() []Algorithm {
 	return []Algorithm{OneStage, Push, Pull, Lamport, Norm, Quickreduce8, Quickreduce6, Quickreduce4, Multimem}
 }
 
-// File is the name of its source and of its PTX.
+// File returns the base name of the algorithm's source and PTX files.
 func (a Algorithm) File() string { return strings.TrimRight(string(a), "864") }
 
-// DTypes are the element types that the kernels have.
+// DTypes lists the element types that the kernels support.
 func DTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.BF16, dtype.F32, dtype.F64} }
 
-// DTypes are those of the algorithm.
+// DTypes lists the element types that the algorithm supports.
 func (a Algorithm) DTypes() []dtype.DType {
 	switch a {
 	case OneStage, Push, Pull, Lamport, Multimem:
@@ -149,11 +150,11 @@ func (a Algorithm) DTypes() []dtype.DType {
 	return DTypes()[:3]
 }
 
-// ranked tells whether the algorithm has kernels of their own for some numbers of ranks.
+// ranked reports whether the algorithm has specialised kernels for some numbers of ranks.
 func (a Algorithm) ranked() bool { return a.File() != "quickreduce" && a != Multimem }
 
-// Kernel is the name of the kernel for a type and a number of ranks. Any asks for the
-// one that serves every number.
+// Kernel returns the name of the kernel for an element type and a number of ranks. With Any it is the
+// kernel that supports every number.
 func (a Algorithm) Kernel(d dtype.DType, ranks int) (string, error) {
 	if !slices.Contains(a.DTypes(), d) {
 		return "", fmt.Errorf("no %s kernel for %v", a, d)
@@ -168,11 +169,11 @@ func (a Algorithm) Kernel(d dtype.DType, ranks int) (string, error) {
 	return fmt.Sprintf("%s_%v_%s", a, d, count), nil
 }
 
-// PTX is the file of an algorithm.
+// PTX returns the algorithm's PTX.
 func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + a.File() + ".ptx") }
 
-// OnOneGPU is a PTX file for ranks that are all on one GPU: their flags are released and
-// acquired within the device, which waits for less than the whole system does.
+// OnOneGPU rewrites PTX for ranks that share one GPU: flags are released and acquired at device scope,
+// which is faster than system scope.
 func OnOneGPU(ptx []byte) []byte {
 	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.",
 		"st.relaxed.sys.", "st.relaxed.gpu.", "ld.relaxed.sys.", "ld.relaxed.gpu.").Replace(string(ptx)))

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// Every PTX comes from the sources beside it, has every kernel that Kernel names,
-// and asks for a version that old drivers take, as far as its instructions allow.
+// Every PTX file was compiled from the sources beside it, contains every kernel that Kernel names, and
+// requires the oldest PTX version that its instructions allow.
 func TestPTXIsCurrent(t *testing.T) {
 	for _, a := range append(Algorithms(), Cache) {
 		ptx := must.Get(a.PTX())(t)
@@ -51,8 +51,8 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// The layout in C has no padding that Go's lacks: four arrays of pointers, fourteen
-// words of 64 bits and eight of 32.
+// The C struct has no padding that Go's lacks: four arrays of pointers, fourteen 64-bit words and
+// eight 32-bit words.
 func TestParamsLayout(t *testing.T) {
 	var p Params
 	if got, want := unsafe.Sizeof(p), uintptr(4*MaxRanks*8+14*8+8*4); got != want {
@@ -66,7 +66,7 @@ func TestParamsLayout(t *testing.T) {
 	}
 }
 
-// Every barrier of a file is narrowed, and nothing else is changed.
+// OnOneGPU narrows every barrier in a file and changes nothing else.
 func TestOnOneGPU(t *testing.T) {
 	for _, a := range Algorithms() {
 		ptx := must.Get(a.PTX())(t)
@@ -78,7 +78,7 @@ func TestOnOneGPU(t *testing.T) {
 	}
 }
 
-// Who waited for what all ranks count together blames nobody, least of all itself.
+// A block that waits for a counter of all ranks blames nobody, least of all itself.
 func TestFailureNamesWhoIsAwaited(t *testing.T) {
 	for f, want := range map[Failure]string{
 		{Rank: 1, Peer: 2, Phase: 2}: "block 0 of rank 1 waited too long for rank 2 (the end of the call, epoch 0, seen 0)",

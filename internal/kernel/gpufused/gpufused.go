@@ -1,10 +1,11 @@
-// Package gpufused holds the kernels that overlap a matrix product on an NVIDIA GPU with
-// the all-reduce of its result: CUDA C++ sources and the PTX made of them once (`make ptx`).
+// Package gpufused holds the kernels that overlap a matrix product on an NVIDIA GPU with the
+// all-reduce of its result: CUDA C++ sources, and the PTX compiled from them (`make ptx`).
 //
-// There are two ways. As parts, a partition that was multiplied is added up by kernels of
-// its own: a gate, at which the ranks meet, and the sums. As one kernel, a block multiplies
-// tiles of other ranks, which it signals to them, and of its own, to which it adds what these
-// have signalled; its product is the one of package gpugemm, whose headers it includes.
+// There are two designs. With parts, separate kernels add each partition after it was multiplied: a
+// gate, which is a barrier between the ranks, and the sums. The fused kernel (OneKernel) adds in the
+// epilogue of the product: a block multiplies tiles owned by other ranks and signals them, and to its
+// own tiles it adds what the other ranks have signalled. Its product is the one of package gpugemm,
+// whose headers it includes.
 package gpufused
 
 import (
@@ -17,46 +18,46 @@ import (
 //go:embed *.cu *.cuh ptx/*.ptx
 var files embed.FS
 
-// MaxRanks is the most ranks that the kernels serve.
+// MaxRanks is the largest number of ranks that the kernels support.
 const MaxRanks = 16
 
-// Options of the one kernel, for its halves alone.
+// Options of the fused kernel that run only one half of it.
 const (
 	NoProduct = 1 << iota
 	NoSum
 )
 
-// Params is the argument of every kernel; see fused.cuh, which it mirrors.
+// Params is the argument of every kernel and mirrors fused.cuh.
 type Params struct {
 	C, Flags          [MaxRanks]uint64 // by rank
 	Failure           uint64
-	LimitNS           uint64 // of one wait
-	First, Packs      uint64 // of C, 16 bytes each
+	LimitNS           uint64 // timeout of one wait
+	First, Packs      uint64 // packs of C, 16 bytes each
 	A, B              cuda.Pointer
 	Rank, Size, Epoch uint32
 	Options           uint32
 	M, N, K           uint32
 	StrideA, StrideB  uint32
 	StrideC           uint32
-	Arrived           uint32    // tiles, before this launch
-	_                 [9]uint32 // up to a multiple of what maps are aligned to
+	Arrived           uint32    // value of the arrival counter before this launch
+	_                 [9]uint32 // padding to the alignment of the tensor maps
 	MapA, MapB        cuda.TensorMap
 }
 
-// The shapes of launches.
+// Block sizes of the launches.
 const (
 	GateThreads = 32
 	SumThreads  = 512
 )
 
-// Kernel is a kernel and the file that it is in.
+// Kernel names a kernel and its file.
 type Kernel struct{ File, Name string }
 
-// Gate is where ranks meet. Dependent kernels may be started before the end of the one in
-// front of them; they need compute capability 9.0.
+// Gate returns the barrier kernel between ranks. Dependent kernels may start before their predecessor
+// has ended; they need compute capability 9.0.
 func Gate(dependent bool) Kernel { return partKernel("gate", "all", dependent) }
 
-// Sum adds up a partition.
+// Sum returns the kernel that adds a partition.
 func Sum(ranks int, dependent bool) Kernel { return partKernel("sum", "f32_"+suffix(ranks), dependent) }
 
 func partKernel(name, suffix string, dependent bool) Kernel {
@@ -67,7 +68,7 @@ func partKernel(name, suffix string, dependent bool) Kernel {
 	return Kernel{"parts" + compute, name + compute + "_" + suffix}
 }
 
-// suffix is that of the kernel for a number of ranks; 2, 4 and 8 have their own.
+// suffix returns the kernel's suffix for a number of ranks. 2, 4 and 8 ranks have specialised kernels.
 func suffix(ranks int) string {
 	if ranks == 2 || ranks == 4 || ranks == 8 {
 		return fmt.Sprint(ranks)
@@ -75,7 +76,7 @@ func suffix(ranks int) string {
 	return "any"
 }
 
-// Load has the driver compile the kernel's file, unless it is among the modules.
+// Load compiles the kernel's file, unless modules has it already.
 func (k Kernel) Load(c *cuda.Context, modules map[string]*cuda.Module) (*cuda.Kernel, error) {
 	m := modules[k.File]
 	if m == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// Every PTX comes from the sources beside it, has the kernels that are asked for, and wants
-// no newer driver than documented.
+// Every PTX file was compiled from the sources beside it, contains the expected kernels, and needs no
+// newer driver than documented.
 func TestPTXIsCurrent(t *testing.T) {
 	begins := map[string]string{"parts80": "\n.version 8.0\n.target sm_80\n",
 		"parts90": "\n.version 8.2\n.target sm_90\n", "onekernel80": "\n.version 8.0\n.target sm_80\n",
@@ -42,7 +42,7 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// Kernels that may start early wait for the one in front of them, and let the next one start.
+// Kernels that may start early wait for their predecessor and let their successor start.
 func TestDependentKernelsWait(t *testing.T) {
 	for file, want := range map[string]int{"parts80": 0, "parts90": 5} {
 		ptx, err := files.ReadFile("ptx/" + file + ".ptx")
@@ -57,8 +57,8 @@ func TestDependentKernelsWait(t *testing.T) {
 	}
 }
 
-// The one kernels have the products of package gpugemm, instruction for instruction where they multiply, and a
-// product is nowhere held up by a fence: with these they fall behind by a quarter.
+// The fused kernels contain the same products as package gpugemm, instruction for instruction, and no
+// fence delays a product: that would cost a quarter of the speed.
 func TestProductsOfOneKernels(t *testing.T) {
 	for one, alone := range map[string]string{"onekernel80": "gemm80", "onekernel90a": "gemm90a"} {
 		fused, err := files.ReadFile("ptx/" + one + ".ptx")
@@ -82,7 +82,7 @@ func TestProductsOfOneKernels(t *testing.T) {
 	}
 }
 
-// Blocks are whole clusters.
+// Blocks returns whole clusters.
 func TestBlocksOfOneKernels(t *testing.T) {
 	hopper, other := OneKernels[0], OneKernels[1]
 	for _, c := range []struct {

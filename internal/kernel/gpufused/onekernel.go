@@ -2,20 +2,20 @@ package gpufused
 
 import "slices"
 
-// OneKernel is a kernel that multiplies bf16 and adds up.
+// OneKernel is a kernel that multiplies bf16 matrices and adds the result over the ranks.
 type OneKernel struct {
 	Kernel
 	Threads, SharedBytes int
-	Cluster              int // blocks that multiply together
-	// Rows and Cols are what a cluster makes of C at once, for one rank, in tiles of so many
-	// rows; each is signalled or added up on its own.
+	Cluster              int // blocks per cluster
+	// Rows and Cols are the size of the part of C that a cluster computes at a time, for one owner. It
+	// consists of tiles of TileRows rows, which are signalled and added one by one.
 	Rows, Cols, TileRows int
-	// BoxRows is how many rows of an operand a bulk tensor copy fetches; 0: there are none.
+	// BoxRows is the number of rows that one bulk tensor copy fetches, or 0 without such copies.
 	BoxRows               int
-	leastCompute, compute int // compute, if not 0, is the only one
+	leastCompute, compute int // if compute is not 0, only that capability is supported
 }
 
-// OneKernels lists the fastest first. The last one runs wherever any does.
+// OneKernels lists the fused kernels, the fastest first. The last one runs on every supported GPU.
 var OneKernels = []OneKernel{
 	{Kernel: Kernel{"onekernel90a", "onekernel90a_bf16"}, Threads: 384, SharedBytes: 4*(128+256)*64*2 + (2*4+8+2*4)*8,
 		Cluster: 2,
@@ -24,24 +24,25 @@ var OneKernels = []OneKernel{
 		Rows: 128, Cols: 128, TileRows: 128, leastCompute: 80},
 }
 
-// RunsOn tells whether GPUs of a compute capability, ten times it, run the kernel.
+// RunsOn reports whether GPUs of a compute capability run the kernel; 90 means 9.0.
 func (k OneKernel) RunsOn(compute int) bool {
 	return compute >= k.leastCompute && (k.compute == 0 || compute == k.compute)
 }
 
-// Tiles is how many tiles C has, also those of which a cluster leaves out all. A launch adds as
-// many to [Params].Arrived.
+// Tiles returns the number of tiles of C, including tiles of a cluster that lie completely outside of
+// C. A launch adds as many to [Params].Arrived.
 func (k OneKernel) Tiles(m, n int) int {
 	return (m + k.Rows - 1) / k.Rows * (k.Rows / k.TileRows) * ((n + k.Cols - 1) / k.Cols)
 }
 
-// FlagWords is how many words of flags a rank has, whichever kernel makes its C.
+// FlagWords returns the number of flag words of a rank; it suffices for every kernel.
 func FlagWords(m, n int) int {
 	most := slices.MaxFunc(OneKernels, func(a, b OneKernel) int { return a.Tiles(m, n) - b.Tiles(m, n) })
 	return 64 + most.Tiles(m, n)*MaxRanks
 }
 
-// Blocks is how many so many multiprocessors hold, fit each: whole clusters.
+// Blocks returns how many blocks run on that many multiprocessors with fit blocks each, rounded down
+// to whole clusters.
 func (k OneKernel) Blocks(multiprocessors, fit int) int {
 	return multiprocessors * fit / k.Cluster * k.Cluster
 }

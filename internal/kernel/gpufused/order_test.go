@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The order of tiles, as order.cuh has it: read are lines of rank, size, tiles and clusters, answered
-// each by the tiles of all clusters, one cluster after the other.
+// orderProgram prints the order of tiles that order.cuh defines. It reads lines of rank, size, tiles
+// and clusters, and answers each with the tiles of all clusters, one cluster after another.
 const orderProgram = `
 #define __device__ static
 #define __forceinline__ inline
@@ -31,7 +31,7 @@ int main(void) {
 
 type orderCase struct{ size, tiles, clusters int }
 
-// orders is what the kernels do: by case and rank, the tiles of each cluster.
+// orders returns the order that the kernels use: by case and rank, the tiles of each cluster.
 func orders(t *testing.T, cases []orderCase) [][][][]int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "order")
@@ -76,8 +76,8 @@ func orders(t *testing.T, cases []orderCase) [][][][]int {
 	return all
 }
 
-// checkOrder plays a kernel: a cluster makes its tiles in order, and at an own one waits until all others
-// have made it.
+// checkOrder simulates the kernel: a cluster computes its tiles in order, and at one of its own it
+// waits until all other ranks have computed it.
 func checkOrder(c orderCase, ranks [][][]int) error {
 	made := make([][]bool, c.size)
 	for rank, clusters := range ranks {
@@ -140,7 +140,8 @@ func checkOrder(c orderCase, ranks [][][]int) error {
 	return nil
 }
 
-// Every rank makes every tile once, no cluster more than one more than another, and none waits for ever.
+// Every rank computes every tile once, the clusters' loads differ by at most one tile, and there is no
+// deadlock.
 func TestOrderOfTiles(t *testing.T) {
 	var cases []orderCase
 	for _, size := range []int{1, 2, 3, 4, 7, 8, 16} {
@@ -157,7 +158,7 @@ func TestOrderOfTiles(t *testing.T) {
 	}
 }
 
-// Own tiles first, a tile left out, and one twice are seen.
+// The check notices own tiles that come first, a missing tile and a duplicate.
 func TestOrderOfTilesIsChecked(t *testing.T) {
 	for want, ranks := range map[string][][][]int{
 		"waits for ever":       {{{0, 1}}, {{1, 0}}},

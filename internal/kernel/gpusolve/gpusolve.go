@@ -1,31 +1,31 @@
-// Package gpusolve holds the kernels of conjugate gradients on NVIDIA GPUs: CUDA C++
-// sources, and the PTX made of them once, which the driver compiles for the GPU at hand.
-// `make ptx` renews the PTX where nvcc is; a test holds that it comes from the sources
-// beside it. The sources are C too, so tests run the same kernels on the processor.
+// Package gpusolve holds the kernels of conjugate gradients on NVIDIA GPUs: CUDA C++ sources, and the
+// PTX compiled from them, which the driver compiles for the GPU at hand. `make ptx` renews the PTX on
+// a machine with nvcc; a test verifies that it was compiled from the sources beside it. The sources
+// are also valid C, so tests run the same kernels on the CPU.
 //
-// The package says what the kernels are called and what their argument looks like; package
-// device of the solve layer places rows in memory and starts them.
+// This package defines the kernels' names and their argument. Package device in the solve layer places
+// rows in memory and starts the kernels.
 //
 // # Bytes
 //
-// All methods are bound by memory, so the kernels are cut to move little of it. Per row of n
-// entries and without a preconditioner:
+// All methods are bound by memory bandwidth, so the kernels are designed to move few bytes. Per row
+// with n entries, without a preconditioner:
 //
 //	cg         two kernels, 9 vectors: 72 bytes and the matrix
 //	cg-single  one kernel, 10 vectors: 80 bytes and the matrix
 //	pipelined  one kernel, 12 vectors: 96 bytes and the matrix
-//	plain      12 n + 4 bytes (64 of 5 points), a reciprocal more for jacobi
+//	plain      12 n + 4 bytes (64 for 5 points), plus 8 for jacobi's reciprocal
 //	stencil    1 byte
-//	variable   9 bytes, a reciprocal more for jacobi: the coefficient of every point, entries being computed of these
+//	variable   9 bytes, plus 8 for jacobi's reciprocal: entries are computed from the points' coefficients
 //
-// A product needs the new direction of neighbours, which others compute at the same time. It
-// is computed again from the old one instead, which lies in a cache: that saves a kernel and
-// a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept. The
-// pipelined method multiplies by what the iteration before has computed, and keeps 56.
+// A product needs the neighbours' new direction, which other blocks compute at the same time. It is
+// recomputed from the old direction instead, which is in a cache. That saves a kernel and a pass over
+// memory, and it costs memory for a second direction: 40 bytes per row (cg-single 64). The pipelined
+// method multiplies by a vector of the previous iteration, and needs 56 bytes per row.
 //
-// A multigrid cycle (cycle.cu) has six kernels a level, which move 14 vectors of it, its diagonal
-// thrice and its matrix four times; on coarser levels that is 8 bytes for each of 9 or 27 diagonals,
-// or a byte where the problem's own matrix is a stencil.
+// A multigrid cycle (cycle.cu) has six kernels per level. They read and write 14 vectors, the diagonal
+// three times and the matrix four times. On coarser levels the matrix has 8 bytes for each of 9 or 27
+// diagonals, or one byte per row if the problem's own matrix is a stencil.
 package gpusolve
 
 import (
@@ -39,23 +39,23 @@ var sources embed.FS
 //go:embed ptx/*.ptx
 var compiled embed.FS
 
-// Sources are the kernels as they were written.
+// Sources returns the source files of the kernels.
 func Sources() fs.FS { return sources }
 
-// PTX is the kernels of a source, by its name without an ending, as drivers take them.
+// PTX returns the compiled kernels of a source, given its base name.
 func PTX(name string) ([]byte, error) { return compiled.ReadFile("ptx/" + name + ".ptx") }
 
-// The bounds of Params.
+// Limits of Params.
 const (
 	MaxRanks  = 16
 	MaxPoints = 27
-	// Sides is the number of ways to lie at the sides of a grid.
+	// Sides is the number of combinations of sides of the grid at which a row can lie.
 	Sides = 64
-	// Rows is how many rows a block takes at a time, and its threads.
+	// Rows is the number of rows that a block handles at a time, and its number of threads.
 	Rows = 256
-	// MailBytes is the memory for what the ranks tell one of them.
+	// MailBytes is the size of the mailbox in which a rank receives partial sums.
 	MailBytes = 4 * MaxRanks * 32
-	// MaxSums is the most scalar products of a step.
+	// MaxSums is the largest number of dot products in a step.
 	MaxSums = 3
 )
 
@@ -65,7 +65,7 @@ const (
 	Noise
 )
 
-// Faults that can be planted: see params.cuh.
+// Faults that tests can plant; see params.cuh.
 const (
 	DroppedHalo uint32 = 1 << iota
 	WrongDot
@@ -76,7 +76,8 @@ const (
 	WrongRestriction
 )
 
-// The steps of a multigrid cycle: see cycle.cu. Those before Restrict multiply by the matrix of a level.
+// The steps of a multigrid cycle; see cycle.cu. The steps before Restrict multiply by a level's
+// matrix.
 const (
 	Smooth uint32 = iota
 	Defect
@@ -90,7 +91,7 @@ const (
 	NextLanczos
 )
 
-// How a solve ends.
+// The status of a solve.
 const (
 	Running uint32 = iota
 	Converged
@@ -98,14 +99,14 @@ const (
 	Breakdown
 )
 
-// Reason is why a solve broke down, in the words of package krylov.
+// Reason returns why a solve broke down, worded as in package krylov.
 func Reason(number uint32) string {
 	return [...]string{"", "the matrix or the preconditioner is not positive definite: use minres",
 		"the preconditioner is not positive definite",
 		"a scalar product is not finite"}[min(number, 3)]
 }
 
-// Params is the argument of every kernel; see params.cuh, which it mirrors.
+// Params is the argument of every kernel and mirrors params.cuh.
 type Params struct {
 	X, Q                            uint64
 	P, R, S, W                      [2]uint64
@@ -134,20 +135,20 @@ type Params struct {
 	Op, Level, Diagonals, Table     uint32
 }
 
-// State is what a method knows between two steps.
+// State is the state of a method between two steps.
 type State struct {
 	Norm, RZ, Alpha, Before, Residual float64
 	Highest                           float64
 	Iterations, Status, Reason, Begun uint32
-	Steps, Products, Reductions       uint32 // that were made
+	Steps, Products, Reductions       uint32 // counts
 	Phase, Turn, Since                uint32
 }
 
-// ControlBytes is the memory by which steps find each other: two States and two numbers.
+// ControlBytes is the size of Control in params.cuh: two States and two counters.
 const ControlBytes = 2*88 + 8
 
-// Outcome is what the host sees of a solve: how it ended, or, where Late is 1, that a
-// step waited in vain for a rank.
+// Outcome is how a solve ended, as the host reads it. If Late is 1, a step timed out waiting for rank
+// WaitedFor.
 type Outcome struct {
 	State                       State
 	Late, WaitedFor, Step, Seen uint32

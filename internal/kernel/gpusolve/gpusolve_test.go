@@ -11,8 +11,9 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// The PTX comes from the sources beside it, asks for a version that old drivers take,
-// rounds as the processor does, and has no loads that would not see what other ranks stored.
+// The PTX was compiled from the sources beside it, requires a PTX version that old drivers support,
+// rounds like the CPU (no fused multiply-add), and has no non-coherent loads, which would miss other
+// ranks' stores.
 func TestPTXIsCurrent(t *testing.T) {
 	all, err := fs.Glob(sources, "*.cu")
 	if err != nil || len(all) < 2 {
@@ -40,7 +41,7 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// The layouts are those of C, whose compiler asserts the same size.
+// The Go layouts equal the C layouts, whose compiler asserts the same size.
 func TestLayout(t *testing.T) {
 	text, err := sources.ReadFile("params.cuh")
 	if err != nil || !strings.Contains(string(text), "sizeof(Params) == 1456") {
