@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// LibraryVariable names another file to open instead of the installed cuBLASLt.
+// LibraryVariable names the environment variable with another file to open instead of cuBLASLt.
 const LibraryVariable = "KERNBENCH_CUBLASLT_LIB"
 
 var spec = dynlib.Register(dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"},
@@ -52,7 +52,7 @@ func (l *cublasLt) table() map[string]*dynlib.Func {
 	}
 }
 
-// openLibrary opens the library, once. It is called where a context is current.
+// openLibrary opens the library, once per process. A context must be current.
 var openLibrary = sync.OnceValues(func() (*cublasLt, error) {
 	lib, err := dynlib.Open(spec)
 	if err != nil {
@@ -75,7 +75,7 @@ var openLibrary = sync.OnceValues(func() (*cublasLt, error) {
 	return l, nil
 })
 
-// version reads a number such as 130200: 13.2.0.
+// version returns the library's version, which it reports as a number: 130200 means 13.2.0.
 func version(lib *dynlib.Library) (string, error) {
 	var f dynlib.Func
 	if err := lib.Bind(map[string]*dynlib.Func{"cublasLtGetVersion": &f}); err != nil {
@@ -93,13 +93,13 @@ func (l *cublasLt) check(call string, result uintptr) error {
 	return nil
 }
 
-// The numbers of the library's header, as far as they are used here.
+// Constants of the library's header.
 const (
 	compute32F     = 68
 	computeTF32    = 77
 	compute64F     = 70
 	descTransposeA = 3
-	descTarget     = 15 // multiprocessors
+	descTarget     = 15 // number of multiprocessors to use
 	transposed     = 1
 	preferenceRoom = 1
 
@@ -110,11 +110,12 @@ const (
 	configStages, configCluster                  = 6, 8
 )
 
-// dataTypes are the numbers of element types.
+// dataTypes maps element types to the library's cudaDataType_t.
 var dataTypes = map[dtype.DType]uintptr{dtype.F32: 0, dtype.TF32: 0, dtype.F64: 1, dtype.F16: 2, dtype.BF16: 14,
 	dtype.E4M3: 28}
 
-// arithmetic is how the library computes with operands of a type, and the type of its factors.
+// arithmetic returns the library's compute type for operands of a type, and the type of alpha and
+// beta.
 func arithmetic(operand dtype.DType) (compute, factors uintptr) {
 	switch operand {
 	case dtype.TF32:
@@ -125,7 +126,7 @@ func arithmetic(operand dtype.DType) (compute, factors uintptr) {
 	return compute32F, dataTypes[dtype.F32]
 }
 
-// algorithm is cublasLtMatmulAlgo_t, and candidate is cublasLtMatmulHeuristicResult_t.
+// algorithm is cublasLtMatmulAlgo_t; candidate is cublasLtMatmulHeuristicResult_t.
 type (
 	algorithm [8]uint64
 	candidate struct {
@@ -137,14 +138,14 @@ type (
 	}
 )
 
-// config reads a number of an algorithm's configuration, -1 where it has none.
+// config returns an attribute of an algorithm's configuration, or -1 if it has none.
 func (l *cublasLt) config(a *algorithm, what uintptr) int {
 	v, written := new([2]uint32), new(uint64)
 	if l.algoConfig.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), 4,
 		uintptr(unsafe.Pointer(written))) == 0 {
 		return int(v[0])
 	}
-	// Two of them have 16 bits.
+	// Two attributes have 16 bits only.
 	if l.algoConfig.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), 2,
 		uintptr(unsafe.Pointer(written))) == 0 {
 		return int(v[0] & 0xffff)
@@ -158,7 +159,7 @@ func (l *cublasLt) setConfig(a *algorithm, what uintptr, value, bytes int) bool 
 	return int32(l.algoSet.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(v)), uintptr(bytes))) == 0
 }
 
-// caps reads a list of numbers that an algorithm can be configured with.
+// caps returns the values that an attribute of an algorithm can have.
 func (l *cublasLt) caps(a *algorithm, what uintptr) []int {
 	v, written := make([]uint32, 1024), new(uint64)
 	if int32(l.algoCap.Call(uintptr(unsafe.Pointer(a)), what, uintptr(unsafe.Pointer(&v[0])), uintptr(4*len(v)),
@@ -168,7 +169,7 @@ func (l *cublasLt) caps(a *algorithm, what uintptr) []int {
 	return lists.Map(v[:min(len(v), int(*written/4))], func(n uint32) int { return int(n) })
 }
 
-// describe says what an algorithm is, in the header's numbers.
+// describe describes an algorithm by the header's numbers.
 func (l *cublasLt) describe(a *algorithm) string {
 	return fmt.Sprintf("id %d, tile %d, stages %d, cluster %d, split-k %d, swizzle %d, custom %d", l.config(a, configID),
 		l.config(a, configTile),
@@ -176,7 +177,7 @@ func (l *cublasLt) describe(a *algorithm) string {
 		l.config(a, configCustom))
 }
 
-// product is a problem as the library knows it. Column by column, as it goes, our C is its
+// product is a problem in the library's terms. The library is column-major, so our row-major C is its
 // transpose: B times A.
 type product struct {
 	*cublasLt
@@ -232,7 +233,7 @@ func (l *cublasLt) product(p problem, space cuda.Pointer, spaceBytes int) (*prod
 	return r, nil
 }
 
-// start starts the product by an algorithm.
+// start starts the product with an algorithm.
 func (r *product) start(a *algorithm, at place, s *cuda.Stream) error {
 	return r.check("cublasLtMatmul",
 		r.matmul.Call(r.handle, r.desc, uintptr(unsafe.Pointer(r.alpha)), uintptr(at.b), r.lb, uintptr(at.a), r.la,
@@ -240,10 +241,10 @@ func (r *product) start(a *algorithm, at place, s *cuda.Stream) error {
 			uintptr(r.space), uintptr(r.spaceBytes), s.Handle()))
 }
 
-// mostOffered is how many candidates the heuristic is asked for.
+// mostOffered is the number of candidates requested from the heuristic.
 const mostOffered = 200
 
-// offered are the candidates of the library's heuristic, the best by its estimate first.
+// offered returns the candidates of the library's heuristic, ordered by its estimate, best first.
 func (r *product) offered() ([]candidate, error) {
 	preference, room := new(uintptr), new(uint64)
 	if err := r.check("cublasLtMatmulPreferenceCreate",

@@ -9,13 +9,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// problem is a product as it lies in the GPU's memory: A by rows and B by columns, k
-// elements each, and C by rows, ldc elements apart. The sizes are rounded up as the
-// multiplier wants it, and what is added to the operands is zero.
+// problem is a product as stored in GPU memory: A by rows and B by columns, k elements each, and C by
+// rows, ldc elements apart. The sizes are rounded up to what the multiplier needs, and the operands
+// are padded with zeros.
 type problem struct {
 	operand      dtype.DType
 	m, n, k, ldc int
-	// multiprocessors is how many of them it may use where that can be chosen; 0: all.
+	// multiprocessors limits how many of them the product uses, if the multiplier supports that; 0
+	// means all.
 	multiprocessors int
 }
 
@@ -23,17 +24,17 @@ func (p problem) bytesA() int { return p.m * p.k * p.operand.Size() }
 func (p problem) bytesB() int { return p.n * p.k * p.operand.Size() }
 func (p problem) bytesC() int { return p.m * p.ldc * gemm.Result(p.operand).Size() }
 
-// place is where the operands and the result of one product are.
+// place holds the addresses of one product's operands and result.
 type place struct{ a, b, c cuda.Pointer }
 
-// padding is what the sizes of a problem must be multiples of.
+// padding holds the numbers of which the sizes of a problem must be multiples.
 type padding struct{ rows, k, ldc int }
 
 // multiplier starts products on the GPU.
 type multiplier interface {
 	padding(operand dtype.DType) padding
-	// prepare chooses how to make a problem's products. Only for those that will be timed
-	// is it worth trying several ways.
+	// prepare chooses how to compute a problem's products. Trying several ways only pays if the
+	// products will be timed.
 	prepare(p problem, at []place, w *stopwatch, timed bool) error
 	start(at int, s *cuda.Stream) error
 	details() map[string]string
@@ -48,12 +49,12 @@ type engine struct {
 	by     multiplier
 	watch  *stopwatch
 
-	pool      cuda.Pointer // all places
+	pool      cuda.Pointer // holds all places
 	poolBytes int
 	staging   []byte
 
 	problem    problem
-	rows, cols int // of the result without what was added
+	rows, cols int // size of the result without padding
 	places     []place
 	next, last int
 	warnings   []string
@@ -73,8 +74,8 @@ func (e *engine) String() string {
 
 func (e *engine) Warnings() []string { return e.warnings }
 
-// Close gives the memory back. That the driver may say no changes nothing: the process is
-// about to end, or the GPU is lost.
+// Close releases the memory. Errors are ignored, because the process is about to end or the GPU is
+// lost.
 func (e *engine) Close() {
 	_ = e.device.Do(func() error {
 		_ = e.by.close()
@@ -96,12 +97,12 @@ func (e *engine) Multiply(c, a, b gemm.Matrix) error {
 	return e.Fetch(c)
 }
 
-// mostPlaces bounds the copies of small operands.
+// mostPlaces limits the number of copies of small operands.
 const mostPlaces = 64
 
 func (e *engine) Load(c, a, b gemm.Matrix) error { return e.load(c, a, b, mostPlaces) }
 
-// load brings the operands to as many places, up to a number, as are larger than the cache.
+// load copies the operands to enough places, at most `most`, to exceed the L2 cache together.
 func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 	if err := gemm.Check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
@@ -135,7 +136,7 @@ func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 		if err := e.by.prepare(e.problem, e.places, e.watch, most > 1); err != nil {
 			return err
 		}
-		for _, at := range e.places { // a search may have left right results
+		for _, at := range e.places { // a search may have left correct results
 			if err := e.device.Fill(at.c, spoilt, e.problem.bytesC()); err != nil {
 				return err
 			}
@@ -144,7 +145,7 @@ func (e *engine) load(c, a, b gemm.Matrix, most int) error {
 	})
 }
 
-// reserve lays out the places and gets memory for them.
+// reserve lays out the places and allocates memory for them.
 func (e *engine) reserve(most int) error {
 	const alignment = 1024
 	p := e.problem
@@ -172,7 +173,7 @@ func (e *engine) reserve(most int) error {
 	return nil
 }
 
-// bring writes the operands to all places.
+// bring copies the operands to all places.
 func (e *engine) bring(a, b gemm.Matrix) error {
 	p := e.problem
 	if err := e.device.Write(e.places[0].a, e.packed(a, p.m, p.k)); err != nil {
@@ -192,10 +193,10 @@ func (e *engine) bring(a, b gemm.Matrix) error {
 	return e.watch.Synchronize()
 }
 
-// spoilt is a byte of which all floating-point types make a NaN.
+// spoilt is a byte that makes a NaN in every floating-point type.
 const spoilt = 0xff
 
-// packed are a matrix's elements row by row with zeros up to a size.
+// packed returns a matrix's elements row by row, padded with zeros to the given size.
 func (e *engine) packed(m gemm.Matrix, rows, cols int) []byte {
 	size := m.Type.Size()
 	if m.ColStep == 1 && m.RowStep == cols && m.Rows == rows && m.Cols == cols {
@@ -219,7 +220,7 @@ func (e *engine) packed(m gemm.Matrix, rows, cols int) []byte {
 	return to
 }
 
-// Sample makes products, each at the next place.
+// Sample runs products, each at the next place, and returns their time on the GPU.
 func (e *engine) Sample(products int) (us float64, err error) {
 	if len(e.places) == 0 {
 		return 0, nil
@@ -240,7 +241,8 @@ func (e *engine) Sample(products int) (us float64, err error) {
 	return us, err
 }
 
-// Fetch copies the last result and spoils it, so that it cannot be taken for the next.
+// Fetch copies the last result and overwrites it on the GPU, so that it cannot be mistaken for the
+// next.
 func (e *engine) Fetch(c gemm.Matrix) error {
 	if c.Rows != e.rows || c.Cols != e.cols {
 		return fmt.Errorf("fetching %d x %d of a result of %d x %d", c.Rows, c.Cols, e.rows, e.cols)
@@ -297,7 +299,7 @@ func (e *engine) Observe() (string, error) {
 
 func (e *engine) Peak(d dtype.DType) (float64, error) { return e.device.peakOf(d, e.watch) }
 
-// constant tells whether all elements, of which there are several, have the same bits.
+// constant reports whether a matrix has several elements, all with the same bits.
 func constant(m gemm.Matrix) bool {
 	if m.ColStep != 1 {
 		m = m.T()

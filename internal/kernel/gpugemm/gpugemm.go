@@ -1,14 +1,13 @@
-// Package gpugemm multiplies matrices on an NVIDIA GPU, as providers of package gemm:
-// cuBLASLt, which is opened at run time, and kernels of our own, which need the driver
-// alone. Importing it registers them for the backend "cuda".
+// Package gpugemm multiplies matrices on an NVIDIA GPU. It has two kinds of providers for package
+// gemm: cuBLASLt, which is opened at run time, and built-in kernels, which need only the driver.
+// Importing it registers them for the backend "cuda".
 //
-// An engine keeps the operands in the GPU's memory and times products by the GPU's own
-// events, many in a row, so that the time of a launch does not count. The operands of
-// successive products are copies that together are larger than the GPU's cache, where that
-// is possible. B lies by columns, as the weights of a layer do. The result is f32.
+// An engine keeps the operands in GPU memory and times products with CUDA events, many in a row, so
+// that launch overhead does not count. Successive products use different copies of the operands, which
+// together exceed the L2 cache if memory allows. B is stored by columns, like the weights of a layer.
+// The result is f32.
 //
-// The kernels are CUDA C++ (*.cu) that was compiled once to PTX, which is embedded; `make
-// ptx` renews it.
+// The kernels are CUDA C++ (*.cu), compiled to PTX, which is embedded; `make ptx` renews it.
 package gpugemm
 
 import (
@@ -21,14 +20,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Backend is the backend whose rows these providers make.
+// Backend is the backend name in the rows of these providers.
 const Backend = "cuda"
 
 func init() {
 	gemm.Register(Backend, builtin{}, library{name: "cublaslt"}, library{name: "cublaslt-exhaustive", exhaustive: true})
 }
 
-// device is the GPU as this process uses it.
+// device is the GPU of this process.
 type device struct {
 	*cuda.Context
 	compute, multiprocessors, cache int
@@ -38,7 +37,7 @@ type device struct {
 	peaks   map[dtype.DType]*peak
 }
 
-// openDevice opens the first GPU of this process, once.
+// openDevice opens the process's first GPU, once.
 var openDevice = sync.OnceValues(func() (*device, error) {
 	driver, err := cuda.Open()
 	if err != nil {
@@ -73,7 +72,7 @@ func deviceOf(c *cuda.Context) (*device, error) {
 	return d, err
 }
 
-// open opens the GPU for a provider; that there is none is a [gemm.MissingError].
+// open opens the GPU for a provider. Without a GPU the error is a [gemm.MissingError].
 func open(threads int) (*device, error) {
 	if threads != 1 {
 		return nil, fmt.Errorf("%d threads: a GPU has its own, and one thread starts its work", threads)
@@ -85,7 +84,7 @@ func open(threads int) (*device, error) {
 	return d, nil
 }
 
-// kernel gives a kernel of a file of PTX, which the driver compiles when it is first asked for.
+// kernel returns a kernel of a PTX file, which the driver compiles on first use.
 func (d *device) kernel(file, name string) (*cuda.Kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +102,7 @@ func (d *device) kernel(file, name string) (*cuda.Kernel, error) {
 	return m.Kernel(name)
 }
 
-// stopwatch is a stream with the events to time its work by.
+// stopwatch is a stream with two events to time its work.
 type stopwatch struct {
 	*cuda.Stream
 	events [2]*cuda.Event
@@ -123,7 +122,7 @@ func (d *device) stopwatch() (*stopwatch, error) {
 	return w, nil
 }
 
-// time is how many microseconds the device takes for what start starts.
+// time returns how many microseconds the GPU takes for the work that start starts.
 func (w *stopwatch) time(start func() error) (us float64, err error) {
 	if err := w.events[0].Record(w.Stream); err != nil {
 		return 0, err

@@ -41,13 +41,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// Every provider passes the suite of all providers, with all layouts and shapes.
+// Every provider passes the conformance suite, with all layouts and shapes.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
 	}
 	for _, p := range gemm.On(Backend) {
-		if l, ok := p.(library); !ok || !l.exhaustive { // which differs in what is timed
+		if l, ok := p.(library); !ok || !l.exhaustive { // the exhaustive one only differs for timed products
 			gemmtest.Run(t, p, 1)
 		}
 	}
@@ -74,8 +74,8 @@ func operands(d dtype.DType, m, n, k int) (c, a, b gemm.Matrix) {
 	return c, a, b
 }
 
-// A wrong tile, a wrong element and a product that was not made are found, whichever
-// product of a sample is looked at.
+// The checks find a wrong tile, a wrong element and a missing product, whichever product of a sample
+// is checked.
 func TestPlantedErrorsAreFound(t *testing.T) {
 	for _, p := range gemm.On(Backend) {
 		e := resident(t, p.Name())
@@ -99,8 +99,8 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	}
 }
 
-// The row's facts: which algorithm, by which search, from which library; operands that are
-// larger than the cache; the instruments; an arithmetic to compare with.
+// A row records the algorithm, how it was found, the library, the operands' total size (larger than
+// the cache), the sensor readings, and the peak arithmetic.
 func TestDetails(t *testing.T) {
 	for name, want := range map[string]map[string]string{
 		"builtin":             {"algorithm": "gemm80"},
@@ -136,7 +136,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// Operands that hold one value only are pointed out, each by its name.
+// Operands that hold a single value are reported by name.
 func TestConstantOperands(t *testing.T) {
 	e := resident(t, "cublaslt")
 	c, a, b := operands(dtype.F32, 8, 8, 8)
@@ -169,11 +169,11 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// lacksDriver is set where the tests are to find no driver.
+// lacksDriver is set in a process that must not find a driver.
 const lacksDriver = "KERNBENCH_TEST_LACKS_DRIVER"
 
-// What a machine lacks is a MissingError with the reason, which a bench passes on. A driver
-// is opened once for a process, so this takes one of its own.
+// What the machine lacks is reported as a MissingError with the reason, which a bench passes on. A
+// process opens the driver only once, so the test uses its own process.
 func TestMissing(t *testing.T) {
 	if os.Getenv(lacksDriver) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -190,8 +190,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// Every PTX comes from the sources beside it, has the kernels that are asked for, and
-// wants no newer driver than documented.
+// Every PTX file was compiled from the sources beside it, contains the expected kernels, and needs no
+// newer driver than documented.
 func TestPTXIsCurrent(t *testing.T) {
 	kernels := map[string][]string{"gemm80": {"bf16"}, "gemm90a": {"bf16"}, "peak80": {"f32", "tf32", "f16", "bf16"},
 		"peak90a": {"tf32", "f16", "bf16", "e4m3"}}
@@ -214,8 +214,8 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// The layout in C: two maps, aligned to 128 bytes, three pointers, eight numbers, and the
-// whole a multiple of the alignment.
+// The C layout: two maps aligned to 128 bytes, three pointers, eight numbers, padded to a multiple of
+// the alignment.
 func TestParamsLayout(t *testing.T) {
 	var p Params
 	if unsafe.Sizeof(p) != 384 || unsafe.Offsetof(p.A) != 256 || unsafe.Offsetof(p.M) != 280 ||

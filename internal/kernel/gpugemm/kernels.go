@@ -12,7 +12,7 @@ import (
 //go:embed *.cu *.cuh ptx/*.ptx
 var files embed.FS
 
-// Params is the argument of every kernel; see params.cuh, which it mirrors.
+// Params is the argument of every kernel and mirrors params.cuh.
 type Params struct {
 	MapA, MapB                cuda.TensorMap
 	A, B, C                   cuda.Pointer
@@ -20,23 +20,22 @@ type Params struct {
 	StrideA, StrideB, StrideC uint32
 	Rounds                    uint32
 	_                         uint32
-	_                         [9]uint64 // up to a multiple of what maps are aligned to
+	_                         [9]uint64 // padding to the alignment of the tensor maps
 }
 
-// variant is a kernel that multiplies: how large the tiles are that a block (or a cluster of
-// two) makes, and what it needs.
+// variant is a kernel that multiplies: the size of a block's tile, and its requirements.
 type variant struct {
 	file                  string
-	rows, cols            int // of a block's tile
-	cluster               int // blocks that work together
+	rows, cols            int // size of a block's tile
+	cluster               int // blocks per cluster
 	threads, sharedBytes  int
-	persistent            bool // as many blocks as fit take tile after tile
-	mapped                bool // operands come by bulk tensor copies
-	boxRowsA, boxRowsB    int  // of one copy
-	leastCompute, compute int  // compute, if not 0, is the only one
+	persistent            bool // the grid has as many blocks as fit, each computing several tiles
+	mapped                bool // uses bulk tensor copies
+	boxRowsA, boxRowsB    int // rows per bulk copy
+	leastCompute, compute int // if compute is not 0, only that capability is supported
 }
 
-// variants lists the fastest first.
+// variants lists the kernels, the fastest first.
 var variants = []variant{
 	{file: "gemm90a", rows: 128, cols: 256, cluster: 2, threads: 384, sharedBytes: 4*(128+256)*64*2 + (2*4+8)*8,
 		persistent: true,
@@ -45,10 +44,10 @@ var variants = []variant{
 		leastCompute: 80},
 }
 
-// stepK is what k must be a multiple of.
+// stepK divides the k of every product.
 const stepK = 64
 
-// builtin is the provider of our own kernels.
+// builtin is the provider of the built-in kernels.
 type builtin struct{}
 
 func (builtin) Name() string         { return "builtin" }
@@ -66,7 +65,7 @@ func (p builtin) Open(threads int) (gemm.Engine, error) {
 	return newEngine(d, p.Types(), k)
 }
 
-// builtinOn finds the fastest kernel that the GPU and its driver take.
+// builtinOn returns the fastest kernel that the GPU and its driver support.
 func builtinOn(d *device) (*kernels, error) {
 	var refused error
 	for _, v := range variants {
@@ -84,7 +83,7 @@ func builtinOn(d *device) (*kernels, error) {
 			k.refused = refused
 			return k, nil
 		}
-		refused = err // a driver that does not take one file may take the next
+		refused = err // the driver may still accept the next file
 	}
 	if refused == nil {
 		refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", d.Device().Name, d.compute/10,
@@ -93,12 +92,12 @@ func builtinOn(d *device) (*kernels, error) {
 	return nil, &gemm.MissingError{Reason: refused}
 }
 
-// kernels is the multiplier over a variant.
+// kernels is the multiplier that runs a variant.
 type kernels struct {
 	device   *device
 	variant  variant
 	kernel   *cuda.Kernel
-	refused  error // why the driver does not take a faster one
+	refused  error // why the driver rejected a faster variant
 	launches []*cuda.Launch
 }
 

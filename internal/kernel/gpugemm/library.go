@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// library is the provider over cuBLASLt: with the algorithm that its heuristic names first,
-// as programs use it, or with the fastest of all.
+// library is the provider for cuBLASLt, either with the first algorithm of its heuristic, as most
+// programs use it, or with the fastest of all.
 type library struct {
 	name       string
 	exhaustive bool
@@ -26,8 +26,7 @@ func (library) Types() []dtype.DType {
 	return []dtype.DType{dtype.F64, dtype.F32, dtype.TF32, dtype.F16, dtype.BF16, dtype.E4M3}
 }
 
-// spaceBytes is the scratch memory that algorithms may use, as much as cuBLAS itself gives
-// them on Hopper.
+// spaceBytes is the size of the workspace for algorithms, equal to cuBLAS's own default on Hopper.
 const spaceBytes = 32 << 20
 
 func (p library) Open(threads int) (gemm.Engine, error) {
@@ -49,7 +48,7 @@ func (p library) Open(threads int) (gemm.Engine, error) {
 	return newEngine(d, p.Types(), c)
 }
 
-// chosen is the multiplier with the algorithm for the problem.
+// chosen is the multiplier with the algorithm chosen for a problem.
 type chosen struct {
 	device     *device
 	lib        *cublasLt
@@ -58,7 +57,7 @@ type chosen struct {
 	product    *product
 	places     []place
 	algorithm  *algorithm
-	searched   bool // as far as it will be
+	searched   bool // no further search is needed
 	how        string
 }
 
@@ -69,7 +68,7 @@ func (c *chosen) String() string {
 	return fmt.Sprintf("%v, the heuristic's first algorithm", c.lib.lib)
 }
 
-// padding: products of e4m3 want all sizes to be multiples of 16.
+// padding rounds all sizes of e4m3 products up to multiples of 16, which the library requires.
 func (c *chosen) padding(operand dtype.DType) padding {
 	if operand == dtype.E4M3 {
 		return padding{rows: 16, k: 16, ldc: 16}
@@ -79,7 +78,7 @@ func (c *chosen) padding(operand dtype.DType) padding {
 
 func (c *chosen) prepare(p problem, at []place, w *stopwatch, timed bool) error {
 	if c.product != nil && c.product.problem == p && (c.searched || !timed) {
-		c.places = at // with other operands, perhaps
+		c.places = at // possibly with other operands
 		return nil
 	}
 	if err := c.forget(); err != nil {
@@ -131,15 +130,15 @@ func (c *chosen) close() error {
 	return c.device.Free(c.space)
 }
 
-// The bounds of a search: how long all trials together may take on the GPU, and when one
-// that began badly is given up.
+// Limits of a search: the total GPU time of all trials, and the ratio to the best at which a trial
+// ends early.
 const (
 	searchMicroseconds = 2e6
 	hopeless           = 1.3
 )
 
-// search times what the heuristic offers and every other configuration that the library
-// takes, and keeps the fastest.
+// search times the heuristic's candidates and every other configuration that the library accepts, and
+// keeps the fastest.
 func (c *chosen) search(list []candidate, w *stopwatch) error {
 	all := lists.Map(list, func(offered candidate) algorithm { return offered.algorithm })
 	all = append(all, c.product.configurations()...)
@@ -160,12 +159,12 @@ func (c *chosen) search(list []candidate, w *stopwatch) error {
 		if spent > searchMicroseconds {
 			break
 		}
-		us, err := trial(&all[i], 1) // which loads its kernel
+		us, err := trial(&all[i], 1) // also loads its kernel
 		if cuda.Sticky(err) {
 			return err
 		}
 		if err != nil {
-			continue // refused when it is started
+			continue // refused at the start
 		}
 		spent += us
 		for _, products := range []int{1, 4} {
@@ -192,8 +191,8 @@ type contender struct {
 	us        float64
 }
 
-// The final among the fastest: short trials choose the luckiest, and the GPU's clock changes
-// under load, so they take turns.
+// The final round between the fastest: short trials favour the luckiest, and the GPU's clock changes
+// under load, so the finalists take turns.
 const (
 	finalists     = 6
 	finalRounds   = 5
@@ -201,7 +200,7 @@ const (
 )
 
 func (c *chosen) final(tried []contender, trial func(*algorithm, int) (float64, error)) error {
-	first := tried[0] // the heuristic's own choice is among them in any case
+	first := tried[0] // the heuristic's first choice always takes part
 	slices.SortStableFunc(tried, func(a, b contender) int { return cmp.Compare(a.us, b.us) })
 	last := append(tried[:min(finalists, len(tried)):min(finalists, len(tried))], first)
 	for i := range last {
@@ -220,7 +219,7 @@ func (c *chosen) final(tried []contender, trial func(*algorithm, int) (float64, 
 	return nil
 }
 
-// Values of the configuration that the library does not list.
+// Configuration values that the library does not enumerate.
 var (
 	clusters = []int{0, 2, 3, 4, 5, 6, 7, 8, 11, 12} // automatic, 1x1 to 4x2, 1x4, 8x1, 1x8
 	splits   = []int{1, 2, 4, 8}
@@ -231,7 +230,7 @@ const (
 	mostConfigurations = 3000
 )
 
-// configurations lists what the library's algorithms can be set to for the product.
+// configurations lists the configurations of the library's algorithms for the product.
 func (r *product) configurations() (all []algorithm) {
 	ids, n := make([]int32, mostIDs), new(int32)
 	operand := dataTypes[r.problem.operand]
@@ -260,7 +259,7 @@ func (r *product) configurations() (all []algorithm) {
 	return all
 }
 
-// orNone is a list of one number, for none, where there is no list.
+// orNone returns list, or a list with the single value 0 if it is empty.
 func orNone(list []int) []int {
 	if len(list) == 0 {
 		return []int{0}
@@ -268,7 +267,7 @@ func orNone(list []int) []int {
 	return list
 }
 
-// configured sets an algorithm and asks the library whether it takes it.
+// configured configures an algorithm and reports whether the library accepts it.
 func (r *product) configured(a algorithm, tile, stages, cluster, split int) (algorithm, bool) {
 	next := new(algorithm)
 	*next = a

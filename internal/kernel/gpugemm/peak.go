@@ -8,27 +8,27 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// peak is a kernel that only computes.
+// peak is a kernel that measures peak arithmetic.
 type peak struct {
 	kernel          *cuda.Kernel
 	blocks, threads int
 	shared          int
-	flops           float64 // of all blocks in a round
-	rounds          uint32  // of a run of some milliseconds
+	flops           float64 // per round, all blocks together
+	rounds          uint32 // per run of some milliseconds
 }
 
-// What a block of 256 threads makes in a round.
+// The work of a block of 256 threads in one round.
 const (
 	peakThreads      = 256
-	warpgroupFlops   = 2 * 4 * 2 * 64 * 256              // two warpgroups, four instructions, for each element of k
-	warpFlops        = peakThreads / 32 * 8 * 2 * 16 * 8 // eight instructions, for each element of k
+	warpgroupFlops   = 2 * 4 * 2 * 64 * 256 // two warpgroups, four instructions, per element of k
+	warpFlops        = peakThreads / 32 * 8 * 2 * 16 * 8 // eight instructions, per element of k
 	scalarFlops      = peakThreads * 32 * 2
 	peakSharedBytes  = (2*64 + 256) * 128
 	peakRuns         = 8
 	peakMicroseconds = 2000
 )
 
-// newPeak finds the kernel that reaches the units for operands of a type.
+// newPeak returns the kernel for the arithmetic units of an operand type.
 func (d *device) newPeak(operand dtype.DType) (*peak, error) {
 	p := &peak{threads: peakThreads, rounds: 1000}
 	file, each := "peak80", float64(scalarFlops)
@@ -39,7 +39,7 @@ func (d *device) newPeak(operand dtype.DType) (*peak, error) {
 			d.compute/10, d.compute%10)
 	case d.compute == 90:
 		file, p.shared = "peak90a", peakSharedBytes
-		each = warpgroupFlops * 32 / float64(operand.Size()) // 32 bytes of k
+		each = warpgroupFlops * 32 / float64(operand.Size()) // 32 bytes of k per instruction
 	default:
 		each = warpFlops * 32 / float64(operand.Size())
 	}
@@ -61,7 +61,8 @@ func (d *device) newPeak(operand dtype.DType) (*peak, error) {
 	return p, nil
 }
 
-// peakOf is the best of some runs of milliseconds, since whatever disturbs only takes away.
+// peakOf returns the best of several runs of some milliseconds, because disturbances only slow a run
+// down.
 func (d *device) peakOf(operand dtype.DType, w *stopwatch) (gflops float64, err error) {
 	err = d.Do(func() (err error) {
 		p := d.peaks[operand]

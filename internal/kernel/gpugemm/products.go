@@ -9,16 +9,16 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Products starts products in memory and on a stream of the caller's, by a provider.
+// Products runs a provider's products in memory and on a stream of the caller.
 type Products struct {
 	device  *device
 	builtin *kernels
 	lib     *cublasLt
-	space   cuda.Pointer // of cuBLASLt, whose products are in one stream
+	space   cuda.Pointer // workspace of cuBLASLt; products share it, so they must be in one stream
 }
 
-// ProductTypes are the operands that a provider multiplies so, all into f32; none of a provider
-// that does not.
+// ProductTypes lists the operand types that a provider multiplies in the caller's memory, with f32
+// results. The list is empty if the provider does not support that.
 func ProductTypes(provider string) []dtype.DType {
 	switch provider {
 	case "builtin":
@@ -29,10 +29,10 @@ func ProductTypes(provider string) []dtype.DType {
 	return nil
 }
 
-// ProductProviders lists the providers that have products of their own memory.
+// ProductProviders lists the providers that can multiply in the caller's memory.
 func ProductProviders() []string { return []string{"builtin", "cublaslt"} }
 
-// NewProducts opens a provider on a context, which is current. What the machine lacks is a
+// NewProducts opens a provider in the current context c. What the machine lacks is reported as a
 // [gemm.MissingError].
 func NewProducts(c *cuda.Context, provider string) (*Products, error) {
 	d, err := deviceOf(c)
@@ -54,7 +54,7 @@ func NewProducts(c *cuda.Context, provider string) (*Products, error) {
 	return p, err
 }
 
-// Close gives back what the provider has.
+// Close releases the provider's memory.
 func (p *Products) Close() error {
 	if p.space == 0 {
 		return nil
@@ -62,26 +62,27 @@ func (p *Products) Close() error {
 	return p.device.Free(p.space)
 }
 
-// StepK is what the K of a product is rounded up to, with zeros, and StepC what rows of C
-// are apart a multiple of, in elements.
+// K is padded with zeros to a multiple of StepK, and the distance of C's rows is a multiple of StepC
+// elements.
 const (
 	StepK = stepK
 	StepC = 4
 )
 
-// Shape is a product: A is M rows of K elements, B N rows of them, and C M rows of f32 that
-// are StrideC apart.
+// Shape describes a product: A has M rows of K elements, B has N rows of K elements, and C has M rows
+// of f32 that are StrideC elements apart.
 type Shape struct {
 	DType            dtype.DType
 	M, N, K, StrideC int
-	// Multiprocessors is how many of them it may use, as far as that can be chosen; 0: all.
+	// Multiprocessors limits how many of them the product uses, if the provider supports that; 0 means
+	// all.
 	Multiprocessors int
 }
 
-// Product is one that can be started any number of times.
+// Product is a prepared product that can be started any number of times.
 type Product struct{ by multiplier }
 
-// Prepare makes a product ready.
+// Prepare prepares a product.
 func (p *Products) Prepare(s Shape, a, b, c cuda.Pointer) (*Product, error) {
 	here := []place{{a, b, c}}
 	q := problem{operand: s.DType, m: s.M, n: s.N, k: s.K, ldc: s.StrideC, multiprocessors: s.Multiprocessors}
@@ -96,8 +97,8 @@ func (p *Products) Prepare(s Shape, a, b, c cuda.Pointer) (*Product, error) {
 	return &Product{by}, by.prepare(q, here, nil, false)
 }
 
-// Start starts it on a stream.
+// Start starts the product on a stream.
 func (p *Product) Start(s *cuda.Stream) error { return p.by.start(0, s) }
 
-// Details say which kernel or algorithm it is.
+// Details names the kernel or algorithm.
 func (p *Product) Details() map[string]string { return p.by.details() }
