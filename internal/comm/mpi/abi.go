@@ -7,31 +7,31 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// Handles are what MPI's functions take for communicators and the like: in Open
-// MPI the address of an object, in MPICH a number of 32 bits. Memory for one
-// that a function writes is 8 bytes, zero before, so both read the same.
+// Handles identify communicators, types and operations: the address of an object in Open MPI, a 32-bit
+// number in MPICH. Memory for a handle that a function writes has 8 zeroed bytes, so that both can be
+// read the same way.
 type (
 	Comm     uintptr
 	Datatype uintptr
 	Op       uintptr
 )
 
-// constants are mpi.h's, as each family has them.
+// constants are the values of mpi.h in one family.
 type constants struct {
 	World        Comm
-	InPlace      Arg     // instead of a buffer's address
-	errorsReturn uintptr // an error handler
+	InPlace      Arg     // replaces a buffer's address
+	errorsReturn uintptr // the error handler MPI_ERRORS_RETURN
 	types        map[dtype.DType]Datatype
 	ops          map[vec.Op]Op
 	bytes        Datatype
 	anySource    int32
-	statusTag    int // which of the status's ints is MPI_TAG
+	statusTag    int // index of MPI_TAG in the status
 	statusSource int
-	// The 16-bit floats, which MPI lacks; made by Init.
+	// Types and operations of the 16-bit floats, which MPI lacks; Init creates them.
 	halves map[half]Op
 }
 
-// anyTag and undefined are the same in both.
+// anyTag and undefined are the same in both families.
 const (
 	anyTag    = -1
 	undefined = -32766

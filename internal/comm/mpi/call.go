@@ -9,39 +9,37 @@ import (
 
 // Arg is an argument of a call: a number, or memory.
 //
-// Memory stays a Go pointer until the call has it. An address in a number would
-// be none to the compiler, which then may leave the memory on a stack, and
-// stacks move.
+// Memory stays a Go pointer until the call. As a plain number, the compiler would not recognise it as
+// an address and might leave the memory on a stack, which can move.
 type Arg struct {
 	number uintptr
 	memory unsafe.Pointer
 }
 
-// Memory is the first element of a slice.
+// Memory passes the address of a slice's first element.
 func Memory[E any](s []E) Arg { return Arg{memory: unsafe.Pointer(unsafe.SliceData(s))} }
 
-// field is memory for one value.
+// field passes the address of a single value.
 func field[E any](p *E) Arg { return Arg{memory: unsafe.Pointer(p)} }
 
-// handle passes a communicator and the like.
+// handle passes a communicator, type or operation.
 func handle[H ~uintptr](h H) Arg { return Arg{number: uintptr(h)} }
 
-// integer passes a C int: the callee looks at its lower 32 bits.
+// integer passes a C int; the callee reads the lower 32 bits.
 func integer(n int) Arg { return Arg{number: uintptr(uint32(int32(n)))} }
 
-// Call is a call to MPI with its arguments, made once and run many times. It
-// keeps their memory reachable.
+// Call is a prepared call of an MPI function with its arguments, made once and run many times. It
+// keeps the arguments' memory alive.
 type Call struct {
 	l      *Library
 	name   string
 	f      dynlib.Func
 	words  []uintptr
-	memory []unsafe.Pointer // what words has the addresses of
+	memory []unsafe.Pointer // memory whose addresses are in words
 }
 
-// call prepares a call. What the arguments point to is on the heap, where Go
-// moves nothing: the Call is, because this function is not inlined, and it has
-// them.
+// call prepares a call. The memory of its arguments must be on the heap, where Go does not move it. It
+// is, because this function is not inlined and the Call keeps pointers to it.
 //
 //go:noinline
 func (l *Library) call(name string, args ...Arg) *Call {
@@ -66,11 +64,11 @@ func (c *Call) Run() error {
 	return c.l.check(c.name, code)
 }
 
-// Blocks are the ranks' parts of a vector: how many elements and from where on,
-// as the functions take them for which the parts need not be equal.
+// Blocks are the ranks' parts of a vector, with counts and offsets in elements, for the functions with
+// variable counts.
 type Blocks struct{ Counts, Offsets []int32 }
 
-// NewBlocks asks for each rank's part.
+// NewBlocks collects the part of each rank.
 func NewBlocks(ranks int, part func(rank int) (off, n int)) Blocks {
 	b := Blocks{make([]int32, ranks), make([]int32, ranks)}
 	for r := range ranks {

@@ -1,7 +1,7 @@
 package mpi
 
-// The collectives. Buffers are given by address: that of the first element, or
-// InPlace where MPI allows it. All elements of a call are of one type.
+// The collectives. A buffer is the address of its first element, or InPlace if MPI allows it. All
+// elements of a call have the same type.
 
 // Allreduce combines the vectors of all ranks.
 //
@@ -10,21 +10,21 @@ func (l *Library) Allreduce(in, out Arg, count int, t Datatype, op Op, c Comm) *
 	return l.call("MPI_Allreduce", in, out, integer(count), handle(t), handle(op), handle(c))
 }
 
-// ReduceScatter combines the vectors and leaves each rank its block.
+// ReduceScatter combines the vectors; each rank gets its block.
 //
 //	int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 func (l *Library) ReduceScatter(in, out Arg, b Blocks, t Datatype, op Op, c Comm) *Call {
 	return l.call("MPI_Reduce_scatter", in, out, Memory(b.Counts), handle(t), handle(op), handle(c))
 }
 
-// ReduceScatterBlock is ReduceScatter with blocks of one length.
+// ReduceScatterBlock is ReduceScatter with blocks of equal length.
 //
 //	int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 func (l *Library) ReduceScatterBlock(in, out Arg, count int, t Datatype, op Op, c Comm) *Call {
 	return l.call("MPI_Reduce_scatter_block", in, out, integer(count), handle(t), handle(op), handle(c))
 }
 
-// Allgather gives every rank all blocks, of one length.
+// Allgather gives every rank all blocks, which have equal length.
 //
 //	int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 func (l *Library) Allgather(in, out Arg, count int, t Datatype, c Comm) *Call {
@@ -53,7 +53,7 @@ func (l *Library) Reduce(in, out Arg, count int, t Datatype, op Op, root int, c 
 	return l.call("MPI_Reduce", in, out, integer(count), handle(t), handle(op), integer(root), handle(c))
 }
 
-// Gather collects the blocks, of one length, at the root.
+// Gather collects blocks of equal length at the root.
 //
 //	int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 func (l *Library) Gather(in, out Arg, count int, t Datatype, root int, c Comm) *Call {
@@ -68,7 +68,7 @@ func (l *Library) Gatherv(in, out Arg, count int, b Blocks, t Datatype, root int
 		integer(root), handle(c))
 }
 
-// Scatter gives each rank its block, all of one length, of the root's vector.
+// Scatter gives each rank its block of the root's vector; all blocks have equal length.
 //
 //	int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 func (l *Library) Scatter(in, out Arg, count int, t Datatype, root int, c Comm) *Call {
@@ -83,7 +83,7 @@ func (l *Library) Scatterv(in, out Arg, count int, b Blocks, t Datatype, root in
 		integer(root), handle(c))
 }
 
-// Alltoall exchanges blocks of one length between all ranks.
+// Alltoall exchanges blocks of equal length between all ranks.
 //
 //	int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 func (l *Library) Alltoall(in, out Arg, count int, t Datatype, c Comm) *Call {

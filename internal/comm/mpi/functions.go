@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// names are the functions used here.
+// names lists the functions that this package calls.
 var names = []string{
 	"MPI_Init_thread", "MPI_Finalize", "MPI_Error_string", "MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_group",
 	"MPI_Comm_create_group", "MPI_Comm_split", "MPI_Comm_dup", "MPI_Comm_free", "MPI_Group_free",
@@ -22,8 +22,8 @@ var names = []string{
 // threadMultiple is MPI_THREAD_MULTIPLE: any thread may call at any time.
 const threadMultiple = 3
 
-// Init starts MPI, for calls by any thread at any time. Errors come back instead
-// of ending the process. The thread that calls it should call Finalize.
+// Init starts MPI for calls from any thread at any time. Errors are returned and do not end the
+// process. The same thread should call Finalize.
 //
 //	int MPI_Init_thread(int *argc, char ***argv, int required, int provided)
 func (l *Library) Init() error {
@@ -48,14 +48,14 @@ func (l *Library) Finalize() error {
 	return l.call("MPI_Finalize").Run()
 }
 
-// returnErrors makes the calls on a communicator return their errors.
+// returnErrors makes calls on a communicator return their errors.
 //
 //	int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 func (l *Library) returnErrors(c Comm) error {
 	return l.call("MPI_Comm_set_errhandler", handle(c), handle(l.errorsReturn)).Run()
 }
 
-// RankSize is this process's rank in a communicator and how many there are.
+// RankSize returns this process's rank in a communicator and the communicator's size.
 //
 //	int MPI_Comm_rank(MPI_Comm comm, int *rank)
 //	int MPI_Comm_size(MPI_Comm comm, int *size)
@@ -68,8 +68,8 @@ func (l *Library) RankSize(c Comm) (rank, size int, err error) {
 	return int(r), int(n), err
 }
 
-// Create makes a communicator of all ranks of another. Unlike Dup it may be in
-// progress several times at once, each with a tag of its own.
+// Create creates a communicator of all ranks of another one. Unlike Dup, several may be in progress at
+// once, each with its own tag.
 //
 //	int MPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 //	int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
@@ -84,7 +84,7 @@ func (l *Library) Create(c Comm, tag int) (Comm, error) {
 	return l.made(made, l.call("MPI_Comm_create_group", handle(c), handle(group), integer(tag), field(made)))
 }
 
-// Dup makes a communicator of the same ranks.
+// Dup duplicates a communicator.
 //
 //	int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 func (l *Library) Dup(c Comm) (Comm, error) {
@@ -92,8 +92,8 @@ func (l *Library) Dup(c Comm) (Comm, error) {
 	return l.made(made, l.call("MPI_Comm_dup", handle(c), field(made)))
 }
 
-// Split makes a communicator of the ranks of each color, in the order of their
-// keys. A negative color joins none, and what it gets is none to use.
+// Split creates a communicator for the ranks of each color, ordered by key. With a negative color the
+// result must not be used.
 //
 //	int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 func (l *Library) Split(c Comm, color, key int) (Comm, error) {
@@ -111,21 +111,21 @@ func (l *Library) made(c *Comm, by *Call) (Comm, error) {
 	return *c, l.returnErrors(*c)
 }
 
-// Free gives a communicator up. Both libraries do it without asking the others.
+// Free releases a communicator. In both libraries this is a local operation.
 //
 //	int MPI_Comm_free(MPI_Comm *comm)
 func (l *Library) Free(c Comm) error {
 	return l.call("MPI_Comm_free", field(&c)).Run()
 }
 
-// ReducesInPlace tells whether Reduce takes InPlace at a root. MPICH 4.0 reads
-// from that address, unless the root is rank 0.
+// ReducesInPlace reports whether Reduce supports InPlace at a root. MPICH 4.0 reads from that address
+// unless the root is rank 0.
 func (l *Library) ReducesInPlace(root int) bool { return l.Family != MPICH || root == 0 }
 
-// Type is MPI's for an element type.
+// Type returns MPI's type for an element type.
 func (l *Library) Type(d dtype.DType) Datatype { return l.types[d] }
 
-// Op is MPI's for the combination of elements of a type.
+// Op returns MPI's operation that combines elements of a type.
 func (l *Library) Op(d dtype.DType, op vec.Op) Op {
 	if made, ok := l.halves[half{d, op}]; ok {
 		return made
@@ -133,5 +133,5 @@ func (l *Library) Op(d dtype.DType, op vec.Op) Op {
 	return l.ops[op]
 }
 
-// MostElements is the largest count that MPI's functions take.
+// MostElements is the largest count that MPI's functions accept.
 const MostElements = math.MaxInt32

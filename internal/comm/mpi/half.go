@@ -8,15 +8,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// half is a combination of 16-bit floats.
+// half identifies a reduction of 16-bit floats.
 type half struct {
 	dtype dtype.DType
 	op    vec.Op
 }
 
-// makeHalves teaches MPI the 16-bit floats: a type of two bytes for each, and
-// functions that combine two vectors in float32 and round, at every step of
-// whatever algorithm MPI chooses.
+// makeHalves adds the 16-bit floats to MPI: a two-byte type for each, and functions that combine two
+// vectors in float32 and round at every step of the algorithm that MPI chooses.
 //
 //	int MPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 //	int MPI_Type_commit(MPI_Datatype *datatype)
@@ -43,7 +42,7 @@ func (l *Library) makeHalves() error {
 	return nil
 }
 
-// freeHalves gives back what makeHalves made, as some libraries expect.
+// freeHalves releases what makeHalves created, as some libraries require before MPI_Finalize.
 //
 //	int MPI_Type_free(MPI_Datatype *datatype)
 //	int MPI_Op_free(MPI_Op *op)
@@ -58,7 +57,7 @@ func (l *Library) freeHalves() {
 	l.halves = nil
 }
 
-// combiner is a function for MPI:
+// combiner returns a reduction function for MPI:
 //
 //	typedef void MPI_User_function(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype)
 func combiner(d dtype.DType, op vec.Op) dynlib.Func {

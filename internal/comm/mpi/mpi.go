@@ -1,12 +1,11 @@
-// Package mpi is the C interface of Open MPI and of MPICH, called without cgo:
-// it opens the library of the launcher that started this process, tells the two
-// apart by what the library says of itself, and refuses any other.
+// Package mpi calls the C interface of Open MPI and MPICH without cgo. It opens the library of the
+// launcher that started this process, recognises the family by the library's version string, and
+// refuses any other library.
 //
-// The two have different binaries behind the same functions: handles are
-// addresses of the library's own data in one and numbers in the other. That
-// difference ends here. What remains is MPI with its rules: who may call when,
-// and that memory given to a call that has not ended must stay where it is. It
-// knows no groups and checks nothing; package dist/mpi does.
+// The two families have different binary interfaces behind the same functions: handles are addresses
+// of the library's data in one and numbers in the other. This package hides that difference and
+// nothing else. MPI's rules still apply: which thread may call when, and that memory of an unfinished
+// call must stay in place. It knows nothing of groups and checks nothing; package dist/mpi does.
 package mpi
 
 import (
@@ -22,8 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
-// EnvLibrary names the variable that says which file to open instead of the one
-// that fits the launcher.
+// EnvLibrary names the environment variable with the file to open instead of the launcher's library.
 const EnvLibrary = "KERNBENCH_MPI_LIB"
 
 // Family is one of the two binary interfaces.
@@ -35,7 +33,7 @@ const (
 	MPICH   Family = "MPICH"
 )
 
-// The sonames under which each is installed, the first that opens is taken.
+// sonames lists the names under which each family is installed. The first that opens is used.
 var sonames = map[Family][]string{
 	OpenMPI: {"libmpi.so.40"},
 	MPICH:   {"libmpich.so.12", "libmpi.so.12"},
@@ -52,7 +50,7 @@ type Library struct {
 	functions map[string]*dynlib.Func // by name
 }
 
-// String is the library's name with its version.
+// String returns the library's name and version.
 func (l *Library) String() string { return string(l.Family) + " " + l.Version }
 
 // Open opens the library that fits the environment.
@@ -69,9 +67,9 @@ func Open(environ []string) (*Library, error) {
 	return nil, errors.Join(faults...)
 }
 
-// wanted is the family of the launcher that started this process. Its variables
-// tell even where it has started only one rank, or was itself started by srun.
-// Without a launcher every process is a world of its own, by either family.
+// wanted returns the families to try: the family of the launcher that started this process. Its
+// variables identify it even if it started only one rank, or was itself started by srun. Without a
+// launcher every process is a world of its own, and either family serves.
 func wanted(environ []string) []Family {
 	if job, err := jobenv.Detect(environ); err == nil && job != nil {
 		switch job.Launcher {
@@ -94,14 +92,14 @@ func wanted(environ []string) []Family {
 	return []Family{OpenMPI, MPICH}
 }
 
-// bind finds out which library this is and looks up what it has.
+// bind recognises the library and looks up its functions and constants.
 func bind(lib *dynlib.Library) (*Library, error) {
 	said, err := libraryVersion(lib)
 	if err != nil {
 		return nil, err
 	}
 	l := &Library{functions: map[string]*dynlib.Func{}}
-	if l.Family, l.Version, err = recognise(said); err != nil {
+	if l.Family, l.Version, err = recognise(version); err != nil {
 		return nil, fmt.Errorf("%v: %w", lib, err)
 	}
 	lib.SetVersion(l.Version)
@@ -117,7 +115,7 @@ func bind(lib *dynlib.Library) (*Library, error) {
 	return l, nil
 }
 
-// libraryVersion asks the library, which may be done before MPI has started:
+// libraryVersion asks for the library's version string, which is allowed before MPI_Init:
 //
 //	int MPI_Get_library_version(char *version, int *resultlen)
 func libraryVersion(lib *dynlib.Library) (string, error) {
@@ -133,8 +131,8 @@ func libraryVersion(lib *dynlib.Library) (string, error) {
 	return strings.TrimRight(string(text[:max(0, min(int(*length), most))]), "\x00\n"), nil
 }
 
-// known are the releases whose binary interface is the one bound here: of Open
-// MPI those with the soname libmpi.so.40, of MPICH those of its ABI initiative.
+// known lists the releases with the binary interface that is bound here: Open MPI with the soname
+// libmpi.so.40, and MPICH releases of the MPICH ABI initiative.
 var known = []struct {
 	family      Family
 	says        *regexp.Regexp
@@ -144,10 +142,10 @@ var known = []struct {
 	{MPICH, regexp.MustCompile(`^MPICH Version:\s*((\d+)\.\S+)`), 3, 4},
 }
 
-// recognise reads what a library says of itself.
-func recognise(said string) (Family, string, error) {
+// recognise parses a library's version string.
+func recognise(version string) (Family, string, error) {
 	for _, k := range known {
-		m := k.says.FindStringSubmatch(said)
+		m := k.says.FindStringSubmatch(version)
 		if m == nil {
 			continue
 		}
@@ -156,11 +154,11 @@ func recognise(said string) (Family, string, error) {
 		}
 		return k.family, m[1], nil
 	}
-	first, _, _ := strings.Cut(said, "\n")
+	first, _, _ := strings.Cut(version, "\n")
 	return "", "", fmt.Errorf("this is neither Open MPI nor MPICH: it calls itself %q", first)
 }
 
-// Error is what a call to MPI gave.
+// Error is a failed MPI call.
 type Error struct {
 	Call string
 	Text string
@@ -168,7 +166,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Call + ": " + e.Text }
 
-// check makes an error of a code, in the library's own words:
+// check turns an error code into an error with the library's own text:
 //
 //	int MPI_Error_string(int errorcode, char *string, int *resultlen)
 func (l *Library) check(call string, code uintptr) error {

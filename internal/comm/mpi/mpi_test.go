@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/doctor"
 )
 
-// What real libraries say of themselves.
+// The version strings of real libraries are recognised.
 func TestRecognise(t *testing.T) {
 	for _, c := range []struct {
 		said    string
@@ -40,7 +40,7 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// The library is that of the innermost launcher, even where it started one rank.
+// The library belongs to the innermost launcher, even if that started only one rank.
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
 		environ string
@@ -62,8 +62,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// The doctor looks for what is opened here, and both see the same versions. Every
-// function and constant is found, whichever library is named.
+// The doctor looks for the libraries that are opened here and finds the same versions. Every function
+// and constant exists in each library.
 func TestInstalled(t *testing.T) {
 	findings := map[string]doctor.Finding{}
 	for _, f := range doctor.Examine(doctor.Local(t.Context())) {
@@ -90,8 +90,8 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// A library that is no known MPI is refused with what it calls itself, and one
-// that is no MPI at all, or is not there, with its name.
+// A library that is not a known MPI is refused with its version string. A file that is not an MPI
+// library, or does not exist, is refused by name.
 func TestForeignLibrary(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "libother.so")
 	cmd := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", file, "-")

@@ -6,16 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needed are the signals that Go's runtime turns into panics, profiles and
-// switches between goroutines. Libraries under MPI take some of them to print
-// a backtrace.
+// needed are the signals that Go's runtime uses for panics, profiling and preemption. Libraries under
+// MPI replace some of their handlers to print a backtrace.
 var needed = []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT,
 	unix.SIGURG, unix.SIGPROF, unix.SIGPIPE}
 
-// action is the kernel's struct sigaction, which is only kept and given back.
+// action is the kernel's struct sigaction. It is only saved and restored.
 type action [4]uint64
 
-// keepSignals returns a function that gives Go back the signals it has now.
+// keepSignals returns a function that restores Go's current signal handlers.
 func keepSignals() (restore func()) {
 	const maskBytes = 8
 	before := make([]action, len(needed))

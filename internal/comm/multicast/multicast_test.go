@@ -19,7 +19,7 @@ import (
 
 const size = 3
 
-// The tests run on a stand-in for the driver: ranks are goroutines, each with a GPU.
+// The tests run on a stand-in for the driver. Ranks are goroutines, each with its own GPU.
 func TestMain(m *testing.M) {
 	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
 		return map[string]string{cuda.LibraryVariable: lib, cudatest.DevicesVariable: fmt.Sprint(size),
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// ranks has every rank do something in a group.
+// ranks runs do on every rank of a group and returns the ranks' errors.
 func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []error {
 	t.Helper()
 	driver := must.Get(cuda.Open())(t)
@@ -55,7 +55,7 @@ func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []err
 	return errs
 }
 
-// balanced holds that everything in a log of the driver's calls was given back.
+// balanced checks that everything in a log of driver calls was released.
 func balanced(t *testing.T, log string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(log))(t)
@@ -73,7 +73,7 @@ func balanced(t *testing.T, log string) {
 	}
 }
 
-// files are the process's open ones, and mappings its shared memory of the driver.
+// files lists the process's open files and its mappings of the driver's shared memory.
 func files(t *testing.T) (list []string) {
 	t.Helper()
 	entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
@@ -91,7 +91,7 @@ func files(t *testing.T) (list []string) {
 	return list
 }
 
-// All ranks reach the memory of all, and nothing is left of it afterwards.
+// All ranks reach the memory of all, and afterwards nothing is left of it.
 func TestMake(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
@@ -124,7 +124,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// What one rank cannot do is the error of all, who can go on without, and nothing is left.
+// A failure of one rank is the error of all. The group continues without multicast memory, and nothing
+// is left behind.
 func TestRefused(t *testing.T) {
 	for fault, want := range map[string]string{
 		"create": "making multicast memory: rank 0: cuMulticastCreate: operation not supported (CUDA_ERROR_NOT_SUPPORTED)",
@@ -148,11 +149,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A rank that leaves instead is the failure of the group, and nothing is left of what the
-// others had made.
+// If a rank leaves instead, the group fails, and nothing is left of what the others had created.
 func TestWithoutOne(t *testing.T) {
 	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
-		if a.Rank() == 1 { // in the middle of it
+		if a.Rank() == 1 { // leaves half-way
 			m := &Memory{context: c, group: a, At: make([]cuda.Pointer, size), blocks: make([]*cuda.Block, size)}
 			defer m.Close()
 			_, err := m.agree("the size of multicast memory", nil, 1)

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// initRank passes the id by value. A struct of that size goes onto the stack, behind
-// the six arguments that registers hold, of which the function has four.
+// initRank passes the id by value. The calling convention puts a struct of 128 bytes on the stack,
+// after the six register arguments; the function uses only four of these.
 func (l *Library) initRank(comm *uintptr, ranks, rank int, id ID, c *config) uintptr {
 	word := func(i int) uintptr { return uintptr(binary.LittleEndian.Uint64(id[8*i:])) }
 	return l.f.commInit.Call(uintptr(unsafe.Pointer(comm)), uintptr(ranks), uintptr(rank), uintptr(unsafe.Pointer(c)), 0,

@@ -1,10 +1,10 @@
-// Package nccl is the C interface of NCCL, called without cgo: it opens the
-// library, makes communicators and starts operations on a stream of package cuda.
-// RCCL has the same functions for AMD's GPUs; nothing here was tried with it.
+// Package nccl calls NCCL's C interface without cgo: it opens the library, creates communicators and
+// starts operations on a stream of package cuda. RCCL has the same functions for AMD's GPUs, but has
+// not been tried.
 //
-// Communicators do not block: what has been started is asked for with
-// [Comm.State], so that whoever waits can notice other things, and give up with
-// [Comm.Abort]. It knows no groups and checks nothing; package dist/nccl does.
+// Communicators are non-blocking: poll [Comm.State] for the progress of a request, so that the caller
+// can react to other events and end it with [Comm.Abort]. This package knows nothing of groups and
+// checks nothing; package dist/nccl does.
 package nccl
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
-// LibraryVariable names another file to open instead of the installed one.
+// LibraryVariable names the environment variable with another file to open instead of NCCL.
 const LibraryVariable = "KERNBENCH_NCCL_LIB"
 
 var spec = dynlib.Register(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable,
 	Folders: cuda.Folders("nccl"),
 	Hint:    "version 2.14 or later; PyTorch brings it, and so does pip's nvidia-nccl-cu13", Version: version})
 
-// oldest is the first version with communicators that do not block.
+// oldest is the first version with non-blocking communicators.
 const oldest = 21400
 
-// Library is the open library. There is one in a process.
+// Library is the open library. There is one per process.
 type Library struct {
 	lib *dynlib.Library
 	f   functions
@@ -52,7 +52,7 @@ func (f *functions) table() map[string]*dynlib.Func {
 	}
 }
 
-// Open opens the library, once for the process.
+// Open opens the library, once per process.
 var Open = sync.OnceValues(open)
 
 func open() (*Library, error) {
@@ -72,7 +72,7 @@ func open() (*Library, error) {
 	return l, nil
 }
 
-// version asks for the library's version: 22809 is 2.28.9, and before 2.9 2804 was 2.8.4.
+// version returns the library's version: 22809 means 2.28.9; before 2.9, 2804 meant 2.8.4.
 func version(lib *dynlib.Library) (string, error) {
 	var get dynlib.Func
 	if err := lib.Bind(map[string]*dynlib.Func{"ncclGetVersion": &get}); err != nil {
@@ -90,14 +90,14 @@ func version(lib *dynlib.Library) (string, error) {
 	return fmt.Sprintf("%d.%d.%d", *v/thousands, *v%thousands/100, *v%100), nil
 }
 
-// String is the library's name, version and file.
+// String returns the library's name, version and file.
 func (l *Library) String() string { return l.lib.String() }
 
-// Error is what the library said of a call.
+// Error is a failed call of the library.
 type Error struct {
 	Call string
 	Code int
-	Text string // of the code
+	Text string // the library's text for the code
 	Last string // what the library said last, "" if nothing
 }
 
@@ -108,13 +108,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Text, e.Code, e.Last)
 }
 
-// ErrInProgress is the state of a communicator that is still at what it was told to do.
+// ErrInProgress is the state of a communicator that has not finished a request yet.
 var ErrInProgress = errors.New("in progress")
 
 const codeInProgress = 7
 
-// check gives a call's error. The handle is that of the communicator, 0 where there
-// is none yet.
+// check turns the result of a call into an error. comm is the communicator's handle, or 0 if there is
+// none yet.
 func (l *Library) check(call string, comm, result uintptr) error {
 	code := int(int32(result))
 	switch code {
@@ -127,10 +127,10 @@ func (l *Library) check(call string, comm, result uintptr) error {
 		dynlib.String(l.f.getLastError.Call(comm))}
 }
 
-// ID names a communicator to the ranks that will make it.
+// ID identifies a new communicator to the ranks that will create it.
 type ID [128]byte
 
-// NewID makes one, which all ranks must be given.
+// NewID creates an ID, which must be passed to all ranks.
 func (l *Library) NewID() (ID, error) {
 	id := new(ID)
 	err := l.check("ncclGetUniqueId", 0, l.f.getUniqueID.Call(uintptr(unsafe.Pointer(id))))

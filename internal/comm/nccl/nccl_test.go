@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// The library is found where pip puts it for the Python on PATH, its version is read, and
-// a communicator of one rank works. The id goes by value, and the configuration whole:
-// the stand-in looks.
+// The library is found where pip installs it for the Python on PATH, its version is read, and a
+// communicator of one rank works. The stand-in checks that the id arrives by value and the
+// configuration completely.
 func TestOpen(t *testing.T) {
 	venv := t.TempDir()
 	folder := filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib")
@@ -25,7 +25,7 @@ func TestOpen(t *testing.T) {
 	t.Setenv("PATH", os.Getenv("PATH")+":"+venv+"/bin")
 	t.Setenv(cuda.LibraryVariable, lib)
 	l := must.Get(Open())(t)
-	if want := "NCCL 2.28.9 (" + lib + ")"; l.String() != want { // links followed
+	if want := "NCCL 2.28.9 (" + lib + ")"; l.String() != want { // links resolved
 		t.Errorf("opened %v, want %s", l, want)
 	}
 	driver := must.Get(cuda.Open())(t)

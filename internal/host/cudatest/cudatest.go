@@ -1,8 +1,7 @@
-// Package cudatest gives tests a driver where there is no GPU: a library with the
-// functions of libcuda that does the kernels on the processor, and with those of
-// libnccl and libcublasLt, and writes down every call. It is built from C by the compiler
-// that the tests need anyway, opened as the real ones are, and never part of the
-// shipped binary's work.
+// Package cudatest provides a stand-in for the NVIDIA driver on machines without a GPU. It is a
+// library with the functions of libcuda, libnccl and libcublasLt that runs the kernels on the CPU and
+// logs every call. Tests build it from C with gcc, which they need anyway, and open it like the real
+// libraries. The shipped binary never uses it.
 package cudatest
 
 import (
@@ -21,33 +20,34 @@ import (
 //go:embed testdata
 var sources embed.FS
 
-// The variables by which the library is told what to be.
+// Environment variables that configure the library.
 const (
-	LogVariable       = "FAKE_CUDA_LOG"       // a file for the calls
-	DevicesVariable   = "FAKE_CUDA_DEVICES"   // how many GPUs there are
-	MajorVariable     = "FAKE_CUDA_MAJOR"     // their compute capability, without the minor one
-	MulticastVariable = "FAKE_CUDA_MULTICAST" // makes them have multicast memory
-	// what goes wrong with it: unbound (the memory of GPU 1 is not bound, and nothing is said), create,
-	// join, bind or map (a call is refused)
+	LogVariable       = "FAKE_CUDA_LOG"       // file for the log of calls
+	DevicesVariable   = "FAKE_CUDA_DEVICES"   // number of GPUs
+	MajorVariable     = "FAKE_CUDA_MAJOR"     // their major compute capability
+	MulticastVariable = "FAKE_CUDA_MULTICAST" // gives them multicast memory
+	// Fault of multicast memory: unbound (the memory of GPU 1 is silently not bound), or create, join,
+	// bind or map (that call is refused).
 	BindVariable = "FAKE_MULTICAST_FAULT"
-	// what copy kernels do wrong: early, slot, stale or lost; slow: nothing, but they take a while
+	// Fault of copy kernels: early, slot, stale or lost. With slow they are correct but take a while.
 	CopyVariable   = "FAKE_COPY_FAULT"
-	RefuseVariable = "FAKE_CUDA_REFUSE" // PTX with this text is refused
-	// what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
+	RefuseVariable = "FAKE_CUDA_REFUSE" // PTX that contains this text is refused
+	// Measured bandwidths in GB/s: of a copy, and in the L2 cache of reads, of reads by several
+	// blocks, and of copies.
 	SpeedsVariable = "FAKE_CUDA_SPEEDS"
-	FaultVariable  = "FAKE_NCCL_FAULT" // what libnccl does wrong: call, async, hang or wrong
-	// what products do wrong: tile, element, stale or none (no algorithm is offered); of the one kernel:
-	// early, unwaited, misplaced, unclaimed (fused.c)
+	FaultVariable  = "FAKE_NCCL_FAULT" // fault of libnccl: call, async, hang or wrong
+	// Fault of products: tile, element, stale or none (no algorithm is offered). Faults of the fused
+	// kernel: early, unwaited, misplaced or unclaimed (fused.c).
 	ProductVariable = "FAKE_GEMM_FAULT"
-	DeferVariable   = "FAKE_CUDA_DEFER" // streams do their work only when somebody waits for it
+	DeferVariable   = "FAKE_CUDA_DEFER" // streams work only while somebody waits for them
 )
 
 const builtVariable = "FAKE_CUDA_BUILT"
 
-// Main is for TestMain of a package whose tests all use the library: set says what the environment is to be
-// with the library at this path, in a folder of its own. It gives the exit status.
+// Main runs the tests of a package that all use the library, and returns the exit status. set receives
+// the library's path, in its own folder, and returns the environment to set.
 func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
-	lib := os.Getenv(builtVariable) // by the test whose process this is: it may be killed, and would leave its own behind
+	lib := os.Getenv(builtVariable) // built by the parent test; a killed process would leave its own copy behind
 	if lib == "" {
 		dir, err := os.MkdirTemp("", "cudatest")
 		if err != nil {
@@ -65,8 +65,8 @@ func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
 	return m.Run()
 }
 
-// Library makes the library for one test, and sets these variables of the environment to its path. Beside it
-// are the programs of MPS.
+// Library builds the library for one test and sets the given environment variables to its path. The
+// programs of MPS lie beside it.
 func Library(t testing.TB, variables ...string) (path string) {
 	t.Helper()
 	lib, err := Build(t.TempDir())
@@ -79,9 +79,8 @@ func Library(t testing.TB, variables ...string) (path string) {
 	return lib
 }
 
-// Build makes the library, which is libcuda, libnccl and libcublasLt, in a folder and
-// returns its path. The kernels of solves are compiled for the processor from their own sources,
-// which tests that need them hand over.
+// Build builds the library, which is libcuda, libnccl and libcublasLt in one, in a folder and returns
+// its path. solve holds the sources of the solve kernels, which are compiled for the CPU.
 func Build(dir string, solve ...fs.FS) (string, error) {
 	src := filepath.Join(dir, "sources")
 	names := []string{"fake.h", "fake.c", "streams.c", "nccl.c", "gemm.c", "cache.c", "copy.c", "fused.c", "multicast.c"}
@@ -113,8 +112,8 @@ func Build(dir string, solve ...fs.FS) (string, error) {
 	return to, os.WriteFile(to, made, 0o700)
 }
 
-// compiled is what gcc makes of the sources in a folder. Dozens of tests and their processes
-// have the same: it is kept in the user's cache, by what it was made of.
+// compiled returns what gcc makes of the sources in a folder. Many tests and processes need the same
+// library, so it is cached in the user's cache folder under a hash of its sources.
 func compiled(src string, args []string) ([]byte, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.GOARCH, args)
@@ -131,7 +130,7 @@ func compiled(src string, args []string) ([]byte, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		cache = src // of a user without a home
+		cache = src // the user has no home directory
 	}
 	cache = filepath.Join(cache, "kernbench-cudatest")
 	kept := filepath.Join(cache, fmt.Sprintf("%x.so", sum.Sum(nil)))
@@ -145,12 +144,13 @@ func compiled(src string, args []string) ([]byte, error) {
 	}
 	made, err := os.ReadFile(src + ".so")
 	if err == nil {
-		_ = keep(kept, made) // where nothing can be kept every test compiles
+		_ = keep(kept, made) // without a cache every test compiles
 	}
 	return made, err
 }
 
-// keep writes a file that others, who may write the same at this time, see whole or not at all.
+// keep writes a file atomically: other processes, which may write the same file, see it completely or
+// not at all.
 func keep(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -169,8 +169,8 @@ func keep(path string, content []byte) error {
 	return err
 }
 
-// The programs of MPS, as shell scripts. As the real ones, the daemon listens once there
-// is a file, and its server is another process, which does not end with it.
+// The programs of MPS as shell scripts. Like the real ones, the daemon is ready once a file exists,
+// and its server is a separate process that does not end with it.
 const (
 	mpsControl = `#!/bin/sh
 cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
@@ -190,7 +190,7 @@ read -r never <wait
 `
 )
 
-// MPS makes stand-ins for the programs of MPS in a folder, which goes into PATH.
+// MPS writes stand-ins for the programs of MPS to a folder, which must be in PATH.
 func MPS(dir string) error {
 	return errors.Join(os.WriteFile(filepath.Join(dir, "nvidia-cuda-mps-control"), []byte(mpsControl), 0o700),
 		os.WriteFile(filepath.Join(dir, "nvidia-cuda-mps-server"), []byte(mpsServer), 0o700))

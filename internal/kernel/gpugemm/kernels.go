@@ -31,8 +31,8 @@ type variant struct {
 	threads, sharedBytes  int
 	persistent            bool // the grid has as many blocks as fit, each computing several tiles
 	mapped                bool // uses bulk tensor copies
-	boxRowsA, boxRowsB    int // rows per bulk copy
-	leastCompute, compute int // if compute is not 0, only that capability is supported
+	boxRowsA, boxRowsB    int  // rows per bulk copy
+	leastCompute, compute int  // if compute is not 0, only that capability is supported
 }
 
 // variants lists the kernels, the fastest first.

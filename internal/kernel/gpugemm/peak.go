@@ -14,13 +14,13 @@ type peak struct {
 	blocks, threads int
 	shared          int
 	flops           float64 // per round, all blocks together
-	rounds          uint32 // per run of some milliseconds
+	rounds          uint32  // per run of some milliseconds
 }
 
 // The work of a block of 256 threads in one round.
 const (
 	peakThreads      = 256
-	warpgroupFlops   = 2 * 4 * 2 * 64 * 256 // two warpgroups, four instructions, per element of k
+	warpgroupFlops   = 2 * 4 * 2 * 64 * 256              // two warpgroups, four instructions, per element of k
 	warpFlops        = peakThreads / 32 * 8 * 2 * 16 * 8 // eight instructions, per element of k
 	scalarFlops      = peakThreads * 32 * 2
 	peakSharedBytes  = (2*64 + 256) * 128
