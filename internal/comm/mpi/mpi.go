@@ -99,7 +99,7 @@ func bind(lib *dynlib.Library) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{functions: map[string]*dynlib.Func{}}
-	if l.Family, l.Version, err = recognise(version); err != nil {
+	if l.Family, l.Version, err = recognise(said); err != nil {
 		return nil, fmt.Errorf("%v: %w", lib, err)
 	}
 	lib.SetVersion(l.Version)
