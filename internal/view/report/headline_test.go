@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
 )
 
 // Only the sections that want it are printed, and a bench that panics while it
@@ -40,17 +42,17 @@ func TestSharingIsSaidFirst(t *testing.T) {
 		return []bench.Section{{Title: "the bench's", Lead: true}}
 	}))
 	in := Input{Bench: b, Run: &journal.Run{Header: *fixtureHeader()}}
-	made := func(rows ...journal.Row) page {
-		sections, _, errs := Sections(in, rows)
+	made := func(rows ...journal.Row) (document.Document, int) {
+		doc, errs := Document(in, rows)
 		must.Do(t, errors.Join(errs...))
-		return newPage(in.Run, rows, sections, nil, "")
+		return doc, len(lists.Filter(doc.Sections, func(s document.Section) bool { return s.Lead }))
 	}
 	alone := journal.Row{Details: map[string]string{journal.SharingDetail: "1"}}
-	if p := made(alone); len(p.Lead) != 1 {
-		t.Errorf("with a GPU each: %v", p.Lead)
+	if p, leads := made(alone); leads != 1 {
+		t.Errorf("with a GPU each: %v", p.Sections)
 	}
-	p := made(alone, journal.Row{Details: map[string]string{journal.SharingDetail: "8"}})
-	if text := p.text(); len(p.Lead) != 2 ||
+	p, leads := made(alone, journal.Row{Details: map[string]string{journal.SharingDetail: "8"}})
+	if text := markdownOf(t, p); leads != 2 ||
 		strings.Index(text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") > strings.Index(text,
 			"## the bench's") {
 		t.Error(text)

@@ -15,10 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
@@ -94,8 +96,31 @@ func filledPage(t *testing.T, text string) string {
 	fig := figure.Figure{Name: f.next(), Title: f.next(), Caption: f.next(),
 		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()},
 			Series: []figure.Series{{Name: f.next()}}}}}
-	out := must.Get(newPage(&run, run.Rows, sections, []drawn{{fig, []byte("<svg>" + text)}}, f.next()).html())(t)
-	return string(out)
+	out := htmlOf(t, newPage(&run, run.Rows, sections, []document.Figure{document.NewFigure(fig, []byte("<svg>"+text))}, f.next()))
+	return out
+}
+
+// newPage builds a document with these sections and figures only.
+func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, figures []document.Figure,
+	noFigure string) document.Document {
+	doc, _ := Document(Input{Run: run}, rows)
+	doc.Sections, doc.Figures, doc.NoFigure = lists.Map(sections, document.NewSection), figures, noFigure
+	doc.Tables, doc.Omitted = tables(&run.Header, rows)
+	return doc
+}
+
+func htmlOf(t *testing.T, d document.Document) string {
+	t.Helper()
+	var b strings.Builder
+	must.Do(t, d.WriteHTML(&b))
+	return b.String()
+}
+
+func markdownOf(t *testing.T, d document.Document) string {
+	t.Helper()
+	var b strings.Builder
+	must.Do(t, d.WriteMarkdown(&b))
+	return b.String()
 }
 
 var (
@@ -143,7 +168,7 @@ func TestHostileValuesStayText(t *testing.T) {
 // Everything a reader needs is there.
 func TestPageIsComplete(t *testing.T) {
 	run := fixtureRun()
-	page := must.Get(newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html())(t)
+	page := htmlOf(t, newPage(run, run.Rows, fixtureBench().Sections(nil), nil, ""))
 	text := html.UnescapeString(tagRE.ReplaceAllString(string(page), ""))
 	for _, want := range []string{
 		"allreduce recorded 23 points of 36 planned on cpu. Of its 23 rows 20 are ok, 1 failed, 1 timed out and 1 " +
@@ -164,7 +189,7 @@ func TestPageIsComplete(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if again, _ := newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html(); string(again) != string(page) {
+	if again := htmlOf(t, newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "")); again != page {
 		t.Error("the same rows gave two different pages")
 	}
 	if strings.ContainsFunc(string(page), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
@@ -202,8 +227,8 @@ func TestTableConstants(t *testing.T) {
 		t.Errorf("constants (-want +got):\n%s", diff)
 	}
 	var heads []string
-	for _, h := range got[0].Head {
-		heads = append(heads, h.Text)
+	for _, c := range got[0].Columns {
+		heads = append(heads, c.Title)
 	}
 	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "busbw (GB/s)", "limit.link"}
 	if diff := cmp.Diff(want, heads); diff != "" {
@@ -253,87 +278,6 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"one\ntwo\n\nthree", "[one two][three]"},
-		{"a **b** `c`", "[a /B:b/ /C:c]"},
-		{"- a\n- b\n  more\n* c", "[- a| b more| c]"},
-		{"1. a\n2) b\n\ntext", "[# a| b][text]"},
-		{"intro\n- a\nrest\n\n- b", "[intro][- a rest][- b]"},
-		{"2 * 3 ** 4 `open", "[2 * 3 ** 4 `open]"},
-		{"**a `b` c**", "[B:a /CB:b/B: c]"},
-		{"``", "[``]"},
-		{"<b>&amp;</b>", "[<b>&amp;</b>]"},
-		{" \n\n", ""},
-	} {
-		if got := outline(Markdown(c.text)); got != c.want {
-			t.Errorf("%q: got %s, want %s", c.text, got, c.want)
-		}
-	}
-}
-
-// outline shows blocks in a line: [- item|item] of a list, / between spans.
-func outline(blocks []Block) string {
-	var b strings.Builder
-	for _, bl := range blocks {
-		var items []string
-		for _, spans := range bl.Items {
-			var parts []string
-			for _, s := range spans {
-				style := ""
-				if s.Code {
-					style += "C"
-				}
-				if s.Bold {
-					style += "B"
-				}
-				if style != "" {
-					style += ":"
-				}
-				parts = append(parts, style+s.Text)
-			}
-			items = append(items, strings.Join(parts, "/"))
-		}
-		mark := ""
-		switch {
-		case bl.Ordered:
-			mark = "# "
-		case bl.List:
-			mark = "- "
-		}
-		b.WriteString("[" + mark + strings.Join(items, "| ") + "]")
-	}
-	return b.String()
-}
-
-// Whatever is written, no letter is lost.
-func FuzzMarkdown(f *testing.F) {
-	f.Add("a **b** `c`\n- d\n1. e")
-	f.Add("**`**`")
-	f.Fuzz(func(t *testing.T, text string) {
-		var got strings.Builder
-		for _, b := range Markdown(text) {
-			for _, item := range b.Items {
-				for _, s := range item {
-					got.WriteString(s.Text)
-				}
-			}
-		}
-		if want, have := letters(text), letters(got.String()); want != have {
-			t.Fatalf("%q became %q", want, have)
-		}
-	})
-}
-
-func letters(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '<' || r == '&' {
-			return r
-		}
-		return -1
-	}, s)
-}
-
 // A long page begins with contents that lead to every section; what is for looking up, and
 // the rows, is opened by the reader and not printed.
 func TestContentsAndDetails(t *testing.T) {
@@ -341,8 +285,7 @@ func TestContentsAndDetails(t *testing.T) {
 		{Title: "Third", Detail: true, Table: [][]string{{"a"}, {"1"}, {"2"}}}, {Title: "Fourth"}}
 	run := &journal.Run{Header: journal.Header{Bench: "b"}}
 	html := func(sections []bench.Section) string {
-		out := must.Get(newPage(run, []journal.Row{{Bench: "b", Status: journal.OK}}, sections, nil, "").html())(t)
-		return string(out)
+		return htmlOf(t, newPage(run, []journal.Row{{Bench: "b", Status: journal.OK}}, sections, nil, ""))
 	}
 	page := html(sections)
 	nav, _, _ := strings.Cut(page, "</nav>")
@@ -353,11 +296,11 @@ func TestContentsAndDetails(t *testing.T) {
 			t.Errorf("the contents do not lead to %s: %v", want, anchor)
 		}
 	}
-	if !strings.Contains(page, `<section id="s3" class="detail">`) ||
+	if !strings.Contains(page, `<section id="s2" class="detail">`) ||
 		!strings.Contains(page, "<summary>Show the 2 lines</summary>") || strings.Count(page, `class="detail"`) != 2 {
 		t.Error("not exactly the third section and the rows are details")
 	}
-	if !strings.Contains(page, "<details><summary><h3>") || !strings.Contains(pageStyle, ".detail { display: none; }") {
+	if !strings.Contains(page, "<details><summary><h3>") || !strings.Contains(page, ".detail { display: none; }") {
 		t.Error("rows are open, or printed")
 	}
 	if short := html(sections[:2]); !strings.Contains(short, "<nav") ||

@@ -181,7 +181,7 @@ func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
 		if rows[i].Status != journal.OK {
 			continue
 		}
-		for _, name := range sortedKeys(rows[i].Metrics) {
+		for _, name := range slices.Sorted(maps.Keys(rows[i].Metrics)) {
 			if slices.Contains(names, name) {
 				continue
 			}

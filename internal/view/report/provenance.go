@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,18 +10,16 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// Fact is a line of the provenance.
-type Fact struct{ Name, Value string }
-
-// Facts say where the numbers come from; what is not known is left out.
-func Facts(h *journal.Header) []Fact {
-	var out []Fact
+// facts says where the numbers of a run come from. Unknown facts are left out.
+func facts(h *journal.Header) []document.Fact {
+	var out []document.Fact
 	add := func(name, value string) {
 		if value != "" {
-			out = append(out, Fact{name, value})
+			out = append(out, document.Fact{Name: name, Value: value})
 		}
 	}
 	add("Run", h.Run)
@@ -51,24 +50,22 @@ func Facts(h *journal.Header) []Fact {
 	return out
 }
 
-// EarlierFacts tell of the other runs whose rows are shown, a line each.
-func EarlierFacts(earlier []journal.Header) []Fact {
-	var out []Fact
-	for i := range earlier {
+// earlierFacts describes the other runs that have rows in the report, one line each.
+func earlierFacts(earlier []journal.Header) []document.Fact {
+	return lists.Map(earlier, func(h journal.Header) document.Fact {
 		var words []string
-		for _, f := range Facts(&earlier[i]) {
-			switch f.Name {
-			case "Date", "Host", "Program", "Launcher":
+		for _, f := range facts(&h) {
+			if slices.Contains([]string{"Date", "Host", "Program", "Launcher"}, f.Name) {
 				words = append(words, f.Value)
 			}
 		}
-		out = append(out, Fact{"Rows also of run " + earlier[i].Run, strings.Join(words, "; ")})
-	}
-	return out
+		return document.Fact{Name: "Rows also of run " + h.Run, Value: strings.Join(words, "; ")}
+	})
 }
 
-// CommandLines are those of all runs whose rows are shown, each once, the earliest first.
-func CommandLines(run *journal.Run) []string {
+// commandLines returns the commands of all runs that have rows in the report, each
+// once, the earliest first.
+func commandLines(run *journal.Run) []string {
 	headers := append(slices.Clip(run.Earlier), run.Header)
 	lines := lists.Map(headers, func(h journal.Header) string { return commandLine(&h) })
 	return lists.NonEmpty(lists.Distinct(lines)...)
@@ -81,9 +78,11 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
-// pairs are the entries of a map in order.
-func pairs(m map[string]string) []Fact {
-	return lists.Map(sortedKeys(m), func(name string) Fact { return Fact{name, m[name]} })
+// pairs returns the entries of a map in the order of their names.
+func pairs(m map[string]string) []document.Fact {
+	return lists.Map(slices.Sorted(maps.Keys(m)), func(name string) document.Fact {
+		return document.Fact{Name: name, Value: m[name]}
+	})
 }
 
 func subtitle(h *journal.Header) string {
@@ -94,8 +93,8 @@ func subtitle(h *journal.Header) string {
 	return strings.Join(lists.NonEmpty(date, h.Host.Hostname, prefixed("run ", h.Run)), " · ")
 }
 
-// commandLine is what to paste into a shell to measure again, with the seed
-// that was drawn if none was given.
+// commandLine returns the shell command that repeats a run. If the run drew its own
+// seed, the command has it.
 func commandLine(h *journal.Header) string {
 	if len(h.Argv) == 0 {
 		return ""
@@ -108,7 +107,7 @@ func commandLine(h *journal.Header) string {
 	return strings.Join(lists.Map(words, tuned.ShellWord), " ")
 }
 
-// redrawLine makes the views again without measuring.
+// redrawLine returns the shell command that writes the views again without measuring.
 func redrawLine(h *journal.Header) string {
 	name := "kernbench"
 	if len(h.Argv) > 0 {

@@ -1,15 +1,16 @@
-// Package report makes the views with pictures of a run: figures chosen on the
-// command line (Plot) or by default (AutoPlot), and one self-contained HTML page
-// with the run in words, its figures, its rows and its provenance.
+// Package report makes the views of a run that have figures: the figures that the
+// command line asks for ([Plot]) or a default one ([AutoPlot]), report.html and
+// report.md with the run in words, its figures, its rows and its provenance.
 //
-// Everything is made from the journal and made again the same: choosing what to
-// draw, wording and laying out are pure functions of the header and its rows.
-// Only Render touches files. The package measures and judges nothing, and it
-// draws through package figure and writes tables through package export.
+// All views are made from the journal and can be made again at any time. Choosing,
+// wording and laying out are pure functions of the header and the rows; only Render
+// writes files. The package draws with package figure, writes pages with package
+// document and tables with package export.
 package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,28 +19,31 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// Input is what the views are made of.
+// Input is a run and the wishes for its views.
 type Input struct {
-	Bench *bench.Bench // its figures and sections are added; may be nil
-	Run   *journal.Run
-	Plots []Plot // drawn beside the bench's own figures
+	Bench     *bench.Bench // adds its figures and sections; may be nil
+	Run       *journal.Run
+	Plots     []Plot
+	PlotsOnly bool // draw Plots without the bench's own figures
 
-	Verdict  string          // what else to say in the verdict, as Markdown
-	Sections []bench.Section // before the bench's own
+	Verdict  string          // further lines for the verdict, in Markdown
+	Sections []bench.Section // shown before the bench's own
 }
 
 // Render writes all views of a run into its folder: figures/*.png and *.svg,
-// table.txt, rows.csv, report.html and report.md. Each file appears whole or not at all, and
-// no other is touched. What cannot be drawn is named in the error, and does not
-// keep the rest from being written.
+// table.txt, rows.csv, report.html, report.md and the bench's own files. Each file is
+// replaced atomically; other files are not touched. Figures that cannot be drawn are
+// named in the error, but the rest is still written.
 func Render(dir string, in Input) (files []string, err error) {
 	if in.Run == nil {
 		return nil, errors.New("making a report: no run")
@@ -49,39 +53,31 @@ func Render(dir string, in Input) (files []string, err error) {
 	}
 	out := rendering{dir: dir}
 	rows := in.Run.Latest()
-	figures, noFigure, errs := Figures(in, rows)
-	out.errs = errs
-	for i := range figures {
-		figures[i].AddCaption(in.Run.Incomplete())
-	}
-	pictures := out.draw(figures)
-	sections, found, errs := Sections(in, rows)
-	out.errs = append(out.errs, errs...)
-	page := newPage(in.Run, rows, sections, pictures, noFigure)
+	doc := out.document(in, rows)
 	for _, as := range [][2]string{{"table.txt", "table"}, {"rows.csv", "csv"}} {
 		out.write(as[0], func(w io.Writer) error {
 			return export.Write(w, as[1], export.Input{Header: &in.Run.Header, Rows: rows}, export.Options{})
 		})
 	}
-	out.write("report.html", page.write)
-	out.write("report.md", page.writeText)
-	made, err := exportsOf(in.Bench, rows)
-	out.errs = append(out.errs, err)
-	if found != nil {
-		pasted, err := tuned.Files(*found, in.Bench, rows)
-		made, out.errs = append(made, pasted...), append(out.errs, err)
-	}
-	for _, f := range made {
+	out.write("report.html", doc.WriteHTML)
+	out.write("report.md", doc.WriteMarkdown)
+	for _, f := range out.exports(in, rows) {
 		out.write(f.Name, func(w io.Writer) error { _, err := w.Write(f.Data); return err })
 	}
-	out.errs = append(out.errs, missing(dir, in.Bench, rows, out.files)...)
+	if in.Bench != nil && in.Bench.Artifacts != nil {
+		for _, name := range in.Bench.Artifacts(rows) {
+			if !slices.Contains(out.files, filepath.Join(dir, filepath.FromSlash(name))) {
+				out.fail(fmt.Errorf("the artifact %s was not made", name))
+			}
+		}
+	}
 	if err := errors.Join(out.errs...); err != nil {
 		return out.files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
 	}
 	return out.files, nil
 }
 
-// Picture is the one figure of the input as a file of this ending, .png or .svg.
+// Picture returns the only figure of the input as a file with the ending .png or .svg.
 func Picture(in Input, ending string) ([]byte, error) {
 	figures, why, errs := Figures(in, in.Run.Latest())
 	if err := errors.Join(errs...); err != nil {
@@ -90,85 +86,125 @@ func Picture(in Input, ending string) ([]byte, error) {
 	if len(figures) != 1 {
 		return nil, fmt.Errorf("there are %d figures, want one: choose it with --plot. %s", len(figures), why)
 	}
-	f := figures[0]
-	f.AddCaption(in.Run.Incomplete())
-	var b bytes.Buffer
+	draw := figure.SVG
 	if ending == ".png" {
-		err := figure.PNG(&b, f)
-		return b.Bytes(), err
+		draw = figure.PNG
 	}
-	err := figure.SVG(&b, f)
+	var b bytes.Buffer
+	err := draw(&b, figures[0])
 	return b.Bytes(), err
 }
 
-// Page is the one self-contained page of a run, and what could not be drawn on it.
+// Page returns the page of a run without any files beside it. The error names
+// figures that could not be drawn; the page is complete otherwise.
 func Page(in Input) ([]byte, error) {
-	rows := in.Run.Latest()
-	figures, noFigure, errs := Figures(in, rows)
-	var pictures []drawn
-	for _, f := range figures {
-		f.AddCaption(in.Run.Incomplete())
-		var svg bytes.Buffer
-		if err := figure.SVG(&svg, f); err != nil {
-			errs = append(errs, fmt.Errorf("figure %s: %w", f.Name, err))
-			continue
-		}
-		pictures = append(pictures, drawn{f, svg.Bytes()})
-	}
-	sections, _, more := Sections(in, rows)
-	page := newPage(in.Run, rows, sections, pictures, noFigure)
-	page.Alone = true
-	text, err := page.html()
-	return text, errors.Join(append(append(errs, more...), err)...)
+	var out rendering
+	doc := out.document(in, in.Run.Latest())
+	doc.Alone = true
+	var b bytes.Buffer
+	out.fail(doc.WriteHTML(&b))
+	return b.Bytes(), errors.Join(out.errs...)
 }
 
-// Sections are what there is to say: what the times cannot show, where ranks shared a GPU, then the verdict,
-// that of the bench if it has one of its own.
-func Sections(in Input, rows []journal.Row) (sections []bench.Section, found *tune.Result, errs []error) {
-	sections, err := sectionsOf(in.Bench, rows)
-	errs = append(errs, err)
-	found, err = tuned.Load(in.Run)
-	errs = append(errs, err)
-	if found != nil {
-		sections = append(tuned.Sections(*found), sections...)
+// Document builds the document of a run without its tables of rows and with figures
+// that are not drawn yet. The errors name figures and sections that could not be made.
+func Document(in Input, rows []journal.Row) (doc document.Document, errs []error) {
+	h := &in.Run.Header
+	figures, noFigure, errs := Figures(in, rows)
+	sections, _, more := Sections(in, rows)
+	return document.Document{
+		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(rows),
+		Summary: Summary(in.Run, rows), Remarks: Remarks(in.Run, rows),
+		Sections: lists.Map(sections, document.NewSection),
+		Figures:  lists.Map(figures, func(f figure.Figure) document.Figure { return document.NewFigure(f, nil) }),
+		NoFigure: noFigure,
+		Facts:    append(facts(h), earlierFacts(in.Run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
+		Commands: commandLines(in.Run), Redraw: redrawLine(h),
+	}, append(errs, more...)
+}
+
+// Sections returns the sections of a report: a warning if ranks shared a GPU, the
+// verdict unless the bench has one, the results of a tuning study, the bench's own
+// sections, and those about simulated kernels. It also returns the study, if any.
+func Sections(in Input, rows []journal.Row) (sections []bench.Section, study *tune.Result, errs []error) {
+	sections, err := benchSections(in.Bench, rows)
+	study, tuneErr := tuned.Load(in.Run)
+	if study != nil {
+		sections = append(tuned.Sections(*study), sections...)
 	}
 	sections = append(slices.Clip(in.Sections), sections...)
-	seen, _ := floorplan.Load(in.Run.Dir(), rows) // Figures says what is damaged
+	seen, _ := floorplan.Load(in.Run.Dir(), rows) // Figures reports damaged files
 	sections = append(sections, floorplan.Sections(seen)...)
 	if !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
 		sections = append([]bench.Section{verdict(rows, in.Verdict)}, sections...)
 	}
-	return append(sharing(rows), sections...), found, errs
+	return append(sharing(rows), sections...), study, []error{err, tuneErr}
 }
 
-// rendering is the files of a report that are written, and what went wrong.
+// Headlines prints the sections that the bench marks as headlines for a terminal of
+// the given width. It reports whether there were any.
+func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (written bool, err error) {
+	sections, err := benchSections(b, rows)
+	for _, s := range sections {
+		if !s.Headline {
+			continue
+		}
+		if written {
+			fmt.Fprintln(w)
+		}
+		written = true
+		if err := document.NewSection(s).WriteText(w, width); err != nil {
+			return written, err
+		}
+	}
+	return written, err
+}
+
+// rendering collects the files of a report and the errors on the way.
 type rendering struct {
-	dir   string
+	dir   string // "" writes no files
 	files []string
 	errs  []error
 }
 
-// draw writes the figures and returns those that could be drawn.
-func (o *rendering) draw(figures []figure.Figure) (pictures []drawn) {
-	for _, f := range figures {
-		written, err := figure.Write(filepath.Join(o.dir, "figures"), f)
-		o.files = append(o.files, written...)
-		var svg []byte
-		if i := slices.IndexFunc(written, func(path string) bool {
-			return filepath.Ext(path) == ".svg"
-		}); err == nil && i >= 0 {
-			svg, err = os.ReadFile(written[i])
-		}
-		if err != nil {
-			o.errs = append(o.errs, fmt.Errorf("figure %s: %w", f.Name, err))
+// fail records an error; nil is ignored when the errors are joined.
+func (o *rendering) fail(err error) { o.errs = append(o.errs, err) }
+
+// document builds the complete document with drawn figures.
+func (o *rendering) document(in Input, rows []journal.Row) document.Document {
+	doc, errs := Document(in, rows)
+	o.errs = append(o.errs, errs...)
+	doc.Tables, doc.Omitted = tables(&in.Run.Header, rows)
+	drawn := doc.Figures[:0]
+	for _, f := range doc.Figures {
+		var err error
+		if f.SVG, err = o.draw(f.Figure); err != nil {
+			o.fail(fmt.Errorf("figure %s: %w", f.Name, err))
 			continue
 		}
-		pictures = append(pictures, drawn{f, svg})
+		drawn = append(drawn, f)
 	}
-	return pictures
+	doc.Figures = drawn
+	return doc
 }
 
-// write writes a file under its name, which may have folders.
+// draw returns a figure as SVG. With a folder it also writes the figure's files.
+func (o *rendering) draw(f figure.Figure) ([]byte, error) {
+	if o.dir == "" {
+		var svg bytes.Buffer
+		err := figure.SVG(&svg, f)
+		return svg.Bytes(), err
+	}
+	dir := filepath.Join(o.dir, "figures")
+	written, err := figure.Write(dir, f)
+	o.files = append(o.files, written...)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, f.Name+".svg"))
+}
+
+// write writes a file. Its name may contain folders.
 func (o *rendering) write(name string, content func(io.Writer) error) {
 	path := filepath.Join(o.dir, filepath.FromSlash(name))
 	err := os.MkdirAll(filepath.Dir(path), 0o777)
@@ -176,30 +212,57 @@ func (o *rendering) write(name string, content func(io.Writer) error) {
 		err = journal.WriteAtomic(path, content)
 	}
 	if err != nil {
-		o.errs = append(o.errs, err)
+		o.fail(err)
 		return
 	}
 	o.files = append(o.files, path)
 }
 
-// Figures gathers what is to be drawn: the bench's own figures and the
-// plots asked for, or else the automatic one, and what was seen inside simulated kernels.
-// Where all that shows nothing, why says so to the reader of the page.
+// exports returns the files of the bench and of a tuning study.
+func (o *rendering) exports(in Input, rows []journal.Row) (files []bench.File) {
+	if b := in.Bench; b != nil && b.Exports != nil {
+		_, err := guarded("exports", b, func(rows []journal.Row) []bench.File {
+			made, err := b.Exports(rows)
+			o.fail(err)
+			files = made
+			return nil
+		}, rows)
+		o.fail(err)
+	}
+	if study, err := tuned.Load(in.Run); err == nil && study != nil {
+		pasted, err := tuned.Files(*study, in.Bench, rows)
+		o.fail(err)
+		files = append(files, pasted...)
+	}
+	return files
+}
+
+// Figures returns the figures of a report: those of the bench and the plots asked
+// for, or else the default one, and those about simulated kernels. If there is none,
+// why tells the reader the reason.
 func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
-	figures, why, errs = curves(in, rows)
-	if in.Bench != nil || len(in.Plots) == 0 { // else the reader has chosen what to see
+	figures, why, errs = charts(in, rows)
+	chosen := in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 // by the reader
+	if !chosen {
 		seen, damaged := floorplan.Load(in.Run.Dir(), rows)
 		figures, errs = append(figures, floorplan.Figures(seen)...), append(errs, damaged...)
+	}
+	for i := range figures {
+		figures[i].AddCaption(in.Run.Incomplete())
 	}
 	return figures, why, errs
 }
 
-// curves are the figures of metrics.
-func curves(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
-	own, err := guarded("figures", in.Bench, func(b *bench.Bench) []figure.Figure { return call(b.Figures, rows) })
-	errs = append(errs, err)
-	if found, err := tuned.Load(in.Run); err == nil && found != nil {
-		own = append(tuned.Figures(*found), own...)
+// charts returns the figures of metrics.
+func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+	var own []figure.Figure
+	if in.Bench != nil && !in.PlotsOnly {
+		var err error
+		own, err = guarded("figures", in.Bench, in.Bench.Figures, rows)
+		errs = append(errs, err)
+	}
+	if study, err := tuned.Load(in.Run); err == nil && study != nil {
+		own = append(tuned.Figures(*study), own...)
 	}
 	anyOK := slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK })
 	names := map[string]bool{}
@@ -234,7 +297,7 @@ func curves(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 		why = "There is no good row to draw."
 	case !ok:
 		why = "There is nothing to draw a curve of: no coordinate varies, or no row has a metric."
-	case err != nil: // nobody asked for it, so it is no failure
+	case err != nil: // nobody asked for this figure, so it is not an error
 		why = fmt.Sprintf("No figure was drawn by default (%v). Choose one with --plot.", err)
 	default:
 		figures = append(figures, f)
@@ -242,10 +305,10 @@ func curves(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 	return figures, why, errs
 }
 
-// guarded calls code of a bench. The rows are safe in the journal, so a panic
-// there must not cost the other views.
-func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (out []T, err error) {
-	if b == nil {
+// guarded calls a view of a bench, which may be nil, and turns a panic into an error:
+// the rows are already safe in the journal, and the other views must still be made.
+func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, rows []journal.Row) (out []T, err error) {
+	if view == nil {
 		return nil, nil
 	}
 	defer func() {
@@ -253,22 +316,17 @@ func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (o
 			err = fmt.Errorf("%s of bench %s: panic: %v", what, b.Name, p)
 		}
 	}()
-	return call(b), nil
+	return view(rows), nil
 }
 
-// sectionsOf are what the bench says in words.
-func sectionsOf(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
-	return guarded("sections", b, func(b *bench.Bench) []bench.Section { return call(b.Sections, rows) })
-}
-
-func call[T any](view func([]journal.Row) []T, rows []journal.Row) []T {
-	if view == nil {
-		return nil
+func benchSections(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
+	if b == nil {
+		return nil, nil
 	}
-	return view(rows)
+	return guarded("sections", b, b.Sections, rows)
 }
 
-// sharing says first of all what times of ranks that shared a GPU can show.
+// sharing warns that times of ranks on a shared GPU say nothing about links.
 func sharing(rows []journal.Row) []bench.Section {
 	var most, shared int
 	for i := range rows {
@@ -280,33 +338,8 @@ func sharing(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Title: "Ranks shared a GPU", Lead: true, Text: fmt.Sprintf(
-		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are right, "+
-			"what their protocols "+
-			"cost and how well they use that GPU's memory and caches. They show nothing of NVLink, PCIe or a network, and "+
-			"not how a machine with a "+
-			"GPU for each rank would do; they are never compared with times of such machines.", shared, len(rows), most)}}
-}
-
-// exportsOf makes the bench's own files.
-func exportsOf(b *bench.Bench, rows []journal.Row) (made []bench.File, err error) {
-	_, failed := guarded("exports", b, func(b *bench.Bench) []bench.File {
-		if b.Exports != nil {
-			made, err = b.Exports(rows)
-		}
-		return nil
-	})
-	return made, errors.Join(err, failed)
-}
-
-// missing are the artifacts that the bench promises and that were not made.
-func missing(dir string, b *bench.Bench, rows []journal.Row, files []string) (errs []error) {
-	if b == nil || b.Artifacts == nil {
-		return nil
-	}
-	for _, name := range b.Artifacts(rows) {
-		if !slices.Contains(files, filepath.Join(dir, filepath.FromSlash(name))) {
-			errs = append(errs, fmt.Errorf("the artifact %s was not made", name))
-		}
-	}
-	return errs
+		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are "+
+			"right, what their protocols cost, and how well they use the memory and caches of that GPU. They show nothing "+
+			"about NVLink, PCIe or a network, or about a machine with a GPU for each rank, and are never compared with "+
+			"times of such machines.", shared, len(rows), most)}}
 }

@@ -162,7 +162,7 @@ func TestRenderEmptyRun(t *testing.T) {
 	_, err := Render(dir, Input{Bench: fixtureBench(), Run: &journal.Run{Header: *fixtureHeader()}})
 	hasErrors(t, err)
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	for _, want := range []string{"allreduce recorded no row. The run has not come to its end.",
+	for _, want := range []string{"allreduce recorded no row. The run has not ended.",
 		"There is no good row to draw.", "There is no row to show."} {
 		if err != nil || !strings.Contains(string(page), want) {
 			t.Errorf("the page does not say %q (%v)", want, err)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,111 +12,99 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 const (
-	// maxRows is how many rows a page shows; browsers become slow beyond.
+	// maxRows is the number of rows on a page; browsers become slow with more.
 	maxRows = 2000
-	// maxOutput is how much of a failed rank's last output a page shows, in bytes.
+	// maxOutput is how much of a failed rank's output a page shows, in bytes.
 	maxOutput = 4000
-	// maxRankEnds is how many ranks of a failed row are listed.
+	// maxRankEnds is the number of ranks that are listed for a failed row.
 	maxRankEnds = 16
 )
 
-// table is the rows of one bench or part, one line each.
-type table struct {
-	Title     string
-	Constants []string // name=value, true of every line
-	Head      []heading
-	Rows      []tableRow
-}
-
-type heading struct {
-	Text    string
-	Numeric bool
-}
-
-type tableRow struct {
-	Cells  []Cell
-	Reason string   // what went wrong, in one line
-	Output string   // what the rank printed last
-	Ranks  []string // how each rank ended
-	Logs   string   // where all of its output is
-	Width  int      // columns of the line below that shows these
-}
-
-// Cell is what a table shows of a row in one column.
-type Cell struct {
-	Text    string
-	Exact   string // the full value, where the text is rounded
-	Status  string // the class of a status cell
-	Numeric bool
-}
-
-// tables are the rows for the page, and a sentence about those left out.
-func tables(h *journal.Header, rows []journal.Row) (out []table, cut string) {
-	columns := export.Columns(h, rows)
+// tables returns the rows for a page, and a sentence about omitted rows.
+func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitted string) {
+	columns := slices.DeleteFunc(export.Columns(h, rows), func(c export.Column) bool { return c.Role.Elsewhere() })
 	if len(rows) > maxRows {
-		cut = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
+		omitted = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
 		if bad := len(rows) - maxRows - len(rowset.Good(rows[maxRows:])); bad > 0 {
-			cut += fmt.Sprintf("; of those left out, %d are not ok", bad)
+			omitted += fmt.Sprintf("; of those left out, %d are not ok", bad)
 		}
-		cut += ". All are in rows.csv."
+		omitted += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
-	groups := rowset.GroupBy(rowset.All(rows), rowset.BenchPart)
-	return lists.Map(groups, func(g rowset.Group[string]) table { return newTable(g.Key, columns, g.Rows) }), cut
+	return lists.Map(rowset.GroupBy(rowset.All(rows), rowset.BenchPart), func(g rowset.Group[string]) document.Table {
+		t := RowTable(columns, g.Rows, g.Rows)
+		t.Title = g.Key
+		return t
+	}), omitted
 }
 
-func newTable(title string, columns []export.Column, rows []*journal.Row) table {
-	t := table{Title: title, Rows: make([]tableRow, len(rows))}
+// RowTable returns a table of the shown rows. Columns that have the same value in all
+// rows become constants, except for the status and the metrics.
+func RowTable(columns []export.Column, all, shown []*journal.Row) document.Table {
+	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: lists.Map(shown, newTableRow)}
 	for _, c := range columns {
-		cells, constant := cellsOf(c, rows)
-		if c.Role.Elsewhere() {
+		if c.Role == export.Reason || len(all) == 0 { // the reason is shown below the row
 			continue
 		}
-		switch c.Role {
-		case export.Reason:
-			continue // below the line
-		case export.Quality:
-			if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Disturbed() != "" }) {
-				continue
+		first := cellOf(c, all[0])
+		exact := c.Value(all[0])
+		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return c.Value(r) != exact }) {
+			always := c.Role == export.Status || c.Role == export.Metric || c.Role == export.Quality || len(all) == 1
+			if first.Text != "" && !always && c.Role != export.Spread && c.Role != export.Trial {
+				t.Constants = append(t.Constants, c.Title()+"="+first.Text)
 			}
-		case export.Status, export.Metric:
-			// always worth a column, if there is anything in it
-		default:
-			if constant && len(rows) > 1 {
-				if cells[0].Text != "" && c.Role != export.Spread && c.Role != export.Trial {
-					t.Constants = append(t.Constants, c.Title()+"="+cells[0].Text)
-				}
+			if first.Text == "" || !always {
 				continue
 			}
 		}
-		if constant && cells[0].Text == "" {
-			continue
-		}
-		t.Head = append(t.Head, heading{c.Title(), cells[0].Numeric})
-		for i := range rows {
-			t.Rows[i].Cells = append(t.Rows[i].Cells, cells[i])
-		}
-	}
-	for i, r := range rows {
-		line := &t.Rows[i]
-		line.Reason, line.Width = Reason(r), len(t.Head)
-		if r.Status != journal.OK {
-			line.Output = Tail(r.Output)
-			line.Ranks = RankEnds(r.Ranks)
-			if r.Launch != "" {
-				line.Logs = "logs/" + r.Launch
+		numeric := true
+		for i, r := range shown {
+			if text := c.Value(r); text != "" {
+				_, err := strconv.ParseFloat(text, 64)
+				numeric = numeric && err == nil
 			}
+			t.Rows[i].Cells = append(t.Rows[i].Cells, cellOf(c, r))
 		}
+		t.Columns = append(t.Columns, document.Column{Name: c.Name, Title: c.Title(), Numeric: numeric})
 	}
 	return t
 }
 
-// RankEnds say how the ranks of a failed row ended, the first ones of many.
-func RankEnds(ends []journal.RankEnd) (texts []string) {
+func newTableRow(r *journal.Row) document.TableRow {
+	line := document.TableRow{Status: document.StatusClass(r.Status), Reason: reason(r), Point: rowset.Key(r)}
+	if r.Status != journal.OK {
+		line.Output, line.Ranks = Tail(r.Output), rankEnds(r.Ranks)
+		if r.Launch != "" {
+			line.Logs = "logs/" + r.Launch
+		}
+	}
+	return line
+}
+
+// Failure is a row without a result, with the end of its output.
+type Failure struct {
+	Point  string   `json:"point"`
+	Trial  int      `json:"trial"`
+	Status string   `json:"status"`
+	Reason string   `json:"reason"`
+	Output string   `json:"output,omitempty"`
+	Ranks  []string `json:"ranks,omitempty"`
+	Logs   string   `json:"logs,omitempty"`
+}
+
+// NewFailure describes a failed row.
+func NewFailure(r *journal.Row) Failure {
+	t := newTableRow(r)
+	return Failure{rowset.Label(r), r.Trial, string(r.Status), t.Reason, t.Output, t.Ranks, t.Logs}
+}
+
+// rankEnds says how the first ranks of a failed row ended.
+func rankEnds(ends []journal.RankEnd) (texts []string) {
 	for i, e := range ends {
 		if i == maxRankEnds {
 			return append(texts, fmt.Sprintf("and %d more ranks, in journal.jsonl", len(ends)-i))
@@ -125,38 +114,23 @@ func RankEnds(ends []journal.RankEnd) (texts []string) {
 	return texts
 }
 
-func cellsOf(c export.Column, rows []*journal.Row) (cells []Cell, constant bool) {
-	constant, numeric := true, true
-	cells = make([]Cell, len(rows))
-	for i, r := range rows {
-		cells[i] = CellOf(c, r)
-		constant = constant && cells[i].Exact == cells[0].Exact
-		if _, err := strconv.ParseFloat(cells[i].Exact, 64); err != nil && cells[i].Exact != "" {
-			numeric = false
-		}
-	}
-	for i := range cells {
-		cells[i].Numeric = numeric
-	}
-	return cells, constant
-}
-
-// CellOf rounds what was measured and shortens sizes; the exact value stays
-// beside it.
-func CellOf(c export.Column, r *journal.Row) Cell {
+// cellOf rounds measured values and shortens sizes. If the text differs from the
+// exact value, the cell has both.
+func cellOf(c export.Column, r *journal.Row) document.Cell {
 	exact := c.Value(r)
-	out := Cell{Text: exact, Exact: exact}
+	out := document.Cell{Text: exact}
 	switch c.Role {
 	case export.Samples:
 		if r.Samples == 0 {
-			return Cell{}
+			return document.Cell{}
 		}
 	case export.Status:
-		out.Status = StatusClass(r.Status)
+		out.Class = document.StatusClass(r.Status)
 	case export.Quality:
-		if out = (Cell{}); r.Disturbed() != "" {
-			out.Text, out.Status = string(journal.QualityDisturbed), "skipped"
+		if r.Disturbed() == "" {
+			return document.Cell{}
 		}
+		return document.Cell{Text: string(journal.QualityDisturbed), Class: "skipped"}
 	case export.Axis:
 		if v, ok := r.Point.Get(c.Key); ok {
 			out.Text = v.Pretty()
@@ -175,33 +149,26 @@ func CellOf(c export.Column, r *journal.Row) Cell {
 			out.Text = strconv.FormatFloat(v, 'f', 1, 64) + "%"
 		}
 	}
+	if out.Text != exact {
+		out.Exact = exact
+	}
 	return out
 }
 
-// StatusClass is how the page colours a status; an unknown one is no good news.
-func StatusClass(s journal.Status) string {
-	switch s {
-	case journal.OK:
-		return "ok"
-	case journal.Skipped, journal.NotExecuted:
-		return "skipped"
+// reason returns why a row failed, followed by its warnings.
+func reason(r *journal.Row) string {
+	why := ""
+	if r.Status != journal.OK {
+		why = r.Why()
 	}
-	return "failed"
+	return strings.Join(append(lists.NonEmpty(why), r.Warnings...), "; ")
 }
 
-// Reason is what to know of a row beside its numbers.
-func Reason(r *journal.Row) string {
-	parts := r.Warnings
-	if why := r.Why(); r.Status != journal.OK && why != "" {
-		parts = append([]string{why}, parts...)
-	}
-	return strings.Join(parts, "; ")
-}
-
-// ansiRE matches the colour codes that programs print for terminals.
+// ansiRE matches the color codes that programs print for terminals.
 var ansiRE = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 
-// Tail is the end of an output, whole lines where possible.
+// Tail returns the end of a program's output without color codes, starting at a line
+// if possible.
 func Tail(s string) string {
 	s = strings.TrimRight(ansiRE.ReplaceAllString(s, ""), "\n")
 	if len(s) <= maxOutput {
@@ -212,4 +179,21 @@ func Tail(s string) string {
 		s = s[i+1:]
 	}
 	return "…\n" + strings.ToValidUTF8(s, "")
+}
+
+// countStatuses counts the rows by status: the known statuses first, in their order.
+func countStatuses(rows []journal.Row) (out []document.Count) {
+	for _, s := range journal.Statuses {
+		out = append(out, document.Count{Status: s})
+	}
+	for i := range rows {
+		at := slices.IndexFunc(out, func(c document.Count) bool { return c.Status == rows[i].Status })
+		if at < 0 {
+			at = len(out)
+			out = append(out, document.Count{Status: rows[i].Status})
+		}
+		out[at].N++
+	}
+	slices.SortFunc(out[len(journal.Statuses):], func(a, b document.Count) int { return cmp.Compare(a.Status, b.Status) })
+	return lists.Filter(out, func(c document.Count) bool { return c.N > 0 })
 }

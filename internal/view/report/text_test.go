@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/document"
 )
 
 // gridSection has a cell of every outcome.
@@ -20,7 +20,7 @@ func gridSection() bench.Section {
 				{Status: journal.NotExecuted, Text: "not run"}, {}}}}}}
 }
 
-func gridPage() page {
+func gridPage() document.Document {
 	return newPage(&journal.Run{Header: journal.Header{Bench: "b"}}, nil,
 		[]bench.Section{{Title: "Later", Text: "x"}, gridSection()}, nil, "")
 }
@@ -28,31 +28,31 @@ func gridPage() page {
 // The outcomes of a grid are told apart by class and by mark, and what leads
 // stands before all else.
 func TestGrid(t *testing.T) {
-	html := must.Get(gridPage().html())(t)
+	html := htmlOf(t, gridPage())
 	for _, want := range []string{`<td class="ok">20</td>`, `<td class="failed" title="element &#34;3&#34;">3 of 4</td>`,
 		`<td class="skipped">skipped</td>`,
 		`<td class="missing">not run</td>`, `<td class="empty"></td>`, "<th>algorithm</th><th>f32</th>"} {
-		if !strings.Contains(string(html), want) {
+		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if s := string(html); !(strings.Index(s, "<h2>Matrix") < strings.Index(s, "<h2>Summary") &&
+	if s := html; !(strings.Index(s, "<h2>Matrix") < strings.Index(s, "<h2>Summary") &&
 		strings.Index(s, "<h2>Summary") < strings.Index(s, "<h2>Later")) {
 		t.Error("the sections are not in order")
 	}
 }
 
 func TestMarkdownPage(t *testing.T) {
-	text := gridPage().text()
+	text := markdownOf(t, gridPage())
 	for _, want := range []string{"# b\n", "## Matrix\n\n**Bold** and `code` \\| pipe &lt;b>\n", "- one\n- two\n",
 		"1. first\n",
-		"| algorithm | f32 | f16 | bf16 | f64 | i32 |\n|---|---|---|---|---|---|\n| ring | ✓ 20 | ✗ 3 of 4 | – skipped | " +
-			"○ not run |  |\n", "| a\\|b | c |\n|---|---|\n| 1 | &lt;i> |\n"} {
-		if !strings.Contains(string(text), want) {
+		"| algorithm | f32 | f16 | bf16 | f64 | i32 |\n| --- | --- | --- | --- | --- | --- |\n| ring | ✓ 20 | ✗ 3 of 4 | – skipped | " +
+			"○ not run |  |\n", "| a\\|b | c |\n| --- | --- |\n| 1 | &lt;i> |\n"} {
+		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
 	}
-	if strings.Index(string(text), "## Matrix") > strings.Index(string(text), "## Summary") {
+	if strings.Index(text, "## Matrix") > strings.Index(text, "## Summary") {
 		t.Error("what leads does not stand first")
 	}
 }
@@ -64,15 +64,14 @@ func TestProvenanceOfAllRuns(t *testing.T) {
 	}
 	p := newPage(&journal.Run{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"), h("r2", "1")}}, nil, nil, nil,
 		"")
-	text := p.text()
-	html := must.Get(p.html())(t)
+	text, html := markdownOf(t, p), htmlOf(t, p)
 	for _, want := range []string{"Rows also of run r1", "Rows also of run r2", "kernbench run --ranks 4",
 		"kernbench run --ranks 1"} {
-		if !strings.Contains(string(text), want) || !strings.Contains(string(html), want) {
+		if !strings.Contains(text, want) || !strings.Contains(html, want) {
 			t.Errorf("the report does not say %q:\n%s", want, text)
 		}
 	}
-	if strings.Count(string(text), "--ranks 1") != 1 {
+	if strings.Count(text, "--ranks 1") != 1 {
 		t.Error("a command stands there twice")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -33,13 +34,13 @@ type side struct {
 
 // comparePage is runs beside each other: the first with each of the others.
 type comparePage struct {
-	Runs        []runInfo     `json:"runs"`
-	Metric      string        `json:"metric"`
-	Metrics     []string      `json:"metrics"`
-	Ignored     string        `json:"ignored,omitempty"` // what differs between the runs on purpose
-	Comparisons []comparison  `json:"comparisons"`
-	Figures     []shownFigure `json:"figures"`
-	NoFigure    string        `json:"no_figure,omitempty"`
+	Runs        []runInfo         `json:"runs"`
+	Metric      string            `json:"metric"`
+	Metrics     []string          `json:"metrics"`
+	Ignored     string            `json:"ignored,omitempty"` // what differs between the runs on purpose
+	Comparisons []comparison      `json:"comparisons"`
+	Figures     []document.Figure `json:"figures"`
+	NoFigure    string            `json:"no_figure,omitempty"`
 }
 
 // comparison is two runs, in the words of the compare command.
@@ -134,7 +135,7 @@ func besides(sides []side, metric string) (comparePage, error) {
 		out.NoFigure = err.Error()
 		return out, nil
 	}
-	out.Figures = []shownFigure{{thinned(f), report.AltText(f)}}
+	out.Figures = []document.Figure{sentFigure(f)}
 	return out, nil
 }
 
@@ -168,11 +169,11 @@ func newComparison(r compare.Report) comparison {
 
 // historyPage is one point over all runs of its bench.
 type historyPage struct {
-	Point   string        `json:"point"` // in words
-	Metric  string        `json:"metric"`
-	Metrics []string      `json:"metrics"`
-	Runs    []moment      `json:"runs"`
-	Figures []shownFigure `json:"figures"`
+	Point   string            `json:"point"` // in words
+	Metric  string            `json:"metric"`
+	Metrics []string          `json:"metrics"`
+	Runs    []moment          `json:"runs"`
+	Figures []document.Figure `json:"figures"`
 }
 
 // moment is the point in one run.
@@ -241,7 +242,7 @@ func newHistory(name string, sides []side, metric string) historyPage {
 		out.Runs = append(out.Runs, m)
 	}
 	markChanges(out.Runs, sides, metric)
-	out.Figures = []shownFigure{historyFigure(out, sides)}
+	out.Figures = []document.Figure{historyFigure(out, sides)}
 	return out
 }
 
@@ -287,7 +288,7 @@ func unitOf(one side, metric string) string {
 }
 
 // historyFigure draws the point over the runs, with a line at each change.
-func historyFigure(h historyPage, sides []side) shownFigure {
+func historyFigure(h historyPage, sides []side) document.Figure {
 	unit := ""
 	for _, one := range sides {
 		unit = cmp.Or(unitOf(one, h.Metric), unit)
@@ -311,5 +312,5 @@ func historyFigure(h historyPage, sides []side) shownFigure {
 	}
 	p.Series = []figure.Series{line}
 	f := figure.Figure{Name: "history", Title: h.Point, Panels: []figure.Panel{p}}
-	return shownFigure{f, report.AltText(f)}
+	return document.NewFigure(f, nil)
 }

@@ -20,18 +20,18 @@ import (
 
 // runState is a run under way.
 type runState struct {
-	Outcome   string     `json:"outcome"`
-	Done      int        `json:"done"`
-	Planned   int        `json:"planned"` // 0 where nobody knows
-	OK        int        `json:"ok"`
-	Failed    int        `json:"failed"`
-	Rows      int        `json:"rows"` // recorded so far
-	Elapsed   float64    `json:"elapsed"`
-	Remaining *float64   `json:"remaining,omitempty"` // an estimate in seconds; absent until there is one
-	Current   []current  `json:"current,omitempty"`
-	Launch    string     `json:"launch,omitempty"` // the folder of its latest output
-	Ranks     []rankTail `json:"ranks,omitempty"`
-	Failures  []failure  `json:"failures,omitempty"` // the latest
+	Outcome   string           `json:"outcome"`
+	Done      int              `json:"done"`
+	Planned   int              `json:"planned"` // 0 where nobody knows
+	OK        int              `json:"ok"`
+	Failed    int              `json:"failed"`
+	Rows      int              `json:"rows"` // recorded so far
+	Elapsed   float64          `json:"elapsed"`
+	Remaining *float64         `json:"remaining,omitempty"` // an estimate in seconds; absent until there is one
+	Current   []current        `json:"current,omitempty"`
+	Launch    string           `json:"launch,omitempty"` // the folder of its latest output
+	Ranks     []rankTail       `json:"ranks,omitempty"`
+	Failures  []report.Failure `json:"failures,omitempty"` // the latest
 }
 
 // current is a point that has begun and has no row yet.
@@ -92,7 +92,7 @@ func newState(r *journal.Run, now time.Time) runState {
 	}
 	for i := len(r.Rows) - 1; i >= 0 && len(s.Failures) < maxLastFailed; i-- {
 		if r.Rows[i].Status.Bad() {
-			s.Failures = append(s.Failures, newFailure(&r.Rows[i]))
+			s.Failures = append(s.Failures, report.NewFailure(&r.Rows[i]))
 		}
 	}
 	return s

@@ -4,46 +4,28 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// pageRows is how many rows are sent at once.
+// pageRows is the number of rows that are sent at once.
 const pageRows = 200
 
-// rowPage is a stretch of the table.
+// rowPage is a part of the table of rows.
 type rowPage struct {
-	Columns   []column   `json:"columns"`
-	Constants []string   `json:"constants"` // name=value, true of every row
-	Total     int        `json:"total"`
-	From      int        `json:"from"`
-	Rows      []tableRow `json:"rows"`
+	document.Table
+	Total int `json:"total"`
+	From  int `json:"from"`
 }
 
-type column struct {
-	Name    string `json:"name"` // for sorting
-	Title   string `json:"title"`
-	Numeric bool   `json:"numeric"`
-}
-
-type tableRow struct {
-	Cells  []cell `json:"cells"`
-	Status string `json:"status"`
-	Reason string `json:"reason,omitempty"`
-	Point  string `json:"point"` // its identity, for the history
-}
-
-type cell struct {
-	Text  string `json:"t"`
-	Exact string `json:"x,omitempty"` // where the text is rounded
-}
-
-// rows is a stretch of the table: which run and rows, sorted by a column, from a place on.
+// rows answers with a part of the table: pageRows rows of a view from a given row on,
+// sorted by a column.
 func (s *Server) rows(r *http.Request) (out any, err error) {
 	q := r.URL.Query()
 	from := 0
@@ -59,59 +41,19 @@ func (s *Server) rows(r *http.Request) (out any, err error) {
 				return badRequest{err}
 			}
 		}
-		out = v.stretch(rows, min(from, len(rows)))
+		set := rowset.All(rows)
+		from = min(from, len(set))
+		// The page has no heading that would name the part.
+		columns := slices.DeleteFunc(slices.Clone(v.columns), func(c export.Column) bool {
+			return c.Role != export.Part && c.Role.Elsewhere()
+		})
+		out = rowPage{report.RowTable(columns, set, set[from:min(from+pageRows, len(set))]), len(set), from}
 		return nil
 	})
 	return out, err
 }
 
-// stretch words some rows of a view. Columns that are the same in all rows stand above them.
-func (v *view) stretch(rows []journal.Row, from int) rowPage {
-	out := rowPage{Columns: []column{}, Constants: []string{}, Total: len(rows), From: from, Rows: []tableRow{}}
-	shown := rows[from:min(from+pageRows, len(rows))]
-	for i := range shown {
-		r := &shown[i]
-		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r),
-			Point: rowset.Key(r)})
-	}
-	for _, c := range v.columns {
-		if c.Role == export.Reason || c.Role != export.Part && c.Role.Elsewhere() { // in the heading, or below the row
-			continue
-		}
-		first, constant := "", true
-		for i := range rows {
-			if value := c.Value(&rows[i]); i == 0 {
-				first = value
-			} else if value != first {
-				constant = false
-				break
-			}
-		}
-		if constant && (first == "" || c.Role == export.Trial || c.Role == export.Quality) {
-			continue
-		}
-		if constant && len(rows) > 1 && c.Role != export.Status && c.Role != export.Metric {
-			out.Constants = append(out.Constants, c.Title()+"="+first)
-			continue
-		}
-		numeric, any := true, false
-		for i := range shown {
-			made := report.CellOf(c, &shown[i])
-			if _, err := strconv.ParseFloat(made.Exact, 64); err != nil && made.Exact != "" {
-				numeric = false
-			}
-			any = any || made.Exact != ""
-			if made.Exact == made.Text {
-				made.Exact = ""
-			}
-			out.Rows[i].Cells = append(out.Rows[i].Cells, cell{made.Text, made.Exact})
-		}
-		out.Columns = append(out.Columns, column{c.Name, c.Title(), numeric && any})
-	}
-	return out
-}
-
-// csv sends all the rows of a view.
+// csv sends all rows of a view.
 func (s *Server) csv(w http.ResponseWriter, r *http.Request) {
 	var text bytes.Buffer
 	name := ""
@@ -131,5 +73,5 @@ func (s *Server) csv(w http.ResponseWriter, r *http.Request) {
 	}, name)
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+plain+`.csv"`)
-	w.Write(text.Bytes()) // the reader who has gone does not miss it
+	w.Write(text.Bytes()) // an error means that the reader has gone
 }

@@ -9,102 +9,67 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/floorplan"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// viewKey is a run as somebody looks at it.
+// viewKey identifies a view of a run.
 type viewKey struct {
 	id   string
 	only string // the filter
-	plot string // the figure asked for, "" for the bench's own
+	plot string // the requested figure; "" for the bench's own figures
 }
 
-// view is what was made for a look at a run: the rows that count and hold the filter, and
-// what the page says of them.
+// view is a run as requested: the latest rows that match the filter, and the page
+// made of them.
 type view struct {
 	key     viewKey
 	run     *journal.Run
 	rows    []journal.Row
 	columns []export.Column
-	page    *runPage // nil: not asked for yet
+	page    *runPage // nil until requested
 	figures []figure.Figure
 }
 
-// maxViews is how many looks at one journal are kept.
+// maxViews is the number of views of one journal that are kept in memory.
 const maxViews = 16
 
-// maxQuery is the longest filter or figure that is taken.
+// maxQuery is the longest filter or plot that is accepted, in bytes.
 const maxQuery = 1000
 
 // runPage is the page of a run.
 type runPage struct {
-	Info     runInfo       `json:"info"`
-	Summary  string        `json:"summary"`
-	Remarks  []string      `json:"remarks"`
-	Sections []section     `json:"sections"`
-	Figures  []shownFigure `json:"figures"`
-	NoFigure string        `json:"no_figure,omitempty"`
-	Problems []string      `json:"problems,omitempty"`
-	Facts    []report.Fact `json:"facts"`
-	Commands []string      `json:"commands"`
-	Failures []failure     `json:"failures"`
-	Failed   int           `json:"failed"` // of which Failures are the first
-	Rows     int           `json:"rows"`
-	Inside   []kernel      `json:"inside"` // simulated kernels that were looked into
-	More     int           `json:"inside_more,omitempty"`
-	Names    []string      `json:"names"`   // coordinates, for the choice of a figure
-	Metrics  []string      `json:"metrics"` // the same upward
-	Only     string        `json:"only"`
-	Plot     string        `json:"plot"`
+	document.Document
+	Info     runInfo          `json:"info"`
+	Problems []string         `json:"problems,omitempty"`
+	Failures []report.Failure `json:"failures"` // the first of Failed
+	Failed   int              `json:"failed"`
+	Rows     int              `json:"rows"`
+	Inside   []kernel         `json:"inside"` // simulated kernels with a recorded profile
+	More     int              `json:"inside_more,omitempty"`
+	Names    []string         `json:"names"`   // coordinates that a plot may use
+	Metrics  []string         `json:"metrics"` // metrics that a plot may use
+	Only     string           `json:"only"`
+	Plot     string           `json:"plot"`
 }
 
-// section is what a bench says in words.
-type section struct {
-	Title  string         `json:"title"`
-	Blocks []report.Block `json:"blocks,omitempty"`
-	Table  [][]string     `json:"table,omitempty"`
-	Grid   *bench.Grid    `json:"grid,omitempty"`
-	Lead   bool           `json:"lead,omitempty"`
-	Detail bool           `json:"detail,omitempty"`
-}
-
-// shownFigure is a figure with what a page needs beside it. Panels that are not charts
-// are pictures.
-type shownFigure struct {
-	figure.Figure
-	Alt string `json:"alt"`
-}
-
-// failure is a row without a result, with its last words.
-type failure struct {
-	Point  string   `json:"point"`
-	Trial  int      `json:"trial"`
-	Status string   `json:"status"`
-	Reason string   `json:"reason"`
-	Output string   `json:"output,omitempty"`
-	Ranks  []string `json:"ranks,omitempty"`
-	Logs   string   `json:"logs,omitempty"`
-}
-
-// kernel is a simulated one, whose floor plan the page can show.
+// kernel is a simulated kernel whose floor plan the page can show.
 type kernel struct {
 	File   string `json:"file"`
 	Label  string `json:"label"`
-	Chosen bool   `json:"chosen,omitempty"` // figures are drawn of it
+	Chosen bool   `json:"chosen,omitempty"` // the report has figures of it
 }
 
-// maxKernels is how many a page offers.
+// maxKernels is the number of kernels that a page offers.
 const maxKernels = 500
 
-// kernels are the first of those that were looked into, and how many more there are.
+// kernels returns the first kernels with a recorded profile, and the number of the rest.
 func kernels(rows []journal.Row) (list []kernel, more int) {
 	chosen := floorplan.Chosen(rows)
 	if len(chosen) == 0 {
@@ -124,7 +89,7 @@ func kernels(rows []journal.Row) (list []kernel, more int) {
 	return list, more
 }
 
-// inside is the record of one kernel.
+// inside answers with the profile of one kernel.
 func (s *Server) inside(r *http.Request) (out any, err error) {
 	err = s.look(r, func(b *book, v *view) error {
 		file := r.URL.Query().Get("file")
@@ -141,10 +106,10 @@ func (s *Server) inside(r *http.Request) (out any, err error) {
 	return out, err
 }
 
-// maxFailures is how many failures a page lists.
+// maxFailures is the number of failures that a page lists.
 const maxFailures = 50
 
-// asked reads which run, which rows and which figure a request is about.
+// asked parses the run, the filter and the plot of a request.
 func (s *Server) asked(r *http.Request) (*book, viewKey, error) {
 	q := r.URL.Query()
 	for _, name := range []string{"only", "plot"} {
@@ -156,7 +121,7 @@ func (s *Server) asked(r *http.Request) (*book, viewKey, error) {
 	return b, viewKey{id, strings.TrimSpace(q.Get("only")), strings.TrimSpace(q.Get("plot"))}, err
 }
 
-// look calls work with a run as somebody looks at it.
+// look calls work with the requested view while its journal is locked.
 func (s *Server) look(r *http.Request, work func(b *book, v *view) error) error {
 	b, key, err := s.asked(r)
 	if err != nil {
@@ -171,7 +136,7 @@ func (s *Server) look(r *http.Request, work func(b *book, v *view) error) error 
 	})
 }
 
-// view is made once for all requests about the same rows.
+// view returns the view for a key. It is made once and then kept.
 func (s *store) view(b *book, j *journal.Journal, key viewKey) (*view, error) {
 	if v := b.views[key]; v != nil {
 		return v, nil
@@ -208,83 +173,67 @@ func (s *Server) run(r *http.Request) (out any, err error) {
 	return out, err
 }
 
-// describe makes the page of a run, once.
+// describe makes the page of a run, once per view.
 func (s *store) describe(b *book, v *view) error {
 	if v.page != nil {
 		return nil
 	}
-	h, key := &v.run.Header, v.key
-	known := s.bench(h.Bench)
-	p := &runPage{Info: newInfo(b.folder, v.run), Facts: append(report.Facts(h), report.EarlierFacts(v.run.Earlier)...),
-		Commands: report.CommandLines(v.run), Rows: len(v.rows),
-		Only: key.only, Plot: key.plot}
-	if key.only == "" {
-		p.Summary, p.Remarks = report.Summary(v.run, v.rows), report.Remarks(v.run, v.rows)
-	} else {
-		p.Summary = fmt.Sprintf("Only the rows where %s: %d.", key.only, len(v.rows))
-	}
-	in := report.Input{Bench: known, Run: v.run}
-	if key.plot != "" {
+	key := v.key
+	in := report.Input{Bench: s.bench(v.run.Header.Bench), Run: v.run, PlotsOnly: key.plot != ""}
+	if in.PlotsOnly {
 		plot, err := report.ParsePlot(key.plot)
 		if err != nil {
 			return badRequest{err}
 		}
-		in.Bench, in.Plots = nil, []report.Plot{plot}
+		in.Plots = []report.Plot{plot}
 	}
-	var errs []error
-	v.figures, p.NoFigure, errs = report.Figures(in, v.rows)
-	if key.plot != "" && len(errs) > 0 {
+	doc, errs := report.Document(in, v.rows)
+	if in.PlotsOnly && len(doc.Figures) == 0 {
 		return badRequest{errors.Join(errs...)}
 	}
-	sections, _, more := report.Sections(report.Input{Bench: known, Run: v.run}, v.rows)
-	p.Sections = lists.Map(sections, func(s bench.Section) section {
-		return section{s.Title, report.Markdown(s.Text), s.Table, s.Grid, s.Lead, s.Detail}
-	})
-	for _, err := range append(errs, more...) {
+	p := &runPage{Document: doc, Info: newInfo(b.folder, v.run), Rows: len(v.rows), Only: key.only, Plot: key.plot}
+	if key.only != "" {
+		p.Summary, p.Remarks = fmt.Sprintf("Only the rows where %s: %d.", key.only, len(v.rows)), nil
+	}
+	for _, err := range errs {
 		if err != nil {
 			p.Problems = append(p.Problems, err.Error())
 		}
 	}
-	for i := range v.figures {
-		f := &v.figures[i]
-		f.AddCaption(v.run.Incomplete())
+	for i := range p.Figures {
+		f := p.Figures[i].Figure
 		if key.only != "" {
 			f.AddCaption("Only rows where " + key.only + ".")
 		}
-		p.Figures = append(p.Figures, shownFigure{thinned(*f), report.AltText(*f)})
+		v.figures = append(v.figures, f)
+		p.Figures[i] = sentFigure(f)
 	}
 	p.Failures, p.Failed = failures(v.rows)
 	p.Inside, p.More = kernels(v.rows)
-	p.Names, p.Metrics = report.Names(h, v.rows)
+	p.Names, p.Metrics = report.Names(&v.run.Header, v.rows)
 	v.page = p
 	return nil
 }
 
-// failures are the first of the rows that failed, and how many there are.
-func failures(rows []journal.Row) (out []failure, n int) {
+// sentFigure returns a figure for the page, with series short enough to send.
+func sentFigure(f figure.Figure) document.Figure {
+	return document.Figure{Figure: thinned(f), Alt: document.NewFigure(f, nil).Alt}
+}
+
+// failures returns the first rows that failed, and the number of all of them.
+func failures(rows []journal.Row) (out []report.Failure, n int) {
 	for i := range rows {
-		r := &rows[i]
-		if !r.Status.Bad() {
+		if !rows[i].Status.Bad() {
 			continue
 		}
 		if n++; len(out) < maxFailures {
-			out = append(out, newFailure(r))
+			out = append(out, report.NewFailure(&rows[i]))
 		}
 	}
 	return out, n
 }
 
-func newFailure(r *journal.Row) failure {
-	f := failure{Point: rowset.Label(r), Trial: r.Trial, Status: string(r.Status), Reason: report.Reason(r),
-		Output: report.Tail(r.Output),
-		Ranks:  report.RankEnds(r.Ranks)}
-	if r.Launch != "" {
-		f.Logs = "logs/" + r.Launch
-	}
-	return f
-}
-
-// picture draws one panel that is not a chart, or a whole figure.
+// picture draws a figure as SVG: the page draws charts itself, but no other panels.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	var svg bytes.Buffer
 	err := s.look(r, func(b *book, v *view) error {
@@ -304,15 +253,15 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-	w.Write(svg.Bytes()) // the reader who has gone does not miss it
+	w.Write(svg.Bytes()) // an error means that the reader has gone
 }
 
-// maxPoints is how many points of a series are sent: more than a screen has columns to
-// show them in.
+// maxPoints is the number of points of a series that are sent. It is more than the
+// columns of a screen.
 const maxPoints = 4000
 
-// thinned is the figure with series short enough to send. Of those that are too long the
-// lowest and the highest point of every stretch are kept, so that what stands out stays.
+// thinned returns the figure with series of at most maxPoints points. A longer series
+// keeps the lowest and the highest point of every stretch, so outliers stay visible.
 func thinned(f figure.Figure) figure.Figure {
 	f.Panels = slices.Clone(f.Panels)
 	for i := range f.Panels {
@@ -338,7 +287,7 @@ func extremes(points []figure.Point) []figure.Point {
 		from, to := i*len(points)/stretches, (i+1)*len(points)/stretches
 		lo, hi := from, from
 		for k := from; k < to; k++ {
-			if points[k].Failed { // never hidden
+			if points[k].Failed { // failed points are always kept
 				out = append(out, points[k])
 				continue
 			}

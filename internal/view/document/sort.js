@@ -1,4 +1,4 @@
-// Sorts a table of rows by the column that is clicked; the page is complete without it.
+// Sorts a table of rows by the clicked column. The page also works without this script.
 for (const table of document.querySelectorAll("table.rows")) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
@@ -16,7 +16,7 @@ for (const table of document.querySelectorAll("table.rows")) {
       const numeric = head.classList.contains("num");
       const compare = (a, b) => {
         const x = key(a), y = key(b);
-        if (x === "" || y === "") return (x === "") - (y === ""); // nothing goes last, either way
+        if (x === "" || y === "") return (x === "") - (y === ""); // empty cells come last in both directions
         const order = numeric ? Number(x) - Number(y) : x.localeCompare(y);
         return down ? -order : order;
       };

@@ -14,10 +14,11 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/document"
 )
 
-// Summary is a run in one paragraph: how much there is, what became of it, the
-// extremes, how it ended.
+// Summary describes a run in one paragraph: the number of points, their outcome, the
+// extremes of the headline metric, and how the run ended.
 func Summary(run *journal.Run, rows []journal.Row) string {
 	sentences := []string{extent(&run.Header, rows)}
 	if len(rows) > 0 {
@@ -58,29 +59,29 @@ func extent(h *journal.Header, rows []journal.Row) string {
 	return s + "."
 }
 
-// outcome counts rows by status; passed, failed, skipped and not executed are
-// different things.
+// outcome counts the rows by status.
 func outcome(rows []journal.Row) string {
-	counts := countStatus(rows)
-	if counts[journal.OK] == len(rows) {
+	counts := countStatuses(rows)
+	if len(counts) == 1 && counts[0].Status == journal.OK {
 		if len(rows) == 1 {
 			return "It is ok."
 		}
 		return "All are ok."
 	}
-	parts := lists.Map(statusesIn(counts), func(s journal.Status) string {
-		return fmt.Sprintf("%d %s", counts[s], verbs(s, counts[s]))
-	})
+	parts := lists.Map(counts, func(c document.Count) string { return fmt.Sprintf("%d %s", c.N, verbs(c.Status, c.N)) })
 	if len(parts) > 1 {
 		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
 	}
 	return "Of its " + unit.Plural(len(rows), "row") + " " + strings.Join(parts, " and ") + "."
 }
 
-// verdict is what a reader wants to know first: whether the results are right, whether the
-// times can be used, and what is lacking.
+// verdict returns the section that a reader needs first: whether the results are
+// right, whether the times are usable, and what is missing.
 func verdict(rows []journal.Row, more string) bench.Section {
-	counts := countStatus(rows)
+	counts := map[journal.Status]int{}
+	for _, c := range countStatuses(rows) {
+		counts[c.Status] = c.N
+	}
 	bad, lacking := counts[journal.Failed]+counts[journal.Timeout], counts[journal.NotExecuted]
 	var lines []string
 	switch {
@@ -129,22 +130,9 @@ func verbs(s journal.Status, n int) string {
 	return be + " of status " + string(s)
 }
 
-func countStatus(rows []journal.Row) map[journal.Status]int {
-	counts := map[journal.Status]int{}
-	for i := range rows {
-		counts[rows[i].Status]++
-	}
-	return counts
-}
-
-// statusesIn lists the statuses that occur, the known ones first.
-func statusesIn(counts map[journal.Status]int) []journal.Status {
-	all := lists.Distinct(append(slices.Clip(journal.Statuses), slices.Sorted(maps.Keys(counts))...))
-	return lists.Filter(all, func(s journal.Status) bool { return counts[s] > 0 })
-}
-
-// extremes names the two ends of the headline metric and where they are, of rows that
-// have settled; where no row has an interval to settle by, it says so.
+// extremes names the smallest and the largest value of the headline metric and their
+// points. It considers settled rows only; if no row has a confidence interval, it
+// calls the result an indication.
 func extremes(h *journal.Header, rows []journal.Row) string {
 	y, ok := autoMetric(h, rows)
 	if !ok {
@@ -183,11 +171,11 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	return text + "."
 }
 
-// settledRows are the good rows whose number can stand for them: computed, or measured
-// undisturbed and known well enough. Where no row has an interval of that number, they are
-// those that nothing disturbed, and not sure.
+// settledRows returns the good rows with a trustworthy value: computed, or measured
+// without disturbance and with a narrow confidence interval. If no row has an
+// interval, it returns all undisturbed rows, and sure is false.
 func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool) {
-	var whole []*journal.Row
+	var undisturbed []*journal.Row
 	intervals := false
 	for i := range rows {
 		r := &rows[i]
@@ -199,18 +187,19 @@ func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool)
 		if r.Disturbed() != "" {
 			continue
 		}
-		whole = append(whole, r)
+		undisturbed = append(undisturbed, r)
 		if r.Kind == journal.Simulated || r.Kind == journal.Modelled || high > 0 && journal.Narrow(low, high, v) {
 			out = append(out, r)
 		}
 	}
 	if len(out) == 0 && !intervals {
-		return whole, false
+		return undisturbed, false
 	}
 	return out, true
 }
 
-// within is the interval of a row's number with the samples it comes from, "" without.
+// within returns the confidence interval of a row's value and its number of samples,
+// or "" if there is no interval.
 func within(y quantity, r *journal.Row) string {
 	_, low, high, _ := y.of(r)
 	if high <= 0 {
@@ -220,7 +209,7 @@ func within(y quantity, r *journal.Row) string {
 		unit.Plural(r.Samples, "sample"))
 }
 
-// MetricText is a metric for people, in its unit.
+// MetricText formats a metric with its unit for people.
 func MetricText(v float64, u string) string {
 	if u == "us" {
 		return unit.FormatMicros(v)
@@ -236,11 +225,11 @@ func warned(rows []journal.Row) int {
 	return len(rowset.All(rows).Where(func(r *journal.Row) bool { return len(r.Warnings) > 0 }))
 }
 
-// ending tells a complete run from one that was cut short.
+// ending says whether the run was complete, and if not, how it ended.
 func ending(run *journal.Run) string {
 	switch {
 	case run.End == nil:
-		s := "The run has not come to its end"
+		s := "The run has not ended"
 		if n := len(run.Unfinished()); n > 0 {
 			s += fmt.Sprintf("; %s under way when the writing stopped", unit.Counted(n, "point was", "points were"))
 		}
@@ -254,20 +243,20 @@ func ending(run *journal.Run) string {
 }
 
 func seconds(s float64) string {
-	// Beyond a duration's range, about 290 years, there is nothing to round.
+	// time.Duration overflows at about 290 years.
 	if s < 60 || s > 1e9 || !finite(s) {
 		return unit.FormatSig(s, 3) + " s"
 	}
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// maxRemarks is how many different warnings a page lists.
+// maxRemarks is the number of different warnings that a page lists.
 const maxRemarks = 30
 
-// Remarks are the notes of a run and the warnings of its rows, those that differ
-// only in their numbers as one.
+// Remarks returns the notes of a run and the warnings of its rows. Warnings that
+// differ only in their numbers are counted as one.
 func Remarks(run *journal.Run, rows []journal.Row) []string {
-	// the answer of a study has a section of its own
+	// The result of a tuning study has its own section.
 	notes := lists.Filter(run.Notes, func(n journal.Note) bool { return len(n.Tuned) == 0 })
 	out := lists.Distinct(lists.Map(notes, func(n journal.Note) string { return n.Text }))
 	var legend texttab.Legend
@@ -281,5 +270,3 @@ func Remarks(run *journal.Run, rows []journal.Row) []string {
 	}
 	return out
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
