@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// class is where a row keeps a coordinate. Its text, with a dot, goes before a
-// name that a coordinate of an earlier class already has.
+// class is the part of a row that holds a coordinate. If two coordinates have the
+// same name, the later one gets its class as a prefix: row.kind.
 type class string
 
 const (
@@ -36,25 +36,46 @@ const (
 	machineField = "machine"
 )
 
-// coord is something that tells rows apart: an axis, an environment variable,
-// an option or a field of the row.
+// fields reads the fields of a row by name.
+var fields = map[string]func(*journal.Row) value{
+	ranksField: func(r *journal.Row) value {
+		if r.NumRanks == nil {
+			return value{}
+		}
+		return typed(point.IntValue(int64(*r.NumRanks)), true)
+	},
+	trialField:   func(r *journal.Row) value { return typed(point.IntValue(int64(r.Trial)), true) },
+	partField:    func(r *journal.Row) value { return textual(r.Part) },
+	backendField: func(r *journal.Row) value { return textual(r.Backend) },
+	kindField:    func(r *journal.Row) value { return textual(string(r.Kind)) },
+	benchField:   func(r *journal.Row) value { return textual(r.Bench) },
+	runField:     func(r *journal.Row) value { return textual(r.Run) },
+	machineField: func(r *journal.Row) value { return textual(machineOf(r)) },
+}
+
+// coord is a coordinate of a row: an axis, an environment variable, an option or a field.
 type coord struct {
-	name  string // as people write it; unique
+	name  string // unique; as people write it
 	class class
 	key   string // the name within its class
 }
 
-// value is what a row has at a coordinate.
+// is reports whether the coordinate is one of these fields.
+func (c coord) is(fields ...string) bool {
+	return c.class == fieldClass && slices.Contains(fields, c.key)
+}
+
+// value is the value of a row at a coordinate.
 type value struct {
-	has    bool // false when the row does not have the coordinate at all
+	has    bool // false if the row does not have the coordinate
 	unset  bool // an environment variable that the point removes
 	text   string
-	kind   point.Kind // 0 when it is no typed value
-	number float64    // when numeric
+	kind   point.Kind // 0 if the value has no type
+	number float64    // valid if isNum
 	isNum  bool
 }
 
-// id tells values apart; an unset variable is not the text "(unset)".
+// id identifies the value. It tells an unset variable from the text "(unset)".
 func (v value) id() string {
 	switch {
 	case !v.has:
@@ -65,8 +86,8 @@ func (v value) id() string {
 	return "=" + v.text
 }
 
-// coordsOf lists the coordinates of the rows in the order in which they are
-// best read in a legend. What the header declares is known even without rows.
+// coordsOf lists the coordinates of the rows in the order in which a legend should
+// name them. Coordinates declared in the header are included even without rows.
 func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 	var list lists.Set[coord]
 	add := func(class class, names ...string) {
@@ -74,8 +95,9 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 			list.Add(coord{name, class, name})
 		}
 	}
+	add(fieldClass, partField, ranksField, backendField)
 	for _, a := range h.Axes {
-		if a.Name != ranksField && a.Name != backendField { // fields of the row
+		if a.Name != ranksField && a.Name != backendField { // these are fields of the row
 			add(axisClass, a.Name)
 		}
 	}
@@ -95,93 +117,76 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 			add(optionClass, c.Name)
 		}
 	}
-	add(fieldClass, partField, ranksField, backendField, kindField, benchField, runField, trialField, machineField)
+	add(fieldClass, kindField, benchField, runField, trialField, machineField)
 	makeUnique(list.List)
-	// What a launch is comes before the axes, what a row is after them.
-	first := func(c coord) bool {
-		return c.class == fieldClass && (c.key == partField || c.key == ranksField || c.key == backendField)
-	}
-	last := func(c coord) bool { return !first(c) }
-	return slices.Concat(lists.Filter(list.List, first), lists.Filter(list.List, last))
+	return list.List
 }
 
-// makeUnique puts the class before a name that is taken: an axis called kind is
-// what people mean by kind, and the field becomes row.kind.
+// makeUnique adds the class to names that are taken. Fields give way to all other
+// classes: an axis called kind keeps its name, and the field becomes row.kind.
 func makeUnique(coords []coord) {
 	taken := map[string]bool{}
-	for i := range coords {
-		c := &coords[i]
-		for taken[c.name] {
-			c.name = string(c.class) + "." + c.name
+	for _, fields := range []bool{false, true} {
+		for i := range coords {
+			c := &coords[i]
+			if (c.class == fieldClass) != fields {
+				continue
+			}
+			for taken[c.name] {
+				c.name = string(c.class) + "." + c.name
+			}
+			taken[c.name] = true
 		}
-		taken[c.name] = true
 	}
 }
 
-// findCoord looks a name up, with or without its class in front.
+// findCoord looks up a name, with or without its class as a prefix.
 func findCoord(coords []coord, name string) (coord, error) {
 	for _, c := range coords {
 		if c.name == name || string(c.class)+"."+c.key == name {
 			return c, nil
 		}
 	}
-	return coord{}, suggest.Unknown("coordinate", name, lists.Map(coords, func(c coord) string { return c.name }))
+	return coord{}, suggest.Unknown("coordinate", name, namesOf(coords))
 }
 
-// of is the row's value at the coordinate.
+func namesOf(coords []coord) []string {
+	return lists.Map(coords, func(c coord) string { return c.name })
+}
+
+// of returns the row's value at the coordinate.
 func (c coord) of(r *journal.Row) value {
 	switch c.class {
 	case axisClass:
-		v, ok := r.Point.Get(c.key)
-		return typed(v, ok)
+		return typed(r.Point.Get(c.key))
 	case optionClass:
-		v, ok := r.Options.Get(c.key)
-		return typed(v, ok)
+		return typed(r.Options.Get(c.key))
 	case envClass:
 		e, ok := r.Env.Get(c.key)
 		v := value{has: ok, unset: !e.Set, text: e.Text()}
 		if e.Set && ok {
-			// Variables are texts, yet most of those swept are numbers.
+			// Variables are texts, but most variables of a sweep hold numbers.
 			n, err := strconv.ParseFloat(e.Value, 64)
 			v.number, v.isNum = n, err == nil
 		}
 		return v
 	}
-	switch c.key {
-	case ranksField:
-		if r.NumRanks == nil {
-			return value{}
-		}
-		return typed(point.IntValue(int64(*r.NumRanks)), true)
-	case trialField:
-		return typed(point.IntValue(int64(r.Trial)), true)
-	case partField:
-		return textual(r.Part)
-	case backendField:
-		return textual(r.Backend)
-	case kindField:
-		return textual(string(r.Kind))
-	case benchField:
-		return textual(r.Bench)
-	case machineField:
-		return textual(machineOf(r))
-	}
-	return textual(r.Run)
+	return fields[c.key](r)
 }
 
-// MachineDetail is the detail of a row that says on which machine it was made, where that is
-// not a GPU, which has a detail of its own.
+// MachineDetail is the key of the row detail that names the machine. Rows of a GPU
+// have journal.DeviceDetail instead.
 const MachineDetail = "machine"
 
-// machineOf is how a row came about and on what: simulated or measured, on which machine or
-// GPU, by ranks that shared it.
+// machineOf says how a row was made and on what machine: "simulated on topology T",
+// "measured on GPU, shared by 8 ranks".
 func machineOf(r *journal.Row) string {
 	on := cmp.Or(r.Details[journal.DeviceDetail], r.Details[MachineDetail])
 	switch {
 	case on != "":
 	case r.Kind == journal.Measured:
 		on = r.Host
-	case r.Details[journal.TopologyDetail] != "": // the host says nothing of a simulation
+	case r.Details[journal.TopologyDetail] != "": // the host does not matter for a simulation
 		on = "topology " + r.Details[journal.TopologyDetail]
 	}
 	if n := r.Sharing(); n > 1 {
@@ -199,7 +204,7 @@ func typed(v point.Value, ok bool) value {
 	return value{has: true, text: v.Pretty(), kind: v.Kind(), number: v.Float(), isNum: v.Kind().Numeric()}
 }
 
-// label is one coordinate in words, "dtype=f32", or "" where the row has none.
+// label returns a coordinate with its value, "dtype=f32", or "" if the row has none.
 func (c coord) label(v value) string {
 	switch {
 	case !v.has:
@@ -210,8 +215,8 @@ func (c coord) label(v value) string {
 	return c.name + "=" + v.text
 }
 
-// ordered are the distinct values: numbers by size, then texts in the order in
-// which they first appear, as they were declared.
+// ordered returns the distinct values: numbers by size, then texts in the order of
+// their first appearance, which is the declared order.
 func ordered(values []value) []value {
 	var ids lists.Set[string]
 	out := lists.Filter(values, func(v value) bool { return ids.Add(v.id()) })

@@ -176,7 +176,7 @@ func TestNothingIsMixed(t *testing.T) {
 	if got := p.Series[0].Name; got != "num_ranks=2 dtype=f32 run=20261115-014233-7f3a" {
 		t.Errorf("series %q", got)
 	}
-	if !strings.Contains(p.Note, "set apart by num_ranks, dtype, run, which") || strings.Contains(p.Note, "count") {
+	if !strings.Contains(p.Note, "separated by num_ranks, dtype, run, which") || strings.Contains(p.Note, "count") {
 		t.Errorf("note %q", p.Note)
 	}
 }

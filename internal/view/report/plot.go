@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,19 +17,20 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Plot is a figure asked for in words: x=size,y=time_us,by=dtype. X and By name
-// axes, environment variables, options, or num_ranks, backend, part, run, trial,
-// kind, bench, machine (simulated or measured, and on what); Y is a metric or a part of its spread such as time_us.p99.
+// Plot is a request for a figure, such as x=size,y=time_us,by=dtype. X and By name
+// axes, environment variables, options, or one of num_ranks, backend, part, run,
+// trial, kind, bench and machine. Y is a metric or a part of its spread such as
+// time_us.p99.
 type Plot struct {
 	X, Y string
 	By   []string
 }
 
-// plotForm is what errors say is right.
+// plotForm is the correct form, for error messages.
 const plotForm = "want x=AXIS[,y=METRIC][,by=AXIS[+AXIS...]], such as x=size,y=time_us,by=dtype"
 
-// ParsePlot reads the words of --plot. y is time_us if it is not given; by may
-// be repeated, or name several joined by +.
+// ParsePlot parses the value of --plot. Without y it plots time_us. by may be
+// repeated, or name several coordinates joined by +.
 func ParsePlot(text string) (Plot, error) {
 	p, err := parsePlot(text)
 	if err != nil {
@@ -37,7 +39,7 @@ func ParsePlot(text string) (Plot, error) {
 	return p, nil
 }
 
-// ParsePlots reads several.
+// ParsePlots parses several plots.
 func ParsePlots(texts []string) ([]Plot, error) { return lists.TryMap(texts, ParsePlot) }
 
 func parsePlot(text string) (p Plot, err error) {
@@ -73,7 +75,7 @@ func parsePlot(text string) (p Plot, err error) {
 	return p, nil
 }
 
-// String is the plot as ParsePlot reads it.
+// String returns the plot in the form that ParsePlot reads.
 func (p Plot) String() string {
 	s := "x=" + p.X + ",y=" + p.Y
 	if len(p.By) > 0 {
@@ -82,8 +84,7 @@ func (p Plot) String() string {
 	return s
 }
 
-// Check reports before a run whether its rows will have the coordinates of the
-// plot.
+// Check reports, before a run, whether its rows will have the coordinates of the plot.
 func (p Plot) Check(h *journal.Header, options point.Point) error {
 	coords := coordsOf(h, []journal.Row{{Options: options}})
 	for _, name := range append([]string{p.X}, p.By...) {
@@ -94,14 +95,12 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 	return nil
 }
 
-// CheckMetric reports whether the plot's metric, or the one whose spread it shows
-// a part of, is among those that are known.
+// CheckMetric reports whether the plot's metric is one of the known ones.
 func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	names := lists.Map(known, func(m journal.MetricInfo) string { return m.Name })
 	metric := p.Y
-	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(journal.StatNames, metric[i+1:]) &&
-		!slices.Contains(names, metric) {
-		metric = metric[:i]
+	if !slices.Contains(names, metric) {
+		metric, _ = splitStat(metric)
 	}
 	if slices.Contains(names, metric) {
 		return nil
@@ -109,11 +108,10 @@ func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	return fmt.Errorf("plot %s: %w", p, suggest.Unknown("metric", metric, names))
 }
 
-// maxStem keeps file names within what every file system takes.
+// maxStem is the longest figure name that every file system accepts, with its ending.
 const maxStem = 120
 
-// stem is the file name of the figure without its ending:
-// plot_time_us_vs_size_by_dtype.
+// stem returns the name of the figure: plot_time_us_vs_size_by_dtype.
 func (p Plot) stem() string {
 	s := "plot_" + p.Y + "_vs_" + p.X
 	if len(p.By) > 0 {
@@ -123,10 +121,10 @@ func (p Plot) stem() string {
 	return s[:min(len(s), maxStem)]
 }
 
-// AutoPlot is a sensible plot of rows that nobody chose one for: the numeric
-// coordinate with most values, or else the text with most, against the time or
-// the first metric there is, apart by whatever else varies. There is none when
-// no good row has a number or nothing varies.
+// AutoPlot chooses a default plot. X is the numeric coordinate with the most values,
+// or else the text coordinate with the most; Y is the time or the first metric; By is
+// everything else that varies. It reports false if nothing varies or no good row
+// has a metric.
 func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	if h == nil {
 		h = &journal.Header{}
@@ -139,7 +137,7 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	coords := coordsOf(h, rows)
 	best, most, bestNum := coord{}, 1, false
 	for _, c := range coords {
-		if c.class == fieldClass && c.key != ranksField && c.key != backendField && c.key != partField {
+		if c.class == fieldClass && !c.is(ranksField, backendField, partField) {
 			continue
 		}
 		n, num := c.count(good)
@@ -151,65 +149,35 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 		return Plot{}, false
 	}
 	dots, _ := collect(rows, best, y)
-	p := Plot{X: best.name, Y: y.name, By: lists.Map(separate(dots, best, nil, coords), func(c coord) string {
-		return c.name
-	})}
-	return p.honest(good), true
-}
-
-// honest has the legend say which curves are simulated and which measured, where both are in
-// the figure.
-func (p Plot) honest(good []*journal.Row) Plot {
-	if slices.ContainsFunc(good, func(r *journal.Row) bool {
-		return r.Kind != good[0].Kind
-	}) && !slices.Contains(p.By, kindField) {
+	p := Plot{X: best.name, Y: y.name, By: namesOf(separate(dots, best, nil, coords))}
+	// A legend must tell simulated curves from measured ones.
+	kindVaries := slices.ContainsFunc(good, func(r *journal.Row) bool { return r.Kind != good[0].Kind })
+	if kindVaries && !slices.Contains(p.By, kindField) {
 		p.By = append(p.By, kindField)
 	}
-	return p
+	return p, true
 }
 
-// autoMetric is the time if there is one, else the first declared metric that
-// a good row has, else any.
+// autoMetric returns the time if a good row has it, else the first declared metric
+// that one has, else any metric.
 func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
 	names := append([]string{headline}, lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })...)
-	for _, name := range names {
-		if q, ok := measuredIn(h, rows, name); ok {
-			return q, true
+	for i := range rows {
+		if rows[i].Status == journal.OK {
+			names = append(names, slices.Sorted(maps.Keys(rows[i].Metrics))...)
 		}
 	}
-	for i := range rows {
-		if rows[i].Status != journal.OK {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(rows[i].Metrics)) {
-			if slices.Contains(names, name) {
-				continue
-			}
-			names = append(names, name)
-			if q, ok := measuredIn(h, rows, name); ok {
-				return q, true
-			}
+	for _, name := range lists.Distinct(names) {
+		q, err := quantityOf(h, rows, name)
+		if err == nil && name != "" && len(q.in(rows)) > 0 {
+			return q, true
 		}
 	}
 	return quantity{}, false
 }
 
-// measuredIn is the metric, if a good row has it.
-func measuredIn(h *journal.Header, rows []journal.Row, name string) (quantity, bool) {
-	q, err := quantityOf(h, rows, name)
-	if err != nil || name == "" {
-		return q, false
-	}
-	return q, len(q.in(rows)) > 0
-}
-
-// in are the good rows that have the quantity.
-func (q quantity) in(rows []journal.Row) []*journal.Row {
-	return rowset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.of(r); return has })
-}
-
-// count is how many values the rows have at the coordinate, and whether all
-// are numbers.
+// count returns the number of values that the rows have at the coordinate, and
+// whether all of them are numbers.
 func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 	seen := map[string]bool{}
 	numeric = true
@@ -222,11 +190,11 @@ func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 	return len(seen), numeric && len(seen) > 0
 }
 
-// Names are what a plot of the rows may name: coordinates with more than one value, and metrics.
+// Names returns the names that a plot of the rows may use: coordinates with more than
+// one value, and metrics.
 func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 	if len(rows) > 0 {
-		varying := lists.Filter(coordsOf(h, rows), func(c coord) bool { return c.varies(rowset.All(rows)) })
-		coords = lists.Map(varying, func(c coord) string { return c.name })
+		coords = namesOf(lists.Filter(coordsOf(h, rows), func(c coord) bool { return c.varies(rowset.All(rows)) }))
 	}
 	var others []string
 	for i := range rows {
@@ -235,4 +203,99 @@ func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
 	slices.Sort(others)
 	metrics = lists.Map(h.Metrics, func(m journal.MetricInfo) string { return m.Name })
 	return coords, lists.Distinct(append(metrics, others...))
+}
+
+// headline is the metric that every timed row has. It is in microseconds, like limits.
+const headline = "time_us"
+
+// quantity is the y coordinate of a plot: a metric or one number of its spread.
+type quantity struct {
+	name   string // as it was asked for
+	metric string
+	stat   string // "" for the metric itself
+	unit   string
+}
+
+// splitStat splits time_us.p99 into the metric and the statistic. Without a known
+// statistic at the end it returns the name.
+func splitStat(name string) (metric, stat string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains(journal.StatNames, name[i+1:]) {
+		return name[:i], name[i+1:]
+	}
+	return name, ""
+}
+
+// quantityOf resolves the name of a metric or of a part of its spread. Without a good
+// row the metrics are not known, and every name is accepted.
+func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, error) {
+	units, spreads := map[string]string{}, map[string]bool{}
+	for _, m := range h.Metrics {
+		units[m.Name] = m.Unit
+	}
+	anyOK := false
+	for i := range rows {
+		r := &rows[i]
+		anyOK = anyOK || r.Status == journal.OK
+		for m := range r.Metrics {
+			units[m] = cmp.Or(units[m], r.Units[m])
+		}
+		for m := range r.Stats.All() {
+			spreads[m] = true
+		}
+	}
+	if unit, ok := units[name]; ok {
+		return quantity{name, name, "", unit}, nil
+	}
+	if metric, stat := splitStat(name); stat != "" && (spreads[metric] || !anyOK) {
+		return quantity{name, metric, stat, units[metric]}, nil
+	}
+	if !anyOK {
+		return quantity{name: name, metric: name}, nil
+	}
+	names := slices.Sorted(maps.Keys(units))
+	for _, m := range slices.Sorted(maps.Keys(spreads)) {
+		for _, s := range journal.StatNames {
+			names = append(names, m+"."+s)
+		}
+	}
+	return quantity{}, suggest.Unknown("metric", name, names)
+}
+
+// of returns the row's value and the ends of its error bar, both 0 if it has none.
+func (q quantity) of(r *journal.Row) (v float64, low, high float64, ok bool) {
+	s, hasStat := r.Stats.Find(q.metric)
+	if q.stat != "" {
+		v, ok = s.Part(q.stat)
+		return v, 0, 0, ok && hasStat && finite(v)
+	}
+	v, ok = r.Metrics[q.metric]
+	if ok && s.CILow != nil && s.CIHigh != nil && *s.CILow <= *s.CIHigh && finite(*s.CILow) && finite(*s.CIHigh) {
+		low, high = *s.CILow, *s.CIHigh
+	}
+	return v, low, high, ok && finite(v)
+}
+
+// in returns the good rows that have the quantity.
+func (q quantity) in(rows []journal.Row) []*journal.Row {
+	return rowset.Good(rows).Where(func(r *journal.Row) bool { _, _, _, has := q.of(r); return has })
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// FigureAxis returns an axis for a metric in a unit. The label names the unit if the
+// ticks do not: "10 µs" needs no further explanation.
+func FigureAxis(label, unit string) figure.Axis {
+	switch unit {
+	case "":
+		return figure.Axis{Label: label}
+	case "us":
+		return figure.Axis{Label: label, Unit: figure.Micros}
+	case "%":
+		return figure.Axis{Label: label, Unit: figure.Percent}
+	case "B", "bytes":
+		return figure.Axis{Label: label + " (" + unit + ")", Unit: figure.Bytes}
+	case string(figure.GBps), string(figure.TFlops):
+		return figure.Axis{Label: label, Unit: figure.Unit(unit)} // the figure adds the unit to the label
+	}
+	return figure.Axis{Label: label + " (" + unit + ")"}
 }

@@ -149,7 +149,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	}
 	least, most := slices.MinFunc(good, compare), slices.MaxFunc(good, compare)
 	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
-		return !c.varies(good) || c.class == fieldClass && (c.key == trialField || c.key == machineField)
+		return !c.varies(good) || c.is(trialField, machineField)
 	})
 	at := func(r *journal.Row) (number, where string) {
 		v, _, _, _ := y.of(r)

@@ -293,13 +293,8 @@ func historyFigure(h historyPage, sides []side) document.Figure {
 	for _, one := range sides {
 		unit = cmp.Or(unitOf(one, h.Metric), unit)
 	}
-	axis, inLabel := report.FigureUnit(unit)
-	label := h.Metric
-	if inLabel {
-		label += " (" + unit + ")"
-	}
-	p := figure.Panel{X: figure.Axis{Label: "run", Scale: figure.Category}, Y: figure.Axis{Label: label, Unit: axis},
-		Note: "points: median over trials, bars: from the least to the greatest trial"}
+	p := figure.Panel{X: figure.Axis{Label: "run", Scale: figure.Category}, Y: report.FigureAxis(h.Metric, unit),
+		Note: "points: median over trials, bars: from the smallest to the largest trial"}
 	line := figure.Series{Name: h.Metric}
 	for i, m := range h.Runs {
 		p.X.Categories = append(p.X.Categories, m.Info.Start.UTC().Format("01-02 15:04"))

@@ -14,25 +14,24 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// drawing turns dots into panels.
+// drawing makes panels of dots.
 type drawing struct {
 	x    coord
 	y    quantity
 	by   []coord
 	axis xAxis
 
-	trials, interval bool // what the error bars drawn so far mean
-	hollow, failed   bool // there are such points
+	trials, interval bool // the meanings of the error bars so far
+	hollow, failed   bool // whether there are such points
 }
 
-// xAxis is the horizontal axis that all panels share: numbers, or categories
-// when any value is a text.
+// xAxis is the x axis of all panels. It has categories if any value is a text.
 type xAxis struct {
 	figure.Axis
-	slots map[string]float64 // by value id, of a category axis
+	slots map[string]float64 // position by value id; nil for a numeric axis
 }
 
-// wide is the factor beyond which a linear axis would hide the small values.
+// wide is the ratio of values above which a linear axis would hide the small ones.
 const wide = 16
 
 func newXAxis(x coord, dots []dot) xAxis {
@@ -49,7 +48,7 @@ func newXAxis(x coord, dots []dot) xAxis {
 		a.Scale, a.slots = figure.Category, map[string]float64{}
 		for i, v := range ordered(values) {
 			a.slots[v.id()] = float64(i)
-			a.Categories = append(a.Categories, cmp.Or(v.text, `""`)) // an empty text is not nothing
+			a.Categories = append(a.Categories, cmp.Or(v.text, `""`)) // makes an empty text visible
 		}
 		return a
 	}
@@ -72,8 +71,7 @@ func (a xAxis) at(v value) float64 {
 	return v.number
 }
 
-// spansWide reports whether positive values lie more than a factor apart. A
-// value that no log axis can show keeps the axis linear.
+// spansWide reports whether the values are positive and differ by more than wide.
 func spansWide(values []float64) bool {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -97,7 +95,7 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	p.Lines, p.Series = d.limits(all, lists.Map(all, d.series))
 	p.Y = d.yAxis(p)
 	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
-		p.Legend = figure.LegendNone // the axis already names the only curve
+		p.Legend = figure.LegendNone // the axis names the only curve already
 	}
 	if d.axis.slots != nil {
 		kind := categoryKind(p, len(d.axis.slots))
@@ -124,11 +122,11 @@ func (d *drawing) series(in panelDots) figure.Series {
 	return s
 }
 
-// maxBars is how many bars fit a panel.
+// maxBars is the number of bars that fit into a panel.
 const maxBars = 40
 
-// categoryKind draws bars where they can be read and mean something: the length
-// of a bar on a log axis does not.
+// categoryKind chooses bars if they fit and the y axis is linear. The length of a bar
+// on a log axis would mean nothing.
 func categoryKind(p figure.Panel, slots int) figure.Kind {
 	if p.Y.Scale == figure.Log10 || slots*len(p.Series) > maxBars {
 		return figure.Scatter
@@ -137,23 +135,19 @@ func categoryKind(p figure.Panel, slots int) figure.Kind {
 }
 
 func (d *drawing) yAxis(p figure.Panel) figure.Axis {
-	a := figure.Axis{Label: d.y.name}
-	var inLabel bool
-	if a.Unit, inLabel = FigureUnit(d.y.unit); inLabel {
-		a.Label += " (" + d.y.unit + ")"
-	}
+	a := FigureAxis(d.y.name, d.y.unit)
 	values := heights(p)
 	switch {
 	case spansWide(values):
 		a.Scale = figure.Log10
 	case len(values) > 0 && slices.Min(values) >= 0:
-		// From zero, so that the picture does not make a small difference large.
+		// Start at zero, so that a small difference does not look large.
 		a.Min = new(float64)
 	}
 	return a
 }
 
-// heights are all the finite values that a panel shows upward.
+// heights returns all finite y values of a panel.
 func heights(p figure.Panel) (values []float64) {
 	add := func(vs ...float64) {
 		for _, v := range vs {
@@ -184,8 +178,8 @@ func heights(p figure.Panel) (values []float64) {
 	return values
 }
 
-// commonScale makes panels side by side comparable: a log scale in one is a log
-// scale in all that can have one.
+// commonScale makes panels comparable: if one has a log scale, all that can have one
+// get one.
 func commonScale(panels []figure.Panel) {
 	log := slices.ContainsFunc(panels, func(p figure.Panel) bool { return p.Y.Scale == figure.Log10 })
 	for i := range panels {
@@ -201,9 +195,8 @@ func commonScale(panels []figure.Panel) {
 	}
 }
 
-// limits draws the bounds that rows carry for their time. One that is the same
-// for all series is a line of its own; otherwise each series gets its bound as a
-// dashed line of its colour.
+// limits draws the lower bounds of the rows' times. A bound that is the same for all
+// series is one line; otherwise each series gets its bound as a dashed line in its color.
 func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
 	if d.y.name != headline {
 		return nil, series
@@ -237,8 +230,8 @@ func limitNames(all []panelDots) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// limitCurve is a limit over x. Trials of one point have the same limit; should
-// they not, the strictest is drawn.
+// limitCurve returns a limit over x. Trials of one point have the same limit; if they
+// differ, the smallest is drawn.
 func (d *drawing) limitCurve(dots []dot, name string) (curve []figure.Point) {
 	for _, here := range split(dots, d.x) {
 		best := math.Inf(1)
@@ -254,7 +247,7 @@ func (d *drawing) limitCurve(dots []dot, name string) (curve []figure.Point) {
 	return curve
 }
 
-// commonCurve joins curves that agree wherever they have the same x.
+// commonCurve joins curves if they agree wherever they have the same x.
 func commonCurve(curves [][]figure.Point) ([]figure.Point, bool) {
 	at := map[float64]float64{}
 	for _, curve := range curves {
@@ -269,7 +262,7 @@ func commonCurve(curves [][]figure.Point) ([]figure.Point, bool) {
 	return out, len(out) > 0
 }
 
-// limitLine is level where the limit does not depend on x.
+// limitLine returns a horizontal line if the limit does not depend on x.
 func limitLine(label string, curve []figure.Point) figure.Line {
 	y := curve[0].Y
 	if slices.ContainsFunc(curve, func(p figure.Point) bool { return p.Y != y }) {
@@ -278,7 +271,7 @@ func limitLine(label string, curve []figure.Point) figure.Line {
 	return figure.Line{Label: label, Y: &y}
 }
 
-// title says what was run and what did not change.
+// title names the bench and the coordinates that are the same for all dots.
 func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 	rows := lists.Map(dots, func(d dot) *journal.Row { return d.row })
 	name := h.Bench
@@ -290,14 +283,14 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 		v := c.of(rows[0])
 		switch {
 		case c.varies(rows) || slices.Contains(shown, c):
-		case c.class == fieldClass && c.key == benchField:
+		case c.is(benchField):
 			name = v.text
-		case c.class == fieldClass && c.key == kindField:
+		case c.is(kindField):
 			if v.text != string(journal.Measured) && v.has {
 				words = append(words, v.text)
 			}
-		case c.class == optionClass: // a bench's defaults more often than not
-		case c.class == fieldClass && (c.key == runField || c.key == trialField || c.key == machineField):
+		case c.class == optionClass: // usually the bench's defaults
+		case c.is(runField, trialField, machineField):
 		case v.has:
 			words = append(words, c.label(v))
 		}
@@ -308,15 +301,15 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 	return name + ": " + strings.Join(words, ", ")
 }
 
-// note is the small print: what the bars mean, what was set apart unasked, what
-// is not shown.
+// note explains the error bars and markers, the coordinates that separate series
+// unasked, and the omitted rows.
 func (d *drawing) note(left omissions, added []coord) string {
 	var notes []string
 	if d.trials {
-		notes = append(notes, "points: median over trials, bars: from the least to the greatest trial")
+		notes = append(notes, "points: median over trials, bars: from the smallest to the largest trial")
 	}
 	if d.interval {
-		notes = append(notes, "bars: 95 % interval of the median")
+		notes = append(notes, "bars: 95 % confidence interval of the median")
 	}
 	if d.hollow {
 		notes = append(notes, "hollow: disturbed while measured")
@@ -325,8 +318,7 @@ func (d *drawing) note(left omissions, added []coord) string {
 		notes = append(notes, "×: the point failed")
 	}
 	if len(added) > 0 {
-		names := lists.Map(added, func(c coord) string { return c.name })
-		notes = append(notes, "also set apart by "+strings.Join(names, ", ")+", which would otherwise be mixed")
+		notes = append(notes, "also separated by "+strings.Join(namesOf(added), ", ")+", which would otherwise be mixed")
 	}
 	var out []string
 	for _, s := range journal.Statuses {

@@ -9,23 +9,22 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
-
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 const (
-	// maxSeries is how many series of one panel can still be told apart.
+	// maxSeries is the number of series that a reader can still tell apart in a panel.
 	maxSeries = 12
-	// maxPanels is how many panels stand in one figure without shrinking it.
+	// maxPanels is the number of panels in a figure that are still large enough.
 	maxPanels = 6
 )
 
-// Figure draws the rows as the plot asks. Rows that are not ok, or lack x or y,
-// are left out and counted under the panel. A coordinate that varies but was
-// not named is never mixed into one curve: it sets series apart, too, and a note
-// says so. More series than can be told apart become panels, or an error.
+// Figure returns the figure of the rows that the plot asks for. Rows that are not ok,
+// or have no x or y, are omitted and counted in a note. A coordinate that varies but
+// was not named in By separates series too, with a note: values of different points
+// are never mixed in one curve. Too many series become several panels or an error.
 func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
 	p.Y = cmp.Or(p.Y, headline)
 	fig, err := p.figure(h, rows)
@@ -36,8 +35,8 @@ func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, erro
 	return fig, nil
 }
 
-// machines says on what the rows of each backend were made, where some are simulated and
-// others measured: their curves are of different machines.
+// machines names the machine of each backend if some rows are simulated and others
+// measured, because their curves then belong to different machines.
 func machines(rows []journal.Row) string {
 	good := rowset.Good(rows)
 	if len(rowset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
@@ -90,20 +89,20 @@ func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, 
 			note += "; "
 		}
 		fig.Caption = note + "each panel has a scale of its own"
-		fig.Columns = 2 // three abreast would be small on a page
+		fig.Columns = 2 // three panels side by side would be small on a page
 	}
 	return fig, nil
 }
 
-// dot is one row as a plot sees it.
+// dot is one row of a plot.
 type dot struct {
 	row          *journal.Row
 	x            value
 	y, low, high float64
-	failed       bool // a point without a value: its place is left free
+	failed       bool // it has no value; the curve has a gap there
 }
 
-// omissions counts the rows that a plot could not show.
+// omissions counts the rows that a plot does not show.
 type omissions struct {
 	byStatus map[journal.Status]int
 	noX, noY int
@@ -136,22 +135,21 @@ func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omission
 	return dots, left
 }
 
-// anyGood reports whether there is a value among the dots: failures alone make no curve.
+// anyGood reports whether a dot has a value. Failures alone make no curve.
 func anyGood(dots []dot) bool {
 	return slices.ContainsFunc(dots, func(d dot) bool { return !d.failed })
 }
 
-// separate returns by and the further coordinates that are needed so that no
-// two rows of one series and x differ in anything but their trial, and the machine, which the
-// run tells. One that
-// moves along with x or another (a zip) adds nothing and is not returned.
+// separate adds coordinates to by until no two rows with the same x in one series
+// differ in anything but their trial and their machine (which the run determines). A
+// coordinate that changes together with another one (zipped axes) is not added.
 func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
 	by = slices.Clip(by)
 	for _, c := range coords {
-		if c == x || slices.Contains(by, c) || c.class == fieldClass && (c.key == trialField || c.key == machineField) {
+		if c == x || slices.Contains(by, c) || c.is(trialField, machineField) {
 			continue
 		}
-		first := map[string]string{} // by series and x, the value of c
+		first := map[string]string{} // the value of c, by series and x
 		for _, d := range dots {
 			at, v := key(d.row, append(slices.Clip(by), x)), c.of(d.row).id()
 			if old, seen := first[at]; seen && old != v {
@@ -164,7 +162,7 @@ func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
 	return by
 }
 
-// key is the identity of a row as far as the coordinates tell.
+// key identifies a row by its values at the coordinates.
 func key(r *journal.Row, coords []coord) string {
 	var b strings.Builder
 	for _, c := range coords {
@@ -173,14 +171,13 @@ func key(r *journal.Row, coords []coord) string {
 	return b.String()
 }
 
-// layOut decides which coordinates make series and whether one makes panels.
-// Each panel comes with its title.
+// layOut decides which coordinates separate series, and whether one separates panels.
 func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err error) {
 	total := countSeries(dots, by)
 	if total <= maxSeries {
 		return []panelDots{{dots: dots}}, by, nil
 	}
-	// From the end: what was named first is what the reader wants to compare.
+	// The first coordinates are those that the reader wants to compare in one panel.
 	for i, c := range slices.Backward(by) {
 		within = slices.Delete(slices.Clone(by), i, i+1)
 		panels = slices.DeleteFunc(split(dots, c), func(p panelDots) bool { return !anyGood(p.dots) })
@@ -192,12 +189,12 @@ func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err err
 			return panels, within, nil
 		}
 	}
-	names := lists.Map(by, func(c coord) string { return c.name })
 	return nil, nil, fmt.Errorf("%d series, one for each %s that occurs, are too many to tell apart (at most %d in a "+
-		"panel, %d panels): "+
-		"plot fewer rows, or put the one with most values on x", total, strings.Join(names, ", "), maxSeries, maxPanels)
+		"panel, %d panels): plot fewer rows, or put the one with most values on x",
+		total, strings.Join(namesOf(by), ", "), maxSeries, maxPanels)
 }
 
+// panelDots are the dots of one panel or series.
 type panelDots struct {
 	title string
 	dots  []dot
@@ -213,7 +210,7 @@ func countSeries(dots []dot, by []coord) int {
 	return len(seen)
 }
 
-// split groups the dots by the values of one coordinate, in their order.
+// split groups the dots by the values of one coordinate, in the order of the values.
 func split(dots []dot, c coord) []panelDots {
 	values := make([]value, len(dots))
 	groups := map[string][]dot{}
@@ -229,8 +226,7 @@ func split(dots []dot, c coord) []panelDots {
 	return out
 }
 
-// seriesOf splits the dots by all the coordinates, the first one changing
-// slowest.
+// seriesOf splits the dots by all coordinates. The first one changes slowest.
 func seriesOf(dots []dot, by []coord) []panelDots {
 	out := []panelDots{{dots: dots}}
 	for _, c := range by {
@@ -246,15 +242,15 @@ func seriesOf(dots []dot, by []coord) []panelDots {
 	return out
 }
 
-// counting are the dots at one x whose values count.
+// counting returns the dots at one x whose values count.
 func counting(dots []dot) []dot {
-	rows := lists.Map(dots, func(d dot) *journal.Row { return d.row })
-	rows = journal.Counting(rows)
-	return slices.DeleteFunc(slices.Clone(dots), func(d dot) bool { return !slices.Contains(rows, d.row) })
+	rows := journal.Counting(lists.Map(dots, func(d dot) *journal.Row { return d.row }))
+	return lists.Filter(dots, func(d dot) bool { return slices.Contains(rows, d.row) })
 }
 
-// merge makes one point of the rows at one x that count: a single row with its interval,
-// or the median of several trials with their range. Without any, all have failed.
+// merge makes one point of the dots at one x: a single row with its confidence
+// interval, or the median of several trials with their range. Without dots all rows
+// at this x have failed.
 func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 0 {
 		return figure.Point{X: at, Y: math.NaN(), Failed: true}
@@ -263,7 +259,7 @@ func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 1 {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
-	// its warning is about the interval, which is not drawn
+	// The warning is about the interval, which is not drawn.
 	s, _ := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y }))
 	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
 }
