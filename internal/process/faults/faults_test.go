@@ -1,7 +1,6 @@
-// Package faults is a campaign of random faults against random runs of the whole
-// program: `go test` injects thirty faults, FAULTS=300 as often as one likes, and
-// FAULTS_SEED repeats one. Whatever is hit, no row is lost, no process and no
-// shared memory stays, and the culprit is named.
+// Package faults injects random faults into random runs of the whole program. `go test` injects thirty
+// faults, FAULTS=300 sets another number, and FAULTS_SEED repeats a campaign. After every fault, no row
+// is lost, no process and no shared memory is left, and the culprit is named.
 package faults
 
 import (
@@ -26,34 +25,34 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// injection is one fault of the campaign, drawn from the seed alone.
+// injection is one fault of the campaign. It depends on the seed alone.
 type injection struct {
 	shape *shape
 	fault *fault
-	delay time.Duration // after the first point has begun
-	pick  int           // among the possible victims
+	delay time.Duration // after the start of the first point
+	pick  int           // chooses among the possible victims
 }
 
 // shape is a way to run the bench.
 type shape struct {
 	name  string
 	ranks int
-	slurm bool // it needs one
-	// start begins the run into the folder; the last command holds rank 0.
+	slurm bool // needs Slurm
+	// start starts the run in the folder. The last command holds rank 0.
 	start func(s *scene)
 }
 
-// fault is something that goes wrong, in the shapes given.
+// fault is a kind of fault and the shapes it applies to.
 type fault struct {
 	name   string
 	weight int
 	shapes string
-	inject func(s *scene) (hit bool) // nil: it was there from the beginning
-	// named tells whether the rows and messages name the culprit; rows are the bad ones.
+	inject func(s *scene) (hit bool) // nil if the fault exists from the beginning
+	// named reports whether the rows and messages name the culprit; rows are the failed ones.
 	named func(s *scene, rows []journal.Row) bool
 }
 
-// scene is a run and the fault that is injected into it.
+// scene is a run and the fault injected into it.
 type scene struct {
 	*testing.T
 	injection
@@ -65,10 +64,10 @@ type scene struct {
 	ended    []chan struct{}
 	said     []*proctest.Buffer
 	victim   process
-	small    bool // the folder's file system is full soon
+	small    bool // the folder's file system fills up soon
 }
 
-// shapes are the ways to run.
+// shapes are the ways to run the bench.
 var shapes = []*shape{
 	{"local", ranks, false, func(s *scene) { s.command(nil, s.runArgs()...) }},
 	{"joined", ranks, false, func(s *scene) {
@@ -99,7 +98,7 @@ var shapes = []*shape{
 	}},
 }
 
-// faults are what goes wrong.
+// faults are the kinds of faults.
 var faults = []*fault{
 	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", killOf(workers, syscall.SIGKILL),
 		rankNamed("signal 9", "the worker ended", "ended with")},
@@ -132,7 +131,7 @@ var faults = []*fault{
 	{"wrong secret", 1, "hosts", nil, stderrNamed("the secrets differ")},
 }
 
-// possible are the shapes that the fault can be injected into here.
+// possible returns the shapes in which the fault can be injected on this machine.
 func (f *fault) possible() []*shape {
 	return slices.DeleteFunc(slices.Clone(shapes), func(s *shape) bool {
 		return !slices.Contains(strings.Fields(f.shapes), s.name) || s.slurm && !haveSlurm()
@@ -156,7 +155,7 @@ func draw(rng *mathrand.Rand) injection {
 	return injection{in[rng.IntN(len(in))], f, time.Duration(rng.Int64N(int64(250 * time.Millisecond))), rng.IntN(1 << 20)}
 }
 
-// simple ones need neither root nor other people's launchers.
+// simple faults need neither root nor another launcher.
 func (s injection) simple() bool {
 	return s.fault.name != "disk full" && (s.shape.name == "local" || s.shape.name == "joined")
 }
@@ -174,10 +173,10 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// tally counts, by fault, how it went.
+// tally counts the results of each kind of fault.
 type tally struct {
 	mu    sync.Mutex
-	lines map[string]*[4]int // injected, hit, bad rows, resumed rows
+	lines map[string]*[4]int // injected, hit, failed rows, resumed rows
 }
 
 func TestCampaign(t *testing.T) {
@@ -215,10 +214,10 @@ func TestCampaign(t *testing.T) {
 	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
 }
 
-// hearHangUps undoes a nohup of the test, which the programs it starts would inherit.
+// hearHangUps undoes a nohup of the test, which the started programs would inherit.
 func hearHangUps() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) }
 
-// TestSeldom injects what the campaign draws seldom, in every shape on one host.
+// TestSeldom injects the faults that the campaign rarely draws, in every shape on one host.
 func TestSeldom(t *testing.T) {
 	hearHangUps()
 	for _, f := range faults {
@@ -244,7 +243,7 @@ func newScene(t *testing.T, i injection) *scene {
 		secrets: []string{"the secret of this test run", "the secret of this test run"}}
 }
 
-// play runs, injects, looks, resumes and looks again.
+// play runs the bench, injects the fault, checks the result, resumes the run and checks again.
 func (s *scene) play() (hit bool, bad, rows int) {
 	switch s.fault.name {
 	case "disk full":
@@ -306,10 +305,10 @@ func (s *scene) output() string {
 	return strings.Join(all, "----\n")
 }
 
-// awaitBegin waits until a point is under way; false when the run ends before.
+// awaitBegin waits until a point has started. It reports false if the run ends before.
 func (s *scene) awaitBegin() bool {
 	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
-		text, _ := os.ReadFile(filepath.Join(s.dir, journal.FileName)) // not there yet
+		text, _ := os.ReadFile(filepath.Join(s.dir, journal.FileName)) // may not exist yet
 		if strings.Contains(string(text), `"type":"begin"`) {
 			return true
 		}
@@ -332,9 +331,8 @@ func (s *scene) over() bool {
 	return true
 }
 
-// wait waits for the end of every command. One that was stopped is killed, once
-// the others have ended and everything but itself has gone; a node that was frozen thaws
-// when the other has given it up.
+// wait waits for the end of every command. A stopped command is killed once the others and all its own
+// processes have ended. A frozen node is thawed once the other node considers it dead.
 func (s *scene) wait() {
 	s.Helper()
 	for i, e := range s.ended {
@@ -377,7 +375,7 @@ func (s *scene) eventually(what string, ok func() bool) {
 	}
 }
 
-// failures are the latest rows that are not good. A run that never began has none.
+// failures returns the latest rows that are not good. A run that never began has none.
 func (s *scene) failures() []journal.Row {
 	j, r, err := journal.LoadRun(s.dir)
 	if err != nil {
@@ -389,7 +387,7 @@ func (s *scene) failures() []journal.Row {
 	return slices.DeleteFunc(r.Latest(), func(row journal.Row) bool { return row.Status == journal.OK })
 }
 
-// resume completes the run, with ranks of its own.
+// resume completes the run with new ranks.
 func (s *scene) resume() {
 	s.Helper()
 	cmd := exec.Command(proctest.Self(s.T), append(s.runArgs(), "-q", "--resume")...)
@@ -401,7 +399,7 @@ func (s *scene) resume() {
 	}
 }
 
-// assertComplete demands a good row for every point and environment, each once.
+// assertComplete expects exactly one good row for every point and environment.
 func (s *scene) assertComplete() int {
 	s.Helper()
 	j, r, err := journal.LoadRun(s.dir)

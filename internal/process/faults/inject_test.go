@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The possible victims among a run's processes.
+// The possible victims among the processes of a run.
 
 func workers(s *scene) []process {
 	return pick(s, func(p process) bool {
@@ -20,7 +20,7 @@ func workers(s *scene) []process {
 	})
 }
 
-// program is the command line of a worker: the program alone.
+// program returns the command line of a worker: the program alone.
 func (p process) program() string {
 	if first, rest, _ := strings.Cut(p.Cmdline, " "); rest == "" && !strings.HasPrefix(first, "mpirun") {
 		return p.Cmdline
@@ -32,10 +32,10 @@ func agents(s *scene) []process {
 	return pick(s, func(p process) bool { return strings.HasPrefix(p.Cmdline, "kernbench-agent") })
 }
 
-// launcherPrograms are other people's, which an agent has started.
+// launcherPrograms returns the launchers (mpirun, srun) that an agent has started.
 func launcherPrograms(s *scene) []process {
 	return pick(s, func(p process) bool {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID)) // it may have ended
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID)) // may have ended
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		return strings.Contains(strings.SplitN(p.Cmdline, " ", 2)[0], "run") && len(fields) > 1 &&
 			slices.ContainsFunc(agents(s), func(a process) bool { return strconv.Itoa(a.PID) == fields[1] })
@@ -46,7 +46,7 @@ func supervisors(s *scene) []process {
 	return pick(s, func(p process) bool { return p.PID == s.commands[0].Process.Pid })
 }
 
-// rankHosts are the ranks that `launch` has started: each is a kernbench.
+// rankHosts returns the ranks started by `launch`. Each of them is a kernbench process.
 func rankHosts(s *scene) []process {
 	return pick(s, func(p process) bool {
 		return strings.Contains(p.Cmdline, " run --bench") && !strings.Contains(p.Cmdline, " launch ") && p.rank() >= 0
@@ -85,7 +85,7 @@ func killOf(victims func(*scene) []process, sig syscall.Signal) func(*scene) boo
 	return func(s *scene) bool {
 		found := victims(s)
 		if len(found) == 0 {
-			return false // it was between two launches, or over
+			return false // between two launches, or over
 		}
 		victim := found[s.pick%len(found)]
 		if syscall.Kill(victim.PID, sig) != nil {
@@ -102,15 +102,15 @@ func inTurn(first, second func(*scene) bool) func(*scene) bool {
 		if !first(s) {
 			return false
 		}
-		second(s) // which may have ended meanwhile
+		second(s) // may have ended meanwhile
 		return true
 	}
 }
 
-// killVictim kills what was hit before.
+// killVictim kills the process that was hit before.
 func killVictim(s *scene) bool { return syscall.Kill(s.victim.PID, syscall.SIGKILL) == nil }
 
-// stopLauncher stops the node that the rendezvous is not on.
+// stopLauncher stops the launcher of the node that does not host the rendezvous.
 func stopLauncher(s *scene) bool {
 	found := slices.DeleteFunc(launchers(s), func(p process) bool { return p.PID != s.commands[1].Process.Pid })
 	if len(found) == 0 || syscall.Kill(found[0].PID, syscall.SIGSTOP) != nil {
@@ -120,7 +120,7 @@ func stopLauncher(s *scene) bool {
 	return true
 }
 
-// freezeNode stops every process of the node that the rendezvous is not on.
+// freezeNode stops every process of the node that does not host the rendezvous.
 func freezeNode(s *scene) bool {
 	if s.over() {
 		return false
@@ -130,8 +130,8 @@ func freezeNode(s *scene) bool {
 	return true
 }
 
-// signalNode sends a signal to every process of the second node, until there is none
-// that a process had not yet started.
+// signalNode sends a signal to every process of the second node, and repeats that until no new process
+// appears.
 func (s *scene) signalNode(sig syscall.Signal) {
 	for sent := map[int]bool{}; ; {
 		before := len(sent)
@@ -147,7 +147,7 @@ func (s *scene) signalNode(sig syscall.Signal) {
 	}
 }
 
-// cut pulls the cable of the host that the rendezvous is not on.
+// cut pulls the cable of the host that does not host the rendezvous.
 func cut(s *scene) bool {
 	if s.over() {
 		return false
@@ -157,7 +157,7 @@ func cut(s *scene) bool {
 	return true
 }
 
-// resetWorker breaks a connection of a worker, resetLauncher that of a node with the
+// resetWorker breaks a connection of a worker; resetLauncher breaks a node's connection to the
 // rendezvous.
 func resetWorker(s *scene) bool { return s.reset(workers(s)) }
 
@@ -178,10 +178,10 @@ func (s *scene) reset(found []process) bool {
 	return hit
 }
 
-// What names the culprit.
+// The checks that the culprit is named.
 
-// rankNamed: at most one row is bad, and it says the rank and one of the words. A
-// fault that fell behind the last row has none.
+// rankNamed expects at most one failed row, which names the rank and contains one of the words. A fault
+// after the last row leaves no failed row.
 func rankNamed(words ...string) func(*scene, []journal.Row) bool {
 	return func(s *scene, rows []journal.Row) bool {
 		switch len(rows) {
@@ -203,22 +203,22 @@ func reasonNamed(words string) func(*scene, []journal.Row) bool {
 	}
 }
 
-// alwaysNamed: who killed the supervisor knows.
+// alwaysNamed accepts everything: there is no one to name the culprit if the supervisor itself was killed.
 func alwaysNamed(*scene, []journal.Row) bool { return true }
 
-// unharmed: strangers do no harm.
+// unharmed expects no failed row, because strangers do no harm.
 func unharmed(_ *scene, rows []journal.Row) bool { return len(rows) == 0 }
 
-// rankHostNamed: a rank of a job is named by the row, or by the launcher's message;
-// one that had done its work may go unnoticed.
+// rankHostNamed expects the row or the launcher's message to name a rank of the job. A rank host that has
+// done its work may end unnoticed.
 func rankHostNamed(s *scene, rows []journal.Row) bool {
 	rank := s.victim.rank()
 	return strings.Contains(s.output(), fmt.Sprintf("rank %d (node ", rank)) ||
 		strings.Contains(s.output(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
 }
 
-// launcherNamed: the other node names the one that was lost. On one node nobody is
-// left to do so.
+// launcherNamed expects the other node to name the lost one. In a job of one node no one is left to do
+// so.
 func launcherNamed(s *scene, rows []journal.Row) bool {
 	if s.shape.name != "hosts" || s.finished() {
 		return true
@@ -229,7 +229,7 @@ func launcherNamed(s *scene, rows []journal.Row) bool {
 		strings.Contains(other, fmt.Sprintf("node %d (host kb%d", 1-i, 1-i)) && strings.Contains(other, "lost the rendezvous")
 }
 
-// finished tells whether the run had come to its end when it was hit.
+// finished reports whether the run had already ended when the fault hit it.
 func (s *scene) finished() bool {
 	_, r, err := journal.LoadRun(s.dir)
 	return err == nil && r.End != nil && r.End.Outcome == "complete"
@@ -241,7 +241,7 @@ func stderrNamed(words string) func(*scene, []journal.Row) bool {
 	}
 }
 
-// interrupted: the run says so, unless it had come to its end, and there was nothing to interrupt.
+// interrupted expects the run to say that it was interrupted, unless it had already ended.
 func interrupted(s *scene, _ []journal.Row) bool {
 	return strings.Contains(s.output(), "interrupted") || s.finished()
 }

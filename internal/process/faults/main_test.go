@@ -24,16 +24,15 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// hangGuard bounds every wait; a run that needs it all has failed.
+	// hangGuard bounds every wait. A run that reaches it has failed.
 	hangGuard = 3 * time.Minute
 	// markName is the variable by which a run's processes are found.
 	markName = "FAULTS_MARK"
-	// ranks is how many a run has, unless it is spread over hosts.
+	// ranks is the number of ranks of a run on one host.
 	ranks = 2
 )
 
-// work is a bench of several short points in two environments: the time
-// between its steps is where faults fall.
+// work is a bench of several short points in two environments. Faults hit it between its steps.
 func work() *bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
@@ -50,7 +49,7 @@ func work() *bench.Bench {
 // process is a living process of a run.
 type process struct{ proctest.Process }
 
-// rank is the process's rank in its job, -1 if it has none.
+// rank returns the process's rank in its job, or -1.
 func (p process) rank() int {
 	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"} {
 		if n, err := strconv.Atoi(p.Env[name]); err == nil {
@@ -60,7 +59,7 @@ func (p process) rank() int {
 	return -1
 }
 
-// shared lists what kernbench has in /dev/shm.
+// shared lists kernbench's files in /dev/shm.
 func shared(t *testing.T) map[string]bool {
 	t.Helper()
 	entries := must.Get(os.ReadDir("/dev/shm"))(t)
@@ -73,7 +72,7 @@ func shared(t *testing.T) map[string]bool {
 	return names
 }
 
-// mount gives a folder a small file system of its own.
+// mount gives a folder its own small file system.
 func mount(t *testing.T, dir string, kilobytes int) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -88,7 +87,7 @@ func mount(t *testing.T, dir string, kilobytes int) {
 	})
 }
 
-// grow gives it more room.
+// grow enlarges the file system.
 func grow(t *testing.T, dir string) {
 	t.Helper()
 	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"))

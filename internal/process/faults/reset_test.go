@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reset breaks a TCP connection of a process as a failing network would: the
-// socket is borrowed and disconnected, whereupon the kernel sends a reset. It
-// reports whether there was one.
+// reset breaks a TCP connection of a process like a failing network: it duplicates the socket and
+// disconnects it, and the kernel sends a reset. It reports whether there was a connection.
 func reset(pid, pick int) (bool, error) {
 	sockets, err := borrow(pid, func(fd int) bool {
 		kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
@@ -27,8 +26,8 @@ func reset(pid, pick int) (bool, error) {
 	if err != nil || len(sockets) == 0 {
 		return false, err
 	}
-	// connect(2) to no address at all disconnects. The library has no type for it.
-	var none unix.RawSockaddr // its family is AF_UNSPEC
+	// connect(2) with family AF_UNSPEC disconnects. The library has no type for that address.
+	var none unix.RawSockaddr // family 0 is AF_UNSPEC
 	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(sockets[pick%len(sockets)]), uintptr(unsafe.Pointer(&none)),
 		unsafe.Sizeof(none))
 	if errno != 0 {
@@ -37,9 +36,9 @@ func reset(pid, pick int) (bool, error) {
 	return true, nil
 }
 
-// flood sends strangers to every socket on which a process of ours listens, silent ones and
-// talkative ones, as many as come through before the run is over. An mpirun may break down
-// under them by itself: Open MPI's does at 1,024 connections.
+// flood connects strangers, silent and talkative, to every socket on which a process of the run listens,
+// until the run is over. mpirun may break down under them by itself: Open MPI's does at 1,024
+// connections.
 func flood(s *scene) bool {
 	own, err := os.Executable()
 	if err != nil {
@@ -67,13 +66,13 @@ func flood(s *scene) bool {
 	return len(begun) > 0
 }
 
-// dialler connects to an address of a host, whose name it has.
+// dialler connects to an address on a named host.
 type dialler struct {
 	name string
 	dial func(address net.Addr) (net.Conn, error)
 }
 
-// hostOf is the host that a process runs on; unix sockets belong to one too.
+// hostOf returns the host of a process. Unix sockets belong to a host, too.
 func (s *scene) hostOf(pid int) dialler {
 	dial := func(a net.Addr) (net.Conn, error) { return net.DialTimeout(a.Network(), a.String(), time.Second) }
 	if s.network == nil {
@@ -90,7 +89,7 @@ func (s *scene) hostOf(pid int) dialler {
 	return dialler{"", dial}
 }
 
-// besiege connects again and again, and keeps some of the connections.
+// besiege connects again and again, and keeps some of the connections open.
 func besiege(dial func(net.Addr) (net.Conn, error), address net.Addr, most int, over func() bool) {
 	var open []net.Conn
 	defer func() {
@@ -101,7 +100,7 @@ func besiege(dial func(net.Addr) (net.Conn, error), address net.Addr, most int, 
 	for i := 0; i < most && !over(); i++ {
 		c, err := dial(address)
 		if err != nil {
-			return // the run is over, or this part of it
+			return // the run, or this part of it, is over
 		}
 		if open = append(open, c); i%3 == 0 {
 			c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
@@ -113,9 +112,9 @@ func besiege(dial func(net.Addr) (net.Conn, error), address net.Addr, most int, 
 	}
 }
 
-// listeners are the addresses on which a process listens.
+// listeners returns the addresses on which a process listens.
 func listeners(pid int) (addresses []net.Addr) {
-	sockets, _ := borrow(pid, func(fd int) bool { // a process that has ended has none
+	sockets, _ := borrow(pid, func(fd int) bool { // none if the process has ended
 		listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 		return err == nil && listens == 1
 	})
@@ -133,7 +132,7 @@ func listeners(pid int) (addresses []net.Addr) {
 	return addresses
 }
 
-// borrow gives copies of a process's sockets, those that are wanted.
+// borrow duplicates the wanted sockets of a process.
 func borrow(pid int, want func(fd int) bool) (sockets []int, err error) {
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {

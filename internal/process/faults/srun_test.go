@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// haveSlurm tells whether there is a Slurm to run under: scripts/slurm.sh makes one.
+// haveSlurm reports whether Slurm is installed. scripts/slurm.sh installs it.
 func haveSlurm() bool { return os.Getenv("SLURM_CONF") != "" }
 
-// slurmJobs are the comments of all jobs that Slurm has not yet ended.
+// slurmJobs returns the comments of all jobs that Slurm has not ended yet.
 func slurmJobs(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.Command("squeue", "--noheader", "--format=%k").Output()
@@ -21,7 +21,7 @@ func slurmJobs(t *testing.T) []string {
 	return strings.Fields(string(out))
 }
 
-// TestSrun injects some faults into jobs of srun; make slurm runs it.
+// TestSrun injects some faults into srun jobs. `make slurm` runs it.
 func TestSrun(t *testing.T) {
 	if !haveSlurm() {
 		t.Skip("it needs a Slurm, as make slurm has")

@@ -10,9 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// tryFlags runs the flags of a documented launch on this host alone, with a
-// program that does nothing: the names and forms of the flags are checked, and
-// what they would do on several hosts is other tests' matter.
+// tryFlags runs the flags of a documented launch on this host alone, with a program that does nothing.
+// It checks the names and forms of the flags; other tests check their effect on several hosts.
 func tryFlags(t *testing.T, where string, args []string) {
 	t.Helper()
 	end := slices.Index(args, "--")
@@ -20,7 +19,7 @@ func tryFlags(t *testing.T, where string, args []string) {
 		t.Errorf("%s: no -- before the program: %q", where, args)
 		return
 	}
-	// Of a flag that is given twice the last counts.
+	// If a flag is given twice, the last one counts.
 	args = append(slices.Clone(args[:end]), "--nnodes=1", "--node-rank=0", "--nproc-per-node=1", "--interface=lo", "--",
 		"true")
 	if l := start(t, nil, args...); l.wait() != 0 {

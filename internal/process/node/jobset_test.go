@@ -17,7 +17,10 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-// jobSet is as much of a JobSet as the launcher depends on.
+// completionIndex is the field path by which a pod learns its index in the job.
+const completionIndex = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+// jobSet is the part of a JobSet that the launcher depends on.
 type jobSet struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -62,8 +65,7 @@ func readJobSet(t *testing.T, into any) {
 	must.Do(t, yaml.Unmarshal(text, into))
 }
 
-// The JobSet is one that Kubernetes would take: nodes, names and counts fit
-// together, and its command is a launch.
+// The JobSet is consistent: its nodes, names and counts fit together, and its command is a launch.
 func TestJobSet(t *testing.T) {
 	t.Parallel()
 	var set jobSet
@@ -84,7 +86,7 @@ func TestJobSet(t *testing.T) {
 	}
 }
 
-// schema is a structural schema of Kubernetes, as the server applies it to what is sent.
+// schema is a structural schema of Kubernetes, as the server applies it to a request.
 type schema struct {
 	Type        string
 	Properties  map[string]*schema
@@ -98,7 +100,7 @@ type schema struct {
 	IntOrString bool `json:"x-kubernetes-int-or-string"`
 }
 
-// faults are what the server would refuse, unknown fields included, as with kubectl's
+// faults lists what the server would refuse, including unknown fields, like kubectl's
 // --validate=strict.
 func (s *schema) faults(at string, value any) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, at+": "+fmt.Sprintf(format, args...)) }
@@ -118,7 +120,7 @@ func (s *schema) faults(at string, value any) (faults []string) {
 				faults = append(faults, inner.faults(at+"."+name, field)...)
 			case s.Additional != nil:
 				faults = append(faults, s.Additional.faults(at+"."+name, field)...)
-			case s.Properties != nil || at != ".metadata": // which has a schema of its own
+			case s.Properties != nil || at != ".metadata": // .metadata has a schema of its own
 				fault("unknown field %s", name)
 			}
 		}
@@ -150,8 +152,8 @@ func (s *schema) faults(at string, value any) (faults []string) {
 	return faults
 }
 
-// The manifest by the schema that JobSet gives the server, which has that of jobs and pods in
-// it. The file is the custom resource definition of the release without its descriptions,
+// The manifest is validated with the schema that JobSet installs on the server, which includes the schemas
+// of jobs and pods. The file is the custom resource definition of the release without descriptions,
 // Copyright The Kubernetes Authors, Apache License 2.0; scripts/jobset.sh makes it.
 func TestJobSetSchema(t *testing.T) {
 	f := must.Get(os.Open("testdata/jobset-v0.10.1.json.gz"))(t)
@@ -162,7 +164,7 @@ func TestJobSetSchema(t *testing.T) {
 	var manifest any
 	readJobSet(t, &manifest)
 	check := func(manifest any) []string {
-		text, err := json.Marshal(manifest) // as kubectl sends it
+		text, err := json.Marshal(manifest) // the form that kubectl sends
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +175,7 @@ func TestJobSetSchema(t *testing.T) {
 	for _, fault := range check(manifest) {
 		t.Errorf("jobset.yaml%s", fault)
 	}
-	// Planted errors, each of which the server would refuse.
+	// Planted errors, all of which the server would refuse.
 	text := must.Get(os.ReadFile(jobSetFile))(t)
 	for old, planted := range map[string]string{
 		"completionMode:": "completionMod:", "backoffLimit: 0": "backoffLimit: none", "replicas: 1": "replicas: 1.5",
@@ -193,8 +195,8 @@ func TestJobSetSchema(t *testing.T) {
 	}
 }
 
-// The command of the JobSet's container, on hosts with the names and environments that
-// Kubernetes gives the pods: nothing but what stands in the manifest, and what it adds itself.
+// The command of the JobSet's container is run on hosts with the names and environments that Kubernetes
+// gives the pods: the manifest's settings, and what Kubernetes adds itself.
 func TestJobSetCommand(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2)
@@ -202,7 +204,7 @@ func TestJobSetCommand(t *testing.T) {
 	readJobSet(t, &set)
 	job := set.Spec.ReplicatedJobs[0]
 	container := job.Template.Spec.Template.Spec.Containers[0]
-	hosts := filepath.Join(t.TempDir(), "hosts") // the cluster's name service
+	hosts := filepath.Join(t.TempDir(), "hosts") // in place of the cluster's name service
 	var names strings.Builder
 	fmt.Fprintln(&names, "127.0.0.1 localhost")
 	for i, h := range n.hosts {
@@ -219,14 +221,15 @@ func TestJobSetCommand(t *testing.T) {
 			switch from := e.ValueFrom; {
 			case from.SecretKeyRef != nil:
 				e.Value = "a secret of this test"
-			case from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.annotations['batch.kubernetes.io/job-completion-index']":
+			case from.FieldRef != nil && from.FieldRef.FieldPath == completionIndex:
 				e.Value = fmt.Sprint(i)
 			case from.FieldRef != nil:
 				t.Fatalf("the test does not know %s", from.FieldRef.FieldPath)
 			}
 			env, expand = append(env, e.Name+"="+e.Value), append(expand, "$("+e.Name+")", e.Value)
 		}
-		argv := []string{"sh", "-c", `mount --bind "$1" /etc/hosts && echo "$2" >/proc/sys/kernel/hostname && shift 2 && exec "$@"`, "sh", hosts, pod, proctest.Self(t)}
+		argv := []string{"sh", "-c", `mount --bind "$1" /etc/hosts && ` +
+			`echo "$2" >/proc/sys/kernel/hostname && shift 2 && exec "$@"`, "sh", hosts, pod, proctest.Self(t)}
 		for _, arg := range container.Command[1:] {
 			argv = append(argv, strings.NewReplacer(expand...).Replace(arg))
 		}

@@ -28,7 +28,7 @@ func (n *network) runs(dir string, flags ...string) []*launcher {
 	return all
 }
 
-// rows reads what the latest run into the folder has recorded.
+// rows reads the rows of the latest run in the folder.
 func rows(t *testing.T, dir string) []journal.Row {
 	t.Helper()
 	j, run := must.Get2(journal.LoadRun(dir))(t)
@@ -38,8 +38,8 @@ func rows(t *testing.T, dir string) []journal.Row {
 	return run.Latest()
 }
 
-// kernbench as the six ranks of a job on three hosts joins them over TCP: rank 0
-// records, an environment variable is swept, and a rank that dies is named.
+// kernbench runs as the six ranks of a job on three hosts and connects over TCP. Rank 0 records, an
+// environment variable is swept, and a rank that dies is named.
 func TestJoinedHosts(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
@@ -84,15 +84,16 @@ func TestJoinedHosts(t *testing.T) {
 	}
 }
 
-// A program that fails at one of the ranks of several hosts is a row that names it, with
-// the ends and last words of all of them.
+// A program that fails at one of the ranks on several hosts gives a row that names the rank, with the exit
+// codes and last lines of all ranks.
 func TestJoinedHostsProgram(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2)
 	dir := t.TempDir()
 	sweep, out := filepath.Join(dir, "sweep.yaml"), filepath.Join(dir, "run")
 	text := fmt.Sprintf(`name: pieces
-command: [sh, -c, 'cd %s; echo piece $RANK is here >&2; : > $RANK; [ $RANK = 3 ] || exec sleep 600; until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; exit 7']
+command: [sh, -c, 'cd %s; echo piece $RANK is here >&2; : > $RANK; [ $RANK = 3 ] || exec sleep 600;
+  until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; exit 7']
 ranks: [4]
 metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 `, dir)
@@ -117,13 +118,13 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	}
 }
 
-// The limit of a row over several hosts is that of the link it used, here one of
-// 20 Mbit/s out of the first host; and probe says the same of it.
+// The limit of a row over several hosts is the limit of the link it used, here 20 Mbit/s out of the first
+// host. probe reports the same.
 func TestLimitIsTheLinks(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2)
 	n.hosts[0].Slow("20mbit")
-	const bytes, fastest = 1 << 19, 2.5 * 1.3 // a microsecond: what the link lets through at once is a fraction
+	const bytes, fastest = 1 << 19, 2.5 * 1.3 // bytes per microsecond; bursts may exceed the limit slightly
 	on := func(args ...string) (all []*launcher) {
 		for i, h := range n.hosts {
 			all = append(all, n.launch([]*host{h},
@@ -162,7 +163,7 @@ func TestLimitIsTheLinks(t *testing.T) {
 	t.Logf("\n%s", said)
 }
 
-// The same holds for MPI's ranks, which its own launcher has put on the two hosts.
+// The same holds for MPI ranks that MPI's own launcher has put on the two hosts.
 func TestLimitOfMPIIsTheLinks(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2)
@@ -188,8 +189,8 @@ func TestLimitOfMPIIsTheLinks(t *testing.T) {
 	}
 }
 
-// A host that is cut off, and a rank's process that is killed, end the run with a
-// row that names a rank there.
+// If a host is cut off or a rank's process is killed, the run ends with a row that names a rank of that
+// host.
 func TestJoinedHostLost(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(n *network, all []*launcher){
@@ -206,8 +207,8 @@ func TestJoinedHostLost(t *testing.T) {
 			for _, l := range all {
 				l.wait()
 			}
-			// Whoever notices first, the launcher or rank 0: the row names a rank of the
-			// lost host, or the run was interrupted and is there to be resumed.
+			// Either the launcher or rank 0 notices first: the row names a rank of the lost host, or the run was
+			// interrupted and can be resumed.
 			_, run := must.Get2(journal.LoadRun(dir))(t)
 			for _, r := range run.Latest() {
 				if !r.Status.Bad() || r.Rank == nil {
@@ -223,7 +224,7 @@ func TestJoinedHostLost(t *testing.T) {
 	}
 }
 
-// awaitBegin waits until a point is under way.
+// awaitBegin waits until a point has started.
 func awaitBegin(t *testing.T, dir string) {
 	t.Helper()
 	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {

@@ -23,9 +23,8 @@ import (
 // The test binary is also the command under test, its agents and its workers.
 func TestMain(m *testing.M) { os.Exit(benchtest.Program(m, still(), collectives.Bench())) }
 
-// still is a bench whose call takes as long as US says. It demands that
-// the ranks agree on their hosts' names, by which it also shows that they are on
-// several.
+// still is a bench whose call takes US microseconds. It requires that the ranks agree on their host
+// names, which also shows that they run on several hosts.
 func still() *bench.Bench {
 	return bench.New("still", func(ctx context.Context, s *bench.State) error {
 		if mode := s.Str("mode"); mode == "kill" && s.Rank() == s.Size()-1 {
@@ -44,7 +43,7 @@ func still() *bench.Bench {
 	}, bench.Ranks("1"), bench.Strings("mode", "ok"), bench.Env("SWEPT", "a", "b"))
 }
 
-// hangGuard bounds every wait; a test that needs it all has failed.
+// hangGuard bounds every wait. A test that reaches it has failed.
 const hangGuard = 3 * time.Minute
 
 // launcher is one running `kernbench launch`.
@@ -56,8 +55,8 @@ type launcher struct {
 	mark           proctest.Mark
 }
 
-// start runs the command, on a host if one is given. At the end of the test it
-// must be gone, with everything it started.
+// start runs the command, on a host if one is given. At the end of the test, the command and everything
+// it started must be gone.
 func start(t *testing.T, on *host, args ...string) *launcher {
 	t.Helper()
 	argv := append([]string{proctest.Self(t), "launch"}, args...)
@@ -90,8 +89,7 @@ func (l *launcher) wait() int {
 	return l.cmd.ProcessState.ExitCode()
 }
 
-// expect waits for the end and checks exit code and the messages, which must
-// hold each of the texts.
+// expect waits for the end and checks the exit code and the messages, which must contain each of the texts.
 func (l *launcher) expect(code int, texts ...string) {
 	l.Helper()
 	if got := l.wait(); got != code {
@@ -107,7 +105,7 @@ func (l *launcher) expect(code int, texts ...string) {
 	}
 }
 
-// messages are the launcher's own lines, restarts excepted.
+// messages returns the launcher's own lines, except those about restarts.
 func (l *launcher) messages() (lines []string) {
 	for line := range strings.Lines(l.stderr.String()) {
 		if !strings.HasPrefix(line, "[rank") && !strings.HasPrefix(line, "    ") && !strings.Contains(line, ": restart ") &&
@@ -138,8 +136,7 @@ func (l *launcher) await(pattern string) []string {
 	return nil
 }
 
-// pids waits until n ranks have told their process numbers, as the program
-// `waits` does, and returns them by rank.
+// pids waits until n ranks have printed their PIDs, like the program `waits`, and returns them by rank.
 func (l *launcher) pids(n int) map[int]int {
 	l.Helper()
 	line := `\[rank(\d+)\]: pid (\d+)`
@@ -159,7 +156,7 @@ func (l *launcher) kill(pid int, sig syscall.Signal) {
 	}
 }
 
-// waits is a program that tells its number and stays.
+// waits is a program that prints its PID and then sleeps.
 var waits = []string{"sh", "-c", "echo pid $$; exec sleep 1000"}
 
 func (l *launcher) assertGone() {

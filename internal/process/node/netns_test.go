@@ -11,13 +11,13 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/netns"
 )
 
-// host is a host of the test's network, with the secret that it knows.
+// host is a host of the test's network, and the secret it uses.
 type host struct {
 	*netns.Host
 	secret string
 }
 
-// network is some hosts on one switch.
+// network is a set of hosts on one switch.
 type network struct {
 	*testing.T
 	hosts []*host
@@ -37,12 +37,11 @@ func newNetwork(t *testing.T, hosts int) *network {
 
 const (
 	port = "29411"
-	// heartbeat is how long a host may be silent: longer than a loaded machine keeps
-	// a process from running.
+	// heartbeat is the silence limit. It is longer than a process waits for a core on a busy machine.
 	heartbeat = "5s"
 )
 
-// launch gives the same command on each of the hosts.
+// launch runs the same command on each of the hosts.
 func (n *network) launch(hosts []*host, flags string, program ...string) []*launcher {
 	n.Helper()
 	var all []*launcher
@@ -57,17 +56,17 @@ func (n *network) launch(hosts []*host, flags string, program ...string) []*laun
 	return all
 }
 
-// rankProcess is where a rank runs.
+// rankProcess is the process of a rank and its host.
 type rankProcess struct{ host, pid int }
 
-// running starts the waiting program everywhere.
+// running starts the program `waits` on all hosts.
 func (n *network) running(flags string) ([]*launcher, map[int]rankProcess) {
 	n.Helper()
 	all := n.launch(n.hosts, flags, waits...)
 	return all, n.rankProcesses(all, 2)
 }
 
-// rankProcesses waits for the ranks to tell their numbers, as the program `waits` does.
+// rankProcesses waits until the ranks have printed their PIDs.
 func (n *network) rankProcesses(all []*launcher, perHost int) map[int]rankProcess {
 	n.Helper()
 	found := map[int]rankProcess{}
@@ -82,7 +81,7 @@ func (n *network) rankProcesses(all []*launcher, perHost int) map[int]rankProces
 	return found
 }
 
-// expectAll demands the same end on every node, and tells how long it took.
+// expectAll expects the same end on every node, and returns how long it took.
 func (n *network) expectAll(since time.Time, all []*launcher, code int, texts ...string) {
 	n.Helper()
 	for _, l := range all {
@@ -122,8 +121,7 @@ func TestNodesMeet(t *testing.T) {
 	}
 }
 
-// Node ranks can be chosen; the master is then where node 0 is, not where the
-// rendezvous is.
+// Node ranks can be chosen. The master is then the host of node 0, not the host of the rendezvous.
 func TestNodeRanks(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
@@ -189,7 +187,7 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 	})
 }
 
-// occupy listens on the rendezvous' port as some other service.
+// occupy listens on the rendezvous port as another service.
 func (h *host) occupy(t *testing.T) (release func()) {
 	t.Helper()
 	l := must.Get(h.Listen(h.Four + ":" + port))(t)
@@ -205,7 +203,7 @@ func (h *host) occupy(t *testing.T) (release func()) {
 	return func() { l.Close() }
 }
 
-// Whatever fails on one host ends the job on all of them, with one message each.
+// A failure on one host ends the job on all hosts, with one message each.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -241,7 +239,7 @@ func TestFaults(t *testing.T) {
 		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
 			n.Cleanup(func() { all[1].cmd.Process.Kill() })
-			for _, p := range at { // its own ranks end with the others, though it cannot end them
+			for _, p := range at { // its ranks end with the others, although the stopped launcher cannot end them
 				for limit := time.Now().Add(hangGuard); p.host == 1 &&
 					syscall.Kill(p.pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(limit) {
@@ -259,7 +257,7 @@ func TestFaults(t *testing.T) {
 			begin := time.Now()
 			code, message, left := c.harm(n, all, at)
 			n.expectAll(begin, left, code, message)
-			if c.name == "stopped launcher" { // once it goes on, it says that it was itself to blame
+			if c.name == "stopped launcher" { // once continued, it says that it was itself to blame
 				all[1].kill(all[1].cmd.Process.Pid, syscall.SIGCONT)
 				all[1].expect(1, fmt.Sprintf("(host %s, pid %d) was stopped for ", n.hosts[1].Name, all[1].cmd.Process.Pid),
 					"and the others gave it up")
@@ -268,12 +266,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A pulled cable is noticed on both sides of it.
+// Both sides notice a pulled cable.
 func TestCutLink(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
 	all, at := n.running("")
-	cut := at[4].host // where node 2 is: never the rendezvous, which is node 0
+	cut := at[4].host // the host of node 2, which is never the rendezvous (node 0)
 	begin := time.Now()
 	n.hosts[cut].Cut()
 	for i, l := range all {
@@ -292,7 +290,9 @@ func TestNodesRestart(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
 	all := n.launch(n.hosts, "--max-restarts 1",
-		shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
+		shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9
+			[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000
+			echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
 	for _, l := range all {
 		l.expect(0, ": restart 1 of 1: rank 4 (node 2, host kb", "ended with exit code 9")
 		if got := strings.Count(l.stdout.String(), "attempt 1\n"); got != 2 {

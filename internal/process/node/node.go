@@ -1,8 +1,7 @@
-// Package node runs one node's part of a job that spans several: it starts the
-// node's ranks when the rendezvous says so, brings their output to the console
-// and into logs, tells the rendezvous what becomes of them, and ends them when
-// anything anywhere fails. Where nodes meet and what failed first is package
-// rendezvous's matter, how processes are started and killed package launch's.
+// Package node runs one node's part of a job that spans several nodes. It starts the node's ranks
+// when the rendezvous begins a round, forwards their output to the console and to logs, reports
+// their ends to the rendezvous, and ends them when anything fails anywhere. Package rendezvous
+// decides what failed first; package launch starts and kills the processes.
 package node
 
 import (
@@ -12,66 +11,69 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 const (
-	// DefaultGrace is what a rank gets between SIGTERM and SIGKILL, as from torchrun: the
-	// time to write a checkpoint.
+	// DefaultGrace is the time between SIGTERM and SIGKILL, the same as torchrun's: enough to write a
+	// checkpoint.
 	DefaultGrace = 30 * time.Second
-	// outputLimit is how long a failed rank's output may still be on its way.
+	// outputLimit is how long to wait for the last output of a failed rank.
 	outputLimit = 700 * time.Millisecond
-	// drainLimit is how long a console may stand still at the end; one that is slow
-	// gets the time it needs.
+	// drainLimit is how long the console may block at the end without progress. A slow console gets
+	// the time it needs.
 	drainLimit = 5 * time.Second
-	// lookTime is how often the ranks' states are looked at.
-	lookTime = 500 * time.Millisecond
+	// pollInterval is how often the ranks' states are checked.
+	pollInterval = 500 * time.Millisecond
 )
 
 // Spec is what this node runs.
 type Spec struct {
 	Argv        []string
-	Environ     []string // what the ranks' environment is made from
-	ID          string   // of the job
-	Role        string   // torchrun's, of the ranks
+	Environ     []string // base of the ranks' environment
+	ID          string   // job ID
+	Role        string   // torchrun's role name of the ranks
 	Procs       int      // ranks on this node
 	MaxRestarts int
-	Threads     int // per rank; 0 leaves it to the program
+	Threads     int // per rank; 0 leaves the choice to the program
 	Bind        cores.Bind
 	Cores       []int             // to bind to
-	Interface   string            // network interface for the ranks' libraries; empty leaves it to them
-	Ports       string            // that ranks may listen on, A-B; empty for any
-	MasterAddr  string            // empty is the first node's
-	MasterPort  int               // 0 is a free one
+	Interface   string            // network interface for the ranks' libraries; "" leaves the choice to them
+	Ports       string            // port range A-B for the ranks to listen on; "" for any
+	MasterAddr  string            // "" for the first node's address
+	MasterPort  int               // 0 for a free port
 	Heartbeat   time.Duration     // a rank that is stopped for longer has failed
 	Grace       time.Duration     // between SIGTERM and SIGKILL
-	RankSecret  map[string]string // by variable: what the ranks get to know each other by
+	RankSecret  map[string]string // variables that hold the secret shared by the ranks
 	Logs        Logs
 	Stdout      io.Writer
 	Stderr      io.Writer
-	// Warn is told what is odd but no failure.
+	// Warn is called for irregularities that are no failures.
 	Warn func(text string)
-	// Restarting is told why another round begins.
+	// Restarting is called before another round, with the failure that ended the last one.
 	Restarting func(round int, why rendezvous.Failure)
 }
 
-// Run takes part in the job until it ends on all nodes. The failure is what
-// ended it, nil when every rank everywhere ended well. An error means that it
-// never began, or that this node cannot go on.
+// Run takes part in the job until it ends on all nodes. It returns the failure that ended the job,
+// or nil if every rank on every node ended with code 0. An error means that the job never began, or
+// that this node cannot continue.
 func Run(ctx context.Context, agent *launch.Agent, m *rendezvous.Member, spec Spec) (*rendezvous.Failure, error) {
 	n := &node{spec: spec, agent: agent, member: m, console: &console{out: [2]io.Writer{spec.Stdout, spec.Stderr}}}
 	for attempt := 0; ; attempt++ {
 		if err := m.Ready(attempt); err != nil {
 			return nil, err
 		}
-		round, verdict, err := n.await(ctx)
+		round, verdict, err := n.awaitRound(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -94,20 +96,21 @@ type node struct {
 	member  *rendezvous.Member
 	console *console
 
-	// Of the current round.
-	attempt int
-	taps    map[int][]*tap // by rank
-	pids    map[int]int
-	stopped map[int]time.Duration // how long a rank has been seen stopped
-	ended   int                   // ranks that ended well
-	failed  *rendezvous.Failure   // the first failure here
-	looked  time.Time             // when it was last looked at the ranks
-	still   time.Duration         // how long this process itself stood still, if it did
-	reports sync.WaitGroup
+	// State of the current round.
+	attempt        int
+	taps           map[int][]*tap // by rank
+	pids           map[int]int
+	stopped        map[int]time.Duration // how long a rank has been stopped
+	exitedRanks    int                   // ranks that ended with code 0
+	failed         *rendezvous.Failure   // first failure on this node
+	lastPoll       time.Time             // when the ranks' states were last checked
+	stoppedFor     time.Duration         // longest time that this process itself was stopped
+	pendingReports sync.WaitGroup
 }
 
-// await waits for the next round to begin.
-func (n *node) await(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdict, error) {
+// awaitRound waits for the next round to begin. If another node gives up meanwhile, it returns the
+// verdict instead.
+func (n *node) awaitRound(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdict, error) {
 	for {
 		select {
 		case e := <-n.member.Events():
@@ -127,10 +130,10 @@ func (n *node) await(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdic
 	}
 }
 
-// run is one round on this node. On return nothing of it is left.
+// run runs one round on this node. On return none of its processes is left.
 func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Verdict {
-	n.attempt, n.pids, n.stopped, n.ended, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
-	n.looked, n.still = time.Now(), 0
+	n.attempt, n.pids, n.stopped, n.exitedRanks, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
+	n.lastPoll, n.stoppedFor = time.Now(), 0
 	if twice := round.SharedHosts(); twice != "" && round.Node == 0 && round.Attempt == 0 {
 		n.spec.Warn(twice + ": their ranks share its cores")
 	}
@@ -138,49 +141,49 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 	if err != nil {
 		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "could not start its ranks: " + err.Error(), Code: 1})
 	}
-	verdict := n.follow(ctx, round, l)
+	verdict := n.watch(ctx, round, l)
 	if l != nil {
 		if verdict != nil {
 			l.Stop(launch.StopRequest{Reason: verdict.Failure.String()})
 		}
 		l.Wait()
 	}
-	n.reports.Wait() // a late one must not fall into the next round
+	n.pendingReports.Wait() // a late report must not fall into the next round
 	drain(slices.Concat(slices.Collect(maps.Values(n.taps))...))
 	return verdict
 }
 
-// start launches the ranks. The context is not the launch's: an interrupt has
-// to be everybody's before it ends anything.
+// start launches the ranks. The end of ctx does not stop the launch directly: an interrupt is first
+// reported to the rendezvous, which ends the round on all nodes.
 func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Launch, error) {
 	procs, err := n.processes(round)
 	var l *launch.Launch
 	if err == nil {
 		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
 		if len(round.Hosts) > 1 {
-			// The other nodes give up one that is silent, and its ranks must end with the
-			// rest, but not before them: their end must not pass for the cause. Alone on a
-			// node, a stopped launcher is somebody's Ctrl-Z.
+			// The other nodes consider a silent node dead, and its ranks must end with the rest. But they
+			// must not end before the others, or their end would look like the cause. On a single node, a
+			// stopped launcher is just a user's Ctrl-Z.
 			spec.StoppedLimit = 2 * n.spec.Heartbeat
 		}
 		l, err = n.agent.Launch(context.WithoutCancel(ctx), spec)
 	}
 	for _, taps := range n.taps {
 		for _, t := range taps {
-			t.handedOver()
+			t.closeWrite()
 		}
 	}
 	return l, err
 }
 
-// follow watches the ranks and the group until one of them ends the round; nil
-// is the good end.
-func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.Launch) *rendezvous.Verdict {
+// watch handles the events of the ranks and of the group until one of them ends the round. nil is
+// the good end.
+func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Launch) *rendezvous.Verdict {
 	var events <-chan launch.Event
 	if l != nil {
 		events = l.Events()
 	}
-	look := time.NewTicker(lookTime)
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	interrupted := ctx.Done()
 	for {
@@ -207,11 +210,11 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 				}
 				continue
 			}
-			n.note(round, e)
+			n.handle(round, e)
 		case <-look.C:
-			n.still = max(n.still, time.Since(n.looked))
-			n.looked = time.Now()
-			n.lookForStopped()
+			n.stoppedFor = max(n.stoppedFor, time.Since(n.lastPoll))
+			n.lastPoll = time.Now()
+			n.pollRanks()
 		case <-interrupted:
 			interrupted = nil
 			n.report(rendezvous.Failure{Rank: rendezvous.NoRank, PID: os.Getpid(), Cause: "was interrupted",
@@ -220,12 +223,12 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 	}
 }
 
-// cutOff is the verdict of a node that nobody gives one to: what failed here
-// first, or else the cause of being alone, which is at the node given. A launcher that
-// was stopped for long has been given up by the others.
+// cutOff is the verdict of a node that has lost the rendezvous: the first failure on this node if
+// it was abrupt, or else the given cause at the given node. If this launcher was stopped for longer
+// than the heartbeat limit, the others have lost it, and it blames itself.
 func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
 	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
-	if still := max(n.still, time.Since(n.looked)); still > n.spec.Heartbeat {
+	if still := max(n.stoppedFor, time.Since(n.lastPoll)); still > n.spec.Heartbeat {
 		f = rendezvous.LauncherStopped(os.Getpid(), still)
 		f.Node, f.Host = round.Node, round.Hosts[round.Node]
 		return &rendezvous.Verdict{Failure: f}
@@ -246,31 +249,31 @@ func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous
 	return &rendezvous.Verdict{Failure: f}
 }
 
-// note takes what happened to a rank.
-func (n *node) note(round *rendezvous.Round, e launch.Event) {
+// handle records what happened to a rank.
+func (n *node) handle(round *rendezvous.Round, e launch.Event) {
 	switch e := e.(type) {
 	case launch.Started:
 		n.pids[e.Rank] = e.PID
 	case launch.Exit:
 		delete(n.pids, e.Rank)
 		switch {
-		case e.Stopped: // by the agent, which says why at the end
+		case e.Stopped: // by the agent, which gives the reason at the end
 		case e.Failed():
 			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Cause: "ended with " + e.How(), Signal: e.Signal, Code: e.Code}
 			if e.Signal != 0 {
-				f.Code = 128 + int(e.Signal) // as a shell would say
+				f.Code = 128 + int(e.Signal) // like a shell
 			}
 			n.report(f)
 		default:
-			if n.ended++; n.ended == n.spec.Procs {
+			if n.exitedRanks++; n.exitedRanks == n.spec.Procs {
 				n.member.Done(round.Attempt)
 			}
 		}
 	}
 }
 
-// report tells the rendezvous of a failure here, and then the rank's last output, for
-// which the verdict waits.
+// report reports a failure to the rendezvous at once, and then again with the rank's last output,
+// for which the verdict waits.
 func (n *node) report(f rendezvous.Failure) {
 	if n.failed == nil {
 		n.failed = &f
@@ -281,16 +284,16 @@ func (n *node) report(f rendezvous.Failure) {
 	if !told.More {
 		return
 	}
-	n.reports.Go(func() {
-		awaitEnd(taps, outputLimit)
+	n.pendingReports.Go(func() {
+		awaitStreams(taps, outputLimit)
 		told.Output, told.More = lastOutput(taps), false
 		n.member.Failed(attempt, told)
 	})
 }
 
-// awaitEnd waits for the end of the streams, but not for ever: an unrelated
-// process may hold one, or nobody reads the console.
-func awaitEnd(taps []*tap, limit time.Duration) {
+// awaitStreams waits for the end of the streams, up to a limit: an unrelated process may hold one
+// open, or the console may block.
+func awaitStreams(taps []*tap, limit time.Duration) {
 	patience := time.After(limit)
 	for _, t := range taps {
 		select {
@@ -301,17 +304,17 @@ func awaitEnd(taps []*tap, limit time.Duration) {
 	}
 }
 
-// drain waits for what is still on its way to the console and into the logs, as
-// long as anything moves. Time is counted in looks, so that a launcher that does
-// not get to run gives nothing up.
+// drain waits for output that is on its way to the console and the logs, as long as there is
+// progress. The time is counted in polls, so that a launcher that gets no CPU time does not give
+// up.
 func drain(taps []*tap) {
 	const look = 100 * time.Millisecond
 	seen := make([]int64, len(taps))
 	for still := time.Duration(0); still < drainLimit; still += look {
-		awaitEnd(taps, look)
+		awaitStreams(taps, look)
 		open := false
 		for i, t := range taps {
-			if lines := t.passed.Load(); lines != seen[i] {
+			if lines := t.lineCount.Load(); lines != seen[i] {
 				seen[i], still = lines, 0
 			}
 			select {
@@ -326,26 +329,110 @@ func drain(taps []*tap) {
 	}
 }
 
-// lastOutput is what a rank said last: its errors, if it wrote any.
+// lastOutput returns the last lines of a rank's stderr, or of its stdout if stderr is empty.
 func lastOutput(taps []*tap) (text string) {
 	for _, t := range taps {
-		text = cmp.Or(t.lines(), text)
+		text = cmp.Or(t.quoted(), text)
 	}
 	return text
 }
 
-// lookForStopped finds ranks that stand still. Time is counted in looks, so that
-// a launcher that was itself stopped does not blame its ranks.
-func (n *node) lookForStopped() {
+// pollRanks finds stopped ranks. The time is counted in polls, so that a launcher that was stopped
+// itself does not blame its ranks.
+func (n *node) pollRanks() {
 	for rank, pid := range n.pids {
 		if !launch.IsStopped(pid) {
 			delete(n.stopped, rank)
 			continue
 		}
-		if n.stopped[rank] += lookTime; n.stopped[rank] > n.spec.Heartbeat {
+		if n.stopped[rank] += pollInterval; n.stopped[rank] > n.spec.Heartbeat {
 			delete(n.pids, rank)
 			n.report(rendezvous.Failure{Rank: rank, PID: pid, Code: 1,
 				Cause: fmt.Sprintf("has been stopped for %v (SIGSTOP, or a terminal's job control)", n.spec.Heartbeat)})
 		}
 	}
+}
+
+// processes describes this node's ranks of a round and opens the taps for their output.
+func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
+	shares := cores.Share(n.spec.Cores, n.spec.Procs, n.spec.Threads, n.spec.Bind)
+	procs := make([]launch.Proc, n.spec.Procs)
+	n.taps = make(map[int][]*tap, n.spec.Procs)
+	for local := range procs {
+		vars := launch.RankVars{
+			Rank: round.Node*n.spec.Procs + local, WorldSize: len(round.Hosts) * n.spec.Procs,
+			LocalRank: local, LocalWorldSize: n.spec.Procs,
+			MasterAddr: round.MasterAddr, MasterPort: round.MasterPort,
+		}
+		vars.MasterAddr = cmp.Or(n.spec.MasterAddr, vars.MasterAddr)
+		if n.spec.MasterPort != 0 {
+			vars.MasterPort = n.spec.MasterPort
+		}
+		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Argv,
+			Env: launch.Environ(n.spec.Environ, n.spec.variables(round, vars), &vars)}
+		if shares != nil {
+			p.CPUs = shares[local]
+		}
+		for _, s := range []struct {
+			stream Streams
+			ext    string
+			path   *string
+		}{{Stdout, "out", &p.Stdout}, {Stderr, "err", &p.Stderr}} {
+			log := ""
+			if n.spec.Logs.Dir != "" {
+				log = filepath.Join(n.spec.Logs.Dir, fmt.Sprintf("attempt%d", round.Attempt),
+					fmt.Sprintf("rank%d.%s", vars.Rank, s.ext))
+			}
+			var shown *console
+			if n.spec.Logs.shown(local, s.stream) {
+				shown = n.console
+			}
+			t, err := openTap(vars.Rank, s.stream, log, shown, n.spec.Warn)
+			if err != nil {
+				return nil, err
+			}
+			n.taps[vars.Rank] = append(n.taps[vars.Rank], t)
+			*s.path = t.path()
+		}
+		procs[local] = p
+	}
+	return procs, nil
+}
+
+// variables returns the variables of a rank besides RankVars: the ones torchrun sets, so that its
+// programs run unchanged.
+func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[string]*string {
+	set := map[string]*string{}
+	put := func(name, value string) { set[name] = &value }
+	preset := func(name, value string) { // unless the user has set it
+		if !slices.ContainsFunc(s.Environ, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+			put(name, value)
+		}
+	}
+	for name, value := range s.RankSecret {
+		put(name, value)
+	}
+	put("GROUP_RANK", strconv.Itoa(round.Node))
+	put("GROUP_WORLD_SIZE", strconv.Itoa(len(round.Hosts)))
+	put("ROLE_NAME", s.Role)
+	put("ROLE_RANK", strconv.Itoa(rank.Rank))
+	put("ROLE_WORLD_SIZE", strconv.Itoa(rank.WorldSize))
+	put("TORCHELASTIC_RUN_ID", s.ID)
+	put("TORCHELASTIC_RESTART_COUNT", strconv.Itoa(round.Attempt))
+	put("TORCHELASTIC_MAX_RESTARTS", strconv.Itoa(s.MaxRestarts))
+	// Rank 0 creates the store itself: the launcher runs none at the master's port.
+	put("TORCHELASTIC_USE_AGENT_STORE", "False")
+	preset("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+	switch {
+	case s.Threads > 0:
+		for _, name := range cores.ThreadVars {
+			put(name, strconv.Itoa(s.Threads))
+		}
+	case s.Procs > 1:
+		preset("OMP_NUM_THREADS", "1") // like torchrun: many ranks with a thread per core slow each other down
+	}
+	for name, value := range jobenv.Reach(s.Interface, s.Ports) {
+		put(name, value)
+	}
+	return set
 }

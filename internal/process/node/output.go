@@ -8,19 +8,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 )
 
 const (
-	// lastLines and lastWidth bound what a failure quotes of a rank's output.
-	lastLines, lastWidth = 8, 300
-	// maxLine is where a longer line is cut in two on the console.
+	// maxQuotedLines and maxQuotedWidth limit the output quoted in a failure.
+	maxQuotedLines, maxQuotedWidth = 8, 300
+	// maxLine is the length at which the console splits long lines.
 	maxLine = 64 << 10
 )
 
-// console is where the ranks' lines come together, each written whole.
+// console writes the lines of all ranks, each line as a whole.
 type console struct {
 	mu  sync.Mutex
 	out [2]io.Writer // stdout, stderr
@@ -29,28 +31,28 @@ type console struct {
 func (c *console) line(stream Streams, rank int, text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What cannot be written has no reader any more, which is no reason to stop.
+	// A write error means that the console has no reader any more, which is no reason to stop.
 	_, _ = c.out[stream-1].Write(fmt.Appendf(nil, "[rank%d]: %s\n", rank, text))
 }
 
-// tap takes one output stream of a rank: to the console, into a log, and the
-// last lines into memory. The agent writes into a pipe of ours.
+// tap forwards one output stream of a rank to the console and into a log, and remembers the last
+// lines. The agent writes to a pipe of this process.
 type tap struct {
-	rank    int
-	stream  Streams
-	read    *os.File
-	write   *os.File // until the agent has opened it for itself
-	log     *os.File
-	console *console // nil when not shown
-	warn    func(text string)
-	ended   chan struct{}
-	passed  atomic.Int64 // lines
+	rank      int
+	stream    Streams
+	read      *os.File
+	write     *os.File // closed once the agent has opened the pipe
+	log       *os.File
+	console   *console // nil if not shown
+	warn      func(text string)
+	ended     chan struct{}
+	lineCount atomic.Int64 // lines read so far
 
 	mu   sync.Mutex
-	last []string
+	tail []string
 }
 
-// openTap makes the pipe and the log, and starts to read.
+// openTap opens the pipe and the log, and starts reading.
 func openTap(rank int, stream Streams, log string, c *console, warn func(text string)) (*tap, error) {
 	t := &tap{rank: rank, stream: stream, console: c, warn: warn, ended: make(chan struct{})}
 	var err error
@@ -72,8 +74,8 @@ func openTap(rank int, stream Streams, log string, c *console, warn func(text st
 	return t, nil
 }
 
-// createLog makes a new file. What an earlier launch has left there is kept under the
-// next name that is free, such as rank0.out.1.
+// createLog creates a new file. A file of an earlier launch is renamed to the next free name, such
+// as rank0.out.1.
 func createLog(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
@@ -98,11 +100,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// path is how another process of this user opens the pipe for writing.
+// path is the name under which another process of this user can open the pipe for writing.
 func (t *tap) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), t.write.Fd()) }
 
-// handedOver gives up our own writing end, so that the rank's end ends the stream.
-func (t *tap) handedOver() { t.write.Close() }
+// closeWrite closes this process's writing end, so that the stream ends with the rank.
+func (t *tap) closeWrite() { t.write.Close() }
 
 func (t *tap) run() {
 	defer close(t.ended)
@@ -125,9 +127,9 @@ func (t *tap) run() {
 			t.console.line(t.stream, t.rank, text)
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
-			t.remember(strings.ToValidUTF8(string(text[:min(len(text), lastWidth)]), "\uFFFD"))
+			t.remember(strings.ToValidUTF8(string(text[:min(len(text), maxQuotedWidth)]), "\uFFFD"))
 		}
-		t.passed.Add(1)
+		t.lineCount.Add(1)
 	}
 	if t.log != nil {
 		t.log.Close()
@@ -137,21 +139,20 @@ func (t *tap) run() {
 func (t *tap) remember(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.last) == lastLines {
-		t.last = append(t.last[:0], t.last[1:]...)
+	if len(t.tail) == maxQuotedLines {
+		t.tail = append(t.tail[:0], t.tail[1:]...)
 	}
-	t.last = append(t.last, line)
+	t.tail = append(t.tail, line)
 }
 
-func (t *tap) lines() string {
+func (t *tap) quoted() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.Join(t.last, "\n")
+	return strings.Join(t.tail, "\n")
 }
 
-// splitLines cuts after a line feed, a carriage return (progress bars have no
-// other), both together, or maxLine bytes. Nothing is lost: the tokens joined
-// are the input.
+// splitLines splits after a line feed, a carriage return (used by progress bars), both together, or
+// maxLine bytes. The concatenated tokens are the input.
 func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {
@@ -170,4 +171,81 @@ func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 		return 0, nil, nil
 	}
 	return i, data[:i], nil
+}
+
+// Streams is a set of a rank's output streams, in torchrun's encoding.
+type Streams int
+
+const (
+	Stdout Streams = 1
+	Stderr Streams = 2
+)
+
+// Selection selects output streams by local rank. The zero value selects nothing.
+type Selection struct {
+	others Streams // of ranks not in byRank
+	byRank map[int]Streams
+}
+
+// ParseSelection parses torchrun's notation: one number for all ranks (0 none, 1 stdout, 2 stderr,
+// 3 both), or numbers for some local ranks, as in 0:3,1:2.
+func ParseSelection(text string) (Selection, error) {
+	fault := fmt.Errorf("%q: want 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such numbers by local rank, "+
+		"as in 0:3,1:2", text)
+	number := func(s string) (Streams, bool) {
+		n, err := strconv.Atoi(s)
+		return Streams(n), err == nil && n >= 0 && n <= 3
+	}
+	if !strings.Contains(text, ":") {
+		n, ok := number(text)
+		if !ok {
+			return Selection{}, fault
+		}
+		return Selection{others: n}, nil
+	}
+	s := Selection{byRank: map[int]Streams{}}
+	for part := range strings.SplitSeq(text, ",") {
+		rank, streams, _ := strings.Cut(part, ":")
+		n, err := strconv.Atoi(rank)
+		which, ok := number(streams)
+		if _, twice := s.byRank[n]; err != nil || n < 0 || !ok || twice {
+			return Selection{}, fault
+		}
+		s.byRank[n] = which
+	}
+	return s, nil
+}
+
+// Has reports whether a stream of a local rank is selected.
+func (s Selection) Has(local int, stream Streams) bool {
+	if which, named := s.byRank[local]; named {
+		return which&stream != 0
+	}
+	return s.others&stream != 0
+}
+
+// Empty reports whether nothing is selected.
+func (s Selection) Empty() bool {
+	for _, which := range s.byRank {
+		if which != 0 {
+			return false
+		}
+	}
+	return s.others == 0
+}
+
+// Logs says where the output of the ranks goes. By default all of it goes to the console.
+type Logs struct {
+	Dir       string    // folder for the logs of all streams; "" for no logs
+	Redirects Selection // not shown on the console
+	Tee       Selection // shown on the console even if redirected
+	Filter    []int     // local ranks shown on the console; nil for all
+}
+
+// shown reports whether a stream is shown on the console.
+func (l Logs) shown(local int, stream Streams) bool {
+	if l.Filter != nil && !slices.Contains(l.Filter, local) {
+		return false
+	}
+	return !l.Redirects.Has(local, stream) || l.Tee.Has(local, stream)
 }

@@ -50,7 +50,10 @@ func TestVariables(t *testing.T) {
 
 func TestThreadsAndCores(t *testing.T) {
 	t.Parallel()
-	l := standalone(t, "--threads-per-rank 3 --bind core --master_addr 127.0.0.2 --master_port 1234 --rdzv_conf timeout=9", shell(`echo $OMP_NUM_THREADS $MKL_NUM_THREADS $MASTER_ADDR:$MASTER_PORT; grep Cpus_allowed_list /proc/self/status`)...)
+	l := standalone(t,
+		"--threads-per-rank 3 --bind core --master_addr 127.0.0.2 --master_port 1234 --rdzv_conf timeout=9",
+		shell(`echo $OMP_NUM_THREADS $MKL_NUM_THREADS $MASTER_ADDR:$MASTER_PORT
+			grep Cpus_allowed_list /proc/self/status`)...)
 	l.expect(0)
 	mine := cores.Share(cores.Allowed(), 1, 3, cores.Core)[0]
 	want := fmt.Sprintf("[rank0]: 3 3 127.0.0.2:1234\n[rank0]: Cpus_allowed_list:\t%d", mine[0])
@@ -59,11 +62,12 @@ func TestThreadsAndCores(t *testing.T) {
 	}
 }
 
-// What torchrun's users type: a file and a module of Python, PET_ variables.
+// torchrun's command lines work: a Python file, a Python module, PET_ variables.
 func TestTorchrunsCommands(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"train.py": "import os, sys; print('file', os.environ['RANK'], sys.argv[1:])",
-		"mod.py": "import sys; print('module', __name__, sys.argv[1:])"} {
+	for name, text := range map[string]string{
+		"train.py": "import os, sys; print('file', os.environ['RANK'], sys.argv[1:])",
+		"mod.py":   "import sys; print('module', __name__, sys.argv[1:])"} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	t.Setenv("PET_NPROC_PER_NODE", "2")
@@ -90,7 +94,7 @@ func TestExitCodes(t *testing.T) {
 		{shell("[ $RANK = 0 ] && exec sleep 1000; kill -SEGV $$"), 139, []string{"rank 1 ", "ended with signal 11"}},
 		{shell("[ $RANK = 1 ] && exec sleep 1000; echo result; exit 3"), 3,
 			[]string{"rank 0 ", "its last output:\n    result\n"}},
-		{shell("exit 2"), 2, []string{"ended with exit code 2"}}, // which is no mistake in the launcher's own command line
+		{shell("exit 2"), 2, []string{"ended with exit code 2"}}, // not a usage error of the launcher itself
 		{[]string{"/no/such/program"}, 1, []string{"node 0 (host ", "could not start its ranks: ", "/no/such/program"}},
 	} {
 		l := standalone(t, "--nproc-per-node 2", c.program...)
@@ -103,7 +107,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestKilledRank(t *testing.T) {
 	t.Parallel()
-	// One rank has a descendant in a session of its own, and nobody heeds SIGTERM.
+	// One rank has a descendant in its own session, and all processes ignore SIGTERM.
 	l := standalone(t, "--nproc-per-node 2 --grace 100ms",
 		shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
 	pid := l.pids(2)[1]
@@ -111,7 +115,7 @@ func TestKilledRank(t *testing.T) {
 	l.expect(137, fmt.Sprintf("pid %d) ended with signal 9 (killed)", pid))
 }
 
-// A launcher whose agent is killed says so, and nothing of the job stays.
+// A launcher whose agent is killed says so, and no process of the job is left.
 func TestKilledAgent(t *testing.T) {
 	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2", waits...)
@@ -132,7 +136,7 @@ func TestStoppedRank(t *testing.T) {
 	l.expect(1, fmt.Sprintf("rank 1 (node 0, host %s, pid %d) has been stopped for 1s", hostname(t), pid))
 }
 
-// A moment's stop is no failure.
+// A short stop is no failure.
 func TestStoppedForAMoment(t *testing.T) {
 	t.Parallel()
 	l := standalone(t, "--heartbeat 1h", shell("echo pid $$; kill -STOP $$; echo awake")...)
@@ -153,11 +157,12 @@ func TestInterrupted(t *testing.T) {
 	l.expect(130, "was interrupted")
 }
 
-// Before the end of its job a batch system may send a signal to all its processes, and
-// then SIGTERM: the ranks' programs hear both, and have the time to save their work.
+// A batch system may send a signal to all processes before the end of a job, and later SIGTERM. The ranks
+// receive both and have time to save their work.
 func TestCheckpoint(t *testing.T) {
 	t.Parallel()
-	l := standalone(t, "", shell(`trap 'echo noted' USR1; trap 'echo asked; sleep 1.2; echo saved; exit 0' TERM; echo pid $$; while :; do sleep 0.05; done`)...)
+	l := standalone(t, "", shell(`trap 'echo noted' USR1; trap 'echo asked; sleep 1.2; echo saved; exit 0' TERM
+		echo pid $$; while :; do sleep 0.05; done`)...)
 	rank := l.pids(1)[0]
 	for _, p := range l.mark.Processes() {
 		if p.PID != rank {
@@ -170,7 +175,7 @@ func TestCheckpoint(t *testing.T) {
 	l.await(`\[rank0\]: saved`)
 }
 
-// The launcher itself may be killed: its ranks end with it.
+// If the launcher itself is killed, its ranks end with it.
 func TestKilledLauncher(t *testing.T) {
 	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2", waits...)
@@ -181,7 +186,10 @@ func TestKilledLauncher(t *testing.T) {
 
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	script := `echo attempt $TORCHELASTIC_RESTART_COUNT; [ $RANK.$TORCHELASTIC_RESTART_COUNT = 1.0 ] && exit 5; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; exit 0`
+	script := `echo attempt $TORCHELASTIC_RESTART_COUNT
+		[ $RANK.$TORCHELASTIC_RESTART_COUNT = 1.0 ] && exit 5
+		[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000
+		exit 0`
 	l := standalone(t, "--nproc-per-node 2 --max-restarts 1", shell(script)...)
 	l.expect(0, ": restart 1 of 1: rank 1 ", "ended with exit code 5")
 	l.await(`\[rank0\]: attempt 1`)
@@ -205,7 +213,7 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s: %q, %v", file, got, err)
 		}
 	}
-	// A second launch neither adds to the logs of the first nor destroys them.
+	// A second launch neither appends to the logs of the first nor overwrites them.
 	standalone(t, "--redirects 3 --log-dir "+dir, shell("echo again")...).expect(0)
 	for file, want := range map[string]string{"rank0.out": "again\n", "rank0.out.1": "out 0\ntail",
 		"rank1.out": "out 1\ntail"} {
@@ -220,7 +228,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Much output is neither lost nor mixed up.
+// Large output is neither lost nor mixed up.
 func TestMuchOutput(t *testing.T) {
 	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2", shell("seq 1 20000; seq 1 20000 >&2")...)
@@ -274,7 +282,7 @@ func hostname(t *testing.T) string {
 	return must.Get(os.Hostname())(t)
 }
 
-// state is the letter in the kernel's process table.
+// state returns the letter of a process's state in /proc.
 func state(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")

@@ -45,7 +45,7 @@ func TestParseSelection(t *testing.T) {
 }
 
 func TestShown(t *testing.T) {
-	all, first := Selection{rest: 3}, Selection{by: map[int]Streams{0: Stdout}}
+	all, first := Selection{others: 3}, Selection{byRank: map[int]Streams{0: Stdout}}
 	for _, c := range []struct {
 		name string
 		logs Logs
@@ -91,7 +91,7 @@ func split(in interface{ Read([]byte) (int, error) }) (pieces []string) {
 	return pieces
 }
 
-// Nothing is lost or changed, however the input comes in.
+// Lines are neither lost nor changed, whatever the sizes of the reads.
 func TestSplitLinesKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chunks := rapid.SliceOf(rapid.StringMatching(`[ab\r\n]{0,5}`)).Draw(t, "chunks")
@@ -107,7 +107,7 @@ func TestSplitLinesKeepsEverything(t *testing.T) {
 	})
 }
 
-// chunked gives its input in the pieces it was made of.
+// chunked returns its input in the given pieces.
 type chunked struct {
 	chunks []string
 	rest   bytes.Buffer
@@ -130,7 +130,7 @@ func TestLogNoLink(t *testing.T) {
 	}
 }
 
-// A log that cannot be written, here because the disk is full, ends with a warning; the rank goes on.
+// If a log cannot be written, here because the disk is full, there is a warning and the rank continues.
 func TestLogThatIsNotComplete(t *testing.T) {
 	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	read, write := must.Get2(os.Pipe())(t)
@@ -143,7 +143,7 @@ func TestLogThatIsNotComplete(t *testing.T) {
 	write.Close()
 	<-out.ended
 	if len(said) != 1 || said[0] != "a log of rank 3 is not complete: write /dev/full: no space left on device" ||
-		out.passed.Load() != 2 {
-		t.Errorf("%d lines passed, said %q", out.passed.Load(), said)
+		out.lineCount.Load() != 2 {
+		t.Errorf("%d lines passed, said %q", out.lineCount.Load(), said)
 	}
 }

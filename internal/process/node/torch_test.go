@@ -16,9 +16,8 @@ func torchScript(t *testing.T, args ...string) []string {
 	return append([]string{"/usr/bin/python3", "-u", script}, args...)
 }
 
-// A torch.distributed script runs unchanged on three hosts. Then a rank is
-// killed in the middle of a collective: its peers complain at once, but the one
-// that was killed is named.
+// A torch.distributed script runs unchanged on three hosts. Then a rank is killed in the middle of a
+// collective. Its peers report errors at once, but the killed rank is named.
 func TestTorch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("torch takes seconds to load")

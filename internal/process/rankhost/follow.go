@@ -2,13 +2,17 @@ package rankhost
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -17,20 +21,20 @@ import (
 )
 
 var (
-	// ErrInterrupted says that this process was told to end before rank 0 was done.
+	// ErrInterrupted means that this process was told to end before rank 0 was done.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrGivenUp says that not all ranks came; which, rank 0 says.
+	// ErrGivenUp means that not all ranks came. Rank 0 says which ones are missing.
 	ErrGivenUp = errors.New("rank 0 has given up waiting for the others")
 )
 
-// Follow is the part of every rank but 0: it starts what rank 0 says, until rank
-// 0 says goodbye, which is the good end.
+// Follow is the part of every rank but 0: it starts the processes that rank 0 asks for. It returns
+// nil when rank 0 dismisses it.
 func Follow(ctx context.Context, cfg Config) error {
-	conn, err := cfg.find(ctx)
+	conn, err := cfg.findLeader(ctx)
 	if err != nil {
 		return err
 	}
-	reached, _, _ := net.SplitHostPort(conn.RemoteAddr().String()) // none of a local socket
+	reached, _, _ := net.SplitHostPort(conn.RemoteAddr().String()) // "" for a local socket
 	own, _, _ := net.SplitHostPort(conn.LocalAddr().String())
 	link := connection.NewLink[message](conn)
 	h, err := newRankHost(ctx, cfg, link, reached, own)
@@ -47,12 +51,12 @@ type rankHost struct {
 	link  *connection.Link[message]
 	agent *launch.Agent
 
-	mu     sync.Mutex
-	launch *launch.Launch
-	id     int                 // of the launch, begun or not
-	grace  time.Duration       // its
-	early  *launch.StopRequest // came before it had begun
-	work   sync.WaitGroup
+	mu        sync.Mutex
+	launch    *launch.Launch
+	id        int                 // of the current launch, which may not have begun
+	grace     time.Duration       // of the current launch
+	earlyStop *launch.StopRequest // arrived before the launch had begun
+	work      sync.WaitGroup
 }
 
 // newRankHost starts the agent and asks rank 0 for admission.
@@ -65,22 +69,21 @@ func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], r
 	return &rankHost{cfg: cfg, link: l, agent: agent}, nil
 }
 
-// serve does what it is told until the end. On return nothing that it has
-// started is left.
+// serve handles rank 0's messages until the end. On return none of its processes is left.
 func (h *rankHost) serve(ctx context.Context) (err error) {
 	defer h.link.Abort()
 	defer h.work.Wait()
 	defer func() { err = errors.Join(err, h.closeAgent()) }()
 	defer context.AfterFunc(ctx, func() {
-		// Whoever sent the signal meant the job. Rank 0 ends it, in order.
+		// The signal was meant for the whole job. Rank 0 ends it in order.
 		h.link.Send(message{Interrupted: true})
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		time.AfterFunc(leaveLimit+h.grace, h.link.Abort)
+		time.AfterFunc(leaveTimeout+h.grace, h.link.Abort)
 	})()
 	limit := connection.SilenceLimit
-	if h.cfg.own {
-		limit = 0 // a process does not wait in vain for itself, however slow it is
+	if h.cfg.self {
+		limit = 0 // a process cannot lose itself, however slow it is
 	}
 	var told error
 	err = h.link.Run(limit, func(m message) (more bool) {
@@ -123,19 +126,19 @@ func (h *rankHost) stop(s *launch.StopRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case s.ID != h.id: // it has ended
+	case s.ID != h.id: // the launch has ended
 	case h.launch == nil:
-		h.early = s
+		h.earlyStop = s
 	default:
 		h.launch.Stop(*s)
 	}
 }
 
-// start runs one process from its beginning to its end and tells rank 0 of both.
-func (h *rankHost) start(o *start) {
+// start runs one process to its end and reports the result to rank 0.
+func (h *rankHost) start(o *launchOrder) {
 	outcome, err := h.run(o)
 	h.mu.Lock()
-	h.launch, h.early, h.id, h.grace = nil, nil, 0, 0
+	h.launch, h.earlyStop, h.id, h.grace = nil, nil, 0, 0
 	h.mu.Unlock()
 	if err != nil {
 		h.link.Send(message{Failed: err.Error()})
@@ -144,7 +147,7 @@ func (h *rankHost) start(o *start) {
 	h.link.Send(message{Done: outcome})
 }
 
-func (h *rankHost) run(o *start) (*launch.Outcome, error) {
+func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	proc := launch.Proc{Rank: h.cfg.Rank, Argv: o.Argv, Dir: string(o.Dir)}
 	for _, path := range o.Files {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -156,12 +159,12 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 	}
 	o.Vars.LocalRank, o.Vars.LocalWorldSize = h.cfg.LocalRank, h.cfg.LocalSize
 	if o.Native {
-		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, o.withRank(), proc.ExtraFiles)
+		proc.Env, proc.ExtraFiles = nativeEnv(h.cfg.Environ, o.envWithRank(), proc.ExtraFiles)
 	} else {
 		proc.Env = launch.Environ(h.cfg.Environ, o.Env, &o.Vars)
 	}
 	var pumps sync.WaitGroup
-	defer pumps.Wait() // all output comes before the end
+	defer pumps.Wait() // all output is sent before the result
 	var ends []*os.File
 	defer closeAll(&ends)
 	for _, s := range []struct {
@@ -174,14 +177,15 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 		}
 		ends = append(ends, write)
 		*s.path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
-		pumps.Go(func() { h.pump(read, s.err) })
+		pumps.Go(func() { h.forward(read, s.err) })
 	}
-	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, ReportEnv: o.ReportEnv, Grace: o.Grace, ForwardSignals: o.ForwardSignals,
-		StoppedLimit: connection.SilenceLimit})
+	l, err := h.launchProc(launch.Spec{Procs: []launch.Proc{proc}, ReportEnv: o.ReportEnv, Grace: o.Grace,
+		ForwardSignals: o.ForwardSignals,
+		StoppedLimit:   connection.SilenceLimit})
 	if err != nil {
 		return nil, err
 	}
-	closeAll(&ends) // the agent has opened them for itself
+	closeAll(&ends) // the agent has opened them itself
 	for e := range l.Events() {
 		switch e := e.(type) {
 		case launch.Started:
@@ -194,8 +198,8 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 	return &outcome, err
 }
 
-// withRank are the variables to set, with those of the rank that are not among them.
-func (o *start) withRank() launch.EnvOverrides {
+// envWithRank returns the overrides of Env, and the rank variables that Env does not override.
+func (o *launchOrder) envWithRank() launch.EnvOverrides {
 	set := launch.EnvOverrides{}
 	for name, value := range o.Vars.Values() {
 		set[name] = &value
@@ -204,8 +208,8 @@ func (o *start) withRank() launch.EnvOverrides {
 	return set
 }
 
-// begin launches, with a new agent if the last one was killed.
-func (h *rankHost) begin(spec launch.Spec) (l *launch.Launch, err error) {
+// launchProc starts a launch, with a new agent if the last one was killed.
+func (h *rankHost) launchProc(spec launch.Spec) (l *launch.Launch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -218,8 +222,8 @@ func (h *rankHost) begin(spec launch.Spec) (l *launch.Launch, err error) {
 	if l, err = h.agent.Launch(context.Background(), spec); err != nil {
 		return nil, err
 	}
-	if h.launch = l; h.early != nil {
-		l.Stop(*h.early)
+	if h.launch = l; h.earlyStop != nil {
+		l.Stop(*h.earlyStop)
 	}
 	return l, nil
 }
@@ -231,9 +235,9 @@ func closeAll(files *[]*os.File) {
 	*files = nil
 }
 
-// pump carries a stream to rank 0. It waits while rank 0 is slow, and then so
-// does the process's output, but nothing else.
-func (h *rankHost) pump(read *os.File, ofStderr bool) {
+// forward sends a stream to rank 0. If rank 0 is slow, forward waits, and so does the process when
+// its pipe is full, but nothing else.
+func (h *rankHost) forward(read *os.File, ofStderr bool) {
 	defer read.Close()
 	buf := make([]byte, 32<<10)
 	for {
@@ -248,10 +252,10 @@ func (h *rankHost) pump(read *os.File, ofStderr bool) {
 	}
 }
 
-// native is the environment of a process that joins the launcher's own job. A
-// descriptor that the launcher has left open for it moves.
-func native(environ []string, set launch.EnvOverrides, files []*os.File) ([]string, []*os.File) {
-	const pmi = "PMI_FD" // Hydra's, by which MPICH finds it
+// nativeEnv returns the environment of a process that joins the launcher's own job. A descriptor
+// that the launcher has left open for it gets a new number.
+func nativeEnv(environ []string, set launch.EnvOverrides, files []*os.File) ([]string, []*os.File) {
+	const pmi = "PMI_FD" // Hydra's variable, which names the descriptor that connects MPICH to it
 	fd, err := strconv.Atoi(jobenv.Variable(environ, pmi))
 	if _, replaced := set[pmi]; err == nil && !replaced {
 		moved := strconv.Itoa(3 + len(files))
@@ -259,4 +263,122 @@ func native(environ []string, set launch.EnvOverrides, files []*os.File) ([]stri
 		files = append(files, os.NewFile(uintptr(fd), "the launcher's descriptor"))
 	}
 	return set.Apply(environ), files
+}
+
+// The variables that make a program a guard: the address of its supervisor, the name of that host,
+// and the secret.
+const (
+	guardVar       = "KERNBENCH_GUARD"
+	guardHostVar   = "KERNBENCH_GUARD_HOST"
+	guardSecretVar = "KERNBENCH_GUARD_SECRET"
+)
+
+// Guards are rank hosts that a launcher is about to start for this process, which is itself no rank
+// of the job. There is one beside each rank of a program, and it knows more about its rank than the
+// launcher reports.
+type Guards struct {
+	cfg      Config
+	listener net.Listener
+}
+
+// ListenGuards waits for the guards of a number of ranks at an address of this host.
+func ListenGuards(ctx context.Context, host string, ports connection.PortRange, ranks int,
+	limit time.Duration) (*Guards,
+	error) {
+	l, err := ports.ListenAt(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for the ranks: %w", err)
+	}
+	g := &Guards{guardConfig(host, l.Addr().(*net.TCPAddr).Port, rand.Text(), ranks, limit), l}
+	if g.cfg.Name, err = os.Hostname(); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("waiting for the ranks: %w", err)
+	}
+	return g, nil
+}
+
+func guardConfig(host string, port int, secret string, ranks int, limit time.Duration) Config {
+	return Config{Size: ranks, Host: host, Ports: []int{port}, Secret: []byte(secret), Command: "guard",
+		JoinTimeout: limit}
+}
+
+// Vars returns the variables that make this program, when the launcher starts it, a guard.
+func (g *Guards) Vars() map[string]string {
+	return map[string]string{
+		guardHostVar:   g.cfg.Name,
+		guardVar:       net.JoinHostPort(g.cfg.Host, strconv.Itoa(g.cfg.Ports[0])),
+		guardSecretVar: string(g.cfg.Secret),
+	}
+}
+
+// Gather waits for all guards.
+func (g *Guards) Gather(ctx context.Context) (*Leader, error) {
+	l := newLeader(g.cfg)
+	l.host.Serve(g.listener, g.cfg.service())
+	return l.gather(ctx)
+}
+
+// Close stops waiting for guards.
+func (g *Guards) Close() { g.listener.Close() }
+
+// guardTimeout is how long a guard looks for its supervisor.
+const guardTimeout = time.Minute
+
+// MaybeGuard runs this process as a guard if its environment says so, and returns when its work is
+// over.
+func MaybeGuard(environ []string) (is bool, err error) {
+	env := jobenv.Variables(environ)
+	if env[guardVar] == "" {
+		return false, nil
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	launch.CatchUserSignals()
+	cfg, err := guardConfigFromEnv(env, environ)
+	if err == nil {
+		err = Follow(ctx, cfg)
+	}
+	switch {
+	case errors.Is(err, ErrGivenUp): // the supervisor reports why
+		return true, nil
+	case err != nil:
+		return true, fmt.Errorf("the guard of rank %d: %w", cfg.Rank, err)
+	}
+	return true, nil
+}
+
+// guardConfigFromEnv reads a guard's configuration from its environment.
+func guardConfigFromEnv(env map[string]string, environ []string) (Config, error) {
+	addr, err := netip.ParseAddrPort(env[guardVar])
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", guardVar, err)
+	}
+	job, err := jobenv.Detect(environ)
+	switch {
+	case err != nil:
+		return Config{}, err
+	case job == nil: // the only rank
+		job = &jobenv.Job{Size: 1, LocalSize: 1}
+	}
+	cfg := guardConfig(addr.Addr().String(), int(addr.Port()), env[guardSecretVar], job.Size, guardTimeout)
+	cfg.Rank, cfg.LocalRank, cfg.LocalSize, cfg.Environ = job.Rank, job.LocalRank, job.LocalSize, environ
+	if cfg.Name, err = os.Hostname(); err != nil {
+		return cfg, err
+	}
+	return cfg, checkReachable(addr.Addr(), env[guardHostVar], cfg.Name)
+}
+
+// checkReachable detects at once, instead of after a minute of attempts, that the supervisor
+// listens where this host cannot reach it.
+func checkReachable(addr netip.Addr, theirs, ours string) error {
+	if addr.IsLoopback() && theirs != ours {
+		return fmt.Errorf("started on host %s, but kernbench run listens on the loopback of %s only; name its network: "+
+			"--interface", ours, theirs)
+	}
+	return nil
+}
+
+// RemoveGuardVars removes the variables of guards from the environment of their programs.
+func RemoveGuardVars(set map[string]*string) {
+	set[guardVar], set[guardHostVar], set[guardSecretVar] = nil, nil, nil
 }

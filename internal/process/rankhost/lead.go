@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -14,16 +16,15 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// Leader is rank 0's end: it starts processes at the hosts of all ranks, its own
-// included.
+// Leader is rank 0's end. It starts processes at the hosts of all ranks, including its own.
 type Leader struct {
-	cfg  Config
-	host *connection.Host[message]
-	core *coordinator
-	own  chan error // how rank 0's own rank host ended; nil when there is none
+	cfg         Config
+	host        *connection.Host[message]
+	coordinator *coordinator
+	selfHost    chan error // result of rank 0's own rank host; nil if there is none
 }
 
-// Lead gathers all ranks. The context bounds the gathering.
+// Lead gathers all ranks. ctx bounds the gathering.
 func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	listener, err := cfg.listen(ctx)
 	if errors.Is(err, connection.ErrNotLocal) {
@@ -34,32 +35,32 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	}
 	defer listener.Close()
 	l := newLeader(cfg)
-	l.own = make(chan error, 1)
+	l.selfHost = make(chan error, 1)
 	link := l.host.SelfLink()
-	cfg.own = true
+	cfg.self = true
 	own, err := newRankHost(ctx, cfg, link, "", "")
 	if err != nil {
 		link.Abort()
-		close(l.own)
+		close(l.selfHost)
 		l.end(message{GivenUp: true})
 		return nil, err
 	}
-	go func() { l.own <- own.serve(context.Background()) }()
+	go func() { l.selfHost <- own.serve(context.Background()) }()
 	l.host.Serve(listener, cfg.service())
 	return l.gather(ctx)
 }
 
 func newLeader(cfg Config) *Leader {
-	l := &Leader{cfg: cfg, core: newCoordinator(cfg)}
-	l.host = connection.NewHost(l.core)
+	l := &Leader{cfg: cfg, coordinator: newCoordinator(cfg)}
+	l.host = connection.NewHost(l.coordinator)
 	return l
 }
 
-// gather waits until all ranks are there.
+// gather waits until all ranks have joined.
 func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
 	select {
-	case err = <-l.core.gathered:
-	case <-l.core.interrupted:
+	case err = <-l.coordinator.gathered:
+	case <-l.coordinator.interrupted:
 		err = ErrInterrupted
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -71,40 +72,42 @@ func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
 	return l, nil
 }
 
-// Lost says which rank is gone, nil while all are there.
-func (l *Leader) Lost() *LostError { return l.core.lost.Load() }
+// Lost returns the first lost rank, or nil while all are present.
+func (l *Leader) Lost() *LostError { return l.coordinator.lost.Load() }
 
-// Addr is the address at which the other ranks have reached rank 0, empty when
-// all are on this host and need none.
-func (l *Leader) Addr() string { return l.core.reached }
+// Addr returns the address at which the other ranks have reached rank 0, or "" if all are on this
+// host.
+func (l *Leader) Addr() string { return l.coordinator.leaderAddr }
 
-// FirstRankAddr is the address of rank 0's host, by which it has reached this one.
-func (l *Leader) FirstRankAddr() string { return l.core.first }
+// FirstRankAddr returns the address of rank 0's host on its connection to this process.
+func (l *Leader) FirstRankAddr() string { return l.coordinator.firstRankAddr }
 
-// Oversubscribed says where ranks are more than the cores that they may use, "" if nowhere.
-func (l *Leader) Oversubscribed() string { return crowded(l.core.group.Members, l.core.cpus) }
+// Oversubscribed lists the hosts that have more ranks than cores for them, or returns "".
+func (l *Leader) Oversubscribed() string {
+	return oversubscribed(l.coordinator.group.Members, l.coordinator.cpus)
+}
 
-// Interrupted is closed when one of the ranks was told to end: who did so meant
-// the whole job.
-func (l *Leader) Interrupted() <-chan struct{} { return l.core.interrupted }
+// Interrupted returns a channel that is closed when one of the ranks is told to end, which is meant
+// for the whole job.
+func (l *Leader) Interrupted() <-chan struct{} { return l.coordinator.interrupted }
 
-// Close says goodbye to all ranks, which then end well.
+// Close dismisses all ranks, which then exit with code 0.
 func (l *Leader) Close() { l.end(message{Bye: true}) }
 
 func (l *Leader) end(m message) {
 	l.host.Do(func(time.Duration) []action {
-		l.core.over = true
-		return l.core.toAll(m)
+		l.coordinator.over = true
+		return l.coordinator.toAll(m)
 	})
 	<-l.host.Ended()
-	if l.own != nil {
-		<-l.own
-		l.own = nil
+	if l.selfHost != nil {
+		<-l.selfHost
+		l.selfHost = nil
 	}
 }
 
-// Launch starts a process at every rank's host and returns when all run. The end
-// of ctx stops the launch, during its whole life. One launch at a time.
+// Launch starts a process at every rank's host and returns when all run. When ctx ends, at any
+// time, the launch is stopped. Only one launch may run at a time.
 func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
@@ -118,7 +121,7 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	}
 	err = launch.ErrAgentClosed
 	l.host.Do(func(time.Duration) (orders []action) {
-		orders, err = l.core.begin(run)
+		orders, err = l.coordinator.begin(run)
 		return orders
 	})
 	if err != nil {
@@ -126,7 +129,7 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
 	release := context.AfterFunc(ctx, func() { run.Stop(launch.StopRequest{Reason: context.Cause(ctx).Error()}) })
-	if err := <-run.begun; err != nil {
+	if err := <-run.startResult; err != nil {
 		release()
 		<-run.done
 		return nil, fmt.Errorf("launching: %w", err)
@@ -135,24 +138,24 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	return run, nil
 }
 
-// coordinator decides for the job.
+// coordinator makes the decisions for the job.
 type coordinator struct {
 	group       connection.Group
 	joinTimeout time.Duration
 	where       string
-	gathered    chan error // how the gathering ended; one value
+	gathered    chan error // one value: the result of the gathering
 	interrupted chan struct{}
 	interrupt   func() // closes interrupted
 
-	waited   time.Duration
-	reached  string
-	first    string        // address of rank 0
-	cpus     map[int][]int // by peer
-	leaving  map[int]bool  // by peer: was told to end
-	launch   *Launch
-	launches int
-	lost     atomic.Pointer[LostError]
-	over     bool
+	waited           time.Duration
+	leaderAddr       string
+	firstRankAddr    string        // see FirstRankAddr
+	cpus             map[int][]int // by connection number
+	interruptedPeers map[int]bool  // told to end, by connection number
+	launch           *Launch
+	launches         int
+	lost             atomic.Pointer[LostError]
+	over             bool
 }
 
 type action = connection.Action[message]
@@ -163,8 +166,9 @@ func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
 		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
 			SilentTicks: int(connection.SilenceLimit / connection.Tick)},
-		where: cfg.where(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1), interrupted: make(chan struct{}),
-		cpus: map[int][]int{}, leaving: map[int]bool{},
+		where: cfg.meetingPoint(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1),
+		interrupted: make(chan struct{}),
+		cpus:        map[int][]int{}, interruptedPeers: map[int]bool{},
 	}
 	c.interrupt = sync.OnceFunc(func() { close(c.interrupted) })
 	return c
@@ -181,10 +185,10 @@ func (c *coordinator) Receive(peer int, m message, _ time.Duration) []action {
 	switch {
 	case from == nil:
 	case m.Interrupted:
-		c.leaving[peer] = true
+		c.interruptedPeers[peer] = true
 		c.interrupt()
 	case c.launch != nil:
-		return c.launch.hear(from.Rank, m)
+		return c.launch.receive(from.Rank, m)
 	}
 	return nil
 }
@@ -195,22 +199,22 @@ func (c *coordinator) admit(peer int, j join) []action {
 	}
 	c.cpus[peer] = j.CPUs
 	if j.Rank == 0 {
-		c.first = j.Own
+		c.firstRankAddr = j.OwnAddr
 	}
-	if j.Reached != "" {
-		c.reached = j.Reached
+	if j.LeaderAddr != "" {
+		c.leaderAddr = j.LeaderAddr
 	}
 	if c.group.Complete() {
 		c.group.Begin()
-		c.gather(nil)
+		c.finishGathering(nil)
 	}
 	return nil
 }
 
-func (c *coordinator) gather(err error) {
+func (c *coordinator) finishGathering(err error) {
 	select {
 	case c.gathered <- err:
-	default: // it has ended before
+	default: // already finished
 	}
 }
 
@@ -220,30 +224,30 @@ func (c *coordinator) Tick(at time.Duration) (orders []action) {
 		orders = append(orders, c.Disconnect(m.Peer, c.group.SilenceCause(), at)...)
 	}
 	if c.waited += connection.Tick; c.waited > c.joinTimeout && !c.group.Complete() {
-		c.gather(fmt.Errorf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout)))
+		c.finishGathering(fmt.Errorf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout)))
 	}
 	return orders
 }
 
-// Disconnect takes a rank for dead, and with it the job.
+// Disconnect marks a rank as lost, and with it the job.
 func (c *coordinator) Disconnect(peer int, cause string, _ time.Duration) []action {
 	m := c.group.Disconnect(peer, cause)
 	if m == nil {
 		return nil
 	}
 	lost := &LostError{Rank: m.Rank, Host: m.Host, PID: m.PID, Cause: cause}
-	if !c.leaving[peer] { // its end follows from the job's
-		c.lost.CompareAndSwap(nil, lost) // the first explains the others
+	if !c.interruptedPeers[peer] { // else its end follows from the end of the job
+		c.lost.CompareAndSwap(nil, lost) // the first loss explains the others
 	}
-	c.gather(lost)
+	c.finishGathering(lost)
 	if c.launch == nil {
 		return nil
 	}
 	return c.launch.fail(m.Rank, lost)
 }
 
-// crowded compares each host's ranks with the cores that they may use together.
-func crowded(members []*connection.Member, cpus map[int][]int) string {
+// oversubscribed compares each host's number of ranks with the cores that they may use together.
+func oversubscribed(members []*connection.Member, cpus map[int][]int) string {
 	var full []string
 	for _, host := range lists.Distinct(lists.Map(members, func(m *connection.Member) string { return m.Host })) {
 		there := lists.Filter(members, func(m *connection.Member) bool { return m.Host == host })
@@ -274,6 +278,187 @@ func (c *coordinator) begin(run *Launch) (orders []action, err error) {
 	c.launches++
 	run.id = c.launches
 	return lists.Map(c.group.Members, func(m *connection.Member) action {
-		return action{Peer: m.Peer, Message: message{Launch: &start{run.id, run.spec.Procs[m.Rank], run.spec}}}
+		return action{Peer: m.Peer, Message: message{Launch: &launchOrder{run.id, run.spec.Procs[m.Rank], run.spec}}}
 	}), nil
+}
+
+// Launch is a running launch with a process at the host of every rank. To the caller it behaves
+// like a launch on one host.
+type Launch struct {
+	leader      *Leader
+	spec        Spec
+	events      chan launch.Event
+	startResult chan error // one value: nil once all processes run
+
+	// The fields below belong to the coordinator until done is closed.
+	id        int
+	stopped   bool
+	started   int
+	open      []bool // by rank: not done, failed or lost yet
+	openRanks int    // number of open ranks
+	exits     []*launch.Exit
+	logs      [][2]*os.File
+	dropped   [][2]int64
+	outcome   launch.Outcome
+	err       error
+	done      chan struct{}
+}
+
+func newLaunch(l *Leader, spec Spec) (*Launch, error) {
+	n := len(spec.Procs)
+	// Room for every Started and Exit, so that the coordinator never blocks.
+	r := &Launch{leader: l, spec: spec, events: make(chan launch.Event, 2*n), startResult: make(chan error, 1),
+		open: make([]bool, n), openRanks: n,
+		exits: make([]*launch.Exit, n), logs: make([][2]*os.File, n), dropped: make([][2]int64, n), done: make(chan struct{})}
+	for rank, p := range spec.Procs {
+		r.open[rank] = true
+		for i, path := range []string{p.Stdout, p.Stderr} {
+			if path == "" {
+				continue
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+			if err != nil {
+				r.closeLogs()
+				return nil, fmt.Errorf("opening a log: %w", err)
+			}
+			r.logs[rank][i] = f
+		}
+	}
+	return r, nil
+}
+
+func (r *Launch) closeLogs() {
+	for _, pair := range r.logs {
+		for _, f := range pair {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+}
+
+// Events delivers events, in order for each rank. The channel is closed at the end of the launch.
+// Callers may ignore it.
+func (r *Launch) Events() <-chan launch.Event { return r.events }
+
+// Stop ends the launch everywhere, see [launch.Launch.Stop]. It does not wait. Only the first call
+// counts.
+func (r *Launch) Stop(s launch.StopRequest) {
+	r.leader.host.Do(func(time.Duration) []action { return r.stop(s) })
+}
+
+func (r *Launch) stop(s launch.StopRequest) []action {
+	if r.stopped || r.openRanks == 0 {
+		return nil
+	}
+	s.ID = r.id
+	r.stopped, r.outcome.Reason = true, s.Reason
+	return r.leader.coordinator.toAll(message{Stop: &s})
+}
+
+// Wait returns when the launch has ended and nothing of it is left at any reachable rank host. The
+// error is a [LostError] if one is lost.
+func (r *Launch) Wait() (launch.Outcome, error) {
+	<-r.done
+	return r.outcome, r.err
+}
+
+// Ending reports whether a rank is lost. Later failures of the others are consequences of that.
+func (r *Launch) Ending() bool { return r.leader.Lost() != nil }
+
+// receive handles a rank's message about its process.
+func (r *Launch) receive(rank int, m message) []action {
+	switch {
+	case !r.open[rank]: // late messages are ignored
+	case m.Output != nil:
+		r.writeLog(rank, m.Output)
+	case m.Started != nil:
+		r.events <- *m.Started
+		if r.started++; r.started == len(r.spec.Procs) {
+			r.reportStart(nil)
+		}
+	case m.Exited != nil:
+		r.exits[rank] = m.Exited
+		r.events <- *m.Exited
+		if r.spec.StopOnFailure && m.Exited.Failed() {
+			return r.stop(launch.StopRequest{Reason: m.Exited.String()})
+		}
+	case m.Done != nil:
+		var orders []action
+		// A reason without a stop request: the rank's own agent ended the process, because it was told to or
+		// because the rank host was stopped.
+		if m.Done.Reason != "" {
+			orders = r.stop(launch.StopRequest{Reason: fmt.Sprintf("rank %d: %s", rank, m.Done.Reason)})
+		}
+		r.finish(rank, m.Done, nil)
+		return orders
+	case m.Failed != "":
+		return r.fail(rank, fmt.Errorf("rank %d: %s", rank, m.Failed))
+	}
+	return nil
+}
+
+func (r *Launch) reportStart(err error) {
+	select {
+	case r.startResult <- err:
+	default:
+	}
+}
+
+// writeLog writes output to the rank's log, and counts what could not be written.
+func (r *Launch) writeLog(rank int, o *output) {
+	i := 0
+	if o.Err {
+		i = 1
+	}
+	if f := r.logs[rank][i]; f != nil {
+		n, err := f.Write(o.Data)
+		if err == nil {
+			return
+		}
+		r.dropped[rank][i] += int64(len(o.Data) - n)
+	}
+}
+
+// fail ends a rank's part that the rank itself cannot report, and stops the others.
+func (r *Launch) fail(rank int, err error) []action {
+	orders := r.stop(launch.StopRequest{Reason: err.Error()})
+	r.finish(rank, nil, err)
+	return orders
+}
+
+// finish ends a rank's part. The last one ends the launch.
+func (r *Launch) finish(rank int, outcome *launch.Outcome, err error) {
+	if !r.open[rank] {
+		return
+	}
+	r.open[rank] = false
+	if r.err == nil {
+		r.err = err
+	}
+	if outcome != nil {
+		r.outcome.Leftovers += outcome.Leftovers
+		r.outcome.Wall = max(r.outcome.Wall, outcome.Wall)
+		for _, x := range outcome.Exits {
+			x.Stdout.Dropped += r.dropped[rank][0]
+			x.Stderr.Dropped += r.dropped[rank][1]
+			r.exits[rank] = &x // replaces the exit without streams
+		}
+		if len(outcome.Survivors) > 0 && r.err == nil {
+			r.err = fmt.Errorf("rank %d: processes %v could not be killed", rank, outcome.Survivors)
+		}
+	}
+	if r.openRanks--; r.openRanks > 0 {
+		return
+	}
+	for _, x := range r.exits {
+		if x != nil {
+			r.outcome.Exits = append(r.outcome.Exits, *x)
+		}
+	}
+	r.closeLogs()
+	r.leader.coordinator.launch = nil
+	r.reportStart(r.err)
+	close(r.events)
+	close(r.done)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// The test binary is also the agents, and the other ranks of a job.
+// The test binary is also the agents and the other ranks of a job.
 func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
@@ -38,14 +38,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hangGuard bounds every wait; a test that needs it all has failed.
+// hangGuard bounds every wait. A test that reaches it has failed.
 const hangGuard = 3 * time.Minute
 
 func testConfig(name string, size int) Config {
 	return Config{Size: size, Local: name, Command: "run", JoinTimeout: hangGuard, Name: "here", Environ: os.Environ()}
 }
 
-// job is a leader with its followers, who are goroutines of this process.
+// job is a leader with its followers, which are goroutines of this process.
 func job(t *testing.T, configs []Config) (*Leader, []chan error) {
 	t.Helper()
 	ends := make([]chan error, len(configs))
@@ -60,7 +60,7 @@ func job(t *testing.T, configs []Config) (*Leader, []chan error) {
 	return l, ends
 }
 
-// meetings are the two ways to meet.
+// meetings are the two ways to meet: on one host and over TCP.
 func meetings(t *testing.T, size int) map[string][]Config {
 	t.Helper()
 	all := map[string][]Config{}
@@ -71,7 +71,7 @@ func meetings(t *testing.T, size int) map[string][]Config {
 	for i := range size {
 		local := testConfig("test-"+t.Name()+strconv.Itoa(os.Getpid()), size)
 		remote := local
-		// The first port is somebody else's, who says nothing.
+		// The first port belongs to a service that never answers.
 		remote.Local, remote.Host, remote.Ports, remote.Secret = "", "127.0.0.1", []int{port, free},
 			[]byte("a secret of this test")
 		local.Environ = append(local.Environ, "RANK_HOST="+strconv.Itoa(i))
@@ -81,7 +81,7 @@ func meetings(t *testing.T, size int) map[string][]Config {
 	return all
 }
 
-// What the ranks of a launch that hangs are at comes with their ends.
+// The activities of the ranks of a hung launch are reported with their exits.
 func TestStopHung(t *testing.T) {
 	t.Parallel()
 	for _, configs := range meetings(t, 2) {
@@ -100,14 +100,14 @@ func TestStopHung(t *testing.T) {
 	}
 }
 
-// A rank on another host than a supervisor that listens on its loopback need not try.
+// A rank on another host fails at once if the supervisor listens only on its loopback.
 func TestGuardReachable(t *testing.T) {
 	for _, c := range []struct {
 		addr, theirs, ours string
 		want               bool
 	}{{"127.0.0.1", "a", "a", true}, {"127.0.0.1", "a", "b", false}, {"::1", "a", "b", false},
 		{"10.0.0.1", "a", "b", true}} {
-		if err := reachable(netip.MustParseAddr(c.addr), c.theirs, c.ours); (err == nil) != c.want {
+		if err := checkReachable(netip.MustParseAddr(c.addr), c.theirs, c.ours); (err == nil) != c.want {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -115,8 +115,8 @@ func TestGuardReachable(t *testing.T) {
 
 func text(s string) *string { return &s }
 
-// A process starts at every rank's host, with the host's own environment changed as
-// told, and what it writes comes to rank 0; again and again.
+// Each launch starts a process at every rank's host, with the requested changes to the host's own
+// environment, and brings its output to rank 0.
 func TestLaunches(t *testing.T) {
 	for name, configs := range meetings(t, 3) {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,8 @@ func TestLaunches(t *testing.T) {
 				var procs []Proc
 				for rank := range 3 {
 					procs = append(procs, Proc{
-						Argv:   []string{"sh", "-c", `echo $RANK_HOST $RANK $WORLD_SIZE $SWEPT "${HOME-none}"; echo "to err" >&2; exit $((RANK * 0))`},
+						Argv: []string{"sh", "-c", `echo $RANK_HOST $RANK $WORLD_SIZE $SWEPT "${HOME-none}"
+					echo "to err" >&2; exit $((RANK * 0))`},
 						Env:    map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil},
 						Vars:   launch.RankVars{Rank: rank, WorldSize: 3},
 						Stdout: filepath.Join(dir, fmt.Sprint(rank, ".out")), Stderr: filepath.Join(dir, fmt.Sprint(rank, ".err")),
@@ -171,7 +172,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// shell is the same script at every rank.
+// shell runs the same script at every rank.
 func shell(size int, script string) Spec {
 	s := Spec{Procs: make([]Proc, size)}
 	for rank := range size {
@@ -180,8 +181,8 @@ func shell(size int, script string) Spec {
 	return s
 }
 
-// A process that fails ends the others, if told so, and the next launch is as
-// good as the first. What floods its output is only slow.
+// With StopOnFailure, a failed process ends the others, and the next launch works. A process that floods
+// its output is only slowed down.
 func TestFailures(t *testing.T) {
 	l, _ := job(t, meetings(t, 3)["remote"])
 	spec := shell(3, `[ $RANK = 2 ] && exit 7; sleep 1000`)
@@ -220,7 +221,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// follower is a rank in a process of its own, which can be killed.
+// follower is a rank in its own process, which can be killed.
 func follower(t *testing.T, name string, rank int) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -231,8 +232,8 @@ func follower(t *testing.T, name string, rank int) *exec.Cmd {
 	return cmd
 }
 
-// A rank host that is killed is named, and ends what runs elsewhere; its own process
-// ends too. One that stands still is found by its silence.
+// A killed rank host is named, and ends the processes of the other ranks and its own. A stopped one is
+// found by its silence.
 func TestLostRankHost(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -279,7 +280,7 @@ func TestLostRankHost(t *testing.T) {
 	}
 }
 
-// Ranks whose leader goes away kill what they have started, and say whom they lost.
+// Ranks that lose their leader kill their processes and say whom they lost.
 func TestLostLeader(t *testing.T) {
 	configs := meetings(t, 2)["remote"]
 	l, ends := job(t, configs)
@@ -290,8 +291,8 @@ func TestLostLeader(t *testing.T) {
 			pid = s.PID
 		}
 	}
-	peer := l.core.group.ByRank(1).Peer
-	// what the death of the process does
+	peer := l.coordinator.group.ByRank(1).Peer
+	// like the death of the process
 	l.host.Do(func(time.Duration) []action { return []action{{Peer: peer, Drop: true}} })
 	if err := <-ends[1]; err == nil || !strings.Contains(err.Error(), "rank 1 lost rank 0") {
 		t.Errorf("got %v", err)
@@ -301,8 +302,8 @@ func TestLostLeader(t *testing.T) {
 	}
 }
 
-// A rank that cannot join learns why, and rank 0 says who is missing. What is refused is
-// told by the stories of package connection.
+// A rank that cannot join learns why, and rank 0 says who is missing. The stories of package connection
+// cover the reasons.
 func TestRefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm         func(*Config)
@@ -318,7 +319,7 @@ func TestRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			configs := meetings(t, 3)["remote"]
-			configs[0].JoinTimeout = 8 * time.Second // of which the processes that must start take a part
+			configs[0].JoinTimeout = 8 * time.Second // generous, because processes must start first
 			first, second := make(chan error, 1), make(chan error, 1)
 			configs[1].Rank, configs[2].Rank = 1, 2
 			c.harm(&configs[2])
@@ -337,7 +338,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A job that nobody leads, and an address that is not rank 0's own, say so.
+// A missing leader and an address that is not rank 0's own are reported.
 func TestNowhere(t *testing.T) {
 	cfg := meetings(t, 2)["remote"][1]
 	cfg.Rank, cfg.JoinTimeout, cfg.Ports = 1, 200*time.Millisecond, cfg.Ports[1:]
@@ -345,14 +346,14 @@ func TestNowhere(t *testing.T) {
 		!strings.Contains(err.Error(), "rank 1 found no rank 0 at 127.0.0.1:") {
 		t.Errorf("got %v", err)
 	}
-	cfg.Rank, cfg.Host = 0, "192.0.2.77" // of nobody, by RFC 5737
+	cfg.Rank, cfg.Host = 0, "192.0.2.77" // reserved for documentation by RFC 5737
 	if _, err := Lead(t.Context(), cfg); err == nil ||
 		!strings.Contains(err.Error(), "not an address of this host: rank 0 must be there") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// An interrupt at any rank is the whole job's.
+// An interrupt of any rank interrupts the whole job.
 func TestInterrupt(t *testing.T) {
 	configs := meetings(t, 2)["local"]
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -372,15 +373,15 @@ func TestInterrupt(t *testing.T) {
 func TestNative(t *testing.T) {
 	file := must.Get(os.Create(filepath.Join(t.TempDir(), "pmi")))(t)
 	defer file.Close()
-	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"},
+	env, files := nativeEnv([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"},
 		map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
 	if got := strings.Join(env, " "); got != "A=1 C=3 PMI_FD=4" || len(files) != 2 || files[1].Fd() != file.Fd() {
 		t.Errorf("%s, %d files", got, len(files))
 	}
 }
 
-// A rank that was told to end and then ends is not what broke the job; one that ends
-// without a word is, also while the others are being ended.
+// A rank that ends after an interrupt is not to blame for the end of the job. A rank that ends without
+// one is, even while the others are being ended.
 func TestInterruptedRankIsNoCause(t *testing.T) {
 	for told, lost := range map[bool]bool{true: false, false: true} {
 		c := newCoordinator(Config{Size: 2, Local: "x"})
@@ -398,20 +399,21 @@ func TestInterruptedRankIsNoCause(t *testing.T) {
 	}
 }
 
-// The agent of one rank was told to end: that ends the launch everywhere, and is its reason.
+// If the agent of one rank is told to end, the launch ends everywhere, for that reason.
 func TestEndedAtOneRank(t *testing.T) {
-	l := &Leader{core: newCoordinator(Config{Size: 2, Local: "x"})}
+	l := &Leader{coordinator: newCoordinator(Config{Size: 2, Local: "x"})}
 	for peer := range 2 {
-		l.core.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
+		l.coordinator.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2,
+			Facts: Config{}.facts()}}}, 0)
 	}
 	run := must.Get(newLaunch(l, Spec{Procs: make([]Proc, 2)}))(t)
-	must.Get(l.core.begin(run))(t)
-	orders := l.core.Receive(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
+	must.Get(l.coordinator.begin(run))(t)
+	orders := l.coordinator.Receive(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
 	const want = "rank 1: the agent was told to end"
 	if len(orders) != 2 || orders[0].Message.Stop == nil || orders[0].Message.Stop.Reason != want {
 		t.Errorf("orders %+v", orders)
 	}
-	l.core.Receive(0, message{Done: &launch.Outcome{Reason: want}}, 0)
+	l.coordinator.Receive(0, message{Done: &launch.Outcome{Reason: want}}, 0)
 	if out, err := run.Wait(); err != nil || out.Reason != want {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -422,18 +424,18 @@ func TestCrowded(t *testing.T) {
 	for i, m := range members {
 		m.Join = connection.Join{Rank: i, Host: "a"}
 	}
-	cpus := map[int][]int{0: {0}, 1: {1}, 2: {2}} // bound, each to its own
-	if got := crowded(members, cpus); got != "" {
+	cpus := map[int][]int{0: {0}, 1: {1}, 2: {2}} // each bound to its own core
+	if got := oversubscribed(members, cpus); got != "" {
 		t.Error(got)
 	}
 	for i := range members {
 		cpus[i] = []int{0, 1}
 	}
-	if got := crowded(members, cpus); got != "3 ranks share 2 cores of host a" {
+	if got := oversubscribed(members, cpus); got != "3 ranks share 2 cores of host a" {
 		t.Error(got)
 	}
 	members[2].Host = "b"
-	if got := crowded(members, cpus); got != "" {
+	if got := oversubscribed(members, cpus); got != "" {
 		t.Error(got)
 	}
 }

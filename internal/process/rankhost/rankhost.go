@@ -1,0 +1,204 @@
+// Package rankhost turns the processes of another launcher's job into hosts of ranks. Rank 0 lets
+// each of them start a process, any number of times and with any environment. That is how a sweep
+// over environment variables works within a job whose ranks already exist.
+//
+// Rank 0 calls [Lead], every other rank calls [Follow]. If the leading process is not a rank of the
+// job but has started it, for example through mpirun, all ranks follow as its [Guards]. The ranks
+// meet at an address given by the job's variables or by the user or, if the job is on one host, at
+// a socket that only processes of the same user can use. The caller decides what to start and what
+// a failure means. Package launch starts and kills processes; package connection lets the ranks
+// meet and notices lost ones.
+//
+//   - A lost rank host (ended, stopped or unreachable) ends the current launch everywhere, because the
+//     job is no longer complete.
+//   - If rank 0 is lost, the others kill their processes and exit.
+package rankhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+// leaveTimeout is how long an interrupted rank waits for rank 0 to end the job in order.
+const leaveTimeout = 3 * time.Second
+
+// LostError means that a rank's host is gone, and with it the job.
+type LostError struct {
+	Rank  int
+	Host  string
+	PID   int
+	Cause string
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("the process of rank %d (host %s, pid %d) was lost: %s", e.Rank, e.Host, e.PID, e.Cause)
+}
+
+// Proc is the process to start at a rank's host.
+type Proc struct {
+	Argv launch.ByteStrings
+	Dir  []byte // "" for the rank host's own; bytes, because it may not be UTF-8
+	// Env is applied to the rank host's environment without the launcher's variables (see
+	// [launch.Environ]).
+	Env  launch.EnvOverrides
+	Vars launch.RankVars // LocalRank and LocalWorldSize are filled in by the rank host
+	// Native keeps the launcher's variables and the descriptors they name, for a library that joins
+	// the launcher's job through them. It can do so only once.
+	Native bool
+	Files  []string // opened by the rank host as descriptors 3, 4, ...; for jobs on one host
+	Stdout string   `json:"-"` // log file at rank 0; "" drops the stream
+	Stderr string   `json:"-"`
+}
+
+// Spec describes one launch: a process for every rank.
+type Spec struct {
+	Procs          []Proc `json:"-"` // by rank
+	ReportEnv      []string
+	StopOnFailure  bool
+	Grace          time.Duration    // see [launch.Spec]
+	ForwardSignals []syscall.Signal // from a rank host to its process
+}
+
+// message is one frame in either direction. Exactly one field is set, or none in a heartbeat.
+type message struct {
+	// From a follower.
+	Join        *join           `json:"join,omitempty"`
+	Started     *launch.Started `json:"started,omitempty"`
+	Output      *output         `json:"output,omitempty"`
+	Exited      *launch.Exit    `json:"exited,omitempty"`
+	Done        *launch.Outcome `json:"done,omitempty"`
+	Failed      string          `json:"failed,omitempty"` // the process could not be started, or was lost
+	Interrupted bool            `json:"interrupted,omitempty"`
+
+	// From rank 0.
+	Refused string              `json:"refused,omitempty"`
+	Launch  *launchOrder        `json:"launch,omitempty"`
+	Stop    *launch.StopRequest `json:"stop,omitempty"`
+	Bye     bool                `json:"bye,omitempty"`
+	GivenUp bool                `json:"given_up,omitempty"`
+}
+
+// join asks rank 0 for admission.
+type join struct {
+	connection.Join
+	LeaderAddr string `json:"reached,omitempty"` // address at which it has reached rank 0
+	CPUs       []int  `json:"cpus,omitempty"`    // cores it may use
+	OwnAddr    string `json:"own,omitempty"`     // its own address on that connection
+}
+
+// launchOrder is one rank's part of a launch.
+type launchOrder struct {
+	ID int `json:"id"`
+	Proc
+	Spec
+}
+
+type output struct {
+	Err  bool   `json:"err,omitempty"` // stderr, not stdout
+	Data []byte `json:"data"`
+}
+
+// Config is what a rank knows before it meets the others.
+type Config struct {
+	Rank, Size           int
+	LocalRank, LocalSize int // on this host
+	// Local, if set, is the name of a local socket at which the ranks meet. All of them are on this
+	// host.
+	Local string
+	// Otherwise they meet at Host, the host of rank 0, at the first of Ports that is free there, and
+	// prove to each other that they know the secret.
+	Host   string
+	Ports  []int
+	Secret []byte
+
+	Command     string // the command of this rank; must be the same everywhere
+	JoinTimeout time.Duration
+	Name        string   // of this host, for messages
+	Environ     []string // of this process
+
+	self bool // the rank host runs in the leading process
+}
+
+// service describes the connection between ranks. On one host the kernel identifies the peer's
+// user, so the socket's name is secret enough.
+func (c Config) service() connection.Service {
+	s := connection.Service{Banner: "kernbench rank host 1\n", Secret: c.Secret}
+	if c.Local != "" {
+		s.Secret = []byte(c.Local)
+	}
+	return s
+}
+
+func (c Config) facts() []connection.Fact {
+	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.BuildFact()}
+}
+
+func (c Config) meetingPoint() string {
+	if c.Local != "" {
+		return "this host"
+	}
+	if len(c.Ports) == 1 {
+		return net.JoinHostPort(c.Host, strconv.Itoa(c.Ports[0]))
+	}
+	return fmt.Sprintf("%s, ports %d and following", c.Host, c.Ports[0])
+}
+
+// listen opens the address at which rank 0 waits for the others.
+func (c Config) listen(ctx context.Context) (net.Listener, error) {
+	if c.Local != "" {
+		return connection.ListenLocal(c.Local)
+	}
+	var errs []error
+	for _, port := range c.Ports {
+		l, err := connection.ListenTCP(ctx, c.Host, port)
+		if err == nil {
+			return l, nil
+		}
+		errs = append(errs, err)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break // another port would not help
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// findLeader connects to rank 0, and waits until it is there.
+func (c Config) findLeader(ctx context.Context) (*connection.Conn, error) {
+	network, addresses := "unix", []string{"@" + c.Local}
+	if c.Local == "" {
+		network = "tcp"
+		addresses = lists.Map(c.Ports, func(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) })
+	}
+	limited, cancel := context.WithTimeout(ctx, c.JoinTimeout)
+	defer cancel()
+	conn, err := c.service().DialAny(limited, network, addresses...)
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.Is(err, connection.ErrWrongSecret):
+		return nil, fmt.Errorf("refused by rank 0 at %s: %w; every rank needs the same one", c.meetingPoint(), err)
+	case ctx.Err() != nil:
+		return nil, ErrInterrupted
+	}
+	if c.Local == "" {
+		err = fmt.Errorf("%w; this host has %s", err, connection.DescribeInterfaces())
+	}
+	return nil, fmt.Errorf("rank %d found no rank 0 at %s within %v: %w", c.Rank, c.meetingPoint(), c.JoinTimeout, err)
+}
+
+// join describes this rank to rank 0, which it has reached at leaderAddr.
+func (c Config) join(reached, own string) *join {
+	return &join{connection.Join{Rank: c.Rank, Size: c.Size, Host: c.Name, PID: os.Getpid(), Facts: c.facts()}, reached,
+		cores.Allowed(), own}
+}
