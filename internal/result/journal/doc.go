@@ -1,13 +1,13 @@
-// Package journal keeps what a run found out: one append-only file of JSON
-// lines, RUN/journal.jsonl, from which every table, figure and export is made.
+// Package journal stores the results of runs in one append-only file of JSON lines,
+// RUN/journal.jsonl. Every table, figure and export is made from it.
 //
-// Writer appends records under a file lock, so that several processes may
-// record into one folder, and never changes what is there. Read takes the file
-// as it is, also after a crash in the middle of a line: it skips what it cannot
-// read, says so, and returns the rest grouped by run. Key is the identity by
-// which a resumed run knows work that is already done.
+// Writer appends records under a file lock, so that several processes can record into one
+// folder, and never changes existing lines. Read accepts a file that ends in the middle of
+// a line after a crash: it reports the lines that it cannot read and returns the rest,
+// grouped by run. Key identifies a point, so that a resumed run finds the work that is
+// already done.
 //
-// The package knows nothing about planning, launching or rendering; it also
-// holds the two file helpers those need (WriteFileAtomic and raw samples).
+// The package knows nothing about planning, launching or rendering. It also has the file
+// helpers of those packages: atomic writes, raw samples and kernel profiles.
 // docs/journal-schema.md describes the format for readers in other languages.
 package journal

@@ -24,14 +24,13 @@ const (
 
 // entry is a record ready to be appended.
 type entry struct {
-	what string // the record in words, for errors
-	line []byte // with the final newline
-	sync bool   // whether it must survive a power failure
+	what string // describes the record in errors
+	line []byte // ends in a newline
+	sync bool   // the record must survive a power failure
 }
 
-// encode checks a record and turns it into its line. Maps and lists that the
-// schema promises are written empty rather than null, and times in UTC, so that
-// they sort as text.
+// encode checks a record and returns its line. Maps and lists that the schema requires are
+// written empty and not as null. Times are in UTC, so that they sort as text.
 func encode(rec any) (entry, error) {
 	var typ, run string
 	e := entry{sync: true}
@@ -45,9 +44,9 @@ func encode(rec any) (entry, error) {
 		rec = r
 	case Begin:
 		typ, run, e.what = typeBegin, r.Run, fmt.Sprintf("the begin of %s trial %d", r.Key, r.Trial)
-		// A begin record tells a point that was not reached from one that killed
-		// the run. The page cache outlives the process, so this needs no sync,
-		// which would disturb the measurement about to start.
+		// A begin record distinguishes a point that was not reached from one that killed
+		// the run. The page cache survives the process, so no sync is needed; it would
+		// disturb the measurement that is about to start.
 		e.sync = false
 		r.Time = r.Time.UTC()
 		err = needKey(r.Key)
@@ -81,18 +80,18 @@ func encode(rec any) (entry, error) {
 	return e, nil
 }
 
-// marshalLine puts the type in front of the record's own fields.
+// marshalLine returns the record as JSON with its type as the first member.
 func marshalLine(typ string, rec any) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"type":%q,`, typ)
 	start := b.Len()
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // the file is read by people, not by browsers
+	enc.SetEscapeHTML(false) // people read the file, browsers do not
 	if err := enc.Encode(rec); err != nil {
 		return nil, err
 	}
 	line := b.Bytes()
-	return slices.Delete(line, start, start+1), nil // the record's own brace
+	return slices.Delete(line, start, start+1), nil // the opening brace of the record itself
 }
 
 func describeRow(r Row) string {
@@ -127,10 +126,9 @@ func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-// Clean returns a copy without the numbers that JSON cannot hold, with one
-// warning for each: a metric that came out as NaN must not cost the whole row.
-// Coordinates stay, since a row without them would be another row; Append
-// refuses such a row.
+// Clean returns a copy without the numbers that JSON cannot represent, with a warning for
+// each, so that a metric that is NaN does not lose the whole row. Coordinates are kept,
+// since they identify the row; Append refuses a row with such coordinates.
 func (r Row) Clean() Row {
 	for _, found := range r.dropNonFinite() {
 		r.Warnings = append(slices.Clip(r.Warnings), found+": left out")
@@ -138,7 +136,7 @@ func (r Row) Clean() Row {
 	return r
 }
 
-// checkFinite names every number that JSON cannot hold.
+// checkFinite returns an error that names every number that JSON cannot represent.
 func (r Row) checkFinite() error {
 	found := nonFiniteCoords("axis", r.Point)
 	found = append(found, nonFiniteCoords("option", r.Options)...)
@@ -148,8 +146,8 @@ func (r Row) checkFinite() error {
 	return errors.New(strings.Join(found, ", ") + ": want finite numbers")
 }
 
-// dropNonFinite removes numbers in place, replacing the maps it changes, and
-// says what it removed, in a fixed order.
+// dropNonFinite removes infinite numbers and NaN from the row and describes them, in a fixed
+// order. It replaces the maps that it changes.
 func (r *Row) dropNonFinite() (found []string) {
 	r.Metrics = dropFrom(r.Metrics, "metric", &found)
 	r.Limits = dropFrom(r.Limits, "limit", &found)

@@ -12,21 +12,21 @@ import (
 	"syscall"
 )
 
-// Where the files of rows lie inside a RUN folder: raw samples, and what was seen inside kernels.
+// Subfolders of a RUN folder for the files that belong to rows.
 const (
-	samplesDir = "samples"
-	insideDir  = "inside"
+	samplesDir = "samples" // raw samples
+	insideDir  = "inside"  // profiles of simulated kernels
 )
 
-// WriteFileAtomic puts data at path so that a reader sees either the former
-// content or all of the new one, also after a crash. A symbolic link at path is
-// replaced, not followed, unless it leads to a pipe or a device such as /dev/stdout or
-// /dev/null: these get the data, and stay. The folder must exist.
+// WriteFileAtomic writes data to path so that a reader sees either the old content or all
+// of the new, even after a crash. A symbolic link at path is replaced and not followed,
+// unless it leads to a pipe or a device such as /dev/stdout: then the data is written into
+// that. The folder must exist.
 func WriteFileAtomic(path string, data []byte) error {
 	return WriteAtomic(path, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// WriteAtomic is WriteFileAtomic for content that is written piece by piece.
+// WriteAtomic is WriteFileAtomic for content that a function writes in pieces.
 func WriteAtomic(path string, content func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeCharDevice|os.ModeNamedPipe) != 0 {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -38,9 +38,9 @@ func WriteAtomic(path string, content func(io.Writer) error) error {
 		}
 		return nil
 	}
-	// The name is random so that two writers never share it, and hidden so that
-	// one left by a killed process is not taken for a result. os.CreateTemp
-	// would give the file mode 0600; results are for everyone the umask allows.
+	// The temporary name is random, so that two writers never share it, and hidden, so that
+	// a file left by a killed process is not taken for a result. os.CreateTemp is no
+	// alternative: it creates files with mode 0600 instead of following the umask.
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, ".kernbench-"+rand.Text()[:16]+".tmp")
 	if err := writeSynced(temp, content); err != nil {
@@ -51,12 +51,12 @@ func WriteAtomic(path string, content func(io.Writer) error) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if err := syncDir(dir); err != nil {
-		return fmt.Errorf("writing %s: it is in place but may not outlive a power failure: %w", path, err)
+		return fmt.Errorf("writing %s: the file is in place but may not survive a power failure: %w", path, err)
 	}
 	return nil
 }
 
-// writeSynced makes a new file on the disk, or leaves none.
+// writeSynced creates a file and syncs it to disk. After an error it leaves no file.
 func writeSynced(path string, content func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -76,8 +76,8 @@ func writeSynced(path string, content func(io.Writer) error) error {
 	return err
 }
 
-// syncDir makes the names in a folder durable. File systems that cannot do so
-// for folders answer EINVAL, and there is nothing better to do on them.
+// syncDir syncs a folder, so that the names of new files survive a power failure. File
+// systems that cannot sync folders return EINVAL, which is ignored.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -90,15 +90,17 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// WriteRaw stores the raw samples of a row in the RUN folder dir, under the
-// plain file name that Row.Raw then holds. A file of that name is replaced.
-func WriteRaw(dir, name string, data []byte) error { return writeBeside(dir, samplesDir, name, data) }
+// WriteRaw stores the raw samples of a row in the RUN folder dir. name is the plain file
+// name stored in Row.Raw. An existing file of that name is replaced.
+func WriteRaw(dir, name string, data []byte) error { return writeRowFile(dir, samplesDir, name, data) }
 
-// WriteInside does the same for what was seen inside a row's kernel, and Row.Inside.
-func WriteInside(dir, name string, data []byte) error { return writeBeside(dir, insideDir, name, data) }
+// WriteInside stores the kernel profile of a row under the name stored in Row.Inside.
+func WriteInside(dir, name string, data []byte) error {
+	return writeRowFile(dir, insideDir, name, data)
+}
 
-func writeBeside(dir, folder, name string, data []byte) error {
-	path, err := pathBeside(dir, folder, name)
+func writeRowFile(dir, folder, name string, data []byte) error {
+	path, err := rowFilePath(dir, folder, name)
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func writeBeside(dir, folder, name string, data []byte) error {
 
 // ReadRaw returns what WriteRaw stored.
 func ReadRaw(dir, name string) ([]byte, error) {
-	path, err := pathBeside(dir, samplesDir, name)
+	path, err := rowFilePath(dir, samplesDir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +123,9 @@ func ReadRaw(dir, name string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadInside returns what WriteInside stored, if it is a plain file of at most so many bytes.
+// ReadInside returns what WriteInside stored. It refuses files of more than most bytes.
 func ReadInside(dir, name string, most int64) ([]byte, error) {
-	path, err := pathBeside(dir, insideDir, name)
+	path, err := rowFilePath(dir, insideDir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -136,14 +138,14 @@ func ReadInside(dir, name string, most int64) ([]byte, error) {
 		data, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what was seen inside a kernel: %w", err)
+		return nil, fmt.Errorf("reading a kernel profile: %w", err)
 	}
 	return data, nil
 }
 
-// pathBeside keeps names inside their folder: they also come from journals that
-// somebody else wrote.
-func pathBeside(dir, folder, name string) (string, error) {
+// rowFilePath returns the path of a row's file. It refuses names that lead out of the
+// folder, since a journal may come from somebody else.
+func rowFilePath(dir, folder, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") {
 		return "", fmt.Errorf("%s/%q: want a plain file name that does not start with a dot", folder, name)
 	}

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Hold is a live process's claim to a run: only who has it may write the run's
-// records and launch its ranks. The system drops it when the process dies,
-// however it dies. Other runs of the folder have holds of their own.
+// Hold is an exclusive lock on one run. Only its holder may write the run's records and
+// launch its ranks. The kernel releases it when the process dies. Other runs in the same
+// folder have their own holds.
 type Hold struct{ file *os.File }
 
-// HeldError says who is at work on a run.
+// HeldError describes the process that holds a run. It is also the content of the lock file.
 type HeldError struct {
 	Run   string    `json:"run"`
 	PID   int       `json:"pid"`
@@ -26,16 +26,16 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	if e.PID == 0 { // it has not signed yet
+	if e.PID == 0 { // the holder has not written the file yet
 		return fmt.Sprintf("run %s is still under way in another process", e.Run)
 	}
 	return fmt.Sprintf("run %s is still under way: process %d on host %s, since %s", e.Run, e.PID, e.Host,
 		e.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// HoldRun claims a run of the RUN folder dir. The error is a *HeldError when a live process has it.
-// The claim is a lock on a file, as for the journal itself, so it holds between hosts where the file
-// system's locks do.
+// HoldRun locks a run of the RUN folder dir. The error is a *HeldError if a live process
+// holds it. The lock is a file lock like the journal's: it works between hosts if the file
+// system supports that.
 func HoldRun(dir, id string) (*Hold, error) {
 	path, err := lockPath(dir, id)
 	if err != nil {
@@ -57,9 +57,9 @@ func HoldRun(dir, id string) (*Hold, error) {
 	}
 }
 
-// HolderOf tells who is at work on a run of the RUN folder dir, nil for nobody: the system knows
-// also of the dead, and of other hosts where the file system's locks do. It looks by a shared
-// lock, which is gone at once and keeps nobody from taking hold of the run.
+// HolderOf returns the holder of a run of the RUN folder dir, or nil if nobody holds it. It
+// probes with a shared lock that it releases at once, so it keeps nobody from taking the
+// hold and is not misled by the lock file of a dead process.
 func HolderOf(dir, id string) (*HeldError, error) {
 	path, err := lockPath(dir, id)
 	if err != nil {
@@ -75,7 +75,7 @@ func HolderOf(dir, id string) (*HeldError, error) {
 	defer f.Close()
 	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return signature(path, id), nil
+		return readHolder(path, id), nil
 	case err != nil:
 		return nil, fmt.Errorf("looking who holds run %s: %w", id, err)
 	}
@@ -89,8 +89,8 @@ func lockPath(dir, id string) (string, error) {
 	return filepath.Join(dir, "."+id+".lock"), nil
 }
 
-// signature is who says to hold a run.
-func signature(path, id string) *HeldError {
+// readHolder returns the holder that a lock file names.
+func readHolder(path, id string) *HeldError {
 	held := &HeldError{}
 	if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, held) != nil {
 		held = &HeldError{}
@@ -99,18 +99,18 @@ func signature(path, id string) *HeldError {
 	return held
 }
 
-// takeHold locks and signs an open lock file. Without an error and without the
-// hold it is to be tried again: somebody just looks who holds it, or the file was one
-// that its holder has just removed and another has its name.
+// takeHold locks an open lock file and writes the holder into it. It returns false without
+// an error if the caller must open the file and try again: another process is probing it,
+// or its last holder has just removed it.
 func takeHold(f *os.File, path, id string) (bool, error) {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil { // nobody holds it: somebody looks, as HolderOf does
+		if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil { // only a shared lock, HolderOf's
 			err := flock(f, syscall.LOCK_UN)
 			time.Sleep(time.Millisecond)
 			return false, err
 		}
-		return false, signature(path, id)
+		return false, readHolder(path, id)
 	}
 	if err != nil {
 		return false, fmt.Errorf("holding run %s: locking %s: %w", id, path, err)
@@ -122,22 +122,22 @@ func takeHold(f *os.File, path, id string) (bool, error) {
 	if now, err := os.Stat(path); err != nil || !os.SameFile(now, mine) {
 		return false, nil
 	}
-	host, _ := os.Hostname() // it is for the reader only
+	host, _ := os.Hostname() // only shown in messages
 	text, err := json.Marshal(HeldError{Run: id, PID: os.Getpid(), Host: host, Since: time.Now().UTC()})
 	if err == nil {
-		err = f.Truncate(0) // a dead holder's signature
+		err = f.Truncate(0) // may name a dead holder
 	}
 	if err == nil {
 		_, err = f.WriteAt(append(text, '\n'), 0)
 	}
 	if err != nil {
-		return false, fmt.Errorf("holding run %s: signing %s: %w", id, path, err)
+		return false, fmt.Errorf("holding run %s: writing %s: %w", id, path, err)
 	}
 	return true, nil
 }
 
-// Release gives the run up. The file goes before the lock does, so that nobody
-// can take a lock on a file that is about to lose its name and keep it.
+// Release gives up the hold. It removes the file before it releases the lock: otherwise
+// another process could lock a file that is about to be removed.
 func (h *Hold) Release() error {
 	return errors.Join(os.Remove(h.file.Name()), h.file.Close())
 }

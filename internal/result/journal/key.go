@@ -14,31 +14,31 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// keyLen is the number of hex digits of a Key: 64 bits, so that even among a
-// hundred thousand points a chance collision is less likely than 1 in 10^9.
+// keyLen is the number of hex digits of a key. With 64 bits, the probability of a
+// collision among a hundred thousand points is below 1 in 10^9.
 const keyLen = 16
 
-// Key is the identity of a point for --resume: two points have the same key
-// exactly when they are the same work. The order of coordinates, variables and
-// options does not matter. ranks is nil when the program starts its own;
-// inputs maps the names of input files to their SHA-256.
+// Key returns the identity of a point for --resume: two points have the same key exactly
+// if they are the same work. The order of coordinates, variables and options does not
+// matter. ranks is nil if the program starts its own ranks; inputs maps the names of input
+// files to their SHA-256.
 func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point,
 	inputs map[string]string) string {
 	return NewKeyer(bench, part, version, backend, options, inputs).Key(pt, ranks, env)
 }
 
-// Keyer makes the keys of points that differ in their own coordinates alone: a sweep may have
-// a million.
+// Keyer computes the keys of many points of one part of a bench; a sweep may have a
+// million. It hashes the same bytes as Key.
 type Keyer struct {
-	before, after keyText // what comes before the point and after it
-	text          keyText // of the latest key
+	before, after keyText // the bytes before and after the point's
+	text          keyText // buffer for the current key
 }
 
-// NewKeyer is for the points of one part of a bench.
+// NewKeyer returns a Keyer for the points of one part of a bench.
 func NewKeyer(bench, part, version, backend string, options point.Point, inputs map[string]string) *Keyer {
 	k := &Keyer{}
-	// Every text is preceded by its length and every list by its count, so no
-	// two different arguments can give the same bytes.
+	// Every text is preceded by its length and every list by its count, so that different
+	// arguments never give the same bytes.
 	k.before.texts("kernbench key 1", bench, part, version, backend)
 	k.after.point(options)
 	k.after.count(len(inputs))
@@ -48,7 +48,7 @@ func NewKeyer(bench, part, version, backend string, options point.Point, inputs 
 	return k
 }
 
-// Key is that of one point.
+// Key returns the key of one point.
 func (k *Keyer) Key(pt point.Point, ranks *int, env point.Env) string {
 	k.text = append(k.text[:0], k.before...)
 	h := &k.text
@@ -64,7 +64,7 @@ func (k *Keyer) Key(pt point.Point, ranks *int, env point.Env) string {
 	return hex.EncodeToString(sum[:keyLen/2])
 }
 
-// keyText is what a key is the hash of.
+// keyText is the input of the hash.
 type keyText []byte
 
 func (h *keyText) count(n int) { *h = binary.LittleEndian.AppendUint64(*h, uint64(n)) }
@@ -78,14 +78,14 @@ func (h *keyText) texts(texts ...string) {
 
 func (h *keyText) point(p point.Point) {
 	h.count(len(p))
-	for _, c := range inOrder(p, func(a, b point.Coord) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, c := range sorted(p, func(a, b point.Coord) int { return cmp.Compare(a.Name, b.Name) }) {
 		h.texts(c.Name, valueText(c.Value))
 	}
 }
 
 func (h *keyText) env(e point.Env) {
 	h.count(len(e))
-	for _, v := range inOrder(e, func(a, b point.EnvVar) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, v := range sorted(e, func(a, b point.EnvVar) int { return cmp.Compare(a.Name, b.Name) }) {
 		if v.Set {
 			h.texts(v.Name, "="+v.Value)
 		} else {
@@ -94,7 +94,8 @@ func (h *keyText) env(e point.Env) {
 	}
 }
 
-func inOrder[S ~[]E, E any](list S, compare func(a, b E) int) S {
+// sorted returns the list in order, as it is if possible.
+func sorted[S ~[]E, E any](list S, compare func(a, b E) int) S {
 	if slices.IsSortedFunc(list, compare) {
 		return list
 	}
@@ -103,9 +104,9 @@ func inOrder[S ~[]E, E any](list S, compare func(a, b E) int) S {
 	return list
 }
 
-// valueText tells values apart as far as JSON does, and no further, so that a
-// key made again from a row that was read is the same: 64 bytes and the number
-// 64.0 are alike, the text "64" is not.
+// valueText returns a text that is equal for values that JSON cannot distinguish, so that
+// the key of a row is the same after the row was written and read: 64 bytes and the number
+// 64.0 are equal, the text "64" is different.
 func valueText(v point.Value) string {
 	switch v.Kind() {
 	case 0:
@@ -113,12 +114,11 @@ func valueText(v point.Value) string {
 	case point.Bool:
 		return "b" + v.String()
 	case point.Float:
-		// JSON writes 2.0 as 2 and so it is read as a whole number; what it
-		// cannot write, NaN, is never read.
+		// JSON writes 2.0 as 2, which is read as an integer. NaN cannot be written.
 		text, err := v.MarshalJSON()
 		switch {
 		case v.Float() == 0:
-			return "n0" // -0 is read as 0
+			return "n0" // also for -0
 		case err != nil:
 			return "n" + v.String()
 		}
@@ -129,13 +129,12 @@ func valueText(v point.Value) string {
 	return "s" + v.String()
 }
 
-// NewRunID makes the id of a run that starts now, such as
-// 20261115-014233-7f3a: ids sort by time, and two runs of the same second
-// differ by what is read from random.
+// NewRunID returns the id of a run that starts now, such as 20261115-014233-7f3a. Ids sort
+// by time; the last part comes from random and distinguishes runs of the same second.
 func NewRunID(now time.Time, random io.Reader) string {
 	var tail [2]byte
 	if _, err := io.ReadFull(random, tail[:]); err != nil {
-		// Without randomness the fraction of the second is the next best thing.
+		// Use the fraction of the second instead.
 		binary.BigEndian.PutUint16(tail[:], uint16(now.Nanosecond()>>14))
 	}
 	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(tail[:])

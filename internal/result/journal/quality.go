@@ -10,63 +10,61 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Quality is whether anything disturbed a row while it was measured.
+// Quality says whether anything disturbed the measurement of a row.
 type Quality string
 
-// The qualities of a measured row. Rows that are not measured, and those of journals
-// from before the mark, have none.
+// The qualities of a measured row. Simulated and modelled rows have none, and neither have
+// rows of journals written before the field existed.
 const (
 	QualitySettled   Quality = "settled"
 	QualityDisturbed Quality = "disturbed"
 )
 
-// Sampling is how the samples of a row came about: the rule that was to end them, and
-// what did.
+// Sampling records the stopping rule of a row's samples and which condition ended them.
 type Sampling struct {
 	Stopped    string   `json:"stopped"`         // precise, settled, max-samples, max-time, exact
 	Noise      *float64 `json:"noise,omitempty"` // half the width of the median's 95 % interval over the median
-	Target     float64  `json:"target"`          // of the noise; 0: it was not to end the sampling
+	Target     float64  `json:"target"`          // noise at which sampling stops; 0: no such target
 	MinSamples int      `json:"min_samples"`
 	MaxSamples int      `json:"max_samples"`
 	MinTime    float64  `json:"min_time"` // in seconds
-	MaxTime    float64  `json:"max_time"` // 0: there was no limit
-	// Drift is by how much the median of the second half of the samples differs from
-	// that of the first, where that is beyond doubt.
+	MaxTime    float64  `json:"max_time"` // in seconds; 0: no limit
+	// Drift is the relative difference between the medians of the second and the first half
+	// of the samples. It is nil unless the difference is significant.
 	Drift *float64 `json:"drift,omitempty"`
 }
 
-// Measurement is one of the several times that a row was measured: because something
-// disturbed it, it was measured again.
+// Measurement is one of several measurements of a row. Disturbed rows are measured again.
 type Measurement struct {
 	Metrics   Numbers `json:"metrics"`
 	Samples   int     `json:"samples"`
-	Disturbed string  `json:"disturbed,omitempty"` // by what; absent: by nothing
-	Kept      bool    `json:"kept,omitempty"`      // it is the one whose numbers the row has
+	Disturbed string  `json:"disturbed,omitempty"` // the disturbance; "" if there was none
+	Kept      bool    `json:"kept,omitempty"`      // the row has the numbers of this measurement
 }
 
-// Disturbance is what went on while a row was measured, as shares of 1; what is not
-// known is 0. It says nothing of the value: whoever chose the least disturbed of several
-// measurements by their values would find what he hopes for.
+// Disturbance holds the conditions while a row was measured, as fractions of 1; unknown
+// ones are 0. It does not contain the measured value, so that choosing the least disturbed
+// of several measurements cannot favor a desired result.
 type Disturbance struct {
-	Steal   float64 // of the host's cores: taken away by the hypervisor
-	Foreign float64 // of the host's cores: used by other programs
+	Steal   float64 // of the host's cores, taken by the hypervisor
+	Foreign float64 // of the host's cores, used by other programs
 	Drift   float64 // of the median
 	Noise   float64 // of the median
 	Crowded bool    // another kernbench was measuring
 }
 
-// From these shares on, something disturbs. Ranks that wait for one another stand still
-// together when one of them does, so little stolen time is much.
+// Thresholds from which a condition counts as a disturbance. The one for CPU steal is low
+// because ranks that wait for each other all stand still if one of them does.
 const (
 	muchSteal   = 0.05
 	muchForeign = 0.10
 	muchDrift   = 0.05
-	// SettledNoise is the widest half of an interval, relative, of a value that has
-	// settled.
+	// SettledNoise is the largest half-width of the median's interval, relative to the
+	// median, at which a value counts as settled.
 	SettledNoise = 0.10
 )
 
-// Disturbance is what the row tells of its circumstances.
+// Disturbance returns the conditions stored in the row.
 func (r *Row) Disturbance() (d Disturbance) {
 	if l := r.Load; l != nil {
 		d.Steal, d.Foreign, d.Crowded = l.Steal, deref(l.Foreign), l.Crowd != ""
@@ -77,7 +75,7 @@ func (r *Row) Disturbance() (d Disturbance) {
 	return d
 }
 
-// excess are the shares over what disturbs: from 1 on, one does.
+// excess returns each condition relative to its threshold: 1 or more is a disturbance.
 func (d Disturbance) excess() []float64 {
 	list := []float64{d.Steal / muchSteal, d.Foreign / muchForeign, d.Drift / muchDrift, d.Noise / SettledNoise, 0}
 	if d.Crowded {
@@ -86,7 +84,7 @@ func (d Disturbance) excess() []float64 {
 	return list
 }
 
-// Quality is the mark for a row that was measured like this.
+// Quality returns the quality of a row measured under these conditions.
 func (d Disturbance) Quality() Quality {
 	if slices.Max(d.excess()) >= 1 {
 		return QualityDisturbed
@@ -94,8 +92,8 @@ func (d Disturbance) Quality() Quality {
 	return QualitySettled
 }
 
-// Compare orders disturbances, the least one first: what leaves a row settled comes
-// before what does not, and otherwise all the shares count.
+// Compare orders disturbances from the least to the greatest: first by quality, then by
+// the sum of all conditions relative to their thresholds.
 func (d Disturbance) Compare(e Disturbance) int {
 	one, other := d.Quality(), e.Quality()
 	switch {
@@ -107,14 +105,14 @@ func (d Disturbance) Compare(e Disturbance) int {
 	return 1
 }
 
-// disturbances are how warnings begin that say what disturbed a row. Noise disturbs only
-// where it is much, which the mark tells.
+// disturbances are the prefixes of warnings that describe a disturbance. A noise warning
+// is one only if the row's quality says so, since there are also warnings of little noise.
 var disturbances = []string{"steal: ", "load: ", "another kernbench ", "drift: "}
 
 const noiseWarning = "noise: "
 
-// Judge gives a measured row its mark, and the warnings that its circumstances call for.
-// Those about its samples it has already.
+// Judge sets the quality of a measured row and adds warnings about steal, load and other
+// kernbench processes. Warnings about the samples are there already.
 func (r *Row) Judge() {
 	if r.Status != OK || r.Kind != Measured {
 		return
@@ -133,8 +131,8 @@ func (r *Row) Judge() {
 	r.Quality = d.Quality()
 }
 
-// Disturbed returns what disturbed the row while it was measured, or "" if nothing is
-// known to have. It is the one place that decides; every view asks here.
+// Disturbed describes what disturbed the row while it was measured, "" if nothing is
+// known. Every view uses this method, so that they all agree.
 func (r *Row) Disturbed() string {
 	if r.Quality == QualitySettled {
 		return ""
@@ -154,5 +152,5 @@ func (r *Row) Disturbed() string {
 	return why
 }
 
-// Narrow reports whether an interval is that of a value which has settled.
+// Narrow reports whether the interval of a value is narrow enough for a settled value.
 func Narrow(low, high, value float64) bool { return high-low <= 2*SettledNoise*value }

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// ErrNewer marks a Problem whose record has a schema above ours.
+// ErrNewer is the error of a Problem whose record has a newer schema than Schema.
 var ErrNewer = errors.New("newer than this program reads")
 
 // excerptLen is how much of a bad line a Problem quotes.
@@ -22,16 +22,16 @@ const excerptLen = 80
 
 // Problem is a line that could not be used.
 type Problem struct {
-	Line int    // from 1
-	Text string // its beginning
+	Line int    // number, from 1
+	Text string // beginning of the line
 	Err  error
 }
 
 func (p Problem) String() string { return fmt.Sprintf("line %d: %v: %q", p.Line, p.Err, p.Text) }
 
-// Read reads the journal of a RUN folder, or a file whose name ends in .jsonl.
-// Lines that cannot be used are Problems, not errors. It takes no lock, so a
-// line that is being written at this moment may be one of them.
+// Read reads the journal of a RUN folder, or a file whose name ends in .jsonl. Lines that
+// cannot be used become Problems and not errors. Read takes no lock, so a line that is
+// being written at the moment may be one of them.
 func Read(path string) (*Journal, error) {
 	path, err := locate(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func Read(path string) (*Journal, error) {
 	return j, nil
 }
 
-// locate finds the journal file that a path means.
+// locate returns the journal file of a path, which is a RUN folder or the file itself.
 func locate(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -82,25 +82,25 @@ func isJSONL(path string) bool { return strings.EqualFold(filepath.Ext(path), ".
 type reader struct {
 	j     *Journal
 	byID  map[string]*Run
-	newer map[string]bool // runs whose latest header is above our schema
-	line  int             // number of the latest one
+	newer map[string]bool // runs whose latest header has a newer schema
+	line  int             // number of the current line
 
-	begun       bool  // the line is counted and its newline still to come
-	taken, size int64 // bytes of what is being read, so far and in all; 0: not known
+	partial        bool  // the current line is counted already but has no newline yet
+	consumed, size int64 // bytes of the input, so far and in total; size is 0 if unknown
 
 	fast fastReader
 	row  Row // the row being decoded; a field, so that it is not allocated for each row
 }
 
-// How the lines begin of which a journal has many.
+// Beginnings of the two kinds of line of which a journal has many.
 var rowStart, beginStart = []byte(`{"type":"row",`), []byte(`{"type":"begin",`)
 
 func newReader() *reader {
 	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: newFastReader()}
 }
 
-// parse reads a whole journal of a size, 0 if that is not known; its error is one of reading,
-// never of content.
+// parse reads a whole journal of size bytes, 0 if unknown. It fails only if reading fails,
+// never because of the content.
 func parse(src io.Reader, size int64) (*Journal, error) {
 	r := newReader()
 	if _, err := r.read(src, size, true); err != nil {
@@ -109,29 +109,29 @@ func parse(src io.Reader, size int64) (*Journal, error) {
 	return r.j, nil
 }
 
-// read takes in the lines of src and returns how many bytes they were. A last line
-// that is cut off is a problem if it is final; else it is left for later, when more
-// of it may be there.
-func (r *reader) read(src io.Reader, size int64, final bool) (taken int64, err error) {
-	r.taken, r.size = 0, size
+// read adds the lines of src and returns their number of bytes. If the last line is cut
+// off, it is a Problem if final is true; otherwise it is left for a later call, when its
+// rest may have been written.
+func (r *reader) read(src io.Reader, size int64, final bool) (consumed int64, err error) {
+	r.consumed, r.size = 0, size
 	in := bufio.NewReaderSize(src, 1<<16)
 	var line []byte
 	for err != io.EOF {
-		begun := r.begun
+		counted := r.partial
 		line, err = readLine(in, line[:0])
 		if err != nil && err != io.EOF {
-			return r.taken, err
+			return r.consumed, err
 		}
 		text := bytes.TrimSpace(line)
 		if err == io.EOF && !final && !json.Valid(text) {
 			break
 		}
-		r.taken += int64(len(line))
+		r.consumed += int64(len(line))
 		if len(line) > 0 {
-			if !begun {
+			if !counted {
 				r.line++
 			}
-			r.begun = err == io.EOF
+			r.partial = err == io.EOF
 		}
 		if len(text) == 0 {
 			continue
@@ -146,16 +146,16 @@ func (r *reader) read(src io.Reader, size int64, final bool) (taken int64, err e
 	for _, run := range r.j.Runs {
 		run.finish()
 	}
-	return r.taken, nil
+	return r.consumed, nil
 }
 
-// addRow takes a row. Where the rows need more room they get it for those that are still to
-// come, if these go on as they did so far: rows are large, and doubling them would waste as much.
+// addRow adds a row. If the slice is full, it grows by the number of rows to expect from
+// the rest of the file: rows are large, and doubling the slice would waste that much memory.
 func (r *reader) addRow(row Row) {
 	run := r.run(row.Run)
-	if n := len(run.Rows); n == cap(run.Rows) && r.taken > 0 && r.size > r.taken {
-		coming := int64(n) * (r.size - r.taken) / r.taken
-		run.Rows = slices.Grow(run.Rows, int(min(coming+coming/64, 3*int64(n)))+16)
+	if n := len(run.Rows); n == cap(run.Rows) && r.consumed > 0 && r.size > r.consumed {
+		expected := int64(n) * (r.size - r.consumed) / r.consumed
+		run.Rows = slices.Grow(run.Rows, int(min(expected+expected/64, 3*int64(n)))+16)
 	}
 	run.addRow(row)
 }
@@ -163,12 +163,12 @@ func (r *reader) addRow(row Row) {
 // Follower reads a journal that may still grow.
 type Follower struct {
 	path   string
-	offset int64 // up to which it has been read
+	offset int64 // bytes read so far
 	file   os.FileInfo
 	r      *reader
 }
 
-// Follow makes a reader of the journal that Read would read.
+// Follow returns a Follower of the journal that Read would read.
 func Follow(path string) (*Follower, error) {
 	path, err := locate(path)
 	if err != nil {
@@ -177,10 +177,10 @@ func Follow(path string) (*Follower, error) {
 	return &Follower{path: path}, nil
 }
 
-// Next takes in what was appended since the last call, and tells whether that was
-// anything. The journal is the same one each time, with more in it, unless the file
-// was replaced or cut, which begins it anew. A line that is still being written is
-// left for the next call.
+// Next reads what was appended since the last call and reports whether there was anything.
+// It returns the same Journal each time, with more records, unless the file was replaced or
+// truncated: then it starts a new one. A line that is still being written is left for the
+// next call.
 func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -201,15 +201,15 @@ func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
 	}
-	taken, err := f.r.read(file, info.Size()-f.offset, false)
-	f.offset += taken
+	consumed, err := f.r.read(file, info.Size()-f.offset, false)
+	f.offset += consumed
 	if err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
 	}
-	return f.r.j, grown || taken > 0, nil
+	return f.r.j, grown || consumed > 0, nil
 }
 
-// readLine appends a line of any length to buf; io.EOF says it was the last.
+// readLine appends a line of any length to buf. It returns io.EOF with the last one.
 func readLine(in *bufio.Reader, buf []byte) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -220,8 +220,8 @@ func readLine(in *bufio.Reader, buf []byte) ([]byte, error) {
 	}
 }
 
-// add takes one record. A last line without its newline is good if its JSON is
-// whole: the writer that comes next will only add the newline.
+// add adds one record. A last line without a newline is valid if its JSON is complete: the
+// next writer will only add the newline.
 func (r *reader) add(line []byte) error {
 	if r.addFast(line) {
 		return nil
@@ -229,6 +229,7 @@ func (r *reader) add(line []byte) error {
 	return r.addSlowly(line)
 }
 
+// addSlowly adds any record, with encoding/json.
 func (r *reader) addSlowly(line []byte) error {
 	var head struct {
 		Type   *string `json:"type"`
@@ -236,7 +237,7 @@ func (r *reader) addSlowly(line []byte) error {
 		Run    string  `json:"run"`
 	}
 	err := json.Unmarshal(line, &head)
-	// Asked first: other fields of a newer record may be of other types.
+	// Checked first, since fields of a newer record may have other types.
 	if head.Schema > Schema {
 		if head.Type != nil && *head.Type == typeRun {
 			r.newer[head.Run] = true
@@ -252,7 +253,7 @@ func (r *reader) addSlowly(line []byte) error {
 	switch *head.Type {
 	case typeRun, typeBegin, typeRow, typeNote, typeEnd:
 	default:
-		return nil // of a later program; what we know is complete without it
+		return nil // written by a newer program; the known records do not depend on it
 	}
 	if head.Run == "" {
 		return fmt.Errorf("the %s record has no run id", *head.Type)
@@ -290,7 +291,7 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 		var h Header
 		err := json.Unmarshal(line, &h)
 		var damaged *json.UnmarshalTypeError
-		if err == nil || errors.As(err, &damaged) { // the other fields are read
+		if err == nil || errors.As(err, &damaged) { // the other fields were read
 			delete(r.newer, id)
 			r.run(id).addHeader(h)
 			r.moveLast(id)
@@ -299,7 +300,7 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 	case typeRow:
 		return decode(line, r.addRow)
 	}
-	// The other records carry no schema; theirs is that of their run's header.
+	// The other records have the schema of their run's header.
 	if r.newer[id] {
 		return fmt.Errorf("the schema of its run is %w", ErrNewer)
 	}
@@ -313,7 +314,7 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 	}
 }
 
-// decode reads a record and hands it on if all of it could be read.
+// decode decodes a record and passes it to use, unless decoding fails.
 func decode[T any](line []byte, use func(T)) error {
 	var rec T
 	if err := json.Unmarshal(line, &rec); err != nil {
@@ -323,7 +324,7 @@ func decode[T any](line []byte, use func(T)) error {
 	return nil
 }
 
-// run returns the run with the id, adding it if it is new.
+// run returns the run with the id and adds it if it is new.
 func (r *reader) run(id string) *Run {
 	run := r.byID[id]
 	if run == nil {
@@ -334,7 +335,7 @@ func (r *reader) run(id string) *Run {
 	return run
 }
 
-// moveLast makes a run the latest one.
+// moveLast moves a run to the end of the list.
 func (r *reader) moveLast(id string) {
 	run := r.byID[id]
 	i := slices.Index(r.j.Runs, run)

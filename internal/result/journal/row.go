@@ -15,15 +15,14 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Schema is the version of the records this program writes. Readers accept
-// every version up to it; docs/journal-schema.md says what changed in each.
+// Schema is the version of the records that this program writes. It reads every version up
+// to it; docs/journal-schema.md lists the changes.
 const Schema = 1
 
-// Status is what became of one point in one trial.
+// Status is the outcome of one point in one trial.
 type Status string
 
-// Passed, failed, skipped and not executed are different things; a time-out is
-// a failure that says which.
+// The statuses. A timeout is a kind of failure; skipped and not executed are none.
 const (
 	OK          Status = "ok"
 	Failed      Status = "failed"
@@ -32,29 +31,27 @@ const (
 	NotExecuted Status = "not-executed"
 )
 
-// Statuses are all of them, in the order in which people want to know of them.
+// Statuses lists all statuses in the order in which summaries show them.
 var Statuses = []Status{OK, Failed, Timeout, Skipped, NotExecuted}
 
 // Bad reports whether the status counts as a failure.
 func (s Status) Bad() bool { return s == Failed || s == Timeout }
 
-// NotRun reports whether the status says that there was nothing to see: neither a
-// result nor a failure.
+// NotRun reports whether the point has neither a result nor a failure.
 func (s Status) NotRun() bool { return s == Skipped || s == NotExecuted }
 
-// Kind says where a row's numbers come from.
+// Kind is the source of a row's numbers.
 type Kind string
 
-// The three sources of a number.
+// The kinds of row.
 const (
 	Measured  Kind = "measured"
 	Simulated Kind = "simulated"
 	Modelled  Kind = "modelled"
 )
 
-// Stat is the spread of one metric over its samples. The interval is the 95 %
-// confidence interval of the median; it is absent when there are too few
-// samples for one.
+// Stat summarizes the samples of one metric. CILow and CIHigh are the 95 % confidence
+// interval of the median; they are nil if there are too few samples.
 type Stat struct {
 	Min    float64  `json:"min"`
 	P50    float64  `json:"p50"`
@@ -66,8 +63,7 @@ type Stat struct {
 	CIHigh *float64 `json:"ci_high,omitempty"`
 }
 
-// NewStat returns a summary as rows store it: without an interval where there is
-// none.
+// NewStat converts a summary, in which NaN means that there is no interval.
 func NewStat(m stats.Summary) Stat {
 	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean}
 	if !math.IsNaN(m.CILow) && !math.IsNaN(m.CIHigh) {
@@ -76,10 +72,10 @@ func NewStat(m stats.Summary) Stat {
 	return s
 }
 
-// StatNames are the parts of a spread.
+// StatNames are the names of a Stat's values in the journal.
 var StatNames = []string{"min", "p50", "p90", "p99", "max", "mean", "ci_low", "ci_high"}
 
-// Part is one of them, if the spread has it.
+// Part returns the value of a name in StatNames, and whether there is one.
 func (s Stat) Part(name string) (v float64, has bool) {
 	parts := []*float64{&s.Min, &s.P50, &s.P90, &s.P99, &s.Max, &s.Mean, s.CILow, s.CIHigh}
 	if i := slices.Index(StatNames, name); i >= 0 && parts[i] != nil {
@@ -94,22 +90,23 @@ type (
 	Numbers = Object[float64]
 )
 
-// Load is how busy the machine was around a point: load averages, and the
-// share of all CPU time that was in use or stolen by the hypervisor meanwhile.
+// Load describes how busy the machine was around a point: the load averages before and
+// after it, and the shares of all CPU time in between that were busy or stolen by the
+// hypervisor.
 type Load struct {
 	Before  float64  `json:"before"`
 	After   float64  `json:"after"`
 	Busy    float64  `json:"busy"`
 	Steal   float64  `json:"steal"`
-	Foreign *float64 `json:"foreign,omitempty"` // of Busy, what other programs used; nil: not known
-	Crowd   string   `json:"crowd,omitempty"`   // that another kernbench was measuring
+	Foreign *float64 `json:"foreign,omitempty"` // part of Busy used by other programs; nil if unknown
+	Crowd   string   `json:"crowd,omitempty"`   // says that another kernbench was measuring
 }
 
-// RankEnd is how one rank of a failed program ended.
+// RankEnd describes how one rank of a failed program ended.
 type RankEnd struct {
 	Rank  int    `json:"rank"`
 	End   string `json:"end"`
-	Doing string `json:"doing,omitempty"` // what it was at when it was told to end
+	Doing string `json:"doing,omitempty"` // what it was doing when it was told to end
 	Said  string `json:"said,omitempty"`
 }
 
@@ -124,27 +121,27 @@ func (e RankEnd) String() string {
 	return text
 }
 
-// SharingDetail is the detail of a row that says how many ranks shared a GPU.
+// SharingDetail is the row detail with the number of ranks that shared a GPU.
 const SharingDetail = "ranks_per_gpu"
 
-// DeviceDetail is the detail of a row that says which kind of GPU all its ranks had; empty
-// where they had different ones.
+// DeviceDetail is the row detail with the kind of GPU of all ranks; it is empty if they had
+// different kinds.
 const DeviceDetail = "gpu"
 
-// Details of a simulated row that say what it was made on.
+// Details of a simulated row that describe the simulated machine.
 const (
-	TopologyDetail = "topology"        // the name of the file
-	HashDetail     = "topology_sha256" // of the file
-	FabricDetail   = "fabric"          // how messages move
-	KindDetail     = "sip_topology"    // who is whose neighbour
+	TopologyDetail = "topology"        // name of the topology file
+	HashDetail     = "topology_sha256" // hash of the topology file
+	FabricDetail   = "fabric"          // network model
+	KindDetail     = "sip_topology"    // how the SIPs are connected
 )
 
-// MachineDetails are their names.
+// MachineDetails returns the names of the details that describe a simulated machine.
 func MachineDetails() []string { return []string{FabricDetail, TopologyDetail, HashDetail, KindDetail} }
 
-// Sharing is how many ranks shared a GPU, 0 where each had its own, or none. Then the
-// row's times are those of one GPU's memory: they say nothing of a link, and are never
-// compared with times that do.
+// Sharing returns how many ranks shared a GPU, 0 if each had its own or none. Times of a
+// shared GPU depend on its memory and not on links, so they are never compared with times
+// of ranks on separate GPUs.
 func (r *Row) Sharing() int {
 	n, err := strconv.Atoi(r.Details[SharingDetail])
 	if err != nil || n < 2 {
@@ -153,30 +150,30 @@ func (r *Row) Sharing() int {
 	return n
 }
 
-// Row is one point in one trial: the unit of every table, figure and export. Rows that were read
-// share their environment, options and units: who changes these copies them first.
+// Row is one point in one trial, the unit of every table, figure and export. Rows that were
+// read from a file share Env, Options and Units, so callers must copy these before they
+// change them.
 type Row struct {
 	Schema   int         `json:"schema"`
 	Run      string      `json:"run"`
 	Bench    string      `json:"bench"`
 	Part     string      `json:"part,omitempty"`
 	Point    point.Point `json:"point"`     // axis: value, without num_ranks and backend
-	NumRanks *int        `json:"num_ranks"` // null when the program starts its own
+	NumRanks *int        `json:"num_ranks"` // null if the program starts its own ranks
 	Backend  string      `json:"backend"`
 	Env      point.Env   `json:"env"` // name: value, or null for unset
 	Options  point.Point `json:"options"`
 	Trial    int         `json:"trial"` // from 0
-	Index    int         `json:"index"` // the point's place in the declared order, whatever the order of execution
+	Index    int         `json:"index"` // of the point in declared order; the order of execution may differ
 
 	Status Status `json:"status"`
 	Reason string `json:"reason,omitempty"`
 	Rank   *int   `json:"rank,omitempty"`  // the rank that failed
 	Phase  string `json:"phase,omitempty"` // where it failed
 	Output string `json:"output,omitempty"`
-	// Ranks are the ends of all ranks of a program that failed.
+	// Ranks describes how all ranks of a failed program ended.
 	Ranks []RankEnd `json:"ranks,omitempty"`
-	// Optional marks a not-executed row that the run may do without: it is
-	// counted and shown, but it is no failure.
+	// Optional means that a not-executed row is counted and shown but is no failure.
 	Optional bool `json:"optional,omitempty"`
 
 	Kind    Kind               `json:"kind"`
@@ -191,11 +188,11 @@ type Row struct {
 	Limits  map[string]float64 `json:"limits,omitempty"`
 	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
 	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
-	Details map[string]string  `json:"details,omitempty"`   // what the bench says about the row in words
+	Details map[string]string  `json:"details,omitempty"`   // texts about the row from the bench
 
 	Sampling     *Sampling     `json:"sampling,omitempty"`
 	Quality      Quality       `json:"quality,omitempty"`      // of a measured row; see Disturbed
-	Measurements []Measurement `json:"measurements,omitempty"` // all of them, if there was more than one
+	Measurements []Measurement `json:"measurements,omitempty"` // all measurements, if there was more than one
 
 	Warnings []string  `json:"warnings,omitempty"`
 	Host     string    `json:"host"`
@@ -203,16 +200,16 @@ type Row struct {
 	Time     time.Time `json:"time"`
 	Launch   string    `json:"launch,omitempty"` // folder under logs/
 	Raw      string    `json:"raw,omitempty"`    // file under samples/
-	// Raws are those of metrics that were sampled apart from time_us.
+	// Raws are the sample files of other metrics than time_us, by metric.
 	Raws map[string]string `json:"raws,omitempty"`
-	// file under inside/: package profile's record of a simulated kernel
+	// Inside is the file under inside/ with the profile of a simulated kernel.
 	Inside  string `json:"inside,omitempty"`
-	Key     string `json:"key"`            // identity of the row: same key, same work
+	Key     string `json:"key"`            // identity of the row: equal keys mean equal work
 	Task    string `json:"task,omitempty"` // key of the point that gave several rows; equals Key when empty
 	Attempt int    `json:"attempt,omitempty"`
 }
 
-// Why is where a row failed and for what reason, as far as it says: "rank 1 in set-up: no memory".
+// Why returns where and why a row failed, as far as known: "rank 1 in set-up: no memory".
 func (r *Row) Why() string {
 	where := ""
 	if r.Rank != nil {
@@ -227,29 +224,25 @@ func (r *Row) Why() string {
 	return where + r.Reason
 }
 
-// TaskKey is the identity for --resume: that of the planned point behind the
-// row.
-func (r *Row) TaskKey() string {
-	return cmp.Or(r.Task, r.Key)
-}
+// TaskKey returns the key of the planned point behind the row, which --resume looks for.
+func (r *Row) TaskKey() string { return cmp.Or(r.Task, r.Key) }
 
-// AxisInfo describes a column of the rows, so that a reader without the
-// declaration can order and format it.
+// AxisInfo describes an axis, so that a reader without the declaration can sort and format
+// its values.
 type AxisInfo struct {
 	Part string     `json:"part,omitempty"`
 	Name string     `json:"name"`
 	Kind point.Kind `json:"kind"`
 }
 
-// MetricInfo describes a metric. Better is "lower", "higher" or "" when it is
-// neither.
+// MetricInfo describes a metric. Better is "lower", "higher" or "" for neither.
 type MetricInfo struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"`
 	Better string `json:"better,omitempty"`
 }
 
-// Header opens a run: everything needed to read its rows and to repeat it.
+// Header is the first record of a run. It has everything needed to read and repeat the run.
 type Header struct {
 	Schema   int               `json:"schema"`
 	Run      string            `json:"run"`
@@ -259,7 +252,7 @@ type Header struct {
 	Argv     []string          `json:"argv"`
 	Host     hostinfo.Host     `json:"host"`
 	Load     float64           `json:"load"`    // load average over the last minute, before the start
-	Environ  map[string]string `json:"environ"` // by allow-list; swept variables always
+	Environ  map[string]string `json:"environ"` // variables on an allow-list, and all swept ones
 	Axes     []AxisInfo        `json:"axes"`
 	Envs     []string          `json:"envs,omitempty"`
 	Metrics  []MetricInfo      `json:"metrics"`
@@ -273,31 +266,31 @@ type Header struct {
 	Resumed  bool              `json:"resumed,omitempty"` // continues an earlier header of the same run
 }
 
-// Begin precedes each point, so that a reader can tell a point that was never
-// reached from one that took everything down with it.
+// Begin is written before each point, so that a reader can distinguish a point that was
+// never reached from one that crashed the whole run.
 type Begin struct {
 	Run     string    `json:"run"`
 	Key     string    `json:"key"`
 	Trial   int       `json:"trial"`
 	Attempt int       `json:"attempt,omitempty"`
-	Point   string    `json:"point,omitempty"` // in words, for who watches
+	Point   string    `json:"point,omitempty"` // as text, for progress displays
 	Time    time.Time `json:"time"`
 }
 
-// Note is something to know about a run that belongs to no single row.
+// Note is a remark about a whole run.
 type Note struct {
 	Run   string          `json:"run"`
 	Text  string          `json:"text"`
 	Time  time.Time       `json:"time"`
-	Tuned json.RawMessage `json:"tuned,omitempty"` // what a study found, package tune's Result
+	Tuned json.RawMessage `json:"tuned,omitempty"` // result of a tuning study: tune.Result
 }
 
-// End closes a run that came to its end or was interrupted.
+// End is the last record of a run that ended or was interrupted.
 type End struct {
 	Run     string         `json:"run"`
 	Outcome string         `json:"outcome"` // complete, interrupted, failed
 	Counts  map[Status]int `json:"counts"`
-	Missing int            `json:"missing,omitempty"` // of these, not executed although required
+	Missing int            `json:"missing,omitempty"` // required rows that were not executed
 	Seconds float64        `json:"seconds"`
 	Time    time.Time      `json:"time"`
 }

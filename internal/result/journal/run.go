@@ -14,45 +14,44 @@ import (
 // Journal is the content of one journal file.
 type Journal struct {
 	Path     string    // the file
-	Runs     []*Run    // in the order they were last started or resumed
+	Runs     []*Run    // in the order in which they were last started or resumed
 	Problems []Problem // lines that could not be used
 }
 
-// Dir is the RUN folder, in which samples and logs lie.
+// Dir returns the RUN folder.
 func (j *Journal) Dir() string { return filepath.Dir(j.Path) }
 
-// Run is what a journal holds of one run. Runs come from Read: the methods rely
-// on the order in which it saw begin records and rows.
+// Run holds the records of one run. The methods rely on the order in which Read saw begin
+// records and rows.
 type Run struct {
-	// Header is the first header of the run, with the axes, metrics, variables
-	// and inputs that later ones add. For a run without a readable header it
-	// holds what the other records tell: id, bench, backend and time.
+	// Header is the first header of the run, with the axes, metrics, variables and inputs
+	// that later headers add. A run without a readable header has id, bench, backend and
+	// time from its other records.
 	Header  Header
 	Headers []Header // as written; more than one means the run was resumed
 	Rows    []Row    // in file order, repeated attempts included
 	Begun   []Begin
 	Notes   []Note
-	End     *End // nil if the run, or its latest resumption, did not come to an end
+	End     *End // nil if the run, or its latest resumption, did not end
 
-	// Earlier are the headers of the other runs of which an accumulated run shows rows, in
-	// their order.
+	// Earlier has the headers of the other runs whose rows an accumulated run includes.
 	Earlier []Header
 
-	path *string            // of the journal that it was read from
-	last *Run               // of an accumulated run, the one it ends with
-	open map[pointTrial]int // work begun and without a row since: its latest begin record, an index of Begun
+	path *string            // file that the run was read from
+	last *Run               // the latest run in an accumulated run
+	open map[pointTrial]int // points begun without a row since: index of the latest record in Begun
 
-	typed int // how many rows have values of their axes' kinds
+	typed int // number of rows whose values were converted to the kinds of their axes
 }
 
-// pointTrial is one piece of work of a run; the key is Row.TaskKey or Row.Key.
+// pointTrial identifies a point in one trial. The key is Row.TaskKey or Row.Key.
 type pointTrial struct {
 	key   string
 	trial int
 }
 
-// Dir is the folder that the run was read from, in which the files of its rows lie; "" if it was put
-// together otherwise.
+// Dir returns the folder that the run was read from, with the files of its rows. It is ""
+// for a run that was not read from a file.
 func (r *Run) Dir() string {
 	if r.path == nil || *r.path == "" {
 		return ""
@@ -60,20 +59,21 @@ func (r *Run) Dir() string {
 	return filepath.Dir(*r.path)
 }
 
-// ID is the run's id.
+// ID returns the run's id.
 func (r *Run) ID() string { return r.Header.Run }
 
-// Latest returns the rows that count, in the declared order of their points
-// (Row.Index), else as they first appeared: the last one of each key and trial. A
-// point that gives several rows (Row.Task) may give others when it is tried again,
-// so a row of another attempt replaces all the earlier ones of the point. A row
-// that was not run replaces none with a result. Rows without a key, which only
-// other programs write, replace nothing. The rows may be those of the run itself: who
-// changes or sorts them clones them first.
+// Latest returns the last row of each key and trial, in the declared order of the points
+// (Row.Index), then in order of appearance.
+//
+// A point may give several rows (Row.Task) and different ones when it is tried again, so a
+// row of a new attempt replaces all rows of the earlier attempt. A row that was not run
+// does not replace a result. Rows without a key, which only other programs write, replace
+// nothing. The result may be r.Rows itself, so callers must clone it before they change or
+// sort it.
 func (r *Run) Latest() []Row {
 	order := make([]outcome, 0, len(r.Rows))
 	of := make(map[pointTrial]int, len(r.Rows))
-	room := make([]int, len(r.Rows)) // for one row each, which most points have
+	room := make([]int, len(r.Rows)) // most points have one row
 	for i := range r.Rows {
 		id := pointTrial{r.Rows[i].TaskKey(), r.Rows[i].Trial}
 		k, has := of[id]
@@ -89,26 +89,26 @@ func (r *Run) Latest() []Row {
 		counting = append(counting, order[k].rows...)
 	}
 	slices.SortStableFunc(counting, func(a, b int) int { return cmp.Compare(r.Rows[a].Index, r.Rows[b].Index) })
-	if len(counting) == len(r.Rows) && slices.IsSorted(counting) { // all count, in order: nothing to copy
+	if len(counting) == len(r.Rows) && slices.IsSorted(counting) { // r.Rows itself is the result
 		return slices.Clip(r.Rows)
 	}
 	return lists.Map(counting, func(i int) Row { return r.Rows[i] })
 }
 
-// outcome is what counts of one point in one trial.
+// outcome collects the latest rows of one point in one trial.
 type outcome struct {
 	attempt int
-	rows    []int          // indices of the run's rows
-	at      map[string]int // where in rows a key is; nil while there is at most one
-	good    int            // how many of them have a result
+	rows    []int          // indices in Run.Rows
+	at      map[string]int // index in rows by key; nil while there is at most one row
+	good    int            // number of rows with a result
 }
 
-// add takes a row of the point, later than all before it.
+// add adds a row that is later than all before it.
 func (p *outcome) add(rows []Row, i int) {
 	row := &rows[i]
 	at := p.find(rows, row.Key)
 	if p.good > 0 && row.Status.NotRun() {
-		// It speaks for what it would replace: its own key, or all of the point.
+		// It must not replace a result of its own key or, in a new attempt, of the point.
 		if p.attempt != row.Attempt || at >= 0 && rows[p.rows[at]].Status == OK || at < 0 && row.Task == "" {
 			return
 		}
@@ -132,8 +132,8 @@ func (p *outcome) add(rows []Row, i int) {
 	}
 }
 
-// find is the place of a key's row, or -1. Most points give one row, a large
-// launch a hundred thousand.
+// find returns the index in p.rows of the row with a key, or -1. Most points give one row,
+// but a point can give a hundred thousand, hence the map.
 func (p *outcome) find(rows []Row, key string) int {
 	if p.at == nil && len(p.rows) > 1 {
 		p.at = make(map[string]int, len(p.rows))
@@ -153,11 +153,9 @@ func (p *outcome) find(rows []Row, key string) int {
 	return -1
 }
 
-// Accumulated is the run together with all before it in the journal that did work
-// of the same kind: the same bench, version and seed. A row of a later run
-// replaces that of an earlier one with the same key and trial, good or bad, unless
-// it was not run.
-// Points come in the order in which they first appeared.
+// Accumulated returns last merged with all runs before it of the same bench, version and
+// seed. A row of a later run replaces the row of an earlier run with the same key and
+// trial, whether good or bad, unless it was not run. Points are in order of appearance.
 func (j *Journal) Accumulated(last *Run) *Run {
 	sum := &Run{path: &j.Path, last: last, open: map[pointTrial]int{}}
 	for _, r := range j.Runs {
@@ -173,7 +171,7 @@ func (j *Journal) Accumulated(last *Run) *Run {
 			break
 		}
 	}
-	// It is shown as the run it ends with.
+	// Views show it under the name of the last run.
 	axes, metrics := sum.Header.Axes, sum.Header.Metrics
 	sum.Header = last.Header
 	sum.Header.Axes, sum.Header.Metrics = axes, metrics
@@ -190,14 +188,14 @@ func (j *Journal) Accumulated(last *Run) *Run {
 	return sum
 }
 
-// Unfinished returns the begin records of the work that was under way when the
-// writing stopped: the latest of each point and trial that no row follows.
+// Unfinished returns the begin records without a later row of their point and trial: the
+// work that was under way when the writing stopped.
 func (r *Run) Unfinished() []Begin {
 	return lists.Map(slices.Sorted(maps.Values(r.open)), func(i int) Begin { return r.Begun[i] })
 }
 
-// Progress is how many of the planned points, in all their trials, have come to an end. What is
-// planned is 0 where nobody knows.
+// Progress returns the number of finished and of planned points, times trials. planned is 0
+// if it is unknown.
 func (r *Run) Progress() (done, planned int) {
 	begun := map[string]bool{}
 	for _, b := range r.Begun {
@@ -206,15 +204,15 @@ func (r *Run) Progress() (done, planned int) {
 	ended := map[pointTrial]bool{}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Status != Skipped || begun[row.TaskKey()] { // what was dropped from the plan is not counted in it
+		if row.Status != Skipped || begun[row.TaskKey()] { // points dropped from the plan are not counted in planned
 			ended[pointTrial{row.TaskKey(), row.Trial}] = true
 		}
 	}
 	return len(ended), r.Header.Points * max(r.Header.Trials, 1)
 }
 
-// Incomplete says how much there is of a run that was cut short, such as "6 of 18 points: the run was interrupted"; it
-// is empty for one that is whole, or of which nobody knows what was planned.
+// Incomplete describes how much of an unfinished run there is: "6 of 18 points: the run was
+// interrupted". It is "" if the run is complete or the plan is unknown.
 func (r *Run) Incomplete() string {
 	if r.last != nil {
 		return r.last.Incomplete()
@@ -239,7 +237,7 @@ func (r *Run) Incomplete() string {
 	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
 }
 
-// Counts is the number of latest rows of each status.
+// Counts returns the number of latest rows by status.
 func (r *Run) Counts() map[Status]int {
 	counts := map[Status]int{}
 	for _, row := range r.Latest() {
@@ -254,24 +252,24 @@ func (r *Run) addBegin(b Begin) {
 }
 
 func (r *Run) addRow(row Row) {
-	// Begin records are of the point, which may give several rows an attempt.
+	// A begin record belongs to the point, which may give several rows.
 	delete(r.open, pointTrial{row.TaskKey(), row.Trial})
-	if len(r.Rows) == cap(r.Rows) { // a large slice would grow by a quarter, and most of a long run would be copies
+	if len(r.Rows) == cap(r.Rows) { // append would grow a large slice by a quarter only and copy it too often
 		r.Rows = slices.Grow(r.Rows, max(len(r.Rows), 16))
 	}
 	r.Rows = append(r.Rows, row)
 }
 
-// addHeader takes the first header as it is and merges later ones into it. The
-// planned numbers are the largest seen, since a resumption may plan only the
-// rest. An end before the header belongs to the part that is continued.
+// addHeader sets the first header and merges later ones into it. Planned numbers are the
+// largest seen, since a resumed run may plan only the rest. An End before the header belongs
+// to the part of the run that is continued.
 func (r *Run) addHeader(h Header) {
 	r.Headers = append(r.Headers, h)
 	r.End = nil
 	r.typed = 0
 	if len(r.Headers) == 1 {
 		r.Header = h
-		// Merging must not reach into the header as written.
+		// Later merges must not change the header in r.Headers.
 		r.Header.Environ, r.Header.Inputs = maps.Clone(h.Environ), maps.Clone(h.Inputs)
 		return
 	}
@@ -289,7 +287,7 @@ func (h *Header) AddColumns(other Header) {
 	h.Metrics = union(h.Metrics, other.Metrics, func(i MetricInfo) string { return i.Name })
 }
 
-// union appends to a the elements of b whose name a lacks.
+// union appends to a the elements of b whose names are not in a.
 func union[T any](a, b []T, name func(T) string) []T {
 	a = slices.Clip(a)
 	for _, x := range b {
@@ -312,7 +310,7 @@ func addMissing(a, b map[string]string) map[string]string {
 	return a
 }
 
-// finish completes a run once all that there is of the file has been seen.
+// finish completes a run after the last line: it converts values to the kinds of their axes.
 func (r *Run) finish() {
 	if len(r.Headers) == 0 {
 		r.guessHeader()
@@ -325,7 +323,7 @@ func (r *Run) finish() {
 	for _, row := range r.Rows[r.typed:] {
 		for i := range row.Point {
 			c := &row.Point[i]
-			// An axis without a part is one of every part.
+			// An axis without a part belongs to every part.
 			kind := cmp.Or(kinds[column{row.Part, c.Name}], kinds[column{"", c.Name}])
 			if kind != 0 {
 				c.Value = c.Value.Retype(kind)
@@ -335,7 +333,7 @@ func (r *Run) finish() {
 	r.typed = len(r.Rows)
 }
 
-// guessHeader fills what the records of a run without a header tell about it.
+// guessHeader fills the header of a run from its other records.
 func (r *Run) guessHeader() {
 	h := &r.Header
 	switch {

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// ErrNoRun marks a journal in which there is no run to show.
+// ErrNoRun means that a journal has no run.
 var ErrNoRun = errors.New("no run in it")
 
-// maxListed is how many runs an error lists, the latest ones.
+// maxListed is how many of the latest runs an error lists.
 const maxListed = 20
 
-// Select splits the name of a run into its folder and which run of it:
+// Select splits the name of a run into a folder and a selector:
 //
 //	RUN       the latest run, selector ""
 //	RUN@-1    the run before the latest
@@ -40,8 +41,7 @@ func Select(spec string) (dir, sel string, err error) {
 	return spec[:i], spec[i+1:], nil
 }
 
-// Locate is Select, except that a folder whose own name has an @ is taken before the
-// selector is.
+// Locate is like Select, but an existing folder whose name contains an @ is not split.
 func Locate(spec string) (dir, sel string, err error) {
 	if _, err := os.Stat(spec); spec != "" && err == nil {
 		return spec, "", nil
@@ -49,7 +49,7 @@ func Locate(spec string) (dir, sel string, err error) {
 	return Select(spec)
 }
 
-// LoadRun reads the journal that spec names and picks the run.
+// LoadRun reads the journal that spec names and returns it with the selected run.
 func LoadRun(spec string) (*Journal, *Run, error) {
 	dir, sel, err := Locate(spec)
 	if err != nil {
@@ -66,7 +66,7 @@ func LoadRun(spec string) (*Journal, *Run, error) {
 	return j, run, nil
 }
 
-// Find returns the run that a selector means, as Select gives it.
+// Find returns the run of a selector as returned by Select.
 func (j *Journal) Find(sel string) (*Run, error) {
 	if len(j.Runs) == 0 {
 		if len(j.Problems) > 0 {
@@ -107,7 +107,7 @@ func (j *Journal) Find(sel string) (*Run, error) {
 	return nil, fmt.Errorf("%s@%s: ambiguous; there %s", j.Dir(), sel, list(matches))
 }
 
-// list names runs, the latest first, with what helps to tell them apart.
+// list returns a line for each run with its id, time and bench, the latest first.
 func list(runs []*Run) string {
 	var b strings.Builder
 	if len(runs) == 1 {
@@ -115,12 +115,12 @@ func list(runs []*Run) string {
 	} else {
 		fmt.Fprintf(&b, "are %d runs:", len(runs))
 	}
-	for i := len(runs) - 1; i >= 0; i-- {
+	for i, r := range slices.Backward(runs) {
 		if len(runs)-i > maxListed {
 			fmt.Fprintf(&b, "\n  and %d earlier ones", i+1)
 			break
 		}
-		h := runs[i].Header
+		h := r.Header
 		fmt.Fprintf(&b, "\n  %s  %s  %s", h.Run, h.Time.UTC().Format("2006-01-02 15:04:05"), h.Bench)
 	}
 	return b.String()

@@ -9,26 +9,25 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// Counting are the trials of a point whose numbers count: those that are ok, and of these
-// the ones that nothing disturbed where there are any. Rows of journals from before the
-// mark count as they did.
+// Counting returns the trials of a point whose numbers count: the ok trials without the
+// disturbed ones, or all ok trials if all were disturbed. Rows of old journals have no
+// quality and count.
 func Counting(trials []*Row) []*Row {
-	if len(trials) == 1 && trials[0].Status == OK { // most points of a large run
+	if len(trials) == 1 && trials[0].Status == OK { // a shortcut: true for most points of a large run
 		return slices.Clone(trials)
 	}
 	good := slices.DeleteFunc(slices.Clone(trials), func(r *Row) bool { return r.Status != OK })
-	calm := slices.DeleteFunc(slices.Clone(good), func(r *Row) bool { return r.Quality == QualityDisturbed })
-	if len(calm) > 0 {
-		return calm
+	undisturbed := slices.DeleteFunc(slices.Clone(good), func(r *Row) bool { return r.Quality == QualityDisturbed })
+	if len(undisturbed) > 0 {
+		return undisturbed
 	}
 	return good
 }
 
-// MergeTrials makes one row of the trials of each point: the median of every
-// metric over the trials that count, with the range of the trials as its
-// spread. Points of one trial, and points with none that is ok, keep their first
-// row. Figures and sections that show points rather than trials start from it. The rows may be
-// those given: who changes or sorts them clones them first.
+// MergeTrials returns one row for each point: the median of every metric over the trials
+// that count, with the range of the trials as its spread. Points with one trial, or with
+// none that is ok, keep their first row. The result may be the given slice, so callers
+// must clone it before they change or sort it.
 func MergeTrials(rows []Row) []Row {
 	all := make([]*Row, len(rows))
 	for i := range rows {
@@ -66,7 +65,7 @@ func mergeTrials(trials []*Row) Row {
 	return merged
 }
 
-// Values are those of a metric, of the rows that have it.
+// Values returns a metric of the rows that have it.
 func Values(rows []*Row, metric string) (values []float64) {
 	for _, r := range rows {
 		if v, has := r.Metrics[metric]; has {
@@ -76,9 +75,9 @@ func Values(rows []*Row, metric string) (values []float64) {
 	return values
 }
 
-// Median is a metric over trials, of which at least one has it: the median of what they
-// have. A bandwidth is the bytes, which all trials share, over the median time: the
-// median of two bandwidths is that of no time.
+// Median returns the median of a metric over trials, at least one of which has it. For a
+// bandwidth it is the bytes over the median time, so that bandwidth and time stay
+// consistent: the median of two bandwidths does not belong to the median of two times.
 func Median(trials []*Row, metric string) float64 {
 	var values, times, bytes []float64
 	for i := range trials {
@@ -97,8 +96,8 @@ func Median(trials []*Row, metric string) float64 {
 	return stats.Median(values)
 }
 
-// Durations is how long the points of a bench took, by Row.TaskKey: the latest time of each,
-// from its begin record to its first row.
+// Durations returns how long the points of a bench took the last time, by Row.TaskKey: from
+// the begin record to the first row.
 func (j *Journal) Durations(bench string) map[string]time.Duration {
 	took := map[string]time.Duration{}
 	for _, r := range j.Runs {

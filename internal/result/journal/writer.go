@@ -12,16 +12,16 @@ import (
 // FileName is the journal's name inside a RUN folder.
 const FileName = "journal.jsonl"
 
-// Writer appends records to a journal. It may be used by several goroutines,
-// and several Writers, also in other processes, may append to the same file.
+// Writer appends records to a journal. It is safe for use by several goroutines, and
+// several Writers, even in different processes, can append to the same file.
 type Writer struct {
 	mu   sync.Mutex
 	file *os.File
 	path string
 }
 
-// Open readies the journal in the RUN folder dir for appending, making the
-// folder and the file if they are not there.
+// Open opens the journal in the RUN folder dir for appending. It creates the folder and the
+// file if they do not exist.
 func Open(dir string) (_ *Writer, err error) {
 	path := dir
 	defer func() {
@@ -29,7 +29,7 @@ func Open(dir string) (_ *Writer, err error) {
 			err = fmt.Errorf("opening %s for appending (want a folder that can be written to): %w", path, err)
 		}
 	}()
-	if dir, err = filepath.Abs(dir); err != nil { // the program may change its directory later
+	if dir, err = filepath.Abs(dir); err != nil { // in case the program changes its directory later
 		return nil, err
 	}
 	path = filepath.Join(dir, FileName)
@@ -40,7 +40,7 @@ func Open(dir string) (_ *Writer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Syncing a row does not make the file's own name durable; this does.
+	// Syncing a row does not make the file's name durable, syncing the folder does.
 	if err := syncDir(dir); err != nil {
 		file.Close()
 		return nil, err
@@ -48,9 +48,9 @@ func Open(dir string) (_ *Writer, err error) {
 	return &Writer{file: file, path: path}, nil
 }
 
-// Append records a Header, Begin, Row, Note or End. When it returns nil the
-// whole line is in the file and, but for a Begin, on the disk. After an error
-// the journal is readable as before and further records may be tried.
+// Append records a Header, Begin, Row, Note or End. If it returns nil, the whole line is in
+// the file and, except for a Begin, on the disk. After an error the journal is as readable
+// as before, and the caller may append further records.
 func (w *Writer) Append(rec any) (err error) {
 	e, err := encode(rec)
 	if err != nil {
@@ -85,20 +85,20 @@ func (w *Writer) Append(rec any) (err error) {
 		return nil
 	}
 	if err := w.file.Sync(); err != nil {
-		return fmt.Errorf("%s is written but may not outlive a power failure: %w", e.what, err)
+		return fmt.Errorf("%s is written but may not survive a power failure: %w", e.what, err)
 	}
 	return nil
 }
 
-// tornTail reports whether the file ends in the middle of a line, as it does
-// after a writer died or the disk was full.
+// tornTail reports whether the file ends in the middle of a line, because a writer died or
+// the disk was full.
 func (w *Writer) tornTail() (bool, error) {
 	info, err := w.file.Stat()
 	if err != nil {
 		return false, err
 	}
 	if now, err := os.Stat(w.path); err != nil || !os.SameFile(now, info) {
-		// What goes into a file without a name is gone when the process ends.
+		// A file without a name vanishes when the process ends.
 		return false, errors.New("the file was deleted or replaced while in use")
 	}
 	if info.Size() == 0 {
@@ -111,7 +111,7 @@ func (w *Writer) tornTail() (bool, error) {
 	return last[0] != '\n', nil
 }
 
-// Close ends the writing. Everything appended stays valid without it.
+// Close closes the file. Appended records are valid without it.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
