@@ -51,7 +51,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Strings("step", "decode-1", "decode-8", "decode-64", "prefill-2048", "prefill-16384"),
 		bench.Ints("tp", "2,4,8"),
 		bench.Strings("curve", "nccl-h200"),
-		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Ways()...),
+		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Parallelisms()...),
 		bench.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
 		bench.Option("algorithm", bench.KindString, model.BestAlgorithm,
 			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
@@ -158,8 +158,8 @@ func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 	s.Record("floor_us", step.FloorUS)
 	s.Record("message_bytes", float64(step.Message))
 	s.Record("allreduces", float64(step.Count))
-	if step.Besides != "" {
-		s.Detail("besides", step.Besides)
+	if step.Remark != "" {
+		s.Detail("besides", step.Remark)
 	}
 	if need, ok := llm.Fits(m, gpu, s.Int("tp")); !ok {
 		s.Warn("%.0f GB of weights on each rank do not fit the %.0f GB of %s: the times are those of a machine that had them",

@@ -60,7 +60,7 @@ func (t *table) ncclLines(text string) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		wrong, err := l.Row.Verdict()
+		wrong, err := l.Row.WrongElements()
 		if err != nil {
 			return nil, err
 		}

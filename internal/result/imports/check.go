@@ -13,12 +13,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// tags are what launchers put before each line of a rank's output:
-// mpirun --tag-output writes "[1,0]<stdout>:", PRRTE's the name of the job too.
+// tags matches the prefixes that launchers put before each line of a rank's output:
+// mpirun --tag-output writes "[1,0]<stdout>:", and PRRTE adds the name of the job.
 var tags = regexp.MustCompile(`(?m)^\[(?:[^\]\s]*@)?\d+,\s?\d+\](?:\[[^\]\n]*\])?<std(?:out|err|diag)>: ?`)
 
-// What tells that nobody read a file before it was passed on: a template that was never
-// filled in, and UTF-8 that was taken for another encoding (or for none).
+// Signs of a damaged file: a template that was never filled in, and UTF-8 that was decoded
+// with another encoding.
 var (
 	unfilled  = regexp.MustCompile(`\$\([^()\n]+\)|\$\{\w+\}`)
 	misread   = regexp.MustCompile("\uFFFD|‚Ä|√ó|â€|Ã[\u0080-\u00BF]")
@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// damaged are notes on the text itself, one of each kind, with the line.
+// damaged returns a note with the line number for each kind of damage in the text.
 func damaged(text string) (notes []string) {
 	for _, a := range aboutText {
 		if at := a.sign.FindStringIndex(text); at != nil {
@@ -41,8 +41,8 @@ func damaged(text string) (notes []string) {
 	return notes
 }
 
-// check holds what a file says against itself. What contradicts itself is a failed
-// record: nobody knows which of the numbers is wrong.
+// check marks records that contradict themselves as failed, since nobody can know which of
+// their numbers is wrong. It warns of bandwidths beyond every link and notes repeated points.
 func (f *File) check() {
 	first := map[string]int{}
 	again, example := 0, ""
@@ -75,14 +75,13 @@ func (f *File) check() {
 	}
 }
 
-// How far a printed bandwidth may be from the one that size and time give: half of
-// the last digit that tools print of it and of the time, and what people round.
+// Tolerances between a printed bandwidth and the one computed from size and time.
 const (
-	printed = 0.006 // GB/s and us
-	rounded = 0.02
+	printed = 0.006 // half of the last printed digit, in GB/s and us
+	rounded = 0.02  // relative rounding by people
 )
 
-// contradiction says what of the record cannot be true together, "" if nothing.
+// contradiction describes which numbers of the record cannot all be true, "" if they can.
 func (r *Record) contradiction() string {
 	us, timed := r.Metrics["time_us"]
 	switch {
@@ -111,8 +110,8 @@ func (r *Record) contradiction() string {
 	return ""
 }
 
-// beyondLinks says that no known link carries what this time asks for. An all-reduce
-// is held to the least traffic that any algorithm can do with.
+// beyondLinks returns a warning if no known link is fast enough for the record's time. For
+// an all-reduce it assumes the least traffic that any algorithm needs.
 func (r *Record) beyondLinks() string {
 	factor, known := bandwidth.Factor(r.Op, r.Ranks)
 	if !known || r.Ranks < 2 || r.Size == 0 || r.Kind != journal.Measured || dist.Describe(r.Backend).HostMemory {

@@ -37,13 +37,13 @@ func Claims(name string, data []byte) ([]model.Claim, error) {
 
 const (
 	maxCount = 1 << 30
-	milli    = 3 // digits behind the point that values are read with
+	milli    = 3 // decimal places of values
 )
 
 // claimReader reads the fields of a claim.
 type claimReader struct{ *yamlfile.Reader }
 
-// text reads a text field into to.
+// text returns a function that reads a text field into to.
 func (r claimReader) text(to *string) func(yamlfile.Node, string) {
 	return func(n yamlfile.Node, what string) {
 		s, _ := r.Text(n, what)
@@ -51,12 +51,12 @@ func (r claimReader) text(to *string) func(yamlfile.Node, string) {
 	}
 }
 
-// count reads a field that is a number of things.
+// count returns a function that reads a positive integer into to.
 func (r claimReader) count(to *int) func(yamlfile.Node, string) {
 	return func(n yamlfile.Node, what string) { *to, _ = r.Int(n, what, 1, maxCount) }
 }
 
-// bytes reads a size such as 256M.
+// bytes returns a function that reads a size such as 256M into to.
 func (r claimReader) bytes(to *int64) func(yamlfile.Node, string) {
 	return func(n yamlfile.Node, what string) {
 		s, ok := r.Text(n, what)
@@ -106,14 +106,14 @@ func claim(file *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
 			}
 		}),
 	)
-	if need, has := lacks(c); need != "" && !has {
+	if need, has := required(c); need != "" && !has {
 		r.Fault(n, "a claim of kind %s needs %s", c.Kind, need)
 	}
 	return c
 }
 
-// lacks says which key a kind of claim cannot do without, and whether it is there.
-func lacks(c model.Claim) (key string, has bool) {
+// required returns the keys that a kind of claim needs, and whether the claim has them.
+func required(c model.Claim) (key string, has bool) {
 	switch c.Kind {
 	case model.ClaimBound:
 		return "bound", c.Bound != ""

@@ -23,10 +23,10 @@ func init() {
 		Example: "published.csv --claims claims.yaml --out out/published"})
 }
 
-// A CSV file has a header of these names; size and one time are needed, unless
-// the row has a status that says why there is none. Times carry their unit in
-// their name. axis.NAME is a further coordinate, metric.NAME a further number.
-// Lines that start with # are comments.
+// csvColumns maps the names in the header of a CSV file to functions that read a cell. The
+// file needs a size and one time column, whose name contains the unit; a row without a time
+// needs a status that says why. axis.NAME is a further coordinate, metric.NAME a further
+// number. Lines that start with # are comments.
 var csvColumns = map[string]func(r *Record, text string) error{
 	"op":        func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
 	"algorithm": func(r *Record, text string) error { r.Algorithm = text; return nil },
@@ -69,6 +69,7 @@ func csvRanks(r *Record, text string) (err error) {
 	return err
 }
 
+// csvTime returns a function that reads a time. us is its unit in microseconds.
 func csvTime(us float64) func(*Record, string) error {
 	return csvNumber(func(r *Record, v float64) error {
 		if _, twice := r.Metrics["time_us"]; twice {
@@ -87,7 +88,7 @@ func csvDetail(name string) func(*Record, string) error {
 	return func(r *Record, text string) error { r.Details[name] = text; return nil }
 }
 
-// csvNumber reads a number for the record.
+// csvNumber returns a function that parses a number and passes it to use.
 func csvNumber(use func(r *Record, v float64) error) func(*Record, string) error {
 	return func(r *Record, text string) error {
 		v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
@@ -131,7 +132,7 @@ func readCSV(text string, g Given) (File, error) {
 	}
 }
 
-// csvError puts the line first, as all errors of this package do.
+// csvError converts an error of encoding/csv to a LineError.
 func csvError(err error) error {
 	if parse, is := errors.AsType[*csv.ParseError](err); is {
 		return LineError(parse.Line, "%w", parse.Err)
@@ -200,7 +201,7 @@ func csvRecord(header, fields []string, g Given) (Record, error) {
 	return r, nil
 }
 
-// guessValue keeps whole numbers as such, so that they sort.
+// guessValue returns integers as such, so that they sort by value, and other text as strings.
 func guessValue(text string) point.Value {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return point.IntValue(n)

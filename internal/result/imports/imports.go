@@ -1,11 +1,10 @@
-// Package imports reads what other tools wrote about collectives, such as the
-// tables of nccl-tests, and makes journal rows of it, so that every view,
-// comparison and check of kernbench works on other people's numbers. A [Format]
-// is one file and one registration.
+// Package imports converts results of other tools, such as the tables of nccl-tests, into
+// journal rows, so that every view, comparison and check of kernbench works on them. A
+// [Format] is one file with one registration.
 //
-// It is strict: what a file says is taken exactly, what it does not say must be
-// given, what cannot be read is an error with the number of the line, and what
-// contradicts itself a failed row. It opens no files.
+// It is strict. The user must supply what a file does not say. Text that cannot be read is
+// an error with the number of the line, and a result that contradicts itself becomes a
+// failed row. The package opens no files.
 package imports
 
 import (
@@ -22,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Given is what the user says about a file besides its text: it fills in what
-// the file leaves open, and must not contradict it.
+// Given holds what the user says about a file. It completes the file's own text and must
+// not contradict it.
 type Given struct {
 	Op        string
 	Ranks     int
@@ -34,14 +33,14 @@ type Given struct {
 
 // Record is one result of another tool.
 type Record struct {
-	Line int // in the file, from 1
+	Line int // line number in the file, from 1
 
 	Op        string // allreduce, allgather...
 	Algorithm string
-	DType     string // kernbench's name, or the tool's own for types kernbench lacks
-	Reduction string // "" for operations that reduce nothing
-	Ranks     int    // 0 when nobody says
-	Size      int64  // bytes, as nccl-tests counts them
+	DType     string // kernbench's name, or the tool's if kernbench has no such type
+	Reduction string // "" if the operation does not reduce
+	Ranks     int    // 0 if unknown
+	Size      int64  // in bytes, as nccl-tests counts them
 	InPlace   bool
 	Backend   string
 	Extra     point.Point // further coordinates
@@ -50,29 +49,28 @@ type Record struct {
 	Reason  string
 	Kind    journal.Kind
 	Samples int
-	Metrics map[string]float64 // time_us and what else the tool prints
-	Low     float64            // 95 % interval of time_us; 0 when unknown
+	Metrics map[string]float64 // time_us and the tool's other numbers
+	Low     float64            // 95 % interval of time_us; 0 if unknown
 	High    float64
 	Details map[string]string
 	Host    string
-	// Warnings are what a reader of this one number should know.
+	// Warnings are shown with this result.
 	Warnings []string
 }
 
-// File is what was found in one file.
+// File is the content of one file.
 type File struct {
 	Records []Record
-	Notes   []string // what a reader of the numbers should know
+	Notes   []string // shown with the results of the file
 }
 
-// Format is how another tool writes its results. Each is a file of its own that
-// registers it; the command line takes its flags' values and its help from here.
+// Format is a file format of another tool. Each is registered in a file of its own; the
+// command line takes the values and help of its flags from the registry.
 type Format struct {
-	Name    string // the word of --as
-	Help    string // one line: what it is
-	Example string // the rest of an example command after the format's name
-	// Read turns a file's text into records. Operation and element type of what
-	// the user says have kernbench's names already.
+	Name    string // value of --as
+	Help    string // one line that describes it
+	Example string // the part of an example command after the format's name
+	// Read parses a file. The operation and element type in g have kernbench's names.
 	Read func(text string, g Given) (File, error)
 }
 
@@ -81,8 +79,8 @@ var Formats = registry.New("import format", func(f Format) registry.Entry {
 	return registry.Entry{Name: f.Name, Help: f.Help}
 })
 
-// Read reads a file's text in the named format. Errors begin with the name and
-// the number of the line.
+// Read parses the text of a file in the named format. Errors begin with the file's name and
+// the line number.
 func Read(format, name, text string, g Given) (File, error) {
 	known, err := Formats.Lookup(format)
 	if err != nil {
@@ -113,7 +111,7 @@ func (f Format) read(text string, g Given) (_ File, err error) {
 	return f.Read(text, g)
 }
 
-// fault is an error at a line; Read puts the file's name before it.
+// fault is an error at a line. Read adds the file's name.
 type fault struct {
 	line int
 	err  error
@@ -122,43 +120,33 @@ type fault struct {
 func (f *fault) Error() string { return fmt.Sprintf("%d: %v", f.line, f.err) }
 func (f *fault) Unwrap() error { return f.err }
 
-// LineError is an error at a line of the file, counted from 1.
+// LineError returns an error at a line of the file, counted from 1.
 func LineError(line int, format string, args ...any) error {
 	return &fault{line, fmt.Errorf(format, args...)}
 }
 
-// settle joins what the file and the user say about one property.
-func settle(what, found, given string) (string, error) {
+// settle returns the value of a property that the file, the user or both give. flag is the
+// name of the user's flag. It fails if they differ.
+func settle[T comparable](flag string, found, given T) (value T, err error) {
+	var unknown T
 	switch {
-	case found == "":
+	case found == unknown:
 		return given, nil
-	case given == "" || given == found:
+	case given == unknown || given == found:
 		return found, nil
 	}
-	return "", fmt.Errorf("the file says %s %s, --%s says %s", what, found, what, given)
+	return unknown, fmt.Errorf("the file says %s %v, --%s says %v", flag, found, flag, given)
 }
 
-func settleRanks(found, given int) (int, error) {
-	switch {
-	case found == 0:
-		return given, nil
-	case given == 0 || given == found:
-		return found, nil
-	}
-	return 0, fmt.Errorf("the file says %d ranks, --ranks says %d", found, given)
-}
-
-// ops maps the names that tools give to the operations, written in lower case
-// without punctuation, to kernbench's.
+// ops maps the tools' names of operations, in lower case and without punctuation, to
+// kernbench's.
 var ops = map[string]string{
-	"allreduce": "allreduce", "reducescatter": "reduce_scatter", "allgather": "allgather", "broadcast": "broadcast",
-	"bcast":  "broadcast",
-	"reduce": "reduce", "alltoall": "alltoall", "alltoallpersonalizedexchange": "alltoall", "gather": "gather",
-	"scatter":  "scatter",
-	"sendrecv": "sendrecv", "barrier": "barrier",
+	"allreduce": "allreduce", "reducescatter": "reduce_scatter", "allgather": "allgather",
+	"broadcast": "broadcast", "bcast": "broadcast", "reduce": "reduce", "gather": "gather", "scatter": "scatter",
+	"alltoall": "alltoall", "alltoallpersonalizedexchange": "alltoall", "sendrecv": "sendrecv", "barrier": "barrier",
 }
 
-// opNamed finds the operation that a tool's name means.
+// opNamed returns kernbench's name of an operation, and whether it is known.
 func opNamed(name string) (string, bool) {
 	plain := strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' {
@@ -170,7 +158,7 @@ func opNamed(name string) (string, bool) {
 	return op, known
 }
 
-// opGiven checks the operation that the user names.
+// opGiven returns kernbench's name of the operation that the user names.
 func opGiven(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -182,13 +170,13 @@ func opGiven(name string) (string, error) {
 	return op, nil
 }
 
-// typeNames maps tools' names of element types to kernbench's where its own
-// parser does not know them.
+// typeNames maps the tools' names of element types to kernbench's. Names that dtype.Parse
+// accepts are not in it.
 var typeNames = map[string]string{"double": "f64", "float": "f32", "half": "f16", "bfloat16": "bf16", "int64": "i64",
-	"int32": "i32", "uint8": "u8",
-	"mpi_double": "f64", "mpi_float": "f32", "mpi_int": "i32", "mpi_unsigned_char": "u8", "mpi_char": "i8"}
+	"int32": "i32", "uint8": "u8", "mpi_double": "f64", "mpi_float": "f32", "mpi_int": "i32", "mpi_unsigned_char": "u8",
+	"mpi_char": "i8"}
 
-// typeNamed is kernbench's name of a type, or the tool's own.
+// typeNamed returns kernbench's name of an element type, or the tool's if there is none.
 func typeNamed(name string) string {
 	low := strings.ToLower(name)
 	if n, known := typeNames[low]; known {

@@ -235,7 +235,7 @@ func TestErrors(t *testing.T) {
 			"file:17: algbw is \"fast\", want a number or N/A"},
 		{"nccl-tests", strings.Replace(ncclFull, "227.30", "NaN", 1), Given{}, "want a number"},
 		{"nccl-tests", strings.Replace(ncclFull, "(us)", "(ms)", 1), Given{}, "file:14: the unit (ms)"},
-		{"nccl-tests", ncclFull, Given{Ranks: 8}, "the file says 4 ranks, --ranks says 8"},
+		{"nccl-tests", ncclFull, Given{Ranks: 8}, "the file says ranks 4, --ranks says 8"},
 		{"nccl-tests", ncclFull, Given{Op: "allgather"}, "the file says op allreduce, --op says allgather"},
 		{"nccl-tests", ncclFull, Given{Op: "allredus"}, "unknown op"},
 		{"nccl-tests", ncclFull, Given{DType: "f64"}, "file:15: the file says dtype f32, --dtype says f64"},

@@ -12,15 +12,15 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// What newer nccl-tests write with -J FILE: the table and what stands above it
-// as one JSON object, with more digits. The keys are those of its own writer
-// (src/util.cu); the environment, which it writes too, is left alone.
+// ncclReport is the JSON object that newer nccl-tests write with -J FILE: the table and its
+// preamble, with more digits. The keys are from the tool's writer (src/util.cu). The
+// environment in the file is not read.
 type ncclReport struct {
 	Version int      `json:"version"`
 	Args    []string `json:"args"`
 	Config  struct {
 		Threads    int `json:"nthreads"`
-		GPUs       int `json:"ngpus"` // of a thread
+		GPUs       int `json:"ngpus"` // per thread
 		Iterations int `json:"iterations"`
 		Devices    []struct {
 			Host   string `json:"hostname"`
@@ -38,19 +38,19 @@ type ncclResult struct {
 	Size       *int64     `json:"size"`
 	Type       string     `json:"type"`
 	Reduction  string     `json:"redop"`
-	Root       string     `json:"root"` // padded to a column of the table
+	Root       string     `json:"root"` // padded with blanks as in the table
 	OutOfPlace *ncclTimes `json:"out_of_place"`
 	InPlace    *ncclTimes `json:"in_place"`
 }
 
-// ncclTimes is one place's columns; a number is the string "nan" where there is
-// none.
+// ncclTimes holds the columns of one place, in place or out of place. A missing number is
+// the string "nan".
 type ncclTimes struct {
 	Time    *ncclNumber `json:"time"`
 	CPUTime *ncclNumber `json:"cpu_time"`
 	AlgBW   *ncclNumber `json:"alg_bw"`
 	BusBW   *ncclNumber `json:"bus_bw"`
-	Wrong   *ncclNumber `json:"nwrong"` // null when nothing was checked
+	Wrong   *ncclNumber `json:"nwrong"` // null if results were not checked
 }
 
 type ncclNumber float64
@@ -63,7 +63,7 @@ func (n *ncclNumber) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// ncclJSON tells the two outputs of nccl-tests apart.
+// ncclJSON reports whether the text is the JSON output of nccl-tests and not its tables.
 func ncclJSON(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
 func readNCCLJSON(text string, g Given) (File, error) {
@@ -84,7 +84,7 @@ func readNCCLJSON(text string, g Given) (File, error) {
 		return f, fmt.Errorf("the JSON of nccl-tests has version %d, want 1 or 2", report.Version)
 	}
 	c := report.Config
-	// A process lists its first device alone, and has one for each GPU of a thread.
+	// A process lists only its first device, but each thread uses several GPUs.
 	pre := ncclPreamble{count: len(c.Devices) * c.Threads * c.GPUs, iters: c.Iterations, time: ncclMean}
 	if len(c.Devices) > 0 {
 		pre.host, pre.device = c.Devices[0].Host, c.Devices[0].Device
@@ -145,7 +145,7 @@ func (r *ncclResult) records() (out []Record, err error) {
 	return out, nil
 }
 
-// ncclBase is a line of the table, or a result, without its times.
+// ncclBase returns the record of a table line or JSON result without its times.
 func ncclBase(line int, size int64, typ, reduction, root string) Record {
 	r := Record{Line: line, Size: size, DType: typeNamed(typ), Kind: journal.Measured}
 	if reduction != "none" {
@@ -157,7 +157,7 @@ func ncclBase(line int, size int64, typ, reduction, root string) Record {
 	return r
 }
 
-// ncclPlaced is the record of one place, if that was run.
+// ncclPlaced returns the record of one place, and whether that was run.
 func (r Record) ncclPlaced(inPlace bool, metrics map[string]float64) (Record, bool) {
 	r.InPlace, r.Status, r.Metrics = inPlace, journal.OK, metrics
 	if wrong := metrics["wrong"]; wrong > 0 {

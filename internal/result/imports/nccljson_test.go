@@ -56,7 +56,7 @@ func TestNCCLJSONFaults(t *testing.T) {
 		{strings.Replace(ncclJSONFull, `17.050000`, `"nan"`, 1), Given{}, "file: result 1: time_us is NaN"},
 		{strings.Replace(ncclJSONFull, `17.050000`, `"fast"`, 1), Given{}, "cannot unmarshal"},
 		{strings.Replace(ncclJSONFull, `"size":268435456,`, ``, 1), Given{}, "file: result 2: it needs a size"},
-		{ncclJSONFull, Given{Ranks: 8}, "the file says 4 ranks, --ranks says 8"},
+		{ncclJSONFull, Given{Ranks: 8}, "the file says ranks 4, --ranks says 8"},
 		{ncclJSONFull, Given{Op: "allgather"}, "the file says op allreduce, --op says allgather"},
 	} {
 		if _, err := Read("nccl-tests", "file", c.text, c.given); err == nil || !strings.Contains(err.Error(), c.want) {

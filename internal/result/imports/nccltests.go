@@ -21,8 +21,8 @@ func init() {
 		Example: "all_reduce.txt --out out/nccl --link nvlink-h100"})
 }
 
-// The output of nccl-tests and rccl-tests, and of kernbench's own format of that
-// name, is tables (package nccltable) and the comment lines above them:
+// The output of nccl-tests and rccl-tests, and of kernbench's own format of that name,
+// consists of tables (package nccltable) with comment lines above them:
 //
 //	# nThread 1 nGpus 8 ... iters: 20 ...
 //	# Using devices
@@ -32,26 +32,26 @@ var (
 	ncclPerf  = regexp.MustCompile(`\b([a-z_]+)_perf\b`)
 	ncclRank  = regexp.MustCompile(`^#\s+Rank\s+(\d+)\b.*?\bPid\s+(?:\d+|N/A) on\s+(\S+) device\s+\d+ \[[^\]]*\]\s*(.*)$`)
 	ncclIters = regexp.MustCompile(`[^a-z] iters: (\d+)`)
-	// ncclOutside is the footer's count of wrong values, where there are some.
+	// ncclOutside matches the footer of a run with wrong values.
 	ncclOutside = regexp.MustCompile(`Out of bounds values\s*:\s*\d+\s+FAILED`)
 	ncclWord    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*=`)
 )
 
-// ncclPreamble is what the comments before a table say about it.
+// ncclPreamble holds the content of the comments before a table.
 type ncclPreamble struct {
 	op     string
-	ranks  map[int]bool // those listed
-	count  int          // num_ranks of kernbench's own heading
+	ranks  map[int]bool // listed ranks
+	count  int          // num_ranks in kernbench's own heading; 0 otherwise
 	host   string
 	device string
 	iters  int
 	rccl   bool
-	time   string      // what the column time means
-	own    point.Point // coordinates of kernbench's own heading
+	time   string      // meaning of the column time
+	own    point.Point // coordinates in kernbench's own heading
 	gaveUp bool        // the run ended in a failure
 }
 
-// ncclMean is what the tool's own times are.
+// ncclMean describes the times of nccl-tests itself.
 const ncclMean = "mean over iterations issued back to back, as nccl-tests reports it"
 
 func readNCCLTests(text string, g Given) (File, error) {
@@ -71,9 +71,9 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 		return f, err
 	}
 	pre := ncclPreamble{ranks: map[int]bool{}, time: ncclMean}
-	headAt := 0  // the header of the present table; 0 above the first
-	tableAt := 0 // where its records begin
-	close := func() error {
+	headAt := 0  // line of the current table's header; 0 before the first
+	tableAt := 0 // index of its first record
+	endTable := func() error {
 		notes, err := pre.settle(f.Records[tableAt:], g, headAt)
 		f.Notes = append(f.Notes, notes...)
 		tableAt = len(f.Records)
@@ -82,7 +82,7 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 	for _, l := range lines {
 		switch {
 		case l.Header != nil:
-			if err := close(); err != nil {
+			if err := endTable(); err != nil {
 				return f, err
 			}
 			if headAt = l.Number; !l.Header.HasKey("type") {
@@ -98,7 +98,7 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 			pre.failed(&f, tableAt, l)
 		case l.Comment():
 			if l.Ends {
-				if err := close(); err != nil {
+				if err := endTable(); err != nil {
 					return f, err
 				}
 				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters, time: pre.time}
@@ -108,13 +108,13 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 				outOfBounds(f.Records[tableAt:], fmt.Sprintf("line %d: %s", l.Number, m[0]))
 			}
 		default:
-			pre.log(l.Text) // perhaps with the command
+			pre.log(l.Text) // may contain the command
 		}
 	}
-	return f, close()
+	return f, endTable()
 }
 
-// ncclRecords are a line's results, one for each place that was run.
+// ncclRecords returns the results of a table line, one for each place that was run.
 func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
 	base := ncclBase(line, row.Size, row.Key("type"), row.Key("redop"), row.Key("root"))
 	for _, place := range nccltable.Places {
@@ -135,29 +135,29 @@ func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
 	return out, nil
 }
 
-// ncclMetrics are the metrics and the columns they stand in.
+// ncclMetrics maps metrics to the columns of the table.
 var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {"algbw", nccltable.AlgBW},
 	{"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}, {"min_us", nccltable.IterMin}, {"max_us", nccltable.IterMax},
 	{"p99_us", nccltable.IterP99}, {"cv_pct", nccltable.IterCV}}
 
-// outOfBounds: where the tool counted wrong values and no row has any, nobody knows
-// which rows are right.
-func outOfBounds(records []Record, said string) {
+// outOfBounds marks all records as failed if the tool counted wrong values but no row shows
+// any, since nobody can know which rows are right.
+func outOfBounds(records []Record, evidence string) {
 	if slices.ContainsFunc(records, func(r Record) bool { return r.Status == journal.Failed }) {
 		return
 	}
 	for i := range records {
-		records[i].Status, records[i].Reason = journal.Failed, said+", and no row says which"
+		records[i].Status, records[i].Reason = journal.Failed, evidence+", and no row says which"
 	}
 }
 
-// failed marks where a run gave up: the row that it was in the middle of has failed,
-// and the others of the table are all there is.
+// failed records that the tool gave up. The row that it was printing becomes a failed
+// record, and the other rows of the table get a warning that the rest is missing.
 func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
 	p.log(l.Text)
 	text := fmt.Sprintf("line %d: the run ended in a failure (%s)", l.Number, l.Failure)
 	if p.gaveUp {
-		return // who passed it on
+		return // a message of a calling function about the same failure
 	}
 	p.gaveUp = true
 	for i := range f.Records[tableAt:] {
@@ -192,7 +192,7 @@ func (p *ncclPreamble) comment(line string) {
 	if len(fields) < 3 || !strings.Contains(line, " num_ranks=") {
 		return
 	}
-	// kernbench's own heading: the bench, then name=value words.
+	// kernbench's own heading has the bench, then NAME=VALUE fields.
 	if name, _, _ := strings.Cut(fields[1], "/"); p.op == "" {
 		if op, known := opNamed(name); known {
 			p.op = op
@@ -214,7 +214,7 @@ func (p *ncclPreamble) comment(line string) {
 	}
 }
 
-// log looks for the program's name, which tells the operation.
+// log takes the operation from the name of the program, if the line contains it.
 func (p *ncclPreamble) log(line string) {
 	if strings.Contains(line, "rccl") {
 		p.rccl = true
@@ -226,7 +226,7 @@ func (p *ncclPreamble) log(line string) {
 	}
 }
 
-// settle completes the records of one table by what stands above it.
+// settle completes the records of one table from its preamble and the user's flags.
 func (p *ncclPreamble) settle(records []Record, g Given, line int) (notes []string, err error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -248,8 +248,8 @@ func (p *ncclPreamble) settle(records []Record, g Given, line int) (notes []stri
 	return notes, nil
 }
 
-// group finds the operation and the number of ranks, from what the file and the
-// user say and from the numbers themselves.
+// group returns the operation and the number of ranks of a table, from the file, the user's
+// flags and the ratio of its bandwidths.
 func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, notes []string, err error) {
 	op = p.op
 	if op == "" && g.Op == "" {
@@ -261,10 +261,7 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	if op, err = settle("op", op, g.Op); err != nil {
 		return "", 0, nil, err
 	}
-	listed := p.count
-	if listed == 0 {
-		listed = len(p.ranks)
-	}
+	listed := cmp.Or(p.count, len(p.ranks))
 	if by, sure := ncclRanks(records, op); sure {
 		if listed > 0 && listed != by {
 			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw is that of %d: groups were split, "+
@@ -272,7 +269,7 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 		}
 		listed = by
 	}
-	if ranks, err = settleRanks(listed, g.Ranks); err != nil {
+	if ranks, err = settle("ranks", listed, g.Ranks); err != nil {
 		return "", 0, nil, err
 	}
 	if ranks == 0 {
@@ -281,7 +278,7 @@ func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, n
 	return op, ranks, notes, nil
 }
 
-// complete adds to a record what holds for its whole table.
+// complete adds the properties of the whole table to a record.
 func (p *ncclPreamble) complete(r *Record, g Given) (err error) {
 	r.Details = map[string]string{"tool": "nccl-tests", "time": p.time}
 	if p.device != "" {
@@ -313,8 +310,8 @@ func (p *ncclPreamble) complete(r *Record, g Given) (err error) {
 	return nil
 }
 
-// ncclGuess is the operation by its columns: only an all-reduce reduces,
-// without a root, at more bus than algorithm bandwidth.
+// ncclGuess returns the operation that the columns imply, or "". Only an all-reduce reduces
+// and has a bus bandwidth above its algorithm bandwidth.
 func ncclGuess(records []Record) string {
 	for _, r := range records {
 		if r.Reduction == "" {
@@ -330,24 +327,24 @@ func ncclGuess(records []Record) string {
 	return ""
 }
 
-// ncclRanks derives the ranks from busbw/algbw, which is 2(n-1)/n for an
-// all-reduce; sure only when the printed digits leave one whole number.
+// ncclRanks derives the number of ranks n from busbw/algbw, which is 2(n-1)/n for an
+// all-reduce. It is sure if the printed digits allow only one integer.
 func ncclRanks(records []Record, op string) (ranks int, sure bool) {
 	if op != "allreduce" {
 		return 0, false
 	}
-	most := Record{}
+	fastest := Record{} // has the most significant digits
 	for _, r := range records {
-		if r.Metrics["algbw"] > most.Metrics["algbw"] {
-			most = r
+		if r.Metrics["algbw"] > fastest.Metrics["algbw"] {
+			fastest = r
 		}
 	}
-	const half = 0.005 // of the last printed digit
-	a, b := most.Metrics["algbw"], most.Metrics["busbw"]
+	const half = 0.005 // half of the last printed digit
+	a, b := fastest.Metrics["algbw"], fastest.Metrics["busbw"]
 	if a < 1 || b <= 0 {
 		return 0, false
 	}
-	// n = 2/(2 - ratio), for the least and the largest ratio that prints so.
+	// n = 2/(2 - ratio), for the least and the greatest ratio that rounds to these digits.
 	low, high := 2/(2-(b-half)/(a+half)), 2/(2-(b+half)/(a-half))
 	first := math.Ceil(low)
 	if first < 2 || high < first || high >= first+1 || math.IsInf(high, 0) {

@@ -27,8 +27,8 @@ func init() {
 //	# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
 //	4                       1.23              1.11              1.35        1000
 //
-// Min, Max and Iterations are there with -f only, Validation with -c. The tool
-// never says how many ranks there were.
+// Min, Max and Iterations appear only with -f, Validation only with -c. The tool never prints
+// the number of ranks.
 
 var (
 	osuTitle = regexp.MustCompile(`OSU (\S+) (.+?) Latency Test(?: v(\S+))?`)
@@ -39,7 +39,7 @@ var (
 // osuTable is the table being read.
 type osuTable struct {
 	op, dtype, backend, version, memory string
-	columns                             []string // in lower case, without blanks; nil before the header
+	columns                             []string // names in lower case, without blanks; nil before the header
 }
 
 func readOSU(text string, g Given) (File, error) {
@@ -104,7 +104,7 @@ func newOSUTable(title []string, line int) (osuTable, error) {
 	return t, nil
 }
 
-// osuColumns are the columns of a header, or nil if the line is none.
+// osuColumns returns the columns of a header, or nil if the line is no header.
 func osuColumns(line string) []string {
 	var columns []string
 	latency := false
@@ -166,17 +166,17 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 	if !sized && t.op != "barrier" {
 		return r, LineError(line, "missing column Size")
 	}
-	// What kernbench calls the time is that of the slowest rank.
+	// kernbench's time is the time of the slowest rank.
 	r.Metrics["time_us"], r.Details["time"] = r.Metrics["avg_us"],
-		"mean over iterations, averaged over ranks: OSU without -f tells no more"
+		"mean over iterations, averaged over ranks: OSU without -f prints no more"
 	if most, has := r.Metrics["max_us"]; has {
 		r.Metrics["time_us"], r.Details["time"] = most, "mean over iterations of the slowest rank"
 	}
 	return r, nil
 }
 
-// completeOSU adds what only the user knows, and counts sizes as nccl-tests
-// does: OSU's are those of one part where several make up the buffer.
+// completeOSU adds what only the user knows, and converts sizes to those of nccl-tests: OSU
+// prints the size of one rank's part, nccl-tests the size of the whole buffer.
 func completeOSU(r *Record, g Given) (err error) {
 	if g.Ranks == 0 {
 		return errors.New("OSU does not say how many ranks there were: give --ranks")
@@ -192,7 +192,7 @@ func completeOSU(r *Record, g Given) (err error) {
 		r.Size *= int64(r.Ranks)
 	}
 	if r.DType == "" && (r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter") && g.DType == "" {
-		r.DType = "f32" // what OSU reduces unless told otherwise
+		r.DType = "f32" // OSU's default
 	}
 	if r.DType, err = settle("dtype", r.DType, g.DType); err != nil {
 		return err

@@ -4,28 +4,29 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
-
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Source is where records come from and whose rows they become.
+// Source describes the file of records and the run that their rows belong to.
 type Source struct {
-	Name   string // of the file
+	Name   string // file name
 	SHA256 string
-	Bench  string // whose views show the rows
+	Bench  string // bench whose views show the rows
 	Part   string
 	Run    string // id of the run
 	Time   time.Time
 }
 
-// Rows makes journal rows of records. A point that occurs several times gives
-// trials; first is the index of the first row, and trials counts what other files
-// of the same import gave already.
+// Rows returns the journal rows of records. Repeated points become trials. first is the index
+// of the first row. trials counts the rows of each key over all files of an import; Rows
+// updates it.
 func Rows(records []Record, src Source, first int, trials map[string]int) []journal.Row {
 	out := make([]journal.Row, 0, len(records))
 	for i, rec := range records {
@@ -62,9 +63,8 @@ func (rec Record) row(src Source) journal.Row {
 	}
 	if rec.Low > 0 && rec.High >= rec.Low && timed {
 		low, high := rec.Low, rec.High
-		r.Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high,
-			Mean:  us,
-			CILow: &low, CIHigh: &high}})
+		r.Stats = journal.Stats{{Name: "time_us", Value: journal.Stat{Min: low, P50: us, P90: high, P99: high, Max: high,
+			Mean: us, CILow: &low, CIHigh: &high}}}
 	}
 	for name := range r.Metrics {
 		r.Units[name] = unitOf(name)
@@ -77,7 +77,7 @@ func (rec Record) row(src Source) journal.Row {
 	return r
 }
 
-// point has the coordinates of kernbench's own collectives.
+// point returns the coordinates under the names of kernbench's own collectives bench.
 func (rec Record) point() point.Point {
 	p := point.Point{{Name: "op", Value: point.StringValue(rec.Op)}}
 	add := func(name, text string) {
@@ -97,20 +97,20 @@ func (rec Record) point() point.Point {
 	return append(p, rec.Extra...)
 }
 
-// unitOf is the unit of a metric by its name.
+// unitOf returns the unit of a metric, which follows from its name.
 func unitOf(metric string) string {
 	switch {
 	case metric == "algbw" || metric == "busbw":
 		return "GB/s"
 	case metric == "utilisation":
 		return "%"
-	case len(metric) > 3 && metric[len(metric)-3:] == "_us":
+	case strings.HasSuffix(metric, "_us"):
 		return "us"
 	}
 	return ""
 }
 
-// Axes and Metrics describe the rows' columns, for the header of their run.
+// Axes returns the axes of the rows, for the header of their run.
 func Axes(rows []journal.Row) []journal.AxisInfo {
 	var out []journal.AxisInfo
 	for _, r := range rows {
@@ -123,7 +123,7 @@ func Axes(rows []journal.Row) []journal.AxisInfo {
 	return out
 }
 
-// Metrics are those of the rows: the time first, the rest sorted.
+// Metrics returns the metrics of the rows: time_us first, the others sorted by name.
 func Metrics(rows []journal.Row) []journal.MetricInfo {
 	units := map[string]string{}
 	for _, r := range rows {
@@ -146,4 +146,49 @@ func Metrics(rows []journal.Row) []journal.MetricInfo {
 		}
 	}
 	return out
+}
+
+// ClaimsPart is the part of the rows that hold verdicts on claims.
+const ClaimsPart = "claims"
+
+// VerdictRows returns a row for each verdict. The row of a claim that holds is ok, that of an
+// undecided claim is skipped, and every other one has failed.
+func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row {
+	var out []journal.Row
+	for i, v := range verdicts {
+		r := journal.Row{Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: ClaimsPart, Index: first + i,
+			Kind: journal.Modelled, Time: src.Time,
+			Point: point.Point{{Name: "claim", Value: point.StringValue(v.Claim.Text)}},
+			Details: map[string]string{"kind": v.Claim.Kind, "answer": string(v.Answer),
+				"file": fmt.Sprintf("%s, SHA-256 %.12s", src.Name, src.SHA256)}}
+		switch v.Answer {
+		case model.Holds:
+			r.Status, r.Details["because"] = journal.OK, v.Reason
+		case model.Undecided:
+			r.Status, r.Reason = journal.Skipped, "undecided: "+v.Reason
+		default:
+			r.Status, r.Reason = journal.Failed, string(v.Answer)+": "+v.Reason
+		}
+		r.Key = journal.Key(r.Bench, r.Part, "", r.Point, nil, "", nil, nil, nil)
+		out = append(out, r)
+	}
+	return out
+}
+
+// Warn adds the warnings to the rows they name, without repeating any, and returns the
+// warnings about the whole import.
+func Warn(rows []journal.Row, warnings []model.Warning) (notes []string) {
+	for _, w := range warnings {
+		text := w.Kind + ": " + w.Text
+		if w.Note {
+			notes = append(notes, text)
+			continue
+		}
+		for _, i := range w.Rows {
+			if !slices.Contains(rows[i].Warnings, text) {
+				rows[i].Warnings = append(rows[i].Warnings, text)
+			}
+		}
+	}
+	return notes
 }

@@ -1,11 +1,10 @@
-// Package llm says what the time of an all-reduce means for serving a language
-// model with tensor parallelism: how large the messages are, how many there are
-// in a step, what they add up to, and how that compares with the least time the
-// step can take.
+// Package llm estimates how the time of an all-reduce affects serving a language model with
+// tensor parallelism: the size of the messages, their number in a step, their total time,
+// and how that compares with the least time that the step can take.
 //
-// It is arithmetic on public model shapes and a curve of times; docs/models.md
-// has the formulas. It runs no model, and it does not predict throughput:
-// the floor of a step is what reading weights and multiplying needs at least.
+// It computes from public model shapes and a curve of times; docs/models.md has the
+// formulas. It runs no model and does not predict throughput: the floor of a step is the
+// least time for reading weights and multiplying.
 package llm
 
 import (
@@ -26,39 +25,37 @@ type Model struct {
 	Layers  int
 	Hidden  int
 	Heads   int
-	Experts int     // 0: dense
+	Experts int     // 0 for a dense model
 	TopK    int     // experts per token
 	Params  float64 // all weights, in 1e9
-	Active  float64 // those a token uses, in 1e9; all of them when dense
+	Active  float64 // weights that a token uses, in 1e9; all of them in a dense model
 	Bits    float64 // per weight, as published
-	// Parallel is set where attention and MLP of a layer work side by side and
-	// share one all-reduce.
+	// Parallel means that attention and MLP of a layer run in parallel and share one
+	// all-reduce.
 	Parallel bool
 }
 
-// Named is a model by name.
+// Named returns the model of a name.
 func Named(name string) (Model, error) {
 	return suggest.Find("model", name, models, func(m Model) string { return m.Name })
 }
 
-// Names lists the known models.
-func Names() []string {
-	return lists.Map(models, func(m Model) string { return m.Name })
-}
+// Names returns the names of the known models.
+func Names() []string { return lists.Map(models, func(m Model) string { return m.Name }) }
 
-// ActivationBytes is the size of an activation: 16 bits, whatever the weights.
+// ActivationBytes is the size of an activation: 16 bits, independent of the weights.
 const ActivationBytes = 2
 
-// Message is the bytes of one all-reduce of so many tokens.
+// Message returns the bytes of one all-reduce over the given number of tokens.
 func (m Model) Message(tokens int) int64 { return int64(tokens) * int64(m.Hidden) * ActivationBytes }
 
-// Parallelism is how a model is spread over its ranks.
+// Parallelism is the way in which a model is distributed over ranks.
 type Parallelism string
 
-// The ways. Tensor splits every matrix; Sequence turns each all-reduce into a
-// reduce-scatter and an all-gather, which move the same bytes; Expert gives each
-// rank whole experts; DataAttention gives each rank its own sequences for the
-// attention and splits the rest.
+// The kinds of parallelism. Tensor splits every matrix. Sequence replaces each all-reduce by
+// a reduce-scatter and an all-gather, which move the same bytes. Expert gives each rank
+// whole experts. DataAttention gives each rank its own sequences for the attention and
+// splits the rest.
 const (
 	Tensor        Parallelism = "tensor"
 	Sequence      Parallelism = "sequence"
@@ -66,41 +63,41 @@ const (
 	DataAttention Parallelism = "dp-attention"
 )
 
-// Ways lists them, the usual one first.
-func Ways() []string {
+// Parallelisms returns all kinds, the usual one first.
+func Parallelisms() []string {
 	return []string{string(Tensor), string(Sequence), string(Expert), string(DataAttention)}
 }
 
-// AllReduces is how many there are in a layer, and what else the layer sends
-// that they do not cover ("" if nothing).
-func (m Model) AllReduces(p Parallelism) (perLayer int, besides string, err error) {
-	perLayer = 2 // after the attention's and after the MLP's output
+// AllReduces returns the number of all-reduces in a layer, and a remark on other
+// communication of the layer, "" if there is none.
+func (m Model) AllReduces(p Parallelism) (perLayer int, remark string, err error) {
+	perLayer = 2 // one after the attention, one after the MLP
 	if m.Parallel {
 		perLayer = 1
 	}
 	switch p {
 	case Tensor:
 	case Sequence:
-		besides = "each is a reduce-scatter and an all-gather of the same bytes, taken at the time of one all-reduce"
+		remark = "each is a reduce-scatter and an all-gather of the same bytes, taken at the time of one all-reduce"
 	case Expert:
 		if m.Experts == 0 {
 			return 0, "", fmt.Errorf("%s has no experts to spread", m.Name)
 		}
-		perLayer, besides = 1, "the experts' dispatch and combine are all-to-alls and not counted"
+		perLayer, remark = 1, "the experts' dispatch and combine are all-to-alls and not counted"
 	case DataAttention:
 		if m.Parallel {
 			return 0, "", fmt.Errorf("%s has one all-reduce for attention and MLP: the attention cannot go alone", m.Name)
 		}
-		perLayer, besides = 1, "the attention's all-reduce falls away"
+		perLayer, remark = 1, "the attention's all-reduce falls away"
 	default:
-		return 0, "", suggest.Unknown("parallelism", string(p), Ways())
+		return 0, "", suggest.Unknown("parallelism", string(p), Parallelisms())
 	}
-	return perLayer, besides, nil
+	return perLayer, remark, nil
 }
 
-// weightBytes is what a step must read of the weights on all ranks together:
-// those every token uses, and of the experts those that some token is expected
-// to choose when tokens choose evenly.
+// weightBytes returns the bytes of weights that a step reads on all ranks together: the
+// weights that every token uses, and the expected number of experts chosen by at least one
+// token if tokens choose experts uniformly.
 func (m Model) weightBytes(tokens int) float64 {
 	read := m.Params
 	if m.Experts > 0 {
@@ -113,7 +110,7 @@ func (m Model) weightBytes(tokens int) float64 {
 	return read * 1e9 * m.Bits / 8
 }
 
-// GPU is what a step's floor depends on.
+// GPU holds the data-sheet rates that a step's floor depends on.
 type GPU struct {
 	Name   string
 	HBM    float64 // GB/s
@@ -121,7 +118,7 @@ type GPU struct {
 	Memory float64 // GB
 }
 
-// The shares of the data sheet's rates that a good kernel reaches.
+// Fractions of the data-sheet rates that a good kernel reaches.
 const (
 	hbmShare   = 0.8
 	flopsShare = 0.7
@@ -132,67 +129,65 @@ var gpus = []GPU{
 	{"mi300x", 5300, 1307, 192},
 }
 
-// GPUs lists the known ones, the default first.
-func GPUs() []string {
-	return lists.Map(gpus, func(g GPU) string { return g.Name })
-}
+// GPUs returns the names of the known GPUs, the default first.
+func GPUs() []string { return lists.Map(gpus, func(g GPU) string { return g.Name }) }
 
-// NamedGPU is a GPU by name.
+// NamedGPU returns the GPU of a name.
 func NamedGPU(name string) (GPU, error) {
 	return suggest.Find("gpu", name, gpus, func(g GPU) string { return g.Name })
 }
 
-// FloorUS is the least time of a forward pass without communication: reading
-// the weights, or multiplying, whichever is longer.
+// FloorUS returns the least time of a forward pass without communication, in microseconds:
+// reading the weights or multiplying, whichever takes longer.
 func FloorUS(m Model, g GPU, ranks, tokens int) float64 {
 	read := m.weightBytes(tokens) / (float64(ranks) * g.HBM * 1e9 * hbmShare)
 	compute := 2 * m.Active * 1e9 * float64(tokens) / (float64(ranks) * g.TFlops * 1e12 * flopsShare)
 	return 1e6 * max(read, compute)
 }
 
-// Fits reports whether the weights fit the memory of the ranks.
+// Fits returns the weights per rank in GB, and whether they fit into its memory.
 func Fits(m Model, g GPU, ranks int) (needGB float64, ok bool) {
 	needGB = m.Params * m.Bits / 8 / float64(ranks)
 	return needGB, needGB <= g.Memory
 }
 
-// Step is what the all-reduces of one forward pass come to.
+// Step holds the times of one forward pass, in microseconds.
 type Step struct {
 	Message  int64 // bytes of one all-reduce
-	PerLayer int   // all-reduces
-	Count    int   // in the whole pass
+	PerLayer int   // all-reduces per layer
+	Count    int   // all-reduces in the whole pass
 
-	EachUS  float64
-	LayerUS float64
-	CommUS  float64
-	FloorUS float64 // the rest of the step, at least
-	Besides string  // what is not counted
+	EachUS  float64 // one all-reduce
+	LayerUS float64 // all-reduces of a layer
+	CommUS  float64 // all-reduces of the pass
+	FloorUS float64 // least time of everything else
+	Remark  string  // on communication that is not counted
 }
 
-// StepUS is the step when nothing overlaps.
+// StepUS returns the time of the step if nothing overlaps.
 func (s Step) StepUS() float64 { return s.FloorUS + s.CommUS }
 
-// Share is the part of the step that is communication, from 0 to 1.
+// Share returns the fraction of the step that is communication, from 0 to 1.
 func (s Step) Share() float64 { return s.CommUS / s.StepUS() }
 
-// With is the same step at another time of one all-reduce.
+// With returns the same step with another time of one all-reduce.
 func (s Step) With(eachUS float64) Step {
 	s.EachUS = eachUS
 	s.LayerUS, s.CommUS = eachUS*float64(s.PerLayer), eachUS*float64(s.Count)
 	return s
 }
 
-// Impact reads the time of the model's message off the curve, which is refused
-// outside the curve's sizes, and multiplies.
+// Impact returns the step of a model whose all-reduces take the times of a curve. It fails
+// if the message size is outside the curve.
 func Impact(m Model, g GPU, p Parallelism, ranks, tokens int, curve *model.Table) (Step, error) {
-	perLayer, besides, err := m.AllReduces(p)
+	perLayer, remark, err := m.AllReduces(p)
 	if err != nil {
 		return Step{}, err
 	}
 	if m.Heads%ranks != 0 {
 		return Step{}, fmt.Errorf("%s has %d heads, which %d ranks cannot share evenly", m.Name, m.Heads, ranks)
 	}
-	s := Step{Message: m.Message(tokens), PerLayer: perLayer, Count: perLayer * m.Layers, Besides: besides,
+	s := Step{Message: m.Message(tokens), PerLayer: perLayer, Count: perLayer * m.Layers, Remark: remark,
 		FloorUS: FloorUS(m, g, ranks, tokens)}
 	each, err := curve.US(ranks, s.Message)
 	if err != nil {
@@ -201,10 +196,9 @@ func Impact(m Model, g GPU, p Parallelism, ranks, tokens int, curve *model.Table
 	return s.With(each), nil
 }
 
-// TargetUS is the time of an all-reduce whose large messages reach a bus
-// bandwidth of so many GB/s: the curve's latency and the bytes at that rate. A
-// message whose time the curve's latency decides stays as it is: no bandwidth
-// helps it.
+// TargetUS returns the time of the step's all-reduce if large messages reached a bus
+// bandwidth of gbps GB/s: the curve's latency plus the bytes at that rate. The time of a
+// message that is dominated by latency does not change.
 func TargetUS(curve *model.Table, ranks int, s Step, gbps float64) float64 {
 	latency := curve.Floor(ranks)
 	if latency >= s.EachUS*2/3 {

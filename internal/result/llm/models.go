@@ -1,8 +1,8 @@
 package llm
 
-// models are public ones, from the configuration files their makers publish and
-// the parameter counts of their model cards. Bits is how the published weights
-// are stored: 16 (bf16), 8 (fp8) or 4.25 (MXFP4 with its scales).
+// models are public models, from their published configuration files and the parameter
+// counts on their model cards. Bits is the storage of the published weights: 16 (bf16), 8
+// (fp8) or 4.25 (MXFP4 with its scales).
 var models = []Model{
 	{Name: "llama3-8b", Title: "Llama 3.1 8B", Layers: 32, Hidden: 4096, Heads: 32, Params: 8.03, Active: 8.03, Bits: 16},
 	{Name: "llama3-70b", Title: "Llama 3.1 70B", Layers: 80, Hidden: 8192, Heads: 64, Params: 70.6, Active: 70.6,

@@ -5,10 +5,10 @@
 //	#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
 //	        1024           256     float     sum      -1    12.34    0.08    0.15      0    12.30    0.08    0.15      0
 //
-// Versions differ in columns (error for #wrong, cputime for time, no root,
-// #iters, statistics of iterations), so columns are found by the header's names
-// and never by their number. It says which lines are of a table and what stands
-// in their columns; what the other lines and the numbers mean is not its matter.
+// Versions differ in their columns (error for #wrong, cputime for time, no root, #iters,
+// statistics of iterations), so columns are found by the names in the header and never by
+// position. The package finds the lines of tables and parses their columns; it does not
+// interpret the other lines or the numbers.
 package nccltable
 
 import (
@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// Place is one of the two groups of columns: an operation's output is another
-// buffer than its input, or the same.
+// Place is one of the two groups of columns: the operation writes to another buffer than its
+// input (out of place), or to the same (in place).
 type Place int
 
 // The places, in the order of their columns.
@@ -31,7 +31,7 @@ const (
 	InPlace
 )
 
-// Places are both.
+// Places lists both places.
 var Places = []Place{OutOfPlace, InPlace}
 
 func (p Place) String() string {
@@ -41,11 +41,11 @@ func (p Place) String() string {
 	return "out of place"
 }
 
-// The columns of numbers, which each place has, by the names Number takes.
+// Names of the columns of numbers in each place, for Row.Number.
 const (
 	Time  = "time" // in microseconds
 	AlgBW = "algbw"
-	BusBW = "busbw" // in GB/s, as AlgBW
+	BusBW = "busbw" // in GB/s, like AlgBW
 	Wrong = "wrong" // wrong elements, or the largest error
 
 	// Statistics of single iterations, with -I; times in microseconds.
@@ -55,14 +55,14 @@ const (
 	IterCV  = "i_cv%" // standard deviation over mean, in per cent
 )
 
-// columns maps the words of headers to the columns of numbers.
+// columns maps the names in headers to the columns of numbers.
 var columns = map[string]string{"time": Time, "cputime": Time, "algbw": AlgBW, "busbw": BusBW, "#wrong": Wrong,
 	"wrong": Wrong, "error": Wrong, IterMin: IterMin, IterMax: IterMax, IterP99: IterP99, IterCV: IterCV}
 
-// units are those of the line under the header.
+// units are the units allowed in the line below the header.
 var units = []string{"(B)", "(elements)", "(us)", "(GB/s)", "(%)"}
 
-// ErrNone is the error of a text without a table.
+// ErrNone means that a text contains no table.
 var ErrNone = errors.New("no table of nccl-tests: no line starts with \"#  size  count\" and has algbw")
 
 // Fault is an error at a line of the text.
@@ -80,13 +80,13 @@ func fault(line int, format string, args ...any) error {
 	return &Fault{line, fmt.Errorf(format, args...)}
 }
 
-// Header is where the columns of a table are.
+// Header holds the positions of a table's columns.
 type Header struct {
 	width  int
 	keys   map[string]int
 	places []map[string]int
-	// deviation: the column Wrong holds the largest deviation, as in the first
-	// versions, whose last line says whether it was too large.
+	// deviation means that the column Wrong holds the largest deviation, as in the first
+	// versions of the tool. Their last line says whether it was too large.
 	deviation bool
 }
 
@@ -99,13 +99,13 @@ func (h *Header) Has(p Place, column string) bool {
 	return has
 }
 
-// HasKey reports whether there is a key column: type, redop, root.
+// HasKey reports whether the table has a key column: type, redop or root.
 func (h *Header) HasKey(name string) bool {
 	_, has := h.keys[name]
 	return has
 }
 
-// Row is a table's line for one size.
+// Row is the line of a table for one size.
 type Row struct {
 	Size   int64 // in bytes
 	line   int
@@ -113,7 +113,7 @@ type Row struct {
 	fields []string
 }
 
-// Key is the text in a key column (type, redop, root), "" without the column.
+// Key returns the text in a key column (type, redop, root), "" if there is no such column.
 func (r *Row) Key(name string) string {
 	if i, has := r.header.keys[name]; has && i < len(r.fields) {
 		return r.fields[i]
@@ -121,8 +121,8 @@ func (r *Row) Key(name string) string {
 	return ""
 }
 
-// Number is what stands in a column of numbers; it has none where the column
-// is missing or the tool measured nothing.
+// Number returns the number in a column. has is false if the column is missing or the tool
+// measured nothing.
 func (r *Row) Number(p Place, column string) (v float64, has bool, err error) {
 	if !r.header.Has(p, column) {
 		return 0, false, nil
@@ -138,9 +138,8 @@ func (r *Row) Number(p Place, column string) (v float64, has bool, err error) {
 	return v, true, nil
 }
 
-// Verdict is what the tool found of a line's results: how many elements were wrong
-// in any place.
-func (r *Row) Verdict() (wrong float64, err error) {
+// WrongElements returns the number of wrong elements over both places.
+func (r *Row) WrongElements() (wrong float64, err error) {
 	if r.header.deviation {
 		return 0, nil
 	}
@@ -154,7 +153,7 @@ func (r *Row) Verdict() (wrong float64, err error) {
 	return wrong, nil
 }
 
-// clip keeps a text that may be anything fit for a message.
+// clip shortens a text for a message.
 func clip(text string) string {
 	const most = 60
 	if len(text) > most {
@@ -163,26 +162,25 @@ func clip(text string) string {
 	return text
 }
 
-// Line is one line of a text that is not blank. At most one of Header and Row
-// is set; a line with neither is a comment, which starts with #, or a log line.
+// Line is a line that is not blank. At most one of Header and Row is set; a line with
+// neither is a comment, which starts with #, or a log line.
 type Line struct {
 	Number int // from 1
 	Text   string
 	Header *Header
 	Row    *Row
-	Ends   bool // a comment that begins another run and so ends the table above it
-	// Failure is the message with which the tool gave up, if this is its line. Begun
-	// is then the row it was in the middle of: its size and what else had been printed.
+	Ends   bool // a comment that starts another run and so ends the table above it
+	// Failure is the message with which the tool gave up, if the line has one. Begun is then
+	// the row that it was printing, with the columns up to there.
 	Failure string
 	Begun   *Row
 }
 
-// failure is how nccl-tests says that a call of NCCL or CUDA went wrong, and the
-// functions that passed it on.
+// failure matches the messages of nccl-tests about a failed call of NCCL or CUDA, including
+// those of the calling functions.
 var failure = regexp.MustCompile(`Test (?:NCCL |CUDA |)failure .*`)
 
-// Failed reports whether the line is the verdict at the end of a table, and says
-// that there were wrong results.
+// Failed reports whether the line is the footer of a table with wrong results.
 func (l Line) Failed() bool {
 	return strings.HasPrefix(strings.Join(strings.Fields(l.Text), " "), "# Out of bounds values : ") &&
 		strings.HasSuffix(strings.TrimSpace(l.Text), "FAILED")
@@ -191,7 +189,7 @@ func (l Line) Failed() bool {
 // Comment reports whether the line starts with #.
 func (l Line) Comment() bool { return strings.HasPrefix(strings.TrimSpace(l.Text), "#") }
 
-// Read reads the tables of a text. Its errors are ErrNone and a *Fault.
+// Read parses the tables of a text. It returns ErrNone or a *Fault as its error.
 func Read(text string) ([]Line, error) {
 	var out []Line
 	var head *Header
@@ -217,7 +215,7 @@ func Read(text string) ([]Line, error) {
 			if head != nil && number == headAt+1 {
 				err = checkUnits(fields, number)
 			}
-			if head != nil && begins(fields) {
+			if head != nil && startsRun(fields) {
 				head, line.Ends = nil, true
 			}
 		case head != nil:
@@ -234,7 +232,7 @@ func Read(text string) ([]Line, error) {
 	return out, nil
 }
 
-// fail takes a failure's line apart: it may stand behind the beginning of a row.
+// fail parses a line with a failure, which may follow the beginning of a row.
 func (l *Line) fail(head *Header, number int) {
 	at := failure.FindStringIndex(l.Text)
 	l.Failure = strings.TrimSpace(l.Text[at[0]:])
@@ -251,9 +249,9 @@ func isHeader(fields []string) bool {
 	return len(fields) > 2 && fields[0] == "#" && fields[1] == "size" && slices.Contains(fields, "algbw")
 }
 
-// begins recognises the comments that begin another run or another table of
-// kernbench's own.
-func begins(fields []string) bool {
+// startsRun reports whether a comment starts another run, or another table of kernbench's
+// own format.
+func startsRun(fields []string) bool {
 	text := strings.Join(fields, " ")
 	return strings.HasPrefix(text, "# nThread ") || strings.HasPrefix(text, "# Collective test starting") ||
 		strings.Contains(text, " num_ranks=")
@@ -270,7 +268,7 @@ func newHeader(names []string, line int) (*Header, error) {
 		switch {
 		case !known:
 			continue
-		case column == Time: // the first column of a place
+		case column == Time: // always the first column of a place
 			h.places = append(h.places, map[string]int{})
 		case len(h.places) == 0:
 			return nil, fault(line, "the column %s stands before any time", name)
@@ -284,8 +282,8 @@ func newHeader(names []string, line int) (*Header, error) {
 	return h, nil
 }
 
-// checkUnits checks the line under the header: bytes, microseconds and GB/s, or
-// nothing that can be read here.
+// checkUnits checks the units in the line below the header. Tables in other units cannot be
+// read.
 func checkUnits(fields []string, line int) error {
 	for _, unit := range fields[1:] {
 		if strings.HasPrefix(unit, "(") && !slices.Contains(units, unit) {
@@ -295,15 +293,15 @@ func checkUnits(fields []string, line int) error {
 	return nil
 }
 
-// row reads a line below the header; nil for one that is no size, such as a log
-// line.
+// row parses a line below the header. It returns nil for a line that does not begin with a
+// size, such as a log line.
 func (h *Header) row(fields []string, line int) (*Row, error) {
 	size, err := strconv.ParseInt(fields[0], 10, 64)
 	if err != nil {
 		return nil, nil
 	}
-	// A time stamp at the end is one column but two fields, so there may be
-	// more fields than columns, never fewer.
+	// A time stamp at the end is one column but two fields, so there may be more fields than
+	// columns, but never fewer.
 	if len(fields) < h.width {
 		return nil, fault(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields),
 			h.width)

@@ -1,6 +1,7 @@
-// Package roofline draws how fast kernels are beside what memory and arithmetic allow (Williams, Waterman and
-// Patterson, 2009): operations per second by operations per byte moved. Times and roofs are measured, operations and
-// bytes are counted by a model, and the axes say so. It measures nothing itself.
+// Package roofline draws the speed of kernels below the limits of memory and arithmetic
+// (Williams, Waterman and Patterson, 2009): operations per second over operations per byte
+// moved. Times and limits are measured, operations and bytes are counted by a model, and the
+// axes say so. The package measures nothing itself.
 package roofline
 
 import (
@@ -12,26 +13,26 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-// Roof is what a machine gives at most, as measured.
+// Roof holds the measured limits of a machine.
 type Roof struct {
-	GBps   float64 // of its memory
-	GFLOPS float64 // of its arithmetic
+	GBps   float64 // memory bandwidth
+	GFLOPS float64 // arithmetic
 }
 
-// At is the most operations per second, in 1e9, of a kernel with so many operations per byte.
+// At returns the greatest speed, in GFLOP/s, of a kernel with the given operations per byte.
 func (r Roof) At(intensity float64) float64 { return min(r.GFLOPS, r.GBps*intensity) }
 
-// Ridge is the operations per byte from which on arithmetic is the limit.
+// Ridge returns the operations per byte above which arithmetic is the limit.
 func (r Roof) Ridge() float64 { return r.GFLOPS / r.GBps }
 
 func (r Roof) known() bool { return r.GBps > 0 && r.GFLOPS > 0 && !math.IsInf(r.Ridge(), 0) }
 
-// Kernel is one time of a kernel.
+// Kernel is one measured time of a kernel.
 type Kernel struct {
-	Name         string  // kernels of one name are drawn alike
-	Flops, Bytes float64 // by the model
-	US           float64 // measured
-	Disturbed    bool    // while it was: drawn hollow
+	Name         string  // kernels of the same name form a series
+	Flops, Bytes float64 // counted by the model
+	US           float64 // measured time in microseconds
+	Disturbed    bool    // drawn hollow
 }
 
 func (k Kernel) intensity() float64 { return k.Flops / k.Bytes }
@@ -42,11 +43,11 @@ func (k Kernel) known() bool {
 	return x > 0 && y > 0 && !math.IsInf(x, 0) && !math.IsInf(y, 0)
 }
 
-// margin is by how much the axes go beyond what is drawn.
+// margin is the factor by which the roof extends beyond the outermost kernels.
 const margin = 2
 
-// Panel draws kernels under their roof; false where there is nothing to draw. Kernels of which something is not known
-// are left out.
+// Panel returns a figure of kernels under their roof, or false if there is nothing to draw.
+// It leaves out kernels with unknown operations, bytes or time.
 func Panel(title string, roof Roof, kernels []Kernel) (figure.Panel, bool) {
 	kernels = lists.Filter(kernels, Kernel.known)
 	if !roof.known() || len(kernels) == 0 {
