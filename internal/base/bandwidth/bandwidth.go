@@ -1,25 +1,26 @@
-// Package bandwidth holds the bandwidths of collectives as nccl-tests defines
-// them: what a program sees, and what the slowest link must have carried.
+// Package bandwidth computes the two bandwidths of a collective that nccl-tests defines: the
+// algorithm bandwidth, which the program sees, and the bus bandwidth, which the slowest link
+// must have carried.
 package bandwidth
 
 import "strings"
 
-// Alg is the bytes of an operation over its time, in GB/s (1e9). What counts
-// as the bytes of an operation is as in nccl-tests: the buffer of one rank for
-// all-reduce, broadcast, reduce and sendrecv, all chunks together for the others.
+// Alg returns the algorithm bandwidth in GB/s (1e9 bytes): bytes divided by time. As in
+// nccl-tests, bytes is the buffer of one rank for all-reduce, broadcast, reduce and
+// sendrecv, and the chunks of all ranks together for other operations.
 func Alg(bytes int64, us float64) float64 { return float64(bytes) / us / 1e3 }
 
-// Bus is the bandwidth the slowest link must have carried, in GB/s: Alg
-// times [Factor]. It is false for operations without a factor.
+// Bus returns the bus bandwidth in GB/s, which is Alg times [Factor]. It returns false for
+// operations without a factor.
 func Bus(op string, ranks int, bytes int64, us float64) (float64, bool) {
 	factor, ok := Factor(op, ranks)
 	return factor * Alg(bytes, us), ok
 }
 
-// Factor is the bytes each rank must send, or receive, for each byte counted
-// by [Alg], as nccl-tests defines it; 0 for a lone rank where nothing moves.
-// Operations are named with or without "-" and "_". It is false for operations
-// that have no such factor (barrier) and for unknown ones.
+// Factor returns how many bytes each rank must send or receive per byte counted by [Alg], as
+// nccl-tests defines it. It is 0 for a single rank of an operation that then moves nothing.
+// The name of an operation may contain "-" and "_". Factor returns false for a barrier, which
+// moves no data, and for unknown operations.
 func Factor(op string, ranks int) (float64, bool) {
 	if ranks < 1 {
 		return 0, false
@@ -27,10 +28,10 @@ func Factor(op string, ranks int) (float64, bool) {
 	others := float64(ranks-1) / float64(ranks)
 	switch strings.NewReplacer("-", "", "_", "").Replace(op) {
 	case "allreduce":
-		// Every byte is sent once to be reduced and once to be spread.
+		// Each byte is sent once for the reduce-scatter and once for the all-gather.
 		return 2 * others, true
 	case "reducescatter", "allgather", "alltoall", "alltoallv", "gather", "scatter":
-		// A rank's own part stays where it is.
+		// A rank keeps its own part.
 		return others, true
 	case "broadcast", "reduce", "sendrecv", "hypercube":
 		return 1, true

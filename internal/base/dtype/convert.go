@@ -5,38 +5,39 @@ import (
 	"unsafe"
 )
 
-// View reads bytes as elements of the machine's byte order. They may lie at any
-// address: the processors this runs on load unaligned words, and Go asks for
-// alignment only of types that hold pointers.
+// View returns the bytes as elements in the byte order of the machine, without copying. The
+// bytes may be at any address: all supported processors load unaligned words, and Go
+// requires alignment only of types that contain pointers.
 func View[E Element](b []byte) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(E))))
 }
 
-// Bytes is the inverse of View: the memory of elements.
+// Bytes returns the memory of the elements. It is the inverse of View.
 func Bytes[E Element](elements []E) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements)*int(unsafe.Sizeof(*new(E))))
 }
 
-// Get is the value of element i. Integers beyond 2^53 are rounded.
+// Get returns the value of element i. Integers beyond 2^53 are rounded.
 func (d DType) Get(b []byte, i int) float64 {
 	var v [1]float64
 	d.Decode(v[:], b[i*d.Size():(i+1)*d.Size()])
 	return v[0]
 }
 
-// Put rounds a value to element i, as Encode does.
+// Put encodes a value as element i.
 func (d DType) Put(b []byte, i int, v float64) {
 	d.Encode(b[i*d.Size():(i+1)*d.Size()], []float64{v})
 }
 
-// convert sets the elements of dst to those of src, each as another type has it.
+// convert applies a conversion to each element. The calls below are inlined, which a table of
+// functions by type would prevent: that takes three times as long.
 func convert[To, From any](dst []To, src []From, as func(From) To) {
 	for i, v := range src {
 		dst[i] = as(v)
 	}
 }
 
-// Decode gives the values of all elements of src; dst has room for them.
+// Decode converts all elements of src to dst, which must have room for them.
 func (d DType) Decode(dst []float64, src []byte) {
 	switch d {
 	case F64:
@@ -60,8 +61,8 @@ func (d DType) Decode(dst []float64, src []byte) {
 	}
 }
 
-// Encode rounds the values to elements, to nearest, ties to even. A value is
-// rounded to float32 first, then to 16 bits, as in the kernels; integers are truncated and wrap
+// Encode converts the values to elements. Floats are rounded to nearest, ties to even: first
+// to float32 and then to narrower types, like in the kernels. Integers are truncated and wrap
 // around.
 func (d DType) Encode(dst []byte, src []float64) {
 	switch d {
@@ -88,27 +89,15 @@ func (d DType) Encode(dst []byte, src []float64) {
 	}
 }
 
-// Round makes each value what an element holds of it.
+// Round replaces each value by the nearest one that the type can represent.
 func (d DType) Round(v []float64) {
-	switch d {
-	case F64:
-	case F32:
-		convert(v, v, func(x float64) float64 { return float64(float32(x)) })
-	case F16:
-		convert(v, v, func(x float64) float64 { return float64(Float16From(float32(x)).Float32()) })
-	case BF16:
-		convert(v, v, func(x float64) float64 { return float64(BFloat16From(float32(x)).Float32()) })
-	case I64:
-		convert(v, v, func(x float64) float64 { return float64(int64(x)) })
-	case I32:
-		convert(v, v, func(x float64) float64 { return float64(int32(int64(x))) })
-	case U8:
-		convert(v, v, func(x float64) float64 { return float64(uint8(int64(x))) })
-	case TF32:
-		convert(v, v, func(x float64) float64 { return float64(tensorFloat(float32(x))) })
-	case E4M3:
-		convert(v, v, func(x float64) float64 { return float64(Float8From(float32(x)).Float32()) })
-	default:
-		panic(fmt.Sprintf("dtype: values of %v", d))
+	const batch = 256
+	var elements [8 * batch]byte
+	for len(v) > 0 {
+		n := min(len(v), batch)
+		b := elements[:n*d.Size()]
+		d.Encode(b, v[:n])
+		d.Decode(v[:n], b)
+		v = v[n:]
 	}
 }

@@ -1,20 +1,19 @@
-// Package dtype names the element types kernels work on and converts the two
-// 16-bit floats that Go lacks.
+// Package dtype defines the element types of vectors and matrices, the reductions, and
+// conversions to and from the narrow floats that Go lacks.
 //
-// It says what an element is, not how to compute with arrays of them: fast
-// loops live in the packages that own the kernels and are tested against the
-// conversions here.
+// The conversions are simple loops for tests and verification. Fast kernels live in other
+// packages and are tested against them.
 package dtype
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// DType is an element type. The zero value is no type at all, so that a
-// forgotten one is noticed.
+// DType is an element type. The zero value is invalid, so that a missing type is noticed.
 type DType uint8
 
 // The element types, from wide to narrow.
@@ -27,13 +26,12 @@ const (
 	I32
 	U8
 
-	// Only operands of matrix products have these; Products lists them.
-	TF32 // an f32 of which the matrix units read 10 bits of the fraction
-	E4M3 // 8 bits, four of them for the exponent; there is no infinity
+	// Types of operands of matrix products only; Products lists them.
+	TF32 // an f32 of which matrix units read only 10 fraction bits
+	E4M3 // 8 bits: see Float8
 )
 
-// facts has one entry per type; aliases are the spellings of C, NumPy,
-// PyTorch and NCCL.
+// facts has an entry for each type. Aliases are the names in C, NumPy, PyTorch and NCCL.
 var facts = [...]struct {
 	name    string
 	size    int
@@ -50,19 +48,19 @@ var facts = [...]struct {
 	E4M3: {"e4m3", 1, []string{"fp8", "f8e4m3", "fp8_e4m3", "float8_e4m3fn"}},
 }
 
-// All lists every type that memory is full of, in the order of the constants.
+// All lists the types that vectors may have, in the order of the constants.
 func All() []DType { return []DType{F64, F32, F16, BF16, I64, I32, U8} }
 
-// Products lists the types that only operands of matrix products have.
+// Products lists the types that only operands of matrix products may have.
 func Products() []DType { return []DType{TF32, E4M3} }
 
-// Last is the greatest of the constants, for tables by type.
+// Last is the largest of the constants, for arrays indexed by type.
 const Last = E4M3
 
 // Valid reports whether d is one of the types.
 func (d DType) Valid() bool { return d >= F64 && int(d) < len(facts) }
 
-// String is the canonical short name, such as "bf16".
+// String returns the canonical short name, such as "bf16".
 func (d DType) String() string {
 	if !d.Valid() {
 		return fmt.Sprintf("DType(%d)", uint8(d))
@@ -70,22 +68,22 @@ func (d DType) String() string {
 	return facts[d].name
 }
 
-// Size is the number of bytes of one element.
+// Size returns the number of bytes of one element.
 func (d DType) Size() int {
 	if !d.Valid() {
-		panic("dtype: size of " + d.String()) // a caller's bug: nothing the user types gets here
+		panic("dtype: size of " + d.String()) // a bug of the caller: user input is checked by Parse
 	}
 	return facts[d].size
 }
 
-// Float reports whether the type is a floating-point one, so that results are
-// compared within a tolerance instead of exactly.
+// Float reports whether the type is a floating-point type. Sums of such elements depend on the
+// order of additions.
 func (d DType) Float() bool { return d >= F64 && d <= BF16 || d >= TF32 && d <= Last }
 
-// spellings are the names a type may be given, the canonical one first.
+// spellings lists the names that Parse accepts, the canonical one first.
 func (d DType) spellings() []string { return append([]string{d.String()}, facts[d].aliases...) }
 
-// Parse reads a type's name or an alias of it, in either case.
+// Parse reads the name of a type or an alias, in upper or lower case.
 func Parse(name string) (DType, error) {
 	var known []string
 	for _, d := range append(All(), Products()...) {
@@ -99,7 +97,7 @@ func Parse(name string) (DType, error) {
 	return 0, suggest.Unknown("element type", name, known)
 }
 
-// MarshalText writes the canonical name, so that JSON and YAML hold "f32".
+// MarshalText returns the canonical name, as in the JSON "f32".
 func (d DType) MarshalText() ([]byte, error) {
 	if !d.Valid() {
 		return nil, fmt.Errorf("encoding an element type: %v is not one", d)
@@ -107,7 +105,7 @@ func (d DType) MarshalText() ([]byte, error) {
 	return []byte(d.String()), nil
 }
 
-// UnmarshalText reads what Parse reads.
+// UnmarshalText accepts everything that Parse does.
 func (d *DType) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {
@@ -117,12 +115,12 @@ func (d *DType) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Element is the Go type of an element.
+// Element is a Go type that represents elements.
 type Element interface {
 	float64 | float32 | Float16 | BFloat16 | int64 | int32 | uint8
 }
 
-// Of gives the type whose elements are E in Go.
+// Of returns the type whose elements are represented by E.
 func Of[E Element]() DType {
 	var e E
 	switch any(e).(type) {
@@ -138,7 +136,41 @@ func Of[E Element]() DType {
 		return I64
 	case int32:
 		return I32
-	default: // the constraint leaves only this one
+	default: // uint8, by the constraint
 		return U8
 	}
+}
+
+// Reduction is an operation that combines elements.
+type Reduction uint8
+
+// The reductions. Avg multiplies the sum by the rounded reciprocal of the number of ranks;
+// for integers it divides and truncates.
+const (
+	Sum Reduction = iota
+	Prod
+	Min
+	Max
+	Avg
+)
+
+var reductionNames = [...]string{"sum", "prod", "min", "max", "avg"}
+
+// Reductions lists all reductions.
+func Reductions() []Reduction { return []Reduction{Sum, Prod, Min, Max, Avg} }
+
+// String returns the name in lower case.
+func (r Reduction) String() string {
+	if int(r) >= len(reductionNames) {
+		return fmt.Sprintf("Reduction(%d)", uint8(r))
+	}
+	return reductionNames[r]
+}
+
+// ParseReduction is the inverse of String.
+func ParseReduction(name string) (Reduction, error) {
+	if i := slices.Index(reductionNames[:], name); i >= 0 {
+		return Reduction(i), nil
+	}
+	return 0, suggest.Unknown("reduction", name, reductionNames[:])
 }
