@@ -1,5 +1,6 @@
-// Package stats describes samples, their percentiles and how sure their median
-// is, and compares two of them, whatever their distribution.
+// Package stats summarises samples (percentiles and a confidence interval of the median) and
+// compares two samples. Unless a function says otherwise, it assumes nothing about
+// the distribution.
 package stats
 
 import (
@@ -8,15 +9,15 @@ import (
 	"slices"
 )
 
-// Summary describes a sample. Percentiles are interpolated linearly between
-// order statistics (the value at position p(n-1), counted from 0); CILow and
-// CIHigh bound the median with 95 % confidence, or are NaN.
+// Summary describes a sample. Percentiles are interpolated linearly between order statistics:
+// percentile p is at position p(n-1), counted from 0. CILow and CIHigh bound the median with
+// 95 % confidence, or are NaN if there are too few values.
 type Summary struct {
 	Min, P50, P90, P99, Max, Mean float64
 	CILow, CIHigh                 float64
 }
 
-// Summarize describes the values, with warnings for what they cannot tell.
+// Summarize computes the summary of the values, and warnings about statistics that they are too few for.
 func Summarize(values []float64) (Summary, []string) {
 	nan := math.NaN()
 	s := Summary{nan, nan, nan, nan, nan, nan, nan, nan}
@@ -39,7 +40,7 @@ func Summarize(values []float64) (Summary, []string) {
 	return s, nil
 }
 
-// Percentile interpolates in sorted values, of which there is at least one.
+// Percentile returns percentile p (0 to 1) of sorted values. There must be at least one.
 func Percentile[T int64 | float64](sorted []T, p float64) float64 {
 	at := p * float64(len(sorted)-1)
 	below := int(at)
@@ -50,8 +51,47 @@ func Percentile[T int64 | float64](sorted []T, p float64) float64 {
 	return low + (at-float64(below))*(float64(sorted[below+1])-low)
 }
 
-// Median of values in any order, which is kept; there is at least one.
+// Median returns the median of values in any order, which are not changed. There must be at least one.
 func Median[T int64 | float64](values []T) float64 {
 	s := slices.Sorted(slices.Values(values))
 	return (float64(s[(len(s)-1)/2]) + float64(s[len(s)/2])) / 2
+}
+
+// minInterval is the smallest number of values whose range is a 95 % interval of the median:
+// six values all lie on one side of it with probability 2/64.
+const minInterval = 6
+
+// MedianInterval returns an interval that contains the median of the distribution with at least
+// 95 % confidence. Its ends are two order statistics, equally far from either end. This holds
+// for any distribution, because the number of values below the median is binomial(n, 1/2).
+// There is no interval for fewer than six values.
+func MedianInterval[T int64 | float64](sorted []T) (low, high float64, ok bool) {
+	n := len(sorted)
+	if n < minInterval {
+		return 0, 0, false
+	}
+	i := intervalIndex(n)
+	return float64(sorted[i]), float64(sorted[n-1-i]), true
+}
+
+// intervalIndex returns the largest i such that P(at most i heads in n fair coin tosses) is at
+// most 2.5 %.
+func intervalIndex(n int) int {
+	// Start twelve standard deviations (of sqrt(n)/2) below the mean: smaller counts have no weight.
+	first := max(0, n/2-int(6*math.Sqrt(float64(n)))-1)
+	i, below := first-1, 0.0
+	for k := first; ; k++ {
+		if below += fairCoins(n, k); below > 0.025 {
+			return max(i, 0)
+		}
+		i = k
+	}
+}
+
+// fairCoins returns the probability of exactly k heads in n fair coin tosses.
+func fairCoins(n, k int) float64 {
+	all, _ := math.Lgamma(float64(n + 1))
+	heads, _ := math.Lgamma(float64(k + 1))
+	tails, _ := math.Lgamma(float64(n - k + 1))
+	return math.Exp(all - heads - tails - float64(n)*math.Ln2)
 }

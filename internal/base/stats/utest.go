@@ -10,30 +10,23 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// The U test is not taken from x/perf's benchmath, which agrees where there are no
-// ties (see the test): it doubles one tail, which with ties in groups of unequal size
-// is not the two-sided p and can exceed 1, and it has no interval of the shift.
+// The U test of golang.org/x/perf/benchmath agrees with ours where there are no ties (see the
+// test), but it doubles one tail. With ties and unequal sizes that is not the two-sided p
+// value and can exceed 1. It also has no interval of the shift.
 
-// maxExact is the number of values up to which the U test counts every
-// arrangement; beyond it the normal approximation is good to three digits.
+// maxExact is the largest number of values for which the tests count all arrangements. Beyond
+// it the normal approximation is accurate to three digits.
 const maxExact = 40
 
-// UTest is the two-sided p of the Mann-Whitney U test: how often a random
-// split of all the values has a rank sum as far from its mean as this one. Ties
-// share their rank and are counted as such.
+// UTest returns the two-sided p value of the Mann-Whitney U test: the share of all splits of the
+// values whose rank sum is at least as far from the mean as this one. Ties get their mean rank.
 func UTest(x, y []float64) float64 {
 	ranks := doubledRanks(slices.Concat(x, y))
 	n, total := len(x), len(ranks)
-	sum := 0
-	for _, r := range ranks[:n] {
-		sum += r
-	}
-	// Doubled ranks are whole numbers; each is total+1 on average.
+	sum := lists.Sum(ranks[:n])
+	// Ranks are doubled to be whole numbers. Their mean is total+1.
 	mean := n * (total + 1)
-	far := sum - mean
-	if far < 0 {
-		far = -far
-	}
+	far := max(sum-mean, mean-sum)
 	if total > maxExact {
 		return normalU(ranks, n, float64(far))
 	}
@@ -48,7 +41,7 @@ func UTest(x, y []float64) float64 {
 	return extreme / all
 }
 
-// doubledRanks are twice the mid-ranks of the values, in their order.
+// doubledRanks returns twice the mean rank of each value.
 func doubledRanks(v []float64) []int {
 	order := lists.Range[int](len(v))
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
@@ -66,10 +59,10 @@ func doubledRanks(v []float64) []int {
 	return ranks
 }
 
-// sumCounts[s] is the number of ways to choose n of the ranks with sum s.
+// sumCounts returns, for each s, the number of ways to choose n of the ranks with sum s.
 func sumCounts(ranks []int, n int) []float64 {
 	ranks = slices.Sorted(slices.Values(ranks))
-	sums := make([]int, len(ranks)+1) // of the smallest
+	sums := make([]int, len(ranks)+1) // sums[i]: of the i smallest ranks
 	for i, r := range ranks {
 		sums[i+1] = sums[i] + r
 	}
@@ -79,8 +72,8 @@ func sumCounts(ranks []int, n int) []float64 {
 	}
 	counts[0][0] = 1
 	for i, r := range ranks {
-		for k := min(i+1, n); k > max(0, n-len(ranks)+i); k-- { // from fewer, those that are left do not make n
-			least, most := sums[k-1], sums[i]-sums[i+1-k] // of the other k-1
+		for k := min(i+1, n); k > max(0, n-len(ranks)+i); k-- { // with fewer than this the remaining ranks cannot complete n
+			least, most := sums[k-1], sums[i]-sums[i+1-k] // sums of the other k-1
 			with := counts[k][least+r:]
 			for s, c := range counts[k-1][least : most+1] {
 				with[s] += c
@@ -90,8 +83,8 @@ func sumCounts(ranks []int, n int) []float64 {
 	return counts[n]
 }
 
-// normalU is the large-sample p, with the correction for ties and for
-// continuity. A spread of 0 means that all values are equal.
+// normalU returns the p value of the normal approximation, with corrections for ties and
+// continuity. It is 1 if all values are equal.
 func normalU(ranks []int, n int, far float64) float64 {
 	total := len(ranks)
 	sq := 0.0
@@ -107,18 +100,17 @@ func normalU(ranks []int, n int, far float64) float64 {
 	return min(1, 2*distuv.UnitNormal.Survival(z))
 }
 
-// LeastP is the least p that UTest can give for so many values.
+// LeastP returns the smallest p value that UTest can return for n and m values.
 func LeastP(n, m int) float64 {
-	ways := 1.0 // n+m over n
+	ways := 1.0 // binomial(n+m, n)
 	for i := 1; i <= n; i++ {
 		ways *= float64(m+i) / float64(i)
 	}
 	return 2 / ways
 }
 
-// Shift is the Hodges-Lehmann estimate of y - x with the 95 % interval of the
-// inverted U test. Both sides need so many values that LeastP is below 0.05:
-// fewer have no such interval.
+// Shift returns the Hodges-Lehmann estimate of y - x and the 95 % interval from inverting the U
+// test. LeastP(len(x), len(y)) must be below 0.05: there is no interval for fewer values.
 func Shift(x, y []float64) (mid, low, high float64) {
 	diffs := make([]float64, 0, len(x)*len(y))
 	for _, a := range x {
@@ -131,22 +123,15 @@ func Shift(x, y []float64) (mid, low, high float64) {
 	return Median(diffs), diffs[k-1], diffs[len(diffs)-k]
 }
 
-// uQuantile is the largest k with P(U < k) <= tail, if there is no difference.
+// uQuantile returns the largest k with P(U < k) <= tail under the null hypothesis.
 func uQuantile(n, m int, tail float64) int {
 	if n+m > maxExact {
 		mean, sd := float64(n*m)/2, math.Sqrt(float64(n*m*(n+m+1))/12)
 		return max(0, int(math.Floor(mean+distuv.UnitNormal.Quantile(tail)*sd)))
 	}
-	ranks := make([]int, n+m)
-	for i := range ranks {
-		ranks[i] = i + 1
-	}
+	ranks := lists.Map(lists.Range[int](n+m), func(i int) int { return i + 1 })
 	counts := sumCounts(ranks, n)
-	all := 0.0
-	for _, c := range counts {
-		all += c
-	}
-	below := 0.0
+	all, below := lists.Sum(counts), 0.0
 	least := n * (n + 1) / 2 // the rank sum at U = 0
 	for k := 0; ; k++ {
 		below += counts[least+k]
@@ -156,8 +141,9 @@ func uQuantile(n, m int, tail float64) int {
 	}
 }
 
-// Holm corrects p values for being many: the smallest is multiplied by their
-// number, the next by one less, and none may fall below one before it.
+// Holm corrects p values for multiple comparisons by the Holm-Bonferroni method: the smallest is
+// multiplied by their number, the next by one less, and so on; the results are made
+// monotonic.
 func Holm(p []float64) []float64 {
 	order := lists.Range[int](len(p))
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// eachSplit calls f with every way to choose n of the values, and the rest.
+// eachSplit calls f with each choice of n values, and the other values.
 func eachSplit(v []float64, n int, f func(chosen, rest []float64)) {
 	for mask := range 1 << len(v) {
 		var chosen, rest []float64
@@ -27,7 +27,7 @@ func eachSplit(v []float64, n int, f func(chosen, rest []float64)) {
 	}
 }
 
-// u counts the pairs in which x is the larger; a tie is half a pair.
+// u counts the pairs in which x is larger. A tie counts as one half.
 func u(x, y []float64) float64 {
 	n := 0.0
 	for _, a := range x {
@@ -43,7 +43,7 @@ func u(x, y []float64) float64 {
 	return n
 }
 
-// uByEnumeration is the definition of the test, ties and all.
+// uByEnumeration computes the p value by its definition.
 func uByEnumeration(x, y []float64) float64 {
 	mean := float64(len(x)*len(y)) / 2
 	far := math.Abs(u(x, y) - mean)
@@ -69,7 +69,7 @@ func TestUTestAgainstEnumeration(t *testing.T) {
 	})
 }
 
-// Where the test changes to the approximation, both agree.
+// TestUTestApproximation compares both ways of computation at the size where the test switches.
 func TestUTestApproximation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
@@ -110,7 +110,7 @@ func TestLeastP(t *testing.T) {
 	}
 }
 
-// The quantile is the definition's: the largest k with P(U < k) <= tail.
+// TestUQuantile compares with the definition: the largest k with P(U < k) <= tail.
 func TestUQuantile(t *testing.T) {
 	for n := 2; n <= 5; n++ {
 		for m := 2; m <= 5; m++ {
@@ -143,10 +143,10 @@ func TestUQuantile(t *testing.T) {
 	}
 }
 
-// The interval excludes a shift exactly when the test rejects it.
+// TestShiftInvertsTheTest checks that the interval excludes a shift exactly when the test rejects it.
 func TestShiftInvertsTheTest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Whole numbers moved by a half never tie.
+		// Whole numbers that are moved by a half never tie.
 		value := rapid.Map(rapid.IntRange(0, 60), func(n int) float64 { return float64(n) })
 		x := rapid.SliceOfNDistinct(value, 4, 7, rapid.ID[float64]).Draw(t, "x")
 		y := rapid.SliceOfNDistinct(value, 4, 7, rapid.ID[float64]).Draw(t, "y")
@@ -165,14 +165,14 @@ func TestShiftInvertsTheTest(t *testing.T) {
 	})
 }
 
-// A corrected p is at most alpha exactly when the stepwise procedure rejects.
+// TestHolmAgainstProcedure checks that a corrected p value is at most alpha exactly when the stepwise procedure rejects.
 func TestHolmAgainstProcedure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SliceOfN(rapid.Float64Range(0, 0.3), 1, 12).Draw(t, "p")
 		alpha := rapid.Float64Range(0.001, 0.5).Draw(t, "alpha")
 		sorted := slices.Clone(p)
 		slices.Sort(sorted)
-		limit := -1.0 // the largest p that is rejected
+		limit := -1.0 // the largest p value that is rejected
 		for i, v := range sorted {
 			if v*float64(len(p)-i) > alpha {
 				break
@@ -187,7 +187,7 @@ func TestHolmAgainstProcedure(t *testing.T) {
 	})
 }
 
-// A second opinion, where it is exact: values without ties.
+// TestUTestAgainstBenchmath compares with golang.org/x/perf for values without ties.
 func TestUTestAgainstBenchmath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfNDistinct(rapid.Float64Range(0, 1e6), 2, 30, rapid.ID[float64]).Draw(t, "values")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FormatBytes writes a size exactly and as shortly as that allows: 65536 is
-// "64Ki", 65537 stays "65537". ParseBytes reads it back.
+// FormatBytes writes a size exactly, with a binary prefix where the size is a multiple of it:
+// 65536 is "64Ki", 65537 stays "65537". ParseBytes reads it back.
 func FormatBytes(n int64) string {
 	power := 0
 	for power < len(prefixes) && n != 0 && n%1024 == 0 {
@@ -21,8 +21,8 @@ func FormatBytes(n int64) string {
 	return text
 }
 
-// FormatSig writes v rounded to so many significant digits, without trailing
-// zeros: 0.25, 12.3, 1230. Only numbers too long to read get an exponent.
+// FormatSig rounds v to a number of significant digits and writes it without trailing zeros:
+// 0.25, 12.3, 1230. Numbers below 1e-5 and from 1e15 on get an exponent.
 func FormatSig(v float64, digits int) string {
 	rounded := roundSig(v, digits)
 	size := math.Abs(rounded)
@@ -37,30 +37,30 @@ func FormatSig(v float64, digits int) string {
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
-// roundSig rounds to significant digits by way of the decimal text, the only
-// rounding that agrees with what the reader will see.
+// roundSig rounds to significant digits. It goes through the decimal text, so that the result agrees
+// with the text that FormatSig writes.
 func roundSig(v float64, digits int) float64 {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', max(digits, 1)-1, 64), 64)
 	if err != nil {
-		return v // rounding up left the range of float64
+		return v // rounding up overflows float64
 	}
 	return rounded
 }
 
-// step is one unit of a ladder: it is used for values from `from` upwards.
+// step is one unit of a ladder.
 type step struct {
-	from  float64
-	scale float64
+	from  float64 // the smallest value that is written in this unit
+	scale float64 // the value of one unit
 	name  string
 }
 
-// Ladders go from the largest unit down; the last step takes whatever is left.
+// A ladder lists units, the largest first. The last one is used for all smaller values.
 var (
 	binaryLadder = []step{
 		{1 << 40, 1 << 40, "Ti"}, {1 << 30, 1 << 30, "Gi"}, {1 << 20, 1 << 20, "Mi"}, {1 << 10, 1 << 10, "Ki"}, {0, 1, ""},
 	}
-	// A collective takes microseconds, so tenths of one stay microseconds and
-	// columns of small times stay comparable at a glance.
+	// Collectives take microseconds. Tenths of a microsecond keep this unit, so that small
+	// times in a column can be compared at a glance.
 	microsLadder = []step{
 		{1e6, 1e6, "s"}, {1e3, 1e3, "ms"}, {0.1, 1, "us"}, {0, 1e-3, "ns"},
 	}
@@ -70,13 +70,12 @@ var (
 	}
 )
 
-// shownDigits is the precision of everything shown: a measured
-// time is rarely better than a part in a thousand.
+// shownDigits is the number of significant digits in views. Measured times are rarely
+// reproducible to more than one part in a thousand.
 const shownDigits = 3
 
-// climb finds the step of the ladder for v and gives the scaled number as text.
-// The choice is made on the rounded value, so that 999.9 us is "1 ms" and
-// not "1000 us".
+// climb chooses the unit for v and returns the scaled number as text. It chooses by the rounded
+// value, so that 999.9 us is written as "1 ms" and not as "1000 us".
 func climb(v float64, ladder []step) (number, name string) {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		for _, s := range ladder {
@@ -95,14 +94,13 @@ func climb(v float64, ladder []step) (number, name string) {
 	scaled := v / chosen.scale
 	digits := shownDigits
 	if math.Abs(scaled) >= 1000 {
-		digits++ // 1020 of 1024, or beyond the largest unit
+		digits++ // such as 1020 of 1024, or beyond the largest unit
 	}
 	return FormatSig(scaled, digits), chosen.name
 }
 
-// FormatMetric writes a metric for people: four digits are a hundred times finer than
-// what a measurement can tell. A whole number is a count, such as 16384 bytes, and
-// stays what it is.
+// FormatMetric writes a metric with four significant digits, more than a measurement
+// can resolve. Whole numbers are counts, such as 16384 bytes, and are written exactly.
 func FormatMetric(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -110,27 +108,38 @@ func FormatMetric(v float64) string {
 	return FormatSig(v, 4)
 }
 
-// FormatBytesApprox writes a size to three digits in binary multiples ("1.5Ki",
-// "683Mi"), for axis ticks and prose; FormatBytes is the exact one.
+// FormatBytesApprox writes a size with three digits and a binary prefix ("1.5Ki", "683Mi"),
+// for axis ticks and prose. FormatBytes is exact.
 func FormatBytesApprox(v float64) string {
 	number, name := climb(v, binaryLadder)
 	return number + name
 }
 
-// FormatMicros writes a time given in microseconds, the unit of time metrics,
-// to three digits: "0.25 us", "1.2 ms", "3.4 s".
+// FormatMicros writes a time in microseconds, the unit of time metrics, with three digits:
+// "0.25 us", "1.2 ms", "3.4 s".
 func FormatMicros(us float64) string {
 	number, name := climb(us, microsLadder)
 	return number + " " + name
 }
 
-// FormatDuration is FormatMicros of a time.Duration.
+// FormatDuration is FormatMicros for a time.Duration.
 func FormatDuration(d time.Duration) string {
 	return FormatMicros(float64(d) / float64(time.Microsecond))
 }
 
-// FormatSI writes v to three digits with a decimal prefix: 12.34e9 is "12.3G".
+// FormatSI writes v with three digits and a decimal prefix: 12.34e9 is "12.3G".
 func FormatSI(v float64) string {
 	number, prefix := climb(v, siLadder)
 	return number + prefix
+}
+
+// Plural writes a number with its noun: "1 rank", "2 ranks".
+func Plural(n int, noun string) string { return Counted(n, noun, noun+"s") }
+
+// Counted is Plural for irregular forms: "1 launch", "2 launches"; "1 row was", "2 rows were".
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }

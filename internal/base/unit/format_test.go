@@ -28,7 +28,7 @@ func TestFormatBytes(t *testing.T) {
 
 func TestFormatBytesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Shifted, so that exact multiples are as common as other numbers.
+		// The shift makes exact multiples as common as other numbers.
 		n := rapid.Int64Range(0, math.MaxInt64).Draw(t, "n") >> 40 << rapid.IntRange(0, 40).Draw(t, "shift")
 		text := FormatBytes(n)
 		if back, err := ParseBytes(text); err != nil || back != n {
@@ -40,7 +40,6 @@ func TestFormatBytesRoundTrip(t *testing.T) {
 	})
 }
 
-// Measured numbers are rounded, counts are not.
 func TestFormatMetric(t *testing.T) {
 	for v, want := range map[float64]string{16384: "16384", 0: "0", -16385: "-16385", 12.3456: "12.35", 16384.5: "16380",
 		1e300: FormatSig(1e300, 4)} {
@@ -70,8 +69,8 @@ func TestFormatSig(t *testing.T) {
 	}
 }
 
-// The text is within half a unit of the last digit, has no trailing zeros after
-// a point, and 17 digits give back the very same number.
+// TestFormatSigProperties checks that the text is within half a unit of the last digit, has
+// no trailing zeros after a point, and that 17 digits reproduce the number.
 func TestFormatSigProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Float64Range(-1e18, 1e18).Draw(t, "v")

@@ -1,8 +1,5 @@
-// Package unit reads and writes quantities as text:
-// sizes in bytes, counts, microseconds, rates.
-//
-// It is pure text handling. It does not know what an axis or a metric is, and
-// it never decides which unit something has; its callers do.
+// Package unit parses and formats quantities: sizes in bytes, counts, microseconds, rates. The
+// callers decide which unit a number has.
 package unit
 
 import (
@@ -12,18 +9,17 @@ import (
 	"strings"
 )
 
-// prefixes are the accepted multiples in ascending order; the n-th (from 1)
-// stands for the n-th power of the base. They stop at T because 8388608T
-// already fills an int64.
+// prefixes lists the prefixes; the n-th, counted from 1, stands for the n-th power of the
+// base. T is the last because 8388608T already exceeds an int64.
 const prefixes = "KMGT"
 
-// quantity is one way of reading a number with a suffix.
+// quantity is a kind of number with a suffix.
 type quantity struct {
-	noun     string // what the number is, for errors
-	units    string // what it is a whole number of, for errors
-	base     int64  // what a bare K means; Ki is always 1024
-	byteSign bool   // whether a final B is allowed
-	accepted string // what would be right, for errors
+	noun     string // of the number, for errors
+	units    string // that it counts, for errors
+	base     int64  // the value of K; Ki is always 1024
+	byteSign bool   // a final B is allowed
+	accepted string // examples of correct texts, for errors
 }
 
 var (
@@ -37,13 +33,12 @@ var (
 	}
 )
 
-// ParseBytes reads a size in bytes. K, Ki, KB and KiB all mean 1024, as in
-// nccl-tests, because a size sweep in powers of two is what is nearly always meant.
-// A fraction is accepted when it comes to a whole number of bytes.
+// ParseBytes reads a size in bytes. K, Ki, KB and KiB all mean 1024, as in nccl-tests, because
+// sizes are nearly always swept in powers of two. Fractions are accepted if the result is a
+// whole number of bytes.
 func ParseBytes(text string) (int64, error) { return byteSize.parse(text) }
 
-// ParseCount reads a number of things other than bytes: K means 1000 and Ki
-// means 1024.
+// ParseCount reads a number of anything but bytes: K means 1000 and Ki means 1024.
 func ParseCount(text string) (int64, error) { return count.parse(text) }
 
 func (q quantity) parse(text string) (int64, error) {
@@ -55,8 +50,8 @@ func (q quantity) parse(text string) (int64, error) {
 	if !ok || !isDecimal(text[:end]) {
 		return 0, fmt.Errorf("%s %q: %s", q.noun, text, q.accepted)
 	}
-	// Exact arithmetic: a float would quietly round sizes above 2^53 and
-	// would call 0.1K whole or not by accident.
+	// The arithmetic is exact: a float would round sizes above 2^53, and whether 0.1K counts as
+	// whole would depend on its rounding.
 	value, _ := new(big.Rat).SetString(text[:end])
 	value.Mul(value, new(big.Rat).SetInt64(factor))
 	if !value.IsInt() {
@@ -68,7 +63,7 @@ func (q quantity) parse(text string) (int64, error) {
 	return value.Num().Int64(), nil
 }
 
-// factor gives the multiple a suffix stands for, and whether it is a suffix.
+// factor returns the value of a suffix, and whether the suffix is valid.
 func (q quantity) factor(suffix string) (int64, bool) {
 	if q.byteSign {
 		suffix = strings.TrimSuffix(suffix, "B")
@@ -92,8 +87,8 @@ func (q quantity) factor(suffix string) (int64, bool) {
 	return factor, power > 0
 }
 
-// isDecimal reports whether text is digits, optionally followed by a point and
-// more digits.
+// isDecimal reports whether text consists of digits, optionally followed by a point and more
+// digits.
 func isDecimal(text string) bool {
 	whole, fraction, pointed := strings.Cut(text, ".")
 	return allDigits(whole) && (!pointed || allDigits(fraction))

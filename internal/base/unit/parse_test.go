@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		{"1i", -1, -1},
 		{"1iB", -1, -1},
 		{"1Q", -1, -1},
-		{"١", -1, -1}, // a digit, but not one of ours
+		{"١", -1, -1}, // an Arabic digit
 	}
 	for _, tt := range tests {
 		checkParsed(t, "ParseBytes", ParseBytes, tt.text, tt.bytes)
@@ -75,7 +75,7 @@ func checkParsed(t *testing.T, name string, parse func(string) (int64, error), t
 	}
 }
 
-// An error names the text and says what would have been right.
+// TestParseErrors checks that errors quote the text and show correct examples.
 func TestParseErrors(t *testing.T) {
 	tests := []struct {
 		text string
@@ -102,8 +102,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Whatever is made of a whole number and a known suffix has the value that
-// plain big-integer multiplication gives, or is too large.
+// TestParseAgainstMultiplication compares with big-integer multiplication: the values agree, or
+// the product exceeds an int64.
 func TestParseAgainstMultiplication(t *testing.T) {
 	suffixes := map[string][2]int64{
 		"": {1, 1}, "K": {1 << 10, 1e3}, "m": {1 << 20, 1e6}, "Gi": {1 << 30, 1 << 30}, "ti": {1 << 40, 1 << 40},
