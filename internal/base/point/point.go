@@ -17,8 +17,8 @@ type Coord struct {
 	Value Value
 }
 
-// Point is a list of coordinates in the order the axes were declared. JSON
-// writes it as an object that keeps this order.
+// Point is a list of coordinates in the order in which the axes were declared. Its JSON is an
+// object that keeps this order.
 type Point []Coord
 
 // Get returns the value of an axis, and whether the point has that axis.
@@ -31,14 +31,14 @@ func (p Point) Get(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// At is the value of a coordinate; of one that the point has not, it is the value of no kind, whose text is
-// empty and whose number is 0.
+// At returns the value of an axis. If the point does not have that axis, it returns the zero
+// Value, whose text is empty and whose number is 0.
 func (p Point) At(name string) Value {
 	v, _ := p.Get(name)
 	return v
 }
 
-// With returns a copy with the coordinate set, appended if it is new.
+// With returns a copy in which the coordinate is replaced, or appended if it is new.
 func (p Point) With(name string, v Value) Point {
 	q := append(make(Point, 0, len(p)+1), p...)
 	if i := slices.IndexFunc(q, func(c Coord) bool { return c.Name == name }); i >= 0 {
@@ -48,12 +48,12 @@ func (p Point) With(name string, v Value) Point {
 	return append(q, Coord{name, v})
 }
 
-// Without returns a copy that lacks the named coordinates.
+// Without returns a copy without the named coordinates.
 func (p Point) Without(names ...string) Point {
 	return slices.DeleteFunc(slices.Clone(p), func(c Coord) bool { return slices.Contains(names, c.Name) })
 }
 
-// String is the point as text: "size=64Ki dtype=f32".
+// String returns the point as text, such as "size=64Ki dtype=f32".
 func (p Point) String() string {
 	words := lists.Map(p, func(c Coord) string { return c.Name + "=" + quoteIfNeeded(c.Value.Pretty()) })
 	return strings.Join(words, " ")
@@ -66,18 +66,19 @@ func quoteIfNeeded(s string) string {
 	return s
 }
 
-// MarshalJSON writes an object with the axes in declared order.
+// MarshalJSON writes an object with the axes in their order.
 func (p Point) MarshalJSON() ([]byte, error) {
 	return marshalObject(len(p), func(i int) (string, any) { return p[i].Name, p[i].Value })
 }
 
-// UnmarshalJSON reads an object, keeping its order.
+// UnmarshalJSON reads an object and keeps its order.
 func (p *Point) UnmarshalJSON(b []byte) error { return p.UnmarshalStrings(b, newString) }
 
-// UnmarshalStrings is UnmarshalJSON for many points, whose strings are those of intern.
+// UnmarshalStrings is UnmarshalJSON for reading many points: intern converts texts to strings and
+// may return the same string for the same text.
 func (p *Point) UnmarshalStrings(b []byte, intern func([]byte) string) error {
 	*p = nil
-	room := bytes.Count(b, []byte{':'}) // as many as there are, or a few more
+	room := bytes.Count(b, []byte{':'}) // at least the number of coordinates
 	return unmarshalObject(b, intern, func(name string, value []byte) error {
 		var v Value
 		if err := v.unmarshal(value, intern); err != nil {
@@ -91,18 +92,18 @@ func (p *Point) UnmarshalStrings(b []byte, intern func([]byte) string) error {
 	})
 }
 
-// newString is for texts that are not expected to come again.
+// newString converts without interning.
 func newString(text []byte) string { return string(text) }
 
-// EnvVar is one environment variable of a point. A variable that is not Set is
-// removed from the worker's environment, even if kernbench inherited it.
+// EnvVar is an environment variable of a point. If Set is false, the variable is removed from the
+// environment of the workers, even if kernbench inherited it.
 type EnvVar struct {
 	Name  string
 	Value string
 	Set   bool
 }
 
-// Text is the value as text: "(unset)" when it is removed.
+// Text returns the value, or "(unset)" for a variable that is removed.
 func (e EnvVar) Text() string {
 	if !e.Set {
 		return "(unset)"
@@ -110,11 +111,11 @@ func (e EnvVar) Text() string {
 	return e.Value
 }
 
-// Env is the swept part of a worker's environment, in declared order. JSON
-// writes an object of name to string, or null for unset.
+// Env is the swept part of the environment of the workers, in declared order. Its JSON is an
+// object with a string, or null for an unset variable, under each name.
 type Env []EnvVar
 
-// Get returns the variable and whether it is part of the sweep.
+// Get returns the variable, and whether it is part of the sweep.
 func (e Env) Get(name string) (EnvVar, bool) {
 	for _, v := range e {
 		if v.Name == name {
@@ -128,7 +129,7 @@ func (e Env) String() string {
 	return strings.Join(lists.Map(e, func(v EnvVar) string { return v.Name + "=" + quoteIfNeeded(v.Text()) }), " ")
 }
 
-// MarshalJSON writes name: value, with null for unset.
+// MarshalJSON writes an object in the order of the variables.
 func (e Env) MarshalJSON() ([]byte, error) {
 	return marshalObject(len(e), func(i int) (string, any) {
 		if !e[i].Set {
@@ -138,7 +139,7 @@ func (e Env) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (e *Env) UnmarshalJSON(b []byte) error {
 	*e = nil
 	return unmarshalObject(b, newString, func(name string, value []byte) error {
@@ -155,6 +156,7 @@ func (e *Env) UnmarshalJSON(b []byte) error {
 	})
 }
 
+// marshalObject writes an object of n members, which field returns.
 func marshalObject(n int, field func(int) (string, any)) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -179,7 +181,7 @@ func marshalObject(n int, field func(int) (string, any)) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// unmarshalObject calls field for each member of an object, in order; null is one without.
+// unmarshalObject calls field for each member of an object, in order. null is an empty object.
 func unmarshalObject(b []byte, intern func([]byte) string, field func(name string, value []byte) error) error {
 	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
 		return nil

@@ -88,7 +88,7 @@ func TestEnvSpecKeepsTextExactly(t *testing.T) {
 	}
 }
 
-// anyValue draws a value of any kind.
+// anyValue draws a random value of any kind.
 func anyValue(t *rapid.T) Value {
 	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
@@ -123,7 +123,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(t)
 		if v.Kind() == String || v.Kind() == Tuple {
-			// JSON text is UTF-8; other bytes cannot survive it.
+			// JSON is UTF-8 and cannot hold other bytes.
 			if !json.Valid([]byte(`"` + strings.ToValidUTF8(v.String(), "") + `"`)) {
 				t.Skip()
 			}

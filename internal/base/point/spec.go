@@ -9,21 +9,21 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// maxTerms bounds a range, so that a slip such as 0:1G:+1 is an error and does
-// not fill the memory.
+// maxTerms is the largest number of values in a SPEC. A typo such as 0:1G:+1 is then an error
+// instead of filling the memory.
 const maxTerms = 100_000
 
-// SpecError says where in a SPEC the reader stopped and why.
+// SpecError is an error in a SPEC and its position.
 type SpecError struct {
 	Spec   string
-	Column int // 1-based byte position of the offending item
+	Column int // byte position of the wrong item, from 1
 	Msg    string
 }
 
 func (e *SpecError) Error() string {
 	quoted := strconv.Quote(e.Spec)
 	switch {
-	case strings.Contains(e.Msg, quoted): // the only item, and the message shows it
+	case strings.Contains(e.Msg, quoted): // the message quotes the only item
 		return e.Msg
 	case e.Column == 1:
 		return quoted + ": " + e.Msg
@@ -34,12 +34,12 @@ func (e *SpecError) Error() string {
 // ParseSpec reads a list of values of one kind:
 //
 //	1,2,8         a list
-//	1K:64M:x4     geometric: from 1K, times 4, up to the last term <= 64M
-//	0:64:+8       linear: from 0, plus 8
-//	pow2:8:13     the powers of two 2^8 .. 2^13
-//	"a,b",c       values may be double-quoted; \" and \\ inside
+//	1K:64M:x4     a geometric range: 1K, 4K, ... up to the last term <= 64M
+//	0:64:+8       a linear range: 0, 8, ... 64
+//	pow2:8:13     the powers of two 2^8 to 2^13
+//	"a,b",c       values may be double-quoted, with the escapes \" and \\
 //
-// Lists and ranges may be mixed. Ranges are for numeric kinds only.
+// Lists and ranges may be mixed. Only numeric kinds have ranges.
 func ParseSpec(kind Kind, spec string) ([]Value, error) {
 	items, err := splitSpec(spec)
 	if err != nil {
@@ -59,8 +59,8 @@ func ParseSpec(kind Kind, spec string) ([]Value, error) {
 	return out, nil
 }
 
-// ParseEnvSpec reads a list of values for an environment variable. Values keep
-// their text exactly; a bare - means unset, a quoted "-" is the text.
+// ParseEnvSpec reads a list of values for an environment variable. Values are kept exactly as
+// written. A bare - means unset; a quoted "-" is a value.
 func ParseEnvSpec(name, spec string) ([]EnvVar, error) {
 	items, err := splitSpec(spec)
 	if err != nil {
@@ -79,7 +79,7 @@ func ParseEnvSpec(name, spec string) ([]EnvVar, error) {
 	return out, nil
 }
 
-// FormatSpec writes values so that ParseSpec reads them back.
+// FormatSpec is the inverse of ParseSpec.
 func FormatSpec(values []Value) string {
 	return strings.Join(lists.Map(values, func(v Value) string { return quoteSpec(v.String(), v.kind) }), ",")
 }
@@ -99,13 +99,11 @@ type specItem struct {
 	column int
 }
 
-// splitSpec cuts a SPEC at its commas, honouring double quotes.
+// splitSpec splits a SPEC at the commas outside of double quotes.
 func splitSpec(spec string) ([]specItem, error) {
 	var items []specItem
 	for i := 0; ; {
-		for i < len(spec) && (spec[i] == ' ' || spec[i] == '\t') {
-			i++
-		}
+		i = skipBlanks(spec, i)
 		it := specItem{column: i + 1}
 		if i < len(spec) && spec[i] == '"' {
 			it.quoted = true
@@ -123,10 +121,7 @@ func splitSpec(spec string) ([]specItem, error) {
 				b.WriteByte(spec[i])
 			}
 			it.text = b.String()
-			for i < len(spec) && (spec[i] == ' ' || spec[i] == '\t') {
-				i++
-			}
-			if i < len(spec) && spec[i] != ',' {
+			if i = skipBlanks(spec, i); i < len(spec) && spec[i] != ',' {
 				return nil, &SpecError{spec, i + 1, "want a comma after the closing quote"}
 			}
 		} else {
@@ -148,6 +143,14 @@ func splitSpec(spec string) ([]specItem, error) {
 	}
 }
 
+func skipBlanks(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// parseItem reads a value or a range.
 func parseItem(kind Kind, it specItem) ([]Value, error) {
 	if it.quoted || !kind.Numeric() || !strings.Contains(it.text, ":") {
 		v, err := Parse(kind, it.text)
@@ -232,7 +235,7 @@ func linear(kind Kind, lo, hi Value, stepText string) ([]Value, error) {
 	if step.Float() <= 0 {
 		return nil, fmt.Errorf("a linear range needs a step above 0")
 	}
-	// Counted, not accumulated: sums of floats drift past the end.
+	// Compute each term from its index: repeated addition of floats would drift past the end.
 	terms := math.Floor((hi.Float()-lo.Float())/step.Float()*(1+1e-12)) + 1
 	if kind != Float {
 		terms = math.Floor(float64(uint64(hi.n)-uint64(lo.n))/float64(step.n)) + 1
@@ -251,6 +254,7 @@ func linear(kind Kind, lo, hi Value, stepText string) ([]Value, error) {
 	return out, nil
 }
 
+// numeric returns a value of a numeric kind from n, or from f for Float.
 func numeric(kind Kind, n int64, f float64) Value {
 	switch kind {
 	case Bytes:

@@ -1,8 +1,7 @@
-// Package point holds the coordinates of a benchmark: typed axis values, the
-// point they form, and the environment it runs under. It also reads the SPEC
-// grammar for lists and ranges of values. Everything here is
-// a plain comparable value; what a point means is decided by
-// the declaration (package bench) and the planner (package plan).
+// Package point defines the coordinates of a measurement: typed axis values, the point they
+// form, and the environment variables of its processes. It also reads the SPEC grammar for
+// lists and ranges of values. The meaning of a point is defined by the declaration (package
+// bench) and the planner (package plan).
 package point
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Kind is the type of an axis or option, and so of its values.
+// Kind is the type of an axis or option and of its values.
 type Kind uint8
 
 // The kinds of values.
@@ -43,7 +42,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// ParseKind reads the name of a kind as String writes it.
+// ParseKind is the inverse of String.
 func ParseKind(name string) (Kind, error) {
 	if k := slices.Index(kindNames[:], name); k > 0 {
 		return Kind(k), nil
@@ -51,21 +50,20 @@ func ParseKind(name string) (Kind, error) {
 	return 0, fmt.Errorf("unknown kind %q (int, bytes, float, string, bool, dtype or tuple)", name)
 }
 
-// MarshalText and UnmarshalText store a kind by its name.
+// MarshalText returns the name of the kind.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads a kind's name.
+// UnmarshalText reads the name of a kind.
 func (k *Kind) UnmarshalText(b []byte) (err error) {
 	*k, err = ParseKind(string(b))
 	return err
 }
 
-// Numeric reports whether values of the kind are ordered numbers, so that
-// ranges make sense.
+// Numeric reports whether values of the kind are numbers, which may be given as ranges.
 func (k Kind) Numeric() bool { return k == Int || k == Bytes || k == Float }
 
-// Value is one value of an axis or option. Values are comparable with == and
-// may be map keys. The zero Value is no value.
+// Value is one value of an axis or option. Values can be compared with == and used as map
+// keys. The zero Value means that there is no value.
 type Value struct {
 	kind Kind
 	n    int64   // Int, Bytes, Bool (0 or 1)
@@ -73,7 +71,7 @@ type Value struct {
 	s    string  // String, DType (canonical), Tuple (canonical)
 }
 
-// Constructors, one per kind.
+// Constructors of values, one for each kind.
 func IntValue(n int64) Value         { return Value{kind: Int, n: n} }
 func BytesValue(n int64) Value       { return Value{kind: Bytes, n: n} }
 func FloatValue(f float64) Value     { return Value{kind: Float, f: f} }
@@ -83,7 +81,7 @@ func TupleValue(label string, dims ...int64) Value {
 	return Value{kind: Tuple, s: formatTuple(label, dims)}
 }
 
-// BoolValue wraps a boolean.
+// BoolValue returns a Bool.
 func BoolValue(b bool) Value {
 	v := Value{kind: Bool}
 	if b {
@@ -92,19 +90,19 @@ func BoolValue(b bool) Value {
 	return v
 }
 
-// Kind says which accessor applies.
+// Kind returns the kind of the value, or 0 for the zero Value.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsZero reports whether v is the zero Value, which no axis holds.
+// IsZero reports whether v is the zero Value.
 func (v Value) IsZero() bool { return v.kind == 0 }
 
-// Int is the whole number of an Int or Bytes value, and 0 or 1 of a Bool.
+// Int returns the number of an Int or Bytes, and 0 or 1 for a Bool.
 func (v Value) Int() int64 { return v.n }
 
-// Bool is the truth of a Bool value.
+// Bool returns the truth value of a Bool.
 func (v Value) Bool() bool { return v.n != 0 }
 
-// Float is the number of any numeric value.
+// Float returns the number of any numeric value.
 func (v Value) Float() float64 {
 	if v.kind == Float {
 		return v.f
@@ -112,7 +110,7 @@ func (v Value) Float() float64 {
 	return float64(v.n)
 }
 
-// Dims are the numbers of a Tuple.
+// Dims returns the numbers of a Tuple.
 func (v Value) Dims() []int64 {
 	_, body := splitLabel(v.s)
 	if body == "" {
@@ -126,15 +124,14 @@ func (v Value) Dims() []int64 {
 	return dims
 }
 
-// Label is the name given to a Tuple, or "".
+// Label returns the label of a Tuple, or "".
 func (v Value) Label() string {
 	label, _ := splitLabel(v.s)
 	return label
 }
 
-// String is the value's canonical text: what the SPEC grammar reads back as
-// the same value and what files and columns show. Byte sizes are plain
-// integers here; Pretty shortens them.
+// String returns the canonical text, which Parse reads back and which files and columns
+// contain. Byte sizes are plain integers; Pretty shortens them.
 func (v Value) String() string {
 	switch v.kind {
 	case Int, Bytes:
@@ -147,7 +144,7 @@ func (v Value) String() string {
 	return v.s
 }
 
-// Pretty is a shorter text: 65536 bytes read 64Ki.
+// Pretty returns a shorter text: 65536 bytes are 64Ki.
 func (v Value) Pretty() string {
 	if v.kind == Bytes {
 		return unit.FormatBytes(v.n)
@@ -155,14 +152,14 @@ func (v Value) Pretty() string {
 	return v.String()
 }
 
-// Parse reads one value of the kind.
+// Parse reads a value of a kind.
 func Parse(kind Kind, text string) (Value, error) {
 	switch kind {
 	case Int:
 		digits, negative := strings.CutPrefix(text, "-")
 		n, err := unit.ParseCount(digits)
 		if err != nil {
-			_, err = unit.ParseCount(text) // the error names the whole text
+			_, err = unit.ParseCount(text) // for an error that quotes the whole text
 			return Value{}, err
 		}
 		if negative {
@@ -229,7 +226,7 @@ func formatTuple(label string, dims []int64) string {
 	return label + strings.Join(lists.Map(dims, func(d int64) string { return strconv.FormatInt(d, 10) }), "x")
 }
 
-// Less orders two values of one kind: numbers by size, the rest by text.
+// Less orders values: numbers by size, all others by their text.
 func (v Value) Less(w Value) bool {
 	if v.kind.Numeric() && w.kind.Numeric() {
 		return v.Float() < w.Float()
@@ -240,8 +237,7 @@ func (v Value) Less(w Value) bool {
 	return v.String() < w.String()
 }
 
-// MarshalJSON writes numbers as numbers, booleans as such, and the rest as
-// strings.
+// MarshalJSON writes numbers and booleans as such, and all other values as strings.
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch v.kind {
 	case 0:
@@ -254,9 +250,9 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v.s)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. The kind comes back as far as
-// JSON keeps it: a byte size reads as Int, a shape as String; Retype restores
-// the declared kind. Whole numbers beyond 2^53 survive.
+// UnmarshalJSON reads the output of MarshalJSON. JSON does not distinguish all kinds: a byte size
+// becomes an Int, a shape a String. Retype restores the declared kind. Integers beyond 2^53
+// stay exact.
 func (v *Value) UnmarshalJSON(b []byte) error { return v.unmarshal(b, newString) }
 
 func (v *Value) unmarshal(b []byte, intern func([]byte) string) error {
@@ -297,7 +293,7 @@ func (v *Value) unmarshal(b []byte, intern func([]byte) string) error {
 	return nil
 }
 
-// plainString tells whether a value is a string that stands for itself: ASCII without escapes.
+// plainString reports whether b is a JSON string of ASCII characters without escapes.
 func plainString(b []byte) bool {
 	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
 		return false
@@ -310,8 +306,8 @@ func plainString(b []byte) bool {
 	return true
 }
 
-// Retype gives a value that came from JSON the kind its axis declares. A value
-// that does not fit is returned unchanged.
+// Retype returns a value read from JSON with the declared kind of its axis. A value that does not
+// fit the kind is returned unchanged.
 func (v Value) Retype(kind Kind) Value {
 	if v.kind == kind || v.kind == 0 {
 		return v

@@ -1,6 +1,6 @@
-// Package suggest words the error for an unknown name: which names exist and which
-// one was probably meant. Every "unknown X" error of kernbench goes
-// through it, so that they all read the same.
+// Package suggest makes the error for an unknown name, which lists the existing names and
+// suggests the nearest. All "unknown X" errors of kernbench come from here, so that they
+// read the same.
 package suggest
 
 import (
@@ -11,22 +11,21 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// maxListed is how many existing names an error lists before it stops; more
-// would bury the suggestion.
+// maxListed is the largest number of names that an error lists. More would hide the suggestion.
 const maxListed = 40
 
-// Error is a name that does not exist.
+// Error is the error for a name that does not exist.
 type Error struct {
 	What  string // the noun: "axis", "bench"
 	Name  string
-	Names []string // those that do exist
+	Names []string // the existing names
 }
 
-// Unknown is the error for a name that does not exist. What is the noun ("axis",
-// "bench"), names are those that do exist.
+// Unknown returns an *Error for a name that does not exist. what is a noun such as "axis", and
+// names are the existing names.
 func Unknown(what, name string, names []string) error { return &Error{what, name, names} }
 
-// Find is the element of a list that has the name, or the error for a name that none has.
+// Find returns the element with the given name, or the error of Unknown if there is none.
 func Find[T any](what, name string, list []T, nameOf func(T) string) (T, error) {
 	found, ok := lists.First(list, func(v T) bool { return nameOf(v) == name })
 	if !ok {
@@ -55,15 +54,15 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Nearest returns the name closest to the given one, or "" when none is close
-// enough to be a likely slip of the finger.
+// Nearest returns the most similar of the names, or "" if none is similar enough to have been
+// meant.
 func Nearest(name string, names []string) string {
 	best, bestDist := "", len(name)/3+2
 	low := strings.ToLower(name)
 	for _, n := range names {
 		cand := strings.ToLower(n)
 		d := distance(low, cand)
-		// A part of the name is what an impatient typist leaves.
+		// A part of a name is as good as a typo: "ranks" for "num_ranks".
 		if len(low) > 2 && strings.Contains(cand, low) {
 			d = min(d, 1)
 		}
@@ -74,10 +73,10 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// Typo returns the name of which the given one is a slip of the finger: one letter
-// too many, missing, other or swapped, or other case and underscores. It is stricter
-// than Nearest, for names that need not be known: it takes no digit for another,
-// which tells series apart, and no name of few letters for a slip.
+// Typo returns the name that was probably misspelt: one letter is added, missing, different or
+// swapped with its neighbour, or case and underscores differ. It is stricter than Nearest, for
+// names that may be correct although they are not listed: names that differ only in digits,
+// such as GPU_0 and GPU_1, and names of fewer than four letters are no typos.
 func Typo(name string, names []string) string {
 	const few = 4
 	plain := strings.NewReplacer("_", "", "-", "").Replace
@@ -101,8 +100,8 @@ func Typo(name string, names []string) string {
 	return ""
 }
 
-// distance is the Levenshtein distance with adjacent swaps counted as one,
-// since swapped letters are the commonest slip.
+// distance returns the Levenshtein distance, but counts a swap of neighbours as one edit
+// because it is the most common typo.
 func distance(a, b string) int {
 	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

@@ -17,7 +17,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-func TestSlip(t *testing.T) {
+func TestTypo(t *testing.T) {
 	names := []string{"NCCL_PROTO", "NCCL_MIN_CTAS", "GPU_0", "VAR"}
 	for _, c := range []struct{ in, want string }{
 		{"NCCL_PORTO", "NCCL_PROTO"}, {"NCCL_PRTO", "NCCL_PROTO"}, {"NCLL_PROTO", "NCCL_PROTO"}, {"nccl_proto", "NCCL_PROTO"},
@@ -26,7 +26,7 @@ func TestSlip(t *testing.T) {
 		{"VAT", ""}, {"NCCL_PROTO", ""}, {"GOGC", ""},
 	} {
 		if got := Typo(c.in, names); got != c.want {
-			t.Errorf("Slip(%q) = %q, want %q", c.in, got, c.want)
+			t.Errorf("Typo(%q) = %q, want %q", c.in, got, c.want)
 		}
 	}
 }

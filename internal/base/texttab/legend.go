@@ -8,22 +8,22 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Legend gathers what there is to say about the lines of a table, each remark once
-// with how often it was made: the lines have marks, and their meaning stands below.
-// Remarks that differ only in their numbers are one.
+// Legend collects remarks about the lines of a table. A line shows short marks (a, b, ...), and
+// the legend below the table explains each mark once, with the number of lines that have it.
+// Remarks that differ only in their numbers share a mark.
 type Legend struct {
 	entries []entry
 	index   map[string]int
 }
 
 type entry struct {
-	text  string // the first of them
+	text  string // the first remark of its kind
 	count int
-	alike bool // not all are the same
+	alike bool // the remarks differ in their numbers
 }
 
-// kind is a remark without its numbers, by which remarks of one kind differ. A large table has
-// very many: a regular expression takes ten times as long.
+// kind returns a remark with its numbers replaced by #, which is the same for all remarks of one
+// kind. Large tables have many remarks, and a regular expression would take ten times as long.
 func kind(remark string) string {
 	var b strings.Builder
 	b.Grow(len(remark))
@@ -56,7 +56,7 @@ func skipDigits(s string, at int) int {
 	return at
 }
 
-// Mark adds the remarks of one line and returns its marks, "a c", in order.
+// Mark adds the remarks about one line and returns its marks in order, such as "a c".
 func (l *Legend) Mark(remarks ...string) string {
 	if l.index == nil {
 		l.index = map[string]int{}
@@ -81,7 +81,7 @@ func (l *Legend) Mark(remarks ...string) string {
 	return strings.Join(lists.Map(at, mark), " ")
 }
 
-// mark is a, b, ... z, aa, ab and so on.
+// mark returns a, b, ... z, aa, ab and so on.
 func mark(i int) string {
 	if i < 26 {
 		return string(rune('a' + i))
@@ -89,8 +89,8 @@ func mark(i int) string {
 	return mark(i/26-1) + mark(i%26)
 }
 
-// Texts are the remarks in order of first appearance, each with the number of
-// lines that have it.
+// Texts returns the remarks in the order of their marks, each with the number of lines that
+// have it. line and lines are the nouns to count with, such as "row" and "rows".
 func (l *Legend) Texts(line, lines string) []string {
 	out := make([]string, len(l.entries))
 	for i, e := range l.entries {
@@ -106,7 +106,7 @@ func (l *Legend) Texts(line, lines string) []string {
 	return out
 }
 
-// Lines are the texts behind their marks.
+// Lines returns the texts with their marks in front.
 func (l *Legend) Lines(line, lines string) []string {
 	out := l.Texts(line, lines)
 	for i := range out {

@@ -31,7 +31,7 @@ func TestLegend(t *testing.T) {
 	}
 }
 
-// TestKind: what differs in numbers only is of one kind, as a regular expression would have it.
+// TestKind compares kind with a regular expression.
 func TestKind(t *testing.T) {
 	numbers := regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
 	rng := rand.New(rand.NewPCG(1, 1))

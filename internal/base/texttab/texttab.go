@@ -1,6 +1,5 @@
-// Package texttab lays out text in aligned columns for a terminal. It knows
-// nothing of rows, metrics or formats: cells are finished text. It is shared
-// by every view that prints a table.
+// Package texttab prints tables with aligned columns on a terminal or in Markdown. Cells are
+// finished text.
 package texttab
 
 import (
@@ -21,23 +20,23 @@ const Ellipsis = "…"
 // gap separates two columns.
 const gap = "  "
 
-// minShrunk is the least a Shrink column keeps: below it a reason says nothing.
+// minShrunk is the smallest width of a Shrink column: shorter texts are no longer understandable.
 const minShrunk = 12
 
 // Column is the heading and behaviour of one column.
 type Column struct {
 	Title  string
-	Right  bool // numbers: aligned to the right
-	Shrink bool // long text: shortened first when the table is too wide
+	Right  bool // aligned to the right, for numbers
+	Shrink bool // shortened if the table is too wide, for long texts
 }
 
-// Table is a heading and lines of cells; every line has one cell per column.
+// Table has a heading and lines. Every line has one cell per column, or is a remark.
 type Table struct {
 	Columns []Column
 	Lines   []Line
 }
 
-// Line is one line of the table, or, with Text set, a remark that spans it.
+// Line is a line of cells or, if Text is set, a remark that spans all columns.
 type Line struct {
 	Cells []string
 	Text  string
@@ -46,7 +45,7 @@ type Line struct {
 // Add appends a line of cells.
 func (t *Table) Add(cells ...string) { t.Lines = append(t.Lines, Line{Cells: cells}) }
 
-// Widths are the display widths the columns need in full.
+// Widths returns the width that each column needs for its longest cell.
 func (t *Table) Widths() []int {
 	widths := lists.Map(t.Columns, func(c Column) int { return Width(c.Title) })
 	for _, l := range t.Lines {
@@ -57,20 +56,20 @@ func (t *Table) Widths() []int {
 	return widths
 }
 
-// MinWidth is the least the table can be made to fit in.
+// MinWidth returns the smallest width that Write can fit the table into.
 func (t *Table) MinWidth() int {
 	widths := t.Widths()
 	t.shrink(widths, 1)
 	return total(widths)
 }
 
-// total is the width of a line whose columns have these widths.
+// total returns the width of a line whose columns have the given widths.
 func total(widths []int) int {
 	return len(gap)*max(0, len(widths)-1) + lists.Sum(widths)
 }
 
-// Write prints the table. Lines longer than width (0: no limit) are made to
-// fit by shortening the Shrink columns as far as that helps.
+// Write prints the table. If it is wider than width (0: no limit), the cells of Shrink columns
+// are shortened, though not below minShrunk.
 func (t *Table) Write(w io.Writer, width int) error {
 	widths := t.Widths()
 	if width > 0 {
@@ -101,7 +100,7 @@ func (t *Table) shrink(widths []int, width int) {
 
 // line writes cells padded to their columns, without trailing spaces.
 func (t *Table) line(b *bufio.Writer, cells []string, widths []int) {
-	owed := 0 // spaces not yet written; dropped at the end of the line
+	owed := 0 // spaces to write before the next cell; none are written at the end of the line
 	for i, cell := range cells {
 		if i > 0 {
 			owed += len(gap)
@@ -123,8 +122,8 @@ func (t *Table) line(b *bufio.Writer, cells []string, widths []int) {
 	b.WriteByte('\n')
 }
 
-// Width is how many terminal cells s takes: marks that sit on the letter
-// before them take none, East Asian wide characters two.
+// Width returns the number of terminal cells that s occupies: combining marks occupy none, wide
+// East Asian characters two.
 func Width(s string) int {
 	n := 0
 	for _, r := range s {
@@ -147,8 +146,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// Shorten cuts s to at most width cells, the last one an ellipsis if anything
-// was cut.
+// Shorten cuts s to at most width cells. If it cuts anything, the last cell is an ellipsis.
 func Shorten(s string, width int) string {
 	if Width(s) <= width {
 		return s
@@ -164,9 +162,8 @@ func Shorten(s string, width int) string {
 	return s
 }
 
-// Plain makes any text fit for one cell of a terminal: control characters,
-// line ends and bytes that are no text become visible escapes, so that a value
-// can neither break a line nor drive the terminal.
+// Plain makes text safe for a table cell: control characters, line ends and invalid bytes become
+// visible escapes, so that a value can neither break a line nor control the terminal.
 func Plain(s string) string {
 	if !strings.ContainsFunc(s, unprintable) {
 		return s
@@ -191,11 +188,11 @@ func Plain(s string) string {
 
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
-// Lines makes whole output fit for a terminal: control characters other than line ends
-// and tabs become visible escapes. What is JSON stays so, and means the same.
+// Lines makes a whole output safe for a terminal: control characters other than line ends and
+// tabs become visible escapes. JSON stays valid and keeps its meaning.
 func Lines(s string) string {
-	drives := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) }
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, drives) {
+	controls := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) }
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, controls) {
 		return s
 	}
 	var b strings.Builder
@@ -203,7 +200,7 @@ func Lines(s string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
 			hex(&b, uint32(s[i]))
-		case !drives(r):
+		case !controls(r):
 			b.WriteRune(r)
 		case r < ' ':
 			hex(&b, uint32(r))
@@ -224,8 +221,8 @@ func hex(b *strings.Builder, v uint32) {
 	fmt.Fprintf(b, `\x%02x`, v)
 }
 
-// Wrap breaks words into lines of at most width cells (0: one line), further
-// lines indented.
+// Wrap joins words to lines of at most width cells (0: a single line). All lines but the first
+// are indented.
 func Wrap(words []string, width int, indent string) string {
 	var b strings.Builder
 	used := 0
@@ -242,6 +239,42 @@ func Wrap(words []string, width int, indent string) string {
 		}
 		b.WriteString(word)
 		used += w
+	}
+	return b.String()
+}
+
+// markdownEscapes replaces the characters that would end a cell or start markup. Underscores
+// stay, because they do neither within a name.
+var markdownEscapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, "`", "\\`", `[`, `\[`, `~`, `\~`, `<`,
+	`&lt;`, `&`, `&amp;`)
+
+// Markdown escapes text for a cell of a GitHub-flavoured Markdown table.
+func Markdown(s string) string { return markdownEscapes.Replace(s) }
+
+// Markdown returns the table in GitHub-flavoured Markdown. Remarks between lines become an ellipsis in
+// every column.
+func (t *Table) Markdown() string {
+	var b strings.Builder
+	line := func(cell func(column int) string) {
+		for i := range t.Columns {
+			b.WriteString("| " + cell(i) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(func(i int) string { return Markdown(t.Columns[i].Title) })
+	line(func(i int) string {
+		if t.Columns[i].Right {
+			return "--:"
+		}
+		return "---"
+	})
+	for _, l := range t.Lines {
+		line(func(i int) string {
+			if l.Text != "" {
+				return Ellipsis
+			}
+			return Markdown(l.Cells[i])
+		})
 	}
 	return b.String()
 }

@@ -34,7 +34,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// Shortened text fits and is a beginning of the whole; text that fits is kept.
+// TestShorten checks that shortened text fits and is a prefix, and that text that fits is kept.
 func TestShorten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, width := rapid.String().Draw(t, "s"), rapid.IntRange(1, 20).Draw(t, "width")

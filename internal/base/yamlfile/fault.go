@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Fault is one thing wrong in a file, and where.
+// Fault is an error in a file and its position.
 type Fault struct {
 	Line, Column int // from 1; the column counts characters
 	Msg          string
-	Excerpt      string // the line, and a caret under the column
+	Excerpt      string // the line with a caret under the column
 }
 
-// Error is everything wrong in a file, in the order of its lines.
+// Error is the list of faults of a file, in the order of its lines.
 type Error struct {
 	File    string
 	Faults  []Fault
-	Omitted int // further faults that are not listed
+	Omitted int // number of further faults
 }
 
 func (e *Error) Error() string {
@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// source is the text faults are shown in.
+// source is the text of a file and its faults.
 type source struct {
 	name   string
 	lines  []string
@@ -47,7 +47,7 @@ func newSource(name string, data []byte) source {
 	return source{name: name, lines: strings.Split(text, "\n")}
 }
 
-// line is the n-th line of the file, from 1; "" beyond its end.
+// line returns line n of the file, counted from 1, or "" beyond its end.
 func (s *source) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
@@ -59,10 +59,10 @@ func (s *source) add(line, column int, msg string) {
 	s.faults = append(s.faults, Fault{Line: line, Column: column, Msg: msg})
 }
 
-// maxFaults ends the list: more are no longer read.
+// maxFaults is the largest number of faults that an error lists.
 const maxFaults = 20
 
-// Err is all faults as one error, or nil.
+// Err returns all faults as one *Error, or nil.
 func (s *source) Err() error {
 	if len(s.faults) == 0 {
 		return nil
@@ -77,10 +77,10 @@ func (s *source) Err() error {
 	return &Error{s.name, shown, len(s.faults) - len(shown)}
 }
 
-// maxExcerpt is how many characters of a long line are shown.
+// maxExcerpt is the largest number of characters of a line that an excerpt shows.
 const maxExcerpt = 100
 
-// excerpt is the line with its number, and a caret under the column.
+// excerpt returns the line with its number, and below it a caret under the column.
 func (s *source) excerpt(line, column int) string {
 	shown := []rune(strings.ToValidUTF8(s.line(line), "?"))
 	at := min(max(column-1, 0), len(shown))
@@ -88,7 +88,7 @@ func (s *source) excerpt(line, column int) string {
 		from := min(max(at-maxExcerpt/2, 0), len(shown)-maxExcerpt)
 		shown, at = shown[from:from+maxExcerpt], at-from
 	}
-	// Tabs stay tabs under the line, or the caret would miss its column.
+	// Tabs are copied to the line of the caret, so that it stands under its column at any tab width.
 	indent := make([]rune, min(at, len(shown)))
 	for i := range indent {
 		indent[i] = ' '

@@ -8,15 +8,16 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Field is one key of a mapping whose keys are known in advance, and how its
-// value is read. What is the key's path, for faults.
+// Field is a known key of a mapping and the function that reads its value. The argument what is
+// the path of the key, for faults.
 type Field struct {
 	Key      string
 	Optional bool
 	Read     func(n Node, what string)
 }
 
-// Struct reads a mapping: every key must be known, and there unless optional.
+// Struct reads a mapping with the given fields. Unknown keys and missing keys that are not
+// optional are faults.
 func (r *Reader) Struct(n Node, what string, fields ...Field) {
 	values, clean := r.Fields(n, what, lists.Map(fields, func(f Field) string { return f.Key })...)
 	if values == nil {
@@ -35,7 +36,8 @@ func (r *Reader) Struct(n Node, what string, fields ...Field) {
 	}
 }
 
-// within is the path to a key, as in cube.hbm.burst_bytes; the root has no name.
+// within returns the path of a key, such as cube.hbm.burst_bytes. The root ("the topology") is no
+// part of it.
 func within(what, key string) string {
 	if strings.HasPrefix(what, "the ") {
 		return key
@@ -43,14 +45,14 @@ func within(what, key string) string {
 	return what + "." + key
 }
 
-// Int reads a whole number between two bounds.
+// Int reads a whole number between two bounds, inclusive.
 func (r *Reader) Int(n Node, what string, least, most int) (int, bool) {
 	v, ok := r.Decimal(n, what, 0, int64(least), int64(most))
 	return int(v), ok
 }
 
-// Decimal reads a decimal number exactly, in units of 10^-digits, between two
-// bounds in the same unit: 0.25 with 3 digits is 250.
+// Decimal reads a decimal number exactly and returns it in units of 10^-digits: 0.25 with 3
+// digits is 250. The bounds are in the same unit.
 func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (int64, bool) {
 	s, ok := r.Text(n, what)
 	if !ok {
@@ -71,7 +73,7 @@ func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (in
 	return v, true
 }
 
-// fixed parses a plain decimal such as -12.5 into units of 10^-digits.
+// fixed parses a decimal number such as -12.5 in units of 10^-digits.
 func fixed(text string, digits int) (int64, bool) {
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
 	if whole == "" || len(fraction) > digits || strings.HasSuffix(text, ".") ||
@@ -88,6 +90,7 @@ func fixed(text string, digits int) (int64, bool) {
 	return v, true
 }
 
+// unfixed is the inverse of fixed.
 func unfixed(v int64, digits int) string {
 	f := float64(v) / math.Pow10(digits)
 	return strconv.FormatFloat(f, 'f', -1, 64)

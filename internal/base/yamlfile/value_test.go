@@ -23,7 +23,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// Every kind of fault of a structure, each with its position.
+// TestStruct checks each kind of fault and its position.
 func TestStruct(t *testing.T) {
 	read := func(text string) (n int, err error) {
 		r, root := Parse("f.yaml", []byte(text), "box", "n")

@@ -1,10 +1,9 @@
-// Package yamlfile reads YAML strictly: unknown, missing and duplicate keys and
-// values of the wrong kind are all collected, each with its line, column and an
-// excerpt, so that all of them are seen at once.
+// Package yamlfile reads YAML strictly. It reports unknown, missing and duplicate keys and wrong
+// values, each with its line, column and an excerpt, and all at once.
 //
-// It reads the syntax tree and never decodes into Go values, because decoding
-// rewrites texts (0o17 becomes 15) and stops at the first fault. What the keys
-// mean is up to the caller; it is the only importer of the YAML library.
+// It reads the syntax tree instead of decoding into Go values, because decoding changes texts
+// (0o17 becomes 15) and stops at the first error. This is the only package that imports the YAML
+// library. The callers give the keys their meaning.
 package yamlfile
 
 import (
@@ -22,39 +21,40 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// Node is a node of the syntax tree, which the methods of Reader read.
+// Node is a node of the syntax tree. The methods of Reader interpret it.
 type Node = ast.Node
 
-// Reader walks the syntax tree of a file and collects faults.
+// Reader reads the syntax tree of a file and collects faults. Its methods take a node and what it
+// is ("axis size"), for the text of faults.
 type Reader struct {
 	source
 	anchors map[string]Node
-	// Number, if it is set, is told of every number, the path to its key and its digits, and gives
-	// the text that is read in its place.
+	// Number, if not nil, is called for every number with the path of its key, its text and the
+	// digits of Decimal. The reader uses the text that it returns.
 	Number func(what, text string, digits int) string
-	// Absent, if it is set, is told of every optional key that is not there.
+	// Absent, if not nil, is called for every optional key that is missing, with its path.
 	Absent func(what string)
 }
 
-// Entry is one key of a mapping with its value.
+// Entry is a key of a mapping and its value.
 type Entry struct {
 	Key   string
-	At    Node // the key, for faults
+	At    Node // the node of the key, for faults
 	Value Node
 }
 
-// Scalar is one value as it was written.
+// Scalar is a single value as written in the file.
 type Scalar struct {
 	Text   string
-	Quoted bool // quoted, or a | or > block: never a number, never null
+	Quoted bool // in quotes, or a | or > block: not a number and not null
 	Null   bool
-	Number bool // YAML takes it for a number
+	Number bool // a number by the rules of YAML
 	At     Node
 }
 
-// Parse reads the text and returns its only document, or nil after recording
-// what is wrong. The name is for errors; noun is what a file holds ("sweep")
-// and needs what it holds at least, for the error about an empty one.
+// Parse parses a file and returns the root of its only document, or nil if there are faults. name
+// is the file name, noun is the content of such a file ("sweep"), and needs is its
+// minimal content, for the fault of an empty file.
 func Parse(name string, data []byte, noun, needs string) (*Reader, Node) {
 	r := &Reader{source: newSource(name, data)}
 	return r, r.document(data, noun, needs)
@@ -65,7 +65,7 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 		r.add(1, 1, "the file is not UTF-8 text")
 		return nil
 	}
-	// Duplicate keys are let through here and reported with all other faults.
+	// Duplicate keys are reported later, together with all other faults.
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		if syntax, is := errors.AsType[yaml.Error](err); is && syntax.GetToken() != nil {
@@ -104,8 +104,8 @@ func (c anchorCollector) Visit(n Node) ast.Visitor {
 	return c
 }
 
-// resolve looks through anchors and aliases, so that `*x` reads as what `&x`
-// marks. An alias of an alias of itself ends as an unresolved node.
+// resolve follows anchors and aliases, so that *x has the value marked &x. It stops after 8
+// steps, because an alias may refer to itself; describe then calls it undefined.
 func (r *Reader) resolve(n Node) Node {
 	for range 8 {
 		switch x := n.(type) {
@@ -124,13 +124,13 @@ func (r *Reader) resolve(n Node) Node {
 	return n
 }
 
-// Fault records something wrong at a node.
+// Fault records a fault at a node.
 func (r *Reader) Fault(n Node, format string, args ...any) {
 	line, column := r.position(startToken(n))
 	r.add(line, column, fmt.Sprintf(format, args...))
 }
 
-// FaultIn is Fault at so many characters into a scalar's text.
+// FaultIn records a fault at an offset, in characters, within the text of a scalar.
 func (r *Reader) FaultIn(n Node, offset int, format string, args ...any) {
 	line, column := r.position(startToken(n))
 	if isQuoted(n.GetToken()) {
@@ -143,7 +143,7 @@ func isQuoted(tk *token.Token) bool {
 	return tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
 }
 
-// startToken is the first token of a node; the tree hangs mappings on a colon.
+// startToken returns the first token of a node. The token of a mapping in the tree is its colon.
 func startToken(n Node) *token.Token {
 	switch x := n.(type) {
 	case *ast.MappingNode:
@@ -156,8 +156,8 @@ func startToken(n Node) *token.Token {
 	return n.GetToken()
 }
 
-// position is the line and column of a token. The scanner counts some columns one
-// too far (after trailing blanks); the text itself decides.
+// position returns the line and column of a token. The column of the scanner is sometimes one
+// too large (after trailing blanks), so position looks for the token in the text.
 func (r *Reader) position(tk *token.Token) (line, column int) {
 	if tk == nil || tk.Position == nil {
 		return 1, 1
@@ -174,7 +174,7 @@ func (r *Reader) position(tk *token.Token) (line, column int) {
 	return line, column
 }
 
-// describe names what a node is, for "want a list, have a mapping".
+// describe returns the kind of a node in words, as in "want a list, have a mapping".
 func describe(n Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -193,7 +193,7 @@ func describe(n Node) string {
 	return fmt.Sprintf("%q", n.GetToken().Value)
 }
 
-// Mapping returns the entries of a mapping without duplicate keys.
+// Mapping returns the entries of a mapping. Duplicate keys are faults and left out.
 func (r *Reader) Mapping(n Node, what string) ([]Entry, bool) {
 	var pairs []*ast.MappingValueNode
 	switch x := r.resolve(n).(type) {
@@ -224,9 +224,9 @@ func (r *Reader) Mapping(n Node, what string) ([]Entry, bool) {
 	return entries, true
 }
 
-// Fields returns the values of a mapping whose keys are known in advance; nil
-// if it is none. After an unknown key, clean is false: a key that seems to be
-// missing was probably misspelt, and one fault is enough to say so.
+// Fields returns the values of a mapping by key, or nil if n is no mapping. Unknown keys are
+// faults; clean is then false, and callers should not report missing keys, because the
+// unknown key is probably a misspelt one.
 func (r *Reader) Fields(n Node, what string, known ...string) (values map[string]Node, clean bool) {
 	entries, clean := r.Mapping(n, what)
 	if !clean {
@@ -244,7 +244,7 @@ func (r *Reader) Fields(n Node, what string, known ...string) (values map[string
 	return values, clean
 }
 
-// List returns the items of a list that has at least one.
+// List returns the items of a list. An empty list is a fault.
 func (r *Reader) List(n Node, what string) ([]Node, bool) {
 	seq, ok := r.resolve(n).(*ast.SequenceNode)
 	if !ok {
@@ -258,7 +258,7 @@ func (r *Reader) List(n Node, what string) ([]Node, bool) {
 	return seq.Values, true
 }
 
-// Scalar returns a value as it was written.
+// Scalar returns a single value as written, which may be null.
 func (r *Reader) Scalar(n Node, what string) (Scalar, bool) {
 	node := r.resolve(n)
 	switch x := node.(type) {
@@ -277,7 +277,7 @@ func (r *Reader) Scalar(n Node, what string) (Scalar, bool) {
 	return Scalar{}, false
 }
 
-// Text is Scalar for where a value must not be missing.
+// Text is Scalar for a value that must not be null.
 func (r *Reader) Text(n Node, what string) (Scalar, bool) {
 	s, ok := r.Scalar(n, what)
 	if ok && s.Null {
@@ -287,7 +287,7 @@ func (r *Reader) Text(n Node, what string) (Scalar, bool) {
 	return s, ok
 }
 
-// Texts is a list of values none of which is missing.
+// Texts returns the values of a list. None may be null.
 func (r *Reader) Texts(n Node, what string) ([]Scalar, bool) {
 	nodes, ok := r.List(n, what)
 	var items []Scalar
@@ -299,7 +299,7 @@ func (r *Reader) Texts(n Node, what string) ([]Scalar, bool) {
 	return items, ok
 }
 
-// Word is a value out of a fixed set; noun says what the words are.
+// Word returns a value that must be one of the words. noun names them in the fault.
 func (r *Reader) Word(n Node, what, noun string, words ...string) (string, bool) {
 	s, ok := r.Text(n, what+": "+noun)
 	if ok && !slices.Contains(words, s.Text) {
@@ -309,13 +309,13 @@ func (r *Reader) Word(n Node, what, noun string, words ...string) (string, bool)
 	return s.Text, ok
 }
 
-// IsList and IsMapping tell which form a value has that may have several.
+// IsList reports whether a value is a list.
 func (r *Reader) IsList(n Node) bool {
 	_, ok := r.resolve(n).(*ast.SequenceNode)
 	return ok
 }
 
-// IsMapping is true for a mapping of any style.
+// IsMapping reports whether a value is a mapping.
 func (r *Reader) IsMapping(n Node) bool {
 	switch r.resolve(n).(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -324,7 +324,7 @@ func (r *Reader) IsMapping(n Node) bool {
 	return false
 }
 
-// Peek is Mapping without reporting its faults a second time.
+// Peek is Mapping without recording faults.
 func (r *Reader) Peek(n Node) []Entry {
 	kept := len(r.faults)
 	entries, _ := r.Mapping(n, "")
@@ -332,10 +332,10 @@ func (r *Reader) Peek(n Node) []Entry {
 	return entries
 }
 
-// Name is the file's name as given to Parse.
+// Name returns the file name that was passed to Parse.
 func (r *Reader) Name() string { return r.name }
 
-// String is the text of a value that is written as one, quoted or not.
+// String returns the text of a value that is a string in YAML, quoted or not.
 func (r *Reader) String(n Node) (string, bool) {
 	if s, ok := r.resolve(n).(*ast.StringNode); ok {
 		return s.Value, true
