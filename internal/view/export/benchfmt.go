@@ -19,24 +19,24 @@ func init() {
 		Write: writeBenchfmt})
 }
 
-// writeBenchfmt writes the Go benchmark format, one line per trial, so that
-// benchstat and its kin work on a run:
+// writeBenchfmt writes the Go benchmark format, one line per trial, for benchstat and similar
+// tools:
 //
 //	bench: allreduce
 //	nccl_min_ctas: 4
 //	BenchmarkAllreduce/size=65536/dtype=f32-8 200 12500 ns/op 9.1e+09 busbw-B/s
 //
-// Axes are in the name (benchstat calls them /size), the ranks are its -N
-// suffix (/gomaxprocs). Backend, environment and options are configuration
-// keys, in lower case because the format wants them so: benchstat -col
-// nccl_min_ctas. What changes with every run (its id, the date) is in comments,
-// since benchstat never compares lines whose configuration differs.
+// Axes are part of the name (benchstat calls them /size), and the number of ranks is its -N
+// suffix (/gomaxprocs). Backend, environment and options are configuration keys, which the
+// format requires in lower case: benchstat -col nccl_min_ctas. Values that change with every
+// run, such as its id, are in comments, since benchstat never compares lines with different
+// configurations.
 //
-// In names, what the format gives a meaning is written as %XX: slash, per
-// cent, white space, control characters, = in an axis name, and the dash of a
-// final -N that is not the ranks. In configuration values, "(unset)" is a variable
-// that is removed; text that is empty, looks like that, or cannot stand on a
-// line is a Go string in double quotes. Rows that are not ok are comments.
+// Characters of names with a meaning in the format are written as %XX: slash, per cent, white
+// space, control characters, = in an axis name, and the dash of a final -N that is not the
+// number of ranks. The configuration value "(unset)" is a variable that is removed; text that
+// is empty, equals "(unset)" or does not fit on a line is a quoted Go string. Rows that are
+// not ok are comments.
 func writeBenchfmt(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)
 	f := newBenchfmtFile(in)
@@ -61,22 +61,22 @@ func writeBenchfmt(w io.Writer, in Input, _ Options) error {
 	return b.Flush()
 }
 
-// benchfmtFile holds what is decided once for all lines.
+// benchfmtFile holds the state of the file being written.
 type benchfmtFile struct {
 	in      Input
 	metrics []benchMetric
-	envKeys map[string]string
-	inForce []setting // what the lines written so far have configured
+	envKeys map[string]string // configuration keys of environment variables
+	current []setting         // configuration after the lines written so far
 }
 
 // setting is one configuration line.
 type setting struct{ key, value string }
 
-// benchMetric is a metric under the unit that names it in this format.
+// benchMetric is a metric with its unit in this format, which also names it.
 type benchMetric struct {
 	name   string
 	unit   string
-	factor float64
+	factor float64 // from the journal's unit to this one
 }
 
 // reservedKeys are the configuration keys that are not environment variables.
@@ -109,12 +109,11 @@ func firstRune(s string) rune {
 	return r
 }
 
-// configKey is a name as the format takes it for a key: no upper case, no
-// space, no colon.
+// configKey converts a name to a valid key: without upper case, white space and colons.
 func configKey(name string) string {
 	return strings.Map(func(r rune) rune {
 		r = unicode.ToLower(r)
-		// Some capitals, such as ℂ, have no small letter.
+		// Some upper-case letters, such as ℂ, have no lower case.
 		if unicode.IsUpper(r) || unicode.IsSpace(r) || !unicode.IsPrint(r) || r == ':' {
 			return '_'
 		}
@@ -122,12 +121,11 @@ func configKey(name string) string {
 	}, name)
 }
 
-// decimal prefixes of the units that are written in base units, so that
-// benchstat can scale them itself.
+// decimalPrefixes are removed from units, so that benchstat can scale the values itself.
 var decimalPrefixes = map[byte]float64{'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15}
 
-// newBenchMetric names a metric: the time is ns/op, a rate is busbw-B/s (two
-// metrics in B/s must stay apart), any other keeps its unit and value.
+// newBenchMetric returns the unit of a metric: ns/op for the time, and the metric's name with
+// its base unit for others, such as busbw-B/s, since two metrics may have the same unit.
 func newBenchMetric(name, unit string) benchMetric {
 	if name == headline {
 		return benchMetric{name, "ns/op", 1e3}
@@ -147,8 +145,8 @@ func newBenchMetric(name, unit string) benchMetric {
 	return benchMetric{name, texttab.Plain(strings.Join(strings.Fields(unit), "_")), factor}
 }
 
-// writeUnits says which way each metric is better, and that simulated values
-// are exact, without which benchstat asks for more trials of them.
+// writeUnits writes which direction of each metric is better, and that simulated values are
+// exact; otherwise benchstat would ask for more trials of them.
 func (f *benchfmtFile) writeUnits(b *bufio.Writer) {
 	better := map[string]string{}
 	if f.in.Header != nil {
@@ -174,49 +172,49 @@ func (f *benchfmtFile) writeUnits(b *bufio.Writer) {
 	}
 }
 
-// values are the numbers of a row's line, each after a space.
+// values returns the numbers of a row's line, each after a space.
 func (f *benchfmtFile) values(r *journal.Row) string {
 	var b strings.Builder
 	for _, m := range f.metrics {
 		if v, ok := r.Metrics[m.name]; ok {
-			// Fifteen digits: changing units must not add a tail of noise.
+			// Fifteen digits hide the rounding error of the unit conversion.
 			b.WriteString(" " + strconv.FormatFloat(v*m.factor, 'g', 15, 64) + " " + m.unit)
 		}
 	}
 	return b.String()
 }
 
-// configure writes the lines that lead from the configuration in force to the
-// wanted one. A key without a value is taken back.
+// configure writes the lines that change the current configuration to the wanted one. A key
+// without a value removes it.
 func (f *benchfmtFile) configure(b *bufio.Writer, want []setting) {
-	for _, s := range f.inForce {
+	for _, s := range f.current {
 		if !slices.ContainsFunc(want, func(w setting) bool { return w.key == s.key }) {
 			fmt.Fprintf(b, "%s:\n", s.key)
 		}
 	}
 	for _, s := range want {
-		if !slices.Contains(f.inForce, s) {
+		if !slices.Contains(f.current, s) {
 			fmt.Fprintf(b, "%s: %s\n", s.key, s.value)
 		}
 	}
-	f.inForce = want
+	f.current = want
 }
 
-// config is the configuration of a row.
+// config returns the configuration of a row.
 func (f *benchfmtFile) config(r *journal.Row) []setting {
 	var out []setting
-	known := func(key, value string) {
+	add := func(key, value string) {
 		if value != "" {
 			out = append(out, setting{key, configValue(value)})
 		}
 	}
-	known("bench", r.Bench)
-	known("host", r.Host)
+	add("bench", r.Bench)
+	add("host", r.Host)
 	if f.in.Header != nil {
-		known("cpu", f.in.Header.Host.CPU.Model)
+		add("cpu", f.in.Header.Host.CPU.Model)
 	}
-	known("backend", r.Backend)
-	known("kind", string(r.Kind))
+	add("backend", r.Backend)
+	add("kind", string(r.Kind))
 	for _, e := range r.Env {
 		value := e.Text()
 		if e.Set {
@@ -230,7 +228,7 @@ func (f *benchfmtFile) config(r *journal.Row) []setting {
 	return out
 }
 
-// configValue is text that survives a configuration line.
+// configValue quotes a text that a configuration line would change.
 func configValue(s string) string {
 	if s == "" || s == "(unset)" || s[0] == '"' || s != strings.TrimSpace(s) || texttab.Plain(s) != s {
 		return strconv.Quote(s)
@@ -238,8 +236,8 @@ func configValue(s string) string {
 	return s
 }
 
-// benchName is the name of a row's line without the word Benchmark, which the
-// format wants to be followed by a capital.
+// benchName returns the name in a row's line without the prefix Benchmark. It begins with an
+// upper-case letter, as the format requires.
 func benchName(r *journal.Row) string {
 	bench := escapeName(r.Bench, "")
 	if first := firstRune(bench); unicode.IsLower(first) {
@@ -259,12 +257,12 @@ func benchName(r *journal.Row) string {
 	return escapeFinalNumber(b.String())
 }
 
-// escapeName writes as %XX what would end a name or a part of it.
+// escapeName writes characters that would end a name, and those in also, as %XX.
 func escapeName(s, also string) string {
 	var b strings.Builder
 	for i, r := range s {
 		size := utf8.RuneLen(r)
-		if r == utf8.RuneError && s[i] != 0xef { // a byte that is no text
+		if r == utf8.RuneError && s[i] != 0xef { // an invalid byte
 			size = 1
 		}
 		if size == 1 && r == utf8.RuneError || r == '/' || r == '%' || unicode.IsSpace(r) || !unicode.IsPrint(r) ||
@@ -279,8 +277,8 @@ func escapeName(s, also string) string {
 	return b.String()
 }
 
-// escapeFinalNumber keeps a -N at the end of a name from being taken for the
-// number of ranks, where there is none.
+// escapeFinalNumber escapes the dash of a final -N, so that it is not taken for the number of
+// ranks.
 func escapeFinalNumber(name string) string {
 	digits := strings.TrimRight(name, "0123456789")
 	if len(digits) < len(name) && strings.HasSuffix(digits, "-") {

@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// choose finds the columns that the reader names, in that order; without a name it
-// is all of them.
+// choose returns the columns that the reader names, in that order, or all columns without
+// names. A name may also be a key or the heading of a column.
 func choose(all []Column, wanted []string) ([]Column, error) {
 	if len(wanted) == 0 {
 		return all, nil
@@ -21,28 +21,28 @@ func choose(all []Column, wanted []string) ([]Column, error) {
 	for _, name := range wanted {
 		i := slices.IndexFunc(all, func(c Column) bool { return c.Name == name })
 		if i < 0 {
-			i = slices.IndexFunc(all, func(c Column) bool { return c.Key == name || c.headed(name) })
+			i = slices.IndexFunc(all, func(c Column) bool { return c.Key == name || c.hasHeading(name) })
 		}
 		if i < 0 {
 			return nil, suggest.Unknown("column", name, lists.Map(all, func(c Column) string { return c.Name }))
 		}
 		c := all[i]
-		c.asked = true
+		c.chosen = true
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-// headed tells whether the column may stand in a table under that heading, whether its
-// lines are single trials or several.
-func (c Column) headed(name string) bool {
+// hasHeading reports whether a table may show the column under that heading. The heading
+// depends on whether the lines of the table are single trials or several.
+func (c Column) hasHeading(name string) bool {
 	single := c.heading() == name
 	c.aggregate = true
 	return single || c.heading() == name
 }
 
-// Sort puts rows in order of the named columns, the first one first; a minus before
-// a name turns its order round. What is empty comes last.
+// Sort returns the rows sorted by the named columns, the first one first. A minus before a
+// name reverses its order. Empty cells come last in either order.
 func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, error) {
 	names := lists.Map(by, func(name string) string { return strings.TrimPrefix(name, "-") })
 	if len(by) == 0 {
@@ -66,7 +66,7 @@ func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, er
 
 func compareCells(a, b string, descending bool) int {
 	if a == "" || b == "" {
-		return cmp.Compare(len(b), len(a)) // the empty one last, either way
+		return cmp.Compare(len(b), len(a))
 	}
 	order := strings.Compare(a, b)
 	x, errX := strconv.ParseFloat(a, 64)

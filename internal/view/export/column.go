@@ -14,10 +14,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// headline is the metric every timed row has; its spread is shown beside it.
+// headline is the metric that every timed row has. Its spread is shown beside it.
 const headline = "time_us"
 
-// Role is what a column shows of a row.
+// Role says which field of a row a column shows.
 type Role uint8
 
 // The roles, in the order of the columns.
@@ -47,12 +47,12 @@ const (
 	Detail
 )
 
-// roles are what the columns of each role have in common.
+// roles holds the properties that all columns of a role share.
 var roles = [...]struct {
-	name      string // of the one column of the role; others are named after what they show
-	prefix    string // goes before a csv name that another column already has
-	numeric   bool   // aligned to the right for people
-	elsewhere bool   // people find what it says in the title, the heading or the reason, or want it by choice only
+	name      string // name of the column if the role has one; other columns are named by their key
+	prefix    string // makes a csv name unique that another column has already
+	numeric   bool   // aligned to the right in tables
+	elsewhere bool   // see Elsewhere
 	value     func(c Column, r *journal.Row) string
 }{
 	Bench: {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
@@ -101,27 +101,26 @@ var roles = [...]struct {
 	Detail: {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
 }
 
-// Elsewhere tells whether people find what the column says in the title, the heading or the reason, or want
-// it by choice only.
+// Elsewhere reports whether tables leave the column out unless the reader names it, because
+// the title, a heading or the reason shows the same or few readers need it.
 func (r Role) Elsewhere() bool { return roles[r].elsewhere }
 
-// Column is one column of the formats that are tables.
+// Column is one column of a table or csv file.
 type Column struct {
 	Role Role
-	Name string // the heading in csv: unique and the same in every run of the bench
-	Key  string // the axis, variable, option, metric or limit shown
-	Unit string // of a metric
-	Stat string // of a quantile: min, p50 and so on
+	Name string // heading in csv: unique and the same in every run of the bench
+	Key  string // name of the axis, variable, option, metric or limit
+	Unit string // unit of a metric
+	Stat string // which quantile: min, p50 and so on
 
-	numeric   bool // aligned to the right for people
-	asked     bool // by the reader, so it is shown whatever it holds
-	aggregate bool // a line is several trials: shows their number and the spread between them
+	numeric   bool // aligned to the right in tables
+	chosen    bool // named by the reader, so it is shown even if it is empty or constant
+	aggregate bool // lines are several trials: shows their number and the spread between them
 }
 
-// Columns are all the columns of the rows: identity first, then numbers, then
-// what went wrong. It is the full list, which csv writes; the formats for
-// people leave out what is empty and lift out what never changes. A nil header
-// leaves only what the rows themselves show.
+// Columns returns all columns of the rows: identity first, then numbers, then failures. csv
+// writes all of them; tables leave out empty columns and show constant ones above the table.
+// Without a header, only names that occur in the rows have columns.
 func Columns(h *journal.Header, rows []journal.Row) []Column {
 	if h == nil {
 		h = &journal.Header{}
@@ -131,7 +130,7 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 	for i := range rows {
 		found.addRow(&rows[i])
 	}
-	// Maps come in no order; what nobody declared is sorted.
+	// Metrics that are not declared come from maps, so they are sorted.
 	slices.SortFunc(found.metrics.List[declared:], func(a, b string) int {
 		switch {
 		case a == b:
@@ -147,20 +146,20 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 	return found.columns()
 }
 
-// columnNames are the names of the columns that a run has besides the fixed ones.
+// columnNames holds the names of a run's columns besides the fixed ones.
 type columnNames struct {
 	axes, envs, options, metrics, limits lists.Set[string]
 
-	spreads map[string]bool   // metrics that a row has a spread of
-	numeric map[string]bool   // axes
-	units   map[string]string // of metrics
+	spreads map[string]bool   // metrics with statistics in some row
+	numeric map[string]bool   // axes with numbers
+	units   map[string]string // units of metrics
 }
 
-// declaredNames are those of the header.
+// declaredNames returns the names in the header.
 func declaredNames(h *journal.Header) columnNames {
 	n := columnNames{spreads: map[string]bool{}, numeric: map[string]bool{}, units: map[string]string{}}
 	for _, a := range h.Axes {
-		// Two axes that every row has in a field of its own.
+		// These two are fields of every row.
 		if a.Name != rowset.NumRanks && a.Name != rowset.Backend {
 			n.axes.Add(a.Name)
 			n.numeric[a.Name] = a.Kind.Numeric()
@@ -169,7 +168,7 @@ func declaredNames(h *journal.Header) columnNames {
 	for _, e := range h.Envs {
 		n.envs.Add(e)
 	}
-	// The time of a timed bench comes first, wherever it was declared.
+	// The time comes first, independent of the order of declarations.
 	if slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == headline }) {
 		n.metrics.Add(headline)
 	}
@@ -180,7 +179,7 @@ func declaredNames(h *journal.Header) columnNames {
 	return n
 }
 
-// addRow adds the names that only the row has.
+// addRow adds the names in a row.
 func (n *columnNames) addRow(r *journal.Row) {
 	for _, c := range r.Point {
 		if n.axes.Add(c.Name) {
@@ -205,7 +204,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 	}
 }
 
-// columns are the fixed columns and those of the names, in order of their roles.
+// columns returns the fixed columns and those of the names, ordered by role.
 func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for role, of := range roles {
@@ -216,8 +215,8 @@ func (n *columnNames) columns() []Column {
 	for _, name := range n.axes.List {
 		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name]})
 	}
-	// Environment variables, options and limits always carry their prefix, so that a
-	// heading says what it is without the declaration.
+	// Environment variables, options and limits always have their prefix, so that a reader
+	// without the declaration knows what they are.
 	for _, name := range n.envs.List {
 		b.add(Column{Role: Env, Name: roles[Env].prefix + name, Key: name})
 	}
@@ -227,7 +226,7 @@ func (n *columnNames) columns() []Column {
 	for i, name := range n.metrics.List {
 		unit := n.units[name]
 		b.add(Column{Role: Metric, Name: name, Key: name, Unit: unit})
-		if i == 0 { // the headline, or what stands in for it
+		if i == 0 { // the headline, or the first metric if there is none
 			b.add(Column{Role: Spread, Name: name + "_spread_pct", Key: name})
 		}
 		if unit != "" && !namesUnit(name, unit) {
@@ -244,13 +243,13 @@ func (n *columnNames) columns() []Column {
 	for _, name := range n.limits.List {
 		b.add(Column{Role: Limit, Name: roles[Limit].prefix + name, Key: name})
 	}
-	// Roles are numbered in column order; within one, the order above stays,
-	// but each metric keeps its spread and unit beside it.
+	// Roles are numbered in column order. The sort is stable, so the order within a role
+	// stays, and the spread and unit of a metric stay beside it.
 	slices.SortStableFunc(b.columns, func(x, y Column) int { return cmp.Compare(x.Role.group(), y.Role.group()) })
 	return b.columns
 }
 
-// group is the role whose columns stand together with those of this one.
+// group returns the role that the column is sorted by.
 func (r Role) group() Role {
 	if r == Spread || r == Unit {
 		return Metric
@@ -258,12 +257,11 @@ func (r Role) group() Role {
 	return r
 }
 
-// namesUnit reports whether a metric's name already says its unit, as time_us
-// does.
+// namesUnit reports whether a metric's name ends in its unit, like time_us.
 func namesUnit(name, unit string) bool { return strings.HasSuffix(name, "_"+unit) }
 
-// columnBuilder keeps names unique: an axis called status becomes axis.status,
-// since the fixed names are taken first.
+// columnBuilder makes names unique: an axis called status becomes axis.status, since the
+// fixed names are added first.
 type columnBuilder struct {
 	columns []Column
 	taken   map[string]bool
@@ -278,8 +276,8 @@ func (b *columnBuilder) add(c Column) {
 	b.columns = append(b.columns, c)
 }
 
-// heading is the title in the formats for people, where one column holds both
-// why a point failed and what else there is to say.
+// heading returns the heading in tables. The column of reasons also holds the warnings
+// there, so it is called remarks.
 func (c Column) heading() string {
 	if c.Role == Reason {
 		return "remarks"
@@ -287,7 +285,7 @@ func (c Column) heading() string {
 	return texttab.Plain(c.Title())
 }
 
-// Title is the heading for people.
+// Title returns the name of the column in tables.
 func (c Column) Title() string {
 	switch c.Role {
 	case Env, Axis:
@@ -314,13 +312,12 @@ func (c Column) Title() string {
 	return c.Name
 }
 
-// Value is the cell of a single row, exact: numbers in full precision, sizes
-// in bytes. Nothing to show is "", except for a variable that the point
-// removes from the environment, which is "(unset)": an empty cell is one that
-// is set to the empty text, or that the point does not sweep.
+// Value returns the cell of a single row with numbers in full precision and sizes in bytes.
+// It is "" if there is nothing to show. A variable that the point removes from the
+// environment is "(unset)"; "" means that it is set to the empty text or not swept.
 func (c Column) Value(r *journal.Row) string { return roles[c.Role].value(c, r) }
 
-// envText is a swept variable of a row, "" if the point does not sweep it.
+// envText returns a swept variable of a row, "" if the point does not sweep it.
 func envText(r *journal.Row, name string) string {
 	e, swept := r.Env.Get(name)
 	if !swept {
@@ -329,7 +326,7 @@ func envText(r *journal.Row, name string) string {
 	return e.Text()
 }
 
-// unitText is the unit of a metric where the row has the metric.
+// unitText returns the unit of a metric if the row has the metric.
 func unitText(c Column, r *journal.Row) string {
 	if _, ok := r.Metrics[c.Key]; !ok {
 		return ""
@@ -337,16 +334,17 @@ func unitText(c Column, r *journal.Row) string {
 	return cmp.Or(r.Units[c.Key], c.Unit)
 }
 
-// quantiles are what a row's spread tells of its samples.
+// quantiles are the statistics that have columns: min to max.
 var quantiles = journal.StatNames[:5]
 
-// quantile is one of a row's metric, if it has a spread.
+// quantile returns a statistic of a row's metric, and whether the row has it.
 func quantile(r *journal.Row, metric, name string) (float64, bool) {
 	s, ok := r.Stats.Find(metric)
 	v, has := s.Part(name)
 	return v, ok && has
 }
 
+// optional returns a number as text, "" for nil.
 func optional(n *int) string {
 	if n == nil {
 		return ""
@@ -354,6 +352,7 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
+// coordText returns a coordinate as people write it, "" if the point does not have it.
 func coordText(p point.Point, name string) string {
 	if v, ok := p.Get(name); ok {
 		return visible(v.Pretty())
@@ -361,7 +360,7 @@ func coordText(p point.Point, name string) string {
 	return ""
 }
 
-// known is a number in full precision where there is one.
+// known returns a number in full precision, "" if ok is false.
 func known(v float64, ok bool) string {
 	if !ok {
 		return ""
@@ -369,8 +368,8 @@ func known(v float64, ok bool) string {
 	return exact(v)
 }
 
-// exact is the shortest text that reads back as the same number, with an
-// exponent only where the digits would not be readable without.
+// exact returns the shortest text that parses to the same number. Only very small and very
+// large numbers have an exponent.
 func exact(v float64) string {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e15) {
 		return strconv.FormatFloat(v, 'g', -1, 64)
@@ -378,8 +377,8 @@ func exact(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// spreadOf is the half-width of the 95 % interval of a row's metric, in per
-// cent of its median.
+// spreadOf returns the half-width of the 95 % interval of a row's metric in per cent of its
+// median, and whether there is one.
 func spreadOf(r *journal.Row, metric string) (float64, bool) {
 	s, ok := r.Stats.Find(metric)
 	if !ok || s.CILow == nil || s.CIHigh == nil || s.P50 == 0 {

@@ -15,16 +15,15 @@ func init() {
 	Formats.Register(Format{Name: "csv", Help: "comma-separated values with a header, one line per row", Write: writeCSV})
 }
 
-// writeCSV writes one record per row, trials apart, with every column whether
-// or not it varies, so that a script finds the same headings in every run.
-// Control characters other than line ends and tabs are escaped, and what a spreadsheet would take for a
-// formula has an apostrophe in front. Quoting is RFC 4180's; lines end in a plain line feed, as the tools people
-// pipe csv into expect.
+// writeCSV writes one record per row and trial. It writes every column, even constant ones,
+// so that a script finds the same headings in every run. Control characters other than line
+// ends and tabs are escaped, and text that a spreadsheet would take for a formula gets an
+// apostrophe in front. Quoting follows RFC 4180, but lines end in a line feed only, as most
+// tools expect.
 //
-// Numbers have full precision and sizes are bytes. A metric's unit has a column
-// of its own (busbw, busbw_unit) unless the metric's name says it (time_us).
-// Column.Value says how a variable that is unset differs from an empty one;
-// jsonl is the format that loses nothing at all.
+// Numbers have full precision and sizes are bytes. The unit of a metric is in a column of its
+// own (busbw, busbw_unit), unless the name contains it (time_us). Column.Value describes how
+// unset variables differ from empty ones. Only json and jsonl are lossless.
 func writeCSV(w io.Writer, in Input, opts Options) error {
 	columns, err := choose(append(Columns(in.Header, in.Rows), machineColumns(in.Rows)...), opts.Columns)
 	if err != nil {
@@ -50,7 +49,7 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	return out.Error()
 }
 
-// machineColumns say what simulated rows were made on.
+// machineColumns returns the columns that describe the simulated machine.
 func machineColumns(rows []journal.Row) (columns []Column) {
 	for _, name := range journal.MachineDetails() {
 		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Details[name] != "" }) {
@@ -60,7 +59,7 @@ func machineColumns(rows []journal.Row) (columns []Column) {
 	return columns
 }
 
-// csvCell makes a value harmless to whatever opens the file.
+// csvCell escapes control characters and formulas.
 func csvCell(s string) string {
 	s = texttab.Lines(s)
 	if begin := strings.TrimLeft(s, " \t\n"); len(begin) < 2 || !strings.ContainsRune("=+-@", rune(begin[0])) {

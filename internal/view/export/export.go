@@ -1,8 +1,7 @@
-// Package export writes the rows of a journal as text: an aligned table for
-// people, csv, json, jsonl, markdown, the Go benchmark format that benchstat
-// reads, and the table of nccl-tests. Every format is a pure view of a header and its rows, one
-// file per format; nothing here runs, measures, judges or draws, and pages are
-// made elsewhere.
+// Package export writes the rows of a journal as text: an aligned table for people, csv,
+// json, jsonl, markdown, the Go benchmark format that benchstat reads, and the table of
+// nccl-tests. There is one file per format. A format depends only on a header and its rows;
+// nothing here runs, measures, judges or draws.
 package export
 
 import (
@@ -14,24 +13,24 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Default is the format of a run that names none.
+// Default is the name of the default format.
 const Default = "table"
 
-// Input is what a format shows: one run. A nil Header is allowed; the columns
-// then follow the order of the first rows.
+// Input is the run to write. If Header is nil, the columns are in the order in which the
+// rows show them.
 type Input struct {
 	Header *journal.Header
 	Rows   []journal.Row
 }
 
-// Options are the reader's wishes. They concern the formats for people (table,
-// markdown), and Columns csv too; the others always write everything.
+// Options apply to the formats for people (table, markdown), and Columns also to csv. The
+// other formats always write everything.
 type Options struct {
-	Width    int  // columns of the terminal; 0 means no limit
-	MaxRows  int  // lines shown per table before the middle is left out; 0 means all
+	Width    int  // of the terminal; 0 means no limit
+	MaxRows  int  // lines per table before the middle is left out; 0 means all
 	PerTrial bool // one line per trial instead of one per point
 
-	Columns []string // which to show, in this order; none means what the rows call for
+	Columns []string // columns to show, in this order; nil means the ones that vary
 }
 
 // Format is a way to write rows as text. Each is a file that registers it.
@@ -50,7 +49,7 @@ var Formats = registry.New("output format", func(f Format) registry.Entry {
 	return registry.Entry{Name: f.Name, Help: f.Help}
 })
 
-// Write writes one run in the named format; "" is the default.
+// Write writes one run in the named format; "" means the default.
 func Write(w io.Writer, name string, in Input, opts Options) error {
 	name = cmp.Or(name, Default)
 	f, err := Formats.Lookup(name)

@@ -15,7 +15,7 @@ func init() {
 	Formats.Register(Format{Name: "jsonl", Help: "a JSON object per row, one a line", Write: writeJSONL})
 }
 
-// writeJSONL writes the rows as the journal's schema has them, one a line.
+// writeJSONL writes the rows in the journal's schema, one per line.
 func writeJSONL(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)
 	for i := range in.Rows {
@@ -26,8 +26,8 @@ func writeJSONL(w io.Writer, in Input, _ Options) error {
 	return b.Flush()
 }
 
-// writeJSON writes one array of the same objects, a row per line so that
-// differences between two files stay readable.
+// writeJSON writes one array of the same objects. Each row is on its own line, so that the
+// difference between two files stays readable.
 func writeJSON(w io.Writer, in Input, _ Options) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("[\n")
@@ -44,7 +44,7 @@ func writeJSON(w io.Writer, in Input, _ Options) error {
 	return b.Flush()
 }
 
-// writeRow leaves write errors to the final Flush, which reports the first.
+// writeRow writes a row and end. The final Flush reports write errors.
 func writeRow(b *bufio.Writer, r *journal.Row, end string) error {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -14,14 +14,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// line is one line of a table for people: the trials of one point, or one row.
+// line is one line of a table: the trials of one point, or one row.
 type line struct {
-	key  string // of the point
+	key  string // rowset.Key of the point
 	rows []*journal.Row
 }
 
-// lines groups the rows by point in order of first appearance. With perTrial
-// each row is a line of its own.
+// lines groups the rows by point in order of appearance. With perTrial each row is a line.
 func lines(rows []*journal.Row, perTrial bool) []line {
 	key := func(r *journal.Row) string { return rowset.Key(r) }
 	if perTrial {
@@ -31,20 +30,18 @@ func lines(rows []*journal.Row, perTrial bool) []line {
 	return lists.Map(points, func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
 }
 
-// severity orders statuses by how much a reader must know of them: a failure more
-// than a result, and a result more than what was not run.
+// severity orders statuses by importance: failures before results before points not run.
 var severity = map[journal.Status]int{journal.Skipped: 0, journal.NotExecuted: 1, journal.OK: 2, journal.Timeout: 3,
 	journal.Failed: 4}
 
-// worst is the row that speaks for the line: a point is ok only when none of its
-// trials failed.
+// worst returns the row with the most severe status. A point is ok only if no trial failed.
 func (l line) worst() *journal.Row { return worstOf(l.rows) }
 
 func worstOf(rows []*journal.Row) *journal.Row {
 	return slices.MaxFunc(rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
 }
 
-// status is the worst trial's, with how many trials share it if not all do.
+// status returns the worst status, with the number of such trials unless it is all of them.
 func (l line) status() string {
 	w := l.worst()
 	n := 0
@@ -59,7 +56,7 @@ func (l line) status() string {
 	return fmt.Sprintf("%s %d/%d", w.Status, n, len(l.rows))
 }
 
-// quality says how many of the trials that are ok were disturbed, "" if none was.
+// quality returns how many of the ok trials were disturbed, "" for none.
 func (l line) quality() string {
 	disturbed, good := 0, 0
 	for _, r := range l.rows {
@@ -79,9 +76,9 @@ func (l line) quality() string {
 	return fmt.Sprintf("%s %d/%d", journal.QualityDisturbed, disturbed, good)
 }
 
-// median is the metric over the trials that count.
+// median returns the median of a metric over the trials that count.
 func (l line) median(metric string) (float64, bool) {
-	if len(l.rows) == 1 { // most lines of a large table
+	if len(l.rows) == 1 { // a shortcut for most lines of a large table
 		v, has := l.rows[0].Metrics[metric]
 		return v, has && l.rows[0].Status == journal.OK
 	}
@@ -92,8 +89,8 @@ func (l line) median(metric string) (float64, bool) {
 	return journal.Median(good, metric), true
 }
 
-// spread is in per cent of the median: half the range of the trials, or within
-// a single launch half the 95 % interval.
+// spread returns half the range of the trials, or half the 95 % interval of a single trial,
+// in per cent of the median.
 func (l line) spread(metric string) string {
 	s, ok := 0.0, false
 	if len(l.rows) == 1 {
@@ -107,16 +104,12 @@ func (l line) spread(metric string) string {
 	return strconv.FormatFloat(s, 'f', 1, 64) + "%"
 }
 
-// remarks are everything a reader must know beside the numbers: where and why
-// the point failed, then the warnings of all trials, each once.
+// remarks returns where and why the point failed, then the distinct warnings of all trials.
 func (l line) remarks() []string {
 	var parts []string
-	if bad := slices.DeleteFunc(slices.Clone(l.rows), func(r *journal.Row) bool {
-		return r.Status == journal.OK
-	}); len(bad) > 0 {
-		if why := worstOf(bad).Why(); why != "" {
-			parts = append(parts, texttab.Plain(why))
-		}
+	bad := lists.Filter(l.rows, func(r *journal.Row) bool { return r.Status != journal.OK })
+	if len(bad) > 0 {
+		parts = lists.NonEmpty(texttab.Plain(worstOf(bad).Why()))
 	}
 	for _, r := range l.rows {
 		parts = append(parts, lists.Map(r.Warnings, texttab.Plain)...)
@@ -124,7 +117,7 @@ func (l line) remarks() []string {
 	return lists.Distinct(parts)
 }
 
-// visible is a value for people: the empty text is not nothing.
+// visible returns a value for a table, in which the empty text is shown as quotes.
 func visible(s string) string {
 	if s == "" {
 		return `""`
@@ -132,8 +125,8 @@ func visible(s string) string {
 	return texttab.Plain(s)
 }
 
-// text is the cell of a line for people: rounded, sizes shortened, no control
-// characters.
+// text returns the cell of a line in a table: numbers rounded, sizes shortened, control
+// characters escaped.
 func (c Column) text(l line) string {
 	r := l.rows[0]
 	switch c.Role {
@@ -181,7 +174,7 @@ func (c Column) text(l line) string {
 		return unit.FormatMetric(stats.Median(values))
 	case Spread:
 		if c.aggregate != (len(l.rows) > 1) {
-			return "" // not the kind of spread the heading says
+			return "" // the heading names the other kind of spread
 		}
 		return l.spread(c.Key)
 	case Limit:

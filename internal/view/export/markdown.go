@@ -12,8 +12,8 @@ func init() {
 	Formats.Register(Format{Name: "markdown", Help: "the table in Markdown", Write: writeMarkdown})
 }
 
-// writeMarkdown writes the table's content as GitHub-flavoured markdown, to be
-// pasted into a report. Width is not its business: a browser wraps.
+// writeMarkdown writes the content of the table format as GitHub-flavored Markdown, for a
+// report. It ignores Options.Width, since browsers wrap.
 func writeMarkdown(w io.Writer, in Input, opts Options) error {
 	secs, all, err := sections(in, opts)
 	if err != nil {
@@ -35,8 +35,8 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 		if len(s.legend) > 0 {
 			b.WriteByte('\n')
 		}
-		if s.left != "" {
-			b.WriteString(texttab.Markdown(s.left) + "\n\n")
+		if s.gap != "" {
+			b.WriteString(texttab.Markdown(s.gap) + "\n\n")
 		}
 	}
 	b.WriteString(texttab.Markdown(summary(all)) + "\n")

@@ -15,8 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// The axes that are columns of the nccl-tests table; all other coordinates of
-// a table stand above it.
+// Axes that are columns of the nccl-tests table. All other coordinates are above the table.
 const (
 	ncclSize    = "size"
 	ncclInPlace = "inplace"
@@ -25,21 +24,19 @@ const (
 	ncclOp      = "op"
 )
 
-// ncclTypes are the names nccl-tests gives to element types.
+// ncclTypes maps element types to their names in nccl-tests.
 var ncclTypes = map[dtype.DType]string{dtype.F64: "double", dtype.F32: "float", dtype.F16: "half",
-	dtype.BF16: "bfloat16",
-	dtype.I64:  "int64", dtype.I32: "int32", dtype.U8: "uint8"}
+	dtype.BF16: "bfloat16", dtype.I64: "int64", dtype.I32: "int32", dtype.U8: "uint8"}
 
 func init() {
 	Formats.Register(Format{Name: "nccl-tests", Help: "the table that nccl-tests prints", Write: writeNCCLTests,
 		Sweep: map[string]string{ncclInPlace: "false,true"}})
 }
 
-// writeNCCLTests writes the table that users of nccl-tests know, below the block that
-// nccl-tests begins with: a line per size, out of place and in place side by side, N/A for
-// a place that was not run or gave no number, and for what nobody recorded. Trials count by their
-// median; what did not end well is told in a comment below its table. Rows without a size have no
-// place in it.
+// writeNCCLTests writes the preamble and table of nccl-tests: a line per size with the results
+// out of place and in place side by side. A number that was not measured or not recorded is
+// N/A. Trials are combined by their median. Comments below the table list points that are not
+// ok. Rows without a size are left out.
 func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var b bytes.Buffer
 	tables, others := ncclTables(in.Rows)
@@ -47,7 +44,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var sum float64
 	var measured, wrong int
 	for _, t := range tables {
-		t.block(&b, in.Header)
+		t.writePreamble(&b, in.Header)
 		t.write(&b)
 		for _, l := range t.lines {
 			for _, place := range l.places {
@@ -76,20 +73,20 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	return err
 }
 
-// ncclTable is what rows that differ only in size and place make.
+// ncclTable holds the rows that differ only in size and place.
 type ncclTable struct {
 	heading string
 	lines   []ncclLine
 }
 
-// ncclLine is one size: the rows out of place and in place.
+// ncclLine holds the rows of one size, out of place and in place.
 type ncclLine struct {
-	row    *journal.Row // any of them, to name the line by
+	row    *journal.Row // any row of the line
 	places [2]line
 }
 
-// ncclTables sorts the rows into tables, in order of first appearance, and
-// counts those without a size.
+// ncclTables groups the rows into tables, in order of appearance, and counts the rows without
+// a size.
 func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
 	sized := rowset.All(rows).Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
 	table := func(r *journal.Row) string { return rowset.Key(r, ncclSize, ncclInPlace) }
@@ -111,12 +108,12 @@ func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
 	return tables, len(rows) - len(sized)
 }
 
-// maxRanksListed is how many ranks the block lists: more would hide the table.
+// maxRanksListed limits the ranks in the preamble, so that they do not hide the table.
 const maxRanksListed = 64
 
-// block is what nccl-tests begins with: the program that does such a test, its
-// settings, and the ranks.
-func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
+// writePreamble writes the lines that nccl-tests begins with: the program, its settings and
+// the ranks.
+func (t *ncclTable) writePreamble(b *bytes.Buffer, h *journal.Header) {
 	first := t.lines[0].row
 	if program, known := ncclPrograms[opOf(first)]; known {
 		fmt.Fprintf(b, "#\n# Collective test starting: %s\n", program)
@@ -130,7 +127,7 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 	for rank := range min(ranks, maxRanksListed) {
 		host := first.Host
 		if rank > 0 && h != nil && h.Launcher != "" && h.Launcher != "local" && h.Launcher != "imported" {
-			host = "" // which host the launcher put it on is not recorded
+			host = "" // the journal does not record where the launcher put the rank
 		}
 		fmt.Fprintf(b, "#  Rank %2d Group  0 Pid    N/A on %10s device %2d [N/A] %s\n", rank,
 			cmp.Or(texttab.Plain(host), "N/A"), rank, texttab.Plain(ncclDevice(first, h)))
@@ -142,11 +139,10 @@ func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
 
 // ncclPrograms are the programs of nccl-tests by operation.
 var ncclPrograms = map[string]string{"allreduce": "all_reduce_perf", "reducescatter": "reduce_scatter_perf",
-	"allgather": "all_gather_perf",
-	"broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf", "scatter": "scatter_perf",
-	"alltoall": "alltoall_perf", "sendrecv": "sendrecv_perf"}
+	"allgather": "all_gather_perf", "broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf",
+	"scatter": "scatter_perf", "alltoall": "alltoall_perf", "sendrecv": "sendrecv_perf"}
 
-// ncclDevice is what a rank computed on, as far as the row and the header tell.
+// ncclDevice returns the device of the ranks, as far as the row and the header say.
 func ncclDevice(r *journal.Row, h *journal.Header) string {
 	switch d := r.Details["device"]; {
 	case d != "":
@@ -159,8 +155,8 @@ func ncclDevice(r *journal.Row, h *journal.Header) string {
 	return h.Host.CPU.Model
 }
 
-// settings are the sizes of a table in order, how many samples its results are of, and
-// whether they were checked.
+// settings returns the sorted sizes of a table, the number of samples as text, and 1 if the
+// results were checked.
 func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
 	var samples []int
 	for _, l := range t.lines {
@@ -187,7 +183,7 @@ func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
 	return sizes, iters, checked
 }
 
-// ncclStep is how sizes grow: by a factor, by a number of bytes, or neither.
+// ncclStep returns how sizes grow: by a factor, by a number of bytes, or N/A.
 func ncclStep(sizes []int64) string {
 	factor, bytes := true, true
 	for i := 2; i < len(sizes); i++ {
@@ -238,8 +234,8 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 	}
 }
 
-// keys are the columns that name the line. Count is what nccl-tests counts:
-// the elements of one rank's part where size is all parts together.
+// keys returns the first columns of a line. Like in nccl-tests, count is the number of elements
+// in one rank's part, also if size is the total of all parts.
 func (l ncclLine) keys() (size, count, typ, redop, root string) {
 	v := l.row.Point.At(ncclSize)
 	size, count, typ, redop, root = v.String(), "N/A", "none", "none", "-1"
@@ -269,8 +265,8 @@ func (l ncclLine) keys() (size, count, typ, redop, root string) {
 	return size, count, typ, redop, root
 }
 
-// opOf is the operation of a row, in letters alone: its coordinate, or what the bench is
-// called after (allreduce-eval).
+// opOf returns the operation of a row without punctuation: the axis op, or else the name of
+// the bench, such as allreduce-eval.
 func opOf(r *journal.Row) string {
 	letters := strings.NewReplacer("-", "", "_", "")
 	if o, ok := r.Point.Get(ncclOp); ok {
@@ -283,7 +279,7 @@ func opOf(r *journal.Row) string {
 	return name
 }
 
-// ncclCell is a number of one place, or N/A.
+// ncclCell returns a number of one place, or N/A.
 func ncclCell(l line, metric string, write func(float64) string) string {
 	if v, ok := l.median(metric); ok {
 		return write(v)
@@ -291,7 +287,7 @@ func ncclCell(l line, metric string, write func(float64) string) string {
 	return "N/A"
 }
 
-// ncclTime has about four digits, as nccl-tests prints times.
+// ncclTime formats a time with about four digits like nccl-tests.
 func ncclTime(us float64) string {
 	switch {
 	case us >= 10000:
@@ -304,8 +300,8 @@ func ncclTime(us float64) string {
 
 func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
-// wrong counts wrong elements over all trials. A row that has some is not ok,
-// so it counts whatever its status.
+// wrong returns the number of wrong elements over all trials, including those that are not
+// ok, since rows with wrong elements never are.
 func (l line) wrong() (n int) {
 	for _, r := range l.rows {
 		n += int(r.Metrics["wrong"])

@@ -18,36 +18,36 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// SampleFormats are the words WriteSamples accepts.
+// SampleFormats returns the formats that WriteSamples accepts.
 func SampleFormats() []string { return []string{"csv", "npy"} }
 
-// sample is one line: the time of one call on one rank, or what a program printed once. Row is
-// the place of its row among those that were given, which is their order in --format csv.
+// sample is one line: the time of one call on one rank, or the values that a program printed
+// together. row is the index of its row in WriteSamples, the same as in --format csv.
 type sample struct {
 	row, trial, iteration int
-	rank                  float64 // not a number where the sample is of all ranks
-	launch                float64 // of the point, from 0; not a number where all samples are of one
+	rank                  float64 // NaN if the sample is for all ranks
+	launch                float64 // launch within the trial, from 0; NaN if there is only one
 	us                    float64
 	others                map[string]float64 // metrics besides time_us
 }
 
-// sampleColumns are the columns of both formats; an array has no place for the key. Samples of
-// programs add the launch, and other metrics have a column each.
+// sampleColumns are the first columns of both formats. csv has the row's key before them. Rows
+// of programs add the launch, and each further metric has a column.
 var sampleColumns = []string{"row", "trial", "iteration", "rank", headline}
 
-// samples are those of all rows, and the names of the metrics that there are besides time_us.
+// samples holds the samples of all rows.
 type samples struct {
 	all      []sample
-	programs bool
-	metrics  []string
+	programs bool     // some rows are of programs
+	metrics  []string // besides time_us
 
-	file string // the one read last: rows of one launch share it
-	of   map[string]map[string][][]float64
+	file    string                            // the last file of a program; rows of a launch share one
+	printed map[string]map[string][][]float64 // its values by row key, metric, launch and sample
 }
 
-// WriteSamples writes every raw sample of the rows that have any, from the RUN folder
-// dir: as csv, one a line with the key of its row, or as a two-dimensional array of NumPy
-// (float64, one sample a line).
+// WriteSamples writes the raw samples of the rows from the RUN folder dir: as csv, one sample
+// per line with the key of its row, or as a two-dimensional NumPy array of float64 with one
+// sample per row.
 func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 	var s samples
 	keys := make([]string, len(rows))
@@ -58,7 +58,7 @@ func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 		}
 		for _, metric := range slices.Sorted(maps.Keys(rows[i].Raws)) {
 			s.metrics = append(s.metrics, metric)
-			if err := s.timed(dir, i, &rows[i], metric, rows[i].Raws[metric]); err != nil {
+			if err := s.addTimed(dir, i, &rows[i], metric, rows[i].Raws[metric]); err != nil {
 				return err
 			}
 		}
@@ -74,7 +74,7 @@ func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 	return suggest.Unknown("format of samples", format, SampleFormats())
 }
 
-// add takes the samples of a row. Of a program that gave one, the row has it all.
+// add adds the samples of a row. A row of a program with one sample holds it in its metrics.
 func (s *samples) add(dir string, i int, r *journal.Row) error {
 	switch {
 	case r.Raw == "" && r.Status == journal.OK && r.Clock == "program" && r.Samples == 1:
@@ -82,20 +82,20 @@ func (s *samples) add(dir string, i int, r *journal.Row) error {
 		for name, v := range r.Metrics {
 			one[name] = [][]float64{{v}}
 		}
-		s.printed(i, r, one)
+		s.addPrinted(i, r, one)
 	case r.Raw == "":
 	case !strings.HasSuffix(r.Raw, ".json"):
-		return s.timed(dir, i, r, headline, r.Raw)
+		return s.addTimed(dir, i, r, headline, r.Raw)
 	default:
 		if err := s.read(dir, r.Raw); err != nil {
 			return err
 		}
-		s.printed(i, r, s.of[r.Key])
+		s.addPrinted(i, r, s.printed[r.Key])
 	}
 	return nil
 }
 
-// read reads what a program printed, unless it is what was read last.
+// read reads the printed values of a program, unless it has read the same file last.
 func (s *samples) read(dir, file string) error {
 	if file == s.file {
 		return nil
@@ -104,15 +104,15 @@ func (s *samples) read(dir, file string) error {
 	if err != nil {
 		return err
 	}
-	s.file, s.of = file, nil
-	if err := json.Unmarshal(raw, &s.of); err != nil {
+	s.file, s.printed = file, nil
+	if err := json.Unmarshal(raw, &s.printed); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
 }
 
-// timed takes the samples of a metric that all ranks timed.
-func (s *samples) timed(dir string, i int, r *journal.Row, metric, file string) error {
+// addTimed adds the samples of a metric that all ranks timed.
+func (s *samples) addTimed(dir string, i int, r *journal.Row, metric, file string) error {
 	raw, err := journal.ReadRaw(dir, file)
 	if err != nil {
 		return err
@@ -133,11 +133,12 @@ func (s *samples) timed(dir string, i int, r *journal.Row, metric, file string) 
 	return nil
 }
 
-// printed takes what a program printed: the k-th values of all metrics in a launch are one sample.
-func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
+// addPrinted adds the values that a program printed, by metric and launch. The k-th values of
+// all metrics in a launch are one sample.
+func (s *samples) addPrinted(i int, r *journal.Row, byMetric map[string][][]float64) {
 	s.programs = true
 	launches := 0
-	for name, l := range of {
+	for name, l := range byMetric {
 		launches = max(launches, len(l))
 		if name != headline {
 			s.metrics = append(s.metrics, name)
@@ -146,14 +147,14 @@ func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
 	iteration := 0
 	for launch := range launches {
 		most := 0
-		for _, l := range of {
+		for _, l := range byMetric {
 			if launch < len(l) {
 				most = max(most, len(l[launch]))
 			}
 		}
 		for k := range most {
 			one := sample{i, r.Trial, iteration, math.NaN(), float64(launch), math.NaN(), map[string]float64{}}
-			for name, l := range of {
+			for name, l := range byMetric {
 				switch {
 				case launch >= len(l) || k >= len(l[launch]):
 				case name == headline:
@@ -168,7 +169,7 @@ func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
 	}
 }
 
-// columns are the names of what values gives.
+// columns returns the names of the values in a line.
 func (s *samples) columns() []string {
 	if !s.programs {
 		return slices.Concat(sampleColumns, s.metrics)
@@ -176,7 +177,7 @@ func (s *samples) columns() []string {
 	return slices.Concat(sampleColumns, []string{"launch"}, s.metrics)
 }
 
-// values are the numbers of one line; what is not known is not a number.
+// values returns the numbers of a line, NaN for unknown ones.
 func (s *samples) values(one sample) []float64 {
 	line := []float64{float64(one.row), float64(one.trial), float64(one.iteration), one.rank, one.us}
 	if s.programs {
@@ -194,7 +195,7 @@ func (s *samples) values(one sample) []float64 {
 
 func (s *samples) writeCSV(w io.Writer, keys []string) error {
 	out := csv.NewWriter(w)
-	out.Write(append([]string{"key"}, s.columns()...)) // Flush tells of an error
+	out.Write(append([]string{"key"}, s.columns()...)) // Error reports a failed write
 	for _, one := range s.all {
 		line := []string{keys[one.row]}
 		for _, v := range s.values(one) {
@@ -210,15 +211,15 @@ func (s *samples) writeCSV(w io.Writer, keys []string) error {
 	return out.Error()
 }
 
-// writeNPY writes version 1.0 of NumPy's format: a magic word, the length of a
-// header that is padded to a multiple of 64 bytes, the header, the numbers.
+// writeNPY writes NumPy's format 1.0: a magic string, the length of the header, the header
+// padded so that the numbers start at a multiple of 64 bytes, and the numbers.
 func (s *samples) writeNPY(w io.Writer) error {
 	const before, align = 10, 64
 	header := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", len(s.all), len(s.columns()))
 	padding := align - (before+len(header)+1)%align
 	header += strings.Repeat(" ", padding%align) + "\n"
 	b := bufio.NewWriter(w)
-	b.WriteString("\x93NUMPY\x01\x00") // Flush tells of an error
+	b.WriteString("\x93NUMPY\x01\x00") // Flush reports a failed write
 	b.Write(binary.LittleEndian.AppendUint16(nil, uint16(len(header))))
 	b.WriteString(header)
 	for _, one := range s.all {

@@ -12,20 +12,19 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// section is one table for people: the lines of one bench or part, with what
-// never changes lifted out of the lines.
+// section is one table: the lines of one bench or part. Constant columns are shown above it.
 type section struct {
 	title     string   // bench or bench/part
-	constants []string // name=value, true of every line
+	constants []string // NAME=VALUE of the constant columns
 	columns   []Column
 	cells     [][]string
-	left      string   // what to say where the middle was left out, "" if nothing was
-	leftAt    int      // index of the line before which it is said
-	legend    []string // what the marks of the lines mean
+	gap       string   // text in place of the lines left out, "" if none were
+	gapAt     int      // index of the line after the gap
+	legend    []string // explains the marks in the lines
 }
 
-// sections splits the rows into tables in order of first appearance. The lines
-// of all tables come back too, for the summary.
+// sections splits the rows into tables in order of appearance. It also returns the lines of
+// all tables, for the summary.
 func sections(in Input, opts Options) ([]section, []line, error) {
 	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
 	if err != nil {
@@ -47,12 +46,12 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 	shown, from, to := ls, 0, 0
 	if maxRows > 0 && len(ls) > maxRows {
 		from, to = (maxRows+1)/2, len(ls)-maxRows/2
-		s.left, s.leftAt = leftOut(ls[from:to]), from
+		s.gap, s.gapAt = gapText(ls[from:to]), from
 		shown = slices.Concat(ls[:from], ls[to:])
 	}
 	var shownCells [][]string // by column
 	for _, c := range columns {
-		if !c.asked && c.Role.Elsewhere() {
+		if !c.chosen && c.Role.Elsewhere() {
 			continue
 		}
 		c.aggregate = aggregate
@@ -70,7 +69,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 			continue
 		}
 		s.columns = append(s.columns, c)
-		if s.left != "" {
+		if s.gap != "" {
 			column = slices.Concat(column[:from], column[to:])
 		}
 		shownCells = append(shownCells, column)
@@ -86,22 +85,22 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 	return s
 }
 
-// marks are the remarks of the lines, as marks, and what these mean.
+// marks returns a cell with the marks of each line's remarks, and the legend of the marks.
 func marks(ls []line) (column, legend []string) {
 	var l texttab.Legend
 	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks()...) })
 	return column, l.Lines("line", "lines")
 }
 
-// cells are the texts of one column, and whether they are all the same.
+// cells returns the texts of one column, and whether they are all the same.
 func cells(c Column, ls []line) (column []string, constant bool) {
 	column = lists.Map(ls, c.text)
 	return column, !slices.ContainsFunc(column, func(text string) bool { return text != column[0] })
 }
 
-// shown decides whether a column is part of the table for people.
+// shown reports whether a column is part of the table.
 func (c Column) shown(column []string, constant bool) bool {
-	if c.asked {
+	if c.chosen {
 		return true
 	}
 	switch c.Role {
@@ -113,9 +112,8 @@ func (c Column) shown(column []string, constant bool) bool {
 	return !constant
 }
 
-// lifted decides whether a column that is constant is worth a word above the
-// table. Options at one value are the bench's defaults more often than not,
-// and csv has them.
+// lifted reports whether a constant column is shown above the table. Options are not, since
+// most are at their defaults; csv has them.
 func (c Column) lifted(column []string, constant bool) bool {
 	if !constant || len(column) == 0 || column[0] == "" {
 		return false
@@ -131,8 +129,8 @@ func (c Column) lifted(column []string, constant bool) bool {
 	return false
 }
 
-// leftOut words the gap in a long table. Failures are never hidden in silence.
-func leftOut(ls []line) string {
+// gapText describes the lines left out of a long table, and how many of them are not ok.
+func gapText(ls []line) string {
 	notOK := ""
 	if bad := len(lists.Filter(ls, func(l line) bool { return l.worst().Status != journal.OK })); bad > 0 {
 		notOK = fmt.Sprintf(", %d of them not ok", bad)
@@ -140,8 +138,8 @@ func leftOut(ls []line) string {
 	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, unit.Plural(len(ls), "line"), notOK)
 }
 
-// summary counts points by what became of them, with the reason where there is
-// just one to give: "36 points: 34 ok, 1 failed (rank 3 crashed), 1 skipped (needs respawn)".
+// summary counts the points by status, with the first reason:
+// "36 points: 34 ok, 1 failed (rank 3 crashed), 1 skipped (needs respawn)".
 func summary(ls []line) string {
 	counts := map[journal.Status]int{}
 	reasons := map[journal.Status][]string{}
@@ -179,5 +177,5 @@ func summary(ls []line) string {
 	return unit.Plural(len(points), "point") + ": " + strings.Join(parts, ", ")
 }
 
-// maxSummaryReason keeps the summary one line.
+// maxSummaryReason limits a reason, so that the summary fits on a line.
 const maxSummaryReason = 60

@@ -15,8 +15,8 @@ func init() {
 	Formats.Register(Format{Name: Default, Help: "an aligned table for the terminal", Write: writeTable})
 }
 
-// writeTable writes the format for people: per bench or part one aligned table
-// under a line of what never changes, and a summary at the end.
+// writeTable writes one aligned table per bench or part, below a line of the constant
+// columns, and a summary at the end.
 func writeTable(w io.Writer, in Input, opts Options) error {
 	secs, all, err := sections(in, opts)
 	if err != nil {
@@ -35,8 +35,7 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 	return b.Flush()
 }
 
-// quoted puts quotes round a constant with spaces, which would otherwise read
-// as two.
+// quoted puts constants with spaces in quotes, so that they do not look like two.
 func quoted(constants []string) []string {
 	out := slices.Clone(constants)
 	for i, s := range out {
@@ -47,8 +46,8 @@ func quoted(constants []string) []string {
 	return out
 }
 
-// write prints the section's table and what its marks mean. One that is too wide
-// for the terminal gives up its limits and counts, and says so.
+// write prints the section's table and its legend. If the table is too wide for the
+// terminal, it leaves out limits and counts and says so.
 func (s section) write(w io.Writer, width int) error {
 	t, dropped := s.layout(), []string(nil)
 	for i := len(s.columns) - 1; i >= 0 && width > 0 && t.MinWidth() > width; i-- {
@@ -76,21 +75,20 @@ func (s section) write(w io.Writer, width int) error {
 	return nil
 }
 
-// without is the section less its i-th column.
+// without returns the section without its i-th column.
 func (s section) without(i int) section {
 	s.columns = slices.Delete(slices.Clone(s.columns), i, i+1)
-	cells := lists.Map(s.cells, func(line []string) []string { return slices.Delete(slices.Clone(line), i, i+1) })
-	s.cells = cells
+	s.cells = lists.Map(s.cells, func(line []string) []string { return slices.Delete(slices.Clone(line), i, i+1) })
 	return s
 }
 
-// layout is the section as an aligned table.
+// layout returns the section as an aligned table.
 func (s section) layout() *texttab.Table {
 	column := func(c Column) texttab.Column { return texttab.Column{Title: c.heading(), Right: c.numeric} }
 	line := func(cells []string) texttab.Line { return texttab.Line{Cells: cells} }
 	t := &texttab.Table{Columns: lists.Map(s.columns, column), Lines: lists.Map(s.cells, line)}
-	if s.left != "" {
-		t.Lines = slices.Insert(t.Lines, s.leftAt, texttab.Line{Text: s.left})
+	if s.gap != "" {
+		t.Lines = slices.Insert(t.Lines, s.gapAt, texttab.Line{Text: s.gap})
 	}
 	return t
 }
