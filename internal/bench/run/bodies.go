@@ -12,19 +12,18 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// stragglerLimit is how long the other ranks may take to end a task that one
-// rank has left; then they are woken, and after as long again killed.
+// stragglerLimit is how long the other ranks may take to end a task that one rank has left. After
+// that they are aborted, and after the same time again killed.
 const stragglerLimit = 3 * time.Second
 
-// bodies starts the workers of a group and runs tasks until none is left or the
-// launch is broken.
-func (s *runSlot) bodies(ctx context.Context, b *backlog) error {
+// runBodies starts the workers of a group and runs tasks until none is left or the launch is
+// broken.
+func (s *runSlot) runBodies(ctx context.Context, b *backlog) error {
 	w, f, err := s.startWorkers(ctx, b.group)
 	if err != nil {
 		return err
@@ -43,7 +42,7 @@ func (s *runSlot) bodies(ctx context.Context, b *backlog) error {
 		if len(next) == 0 {
 			return nil
 		}
-		again, healthy, err := s.body(ctx, w, next[0])
+		again, healthy, err := s.runBody(ctx, w, next[0])
 		if err != nil {
 			return err
 		}
@@ -54,13 +53,13 @@ func (s *runSlot) bodies(ctx context.Context, b *backlog) error {
 	}
 }
 
-// body has the workers make one attempt, and records its row. What is disturbed they
-// measure again. Workers that are not healthy afterwards have been stopped.
-func (s *runSlot) body(ctx context.Context, w *workerGroup, a attempt) (again []attempt, healthy bool, err error) {
+// runBody lets the workers make one attempt and records its row. Disturbed points are measured
+// again. If healthy is false, the workers have been stopped.
+func (s *runSlot) runBody(ctx context.Context, w *workerGroup, a attempt) (again []attempt, healthy bool, err error) {
 	if err := s.recordStart(a); err != nil {
 		return nil, false, err
 	}
-	var raw []files
+	var raw []rowFiles
 	var f *failure
 	rows, err := s.measure(s.timeout(w.group), func() ([]journal.Row, error) {
 		row, beside, failed, err := s.bodyOnce(ctx, w, a.task)
@@ -70,22 +69,22 @@ func (s *runSlot) body(ctx context.Context, w *workerGroup, a attempt) (again []
 	if rows == nil {
 		return nil, false, err
 	}
-	again, settleErr := s.settle(a, rows...)
+	again, settleErr := s.finishAttempt(a, rows...)
 	if err = cmp.Or(settleErr, err); err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
-		err = &brokenError{f.reason}
+		err = &jobError{f.reason}
 	}
 	return again, f == nil, err
 }
 
-// measure has a point measured, and again while it is disturbed and there is time, and
-// gives the rows that count. Measurements that were made before an error stay; without
-// any there are no rows.
+// measure measures a point, again while it is disturbed and time is left, and returns the rows of
+// the measurement that counts. Measurements made before an error are used; without any, rows is
+// nil.
 func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error),
 	keep func(kept int, rows []journal.Row) error) (rows []journal.Row, err error) {
 	start := time.Now()
 	var all [][]journal.Row
 	for {
-		began, look := time.Now(), s.watch.Start()
+		began, look := time.Now(), s.watch.start()
 		measured, err := once()
 		if err != nil {
 			if len(all) == 0 {
@@ -93,40 +92,40 @@ func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error
 			}
 			return s.kept(all, keep, err)
 		}
-		load := look.End()
+		load := look.end()
 		for i := range measured {
 			measured[i].Load = load
 			measured[i].Judge()
 		}
 		took := time.Since(began)
-		s.again.Spend(len(all), took)
+		s.budget.spend(len(all), took)
 		all = append(all, measured)
-		if !remeasure.Disturbed(measured) || !s.again.Allows(len(all), took, limit-time.Since(start)) {
+		if !anyDisturbed(measured) || !s.budget.allows(len(all), took, limit-time.Since(start)) {
 			return s.kept(all, keep, nil)
 		}
 	}
 }
 
-// kept is what counts of all measurements of a point.
+// kept chooses the rows that count among all measurements of a point.
 func (s *runSlot) kept(all [][]journal.Row, keep func(kept int, rows []journal.Row) error, err error) ([]journal.Row,
 	error) {
-	at, rows := remeasure.Keep(all)
+	at, rows := keepLeastDisturbed(all)
 	return rows, cmp.Or(keep(at, rows), err)
 }
 
-// bodyOnce has the workers run a task, and makes a row of what they say.
-func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, beside files,
+// bodyOnce lets the workers run a task, and makes a row of their results.
+func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, beside rowFiles,
 	f *failure, err error) {
 	res, f := w.runTask(ctx, t)
 	if ctx.Err() != nil && (f == nil || s.opts.Joined == nil) {
 		w.stop(&failure{reason: "interrupted"})
-		return row, files{}, nil, ctx.Err()
+		return row, rowFiles{}, nil, ctx.Err()
 	}
 	row = s.row(t)
 	row.Launch = w.logs
 	switch {
 	case f != nil:
-		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker follow it
+		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker follow
 		w.stop(f)
 		w.fail(&row, f)
 	case !res.healthy:
@@ -141,9 +140,9 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 	return row, res.files(), f, nil
 }
 
-// startFailed records a launch that broke before it was ready. The first time it
-// may have been an accident, and costs the point it was for; a group that
-// cannot start again and again would do so for every point.
+// startFailed records a launch that failed before its workers were ready. The first failure may be
+// an accident and costs only one point. A group that repeatedly fails to start fails all its
+// points.
 func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 	s.failedStarts++
 	many := 1
@@ -158,7 +157,7 @@ func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 		if len(lost) > 1 {
 			a.budget = s.opts.Retries
 		}
-		more, err := s.settle(a, row)
+		more, err := s.finishAttempt(a, row)
 		if err != nil {
 			return err
 		}
@@ -168,7 +167,7 @@ func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 	return nil
 }
 
-// runTask has all ranks run one task and waits for their results.
+// runTask lets all ranks run one task and waits for their results.
 func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *failure) {
 	w.tasks++
 	index := w.tasks
@@ -186,21 +185,22 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 		case <-ctx.Done():
 			return nil, w.interruptCause()
 		case <-deadline.C:
-			if _, left := res.left(); left {
-				return res, nil // the others may well hang, but only since
+			if _, left := res.firstIncomplete(); left {
+				return res, nil // the others may hang as well, but only as a consequence
 			}
-			rank := w.culprit(res)
-			return nil, w.unlessDoomed(&failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase, dump: true,
+			rank := w.hangCulprit(res)
+			return nil, w.preferLaunchFailure(&failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase,
+				dump:   true,
 				reason: fmt.Sprintf("not finished within %v", limit)})
 		case <-straggle:
 			if woken {
-				return res, nil // the failure is known; the others will be killed
+				return res, nil // the failure is known; the other ranks will be killed
 			}
 			straggle = time.After(stragglerLimit)
 			woken = w.wakeStragglers(res)
 		case e := <-w.hub.Events():
-			w.note(e)
-			if f := w.lost(e); f != nil {
+			w.updateRank(e)
+			if f := w.handleDisconnect(e); f != nil {
 				return nil, f
 			}
 			if e.Done == nil || e.Index != index {
@@ -211,7 +211,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 				straggle = time.After(stragglerLimit)
 			}
 		case e := <-w.events:
-			if w.slot.interruptFollows(ctx, w.group, e) {
+			if w.slot.partOfInterrupt(ctx, w.group, e) {
 				return nil, w.interruptCause()
 			}
 			if f := w.processEvent(e); f != nil {
@@ -219,7 +219,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 			}
 		case <-w.tick.C:
 			if f := w.checkHeartbeats(); f != nil {
-				return nil, w.unlessDoomed(f)
+				return nil, w.preferLaunchFailure(f)
 			}
 		}
 	}
@@ -241,15 +241,16 @@ func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
 	return nil
 }
 
-// wakeStragglers aborts the ranks that have not ended a task that another has
-// left, and reports whether it did: a rank may yet find out that it skips too.
+// wakeStragglers aborts the ranks that have not ended a task that another rank has left, and
+// reports whether it did. If no rank has failed, a working rank may still decide to skip the task
+// too.
 func (w *workerGroup) wakeStragglers(res *results) bool {
-	if !res.bad() && w.working(res) >= 0 {
+	if !res.anyFailed() && w.firstWorkingRank(res) >= 0 {
 		return false
 	}
 	for rank, e := range res.byRank {
 		if e == nil {
-			w.hub.Abort(min(rank, w.procs-1), res.firstReason()) // one that cannot be told is gone
+			w.hub.Abort(min(rank, w.procs-1), res.firstReason()) // an unreachable rank is gone
 		}
 	}
 	return true
@@ -268,8 +269,9 @@ func (w *workerGroup) checkHeartbeats() *failure {
 	return nil
 }
 
-// working is the first rank that is not done and not merely waiting for others, -1 if there is none.
-func (w *workerGroup) working(res *results) int {
+// firstWorkingRank returns the first rank that is not done and does not merely wait for others, or
+// -1.
+func (w *workerGroup) firstWorkingRank(res *results) int {
 	for rank, e := range res.byRank {
 		if e == nil && !w.ranks[rank].waiting {
 			return rank
@@ -278,20 +280,21 @@ func (w *workerGroup) working(res *results) int {
 	return -1
 }
 
-// culprit is the rank to name for a hang: one that works, or else the first that is not done.
-func (w *workerGroup) culprit(res *results) int {
-	if rank := w.working(res); rank >= 0 {
+// hangCulprit returns the rank to blame for a hang: one that works, or else the first that is not
+// done.
+func (w *workerGroup) hangCulprit(res *results) int {
+	if rank := w.firstWorkingRank(res); rank >= 0 {
 		return rank
 	}
 	return max(slices.Index(res.byRank, nil), 0)
 }
 
-// fail makes a row of a failure.
+// fail fills in a row for a failure.
 func (w *workerGroup) fail(row *journal.Row, f *failure) {
 	row.Status, row.Rank, row.Phase, row.Reason = f.status, f.rank, f.phase, f.reason
 	row.Launch = w.logs
 	scripted := w.slot.plan.Bench.Script != nil
-	if scripted && f.dump { // its stacks are short, unlike those of all goroutines
+	if scripted && f.dump { // Python's stacks are short, unlike those of all goroutines
 		row.Output = joinLines(row.Output, w.lastOutput(f.rank))
 	} else if row.Output == "" || !f.dump {
 		if out := w.lastOutput(f.rank); out != "" {
@@ -302,8 +305,8 @@ func (w *workerGroup) fail(row *journal.Row, f *failure) {
 
 func (w *workerGroup) lastOutput(rank *int) string {
 	switch {
-	case w.via != nil, w.oneProcess():
-		return lastOutput(w.path, 0) // all ranks' output comes from one process
+	case w.launcher != nil, w.oneProcess():
+		return lastOutput(w.path, 0) // one process has the output of all ranks
 	case rank == nil:
 		return ""
 	}
@@ -318,13 +321,13 @@ func (w *workerGroup) warnCrowded(row *journal.Row) {
 		}
 		return
 	}
-	here := w.via == nil && !w.slot.plan.Shape.Simulated
+	here := w.launcher == nil && !w.slot.plan.Shape.Simulated
 	if here && cores > 0 && float64(ranks) > cores {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", ranks, cores))
 	}
 }
 
-// joinLines puts two texts under each other.
+// joinLines joins two texts with a line break.
 func joinLines(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -332,8 +335,8 @@ func joinLines(a, b string) string {
 	return strings.TrimRight(a, "\n") + "\n" + b
 }
 
-// envSeen compares what a rank saw with what was planned.
-func envSeen(planned point.Env, seen map[string]*string) error {
+// checkEnv compares the environment that a rank saw with the planned one.
+func checkEnv(planned point.Env, seen map[string]*string) error {
 	for _, e := range planned {
 		have, want := "(unset)", e.Text()
 		v, reported := seen[e.Name]
@@ -350,8 +353,8 @@ func envSeen(planned point.Env, seen map[string]*string) error {
 	return nil
 }
 
-// keepFiles stores what belongs to a row and is too large for the journal.
-func (r *runner) keepFiles(row *journal.Row, f files) error {
+// keepFiles stores the parts of a row that are too large for the journal.
+func (r *runner) keepFiles(row *journal.Row, f rowFiles) error {
 	name := fmt.Sprintf("%s-%s-%d", r.id, row.Key, row.Trial)
 	if len(f.samples) > 0 {
 		row.Raw = name + ".kbs"

@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// heed works until its context ends, says why it did, and takes a moment to clean up.
-// At the point "peer" rank 1 fails instead.
+// heed works until its context ends, returns the cause, and takes a moment to clean up. At the point
+// "peer", rank 1 fails instead.
 func heed(ctx context.Context, s *bench.State) error {
 	if s.Str("until") == "peer" && s.Rank() == 1 {
 		return errors.New("rank 1 has had enough")
@@ -32,11 +32,11 @@ func heed(ctx context.Context, s *bench.State) error {
 	return context.Cause(ctx)
 }
 
-// heedLimit is more than it takes to wake the ranks that another has left.
+// heedLimit is longer than it takes to abort the ranks that another rank has left.
 const heedLimit = 5 * time.Second
 
-// TestBodiesAreCancelled: the context of a body ends at the time-out, when another rank
-// has failed and at an interrupt, and the body may then end by itself.
+// TestBodiesAreCancelled: the context of a body ends at the time limit, after the failure of another rank,
+// and at an interrupt. The body may then return by itself.
 func TestBodiesAreCancelled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestBodiesAreCancelled(t *testing.T) {
 		status journal.Status
 		rank   int
 		reason string // of the row
-		cause  string // that rank 0 was told
+		cause  string // of rank 0's context
 	}{
 		{"time-out", journal.Timeout, 0, "not finished within 5s", "cancelled: not finished within 5s"},
 		{"peer", journal.Failed, 1, "rank 1 has had enough", "cancelled: rank 1 left the task: rank 1 has had enough"},
@@ -87,7 +87,7 @@ func TestBodiesAreCancelled(t *testing.T) {
 	})
 }
 
-// printed is how many ranks have printed a text.
+// printed counts the ranks that have printed a text.
 func (s *scene) printed(text string) (n int) {
 	logs, _ := filepath.Glob(filepath.Join(s.dir, "logs", "*", "*", "rank*.out"))
 	for _, log := range logs {

@@ -17,11 +17,10 @@ import (
 // this are equivalent.
 const equalWithin = 0.02
 
-// effects says of every variable of the environment that was swept what it did: the
-// best value and its gain, no visible effect, or that the rows cannot tell. No
-// effect is an equivalence: its interval has to lie within equalWithin at every
-// point. A setting may have been ignored, misspelt or overridden, which no exit
-// code tells.
+// effects describes the effect of every swept environment variable: the best value and its gain, no
+// visible effect, or that the rows do not resolve it. "No visible effect" is a test of equivalence:
+// the confidence interval must lie within equalWithin at every point. A setting may have been
+// ignored, misspelt or overridden, which no exit code reveals.
 func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 	better := map[string]string{}
 	for _, m := range metrics {
@@ -40,29 +39,29 @@ func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
 	return notes
 }
 
-// variable is one variable, and the logarithms of the times under its values.
-type variable struct {
+// envVariable is a swept variable and the logarithms of the metric under each of its values.
+type envVariable struct {
 	name   string
 	metric string
-	sign   float64  // 1 where less is better, else -1
+	sign   float64  // 1 if less is better, else -1
 	values []string // in order of appearance
 	exact  bool     // no row has noise
 	points []string
-	times  map[string]map[place]float64 // by value
+	times  map[string]map[configuration]float64 // logarithms by value
 
-	superlative string // "best", or "lowest" where nobody says what is better
+	superlative string // "best", or "lowest" if it is unknown which direction is better
 }
 
-// place is a row's, apart from the variable's value: launches of the same place but
-// for the point are one launch under each value.
-type place struct {
+// configuration identifies a row apart from the variable's value. Rows that differ only in point
+// belong to the same launch.
+type configuration struct {
 	launch string // ranks, backend, the other variables, trial
 	point  string
-	rest   string // the other variables, as words
+	rest   string // the other variables
 }
 
-func newVariable(name string, rows []journal.Row, better map[string]string) *variable {
-	v := &variable{name: name, sign: 1, exact: true, superlative: "best", times: map[string]map[place]float64{}}
+func newVariable(name string, rows []journal.Row, better map[string]string) *envVariable {
+	v := &envVariable{name: name, sign: 1, exact: true, superlative: "best", times: map[string]map[configuration]float64{}}
 	for i := range rows {
 		r := &rows[i]
 		value, ok := r.Env.Get(name)
@@ -73,10 +72,10 @@ func newVariable(name string, rows []journal.Row, better map[string]string) *var
 		}
 		text := value.Text()
 		if v.times[text] == nil {
-			v.times[text] = map[place]float64{}
+			v.times[text] = map[configuration]float64{}
 			v.values = append(v.values, text)
 		}
-		v.times[text][placeOf(r, name)] = math.Log(r.Metrics[metric])
+		v.times[text][configurationOf(r, name)] = math.Log(r.Metrics[metric])
 		v.exact = v.exact && r.Kind != journal.Measured && r.Samples <= 1
 	}
 	switch {
@@ -95,7 +94,7 @@ func newVariable(name string, rows []journal.Row, better map[string]string) *var
 	return v
 }
 
-// headline is the name of the row's time, or of its first metric.
+// headline returns the name of the row's time, or of its first metric.
 func headline(r *journal.Row) string {
 	if _, ok := r.Metrics["time_us"]; ok || len(r.Metrics) == 0 {
 		return "time_us"
@@ -103,7 +102,7 @@ func headline(r *journal.Row) string {
 	return slices.Min(slices.Collect(maps.Keys(r.Metrics)))
 }
 
-func placeOf(r *journal.Row, name string) place {
+func configurationOf(r *journal.Row, name string) configuration {
 	var others []string
 	for _, e := range r.Env {
 		if e.Name != name {
@@ -115,13 +114,13 @@ func placeOf(r *journal.Row, name string) place {
 	if r.NumRanks != nil {
 		ranks = *r.NumRanks
 	}
-	return place{rest: rest, launch: fmt.Sprint(ranks, "|", r.Backend, "|", rest, "|", r.Trial),
+	return configuration{rest: rest, launch: fmt.Sprint(ranks, "|", r.Backend, "|", rest, "|", r.Trial),
 		point: fmt.Sprint(r.Part, "|", r.Point, "|", ranks, "|", r.Backend, "|", r.Options)}
 }
 
-// differences are those of value b from a, less is better: for each group the mean of each
-// launch's points, since points of a launch share its luck.
-func (v *variable) differences(a, b string, group func(place) string) map[string][]float64 {
+// differences returns the differences of value b from value a, where less is better, by group. Each
+// difference is the mean over the points of one launch, because these are not independent.
+func (v *envVariable) differences(a, b string, group func(configuration) string) map[string][]float64 {
 	type cell struct{ group, launch string }
 	sums, counts := map[cell]float64{}, map[cell]int{}
 	for p, x := range v.times[a] {
@@ -138,27 +137,28 @@ func (v *variable) differences(a, b string, group func(place) string) map[string
 	return out
 }
 
-// interval returns the mean of differences between launches with its interval.
-func (v *variable) interval(d []float64, alpha float64) judge.Interval {
+// interval returns the confidence interval of differences between launches at level alpha. Values
+// without noise need no minimum number of launches.
+func (v *envVariable) interval(d []float64, alpha float64) judge.Interval {
 	return judge.MeanDifference(d, alpha, v.exact)
 }
 
-func all(place) string { return "" }
+func everything(configuration) string { return "" }
 
-// verdict is what the variable did, in a sentence.
-func (v *variable) verdict() string {
+// verdict describes the effect of the variable in a sentence.
+func (v *envVariable) verdict() string {
 	if low, high, equal := v.equal(); equal {
 		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at all %d points (95 %% "+
 			"intervals %+.1f to %+.1f %%)",
 			v.name, v.metric, len(v.values), 100*equalWithin, len(v.points), percent(low), percent(high))
 	}
 	best, others := v.rank()
-	// The best was chosen: any two of the values might have been compared.
+	// Bonferroni correction: the best value was selected among all pairs of values.
 	level := 0.05 / float64(len(others)*(len(others)+1)/2)
 	text := ""
 	var tied []string
 	for _, o := range others {
-		gain := v.interval(v.differences(o, best, all)[""], level)
+		gain := v.interval(v.differences(o, best, everything)[""], level)
 		switch {
 		case !gain.Known:
 			return fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how "+
@@ -187,14 +187,14 @@ func (v *variable) verdict() string {
 
 func percent(log float64) float64 { return 100 * math.Expm1(log) }
 
-// percent is a difference as the metric has it.
-func (v *variable) percent(log float64) float64 { return percent(v.sign * log) }
+// percent converts a difference to a change of the metric in percent.
+func (v *envVariable) percent(log float64) float64 { return percent(v.sign * log) }
 
-// equal reports whether all values are equivalent to the first at every point, and
-// the widest interval.
-func (v *variable) equal() (low, high float64, ok bool) {
+// equal reports whether all values are equivalent to the first at every point, and the widest
+// interval.
+func (v *envVariable) equal() (low, high float64, ok bool) {
 	for _, b := range v.values[1:] {
-		at := v.differences(v.values[0], b, func(p place) string { return p.point })
+		at := v.differences(v.values[0], b, func(p configuration) string { return p.point })
 		if len(at) < len(v.points) {
 			return 0, 0, false
 		}
@@ -209,11 +209,11 @@ func (v *variable) equal() (low, high float64, ok bool) {
 	return low, high, true
 }
 
-// rank is the value with the least mean, and the others in order of theirs.
-func (v *variable) rank() (best string, others []string) {
+// rank returns the value with the smallest mean, and the other values in order of their means.
+func (v *envVariable) rank() (best string, others []string) {
 	means := map[string]float64{}
 	for _, b := range v.values {
-		means[b] = v.interval(v.differences(v.values[0], b, all)[""], 0.05).Mid
+		means[b] = v.interval(v.differences(v.values[0], b, everything)[""], 0.05).Mid
 	}
 	order := slices.SortedStableFunc(slices.Values(v.values), func(a, b string) int {
 		return cmp.Compare(means[a], means[b])
@@ -221,17 +221,17 @@ func (v *variable) rank() (best string, others []string) {
 	return order[0], order[1:]
 }
 
-// interactions names what changes the difference between two values: the point, or
-// the other variables. Two of their intervals lie apart.
-func (v *variable) interactions(a, b string) (with []string) {
+// interactions names what changes the difference between two values, the point or the other
+// variables: the intervals of two groups lie apart.
+func (v *envVariable) interactions(a, b string) (with []string) {
 	for _, f := range []struct {
 		name  string
-		group func(place) string
-	}{{"the point", func(p place) string {
+		group func(configuration) string
+	}{{"the point", func(p configuration) string {
 		return p.point
-	}}, {"the other variables", func(p place) string { return p.rest }}} {
+	}}, {"the other variables", func(p configuration) string { return p.rest }}} {
 		groups := v.differences(a, b, f.group)
-		least, most := math.Inf(1), math.Inf(-1) // the lowest upper end, the highest lower end
+		least, most := math.Inf(1), math.Inf(-1) // lowest upper end, highest lower end
 		for _, d := range groups {
 			if i := v.interval(d, 0.05/float64(len(groups))); i.Known {
 				least, most = min(least, i.High), max(most, i.Low)

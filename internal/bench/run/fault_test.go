@@ -15,13 +15,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestEnvironment: a worker sees exactly the planned environment, and the
-// supervisor's own is not touched.
+// TestEnvironment: a worker sees exactly the planned environment, and the supervisor's own environment does
+// not change.
 func TestEnvironment(t *testing.T) {
 	before, kernel := os.Environ(), readAll(t, "/proc/self/environ")
 	s := newScene(t)
 	s.environ = []string{"KEEP=1", s.mark.String(), "SWEPT=inherited",
-		// What outer launchers leave behind must not reach the ranks.
+		// Variables of outer launchers must not reach the ranks.
 		"RANK=9", "OMPI_COMM_WORLD_RANK=3", "PMI_RANK=3", "SLURM_PROCID=3", "TORCHELASTIC_RUN_ID=x",
 		"KERNBENCH_LAUNCH=outer", "KERNBENCH_WORKER=unix:nowhere"}
 	_, rows := s.run("environ")
@@ -42,7 +42,7 @@ func TestEnvironment(t *testing.T) {
 			slices.Sort(want)
 			got := strings.Split(strings.TrimSuffix(s.log(rows[i], rank), "\x00"), "\x00")
 			for k, e := range got {
-				for _, name := range []string{"KERNBENCH_LAUNCH", "MASTER_PORT"} { // fresh for each launch
+				for _, name := range []string{"KERNBENCH_LAUNCH", "MASTER_PORT"} { // new for each launch
 					if strings.HasPrefix(e, name+"=") && e != "KERNBENCH_LAUNCH=outer" {
 						got[k] = name
 					}
@@ -65,8 +65,8 @@ func readAll(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestWrongEnvironment: a worker whose environment is not the planned one fails, by name,
-// with both values, and the other environment's points are good.
+// TestWrongEnvironment: a worker with an unplanned environment fails. The row names the variable and both
+// values, and the points of the other environment are good.
 func TestWrongEnvironment(t *testing.T) {
 	t.Parallel()
 	for fake, reason := range map[string]string{"SWEPT=2": "SWEPT=2 where 1 was planned", "OTHER=1": ""} {
@@ -95,7 +95,7 @@ func TestWrongEnvironment(t *testing.T) {
 	}
 }
 
-// TestUnsetButSet: a variable that is set although it should not be.
+// TestUnsetButSet: a variable is set although it should not be.
 func TestUnsetButSet(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -109,8 +109,8 @@ func TestUnsetButSet(t *testing.T) {
 	}
 }
 
-// TestDiesAtStart: a launch that broke before it was ready costs the point it
-// was for, not the whole group; one that breaks each time is given up.
+// TestDiesAtStart: a launch that fails before its workers are ready costs one point, not the whole group. A
+// group that fails to start each time is given up.
 func TestDiesAtStart(t *testing.T) {
 	t.Parallel()
 	t.Run("once", func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestDiesAtStart(t *testing.T) {
 	})
 }
 
-// TestLostHeartbeat: a stopped process sends no heartbeats, and is not waited for.
+// TestLostHeartbeat: a stopped process sends no heartbeats and is considered dead.
 func TestLostHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -178,8 +178,7 @@ func TestLostHeartbeat(t *testing.T) {
 	}
 }
 
-// TestDisagreement: a rank that skips alone leaves the others waiting; the row
-// says so and names it.
+// TestDisagreement: if one rank skips alone, the others wait for it. The row says so and names the rank.
 func TestDisagreement(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -194,8 +193,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// TestEffectOfVariables: each variable has one verdict: the one that doubles the
-// time, and the one that does nothing.
+// TestEffectOfVariables: each variable gets one verdict: one doubles the time, the other has no effect.
 func TestEffectOfVariables(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -214,11 +212,10 @@ func TestEffectOfVariables(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: each of two supervisors says in its rows that the other was
-// there.
+// TestTwoAtOnce: the rows of each of two supervisors say that the other one was running.
 func TestTwoAtOnce(t *testing.T) {
 	first, second := newScene(t), newScene(t)
-	gate := filepath.Join(t.TempDir(), "gate") // the first does not end before the second has
+	gate := filepath.Join(t.TempDir(), "gate") // the first run ends after the second
 	first.environ = append(first.environ, "TEST_GATE="+gate)
 	hasRow := func(s *scene) func() bool {
 		return func() bool {
@@ -248,8 +245,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestInterrupt: at whatever moment the interrupt comes, what is done stays, a
-// point under way leaves no row, and resuming completes the set.
+// TestInterrupt: an interrupt at any moment keeps the recorded rows and leaves no row for the current
+// point. Resuming completes the set.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	moments := []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond,
@@ -286,7 +283,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptAtStart: workers that have not yet connected are no failed rows.
+// TestInterruptAtStart: workers that have not connected yet give no failed rows.
 func TestInterruptAtStart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -302,19 +299,19 @@ func TestInterruptAtStart(t *testing.T) {
 	}
 }
 
-// plannedWork is the work of an undisturbed run.
-func plannedWork(t *testing.T, bench string) map[work]bool {
+// plannedWork returns the tasks of an undisturbed run.
+func plannedWork(t *testing.T, bench string) map[taskID]bool {
 	t.Helper()
 	p := must.Get(makePlan(bench, plan.Request{}))(t)
 	return planned(p)
 }
 
-// assertComplete demands every planned row once, good, and no other.
+// assertComplete expects exactly one good row for every planned task.
 func assertComplete(t *testing.T, s *scene, bench string) {
 	t.Helper()
 	left := plannedWork(t, bench)
 	for _, r := range s.rows() {
-		w := work{r.TaskKey(), r.Trial}
+		w := taskID{r.TaskKey(), r.Trial}
 		if !left[w] {
 			t.Errorf("%s: a row too many", at(r))
 		}
@@ -328,8 +325,8 @@ func assertComplete(t *testing.T, s *scene, bench string) {
 	}
 }
 
-// TestWrongResult: rows whose result is wrong have failed, say why, and have no
-// numbers; those beside them in the same table are good.
+// TestWrongResult: rows with a wrong result fail, say why, and have no numbers. Other rows of the same table
+// are good.
 func TestWrongResult(t *testing.T) {
 	t.Setenv("TEST_WRONG", "1")
 	s := newScene(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestResumeWhileAlive: a run that is under way cannot be resumed, and the refusal
-// says who is at it; another run may use the folder meanwhile. Death frees it.
+// TestResumeWhileAlive: an active run cannot be resumed, and the error names the active process. Another run
+// may use the folder meanwhile. When the process dies, the run can be resumed.
 func TestResumeWhileAlive(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -59,8 +59,8 @@ func TestResumeWhileAlive(t *testing.T) {
 	}
 }
 
-// TestLaunchFolderIsNew: a launch never reads what lies in a folder already, such
-// as the output of a kernbench on a host with locks of its own.
+// TestLaunchFolderIsNew: a launch never reads existing files of a folder, such as the output of a
+// kernbench on another host whose locks are not visible here.
 func TestLaunchFolderIsNew(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -94,8 +94,8 @@ func TestLaunchFolderIsNew(t *testing.T) {
 	}
 }
 
-// TestFollow: a run that another process is at work on is followed to its end, which is the
-// follower's too; nothing is written and nothing launched by it.
+// TestFollow: a run of another process is followed to its end, and the follower returns the same result
+// without writing or launching anything.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	p := must.Get(makePlan("still", plan.Request{}))(t)
@@ -131,7 +131,7 @@ func TestFollow(t *testing.T) {
 				}
 			}
 			hold := must.Get(journal.HoldRun(dir, "live"))(t)
-			// It was resumed, and has not said so yet: the end is that of the part before.
+			// The run was resumed, but has no new header yet: the end record belongs to the part before.
 			write(journal.Header{Run: "live", Bench: "still", Points: 3}, row(0, journal.OK),
 				journal.End{Run: "live", Outcome: "complete"})
 			ctx, cancel := context.WithCancel(t.Context())

@@ -18,8 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// simulated is a backend with all ranks in one process and a time of its own; it
-// moves nothing.
+// simulated is a backend with all ranks in one process and simulated time. It moves no data.
 const simulated = "simulated"
 
 type simulatedBackend struct{ dist.Backend }
@@ -29,7 +28,7 @@ func init() {
 		simulatedBackend{})
 }
 
-// together does on rank 1 what its point says, and fine elsewhere.
+// together does what its point says on rank 1, and works normally on the other ranks.
 func together(ctx context.Context, s *bench.State) error {
 	s.Detail("pid", strconv.Itoa(os.Getpid()))
 	if s.LocalRank() != s.Rank() {
@@ -54,7 +53,7 @@ func together(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { clock.now += 100e6; return nil })
 }
 
-// All ranks of such a backend are one process, and yet a row names the rank.
+// All ranks of such a backend share one process, but a row still names the rank.
 func TestInProcess(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -96,7 +95,7 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// The same bench with processes: nothing of the shape is left.
+// The same bench with one process per rank.
 func TestSameBenchInProcesses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -108,8 +107,7 @@ func TestSameBenchInProcesses(t *testing.T) {
 	}
 }
 
-// overlap: the first point ends after the fourth has started, which is possible only
-// where points run side by side.
+// overlap: the first point ends after the fourth has started, which requires points to run side by side.
 func overlap(ctx context.Context, s *bench.State) error {
 	flag := filepath.Join(os.Getenv("TEST_FLAGS"), fmt.Sprint(s.Int("i")))
 	if err := os.WriteFile(flag, nil, 0o644); err != nil {
@@ -130,26 +128,24 @@ func overlap(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { clock.now += int64(s.Int("i")) * 1e6; return nil })
 }
 
-// Points whose time is simulated run side by side, and yet stand in the journal in
-// the declared order.
+// Points with simulated time run side by side, but the journal has them in the declared order.
 func TestSideBySide(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.request.Backend = simulated
 	s.environ = append(s.environ, "TEST_FLAGS="+t.TempDir())
 	if hostinfo.Local().CPU.Usable < 2 {
-		s.environ = append(s.environ, "TEST_ALONE=1") // one core: one after the other
+		s.environ = append(s.environ, "TEST_ALONE=1") // one core: one after another
 	}
 	s.run("overlap")
-	for i, r := range s.journal().Rows { // as they stand there
+	for i, r := range s.journal().Rows { // in the order of the journal
 		if v := r.Point.At("i"); int(v.Int()) != i || r.Status != journal.OK || r.Metrics["time_us"] != float64(i) {
 			t.Errorf("row %d is %v: %s (%s)", i, r.Point, r.Status, r.Reason)
 		}
 	}
 }
 
-// A failure in one run slot under --fail-fast ends the others, and what they had done is
-// kept, in order.
+// Under --fail-fast, a failure in one run slot ends the others. Their finished rows are kept, in order.
 func TestSideBySideFailFast(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

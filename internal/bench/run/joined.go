@@ -15,18 +15,18 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Joined is a job that another launcher has started, and that this process leads
-// as its rank 0: workers and programs are started by the hosts of its ranks.
+// Joined is a job of another launcher that this process leads as rank 0. The hosts of its ranks
+// start workers and programs.
 type Joined struct {
 	Leader   *rankhost.Leader
 	Launcher jobenv.Launcher
 	Size     int
-	// Native: the backend joins the launcher's own job by its variables, which every
-	// rank can do only once. So there is one launch.
+	// Native means that the backend joins the launcher's own job through the launcher's variables.
+	// Every rank can do that only once, so there is one launch.
 	Native bool
 }
 
-// launched is a launch under way, wherever its processes are.
+// launched is a running launch, on this host or in a job.
 type launched interface {
 	Events() <-chan launch.Event
 	Stop(launch.StopRequest)
@@ -51,27 +51,28 @@ func (r *runner) joined(g *plan.Group) bool {
 	return r.opts.Joined != nil && g.Ranks > 0 && r.plan.Processes(g) == r.opts.Joined.Size
 }
 
-// start launches a group's processes: here, through a launcher, or by the rank
-// hosts of a job.
+// start launches a group's processes: on this host, through a launcher, or at the rank hosts of a
+// job.
 func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (launched, error) {
 	if s.joined(g) {
-		return underway(s.startJoined(ctx, g, p))
+		return asLaunched(s.startJoined(ctx, g, p))
 	}
 	if s.opts.Launcher != nil && g.Ranks > 0 && g.Part.Command != nil {
-		return underway(s.startGuarded(ctx, g, p))
+		return asLaunched(s.startGuarded(ctx, g, p))
 	}
 	procs, err := s.processes(g, p)
 	if err != nil {
 		return nil, err
 	}
-	return underway(s.agent.Launch(ctx, launch.Spec{
+	return asLaunched(s.agent.Launch(ctx, launch.Spec{
 		Procs: procs, ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, ForwardSignals: p.passOn,
 		RemoteLauncher: s.opts.Launcher != nil, RecallCommand: s.opts.Launcher.recall(),
 	}))
 }
 
-// underway is a launch unless it failed: a nil pointer to one would be a launch too.
-func underway[L launched](l L, err error) (launched, error) {
+// asLaunched converts a concrete launch to the interface. It avoids an interface that holds a nil
+// pointer.
+func asLaunched[L launched](l L, err error) (launched, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +87,12 @@ func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec)
 	}
 	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Env: variables(g, p.extra), Native: job.Native,
 		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
-		// On one host, a process of the same user can open what this one has open.
+		// On one host, other processes of this user can open this process's descriptors.
 		Files: lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })}
 	return job.Leader.Launch(ctx, p.hosted(g.Ranks, s.opts.Grace, proc))
 }
 
-// hosted is a process of this kind at the rank host of each rank.
+// hosted describes one such process at each rank's host.
 func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) rankhost.Spec {
 	spec := rankhost.Spec{ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, ForwardSignals: p.passOn}
 	for rank := range ranks {
@@ -102,30 +103,30 @@ func (p processSpec) hosted(ranks int, grace time.Duration, proc rankhost.Proc) 
 	return spec
 }
 
-// brokenError says why a job cannot go on. What is not done stays so.
-type brokenError struct{ reason string }
+// jobError says why a joined job cannot continue. The remaining tasks stay undone.
+type jobError struct{ reason string }
 
-func (e *brokenError) Error() string { return e.reason }
+func (e *jobError) Error() string { return e.reason }
 
-// cannotGoOn is why the rest of a group cannot be run in a job: it has lost a
-// rank, or its ranks would have to join the launcher's job a second time.
-func (s *runSlot) cannotGoOn(b *backlog) error {
+// checkJob returns an error if the rest of a group cannot run in a joined job, because a rank is
+// lost or because the ranks would have to join the launcher's job a second time.
+func (s *runSlot) checkJob(b *backlog) error {
 	job := s.opts.Joined
 	if job == nil {
 		return nil
 	}
 	if lost := job.Leader.Lost(); lost != nil {
-		return &brokenError{lost.Error()}
+		return &jobError{lost.Error()}
 	}
 	if job.Native && s.native == b.group {
-		return &brokenError{fmt.Sprintf("the ranks that %s has started cannot be replaced", job.Launcher)}
+		return &jobError{fmt.Sprintf("the ranks that %s has started cannot be replaced", job.Launcher)}
 	}
 	return nil
 }
 
-// skipRejoin skips a group whose ranks would have to join the launcher's job once
-// more, and reports whether it was one.
-func (s *runSlot) skipRejoin(b *backlog) (bool, error) {
+// skipSecondJoin skips a group whose ranks would have to join the launcher's job a second time, and
+// reports whether it did.
+func (s *runSlot) skipSecondJoin(b *backlog) (bool, error) {
 	job := s.opts.Joined
 	if job == nil || !job.Native || s.native == nil || s.native == b.group || b.group.Part.Command != nil {
 		return false, nil
@@ -136,14 +137,14 @@ func (s *runSlot) skipRejoin(b *backlog) (bool, error) {
 		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; start "+
 			"kernbench alone, with --launcher %s, for the others",
 			s.plan.Backend, job.Launcher, job.Launcher)
-		if _, err := s.settle(a, row); err != nil {
+		if _, err := s.finishAttempt(a, row); err != nil {
 			return true, err
 		}
 	}
 	return true, nil
 }
 
-// lost says which rank host is gone, nil for a launch without rank hosts.
+// lost returns the lost rank host, or nil if there is none or the group does not use any.
 func (r *runner) lost(g *plan.Group) *rankhost.LostError {
 	if !r.joined(g) {
 		return nil
@@ -151,7 +152,7 @@ func (r *runner) lost(g *plan.Group) *rankhost.LostError {
 	return r.opts.Joined.Leader.Lost()
 }
 
-// lostRank is the failure of a rank host whose loss has ended the launch.
+// lostRank returns the failure of a rank host whose loss has ended the launch, or nil.
 func (w *workerGroup) lostRank() *failure {
 	lost := w.slot.lost(w.group)
 	if lost == nil {
@@ -160,19 +161,18 @@ func (w *workerGroup) lostRank() *failure {
 	return &failure{status: journal.Failed, rank: &lost.Rank, phase: w.ranks[lost.Rank].phase, reason: lost.Error()}
 }
 
-// Within a job, an interrupt often comes from a launcher that kills a second
-// later: the search for its cause, and the wait for what runs, take less.
+// In a joined job, an interrupt often comes from a launcher that kills one second later. The search
+// for its cause and the wait for running processes must be shorter.
 const (
 	interruptLimit = 500 * time.Millisecond
 	endingLimit    = 300 * time.Millisecond
 )
 
-// interruptFollows tells whether the end of a process is part of the end of the whole job:
-// a batch system sends its signal to all processes of a job, and which of them obeys
-// first is chance.
-func (r *runner) interruptFollows(ctx context.Context, g *plan.Group, e launch.Event) bool {
+// partOfInterrupt reports whether the end of a process is part of the end of the whole job. A batch
+// system signals all processes of a job, and they react in any order.
+func (r *runner) partOfInterrupt(ctx context.Context, g *plan.Group, e launch.Event) bool {
 	x, exit := e.(launch.Exit)
-	if !r.joined(g) || e != nil && !exit || exit && !x.Stopped && !endedByRequest(x.Signal) {
+	if !r.joined(g) || e != nil && !exit || exit && !x.Stopped && !isEndSignal(x.Signal) {
 		return false
 	}
 	select {
@@ -183,16 +183,16 @@ func (r *runner) interruptFollows(ctx context.Context, g *plan.Group, e launch.E
 	}
 }
 
-// endedByRequest tells the signals that ask a process to end.
-func endedByRequest(sig syscall.Signal) bool {
+// isEndSignal reports whether a signal asks a process to end.
+func isEndSignal(sig syscall.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGHUP
 }
 
-// await waits for the launch's end, at most for the limit if there is one. In a
-// job that is ending it does not wait long: the rank hosts kill what is left as
-// soon as this process is gone. How the launch ended does not matter any more:
-// the row has its cause already, or needs none.
-func (w *workerGroup) await(limit time.Duration) (ended bool) {
+// awaitEnd waits for the launch's end, up to a limit unless that is 0, and reports whether it
+// ended. In a job that is being ended it waits only briefly: the rank hosts kill their processes
+// when this process is gone. The outcome is ignored, because the row already has its cause or needs
+// none.
+func (w *workerGroup) awaitEnd(limit time.Duration) (ended bool) {
 	if limit == 0 && !w.ending() {
 		w.launch.Wait()
 		return true
@@ -210,10 +210,9 @@ func (w *workerGroup) await(limit time.Duration) (ended bool) {
 	}
 }
 
-// interruptCause looks for the cause of an interrupt within a job: a launcher that
-// sees a rank die ends all the others, this one included. Only when every rank
-// host has reported the end of its process was it nothing but the interrupt: the
-// loss of one may be reported last.
+// interruptCause looks for the cause of an interrupt in a joined job: a launcher that sees a rank
+// die ends all others, including this one. It is a plain interrupt only if every rank host has
+// reported the end of its process, because a loss may be reported last.
 func (w *workerGroup) interruptCause() *failure {
 	if !w.slot.joined(w.group) {
 		return nil
@@ -228,7 +227,7 @@ func (w *workerGroup) interruptCause() *failure {
 			switch {
 			case stopped && e == nil:
 				return w.lostRank()
-			case is && (x.Stopped || endedByRequest(x.Signal)):
+			case is && (x.Stopped || isEndSignal(x.Signal)):
 				stopped = true
 				if f := w.lostRank(); f != nil {
 					return f
@@ -239,7 +238,7 @@ func (w *workerGroup) interruptCause() *failure {
 				}
 			}
 		case e := <-w.hub.Events():
-			w.note(e)
+			w.updateRank(e)
 		case <-limit:
 			return w.lostRank()
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// When every rank only follows, the row names the one they follow: its own
-// connection is gone, so that it cannot say so itself.
+// If all failures are consequences, the row names the rank they follow from. Its connection is gone, so it
+// cannot report itself.
 func TestCulpritOfFollowers(t *testing.T) {
 	lost := 1
 	res := &results{byRank: make([]*worker.Event, 2)}
@@ -29,8 +29,8 @@ func TestCulpritOfFollowers(t *testing.T) {
 	}
 }
 
-// When a batch system ends a whole job, workers may be gone before rank 0 hears of it.
-// That is no failure of theirs; a crash is, whatever follows.
+// When a batch system ends a whole job, workers may end before rank 0 gets the signal. That is no failure of
+// theirs. A crash is a failure, whatever follows.
 func TestInterruptFollows(t *testing.T) {
 	g := &plan.Group{Ranks: 2, Part: &decl.Part{}}
 	joined := &runner{plan: &plan.Plan{}, opts: Options{Joined: &Joined{Size: 2}}}
@@ -51,7 +51,7 @@ func TestInterruptFollows(t *testing.T) {
 		"not joined": {&runner{plan: &plan.Plan{}}, ended, launch.Exit{Code: -1, Signal: syscall.SIGTERM},
 			false},
 	} {
-		if got := c.r.interruptFollows(c.ctx, g, c.e); got != c.want {
+		if got := c.r.partOfInterrupt(c.ctx, g, c.e); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

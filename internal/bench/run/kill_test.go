@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// kills is how often each victim is killed at a random moment. The race detector
-// makes everything ten times slower, and runs with -short.
+// kills is how often each victim is killed at a random moment. The race detector is ten times slower and runs
+// with -short.
 func kills() int {
 	if testing.Short() {
 		return 2
@@ -25,9 +25,8 @@ func kills() int {
 	return 4
 }
 
-// TestKillSupervisor: kill -9 of the supervisor at a random moment ends every
-// worker, program and grandchild, leaves nothing, and resuming completes the
-// very set of rows that an undisturbed run gives.
+// TestKillSupervisor: kill -9 of the supervisor at a random moment ends every worker, program and
+// grandchild. Resuming completes the same set of rows as an undisturbed run.
 func TestKillSupervisor(t *testing.T) {
 	t.Parallel()
 	for _, bench := range []string{"slow", "slow-simulated", "listen"} {
@@ -38,7 +37,7 @@ func TestKillSupervisor(t *testing.T) {
 				temp := t.TempDir()
 				s.environ = append(s.environ, "TMPDIR="+temp)
 				shm := shmFiles(t)
-				// A run must not be over before it is seen, on a machine busy with other tests.
+				// On a busy machine, the run must not end before it is noticed.
 				gate := filepath.Join(t.TempDir(), "gate")
 				s.environ = append(s.environ, "TEST_SLEEP=200ms", "TEST_GATE="+gate)
 				cmd := s.supervisor(bench)
@@ -56,7 +55,7 @@ func TestKillSupervisor(t *testing.T) {
 				s.mark.AssertGone(t)
 				open = listening(t)
 				for port, socket := range listeners {
-					if open[port] == socket { // not one that another process has opened since
+					if open[port] == socket { // not opened by another process since
 						t.Errorf("something still listens on port %s", port)
 					}
 				}
@@ -78,7 +77,7 @@ func TestKillSupervisor(t *testing.T) {
 	}
 }
 
-// listening gives the sockets on which this host's processes listen, by port.
+// listening returns the listening sockets of this host, by port.
 func listening(t *testing.T) map[string]string {
 	t.Helper()
 	table := must.Get(os.ReadFile("/proc/net/tcp"))(t)
@@ -109,7 +108,7 @@ func shmFiles(t *testing.T) map[string]bool {
 	return names
 }
 
-// victims are the workers of a bench, or the grandchildren of its programs.
+// victims returns the workers of a bench, or the grandchildren of its programs.
 func victims(s *scene, bench string) (found []proctest.Process) {
 	for _, p := range s.mark.Processes() {
 		grandchild := strings.Contains(p.Cmdline, "program sleep")
@@ -120,8 +119,8 @@ func victims(s *scene, bench string) (found []proctest.Process) {
 	return found
 }
 
-// TestKillRank: kill -9 of a worker, or of a program's grandchild, at a random
-// moment is a failed row that says so; the sweep goes on, and resuming mends it.
+// TestKillRank: kill -9 of a worker or of a program's grandchild at a random moment gives a failed row with the
+// cause. The sweep continues, and resuming repairs the row.
 func TestKillRank(t *testing.T) {
 	t.Parallel()
 	for _, bench := range []string{"slow", "listen"} {
@@ -168,7 +167,7 @@ func TestKillRank(t *testing.T) {
 							victim.Env["RANK"])
 					}
 				}
-				// A worker that was about to quit, and a grandchild at its end, are not missed.
+				// No one notices the kill of a worker that was about to exit, or of a grandchild at its end.
 				if failed > 1 || len(rows) != len(plannedWork(t, bench)) {
 					t.Errorf("%d of %d rows failed: %v", failed, len(rows), res.Counts)
 				}
@@ -181,11 +180,11 @@ func TestKillRank(t *testing.T) {
 	}
 }
 
-// TestKillAgent: the agent is a process like others and may be killed too.
+// TestKillAgent: the agent may be killed too.
 func TestKillAgent(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	gate := filepath.Join(t.TempDir(), "gate") // the launch does not end before its agent is killed
+	gate := filepath.Join(t.TempDir(), "gate") // the launch ends after its agent is killed
 	s.environ = append(s.environ, "TEST_GATE="+gate)
 	cmd := s.supervisor("slow")
 	var agent int
@@ -217,7 +216,7 @@ func TestKillAgent(t *testing.T) {
 	assertComplete(t, s, "slow")
 }
 
-// TestLeftBehind: a daemon that a program leaves is killed, and said.
+// TestLeftBehind: a daemon that a program leaves behind is killed, and a warning says so.
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -241,8 +240,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestTornTable: a supervisor killed between the rows of one program's table
-// has not done with that program.
+// TestTornTable: if a supervisor is killed between the rows of one program's table, that program runs again.
 func TestTornTable(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -254,7 +252,7 @@ func TestTornTable(t *testing.T) {
 	file := filepath.Join(s.dir, journal.FileName)
 	data := must.Get(os.ReadFile(file))(t)
 	lines := strings.SplitAfter(string(data), "\n")
-	// All programs are alike: every line of the last two, after which little is left to run, and one of the first.
+	// All programs are alike. Test every line of the last two, after which little is left to run, and one of the first.
 	cuts := []int{4}
 	for cut := len(lines) * 3 / 4; cut < len(lines); cut++ {
 		cuts = append(cuts, cut)
@@ -263,15 +261,15 @@ func TestTornTable(t *testing.T) {
 		must.Do(t, os.WriteFile(file, []byte(strings.Join(lines[:cut], "")), 0o600))
 		s.options.Resume = true
 		s.run("table")
-		have := map[work]bool{}
+		have := map[taskID]bool{}
 		for _, r := range s.rows() {
-			have[work{r.Key, r.Trial}] = true
+			have[taskID{r.Key, r.Trial}] = true
 			if r.Status != journal.OK {
 				t.Errorf("cut after %d lines: %s: %s: %s", cut, at(r), r.Status, r.Reason)
 			}
 		}
 		for _, r := range whole {
-			if !have[work{r.Key, r.Trial}] {
+			if !have[taskID{r.Key, r.Trial}] {
 				t.Errorf("cut after %d lines: %s is missing", cut, at(r))
 			}
 		}

@@ -21,24 +21,23 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Launcher starts the ranks of a launch through another program, which may put
-// them on other hosts: Open MPI's mpirun, MPICH's mpiexec, or srun. Workers then
-// reach the supervisor over TCP.
+// Launcher starts the ranks of a launch through another program, which may put them on other hosts:
+// Open MPI's mpirun, MPICH's mpiexec, or srun. Workers then connect to the supervisor over TCP.
 type Launcher struct {
-	// Interface is the network between the ranks, "" if nobody chose one.
+	// Interface is the network interface between the ranks, "" if unspecified.
 	Interface string
 
-	argv []string // the program and the user's own flags for it
+	argv []string // the program and the user's flags for it
 	kind jobenv.Launcher
 	addr string
-	name string // of srun's jobs
+	name string // job name for srun
 }
 
-// versionLimit bounds a launcher that is only asked what it is.
+// versionLimit bounds the query of a launcher's version.
 const versionLimit = 10 * time.Second
 
-// NewLauncher takes the start of the launcher's command line, such as
-// "mpirun --hostfile hosts", and the address at which its ranks reach this host.
+// NewLauncher takes the beginning of the launcher's command line, such as "mpirun --hostfile
+// hosts", and the address at which its ranks reach this host.
 func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	argv := strings.Fields(command)
 	if len(argv) == 0 {
@@ -46,7 +45,7 @@ func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
-	// Several programs go by the name of mpirun and mpiexec, with flags of their own.
+	// Several programs are called mpirun and mpiexec, with different flags.
 	said, err := exec.CommandContext(ctx, argv[0], "--version").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("launcher %s: asking its version: %w", argv[0], err)
@@ -71,11 +70,11 @@ func launcherKind(version string) (jobenv.Launcher, error) {
 	return "", fmt.Errorf("%q is neither Open MPI, nor MPICH's Hydra, nor Slurm", first)
 }
 
-// Name is the launcher's program, for the record.
+// Name returns the launcher's program name, for the record.
 func (l *Launcher) Name() string { return filepath.Base(l.argv[0]) }
 
-// command is the line that starts the ranks of a program. Open MPI takes only
-// the named variables to other hosts, the others take all.
+// command returns the command line that starts the ranks of a program. Open MPI exports only the
+// named variables to other hosts; the other launchers export all.
 func (l *Launcher) command(ranks int, program []string, export []string) []string {
 	line := slices.Clone(l.argv)
 	switch l.kind {
@@ -92,8 +91,9 @@ func (l *Launcher) command(ranks int, program []string, export []string) []strin
 	return append(line, program...)
 }
 
-// recall ends ranks whose launcher was killed, or did not end them when asked. Slurm's live on without their srun: as a
-// job of the name, or as a step of it in the user's own job. Those of the others end by themselves.
+// recall returns a command that ends the ranks of a launcher that was killed or did not end them.
+// Slurm's ranks outlive their srun: as a job with that name, or as a step of it in the user's own
+// job. The ranks of other launchers end by themselves.
 func (l *Launcher) recall() []string {
 	if l == nil || l.kind != jobenv.Srun {
 		return nil
@@ -105,8 +105,8 @@ done`
 	return []string{"/bin/sh", "-c", script, "recall", l.name}
 }
 
-// self is how a launcher starts this program again: by its path, which must be
-// the same on every host.
+// self returns the command by which a launcher starts this program again. The path must be the same
+// on every host.
 func (l *Launcher) self() ([]string, error) {
 	if l == nil {
 		return []string{"/proc/self/exe"}, nil // the running program, even when its file has been replaced since
@@ -118,14 +118,14 @@ func (l *Launcher) self() ([]string, error) {
 	return []string{path}, nil
 }
 
-// launcherEnds bounds the wait for a launcher that is ending all its ranks.
-const launcherEnds = 20 * time.Second
+// launcherEndTimeout bounds the wait for a launcher that is ending all its ranks.
+const launcherEndTimeout = 20 * time.Second
 
-// lost is the failure of a rank that another launcher started: its end is known
-// only by that of its connection. The launcher's own end comes a moment later, if
-// at all: some let the other ranks run on.
-func (w *workerGroup) lost(e worker.Event) *failure {
-	if !e.Closed || w.via == nil {
+// handleDisconnect returns the failure of a rank that another launcher started. Its end is known
+// only from its connection. The launcher's own end follows a moment later, or not at all: some
+// launchers let the other ranks continue.
+func (w *workerGroup) handleDisconnect(e worker.Event) *failure {
+	if !e.Closed || w.launcher == nil {
 		return nil
 	}
 	rank := e.Rank
@@ -139,9 +139,9 @@ func (w *workerGroup) lost(e worker.Event) *failure {
 	for {
 		select {
 		case e := <-w.hub.Events():
-			w.note(e)
+			w.updateRank(e)
 			if e.Closed {
-				limit.Reset(launcherEnds) // all are being ended
+				limit.Reset(launcherEndTimeout) // the launcher is ending all ranks
 			}
 		case e, open := <-w.events:
 			x, is := e.(launch.Exit)
@@ -149,21 +149,21 @@ func (w *workerGroup) lost(e worker.Event) *failure {
 			case is && (x.Stopped || x.Signal != 0):
 				return w.processEvent(x)
 			case is:
-				f.reason += fmt.Sprintf("; %s ended with %s", w.via.Name(), x.How())
+				f.reason += fmt.Sprintf("; %s ended with %s", w.launcher.Name(), x.How())
 				return f
 			case !open: // neither the rank nor the launcher is to blame
 				return w.processEvent(nil)
 			}
 		case <-limit.C:
-			return w.unlessDoomed(f)
+			return w.preferLaunchFailure(f)
 		}
 	}
 }
 
-// launcherDied is the failure of a launcher that ended, and all its ranks with
-// it. A rank whose connection ended before may be the cause.
+// launcherDied returns the failure of a launcher that ended with all its ranks. A rank that
+// disconnected before may be the cause.
 func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
-	f := &failure{status: journal.Failed, phase: "start", reason: w.via.Name() + " ended with " + x.How()}
+	f := &failure{status: journal.Failed, phase: "start", reason: w.launcher.Name() + " ended with " + x.How()}
 	if x.Signal != 0 { // it was killed, and its ranks follow
 		f.phase = w.ranks[0].phase
 		return f
@@ -176,7 +176,7 @@ func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 			return f
 		}
 		if !slices.ContainsFunc(w.ranks, func(s rankState) bool { return s.joined }) {
-			// None connected: the launcher itself will have said why.
+			// No rank connected, so the launcher will have printed why.
 			if said := firstSentence(w.lastOutput(nil)); said != "" {
 				f.reason += ": " + said
 			}
@@ -184,15 +184,15 @@ func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 		}
 		select {
 		case e := <-w.hub.Events():
-			w.note(e)
+			w.updateRank(e)
 		case <-limit:
 			return f
 		}
 	}
 }
 
-// firstSentence is the first line of a text that has words in it, without the
-// rules that launchers draw around what they say.
+// firstSentence returns the first line that contains letters, skipping the rules that launchers
+// draw around their messages.
 func firstSentence(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); strings.ContainsFunc(line, unicode.IsLetter) {
@@ -202,20 +202,20 @@ func firstSentence(text string) string {
 	return ""
 }
 
-// guarded is a launch of a program whose ranks a launcher has started, each below a
-// guard: to this process they are what rank hosts are to the rank 0 of a job.
-type guarded struct {
+// guardedLaunch is a launch of a program whose ranks were started by a launcher, each below a
+// guard. This process treats the guards as rank 0 of a job treats rank hosts.
+type guardedLaunch struct {
 	*rankhost.Launch
 	leader *rankhost.Leader
 	outer  *launch.Launch // the launcher itself
 	via    *Launcher
 }
 
-// abortLimit is how long a rank may take to end by itself when the launcher, told by
-// that rank, ends the others. The launcher kills a second after it has asked.
-const abortLimit = 300 * time.Millisecond
+// abortGrace is how long a rank may take to end by itself when it has made the launcher end the
+// others (MPI_Abort). The launcher kills one second after it has asked.
+const abortGrace = 300 * time.Millisecond
 
-func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guarded, error) {
+func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guardedLaunch, error) {
 	via := s.opts.Launcher
 	self, err := via.self()
 	if err != nil {
@@ -232,13 +232,14 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}
 	procs[0].Stdout, procs[0].Stderr = filepath.Join(p.logs, "launcher.out"), filepath.Join(p.logs, "launcher.err")
 	outer, err := s.agent.Launch(ctx,
-		launch.Spec{Procs: procs, Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true, RecallCommand: via.recall()})
+		launch.Spec{Procs: procs, Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true,
+			RecallCommand: via.recall()})
 	if err != nil {
 		return nil, err
 	}
 	gathering, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { // what has ended will bring no guards
+	go func() { // an ended launcher starts no guards
 		outer.Wait()
 		cancel(errors.New(via.Name() + " has ended"))
 	}()
@@ -252,10 +253,11 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		}
 		return nil, err
 	}
-	port, err := s.opts.Ports.FreePort("127.0.0.1") // and, one hopes, where rank 0 is
+	port, err := s.opts.Ports.FreePort("127.0.0.1") // presumably also free on the host of rank 0
 	var l *rankhost.Launch
 	if err == nil {
-		// A rank of the launcher's own job, with torchrun's variables besides the launcher's.
+		// The rank belongs to the launcher's own job, and has torchrun's variables besides the
+		// launcher's.
 		proc := rankhost.Proc{Argv: p.argv, Env: variables(g, p.extra), Native: true,
 			Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.FirstRankAddr(), MasterPort: port}}
 		rankhost.RemoveGuardVars(proc.Env)
@@ -268,11 +270,11 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		return nil, err
 	}
 	go endAborted(l, leader, via)
-	return &guarded{l, leader, outer, via}, nil
+	return &guardedLaunch{l, leader, outer, via}, nil
 }
 
-// endAborted ends a program whose launcher ends its ranks, because one has called
-// MPI_Abort, say.
+// endAborted stops a program whose launcher ends its ranks, for example because one has called
+// MPI_Abort.
 func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
 	over := make(chan struct{})
 	go func() { l.Wait(); close(over) }()
@@ -282,23 +284,23 @@ func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
 		return
 	}
 	select {
-	case <-time.After(abortLimit):
+	case <-time.After(abortGrace):
 		l.Stop(launch.StopRequest{Reason: via.Name() + " ended the job"})
 	case <-over:
 	}
 }
 
 // Wait returns when the program's ranks, the guards and the launcher have ended.
-func (g *guarded) Wait() (launch.Outcome, error) {
+func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 	out, err := g.Launch.Wait()
 	g.leader.Close()
-	late := time.AfterFunc(launcherEnds, func() { g.outer.Stop(launch.StopRequest{Reason: "its ranks have ended"}) })
+	late := time.AfterFunc(launcherEndTimeout, func() { g.outer.Stop(launch.StopRequest{Reason: "its ranks have ended"}) })
 	defer late.Stop()
 	outer, outerErr := g.outer.Wait()
 	if outerErr != nil {
 		return out, outerErr
 	}
-	// Killed, it takes the guards with it, of which one is missed first.
+	// A killed launcher takes the guards with it, one of which is missed first. Blame the launcher.
 	if x := outer.Failed(); err != nil && x != nil && x.Signal != 0 {
 		err = fmt.Errorf("%s ended with %s", g.via.Name(), x.How())
 	}

@@ -22,7 +22,7 @@ import (
 func TestLauncherCommand(t *testing.T) {
 	for _, c := range []struct {
 		version string
-		want    string // "" for a refusal
+		want    string // "" if it is rejected
 	}{
 		{"mpirun (Open MPI) 4.1.4\n\nReport bugs to", "launch --flag -n 3 -x A -x B program arg"},
 		{"mpiexec (OpenRTE) 4.1.4", "launch --flag -n 3 -x A -x B program arg"},
@@ -52,8 +52,8 @@ func TestLauncherCommand(t *testing.T) {
 	}
 }
 
-// The ranks of a launcher take the interface and ports that were chosen, also on hosts to
-// which the launcher takes only what it is told; what is planned or the user's own stays.
+// The ranks of a launcher get the chosen interface and ports, even on hosts to which the launcher exports only
+// named variables. Planned variables and the user's own settings take precedence.
 func TestLauncherReach(t *testing.T) {
 	value := "mine"
 	r := &runner{opts: Options{Launcher: &Launcher{argv: []string{"mpirun"}, kind: jobenv.OpenMPI, Interface: "eth0"},
@@ -78,14 +78,14 @@ func TestLauncherReach(t *testing.T) {
 	}
 }
 
-// launchers are the real ones, and the variable in which each tells the rank.
+// launchers are the real launchers, and the variable in which each passes the rank.
 var launchers = map[string]struct{ rankVar, command string }{
 	"openmpi": {"OMPI_COMM_WORLD_RANK", "mpirun.openmpi --allow-run-as-root --oversubscribe"},
-	// Hydra makes a variable of its own of one that is swept, as another host could.
+	// Hydra overwrites a swept variable with its own, as a login on another host could.
 	"hydra": {"PMI_RANK", "mpiexec.hydra -genv SWEPT remote"},
 }
 
-// withLaunchers gives each real launcher a scene.
+// withLaunchers runs a test with each real launcher.
 func withLaunchers(t *testing.T, do func(s *scene, rankVar string)) {
 	if testing.Short() {
 		t.Skip("mpirun and mpiexec take a while")
@@ -106,8 +106,8 @@ func withLaunchers(t *testing.T, do func(s *scene, rankVar string)) {
 	}
 }
 
-// Ranks that mpirun or mpiexec starts do all that ranks of our own do: they see
-// the planned environment, synchronize, and give rows.
+// Ranks started by mpirun or mpiexec work like our own: they see the planned environment, synchronise, and
+// give rows.
 func TestLaunchers(t *testing.T) {
 	withLaunchers(t, func(s *scene, rankVar string) {
 		_, rows := s.run("environ")
@@ -127,8 +127,8 @@ func TestLaunchers(t *testing.T) {
 	})
 }
 
-// A rank that is killed costs one row, which names it, whether its launcher ends
-// the others or lets them run on.
+// A killed rank costs one row, which names it, whether its launcher ends the other ranks or lets them
+// continue.
 func TestLaunchersRankKilled(t *testing.T) {
 	withLaunchers(t, func(s *scene, rankVar string) {
 		var once sync.Once
@@ -159,8 +159,8 @@ func TestLaunchersRankKilled(t *testing.T) {
 	})
 }
 
-// A program of a sweep is started through the launcher too, its environment is the
-// planned one, and the rank that fails is named.
+// The program of a sweep is started through the launcher too, with the planned environment, and a failed
+// rank is named.
 func TestLaunchersProgram(t *testing.T) {
 	withLaunchers(t, func(s *scene, rankVar string) {
 		path := must.Get(os.Executable())(s)
@@ -175,12 +175,12 @@ func TestLaunchersProgram(t *testing.T) {
 			_, r := must.Get2(journal.LoadRun(s.options.Dir))(s)
 			return r.Latest()
 		}
-		// Four lines of rank 0, at each of two points in two environments, one of which has the variable removed.
+		// Four lines of rank 0, at each of two points in two environments. One of these has the variable removed.
 		rows := run("table", plan.Request{Envs: []plan.Assign{{Name: "SWEPT", Text: "1,-"}}})
 		if len(rows) != 16 || slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status != journal.OK }) {
 			s.Errorf("%d rows: %+v", len(rows), rows)
 		}
-		// Rank 1 fails, by itself or killed, and the other waits for it.
+		// Rank 1 fails by itself or is killed, and the other rank waits for it.
 		rows = run("fall", plan.Request{Envs: []plan.Assign{{Name: "SWEPT", Text: "exit,kill"}}})
 		for i, want := range []string{"exit code 3: ValueError: planted", "exit code 3: ValueError: planted",
 			"signal 9 (killed)", "signal 9 (killed)"} {

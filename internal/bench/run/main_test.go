@@ -32,8 +32,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The test binary is every process: the agent, the workers with the benches
-// below, the programs of a sweep, and a supervisor that is killed.
+// The test binary plays every role: the agent, the workers with the benches below, the programs of a sweep, and
+// a supervisor that is killed.
 func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	}
 	// Under the race detector every process would sleep a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	// The tests wait for processes more than they compute.
+	// The tests mostly wait for processes.
 	flag.Parse()
 	if byUser := false; runtime.GOMAXPROCS(0) < waiting {
 		flag.Visit(func(f *flag.Flag) { byUser = byUser || f.Name == "test.parallel" })
@@ -68,16 +68,16 @@ func TestMain(m *testing.M) {
 
 const (
 	self = "/proc/self/exe"
-	// hangGuard bounds every wait; a test that needs it all has failed.
+	// hangGuard bounds every wait. A test that reaches it has failed.
 	hangGuard = 3 * time.Minute
-	// waiting is how many tests run at a time.
+	// waiting is the number of tests that run at a time.
 	waiting = 4
 )
 
-// misbehave is what a worker does wrong before it connects.
+// misbehave lets a worker do something wrong before it connects.
 func misbehave() {
 	if fake, ok := os.LookupEnv("TEST_FAKE"); ok && os.Getenv("RANK") == "1" {
-		// As a library does that sets its own variables when it is loaded.
+		// Like a library that sets variables when it is loaded.
 		name, value, _ := strings.Cut(fake, "=")
 		os.Setenv(name, value)
 	}
@@ -92,7 +92,7 @@ func misbehave() {
 	}
 }
 
-// benches are the declarations the tests run.
+// benches are the benches of the tests.
 func benches() []*bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
@@ -113,7 +113,7 @@ func benches() []*bench.Bench {
 		bench.New("lonely", lonely, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
 		bench.New("together", together, bench.Ranks("3"),
 			bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
-			// which none but the one that hangs needs, however loaded the machine
+			// only the hanging point needs all of it, however busy the machine is
 			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)),
 		bench.New("slow-simulated", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3,4,5"), bench.Env("SWEPT", "1", "2"),
 			bench.Trials(2),
@@ -130,7 +130,7 @@ func still(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { return nil })
 }
 
-// waitAtGate waits until there is the file of the gate, if there is a gate.
+// waitAtGate waits until the file of the gate exists, if there is a gate.
 func waitAtGate() {
 	gate, ok := os.LookupEnv("TEST_GATE")
 	for limit := time.Now().Add(hangGuard); ok && time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
@@ -140,8 +140,7 @@ func waitAtGate() {
 	}
 }
 
-// slow leaves time for a kill in set-up, barrier and timed part alike. With a
-// gate its third point waits there.
+// slow leaves time for a kill in set-up, barrier and timed part. With a gate, its third point waits there.
 func slow(ctx context.Context, s *bench.State) error {
 	if s.Int("i") == 3 {
 		waitAtGate()
@@ -153,8 +152,8 @@ func slow(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { time.Sleep(5 * time.Millisecond); return nil })
 }
 
-// unsteady is disturbed while it is first measured: its samples scatter. At the end of
-// the first measurement it opens the gate, if there is one, and waits in the second.
+// unsteady is disturbed during its first measurement: its samples scatter. At the end of the first measurement it
+// opens the gate, if there is one, and waits in the second.
 func unsteady(ctx context.Context, s *bench.State) error {
 	what := s.Str("what")
 	measured[what]++
@@ -179,9 +178,9 @@ func unsteady(ctx context.Context, s *bench.State) error {
 	}))
 }
 
-var measured = map[string]int{} // by this process, of each point
+var measured = map[string]int{} // measurements of each point in this process
 
-// environ prints what it sees, NUL-terminated as the kernel shows it.
+// environ prints its environment, NUL-terminated like in /proc.
 func environ(ctx context.Context, s *bench.State) error {
 	for _, e := range os.Environ() {
 		fmt.Print(e, "\x00")
@@ -206,17 +205,17 @@ func (c *scriptedClock) Now() int64          { return c.now }
 func (c *scriptedClock) Deterministic() bool { return true }
 func (c *scriptedClock) Name() string        { return "scripted" }
 
-// stop stops rank 1 at the second point, heartbeat and all.
+// stop stops the process of rank 1 at the second point, including its heartbeats.
 func stop(ctx context.Context, s *bench.State) error {
 	if s.Rank() == 1 && s.Int("i") == 2 {
 		s.Phase("stopping")
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		time.Sleep(hangGuard) // it takes effect a moment later
+		time.Sleep(hangGuard) // the signal takes effect a moment later
 	}
 	return still(ctx, s)
 }
 
-// lonely skips on rank 1 alone, at the second point, while rank 0 waits for it.
+// lonely skips the second point on rank 1 only, while rank 0 waits for it.
 func lonely(ctx context.Context, s *bench.State) error {
 	if s.Rank() == 1 && s.Int("i") == 2 {
 		return bench.Skip("rank 1 feels like it")
@@ -224,7 +223,7 @@ func lonely(ctx context.Context, s *bench.State) error {
 	return still(ctx, s)
 }
 
-// programs is a sweep over a program: the test binary in another role.
+// programs is a sweep over a program, which is the test binary in another role.
 func programs(name string, table bool) *bench.Bench {
 	b := bench.New(name, nil, bench.Ranks("2"), bench.Ints("i", "1,2"), bench.Env("SWEPT", "1", "2"), bench.Trials(2))
 	b.Parts[0].Command = &decl.Command{Argv: []string{self, "program", name},
@@ -249,8 +248,8 @@ func programs(name string, table bool) *bench.Bench {
 	return b
 }
 
-// program is the program of a sweep: rank 0 listens on the port it was given,
-// every rank has a grandchild in a session of its own.
+// program is the program of a sweep. Rank 0 listens on the port it was given, and every rank has a grandchild
+// in its own session.
 func program(mode string) int {
 	if rankVar := os.Getenv("TEST_RANK_VAR"); rankVar != "" {
 		rank := os.Getenv(rankVar)
@@ -280,7 +279,7 @@ func program(mode string) int {
 		fmt.Println(1.5)
 	case "table":
 		fmt.Println(1.5, 2.5, 3.5, 4.5)
-	case "fall": // rank 1 fails as it is told, the others wait for it
+	case "fall": // rank 1 fails as told, the others wait for it
 		switch fail := os.Getenv("SWEPT"); {
 		case os.Getenv(os.Getenv("TEST_RANK_VAR")) != "1":
 			time.Sleep(hangGuard)
@@ -299,7 +298,7 @@ func program(mode string) int {
 		}
 		fmt.Println(1.5)
 	case "sleep":
-		// A test that looks for this process in /proc needs it for longer.
+		// A test that looks for this process in /proc needs more time.
 		long, err := time.ParseDuration(cmp.Or(os.Getenv("TEST_SLEEP"), "30ms"))
 		if err != nil {
 			return 8
@@ -313,7 +312,7 @@ func program(mode string) int {
 	return 0
 }
 
-// supervise is a kernbench of its own: it runs a bench into a folder.
+// supervise runs a bench into a folder, as a separate kernbench.
 func supervise(bench, dir string, flags []string) int {
 	opts := Options{Dir: dir, Environ: os.Environ()}
 	for _, f := range flags {
@@ -343,7 +342,7 @@ func makePlan(bench string, req plan.Request) (*plan.Plan, error) {
 	return nil, errors.New("no bench " + bench)
 }
 
-// scene is one test's RUN folder and mark.
+// scene is the RUN folder and the mark of one test.
 type scene struct {
 	*testing.T
 	dir     string
@@ -376,7 +375,7 @@ func (s *scene) runContext(ctx context.Context, bench string) (Result, []journal
 	return res, s.rows()
 }
 
-// journal reads the latest run, which must be whole.
+// journal reads the latest run, which must be undamaged.
 func (s *scene) journal() *journal.Run {
 	s.Helper()
 	j, r := must.Get2(journal.LoadRun(s.dir))(s)
@@ -391,7 +390,7 @@ func (s *scene) rows() []journal.Row {
 	return s.journal().Latest()
 }
 
-// log is what a rank printed at a row's launch.
+// log returns what a rank printed in a row's launch.
 func (s *scene) log(row journal.Row, rank int) string {
 	s.Helper()
 	data := must.Get(os.ReadFile(filepath.Join(s.dir, "logs", row.Launch, fmt.Sprintf("rank%d.out", rank))))(s)
@@ -408,7 +407,7 @@ func (s *scene) supervisor(bench string, flags ...string) *exec.Cmd {
 	return cmd
 }
 
-// eventually waits for something to come true.
+// eventually waits for a condition.
 func (s *scene) eventually(what string, ok func() bool) {
 	s.Helper()
 	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {

@@ -6,7 +6,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestMissing: a required row that was not executed counts, nothing else does.
+// TestMissing: only required rows that were not executed count.
 func TestMissing(t *testing.T) {
 	rows := []journal.Row{{Status: journal.OK}, {Status: journal.Skipped}, {Status: journal.Failed},
 		{Status: journal.NotExecuted, Optional: true}, {Status: journal.NotExecuted}}

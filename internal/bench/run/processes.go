@@ -23,9 +23,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// processes describes one process per rank, or a single one for a program that
-// starts its own ranks, for a launcher that starts them or for a backend that has
-// them all in one process: argv, exactly the planned environment, logs, cores.
+// processes describes the processes of a launch: one per rank, or a single one for a program that
+// starts its own ranks, for a launcher, or for a backend with all ranks in one process.
 func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
 	set := variables(g, p.extra)
 	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
@@ -74,14 +73,14 @@ func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) 
 	return procs, nil
 }
 
-// logFiles are where a rank's output goes.
+// logFiles returns the log files of a rank.
 func logFiles(dir string, rank int) (out, err string) {
 	name := filepath.Join(dir, fmt.Sprintf("rank%d", rank))
 	return name + ".out", name + ".err"
 }
 
-// variables are what a group's processes get besides what they inherit; nil is a
-// variable to remove.
+// variables returns the changes to the inherited environment of a group's processes; nil removes a
+// variable.
 func variables(g *plan.Group, extra map[string]string) map[string]*string {
 	set := make(map[string]*string, len(g.Env)+len(extra))
 	if g.Threads > 0 {
@@ -102,7 +101,7 @@ func variables(g *plan.Group, extra map[string]string) map[string]*string {
 	return set
 }
 
-// lastOutput is the end of what a rank printed, its errors before the rest.
+// lastOutput returns the end of a rank's stderr, or of its stdout if stderr is empty.
 func lastOutput(dir string, rank int) string {
 	const most = 2000
 	for _, ext := range []string{"err", "out"} {
@@ -110,7 +109,7 @@ func lastOutput(dir string, rank int) string {
 		if len(buf) == 0 {
 			continue
 		}
-		// A Go program that crashes says why first, and then shows its stacks.
+		// A crashing Go program prints the reason first, and then its stacks.
 		if at := crash.FindIndex(buf); at != nil {
 			return toValidText(buf[at[0]:min(at[0]+most, len(buf))])
 		}
@@ -119,7 +118,7 @@ func lastOutput(dir string, rank int) string {
 	return ""
 }
 
-// tailOf is the end of one stream of a rank; nothing when it did not get as far as printing.
+// tailOf returns the end of one stream of a rank, or nil if there is no log.
 func tailOf(dir string, rank int, ext string) []byte {
 	const look = 64 << 10
 	f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
@@ -138,18 +137,18 @@ func tailOf(dir string, rank int, ext string) []byte {
 	return buf
 }
 
-// lastWords is the line of a rank's last output that tells most.
-func lastWords(dir string, rank int) string {
+// salientLine returns the most informative line of a rank's last output.
+func salientLine(dir string, rank int) string {
 	return culprit.SalientLine(toValidText(tailOf(dir, rank, "err")), toValidText(tailOf(dir, rank, "out")))
 }
 
-// crash is how the Go runtime starts its report.
+// crash matches the first line of a Go runtime crash report.
 var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 
-// toValidText makes program output fit for JSON and terminals.
+// toValidText makes program output valid for JSON and terminals.
 func toValidText(b []byte) string {
 	for len(b) > 0 && !utf8.RuneStart(b[0]) {
-		b = b[1:] // a cut rune
+		b = b[1:] // the rest of a cut character
 	}
 	return strings.TrimRight(strings.ToValidUTF8(string(b), "\uFFFD"), "\n")
 }
@@ -158,12 +157,12 @@ func envNames(env point.Env) []string {
 	return lists.Map(env, func(e point.EnvVar) string { return e.Name })
 }
 
-// around runs the setup of a point, then the work, then the cleanup: also when the others failed
-// or were interrupted.
-func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task,
+// withHooks runs a point's setup program, then the work, then the cleanup program. The cleanup runs
+// even if the others failed or were interrupted.
+func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 	work func() ([]journal.Row, error)) ([]journal.Row, error) {
 	cmd := g.Part.Command
-	reason, warnings, err := s.aside(ctx, g, &t, "setup", cmd.Setup)
+	reason, warnings, err := s.runHook(ctx, g, &t, "setup", cmd.Setup)
 	var rows []journal.Row
 	switch {
 	case err != nil:
@@ -179,7 +178,7 @@ func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task,
 	if ctx.Err() != nil && len(cmd.Cleanup) > 0 {
 		s.opts.Observe(Event{Note: "interrupted: cleanup runs; another Ctrl-C leaves it out"})
 	}
-	reason, more, cleanupErr := s.aside(context.WithoutCancel(ctx), g, &t, "cleanup", cmd.Cleanup)
+	reason, more, cleanupErr := s.runHook(context.WithoutCancel(ctx), g, &t, "cleanup", cmd.Cleanup)
 	if reason != "" {
 		reason = "cleanup " + reason
 		more = append(more, reason)
@@ -188,13 +187,13 @@ func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task,
 	for i := range rows {
 		rows[i].Warnings = append(slices.Clip(rows[i].Warnings), warnings...)
 	}
-	if len(rows) == 0 && reason != "" { // there is no row that could say it
+	if len(rows) == 0 && reason != "" { // no row can carry the reason
 		cleanupErr = cmp.Or(cleanupErr, s.note(fmt.Sprintf("%s: %s", t.Label(), reason)))
 	}
 	return rows, cmp.Or(err, cleanupErr)
 }
 
-// prepare runs what has to be done once before the first launch of groups.
+// prepare runs the prepare programs of groups once before their first launch.
 func (r *runner) prepare(ctx context.Context, work []*backlog) error {
 	s := &runSlot{runner: r}
 	defer s.close()
@@ -205,7 +204,7 @@ func (r *runner) prepare(ctx context.Context, work []*backlog) error {
 		}
 		r.prepared[b.group.Part] = true
 		s.nextLaunch()
-		reason, warnings, err := s.aside(ctx, &plan.Group{Part: b.group.Part}, nil, "prepare", cmd.Prepare)
+		reason, warnings, err := s.runHook(ctx, &plan.Group{Part: b.group.Part}, nil, "prepare", cmd.Prepare)
 		switch {
 		case err != nil:
 			return err
@@ -223,9 +222,9 @@ func (r *runner) prepare(ctx context.Context, work []*backlog) error {
 	return nil
 }
 
-// aside runs a program beside those that are measured: once, on this host, with the environment
-// of the point if there is one. The reason is why it failed.
-func (s *runSlot) aside(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string,
+// runHook runs a setup, cleanup or prepare program once on this host, with the environment of the
+// point, if there is one. reason says why it failed.
+func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string,
 	warnings []string, err error) {
 	if len(argv) == 0 || ctx.Err() != nil {
 		return "", nil, nil
@@ -269,7 +268,7 @@ func (s *runSlot) aside(ctx context.Context, g *plan.Group, t *plan.Task, name s
 	default:
 		return "", warnings, nil
 	}
-	if said := lastWords(path, 0); said != "" {
+	if said := salientLine(path, 0); said != "" {
 		reason += "; it said: " + said
 	}
 	return fmt.Sprintf("%s: %s; all it printed is in logs/%s", argv[0], reason, logs), warnings, nil

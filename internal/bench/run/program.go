@@ -24,10 +24,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// program runs one task of a sweep over another program: one process
-// per rank, or one that starts its own, as often as the sweep asks for. The output of a launch
-// is read when all have ended.
-func (s *runSlot) program(ctx context.Context, b *backlog) error {
+// runProgram runs one task of a sweep over another program, with one process per rank or one
+// process that starts its own ranks, and with as many launches as the sweep asks for. The output is
+// read when all processes of a launch have ended.
+func (s *runSlot) runProgram(ctx context.Context, b *backlog) error {
 	next := b.take(1)
 	if len(next) == 0 {
 		return nil
@@ -38,12 +38,12 @@ func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	}
 	limit := s.timeout(b.group)
 	if s.joined(b.group) {
-		limit = 0 // ranks that another launcher started may not be able to start it again
+		limit = 0 // ranks of another launcher may be unable to start it again
 	}
 	var all []rawSamples
-	rows, err := s.around(ctx, b.group, a.task, func() ([]journal.Row, error) {
+	rows, err := s.withHooks(ctx, b.group, a.task, func() ([]journal.Row, error) {
 		return s.measure(limit, func() ([]journal.Row, error) {
-			rows, raw, err := s.launches(ctx, b.group, a.task)
+			rows, raw, err := s.launchRepeatedly(ctx, b.group, a.task)
 			all = append(all, raw)
 			return rows, cmp.Or(err, ctx.Err())
 		}, func(kept int, rows []journal.Row) error { return s.keepPrinted(a.task, rows, all[kept]) })
@@ -51,14 +51,14 @@ func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	if rows == nil {
 		return err
 	}
-	again, settleErr := s.settle(a, rows...)
+	again, settleErr := s.finishAttempt(a, rows...)
 	b.putBack(again)
 	return cmp.Or(settleErr, err)
 }
 
-// launches launches a point's program until that is enough, and makes rows of what all launches
-// gave. One that fails is the point's result.
-func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, rawSamples, error) {
+// launchRepeatedly launches a point's program until there are enough samples, and makes rows of the
+// output of all launches. A failed launch fails the point.
+func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, rawSamples, error) {
 	cmd := g.Part.Command
 	if s.joined(g) && s.opts.Joined.Native && cmd.Launches() > 1 {
 		row := s.row(t)
@@ -68,7 +68,7 @@ func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]j
 		return []journal.Row{row}, nil, nil
 	}
 	for range cmd.Warmup {
-		row, parsed, err := s.oneProgram(ctx, g, t)
+		row, parsed, err := s.launchOnce(ctx, g, t)
 		if err != nil || parsed == nil {
 			row.Reason = "in the warm-up: " + row.Reason
 			return []journal.Row{row}, nil, err
@@ -77,7 +77,7 @@ func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]j
 	began, all := time.Now(), sweep.NewLaunches(cmd)
 	var warnings []string
 	for {
-		row, parsed, err := s.oneProgram(ctx, g, t)
+		row, parsed, err := s.launchOnce(ctx, g, t)
 		if err != nil || parsed == nil {
 			return []journal.Row{row}, nil, err
 		}
@@ -94,9 +94,9 @@ func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]j
 	}
 }
 
-// oneProgram launches, waits and parses. A fault of the program is a row without anything
-// parsed; the error is the harness's own.
-func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []decl.ParsedRow, error) {
+// launchOnce launches the program once and parses its output. If the program is at fault, the row
+// says why and nothing is parsed; the error is for faults of the harness.
+func (s *runSlot) launchOnce(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []decl.ParsedRow, error) {
 	row := s.row(t)
 	failed := func(status journal.Status, phase, reason string) (journal.Row, []decl.ParsedRow, error) {
 		row.Status, row.Phase, row.Reason = status, phase, reason
@@ -139,7 +139,7 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (j
 	case seen.hung:
 		blame(&row, culprit.BlameHang(ranks, limit), ranks, path)
 		return failed(journal.Timeout, "run", row.Reason)
-	case out.Failed() != nil && s.interruptFollows(ctx, g, *out.Failed()):
+	case out.Failed() != nil && s.partOfInterrupt(ctx, g, *out.Failed()):
 		return row, nil, ctx.Err()
 	case out.Failed() != nil:
 		blame(&row, culprit.BlameFailure(ranks), ranks, path)
@@ -150,7 +150,7 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (j
 	return s.parse(g, row, out, path)
 }
 
-// lostProgram says why the end of a program is not known: its agent or a rank host was lost.
+// lostProgram returns why the end of a program is unknown: its agent or a rank host was lost.
 func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs string) (reason string) {
 	var lost *rankhost.LostError
 	if !errors.As(err, &lost) {
@@ -160,33 +160,33 @@ func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs s
 	if via := s.opts.Launcher; via != nil {
 		ranks := make([]culprit.Rank, g.Ranks)
 		for r := range ranks {
-			ranks[r] = culprit.Rank{Rank: r, LastLine: lastWords(logs, r)}
+			ranks[r] = culprit.Rank{Rank: r, LastLine: salientLine(logs, r)}
 		}
-		// Which of the guards is missed first is chance when the launcher has killed them all.
+		// If the launcher has killed all guards, the order in which they are missed is random.
 		if teller := culprit.SoleReporter(ranks); teller >= 0 && teller != rank {
 			rank, reason = teller, via.Name()+" ended all ranks"
 		}
 	}
 	row.Rank, row.Output = &rank, lastOutput(logs, rank)
-	if said := lastWords(logs, rank); said != "" {
+	if said := salientLine(logs, rank); said != "" {
 		reason += "; its program said: " + said
 	}
 	return reason
 }
 
-// sighting is what was seen of a program while it ran.
-type sighting struct {
-	mismatch string      // its environment was not the planned one
-	hung     bool        // it took too long
-	order    map[int]int // place of each rank among the ends, from 1
+// observation is what was observed of a program while it ran.
+type observation struct {
+	mismatch string      // how its environment differs from the planned one
+	hung     bool        // it exceeded the time limit
+	order    map[int]int // position of each rank among the exits, from 1
 }
 
-// watchProgram watches a launch until it ends by itself, or has to be stopped: for
-// an environment that is not the planned one, or because it takes too long.
-func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sighting {
+// watchProgram watches a launch until it ends. It stops the launch if its environment is not the
+// planned one or if it exceeds the time limit.
+func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) observation {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	seen := sighting{order: map[int]int{}}
+	seen := observation{order: map[int]int{}}
 	events := l.Events()
 	for {
 		select {
@@ -196,9 +196,9 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 			}
 			switch e := e.(type) {
 			case launch.Started:
-				// Of a program that has ended already, the environment is not known.
+				// The environment of a program that has already ended is unknown.
 				if e.Env != nil && seen.mismatch == "" {
-					if err := envSeen(t.Env, e.Env); err != nil {
+					if err := checkEnv(t.Env, e.Env); err != nil {
 						seen.mismatch = fmt.Sprintf("rank %d: %v", e.Rank, err)
 						l.Stop(launch.StopRequest{Reason: seen.mismatch})
 					}
@@ -213,21 +213,21 @@ func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sigh
 	}
 }
 
-// ranksOf is what is known of each rank at the end.
-func ranksOf(out launch.Outcome, seen sighting, logs string) []culprit.Rank {
+// ranksOf collects what is known of each rank at the end.
+func ranksOf(out launch.Outcome, seen observation, logs string) []culprit.Rank {
 	return lists.Map(out.Exits, func(x launch.Exit) culprit.Rank {
 		return culprit.Rank{Rank: x.Rank, Order: seen.order[x.Rank], End: x.How(), Failed: x.Failed(),
-			Signal: x.Signal, Stopped: x.Stopped, Activity: x.Activity, LastLine: lastWords(logs, x.Rank)}
+			Signal: x.Signal, Stopped: x.Stopped, Activity: x.Activity, LastLine: salientLine(logs, x.Rank)}
 	})
 }
 
-// blame fills in who is to blame, and how all ranks ended.
+// blame fills in the culprit, and how all ranks ended.
 func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs string) {
 	row.Reason = v.Reason
 	if v.Rank >= 0 {
 		row.Rank, row.Output = &v.Rank, lastOutput(logs, v.Rank)
 	}
-	if len(ranks) == 1 { // the row says it all
+	if len(ranks) == 1 { // the row itself has everything
 		return
 	}
 	for _, r := range ranks {
@@ -239,7 +239,7 @@ func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs strin
 	}
 }
 
-// parse finds the rows in the output of all ranks. Without any, the row says why.
+// parse extracts rows from the output of all ranks. If there are none, the returned row says why.
 func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) (journal.Row,
 	[]decl.ParsedRow, error) {
 	outputs := make([]decl.RankOutput, len(out.Exits))
@@ -252,7 +252,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 			}
 			*into = data
 		}
-		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 { // half a number is a number too
+		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 { // a truncated number would be parsed as a number
 			base.Status, base.Phase, base.Rank, base.Output = journal.Failed, "parse", &x.Rank, lastOutput(logs, x.Rank)
 			base.Reason = fmt.Sprintf("the last %d bytes of the output of rank %d were not kept: %s", n, x.Rank,
 				cmp.Or(x.Stdout.LogError, x.Stderr.LogError,
@@ -273,18 +273,17 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	return base, parsed, nil
 }
 
-// rawSamples are those that programs printed, in every launch of a point: by the key of the row
-// and the metric.
+// rawSamples are the printed samples of all launches of a point, by row key and metric.
 type rawSamples map[string]map[string][][]float64
 
-// launchedRows makes rows of what all launches of a point have printed.
+// launchedRows makes rows of the output of all launches of a point.
 func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Launches,
 	stopped measure.StopReason) ([]journal.Row, rawSamples) {
 	var rows []journal.Row
 	raw := rawSamples{}
 	for _, l := range all.Rows {
 		row := r.parsedRow(part, base, l)
-		if l.Wrong != "" { // the time of a wrong result is no result
+		if l.Wrong != "" { // the time of a wrong result is meaningless
 			row.Status, row.Phase, row.Reason = journal.Failed, "check", l.Wrong
 			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 			row.Output = lastOutput(filepath.Join(r.opts.Dir, "logs", row.Launch), 0)
@@ -299,7 +298,7 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 	return rows, raw
 }
 
-// sampled says how the launches of a row came about, where there could be several.
+// sampled records why the launches of a row ended, if there could be several.
 func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, noise float64) {
 	if until.MaxSamples <= 1 {
 		return
@@ -352,7 +351,8 @@ func (r *runner) parsedRow(part *decl.Part, row journal.Row, l sweep.LaunchedRow
 	return row
 }
 
-// keepPrinted stores the samples of a point's rows in one file: a launch may give very many.
+// keepPrinted stores the samples of a point's rows in one file, because a launch may give very many
+// rows.
 func (r *runner) keepPrinted(t plan.Task, rows []journal.Row, raw rawSamples) error {
 	if len(raw) == 0 {
 		return nil

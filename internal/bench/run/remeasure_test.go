@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestRemeasure: what is disturbed is measured again, the least disturbed measurement
-// counts, and the row has them all.
+// TestRemeasure: disturbed points are measured again, the least disturbed measurement counts, and the row
+// records all of them.
 func TestRemeasure(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -28,7 +28,7 @@ func TestRemeasure(t *testing.T) {
 	}{
 		{journal.OK, journal.QualitySettled, 103, 3},
 		{journal.OK, journal.QualityDisturbed, 0, 3},
-		{journal.Failed, "", 0, 1}, // the second measurement, and it cannot be made up for
+		{journal.Failed, "", 0, 1}, // the second measurement fails, and repetition does not hide that
 		{journal.OK, journal.QualitySettled, 101, 0},
 	} {
 		r := rows[i]
@@ -46,7 +46,7 @@ func TestRemeasure(t *testing.T) {
 	if d := rows[1].Disturbed(); !strings.HasPrefix(d, "noise: ") {
 		t.Errorf("%s is disturbed by %q", at(rows[1]), d)
 	}
-	// The samples beside the row are those of the measurement that counts.
+	// The stored samples belong to the measurement that counts.
 	raw, err := journal.ReadRaw(s.dir, rows[0].Raw)
 	var m measure.Matrix
 	if err == nil {
@@ -57,7 +57,7 @@ func TestRemeasure(t *testing.T) {
 	}
 }
 
-// TestRemeasureInterrupted: an interrupt in the second measurement does not cost the first.
+// TestRemeasureInterrupted: an interrupt during the second measurement keeps the first.
 func TestRemeasureInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

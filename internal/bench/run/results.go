@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -12,17 +13,146 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// results collects the ranks' answers to one task.
-type results struct {
-	byRank  []*worker.Event
-	order   []worker.Event
-	healthy bool
-	raw     files
+// heldRows are the rows of an attempt that wait to be recorded.
+type heldRows struct {
+	rows []journal.Row
+	last bool // the attempt is not retried
 }
 
-// files are what a row has beside the journal: its samples, those of other metrics, and what
-// was seen inside its last call.
-type files struct {
+// finishAttempt records the rows of an attempt and returns the attempt to repeat, if it failed and
+// a retry is left. The journal has the rows in planned order, whichever slot finishes first: early
+// rows are held until their turn.
+func (r *runner) finishAttempt(a attempt, rows ...journal.Row) (again []attempt, err error) {
+	for i := range rows {
+		rejectNegativeTime(&rows[i])
+	}
+	bad := slices.ContainsFunc(rows, func(row journal.Row) bool { return row.Status.Bad() })
+	retry := bad && a.budget < r.opts.Retries
+	for i := range rows {
+		rows[i].Attempt = a.number
+		rows[i].Time = time.Now().UTC()
+		if a.failed != "" && rows[i].Status == journal.OK {
+			rows[i].Warnings = append(rows[i].Warnings, "needed a retry: "+a.failed)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heldByTurn[a.turn] = append(r.heldByTurn[a.turn], heldRows{rows, !retry})
+	for len(r.heldByTurn[r.recordedTurn]) > 0 {
+		if err := r.recordTurn(); err != nil {
+			return nil, err
+		}
+	}
+	if retry {
+		a.budget++
+		a.number++
+		a.failed = failureOf(rows)
+		return []attempt{a}, nil
+	}
+	if bad && r.opts.FailFast {
+		return nil, errFailFast
+	}
+	return nil, nil
+}
+
+// rejectNegativeTime fails a row with a time or sample below zero. Its clock went backwards, or a
+// program subtracted the wrong way round, so its other times are meaningless too.
+func rejectNegativeTime(row *journal.Row) {
+	us := min(row.Metrics["time_us"], row.Stats.Get("time_us").Min)
+	if row.Status != journal.OK || us >= 0 {
+		return
+	}
+	row.Status, row.Phase, row.Reason = journal.Failed, "check", fmt.Sprintf("time_us is %v: no time is below zero", us)
+	row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
+}
+
+// failureOf describes the first failure among the rows of an attempt.
+func failureOf(rows []journal.Row) string {
+	for _, row := range rows {
+		if row.Status.Bad() {
+			text := fmt.Sprintf("attempt %d %s", row.Attempt+1,
+				map[bool]string{true: "timed out", false: "failed"}[row.Status == journal.Timeout])
+			if row.Rank != nil {
+				text += fmt.Sprintf(" at rank %d", *row.Rank)
+			}
+			return text + ": " + row.Reason
+		}
+	}
+	return ""
+}
+
+// recordTurn records the held rows of the attempt whose turn it is.
+func (r *runner) recordTurn() error {
+	for _, s := range r.heldByTurn[r.recordedTurn] {
+		for _, row := range s.rows {
+			row, err := r.record(row)
+			if err != nil {
+				return err
+			}
+			if s.last { // retried attempts do not count
+				r.counts[row.Status]++
+				r.rows = append(r.rows, row)
+			}
+		}
+		if s.last {
+			delete(r.heldByTurn, r.recordedTurn)
+			r.recordedTurn++
+			return nil
+		}
+	}
+	delete(r.heldByTurn, r.recordedTurn)
+	return nil
+}
+
+// recordHeld records the rows that are still held when a run ends early, because earlier turns will
+// not come.
+func (r *runner) recordHeld() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, r.recordedTurn = range slices.Sorted(maps.Keys(r.heldByTurn)) {
+		if err := r.recordTurn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record completes a row, appends it to the journal, and tells the observer.
+func (r *runner) record(row journal.Row) (journal.Row, error) {
+	row = row.Clean()
+	if err := r.journal.Append(row); err != nil {
+		return row, err
+	}
+	r.opts.Observe(Event{Recorded: &row})
+	return row, nil
+}
+
+// recordStart records the start of an attempt and tells the observer.
+func (r *runner) recordStart(a attempt) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opts.Observe(Event{Task: &a.task})
+	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number,
+		Point: a.task.Label(),
+		Time:  time.Now().UTC()})
+}
+
+func (r *runner) note(text string) error {
+	r.opts.Observe(Event{Note: text})
+	return r.journal.Append(journal.Note{Run: r.id, Text: text, Time: time.Now().UTC()})
+}
+
+// results collects the ranks' results of one task.
+type results struct {
+	byRank    []*worker.Event
+	byArrival []worker.Event
+	healthy   bool
+	rowFiles  rowFiles
+}
+
+// rowFiles are the parts of a row that are stored outside the journal: its samples, the samples of
+// other metrics, and the profile of its last call.
+type rowFiles struct {
 	samples []byte
 	others  map[string][]byte
 	inside  []byte
@@ -33,53 +163,54 @@ func (s *results) add(e worker.Event) {
 		return
 	}
 	s.byRank[e.Rank] = &e
-	s.order = append(s.order, e)
+	s.byArrival = append(s.byArrival, e)
 	s.healthy = s.complete() && s.agreed()
 }
 
-func (s *results) complete() bool { return len(s.order) == len(s.byRank) }
+func (s *results) complete() bool { return len(s.byArrival) == len(s.byRank) }
 
-// left is the first rank that has ended the task without a result, if any has.
-func (s *results) left() (worker.Event, bool) {
-	return lists.First(s.order, func(e worker.Event) bool { return e.Done.Status != journal.OK })
+// firstIncomplete returns the first rank that ended the task without a result, and whether there is
+// one.
+func (s *results) firstIncomplete() (worker.Event, bool) {
+	return lists.First(s.byArrival, func(e worker.Event) bool { return e.Done.Status != journal.OK })
 }
 
-// bad reports whether a rank has failed.
-func (s *results) bad() bool {
-	return slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status.Bad() })
+// anyFailed reports whether a rank has failed.
+func (s *results) anyFailed() bool {
+	return slices.ContainsFunc(s.byArrival, func(e worker.Event) bool { return e.Done.Status.Bad() })
 }
 
 // agreed reports whether all ranks came to the same good end.
 func (s *results) agreed() bool {
-	return !s.bad() && !slices.ContainsFunc(s.order, func(e worker.Event) bool {
-		return e.Done.Status != s.order[0].Done.Status
+	return !s.anyFailed() && !slices.ContainsFunc(s.byArrival, func(e worker.Event) bool {
+		return e.Done.Status != s.byArrival[0].Done.Status
 	})
 }
 
 func (s *results) firstReason() string {
-	if e, left := s.left(); left {
+	if e, left := s.firstIncomplete(); left {
 		return fmt.Sprintf("rank %d left the task: %s", e.Rank, e.Done.Reason)
 	}
 	return "another rank left the task"
 }
 
-// files are those of the row, where the task was done.
-func (s *results) files() files {
+// files returns the files of the row, if the task was done.
+func (s *results) files() rowFiles {
 	if s == nil {
-		return files{}
+		return rowFiles{}
 	}
-	return s.raw
+	return s.rowFiles
 }
 
-// fill makes the row from the answers.
+// fill fills in the row from the results.
 func (s *results) fill(row *journal.Row) {
 	if s.healthy {
 		zero := s.byRank[0].Done
 		fillOutcome(row, zero)
-		s.raw = files{zero.Raw, zero.Raws, zero.Inside}
+		s.rowFiles = rowFiles{zero.Raw, zero.Raws, zero.Inside}
 		for _, e := range s.byRank[1:] {
 			for _, w := range e.Done.Warnings {
-				if !slices.Contains(zero.Warnings, w) { // what all ranks say is said once
+				if !slices.Contains(zero.Warnings, w) { // a warning of all ranks is recorded once
 					row.Warnings = append(row.Warnings, fmt.Sprintf("rank %d: %s", e.Rank, w))
 				}
 			}
@@ -90,23 +221,23 @@ func (s *results) fill(row *journal.Row) {
 	if culprit := s.primary(); culprit != nil {
 		fillOutcome(row, culprit.Done)
 		row.Rank, row.Phase = &culprit.Rank, culprit.Done.Phase
-		if culprit.Secondary && culprit.Culprit != nil { // who was lost could not say so itself
+		if culprit.Secondary && culprit.Culprit != nil { // a lost rank cannot report itself
 			row.Rank = culprit.Culprit
 		}
 		return
 	}
 	row.Status = journal.Failed
 	row.Reason = "the ranks disagree: " + s.firstReason() + ", others did not"
-	if e, left := s.left(); left {
+	if e, left := s.firstIncomplete(); left {
 		row.Rank, row.Phase = &e.Rank, e.Done.Phase
 	}
 }
 
-// primary is the failure that explains the others.
+// primary returns the failure that explains the others, or nil.
 func (s *results) primary() *worker.Event {
 	var follower *worker.Event
-	for i := range s.order {
-		e := &s.order[i]
+	for i := range s.byArrival {
+		e := &s.byArrival[i]
 		if !e.Done.Status.Bad() {
 			continue
 		}
@@ -117,7 +248,7 @@ func (s *results) primary() *worker.Event {
 			follower = e
 		}
 	}
-	if slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status == journal.Skipped }) {
+	if slices.ContainsFunc(s.byArrival, func(e worker.Event) bool { return e.Done.Status == journal.Skipped }) {
 		return nil // a skip on one rank made the others fail
 	}
 	return follower
@@ -125,7 +256,7 @@ func (s *results) primary() *worker.Event {
 
 func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Status, row.Kind, row.Optional = o.Status, o.Kind, o.Optional
-	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // a panic goes on with its stack
+	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // the stack of a panic follows its message
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch
 	row.Stats, row.Limits, row.Skew, row.Slowest = journal.NewObject(o.Stats), o.Limits, o.Skew, o.Slowest

@@ -17,31 +17,31 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// earlier is what the journal already holds of a run that is resumed.
-type earlier struct {
-	done  map[work]bool // settled: not to be run again
-	tries map[work]int  // the number of the next attempt
-	final bool          // a failure settles the work, too
-	// failed is how the latest attempt failed, of those that did.
-	failed map[work]string
+// resumeState is the content of the journal of a run that is resumed.
+type resumeState struct {
+	done     map[taskID]bool // tasks that need not run again
+	attempts map[taskID]int  // number of the next attempt
+	final    bool            // failed tasks count as done
+	// failed says how the latest attempt of a task failed.
+	failed map[taskID]string
 }
 
-func newEarlier() *earlier {
-	return &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
+func newResumeState() *resumeState {
+	return &resumeState{done: map[taskID]bool{}, attempts: map[taskID]int{}, failed: map[taskID]string{}}
 }
 
-type work struct {
+type taskID struct {
 	key   string
 	trial int
 }
 
-func (e *earlier) settled(t plan.Task) bool   { return e.done[work{t.Key, t.Trial}] }
-func (e *earlier) attempts(t plan.Task) int   { return e.tries[work{t.Key, t.Trial}] }
-func (e *earlier) failure(t plan.Task) string { return e.failed[work{t.Key, t.Trial}] }
+func (e *resumeState) isDone(t plan.Task) bool        { return e.done[taskID{t.Key, t.Trial}] }
+func (e *resumeState) nextAttempt(t plan.Task) int    { return e.attempts[taskID{t.Key, t.Trial}] }
+func (e *resumeState) lastFailure(t plan.Task) string { return e.failed[taskID{t.Key, t.Trial}] }
 
-// earlier finds the run to continue, or starts a new one, and takes hold of it.
-func (r *runner) earlier() (*earlier, error) {
-	e := newEarlier()
+// loadResumeState finds the run to continue, or starts a new one, and claims it.
+func (r *runner) loadResumeState() (*resumeState, error) {
+	e := newResumeState()
 	last, err := r.holdLatest()
 	if err != nil {
 		return nil, fmt.Errorf("resuming: %w", err)
@@ -53,13 +53,13 @@ func (r *runner) earlier() (*earlier, error) {
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
 	r.starts = lists.Map(last.Headers, func(h journal.Header) time.Time { return h.Time })
 	wanted := planned(r.plan)
-	if r.opts.Source != nil { // it has trials of its own, and a failure is its answer
+	if r.opts.Source != nil { // a source has its own trials, and accepts failures as answers
 		keys := map[string]bool{}
 		for w := range wanted {
 			keys[w.key] = true
 		}
 		for _, row := range last.Rows {
-			if w := (work{row.TaskKey(), row.Trial}); keys[w.key] {
+			if w := (taskID{row.TaskKey(), row.Trial}); keys[w.key] {
 				wanted[w] = true
 				e.final = !r.opts.RetryFailed
 			}
@@ -67,7 +67,7 @@ func (r *runner) earlier() (*earlier, error) {
 	}
 	e.review(last, wanted, r.opts.RetryFailed)
 	for _, row := range last.Latest() {
-		if w := (work{row.TaskKey(), row.Trial}); e.done[w] {
+		if w := (taskID{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++
 			r.rows = append(r.rows, row)
 			if row.Status.Bad() {
@@ -78,7 +78,7 @@ func (r *runner) earlier() (*earlier, error) {
 	return e, nil
 }
 
-// holdNew gives the run an id that nobody else has.
+// holdNew gives the run a unique ID.
 func (r *runner) holdNew() (err error) {
 	var held *journal.HeldError
 	for {
@@ -89,7 +89,7 @@ func (r *runner) holdNew() (err error) {
 	}
 }
 
-// holdLatest takes hold of the folder's latest run; nil is none to continue.
+// holdLatest claims the folder's latest run. It returns nil if there is none to continue.
 func (r *runner) holdLatest() (*journal.Run, error) {
 	for {
 		found, err := r.latest()
@@ -98,12 +98,13 @@ func (r *runner) holdLatest() (*journal.Run, error) {
 		}
 		hold, err := journal.HoldRun(r.opts.Dir, found.ID())
 		if _, is := errors.AsType[*journal.HeldError](err); is {
-			return nil, fmt.Errorf("%w; follow it with --resume --follow, or stop it, or start a run of its own without --resume", err)
+			return nil, fmt.Errorf("%w; follow it with --resume --follow, stop it, "+
+				"or start a new run without --resume", err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		// What its former holder wrote last is in the journal only now.
+		// Read again: the previous holder may have written rows before it released the run.
 		last, err := r.latest()
 		if err == nil && last != nil && last.ID() == found.ID() {
 			r.hold = hold
@@ -115,7 +116,7 @@ func (r *runner) holdLatest() (*journal.Run, error) {
 	}
 }
 
-// latest reads the run that --resume continues.
+// latest reads the run that --resume continues, or nil.
 func (r *runner) latest() (*journal.Run, error) {
 	if !r.opts.Resume {
 		return nil, nil
@@ -137,16 +138,16 @@ func (r *runner) latest() (*journal.Run, error) {
 	return last, nil
 }
 
-// planned is all the work of a plan.
-func planned(p *plan.Plan) map[work]bool {
-	set := map[work]bool{}
+// planned returns all tasks of a plan.
+func planned(p *plan.Plan) map[taskID]bool {
+	set := map[taskID]bool{}
 	for _, t := range everyTask(p) {
-		set[work{t.Key, t.Trial}] = true
+		set[taskID{t.Key, t.Trial}] = true
 	}
 	return set
 }
 
-// everyTask lists the tasks of a plan, then the dropped points in each trial.
+// everyTask lists the tasks of a plan, then the dropped points of each trial.
 func everyTask(p *plan.Plan) (all []plan.Task) {
 	for _, g := range p.Groups {
 		all = append(all, g.Tasks...)
@@ -159,17 +160,17 @@ func everyTask(p *plan.Plan) (all []plan.Task) {
 	return all
 }
 
-// Stored is what a journal holds of the planned work, to be shown without running it:
-// the run with the rows of the planned points and no others. Where any of them is
-// missing, bad or was made with other options, the error says which.
+// Stored returns the run with the rows of the planned points only, to be shown without running
+// anything. If rows are missing, failed or were made with other options, the error is an
+// [IncompleteError].
 func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, error) {
-	if p.Bench.Accumulate { // then the views, too, show what earlier runs did
+	if p.Bench.Accumulate { // its views include the rows of earlier runs
 		last = j.Accumulated(last)
 	}
 	wanted := planned(p)
-	e := newEarlier()
+	e := newResumeState()
 	e.review(last, wanted, false)
-	lacks := map[work]string{}
+	lacks := map[taskID]string{}
 	for w := range wanted {
 		if !e.done[w] {
 			lacks[w] = "missing"
@@ -178,7 +179,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 	stored := *last
 	stored.Rows = nil
 	for _, row := range last.Latest() {
-		w := work{row.TaskKey(), row.Trial}
+		w := taskID{row.TaskKey(), row.Trial}
 		switch {
 		case !wanted[w]:
 			continue
@@ -188,7 +189,8 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		stored.Rows = append(stored.Rows, row)
 	}
 	if len(lacks) > 0 {
-		return nil, &IncompleteError{Dir: j.Dir(), Of: len(wanted), Options: otherOptions(p, last), Rows: lackOf(p, lacks),
+		return nil, &IncompleteError{Dir: j.Dir(), Of: len(wanted), Options: optionDifferences(p, last),
+			Rows:     missingRows(p, lacks),
 			Problems: j.Problems}
 	}
 	if p.Bench.Accumulate {
@@ -197,12 +199,12 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 	return &stored, nil
 }
 
-// IncompleteError says what of a plan a journal does not hold.
+// IncompleteError says which rows of a plan a journal lacks.
 type IncompleteError struct {
 	Dir      string
-	Of       int      // rows that the plan has
-	Rows     []string // those that are not there or bad, with the reason
-	Options  string   // that the rows were made with others; "" is the same ones
+	Of       int      // number of planned rows
+	Rows     []string // missing or failed rows, with the reason
+	Options  string   // how the options of the stored rows differ; "" if they do not
 	Problems []journal.Problem
 }
 
@@ -222,10 +224,10 @@ func (e *IncompleteError) Error() string {
 	return text
 }
 
-// lackOf words what is lacking, in the order of the plan.
-func lackOf(p *plan.Plan, lacks map[work]string) (out []string) {
+// missingRows describes the missing rows in the order of the plan.
+func missingRows(p *plan.Plan, lacks map[taskID]string) (out []string) {
 	for _, t := range everyTask(p) {
-		if why := lacks[work{t.Key, t.Trial}]; why != "" {
+		if why := lacks[taskID{t.Key, t.Trial}]; why != "" {
 			name := strings.TrimSpace(fmt.Sprintf("%s %v", t.Part, t.Point))
 			if t.Ranks > 0 {
 				name += fmt.Sprintf(" %s=%d", bench.RanksAxis, t.Ranks)
@@ -239,8 +241,8 @@ func lackOf(p *plan.Plan, lacks map[work]string) (out []string) {
 	return out
 }
 
-// otherOptions says how the options of a run's rows differ from those of the plan.
-func otherOptions(p *plan.Plan, last *journal.Run) string {
+// optionDifferences says how the options of a run's rows differ from the plan's.
+func optionDifferences(p *plan.Plan, last *journal.Run) string {
 	if len(last.Rows) == 0 {
 		return ""
 	}
@@ -256,15 +258,14 @@ func otherOptions(p *plan.Plan, last *journal.Run) string {
 	return "the rows there were made with " + strings.Join(differ, "; ")
 }
 
-// review decides what of the planned work a run has settled: what is good, and
-// what failed in two invocations, the first one and one that resumed it, unless
-// failures are to be tried again however often they were.
-func (e *earlier) review(run *journal.Run, planned map[work]bool, retryFailed bool) {
-	failedIn := map[work]int{} // the invocation in which it failed first
-	tainted := map[work]int{}  // the attempt, from 1, that has a bad row, perhaps before good ones
+// review decides which planned tasks are done: those with good rows, and those that failed in two
+// invocations, the first one and one that resumed it, unless retryFailed is set.
+func (e *resumeState) review(run *journal.Run, planned map[taskID]bool, retryFailed bool) {
+	failedIn := map[taskID]int{} // invocation of its first failure
+	tainted := map[taskID]int{}  // attempt, from 1, with a failed row, which good rows may follow
 	for i, row := range run.Rows {
-		w := work{row.TaskKey(), row.Trial}
-		e.tries[w] = max(e.tries[w], row.Attempt+1)
+		w := taskID{row.TaskKey(), row.Trial}
+		e.attempts[w] = max(e.attempts[w], row.Attempt+1)
 		if !planned[w] {
 			continue
 		}
@@ -280,18 +281,18 @@ func (e *earlier) review(run *journal.Run, planned map[work]bool, retryFailed bo
 		if e.final || tainted[w] != row.Attempt+1 || invocation > failedIn[w] && !retryFailed {
 			e.done[w] = true
 		}
-		// A program's table is several rows, and nothing marks the last one: at the
-		// end of a run that was killed, some may be missing.
+		// The table of a program has several rows, and nothing marks the last one. At the end of a
+		// killed run some may be missing.
 		if row.Task != "" && i == len(run.Rows)-1 && run.End == nil {
 			delete(e.done, w)
 		}
 	}
-	for _, b := range run.Unfinished() { // started once more, and then killed
-		delete(e.done, work{b.Key, b.Trial})
+	for _, b := range run.Unfinished() { // started again, and then killed
+		delete(e.done, taskID{b.Key, b.Trial})
 	}
 }
 
-// invocationOf numbers the command that wrote at that time.
+// invocationOf returns the number of the invocation that wrote at a time.
 func invocationOf(run *journal.Run, at time.Time) int {
 	n := 0
 	for _, h := range run.Headers {
@@ -302,7 +303,7 @@ func invocationOf(run *journal.Run, at time.Time) int {
 	return n
 }
 
-// lastLaunch is the highest launch number that has a log folder.
+// lastLaunch returns the highest launch number that has a log folder.
 func lastLaunch(dir string) int {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -317,11 +318,11 @@ func lastLaunch(dir string) int {
 	return last
 }
 
-// followTick is how often a run that is followed is looked at.
+// followTick is how often a followed run's journal is read.
 const followTick = 200 * time.Millisecond
 
-// follow observes the run that another process is at work on until nobody is, and gives that
-// process's result. It writes nothing and launches nothing.
+// follow observes a run that another process works on until that process ends, and returns its
+// result. It writes nothing and launches nothing.
 func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, error) {
 	f, err := journal.Follow(r.opts.Dir)
 	if err != nil {
@@ -330,9 +331,9 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 	r.id = held.Run
 	tick := time.NewTicker(followTick)
 	defer tick.Stop()
-	rows, notes := -1, 0 // how many were told of; none before the start
+	rows, notes := -1, 0 // already reported; -1 before the start
 	for {
-		// Asked before the journal is read: who has let go of the run has written all of it.
+		// Ask before reading the journal: a process that has released the run has written all of it.
 		holder, err := journal.HolderOf(r.opts.Dir, r.id)
 		if err != nil {
 			return Result{}, err
@@ -345,7 +346,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 		if err != nil {
 			return Result{}, err
 		}
-		if rows < 0 || rows > len(run.Rows) { // the second: the file was replaced
+		if rows < 0 || rows > len(run.Rows) { // the latter if the file was replaced
 			done, planned := run.Progress()
 			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done,
 				Launches: run.Header.Launches, Follows: held}})
@@ -368,7 +369,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 	}
 }
 
-// followed is the result of a run that another process has ended.
+// followed returns the result of a run that another process has ended.
 func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, error) {
 	if run.End == nil {
 		return Result{}, fmt.Errorf("run %s did not come to its end: process %d on host %s is gone; --resume continues it",
@@ -382,7 +383,7 @@ func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, er
 			res.Broken = run.Notes[n-1].Text
 		}
 	}
-	e, wanted := newEarlier(), planned(r.plan)
+	e, wanted := newResumeState(), planned(r.plan)
 	e.review(run, wanted, false)
 	if lacks := len(wanted) - len(e.done); lacks > 0 && run.End.Outcome == "complete" && r.opts.Source == nil {
 		r.opts.Observe(Event{Note: fmt.Sprintf("the run has come to its end without %d of the %d rows that this command "+

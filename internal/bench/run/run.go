@@ -1,8 +1,7 @@
-// Package run is the loop from plan to journal: it starts each launch group,
-// gives it its points, watches it, and records a row for every point, whatever
-// becomes of the processes. It decides what a crash, a hang or an environment
-// other than the planned one means; package launch starts and kills processes. It
-// prints nothing: an observer is told what happens.
+// Package run is the loop from plan to journal. It starts each launch group, gives it its points,
+// watches it, and records a row for every point, whatever happens to the processes. It decides what
+// a crash, a hang or an unplanned environment means; package launch starts and kills processes. It
+// prints nothing; an observer receives events.
 package run
 
 import (
@@ -16,57 +15,60 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Options are the choices of a run that do not change what its points mean.
+// Options are the choices of a run that do not change the meaning of its points.
 type Options struct {
 	Dir      string        // the RUN folder
 	Argv     []string      // the command line, for the record
-	Environ  []string      // the environment that workers inherit from
-	Timeout  time.Duration // per point and trial; 0: as declared
-	Grace    time.Duration // between SIGTERM and SIGKILL; 0 is launch.DefaultGrace
+	Environ  []string      // base of the workers' environment
+	Timeout  time.Duration // per point and trial; 0 for the declared one
+	Grace    time.Duration // between SIGTERM and SIGKILL; 0 for launch.DefaultGrace
 	Retries  int           // attempts after a failed one
 	FailFast bool          // stop after the first failed row
-	// Remeasure is how often a point that something disturbed is measured again at most.
+	// Remeasure is the maximum number of times that a disturbed point is measured again.
 	Remeasure int
 	Resume    bool // continue the folder's latest run
-	// RetryFailed: a resumed run tries again what failed before, also what failed twice.
+	// RetryFailed makes a resumed run retry every failed point, even those that failed twice.
 	RetryFailed bool
-	// Follow: where the run to resume is still under way, its rows are observed until it ends.
+	// Follow makes a run that another process is working on be observed until it ends, instead of
+	// being an error.
 	Follow   bool
 	Ports    connection.PortRange // to listen on for other hosts
-	Launcher *Launcher            // starts the ranks; nil: this process does
-	Joined   *Joined              // the job whose ranks are there already; nil: none
+	Launcher *Launcher            // starts the ranks; nil if this process does
+	Joined   *Joined              // existing job whose ranks are used; nil for none
 	Inputs   map[string]string
-	Source   Source // decides what is launched; nil: the plan
+	Source   Source // decides what to launch; nil for the plan
 	Observe  func(Event)
 
-	unwatched bool // tests: nothing but the samples can disturb a row
+	unwatched bool // tests: only the samples can disturb a row
 }
 
-// Source decides what a run launches by what the launches before have given.
+// Source decides what a run launches, based on the results so far.
 type Source interface {
-	// Next gives the launches to make now, none at the end. Rows are all that count so
-	// far; starts are when the run was started and resumed. A resumed run asks again
-	// from the beginning, and what has a row is not launched again: so the same rows
-	// have to give the same launches.
+	// Next returns the launches to make now, none at the end. rows are all valid rows so far; starts
+	// are the times at which the run was started and resumed. A resumed run calls Next again from the
+	// beginning and does not repeat launches that have rows, so Next must be deterministic.
 	Next(rows []journal.Row, starts []time.Time) []*plan.Group
-	// Found is noted when the run ends or is interrupted.
+	// Found returns the note to record when the run ends or is interrupted.
 	Found(rows []journal.Row, starts []time.Time) journal.Note
-	// Expected is about how many rows there will be.
+	// Expected returns the approximate total number of rows.
 	Expected() int
 }
 
-// Event tells the observer what happens; one field is set.
+// Event tells the observer what happens. One field is set.
 type Event struct {
 	Started  *Started
-	Task     *plan.Task // an attempt of it starts
+	Task     *plan.Task // an attempt of this task starts
 	Recorded *journal.Row
 	Note     string
 }
@@ -75,20 +77,20 @@ type Event struct {
 type Started struct {
 	Run      string
 	Dir      string
-	Rows     int // planned
-	Done     int // of these, found in the journal by --resume
+	Rows     int // planned rows
+	Done     int // planned rows that --resume found in the journal
 	Launches int
-	Follows  *journal.HeldError // who does the work, if it is not this process
+	Follows  *journal.HeldError // the process that does the work, if it is another one
 }
 
 // Result is the outcome of a run.
 type Result struct {
 	Run         string
-	Counts      map[journal.Status]int // of this invocation's rows and those it resumed, the last attempt of each
-	Missing     int                    // of these, not executed although required
-	GivenUp     int                    // rows that failed in earlier invocations and were not tried again
+	Counts      map[journal.Status]int // of the last attempts, including rows of a resumed run
+	Missing     int                    // required rows that were not executed
+	GivenUp     int                    // rows that failed in earlier invocations and were not retried
 	Interrupted bool
-	Broken      string // why the joined job could not go on; empty when it could
+	Broken      string // why the joined job could not continue; "" if it could
 }
 
 type runner struct {
@@ -96,34 +98,33 @@ type runner struct {
 	opts  Options
 	id    string
 	host  hostinfo.Host
-	watch *remeasure.Watch
-	hold  *journal.Hold // of the run
+	watch *hostWatch
+	hold  *journal.Hold // claim on the run
 
 	prepared map[*decl.Part]bool
 
-	mu      sync.Mutex // of what follows, which run slots share
-	journal *journal.Writer
-	launch  int // number of the latest launch, over all resumptions
-	turns   int // attempts so far, each with its position in the journal
-	turn    int // whose rows are recorded next
-	held    map[int][]settled
-	counts  map[journal.Status]int
-	rows    []journal.Row
-	starts  []time.Time // of the run and its resumptions
-	givenUp int         // of rows, bad ones of earlier invocations
+	mu           sync.Mutex // guards the fields below, which run slots share
+	journal      *journal.Writer
+	launch       int // number of the latest launch, over all resumptions
+	nextTurn     int // turn of the next attempt; turns order the rows in the journal
+	recordedTurn int // turn whose rows are recorded next
+	heldByTurn   map[int][]heldRows
+	counts       map[journal.Status]int
+	rows         []journal.Row
+	starts       []time.Time // of the run and its resumptions
+	givenUp      int         // failed rows of earlier invocations among rows
 }
 
-// ClaimName is the name under which a run claims the host for measuring. Tests
-// that compare whole tables take names of their own, so that they do not warn of
-// each other.
+// ClaimName is the name under which a run claims the host for measuring. Tests that compare whole
+// tables use other names, so that they do not warn about each other.
 var ClaimName = hostinfo.ClaimName
 
-// errFailFast ends the loop after a failed row under --fail-fast.
+// errFailFast ends the run after a failed row under --fail-fast.
 var errFailFast = errors.New("stopped after the first failed row")
 
-// Run executes the plan. The error is about the run itself (the journal cannot
-// be written, say); failed rows are in the result. A cancelled context gives
-// Interrupted: what is done is kept.
+// Run executes the plan. The error concerns the run itself, such as an unwritable journal; failed
+// rows are part of the result. If ctx is cancelled, the result is Interrupted and everything
+// recorded so far is kept.
 func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	if opts.Observe == nil {
 		opts.Observe = func(Event) {}
@@ -132,14 +133,14 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out",
 			opts.Launcher.Name(), p.Backend)
 	}
-	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{},
+	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, heldByTurn: map[int][]heldRows{},
 		prepared: map[*decl.Part]bool{}, host: hostinfo.Local()}
 	var err error
 	if r.journal, err = journal.Open(opts.Dir); err != nil {
 		return Result{}, err
 	}
 	defer r.journal.Close()
-	earlier, err := r.earlier()
+	earlier, err := r.loadResumeState()
 	var held *journal.HeldError
 	switch {
 	case opts.Follow && errors.As(err, &held):
@@ -155,7 +156,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	start := time.Now()
-	defer r.watch.Close()
+	defer r.watch.close()
 
 	outcome, broken, err := r.outcome(ctx, errors.Join(r.execute(ctx, earlier), r.recordHeld()))
 	if opts.Source != nil {
@@ -171,10 +172,10 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	return res, err
 }
 
-// outcome words how the execution ended, and notes what there is to know about it. Broken is
-// why a joined job could not go on; the error is what remains one.
+// outcome classifies the end of the execution and records notes about it. broken says why a joined
+// job could not continue; the returned error is what is not explained by these.
 func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string, _ error) {
-	var job *brokenError
+	var job *jobError
 	switch {
 	case errors.As(err, &job):
 		return "failed", job.reason, r.note("the job is broken: " + job.reason)
@@ -193,7 +194,7 @@ func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string
 	return "complete", "", err
 }
 
-// Missing counts the rows that should have been executed and were not.
+// Missing counts the required rows that were not executed.
 func Missing(rows []journal.Row) (n int) {
 	for i := range rows {
 		if rows[i].Status == journal.NotExecuted && !rows[i].Optional {
@@ -203,11 +204,10 @@ func Missing(rows []journal.Row) (n int) {
 	return n
 }
 
-// announce claims the host for measuring and tells the observer the size of
-// the work.
-func (r *runner) announce(e *earlier) {
+// announce claims the host for measuring and tells the observer the size of the work.
+func (r *runner) announce(e *resumeState) {
 	if !r.opts.unwatched {
-		r.watch = remeasure.NewWatch(ClaimName, remeasure.Subject{
+		r.watch = newHostWatch(ClaimName, watchSubject{
 			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Shape.Simulated})
 	}
 	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}
@@ -215,21 +215,21 @@ func (r *runner) announce(e *earlier) {
 		started.Rows = r.opts.Source.Expected()
 	}
 	r.opts.Observe(Event{Started: started})
-	if crowd := r.watch.Crowd(); crowd != "" {
+	if crowd := r.watch.others(); crowd != "" {
 		r.opts.Observe(Event{Note: crowd + ": numbers of both will suffer"})
 	}
 }
 
 // execute records the dropped points, then runs every group that has work left.
-func (r *runner) execute(ctx context.Context, e *earlier) error {
+func (r *runner) execute(ctx context.Context, e *resumeState) error {
 	for _, t := range r.plan.Dropped {
 		for t.Trial = range r.plan.Trials {
-			if e.settled(t) {
+			if e.isDone(t) {
 				continue
 			}
 			row := r.row(t)
 			row.Status, row.Reason = journal.Skipped, t.Reason
-			if _, err := r.settle(r.attempt(t, 0), row); err != nil {
+			if _, err := r.finishAttempt(r.attempt(t, 0), row); err != nil {
 				return err
 			}
 		}
@@ -248,15 +248,15 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 	}
 }
 
-// runGroups runs what of the groups is not settled.
-func (r *runner) runGroups(ctx context.Context, e *earlier, groups []*plan.Group) error {
+// runGroups runs the tasks of the groups that have no valid row yet.
+func (r *runner) runGroups(ctx context.Context, e *resumeState, groups []*plan.Group) error {
 	var work []*backlog
 	for _, g := range groups {
 		b := &backlog{group: g}
 		for _, t := range g.Tasks {
-			if !e.settled(t) {
-				again := r.attempt(t, e.attempts(t))
-				again.failed = e.failure(t)
+			if !e.isDone(t) {
+				again := r.attempt(t, e.nextAttempt(t))
+				again.failed = e.lastFailure(t)
 				b.todo = append(b.todo, again)
 			}
 		}
@@ -270,21 +270,21 @@ func (r *runner) runGroups(ctx context.Context, e *earlier, groups []*plan.Group
 	return r.runSlots(ctx, work)
 }
 
-// attempt is a task and how often it was tried before.
+// attempt is one execution of a task.
 type attempt struct {
 	task   plan.Task
-	number int
+	number int    // earlier attempts, over all invocations
 	budget int    // retries used in this invocation
-	turn   int    // its position in the journal
-	failed string // how the attempt before failed; empty if it did not
+	turn   int    // position of its rows in the journal
+	failed string // how the previous attempt failed; "" if it did not
 }
 
 func (r *runner) attempt(t plan.Task, number int) attempt {
-	r.turns++
-	return attempt{task: t, number: number, turn: r.turns - 1}
+	r.nextTurn++
+	return attempt{task: t, number: number, turn: r.nextTurn - 1}
 }
 
-// row is a task's identity without a result.
+// row returns a task's row without a result.
 func (r *runner) row(t plan.Task) journal.Row {
 	row := journal.Row{
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Part: t.Part, Point: t.Point,
@@ -318,9 +318,8 @@ func (r *runner) header(resumed bool) journal.Header {
 	return h
 }
 
-// logDir makes the folder of the current launch's logs and names it as the
-// rows do. It is always a new one: what is read from it later can only come from
-// this launch.
+// logDir makes the log folder of the current launch. name is its name in the rows. The folder is
+// always new, so that everything read from it comes from this launch.
 func (s *runSlot) logDir() (name, path string, err error) {
 	runLogs := filepath.Join(s.opts.Dir, "logs", s.id)
 	if err := os.MkdirAll(runLogs, 0o755); err != nil {
@@ -338,7 +337,7 @@ func (s *runSlot) logDir() (name, path string, err error) {
 		}
 		s.nextLaunch()
 	}
-	// The agent runs elsewhere than the supervisor might.
+	// The agent may have another working directory.
 	path, err = filepath.Abs(path)
 	return name, path, err
 }
@@ -352,3 +351,140 @@ func (r *runner) timeout(g *plan.Group) time.Duration {
 }
 
 func newRunID() string { return journal.NewRunID(time.Now(), rand.Reader) }
+
+// runSlot runs one launch after another. A run that measures has one slot, since measurements need
+// the whole machine. Simulated time does not depend on the load, so a simulated run has a slot for
+// every core.
+type runSlot struct {
+	*runner
+	agent  *launch.Agent
+	launch int // number of its current launch
+	// failedStarts counts the consecutive launches of the current group whose workers did not become
+	// ready.
+	failedStarts int
+	native       *plan.Group // group whose ranks have joined the launcher's job
+	budget       remeasureBudget
+}
+
+// backlog holds the attempts of a launch group that no slot has taken yet.
+type backlog struct {
+	group *plan.Group
+	mu    sync.Mutex
+	todo  []attempt
+}
+
+// take removes and returns the next n attempts, or as many as there are.
+func (b *backlog) take(n int) []attempt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = min(n, len(b.todo))
+	taken := b.todo[:n:n]
+	b.todo = b.todo[n:]
+	return taken
+}
+
+// putBack returns attempts to the front.
+func (b *backlog) putBack(again []attempt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.todo = append(again, b.todo...)
+}
+
+func (b *backlog) left() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.todo)
+}
+
+// runSlots works off the backlogs. Every slot goes through all of them in order and takes the
+// attempts that the others have left. The first error ends all slots.
+func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
+	count := 1
+	if r.plan.Shape.Simulated {
+		tasks := 0
+		for _, b := range work {
+			tasks += len(b.todo)
+		}
+		count = max(1, min(int(r.host.CPU.Usable), tasks))
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for range count {
+		s := &runSlot{runner: r, budget: remeasureBudget{maxRepeats: r.opts.Remeasure}}
+		group.Go(func() error {
+			defer s.close()
+			for _, b := range work {
+				if err := s.runGroup(ctx, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	if left := dist.Sweep(); left != nil { // killed ranks could not clean up themselves
+		r.opts.Observe(Event{Note: "something of this run is left: " + left.Error()})
+	}
+	return err
+}
+
+func (s *runSlot) close() {
+	if s.agent != nil {
+		s.agent.Close()
+	}
+}
+
+// runGroup runs tasks of one launch group, and replaces broken processes with new ones.
+func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
+	s.failedStarts = 0
+	for b.left() > 0 {
+		if err := ctx.Err(); err != nil {
+			if lost := s.lost(b.group); lost != nil { // the launcher interrupted the job because of it
+				return &jobError{lost.Error()}
+			}
+			return err
+		}
+		if skipped, err := s.skipSecondJoin(b); skipped || err != nil {
+			return err
+		}
+		if err := s.checkJob(b); err != nil {
+			return err
+		}
+		if err := s.ensureAgent(ctx); err != nil {
+			return err
+		}
+		if s.joined(b.group) && s.opts.Joined.Native {
+			s.native = b.group
+		}
+		s.nextLaunch()
+		once := s.runBodies
+		if b.group.Part.Command != nil {
+			once = s.runProgram
+		}
+		if err := once(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *runSlot) ensureAgent(ctx context.Context) error {
+	if s.agent != nil {
+		select {
+		case <-s.agent.Done():
+			s.agent.Close()
+			s.agent = nil
+		default:
+			return nil
+		}
+	}
+	var err error
+	s.agent, err = launch.Start(ctx)
+	return err
+}
+
+func (s *runSlot) nextLaunch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runner.launch++
+	s.launch = s.runner.launch
+}

@@ -23,10 +23,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestReview tells the story of a journal line by line and asks what is left.
+// TestReview reads a journal line by line and checks which tasks remain.
 func TestReview(t *testing.T) {
 	const key = "0123456789abcdef"
-	wanted := map[work]bool{{key, 0}: true}
+	wanted := map[taskID]bool{{key, 0}: true}
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	header := func() any { return journal.Header{Run: "r", Bench: "b"} }
 	begin := func(attempt int) any { return journal.Begin{Run: "r", Key: key, Attempt: attempt} }
@@ -49,7 +49,7 @@ func TestReview(t *testing.T) {
 		records []any
 		done    bool
 		next    int
-		retry   bool // what failed twice, too
+		retry   bool // even after two failures
 	}{
 		{"never started", []any{header()}, false, 0, false},
 		{"started and killed", []any{header(), begin(0)}, false, 0, false},
@@ -92,17 +92,17 @@ func TestReview(t *testing.T) {
 				must.Do(t, w.Append(v.Interface()))
 			}
 			_, run := must.Get2(journal.LoadRun(dir))(t)
-			e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
+			e := &resumeState{done: map[taskID]bool{}, attempts: map[taskID]int{}, failed: map[taskID]string{}}
 			e.review(run, wanted, c.retry)
 			task := plan.Task{Key: key}
-			if e.settled(task) != c.done || e.attempts(task) != c.next {
-				t.Errorf("settled %v, next attempt %d; want %v, %d", e.settled(task), e.attempts(task), c.done, c.next)
+			if e.isDone(task) != c.done || e.nextAttempt(task) != c.next {
+				t.Errorf("settled %v, next attempt %d; want %v, %d", e.isDone(task), e.nextAttempt(task), c.done, c.next)
 			}
 		})
 	}
 }
 
-// timed is a good row under an environment, with an interval of +-spread.
+// timed returns a good row in an environment, with an interval of +-spread.
 func timed(env string, i int64, us, spread float64) journal.Row {
 	low, high := us*(1-spread), us*(1+spread)
 	ranks := 2
@@ -114,8 +114,8 @@ func timed(env string, i int64, us, spread float64) journal.Row {
 	return r
 }
 
-// swept makes rows of a variable E with the given values: each launch has its own
-// luck, and each value its factor at each point.
+// swept makes rows of a variable E with the given values. Each launch has a random factor, and each value a
+// factor at each point.
 func swept(rng *rand.Rand, trials, points int, spread float64, factor func(value, point int) float64,
 	values ...string) []journal.Row {
 	var rows []journal.Row
@@ -162,7 +162,7 @@ func TestEffects(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rows []journal.Row
-		want string // the only note; none if empty
+		want string // the only note; "" for none
 	}{
 		{"nothing", nil, ""},
 		{"no variable", without, ""},
@@ -198,7 +198,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// Of two hundred sweeps over a variable without effect, at most 18 have a best value.
+// Of two hundred sweeps over a variable without effect, at most 18 report a best value.
 func TestEffectsOfNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, values := range [][]string{{"1", "2"}, {"1", "2", "3", "4", "5", "6"}} {
@@ -222,7 +222,7 @@ func TestEnvSeen(t *testing.T) {
 	good := func() map[string]*string {
 		return map[string]*string{"A": text("1"), "B": nil, "C": text(""), "D": text("(unset)")}
 	}
-	if err := envSeen(planned, good()); err != nil {
+	if err := checkEnv(planned, good()); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(map[string]*string){
@@ -235,13 +235,13 @@ func TestEnvSeen(t *testing.T) {
 	} {
 		seen := good()
 		spoil(seen)
-		if err := envSeen(planned, seen); err == nil || !strings.Contains(err.Error(), name) {
+		if err := checkEnv(planned, seen); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want it to say %q", err, name)
 		}
 	}
 }
 
-// TestResults: one row out of the answers of all ranks.
+// TestResults: the results of all ranks make one row.
 func TestResults(t *testing.T) {
 	answer := func(rank int, status journal.Status, reason string, secondary bool) worker.Event {
 		return worker.Event{Rank: rank, Secondary: secondary,
@@ -251,7 +251,7 @@ func TestResults(t *testing.T) {
 		name    string
 		answers []worker.Event
 		status  journal.Status
-		rank    int // -1: none
+		rank    int // -1 for none
 		reason  string
 	}{
 		{"all good", []worker.Event{answer(1, journal.OK, "", false), answer(0, journal.OK, "", false)}, journal.OK, -1, ""},
@@ -277,7 +277,7 @@ func TestResults(t *testing.T) {
 		res := &results{byRank: make([]*worker.Event, 2)}
 		for _, a := range c.answers {
 			res.add(a)
-			res.add(a) // said twice, counted once
+			res.add(a) // sent twice, counted once
 		}
 		row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
 		res.fill(&row)
@@ -294,8 +294,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestWarningsOfRanks: what all ranks say is said once, what one says is said
-// with its number.
+// TestWarningsOfRanks: a warning of all ranks appears once, and a warning of one rank with its number.
 func TestWarningsOfRanks(t *testing.T) {
 	res := &results{byRank: make([]*worker.Event, 3)}
 	for rank, warnings := range [][]string{{"noisy"}, {"noisy", "slow"}, {"noisy"}} {
@@ -308,7 +307,7 @@ func TestWarningsOfRanks(t *testing.T) {
 	}
 }
 
-// TestCulprit: the rank that hangs is named, not the one that waits for it.
+// TestCulprit: the hanging rank is named, not the one that waits for it.
 func TestCulprit(t *testing.T) {
 	done := &worker.Event{}
 	for _, c := range []struct {
@@ -326,13 +325,13 @@ func TestCulprit(t *testing.T) {
 		for i, w := range c.waiting {
 			workers.ranks[i].waiting = w
 		}
-		if got := workers.culprit(&results{byRank: c.done}); got != c.want {
+		if got := workers.hangCulprit(&results{byRank: c.done}); got != c.want {
 			t.Errorf("waiting %v: rank %d, want %d", c.waiting, got, c.want)
 		}
 	}
 }
 
-// planted is a launch that has ended, or is about to.
+// planted is a launch that has ended or is about to.
 type planted struct {
 	events chan launch.Event
 	doomed bool
@@ -345,8 +344,8 @@ func (p *planted) Stop(launch.StopRequest)       {}
 func (p *planted) Ending() bool                  { return p.doomed }
 func (p *planted) Wait() (launch.Outcome, error) { return p.out, p.err }
 
-// TestEndOfLaunch: what the end of the agent or of the launcher does to the workers is not
-// theirs, whatever of it is seen first.
+// TestEndOfLaunch: the workers are not blamed for the consequences of the end of the agent or the launcher,
+// whichever is noticed first.
 func TestEndOfLaunch(t *testing.T) {
 	stopped := fmt.Errorf("%w: it had been stopped for 5s", launch.ErrAgentLost)
 	own := launch.Exit{Rank: 1, Code: -1, Signal: 11}
@@ -356,13 +355,13 @@ func TestEndOfLaunch(t *testing.T) {
 	}
 	silence := func(w *workerGroup) *failure {
 		w.ranks[0].silent = 1000
-		return w.unlessDoomed(w.checkHeartbeats())
+		return w.preferLaunchFailure(w.checkHeartbeats())
 	}
 	lost := func(then launch.Exit) func(*workerGroup) *failure {
 		return func(w *workerGroup) *failure {
-			w.via, w.events = &Launcher{argv: []string{"mpirun"}}, w.launch.Events()
+			w.launcher, w.events = &Launcher{argv: []string{"mpirun"}}, w.launch.Events()
 			w.launch.(*planted).events <- then
-			return w.lost(worker.Event{Rank: 1, Closed: true})
+			return w.handleDisconnect(worker.Event{Rank: 1, Closed: true})
 		}
 	}
 	told := launch.Outcome{Exits: []launch.Exit{ended}, Reason: "the agent was told to end"}
@@ -433,7 +432,7 @@ func TestLastOutput(t *testing.T) {
 	}
 }
 
-// TestResumeOfAnotherBench refuses to mix.
+// TestResumeOfAnotherBench: a run of another bench cannot be resumed.
 func TestResumeOfAnotherBench(t *testing.T) {
 	s := newScene(t)
 	s.run("scripted")
@@ -447,7 +446,7 @@ func TestResumeOfAnotherBench(t *testing.T) {
 	}
 }
 
-// TestResumeFromNothing is a first run.
+// TestResumeFromNothing: --resume without a run starts a first run.
 func TestResumeFromNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -455,7 +454,7 @@ func TestResumeFromNothing(t *testing.T) {
 	if res, _ := s.run("scripted"); res.Counts[journal.OK] != 8 {
 		t.Errorf("counts %v", res.Counts)
 	}
-	// Once complete there is nothing left to do.
+	// After the run is complete there is nothing left to do.
 	launched := false
 	s.options.Observe = func(e Event) { launched = launched || e.Task != nil }
 	if res, rows := s.run("scripted"); launched || res.Counts[journal.OK] != 8 || len(rows) != 8 {
@@ -463,7 +462,7 @@ func TestResumeFromNothing(t *testing.T) {
 	}
 }
 
-// TestUnwritable: a journal that cannot be written is an error, not a row.
+// TestUnwritable: an unwritable journal is an error of the run, not of a row.
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must.Do(t, os.WriteFile(file, nil, 0o600))
@@ -478,7 +477,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLastWords: a rank's death may be known before the last it said was read.
+// TestLastWords: a rank's exit may be known before its last messages have been read.
 func TestLastWords(t *testing.T) {
 	hub := must.Get(worker.Listen())(t)
 	defer hub.Close()
@@ -489,19 +488,20 @@ func TestLastWords(t *testing.T) {
 	c := &workerGroup{hub: hub, ranks: make([]rankState, 1)}
 	select {
 	case e := <-hub.Events():
-		c.note(e)
+		c.updateRank(e)
 	case <-time.After(hangGuard):
 		t.Fatal("the worker did not join")
 	}
 	conn.Send(json.RawMessage(`{"event":{"beat":true,"phase":"timed"}}`))
 	conn.Send(json.RawMessage(`{"event":{"beat":true,"phase":"the end"}}`))
 	conn.Close()
-	if f := c.died(&launch.Exit{Rank: 0, Code: 3}); f.phase != "the end" || *f.rank != 0 || f.status != journal.Failed {
+	if f := c.workerDied(&launch.Exit{Rank: 0, Code: 3}); f.phase != "the end" || *f.rank != 0 ||
+		f.status != journal.Failed {
 		t.Errorf("%+v", f)
 	}
 }
 
-// A time below zero, or one sample of it, fails the row and takes its numbers away.
+// A time or sample below zero fails the row and removes its numbers.
 func TestNegativeTime(t *testing.T) {
 	for _, c := range []struct {
 		us, least float64
@@ -509,15 +509,15 @@ func TestNegativeTime(t *testing.T) {
 	}{{5, 4, journal.OK}, {0, 0, journal.OK}, {-5, -5, journal.Failed}, {5, -1, journal.Failed}} {
 		row := journal.Row{Status: journal.OK, Metrics: map[string]float64{"time_us": c.us},
 			Stats: journal.NewObject(map[string]journal.Stat{"time_us": {Min: c.least}})}
-		if refuseNegative(&row); row.Status != c.want ||
+		if rejectNegativeTime(&row); row.Status != c.want ||
 			c.want == journal.Failed && (len(row.Metrics) > 0 || row.Reason == "") {
 			t.Errorf("%v us, least %v: %s, %q, %v", c.us, c.least, row.Status, row.Reason, row.Metrics)
 		}
 	}
 }
 
-// What is left of an output that was cut short, by a full disk or because it was too long, may hold
-// half a number: no row is made of it.
+// Output that was cut short, by a full disk or because it was too long, may end in half a number. It gives no
+// row.
 func TestCutOutput(t *testing.T) {
 	logs := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(logs, "rank0.out"), []byte("x=123"), 0o644))

@@ -20,60 +20,58 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// workerGroup is the connected workers of one launch: one process per rank, or
-// one process that has them all.
+// workerGroup is the connected workers of one launch: one process per rank, or one process with all
+// ranks.
 type workerGroup struct {
-	slot   *runSlot
-	group  *plan.Group
-	hub    *worker.Hub
-	launch launched  // nil when nothing could be started
-	via    *Launcher // what started the ranks; nil when this process did
-	logs   string    // folder name as in the rows
-	path   string
-	ranks  []rankState
-	procs  int // worker processes
-	tasks  int // sent so far
-	events <-chan launch.Event
-	tick   *time.Ticker
-	ending func() bool // the job that this launch is part of is being ended
-	forget func() bool // the interrupt
+	slot                  *runSlot
+	group                 *plan.Group
+	hub                   *worker.Hub
+	launch                launched  // nil if nothing could be started
+	launcher              *Launcher // that started the ranks; nil if this process did
+	logs                  string    // log folder as named in the rows
+	path                  string
+	ranks                 []rankState
+	procs                 int // number of worker processes
+	tasks                 int // sent so far
+	events                <-chan launch.Event
+	tick                  *time.Ticker
+	ending                func() bool // reports whether the job that contains this launch is being ended
+	stopWatchingInterrupt func() bool
 }
 
 type rankState struct {
 	joined, ready bool
 	phase         string
 	waiting       bool
-	closed        bool // its connection has ended: nothing more will come
+	closed        bool // its connection has ended: no more messages will come
 	silent        int  // ticks since the last message
 }
 
 const (
-	// startLimit bounds how long the workers may take to connect.
+	// startLimit bounds the time until all workers have connected.
 	startLimit = 60 * time.Second
-	// quitLimit is how long workers may take to end when asked.
+	// quitLimit is how long workers may take to exit when asked.
 	quitLimit = 2 * time.Second
-	// cancelLimit is how long bodies may take to end when their context does.
+	// cancelLimit is how long bodies may take to return when their context is cancelled.
 	cancelLimit = time.Second
-	// drainLimit is how long to wait for the messages that a worker sent before
-	// it died.
+	// drainLimit is how long to wait for messages that a worker sent before it died.
 	drainLimit = time.Second
-	// tickTime is how often heartbeats are checked. Silence is counted in ticks
-	// and not by the clock: a supervisor that was itself stopped for a while
-	// finds one tick waiting, not a dead worker.
+	// tickTime is how often heartbeats are checked. Silence is counted in ticks, not by the clock: a
+	// supervisor that was stopped for a while finds one tick waiting instead of a dead worker.
 	tickTime = time.Second
 )
 
-// failure is why a launch cannot go on.
+// failure is the reason why a launch cannot continue.
 type failure struct {
 	status journal.Status
 	rank   *int
 	phase  string
 	reason string
-	dump   bool // the workers hang: their stacks are worth having
+	dump   bool // the workers hang: get their stacks
 }
 
-// startWorkers starts a group's processes and waits until all are ready. A
-// failure comes with a worker group that must still be closed, an error without.
+// startWorkers starts a group's processes and waits until all are ready. If it returns a failure,
+// the worker group must still be closed; with an error there is none.
 func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup, *failure, error) {
 	logs, path, err := s.logDir()
 	if err != nil {
@@ -100,16 +98,16 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 		return nil, nil, err
 	}
 	w := &workerGroup{
-		slot: s, group: g, hub: hub, via: via, logs: logs, path: path,
+		slot: s, group: g, hub: hub, launcher: via, logs: logs, path: path,
 		ranks: make([]rankState, s.plan.BodyRanks(g)), procs: count, tick: time.NewTicker(tickTime),
 		ending: func() bool { return ctx.Err() != nil && s.joined(g) },
 	}
 	for i := range w.ranks {
 		w.ranks[i].phase = "start"
 	}
-	// An interrupt reaches the bodies before their processes get a signal.
+	// An interrupt cancels the bodies before their processes get a signal.
 	launchCtx, stopLaunch := context.WithCancelCause(context.WithoutCancel(ctx))
-	w.forget = context.AfterFunc(ctx, func() {
+	w.stopWatchingInterrupt = context.AfterFunc(ctx, func() {
 		w.cancelBodies("interrupted")
 		stopLaunch(context.Cause(ctx))
 	})
@@ -133,7 +131,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	return w, w.waitReady(ctx), nil
 }
 
-// address is where ranks on other hosts reach this one, empty when all are here.
+// address is where ranks on other hosts reach this one, or "" if all ranks are on this host.
 func (r *runner) address(g *plan.Group) string {
 	switch {
 	case r.opts.Launcher != nil:
@@ -151,8 +149,7 @@ func (r *runner) listen(addr string, ranks int) (*worker.Hub, error) {
 	return worker.ListenTCP(addr, r.opts.Ports, ranks)
 }
 
-// waitReady waits for every worker to connect, gives it the job and checks the
-// environment it saw.
+// waitReady waits for every worker to connect, sends it the job, and checks the environment it saw.
 func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	job := w.job()
 	limit := startLimit
@@ -167,14 +164,14 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 			return &failure{reason: "interrupted"}
 		case <-deadline.C:
 			rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
-			return w.unlessDoomed(&failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
+			return w.preferLaunchFailure(&failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
 				reason: fmt.Sprintf("the worker did not report within %v of its start", limit)})
 		case e := <-w.hub.Events():
-			w.note(e)
-			if f := w.lost(e); f != nil {
+			w.updateRank(e)
+			if f := w.handleDisconnect(e); f != nil {
 				return f
 			}
-			if f := w.welcome(e, job); f != nil {
+			if f := w.handleJoin(e, job); f != nil {
 				return f
 			}
 			if e.Ready {
@@ -196,9 +193,9 @@ func (w *workerGroup) job() worker.Job {
 		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Files()}
 }
 
-// welcome gives a worker that has joined its job, and checks what one that is
-// ready has seen.
-func (w *workerGroup) welcome(e worker.Event, job worker.Job) *failure {
+// handleJoin sends the job to a worker that has joined, and checks the environment of one that is
+// ready.
+func (w *workerGroup) handleJoin(e worker.Event, job worker.Job) *failure {
 	failed := func(rank *int, reason string) *failure {
 		return &failure{status: journal.Failed, rank: rank, phase: "start", reason: reason}
 	}
@@ -212,24 +209,24 @@ func (w *workerGroup) welcome(e worker.Event, job worker.Job) *failure {
 	case e.Ready && e.Error != "":
 		return failed(&e.Rank, e.Error)
 	case e.Ready:
-		if err := envSeen(w.group.Env, e.Env); err != nil {
+		if err := checkEnv(w.group.Env, e.Env); err != nil {
 			return failed(&e.Rank, err.Error())
 		}
 	}
 	return nil
 }
 
-// unsendable reports whether a message could not be encoded: an infinite limit,
-// say. Any other error of a message means that its worker is gone, which is known
-// from the end of its process or connection, with a better reason.
+// unsendable reports whether a message could not be encoded, for example because of an infinite
+// limit. Any other error means that the worker is gone; the end of its process or connection gives
+// a better reason.
 func unsendable(err error) bool {
 	var value *json.UnsupportedValueError
 	var marshaler *json.MarshalerError
 	return errors.As(err, &value) || errors.As(err, &marshaler)
 }
 
-// note keeps what a worker said about itself.
-func (w *workerGroup) note(e worker.Event) {
+// updateRank records a worker's report about itself.
+func (w *workerGroup) updateRank(e worker.Event) {
 	if e.Rank < 0 || e.Rank >= len(w.ranks) {
 		return
 	}
@@ -247,22 +244,22 @@ func (w *workerGroup) note(e worker.Event) {
 	}
 }
 
-// drain reads what a dead worker sent to the end: the phase in which it died may
-// still be on its way.
+// drain reads the remaining messages of a dead worker. The phase in which it died may still be on
+// its way.
 func (w *workerGroup) drain(rank int) {
 	limit := time.After(drainLimit)
 	for s := &w.ranks[rank]; s.joined && !s.closed; {
 		select {
 		case e := <-w.hub.Events():
-			w.note(e)
+			w.updateRank(e)
 		case <-limit:
 			return
 		}
 	}
 }
 
-// processEvent takes what happened to a process. A worker that ends before it
-// was asked to is a failure; so is the end of the launch itself, a nil event.
+// processEvent handles an event of a process. It is a failure if a worker ends before it was asked
+// to, or if the launch itself ends, which is a nil event.
 func (w *workerGroup) processEvent(e launch.Event) *failure {
 	if e == nil {
 		w.events = nil
@@ -272,24 +269,24 @@ func (w *workerGroup) processEvent(e launch.Event) *failure {
 	switch {
 	case !ok:
 		return nil
-	case x.Stopped: // not by this group, and the others with it
+	case x.Stopped: // not by this group, and the other processes with it
 		return w.launchEnded()
-	case w.via != nil:
+	case w.launcher != nil:
 		return w.launcherDied(&x)
 	}
-	return w.died(&x)
+	return w.workerDied(&x)
 }
 
-// launchEnded tells why a launch ended although its workers were not asked to. Whoever
-// ended it has said why before; a worker that had ended by itself comes first.
+// launchEnded returns why a launch ended although its workers were not asked to: because of a lost
+// rank, of a worker that ended by itself before, or for the reason given by whoever ended it.
 func (w *workerGroup) launchEnded() *failure {
 	if f := w.lostRank(); f != nil {
 		return f
 	}
 	out, err := w.launch.Wait()
 	for _, x := range out.Exits {
-		if w.via == nil && !x.Stopped {
-			return w.died(&x)
+		if w.launcher == nil && !x.Stopped {
+			return w.workerDied(&x)
 		}
 	}
 	if f := w.lostRank(); f != nil {
@@ -302,42 +299,42 @@ func (w *workerGroup) launchEnded() *failure {
 	return f
 }
 
-// unlessDoomed is a failure that was concluded from silence, unless there is a better
-// reason for that: what kills the workers may take a while to be known, and to be over.
-func (w *workerGroup) unlessDoomed(f *failure) *failure {
+// preferLaunchFailure returns f, a failure concluded from silence, unless the launch itself is
+// ending, which is a better reason.
+func (w *workerGroup) preferLaunchFailure(f *failure) *failure {
 	if w.launch == nil || !w.launch.Ending() {
 		return f
 	}
 	return w.launchEnded()
 }
 
-func (w *workerGroup) died(x *launch.Exit) *failure {
+func (w *workerGroup) workerDied(x *launch.Exit) *failure {
 	rank := x.Rank
 	w.drain(rank)
 	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase,
 		reason: "the worker ended with " + x.How()}
-	if w.oneProcess() { // which of its ranks caused it cannot be known
+	if w.oneProcess() { // the rank that caused it is unknown
 		f.rank, f.reason = nil, fmt.Sprintf("the process of all %d ranks ended with %s", len(w.ranks), x.How())
 	}
 	return f
 }
 
 // oneProcess reports whether one process has several ranks.
-func (w *workerGroup) oneProcess() bool { return w.via == nil && w.procs == 1 && len(w.ranks) > 1 }
+func (w *workerGroup) oneProcess() bool { return w.launcher == nil && w.procs == 1 && len(w.ranks) > 1 }
 
-// stop ends what still runs and waits until nothing is left.
+// stop ends the processes that still run and waits until nothing is left.
 func (w *workerGroup) stop(f *failure) {
 	if w.launch == nil {
 		return
 	}
 	ended := w.cancelBodies(f.reason)
 	// A launcher would only dump its own stacks.
-	w.launch.Stop(launch.StopRequest{Reason: f.reason, Dump: f.dump && !ended && w.via == nil})
-	w.await(0)
+	w.launch.Stop(launch.StopRequest{Reason: f.reason, Dump: f.dump && !ended && w.launcher == nil})
+	w.awaitEnd(0)
 }
 
-// cancelBodies ends the contexts of the bodies and gives them the time to clean up, if
-// there is any: a launcher that ends a job gives none. It reports whether all have ended.
+// cancelBodies cancels the contexts of the bodies, gives them time to clean up, and reports whether
+// all have returned. In a joined job there is no time: its launcher kills soon.
 func (w *workerGroup) cancelBodies(reason string) bool {
 	if w.slot.joined(w.group) {
 		return w.hub.Cancel(reason, 0)
@@ -345,18 +342,18 @@ func (w *workerGroup) cancelBodies(reason string) bool {
 	return w.hub.Cancel(reason, cancelLimit)
 }
 
-// close ends the launch in order: the workers are asked first.
+// close asks the workers to exit and ends the launch.
 func (w *workerGroup) close() {
 	w.tick.Stop()
-	w.forget()
+	w.stopWatchingInterrupt()
 	if w.launch != nil {
 		for rank := range w.procs {
-			w.hub.Quit(rank) // one that cannot be asked has ended, or is stopped below
+			w.hub.Quit(rank) // an unreachable worker has exited, or is stopped below
 		}
-		if !w.await(quitLimit) {
+		if !w.awaitEnd(quitLimit) {
 			w.launch.Stop(launch.StopRequest{Reason: "the workers did not end when asked"})
-			w.await(0)
+			w.awaitEnd(0)
 		}
 	}
-	w.hub.Close() // all rows are recorded; a socket that does not close changes none
+	w.hub.Close() // all rows are recorded, so an error here changes none
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// A row whose content is not what was planned fails without being made.
+// A row fails without being measured if its content has changed since the plan.
 func TestContentThatChanged(t *testing.T) {
 	b := bench.New("b", body, bench.ContentHashes(func(_, _ bench.Point) map[string]string {
 		return map[string]string{"run m": "0a"}
@@ -22,7 +22,7 @@ func TestContentThatChanged(t *testing.T) {
 			s.Report("done", 1, "", "")
 			return nil
 		})
-		o, _ := w.unchanged(b, body.Run)(t.Context(), bench.Setting{Backend: "cpu"})
+		o, _ := w.checkContent(b, body.Run)(t.Context(), bench.Setting{Backend: "cpu"})
 		if o.Status != want || ran != (want == journal.OK) ||
 			!ran && !strings.Contains(o.Reason, "run m has changed since the run was planned") {
 			t.Errorf("planned %q: %s (%s), ran %v", planned, o.Status, o.Reason, ran)

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// Whatever a launcher, or another host, has made of the planned variables: they become
-// what was planned, and nothing else changes.
+// Whatever a launcher or another host has done to the planned variables, they get their planned values, and
+// nothing else changes.
 func TestCorrect(t *testing.T) {
 	odd := "a b\xff\n;$x"
 	empty := ""
@@ -27,21 +27,21 @@ func TestCorrect(t *testing.T) {
 		"not set":                    {[]string{"A=1", "ODD=" + odd, plan}, true},
 		"cut by a quote":             {[]string{"A=1", "EMPTY=", "ODD=a", plan}, true},
 	} {
-		got, differs, err := correct(c.environ)
+		got, differs, err := correctEnv(c.environ)
 		slices.Sort(got)
 		if err != nil || differs != c.differs || !slices.Equal(got, right) {
 			t.Errorf("%s: %q, differs %v, %v", name, got, differs, err)
 		}
 	}
 	none := plannedVar + "=" + must.Get(PlannedVars(nil))(t)[plannedVar]
-	if got, differs, err := correct(append(slices.Clone(right), none)); err != nil || differs ||
+	if got, differs, err := correctEnv(append(slices.Clone(right), none)); err != nil || differs ||
 		!slices.Equal(got, right) {
 		t.Errorf("a plan of nothing: %q, differs %v, %v", got, differs, err)
 	}
-	if got, differs, err := correct(right); err != nil || differs || !slices.Equal(got, right) {
+	if got, differs, err := correctEnv(right); err != nil || differs || !slices.Equal(got, right) {
 		t.Errorf("without a plan: %q, differs %v, %v", got, differs, err)
 	}
-	if _, _, err := correct([]string{plannedVar + "=?"}); err == nil ||
+	if _, _, err := correctEnv([]string{plannedVar + "=?"}); err == nil ||
 		!strings.Contains(err.Error(), "planned environment") {
 		t.Errorf("got %v", err)
 	}

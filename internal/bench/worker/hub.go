@@ -8,28 +8,31 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Hub is the supervisor's end: it listens for the workers of one launch and
-// turns what they say into events.
+// Hub is the supervisor's end. It accepts the workers of one launch and turns their messages into
+// events.
 type Hub struct {
 	token  string
 	ln     net.Listener
-	ranks  int // whose sync group goes through this hub; 0 when it does not
+	ranks  int // of the sync group that this hub serves; 0 if it serves none
 	events chan Event
 	gone   chan struct{}
 
 	mu      sync.Mutex
 	conns   map[int]*connection.Conn
-	sync    []*connection.Conn // by rank
+	sync    []*connection.Conn // connections of the sync group, by rank
 	perTask int                // results that a worker sends for one task
-	busy    map[int]int        // by worker, how many of them are to come
+	busy    map[int]int        // results still expected, by worker
 
-	departures *departures
+	departures *disconnectOrder
 }
 
 // Listen opens the socket for one launch of processes on this host.
@@ -38,9 +41,8 @@ func Listen() (*Hub, error) {
 	return newHub(ln, 0, err)
 }
 
-// ListenTCP opens the socket for one launch of ranks that are not started by
-// this process and may be on other hosts, which reach it at the address. Their sync
-// group goes through it too.
+// ListenTCP opens the socket for one launch of ranks that another launcher starts, possibly on
+// other hosts, which reach it at addr. The hub also serves their sync group.
 func ListenTCP(addr string, ports connection.PortRange, ranks int) (*Hub, error) {
 	ln, err := ports.Listen(addr)
 	return newHub(ln, ranks, err)
@@ -52,13 +54,13 @@ func newHub(ln net.Listener, ranks int, err error) (*Hub, error) {
 	}
 	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 1024), gone: make(chan struct{}),
 		conns: map[int]*connection.Conn{}, sync: make([]*connection.Conn, ranks), perTask: 1, busy: map[int]int{},
-		departures: newDepartures()}
-	go Service(h.token).Serve(ln, h.admit, func(string, error) {}) // who is not one of ours is of no interest
+		departures: newDisconnectOrder()}
+	go Service(h.token).Serve(ln, h.admit, func(string, error) {}) // strangers are of no interest
 	return h, nil
 }
 
-// Vars are the variables that make a process a worker of this hub. With
-// shared, it finds the sync group's memory on descriptor ShmFD.
+// Vars returns the variables that make a process a worker of this hub. shared means that the worker
+// finds the sync group's memory on descriptor ShmFD.
 func (h *Hub) Vars(shared bool) map[string]string {
 	m := map[string]string{addrVar: h.ln.Addr().Network() + ":" + h.ln.Addr().String(), tokenVar: h.token}
 	switch {
@@ -70,11 +72,11 @@ func (h *Hub) Vars(shared bool) map[string]string {
 	return m
 }
 
-// Events delivers what the workers say, until Close.
+// Events delivers the workers' events until Close.
 func (h *Hub) Events() <-chan Event { return h.events }
 
-// admit takes in a worker, or a rank's second connection for the sync group, and
-// listens to it until it ends.
+// admit registers a worker, or a rank's second connection for the sync group, and receives from a
+// worker until its connection ends.
 func (h *Hub) admit(c *connection.Conn) {
 	var m message
 	if err := c.ReceiveFirst(&m); err != nil || m.Hello == nil || !h.add(c, *m.Hello) {
@@ -87,8 +89,8 @@ func (h *Hub) admit(c *connection.Conn) {
 	}
 }
 
-// add gives a connection its place, unless it has one already. The last of the sync
-// group's starts it; it ends with its connections.
+// add registers a connection, unless its place is taken. The last connection of the sync group
+// starts it; the group ends with its connections.
 func (h *Hub) add(c *connection.Conn, hi hello) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +104,7 @@ func (h *Hub) add(c *connection.Conn, hi hello) bool {
 			return false
 		}
 		h.conns[hi.Rank] = c
-		h.departures.expect(c.Conn, hi.Rank)
+		h.departures.watch(c.Conn, hi.Rank)
 		return true
 	}
 	if hi.Rank < 0 || hi.Rank >= h.ranks || h.sync[hi.Rank] != nil {
@@ -110,7 +112,7 @@ func (h *Hub) add(c *connection.Conn, hi hello) bool {
 	}
 	h.sync[hi.Rank] = c
 	if !slices.Contains(h.sync, nil) {
-		go syncgroup.ServeHub(context.Background(), h.sync) // how it ends, the ranks tell themselves
+		go syncgroup.ServeHub(context.Background(), h.sync) // the ranks report how it ends
 	}
 	return true
 }
@@ -120,8 +122,8 @@ func (h *Hub) listen(c *connection.Conn, rank int) {
 	for {
 		var m message
 		if err := c.Receive(&m); err != nil {
-			h.departures.firstGone() // noted before this end is closed too, and with it forgotten
-			h.settle(rank, math.MaxInt)
+			h.departures.firstRank() // note the order before this end is closed, which removes it from the list
+			h.countResults(rank, math.MaxInt)
 			h.emit(Event{Rank: rank, Closed: true})
 			return
 		}
@@ -129,7 +131,7 @@ func (h *Hub) listen(c *connection.Conn, rank int) {
 			continue
 		}
 		if m.Event.Done != nil {
-			h.settle(rank, 1)
+			h.countResults(rank, 1)
 		}
 		m.Event.Rank += rank
 		h.emit(*m.Event)
@@ -143,9 +145,9 @@ func (h *Hub) emit(e Event) {
 	}
 }
 
-// FirstDisconnected is the rank whose connection was the first to end, or -1. Events
-// may tell of several ends in another order than they happened.
-func (h *Hub) FirstDisconnected() int { return h.departures.firstGone() }
+// FirstDisconnected returns the rank whose connection was the first to end, or -1. Events may
+// report several ends in another order.
+func (h *Hub) FirstDisconnected() int { return h.departures.firstRank() }
 
 func (h *Hub) send(rank int, m message) error {
 	h.mu.Lock()
@@ -157,7 +159,7 @@ func (h *Hub) send(rank int, m message) error {
 	return c.Send(m)
 }
 
-// Job tells a rank what the launch is about.
+// Job sends a rank the description of the launch.
 func (h *Hub) Job(rank int, j Job) error {
 	if j.InProcess && !j.Virtual {
 		h.mu.Lock()
@@ -167,7 +169,7 @@ func (h *Hub) Job(rank int, j Job) error {
 	return h.send(rank, message{Job: &j})
 }
 
-// Task gives a rank its next point.
+// Task sends a rank its next point.
 func (h *Hub) Task(rank int, t Task) error {
 	h.mu.Lock()
 	h.busy[rank] = h.perTask
@@ -175,24 +177,24 @@ func (h *Hub) Task(rank int, t Task) error {
 	return h.send(rank, message{Task: &t})
 }
 
-// settle notes results of a worker, or that there will be none.
-func (h *Hub) settle(rank, results int) {
+// countResults subtracts results from those that a worker still owes.
+func (h *Hub) countResults(rank, results int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.busy[rank] = max(0, h.busy[rank]-results)
 }
 
-// Abort cancels the context of a rank's body, and wakes it if it waits for others that
-// will not come.
+// Abort cancels the context of a rank's body, and wakes it if it waits for ranks that will not
+// come.
 func (h *Hub) Abort(rank int, reason string) error { return h.send(rank, message{Abort: &reason}) }
 
-// Cancel aborts every rank that is at a task and lets the bodies end by themselves,
-// within the limit. It reports whether all have ended.
+// Cancel aborts every rank that runs a task, lets the bodies return by themselves within the limit,
+// and reports whether all have.
 func (h *Hub) Cancel(reason string, limit time.Duration) bool {
-	for _, rank := range h.atWork() {
-		h.Abort(rank, reason) // one that cannot be told is gone
+	for _, rank := range h.busyRanks() {
+		h.Abort(rank, reason) // an unreachable rank is gone
 	}
-	for end := time.Now().Add(limit); len(h.atWork()) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(limit); len(h.busyRanks()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return false
 		}
@@ -200,8 +202,8 @@ func (h *Hub) Cancel(reason string, limit time.Duration) bool {
 	return true
 }
 
-// atWork is the ranks of the workers that have not answered their task.
-func (h *Hub) atWork() (ranks []int) {
+// busyRanks returns the workers that still owe results.
+func (h *Hub) busyRanks() (ranks []int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for rank, left := range h.busy {
@@ -212,10 +214,10 @@ func (h *Hub) atWork() (ranks []int) {
 	return ranks
 }
 
-// Quit asks a rank to end.
+// Quit asks a rank to exit.
 func (h *Hub) Quit(rank int) error { return h.send(rank, message{Quit: true}) }
 
-// Close ends the connections; workers still connected end themselves.
+// Close closes the connections. Workers that are still connected exit.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -236,4 +238,61 @@ func (h *Hub) Close() error {
 		}
 	}
 	return err
+}
+
+// disconnectOrder knows whose connection ended first. A launcher that ends all ranks after a death
+// does so within a millisecond, and the goroutines that read from them wake in any order; epoll's
+// ready list preserves the true order. (The launchers' messages are no help: Hydra names its first
+// process, whichever died.)
+type disconnectOrder struct {
+	mu    sync.Mutex
+	epoll int // -1 if there is none: then the first rank is unknown
+	first int // -1 while all are connected
+}
+
+func newDisconnectOrder() *disconnectOrder {
+	fd, _ := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // -1 on an error; additions to it fail
+	return &disconnectOrder{epoll: fd, first: -1}
+}
+
+// watch records the end of a rank's connection.
+func (d *disconnectOrder) watch(conn net.Conn, rank int) {
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return
+	}
+	control, err := raw.SyscallConn()
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(rank)}
+	control.Control(func(fd uintptr) { unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, int(fd), &event) })
+}
+
+// firstRank returns the rank whose connection was the first to end, or -1.
+func (d *disconnectOrder) firstRank() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var event [1]unix.EpollEvent
+	for d.first < 0 {
+		n, err := unix.EpollWait(d.epoll, event[:], 0)
+		if n == 1 {
+			d.first = int(event[0].Fd)
+		}
+		if err != unix.EINTR {
+			break
+		}
+	}
+	return d.first
+}
+
+func (d *disconnectOrder) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.epoll >= 0 {
+		unix.Close(d.epoll)
+		d.epoll = -1
+	}
 }

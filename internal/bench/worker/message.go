@@ -1,40 +1,47 @@
-// Package worker is both ends of the connection between the supervisor and
-// the processes that run a bench's body. A worker is the same binary started
-// again with an address and a one-time token in its environment; it connects
-// back, is told its job, runs one task after the other, and answers with what
-// it found. How processes are started and killed is package launch's matter,
-// what to run next and what a failure means is package run's.
+// Package worker implements both ends of the connection between the supervisor and the processes
+// that run a bench's body. A worker is the same binary, started again with an address and a
+// one-time token in its environment. It connects back, receives its job, runs one task after
+// another, and returns the results. Package launch starts and kills processes; package run decides
+// what to run next and what a failure means.
 package worker
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// The variables that make a process a worker. They are removed from its
-// environment before the body runs, so that its own children are none.
+// The variables that make a process a worker. They are removed from its environment before the body
+// runs, so that child processes do not become workers.
 const (
 	addrVar  = "KERNBENCH_WORKER"
 	tokenVar = "KERNBENCH_TOKEN"
-	syncVar  = "KERNBENCH_SYNC" // how the ranks are in touch: syncShm or syncHub
+	syncVar  = "KERNBENCH_SYNC" // kind of sync group: syncShm or syncHub
 )
 
-// The kinds of sync group: over shared memory on descriptor ShmFD, or, for ranks that
-// may be on several hosts, over a second connection to the hub.
+// The kinds of sync group: over shared memory on descriptor ShmFD, or over a second connection to
+// the hub, for ranks that may be on several hosts.
 const (
 	syncShm = "shm"
 	syncHub = "hub"
 )
 
-// ShmFD is the descriptor on which a worker finds the shared memory of its
-// launch's sync group: the first of its extra files.
+// ShmFD is the descriptor of the sync group's shared memory in a worker: its first extra file.
 const ShmFD = 3
 
-// Service is how a worker and its supervisor open a connection: both know the token.
+// Service describes the connection between a worker and its supervisor, which both know the token.
 func Service(token string) connection.Service {
 	return connection.Service{Banner: "kernbench worker 3\n", Secret: []byte(token)}
 }
@@ -43,19 +50,21 @@ func Service(token string) connection.Service {
 type Job struct {
 	Bench string `json:"bench"`
 	Part  string `json:"part"`
-	// Script is the interpreter, the file that has the bodies, and its SHA-256; none: this program has.
+	// Script is the interpreter, the file with the bodies, and the file's SHA-256. It is empty if
+	// this program has the bodies.
 	Script []string `json:"script,omitempty"`
 	Size   int      `json:"size"`
-	// InProcess: this worker has all ranks of the launch, as goroutines.
+	// InProcess means that this worker has all ranks of the launch, as goroutines.
 	InProcess bool `json:"in_process,omitempty"`
-	// Virtual: this worker is rank 0, and there is no other.
+	// Virtual means that this worker is rank 0 and there is no other.
 	Virtual bool           `json:"virtual,omitempty"`
 	Backend string         `json:"backend"`
-	Session string         `json:"session"` // random, of this launch alone
+	Session string         `json:"session"` // random ID of this launch
 	Seed    uint64         `json:"seed"`
 	Watch   []string       `json:"watch"` // swept variables to report
 	Measure measure.Config `json:"measure"`
-	// Inputs are the SHA-256 of the files that options name, and of what is known by its content.
+	// Inputs are the SHA-256 sums of the files that options name, and of other inputs identified by
+	// their content.
 	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
@@ -63,22 +72,22 @@ type Job struct {
 type Task struct {
 	Index int          `json:"index"`
 	Point point.Point  `json:"point"` // axes and options
-	Kinds []point.Kind `json:"kinds"` // of the point's values; JSON alone loses them
+	Kinds []point.Kind `json:"kinds"` // of the point's values, which JSON does not preserve
 	Trial int          `json:"trial"`
-	// Limit is how long it may take. The supervisor watches over it; the body sees it
-	// as the deadline of its context.
+	// Limit is the task's time limit. The supervisor enforces it; the body sees it as the deadline of
+	// its context.
 	Limit time.Duration `json:"limit,omitempty"`
 }
 
-// message is one frame, in either direction: one field is set.
+// message is one frame in either direction. One field is set.
 type message struct {
 	// From the supervisor.
 	Job   *Job    `json:"job,omitempty"`
 	Task  *Task   `json:"task,omitempty"`
-	Abort *string `json:"abort,omitempty"` // why
+	Abort *string `json:"abort,omitempty"` // the reason
 	Quit  bool    `json:"quit,omitempty"`
 
-	// From a worker. In one that has several ranks an event's is counted from its own.
+	// From a worker. The rank of an event is relative to the worker's first rank.
 	Hello *hello `json:"hello,omitempty"`
 	Event *Event `json:"event,omitempty"`
 }
@@ -86,26 +95,92 @@ type message struct {
 // hello is a worker's first message.
 type hello struct {
 	Rank int  `json:"rank"`
-	Sync bool `json:"sync,omitempty"` // the connection is the sync group's
+	Sync bool `json:"sync,omitempty"` // this connection is for the sync group
 }
 
-// Event is something a worker said, or that its connection ended.
+// Event is a worker's message, or the end of its connection.
 type Event struct {
 	Rank int `json:"rank,omitempty"`
 
 	Joined bool `json:"-"`
-	// Ready answers a job: with the swept variables it saw, or why it cannot work.
+	// Ready answers a job, with the swept variables as the worker sees them, or with an error.
 	Ready bool               `json:"ready,omitempty"`
 	Env   map[string]*string `json:"env,omitempty"`
 	Error string             `json:"error,omitempty"`
-	// Heartbeat says that it lives, and what it is at.
+	// Heartbeat also reports what the rank is doing.
 	Heartbeat bool   `json:"beat,omitempty"`
 	Phase     string `json:"phase,omitempty"`
-	Waiting   bool   `json:"waiting,omitempty"` // for the other ranks, so not to blame
-	// Done is a task's end on one rank.
+	Waiting   bool   `json:"waiting,omitempty"` // for the other ranks, so not to blame for a hang
+	// Done is the outcome of a task on one rank.
 	Done      *bench.Outcome `json:"done,omitempty"`
 	Index     int            `json:"index,omitempty"`
-	Secondary bool           `json:"secondary,omitempty"` // a failure that only follows another rank's
-	Culprit   *int           `json:"culprit,omitempty"`   // whose, if that is known
+	Secondary bool           `json:"secondary,omitempty"` // the failure is a consequence of another rank's
+	Culprit   *int           `json:"culprit,omitempty"`   // that rank, if known
 	Closed    bool           `json:"-"`
+}
+
+// plannedVar holds the planned variables of a worker that another launcher starts. The worker
+// corrects what that launcher, or a login on another host, has changed; for example, only the
+// worker can remove a variable from an environment that the supervisor does not know.
+const plannedVar = "KERNBENCH_PLANNED"
+
+// PlannedVars returns the variable that passes the planned environment to workers of another
+// launcher.
+func PlannedVars(set launch.EnvOverrides) (map[string]string, error) {
+	text, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("planning an environment: %w", err)
+	}
+	return map[string]string{plannedVar: base64.StdEncoding.EncodeToString(text)}, nil
+}
+
+// correctEnv returns environ with the planned variables, and whether they differed.
+func correctEnv(environ []string) (fixed []string, differs bool, err error) {
+	var planned launch.EnvOverrides
+	have := jobenv.Variables(environ)
+	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
+	if err == nil && len(text) > 0 {
+		err = json.Unmarshal(text, &planned)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the planned environment: %w", err)
+	}
+	for name, want := range planned {
+		value, set := have[name]
+		differs = differs || set != (want != nil) || want != nil && value != *want
+	}
+	all := launch.EnvOverrides{plannedVar: nil}
+	maps.Copy(all, planned)
+	return all.Apply(environ), differs, nil
+}
+
+// reexecPlanned executes this program again if its environment is not the planned one. The Go
+// runtime, for example, has already read it.
+func reexecPlanned() error {
+	fixed, differs, err := correctEnv(os.Environ())
+	if err != nil || !differs {
+		return err
+	}
+	return fmt.Errorf("starting again with the planned environment: %w", syscall.Exec("/proc/self/exe", os.Args, fixed))
+}
+
+// maybeHelper runs this process as a helper if its environment says so.
+func maybeHelper(benches []*bench.Bench) (exitCode int, is bool) {
+	role, is := os.LookupEnv(launch.HelperVar)
+	if !is {
+		return 0, false
+	}
+	os.Unsetenv(launch.HelperVar)
+	benchName, name, _ := strings.Cut(role, "/")
+	for _, b := range benches {
+		if f := b.Helpers[name]; b.Name == benchName && f != nil {
+			if err := f(os.Args[1:]); err != nil {
+				fmt.Fprintf(os.Stderr, "helper %s: %v\n", role, err)
+				return 1, true
+			}
+			return 0, true
+		}
+	}
+	fmt.Fprintf(os.Stderr, "helper %s: this program has none\n", role)
+	return 1, true
 }

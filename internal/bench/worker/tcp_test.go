@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Ranks that a launcher has started elsewhere find their ranks in its
-// variables, connect over TCP, and have their sync group at the hub.
+// Workers started by a launcher read their ranks from its variables, connect over TCP, and have their sync
+// group at the hub.
 func TestOtherLaunchersRanks(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		h := must.Get(ListenTCP(address, connection.PortRange{}, 2))(t)
@@ -50,7 +50,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 				t.Errorf("%s: %+v", address, e)
 			}
 		}
-		// A rank that fails ends the other, which only waits for it.
+		// A rank that fails ends the other one, which only waits for it.
 		h.Task(0, task(1, "wait"))
 		h.Task(1, task(1, "panic"))
 		for range 2 {
@@ -68,7 +68,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 	}
 }
 
-// Who went first is known also when nobody asks before all have gone.
+// The first rank to disconnect is known even if no one asks before all have disconnected.
 func TestFirstGoneIsKept(t *testing.T) {
 	h := must.Get(ListenTCP("127.0.0.1", connection.PortRange{}, 2))(t)
 	t.Cleanup(func() { h.Close() })
@@ -91,7 +91,7 @@ func TestFirstGoneIsKept(t *testing.T) {
 	}
 }
 
-// Whose connection ended first is known even when both ends are read at once.
+// The first rank to disconnect is known even if both ends are read at the same time.
 func TestFirstGone(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		for _, order := range [][2]int{{0, 1}, {1, 0}} {
@@ -103,7 +103,7 @@ func TestFirstGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := newDepartures()
+			d := newDisconnectOrder()
 			var far [2]net.Conn
 			for rank := range far {
 				if far[rank], err = net.Dial(network, ln.Addr().String()); err != nil {
@@ -111,17 +111,17 @@ func TestFirstGone(t *testing.T) {
 				}
 				near := must.Get(ln.Accept())(t)
 				defer near.Close()
-				d.expect(near, rank)
+				d.watch(near, rank)
 			}
 			far[order[1]].Write([]byte("words are no end"))
-			if got := d.firstGone(); got != -1 {
+			if got := d.firstRank(); got != -1 {
 				t.Errorf("%s: rank %d has gone, says the list", network, got)
 			}
 			for _, rank := range order {
 				far[rank].Close()
 			}
-			for range 2 { // it stays the first
-				if got := d.firstGone(); got != order[0] {
+			for range 2 { // the answer does not change
+				if got := d.firstRank(); got != order[0] {
 					t.Errorf("%s: rank %d went first, and not %d", network, got, order[0])
 				}
 			}
@@ -131,7 +131,7 @@ func TestFirstGone(t *testing.T) {
 	}
 }
 
-// A process that does not know the token is not let in, and the token is never sent.
+// A process without the token is not admitted, and the token is never sent.
 func TestUnauthenticatedAtTheHub(t *testing.T) {
 	h := must.Get(ListenTCP("127.0.0.1", connection.PortRange{}, 2))(t)
 	defer h.Close()
@@ -166,7 +166,7 @@ func TestUnauthenticatedAtTheHub(t *testing.T) {
 	}
 }
 
-// raw is a message as it stands.
+// raw is an encoded message.
 type raw string
 
 func (r raw) MarshalBinary() ([]byte, error) { return []byte(r), nil }

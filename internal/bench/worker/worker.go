@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,9 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Maybe makes this process a worker if its environment says so, and then
-// returns only when the work is over. Every main that declares benches calls
-// it before anything else.
+// Maybe runs this process as a worker if its environment says so, and returns when its work is
+// over. Every main function that declares benches calls it before anything else.
 func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if code, is := maybeHelper(benches); is {
 		return code, true
@@ -36,7 +36,7 @@ func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if addr == "" {
 		return 0, false
 	}
-	if err := startPlanned(); err != nil {
+	if err := reexecPlanned(); err != nil {
 		fmt.Fprintln(os.Stderr, "kernbench worker:", err)
 		return 1, true
 	}
@@ -57,22 +57,22 @@ type worker struct {
 	benches []*bench.Bench
 	addr    string // of the hub
 	token   string
-	sync    string // how the ranks are in touch
+	sync    string // kind of sync group: syncShm or syncHub
 	rank    int
 	local   int
 
 	conn    *connection.Conn
 	job     Job
 	body    decl.Body
-	metrics []journal.MetricInfo    // that the bench declares; nil: another program has the body
-	script  *python.Program         // that has the body; nil: this program has it
-	ranks   atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
+	metrics []journal.MetricInfo    // declared by the bench; nil if another program has the body
+	script  *python.Program         // that has the body; nil if this program has it
+	ranks   atomic.Pointer[[]*rank] // of this process: one, or all of the launch
 	orders  chan message
-	cancel  atomic.Pointer[context.CancelCauseFunc] // of the present task
+	cancel  atomic.Pointer[context.CancelCauseFunc] // of the current task
 }
 
-// findRank reads this process's rank from what the supervisor set, or from what
-// the launcher did that started it for the supervisor.
+// findRank reads this process's rank from the variables of the supervisor, or of the launcher that
+// started it for the supervisor.
 func (w *worker) findRank(environ []string) {
 	if rank, err := strconv.Atoi(os.Getenv("RANK")); err == nil {
 		w.rank = rank
@@ -84,16 +84,17 @@ func (w *worker) findRank(environ []string) {
 	}
 }
 
-// reachLimit is how long a worker tries to reach a supervisor whom strangers besiege.
-const reachLimit = 30 * time.Second
+// reachTimeout is how long a worker tries to reach a supervisor that strangers flood with
+// connections.
+const reachTimeout = 30 * time.Second
 
-// dial connects to the hub and says who is there.
+// dial connects to the hub and identifies this rank.
 func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	network, address, ok := strings.Cut(w.addr, ":")
 	if !ok {
 		return nil, fmt.Errorf("address %q: want network:address", w.addr)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reachLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
 	conn, err := Service(w.token).DialRetry(ctx, network, address)
 	if err != nil {
@@ -115,17 +116,17 @@ func (w *worker) run() (err error) {
 		return err
 	}
 	defer w.conn.Close()
-	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // to beat while it joins
+	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // sends heartbeats while the worker joins
 	w.orders = make(chan message)
 	go w.listen()
-	go w.beat()
+	go w.sendHeartbeats()
 
 	first := <-w.orders
 	if first.Job == nil {
 		return errors.New("the supervisor sent no job")
 	}
 	w.job = *first.Job
-	ready := &Event{Ready: true, Env: seen(w.job.Watch)}
+	ready := &Event{Ready: true, Env: readVars(w.job.Watch)}
 	if err := w.join(); err != nil {
 		ready.Error = err.Error()
 	}
@@ -137,8 +138,8 @@ func (w *worker) run() (err error) {
 		return errors.Join(err, errors.New(ready.Error))
 	}
 	if ready.Error != "" {
-		// The supervisor ends this process once it has read that. News of an exit could
-		// overtake the message.
+		// The supervisor ends this process once it has read the message. Exiting at once could make the
+		// exit known before the message.
 		time.Sleep(connection.SilenceLimit)
 		return errors.New(ready.Error)
 	}
@@ -156,7 +157,7 @@ func (w *worker) run() (err error) {
 	return nil
 }
 
-// join finds the body and the other ranks.
+// join finds the body and joins the other ranks.
 func (w *worker) join() (err error) {
 	groups, err := w.syncGroups()
 	if err != nil {
@@ -191,15 +192,15 @@ func (w *worker) findBody(g syncgroup.Group) (body decl.Body, err error) {
 		if b.Name == w.job.Bench {
 			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
 				w.metrics, _ = b.Metrics()
-				return w.unchanged(b, p.Body), nil
+				return w.checkContent(b, p.Body), nil
 			}
 		}
 	}
 	return nil, fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
 }
 
-// unchanged returns a body that fails if the hashed content has changed since the run was planned.
-func (w *worker) unchanged(b *bench.Bench, body decl.Body) decl.Body {
+// checkContent wraps a body so that it fails if inputs have changed since the run was planned.
+func (w *worker) checkContent(b *bench.Bench, body decl.Body) decl.Body {
 	if b.Content == nil {
 		return body
 	}
@@ -214,9 +215,9 @@ func (w *worker) unchanged(b *bench.Bench, body decl.Body) decl.Body {
 	}
 }
 
-// rankVars is the environment of a program beside this worker, with the variables by
-// which torch.distributed finds its peers. Another launcher than kernbench's has not set
-// them: then rank 0 says where it can be reached.
+// rankVars returns the environment of a program beside this worker, with the variables by which
+// torch.distributed finds its peers. If another launcher has not set them, rank 0 tells the others
+// its address.
 func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 	environ := os.Environ()
 	if os.Getenv("MASTER_ADDR") != "" {
@@ -248,7 +249,7 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 		"MASTER_ADDR="+all[0].Host, fmt.Sprintf("MASTER_PORT=%d", all[0].Port)), nil
 }
 
-// syncGroups gives the ends of the ranks that this process has.
+// syncGroups returns the sync-group ends of this process's ranks.
 func (w *worker) syncGroups() ([]syncgroup.Group, error) {
 	var group syncgroup.Group
 	var err error
@@ -270,8 +271,8 @@ func (w *worker) syncGroups() ([]syncgroup.Group, error) {
 	return []syncgroup.Group{group}, err
 }
 
-// listen passes orders on. When the supervisor goes away, so does the worker,
-// whatever the body is doing: nobody is left to hear its result.
+// listen forwards orders. When the supervisor is gone, it ends the worker, whatever the body is
+// doing, since no one would receive the result.
 func (w *worker) listen() {
 	for {
 		var m message
@@ -287,33 +288,32 @@ func (w *worker) listen() {
 		}
 		w.orders <- m
 		if m.Quit {
-			return // the connection ends now, and that is no news
+			return // the connection ends now, as expected
 		}
 	}
 }
 
-// abort ends the present task: the bodies' context, and their wait for other ranks.
+// abort cancels the current task: the bodies' context, and their wait for other ranks.
 func (w *worker) abort(reason string) {
 	if cancel := w.cancel.Load(); cancel != nil {
 		(*cancel)(errors.New(reason))
 	}
 	if g := (*w.ranks.Load())[0].group; g != nil {
-		g.Abort(reason) // which wakes them all
+		g.Abort(reason) // wakes all ranks of this process
 	}
 }
 
-func (w *worker) beat() {
+func (w *worker) sendHeartbeats() {
 	for range time.Tick(connection.HeartbeatInterval) {
 		for _, r := range *w.ranks.Load() {
-			if r.beat() != nil {
+			if r.sendHeartbeat() != nil {
 				return
 			}
 		}
 	}
 }
 
-// perform runs the body at one point, on every rank that this process has, and
-// reports each one's outcome.
+// perform runs the body at one point, on every rank of this process, and reports each outcome.
 func (w *worker) perform(t *Task) error {
 	for i := range t.Point {
 		if i < len(t.Kinds) {
@@ -325,7 +325,7 @@ func (w *worker) perform(t *Task) error {
 	w.cancel.Store(&cancel)
 	defer w.cancel.Store(nil)
 	if t.Limit > 0 {
-		ctx = watchedContext{ctx, time.Now().Add(t.Limit)}
+		ctx = supervisedContext{ctx, time.Now().Add(t.Limit)}
 	}
 	ranks := *w.ranks.Load()
 	errs := make([]error, len(ranks))
@@ -338,17 +338,17 @@ func (w *worker) perform(t *Task) error {
 	return errors.Join(errs...)
 }
 
-// watchedContext shows a deadline that the supervisor watches over: it cancels the
-// context then, and so one clock alone decides whether a task was in time.
-type watchedContext struct {
+// supervisedContext shows a deadline that the supervisor enforces by cancelling the context. A
+// single clock thus decides whether a task was in time.
+type supervisedContext struct {
 	context.Context
 	deadline time.Time
 }
 
-func (c watchedContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c supervisedContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// seen reports the swept variables as this process has them.
-func seen(names []string) map[string]*string {
+// readVars returns the swept variables as this process sees them.
+func readVars(names []string) map[string]*string {
 	m := make(map[string]*string, len(names))
 	for _, n := range names {
 		m[n] = nil
@@ -363,3 +363,86 @@ func hostname() string {
 	name, _ := os.Hostname() // nothing but a word in a message
 	return name
 }
+
+// rank is one of the ranks of a worker process.
+type rank struct {
+	worker *worker
+	number int // among the ranks of this process
+	group  syncgroup.Group
+	phase  atomic.Pointer[string]
+	wait   atomic.Bool
+}
+
+func newRank(w *worker, number int, g syncgroup.Group) *rank {
+	r := &rank{worker: w, number: number, group: g}
+	start := "start"
+	r.phase.Store(&start)
+	return r
+}
+
+func (r *rank) send(e Event) error {
+	e.Rank = r.number
+	return r.worker.conn.Send(message{Event: &e})
+}
+
+func (r *rank) sendHeartbeat() error {
+	return r.send(Event{Heartbeat: true, Phase: *r.phase.Load(), Waiting: r.wait.Load()})
+}
+
+// setPhase also tells the supervisor at once, so that a crash right after is attributed to the
+// right phase. It is called a few times per task, not per sample.
+func (r *rank) setPhase(phase string) {
+	if old := r.phase.Swap(&phase); old == nil || *old != phase {
+		r.sendHeartbeat()
+	}
+}
+
+// perform runs the body at one point and reports the outcome.
+func (r *rank) perform(ctx context.Context, t *Task) error {
+	r.setPhase("set-up")
+	w := r.worker
+	out, err := w.body(ctx, decl.Setting{
+		Point: slices.Clone(t.Point), Group: waitTracker{r.group, &r.wait}, LocalRank: w.local + r.number,
+		Backend: w.job.Backend,
+		Ranks:   w.job.Size, Session: w.job.Session, Seed: w.job.Seed, Measure: w.job.Measure,
+		Metrics: w.metrics, Inputs: w.job.Inputs, Phase: r.setPhase,
+	})
+	cancelled := err != nil && ctx.Err() != nil
+	if out.Phase = *r.phase.Load(); out.Status.Bad() {
+		r.group.Abort(out.Reason)
+	}
+	// A rank that aborted or left the group has an error of its own. The errors of the other ranks
+	// are consequences, and so is every error after the body was cancelled.
+	var aborted *syncgroup.AbortedError
+	var peer *dist.PeerError
+	follows := cancelled || errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, decl.ErrElsewhere)
+	var culprit *int
+	if aborted != nil && aborted.Rank != syncgroup.HubRank {
+		culprit = &aborted.Rank
+	}
+	r.setPhase("idle")
+	return r.send(Event{Done: &out, Index: t.Index, Secondary: follows, Culprit: culprit})
+}
+
+// waitTracker records when a rank only waits for the others, so that the rank that hangs is blamed
+// and not the ones that wait for it.
+type waitTracker struct {
+	syncgroup.Group
+	waiting *atomic.Bool
+}
+
+func (g waitTracker) Barrier(ctx context.Context) error {
+	g.waiting.Store(true)
+	err := g.Group.Barrier(ctx)
+	g.waiting.Store(false)
+	return err
+}
+
+func (g waitTracker) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+	g.waiting.Store(true)
+	all, err := g.Group.Exchange(ctx, mine)
+	g.waiting.Store(false)
+	return all, err
+}
+
+var _ syncgroup.Group = waitTracker{}

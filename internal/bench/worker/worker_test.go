@@ -19,7 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The test binary is the worker too.
+// The test binary is also the worker.
 func TestMain(m *testing.M) {
 	if code, is := Maybe([]*bench.Bench{bench.New("b", body, bench.Strings("mode", "ok"))}); is {
 		os.Exit(code)
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hangGuard bounds every wait; a test that needs it all has failed.
+// hangGuard bounds every wait. A test that reaches it has failed.
 const hangGuard = 3 * time.Minute
 
 func body(ctx context.Context, s *bench.State) error {
@@ -47,12 +47,12 @@ func body(ctx context.Context, s *bench.State) error {
 		if err := s.Barrier(ctx); err != nil {
 			return err
 		}
-	case "kinds": // the types of the values survive the way here
+	case "kinds": // the kinds of values survive the transfer
 		if s.Int("size") != 4096 || s.Value("size").Kind() != point.Bytes || s.Bool("flag") != true || s.Float("x") != 2 {
 			return fmt.Errorf("size %v (%v), flag %v, x %v", s.Value("size"), s.Value("size").Kind(), s.Value("flag"),
 				s.Value("x"))
 		}
-	case "variables": // what made it a worker is not inherited by its children
+	case "variables": // children do not inherit the worker's variables
 		for _, e := range os.Environ() {
 			if strings.HasPrefix(e, "KERNBENCH_") {
 				return fmt.Errorf("the body sees %s", e)
@@ -71,7 +71,7 @@ func listen(t *testing.T) *Hub {
 	return h
 }
 
-// next waits for the next event that is no heartbeat.
+// next waits for the next event that is not a heartbeat.
 func next(t *testing.T, h *Hub) Event {
 	t.Helper()
 	guard := time.After(hangGuard)
@@ -87,7 +87,7 @@ func next(t *testing.T, h *Hub) Event {
 	}
 }
 
-// start runs this binary as a worker, and waits for it at the test's end.
+// start runs this binary as a worker, and waits for it at the end of the test.
 func start(t *testing.T, h *Hub, shm *os.File, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -103,7 +103,7 @@ func start(t *testing.T, h *Hub, shm *os.File, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// becomeReady brings a worker of one rank to where it waits for tasks.
+// becomeReady brings a worker of one rank to the state in which it waits for tasks.
 func becomeReady(t *testing.T, h *Hub, job Job) Event {
 	t.Helper()
 	e := next(t, h)
@@ -124,7 +124,7 @@ func task(index int, mode string) Task {
 		Kinds: []point.Kind{point.String}}
 }
 
-// TestConversation is a worker's whole life.
+// TestConversation covers the whole life of a worker.
 func TestConversation(t *testing.T) {
 	h := listen(t)
 	cmd := start(t, h, nil, "RANK=0", "SEEN=yes", "EMPTY=")
@@ -166,7 +166,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestWrongBench: a program without the bench says so instead of working.
+// TestWrongBench: a program without the bench reports an error.
 func TestWrongBench(t *testing.T) {
 	for _, j := range []Job{{Bench: "c", Size: 1}, {Bench: "b", Part: "x", Size: 1}, {Bench: "b", Size: 2}} {
 		h := listen(t)
@@ -181,8 +181,7 @@ func TestWrongBench(t *testing.T) {
 	}
 }
 
-// TestSupervisorGone: a worker ends when nobody listens any more, whatever its
-// body is at.
+// TestSupervisorGone: a worker exits when the supervisor is gone, whatever its body is doing.
 func TestSupervisorGone(t *testing.T) {
 	h := listen(t)
 	cmd := start(t, h, nil, "RANK=0")
@@ -200,8 +199,8 @@ func TestSupervisorGone(t *testing.T) {
 	}
 }
 
-// TestAbort: a rank that waits for one that will not come is woken, says what
-// it was told, and does not take the blame.
+// TestAbort: a rank that waits for one that will not come is woken, reports the given reason, and is not
+// blamed.
 func TestAbort(t *testing.T) {
 	shm := must.Get(syncgroup.NewShm(2))(t)
 	defer shm.Close()
@@ -211,7 +210,7 @@ func TestAbort(t *testing.T) {
 	j.Size = 2
 	becomeReady(t, h, j)
 	h.Task(1, task(0, "wait"))
-	for e := (Event{}); !e.Waiting; e = <-h.Events() { // a heartbeat tells
+	for e := (Event{}); !e.Waiting; e = <-h.Events() { // until a heartbeat says so
 	}
 	h.Abort(1, "rank 0 went home")
 	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary ||
@@ -220,7 +219,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestAdmission: the hub takes only those who know the token, and each rank once.
+// TestAdmission: the hub admits only clients that know the token, and each rank once.
 func TestAdmission(t *testing.T) {
 	h := listen(t)
 	_, address, _ := strings.Cut(h.Vars(false)[addrVar], ":")
@@ -230,7 +229,7 @@ func TestAdmission(t *testing.T) {
 			return nil
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.Send(hello) // how it ends is seen by what follows
+		conn.Send(hello) // the result shows below
 		return conn
 	}
 	greeting := func(rank int) message { return message{Hello: &hello{Rank: rank}} }
@@ -267,8 +266,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestCancel: a body sees its deadline, is told to end, and then is not to blame; the
-// hub knows whether it has ended.
+// TestCancel: a body sees its deadline, is cancelled, and is then not blamed. The hub knows whether it has
+// returned.
 func TestCancel(t *testing.T) {
 	h := listen(t)
 	start(t, h, nil, "RANK=0")
@@ -291,7 +290,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNoWorker: without its variables, a program is none.
+// TestNoWorker: without its variables, a program is no worker.
 func TestNoWorker(t *testing.T) {
 	if _, is := Maybe(nil); is {
 		t.Error("this test is no worker")

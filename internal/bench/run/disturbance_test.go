@@ -1,4 +1,4 @@
-package remeasure
+package run
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// measuredRow is a row with its time as it would be judged under so much stolen time.
+// measuredRow returns a judged row with the given time and share of stolen CPU time.
 func measuredRow(key string, status journal.Status, us, steal float64) journal.Row {
 	r := journal.Row{Key: key, Status: status, Kind: journal.Measured, Load: &journal.Load{Steal: steal}}
 	if status == journal.OK {
@@ -37,7 +37,7 @@ func TestKeep(t *testing.T) {
 		"a failure":                   {[][]journal.Row{one(5, 0.2), failed}, 1, journal.Failed, 1},
 		"a skip makes up for nothing": {[][]journal.Row{one(5, 0.2), skipped}, 0, journal.OK, 1},
 	} {
-		kept, rows := Keep(tt.all)
+		kept, rows := keepLeastDisturbed(tt.all)
 		if kept != tt.kept || len(rows) != 1 || rows[0].Status != tt.status || len(rows[0].Measurements) != tt.many {
 			t.Errorf("%s: kept %d, %+v", name, kept, rows)
 			continue
@@ -48,12 +48,12 @@ func TestKeep(t *testing.T) {
 			}
 		}
 	}
-	// Of a program's table the most disturbed row speaks for the launch, and rows find
-	// their own.
+	// In a program's table, the most disturbed row decides for the launch, and every row is matched with its
+	// own measurements.
 	table := func(us, steal float64) []journal.Row {
 		return []journal.Row{measuredRow("a", journal.OK, us, 0), measuredRow("b", journal.OK, 2*us, steal)}
 	}
-	kept, rows := Keep([][]journal.Row{table(1, 0.3), table(2, 0.1)})
+	kept, rows := keepLeastDisturbed([][]journal.Row{table(1, 0.3), table(2, 0.1)})
 	if kept != 1 || len(rows) != 2 || rows[1].Measurements[0].Metrics.Get("time_us") != 2 ||
 		rows[1].Measurements[1].Metrics.Get("time_us") != 4 {
 		t.Errorf("of two tables %d is kept: %+v", kept, rows)
@@ -61,55 +61,55 @@ func TestKeep(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	b := Budget{Most: 3}
-	b.Spend(0, time.Second)
-	if !b.Allows(1, time.Second, time.Minute) || !b.Allows(3, time.Second, time.Minute) {
+	b := remeasureBudget{maxRepeats: 3}
+	b.spend(0, time.Second)
+	if !b.allows(1, time.Second, time.Minute) || !b.allows(3, time.Second, time.Minute) {
 		t.Error("a first disturbed row may not be measured again")
 	}
-	if b.Allows(4, time.Second, time.Minute) {
+	if b.allows(4, time.Second, time.Minute) {
 		t.Error("a fifth measurement of a point")
 	}
-	if b.Allows(1, time.Second, time.Millisecond) {
+	if b.allows(1, time.Second, time.Millisecond) {
 		t.Error("measured again beyond the point's time limit")
 	}
-	// However disturbed a run is, it takes at most twice as long, and the grace.
+	// A disturbed run takes at most twice as long, plus remeasureGrace.
 	for point := range 100 {
-		for n := 1; b.Allows(n, time.Second, time.Minute); n++ {
-			b.Spend(n, time.Second)
+		for n := 1; b.allows(n, time.Second, time.Minute); n++ {
+			b.spend(n, time.Second)
 		}
-		if b.again > b.first+grace {
+		if b.again > b.first+remeasureGrace {
 			t.Fatalf("after %d points: %v for the first measurements, %v for more", point, b.first, b.again)
 		}
-		b.Spend(0, time.Second)
+		b.spend(0, time.Second)
 	}
 	if b.again < b.first/2 {
 		t.Errorf("%v of %v used: rows stay disturbed though there is time", b.again, b.first)
 	}
-	if none := (&Budget{}); none.Allows(1, 0, time.Minute) {
+	if none := (&remeasureBudget{}); none.allows(1, 0, time.Minute) {
 		t.Error("measured again, though it is not to be")
 	}
 }
 
-// Of three that measure, the first ends. Those that are left know of each other at once, also where one of them
-// is in the middle of a measurement and looks only at its end.
+// Three runs measure, and the first one ends. The other two know of each other at once, even if one of them is in the
+// middle of a measurement and checks only at its end.
 func TestCrowdOfThree(t *testing.T) {
 	name := fmt.Sprintf("@kernbench-test-%d", os.Getpid())
-	watch := func() *Watch {
-		w := NewWatch(name, Subject{})
-		t.Cleanup(w.Close)
+	watch := func() *hostWatch {
+		w := newHostWatch(name, watchSubject{})
+		t.Cleanup(w.close)
 		return w
 	}
 	first, busy, looks := watch(), watch(), watch()
-	if first.Crowd() == "" || busy.Crowd() == "" || looks.Crowd() == "" {
-		t.Fatalf("three at once: %q, %q, %q", first.Crowd(), busy.Crowd(), looks.Crowd())
+	if first.others() == "" || busy.others() == "" || looks.others() == "" {
+		t.Fatalf("three at once: %q, %q, %q", first.others(), busy.others(), looks.others())
 	}
-	first.Close()
-	for until := time.Now().Add(time.Minute); looks.Crowd() == ""; time.Sleep(time.Millisecond) {
+	first.close()
+	for until := time.Now().Add(time.Minute); looks.others() == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("who is left does not know that somebody else is")
 		}
 	}
-	if busy.Crowd() == "" {
+	if busy.others() == "" {
 		t.Error("the other one does not know")
 	}
 }

@@ -1,0 +1,250 @@
+package run
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// remeasureGrace is the time for repeated measurements that even the shortest run has.
+const remeasureGrace = 10 * time.Second
+
+// remeasureBudget limits the repeated measurements of disturbed points. On a host that others keep
+// busy, repetition does not help, so all repetitions together take at most as long as the first
+// measurements of all points, plus remeasureGrace.
+type remeasureBudget struct {
+	maxRepeats int // repetitions per point
+
+	first, again time.Duration
+}
+
+// spend counts the duration of a measurement of a point that had before earlier ones.
+func (b *remeasureBudget) spend(before int, took time.Duration) {
+	if before == 0 {
+		b.first += took
+	} else {
+		b.again += took
+	}
+}
+
+// allows reports whether a point may be measured once more. measured is the number of its
+// measurements, once the duration of one, and left the rest of its time limit.
+func (b *remeasureBudget) allows(measured int, once, left time.Duration) bool {
+	return measured <= b.maxRepeats && once <= left && b.again+once <= b.first+remeasureGrace
+}
+
+// anyDisturbed reports whether any of a point's rows was disturbed.
+func anyDisturbed(rows []journal.Row) bool {
+	return slices.ContainsFunc(rows, func(r journal.Row) bool {
+		return r.Status == journal.OK && r.Quality == journal.QualityDisturbed
+	})
+}
+
+// keepLeastDisturbed chooses between all measurements of a point, in the order they were made. It
+// returns the rows of the least disturbed measurement, each with a record of all of them, and its
+// index. A failed measurement is always the result: repetition does not hide failures.
+func keepLeastDisturbed(all [][]journal.Row) (kept int, rows []journal.Row) {
+	for i := range all {
+		if anyBad(all[i]) {
+			kept = i
+			break
+		}
+		if anyOK(all[i]) && worst(all[i]).Compare(worst(all[kept])) < 0 {
+			kept = i
+		}
+	}
+	if len(all) == 1 {
+		return 0, all[0]
+	}
+	rows = slices.Clone(all[kept])
+	for i := range rows {
+		for k, one := range all {
+			j := slices.IndexFunc(one, func(r journal.Row) bool { return r.Key == rows[i].Key && r.Status == journal.OK })
+			if j >= 0 {
+				rows[i].Measurements = append(rows[i].Measurements, journal.Measurement{
+					Metrics: journal.NewObject(one[j].Metrics), Samples: one[j].Samples, Disturbed: one[j].Disturbed(),
+					Kept: k == kept,
+				})
+			}
+		}
+	}
+	return kept, rows
+}
+
+func anyBad(rows []journal.Row) bool {
+	return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status.Bad() })
+}
+
+func anyOK(rows []journal.Row) bool {
+	return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK })
+}
+
+// worst returns the disturbance of the most disturbed row.
+func worst(rows []journal.Row) (d journal.Disturbance) {
+	for i := range rows {
+		if e := rows[i].Disturbance(); rows[i].Status == journal.OK && e.Compare(d) > 0 {
+			d = e
+		}
+	}
+	return d
+}
+
+// hostWatch observes the load on this host during measurements. A nil hostWatch observes nothing.
+type hostWatch struct {
+	of   watchSubject
+	name string
+
+	mu     sync.Mutex
+	claim  *hostinfo.Measuring  // nil while another kernbench holds it
+	taken  *hostinfo.TakenError // the holder of the claim, if it is another process
+	closed bool
+}
+
+// watchSubject describes the run to the watch.
+type watchSubject struct {
+	// Local means that all processes of the run are descendants of this process, so that all other
+	// load is foreign.
+	Local bool
+	// Simulated means that load cannot disturb the run.
+	Simulated bool
+}
+
+// newHostWatch claims the host for measuring under a name.
+func newHostWatch(name string, of watchSubject) *hostWatch {
+	w := &hostWatch{of: of, name: name}
+	w.findOthers(0)
+	return w
+}
+
+// close releases the claim.
+func (w *hostWatch) close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	if w.claim != nil {
+		w.claim.Close()
+	}
+}
+
+// others says that another kernbench is measuring on this host, or returns "".
+func (w *hostWatch) others() string {
+	if w == nil {
+		return ""
+	}
+	text, _ := w.findOthers(len(w.claimants()))
+	return text
+}
+
+func (w *hostWatch) claimants() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.claim == nil {
+		return nil
+	}
+	return w.claim.Others()
+}
+
+// findOthers describes another kernbench on this host: the holder of the claim, or a process that
+// has asked for the claim and still lives, or one that has come and gone since the first before
+// claimants.
+func (w *hostWatch) findOthers(before int) (text string, callers int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.claim == nil && !w.closed {
+		w.claimHost()
+	}
+	if w.taken != nil {
+		return w.taken.Error(), 0
+	}
+	if w.claim == nil {
+		return "", 0 // the host cannot be claimed, by others neither
+	}
+	others := w.claim.Others()
+	for i, pid := range slices.Backward(others) {
+		if i >= before || pid == 0 || unix.Kill(pid, 0) == nil || unix.Kill(pid, 0) == unix.EPERM {
+			return (&hostinfo.TakenError{PID: pid}).Error(), len(others)
+		}
+	}
+	return "", len(others)
+}
+
+// claimHost claims the host, or finds out who holds the claim.
+func (w *hostWatch) claimHost() {
+	if w.taken != nil && w.taken.Gone != nil {
+		select {
+		case <-w.taken.Gone:
+		default:
+			return // the holder still lives
+		}
+	}
+	w.taken = nil
+	claim, err := hostinfo.Claim(w.name)
+	if !errors.As(err, &w.taken) {
+		w.claim = claim
+		return
+	}
+	if gone := w.taken.Gone; gone != nil {
+		// Claim the host as soon as the holder ends, whatever this run is doing then. Otherwise two
+		// runs could measure side by side without knowing of each other.
+		go func() {
+			<-gone
+			w.findOthers(0)
+		}()
+	}
+}
+
+// loadSample is the state of the host at the start of a measurement.
+type loadSample struct {
+	watch   *hostWatch
+	load    hostinfo.Load
+	own     uint64
+	known   bool // own is known
+	crowd   string
+	callers int
+}
+
+// start samples the host's state before a measurement.
+func (w *hostWatch) start() *loadSample {
+	if w == nil {
+		return nil
+	}
+	l := &loadSample{watch: w}
+	if !w.of.Simulated {
+		l.crowd, l.callers = w.findOthers(len(w.claimants()))
+	}
+	if w.of.Local && !w.of.Simulated {
+		l.own, _, l.known = hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
+	}
+	l.load, _ = hostinfo.Snapshot(hostinfo.Root()) // zero without /proc
+	return l
+}
+
+// end samples again, and returns the load in between.
+func (l *loadSample) end() *journal.Load {
+	if l == nil {
+		return nil
+	}
+	after, _ := hostinfo.Snapshot(hostinfo.Root())
+	u := hostinfo.Between(l.load, after)
+	load := &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal, Crowd: l.crowd}
+	if l.known {
+		if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
+			share := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes)
+			load.Foreign = &share
+		}
+	}
+	if load.Crowd == "" && !l.watch.of.Simulated {
+		load.Crowd, _ = l.watch.findOthers(l.callers)
+	}
+	return load
+}
