@@ -66,7 +66,7 @@ type Engine struct {
 
 	matrix   *sparse.Matrix
 	interior []sparse.Range
-	rim      []sparse.Range
+	boundary []sparse.Range
 	operator Operator // the preconditioner, unless it is a diagonal
 	inverse  Diagonal
 	vectors  [][]float64
@@ -95,7 +95,7 @@ const (
 // NewEngine makes the vectors of a solve. The operator is the preconditioner, where the
 // solver asks for one.
 func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors int) *Engine {
-	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, operator: operator,
+	e := &Engine{matrix: m, interior: plan.Interior, boundary: plan.Boundary, operator: operator,
 		vectors: make([][]float64, vectors), block: make([]float64, blockRows)}
 	if d, fused := operator.(Diagonal); fused {
 		e.operator, e.inverse = nil, d
@@ -128,7 +128,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	e.compile(s, stored)
 	follows := s.multiply != nil && !s.early && !stored // the product is made a block behind
 	e.in, e.next = 0, 0
-	for _, r := range e.rim {
+	for _, r := range e.boundary {
 		e.update(s, r, 0, false)
 	}
 	if s.multiply != nil && !stored {
@@ -304,7 +304,7 @@ func (e *Engine) product(s *Stage, halo Halo) error {
 	if err := halo.Finish(e.vectors[s.multiply.src]); err != nil || s.leaves() {
 		return err
 	}
-	for _, r := range e.rim {
+	for _, r := range e.boundary {
 		e.multiply(s, r.Lo, r.Hi)
 	}
 	return nil

@@ -7,42 +7,42 @@ import (
 	"slices"
 )
 
-// Format says how far a Builder may go in making the matrix smaller.
+// Format limits how a Builder may compress the matrix.
 type Format uint8
 
-// The formats. Compressed and Plain give the same bits in every product.
+// The storage formats. Compressed and Plain give the same bits in every product.
 const (
-	Compressed Format = iota // whatever is smallest
-	Plain                    // every value as a double, every column as 32 bits
-	Single                   // values rounded to single precision, then whatever is smallest
+	Compressed Format = iota // the smallest exact form
+	Plain                    // every value in 64 bits, every column in 32 bits
+	Single                   // values rounded to single precision, then the smallest form
 )
 
-// String is the format's name in a result's record.
+// String returns the name of the format in records.
 func (f Format) String() string {
 	return [...]string{"compressed", "plain", "single"}[f]
 }
 
 const (
-	chunkRows = 4096 // rows looked at together, and the most in one run
-	longRun   = 16   // rows from which a run of equal rows is worth its call
-	shortGap  = 4    // rows between long runs that become runs of one row
+	chunkRows = 4096 // rows that are analysed together, and the longest run of varying or scattered rows
+	longRun   = 16   // shortest run of equal rows that is worth a kernel call of its own
+	shortGap  = 4    // longest gap between long runs whose rows become runs of one row each
 )
 
-// Builder makes a Matrix from its rows, given in order. It keeps a small number
-// of rows at a time, so that memory never holds the matrix twice.
+// Builder makes a Matrix from its rows, which must be added in order. It buffers only one chunk of rows at a time, so
+// that memory never holds the matrix twice.
 type Builder struct {
 	format Format
 	m      Matrix
-	first  int // of the chunk
+	first  int // first row of the chunk
 	ptr    []int
 	cols   []int32
 	vals   []float64
 
-	shapes map[string]*constant // by distances and values
-	key    []byte               // of the last one looked for
+	shapes map[string]*constant // distinct rows that were stored, by the offsets and values of their entries
+	key    []byte               // buffer for the keys of shapes
 }
 
-// NewBuilder starts a matrix of rows x cols, where cols counts ghosts too.
+// NewBuilder starts a matrix with the given numbers of rows and columns. cols includes the ghosts.
 func NewBuilder(rows, cols int, format Format) (*Builder, error) {
 	if rows < 0 || cols < rows || cols > math.MaxInt32 {
 		return nil, fmt.Errorf("building a matrix of %d rows and %d columns: one rank holds at most %d columns", rows, cols,
@@ -51,13 +51,13 @@ func NewBuilder(rows, cols int, format Format) (*Builder, error) {
 	return &Builder{format: format, m: Matrix{rows: rows, cols: cols}, ptr: []int{0}, shapes: map[string]*constant{}}, nil
 }
 
-// Add appends the next row. Its order of entries is the order of summation.
+// Add appends the next row. Products sum its entries in the given order.
 func (b *Builder) Add(cols []int, vals []float64) {
 	if len(cols) != len(vals) {
 		panic(fmt.Sprintf("sparse: a row with %d columns and %d values", len(cols), len(vals)))
 	}
 	for _, c := range cols {
-		if uint(c) >= uint(b.m.cols) { // before the conversion, which would wrap
+		if uint(c) >= uint(b.m.cols) { // check before the conversion to int32, which would wrap around
 			panic(fmt.Sprintf("sparse: column %d of %d", c, b.m.cols))
 		}
 		b.cols = append(b.cols, int32(c))
@@ -65,7 +65,7 @@ func (b *Builder) Add(cols []int, vals []float64) {
 	b.endRow(vals)
 }
 
-// endRow appends the values of a row whose columns have been.
+// endRow appends the values of a row. The caller has already appended its columns to b.cols.
 func (b *Builder) endRow(vals []float64) {
 	row := b.first + len(b.ptr) - 1
 	if row >= b.m.rows {
@@ -94,14 +94,14 @@ func (b *Builder) endRow(vals []float64) {
 	}
 }
 
-// shape is a row whose columns are distances from the first.
+// shape is a row with its columns relative to the first: column k is first+far[k].
 type shape struct {
 	first int32
 	far   []int32
 	vals  []float64
 }
 
-// addRow appends a row whose columns are distances from the first.
+// addRow appends a row with its columns relative to the first.
 func (b *Builder) addRow(first int32, far []int32, vals []float64) {
 	for _, d := range far {
 		b.cols = append(b.cols, first+d)
@@ -109,8 +109,9 @@ func (b *Builder) addRow(first int32, far []int32, vals []float64) {
 	b.endRow(vals)
 }
 
-// addRun appends rows that repeat, of which it is given the first ones: each further one is that so many before, all
-// columns moved by step. What lies between two runs is the ends of a grid's lines as a rule: a few rows, of few kinds.
+// addRun appends n rows that repeat the rows in like: each further row is the one len(like) rows before it, with all
+// columns moved by step. The buffered rows before the run are stored first. On a grid they are usually the ends of its
+// lines, a few rows of few kinds.
 func (b *Builder) addRun(like []shape, step, n int) {
 	if gap := len(b.ptr) - 1; gap <= shortGap {
 		for i := range gap {
@@ -139,7 +140,7 @@ func (b *Builder) addRun(like []shape, step, n int) {
 	b.start(n)
 }
 
-// check looks at the columns of n rows, every period-th from one on, each moved by step.
+// check verifies the columns of n repetitions of s. They start at row, every period rows, and move by step columns.
 func (b *Builder) check(s shape, row, n, period, step int) {
 	for _, d := range s.far {
 		c := int(s.first + d)
@@ -152,13 +153,13 @@ func (b *Builder) check(s shape, row, n, period, step int) {
 	}
 }
 
-// start begins another chunk, so many rows on.
+// start begins the next chunk, n rows after the current one.
 func (b *Builder) start(n int) {
 	b.first += n
 	b.ptr, b.cols, b.vals = b.ptr[:1], b.cols[:0], b.vals[:0]
 }
 
-// Done gives the matrix. Every row must have been added.
+// Done returns the matrix. All rows must have been added.
 func (b *Builder) Done() *Matrix {
 	b.flush()
 	if b.first != b.m.rows {
@@ -169,8 +170,7 @@ func (b *Builder) Done() *Matrix {
 	return &b.m
 }
 
-// flush turns the rows of the chunk into runs: long stretches of equal
-// distances first, then what lies between them.
+// flush stores the rows of the chunk as runs: first the long stretches with equal offsets, then the gaps between them.
 func (b *Builder) flush() {
 	n := len(b.ptr) - 1
 	if b.format == Plain {
@@ -191,7 +191,7 @@ func (b *Builder) flush() {
 	b.start(n)
 }
 
-// stretch is the end of the rows that are the same as row lo.
+// stretch returns the end of the rows that are the same as row lo.
 func (b *Builder) stretch(lo, n int, same func(i, j int) bool) int {
 	hi := lo + 1
 	for hi < n && same(lo, hi) {
@@ -220,8 +220,7 @@ func (b *Builder) sameValues(i, j int) bool {
 	return identical(b.vals[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[j]:b.ptr[j+1]])
 }
 
-// addStretch stores rows of equal distances: long constant parts as such, the
-// rest with their values.
+// addStretch stores rows with equal offsets: long parts with equal values as constant, the rest as varying.
 func (b *Builder) addStretch(lo, hi int) {
 	rest := lo
 	for at := lo; at < hi; {
@@ -236,8 +235,8 @@ func (b *Builder) addStretch(lo, hi int) {
 	b.addVarying(rest, hi)
 }
 
-// addGap stores what lies between long stretches. On a grid that is the ends of
-// its lines: a few rows, of few kinds.
+// addGap stores the rows between long stretches. On a grid these are the ends of its lines, a few rows of few kinds,
+// which are stored as constants and shared.
 func (b *Builder) addGap(lo, hi int) {
 	if hi-lo > shortGap || lo == 0 || hi == len(b.ptr)-1 {
 		b.addScattered(lo, hi)
@@ -252,7 +251,7 @@ func (b *Builder) add(lo, hi int, f form) {
 	b.m.runs = append(b.m.runs, run{lo: int32(b.first + lo), hi: int32(b.first + hi), form: f})
 }
 
-// periodicOf is the form of rows that repeat the rows lo to hi.
+// periodicOf returns the form of a run that repeats the rows lo to hi.
 func (b *Builder) periodicOf(lo, hi, step int) *periodic {
 	p := &periodic{step: step}
 	for i := lo; i < hi; i++ {
@@ -266,7 +265,7 @@ func (b *Builder) periodicOf(lo, hi, step int) *periodic {
 	return p
 }
 
-// constantOf gives the row's entries at distances from a column, the same ones for equal rows.
+// constantOf returns the entries of row i at offsets from a column. Equal rows share one form.
 func (b *Builder) constantOf(i, from int) *constant {
 	cols, vals := b.cols[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[i]:b.ptr[i+1]]
 	b.key = b.key[:0]

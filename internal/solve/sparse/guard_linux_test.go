@@ -8,8 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Vectors that end right before an unreadable page can be used at every length:
-// no kernel touches anything outside.
+// No kernel reads or writes outside its vectors: vectors of every length end right before an unreadable page.
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16
 	fenced := func() []float64 {

@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// The portable kernels, which define the results. A product is converted to
-// float64 before it is added, which forbids the compiler to fuse the two on
-// machines that could: the bits are the same everywhere.
+// The portable kernels below define the results. Each product is converted to float64 before it is added. The
+// conversion forbids the compiler to fuse multiplication and addition, so the bits are the same on every machine.
 
-// minusZero starts every sum over a row: adding to it changes nothing, while
-// a plain zero would turn a first product of -0 into 0.
+// minusZero is the initial value of every sum over a row. Adding to -0 changes nothing, while +0 would turn a first
+// product of -0 into +0.
 var minusZero = math.Copysign(0, -1)
 
 func sameLength(a, b, c []float64) int {
@@ -47,7 +46,7 @@ func dot(x, y []float64) float64 {
 	return halves(lane[:])
 }
 
-// halves adds up the lanes of a scalar product, and overwrites them.
+// halves adds up the lanes of a scalar product and overwrites them.
 func halves(lane []float64) float64 {
 	for half := len(lane) / 2; half > 0; half /= 2 {
 		for l := range half {
@@ -111,9 +110,9 @@ func (c *scattered) column(at, row int) int {
 	return int(c.wide[at])
 }
 
-// Sweep is a list of operations on the rows of vectors, which one pass over memory carries out: all of
-// them on a few rows, then on the next, so that each vector is fetched and written once, whatever else
-// is done to it. The bits are the same as if every operation went over all rows before the next.
+// Sweep is a list of operations on vectors that one pass over memory executes. The pass does all operations on a few
+// rows, then on the next rows, so it loads and stores each vector only once. The bits are the same as if each operation
+// ran over all rows before the next.
 //
 //	s.Add(beta, p, nil)       // p = beta p + d r, d a diagonal
 //	s.Add(1, r, d)
@@ -121,57 +120,58 @@ func (c *scattered) column(at, row int) int {
 //	s.Dot(p, r, nil)          // and the scalar product of p and r
 //	s.Run(lo, hi, nil)
 type Sweep struct {
-	ops  []op
-	sums [][lanes]float64
-	rows int  // that every vector has
-	uses bool // the block
+	ops       []op
+	sums      [][lanes]float64
+	rows      int  // length of the shortest vector
+	usesBlock bool // some operation uses the block
 }
 
-// lanes is how many sums a scalar product is made of.
+// lanes is the number of partial sums of a scalar product.
 const lanes = 32
 
-// An op adds a term to a row's sum, or takes the sum's product with a row. The kernels know its layout.
+// An op adds a term to the current sum, or multiplies the current sum with a vector for a scalar product. The assembly
+// kernels depend on this layout.
 type op struct {
 	x, by []float64
-	dst   []float64 // the vector that the sum then is; nil: none
+	dst   []float64 // vector that receives the sum, nil for none
 	coef  float64
-	sum   int // bytes from the first scalar product to this one
-	does  int // of the following
+	sum   int // offset in bytes of the scalar product in Sweep.sums
+	does  int // flags, see below
 }
 
 const (
-	opBy    = 1 << iota // times the row of another vector
-	opScale             // times a number
-	opAdd               // to the terms before; else it is the first
-	opStore             // the sum
-	opDot               // no term
-	opBlock             // the vector is the block that Run is given
-	opFresh             // no operation before has touched the vector: it is fetched ahead
-	opZero              // no term: the sum is zero
+	opBy    = 1 << iota // multiply by another vector, element by element
+	opScale             // multiply by coef
+	opAdd               // add to the previous terms; otherwise start a new sum
+	opStore             // store the sum
+	opDot               // take a scalar product instead of adding a term
+	opBlock             // x is the block that Run is given
+	opFresh             // no earlier operation touched the vector, so prefetch it
+	opZero              // set the sum to zero instead of adding a term
 )
 
-// Reset takes all operations away.
+// Reset removes all operations.
 func (s *Sweep) Reset() {
 	s.ops, s.sums = s.ops[:0], s.sums[:0]
-	s.rows, s.uses = math.MaxInt, false
+	s.rows, s.usesBlock = math.MaxInt, false
 }
 
-// Empty reports whether there are none.
+// Empty reports whether the sweep has no operations.
 func (s *Sweep) Empty() bool { return len(s.ops) == 0 }
 
-// Zero starts a sum.
+// Zero starts a sum with the value zero.
 func (s *Sweep) Zero() { s.ops = append(s.ops, op{does: opZero}) }
 
-// Add adds a term: a number times a vector, times another one row by row unless that is nil. The first
-// after a Store or a Dot starts a sum.
+// Add adds the term coef*x to the sum, or coef*x*by element by element if by is not nil. The first Add after a Store or
+// a Dot starts a new sum.
 func (s *Sweep) Add(coef float64, x, by []float64) {
 	s.rows = min(s.rows, len(x))
 	s.add(coef, x, by, 0)
 }
 
-// AddBlock adds a number times the block of rows that Run is given.
+// AddBlock adds coef times the block that Run is given.
 func (s *Sweep) AddBlock(coef float64) {
-	s.uses = true
+	s.usesBlock = true
 	s.add(coef, nil, nil, opBlock)
 }
 
@@ -192,28 +192,28 @@ func (s *Sweep) add(coef float64, x, by []float64, does int) {
 	s.ops = append(s.ops, op{x: x, by: by, coef: coef, does: does})
 }
 
-// fresh reports whether no operation has touched the vector.
+// fresh reports whether no operation uses the vector yet.
 func (s *Sweep) fresh(x []float64) bool {
 	return len(x) > 0 && !slices.ContainsFunc(s.ops, func(o op) bool { return alike(o.x, x) || alike(o.dst, x) })
 }
 
-// alike reports whether two vectors are the same memory.
+// alike reports whether two vectors share their memory.
 func alike(x, y []float64) bool { return len(x) > 0 && len(y) > 0 && &x[0] == &y[0] }
 
-// TakesBlock reports whether a term is the block that Run is given.
-func (s *Sweep) TakesBlock() bool { return s.uses }
+// TakesBlock reports whether an operation uses the block that Run is given.
+func (s *Sweep) TakesBlock() bool { return s.usesBlock }
 
-// Store assigns the sum to a vector. It may be one of the terms.
+// Store assigns the sum to dst. dst may be one of the terms.
 func (s *Sweep) Store(dst []float64) {
 	s.rows = min(s.rows, len(dst))
 	last := &s.ops[len(s.ops)-1]
 	last.dst, last.does = dst, last.does|opStore
 }
 
-// Dot takes a scalar product, the next of those that Sum gives: of two vectors, the second times
-// another one row by row unless that is nil.
+// Dot takes the scalar product of x and y, or of x and y*by element by element if by is not nil. Sum returns the
+// results, numbered in the order of the calls.
 func (s *Sweep) Dot(x, y, by []float64) {
-	var held []float64 // the vector that the sum is
+	var held []float64 // the vector that equals the current sum
 	if n := len(s.ops); n > 0 && by == nil {
 		held = s.ops[n-1].dst
 	}
@@ -231,16 +231,16 @@ func (s *Sweep) Dot(x, y, by []float64) {
 	s.sums = append(s.sums, [lanes]float64{})
 }
 
-// Sum is the k-th scalar product over all passes so far. Its order of summation is fixed: 32 lanes,
-// each adding every 32nd product of a pass, are added by halves.
+// Sum returns the k-th scalar product over all passes so far. The order of summation is fixed: each of 32 lanes adds
+// every 32nd product of a pass, and the lanes are then added by halves.
 func (s *Sweep) Sum(k int) float64 {
 	lane := s.sums[k]
 	return halves(lane[:])
 }
 
-// Run carries the operations out on the rows [lo, hi). The block has these rows of what AddBlock adds.
+// Run executes the operations on rows [lo, hi). block holds these rows of the vector that AddBlock adds.
 func (s *Sweep) Run(lo, hi int, block []float64) {
-	if lo < 0 || hi > s.rows || s.uses && len(block) < hi-lo {
+	if lo < 0 || hi > s.rows || s.usesBlock && len(block) < hi-lo {
 		panic(fmt.Sprintf("sparse: a pass over the rows [%d, %d) of %d, with a block of %d", lo, hi, s.rows, len(block)))
 	}
 	if lo < hi && len(s.ops) > 0 {
@@ -248,9 +248,9 @@ func (s *Sweep) Run(lo, hi int, block []float64) {
 	}
 }
 
-// portable is what defines the results of Run.
+// portable defines the results of Run.
 func (s *Sweep) portable(lo, hi int, block []float64) {
-	var sum [512]float64 // a multiple of the lanes
+	var sum [512]float64 // the length is a multiple of lanes
 	for first := lo; lo < hi; lo += len(sum) {
 		n := min(len(sum), hi-lo)
 		for i := range s.ops {

@@ -6,8 +6,8 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// fast says whether the AVX-512 kernels are used; tests turn it off to compare.
-// BMI2 and POPCNT belong to the masks.
+// fast reports whether the AVX-512 kernels are used. Tests turn it off to compare results. The kernels need BMI2 and
+// POPCNT for masks.
 var fast = cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.BMI2, cpuid.POPCNT)
 
 //go:noescape
@@ -67,8 +67,8 @@ func Times(dst, x, y []float64) {
 	}
 }
 
-// Dot is the scalar product. Its order of summation is fixed: 8 lanes, each
-// adding every eighth product, are added by halves.
+// Dot returns the scalar product. The order of summation is fixed: each of 8 lanes adds every eighth product, and the
+// lanes are then added by halves.
 func Dot(x, y []float64) float64 {
 	if n := sameLength(x, y, y); !fast || n == 0 {
 		return dot(x, y)
@@ -103,8 +103,8 @@ func (v *varying) rows(dst, x []float64, lo, hi, base int) {
 	}
 }
 
-// slices multiplies whole slices, n of them from the s-th on. near columns
-// count from the first row of their slice, which is row.
+// slices multiplies n whole slices, starting with slice s. Near columns are relative to the first row of their slice,
+// and row is the first row of slice s.
 func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 	if !fast {
 		c.portable(dst, x, s, n, row)

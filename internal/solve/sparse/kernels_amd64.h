@@ -1,14 +1,14 @@
-// The frames of the kernels, into which the loads of one storage form are put.
+// Frames of the kernels. Each kernel inserts the loads of one storage form.
 
-// AHEAD is how many bytes ahead data is asked for. Work goes block by block, one
-// page of each vector after another's, and the processor's own prefetching stops at
-// the end of a page: without this every block starts with waiting for memory.
+// AHEAD is the prefetch distance in bytes. The kernels work block by block, on one page of each vector after the other,
+// and the hardware prefetcher stops at the end of a page. Without this prefetch every block would start with a wait for
+// memory.
 #define AHEAD 1024
 
-// PREFETCHW AHEAD(DI), which the assembler does not know: for writing.
+// PREFETCHW AHEAD(DI) prefetches for writing. The assembler does not know the instruction.
 #define PREFETCHW_DI BYTE $0x0f; BYTE $0x0d; BYTE $0x8f; LONG $AHEAD
 
-// TAIL makes K1 the mask of the last CX (1..7) elements, or of all 8.
+// TAIL sets K1 to the mask of the last CX (1..7) elements, or of all 8.
 #define TAIL \
 	MOVQ    CX, R15;       \
 	MOVQ    $8, AX;        \
@@ -21,7 +21,7 @@
 // The frame of the kernels whose rows share their offsets but not their values:
 // dst[i] = sum over k of vals[k*stride+i] * x[i+offs[k]], width >= 1. Offsets
 // are in bytes, the stride in elements. LOAD brings 8 masked values into a
-// register as doubles; SHIFT is the logarithm of a value's size.
+// register as doubles; SHIFT is the binary logarithm of the size of a value.
 #define VARYING(LOAD, SHIFT) \
 	MOVQ dst+0(FP), DI;    \
 	MOVQ x+8(FP), SI;      \
@@ -63,14 +63,12 @@ done:                      \
 	VZEROUPPER;            \
 	RET
 
-// The frame of the scattered kernels: 8 rows at a time, their k-th entries
-// side by side. A mask per k says which rows have a k-th entry; only those are
-// stored, so 8 are loaded (past the end of the data, which is padded) and
-// spread to their lanes. Where all have one, in consecutive columns (as on grids),
-// a plain load of x does for the gather. starts holds, per slice, the numbers of
-// its first entry and of its first mask; one more ends the last slice. STEP is how
-// far the base of the columns moves from slice to slice, in bytes. A sum starts
-// with -0, to which the first product is added unchanged.
+// The frame of the scattered kernels. They process 8 rows at a time, whose k-th entries are adjacent. A mask per k tells
+// which rows have a k-th entry. Only those entries are stored, so the kernel loads 8 values (the data is padded) and
+// expands them to their lanes. If all rows have an entry and the columns are consecutive, as on grids, a plain load of x
+// replaces the gather. starts holds the numbers of the first entry and the first mask of each slice, and one more pair
+// for the end. STEP is the distance in bytes by which the base of the columns moves from slice to slice. A sum starts
+// with -0, because adding the first product to -0 does not change it.
 #define SCATTERED(COLS, COLSIZE, VALS, VALSIZE, STEP) \
 	MOVQ dst+0(FP), DI;    \
 	MOVQ x+8(FP), SI;      \
@@ -137,9 +135,9 @@ done:                      \
 	VZEROUPPER;            \
 	RET
 
-// A pass over the rows of vectors: what its operations are made of.
+// Macros for a pass over the rows of vectors (Sweep).
 
-// ROWS does the same to the sums of 128 rows, which are 16 registers.
+// ROWS applies DO to the sums of 128 rows, which are in 16 registers.
 #define ROWS(DO) \
 	DO(0, Z16);   DO(64, Z17);  DO(128, Z18); DO(192, Z19); \
 	DO(256, Z20); DO(320, Z21); DO(384, Z22); DO(448, Z23); \
@@ -156,7 +154,7 @@ done:                      \
 #define STORE(at, sum) VMOVUPD sum, at(DX)
 #define FETCH(at, sum) PREFETCHT0 AHEAD+at(SI)
 
-// DOT takes the products of 32 rows to the lanes.
+// DOT adds the products of 32 rows to the lanes.
 #define DOT(at, a, b, c, d) \
 	VMULPD at(SI), a, Z4;     \
 	VMULPD at+64(SI), b, Z5;  \
@@ -167,13 +165,13 @@ done:                      \
 	VADDPD Z6, Z2, Z2;        \
 	VADDPD Z7, Z3, Z3
 
-// OP makes AX what an operation does, SI the address of its rows.
+// OP sets AX to the flags of an operation and SI to the address of its rows.
 #define OP \
 	MOVQ op_does(R8), AX;  \
 	MOVQ op_x(R8), SI;     \
 	ADDQ DI, SI
 
-// OTHER makes DX the address of the rows of another vector.
+// OTHER sets DX to the address of the rows of another vector.
 #define OTHER(of) \
 	MOVQ of(R8), DX;       \
 	ADDQ DI, DX

@@ -2,10 +2,9 @@
 #include "go_asm.h"
 #include "kernels_amd64.h"
 
-// Products are rounded before they are added (no fused multiply-add), so that
-// these kernels and the portable ones give the same bits. What remains after
-// the last whole vector goes under a mask, so nothing outside the range is
-// touched, except where the scattered kernel says so.
+// Products are rounded before they are added (no fused multiply-add), so these kernels give the same bits as the
+// portable kernels. The elements after the last whole vector are processed under a mask. So the kernels touch nothing
+// outside the range, except for the padding that the scattered kernel loads.
 
 // func axpbyAVX512(dst, x, y *float64, a, b float64, n int)
 // dst = a*x + b*y
@@ -152,7 +151,7 @@ fold:
 
 // func constantAVX512(dst, x *float64, offs *int, coefs *float64, width, n int)
 // dst[i] = sum over k of coefs[k] * x[i+offs[k]], width >= 1. The offsets are
-// in bytes. Of a coefficient of -1 there is no product: x is taken off, which is the same.
+// in bytes. For a coefficient of -1, x is subtracted instead of multiplied, which gives the same bits.
 TEXT ·constantAVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -268,7 +267,7 @@ TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
 TEXT ·varying32AVX512(SB), NOSPLIT, $0-56
 	VARYING(FLOATS, 2)
 
-// The distances of consecutive columns from the first.
+// iota holds the distances of consecutive columns from the first.
 DATA ·iota+0(SB)/4, $0
 DATA ·iota+4(SB)/4, $1
 DATA ·iota+8(SB)/4, $2
@@ -312,7 +311,7 @@ TEXT ·near8AVX512(SB), NOSPLIT, $0-64
 	SCATTERED(COLS16, 2, VALS8, 1, 64)
 
 // func sweepAVX512(ops *op, count int, sums *[lanes]float64, lo, n int, block *float64)
-// DI is how far the rows are from the vectors' first, R12 their place in the block; R13 is how far the lanes are from the first.
+// DI is the offset of the rows in the vectors, R12 their offset in the block, R13 the offset of the lanes.
 TEXT ·sweepAVX512(SB), NOSPLIT, $0-48
 	MOVQ   ops+0(FP), R9
 	MOVQ   count+8(FP), R10

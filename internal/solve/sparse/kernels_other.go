@@ -2,7 +2,7 @@
 
 package sparse
 
-// fast says whether there are kernels in assembly; tests turn it off to compare.
+// fast reports whether assembly kernels are used; tests turn it off. This architecture has none.
 var fast = false
 
 // Axpby sets dst = a*x + b*y. dst may be x or y.
@@ -17,8 +17,8 @@ func Times(dst, x, y []float64) {
 	times(dst, x, y)
 }
 
-// Dot is the scalar product. Its order of summation is fixed: 8 lanes, each
-// adding every eighth product, are added by halves.
+// Dot returns the scalar product. The order of summation is fixed: each of 8 lanes adds every eighth product, and the
+// lanes are then added by halves.
 func Dot(x, y []float64) float64 {
 	sameLength(x, y, y)
 	return dot(x, y)

@@ -5,51 +5,50 @@ import (
 	"math/bits"
 )
 
-// Matrix is a matrix in the form it is multiplied in: consecutive rows grouped
-// into runs, each stored in the smallest form that gives the same bits. It is
-// made by a Builder and not changed afterwards.
+// Matrix is a matrix in the form in which it is multiplied. Consecutive rows are grouped into runs, and each run is
+// stored in the smallest form that gives the same bits. Builder makes it, and nothing changes it afterwards.
 type Matrix struct {
 	rows, cols int
 	entries    int
 	reach      int
 	runs       []run
-	first      []int32 // the run of every indexRows-th row
+	first      []int32 // index of the run that contains each indexRows-th row
 	bytes      int
 }
 
-// A run is the rows [lo, hi) in one form. Up to through, all rows but a few are constant in the same
-// form: on a grid they are its lines, and the few their ends.
+// A run is the rows [lo, hi) in one form. Between lo and through, all rows have the same constant form except in a few
+// short gaps. On a grid these rows are its lines, and the gaps are the ends of the lines.
 type run struct {
 	lo, hi  int32
 	through int32
 	form    form
 }
 
-// A form multiplies rows: the rows [lo, hi), of a run that starts at row base, to dst. dst
-// never overlaps x.
+// A form multiplies the rows [lo, hi) of a run that starts at row base, and writes the products to dst. dst never
+// overlaps x.
 type form interface {
 	rows(dst, x []float64, lo, hi, base int)
 	row(to *CSR, i, base int) // appends the entries of row i
 	bytes() int
 }
 
-// constant: every row has the same entries at the same distances from the
-// diagonal. It costs nothing per row, and equal ones are shared between runs.
+// constant is the form of rows with the same entries at the same offsets from the diagonal. It needs no memory per row,
+// and equal forms are shared between runs.
 type constant struct {
-	offs  []int // in bytes, as the kernels want them
+	offs  []int // in bytes, which is what the kernels need
 	coefs []float64
 }
 
-// periodic: every row is that some before, its columns moved by another number: what interpolation between grids is. It
-// costs nothing per row.
+// periodic is the form of rows that repeat with a period, while their columns move by another step. Interpolation
+// between grids has such rows. It needs no memory per row.
 type periodic struct {
-	step   int         // that columns move by
-	at     []int       // a column for each row of the first period
-	shapes []*constant // the row's entries, by distances from there
+	step   int         // number of columns that each repetition moves by
+	at     []int       // a reference column for each row of the first period
+	shapes []*constant // entries of each row of the period, at offsets from its reference column
 }
 
-// varying: the same distances, values of their own. The k-th values of all rows
-// lie side by side, in single precision where that is exact.
+// varying is the form of rows with the same offsets and different values. The k-th values of all rows are adjacent in
+// memory, in single precision if that is exact.
 type varying struct {
 	n      int
 	offs   []int // in bytes
@@ -57,11 +56,10 @@ type varying struct {
 	vals32 []float32
 }
 
-// scattered: any rows, 8 to a slice, their k-th entries side by side; a mask
-// says which rows have one. Columns are 16-bit distances from the slice's first
-// row where they all fit, else absolute. Values are double, or single, or
-// bytes into a dictionary, where those are exact. Columns and values are padded
-// because the kernels load 8 at a time.
+// scattered is the form of arbitrary rows, stored in slices of 8 rows. The k-th entries of the rows of a slice are
+// adjacent, and a mask tells which rows have a k-th entry. Columns are 16-bit distances from the first row of the slice
+// if all of them fit, else absolute 32-bit numbers. Values are float64, or float32 or bytes that index a dictionary if
+// those are exact. Columns and values are padded, because the kernels load 8 at a time.
 type scattered struct {
 	starts []start
 	masks  []uint8
@@ -73,7 +71,8 @@ type scattered struct {
 	dict   []float64
 }
 
-// start says where a slice starts. The kernels know this layout.
+// start is the position of the first entry and of the first mask of a slice. The assembly kernels depend on this
+// layout.
 type start struct{ entry, mask uint32 }
 
 func (c *constant) bytes() int { return 8*len(c.offs) + 8*len(c.coefs) }
@@ -84,10 +83,11 @@ func (c *scattered) bytes() int {
 		8*len(c.vals64) + 4*len(c.vals32) + len(c.vals8) + 8*len(c.dict)
 }
 
-// indexRows is how many rows apart runs are found at once: from there on one looks at each.
+// indexRows is the distance between the rows whose run is stored in Matrix.first. The search for the run of any other
+// row starts there.
 const indexRows = 256
 
-// index notes which run every indexRows-th row is in, and how far one reaches through short gaps.
+// index fills in Matrix.first and run.through.
 func (m *Matrix) index() {
 	for at := range m.runs {
 		at = len(m.runs) - 1 - at
@@ -112,32 +112,30 @@ func (m *Matrix) index() {
 	m.bytes += 32*len(m.runs) + 4*len(m.first)
 }
 
-// Rows is the number of rows.
+// Rows returns the number of rows.
 func (m *Matrix) Rows() int { return m.rows }
 
-// Columns is the length of the vector it multiplies: owned values, then ghosts.
+// Columns returns the length of the vectors that the matrix multiplies: owned values, then ghosts.
 func (m *Matrix) Columns() int { return m.cols }
 
-// Entries is the number of stored entries.
+// Entries returns the number of stored entries.
 func (m *Matrix) Entries() int { return m.entries }
 
-// Bytes is the memory of the stored form, which one multiplication reads once.
+// Bytes returns the memory of the stored form. One product reads it once.
 func (m *Matrix) Bytes() int { return m.bytes }
 
-// Reach is the largest distance from a row to an owned column after it. A sweep
-// that computes the vector as it goes may multiply a row once the vector is final
-// up to that distance beyond it.
+// Reach returns the largest distance from a row to an owned column to its right. A pass that computes x as it goes may
+// multiply a row once x is final up to this distance beyond the row.
 func (m *Matrix) Reach() int { return m.reach }
 
-// Multiply sets dst[lo:hi] to those rows of the product with x. dst must not
-// overlap x.
+// Multiply sets dst[lo:hi] to rows [lo, hi) of the product with x. dst must not overlap x.
 func (m *Matrix) Multiply(dst, x []float64, lo, hi int) {
 	if lo < hi {
 		m.Product(dst[lo:hi], x, lo, hi)
 	}
 }
 
-// Product sets block[:hi-lo] to the rows [lo, hi) of the product with x, which block must not overlap.
+// Product sets block[:hi-lo] to rows [lo, hi) of the product with x. block must not overlap x.
 func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	if lo >= hi {
 		return
@@ -151,7 +149,7 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 		r := &m.runs[at]
 		end := min(hi, int(r.through))
 		r.form.rows(block[:end-lo], x, lo, end, int(r.lo))
-		for at++; at < len(m.runs) && int(m.runs[at].lo) < end; at++ { // what is in the gaps, once more
+		for at++; at < len(m.runs) && int(m.runs[at].lo) < end; at++ { // overwrite the rows in the gaps
 			if gap := &m.runs[at]; gap.hi-gap.lo <= shortGap {
 				from, to := int(gap.lo), min(end, int(gap.hi))
 				gap.form.rows(block[from-lo:to-lo], x, from, to, from)
@@ -161,13 +159,13 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	}
 }
 
-// rows multiplies all columns from one row's to the next one's, of which every step-th is wanted: that
-// is faster than to pick values of x one by one.
+// rows computes the product for all columns from one row of the period to the next and keeps every step-th value. That
+// is faster than gathering single values of x.
 func (c *periodic) rows(dst, x []float64, lo, hi, base int) {
 	var block [blockValues]float64
 	period := len(c.shapes)
 	for s, shape := range c.shapes {
-		past := max(0, lo-base-s+period-1) / period // rows like this one before lo
+		past := max(0, lo-base-s+period-1) / period // repetitions of this row before lo
 		for i := base + s + past*period; i < hi; {
 			n := min((hi-i+period-1)/period, (blockValues-1)/c.step+1)
 			from, width := c.at[s]+(i-base-s)/period*c.step, (n-1)*c.step+1
@@ -180,10 +178,11 @@ func (c *periodic) rows(dst, x []float64, lo, hi, base int) {
 	}
 }
 
-// blockValues is how many values of a product are made before some of them are picked: they stay in the nearest cache.
+// blockValues is the number of values that are computed before some of them are picked. They fit in the first-level
+// cache.
 const blockValues = 512
 
-// rows goes through a buffer where it needs only a part of a slice.
+// rows multiplies whole slices directly, and parts of a slice through a buffer.
 func (c *scattered) rows(dst, x []float64, lo, hi, base int) {
 	for lo < hi {
 		s, lane := (lo-base)/8, (lo-base)%8
@@ -199,7 +198,7 @@ func (c *scattered) rows(dst, x []float64, lo, hi, base int) {
 	}
 }
 
-// exact32 reports whether single precision holds all values exactly.
+// exact32 reports whether single precision represents all values exactly.
 func exact32(vals []float64) bool {
 	for _, v := range vals {
 		if math.Float64bits(float64(float32(v))) != math.Float64bits(v) {
@@ -217,10 +216,10 @@ func to32(vals []float64) []float32 {
 	return out
 }
 
-// pad is how many elements beyond its entries the scattered kernel may load.
+// pad is the number of elements after its last entry that the scattered kernel may load.
 const pad = 8
 
-// addScattered stores any rows, slice by slice.
+// addScattered stores arbitrary rows, slice by slice.
 func (b *Builder) addScattered(lo, hi int) {
 	if lo == hi {
 		return
@@ -247,7 +246,7 @@ func (b *Builder) addScattered(lo, hi int) {
 		}
 	}
 	c.starts = append(c.starts, start{uint32(len(vals)), uint32(len(c.masks))})
-	c.masks = append(c.masks, 0) // the kernels take its address even when no row has an entry
+	c.masks = append(c.masks, 0) // the kernels take the address of a mask even if no row has an entry
 	c.wide, c.vals64 = wide[:size+pad], vals[:size+pad]
 	if b.format != Plain {
 		c.narrowColumns(b.first + lo)
@@ -257,7 +256,7 @@ func (b *Builder) addScattered(lo, hi int) {
 	b.add(lo, hi, c)
 }
 
-// narrowColumns replaces the columns by 16-bit distances if they all fit.
+// narrowColumns replaces the columns by 16-bit distances if all of them fit.
 func (c *scattered) narrowColumns(base int) {
 	near := make([]int16, len(c.wide))
 	for s := range len(c.starts) - 1 {
@@ -272,12 +271,12 @@ func (c *scattered) narrowColumns(base int) {
 	c.near, c.wide = near, nil
 }
 
-// narrowValues uses a dictionary of at most 256 values, or single precision,
-// where that loses nothing. A dictionary must be smaller than what it spares.
+// narrowValues replaces the values by indices into a dictionary of at most 256 values, or by single precision, if that
+// is exact. It uses a dictionary only if the dictionary is smaller than the memory it saves.
 func (c *scattered) narrowValues(size int) {
 	var dict []float64
 	vals8 := make([]uint8, len(c.vals64))
-	var table [1024]uint16 // open addressing: places in the dictionary, plus one
+	var table [1024]uint16 // open addressing; holds positions in the dictionary plus one
 	for i, v := range c.vals64[:size] {
 		key := math.Float64bits(v)
 		at := key * 0x9e3779b97f4a7c15 >> 54

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// rowsOf is a matrix as a list of rows: the reference.
+// rowsOf is a matrix as a list of rows. Its product is the reference.
 type rowsOf []Row
 
 func (rows rowsOf) multiply(x []float64) []float64 {
@@ -34,7 +34,7 @@ func build(t must.T, rows rowsOf, cols int, format Format) *Matrix {
 	return b.Done()
 }
 
-// bothKernels calls fn with the kernels of this machine, then with the portable ones.
+// bothKernels calls fn twice: with the kernels of this machine, then with the portable kernels.
 func bothKernels(fn func(kernels string)) {
 	was := fast
 	defer func() { fast = was }()
@@ -52,12 +52,12 @@ func sameBits(a, b []float64) int {
 	return -1
 }
 
-// drawRows makes stretches of rows of the kinds that the forms are for, in any
-// order: equal rows, equal distances, rows of any kind, empty ones, and those of interpolation and restriction.
+// drawRows makes stretches of rows in random order, one kind for each storage form: equal rows, equal offsets,
+// arbitrary rows, empty rows, and rows of interpolation and restriction.
 func drawRows(t *rapid.T) (rowsOf, int) {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 	stretches := rapid.IntRange(0, 6).Draw(t, "stretches")
-	far := rapid.SampledFrom([]int{40, 40, 70000}).Draw(t, "columns") // beyond 16 bits now and then
+	far := rapid.SampledFrom([]int{40, 40, 70000}).Draw(t, "columns") // sometimes more than 16 bits can address
 	n := 0
 	var lengths []int
 	for range stretches {
@@ -79,14 +79,14 @@ func drawRows(t *rapid.T) (rowsOf, int) {
 		}
 		for k := range length {
 			i := len(rows)
-			if kind > 3 { // as the row before the last, moved by one; or as the last, moved by two
+			if kind > 3 { // like the row before the last, moved by one; or like the last row, moved by two
 				rows = append(rows, repeating(rows[i-k:], kind == 4, pattern, cols))
 				continue
 			}
 			var r Row
 			for k, d := range pattern.Cols {
 				switch c := i + d; {
-				case kind == 3: // any columns, any number of them
+				case kind == 3: // any number of arbitrary columns
 					if rng.IntN(3) > 0 {
 						r.Add(rng.IntN(cols), val())
 					}
@@ -103,8 +103,8 @@ func drawRows(t *rapid.T) (rowsOf, int) {
 	return rows, cols
 }
 
-// repeating is the next row after those of a stretch: every second one is the same moved by one
-// column, or every one by two.
+// repeating returns the next row of a stretch. Every second row is the same, moved by one column, or every row is the
+// same, moved by two.
 func repeating(before []Row, second bool, pattern Row, cols int) (r Row) {
 	n := len(before)
 	shift, of := 2*n, pattern
@@ -115,7 +115,7 @@ func repeating(before []Row, second bool, pattern Row, cols int) (r Row) {
 		of = Row{Cols: pattern.Cols[1:], Vals: pattern.Vals[1:]}
 	}
 	for k, c := range of.Cols {
-		if c = (c+cols)/2 + shift; c < cols { // which were drawn from both sides of zero
+		if c = (c+cols)/2 + shift; c < cols { // columns were drawn from both sides of zero
 			r.Add(c, of.Vals[k])
 		}
 	}
@@ -129,7 +129,7 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 		for i := range x {
 			x[i] = Noise(7, i)
 			if i%5 == 0 {
-				x[i] = 0 // products of -0
+				x[i] = 0 // gives products of -0
 			}
 		}
 		want := rows.multiply(x)
@@ -183,7 +183,7 @@ func multiplied(t *rapid.T, s *Shapes, cols int, format Format) *Matrix {
 	return must.Get(s.Matrix(cols, format))(t)
 }
 
-// unpacksTo says where the rows that a matrix gives back differ.
+// unpacksTo returns an error if the unpacked rows of a matrix differ from rows.
 func unpacksTo(m *Matrix, rows rowsOf) error {
 	csr := m.Unpack()
 	for i, r := range rows {
@@ -204,7 +204,7 @@ func unpacksTo(m *Matrix, rows rowsOf) error {
 	return err
 }
 
-// Single precision rounds the values, and only those.
+// The format Single rounds the values and changes nothing else.
 func TestSingle(t *testing.T) {
 	_, exact := wholeMatrix(t, "variable", Params{Rows: 5000, Seed: 3}, Compressed)
 	_, single := wholeMatrix(t, "variable", Params{Rows: 5000, Seed: 3}, Single)
@@ -219,7 +219,7 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-// Each kind of problem is stored in the form that was made for it.
+// Each kind of problem is stored in the form that was designed for it.
 func TestStoredBytes(t *testing.T) {
 	for _, tc := range []struct {
 		problem string
@@ -287,7 +287,7 @@ func TestBuilderRefuses(t *testing.T) {
 	}
 }
 
-// A product may begin and end with any row, also where another run of rows begins.
+// A product may begin and end at any row, including the first row of a run.
 func TestProductOfSomeRows(t *testing.T) {
 	for _, kind := range []string{"poisson", "variable", "mesh"} {
 		p, m := wholeMatrix(t, kind, Params{Rows: 900}, Compressed)

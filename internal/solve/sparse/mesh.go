@@ -9,14 +9,13 @@ func init() {
 	Kinds.Register(Kind{"mesh", "linear elements on an irregular triangle mesh, 2-D, numbered irregularly", newMesh})
 }
 
-// mesh is -div grad u by linear elements on an irregular mesh of triangles. Its
-// vertices are those of a lattice, each moved at random; every quadrilateral is
-// cut along the diagonal that Delaunay would choose. So any row can be made
-// from its surroundings alone. Vertices on the boundary, where u is zero, are
-// not unknowns.
+// mesh is -div grad u, discretised by linear elements on an irregular mesh of triangles. The vertices are the points of
+// a lattice, each moved at random, and every quadrilateral is cut along the diagonal that a Delaunay triangulation
+// would choose. So each row depends only on its surroundings. Vertices on the boundary, where u is zero, are not
+// unknowns.
 //
-// Numbers follow the lattice only roughly: within each window of 256 they are
-// shuffled, as a mesh generator would leave them.
+// The numbering follows the lattice only roughly: within each window of 256 points it is shuffled, like the numbering
+// of a mesh generator.
 type mesh struct {
 	grid Grid
 	seed uint64
@@ -45,14 +44,14 @@ func (m *mesh) Locate(i int) [3]float64 {
 	return [3]float64{p[0], p[1], 0}
 }
 
-// shuffle gives the constants of a window's permutation, x -> (x^flip)*odd.
+// shuffle returns the constants of the permutation x -> (x^flip)*odd of a window.
 func (m *mesh) shuffle(window int) (flip, odd uint8) {
 	h := hash(m.seed^0x5eed, window)
 	return uint8(h), uint8(h>>8) | 1
 }
 
-// number is the row of a lattice point; lattice is its inverse. The last,
-// shorter window is left as it is.
+// number returns the row of a lattice point, and lattice is its inverse. The last window is shorter and is not
+// shuffled.
 func (m *mesh) number(i int) int {
 	w := i / meshWindow
 	if (w+1)*meshWindow > m.grid.Size() {
@@ -68,15 +67,14 @@ func (m *mesh) lattice(row int) int {
 		return row
 	}
 	flip, odd := m.shuffle(w)
-	inverse := odd // Newton's iteration modulo 256
+	inverse := odd // by Newton's iteration modulo 256
 	for range 3 {
 		inverse *= 2 - odd*inverse
 	}
 	return w*meshWindow + int(uint8(row)*inverse^flip)
 }
 
-// vertex is the position of a lattice point. Those at -1 and at the grid's size
-// are the boundary.
+// vertex returns the position of a lattice point. Points at -1 and at the size of the grid are the boundary.
 func (m *mesh) vertex(x, y int) [2]float64 {
 	p := [2]float64{float64(x), float64(y)}
 	if !m.grid.has([3]int{x, y, 0}) {
@@ -100,8 +98,7 @@ func (m *mesh) Row(row int, r *Row) {
 	sortRow(r)
 }
 
-// cell adds what the triangles of one quadrilateral contribute to the row of
-// the lattice point at.
+// cell adds the contribution of the two triangles of one quadrilateral to the row of the lattice point at.
 func (m *mesh) cell(x, y int, at [3]int, r *Row) {
 	corners := [4][2]int{{x, y}, {x + 1, y}, {x + 1, y + 1}, {x, y + 1}}
 	var p [4][2]float64
@@ -109,12 +106,13 @@ func (m *mesh) cell(x, y int, at [3]int, r *Row) {
 		p[c] = m.vertex(q[0], q[1])
 	}
 	triangles := [2][3]int{{0, 1, 2}, {0, 2, 3}}
-	if cotangent(p[1], p[0], p[2])+cotangent(p[3], p[2], p[0]) < 0 { // angles facing 0-2 above 180 degrees
+	// the angles opposite to 0-2 add up to more than 180 degrees
+	if cotangent(p[1], p[0], p[2])+cotangent(p[3], p[2], p[0]) < 0 {
 		triangles = [2][3]int{{0, 1, 3}, {1, 2, 3}}
 	}
 	for _, t := range triangles {
 		for k := range t {
-			// The edge facing corner k couples its two ends by half the cotangent.
+			// The edge opposite to corner k couples its two ends by half the cotangent of the angle.
 			a, b := t[(k+1)%3], t[(k+2)%3]
 			w := cotangent(p[t[k]], p[a], p[b]) / 2
 			switch [2]int{at[0], at[1]} {
@@ -141,14 +139,14 @@ func (m *mesh) couple(q [2]int, w float64, r *Row) {
 	}
 }
 
-// cotangent of the angle at o between a and b.
+// cotangent returns the cotangent of the angle at o between a and b.
 func cotangent(o, a, b [2]float64) float64 {
 	ax, ay, bx, by := a[0]-o[0], a[1]-o[1], b[0]-o[0], b[1]-o[1]
 	cross := float64(ax*by) - float64(ay*bx)
 	return (float64(ax*bx) + float64(ay*by)) / max(cross, -cross)
 }
 
-// sortRow brings the few columns of a row into ascending order.
+// sortRow sorts the columns by insertion, because a row has only a few.
 func sortRow(r *Row) {
 	for i := 1; i < len(r.Cols); i++ {
 		for k := i; k > 0 && r.Cols[k] < r.Cols[k-1]; k-- {

@@ -116,7 +116,7 @@ func TestReadMatrixErrors(t *testing.T) {
 	}
 }
 
-// A rank that keeps some rows has those, complete, and no others.
+// A rank that keeps some rows has all entries of these rows, and no other rows.
 func TestReadMatrixKeepsRows(t *testing.T) {
 	text := "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 1\n2 2 2\n3 3 3\n3 1 4\n2 1 5\n"
 	all := must.Get(ReadMatrix(strings.NewReader(text), nil))(t)
@@ -175,7 +175,7 @@ func FuzzReadMatrix(f *testing.F) {
 	})
 }
 
-// packed is an archive of files, compressed.
+// packed returns a compressed archive of files.
 func packed(t *testing.T, files ...[2]string) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
@@ -189,7 +189,7 @@ func packed(t *testing.T, files ...[2]string) *bytes.Buffer {
 	return &out
 }
 
-// An archive as the SuiteSparse collection has them: the matrix is told from vectors beside it.
+// In an archive of the SuiteSparse collection, the matrix is distinguished from the vectors.
 func TestArchive(t *testing.T) {
 	const matrix = "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 4\n2 2 5\n"
 	const vector = "%%MatrixMarket matrix array real general\n% a right-hand side\n2 2\n1.5\n-2\n3\n4\n"

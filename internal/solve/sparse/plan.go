@@ -7,13 +7,13 @@ import (
 	"sort"
 )
 
-// Range is the numbers from Lo up to, not including, Hi.
+// Range is the half-open interval of integers [Lo, Hi).
 type Range struct{ Lo, Hi int }
 
-// Len is how many numbers there are.
+// Len returns the number of integers in the range.
 func (r Range) Len() int { return r.Hi - r.Lo }
 
-// Extend adds a row to ascending ranges.
+// Extend appends a row to ascending ranges.
 func Extend(rows []Range, row int) []Range {
 	if n := len(rows); n > 0 && rows[n-1].Hi == row {
 		rows[n-1].Hi++
@@ -22,11 +22,11 @@ func Extend(rows []Range, row int) []Range {
 	return append(rows, Range{row, row + 1})
 }
 
-// Find is which of ascending ranges has a row, -1 where none has.
+// Find returns the index of the range that contains a row, or -1. The ranges must ascend.
 func Find(rows []Range, row int) int {
 	at, found := slices.BinarySearchFunc(rows, row, func(r Range, row int) int { return cmp.Compare(r.Lo, row) })
 	if !found {
-		at-- // the range that starts before
+		at-- // the range that starts before row
 	}
 	if at < 0 || row >= rows[at].Hi {
 		return -1
@@ -34,13 +34,13 @@ func Find(rows []Range, row int) int {
 	return at
 }
 
-// Layout says who owns which rows.
+// Layout assigns rows to ranks.
 type Layout interface {
 	Owner(row int) int
 	Rows(rank int) []Range // ascending, not empty, not touching
 }
 
-// Strips is a layout of consecutive rows: rank r owns those from Strips[r] up to Strips[r+1].
+// Strips is a layout of consecutive rows: rank r owns the rows from Strips[r] up to Strips[r+1].
 type Strips []int
 
 // Owner implements Layout.
@@ -54,40 +54,39 @@ func (s Strips) Rows(rank int) []Range {
 	return []Range{{s[rank], s[rank+1]}}
 }
 
-// Of is how many rows a rank owns.
+// Of returns the number of rows of a rank.
 func (s Strips) Of(rank int) int { return s[rank+1] - s[rank] }
 
-// Total is how many rows there are.
+// Total returns the number of rows.
 func (s Strips) Total() int { return s[len(s)-1] }
 
-// Plan is what one rank exchanges with the others to multiply its rows. Local
-// numbers are 0..Owned-1 for its own rows in their order, then one for every
-// ghost, by owner and number.
+// Plan describes the halo exchange that one rank needs to multiply its rows. Local numbers are 0 to Owned-1 for its own
+// rows in their order, then one for every ghost, ordered by owner and row.
 type Plan struct {
 	Rank   int
 	Owned  int
-	Ghosts []int  // global numbers
-	Peers  []Peer // by rank; who sends to this rank or receives from it
+	Ghosts []int  // global row numbers
+	Peers  []Peer // ordered by rank; the ranks that this rank sends to or receives from
 
 	Interior []Range // local rows that need no ghost and that no other rank needs
-	Rim      []Range // the others
+	Boundary []Range // all other local rows
 
 	Entries    int // of the owned rows
-	CutEntries int // of these, in ghost columns
+	CutEntries int // entries of the owned rows in ghost columns
 
-	rows   []Range // owned, global
-	before []int   // local number of each range's first row
-	rim    []bool
+	rows     []Range // owned rows, global numbers
+	before   []int   // local number of the first row of each range
+	boundary []bool
 }
 
-// Peer is another rank.
+// Peer is another rank that this rank exchanges values with.
 type Peer struct {
 	Rank int
-	Recv Range   // local numbers of the ghosts that it owns
-	Send []Range // local rows that it needs, in the order it wants them
+	Recv Range   // local numbers of the ghosts that the peer owns
+	Send []Range // local rows that the peer needs, in the order in which it expects them
 }
 
-// SendCount is how many values go to the peer.
+// SendCount returns the number of values that go to the peer.
 func (p *Peer) SendCount() int {
 	n := 0
 	for _, r := range p.Send {
@@ -96,7 +95,7 @@ func (p *Peer) SendCount() int {
 	return n
 }
 
-// NewPlan finds the ghosts of a rank. It makes every row once and keeps none.
+// NewPlan finds the ghosts of a rank. It generates every row once and keeps none.
 func NewPlan(p Problem, layout Layout, rank int) *Plan {
 	plan := emptyPlan(layout, rank)
 	known := map[int]bool{}
@@ -110,7 +109,7 @@ func NewPlan(p Problem, layout Layout, rank int) *Plan {
 				continue
 			}
 			plan.CutEntries++
-			plan.rim[local] = true
+			plan.boundary[local] = true
 			if !known[c] {
 				known[c] = true
 				ghosts = append(ghosts, c)
@@ -121,7 +120,7 @@ func NewPlan(p Problem, layout Layout, rank int) *Plan {
 	return plan
 }
 
-// PlanOf is the plan of a rank that needs these rows of others, each once.
+// PlanOf returns the plan of a rank that needs the given rows of other ranks. The rows must be distinct.
 func PlanOf(layout Layout, rank int, wants []int) *Plan {
 	plan := emptyPlan(layout, rank)
 	plan.want(layout, wants)
@@ -134,11 +133,11 @@ func emptyPlan(layout Layout, rank int) *Plan {
 		plan.before = append(plan.before, plan.Owned)
 		plan.Owned += r.Len()
 	}
-	plan.rim = make([]bool, plan.Owned)
+	plan.boundary = make([]bool, plan.Owned)
 	return plan
 }
 
-// want notes the ghosts, by owner and number.
+// want adds the ghosts, ordered by owner and row.
 func (p *Plan) want(layout Layout, rows []int) {
 	type ghost struct{ owner, row int }
 	ghosts := make([]ghost, len(rows))
@@ -170,7 +169,7 @@ func (p *Plan) each(fn func(global, local int)) {
 	}
 }
 
-// Local is the local number of an owned row, -1 of any other.
+// Local returns the local number of an owned row, or -1 for any other row.
 func (p *Plan) Local(global int) int {
 	at := Find(p.rows, global)
 	if at < 0 {
@@ -179,7 +178,7 @@ func (p *Plan) Local(global int) int {
 	return p.before[at] + global - p.rows[at].Lo
 }
 
-// Global is the number of an owned row in the whole matrix.
+// Global returns the number of an owned row in the whole matrix.
 func (p *Plan) Global(local int) int {
 	at, found := slices.BinarySearch(p.before, local)
 	if !found {
@@ -188,13 +187,13 @@ func (p *Plan) Global(local int) int {
 	return p.rows[at].Lo + local - p.before[at]
 }
 
-// Wants is the rows that this rank needs from a peer, which must be told.
+// Wants returns the rows that this rank needs from a peer. The caller must tell the peer, which calls Serve.
 func (p *Plan) Wants(peer *Peer) []int {
 	return p.Ghosts[peer.Recv.Lo-p.Owned : peer.Recv.Hi-p.Owned]
 }
 
-// Serve notes that a rank needs these rows of this one, in this order. In a
-// matrix whose pattern is not symmetric that may be a rank that owns no ghost.
+// Serve records that rank needs the given rows of this rank, in this order. If the pattern of the matrix is not
+// symmetric, that rank may own no ghost of this one.
 func (p *Plan) Serve(rank int, rows []int) error {
 	if len(rows) == 0 {
 		return nil
@@ -209,21 +208,22 @@ func (p *Plan) Serve(rank int, rows []int) error {
 		if local < 0 {
 			return fmt.Errorf("rank %d asks rank %d for row %d, which it does not own", rank, p.Rank, g)
 		}
-		p.rim[local] = true
+		p.boundary[local] = true
 		peer.Send = Extend(peer.Send, local)
 	}
 	p.split()
 	return nil
 }
 
-// shortInterior is the number of consecutive interior rows below which they are
-// left to the rim: a kernel's call costs about as much as this many rows.
+// shortInterior is the minimum number of consecutive interior rows. Shorter stretches join the boundary rows around
+// them, because a kernel call costs about as much as this many rows.
 const shortInterior = 16
 
-// Passes take evenRows rows at a time, from a multiple of them on best; the rest is done in small pieces.
+// evenRows is the number of rows that the kernels process at a time. They are fastest if a range starts at a multiple
+// of it; the remainder is processed in smaller pieces.
 const evenRows = 128
 
-// even leaves rows at both ends of a long stretch to the rim beside it, so that passes over it have no rest.
+// even shrinks a long interior stretch to multiples of evenRows. The rows cut off at its ends become boundary rows.
 func (p *Plan) even(r Range) Range {
 	if r.Len() < 16*evenRows {
 		return r
@@ -235,40 +235,39 @@ func (p *Plan) even(r Range) Range {
 	return r
 }
 
-// split finds the stretches of interior rows.
+// split divides the rows into Interior and Boundary.
 func (p *Plan) split() {
-	p.Interior, p.Rim = nil, nil
+	p.Interior, p.Boundary = nil, nil
 	at := 0
 	for lo := 0; lo < p.Owned; {
 		hi := lo
-		for hi < p.Owned && !p.rim[hi] {
+		for hi < p.Owned && !p.boundary[hi] {
 			hi++
 		}
 		if in := p.even(Range{lo, hi}); in.Len() >= shortInterior || in.Len() == p.Owned {
 			if at < in.Lo {
-				p.Rim = append(p.Rim, Range{at, in.Lo})
+				p.Boundary = append(p.Boundary, Range{at, in.Lo})
 			}
 			p.Interior = append(p.Interior, in)
 			at = in.Hi
 		}
-		for lo = hi; lo < p.Owned && p.rim[lo]; {
+		for lo = hi; lo < p.Owned && p.boundary[lo]; {
 			lo++
 		}
 	}
 	if at < p.Owned {
-		p.Rim = append(p.Rim, Range{at, p.Owned})
+		p.Boundary = append(p.Boundary, Range{at, p.Owned})
 	}
 }
 
-// Pack gathers the values of v that a peer needs into buf, which has room for
-// SendCount of them.
+// Pack gathers the values of v that a peer needs into buf, which must have room for SendCount values.
 func (p *Plan) Pack(buf, v []float64, peer *Peer) {
 	for _, r := range peer.Send {
 		buf = buf[copy(buf, v[r.Lo:r.Hi]):]
 	}
 }
 
-// Matrix makes the rank's rows in local numbers.
+// Matrix generates the rows of this rank, in local numbers.
 func (p *Plan) Matrix(problem Problem, format Format) (*Matrix, error) {
 	b, err := NewBuilder(p.Owned, p.Owned+len(p.Ghosts), format)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// owners is a layout by a list.
+// owners is a layout that lists the owner of each row.
 type owners []int
 
 func (o owners) Owner(row int) int { return o[row] }
@@ -30,7 +30,7 @@ func (o owners) Rows(rank int) []Range {
 	return out
 }
 
-// plans makes the plans of all ranks and lets them tell each other their wants.
+// plans makes the plans of all ranks and exchanges what they need.
 func plans(t must.T, p Problem, layout Layout, ranks int) []*Plan {
 	all := make([]*Plan, ranks)
 	for r := range all {
@@ -45,7 +45,7 @@ func plans(t must.T, p Problem, layout Layout, ranks int) []*Plan {
 	return all
 }
 
-// exchange copies ghosts from rank to rank.
+// exchange copies the ghosts from rank to rank.
 func exchange(all []*Plan, vectors [][]float64) {
 	for _, to := range all {
 		for _, peer := range to.Peers {
@@ -61,8 +61,8 @@ func exchange(all []*Plan, vectors [][]float64) {
 	}
 }
 
-// product multiplies a vector on all ranks. Ghosts are nonsense until the
-// interior is done; spoil may change a rank's vector after the exchange.
+// product multiplies a vector on all ranks. The ghosts are invalid until the interior is done. spoil may change a
+// rank's vector after the exchange.
 func product(t must.T, p Problem, all []*Plan, format Format, x []float64,
 	spoil func(v []float64, plan *Plan)) []float64 {
 	vectors, outs := make([][]float64, len(all)), make([][]float64, len(all))
@@ -88,7 +88,7 @@ func product(t must.T, p Problem, all []*Plan, format Format, x []float64,
 		if spoil != nil {
 			spoil(vectors[r], plan)
 		}
-		for _, part := range plan.Rim {
+		for _, part := range plan.Boundary {
 			matrices[r].Multiply(outs[r], vectors[r], part.Lo, part.Hi)
 		}
 		for i, v := range outs[r] {
@@ -107,7 +107,7 @@ func TestRanksGiveTheWholeProduct(t *testing.T) {
 		strips := rapid.Bool().Draw(t, "strips")
 		o := make(owners, p.Size())
 		for i := range o {
-			if o[i] = rng.IntN(ranks); strips { // ranks may be empty either way
+			if o[i] = rng.IntN(ranks); strips { // in both cases a rank may have no rows
 				o[i] = i * ranks / p.Size()
 			}
 		}
@@ -118,11 +118,11 @@ func TestRanksGiveTheWholeProduct(t *testing.T) {
 		want := product(t, p, plans(t, p, oneRank(p.Size()), 1), Compressed, x, nil)
 		all := plans(t, p, o, ranks)
 		got := product(t, p, all, Compressed, x, nil)
-		// Local columns are in another order of memory, not of summation.
+		// Local numbers change the position in memory, but not the order of summation.
 		if i := sameBits(got, want); i >= 0 {
 			t.Fatalf("row %d is %v, want %v", i, got[i], want[i])
 		}
-		// A wrong ghost must show.
+		// A wrong ghost must change the product.
 		ghosts := 0
 		spoiled := product(t, p, all, Plain, x, func(v []float64, plan *Plan) {
 			ghosts += len(plan.Ghosts)
@@ -154,16 +154,15 @@ func TestPlanOfStrips(t *testing.T) {
 		len(middle.Peers[0].Send) != 1 {
 		t.Errorf("the middle strip has %d ghosts and peers %+v", len(middle.Ghosts), middle.Peers)
 	}
-	if len(middle.Interior) != 1 || middle.Interior[0] != (Range{30, 270}) || len(middle.Rim) != 2 {
-		t.Errorf("interior %v, rim %v", middle.Interior, middle.Rim)
+	if len(middle.Interior) != 1 || middle.Interior[0] != (Range{30, 270}) || len(middle.Boundary) != 2 {
+		t.Errorf("interior %v, boundary %v", middle.Interior, middle.Boundary)
 	}
 	if middle.CutEntries != 60 || middle.Entries != 300*5-20 {
 		t.Errorf("%d entries, %d of them in ghosts", middle.Entries, middle.CutEntries)
 	}
 }
 
-// Rows that others need without being needed themselves: the pattern is not
-// symmetric.
+// If the pattern of the matrix is not symmetric, a rank may send rows to a rank from which it needs none.
 func TestServeWithoutNeeding(t *testing.T) {
 	f := must.Get(ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 "+
 		"3 1\n1 3 5\n"), nil))(t)
@@ -171,9 +170,9 @@ func TestServeWithoutNeeding(t *testing.T) {
 	if len(all[2].Peers) != 1 || all[2].Peers[0].SendCount() != 1 || len(all[2].Ghosts) != 0 {
 		t.Errorf("rank 2: peers %+v, ghosts %v", all[2].Peers, all[2].Ghosts)
 	}
-	if len(all[0].Interior)+len(all[2].Interior) != 0 || len(all[1].Rim) != 0 {
-		t.Errorf("interiors %v, %v and rim %v: rows that need a ghost or are needed belong to the rim", all[0].Interior,
-			all[2].Interior, all[1].Rim)
+	if len(all[0].Interior)+len(all[2].Interior) != 0 || len(all[1].Boundary) != 0 {
+		t.Errorf("interiors %v, %v and boundary %v: rows that need a ghost or that others need are boundary rows", all[0].Interior,
+			all[2].Interior, all[1].Boundary)
 	}
 	got := product(t, f, all, Compressed, []float64{1, 2, 3}, nil)
 	if got[0] != 16 {
@@ -184,20 +183,20 @@ func TestServeWithoutNeeding(t *testing.T) {
 	}
 }
 
-// A long interior has no rest beside the rows of whole passes, and rim and interior are all rows.
+// Long interior ranges are multiples of evenRows, and boundary and interior rows together are all rows.
 func TestLongInteriorIsEven(t *testing.T) {
-	p := must.Get(New("poisson", Params{Rows: 40000}))(t) // lines of 200
+	p := must.Get(New("poisson", Params{Rows: 40000}))(t) // lines of 200 points
 	of := make(owners, p.Size())
 	for i := range of {
-		of[i] = i / 10050 // no whole lines
+		of[i] = i / 10050 // not a multiple of the line length
 	}
 	for _, plan := range plans(t, p, of, 4) {
 		rows := 0
-		for _, r := range append(plan.Rim, plan.Interior...) {
+		for _, r := range append(plan.Boundary, plan.Interior...) {
 			rows += r.Len()
 		}
 		if len(plan.Interior) != 1 || rows != plan.Owned {
-			t.Fatalf("rank %d: interior %v, rim %v of %d rows", plan.Rank, plan.Interior, plan.Rim, plan.Owned)
+			t.Fatalf("rank %d: interior %v, boundary %v of %d rows", plan.Rank, plan.Interior, plan.Boundary, plan.Owned)
 		}
 		in := plan.Interior[0]
 		if in.Lo%evenRows != 0 || in.Hi%evenRows != 0 && in.Hi != plan.Owned || in.Len() < plan.Owned-2*200-2*evenRows {

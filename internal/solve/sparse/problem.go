@@ -1,27 +1,24 @@
-// Package sparse holds square sparse matrices spread over ranks: problems that
-// give any row on demand, Matrix Market files, the form in which one rank
-// multiplies its rows, the plan of what it exchanges with others, and the
-// kernels that do the arithmetic.
+// Package sparse holds square sparse matrices that are distributed over ranks: problems that return any row on demand,
+// Matrix Market files, the form in which one rank multiplies its rows, the plan of its halo exchange, and the kernels
+// that do the arithmetic.
 //
-// It moves no data between ranks, chooses no owner of rows and solves nothing:
-// see packages partition and krylov. It reads no clock and starts no goroutine.
+// It does not move data between ranks, choose owners of rows, or solve anything: see packages partition and krylov. It
+// reads no clock and starts no goroutine.
 //
 // # From a problem to a product
 //
-//  1. A Problem (New, or ReadMatrix for a file) knows its rows by number.
-//  2. NewPlan, with a Layout that says who owns which rows, finds which values
-//     a rank needs from others (its ghosts). The ranks tell each other, and
-//     Plan.Serve notes what others need.
-//  3. Plan.Matrix makes the rank's rows, in local numbers: owned values first,
-//     then ghosts, those of one owner together.
-//  4. Before a product the ghosts are exchanged: Plan.Pack gathers what a peer
-//     needs; what arrives goes to the peer's range of ghosts as it is. Rows
-//     that need no ghost, Plan.Interior, can be multiplied meanwhile.
+//  1. A Problem (from New, or ReadMatrix for a file) returns its rows by number.
+//  2. NewPlan, with a Layout that assigns rows to ranks, finds the values that a rank needs from other ranks (its
+//     ghosts). The ranks tell each other, and Plan.Serve records what other ranks need.
+//  3. Plan.Matrix generates the rows of the rank in local numbers: owned values first, then ghosts, grouped by owner.
+//  4. The ghosts are exchanged before a product: Plan.Pack gathers the values that a peer needs, and the values that
+//     arrive are copied to the peer's range of ghosts. Rows that need no ghost (Plan.Interior) can be multiplied while
+//     the messages travel.
 //
-// # Results do not depend on the machine or the form
+// # Results are independent of machine and format
 //
-// A row is summed in the order of its entries, products rounded before they are
-// added. Every stored form, and every kernel, gives the same bits.
+// A row is summed in the order of its entries, and products are rounded before they are added. Every stored form and
+// every kernel gives the same bits.
 package sparse
 
 import (
@@ -31,33 +28,32 @@ import (
 	"github.com/kernbench/kernbench/internal/base/registry"
 )
 
-// Problem is a square matrix that gives any of its rows on demand, so that a
-// rank makes its own rows and no more. Implementations are safe for concurrent
-// use.
+// Problem is a square matrix that returns any of its rows on demand, so that a rank generates only its own rows.
+// Implementations must be safe for concurrent use.
 type Problem interface {
 	Size() int
-	// Row sets r to row i, columns ascending.
+	// Row sets r to row i, with columns ascending.
 	Row(i int, r *Row)
 	Traits() Traits
 }
 
-// Gridded is a Problem whose rows are the points of a grid in its order.
+// Gridded is implemented by a Problem whose rows are the points of a grid, in the order of the grid.
 type Gridded interface{ Grid() Grid }
 
-// Located is a Problem whose rows have coordinates.
+// Located is implemented by a Problem whose rows have coordinates.
 type Located interface{ Locate(i int) [3]float64 }
 
-// Traits are what methods need to know of a matrix.
+// Traits are the properties of a matrix that methods and preconditioners require.
 type Traits struct {
 	Symmetric bool
-	// known to be positive definite; never true without Symmetric. Where Singular, on vectors that add up
-	// to zero
+	// Definite means known to be positive definite, or positive definite on vectors that add up to zero if Singular. It is
+	// never true without Symmetric.
 	Definite   bool
 	Indefinite bool // known to have eigenvalues of both signs
-	Singular   bool // known that its null space is the constants, which are then what no product has a part of
+	Singular   bool // known to have the constants as its null space
 }
 
-// Row is one row: columns and values side by side.
+// Row is one row of a matrix: entry k is Vals[k] in column Cols[k].
 type Row struct {
 	Cols []int
 	Vals []float64
@@ -71,10 +67,10 @@ func (r *Row) Add(col int, val float64) {
 	r.Cols, r.Vals = append(r.Cols, col), append(r.Vals, val)
 }
 
-// AddsUpToZero reports whether the entries do, but for rounding: where all rows do, the product with a
-// constant is zero.
+// AddsUpToZero reports whether the entries add up to zero, except for rounding. If all rows do, the product with a
+// constant vector is zero.
 func (r *Row) AddsUpToZero() bool {
-	const rounding = 1e-13 // of the sum without signs
+	const rounding = 1e-13 // relative to the sum of magnitudes
 	sum, size := 0.0, 0.0
 	for _, v := range r.Vals {
 		sum += v
@@ -83,7 +79,7 @@ func (r *Row) AddsUpToZero() bool {
 	return math.Abs(sum) <= rounding*size
 }
 
-// AddUpToZero reports whether all rows of a problem do.
+// AddUpToZero reports whether every row of a problem adds up to zero.
 func AddUpToZero(p Problem) bool {
 	var row Row
 	for i := range p.Size() {
@@ -94,15 +90,15 @@ func AddUpToZero(p Problem) bool {
 	return true
 }
 
-// Params choose among the sizes and variants of a generated problem.
+// Params select the size and the variant of a generated problem.
 type Params struct {
-	Rows    int    // wanted; the problem takes the nearest size that it has
-	Dim     int    // 2 or 3; 0 is 2
-	Stencil int    // points; 0 is the smallest of the dimension
-	Seed    uint64 // of random coefficients and coordinates
+	Rows    int    // desired number of rows; the problem takes the nearest size that it has
+	Dim     int    // 2 or 3; 0 means 2
+	Stencil int    // number of points; 0 means the smallest stencil of the dimension
+	Seed    uint64 // for random coefficients and coordinates
 }
 
-// DefaultKind is the generated problem where none is named.
+// DefaultKind is the kind of problem if none is named.
 const DefaultKind = "poisson"
 
 // Kind is a registered family of generated problems.
@@ -117,7 +113,7 @@ var Kinds = registry.New("problem", func(k Kind) registry.Entry {
 	return registry.Entry{Name: k.Name, Help: k.Help}
 })
 
-// New makes a generated problem by name.
+// New makes a generated problem of the named kind.
 func New(name string, p Params) (Problem, error) {
 	k, err := Kinds.Lookup(name)
 	if err != nil {
@@ -130,8 +126,7 @@ func New(name string, p Params) (Problem, error) {
 	return made, nil
 }
 
-// hash is a well-mixed function of its arguments (the finaliser of
-// splitmix64, applied to each).
+// hash mixes its arguments well. It applies the finaliser of splitmix64 to each.
 func hash(seed uint64, more ...int) uint64 {
 	h := seed
 	for _, m := range more {
@@ -143,27 +138,27 @@ func hash(seed uint64, more ...int) uint64 {
 	return h
 }
 
-// unit is a hash as a number in [0, 1).
+// unit converts a hash to a number in [0, 1).
 func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
-// Noise is the i-th element of a random vector, uniform in [-1, 1). Every rank
-// can make its own part of it.
+// Noise returns the i-th element of a random vector, uniform in [-1, 1). Each rank can generate its own part of the
+// vector.
 func Noise(seed uint64, i int) float64 { return 2*unit(hash(seed, i)) - 1 }
 
-// Grid is the number of points along x, y and z; a plane has one along z. Points
-// are numbered along x first, then y, then z.
+// Grid is the number of points along x, y and z. A plane has one point along z. Points are numbered along x first, then
+// y, then z.
 type Grid [3]int
 
-// Size is the number of points.
+// Size returns the number of points.
 func (g Grid) Size() int { return g[0] * g[1] * g[2] }
 
-// Index is the number of a point.
+// Index returns the number of a point.
 func (g Grid) Index(at [3]int) int { return at[0] + g[0]*(at[1]+g[1]*at[2]) }
 
-// Point is the coordinates of a point by its number.
+// Point returns the coordinates of the point with number i.
 func (g Grid) Point(i int) [3]int { return [3]int{i % g[0], i / g[0] % g[1], i / (g[0] * g[1])} }
 
-// String is the grid's sizes as 100x100x1.
+// String formats the grid as 100x100x1.
 func (g Grid) String() string { return fmt.Sprintf("%dx%dx%d", g[0], g[1], g[2]) }
 
 // has reports whether a point lies in the grid.
@@ -171,15 +166,15 @@ func (g Grid) has(at [3]int) bool {
 	return uint(at[0]) < uint(g[0]) && uint(at[1]) < uint(g[1]) && uint(at[2]) < uint(g[2])
 }
 
-// Locate is the coordinates of a point as a Located problem gives them.
+// Locate returns the coordinates of a point as floats, for Located problems.
 func (g Grid) Locate(i int) [3]float64 {
 	p := g.Point(i)
 	return [3]float64{float64(p[0]), float64(p[1]), float64(p[2])}
 }
 
-// FitGrid is the nearly square or cubic grid whose size comes nearest to rows.
-// Exactly fitting grids are common, so runs at different sizes can be compared:
-// an eighth off the square, or a point, is allowed per axis.
+// FitGrid returns the nearly square or cubic grid whose size is nearest to rows. A side may differ from the square or
+// cube by an eighth or by one point. With that freedom most sizes have an exactly fitting grid, so that runs of
+// different sizes can be compared.
 func FitGrid(rows, dim int) (Grid, error) {
 	if rows < 1 || dim < 2 || dim > 3 {
 		return Grid{}, fmt.Errorf("a grid of %d points in %d dimensions: want at least 1 point in 2 or 3", rows, dim)
@@ -204,7 +199,7 @@ func FitGrid(rows, dim int) (Grid, error) {
 	return best, nil
 }
 
-// fitPair is the nearly square pair whose product comes nearest to n.
+// fitPair returns the nearly square pair of factors whose product is nearest to n.
 func fitPair(n int) (int, int) {
 	side := int(math.Sqrt(float64(n)) + 0.5)
 	bx, by, off := side, side, distance(side*side, n)

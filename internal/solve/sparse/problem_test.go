@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// dense is the whole matrix of a small problem.
+// dense returns the whole matrix of a small problem.
 func dense(p Problem) *mat.Dense {
 	m := mat.NewDense(p.Size(), p.Size(), nil)
 	var r Row
@@ -88,7 +88,7 @@ func TestProblems(t *testing.T) {
 		if p.Traits().Indefinite {
 			signs(t, v.kind, m)
 		}
-		if p.Traits().Singular { // definite where vectors add up to zero
+		if p.Traits().Singular { // definite on vectors that add up to zero
 			m.Apply(func(_, _ int, x float64) float64 { return x + 1 }, m)
 		}
 		if p.Traits().Definite {
@@ -100,7 +100,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// signs checks that there are eigenvalues of both signs, and none near zero.
+// signs checks that the matrix has eigenvalues of both signs, and none near zero.
 func signs(t *testing.T, kind string, m *mat.Dense) {
 	var eigen mat.EigenSym
 	if !eigen.Factorize(mat.NewSymDense(m.RawMatrix().Rows, m.RawMatrix().Data), false) {
@@ -119,7 +119,7 @@ func signs(t *testing.T, kind string, m *mat.Dense) {
 	}
 }
 
-// Hubs have most of the entries that there are in a strip of equal rows.
+// A few hubs have a large part of the entries of a strip.
 func TestHubsAreLong(t *testing.T) {
 	p := must.Get(New("hub", Params{Rows: 100000}))(t)
 	var r Row
@@ -136,7 +136,7 @@ func TestHubsAreLong(t *testing.T) {
 	}
 }
 
-// The shift of helmholtz is far from any eigenvalue whatever the grid, in proportion to the distance between them.
+// On every grid the shift of helmholtz is far from all eigenvalues, relative to the distance between them.
 func TestHelmholtzIsFarFromSingular(t *testing.T) {
 	for n := 3; n < 200; n += 7 {
 		grid := Grid{n, n + 1, 1}
@@ -168,7 +168,7 @@ func TestVariableCoefficientsVary(t *testing.T) {
 	}
 }
 
-// The numbering of the mesh is a permutation, and not that of the lattice.
+// The numbering of the mesh is a permutation and differs from the numbering of the lattice.
 func TestMeshNumbers(t *testing.T) {
 	p := must.Get(New("mesh", Params{Rows: 1000}))(t)
 	m := p.(*mesh)
@@ -187,7 +187,7 @@ func TestMeshNumbers(t *testing.T) {
 	if moved < m.Size()/2 {
 		t.Errorf("only %d of %d numbers were shuffled", moved, m.Size())
 	}
-	for i := range m.Size() { // neighbours in the matrix are near in space
+	for i := range m.Size() { // neighbours in the matrix are close in space
 		var r Row
 		m.Row(i, &r)
 		for _, c := range r.Cols {

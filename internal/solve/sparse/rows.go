@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// CSR is rows in the usual form, for those who work on entries: compressed sparse rows.
+// CSR holds rows as compressed sparse rows, for code that works on single entries.
 type CSR struct {
-	Start []int // of each row in Cols and Vals, and one more
+	Start []int // position of each row in Cols and Vals, and the end of the last row
 	Cols  []int32
 	Vals  []float64
 }
 
-// NewCSR makes room for some rows and entries.
+// NewCSR returns an empty CSR with capacity for the given numbers of rows and entries.
 func NewCSR(rows, entries int) *CSR {
 	return &CSR{append(make([]int, 0, rows+1), 0), make([]int32, 0, entries), make([]float64, 0, entries)}
 }
 
-// Rows is their number.
+// Rows returns the number of rows.
 func (c *CSR) Rows() int { return len(c.Start) - 1 }
 
-// Row is one of them.
+// Row returns the columns and values of row i.
 func (c *CSR) Row(i int) ([]int32, []float64) {
 	lo, hi := c.Start[i], c.Start[i+1]
 	return c.Cols[lo:hi], c.Vals[lo:hi]
 }
 
-// Add appends an entry to the last row, which End closes.
+// Add appends an entry to the current row. End completes the row.
 func (c *CSR) Add(col int32, val float64) {
 	c.Cols, c.Vals = append(c.Cols, col), append(c.Vals, val)
 }
 
-// End closes a row.
+// End completes the current row.
 func (c *CSR) End() { c.Start = append(c.Start, len(c.Cols)) }
 
-// Matrix makes the form that is multiplied, for vectors of so many values.
+// Matrix returns the rows in the form for products, with vectors of width values.
 func (c *CSR) Matrix(width int, format Format) (*Matrix, error) {
 	b, err := NewBuilder(c.Rows(), width, format)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *CSR) Matrix(width int, format Format) (*Matrix, error) {
 	return b.Done(), nil
 }
 
-// Unpack gives the rows, each in its order of summation.
+// Unpack returns the rows of the matrix, with the entries in the order of summation.
 func (m *Matrix) Unpack() *CSR {
 	out := NewCSR(m.rows, m.entries)
 	for _, r := range m.runs {
@@ -60,21 +60,21 @@ func (m *Matrix) Unpack() *CSR {
 	return out
 }
 
-// Shapes is rows for those who work on entries, in little memory where they repeat, as they do on a
-// grid. A row that is one of the two before it with all columns moved by as much shares its entries.
+// Shapes holds rows for code that works on single entries. It needs little memory if rows repeat, as they do on a grid:
+// a row that equals one of the two rows before it, with all columns moved by the same distance, shares its entries.
 type Shapes struct {
-	distinct CSR     // columns are distances from the first of a row
-	of       []int32 // the distinct row of each
-	first    []int32 // the first column of each
+	distinct CSR     // columns are relative to the first column of the row
+	of       []int32 // index in distinct of each row
+	first    []int32 // first column of each row
 	entries  int
 }
 
-// NewShapes makes room for some rows, and for the entries of those that are distinct.
+// NewShapes returns empty Shapes with capacity for the given numbers of rows and of entries of distinct rows.
 func NewShapes(rows, entries int) *Shapes {
 	return &Shapes{distinct: *NewCSR(0, entries), of: make([]int32, 0, rows), first: make([]int32, 0, rows)}
 }
 
-// Shapes gives the rows of a matrix, each in its order of summation.
+// Shapes returns the rows of the matrix, with the entries in the order of summation.
 func (m *Matrix) Shapes() *Shapes {
 	room := m.entries
 	for _, r := range m.runs {
@@ -97,7 +97,7 @@ func (m *Matrix) Shapes() *Shapes {
 	return out
 }
 
-// Shapes gives the same rows in the memory of these, which are lost.
+// Shapes returns the same rows as Shapes. It reuses the memory of c, which must not be used afterwards.
 func (c *CSR) Shapes() *Shapes {
 	out := &Shapes{distinct: CSR{[]int{0}, c.Cols[:0], c.Vals[:0]}}
 	for i := range c.Rows() {
@@ -107,39 +107,40 @@ func (c *CSR) Shapes() *Shapes {
 	return out
 }
 
-// Rows is their number.
+// Rows returns the number of rows.
 func (s *Shapes) Rows() int { return len(s.of) }
 
-// Entries is the number of their entries, shared or not.
+// Entries returns the number of entries of all rows, counting shared entries once per row.
 func (s *Shapes) Entries() int { return s.entries }
 
-// Stored is the number of entries in memory.
+// Stored returns the number of entries in memory.
 func (s *Shapes) Stored() int { return len(s.distinct.Cols) }
 
-// Row is one of them: its k-th entry is in the column first + far[k].
+// Row returns row i. Its k-th entry is vals[k] in column first + far[k].
 func (s *Shapes) Row(i int) (first int32, far []int32, vals []float64) {
 	far, vals = s.distinct.Row(int(s.of[i]))
 	return s.first[i], far, vals
 }
 
-// Follows reports whether it is known of a row to be the one so many before with all columns moved by shift.
+// Follows reports whether row i shares the entries of the row before rows earlier, with all columns moved by shift.
 func (s *Shapes) Follows(i, before, shift int) bool {
 	return i >= before && s.of[i] == s.of[i-before] && int(s.first[i]-s.first[i-before]) == shift
 }
 
-// Add appends an entry to the last row, which End closes.
+// Add appends an entry to the current row. End completes the row.
 func (s *Shapes) Add(col int32, val float64) { s.distinct.Add(col, val) }
 
-// AddAll appends entries to the last row.
+// AddAll appends entries to the current row.
 func (s *Shapes) AddAll(cols []int32, vals []float64) {
 	d := &s.distinct
-	if need := len(d.Cols) + len(cols); need > cap(d.Cols) { // append grows long slices by a quarter alone
+	// double the capacity; append grows long slices by a quarter only
+	if need := len(d.Cols) + len(cols); need > cap(d.Cols) {
 		d.Cols, d.Vals = slices.Grow(d.Cols, need), slices.Grow(d.Vals, need)
 	}
 	d.Cols, d.Vals = append(d.Cols, cols...), append(d.Vals, vals...)
 }
 
-// End closes a row.
+// End completes the current row.
 func (s *Shapes) End() {
 	at := s.distinct.Start[len(s.distinct.Start)-1]
 	cols, vals := s.distinct.Cols[at:], s.distinct.Vals[at:]
@@ -166,14 +167,14 @@ func (s *Shapes) append(shape, first int32, entries int) {
 	s.entries += entries
 }
 
-// Repeat appends the row so many before the next once more, its columns moved by shift.
+// Repeat appends a copy of the row that is before rows back, with its columns moved by shift.
 func (s *Shapes) Repeat(before int, shift int32) {
 	like := len(s.of) - before
 	shape := s.of[like]
 	s.append(shape, s.first[like]+shift, s.distinct.Start[shape+1]-s.distinct.Start[shape])
 }
 
-// moved reports whether columns are those distances from the first.
+// moved reports whether the columns are at the distances far from first.
 func moved(cols, far []int32, first int32) bool {
 	if len(cols) != len(far) {
 		return false
@@ -195,7 +196,7 @@ func identical(a, b []float64) bool {
 	return true
 }
 
-// Beyond lists the rows with a column from limit on.
+// Beyond lists the rows that have a column >= limit.
 func (s *Shapes) Beyond(limit int) (rows []int) {
 	farthest := make([]int32, s.distinct.Rows())
 	for shape := range farthest {
@@ -213,7 +214,7 @@ func (s *Shapes) Beyond(limit int) (rows []int) {
 	return rows
 }
 
-// Rename gives the columns of a row other numbers.
+// Rename replaces each column of row i by name(column).
 func (s *Shapes) Rename(i int, name func(col int32) int32) {
 	first, far, vals := s.Row(i)
 	if len(far) == 0 {
@@ -226,7 +227,7 @@ func (s *Shapes) Rename(i int, name func(col int32) int32) {
 	s.distinct.End()
 }
 
-// Matrix makes the form that is multiplied, for vectors of so many values.
+// Matrix returns the rows in the form for products, with vectors of width values.
 func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
 	b, err := NewBuilder(s.Rows(), width, format)
 	if err != nil {
@@ -250,9 +251,10 @@ func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
 	return b.Done(), nil
 }
 
-// run finds how rows repeat from one on: after how many, with columns moved by how much, and up to which row.
+// run finds how the rows repeat from row lo on: the period in rows, the step of the columns per period, and the end of
+// the run.
 func (s *Shapes) run(lo int) (period, step, hi int) {
-	// a matrix; from a coarser grid; and to one
+	// In this order: a matrix, interpolation from a coarser grid, and restriction to one.
 	for _, way := range [...]struct{ period, step int }{{1, 1}, {2, 1}, {1, 2}} {
 		hi = min(lo+way.period, s.Rows())
 		for hi < s.Rows() && s.Follows(hi, way.period, way.step) {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// list gives the columns of a row.
+// list returns the columns and values of a row.
 func (s *Shapes) list(i int) (cols []int, vals []float64) {
 	first, far, vals := s.Row(i)
 	for _, d := range far {
@@ -16,8 +16,8 @@ func (s *Shapes) list(i int) (cols []int, vals []float64) {
 	return cols, vals
 }
 
-// Whatever rows share, each has its own entries, also after others were given new columns; and what is
-// said to follow another does.
+// Every row keeps its own entries, whatever it shares, even after other rows were renamed. Follows is true only for
+// rows that really repeat.
 func TestShapes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, cols := drawRows(t)
@@ -58,7 +58,7 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// Rows of a grid share their entries, and interpolation between grids costs nothing per row.
+// Rows of a grid share their entries, and interpolation between grids needs no memory per row.
 func TestShapesOfGrids(t *testing.T) {
 	_, m := wholeMatrix(t, "poisson", Params{Rows: 10000}, Compressed)
 	if s := m.Shapes(); 10*s.Stored() > s.Entries() {

@@ -22,15 +22,15 @@ func init() {
 	Kinds.Register(Kind{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection})
 }
 
-// stencil is a matrix with the same entries in every row, less those that lie
-// outside the grid (where the solution is zero).
+// stencil is a matrix with the same entries in every row, except for entries outside the grid, where the solution is
+// zero.
 type stencil struct {
 	grid   Grid
-	points []StencilPoint // by ascending column
+	points []StencilPoint // in the order of ascending columns
 	traits Traits
 }
 
-// StencilPoint is an entry of every row: how many points of the grid its column lies away, and its value.
+// StencilPoint is an entry of every row: its position relative to the row's point, in grid points, and its value.
 type StencilPoint struct {
 	Step [3]int
 	Coef float64
@@ -52,8 +52,8 @@ func (s *stencil) Row(i int, r *Row) {
 	}
 }
 
-// StencilOf is the grid and the entries of a problem that has the same ones in every row, by ascending column, less
-// those that lie outside the grid; ok is false of any other problem.
+// StencilOf returns the grid and the entries of a problem with the same entries in every row, in the order of ascending
+// columns. ok is false for any other problem.
 func StencilOf(p Problem) (grid Grid, points []StencilPoint, ok bool) {
 	s, ok := p.(*stencil)
 	if !ok {
@@ -62,7 +62,7 @@ func StencilOf(p Problem) (grid Grid, points []StencilPoint, ok bool) {
 	return s.grid, slices.Clone(s.points), true
 }
 
-// stencilOn makes the points by asking for the coefficient of every step; zero is none.
+// stencilOn makes a stencil from the coefficient of every step. A coefficient of zero means no entry.
 func stencilOn(grid Grid, dim int, traits Traits, coef func(step [3]int) float64) *stencil {
 	s := &stencil{grid: grid, traits: traits}
 	for z := -1; z <= 1; z++ {
@@ -78,8 +78,8 @@ func stencilOn(grid Grid, dim int, traits Traits, coef func(step [3]int) float64
 	return s
 }
 
-// shape resolves dimension and number of points; box is whether diagonal
-// neighbours belong.
+// shape returns the dimension and the number of points, with defaults filled in. boxes tells whether stencils with
+// diagonal neighbours (9 and 27 points) are allowed.
 func (p Params) shape(boxes bool) (dim, points int, err error) {
 	dim, points = p.Dim, p.Stencil
 	if dim == 0 {
@@ -103,7 +103,7 @@ func (p Params) shape(boxes bool) (dim, points int, err error) {
 	return 0, 0, fmt.Errorf("a stencil of %d points in %d-D: want %d", points, dim, star)
 }
 
-// fit is the shape, and the grid that comes nearest to the wanted rows.
+// fit returns the shape, and the grid whose size is nearest to p.Rows.
 func (p Params) fit(boxes bool) (grid Grid, dim, points int, err error) {
 	if dim, points, err = p.shape(boxes); err == nil {
 		grid, err = FitGrid(p.Rows, dim)
@@ -111,7 +111,7 @@ func (p Params) fit(boxes bool) (grid Grid, dim, points int, err error) {
 	return grid, dim, points, err
 }
 
-// along is the number of axes that a step moves along.
+// along returns the number of axes in which a step is not zero.
 func along(step [3]int) int {
 	n := 0
 	for _, d := range step {
@@ -122,7 +122,7 @@ func along(step [3]int) int {
 	return n
 }
 
-// newPoisson has the points minus one on the diagonal and -1 beside it.
+// newPoisson has points-1 on the diagonal and -1 for every neighbour.
 func newPoisson(p Params) (Problem, error) {
 	grid, dim, points, err := p.fit(true)
 	if err != nil {
@@ -131,7 +131,7 @@ func newPoisson(p Params) (Problem, error) {
 	return poissonOn(grid, dim, points), nil
 }
 
-// NewGridPoisson is the Poisson problem of so many points on a grid that is given.
+// NewGridPoisson returns the Poisson problem on the given grid, with a stencil of the given number of points.
 func NewGridPoisson(grid Grid, points int) (Problem, error) {
 	dim, err := grid.dim()
 	if err != nil {
@@ -143,7 +143,7 @@ func NewGridPoisson(grid Grid, points int) (Problem, error) {
 	return poissonOn(grid, dim, points), nil
 }
 
-// dim is how many axes a grid that is given has.
+// dim returns the dimension of a grid that the caller chose.
 func (g Grid) dim() (int, error) {
 	switch {
 	case min(g[0], g[1], g[2]) < 1:
@@ -167,7 +167,8 @@ func poissonOn(grid Grid, dim, points int) *stencil {
 	})
 }
 
-// neumann is the stencil less what would flow out of the grid: the diagonal is what is left of the row.
+// neumann is a Poisson problem without flow across the boundary: the diagonal is the sum of the couplings, so that each
+// row adds up to zero.
 type neumann struct{ *stencil }
 
 func newNeumann(p Params) (Problem, error) {
@@ -193,7 +194,7 @@ func (n neumann) Row(i int, r *Row) {
 	r.Vals[at] = flow
 }
 
-// newHelmholtz takes so much from the diagonal of Poisson's stencil that waves stand in the grid.
+// newHelmholtz subtracts k^2 from the diagonal of the Poisson stencil.
 func newHelmholtz(p Params) (Problem, error) {
 	grid, dim, points, err := p.fit(false)
 	if err != nil {
@@ -214,14 +215,14 @@ func newHelmholtz(p Params) (Problem, error) {
 	}), nil
 }
 
-// betweenEigenvalues is near the eigenvalue of Poisson's star that has three waves across the grid, fewer
-// where that is too coarse for them, in the widest gap between two eigenvalues thereabouts: the nearer
-// to an eigenvalue, the nearer to singular is the matrix, whatever its size.
+// betweenEigenvalues returns the shift k^2 for about three waves across the grid, or for fewer if the grid is too
+// coarse. It lies in the middle of the widest gap between two eigenvalues of the Poisson star near the target, because
+// the matrix is the closer to singular the closer the shift is to an eigenvalue.
 func betweenEigenvalues(grid Grid, dim int) (float64, error) {
 	const (
 		waves  = 3.
-		finest = 10. // points of a wave at the least
-		modes  = 12  // their eigenvalues are all that lie below four times the target
+		finest = 10. // minimum number of points per wave
+		modes  = 12  // enough modes per axis to include all eigenvalues below four times the target
 	)
 	all := []float64{0}
 	for _, n := range grid[:dim] {
@@ -237,7 +238,7 @@ func betweenEigenvalues(grid Grid, dim int) (float64, error) {
 	slices.Sort(all)
 	target := math.Pow(2*math.Pi*min(waves/float64(slices.Max(grid[:])+1), 1/finest), 2)
 	shift, widest := 0.0, 0.0
-	for _, within := range []float64{0.5, math.Inf(1)} { // of a small grid no gap may be near
+	for _, within := range []float64{0.5, math.Inf(1)} { // on a small grid no gap may be near the target
 		for i := range all[1:] {
 			middle, gap := (all[i]+all[i+1])/2, all[i+1]-all[i]
 			if math.Abs(middle-target) <= within*target && gap > widest {
@@ -251,7 +252,7 @@ func betweenEigenvalues(grid Grid, dim int) (float64, error) {
 	return 0, errors.New("a grid of one point has no waves: want at least 2")
 }
 
-// newAnisotropic couples points along x a hundred times less than the others.
+// newAnisotropic couples points along x a hundred times more weakly than along the other axes.
 func newAnisotropic(p Params) (Problem, error) {
 	const weak = 0.01
 	grid, dim, _, err := p.fit(false)
@@ -271,8 +272,8 @@ func newAnisotropic(p Params) (Problem, error) {
 	}), nil
 }
 
-// newAdvection adds to -div grad u a wind that blows towards growing x, y and
-// z. Differences against the wind make the entry on its side larger.
+// newAdvection adds a wind towards growing x, y and z to -div grad u. Upwind differences make the entry on the windward
+// side larger.
 func newAdvection(p Params) (Problem, error) {
 	wind := [3]float64{0.5, 0.25, 0.125} // cell Peclet numbers
 	grid, dim, _, err := p.fit(false)
@@ -295,9 +296,8 @@ func newAdvection(p Params) (Problem, error) {
 	}), nil
 }
 
-// variable is -div(k grad u) where k differs from point to point. The flux
-// between two points goes by the harmonic mean of theirs, which keeps the
-// matrix symmetric to the last bit.
+// variable is -div(k grad u) with a coefficient k that differs from point to point. The flux between two points uses
+// the harmonic mean of their coefficients, which keeps the matrix symmetric to the last bit.
 type variable struct {
 	grid Grid
 	dim  int
@@ -309,14 +309,14 @@ func newVariable(p Params) (Problem, error) {
 	return &variable{grid, dim, p.Seed}, err
 }
 
-// NewGridVariable is the problem of variable coefficients on a grid that is given.
+// NewGridVariable returns the problem with variable coefficients on the given grid.
 func NewGridVariable(grid Grid, seed uint64) (Problem, error) {
 	dim, err := grid.dim()
 	return &variable{grid, dim, seed}, err
 }
 
-// VariableOf is the grid of a problem of variable coefficients, the steps from a point to the columns of its row, by
-// ascending column, and the seed of the coefficients; ok is false of any other problem.
+// VariableOf returns the grid of a problem with variable coefficients, the steps from a point to the columns of its row
+// in ascending order, and the seed of the coefficients. ok is false for any other problem.
 func VariableOf(p Problem) (grid Grid, steps [][3]int, seed uint64, ok bool) {
 	v, ok := p.(*variable)
 	if !ok {
@@ -332,7 +332,7 @@ func (v *variable) Traits() Traits          { return Traits{Symmetric: true, Def
 func (v *variable) Points() int             { return 2*v.dim + 1 }
 func (v *variable) Locate(i int) [3]float64 { return v.grid.Locate(i) }
 
-// k is between 1 and 1000, mostly small.
+// k returns the coefficient of a point, between 1 and 1000 and mostly small.
 func (v *variable) k(i int) float64 {
 	u := unit(hash(v.seed, i))
 	return 1 + 999*u*u*u*u
@@ -367,9 +367,9 @@ func (v *variable) Row(i int, r *Row) {
 	r.Vals[at] = diag
 }
 
-// hub is Poisson's equation on a grid whose first points are hubs: each is also coupled, weakly, to every
-// so many-th of the other rows. So a few rows have most of the entries that a rank of equal rows
-// may have, and half the rows' neighbours are far away. It has coordinates, but is no grid any more.
+// hub is a Poisson problem whose first points are hubs: each hub is also coupled, weakly, to every hubs-th of the other
+// rows. So a few rows have very many entries, and each other row has a neighbour that may be far away. The problem has
+// coordinates but is not a grid.
 type hub struct {
 	near *stencil
 	hubs int
@@ -377,7 +377,7 @@ type hub struct {
 
 const (
 	mostHubs  = 16
-	hubWeight = 1. / 64 // of a coupling to a hub, beside 1 to a neighbour
+	hubWeight = 1. / 64 // coupling to a hub, relative to 1 for a neighbour
 )
 
 func newHub(p Params) (Problem, error) {
@@ -406,7 +406,7 @@ func (h *hub) Row(i int, r *Row) {
 	}
 }
 
-// spread adds to a hub's row the rows that it is coupled to.
+// spread adds the couplings of hub i to its row.
 func (h *hub) spread(i int, r *Row) {
 	near := Row{slices.Clone(r.Cols), slices.Clone(r.Vals)}
 	r.Reset()
@@ -430,7 +430,7 @@ func (h *hub) spread(i int, r *Row) {
 	r.into(i, total)
 }
 
-// into adds to the entry of a column, which may be new.
+// into adds val to the entry of a column, and inserts the entry if it does not exist.
 func (r *Row) into(col int, val float64) {
 	at, found := slices.BinarySearch(r.Cols, col)
 	if !found {

@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reference is what a Sweep is to do: the same operations one after the other, each over all rows.
+// reference executes the operations of a Sweep one after the other, each over all rows.
 type reference struct {
 	sum   []float64
-	fresh bool // the next term starts the sum
+	fresh bool // the next term starts a new sum
 	dots  []float64
 }
 
@@ -38,7 +38,7 @@ func (r *reference) dot(x, y, by []float64) {
 	r.dots, r.fresh = append(r.dots, halves(lane[:])), true
 }
 
-// cut gives the same rows of all vectors.
+// cut returns rows [lo, hi) of all vectors.
 func cut(vs [][]float64, lo, hi int) (out [][]float64) {
 	for _, v := range vs {
 		out = append(out, v[lo:hi])
@@ -46,7 +46,7 @@ func cut(vs [][]float64, lo, hi int) (out [][]float64) {
 	return out
 }
 
-// script adds random operations on vectors to a sweep, and gives them as a reference has them done to rows of others.
+// script adds random operations on vectors to a sweep, and returns the same operations for a reference.
 func script(t *rapid.T, s *Sweep, vs [][]float64) (each []func(r *reference, vs [][]float64, block []float64)) {
 	vector := func() int { return rapid.IntRange(0, len(vs)-1).Draw(t, "vector") }
 	factor := func(vs [][]float64, k int) []float64 {
@@ -85,7 +85,7 @@ func script(t *rapid.T, s *Sweep, vs [][]float64) (each []func(r *reference, vs 
 	return each
 }
 
-// A pass gives what the operations give one after the other, in every length, wherever its rows begin.
+// A pass gives the same result as the operations one after the other, for every length and every first row.
 func TestSweep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lo := rapid.IntRange(0, 20).Draw(t, "lo")
@@ -133,7 +133,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// Passes over parts of the rows add up.
+// Scalar products add up over passes over parts of the rows.
 func TestSweepInParts(t *testing.T) {
 	x := make([]float64, 1000)
 	for i := range x {
@@ -142,7 +142,7 @@ func TestSweepInParts(t *testing.T) {
 	var s Sweep
 	s.Reset()
 	s.Dot(x, x, nil)
-	want := Dot(x, x) // of small integers: exact in every order
+	want := Dot(x, x) // small integers, so the sum is exact in every order
 	for _, r := range []Range{{0, 3}, {3, 400}, {400, 400}, {400, 1000}} {
 		s.Run(r.Lo, r.Hi, nil)
 	}
@@ -151,7 +151,7 @@ func TestSweepInParts(t *testing.T) {
 	}
 }
 
-// What is not there does not get into a scalar product: infinity times nothing would.
+// Values outside the rows of a pass do not enter a scalar product. An infinity times zero would show.
 func TestSweepEndsWithItsRows(t *testing.T) {
 	bothKernels(func(kernels string) {
 		for n := 1; n < 150; n++ {
