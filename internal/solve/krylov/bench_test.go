@@ -15,9 +15,8 @@ type whole int
 func (n whole) Owner(int) int           { return 0 }
 func (n whole) Rows(int) []sparse.Range { return []sparse.Range{{Lo: 0, Hi: int(n)}} }
 
-// BenchmarkIteration measures one iteration; bytes are the traffic of a fused
-// CG iteration over compressed sparse rows (152 per row with 5 points), so that
-// MB/s compares with triad's.
+// BenchmarkIteration measures one iteration. Its bytes are the traffic of a fused CG iteration over compressed sparse
+// rows, 152 per row with 5 points, so that MB/s can be compared with BenchmarkTriad.
 func BenchmarkIteration(b *testing.B) {
 	for _, bc := range []struct {
 		problem      string
@@ -59,9 +58,8 @@ func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method
 	b.ReportMetric(float64(m.Bytes())/float64(m.Rows()), "B/row")
 }
 
-// BenchmarkFewRows measures an iteration on 10,000 rows, a rank's part of 160,000, which lie in the
-// second-level cache; no rank waits. The shortest of many solves of 50 iterations counts: few of them
-// are disturbed.
+// BenchmarkFewRows measures an iteration on 10,000 rows, which fit in the second-level cache, on one rank that never
+// waits. The shortest of many solves of 50 iterations counts, because few of them are disturbed.
 func BenchmarkFewRows(b *testing.B) {
 	const iterations = 50
 	p := must.Get(sparse.New("poisson", sparse.Params{Rows: 160000}))(b)
@@ -94,8 +92,8 @@ func BenchmarkFewRows(b *testing.B) {
 	}
 }
 
-// BenchmarkTriad is the bandwidth to compare with: a = b + c*d over vectors
-// larger than the caches, counted as stream.c does.
+// BenchmarkTriad measures the memory bandwidth: a = b + c*d over vectors larger than the caches, counted as in
+// stream.c.
 func BenchmarkTriad(b *testing.B) {
 	const n = 20 << 20
 	x, y, z := make([]float64, n), make([]float64, n), make([]float64, n)

@@ -2,22 +2,20 @@ package krylov
 
 import "math"
 
-// bicgstab is van der Vorst's method, preconditioned from the right. The new
-// (b, r) comes from products taken before r is known, so two reductions per
-// iteration are enough; the norm of r is taken in the stage after, where r is
-// at hand anyway. The shadow residual is b, until the residual is orthogonal to it
-// but for rounding: then no direction can be found with it any more, and the
-// method starts again from x with the residual of that moment as its shadow.
+// bicgstab is van der Vorst's method, preconditioned from the right. It computes the new (shadow, r) from products that
+// are known before r, so two reductions per iteration are enough. The norm of r is taken in the following stage, which
+// reads r anyway. The shadow residual is b. If the residual becomes orthogonal to the shadow except for rounding, the
+// shadow gives no further direction; the method then restarts from x with the current residual as the shadow.
 type bicgstab struct {
 	*Core
-	r, p, v, t, y, z Vec     // r is also s; y and z are the preconditioned p and s
-	shadow, renewed  Vec     // B, or renewed: where a later shadow is kept
-	length           float64 // of the shadow
+	r, p, v, t, y, z Vec     // r also holds s; y and z are the preconditioned p and s
+	shadow, renewed  Vec     // shadow is B or renewed, the vector that holds a later shadow
+	length           float64 // norm of the shadow
 	rho, alpha       float64
 	steps            struct{ whole, iterate Step }
 }
 
-// orthogonal is the cosine below which rho is rounding error alone.
+// orthogonal is the cosine below which rho is only rounding error.
 const orthogonal = 1e-12
 
 func init() {
@@ -55,7 +53,7 @@ func (m *bicgstab) direct(s *Stage) *Stage {
 	return s.Set(m.p, Term{1, m.r}).Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(m.shadow, m.v)
 }
 
-// half goes from r to s.
+// half goes from r to s = r - alpha v.
 func (m *bicgstab) half(sums []float64) *Stage {
 	if sums[0] == 0 {
 		return m.Breakdown("the direction is orthogonal to the shadow residual: try gmres")
@@ -69,7 +67,7 @@ func (m *bicgstab) half(sums []float64) *Stage {
 // whole goes from s to the next r and its direction.
 func (m *bicgstab) whole(sums []float64) *Stage {
 	ts, tt, bs, bt := sums[0], sums[1], sums[2], sums[3]
-	if tt == 0 { // so is s: x is exact but for half a Step
+	if tt == 0 { // then s is zero too, and x is exact after half a step
 		m.Next = m.close
 		return m.Stage().Add(X, m.alpha, m.y).Dot(m.r, m.r)
 	}
@@ -78,7 +76,7 @@ func (m *bicgstab) whole(sums []float64) *Stage {
 	if omega != 0 {
 		beta = rho / m.rho * m.alpha / omega
 	} else {
-		rho = 0 // as good as none: the next step needs another shadow
+		rho = 0 // useless: the next step needs another shadow
 	}
 	m.rho = rho
 	m.Next = m.steps.iterate

@@ -25,9 +25,9 @@ func (p table) Row(i int, r *sparse.Row) {
 	}
 }
 
-// markov is a transition matrix as those of the cage family: not symmetric, its
-// columns add up to 1. The vector of ones is a left eigenvector, so that with it on
-// the right-hand side the first residual of bicgstab is orthogonal to its shadow.
+// markov is a transition matrix like the matrices of the cage family: not symmetric, and its columns add up to 1. The
+// vector of ones is a left eigenvector. If it is the right-hand side, the first residual of bicgstab is orthogonal to
+// its shadow.
 func markov(n int) table {
 	m := mat.NewDense(n, n, nil)
 	for j := range n {
@@ -49,8 +49,7 @@ func markov(n int) table {
 
 func ones(int) float64 { return 1 }
 
-// A residual that is orthogonal to the shadow ends nothing: bicgstab goes on with
-// another shadow.
+// bicgstab continues with another shadow if the residual is orthogonal to the shadow.
 func TestBiCGStabRenewsItsShadow(t *testing.T) {
 	for _, n := range []int{37, 148} {
 		p := markov(n)
@@ -68,8 +67,7 @@ func TestBiCGStabRenewsItsShadow(t *testing.T) {
 	}
 }
 
-// neumann is the Laplacian of a path, or a ring of directed steps: singular, the
-// constants are its null space.
+// neumann is the Laplacian of a path, or of a directed ring. It is singular, and the constants are its null space.
 func neumann(n int, directed bool) table {
 	m := mat.NewDense(n, n, nil)
 	for i := range n {
@@ -87,8 +85,8 @@ func neumann(n int, directed bool) table {
 	return table{m}
 }
 
-// On a singular matrix gmres says how large the residual of its x is, whether there is
-// a solution or not, and never claims one that it has not.
+// On a singular matrix gmres reports the true residual of its x, whether or not a solution exists, and never claims to
+// have converged when it has not.
 func TestGMRESOnSingularMatrices(t *testing.T) {
 	consistent := func(i int) float64 { return float64(i%2)*2 - 1 }
 	nilpotent := table{mat.NewDense(2, 2, []float64{1, -1, 1, -1})}

@@ -2,10 +2,9 @@ package krylov
 
 import "math"
 
-// cg is the method of Hestenes and Stiefel: two stages per iteration, one of
-// them with the product. That one also takes the step of x, which the iteration
-// before has found: that stage reads the old direction anyway, to make the
-// new one. The last step is a stage of its own.
+// cg is the method of Hestenes and Stiefel. An iteration has two stages, one of them with the product. That stage also
+// updates x with the step of the previous iteration, because it reads the old direction anyway to make the new one. The
+// last update of x is a stage of its own.
 type cg struct {
 	*Core
 	r, p, q, z Vec
@@ -23,7 +22,7 @@ func startCG(c *Core) {
 	n := FirstOwn + 3
 	m.z = c.Preconditioned(m.r, &n)
 	if c.Config.Precondition && !c.Config.Stored {
-		m.z, n = Inverted(m.r), n-1 // made on the way
+		m.z, n = Inverted(m.r), n-1 // computed on the fly
 	}
 	c.Vectors = int(n)
 	m.steps.descend, m.steps.direct = m.descend, m.direct
@@ -43,7 +42,7 @@ func (m *cg) started(sums []float64) *Stage {
 	return m.product(m.Stage().Set(m.p, Term{1, m.z}))
 }
 
-// product multiplies by the new direction.
+// product multiplies the matrix with the new direction.
 func (m *cg) product(s *Stage) *Stage {
 	m.Next = m.steps.descend
 	return s.Multiply(m.q, m.p).Dot(m.p, m.q)

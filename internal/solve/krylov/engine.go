@@ -6,22 +6,22 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Phase is what an Engine is doing.
+// Phase is a part of the work on a stage.
 type Phase uint8
 
 // The phases of a stage.
 const (
-	Update       Phase = iota // assignments, and a preconditioner that is a diagonal
-	Precondition              // any other one, with all that it exchanges
+	Update       Phase = iota // vector updates, including a diagonal preconditioner
+	Precondition              // any other preconditioner, including its communication
 	Exchange                  // starting to send ghosts
-	Multiply                  // the product
+	Multiply                  // the matrix product
 	Wait                      // waiting for ghosts
 	Dots                      // local parts of the scalar products
 	Idle                      // the stage is done
 	numPhases
 )
 
-// String is the phase's name.
+// String returns the name of the phase.
 func (p Phase) String() string {
 	if p >= numPhases {
 		return fmt.Sprintf("Phase(%d)", uint8(p))
@@ -29,8 +29,8 @@ func (p Phase) String() string {
 	return [...]string{"update", "precondition", "exchange", "multiply", "wait", "dots", "idle"}[p]
 }
 
-// Halo brings the ghosts of a vector up to date. Start is called when the values
-// of the rim are final, and must not wait; Finish when ghosts are needed.
+// Halo updates the ghosts of a vector. Start is called when the values of the boundary rows are final, and must not
+// wait. Finish is called when the ghosts are needed.
 type Halo interface {
 	Start(v []float64) error
 	Finish(v []float64) error
@@ -39,29 +39,25 @@ type Halo interface {
 // NoHalo is the Halo of a matrix without ghosts.
 type NoHalo struct{}
 
-// Start does nothing.
 func (NoHalo) Start([]float64) error { return nil }
 
-// Finish does nothing.
 func (NoHalo) Finish([]float64) error { return nil }
 
-// Engine carries out stages on the rows of one rank. All that a stage does to a row is done
-// in one pass over memory, the product a block of rows behind, whose vector
-// is still in the nearest cache then: a stage moves every vector through memory
-// once, however many operations it has.
+// Engine carries out stages on the rows of one rank. It fuses all operations of a stage on a row into one pass over
+// memory. The product follows a block of rows behind, while the block is still in the first-level cache. So a stage
+// moves every vector through memory once, however many operations it has.
 //
-// The product of a stage that overlaps is left to the pass of the next stage, which
-// uses it row by row, so that it is never stored; except what of it is made while
-// the scalar products are added up.
+// An overlapping stage leaves its product to the pass of the next stage, which uses it row by row, so that the product
+// is never stored. The exception are rows that are multiplied while the reduction is in flight.
 type Engine struct {
-	// Trace, where set, is told when a phase starts. That costs two calls per
-	// block: it is for finding out where time goes, not for finding out how much.
+	// Trace, if set, is called when a phase starts. It costs two calls per block, so it shows the shares of the phases,
+	// not the exact time.
 	Trace func(Phase)
-	// Begin, where set, is given this rank's parts of the scalar products of a stage that
-	// overlaps, before the rest of it. It must not wait.
+	// Begin, if set, receives this rank's parts of the scalar products of an overlapping stage before the rest of the
+	// stage runs. It must not wait.
 	Begin func(sums []float64) error
-	// Underway, where set, reports whether what Begin has begun still goes on: so long the
-	// product is made that would be left to the next stage.
+	// Underway, if set, reports whether the reduction that Begin started is still in flight. While it is, the engine
+	// already computes the product that would otherwise be left to the next stage.
 	Underway func() bool
 
 	matrix   *sparse.Matrix
@@ -71,29 +67,27 @@ type Engine struct {
 	inverse  Diagonal
 	vectors  [][]float64
 	sums     []float64
-	before   sparse.Sweep  // what the stage does to rows before the product
-	after    sparse.Sweep  // and after
-	dots     *sparse.Sweep // the one that takes the scalar products
-	made     int           // of the product that the stage leaves, the interior up to this row
-	block    []float64     // of the one that is left to it
-	gone     Vec           // the one that was left last, unless it was assigned since; X: none
-	in, next int           // the interior is multiplied up to a range, and a row of it
+	before   sparse.Sweep  // operations on rows before the product
+	after    sparse.Sweep  // operations on rows after the product
+	dots     *sparse.Sweep // before or after, whichever takes the scalar products
+	made     int           // interior rows up to this one of the left product are computed
+	block    []float64     // rows of the product that the previous stage left
+	leftVec  Vec           // destination of the last product that was left, unless assigned since; X means none
+	in, next int           // next interior range and row to multiply
 }
 
-// blockRows is the number of rows worked on at a time, where the product follows:
-// what it needs of a few vectors fits the nearest cache.
+// blockRows is the number of rows that the engine works on at a time if a product follows. The rows of a few vectors
+// fit in the first-level cache.
 const blockRows = 256
 
-// Long vectors begin with a page. The same rows of all of them would share a few sets of the
-// nearest cache, which do not have room for that many where two ranks share it: so each
-// begins some lines further.
+// Long vectors start at a page boundary. The same rows of all vectors would then share a few sets of the first-level
+// cache, which are too small for them if two ranks share the cache. So each vector starts some cache lines further.
 const (
 	page  = 4096 / 8
 	apart = 9 * 64 / 8
 )
 
-// NewEngine makes the vectors of a solve. The operator is the preconditioner, where the
-// solver asks for one.
+// NewEngine allocates the vectors of a solve. operator is the preconditioner, or nil.
 func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors int) *Engine {
 	e := &Engine{matrix: m, interior: plan.Interior, boundary: plan.Boundary, operator: operator,
 		vectors: make([][]float64, vectors), block: make([]float64, blockRows)}
@@ -107,26 +101,25 @@ func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors i
 	return e
 }
 
-// Vector is the owned part of a vector.
+// Vector returns the owned part of a vector.
 func (e *Engine) Vector(v Vec) []float64 { return e.vectors[v][:e.matrix.Rows()] }
 
-// Padded is a vector with its ghosts.
+// Padded returns a vector with its ghosts.
 func (e *Engine) Padded(v Vec) []float64 { return e.vectors[v] }
 
-// ForgetGhosts makes the ghosts of all vectors zero: as if no other rank had rows.
+// ForgetGhosts sets the ghosts of all vectors to zero, as if no other rank had rows.
 func (e *Engine) ForgetGhosts() {
 	for _, v := range e.vectors {
 		clear(v[e.matrix.Rows():])
 	}
 }
 
-// Run carries out a stage and gives this rank's parts of its scalar products,
-// which are valid until the next call. Ghosts travel while the interior is
-// worked on.
+// Run carries out a stage and returns this rank's parts of its scalar products. The slice is valid until the next call.
+// Ghosts are in flight while the engine works on the interior rows.
 func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	stored := s.precondition != nil && e.operator != nil
 	e.compile(s, stored)
-	follows := s.multiply != nil && !s.early && !stored // the product is made a block behind
+	follows := s.multiply != nil && !s.overlaps && !stored // the product follows one block behind
 	e.in, e.next = 0, 0
 	for _, r := range e.boundary {
 		e.update(s, r, 0, false)
@@ -139,7 +132,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	for _, r := range e.interior {
 		e.update(s, r, e.made, follows)
 	}
-	if s.early && e.Begin != nil {
+	if s.overlaps && e.Begin != nil {
 		e.enter(Idle)
 		if err := e.Begin(e.add(s)); err != nil {
 			return nil, err
@@ -157,8 +150,8 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	return e.add(s), nil
 }
 
-// compile makes of a stage what it does to rows. Scalar products are taken along with the rest, unless they
-// need the product, or a preconditioner's work on all rows.
+// compile translates a stage into operations on rows. Scalar products are taken in the same pass, unless they need the
+// product or the result of a preconditioner that works on all rows.
 func (e *Engine) compile(s *Stage, stored bool) {
 	e.before.Reset()
 	e.after.Reset()
@@ -183,10 +176,10 @@ func (e *Engine) compile(s *Stage, stored bool) {
 			e.store(s, s.precondition.dst)
 		}
 	}
-	if !s.early {
+	if !s.overlaps {
 		precondition()
 	}
-	if e.dots = &e.before; !s.early && (s.multiply != nil || stored) {
+	if e.dots = &e.before; !s.overlaps && (s.multiply != nil || stored) {
 		e.dots = &e.after
 	}
 	for _, d := range s.dots {
@@ -194,18 +187,18 @@ func (e *Engine) compile(s *Stage, stored bool) {
 		y, by := e.part(d.b)
 		e.dots.Dot(x, y, by)
 	}
-	if s.early {
+	if s.overlaps {
 		precondition()
 	}
 	if s.multiply != nil {
-		e.part(s.multiply.src) // is there
+		e.part(s.multiply.src) // panics if the vector does not exist
 	}
 }
 
-// part is the owned part of a vector, and what it is multiplied by; nil is nothing.
+// part returns the owned part of a vector, and the vector that multiplies it, or nil.
 func (e *Engine) part(v Vec) (rows, by []float64) {
 	stored, inverted := v.of()
-	if stored == e.gone && e.gone != X {
+	if stored == e.leftVec && e.leftVec != X {
 		panic(fmt.Sprintf("krylov: vector %d is a product that was left to the stage after it, as a term", stored))
 	}
 	if inverted {
@@ -214,18 +207,18 @@ func (e *Engine) part(v Vec) (rows, by []float64) {
 	return e.Vector(stored), by
 }
 
-// store assigns the sum of the terms.
+// store assigns the sum of the terms to dst.
 func (e *Engine) store(s *Stage, dst Vec) {
 	if s.left != nil && (dst == s.left.src || dst == s.left.dst) {
 		panic(fmt.Sprintf("krylov: vector %d is assigned while its product is still to be made", dst))
 	}
-	if dst == e.gone {
-		e.gone = X
+	if dst == e.leftVec {
+		e.leftVec = X
 	}
 	e.before.Store(e.Vector(dst))
 }
 
-// add gives this rank's parts of the scalar products.
+// add returns this rank's parts of the scalar products.
 func (e *Engine) add(s *Stage) []float64 {
 	e.sums = e.sums[:0]
 	for k := range s.dots {
@@ -240,8 +233,8 @@ func (e *Engine) enter(p Phase) {
 	}
 }
 
-// update does to a range of rows what comes before the product. What the stage before has left of its
-// own is made on the way, but in rows up to made, where it has been.
+// update does the operations before the product on a range of rows. On the way it computes the product that the
+// previous stage left, except for rows below made, which are already computed.
 func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
 	for lo := r.Lo; lo < r.Hi; lo += blockRows {
 		hi := min(lo+blockRows, r.Hi)
@@ -257,19 +250,19 @@ func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
 		}
 		e.enter(Update)
 		e.before.Run(lo, hi, block)
-		if follows { // a row's turn comes once the vector is final as far as the matrix reaches
+		if follows { // a row can be multiplied once the vector is final up to the reach of the matrix
 			e.multiplyInterior(s, hi-e.matrix.Reach())
 		}
 	}
 }
 
-// start starts to send what the product needs.
+// start starts to send the values that the product needs.
 func (e *Engine) start(s *Stage, halo Halo) error {
 	e.enter(Exchange)
 	return halo.Start(e.vectors[s.multiply.src])
 }
 
-// precondition applies what is no diagonal.
+// precondition applies a preconditioner that is not a diagonal.
 func (e *Engine) precondition(s *Stage, halo Halo) error {
 	e.enter(Precondition)
 	if err := e.operator.Apply(e.vectors[s.precondition.dst], e.vectors[s.precondition.src]); err != nil {
@@ -281,18 +274,18 @@ func (e *Engine) precondition(s *Stage, halo Halo) error {
 	return e.start(s, halo)
 }
 
-// product makes what is still to be made of the product, and takes the scalar products that come after.
+// product computes the rest of the product, and takes the scalar products that depend on it.
 func (e *Engine) product(s *Stage, halo Halo) error {
 	rows := e.matrix.Rows()
 	if e.made = 0; s.multiply == nil {
 		e.takeDots(0, rows)
 		return nil
 	}
-	if s.multiply.dst == e.gone {
-		e.gone = X
+	if s.multiply.dst == e.leftVec {
+		e.leftVec = X
 	}
 	if s.leaves() {
-		e.gone = s.multiply.dst
+		e.leftVec = s.multiply.dst
 		for e.made < rows && e.Begin != nil && (e.Underway == nil || e.Underway()) {
 			e.made += blockRows
 			e.multiplyInterior(s, e.made)
@@ -310,7 +303,7 @@ func (e *Engine) product(s *Stage, halo Halo) error {
 	return nil
 }
 
-// multiplyInterior makes the product of the interior up to a row.
+// multiplyInterior multiplies the interior rows up to limit.
 func (e *Engine) multiplyInterior(s *Stage, limit int) {
 	for ; e.in < len(e.interior); e.in++ {
 		r := e.interior[e.in]

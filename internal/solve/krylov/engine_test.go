@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// carryOut is the reference of Engine.Run: one operation after the other.
+// carryOut is the reference for Engine.Run: it does one operation after the other.
 func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []float64 {
 	vector := func(of Vec) []float64 {
 		stored, inverted := of.of()
@@ -42,7 +42,7 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 			sums = append(sums, sparse.Dot(vector(d.a), vector(d.b)))
 		}
 	}
-	if s.early {
+	if s.overlaps {
 		dots()
 	}
 	if s.precondition != nil {
@@ -53,13 +53,13 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 	if s.multiply != nil {
 		m.Multiply(v[s.multiply.dst], v[s.multiply.src], 0, m.Rows())
 	}
-	if !s.early {
+	if !s.overlaps {
 		dots()
 	}
 	return sums
 }
 
-// Fusing changes the order of the work, not its results.
+// Fusing changes the order of the work, but not its results.
 func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]string{"poisson", "variable", "mesh"}).Draw(t, "problem")
@@ -77,7 +77,7 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 			operator = unfused{inverse}
 		}
 		e := NewEngine(m, plan, operator, s.Vectors())
-		if rapid.Bool().Draw(t, "overlaps") { // some of a product is made before the next stage
+		if rapid.Bool().Draw(t, "overlaps") { // a part of the product is computed before the next stage
 			looks := 0
 			e.Begin = func([]float64) error { looks = rapid.IntRange(0, 5).Draw(t, "looks"); return nil }
 			e.Underway = func() bool { looks--; return looks >= 0 }
@@ -97,12 +97,12 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 				}
 			}
 			want := carryOut(stage, m, inverse, reference)
-			got, err := e.Run(stage, NoHalo{}) // ghosts stay as they are, in both
+			got, err := e.Run(stage, NoHalo{}) // ghosts are unchanged in both
 			if err != nil {
 				t.Fatal(err)
 			}
 			for k := range reference {
-				if Vec(k) == left { // what the next stage makes of it shows
+				if Vec(k) == left { // its memory is undefined; the next stage shows whether it was right
 					continue
 				}
 				for i, v := range e.vectors[k] {
@@ -145,7 +145,8 @@ func TestTraceNamesThePhases(t *testing.T) {
 	}
 }
 
-// A product that was left is a term of the next stage. Whatever else is done with it would take what is in memory.
+// A product that was left may only be a term of the next stage. Any other use would read undefined memory and must
+// panic.
 func TestMisusedProductsAreRefused(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 9})
 	plan := sparse.NewPlan(p, whole(9), 0)
@@ -179,8 +180,8 @@ func TestMisusedProductsAreRefused(t *testing.T) {
 	}
 }
 
-// What of a product is made before the next stage changes no bit of what comes of it, and no part of
-// it comes before its reduction.
+// Computing a part of a product before the next stage changes no bit of the result, and no part is computed before its
+// reduction begins.
 func TestHowLongReductionsTakeChangesNothing(t *testing.T) {
 	p, _ := sparse.New("variable", sparse.Params{Rows: 5000})
 	plan := sparse.NewPlan(p, stripes{p.Size(), 2, 2500}, 0)
@@ -224,18 +225,19 @@ func TestHowLongReductionsTakeChangesNothing(t *testing.T) {
 	}
 }
 
-// The vectors that iterations move through memory, by hand.
+// The number of vectors that iterations move through memory, counted by hand.
 func TestPasses(t *testing.T) {
 	for _, tc := range []struct {
 		method       string
 		precondition bool
-		want         []int // of the stages of two iterations
+		want         []int // for the stages of two iterations
 	}{
-		{"cg", false, []int{6, 3, 6, 3}},      // x, p, r; x, p, q | r, q; r
-		{"cg", true, []int{7, 4, 7, 4}},       // and the diagonal
-		{"cg-single", false, []int{10, 10}},   // p, s, x, r, w; p, s, x, r, w
-		{"cg-pipelined", false, []int{6, 10}}, // r, w, both as they are and were; r, w: and every other time x, p; x, p
-		{"cg-pipelined", true, []int{9, 13}},  // and m; m, and the diagonal
+		{"cg", false, []int{6, 3, 6, 3}},    // reads x, p, r, writes x, p, q | reads r, q, writes r
+		{"cg", true, []int{7, 4, 7, 4}},     // plus the diagonal
+		{"cg-single", false, []int{10, 10}}, // reads and writes p, s, x, r, w
+		// reads r, w, now and before, writes r, w; every other time also reads and writes x, p
+		{"cg-pipelined", false, []int{6, 10}},
+		{"cg-pipelined", true, []int{9, 13}}, // plus m, twice, and the diagonal
 	} {
 		s := must.Get(New(tc.method, sparse.Traits{Symmetric: true, Definite: true},
 			Config{RTol: 1e-8, MaxIter: 100, Precondition: tc.precondition}))(t)

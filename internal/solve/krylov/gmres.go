@@ -2,31 +2,30 @@ package krylov
 
 import "math"
 
-// gmres is restarted GMRES, preconditioned from the right. A new basis vector is
-// orthogonalised twice by classical Gram-Schmidt, whose scalar products with the
-// whole basis are taken at once: two reductions per Step, however long the
+// gmres is restarted GMRES, preconditioned from the right. It orthogonalises a new basis vector twice by classical
+// Gram-Schmidt, and takes the scalar products with the whole basis at once: two reductions per step, however long the
 // basis. The norm after the second pass follows from Pythagoras.
 type gmres struct {
 	*Core
 	w, z  Vec
-	v     Vec         // the first of the basis
+	v     Vec         // first basis vector
 	j     int         // step within the cycle
 	h     [][]float64 // upper triangle, column by column
 	g     []float64   // rotated right-hand side of the least-squares problem
-	cs    []float64   // rotations
+	cs    []float64   // cosines of the rotations
 	sn    []float64
 	terms []Term
 	steps struct{ orthogonalise, again Step }
 
-	singular bool    // the basis has a vector whose product adds nothing to those of the others
-	weakest  float64 // of the products of this cycle: the part that is new
+	singular bool    // the product of some basis vector depends linearly on the other products
+	weakest  float64 // smallest relative new part of a product in this cycle
 }
 
 const (
-	// nothing is the new part of a product that is rounding error alone.
+	// nothing is the largest relative new part of a product that is only rounding error.
 	nothing = 1e-13
-	// doubtful is the new part from which on the coefficients are so large that
-	// the residual is not what the recurrence says.
+	// doubtful is the new part below which the coefficients are so large that the recurrence no longer gives the true
+	// residual.
 	doubtful = 1e-6
 )
 
@@ -38,7 +37,7 @@ func init() {
 func startGMRES(c *Core) {
 	m := &gmres{Core: c, w: FirstOwn, v: FirstOwn + 1}
 	n := m.v + Vec(c.Config.Restart)
-	m.z = n // with no preconditioner products are taken of the basis itself
+	m.z = n // without a preconditioner, the basis itself is multiplied
 	if c.Config.Precondition {
 		n++
 	}
@@ -54,7 +53,7 @@ func startGMRES(c *Core) {
 	c.Next = m.start
 }
 
-// basis is the j-th vector of the basis.
+// basis returns the j-th basis vector.
 func (m *gmres) basis(j int) Vec { return m.v + Vec(j) }
 
 func (m *gmres) start([]float64) *Stage {
@@ -77,7 +76,7 @@ func (m *gmres) cycle(norm float64) *Stage {
 	return m.extend(m.Stage().Set(m.basis(0), Term{1 / norm, m.w}))
 }
 
-// extend multiplies by the newest vector of the basis.
+// extend multiplies the matrix with the newest basis vector.
 func (m *gmres) extend(s *Stage) *Stage {
 	newest := m.basis(m.j)
 	if m.Config.Precondition {
@@ -89,7 +88,7 @@ func (m *gmres) extend(s *Stage) *Stage {
 	return m.against(s)
 }
 
-// against takes the products of w with the basis and with itself.
+// against takes the scalar products of w with the basis and with itself.
 func (m *gmres) against(s *Stage) *Stage {
 	for k := range m.j + 1 {
 		s.Dot(m.w, m.basis(k))
@@ -97,7 +96,7 @@ func (m *gmres) against(s *Stage) *Stage {
 	return s.Dot(m.w, m.w)
 }
 
-// less is w minus the components along the basis, times scale.
+// less returns the terms of scale * (w minus its components along the basis).
 func (m *gmres) less(along []float64, scale float64) []Term {
 	m.terms = append(m.terms[:0], Term{scale, m.w})
 	for k, c := range along {
@@ -134,15 +133,14 @@ func (m *gmres) again(sums []float64) *Stage {
 	m.weakest = min(m.weakest, m.h[j][j]/whole)
 	m.j++
 	over := m.Iterated(math.Abs(m.g[m.j]))
-	// A vector that vanished means that the solution lies in the basis.
+	// If the new vector vanished, the solution lies in the span of the basis.
 	if over || m.j == m.Config.Restart || length <= 1e-14*math.Abs(m.h[j][j]) {
 		return m.update()
 	}
 	return m.extend(m.Stage().Set(m.basis(m.j), m.less(along, 1/length)...))
 }
 
-// rotate brings the new column into triangular form and turns the right-hand
-// side along.
+// rotate brings the new column into triangular form and rotates the right-hand side with it.
 func (m *gmres) rotate(below float64) {
 	j, h := m.j, m.h[m.j]
 	for k := range j {
@@ -185,8 +183,7 @@ func (m *gmres) updatePreconditioned([]float64) *Stage {
 	return m.Stage().Add(X, 1, m.z)
 }
 
-// residual asks for the residual of x itself: for the next cycle, or where the
-// recurrence's is in doubt.
+// residual computes the true residual of x: for the next cycle, or if the residual of the recurrence is in doubt.
 func (m *gmres) residual([]float64) *Stage {
 	if m.Result.Status != Running && !m.singular && m.weakest > doubtful {
 		return nil

@@ -9,17 +9,16 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Default is the method where none is named.
+// Default is the method if none is named.
 const Default = "cg"
 
-// Method is a registered Krylov method and its properties.
+// Method is a registered Krylov method with its properties.
 type Method struct {
 	Name, Help string
-	Needs      Matrix
+	Needs      Requirement
 	Reductions int  // all-reduces per iteration
-	Restarts   bool // takes Config.Restart
-	// Start prepares a solve: it sets c.Next, c.Vectors, and c.Dots where a stage
-	// has more than 4 scalar products.
+	Restarts   bool // uses Config.Restart
+	// Start prepares a solve. It sets c.Next and c.Vectors, and c.Dots if a stage has more than 4 scalar products.
 	Start func(c *Core)
 }
 
@@ -28,24 +27,23 @@ var Methods = registry.New("method", func(m Method) registry.Entry {
 	return registry.Entry{Name: m.Name, Help: m.Help}
 })
 
-// Matrix is what a method demands of the matrix.
-type Matrix uint8
+// Requirement is the kind of matrix that a method requires.
+type Requirement uint8
 
-// The demands.
+// The requirements.
 const (
-	Any Matrix = iota
+	Any Requirement = iota
 	Symmetric
 	SymmetricDefinite
 )
 
-// String is the demand in words.
-func (m Matrix) String() string {
+// String returns the requirement in words.
+func (m Requirement) String() string {
 	return [...]string{"any matrix", "a symmetric matrix", "a symmetric positive definite matrix"}[m]
 }
 
-// Check says why a method cannot work on a matrix, nil if it can. Whether a
-// symmetric matrix is definite is often not known: a method that needs it is
-// allowed to try.
+// Check returns an error if the method cannot work on a matrix. Whether a symmetric matrix is definite is often not
+// known. In that case a method that needs it may try.
 func (m Method) Check(t sparse.Traits) error {
 	switch {
 	case m.Needs == SymmetricDefinite && t.Indefinite:
@@ -60,17 +58,16 @@ func (m Method) Check(t sparse.Traits) error {
 		strings.Join(general, " and "))
 }
 
-// Step continues a method with the sums of the last stage, over all ranks. It
-// returns the next stage, or nil when the solve has ended.
+// Step continues a method with the sums of the last stage over all ranks. It returns the next stage, or nil if the
+// solve has ended.
 type Step func(sums []float64) *Stage
 
-// Core is a solve under way, as its method sees it. A method sets Next to the step
-// that follows each stage. Inside the loop it should keep those in variables:
-// taking a method value allocates.
+// Core is the state of a running solve that its method works with. A method sets Next to the step that follows each
+// stage. It should keep the steps of its loop in variables, because taking a method value allocates.
 type Core struct {
 	Config  Config
-	Vectors int // that the solve uses, X and B included
-	Dots    int // the most scalar products of a stage, where more than 4
+	Vectors int // number of vectors of the solve, including X and B
+	Dots    int // largest number of scalar products of a stage, if more than 4
 	Next    Step
 	Norm    float64 // of the right-hand side
 	Result  Result
@@ -78,25 +75,23 @@ type Core struct {
 	stage Stage
 }
 
-// Stage is an empty stage. Its memory is that of the stage before.
+// Stage returns an empty stage. It reuses the memory of the previous stage.
 func (c *Core) Stage() *Stage { return c.stage.reset(c.Config.Stored) }
 
-// Begin is the first stage of most methods: x = 0, r = b, and the squared norm of
-// b, which is the residual's too.
+// Begin returns the first stage of most methods: x = 0, r = b, and the squared norm of b, which is also that of r.
 func (c *Core) Begin(r Vec) *Stage {
 	return c.Stage().Set(X).Set(r, Term{1, B}).Dot(B, B)
 }
 
-// Began notes the squared norm. It reports whether the solve is over: x = 0 is the
+// Began records the squared norm of the right-hand side. It returns true if the solve is done because x = 0 is the
 // solution.
-func (c *Core) Began(squared float64) bool {
+func (c *Core) Began(squared float64) (done bool) {
 	c.Norm = math.Sqrt(squared)
 	return c.Check(c.Norm)
 }
 
-// Check notes the norm of a residual after an iteration (or the start) and reports
-// whether the solve is over.
-func (c *Core) Check(residual float64) bool {
+// Check records the norm of the residual after an iteration, or at the start. It returns true if the solve is done.
+func (c *Core) Check(residual float64) (done bool) {
 	relative := 0.0
 	if c.Norm > 0 {
 		relative = residual / c.Norm
@@ -112,14 +107,14 @@ func (c *Core) Check(residual float64) bool {
 	return c.Result.Status != Running
 }
 
-// Iterated counts an iteration and checks its residual.
-func (c *Core) Iterated(residual float64) bool {
+// Iterated counts an iteration and records the norm of its residual. It returns true if the solve is done.
+func (c *Core) Iterated(residual float64) (done bool) {
 	c.Result.Iterations++
 	return c.Check(residual)
 }
 
-// Corrected replaces the residual that was noted last by the true one, and reports whether the solve is over.
-func (c *Core) Corrected(residual float64) bool {
+// Corrected replaces the last recorded residual by the true one. It returns true if the solve is done.
+func (c *Core) Corrected(residual float64) (done bool) {
 	c.Result.Status, c.Result.History = Running, c.Result.History[:len(c.Result.History)-1]
 	return c.Check(residual)
 }
@@ -130,8 +125,8 @@ func (c *Core) Breakdown(reason string) *Stage {
 	return nil
 }
 
-// Preconditioned is the vector for the preconditioned r: n, the next free one, or r
-// itself where there is no preconditioner.
+// Preconditioned returns the vector for the preconditioned r: the next free vector n, or r itself if there is no
+// preconditioner.
 func (c *Core) Preconditioned(r Vec, n *Vec) Vec {
 	if !c.Config.Precondition {
 		return r
@@ -140,5 +135,5 @@ func (c *Core) Preconditioned(r Vec, n *Vec) Vec {
 	return *n - 1
 }
 
-// End is the step after a closing stage.
+// End is the step after a final stage.
 func End([]float64) *Stage { return nil }

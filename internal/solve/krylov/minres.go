@@ -2,24 +2,22 @@ package krylov
 
 import "math"
 
-// minres is the method of Paige and Saunders (1975): Lanczos vectors r1 and r2,
-// not normalised, directions w1 and w2, and one rotation per step. The scalars
-// have the names of their paper's code.
+// minres is the method of Paige and Saunders (1975), with Lanczos vectors r1 and r2 that are not normalised, directions
+// w1 and w2, and one rotation per step. The scalars have the names of the code in their paper.
 //
-// With a preconditioner, phibar is the residual in another norm. So the
-// residual itself is carried along, by its own recurrence.
+// With a preconditioner, phibar measures the residual in another norm. The method therefore updates the residual vector
+// too, by its own recurrence.
 type minres struct {
 	*Core
 	r1, r2, w1, w2, v, t, y, res Vec
 
 	beta, oldb, dbar, epsln, phibar, cs, sn float64
-	alfa                                    float64 // of the step under way
+	alfa                                    float64 // of the current step
 	update                                  minresUpdate
 	steps                                   struct{ project, rotate Step }
 }
 
-// minresUpdate is the part of a step that is done at the start of the next
-// stage, which reads the same vectors.
+// minresUpdate is the part of a step that the next stage does, because it reads the same vectors.
 type minresUpdate struct{ gamma, delta, oldeps, phi, keep, turn float64 }
 
 func init() {
@@ -59,7 +57,7 @@ func (m *minres) started(sums []float64) *Stage {
 	return m.product(m.Stage())
 }
 
-// lanczos is the preconditioned r2: the vectors swap names after each step.
+// lanczos returns the preconditioned r2. r1 and r2 swap names after each step.
 func (m *minres) lanczos() Vec {
 	if m.Config.Precondition {
 		return m.y
@@ -72,7 +70,7 @@ func (m *minres) product(s *Stage) *Stage {
 	return s.Set(m.v, Term{1 / m.beta, m.lanczos()}).Multiply(m.t, m.v).Dot(m.v, m.t).Dot(m.v, m.r1)
 }
 
-// previous is the part of the vector before in the new Lanczos vector.
+// previous returns the coefficient of the previous vector in the new Lanczos vector.
 func (m *minres) previous() float64 {
 	if m.oldb == 0 {
 		return 0

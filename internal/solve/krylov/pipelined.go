@@ -2,44 +2,46 @@ package krylov
 
 import "math"
 
-// pipelined is the variant of Ghysels and Vanroose (2014). A further recurrence, of w = A M r, lets
-// the scalar products of an iteration be known before its product n = A M w is made: they are added up
-// over the ranks while the preconditioner and the matrix are applied.
+// pipelined is the method of Ghysels and Vanroose (2014). An additional recurrence for w = A M r makes the scalar
+// products of an iteration available before its product n = A M w. They are added up over the ranks while the
+// preconditioner and the matrix are applied.
 //
-// They step r along s = A p, and w along A M s. Neither is kept here: the step before tells it, so r
-// and w are made from what they were in the two iterations before, which moves less through memory.
-// Residuals are orthogonal to each other, so that their differences lose no digits; those of x would,
-// and it keeps its direction p. Nothing else needs x and p: they take two steps in every other
-// iteration, in which both residuals are at hand.
+// The paper updates r along s = A p, and w along A M s. This implementation stores neither s nor A M s: the previous
+// step contains them, so r and w follow from their values in the two previous iterations, which saves memory traffic.
+// Residuals are orthogonal to each other, so their differences lose no digits. Differences of x would, so x keeps its
+// direction p. Nothing else needs x and p. They take two steps in every other iteration, when both residuals are
+// available.
 //
-// The recurrences drift from the vectors that they stand for, and the more of them there are the more: so these are
-// made anew from x and p now and then, and before the solve ends, which it does by the true residual.
+// The recurrences drift away from the vectors that they represent. The vectors are therefore recomputed from x now and
+// then, and once more before the solve ends, so that the true residual decides.
 type pipelined struct {
 	*Core
 	p, n       Vec
 	r, u, w, m turns // u = M r, m = M w
-	carries    bool  // u too, as r and w: the preconditioner is no diagonal
+	carries    bool  // u has its own recurrence, because the preconditioner is not a diagonal
 
-	gamma, alpha, beta float64 // of the iteration before; an alpha of 0 is before the first
-	owed               bool    // x has not taken its step
-	since              int     // iterations since the recurrences were last made anew
-	highest            float64 // residual since then
-	ending             bool    // they are made anew since the residual is small enough, as far as they tell
-	resuming           bool    // it was not: no step was taken since
+	gamma, alpha, beta float64 // from the previous iteration; alpha is 0 before the first
+	owed               bool    // x has not taken its last step
+	since              int     // iterations since the last replacement
+	highest            float64 // largest residual since the last replacement
+	ending             bool    // replacing because the recurrences report convergence
+	resuming           bool    // the true residual was too large; no step was taken since
 	steps              struct{ iterate, residual, resume Step }
 	replaces           bool
 }
 
-// turns is a vector and what it was an iteration ago, where the next one is put.
+// turns is a vector and its value one iteration ago. The next value overwrites the old one.
 type turns struct{ now, old Vec }
 
 func (t *turns) swap() { t.now, t.old = t.old, t.now }
 
 const (
-	// replaceEvery is the most iterations between two replacements. A replacement costs two products. The drift grows with
-	// the fourth power of the interval or so: twice as long, and solves begin to take longer where coefficients jump.
+	// replaceEvery is the maximum number of iterations between two replacements. A replacement costs two products. The
+	// drift grows with about the fourth power of the interval: with twice the interval, problems with jumping coefficients
+	// need more iterations.
 	replaceEvery = 200
-	// replaceBelow is how far the residual may fall in between: what was rounded while it was large stays.
+	// replaceBelow is the factor by which the residual may fall between replacements. Rounding errors made while the
+	// residual was large do not shrink with it.
 	replaceBelow = 1e-3
 )
 
@@ -56,7 +58,7 @@ func startPipelined(c *Core, replaces bool) {
 	preconditioned := func(t turns) turns { return turns{c.Preconditioned(t.now, &next), c.Preconditioned(t.old, &next)} }
 	v.m = preconditioned(v.w)
 	if v.carries = c.Config.Precondition && c.Config.Stored; c.Config.Precondition && !v.carries {
-		v.u = turns{Inverted(v.r.now), Inverted(v.r.old)} // made on the way
+		v.u = turns{Inverted(v.r.now), Inverted(v.r.old)} // computed on the fly
 	} else {
 		v.u = preconditioned(v.r)
 	}
@@ -70,7 +72,7 @@ func (v *pipelined) start([]float64) *Stage {
 	return apply(v.Stage().Set(X).Set(v.r.now, Term{1, B}), v.w.now, v.u.now, v.r.now, v.m.now)
 }
 
-// apply is w = A u, u = M r. A product needs u in a vector: the spare one where it has none.
+// apply adds u = M r and w = A u to a stage. The product needs u in a vector; spare is used if u is not stored.
 func apply(s *Stage, w, u, r, spare Vec) *Stage {
 	if _, inverted := u.of(); inverted {
 		u = spare
@@ -83,7 +85,7 @@ func (v *pipelined) started([]float64) *Stage {
 	return v.pipeline(v.Stage())
 }
 
-// pipeline is the end of every iteration: r, u and w are final.
+// pipeline adds the end of every iteration to a stage. r, u and w are final.
 func (v *pipelined) pipeline(s *Stage) *Stage {
 	r, u, w := v.r.now, v.u.now, v.w.now
 	s.Overlap().Dot(r, r).Dot(w, u)
@@ -124,7 +126,7 @@ func (v *pipelined) iterate(sums []float64) *Stage {
 // step takes the step of an iteration.
 func (v *pipelined) step(sums []float64) *Stage {
 	gamma, delta := sums[len(sums)-1], sums[1]
-	if v.u == v.r { // there is no preconditioner, nor its product
+	if v.u == v.r { // without a preconditioner, (r, u) is (r, r)
 		gamma = sums[0]
 	}
 	beta, curvature, onward := 0.0, delta, 0.0
@@ -161,9 +163,9 @@ func (v *pipelined) step(sums []float64) *Stage {
 	return v.pipeline(s)
 }
 
-// move takes x's step of the last iteration, which began with u.
+// move updates x with the step of the last iteration, which began with u.
 func (v *pipelined) move(s *Stage, u Vec) *Stage {
-	if v.beta == 0 { // before the first iteration p is nobody's
+	if v.beta == 0 { // p is undefined before the first iteration
 		s.Set(v.p, Term{1, u})
 	} else {
 		s.Set(v.p, Term{v.beta, v.p}, Term{1, u})
@@ -171,7 +173,7 @@ func (v *pipelined) move(s *Stage, u Vec) *Stage {
 	return s.Add(X, v.alpha, v.p)
 }
 
-// settle takes it if it is owed.
+// settle updates x if its step is still owed.
 func (v *pipelined) settle(s *Stage) *Stage {
 	if v.owed {
 		v.owed = false
@@ -180,7 +182,7 @@ func (v *pipelined) settle(s *Stage) *Stage {
 	return s
 }
 
-// advance goes on as far along the last step as onward says, and alpha against the product.
+// advance extrapolates the last step of a vector by onward and subtracts alpha times the product.
 func (v *pipelined) advance(s *Stage, t turns, onward float64, product Vec) {
 	if onward == 0 {
 		s.Set(t.old, Term{1, t.now}, Term{-v.alpha, product})
@@ -189,15 +191,15 @@ func (v *pipelined) advance(s *Stage, t turns, onward float64, product Vec) {
 	}
 }
 
-// replace makes the vectors anew that the recurrences carry along: r = b - A x, u = M r, w = A u.
-// Those before are moved along: the last steps stay what they were. Their drift shrinks with the
-// residual, and to make them from p too would cost two further products. The stage may have led to x.
+// replace recomputes the vectors of the recurrences: r = b - A x, u = M r, w = A u. Their previous values move by the
+// same amount, so that the last steps do not change. The drift of the steps shrinks with the residual, and recomputing
+// them would cost two more products. The stage s may still update x.
 func (v *pipelined) replace(s *Stage) *Stage {
 	v.Next = v.steps.residual
 	return s.Multiply(v.n, X)
 }
 
-// back adds what the vectors are now, times a number, to those before.
+// back adds c times the current vectors to their previous values.
 func (v *pipelined) back(s *Stage, c float64) {
 	s.Add(v.r.old, c, v.r.now).Add(v.w.old, c, v.w.now)
 	if v.carries {

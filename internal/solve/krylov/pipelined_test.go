@@ -8,7 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// drifting is a problem whose recurrences lose the residual: coefficients jump, and many iterations are needed.
+// drifting is a problem in which the recurrences lose the residual: its coefficients jump, and it needs many
+// iterations.
 func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
 	t.Helper()
 	p := must.Get(sparse.New("variable", sparse.Params{Rows: 2500, Seed: 2}))(t)
@@ -16,8 +17,8 @@ func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
 		cfg: Config{RTol: rtol, MaxIter: 5000}}
 }
 
-// Replacement is what makes the pipelined method reach a small residual: without it the residual that
-// it carries along is no longer that of its x, and the scalar products lose their signs.
+// Replacement makes the pipelined method reach a small residual. Without it the residual of the recurrences differs
+// from the residual of x, and the scalar products get wrong signs.
 func TestReplacementReachesTheResidual(t *testing.T) {
 	const rtol = 1e-12
 	with, without := drifting(t, rtol, nil), drifting(t, rtol, func(c *Core) { startPipelined(c, false) })
@@ -36,7 +37,7 @@ func TestReplacementReachesTheResidual(t *testing.T) {
 	}
 }
 
-// The pipelined method takes the iterations of cg, give or take a few.
+// The pipelined method needs about as many iterations as cg.
 func TestPipelinedConvergesAsCG(t *testing.T) {
 	for name, p := range problems(t) {
 		if !p.Traits().Definite {
@@ -57,7 +58,7 @@ func TestPipelinedConvergesAsCG(t *testing.T) {
 	}
 }
 
-// An overlapping stage gives its sums away before the preconditioner and the product, and never later ones.
+// An overlapping stage hands over its sums before the preconditioner and the product.
 func TestOverlapBeginsBeforeTheProduct(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 2000})
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)

@@ -2,8 +2,8 @@ package krylov
 
 import "math"
 
-// single is the variant of Chronopoulos and Gear (1989): a further recurrence,
-// s = A p, lets all scalar products of an iteration be taken at once.
+// single is the method of Chronopoulos and Gear (1989). An additional recurrence for s = A p lets it take all scalar
+// products of an iteration at once.
 type single struct {
 	*Core
 	r, p, s, u, w Vec
@@ -28,7 +28,7 @@ func (m *single) start([]float64) *Stage {
 	return m.finish(m.Stage().Set(X).Set(m.r, Term{1, B}))
 }
 
-// finish is the end of every stage: r is final.
+// finish adds the end of every stage, when r is final.
 func (m *single) finish(s *Stage) *Stage {
 	s.Precondition(m.u, m.r).Multiply(m.w, m.u).Dot(m.r, m.r).Dot(m.w, m.u)
 	if m.u != m.r {
@@ -51,8 +51,7 @@ func (m *single) started(sums []float64) *Stage {
 	return m.finish(s.Add(X, m.alpha, m.p).Add(m.r, -m.alpha, m.s))
 }
 
-// products gives (r, u) and (w, u); without a preconditioner the first is the
-// residual's own.
+// products returns (r, u) and (w, u). Without a preconditioner (r, u) is (r, r).
 func (m *single) products(sums []float64) (gamma, delta float64) {
 	if m.u == m.r {
 		return sums[0], sums[1]

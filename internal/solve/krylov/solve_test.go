@@ -25,7 +25,7 @@ func dense(p sparse.Problem) *mat.Dense {
 	return m
 }
 
-// direct solves by elimination.
+// direct solves by Gaussian elimination.
 func direct(t *testing.T, p sparse.Problem, rhs func(int) float64) *mat.VecDense {
 	t.Helper()
 	b := mat.NewVecDense(p.Size(), nil)
@@ -37,7 +37,7 @@ func direct(t *testing.T, p sparse.Problem, rhs func(int) float64) *mat.VecDense
 	return &x
 }
 
-// trueResidual is ||b - A x|| / ||b||.
+// trueResidual returns ||b - A x|| / ||b||.
 func trueResidual(p sparse.Problem, x []float64, rhs func(int) float64) float64 {
 	var r sparse.Row
 	rr, bb := 0.0, 0.0
@@ -55,7 +55,7 @@ func trueResidual(p sparse.Problem, x []float64, rhs func(int) float64) float64 
 
 func noise(i int) float64 { return sparse.Noise(11, i) }
 
-// indefinite is symmetric with eigenvalues of both signs: Poisson less a shift.
+// indefinite is a Poisson problem minus a shift: symmetric, with eigenvalues of both signs.
 type indefinite struct{ sparse.Problem }
 
 func (p indefinite) Traits() sparse.Traits { return sparse.Traits{Symmetric: true} }
@@ -90,7 +90,7 @@ func problems(t *testing.T) map[string]sparse.Problem {
 	return out
 }
 
-// usable says whether a method can work on a problem.
+// usable reports whether a method can work on a problem.
 func usable(m Method, t sparse.Traits) bool {
 	return m.Check(t) == nil && (m.Needs != SymmetricDefinite || t.Definite)
 }
@@ -104,7 +104,7 @@ func TestSolutionsMatchElimination(t *testing.T) {
 		want := direct(t, p, noise)
 		for _, info := range Methods.All() {
 			if !usable(info, p.Traits()) {
-				continue // refused, or breaks down: see below
+				continue // refused, or breaks down: see the tests below
 			}
 			for _, precondition := range []bool{false, true} {
 				iterations := 0
@@ -132,8 +132,8 @@ func TestSolutionsMatchElimination(t *testing.T) {
 					if len(result.History) != result.Iterations+1 || result.History[0] != 1 {
 						t.Errorf("%s: history of %d for %d iterations", what, len(result.History), result.Iterations)
 					}
-					// The order of summation differs with the ranks. Methods that need about as
-					// many iterations as there are rows, and bicgstab always, feel that.
+					// The order of summation depends on the number of ranks. bicgstab, and methods that need about as many iterations
+					// as there are rows, are sensitive to it.
 					calm := info.Name != "bicgstab" && 2*iterations < p.Size()
 					if off := math.Abs(float64(result.Iterations - iterations)); iterations > 0 && calm && off > 1+
 						0.01*float64(iterations) {
@@ -162,7 +162,7 @@ func TestReductionsPerIteration(t *testing.T) {
 	}
 }
 
-// A wrong ghost on one rank must not go unseen.
+// A wrong ghost on one rank must change the true residual.
 func TestWrongGhostShowsInTheTrueResidual(t *testing.T) {
 	p := problems(t)["poisson-0-0"]
 	for _, info := range Methods.All() {
@@ -175,7 +175,7 @@ func TestWrongGhostShowsInTheTrueResidual(t *testing.T) {
 	}
 }
 
-// However rows are spread, the solution is the same.
+// The solution does not depend on the partition.
 func TestEveryPartitioner(t *testing.T) {
 	for name, p := range map[string]sparse.Problem{"mesh": problems(t)["mesh-0-0"],
 		"advection": problems(t)["advection-3-0"]} {
@@ -223,7 +223,7 @@ func TestEndings(t *testing.T) {
 	base := team{layout: whole(400), ranks: 1, rhs: noise}
 	for _, tc := range []struct {
 		name    string
-		methods string // "" is all
+		methods string // "" means all
 		change  func(*team)
 		status  Status
 		reason  string
@@ -285,8 +285,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Long before rounding matters, the residual that a method carries along is
-// that of its x.
+// Until rounding matters, the residual that a method reports is the true residual of its x.
 func TestRecursiveResidualIsTheTrueOne(t *testing.T) {
 	for name, p := range problems(t) {
 		for _, info := range Methods.All() {

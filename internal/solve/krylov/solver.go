@@ -8,20 +8,20 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Config is what a solve is asked for. It stops when the norm of the residual
-// is at most RTol times that of the right-hand side, or ATol.
+// Config holds the parameters of a solve. A solve converges when the norm of the residual is at most RTol times the
+// norm of the right-hand side, or at most ATol.
 type Config struct {
 	RTol, ATol   float64
 	MaxIter      int
-	Restart      int  // steps between restarts, of methods that restart; 0 is 30
-	Precondition bool // stages may ask for the preconditioner
-	Stored       bool // which is no diagonal: what it gives needs a vector
+	Restart      int  // steps between restarts, for methods that restart; 0 means 30
+	Precondition bool // there is a preconditioner
+	Stored       bool // the preconditioner is not a diagonal, so its result needs a vector
 }
 
-// Status says how a solve ended.
+// Status is the way in which a solve ended.
 type Status uint8
 
-// The ways to end.
+// The possible values of Status.
 const (
 	Running Status = iota
 	Converged
@@ -29,19 +29,19 @@ const (
 	Breakdown
 )
 
-// String is the status in words.
+// String returns the status in words.
 func (s Status) String() string {
 	return [...]string{"running", "converged", "too many iterations", "breakdown"}[s]
 }
 
-// Result is how far a solve is.
+// Result is the current state of a solve.
 type Result struct {
 	Status     Status
 	Iterations int
-	Reductions int       // stages whose sums had to be added up over the ranks
-	Products   int       // with the matrix
-	Residual   float64   // as the method knows it, relative to the right-hand side
-	History    []float64 // the same after every iteration, the start included
+	Reductions int       // stages whose sums were added up over the ranks
+	Products   int       // number of products with the matrix
+	Residual   float64   // according to the method, relative to the right-hand side
+	History    []float64 // the residual at the start and after every iteration
 	Reason     string    // of a breakdown
 }
 
@@ -57,11 +57,10 @@ func (r *Refusal) Error() string { return r.Reason.Error() }
 // Unwrap returns the reason.
 func (r *Refusal) Unwrap() error { return r.Reason }
 
-// Solver is one solve under way.
+// Solver is a running solve.
 type Solver struct{ core Core }
 
-// New starts a solve. A method that cannot work on such a matrix is refused with
-// the reason.
+// New starts a solve. It returns an error if the method cannot work on a matrix with these traits.
 func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	m, err := Methods.Lookup(name)
 	if err != nil {
@@ -87,14 +86,14 @@ func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	return s, nil
 }
 
-// Vectors is how many vectors the solve uses, X and B included.
+// Vectors returns the number of vectors of the solve, including X and B.
 func (s *Solver) Vectors() int { return s.core.Vectors }
 
-// MaxDots is the most scalar products of one stage.
+// MaxDots returns the largest number of scalar products of one stage.
 func (s *Solver) MaxDots() int { return max(4, s.core.Dots) }
 
-// Next takes the sums of the last stage, over all ranks, and gives the next one;
-// nil when the solve has ended. The stage is valid until the next call.
+// Next takes the sums of the last stage over all ranks and returns the next stage, or nil if the solve has ended. The
+// stage is valid until the next call.
 func (s *Solver) Next(sums []float64) *Stage {
 	c := &s.core
 	if c.Result.Status != Running && c.Next == nil {
@@ -119,5 +118,5 @@ func (s *Solver) Next(sums []float64) *Stage {
 	return stage
 }
 
-// Result is how far the solve is. History is shared with the solver.
+// Result returns the current state of the solve. History is shared with the solver.
 func (s *Solver) Result() Result { return s.core.Result }

@@ -5,20 +5,19 @@ import "slices"
 // Vec is the number of a vector of the solve.
 type Vec int
 
-// The vectors that every method has. The others are its own.
+// Every method has the vectors X and B. The others belong to the method.
 const (
 	X Vec = iota // the solution; methods start from zero
 	B            // the right-hand side, never changed
 
-	FirstOwn // the first vector that a method may use as it likes
+	FirstOwn // the first vector that a method may use for itself
 )
 
-// Inverted is the preconditioner times a vector, where a stage needs that only
-// for itself: in a term or as the second of a scalar product. It is made block by
-// block and never stored, which spares a vector and its way through memory.
+// Inverted stands for the preconditioner times a vector, in a term or as the second argument of Dot. The engine
+// computes it block by block and never stores it, which saves a vector and its memory traffic.
 func Inverted(v Vec) Vec { return ^v }
 
-// of is the stored vector, and whether the preconditioner is to be applied.
+// of returns the stored vector, and whether the preconditioner is to be applied to it.
 func (v Vec) of() (stored Vec, inverted bool) {
 	if v < 0 {
 		return ^v, true
@@ -32,7 +31,7 @@ type Term struct {
 	Vec  Vec
 }
 
-// assignment sets dst to the sum of the terms, element by element, of which dst may be one.
+// assignment sets dst to the sum of the terms, element by element. dst may be one of the terms.
 type assignment struct {
 	dst   Vec
 	terms []Term
@@ -44,24 +43,23 @@ type application struct{ dst, src Vec }
 // product is the scalar product of two vectors.
 type product struct{ a, b Vec }
 
-// Stage is what a method wants done, in this order: the assignments, the
-// preconditioner, the product with the matrix, the scalar products. The
-// product's destination is none of the vectors that the assignments write.
+// Stage is a request of a method. Its operations are done in this order: the assignments, the preconditioner, the
+// product with the matrix, the scalar products. The assignments must not write the destination of the product.
 //
-// A stage that overlaps takes the scalar products before the preconditioner. Unless that
-// is more than a diagonal, the stage leaves the product to the next one: as a term of
-// assignments, which write neither it nor what was multiplied. Then it is gone.
+// An overlapping stage takes the scalar products before the preconditioner. If the preconditioner is a diagonal, the
+// stage leaves the product to the next stage, which may use it only as a term of assignments, and must assign neither
+// the product nor the multiplied vector. After that the product is undefined.
 type Stage struct {
 	assign       []assignment
 	precondition *application
 	multiply     *application
-	dots         []product    // their sums over all ranks go to the next call of Next
-	early        bool         // the scalar products come right after the assignments
-	stored       bool         // the preconditioner is no diagonal
-	left         *application // the product that the stage before has left to this one
+	dots         []product    // their sums over all ranks are the argument of the next step
+	overlaps     bool         // the scalar products come right after the assignments
+	stored       bool         // the preconditioner is not a diagonal
+	left         *application // the product that the previous stage left to this one
 
 	apply [3]application
-	terms []Term // the memory of all assignments
+	terms []Term // memory for the terms of all assignments
 }
 
 func (s *Stage) reset(stored bool) *Stage {
@@ -71,11 +69,11 @@ func (s *Stage) reset(stored bool) *Stage {
 	}
 	s.stored = stored
 	s.assign, s.dots, s.terms = s.assign[:0], s.dots[:0], s.terms[:0]
-	s.precondition, s.multiply, s.early = nil, nil, false
+	s.precondition, s.multiply, s.overlaps = nil, nil, false
 	return s
 }
 
-// Set assigns the sum of the terms to dst; without terms that is zero.
+// Set assigns the sum of the terms to dst, or zero without terms.
 func (s *Stage) Set(dst Vec, terms ...Term) *Stage {
 	from := len(s.terms)
 	s.terms = append(s.terms, terms...)
@@ -83,13 +81,13 @@ func (s *Stage) Set(dst Vec, terms ...Term) *Stage {
 	return s
 }
 
-// Add is dst += c*v.
+// Add adds c*v to dst.
 func (s *Stage) Add(dst Vec, c float64, v Vec) *Stage {
 	return s.Set(dst, Term{1, dst}, Term{c, v})
 }
 
-// Precondition applies the preconditioner. It asks for nothing where dst is src, which is how methods write
-// that there is no preconditioner, and where it is the inverted src, which is never stored.
+// Precondition applies the preconditioner. It does nothing if dst is src, which is how methods express that there is no
+// preconditioner, or if dst is Inverted(src), which is never stored.
 func (s *Stage) Precondition(dst, src Vec) *Stage {
 	if dst != src && dst != Inverted(src) {
 		s.apply[0] = application{dst, src}
@@ -98,46 +96,44 @@ func (s *Stage) Precondition(dst, src Vec) *Stage {
 	return s
 }
 
-// Multiply applies the matrix.
+// Multiply sets dst to the matrix times src.
 func (s *Stage) Multiply(dst, src Vec) *Stage {
 	s.apply[1] = application{dst, src}
 	s.multiply = &s.apply[1]
 	return s
 }
 
-// Dot asks for the scalar product of two vectors.
+// Dot requests the scalar product of two vectors.
 func (s *Stage) Dot(a, b Vec) *Stage {
 	s.dots = append(s.dots, product{a, b})
 	return s
 }
 
-// Overlap asks for the scalar products as soon as the assignments are done, so that
-// they can be added up over the ranks while the preconditioner and the matrix are applied. The
-// product is then for the next stage alone.
+// Overlap moves the scalar products to directly after the assignments, so that they can be added up over the ranks
+// while the preconditioner and the matrix are applied. Only the next stage may use the product.
 func (s *Stage) Overlap() *Stage {
-	s.early = true
+	s.overlaps = true
 	return s
 }
 
 // Overlaps reports whether the scalar products come before the preconditioner and the product.
-func (s *Stage) Overlaps() bool { return s.early }
+func (s *Stage) Overlaps() bool { return s.overlaps }
 
 // leaves reports whether the product is left to the next stage.
 func (s *Stage) leaves() bool {
-	return s.early && s.multiply != nil && !(s.stored && s.precondition != nil)
+	return s.overlaps && s.multiply != nil && !(s.stored && s.precondition != nil)
 }
 
-// Preconditions reports whether the stage asks for a preconditioner that is to be stored.
+// Preconditions reports whether the stage applies the preconditioner and stores the result.
 func (s *Stage) Preconditions() bool { return s.precondition != nil }
 
 // Multiplies reports whether the stage has a product with the matrix.
 func (s *Stage) Multiplies() bool { return s.multiply != nil }
 
-// Passes is how many vectors the stage moves through memory when it is fused:
-// each vector once for reading, unless an operation before wrote it, and once
-// for writing. A product that is left to the next stage is made there and never
-// stored, but for what is made while the scalar products are added up, which is not
-// counted. The preconditioner's diagonal is one of the vectors; the matrix is not counted.
+// Passes returns the number of vectors that the fused stage moves through memory. Each vector counts once for reading,
+// unless an earlier operation wrote it, and once for writing. A product that is left to the next stage is computed
+// there and not stored; rows that are computed while the reduction is in flight are not counted. The diagonal of the
+// preconditioner counts as a vector, and the matrix does not count.
 func (s *Stage) Passes() int {
 	n := 0
 	var near, written []Vec // near: in a cache since an earlier operation
@@ -174,21 +170,21 @@ func (s *Stage) Passes() int {
 			read(d.b)
 		}
 	}
-	if s.early {
+	if s.overlaps {
 		dots()
 	}
 	if s.precondition != nil {
 		read(s.precondition.src)
 		write(s.precondition.dst)
 	}
-	if s.early {
+	if s.overlaps {
 		near = near[:0]
 	}
 	if s.multiply != nil && !s.leaves() {
 		read(s.multiply.src)
 		write(s.multiply.dst)
 	}
-	if !s.early {
+	if !s.overlaps {
 		dots()
 	}
 	if diagonal {
@@ -197,8 +193,8 @@ func (s *Stage) Passes() int {
 	return n
 }
 
-// Flops is how many operations the stage makes per row, without those of the matrix and of a
-// preconditioner that is no diagonal.
+// Flops returns the number of operations per row, without those of the matrix and of a preconditioner that is not a
+// diagonal.
 func (s *Stage) Flops() int {
 	n := 0
 	value := func(v Vec) {

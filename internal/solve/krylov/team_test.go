@@ -8,8 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// stripes gives rows to ranks in turn, a few at a time: every rank has ghosts
-// everywhere.
+// stripes assigns rows to ranks in turn, a few at a time, so that every rank has ghosts everywhere.
 type stripes struct{ rows, ranks, each int }
 
 func (s stripes) Owner(row int) int { return row / s.each % s.ranks }
@@ -54,7 +53,7 @@ func (h *mailbox) Finish(v []float64) error {
 	return nil
 }
 
-// jacobiOf is the Jacobi preconditioner of a rank's rows.
+// jacobiOf returns the Jacobi preconditioner for the rows of a rank.
 func jacobiOf(plan *sparse.Plan, p sparse.Problem) Diagonal {
 	inverse := make(Diagonal, plan.Owned)
 	var r sparse.Row
@@ -69,7 +68,7 @@ func jacobiOf(plan *sparse.Plan, p sparse.Problem) Diagonal {
 	return inverse
 }
 
-// unfused is a diagonal that the engine does not know to be one.
+// unfused is a diagonal that the engine does not recognise as one.
 type unfused struct{ Diagonal }
 
 // team solves a problem on several ranks, which are goroutines.
@@ -80,8 +79,8 @@ type team struct {
 	format  sparse.Format
 	layout  sparse.Layout
 	ranks   int
-	spoil   bool          // one rank gets a ghost wrong
-	start   func(c *Core) // instead of the method's; nil: that
+	spoil   bool          // one rank receives a wrong ghost
+	start   func(c *Core) // replaces the start function of the method, unless nil
 	rhs     func(i int) float64
 }
 

@@ -15,23 +15,22 @@ func init() {
 		New: newFactors})
 }
 
-// factors are L and U of the couplings among a rank's own rows, with entries where the
-// matrix has some and nowhere else (Saad, Iterative Methods, algorithm 10.4). Of a symmetric
-// matrix U is the diagonal times the transpose of L, so that these are the factors of
-// IC(0), and the operator is symmetric too.
+// factors are the incomplete factors L and U of the couplings among the rows of one rank. They have entries only where
+// the matrix has entries (Saad, Iterative Methods, algorithm 10.4). If the matrix is symmetric, U is the diagonal times
+// the transpose of L, so these are the factors of IC(0), and the operator is symmetric too.
 type factors struct {
-	start   []int32 // of each row in cols and vals, and one more
-	middle  []int32 // of each row, where its diagonal is
+	start   []int32 // position of each row in cols and vals, and the end of the last row
+	middle  []int32 // position of the diagonal of each row
 	cols    []int32 // ascending in each row
 	vals    []float64
-	inverse []float64 // of the diagonal of U
+	inverse []float64 // reciprocals of the diagonal of U
 }
 
 func newFactors(l *Local) (krylov.Operator, error) {
 	f := &factors{start: []int32{0}, inverse: make([]float64, l.Plan.Owned)}
 	err := l.EachRow(func(local, global int, r *sparse.Row) error {
 		middle := int32(-1)
-		for k, c := range r.Cols { // local numbers ascend as the global ones do
+		for k, c := range r.Cols { // local numbers ascend like global numbers
 			switch own := l.Plan.Local(c); {
 			case own == local && middle >= 0:
 				f.vals[middle] += r.Vals[k]
@@ -55,12 +54,12 @@ func newFactors(l *Local) (krylov.Operator, error) {
 	return f, l.Agree(err)
 }
 
-// rounding is the part of its diagonal below which a pivot of a singular matrix is zero.
+// rounding is the size of a pivot, relative to the diagonal, below which a pivot of a singular matrix is zero.
 const rounding = 1e-12
 
-// eliminate makes the factors in place, row by row.
+// eliminate computes the factors in place, row by row.
 func (f *factors) eliminate(l *Local) error {
-	at := make([]int32, len(f.inverse)) // of the row's entries by column, plus one
+	at := make([]int32, len(f.inverse)) // position of the current row's entry in each column, plus one; 0 for none
 	for i := range f.inverse {
 		lo, hi := f.start[i], f.start[i+1]
 		diagonal := f.vals[f.middle[i]]
@@ -80,7 +79,7 @@ func (f *factors) eliminate(l *Local) error {
 			at[f.cols[k]] = 0
 		}
 		switch pivot := f.vals[f.middle[i]]; {
-		case l.Traits.Singular && math.Abs(pivot) <= rounding*diagonal: // nothing of the row is left: its unknown is free
+		case l.Traits.Singular && math.Abs(pivot) <= rounding*diagonal: // nothing is left of the row, so its unknown is free
 		case pivot == 0, l.Traits.Symmetric && pivot < 0:
 			return fmt.Errorf("the incomplete factorisation has a pivot of %.3g in row %d: try jacobi", pivot, l.Plan.Global(i))
 		default:
@@ -90,7 +89,7 @@ func (f *factors) eliminate(l *Local) error {
 	return nil
 }
 
-// Apply implements krylov.Operator: two triangular solves.
+// Apply implements krylov.Operator by two triangular solves.
 func (f *factors) Apply(dst, src []float64) error {
 	for i := range f.inverse {
 		sum := src[i]
@@ -112,5 +111,5 @@ func (f *factors) Apply(dst, src []float64) error {
 // Local implements krylov.Operator.
 func (f *factors) Local() bool { return true }
 
-// Bytes implements krylov.Operator: the factors once, and dst back and forth again.
+// Bytes implements krylov.Operator. An application reads the factors once, and dst once more in each direction.
 func (f *factors) Bytes() int { return 12*len(f.vals) + 8*len(f.start) + 16*len(f.inverse) }

@@ -15,25 +15,24 @@ func init() {
 }
 
 const (
-	// degree and ratio are those of the polynomial as a preconditioner of its own: it is
-	// small from the largest eigenvalue down to that part of it.
+	// degree and ratio describe the polynomial of the preconditioner chebyshev: it is small on the eigenvalues between the
+	// largest and 1/ratio of the largest.
 	degree = 4
 	ratio  = 30
-	// blockRows is the number of rows worked on at a time: what one operation wrote is in
-	// the nearest cache when the next one reads it.
+	// blockRows is the number of rows that are processed at a time, so that the values written by one operation are in the
+	// first-level cache when the next operation reads them.
 	blockRows = 512
 )
 
-// Chebyshev is an iteration x += p(D^-1 A) D^-1 (b - A x), where the polynomial makes small
-// what lies in an interval of eigenvalues of D^-1 A. It needs no scalar products. From
-// zero it is a symmetric positive definite operator.
+// Chebyshev is the iteration x += p(D^-1 A) D^-1 (b - A x). The polynomial p damps an interval of the eigenvalues of
+// D^-1 A. The iteration needs no scalar products. Applied to x = 0 it is a symmetric positive definite operator.
 type Chebyshev struct {
 	a      Square
-	scale  []float64 // the inverse of the diagonal, over the middle of the interval
+	scale  []float64 // reciprocals of the diagonal, divided by the middle of the interval
 	lo, hi float64
 	degree int
-	p, q   []float64 // steps, with ghosts
-	z      []float64 // the scaled residual, of higher degrees
+	p, q   []float64 // steps, with room for ghosts
+	z      []float64 // the scaled residual, for degrees above 2
 	block  []float64
 }
 
@@ -46,13 +45,13 @@ func newChebyshev(l *Local) (krylov.Operator, error) {
 	return NewChebyshev(s, d.(krylov.Diagonal), math.Inf(1), degree, ratio, l.Team, l.Plan.Global)
 }
 
-// Square is a rank's rows of a square matrix with the exchange that its products need.
+// Square is one rank's part of a square matrix, with the halo exchange that its products need.
 type Square struct {
 	Matrix *sparse.Matrix
 	Halo   krylov.Halo
 }
 
-// Exchange brings the ghosts of x up to date.
+// Exchange updates the ghosts of x.
 func (s Square) Exchange(x []float64) error {
 	if err := s.Halo.Start(x); err != nil {
 		return err
@@ -60,7 +59,7 @@ func (s Square) Exchange(x []float64) error {
 	return s.Halo.Finish(x)
 }
 
-// Multiply sets dst to the product with x, whose ghosts it brings up to date.
+// Multiply sets dst to the product with x. It updates the ghosts of x.
 func (s Square) Multiply(dst, x []float64) error {
 	if err := s.Exchange(x); err != nil {
 		return err
@@ -69,10 +68,10 @@ func (s Square) Multiply(dst, x []float64) error {
 	return nil
 }
 
-// Add adds the product with x to dst, and brings the ghosts of x up to date.
+// Add adds the product with x to dst. It updates the ghosts of x.
 func (s Square) Add(dst, x []float64) error { return s.combine(dst, 1, dst, 1, x) }
 
-// Residual sets r to b less the product with x, whose ghosts it brings up to date.
+// Residual sets r to b minus the product with x. It updates the ghosts of x.
 func (s Square) Residual(r, b, x []float64) error { return s.combine(r, 1, b, -1, x) }
 
 // combine sets dst to f v + g A x, block by block.
@@ -89,9 +88,9 @@ func (s Square) combine(dst []float64, f float64, v []float64, g float64, x []fl
 	return nil
 }
 
-// NewChebyshev makes the iteration of a matrix, by the inverse of its diagonal. It finds the
-// largest eigenvalue together with the other ranks, starting from noise by row number; bound is the
-// most that the rank's rows allow it to be, infinite where that is not known.
+// NewChebyshev prepares the iteration for a matrix from the reciprocals of its diagonal. All ranks call it together:
+// they estimate the largest eigenvalue, starting from noise. bound is an upper bound of the eigenvalue from the rows of
+// this rank, infinite if unknown. global converts local to global row numbers.
 func NewChebyshev(a Square, inverse []float64, bound float64, degree int, ratio float64, team Team,
 	global func(int) int) (*Chebyshev, error) {
 	c := &Chebyshev{a: a, scale: make([]float64, len(inverse)), degree: degree, block: make([]float64, blockRows),
@@ -109,21 +108,21 @@ func NewChebyshev(a Square, inverse []float64, bound float64, degree int, ratio 
 	return c, err
 }
 
-// Largest is the upper end of the interval: an estimate of the largest eigenvalue of D^-1 A.
+// Largest returns the upper end of the interval, an estimate of the largest eigenvalue of D^-1 A.
 func (c *Chebyshev) Largest() float64 { return c.hi }
 
-// each calls fn for blocks of the rows.
+// each calls fn for blocks of rows.
 func (c *Chebyshev) each(fn func(lo, hi int)) {
 	for lo := 0; lo < len(c.scale); lo += blockRows {
 		fn(lo, min(lo+blockRows, len(c.scale)))
 	}
 }
 
-// largest is not below the largest eigenvalue of D^-1/2 A D^-1/2, with c.scale as D^-1/2, and not above the
-// bound of all ranks.
+// largest returns an upper estimate of the largest eigenvalue of D^-1/2 A D^-1/2, where c.scale holds D^-1/2. The
+// result does not exceed the largest bound of any rank.
 func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (float64, error) {
 	n, s := len(c.scale), c.scale
-	v, w, scaled := make([]float64, n), c.q, c.p // the vectors of this and the last step; this one's, scaled
+	v, w, scaled := make([]float64, n), c.q, c.p // Lanczos vectors of the last two steps, and the newest one scaled
 	for i := range n {
 		w[i] = sparse.Noise(7, global(i))
 	}
@@ -139,7 +138,7 @@ func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (flo
 		if !more {
 			return steps.Largest(), nil
 		}
-		c.each(func(lo, hi int) { // the last step's remainder becomes this one's vector
+		c.each(func(lo, hi int) { // normalise the remainder of the last step
 			sparse.Axpby(w[lo:hi], along, w[lo:hi], beyond, v[lo:hi])
 			sparse.Times(scaled[lo:hi], s[lo:hi], w[lo:hi])
 		})
@@ -163,12 +162,12 @@ func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (flo
 	}
 }
 
-// Apply implements krylov.Operator: the iteration from zero.
+// Apply implements krylov.Operator: the iteration, starting from zero.
 func (c *Chebyshev) Apply(dst, src []float64) error { return c.Smooth(dst, src, true) }
 
-// Smooth improves the solution x of A x = b; fresh is whether x is to be taken as zero.
-// The three-term recurrence is that of Saad, Iterative Methods, algorithm 12.1, with residuals
-// scaled by D over the middle of the interval, where the first step is the residual itself.
+// Smooth improves the solution x of A x = b. If fresh, it takes x as zero. The three-term recurrence is algorithm 12.1
+// of Saad, Iterative Methods. Residuals are scaled by D and the middle of the interval, so that the first step is the
+// scaled residual itself.
 func (c *Chebyshev) Smooth(x, b []float64, fresh bool) error {
 	if err := c.first(x, b, fresh); err != nil {
 		return err
@@ -213,7 +212,8 @@ func (c *Chebyshev) Smooth(x, b []float64, fresh bool) error {
 	return nil
 }
 
-// first makes the first step, and takes it where it is the only one: the others take it with theirs.
+// first computes the first step. It adds the step to x only if the degree is 1; otherwise Smooth does that together
+// with the second step.
 func (c *Chebyshev) first(x, b []float64, fresh bool) error {
 	if !fresh {
 		if err := c.a.Exchange(x); err != nil {
@@ -237,12 +237,11 @@ func (c *Chebyshev) first(x, b []float64, fresh bool) error {
 	return nil
 }
 
-// Local implements krylov.Operator: its products need ghosts.
+// Local implements krylov.Operator. The products need ghosts.
 func (c *Chebyshev) Local() bool { return false }
 
-// Bytes implements krylov.Operator. The first step reads b and the scale, which the caller counts or
-// not, and writes p; the second reads p and the scale and writes x; each further one reads and writes
-// z, and x, too.
+// Bytes implements krylov.Operator. The first step reads b and the scale and writes p. The second step reads p and the
+// scale and writes x. Each further step also reads and writes z and x.
 func (c *Chebyshev) Bytes() int {
 	n := 8 * len(c.scale)
 	if c.degree < 2 {

@@ -2,27 +2,28 @@ package precondition
 
 import "math"
 
-// Some steps find the largest eigenvalue from below, to within some per cent, and safety is on top.
+// A few Lanczos steps estimate the largest eigenvalue from below, to within a few per cent. safety makes the estimate
+// an upper bound.
 const (
 	lanczosSteps = 8
 	safety       = 1.1
 )
 
-// Lanczos finds the largest eigenvalue of D^-1 A. Its caller keeps the vectors: it begins with noise w, and in
-// each step makes v = along w + beyond v, w = D^-1 A v - before v', where v' is the v of the step before and at
-// first zero; w.v and w.w are scalar products with D between.
+// Lanczos estimates the largest eigenvalue of D^-1 A. It handles the scalars, and the caller the vectors. The caller
+// starts with noise w and v = 0. In each step it computes v_new = along*w + beyond*v and w = D^-1 A v_new - before*v,
+// and passes the scalar products w.v_new and w.w, weighted by D, to Made.
 type Lanczos struct {
 	bound         float64
 	alpha, beta   float64
 	alphas, betas []float64
 }
 
-// NewLanczos starts with the square of the norm of w, and what the eigenvalue cannot be above.
+// NewLanczos starts with the squared norm of w and an upper bound of the eigenvalue.
 func NewLanczos(squared, bound float64) *Lanczos {
 	return &Lanczos{bound: bound, beta: math.Sqrt(squared)}
 }
 
-// Next gives the factors of the next step; false when there is none.
+// Next returns the factors of the next step. more is false if no step is left.
 func (l *Lanczos) Next() (along, beyond, before float64, more bool) {
 	if len(l.alphas) == lanczosSteps || !(l.beta > 1e-12) || len(l.alphas) > 0 && l.Largest() >= l.bound {
 		return 0, 0, 0, false
@@ -30,13 +31,13 @@ func (l *Lanczos) Next() (along, beyond, before float64, more bool) {
 	return 1 / l.beta, -l.alpha / l.beta, l.beta, true
 }
 
-// Made takes w.v and w.w of a step.
+// Made takes the scalar products w.v and w.w of a step.
 func (l *Lanczos) Made(wv, ww float64) {
-	l.alpha, l.beta = wv, math.Sqrt(max(0, ww-wv*wv)) // the norm less its part along v, exact enough here
+	l.alpha, l.beta = wv, math.Sqrt(max(0, ww-wv*wv)) // the norm of w without its part along v, accurate enough here
 	l.alphas, l.betas = append(l.alphas, l.alpha), append(l.betas, l.beta)
 }
 
-// Largest is not below the eigenvalue.
+// Largest returns an upper estimate of the eigenvalue.
 func (l *Lanczos) Largest() float64 {
 	if len(l.alphas) == 0 {
 		return safety
@@ -44,8 +45,8 @@ func (l *Lanczos) Largest() float64 {
 	return min(safety*tridiagonal(l.alphas, l.betas), l.bound)
 }
 
-// tridiagonal is the largest eigenvalue of the symmetric tridiagonal matrix, by bisection: above
-// it no pivot is positive.
+// tridiagonal returns the largest eigenvalue of a symmetric tridiagonal matrix by bisection. Above it, all pivots of
+// the shifted matrix are negative.
 func tridiagonal(diagonal, beside []float64) float64 {
 	lo, hi := math.Inf(-1), math.Inf(-1)
 	for i, d := range diagonal {

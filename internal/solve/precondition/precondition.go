@@ -1,7 +1,6 @@
-// Package precondition holds the preconditioners: operators near the inverse of a matrix that is
-// spread over ranks. Each is one file and one registration, which says what it needs of the
-// matrix and how a rank sets it up together with the others, through a Team. The package
-// starts no rank and reads no clock. Multigrid has a package of its own.
+// Package precondition holds the preconditioners: operators that approximate the inverse of a distributed matrix. Each
+// is one file with a registration, which states its requirements and how the ranks set it up together, through a Team.
+// The package starts no ranks and reads no clock. Package multigrid registers further preconditioners.
 package precondition
 
 import (
@@ -15,40 +14,40 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// None is the name of solving without one, and the default.
+// None is the name of the default: no preconditioner.
 const None = "none"
 
-// Preconditioner is a registered preconditioner.
+// Preconditioner is a registered preconditioner with its properties.
 type Preconditioner struct {
 	Name, Help string
-	Needs      krylov.Matrix // of the matrix
-	Grid       bool          // needs a problem whose rows are the points of a grid
-	// Suits says why it cannot work on a problem, beside what Needs and Grid say. Nil: on any.
+	Needs      krylov.Requirement // required kind of matrix
+	Grid       bool               // needs a problem whose rows are the points of a grid
+	// Suits returns an error if the preconditioner cannot work on a problem for other reasons than Needs and Grid. It may
+	// be nil.
 	Suits func(p sparse.Problem) error
-	// New sets it up for the rows of one rank. All ranks call it together. Nil is no
-	// preconditioner at all.
+	// New sets up the preconditioner for the rows of one rank. All ranks call it together. It is nil for None.
 	New func(l *Local) (krylov.Operator, error)
 }
 
-// Local is one rank's part of the matrix.
+// Local is one rank's part of the matrix, from which a preconditioner is set up.
 type Local struct {
-	Problem sparse.Problem // gives the rank's own rows, by their numbers in the whole matrix
-	Plan    *sparse.Plan   // who owns what, as far as this rank must know
-	Matrix  *sparse.Matrix // the rank's rows as they are multiplied
-	Halo    krylov.Halo    // brings the ghosts of a vector up to date
+	Problem sparse.Problem // returns the rows of this rank by their global numbers
+	Plan    *sparse.Plan   // ownership and halo, as far as this rank needs them
+	Matrix  *sparse.Matrix // the rows of this rank, stored for products
+	Halo    krylov.Halo    // updates the ghosts of a vector
 	Traits  sparse.Traits
 	Team    Team
 }
 
-// Team is the ranks that set a preconditioner up together. All of them make the same calls.
+// Team is the group of ranks that set up a preconditioner. All of them make the same calls.
 type Team interface {
 	Rank() int
 	Size() int
-	// Sum adds up over the ranks, to the same bits on each.
+	// Sum adds up over the ranks, with the same bits on each.
 	Sum(values []float64) ([]float64, error)
-	// Exchange sends to[r] to rank r, and gives what each rank sent here.
+	// Exchange sends to[r] to rank r, and returns the lists that the ranks sent here.
 	Exchange(to [][]float64) ([][]float64, error)
-	// Connect tells the other ranks of a plan what this one needs, and gives the exchange.
+	// Connect tells the other ranks of a plan what this rank needs, and returns the halo exchange.
 	Connect(plan *sparse.Plan) (krylov.Halo, error)
 }
 
@@ -59,8 +58,8 @@ var Preconditioners = registry.New("preconditioner", func(p Preconditioner) regi
 
 func init() { Preconditioners.Register(Preconditioner{Name: None, Help: "solve without one"}) }
 
-// Check says why it cannot work on a problem, nil if it can. Whether a symmetric matrix is
-// definite is often not known: it is allowed to try.
+// Check returns an error if the preconditioner cannot work on a problem. If it is not known whether a symmetric matrix
+// is definite, the preconditioner may try.
 func (p Preconditioner) Check(problem sparse.Problem, t sparse.Traits) error {
 	if _, gridded := problem.(sparse.Gridded); p.Grid && !gridded {
 		return fmt.Errorf("preconditioner %s needs the points of a grid, which this problem has not", p.Name)
@@ -77,7 +76,7 @@ func (p Preconditioner) Check(problem sparse.Problem, t sparse.Traits) error {
 	return nil
 }
 
-// EachRow calls fn for the rank's rows, in their order.
+// EachRow calls fn for the rows of this rank, in their order.
 func (l *Local) EachRow(fn func(local, global int, r *sparse.Row) error) error {
 	var row sparse.Row
 	for i := range l.Plan.Owned {
@@ -90,7 +89,7 @@ func (l *Local) EachRow(fn func(local, global int, r *sparse.Row) error) error {
 	return nil
 }
 
-// DiagonalOf is the operator whose number for each row follows from that row.
+// DiagonalOf returns the operator that multiplies the value of each row by factor(i, row i).
 func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (krylov.Operator, error) {
 	d := make(krylov.Diagonal, l.Plan.Owned)
 	err := l.EachRow(func(local, global int, r *sparse.Row) (err error) {
@@ -100,8 +99,8 @@ func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (k
 	return d, l.Agree(err)
 }
 
-// Agree gives every rank an error where one has one, with the same reason: those that have
-// none would wait for it.
+// Agree returns an error on every rank if any rank passes one, with its reason. Otherwise ranks without an error would
+// wait for the failed rank.
 func (l *Local) Agree(err error) error {
 	to := make([][]float64, l.Team.Size())
 	if err != nil {

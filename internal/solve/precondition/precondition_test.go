@@ -19,13 +19,13 @@ func (one) Sum(v []float64) ([]float64, error)           { return v, nil }
 func (one) Exchange(to [][]float64) ([][]float64, error) { return to, nil }
 func (one) Connect(*sparse.Plan) (krylov.Halo, error)    { return krylov.NoHalo{}, nil }
 
-// all rows belong to rank 0.
+// whole is the layout in which all rows belong to rank 0.
 type whole int
 
 func (whole) Owner(int) int             { return 0 }
 func (n whole) Rows(int) []sparse.Range { return []sparse.Range{{Lo: 0, Hi: int(n)}} }
 
-// localOf is a problem on one rank.
+// localOf returns a problem on one rank.
 func localOf(t *testing.T, p sparse.Problem) *Local {
 	t.Helper()
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)
@@ -33,7 +33,7 @@ func localOf(t *testing.T, p sparse.Problem) *Local {
 	return &Local{Problem: p, Plan: plan, Matrix: m, Halo: krylov.NoHalo{}, Traits: p.Traits(), Team: one{}}
 }
 
-// band has 2.5 on the diagonal, and below and above beside it.
+// band is a tridiagonal matrix with 2.5 on the diagonal.
 type band struct {
 	n            int
 	below, above float64
@@ -66,7 +66,7 @@ func noise(n int, seed uint64) []float64 {
 	return v
 }
 
-// A band has no fill: its incomplete factors are the whole ones, symmetric or not.
+// A tridiagonal matrix has no fill, so its incomplete factors are exact.
 func TestFactorsOfABand(t *testing.T) {
 	for _, p := range []band{{50, -1, -1}, {50, -1.5, -0.5}} {
 		l := localOf(t, p)
@@ -81,8 +81,8 @@ func TestFactorsOfABand(t *testing.T) {
 	}
 }
 
-// Every preconditioner is a symmetric, positive definite operator where the matrix is, and
-// takes no notice of what is in dst or in the ghosts.
+// If the matrix is symmetric positive definite, so is every preconditioner, and it ignores the previous content of dst
+// and the ghosts.
 func TestSymmetricOperators(t *testing.T) {
 	for _, kind := range []string{"poisson", "variable", "mesh"} {
 		p := must.Get(sparse.New(kind, sparse.Params{Rows: 400, Seed: 3}))(t)
@@ -108,8 +108,8 @@ func TestSymmetricOperators(t *testing.T) {
 	}
 }
 
-// The largest eigenvalue of the scaled second difference is known, and the polynomial is as
-// small on its interval as theory says.
+// The largest eigenvalue of the scaled second difference is known, and the polynomial is as small on its interval as
+// theory predicts.
 func TestChebyshev(t *testing.T) {
 	const n = 300
 	l := localOf(t, band{n, -1.25, -1.25})
@@ -117,7 +117,7 @@ func TestChebyshev(t *testing.T) {
 	if want := 1 + math.Cos(math.Pi/(n+1)); c.Largest() < want || c.Largest() > 1.1*want {
 		t.Errorf("the largest eigenvalue is taken as %v, it is %v", c.Largest(), want)
 	}
-	// The error of mode k after the iteration, of A x = 0, is T((theta-lambda)/delta)/T(theta/delta).
+	// The error of mode k after the iteration for A x = 0 is T((theta-lambda)/delta)/T(theta/delta).
 	theta, delta := (c.hi+c.lo)/2, (c.hi-c.lo)/2
 	cheb := func(x float64) float64 { return 8*x*x*x*x - 8*x*x + 1 }
 	for _, k := range []int{1, 20, 100, 200, n} {
@@ -162,7 +162,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// hollow has no diagonal.
+// hollow is a matrix without a diagonal.
 type hollow int
 
 func (h hollow) Size() int             { return int(h) }
