@@ -14,22 +14,22 @@ func init() {
 		Needs: krylov.SymmetricDefinite}, func(*precondition.Local) coarsener { return &aggregation{threshold: strong} })
 }
 
-// strong is the part of the diagonals' geometric mean from which on rows of the finest level are
-// strongly coupled; it halves from level to level, as couplings spread out. It is below that of a
-// 27-point stencil (1/26) and above that of a hundred times weaker one.
+// strong is the threshold for a strong coupling on the finest level, relative to the geometric mean of the two
+// diagonals. It halves from level to level, because couplings spread out. It is smaller than the couplings of a
+// 27-point stencil (1/26) and larger than couplings that are a hundred times weaker.
 const strong = 0.02
 
-// aggregation gathers strongly coupled rows of a rank, and smooths the piecewise constant
-// interpolation from them by one step of damped Jacobi.
+// aggregation groups strongly coupled rows of a rank into aggregates, and smooths the piecewise constant interpolation
+// from them by one step of damped Jacobi.
 type aggregation struct {
 	threshold float64
-	of        []int32     // the aggregate of each row, none for a row that is coupled to none
-	strong    *sparse.CSR // the strong couplings of each row, and one more entry: the rest, added to the diagonal
+	of        []int32     // the aggregate of each row; none for a row without strong couplings
+	strong    *sparse.CSR // strong couplings of each row, then one entry for the rest, which is added to the diagonal
 }
 
 const (
 	none = -1
-	free = -2 // in no aggregate yet
+	free = -2 // not in an aggregate yet
 )
 
 // filter finds the strong couplings.
@@ -38,7 +38,7 @@ func (g *aggregation) filter(f *fine) error {
 	if err != nil {
 		return err
 	}
-	for i, d := range diagonal { // a threshold from each of the two
+	for i, d := range diagonal { // each of the two rows contributes a factor to the threshold
 		diagonal[i] = g.threshold * math.Abs(d)
 	}
 	g.strong = sparse.NewCSR(f.space.own, f.rows.Entries())
@@ -59,14 +59,14 @@ func (g *aggregation) filter(f *fine) error {
 	return nil
 }
 
-// neighbours are the places that a row is strongly coupled to.
+// neighbours returns the positions of the rows that row i is strongly coupled to.
 func (g *aggregation) neighbours(i int) []int32 {
 	cols, _ := g.strong.Row(i)
 	return cols[:len(cols)-1]
 }
 
-// pick makes the aggregates: whole neighbourhoods first, then rows beside one join it, then
-// what is left (Vanek, Mandel and Brezina, algorithm 1).
+// pick makes the aggregates (Vanek, Mandel and Brezina, algorithm 1): first whole neighbourhoods, then rows join an
+// adjacent aggregate, then the remaining rows form their own.
 func (g *aggregation) pick(f *fine) (int, error) {
 	if err := g.filter(f); err != nil {
 		return 0, err
@@ -94,7 +94,7 @@ func (g *aggregation) pick(f *fine) (int, error) {
 	return int(count), nil
 }
 
-// neighbourhoods makes an aggregate of each row that is free with all its strong neighbours.
+// neighbourhoods makes an aggregate of each row that is free together with all its strong neighbours.
 func (g *aggregation) neighbourhoods() (count int32) {
 	for i := range g.of {
 		near := g.neighbours(i)
@@ -123,8 +123,8 @@ func (g *aggregation) claim(i int, number int32) {
 	}
 }
 
-// interpolate smooths: P = (I - omega D^-1 A) times the aggregates' ones, where weak couplings are
-// added to the diagonal. A constant stays one wherever the rows of A have the sum zero.
+// interpolate returns P = (I - omega D^-1 A) T, where T is the piecewise constant interpolation and weak couplings of A
+// are added to the diagonal. Where the rows of A add up to zero, P interpolates constants exactly.
 func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
 	ids, err := f.exchanged(func(i int) float64 {
 		if g.of[i] < 0 {
@@ -135,7 +135,7 @@ func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Sh
 	if err != nil {
 		return nil, err
 	}
-	to := make([]int32, len(ids)) // the place of the aggregate at each place
+	to := make([]int32, len(ids)) // position of the aggregate of each row and ghost
 	for i, id := range ids {
 		if to[i] = none; id >= 0 {
 			to[i] = coarse.place(int(id))

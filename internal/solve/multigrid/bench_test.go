@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// benchmarked are the problems of a million unknowns that set-up and cycle are timed on.
+// benchmarked lists the problems of a million unknowns on which set-up and cycle are timed.
 var benchmarked = []struct {
 	name, kind, coarsener string
 	params                sparse.Params
@@ -26,14 +26,14 @@ var benchmarked = []struct {
 	{"mesh/amg", "mesh", "amg", sparse.Params{Rows: 1000000}, sparse.Compressed},
 }
 
-// asInPractice undoes what TestMain does to the sizes of levels.
+// asInPractice restores the level sizes that TestMain reduces.
 func asInPractice(b *testing.B) {
 	last, few := lastRows, fewRows
 	lastRows, fewRows = 300, 256
 	b.Cleanup(func() { lastRows, fewRows = last, few })
 }
 
-// cpuTime starts to report the processor's time beside the clock's: other programs disturb it less.
+// cpuTime starts to measure CPU time in addition to the clock, because other programs disturb it less.
 func cpuTime(b *testing.B) (report func()) {
 	spent := func() int64 {
 		var u syscall.Rusage
@@ -44,7 +44,8 @@ func cpuTime(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64(spent()-began)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkSetup sets up with one rank, and with two of half the rows, whose processor times are added up.
+// BenchmarkSetup measures the set-up on one rank, and on two ranks with half the rows each, whose CPU times are added
+// up.
 func BenchmarkSetup(b *testing.B) {
 	for _, c := range benchmarked {
 		for _, ranks := range []int{1, 2} {
@@ -90,7 +91,7 @@ func BenchmarkSolve(b *testing.B) {
 	}
 }
 
-// solved is how many iterations of cg it takes to solve for ones, to 1e-10.
+// solved returns the number of iterations of cg to solve for ones to 1e-10.
 func solved(b *testing.B, l *precondition.Local, op krylov.Operator) int {
 	s, err := krylov.New("cg", l.Traits, krylov.Config{RTol: 1e-10, MaxIter: 1000, Precondition: true, Stored: true})
 	if err != nil {

@@ -8,24 +8,24 @@ import (
 
 var errNotDefinite = errors.New("the coarsest matrix is not positive definite: multigrid needs one that is")
 
-// Cycle is a hierarchy of levels, the finest first; it implements krylov.Operator.
+// Cycle is a V-cycle over a hierarchy of levels, the finest first. It implements krylov.Operator.
 type Cycle struct {
 	levels []*level
 	Hierarchy
 }
 
-// level is one rank's part of a matrix of the hierarchy.
+// level is one rank's part of one matrix of the hierarchy.
 type level struct {
 	a        precondition.Square
 	smoother *precondition.Chebyshev
-	r, p     *matrix   // to the next level and back; nil on the last
-	factor   *cholesky // of the last level, where it could be factored, on its owner
+	r, p     *matrix   // restriction to the next level and interpolation back; nil on the last
+	factor   *cholesky // factor of the last level, on its owner
 	owned    int
-	b        []float64 // the right-hand side, of coarser levels
+	b        []float64 // right-hand side, on coarser levels
 	size     Size
 }
 
-// Apply implements krylov.Operator: a V-cycle from zero.
+// Apply implements krylov.Operator: a V-cycle, starting from zero.
 func (c *Cycle) Apply(dst, src []float64) error { return c.cycle(0, dst, src) }
 
 func (c *Cycle) cycle(l int, x, b []float64) error {
@@ -54,14 +54,14 @@ func (c *Cycle) cycle(l int, x, b []float64) error {
 	return lv.smoother.Smooth(x, b, false)
 }
 
-// last solves the coarsest level, or smooths where it could not be made small.
+// last solves the coarsest level, or smooths it if it is too large to be factored.
 func (lv *level) last(x, b []float64) error {
 	if lv.factor != nil {
 		lv.factor.solve(x, b)
 		return nil
 	}
 	if lv.size.Rows <= float64(lastRows) && lv.owned == 0 {
-		return nil // another rank's
+		return nil // another rank owns the level
 	}
 	return lv.smoother.Smooth(x, b, true)
 }
@@ -69,14 +69,14 @@ func (lv *level) last(x, b []float64) error {
 // Local implements krylov.Operator.
 func (c *Cycle) Local() bool { return false }
 
-// Bytes implements krylov.Operator. A level smooths twice and takes the residual between.
+// Bytes implements krylov.Operator. Each level smooths twice and computes the residual in between.
 func (c *Cycle) Bytes() int {
 	bytes := 0
 	for _, lv := range c.levels {
 		if lv.p == nil {
 			continue
 		}
-		// The smoother, and again with a residual and x; the residual to restrict; R; P.
+		// Two smoothing steps, one of them with a residual and x; the residual for the restriction; R and P.
 		bytes += 2*lv.smoother.Bytes() + 2*lv.a.Matrix.Bytes() + lv.p.Matrix.Bytes() + lv.r.Matrix.Bytes() + 8*8*lv.owned
 	}
 	return bytes

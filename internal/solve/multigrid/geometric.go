@@ -23,27 +23,26 @@ func newGeometric(l *precondition.Local) coarsener {
 	return g
 }
 
-// geometric takes every other point along each axis of the grid, the second, the fourth and so
-// on, and interpolates linearly between them and the zero around the grid, or what it is next to where
-// the problem is singular. Axes along which points are far less coupled than along others are left as
-// they are, until the others have become as coarse.
+// geometric takes every second point along each axis of the grid. It interpolates linearly between these points and the
+// zero outside the grid, or the nearest point if the problem is singular. Axes with much weaker couplings than others
+// are not coarsened until the other axes have become as coarse.
 type geometric struct {
 	grid   sparse.Grid
-	at     []int // the points of the rank's unknowns
+	at     []int // grid points of the rank's unknowns
 	halved [3]bool
-	closed bool  // nothing crosses the boundary: beyond it is what is before it, not zero
-	mine   []int // the coarse points that are picked of them, in the order of their numbers
+	closed bool  // nothing crosses the boundary: the values outside equal the nearest value inside, not zero
+	mine   []int // the picked coarse points, in the order of their numbers
 
-	lines, points weighted // the first points of the coarse lines beside a line, and the points around one of it
+	lines, points weighted // first points of the coarse lines next to a line, and the coarse points around a point of it
 }
 
-// weighted is points of the coarse grid, each with a weight.
+// weighted is a list of points of the coarse grid with their weights.
 type weighted struct {
 	at      []int
 	weights []float64
 }
 
-// sampled is about how many rows of a rank tell which axes are coupled.
+// sampled is the approximate number of rows of a rank that are used to compare the couplings along the axes.
 const sampled = 10000
 
 // choose decides which axes to halve.
@@ -53,7 +52,7 @@ func (g *geometric) choose(f *fine) error {
 	if err != nil {
 		return err
 	}
-	step := max(1, len(g.at)/sampled) | 1 // no divisor of a line's length, as a rule
+	step := max(1, len(g.at)/sampled) | 1 // odd, so that it rarely divides the length of a line
 	for i := 0; i < len(g.at); i += step {
 		first, far, vals := f.rows.Row(i)
 		p := g.grid.Point(g.at[i])
@@ -72,12 +71,12 @@ func (g *geometric) choose(f *fine) error {
 	return nil
 }
 
-// coarse is the grid of the points that are kept.
+// coarse returns the grid of the points that are kept.
 func (g *geometric) coarse() sparse.Grid {
 	return Coarser(g.grid, g.halved)
 }
 
-// half is where along an axis of the coarse grid a point is that is in it.
+// half returns the position of a point along an axis of the coarse grid, and whether the point is kept.
 func (g *geometric) half(axis, at int) (coarse int, kept bool) {
 	if g.halved[axis] {
 		return at / 2, at%2 == 1
@@ -90,7 +89,7 @@ func (g *geometric) pick(f *fine) (int, error) {
 		return 0, err
 	}
 	if g.halved == [3]bool{} {
-		return len(g.at), nil // as good as stalled
+		return len(g.at), nil // no coarsening, so the hierarchy ends
 	}
 	g.mine = make([]int, 0, len(g.at)/2)
 	coarse := g.coarse()
@@ -106,7 +105,8 @@ func (g *geometric) pick(f *fine) (int, error) {
 	return len(g.mine), nil
 }
 
-// eachLine calls fn for the rank's points, by stretches of a line: the place and the point of the first, and how many.
+// eachLine calls fn for the rank's points, in stretches that lie on one line: the position and the grid point of the
+// first, and the number of points.
 func (g *geometric) eachLine(fn func(i, n int, p [3]int)) {
 	for lo := 0; lo < len(g.at); {
 		p, hi := g.grid.Point(g.at[lo]), lo+1
@@ -121,7 +121,8 @@ func (g *geometric) eachLine(fn func(i, n int, p [3]int)) {
 func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
 	own := stretchesOf(g.mine)
 	p := sparse.NewShapes(len(g.at), 0)
-	var others, open []int // coarse points, where a column is nobody's yet: ^k for the k-th; and the rows with such ones
+	// coarse points of unknown number, whose column is ^k for the k-th; and the rows that have such columns
+	var others, open []int
 	g.eachLine(func(i, n int, point [3]int) {
 		g.beside(point)
 		for k := range n {
@@ -159,9 +160,9 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 	return p, err
 }
 
-// repeats appends the row of the k-th point of a stretch where it is that of the point one coarse
-// point before, with the columns moved by one: neither lies at an end of the line, and the rank has
-// the coarse points of both, one after the other.
+// repeats appends the row of point k of a stretch if it equals the row one coarse point before it, with the columns
+// moved by one. That holds if neither point lies at an end of the line, and the rank has the coarse points of both in
+// sequence.
 func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bool {
 	period := 1
 	if g.halved[0] {
@@ -173,7 +174,7 @@ func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bo
 	start, far, _ := p.Row(p.Rows() - period)
 	for _, d := range far {
 		place := int(start + d)
-		at := coarse.first + place - first // in mine; beyond it where another rank will own the coarse point
+		at := coarse.first + place - first // index in mine; outside mine if another rank will own the coarse point
 		if place < 0 || at+1 >= len(g.mine) || g.mine[at+1] != g.mine[at]+1 {
 			return false
 		}
@@ -182,7 +183,7 @@ func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bo
 	return true
 }
 
-// beside finds the coarse lines beside the line of a point.
+// beside finds the coarse lines next to the line of a point.
 func (g *geometric) beside(p [3]int) {
 	coarse := g.coarse()
 	g.lines.at, g.lines.weights = append(g.lines.at[:0], 0), append(g.lines.weights[:0], 1)
@@ -190,7 +191,8 @@ func (g *geometric) beside(p [3]int) {
 	g.spread(&g.lines, 1, p[1], coarse[0])
 }
 
-// around gives the coarse points from which a point of that line is interpolated; they are valid until the next call.
+// around returns the coarse points from which point x of the current line is interpolated. The result is valid until
+// the next call.
 func (g *geometric) around(x int) weighted {
 	g.points.at, g.points.weights = append(g.points.at[:0], g.lines.at...),
 		append(g.points.weights[:0], g.lines.weights...)
@@ -198,7 +200,8 @@ func (g *geometric) around(x int) weighted {
 	return g.points
 }
 
-// spread moves points to a place along an axis, step for each, or to both sides of it.
+// spread moves points along an axis to the coarse position of at, or to both neighbours of it. step is the distance
+// between adjacent points of the axis.
 func (g *geometric) spread(points *weighted, axis, at, step int) {
 	switch {
 	case !g.halved[axis]:
@@ -209,7 +212,7 @@ func (g *geometric) spread(points *weighted, axis, at, step int) {
 		for k := range points.at {
 			points.at[k] += at / 2 * step
 		}
-	default: // between two points, of which one may lie outside
+	default: // between two coarse points, one of which may lie outside the grid
 		before, after := at > 0, at/2 < g.grid[axis]/2
 		for k := range points.at {
 			if before && after || !g.closed {
@@ -227,10 +230,10 @@ func (g *geometric) spread(points *weighted, axis, at, step int) {
 	}
 }
 
-// stretches are lists of consecutive points, by the first of them.
+// stretches is a list of ranges of consecutive points, ordered by their first point.
 type stretches []stretch
 
-// stretch is so many consecutive points, of which the first has a place.
+// stretch is a range of count consecutive points. place is the position of the first.
 type stretch struct{ point, place, count int }
 
 func stretchesOf(points []int) (out stretches) {
@@ -249,7 +252,7 @@ func (s stretches) sort() {
 	slices.SortFunc(s, func(a, b stretch) int { return cmp.Compare(a.point, b.point) })
 }
 
-// find is the place of a point, negative where there is none.
+// find returns the position of a point, or a negative number.
 func (s stretches) find(point int) int {
 	lo, hi := 0, len(s)
 	for lo < hi {
@@ -265,8 +268,8 @@ func (s stretches) find(point int) int {
 	return s[lo-1].place + point - s[lo-1].point
 }
 
-// directory finds the numbers of points whose owners nobody knows. Each rank keeps the numbers
-// of a stretch of the points: owners tell it theirs, others ask it.
+// directory finds the numbers of points whose owners are not known. Each rank stores the numbers of one range of all
+// points: owners report their points to it, and other ranks ask it.
 func directory(team precondition.Team, points int, mine stretches, first int, wanted []int) (map[int]int, error) {
 	keeper := func(point int) int { return point * team.Size() / max(1, points) }
 	number := map[int]int{}
@@ -319,8 +322,7 @@ func directory(team precondition.Team, points int, mine stretches, first int, wa
 	return number, nil
 }
 
-// handOver sends the points of a rank's coarse unknowns to the ranks that will own them: the first of
-// consecutive ones, and how many.
+// handOver sends the points of a rank's coarse unknowns to the ranks that will own them, as ranges (first, count).
 func handOver(team precondition.Team, mine []int, first int, owners sparse.Strips) ([]int, error) {
 	to := make([][]float64, team.Size())
 	for k, point := range mine {

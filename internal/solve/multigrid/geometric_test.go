@@ -10,15 +10,15 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// linear is what a point is interpolated from, by the definition: along each axis that is halved it
-// lies at a coarse point or between two.
+// linear returns the points from which a point is interpolated, by definition: along each halved axis it lies at a
+// coarse point or between two.
 func linear(fine, coarse sparse.Grid, at [3]int, closed bool) map[int]float64 {
 	out := map[int]float64{}
 	for c := range coarse.Size() {
 		weight := 1.
 		for axis, q := range coarse.Point(c) {
 			if coarse[axis] == fine[axis] {
-				q = 2 * (q - at[axis]) // as it is
+				q = 2 * (q - at[axis]) // not halved along this axis
 			} else {
 				q = 2*q + 1 - at[axis]
 			}
@@ -37,8 +37,8 @@ func linear(fine, coarse sparse.Grid, at [3]int, closed bool) map[int]float64 {
 	return out
 }
 
-// However the points are spread over ranks, whose rows of P are repeated where they can be, every
-// point is interpolated linearly.
+// Every point is interpolated linearly, however the points are distributed over the ranks. Rows of P are repeated where
+// possible.
 func TestInterpolation(t *testing.T) {
 	for _, kind := range []string{"poisson", "anisotropic", "neumann"} {
 		for _, p := range []sparse.Params{{Rows: 49}, {Rows: 64}, {Rows: 125, Dim: 3}, {Rows: 512, Dim: 3}} {
@@ -51,10 +51,10 @@ func TestInterpolation(t *testing.T) {
 	}
 }
 
-// interpolated holds the rows of P of all ranks against linear.
+// interpolated compares the rows of P of all ranks with linear.
 func interpolated(t *testing.T, what string, p sparse.Problem, ranks, each int) {
 	var mu sync.Mutex
-	points := map[int]int{} // the coarse points by their numbers
+	points := map[int]int{} // coarse points by their numbers
 	found := map[int]map[int]float64{}
 	grid, coarser := p.(sparse.Gridded).Grid(), sparse.Grid{}
 	onRanks(t, ranks, each, p, func(l *precondition.Local) {

@@ -8,30 +8,29 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// lastRows is the number of rows from which on a level is factored. Tests take less.
+// lastRows is the largest number of rows of a level that is factored. Tests reduce it.
 var lastRows = 300
 
 const (
-	// stalled is the part of the unknowns that a coarser level may have at most.
+	// stalled is the largest allowed ratio of the unknowns of a level to those of the finer one.
 	stalled = 0.8
-	// mostLevels ends a hierarchy that would not.
+	// mostLevels limits the number of levels.
 	mostLevels = 30
-	// The smoother: it is to make small the upper part of the spectrum, which the
-	// coarser level does not see.
+	// The smoother damps the upper part of the spectrum, which the coarser level cannot represent.
 	smootherDegree = 2
 	smootherRatio  = 4
 )
 
-// Hierarchy is what all kinds of multigrid tell about their levels, the finest first.
+// Hierarchy describes the levels of a multigrid preconditioner, the finest first.
 type Hierarchy struct {
 	Sizes []Size
 	trace func(level int)
 }
 
-// Size is the rows and the entries of a level's matrix, over all ranks.
+// Size is the number of rows and entries of the matrix of a level, over all ranks.
 type Size struct{ Rows, Entries float64 }
 
-// newSize adds up what the ranks have.
+// newSize adds up the sizes of all ranks.
 func newSize(team precondition.Team, rows, entries int) (Size, error) {
 	sums, err := team.Sum([]float64{float64(rows), float64(entries)})
 	if err != nil {
@@ -40,15 +39,15 @@ func newSize(team precondition.Team, rows, entries int) (Size, error) {
 	return Size{sums[0], sums[1]}, nil
 }
 
-// Levels is how many matrices there are.
+// Levels returns the number of levels.
 func (h *Hierarchy) Levels() int { return len(h.Sizes) }
 
-// Size is the rows and the entries of a level's matrix, over all ranks.
+// Size returns the number of rows and entries of the matrix of a level, over all ranks.
 func (h *Hierarchy) Size(level int) (rows, entries float64) {
 	return h.Sizes[level].Rows, h.Sizes[level].Entries
 }
 
-// Complexities are the entries and the unknowns of all levels over those of the finest.
+// Complexities returns the entries and the unknowns of all levels, relative to the finest.
 func (h *Hierarchy) Complexities() (operator, grid float64) {
 	for _, s := range h.Sizes {
 		operator += s.Entries / max(1, h.Sizes[0].Entries)
@@ -57,7 +56,7 @@ func (h *Hierarchy) Complexities() (operator, grid float64) {
 	return operator, grid
 }
 
-// Trace lets fn know whenever work on a level begins, on the way down and up; nil is nobody.
+// Trace makes fn the function that is called whenever work on a level begins, on the way down and up; nil removes it.
 func (h *Hierarchy) Trace(fn func(level int)) { h.trace = fn }
 
 func (h *Hierarchy) enter(level int) {
@@ -66,19 +65,19 @@ func (h *Hierarchy) enter(level int) {
 	}
 }
 
-// fine is a level while the next coarser one is being made.
+// fine is a level while the next coarser level is being made.
 type fine struct {
 	team     precondition.Team
 	space    *space
-	rows     *sparse.Shapes // columns are places
+	rows     *sparse.Shapes // columns are positions in space
 	diagonal []float64
 	square   precondition.Square
 	smoother *precondition.Chebyshev
-	format   sparse.Format // of coarser matrices
-	vector   []float64     // of the last call of exchanged
+	format   sparse.Format // storage format of coarser matrices
+	vector   []float64     // buffer of exchanged
 }
 
-// exchanged is a vector of the rank's values with its ghosts, valid until the next call.
+// exchanged returns a vector of the rank's values and their ghosts. It is valid until the next call.
 func (f *fine) exchanged(value func(i int) float64) ([]float64, error) {
 	if f.vector == nil {
 		f.vector = make([]float64, max(1, f.square.Matrix.Columns()))
@@ -91,20 +90,20 @@ func (f *fine) exchanged(value func(i int) float64) ([]float64, error) {
 
 // A coarsener chooses coarse unknowns and interpolates from them.
 type coarsener interface {
-	// pick chooses among a rank's own unknowns, and gives their number.
+	// pick chooses coarse unknowns among the rank's own and returns how many it chose.
 	pick(f *fine) (int, error)
-	// interpolate gives the rank's rows of P. The unknowns that it picked have the numbers from
-	// first on; columns are places in the coarse space, which says who will own them.
+	// interpolate returns the rank's rows of P. The unknowns that pick chose have consecutive numbers, beginning with
+	// first. Columns are positions in the coarse space, whose strips say which rank will own them.
 	interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error)
 }
 
-// last reports whether a level is small and one rank owns all of it.
+// last reports whether the level is small and owned by one rank.
 func (f *fine) last() bool {
 	n := f.space.Total()
 	return n <= lastRows && f.space.Of(f.space.Owner(0)) == n
 }
 
-// numbered counts unknowns rank by rank.
+// numbered assigns numbers to unknowns rank by rank.
 func numbered(team precondition.Team, own int) (sparse.Strips, error) {
 	counts := make([]float64, team.Size())
 	counts[team.Rank()] = float64(own)
@@ -116,7 +115,7 @@ func numbered(team precondition.Team, own int) (sparse.Strips, error) {
 	return out, err
 }
 
-// finest is the matrix itself, its unknowns numbered rank by rank.
+// finest returns the matrix itself as a level, with its unknowns numbered rank by rank.
 func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Shapes(),
 		format: format}
@@ -134,14 +133,14 @@ func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids[l.Plan.Owned : l.Plan.Owned+len(l.Plan.Ghosts)] { // which ascend
+	for _, id := range ids[l.Plan.Owned : l.Plan.Owned+len(l.Plan.Ghosts)] { // the numbers ascend
 		f.space.place(int(id))
 	}
 	return f, f.prepare()
 }
 
-// prepare finds the diagonal and the smoother. No eigenvalue of D^-1 A is above the largest sum of a
-// row's magnitudes, by Gershgorin.
+// prepare computes the diagonal and sets up the smoother. By Gershgorin's theorem no eigenvalue of D^-1 A exceeds the
+// largest sum of magnitudes in a row of D^-1 A.
 func (f *fine) prepare() error {
 	f.diagonal = make([]float64, f.space.own)
 	inverse := make([]float64, f.space.own)
@@ -158,7 +157,7 @@ func (f *fine) prepare() error {
 				f.diagonal[i] += vals[k]
 			}
 		}
-		if inverse[i] = 1; f.diagonal[i] != 0 { // a coarse unknown that nothing depends on
+		if inverse[i] = 1; f.diagonal[i] != 0 { // zero for a coarse unknown that nothing depends on
 			inverse[i] = 1 / f.diagonal[i]
 		}
 		bound = max(bound, sum*math.Abs(inverse[i]))
@@ -169,8 +168,9 @@ func (f *fine) prepare() error {
 	return err
 }
 
-// register adds a preconditioner, and beside it one whose cycle has all values in single precision: half
-// the bytes, for a cycle that is as good as it need be. The method around it stays in double precision.
+// register registers a preconditioner, and a variant of it whose cycle stores all values in single precision. That
+// halves the memory traffic and is accurate enough for a preconditioner. The method around it still works in double
+// precision.
 func register(p precondition.Preconditioner, choose func(l *precondition.Local) coarsener) {
 	for _, format := range []sparse.Format{sparse.Compressed, sparse.Single} {
 		q := p
@@ -214,7 +214,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 	return out, l.Agree(err)
 }
 
-// newLevel makes the vectors of a level.
+// newLevel allocates the vectors of a level.
 func newLevel(f *fine) (*level, error) {
 	lv := &level{a: f.square, smoother: f.smoother, owned: len(f.diagonal), b: make([]float64, len(f.diagonal))}
 	var err error
@@ -222,7 +222,7 @@ func newLevel(f *fine) (*level, error) {
 	return lv, err
 }
 
-// coarsen makes the next level, or nil where there is none.
+// coarsen makes the next level. It returns nil if there is none.
 func (lv *level) coarsen(f *fine, c coarsener) (*fine, error) {
 	own, err := c.pick(f)
 	if err != nil {
@@ -243,7 +243,7 @@ func (lv *level) coarsen(f *fine, c coarsener) (*fine, error) {
 	return lv.descend(f, p, coarse)
 }
 
-// descend makes the matrices to and of the next level from the rank's rows of P.
+// descend makes restriction, interpolation and the coarse matrix from the rank's rows of P.
 func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error) {
 	r := transposed(p, coarse.width())
 	own := *p
@@ -268,16 +268,17 @@ func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error
 	if err != nil {
 		return nil, err
 	}
-	if more := a.Matrix.Columns() - len(lv.p.x); more > 0 { // the next level's solution, whose ghosts are others
+	// lv.p.x also holds the solution of the next level, which has other ghosts
+	if more := a.Matrix.Columns() - len(lv.p.x); more > 0 {
 		lv.p.x = append(lv.p.x, make([]float64, more)...)
 	}
 	next := &fine{team: f.team, space: coarse, rows: rows, square: a.Square, format: f.format}
 	return next, next.prepare()
 }
 
-// factored is the Cholesky factor of a level that belongs to one rank; nil on the others. Of a singular matrix,
-// whose constants are interpolated to constants, the same is added to every entry: that makes it
-// definite, and changes no solution that adds up to zero.
+// factored returns the Cholesky factor of a level on the rank that owns it, and nil on other ranks. If the matrix is
+// singular, its null space is the constants. Then a constant is added to every entry, which makes the matrix definite
+// and does not change solutions that add up to zero.
 func factored(f *fine, singular bool) (*cholesky, error) {
 	n := f.rows.Rows()
 	if n == 0 {
@@ -308,8 +309,8 @@ type cholesky struct {
 	lower []float64
 }
 
-// tiny is the part of its diagonal from which on a pivot is rounding: such an unknown is
-// left as it is, which is right where the matrix is singular and the right-hand side allows it.
+// tiny is the size of a pivot, relative to its diagonal, below which the pivot is only rounding error. Such an unknown
+// is set to zero, which is right if the matrix is singular and the system has a solution.
 const tiny = 1e-12
 
 func newCholesky(a []float64, n int) (*cholesky, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// injectedLevels is how many levels HPCG has, each with half the points of the one before along every axis.
+// injectedLevels is the number of levels of HPCG. Each has half the points of the finer one along every axis.
 const injectedLevels = 4
 
 func init() {
@@ -20,7 +20,7 @@ func init() {
 		Needs: krylov.SymmetricDefinite, Grid: true, Suits: halves, New: newInjected})
 }
 
-// halves says why a grid cannot be halved often enough, or is none of 27 points.
+// halves returns an error if the grid cannot be halved often enough, or if the stencil does not have 27 points.
 func halves(p sparse.Problem) error {
 	s, ok := p.(interface{ Points() int })
 	if !ok || s.Points() != 27 {
@@ -35,10 +35,10 @@ func halves(p sparse.Problem) error {
 	return nil
 }
 
-// Injected is the preconditioner of the HPCG benchmark (Dongarra, Heroux and Luszczek, 2015): on every
-// level a symmetric Gauss-Seidel sweep, the residual at every other point handed to a coarser grid,
-// whose solution is added there, and another sweep; one sweep on the coarsest. Coarse matrices are the
-// stencil anew. A rank takes values of others as they were when a sweep began.
+// Injected is the preconditioner of the HPCG benchmark (Dongarra, Heroux and Luszczek, 2015). On every level it makes a
+// symmetric Gauss-Seidel sweep, passes the residual at every other point to the coarser grid, adds the coarse solution
+// at these points, and makes another sweep. The coarsest level has one sweep. The coarse matrices are the same stencil
+// on the coarser grids. A sweep uses the values of other ranks from before the sweep.
 type Injected struct {
 	levels []*injected
 	Hierarchy
@@ -48,9 +48,9 @@ type Injected struct {
 type injected struct {
 	square  precondition.Square
 	matrix  *sparse.CSR
-	inverse []float64 // of the diagonal
-	fine    []int32   // the points of the coarser level, by their local numbers here; nil on the last
-	x, b    []float64 // of coarser levels
+	inverse []float64 // reciprocals of the diagonal
+	fine    []int32   // local numbers of the points that the coarser level keeps; nil on the last level
+	x, b    []float64 // solution and right-hand side, on coarser levels
 	product []float64
 	size    Size
 }
@@ -73,7 +73,7 @@ func newInjected(l *precondition.Local) (krylov.Operator, error) {
 	}
 }
 
-// newInjectedLevel makes the sweeps of a level.
+// newInjectedLevel prepares the sweeps of a level.
 func newInjectedLevel(l *precondition.Local) (*injected, error) {
 	lv := &injected{square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, matrix: l.Matrix.Unpack(),
 		inverse: make([]float64, l.Plan.Owned),
@@ -97,7 +97,7 @@ func newInjectedLevel(l *precondition.Local) (*injected, error) {
 	return lv, err
 }
 
-// coarsen makes the problem of every other point, whose owner is that of the point here.
+// coarsen makes the problem of every other point. Each coarse point belongs to the rank that owns the fine point.
 func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 	grid := l.Problem.(sparse.Gridded).Grid()
 	half := sparse.Grid{grid[0] / 2, grid[1] / 2, grid[2] / 2}
@@ -108,7 +108,7 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 		whole = layout.belongs(c, l.Plan.Rank) && whole
 		if kept {
 			lv.fine = append(lv.fine, int32(i))
-			layout.rows = sparse.Extend(layout.rows, c) // they come in order
+			layout.rows = sparse.Extend(layout.rows, c) // the points come in ascending order
 		}
 	}
 	for _, p := range l.Plan.Peers {
@@ -134,26 +134,27 @@ func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
 	return next, err
 }
 
-// cellOf is the number in the halved grid of the 8 points around a point, and whether it is that one which is kept.
+// cellOf returns the number in the halved grid of the cell of 8 points that contains a point, and whether the coarse
+// grid keeps this point.
 func cellOf(grid, half sparse.Grid, point int) (coarse int, kept bool) {
 	p := grid.Point(point)
 	return half.Index([3]int{p[0] / 2, p[1] / 2, p[2] / 2}), p[0]%2 == 0 && p[1]%2 == 0 && p[2]%2 == 0
 }
 
-// coarseLayout is who owns coarse points, as far as a rank knows it from the level before.
+// coarseLayout is the layout of coarse points, as far as a rank knows it from the finer level.
 type coarseLayout struct {
 	rows   []sparse.Range // of this rank
 	owners map[int]int
 }
 
-// belongs notes the owner of a cell, and reports whether it has no other.
+// belongs records the owner of a cell, and reports whether the cell has no other owner.
 func (c *coarseLayout) belongs(row, rank int) bool {
 	owner, known := c.owners[row]
 	c.owners[row] = rank
 	return !known || owner == rank
 }
 
-// Owner implements sparse.Layout for this rank's points and those beside them.
+// Owner implements sparse.Layout for this rank's points and their neighbours.
 func (c coarseLayout) Owner(row int) int { return c.owners[row] }
 
 // Rows implements sparse.Layout for this rank.
@@ -191,7 +192,7 @@ func (c *Injected) cycle(l int, x, b []float64) error {
 	return nil
 }
 
-// sweep is a symmetric Gauss-Seidel step: every row in turn, forward and back.
+// sweep makes a symmetric Gauss-Seidel step: it relaxes all rows forward, then backward.
 func (lv *injected) sweep(x, b []float64) {
 	for i := range lv.inverse {
 		lv.relax(i, x, b)
@@ -201,7 +202,7 @@ func (lv *injected) sweep(x, b []float64) {
 	}
 }
 
-// relax makes the equation of a row hold.
+// relax changes x[i] so that the equation of row i holds.
 func (lv *injected) relax(i int, x, b []float64) {
 	lo, hi := lv.matrix.Start[i], lv.matrix.Start[i+1]
 	cols, vals := lv.matrix.Cols[lo:hi], lv.matrix.Vals[lo:hi]
@@ -221,7 +222,8 @@ func (lv *injected) relax(i int, x, b []float64) {
 // Local implements krylov.Operator.
 func (c *Injected) Local() bool { return false }
 
-// Bytes implements krylov.Operator: two sweeps forward and back, each of them reading the matrix and x, and a product.
+// Bytes implements krylov.Operator. Two sweeps, each forward and backward, read the matrix and x; the product reads the
+// matrix once more.
 func (c *Injected) Bytes() int {
 	bytes := 0
 	for l, lv := range c.levels {

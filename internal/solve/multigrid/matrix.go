@@ -7,13 +7,13 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// matrix is a rank's rows of a matrix between levels, ready to be multiplied.
+// matrix is one rank's rows of a matrix between levels, ready to be multiplied.
 type matrix struct {
 	precondition.Square
-	x []float64 // what it multiplies: owned, then ghosts
+	x []float64 // the vector to multiply: owned values, then ghosts
 }
 
-// assemble stores rows whose columns are places in a space, which it settles.
+// assemble stores rows whose columns are positions in a space, and settles the space.
 func assemble(team precondition.Team, m *sparse.Shapes, columns *space, format sparse.Format) (*matrix, error) {
 	columns.settle(m)
 	halo, err := team.Connect(sparse.PlanOf(columns, team.Rank(), columns.ghosts))
@@ -22,7 +22,7 @@ func assemble(team precondition.Team, m *sparse.Shapes, columns *space, format s
 	}
 	out := &matrix{}
 	out.Halo = halo
-	width := max(m.Rows(), columns.width()) // the kernels address columns from the row's place
+	width := max(m.Rows(), columns.width()) // the kernels address columns relative to the row
 	if out.Matrix, err = m.Matrix(width, format); err != nil {
 		return nil, err
 	}
@@ -30,8 +30,8 @@ func assemble(team precondition.Team, m *sparse.Shapes, columns *space, format s
 	return out, nil
 }
 
-// transposed gives the rows of the transpose of a rank's rows, as far as the rank itself
-// knows them: one for every place of the columns.
+// transposed returns the transpose of a rank's rows, as far as the rank knows it. It has a row for every position of
+// the columns.
 func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 	out := &sparse.CSR{Start: make([]int, width+1), Cols: make([]int32, m.Entries()), Vals: make([]float64, m.Entries())}
 	for i := range m.Rows() {
@@ -55,8 +55,9 @@ func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 	return out.Shapes()
 }
 
-// sendRows sends those of n rows that are of ghosts to their owners: the ghost's number, how many entries,
-// then the number of each column and its value. It gives what came for each of the rank's own.
+// sendRows sends those of the n rows that belong to ghosts to their owners. The message holds the number of the ghost,
+// the number of entries, then the number of each column and its value. sendRows returns the messages for each of the
+// rank's own rows.
 func sendRows(team precondition.Team, of *space, n int, row func(place int) (int32, []int32, []float64),
 	columns *space) ([][][]float64, error) {
 	to := make([][]float64, team.Size())
@@ -83,8 +84,8 @@ func sendRows(team precondition.Team, of *space, n int, row func(place int) (int
 	return out, nil
 }
 
-// restriction gives the rank's rows of the transpose of P: what it knows itself of them, and
-// what other ranks send. Their columns are places in the fine space, which grows.
+// restriction returns the rank's rows of the transpose of P. It combines what the rank itself knows of them with what
+// other ranks send. The columns are positions in the fine space, to which it adds ghosts.
 func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) (*sparse.Shapes, error) {
 	received, err := sendRows(team, coarse, r.Rows(), r.Row, fine)
 	if err != nil {
@@ -115,10 +116,10 @@ func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) 
 	return out, nil
 }
 
-// galerkin gives the rank's rows of P' A P. r is the transpose of the rank's rows of P; p has also
-// the rows of P for the ghosts of a. Columns of p, and of the result, are places in the coarse
-// space, which grows. Every row is made by itself, first that of R A, so that no product is stored;
-// but those that must be the one before, moved by one, are not made.
+// galerkin returns the rank's rows of R A P. r is the transpose of the rank's rows of P, and p also has the rows of P
+// for the ghosts of a. The columns of p and of the result are positions in the coarse space, to which galerkin adds
+// ghosts. It computes each row of R A first, then the row of R A P, so that no intermediate matrix is stored. It skips
+// rows that must equal the previous row with its columns moved by one.
 func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*sparse.Shapes, error) {
 	left, sum := newAccumulator(p.Rows()), newAccumulator(coarse.width())
 	product := func(c int) {
@@ -171,12 +172,12 @@ func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*s
 	return out, nil
 }
 
-// repeated tells of which rows of R A P it is known without making them that they are the row before
-// with its columns moved by one: where the row of R is the one before, moved by some rows of A; these
-// are those so many before; and so are the rows of P that they are multiplied with, moved by one.
+// repeated returns a function that reports whether row c of R A P must equal row c-1 with its columns moved by one,
+// without computing it. That is the case if the row of R repeats the row before it, moved by step rows of A; these rows
+// of A repeat the rows step before them; and so do the rows of P that they multiply, moved by one.
 func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
 	step := 0
-	for c := r.Rows()/2 + 1; c < r.Rows() && step <= 0; c++ { // what it is of one row it is of most
+	for c := r.Rows()/2 + 1; c < r.Rows() && step <= 0; c++ { // one row is enough, because most rows have the same step
 		here, _, _ := r.Row(c)
 		before, _, _ := r.Row(c - 1)
 		if r.Follows(c, 1, int(here-before)) {
@@ -211,7 +212,7 @@ func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
 	}
 }
 
-// fetch appends to a rank's rows of P those for the ghosts of the fine space, from their owners.
+// fetch appends the rows of P for the ghosts of the fine space. It asks their owners for them.
 func fetch(team precondition.Team, p *sparse.Shapes, fine, coarse *space) error {
 	ask := make([][]float64, team.Size())
 	for _, id := range fine.ghosts {

@@ -13,13 +13,13 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Levels are gathered and factored when they are far smaller than in practice.
+// The tests gather and factor levels at much smaller sizes than in practice.
 func TestMain(m *testing.M) {
 	lastRows, fewRows = 12, 20
 	os.Exit(m.Run())
 }
 
-// counts are the numbers of ranks to try.
+// counts returns the numbers of ranks to test.
 func counts() []int {
 	if testing.Short() {
 		return []int{3}
@@ -32,7 +32,7 @@ func problem(t *testing.T, kind string, p sparse.Params) sparse.Problem {
 	return must.Get(sparse.New(kind, p))(t)
 }
 
-// coarsenerOf is that of a preconditioner, nil where the problem has no grid for it.
+// coarsenerOf returns the coarsener of a preconditioner, or nil if the problem has no grid for it.
 func coarsenerOf(l *precondition.Local, name string) coarsener {
 	if _, grid := l.Problem.(sparse.Gridded); name == "gmg" && grid {
 		return newGeometric(l)
@@ -42,7 +42,7 @@ func coarsenerOf(l *precondition.Local, name string) coarsener {
 	return &aggregation{threshold: strong}
 }
 
-// dense is what an operator between shares does to each unit vector, gathered from all ranks.
+// dense is an operator as a dense matrix, gathered from all ranks.
 type dense struct {
 	mu         sync.Mutex
 	rows, cols int
@@ -86,7 +86,7 @@ func (d *dense) times(b *dense) *dense {
 	return out
 }
 
-// off is the largest difference.
+// off returns the largest difference between two matrices.
 func (d *dense) off(b *dense) (most float64) {
 	for i := range d.at {
 		most = max(most, math.Abs(d.at[i]-b.at[i]))
@@ -104,9 +104,8 @@ func (d *dense) transposed() *dense {
 	return out
 }
 
-// On one rank and on several, whoever owns the coarse rows: restriction is the transpose of
-// interpolation, the coarse matrix is R A P and symmetric, and constants are interpolated to
-// constants wherever the rows of A add up to zero.
+// On one rank and on several, whoever owns the coarse rows: restriction is the transpose of interpolation, the coarse
+// matrix is R A P and symmetric, and constants are interpolated to constants where the rows of A add up to zero.
 func TestInvariants(t *testing.T) {
 	for _, p := range []sparse.Problem{problem(t, "poisson", sparse.Params{Rows: 15 * 14}),
 		problem(t, "poisson", sparse.Params{Rows: 6 * 5 * 6, Dim: 3, Stencil: 27}),
@@ -201,7 +200,7 @@ func invariants(t *testing.T, what string, p sparse.Problem, ranks int, name str
 	}
 }
 
-// dented is a problem on a grid with another diagonal in one row.
+// dented is a problem on a grid with a different diagonal in one row.
 type dented struct {
 	sparse.Problem
 	row int
@@ -215,8 +214,8 @@ func (d dented) Row(i int, r *sparse.Row) {
 	}
 }
 
-// Rows of the coarse matrix are repeated where all that they are made of repeats, and only there: one
-// other entry of the matrix is seen in every row that it belongs to.
+// Rows of the coarse matrix are repeated only where everything they are made of repeats: a single different entry of
+// the matrix changes every row that depends on it.
 func TestRepeatedRows(t *testing.T) {
 	flat := problem(t, "poisson", sparse.Params{Rows: 24 * 24})
 	again := func(p sparse.Problem) (out []bool) {
@@ -239,7 +238,8 @@ func TestRepeatedRows(t *testing.T) {
 		if inner := x > 1 && x < 11; repeats != inner && y > 0 && y < 11 {
 			t.Errorf("point %d, %d: repeated %v", x, y, repeats)
 		}
-		// The point 13, 12 belongs to the coarse ones at 13 and 11 or 13: rows that are made with it, or follow one that is.
+		// The point (13, 12) contributes to the coarse points at x = 13 and y = 11 or 13. These rows, and the rows that
+		// follow them, cannot be repeated.
 		beside := (y == 5 || y == 6) && (x == 6 || x == 7)
 		if other[c] != (repeats && !beside) {
 			t.Errorf("point %d, %d: repeated %v with another entry beside it: %v", x, y, other[c], beside)
@@ -250,8 +250,8 @@ func TestRepeatedRows(t *testing.T) {
 	}
 }
 
-// The smoother's interval ends at or above the largest eigenvalue, as power iteration finds it from
-// below, and not far above; at the bound of the rows where that is as near.
+// The upper end of the smoother's interval is at least the largest eigenvalue found by power iteration, and not far
+// above it. It equals the bound of the rows if that is as close.
 func TestLargestEigenvalue(t *testing.T) {
 	for _, c := range []struct {
 		p     sparse.Problem
@@ -272,7 +272,7 @@ func TestLargestEigenvalue(t *testing.T) {
 				for i := range n {
 					x[i] = sparse.Noise(1, l.Plan.Global(i))
 				}
-				for range 300 { // of Rayleigh's quotient, in the scalar product of D
+				for range 300 { // power iteration with Rayleigh quotients in the scalar product of D
 					if err := f.square.Multiply(ax, x); err != nil {
 						t.Error(err)
 					}
@@ -296,14 +296,13 @@ func TestLargestEigenvalue(t *testing.T) {
 // wrong is a way to spoil a cycle, on each rank.
 type wrong func(l *precondition.Local, c *Cycle)
 
-// quality is how far a cycle is from being symmetric, and by how much ten of them reduce a
-// residual, each.
+// quality returns how far a cycle is from symmetric, and the factor by which each of ten cycles reduces a residual.
 func quality(t *testing.T, ranks int, p sparse.Problem, name string, format sparse.Format, spoil wrong) (asymmetry,
 	factor, complexity float64) {
 	t.Helper()
-	each := 37 // rows of a rank are coupled to others' more than to its own
+	each := 37 // rows of a rank are coupled more to other ranks than to its own rows
 	if name == "amg" {
-		each = (p.Size() + ranks - 1) / ranks // which it leaves out of aggregates
+		each = (p.Size() + ranks - 1) / ranks // aggregates leave out couplings to other ranks
 	}
 	onRanks(t, ranks, each, p, func(l *precondition.Local) {
 		op, err := build(l, coarsenerOf(l, name), format)
@@ -334,7 +333,7 @@ func quality(t *testing.T, ranks int, p sparse.Problem, name string, format spar
 		mu, mv := apply(u), apply(v)
 		dots, _ := l.Team.Sum([]float64{sparse.Dot(v[:n], mu[:n]), sparse.Dot(u[:n], mv[:n]), sparse.Dot(u[:n], mu[:n])})
 		rhs := vector(3)
-		if l.Traits.Singular { // for which there is a solution
+		if l.Traits.Singular { // make the system solvable
 			sum := 0.0
 			for _, v := range rhs[:n] {
 				sum += v
@@ -369,8 +368,8 @@ func quality(t *testing.T, ranks int, p sparse.Problem, name string, format spar
 	return asymmetry, factor, complexity
 }
 
-// A cycle is a symmetric operator, reduces the error as published for such ones, and costs
-// little more than its finest level.
+// A cycle is a symmetric operator, reduces the error as published for such cycles, and costs little more than its
+// finest level.
 func TestCycle(t *testing.T) {
 	for _, c := range []struct {
 		kind, name         string
@@ -397,7 +396,8 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// In single precision a cycle moves half the bytes, and is as good: symmetric but for rounding, and as fast.
+// In single precision a cycle moves half the bytes and works as well: it is symmetric except for rounding, and
+// converges as fast.
 func TestSinglePrecision(t *testing.T) {
 	p := problem(t, "mesh", sparse.Params{Rows: 1600, Seed: 2})
 	for _, ranks := range counts() {
@@ -421,7 +421,7 @@ func TestSinglePrecision(t *testing.T) {
 	})
 }
 
-// What a cycle must not do shows in its convergence or its symmetry.
+// Planted errors in a cycle show in its convergence or its symmetry.
 func TestPlantedErrors(t *testing.T) {
 	p := problem(t, "poisson", sparse.Params{Rows: 41 * 40})
 	reassemble := func(l *precondition.Local, m *matrix, factor func(row int) float64) *matrix {

@@ -6,11 +6,11 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// fewRows is the mean number of rows below which ranks hand theirs over. Tests take less.
+// fewRows is the mean number of rows per rank below which ranks hand their rows over. Tests reduce it.
 var fewRows = 256
 
-// gathered lets every group of neighbouring ranks leave all to its first, in groups as large
-// as it takes to have enough rows each; and one group where the level is the last.
+// gathered lets the first rank of every group of neighbouring ranks own all rows of the group. The groups are as large
+// as necessary to have enough rows each, and there is one group if the level is the last.
 func gathered(s sparse.Strips) sparse.Strips {
 	size, group := len(s)-1, 1
 	for group < size && (s.Total() <= lastRows || s.Total()*group < fewRows*size) {
@@ -27,23 +27,23 @@ func gathered(s sparse.Strips) sparse.Strips {
 	return out
 }
 
-// space is the unknowns of a level as one rank places them in its vectors: its own in their
-// order, then those of others, its ghosts, as it meets them.
+// space maps the unknowns of a level to positions in the vectors of one rank: first its own unknowns in their order,
+// then unknowns of other ranks, its ghosts, in the order in which it meets them.
 type space struct {
 	sparse.Strips
-	first, own int // the rank's: the number of its first unknown, and how many it owns
+	first, own int // number of the rank's first unknown, and how many it owns
 	ghosts     []int
-	at         map[int]int32 // the place of a ghost, by its number
+	at         map[int]int32 // positions of ghosts, by number
 }
 
 func newSpace(s sparse.Strips, rank int) *space {
 	return &space{Strips: s, first: s[rank], own: s.Of(rank), at: map[int]int32{}}
 }
 
-// width is how many unknowns have a place.
+// width returns the number of unknowns that have a position.
 func (s *space) width() int { return s.own + len(s.ghosts) }
 
-// place is where the unknown of that number is.
+// place returns the position of an unknown. It adds the unknown to the ghosts if it is new.
 func (s *space) place(id int) int32 {
 	if k := id - s.first; uint(k) < uint(s.own) {
 		return int32(k)
@@ -56,7 +56,7 @@ func (s *space) place(id int) int32 {
 	return at
 }
 
-// id is the number of the unknown at a place.
+// id returns the number of the unknown at a position.
 func (s *space) id(place int32) int {
 	if int(place) < s.own {
 		return s.first + int(place)
@@ -64,8 +64,8 @@ func (s *space) id(place int32) int {
 	return s.ghosts[int(place)-s.own]
 }
 
-// settle leaves out the ghosts that no row has and sorts the others, as exchanges want them,
-// and moves the columns of the rows to their new places.
+// settle removes ghosts that no row uses, sorts the others, as halo exchanges require, and renames the columns of the
+// rows accordingly.
 func (s *space) settle(m *sparse.Shapes) {
 	if len(s.ghosts) == 0 {
 		return
@@ -101,7 +101,7 @@ func (s *space) settle(m *sparse.Shapes) {
 	}
 }
 
-// clone is the same space, to go on by itself.
+// clone returns an independent copy of the space.
 func (s *space) clone() *space {
 	out := &space{Strips: s.Strips, first: s.first, own: s.own,
 		ghosts: slices.Clone(s.ghosts), at: make(map[int]int32, len(s.at))}
@@ -111,15 +111,15 @@ func (s *space) clone() *space {
 	return out
 }
 
-// accumulator adds up one row at a time.
+// accumulator adds up the entries of one row at a time.
 type accumulator struct {
 	cells []cell // by column
-	row   int32  // the number of the row, from one on
+	row   int32  // number of the current row, from 1
 	cols  []int32
 	vals  []float64
 }
 
-// cell is the sum of a column, if it is of the row.
+// cell is the sum of a column. It is valid if row is the current row.
 type cell struct {
 	sum float64
 	row int32
@@ -150,7 +150,7 @@ func (a *accumulator) next() {
 	a.row++
 }
 
-// flush appends the row and starts another.
+// flush appends the row to the output and starts another.
 func (a *accumulator) flush(to *sparse.Shapes) {
 	a.vals = a.vals[:0]
 	for _, c := range a.cols {

@@ -2,17 +2,17 @@ package multigrid
 
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
-// What follows is also what a cycle on a device is made by, so that it is the same cycle.
+// The GPU solver uses the functions below too, so that it makes the same cycle.
 
-// weakAxis is the part of the strongest axis below which an axis is left as it is.
+// weakAxis is the coupling, relative to the strongest axis, below which an axis is not halved.
 const weakAxis = 0.25
 
-// Halved decides along which axes of a grid every other point is taken, by the sums of the magnitudes
-// of all entries that couple points along each.
+// Halved decides along which axes of a grid to keep every other point. coupling is the sum of the magnitudes of all
+// entries that couple points along each axis.
 func Halved(grid sparse.Grid, coupling [3]float64) (halved [3]bool) {
 	most := 0.0
 	for axis, n := range grid {
-		coupling[axis] /= 1 - 1/float64(max(2, n)) // of so many gaps for n points
+		coupling[axis] /= 1 - 1/float64(max(2, n)) // n points have n-1 gaps
 		if n > 2 {
 			most = max(most, coupling[axis])
 		}
@@ -23,7 +23,7 @@ func Halved(grid sparse.Grid, coupling [3]float64) (halved [3]bool) {
 	return halved
 }
 
-// Coarser is the grid of the points that are kept.
+// Coarser returns the grid of the points that are kept.
 func Coarser(grid sparse.Grid, halved [3]bool) sparse.Grid {
 	for axis, halve := range halved {
 		if halve {
@@ -33,10 +33,10 @@ func Coarser(grid sparse.Grid, halved [3]bool) sparse.Grid {
 	return grid
 }
 
-// IsLast reports whether a level of so many rows is the last, which is solved.
+// IsLast reports whether a level with this number of rows is the last, which is solved directly.
 func IsLast(rows int) bool { return rows <= lastRows }
 
-// Inverse is that of a symmetric positive definite matrix of n rows, which is lost.
+// Inverse returns the inverse of a symmetric positive definite matrix of n rows. It overwrites dense.
 func Inverse(dense []float64, n int) ([]float64, error) {
 	c, err := newCholesky(dense, n)
 	if err != nil {
@@ -51,9 +51,8 @@ func Inverse(dense []float64, n int) ([]float64, error) {
 	return out, nil
 }
 
-// Smoother gives the smoother of a level by the largest eigenvalue of D^-1 A. From zero it is x =
-// along p + beyond D^-1 A p with p = D^-1 b: two steps of Chebyshev's iteration as
-// precondition.Chebyshev has it.
+// Smoother returns the factors of the smoother of a level from the largest eigenvalue of D^-1 A. Applied to zero, the
+// smoother is x = along*p + beyond*D^-1 A p with p = D^-1 b: two steps of the iteration of precondition.Chebyshev.
 func Smoother(largest float64) (along, beyond float64) {
 	theta, delta := largest*(1+1./smootherRatio)/2, largest*(1-1./smootherRatio)/2
 	sigma := theta / delta

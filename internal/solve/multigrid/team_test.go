@@ -9,16 +9,16 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// meeting is where goroutines that stand for ranks exchange lists.
+// meeting lets goroutines that act as ranks exchange lists.
 type meeting struct {
 	size        int
 	mu          sync.Mutex
 	moved       *sync.Cond
 	here, round int
-	lists       [2][][][]float64 // of this round and the one before, by sender
+	lists       [2][][][]float64 // of this round and the previous one, by sender
 }
 
-// member is one of them. It implements precondition.Team.
+// member is one rank of a meeting. It implements precondition.Team.
 type member struct {
 	*meeting
 	rank int
@@ -103,7 +103,7 @@ func (h memberHalo) Finish(v []float64) error {
 	return err
 }
 
-// turns gives rows to ranks in turn, a few at a time.
+// turns assigns rows to ranks in turn, a few at a time.
 type turns struct{ rows, ranks, each int }
 
 func (s turns) Owner(row int) int { return row / s.each % s.ranks }
@@ -118,7 +118,7 @@ func (s turns) Rows(rank int) (out []sparse.Range) {
 	return out
 }
 
-// onRanks calls fn with each rank's part of a problem, so many rows in turn.
+// onRanks calls fn with each rank's part of a problem, with each consecutive rows per turn.
 func onRanks(t testing.TB, ranks, each int, p sparse.Problem, fn func(l *precondition.Local)) {
 	t.Helper()
 	m := &meeting{size: ranks}
