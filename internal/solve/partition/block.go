@@ -3,7 +3,7 @@ package partition
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
 func init() {
-	// Of 7 blocks of 10 planes some have two planes: hence the imbalance.
+	// If 7 blocks share 10 planes, some have two planes and some one. The imbalance allows for that.
 	Partitioners.Register(Partitioner{Name: "block", Help: "equal boxes of the grid, in a process grid of least surface",
 		Needs: Grid, Imbalance: 1.5, Slack: 1, Make: block})
 }
@@ -19,9 +19,8 @@ func block(p sparse.Problem, o Options) (sparse.Layout, error) {
 	return blocks{grid, processGrid(grid, o.Ranks)}, nil
 }
 
-// processGrid factors the ranks so that the cuts cross the fewest points. Of
-// equal ones it takes that with the fewest cuts across lines, which are
-// contiguous in memory.
+// processGrid factors the number of ranks so that the cuts cross the fewest points. Among equal factorisations it takes
+// the one with the fewest cuts across lines of the grid, which are contiguous in memory.
 func processGrid(g sparse.Grid, ranks int) [3]int {
 	best, least := [3]int{1, 1, ranks}, -1.0
 	for x := 1; x <= ranks; x++ {
@@ -36,7 +35,7 @@ func processGrid(g sparse.Grid, ranks int) [3]int {
 			cuts := 0.0
 			for axis, n := range procs {
 				cuts += float64(n-1) / float64(g[axis])
-				if n > g[axis] { // empty blocks: only if there is nothing else
+				if n > g[axis] { // leaves blocks empty, so avoid it if possible
 					cuts += float64(n)
 				}
 			}

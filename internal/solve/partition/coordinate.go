@@ -14,10 +14,9 @@ func init() {
 		Needs: Coordinates, Weighs: true, Imbalance: 1, Make: coordinate})
 }
 
-// coordinate cuts across the longest side, in proportion to the ranks that go to
-// each side, until one rank is left. Parts differ by one row at most, for any
-// number of ranks. On a grid the cuts are found by counting boxes, without
-// looking at any point.
+// coordinate cuts across the longest side, in proportion to the number of ranks on each side, until one rank is left.
+// Parts differ by at most one row, for any number of ranks. On a grid it finds the cuts by counting boxes, without
+// looking at single points.
 func coordinate(p sparse.Problem, o Options) (sparse.Layout, error) {
 	g, gridded := p.(sparse.Gridded)
 	weights := o.Weights.of(p)
@@ -31,16 +30,15 @@ func coordinate(p sparse.Problem, o Options) (sparse.Layout, error) {
 	return bisectPoints(p.Size(), locate, weights, o.Ranks), nil
 }
 
-// cut is a node of the tree of cuts on a grid. Ranks from, from+1, ..., to-1 lie
-// below it; those from mid on own the points that do not come before at, in the
-// order of the axes.
+// cut is a node of the tree of cuts on a grid, for the ranks from, ..., to-1. The ranks before mid own the points that
+// come before the point at, compared axis by axis in the order of axes.
 type cut struct {
 	mid         int
 	axes, at    []int
-	left, right *cut // nil: a single rank, or none with points
+	left, right *cut // nil for a single rank, or for ranks without points
 }
 
-// bisection is the layout of a grid: a tree to find owners by, and the parts.
+// bisection is the layout of a grid: a tree that finds owners, and the parts.
 type bisection struct {
 	grid  sparse.Grid
 	root  *cut
@@ -77,11 +75,11 @@ func (b *bisection) bisect(r region, from, to int) *cut {
 	return c
 }
 
-// rowsBefore is how many rows the ranks before rank own.
+// rowsBefore returns the number of rows of the ranks before rank.
 func rowsBefore(rank, rows, ranks int) int { return rows * rank / ranks }
 
-// byExtent is the axes, the longest side first; of equal ones that which is
-// farther apart in memory.
+// byExtent returns the axes, the longest side first. Among equal sides the one with the larger stride in memory comes
+// first.
 func byExtent(b box) []int {
 	axes := []int{2, 1, 0}
 	slices.SortStableFunc(axes, func(i, j int) int { return cmp.Compare(b.hi[j]-b.lo[j], b.hi[i]-b.lo[i]) })
@@ -104,7 +102,7 @@ func (b *bisection) Owner(row int) int {
 	return from
 }
 
-// before reports whether a point is cut off.
+// before reports whether a point is on the left side of the cut.
 func (c *cut) before(p [3]int) bool {
 	for i, axis := range c.axes {
 		if p[axis] != c.at[i] {
@@ -122,50 +120,41 @@ type point struct {
 	row int32
 }
 
-// bisectPoints is coordinate bisection of points that lie anywhere; no weights are 1 each.
+// bisectPoints bisects points at arbitrary coordinates. If weights is nil, every point has the weight 1.
 func bisectPoints(n int, locate func(int) [3]float64, weights []int32, ranks int) *Table {
 	points := make([]point, n)
 	for i := range points {
 		points[i] = point{locate(i), int32(i)}
 	}
 	t := newTable(n, ranks)
-	split := func(points []point, from, mid, _ int) int {
-		left := rowsBefore(mid, n, ranks) - rowsBefore(from, n, ranks)
-		if left > 0 && left < len(points) {
-			selectFirst(points, left, longest(points))
-		}
-		return left
-	}
-	if weights != nil { // as near to its share of what the cut before left as a point allows
-		split = func(points []point, from, mid, to int) int {
-			axis := longest(points)
-			slices.SortFunc(points, func(a, b point) int {
-				return cmp.Or(cmp.Compare(a.at[axis], b.at[axis]), cmp.Compare(a.row, b.row))
-			})
-			mine := lists.Map(points, func(p point) int32 { return weights[p.row] })
-			return cutStrips(mine, to-from)[mid-from]
-		}
-	}
-	t.bisect(points, 0, ranks, split)
+	t.bisect(points, weights, 0, ranks)
 	return t
 }
 
-// bisect gives the points to the ranks from, ..., to-1. Split moves those of the ranks before mid to the front and says
-// how many there are.
-func (t *Table) bisect(points []point, from, to int, split func(points []point, from, mid, to int) int) {
+// bisect assigns the points to the ranks from, ..., to-1. Points with equal coordinates are ordered by row, so that the
+// result does not depend on the order of points.
+func (t *Table) bisect(points []point, weights []int32, from, to int) {
 	if to-from == 1 || len(points) == 0 {
 		for _, p := range points {
 			t.owners[p.row] = int32(from)
 		}
 		return
 	}
+	axis := longest(points)
+	slices.SortFunc(points, func(a, b point) int {
+		return cmp.Or(cmp.Compare(a.at[axis], b.at[axis]), cmp.Compare(a.row, b.row))
+	})
 	mid := (from + to) / 2
-	left := split(points, from, mid, to)
-	t.bisect(points[:left], from, mid, split)
-	t.bisect(points[left:], mid, to, split)
+	left := rowsBefore(mid, len(t.owners), t.ranks) - rowsBefore(from, len(t.owners), t.ranks)
+	if weights != nil { // the cut that is nearest to the proportional share
+		mine := lists.Map(points, func(p point) int32 { return weights[p.row] })
+		left = cutStrips(mine, to-from)[mid-from]
+	}
+	t.bisect(points[:left], weights, from, mid)
+	t.bisect(points[left:], weights, mid, to)
 }
 
-// longest is the axis along which the points extend most.
+// longest returns the axis along which the points extend furthest.
 func longest(points []point) int {
 	lo, hi := points[0].at, points[0].at
 	for _, p := range points {
@@ -180,47 +169,4 @@ func longest(points []point) int {
 		}
 	}
 	return best
-}
-
-// selectFirst moves the n first points along an axis to the front (Hoare's
-// selection). Points of equal coordinate go by their row, so the result does not
-// depend on the order they came in.
-func selectFirst(points []point, n, axis int) {
-	less := func(a, b point) bool {
-		return a.at[axis] < b.at[axis] || a.at[axis] == b.at[axis] && a.row < b.row
-	}
-	for len(points) > 1 {
-		a, b, c := points[0], points[len(points)/2], points[len(points)-1]
-		if less(b, a) {
-			a, b = b, a
-		}
-		pivot := b // the median of three
-		if less(c, a) {
-			pivot = a
-		} else if less(c, b) {
-			pivot = c
-		}
-		i, j := 0, len(points)-1
-		for i <= j {
-			for less(points[i], pivot) {
-				i++
-			}
-			for less(pivot, points[j]) {
-				j--
-			}
-			if i <= j {
-				points[i], points[j] = points[j], points[i]
-				i++
-				j--
-			}
-		}
-		switch { // points[:j+1] come before points[i:]
-		case n <= j:
-			points = points[:j+1]
-		case n > i:
-			points, n = points[i:], n-i
-		default:
-			return
-		}
-	}
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// graph is the couplings between rows, without direction: the neighbours of v
-// are adj[ptr[v]:ptr[v+1]].
+// graph is the undirected graph of the couplings between rows. The neighbours of v are adj[ptr[v]:ptr[v+1]].
 type graph struct {
 	ptr     []int32
 	adj     []int32
-	weight  []int32 // of edges; nil: 1 each
-	vertex  []int32 // weights; nil: 1 each
-	total   int     // of the vertices
-	largest int     // vertex
+	weight  []int32 // edge weights; nil means 1 each
+	vertex  []int32 // vertex weights; nil means 1 each
+	total   int     // sum of the vertex weights
+	largest int     // largest vertex weight
 }
 
 func (g *graph) size() int { return len(g.ptr) - 1 }
@@ -36,8 +35,8 @@ func (g *graph) edgeWeight(e int32) int {
 	return int(g.weight[e])
 }
 
-// newGraph takes the pattern of the problem together with its mirror image, so
-// that it has no direction even where the matrix is not symmetric.
+// newGraph makes the graph of the pattern of a matrix together with its transpose, so that the graph is undirected even
+// if the matrix is not symmetric.
 func newGraph(p sparse.Problem, w Weights) (*graph, error) {
 	n := p.Size()
 	if n > math.MaxInt32 {
@@ -72,7 +71,7 @@ func newGraph(p sparse.Problem, w Weights) (*graph, error) {
 	return g, nil
 }
 
-// transpose turns every edge round; neighbours come out ascending.
+// transpose reverses every edge. The neighbours in the result are ascending.
 func transpose(n int, ptr []int, adj []int32) ([]int, []int32) {
 	backPtr := make([]int, n+1)
 	for _, j := range adj {
@@ -92,7 +91,7 @@ func transpose(n int, ptr []int, adj []int32) ([]int, []int32) {
 	return backPtr, back
 }
 
-// union appends the numbers of two ascending lists, each once.
+// union appends the union of two ascending lists to out.
 func union(out, a, b []int32) []int32 {
 	for len(a) > 0 && len(b) > 0 {
 		switch {
@@ -107,14 +106,13 @@ func union(out, a, b []int32) []int32 {
 	return append(append(out, a...), b...)
 }
 
-// coarsen merges pairs of neighbours and gives the merged graph and the new
-// number of every vertex. It prefers heavy edges between light vertices (by the
-// square of the edge's weight over the vertices' weights, as KaHIP does), which
-// keeps merged vertices compact. No merged vertex is heavier
-// than heaviest: parts are put together from them.
+// coarsen merges pairs of neighbours and returns the merged graph and the new number of every vertex. It prefers heavy
+// edges between light vertices, rated by the squared weight of the edge over the weights of the vertices as in KaHIP.
+// That keeps merged vertices compact. No merged vertex is heavier than heaviest, so that even parts can be made of
+// them.
 func coarsen(g *graph, heaviest int, rng *rand.Rand) (*graph, []int32) {
 	mate := match(g, heaviest, rng)
-	// New numbers go by the old ones, which keeps neighbours near in memory.
+	// New numbers follow the old ones, which keeps neighbours close in memory.
 	to := make([]int32, g.size())
 	n := int32(0)
 	for v := range to {
@@ -128,7 +126,7 @@ func coarsen(g *graph, heaviest int, rng *rand.Rand) (*graph, []int32) {
 	return contract(g, mate, to, int(n)), to
 }
 
-// match pairs vertices; one without a partner is its own.
+// match pairs vertices. A vertex without a partner is its own mate.
 func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 	mate := slices.Repeat([]int32{-1}, g.size())
 	for _, v := range shuffled(g.size(), rng) {
@@ -137,7 +135,7 @@ func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 		}
 		best, bestRating := v, 0.0
 		room := heaviest - g.vertexWeight(v)
-		// Neighbours of equal rating are taken in random order.
+		// Start at a random neighbour, so that neighbours of equal rating are chosen at random.
 		first, degree := g.ptr[v], g.ptr[v+1]-g.ptr[v]
 		from := int32(0)
 		if degree > 0 {
@@ -165,10 +163,10 @@ func match(g *graph, heaviest int, rng *rand.Rand) []int32 {
 	return mate
 }
 
-// twoSteps finds a partner among the neighbours of a neighbour, where all
-// neighbours are taken: the leaves of a star would never be merged otherwise.
+// twoSteps finds a partner among the neighbours of a neighbour if all neighbours are taken. Otherwise the leaves of a
+// star would never be merged.
 func (g *graph) twoSteps(v int32, mate []int32, room int) int32 {
-	const few = 4 // only where there are not many to look through
+	const few = 4 // search only short lists of neighbours
 	if g.ptr[v+1]-g.ptr[v] > few {
 		return v
 	}
@@ -182,9 +180,8 @@ func (g *graph) twoSteps(v int32, mate []int32, room int) int32 {
 	return v
 }
 
-// shuffled is the vertices in a random order. They are shuffled within blocks,
-// and the blocks likewise, so that the graph is walked through with some
-// locality.
+// shuffled returns the vertices in random order. It shuffles them within blocks, and then the blocks, so that a walk
+// over the graph keeps some locality.
 func shuffled(n int, rng *rand.Rand) []int32 {
 	const block = 4096
 	out := make([]int32, 0, n)
@@ -200,15 +197,14 @@ func shuffled(n int, rng *rand.Rand) []int32 {
 	return out
 }
 
-// contract makes the graph of n merged vertices. Edges between the same pair
-// are added up.
+// contract makes the graph of n merged vertices and adds up edges between the same pair.
 func contract(g *graph, mate, to []int32, n int) *graph {
 	out := &graph{ptr: make([]int32, 1, n+1), adj: make([]int32, 0, len(g.adj)),
 		weight: make([]int32, 0, len(g.adj)), vertex: make([]int32, 0, n)}
-	edge := make([]int32, n) // the edge to a vertex, if it is one of the current vertex's
+	edge := make([]int32, n) // position of the edge to each vertex; valid if it belongs to the current vertex
 	for v := range int32(g.size()) {
 		if mate[v] < v {
-			continue // done with its mate
+			continue // done together with its mate
 		}
 		first := int32(len(out.adj))
 		weight := 0

@@ -11,8 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// A cut takes the first n points in the order of the axes: the same as sorting
-// all points.
+// split takes the first n points in the order of the axes, like sorting all points.
 func TestSplitMatchesSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		side := rapid.IntRange(1, 6)
@@ -62,25 +61,6 @@ func pointsOf(r region) [][3]int {
 	return out
 }
 
-func TestSelectFirstMatchesSorting(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(2, 60).Draw(t, "n")
-		points := make([]point, n)
-		for i := range points {
-			points[i] = point{[3]float64{float64(rapid.IntRange(0, 5).Draw(t, "x")), 0, 0}, int32(i)}
-		}
-		sorted := slices.Clone(points)
-		slices.SortStableFunc(sorted, func(a, b point) int { return int(a.at[0] - b.at[0]) })
-		first := rapid.IntRange(1, n-1).Draw(t, "first")
-		selectFirst(points, first, 0)
-		for _, p := range points[:first] {
-			if !slices.Contains(sorted[:first], p) {
-				t.Fatalf("row %d at %v is among the first %d", p.row, p.at[0], first)
-			}
-		}
-	})
-}
-
 func TestPieceIsTheInverseOfItsBounds(t *testing.T) {
 	for n := 1; n < 40; n++ {
 		for k := 1; k < 50; k++ {
@@ -112,7 +92,7 @@ func TestProcessGrid(t *testing.T) {
 	}
 }
 
-// drawGraph is a random graph with random weights.
+// drawGraph returns a random graph with random weights.
 func drawGraph(t *rapid.T) *graph {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	n := rapid.IntRange(1, 120).Draw(t, "vertices")
@@ -139,8 +119,7 @@ func drawGraph(t *rapid.T) *graph {
 	return g
 }
 
-// Merging changes no cut: parts of the coarse graph cut as much as the same
-// parts of the fine one.
+// Coarsening preserves cuts: a partition of the coarse graph cuts as much as the same partition of the fine graph.
 func TestCoarsenKeepsCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
@@ -165,8 +144,7 @@ func TestCoarsenKeepsCuts(t *testing.T) {
 	})
 }
 
-// Refining makes no cut larger where parts are even already, keeps its books
-// right, and leaves nothing locked.
+// Refining never enlarges the cut of an even partition, keeps the part weights consistent, and leaves no vertex locked.
 func TestRefine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
@@ -176,7 +154,7 @@ func TestRefine(t *testing.T) {
 		for v := range part {
 			part[v] = int32(rng.IntN(parts))
 		}
-		refine(g, part, evenTargets(g.total, parts), rng) // makes them even
+		refine(g, part, evenTargets(g.total, parts), rng) // makes the parts even
 		weights := make([]int, parts)
 		for v, p := range part {
 			weights[p] += g.vertexWeight(int32(v))
@@ -224,7 +202,7 @@ func TestQueueMatchesSorting(t *testing.T) {
 	})
 }
 
-// A matrix whose pattern is not symmetric still gives a graph without direction.
+// A matrix with an unsymmetric pattern still gives an undirected graph.
 func TestGraphHasNoDirection(t *testing.T) {
 	g := must.Get(newGraph(oneWay{}, ByRows))(t)
 	if !slices.Equal(g.ptr, []int32{0, 2, 4, 6}) || !slices.Equal(g.adj, []int32{1, 2, 0, 2, 0, 1}) {
@@ -232,7 +210,7 @@ func TestGraphHasNoDirection(t *testing.T) {
 	}
 }
 
-// oneWay is a triangle in which every row is coupled to the next.
+// oneWay is a triangle in which every row is coupled to the next row only.
 type oneWay struct{}
 
 func (oneWay) Size() int             { return 3 }
@@ -244,7 +222,7 @@ func (oneWay) Row(i int, r *sparse.Row) {
 	slices.Sort(r.Cols)
 }
 
-// What is kept of a hub's edges is what going through them gives, whichever vertices have moved.
+// The edge sums that are kept for hubs match a recount, whichever vertices have moved.
 func TestHubsKeepUp(t *testing.T) {
 	p := must.Get(sparse.New("hub", sparse.Params{Rows: 10000}))(t)
 	g := must.Get(newGraph(p, ByRows))(t)

@@ -14,26 +14,25 @@ import (
 )
 
 func init() {
-	// Parts may be empty where there are few rows to a part.
+	// Parts may be empty if there are few rows per part.
 	Partitioners.Register(Partitioner{Name: "metis",
 		Help:  "METIS's k-way partition, for edge cut or volume; needs its library",
 		Needs: Graph, Weighs: true, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2,
 		Make: metis})
 }
 
-// Of METIS 5 these functions are used:
+// metisLibrary holds the functions of METIS 5 that are used:
 //
 //	int METIS_SetDefaultOptions(idx_t *options);
 //	int METIS_PartGraphKway(idx_t *nvtxs, idx_t *ncon, idx_t *xadj, idx_t *adjncy,
 //	    idx_t *vwgt, idx_t *vsize, idx_t *adjwgt, idx_t *nparts, real_t *tpwgts,
 //	    real_t *ubvec, idx_t *options, idx_t *edgecut, idx_t *part);
 //
-// idx_t is 32 or 64 bits wide, as the library was built. The indices of most
-// options differ between 5.1 and 5.2; only the objective's is the same, so no
-// other is set.
+// idx_t has 32 or 64 bits, depending on how the library was built. The indices of most options differ between 5.1 and
+// 5.2. Only the index of the objective is the same, so no other option is set.
 type metisLibrary struct {
 	defaults, kway dynlib.Func
-	name           string // with the version, which no function tells: the file's name does
+	name           string // with the version, which only the name of the file tells
 }
 
 const (
@@ -62,7 +61,7 @@ func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
 		"METIS_PartGraphKway": &m.kway}); err != nil {
 		return nil, err
 	}
-	// All options are -1 by default: how far that reaches shows the width.
+	// SetDefaultOptions sets all options to -1. The number of words that it writes shows the width of idx_t.
 	options := make([]int32, 2*metisOptions)
 	m.defaults.Call(uintptr(unsafe.Pointer(&options[0])))
 	if options[metisOptions-1] != -1 || options[metisOptions] != 0 {
@@ -76,7 +75,7 @@ func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
 	return m, nil
 }
 
-// metisName says which METIS is used.
+// metisName returns the name, version and file of the METIS library.
 func metisName() (string, error) {
 	lib, err := openMetis()
 	if err != nil {
@@ -91,13 +90,7 @@ func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 		return nil, err
 	}
 	t := newTable(p.Size(), o.Ranks)
-	if p.Size() <= o.Ranks { // METIS takes no more parts than vertices: a row each
-		for i := range t.owners {
-			t.owners[i] = int32(i)
-		}
-		return t, nil
-	}
-	if o.Ranks == 1 {
+	if t.trivial() { // METIS accepts no more parts than vertices
 		return t, nil
 	}
 	g, err := newGraph(p, o.Weights)
@@ -117,7 +110,7 @@ func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 	status := int32(lib.kway.Call(
 		uintptr(unsafe.Pointer(&vertices)), uintptr(unsafe.Pointer(&constraints)),
 		uintptr(unsafe.Pointer(&g.ptr[0])), uintptr(unsafe.Pointer(&g.adj[0])),
-		uintptr(unsafe.Pointer(unsafe.SliceData(g.vertex))), // none: 1 each
+		uintptr(unsafe.Pointer(unsafe.SliceData(g.vertex))), // NULL if all weights are 1
 		0, 0, uintptr(unsafe.Pointer(&parts)), 0, 0,
 		uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&result)), uintptr(unsafe.Pointer(&t.owners[0]))))
 	if status != metisOK {

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// These need METIS (Debian: libmetis5).
+// These tests need METIS (Debian: libmetis5).
 func TestConformanceOfLibraries(t *testing.T) {
 	for _, p := range partition.Partitioners.All() {
 		if p.Library != nil {
@@ -34,7 +34,7 @@ func TestMetisObjectives(t *testing.T) {
 	}
 }
 
-// The project's own partitioner is within 10 % of METIS, in cut and in volume.
+// The multilevel partitioner is within 10 % of METIS, in cut and in volume.
 func TestMultilevelAgainstMetis(t *testing.T) {
 	for _, tc := range []struct {
 		kind string

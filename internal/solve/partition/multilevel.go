@@ -14,22 +14,17 @@ func init() {
 		Needs: Graph, Weighs: true, Imbalance: 1 + tolerance/1000., Make: multilevel})
 }
 
-// tolerance is how much larger than the mean a part may be, in thousandths. A
-// solve waits for its largest part, so this is less than others allow.
+// tolerance is the allowed excess of a part over the mean, in thousandths. It is smaller than in other partitioners,
+// because a solve waits for its largest part.
 const tolerance = 10
 
-// multilevel is a k-way partition after Karypis and Kumar (1998): the graph is
-// made coarser by merging neighbours, the coarsest one is bisected again and
-// again, and on the way back to the full graph the parts are refined at every
-// level. Every bisection does the same within itself. Refinement accepts moves that
-// make the cut larger for a while (see refine.go), which theirs does not.
+// multilevel is a k-way partition after Karypis and Kumar (1998): it coarsens the graph by merging neighbours, bisects
+// the coarsest graph recursively, and refines the parts at every level on the way back to the full graph. Every
+// bisection does the same within itself. Unlike the original, the refinement accepts moves that enlarge the cut for a
+// while (see refine.go).
 func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 	t := newTable(p.Size(), o.Ranks)
-	switch {
-	case o.Ranks == 1:
-		return t, nil
-	case p.Size() <= o.Ranks:
-		t.owners = lists.Range[int32](p.Size())
+	if t.trivial() {
 		return t, nil
 	}
 	g, err := newGraph(p, o.Weights)
@@ -41,7 +36,7 @@ func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 	return t, nil
 }
 
-// partitionGraph gives every vertex a part.
+// partitionGraph assigns a part to every vertex.
 func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
 	return cycle(g, max(100*parts, 20000), evenTargets(g.total, parts), rng, func(coarsest *graph) []int32 {
 		part := make([]int32, coarsest.size())
@@ -50,14 +45,14 @@ func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
 	})
 }
 
-// cycle coarsens the graph to no more than enough vertices, lets first
-// partition that, and refines the parts on the way back.
+// cycle coarsens the graph to at most enough vertices, calls first to partition that, and refines the parts on the way
+// back.
 func cycle(g *graph, enough int, targets []int, rng *rand.Rand, first func(*graph) []int32) []int32 {
 	levels := []*graph{g}
 	var maps [][]int32
 	for g.size() > enough {
 		coarse, to := coarsen(g, 3*g.total/(2*enough), rng)
-		if 20*coarse.size() > 19*g.size() { // merging has come to a stop
+		if 20*coarse.size() > 19*g.size() { // merging has stalled
 			break
 		}
 		g = coarse
@@ -77,7 +72,7 @@ func cycle(g *graph, enough int, targets []int, rng *rand.Rand, first func(*grap
 	}
 }
 
-// evenTargets is the weight that each part should have.
+// evenTargets returns the weight that each part should have.
 func evenTargets(total, parts int) []int {
 	out := make([]int, parts)
 	for i := range out {
@@ -86,8 +81,7 @@ func evenTargets(total, parts int) []int {
 	return out
 }
 
-// bisectGraph splits the graph between the parts from, ..., to-1. vertices are
-// the numbers that its vertices have in part.
+// bisectGraph splits the graph between the parts from, ..., to-1. vertices holds the index in part of each vertex of g.
 func bisectGraph(g *graph, vertices, part []int32, from, to int, rng *rand.Rand) {
 	if to-from == 1 {
 		for _, v := range vertices {
@@ -107,8 +101,8 @@ func bisectGraph(g *graph, vertices, part []int32, from, to int, rng *rand.Rand)
 	}
 }
 
-// bestBisection takes the best of several attempts, each of which coarsens the
-// graph to where growing a side from a vertex sees all of its shape.
+// bestBisection returns the best of several attempts. Each coarsens the graph until growing a side from one vertex
+// takes the shape of the whole graph into account.
 func bestBisection(g *graph, targets []int, rng *rand.Rand) []int32 {
 	const (
 		attempts = 5
@@ -126,7 +120,7 @@ func bestBisection(g *graph, targets []int, rng *rand.Rand) []int32 {
 	})
 }
 
-// bestOf is the partition of the smallest cut among n attempts.
+// bestOf returns the partition with the smallest cut among n attempts.
 func bestOf(n int, g *graph, attempt func() []int32) []int32 {
 	var best []int32
 	least := 0
@@ -139,8 +133,7 @@ func bestOf(n int, g *graph, attempt func() []int32) []int32 {
 	return best
 }
 
-// grow puts one side together from a random vertex outward, always taking the
-// vertex that adds least to the cut.
+// grow builds one side from a random vertex outward. It always takes the vertex that adds least to the cut.
 func grow(g *graph, target int, rng *rand.Rand) []int32 {
 	side := slices.Repeat([]int32{1}, g.size())
 	var front queue
@@ -159,7 +152,7 @@ func grow(g *graph, target int, rng *rand.Rand) []int32 {
 		}
 		w := g.vertexWeight(v)
 		if over := weight + w - target; over > 0 && over > target-weight {
-			continue // farther from the target with it than without
+			continue // the weight would be further from the target
 		}
 		side[v] = 0
 		weight += w
@@ -172,7 +165,7 @@ func grow(g *graph, target int, rng *rand.Rand) []int32 {
 	return side
 }
 
-// gainTo is by how much moving v to side 0 makes the cut smaller.
+// gainTo returns the reduction of the cut if v moves to side 0.
 func (g *graph) gainTo(v int32, side []int32) int {
 	gain := 0
 	for e := g.ptr[v]; e < g.ptr[v+1]; e++ {
@@ -185,7 +178,7 @@ func (g *graph) gainTo(v int32, side []int32) int {
 	return gain
 }
 
-// cut is the weight of the edges between parts.
+// cut returns the weight of the edges between parts.
 func (g *graph) cut(part []int32) int {
 	sum := 0
 	for v := range int32(g.size()) {
@@ -198,7 +191,7 @@ func (g *graph) cut(part []int32) int {
 	return sum / 2
 }
 
-// induced is the graph of the vertices of one side, and their numbers in g.
+// induced returns the graph of the vertices of one side, and their numbers in g.
 func (g *graph) induced(side []int32, which int32) (*graph, []int32) {
 	number := make([]int32, g.size())
 	var inside []int32

@@ -1,14 +1,12 @@
 // Package partition decides which rank owns which rows of a sparse matrix.
 //
-// A partitioner takes a problem and a number of ranks and gives a layout. Those
-// that follow the numbering or the grid (simple, block, coordinate on a grid)
-// describe the layout by a few numbers, whatever its size, so every rank makes
-// its own copy. The others look at the whole problem: one rank makes the
-// layout, and tells each of the others its Share.
+// A partitioner takes a problem and a number of ranks and returns a layout. Partitioners that need only the numbering
+// or the grid (simple, block, and coordinate on a grid) describe the layout by a few numbers, so every rank makes its
+// own copy. The others look at the whole problem: rank 0 makes the layout and sends each other rank its Share.
 //
-// The package moves no data, and measures quality but not time. What a
-// partitioner must keep is in package partitiontest; a new one is a file of its
-// own with a call of Register, which says what it needs and what it promises.
+// The package moves no data. It measures the quality of partitions, but not their time. Package partitiontest holds the
+// rules that every partitioner must obey. A new partitioner is one file with a registration, which states its
+// requirements and its guarantee of balance.
 package partition
 
 import (
@@ -23,36 +21,36 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Default is the partitioner where none is named.
+// Default is the partitioner if none is named.
 const Default = "simple"
 
-// Options of a partition.
+// Options are the arguments of a partitioner besides the problem.
 type Options struct {
 	Ranks     int
-	Objective Objective // of those that optimise; "" is EdgeCut
-	Weights   Weights   // "" is ByRows
-	Seed      uint64    // of those that draw at random
+	Objective Objective // for partitioners that optimise; "" means EdgeCut
+	Weights   Weights   // "" means ByRows
+	Seed      uint64    // for partitioners that use random numbers
 }
 
-// Objective is what an optimising partitioner makes small.
+// Objective is the quantity that an optimising partitioner minimises.
 type Objective string
 
-// The objectives. EdgeCut is the default, and ignored by those that optimise nothing.
+// The objectives. Partitioners that do not optimise ignore EdgeCut, the default.
 const (
-	EdgeCut Objective = "cut"    // entries of the matrix between ranks
-	Volume  Objective = "volume" // values that are sent in a product
+	EdgeCut Objective = "cut"    // matrix entries between ranks
+	Volume  Objective = "volume" // values sent in a product
 )
 
-// Weights is what every rank is to have the same of.
+// Weights is the quantity that a partitioner balances over the ranks.
 type Weights string
 
-// The weights. A product's time goes by the entries, vector updates' by the rows.
+// The weights. The time of a product depends on the entries, the time of vector updates on the rows.
 const (
 	ByRows    Weights = "rows"
 	ByEntries Weights = "nnz"
 )
 
-// of are the weights of a problem's rows, nil where all are 1.
+// of returns the weight of each row, or nil if all weights are 1.
 func (w Weights) of(p sparse.Problem) []int32 {
 	if w != ByEntries {
 		return nil
@@ -66,7 +64,7 @@ func (w Weights) of(p sparse.Problem) []int32 {
 	return out
 }
 
-// Objectives lists what some partitioner can optimise for.
+// Objectives lists the objectives that at least one partitioner supports.
 func Objectives() []string {
 	names := []string{string(EdgeCut)}
 	for _, p := range Partitioners.All() {
@@ -75,11 +73,11 @@ func Objectives() []string {
 	return lists.Distinct(names)
 }
 
-// Needs is what a partitioner must know of a problem.
+// Needs is the part of a problem that a partitioner looks at.
 type Needs uint8
 
-// The needs. Those below Graph are met by few numbers where the problem is a grid,
-// so that every rank can partition for itself.
+// The needs. If the problem is a grid, all of them except Graph need only a few numbers, so that every rank can run the
+// partitioner itself.
 const (
 	Size        Needs = iota // the number of rows
 	Grid                     // the grid
@@ -87,22 +85,21 @@ const (
 	Graph                    // every row
 )
 
-// Partitioner is a registered partitioner and its properties.
+// Partitioner is a registered partitioner with its properties.
 type Partitioner struct {
 	Name       string
 	Help       string
 	Needs      Needs
-	Objectives []Objective // that it can optimise for, beyond EdgeCut
-	Weighs     bool        // it can give ranks the same entries instead of the same rows
-	// Library opens the C library that it needs and tells its name, version and file;
-	// nil where it needs none.
+	Objectives []Objective // supported objectives besides EdgeCut
+	Weighs     bool        // can balance entries instead of rows
+	// Library opens the C library that the partitioner needs and returns its name, version and file. It is nil if none is
+	// needed.
 	Library func() (string, error)
-	// Imbalance is the promise that no part is larger than this many times the
-	// mean, nor by more than Slack rows above it where that is more. By entries,
-	// the largest row comes on top.
+	// Imbalance is the guaranteed maximum size of a part relative to the mean. If Slack more rows than the mean is larger,
+	// that is the guarantee. By entries, the longest row is added.
 	Imbalance float64
 	Slack     int
-	// Make gives every row an owner. The options have been checked.
+	// Make assigns an owner to every row. The options have been checked.
 	Make func(sparse.Problem, Options) (sparse.Layout, error)
 }
 
@@ -111,15 +108,14 @@ var Partitioners = registry.New("partitioner", func(p Partitioner) registry.Entr
 	return registry.Entry{Name: p.Name, Help: p.Help}
 })
 
-// Whole reports whether it looks at every row of the problem, whose size may be too
-// much for every rank: see Share.
+// Whole reports whether the partitioner looks at every row of the problem, which may be too large for every rank: see
+// Share.
 func (p Partitioner) Whole(problem sparse.Problem, w Weights) bool {
 	_, grid := problem.(sparse.Gridded)
 	return p.Needs == Graph || w == ByEntries || p.Needs == Coordinates && !grid
 }
 
-// Check says why a problem is not for this partitioner, nil if it is. It looks at
-// no row.
+// Check returns an error if the partitioner cannot partition the problem. It does not look at rows.
 func (p Partitioner) Check(problem sparse.Problem) error {
 	_, grid := problem.(sparse.Gridded)
 	_, located := problem.(sparse.Located)
@@ -132,7 +128,7 @@ func (p Partitioner) Check(problem sparse.Problem) error {
 	return nil
 }
 
-// CheckObjective says why it cannot optimise for an objective, nil if it can.
+// CheckObjective returns an error if the partitioner does not support the objective.
 func (p Partitioner) CheckObjective(o Objective) error {
 	if o == "" || o == EdgeCut || slices.Contains(p.Objectives, o) {
 		return nil
@@ -144,7 +140,7 @@ func (p Partitioner) CheckObjective(o Objective) error {
 	return fmt.Errorf("partitioner %s: only %s can optimise for %s", p.Name, strings.Join(able, " and "), o)
 }
 
-// CheckWeights says why it cannot go by the weights, nil if it can.
+// CheckWeights returns an error if the partitioner does not support the weights.
 func (p Partitioner) CheckWeights(w Weights) error {
 	switch {
 	case w == "" || w == ByRows || w == ByEntries && p.Weighs:
@@ -157,8 +153,7 @@ func (p Partitioner) CheckWeights(w Weights) error {
 	return suggest.Unknown("weights", string(w), []string{string(ByRows), string(ByEntries)})
 }
 
-// Partition gives every row of the problem to a rank, or says why it cannot.
-// With more ranks than rows some ranks get none.
+// Partition assigns every row of the problem to a rank. If there are more ranks than rows, some ranks get none.
 func (p Partitioner) Partition(problem sparse.Problem, o Options) (sparse.Layout, error) {
 	if o.Ranks < 1 {
 		return nil, fmt.Errorf("partitioner %s: %d ranks: want at least 1", p.Name, o.Ranks)

@@ -43,7 +43,7 @@ type wrong struct {
 func (w wrong) Owner(row int) int            { return w.owner(row) }
 func (w wrong) Rows(rank int) []sparse.Range { return w.rows[rank] }
 
-// The checker itself must find what is wrong.
+// The checker must find planted faults.
 func TestCheckFindsFaults(t *testing.T) {
 	half := func(i int) int { return i / 5 }
 	good := wrong{half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 5, Hi: 10}}}}
@@ -98,13 +98,13 @@ func measure(t *testing.T, name string, p sparse.Problem, ranks int) partition.Q
 	return partition.Measure(p, layout, ranks)
 }
 
-// Known numbers on a square of 128 x 128 points.
+// Known numbers for a square of 128 x 128 points.
 func TestQuality(t *testing.T) {
 	p := must.Get(sparse.New("poisson", sparse.Params{Rows: 128 * 128}))(t)
 	for _, tc := range []struct {
 		name                          string
 		ranks                         int
-		cut, volume, halo, neighbours int // exact
+		cut, volume, halo, neighbours int // exact values
 		cutAtMost                     int
 	}{
 		{name: "simple", ranks: 4, cut: 3 * 128, volume: 6 * 128, halo: 256, neighbours: 2},
@@ -134,7 +134,7 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-// A rank that knows its share alone makes the same plan.
+// A rank that knows only its share makes the same plan.
 func TestShares(t *testing.T) {
 	p := partitiontest.Problems(t)["mesh"]
 	part, _ := partition.Partitioners.Lookup("multilevel")
@@ -159,8 +159,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// By entries, the strips of a matrix with long rows have the same of them; by rows the first has most. A part
-// that has too many is seen.
+// By entries, the strips of a matrix with long rows have equal numbers of entries; by rows, the first strip has most of
+// them. A part with too many entries is reported.
 func TestWeights(t *testing.T) {
 	p := must.Get(sparse.New("hub", sparse.Params{Rows: 2000}))(t)
 	for _, part := range partition.Partitioners.All() {

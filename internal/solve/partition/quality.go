@@ -2,30 +2,29 @@ package partition
 
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
-// Local is what one rank contributes to the quality of a partition.
+// Local is the contribution of one rank to the quality of a partition.
 type Local struct {
 	Rows, Entries, CutEntries, Halo, Neighbours int
 }
 
-// LocalOf takes it from the rank's plan.
+// LocalOf returns the contribution of the rank with the given plan.
 func LocalOf(plan *sparse.Plan) Local {
 	return Local{plan.Owned, plan.Entries, plan.CutEntries, len(plan.Ghosts), len(plan.Peers)}
 }
 
-// Quality of a partition. Volume, the largest halo and the number of neighbours
-// decide the time of an exchange; the edge cut is what most partitioners
-// optimise instead.
+// Quality describes a partition. Volume, the largest halo and the number of neighbours determine the time of an
+// exchange. Most partitioners minimise the edge cut instead.
 type Quality struct {
-	RowImbalance   float64 // the largest part over the mean, 1 is even
+	RowImbalance   float64 // largest part over the mean; 1 is perfect balance
 	EntryImbalance float64
-	EdgeCut        int // pairs of coupled rows on different ranks, in a symmetric pattern
-	Volume         int // values that one product sends, all ranks together
+	EdgeCut        int // pairs of coupled rows on different ranks, for a symmetric pattern
+	Volume         int // values that all ranks together send in one product
 	MaxHalo        int
 	MaxNeighbours  int
 	MeanNeighbours float64
 }
 
-// Combine gives the quality from all ranks' contributions.
+// Combine computes the quality from the contributions of all ranks.
 func Combine(ranks []Local) Quality {
 	var q Quality
 	var sum, largest Local

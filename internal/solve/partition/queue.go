@@ -1,11 +1,10 @@
 package partition
 
-// queue is a priority queue of vertices by gain, largest first; of equal ones
-// the vertex that came in first. A vertex is in it once: pushing it again
-// changes its gain.
+// queue is a priority queue of vertices, ordered by largest gain and then by first insertion. A vertex is in it at most
+// once. Pushing it again changes its gain.
 type queue struct {
 	heap  []queued
-	where []int32 // in the heap, plus one; 0: not there
+	where []int32 // position in the heap plus one; 0 means absent
 	count int
 }
 
@@ -14,7 +13,7 @@ type queued struct {
 	vertex      int32
 }
 
-// reset empties the queue for vertices 0..n-1.
+// reset empties the queue and makes room for vertices 0..n-1.
 func (q *queue) reset(n int) {
 	if len(q.where) < n {
 		q.where = make([]int32, n)
@@ -42,7 +41,7 @@ func (q *queue) push(v int32, gain int) {
 	q.up(len(q.heap) - 1)
 }
 
-// pop takes the vertex of the largest gain out.
+// pop removes and returns the vertex with the largest gain.
 func (q *queue) pop() (int32, bool) {
 	if len(q.heap) == 0 {
 		return 0, false
@@ -52,7 +51,7 @@ func (q *queue) pop() (int32, bool) {
 	return v, true
 }
 
-// remove takes a vertex out, if it is there.
+// remove removes a vertex if it is present.
 func (q *queue) remove(v int32) {
 	at := int(q.where[v]) - 1
 	if at < 0 {

@@ -2,11 +2,9 @@ package partition
 
 import "math/rand/v2"
 
-// refine moves vertices between parts to make the cut smaller and the parts
-// even (Fiduccia and Mattheyses 1982, between any number of parts). A pass
-// always makes the best move there is, even one that makes the cut larger,
-// moves no vertex twice, and in the end goes back to the best point it saw. So
-// it gets over small hills.
+// refine moves vertices between parts to reduce the cut and to balance the parts (Fiduccia and Mattheyses 1982,
+// extended to any number of parts). A pass always makes the best available move, even if it enlarges the cut, and moves
+// no vertex twice. In the end it returns to the best state that it saw. So it can leave small local minima.
 func refine(g *graph, part []int32, targets []int, rng *rand.Rand) {
 	r := &refiner{g: g, part: part, weights: make([]int, len(targets)), limits: make([]int, len(targets)),
 		conn: make([]int, len(targets))}
@@ -14,7 +12,7 @@ func refine(g *graph, part []int32, targets []int, rng *rand.Rand) {
 		r.weights[part[v]] += g.vertexWeight(v)
 	}
 	for i, t := range targets {
-		// Coarse vertices are heavy; half of one is allowed on top.
+		// Coarse vertices are heavy, so half of the heaviest is tolerated.
 		r.limits[i] = max(t+(t*tolerance)/1000, t+g.largest/2)
 	}
 	r.queue.reset(g.size())
@@ -40,13 +38,13 @@ type refiner struct {
 
 	conn    []int // weight of a vertex's edges to each part; zero between uses
 	touched []int32
-	hubs    [][]int // the same for those with so many edges that it is kept up to date; nil where there are none
+	hubs    [][]int // conn of vertices with many edges, kept up to date; nil if there are none
 }
 
 type move struct{ vertex, from int32 }
 
-// findHubs finds the vertices that have so many edges that to go through them whenever one of their neighbours
-// has moved would take longer than all the rest.
+// findHubs finds the vertices with so many edges that rescanning them after each move of a neighbour would dominate the
+// run time.
 func (r *refiner) findHubs() {
 	many := int32(max(256, 8*len(r.weights)))
 	for v := range int32(r.g.size()) {
@@ -61,7 +59,7 @@ func (r *refiner) findHubs() {
 	}
 }
 
-// connect adds to conn the weight of a vertex's edges to each part.
+// connect adds the weight of a vertex's edges to each part to conn.
 func (r *refiner) connect(v int32, conn []int) {
 	for e := r.g.ptr[v]; e < r.g.ptr[v+1]; e++ {
 		p := r.part[r.g.adj[e]]
@@ -72,8 +70,8 @@ func (r *refiner) connect(v int32, conn []int) {
 	}
 }
 
-// target is the part that v would best go to, and what that gains. Only parts
-// with room that v is next to count; if there is none, ok is false.
+// target returns the best part for v to move to, and the gain. It considers only adjacent parts with room. ok is false
+// if there is none.
 func (r *refiner) target(v int32) (to int32, gain int, ok bool) {
 	conn := r.conn
 	r.touched = r.touched[:0]
@@ -105,7 +103,7 @@ func (r *refiner) target(v int32) (to int32, gain int, ok bool) {
 	return to, gain, best > 0
 }
 
-// spare is how much room a part has.
+// spare returns the room left in a part.
 func (r *refiner) spare(p int32) int { return r.limits[p] - r.weights[p] }
 
 func (r *refiner) apply(v, to int32) {
@@ -134,14 +132,14 @@ func (r *refiner) boundary(v int32) bool {
 	return false
 }
 
-// pass returns by how much it made the cut smaller.
+// pass makes one pass and returns the reduction of the cut.
 func (r *refiner) pass(rng *rand.Rand) int {
 	r.queue.reset(r.g.size())
 	start := 0
 	if n := r.g.size(); n > 0 {
 		start = rng.IntN(n)
 	}
-	for i := range r.g.size() { // from a random vertex on, so that ties differ
+	for i := range r.g.size() { // start at a random vertex, so that ties are broken differently
 		v := int32((start + i) % r.g.size())
 		if r.boundary(v) {
 			if _, gain, ok := r.target(v); ok {
@@ -149,7 +147,7 @@ func (r *refiner) pass(rng *rand.Rand) int {
 			}
 		}
 	}
-	// Hills of this many moves are climbed before giving up.
+	// Give up after this many moves without improvement.
 	patience := max(50, min(1000, len(r.queue.heap)/4))
 	r.moved = r.moved[:0]
 	sum, best, bestAt := 0, 0, 0
@@ -159,7 +157,7 @@ func (r *refiner) pass(rng *rand.Rand) int {
 		if !ok {
 			break
 		}
-		to, gain, ok := r.target(v) // room may have changed since
+		to, gain, ok := r.target(v) // the room may have changed since it was pushed
 		if !ok {
 			continue
 		}
@@ -190,8 +188,7 @@ func (r *refiner) pass(rng *rand.Rand) int {
 	return best
 }
 
-// load is the weight of the heaviest part against its limit, negative while it
-// fits.
+// load returns the largest excess of a part over its limit. It is negative if all parts fit.
 func (r *refiner) load() int {
 	worst := r.weights[0] - r.limits[0]
 	for p, w := range r.weights {
@@ -200,8 +197,8 @@ func (r *refiner) load() int {
 	return worst
 }
 
-// even moves vertices out of parts that are too heavy, those first that cost
-// least. Where no neighbouring part has room, the emptiest part takes it.
+// even moves vertices out of parts that are too heavy, the cheapest moves first. If no adjacent part has room, the
+// emptiest part takes the vertex.
 func (r *refiner) even(rng *rand.Rand) {
 	for p := range r.weights {
 		if r.weights[p] <= r.limits[p] {
@@ -212,7 +209,7 @@ func (r *refiner) even(rng *rand.Rand) {
 			if r.part[i] == int32(p) {
 				_, gain, ok := r.target(i)
 				if !ok {
-					gain = -1 << 40 // after all that have a neighbour elsewhere
+					gain = -1 << 40 // last, after all vertices with a neighbour in another part
 				}
 				r.queue.push(i, gain)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// box is the points of a grid from lo up to, not including, hi.
+// box is the set of grid points from lo up to, not including, hi.
 type box struct{ lo, hi [3]int }
 
 func (b box) size() int {
@@ -19,13 +19,13 @@ func (b box) size() int {
 	return n
 }
 
-// clip is the part of a box with lo <= coordinate < hi along an axis.
+// clip returns the part of a box with lo <= coordinate < hi along an axis.
 func (b box) clip(axis, lo, hi int) box {
 	b.lo[axis], b.hi[axis] = max(b.lo[axis], lo), min(b.hi[axis], hi)
 	return b
 }
 
-// region is points of a grid as boxes that do not overlap.
+// region is a set of grid points, as boxes that do not overlap.
 type region []box
 
 func (r region) size() int {
@@ -46,7 +46,7 @@ func (r region) clip(axis, lo, hi int) region {
 	return out
 }
 
-// bounds is the smallest box round a region that is not empty.
+// bounds returns the smallest box around a region. The region must not be empty.
 func (r region) bounds() box {
 	out := r[0]
 	for _, b := range r[1:] {
@@ -57,10 +57,9 @@ func (r region) bounds() box {
 	return out
 }
 
-// split cuts off exactly n points, the first ones in the order of the axes: by
-// the coordinate along the first axis, then the second, then the third. So the
-// cut is a plane with at most one step in it, and a step in that. It returns the
-// coordinates of the first point that is not cut off.
+// split cuts off exactly n points, the first ones in the order of the axes: by the coordinate along the first axis,
+// then the second, then the third. So the cut is a plane with at most one step in it, and a step within that. split
+// also returns the coordinates of the first point that is not cut off.
 func (r region) split(axes []int, n int) (first, rest region, at []int) {
 	if n <= 0 || len(r) == 0 || n >= r.size() {
 		panic("partition: a cut must leave points on both sides")
@@ -81,7 +80,7 @@ func (r region) split(axes []int, n int) (first, rest region, at []int) {
 	return append(first, a...), append(rest, b...), at
 }
 
-// rows is the numbers of the points, as ranges.
+// rows returns the row numbers of the points, as ranges.
 func (r region) rows(g sparse.Grid) []sparse.Range {
 	var lines []sparse.Range
 	for _, b := range r {

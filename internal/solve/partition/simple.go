@@ -7,18 +7,20 @@ func init() {
 		Imbalance: 1, Make: simple})
 }
 
-// ranges is n rows cut into equal ranges: rank r owns [n*r/ranks, n*(r+1)/ranks).
-type ranges struct{ n, ranks int }
-
+// simple cuts the rows into strips of equal size, or of equal weight.
 func simple(p sparse.Problem, o Options) (sparse.Layout, error) {
 	if weights := o.Weights.of(p); weights != nil {
 		return cutStrips(weights, o.Ranks), nil
 	}
-	return ranges{p.Size(), o.Ranks}, nil
+	out := make(sparse.Strips, o.Ranks+1)
+	for r := range out {
+		out[r] = rowsBefore(r, p.Size(), o.Ranks)
+	}
+	return out, nil
 }
 
-// cutStrips cuts where the weight before comes nearest to each rank's share of it, so that no strip is heavier
-// than the mean by more than a row.
+// cutStrips cuts where the accumulated weight is nearest to the share of the ranks before. So no strip exceeds the mean
+// by more than one row.
 func cutStrips(weights []int32, ranks int) sparse.Strips {
 	total := 0
 	for _, w := range weights {
@@ -37,16 +39,5 @@ func cutStrips(weights []int32, ranks int) sparse.Strips {
 	return append(out, len(weights))
 }
 
-func (s ranges) Owner(row int) int { return piece(row, s.n, s.ranks) }
-
-func (s ranges) Rows(rank int) []sparse.Range {
-	r := sparse.Range{Lo: s.n * rank / s.ranks, Hi: s.n * (rank + 1) / s.ranks}
-	if r.Len() == 0 {
-		return nil
-	}
-	return []sparse.Range{r}
-}
-
-// piece is which of k equal pieces of 0..n-1 holds i: the last one that starts,
-// at n*piece/k rounded down, no later than i.
+// piece returns which of k equal pieces of 0..n-1 contains i. Piece p starts at n*p/k, rounded down.
 func piece(i, n, k int) int { return (k*(i+1) - 1) / n }

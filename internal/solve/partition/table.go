@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Table is a layout that has an owner for every row.
+// Table is a layout that stores an owner for every row.
 type Table struct {
 	owners []int32
 	ranks  int
@@ -15,7 +16,16 @@ type Table struct {
 
 func newTable(rows, ranks int) *Table { return &Table{make([]int32, rows), ranks} }
 
-// NewTable is the layout in which row i belongs to owners[i].
+// trivial reports whether there is nothing to choose: there is only one rank, or each row gets a rank of its own.
+func (t *Table) trivial() bool {
+	if len(t.owners) <= t.ranks {
+		t.owners = lists.Range[int32](len(t.owners))
+		return true
+	}
+	return t.ranks == 1
+}
+
+// NewTable returns the layout in which row i belongs to rank owners[i].
 func NewTable(owners []int32, ranks int) (*Table, error) {
 	for row, owner := range owners {
 		if owner < 0 || int(owner) >= ranks {
@@ -25,10 +35,10 @@ func NewTable(owners []int32, ranks int) (*Table, error) {
 	return &Table{owners, ranks}, nil
 }
 
-// Owner of a row.
+// Owner implements sparse.Layout.
 func (t *Table) Owner(row int) int { return int(t.owners[row]) }
 
-// Rows of a rank.
+// Rows implements sparse.Layout.
 func (t *Table) Rows(rank int) []sparse.Range {
 	var out []sparse.Range
 	for row, owner := range t.owners {
@@ -39,8 +49,8 @@ func (t *Table) Rows(rank int) []sparse.Range {
 	return out
 }
 
-// Share is what one rank needs to know of a layout: its own rows, and who owns
-// those it is coupled to. It is a layout for that rank alone.
+// Share is the part of a layout that one rank needs: its own rows, and the owners of the rows that they are coupled to.
+// It is a layout for that rank only.
 type Share struct {
 	Rank   int
 	Own    []sparse.Range
@@ -48,10 +58,9 @@ type Share struct {
 	Owners []int // of the ghosts
 }
 
-// Couplings are the rows, ascending, that some rows are coupled to and that are
-// none of them: the ghosts of a Share.
+// Couplings returns the rows outside own that rows of own are coupled to, ascending. They are the ghosts of a Share.
 func Couplings(p sparse.Problem, own []sparse.Range) []int {
-	mine := Share{Own: own} // of rank 0, to look rows up in
+	mine := Share{Own: own} // used only to look up rows
 	known := map[int]bool{}
 	var ghosts []int
 	var row sparse.Row
@@ -70,7 +79,7 @@ func Couplings(p sparse.Problem, own []sparse.Range) []int {
 	return ghosts
 }
 
-// Owner of a row of this rank or of one that it is coupled to; -1 of any other.
+// Owner returns the owner of a row of this rank or of a row that it is coupled to, and -1 for any other row.
 func (s *Share) Owner(row int) int {
 	if at, found := slices.BinarySearch(s.Ghosts, row); found {
 		return s.Owners[at]
@@ -81,7 +90,7 @@ func (s *Share) Owner(row int) int {
 	return s.Rank
 }
 
-// Rows of this rank; the others' are not known.
+// Rows returns the rows of this rank, and nil for other ranks.
 func (s *Share) Rows(rank int) []sparse.Range {
 	if rank != s.Rank {
 		return nil

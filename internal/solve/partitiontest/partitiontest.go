@@ -1,7 +1,6 @@
-// Package partitiontest is the conformance suite of partitioners: each row has one
-// owner, rows and owners agree, parts are as even as the registration promises, a
-// problem that lacks what it needs is refused, and the same call gives the same
-// layout. It is for tests.
+// Package partitiontest is the conformance suite for partitioners. Each row must have one owner, rows and owners must
+// agree, parts must be as even as the registration guarantees, unsuitable problems must be refused, and the same call
+// must give the same layout.
 package partitiontest
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Problems is what the suite partitions: grids, an irregular mesh, a problem
-// with neither grid nor coordinates, and very small ones.
+// Problems returns the problems that the suite partitions: grids, an irregular mesh, a problem with neither grid nor
+// coordinates, and very small ones.
 func Problems(t testing.TB) map[string]sparse.Problem {
 	out := map[string]sparse.Problem{}
 	for name, p := range map[string]struct {
@@ -37,14 +36,14 @@ func Problems(t testing.TB) map[string]sparse.Problem {
 	return out
 }
 
-// bare hides all but the rows, as a matrix from a file.
+// bare hides everything but the rows, like a matrix from a file.
 type bare struct{ inner sparse.Problem }
 
 func (b bare) Size() int                { return b.inner.Size() }
 func (b bare) Row(i int, r *sparse.Row) { b.inner.Row(i, r) }
 func (b bare) Traits() sparse.Traits    { return b.inner.Traits() }
 
-// Run holds a partitioner to what its registration says.
+// Run checks a partitioner against its registration.
 func Run(t *testing.T, p partition.Partitioner) {
 	t.Run("weights", func(t *testing.T) { weights(t, p) })
 	counts := []int{1, 2, 3, 5, 7, 8, 16}
@@ -92,7 +91,7 @@ func Run(t *testing.T, p partition.Partitioner) {
 	}
 }
 
-// weights holds a partitioner to the same entries for each rank, where it promises that.
+// weights checks that every rank gets about the same number of entries, if the partitioner supports that.
 func weights(t *testing.T, p partition.Partitioner) {
 	all := Problems(t)
 	for _, name := range []string{"space", "mesh", "bare"} {
@@ -128,7 +127,8 @@ func weights(t *testing.T, p partition.Partitioner) {
 	}
 }
 
-// CheckEntries reports a part that has more entries than promised: the largest row, and that of the slack, come on top.
+// CheckEntries returns an error if a part has more entries than guaranteed. The longest row, times one plus the slack,
+// is added to the guarantee.
 func CheckEntries(layout sparse.Layout, problem sparse.Problem, ranks int, imbalance float64, slack int) error {
 	parts := make([]float64, ranks)
 	total, longest := 0.0, 0.0
@@ -149,7 +149,7 @@ func CheckEntries(layout sparse.Layout, problem sparse.Problem, ranks int, imbal
 	return nil
 }
 
-// Check finds what is wrong with a layout.
+// Check returns an error if a layout is inconsistent.
 func Check(layout sparse.Layout, rows, ranks int) error {
 	seen := make([]bool, rows)
 	for rank := range ranks {
@@ -178,7 +178,7 @@ func Check(layout sparse.Layout, rows, ranks int) error {
 	return nil
 }
 
-// CheckEven reports a part that is larger than promised.
+// CheckEven returns an error if a part has more rows than guaranteed.
 func CheckEven(layout sparse.Layout, rows, ranks int, imbalance float64, slack int) error {
 	mean := float64(rows) / float64(ranks)
 	most := max(imbalance*mean, math.Ceil(mean)+float64(slack))
