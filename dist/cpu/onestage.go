@@ -223,7 +223,7 @@ type piped struct {
 func (e *engine) piped(p dist.Plan) func() error {
 	o := &piped{allReduce: e.allReduce(p, " in a pipe")}
 	o.reduce = o.kernel.ReduceNT
-	if !o.finish.Nothing() {
+	if !o.finish.IsNop() {
 		o.reduce = o.kernel.Reduce // the sums are read again at once
 	}
 	o.pieces = (len(o.in) + pipedPiece - 1) / pipedPiece

@@ -1,6 +1,5 @@
-// Package epilogue is what happens to the elements of a collective's output
-// between the combination and the memory: the division of an average, and a
-// scale, bias and residual. It knows neither ranks nor transports.
+// Package epilogue applies the operations that follow the reduction of a collective before its output is written to
+// memory: the division of an average, and a scale, bias and residual. It knows neither ranks nor transports.
 package epilogue
 
 import (
@@ -10,21 +9,21 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// Step is done to every element of a rank's output:
+// Step is an operation on every element of a rank's output:
 //
 //	out = alpha*out + Bias[i mod len(Bias)] + Residual[i]
 //
-// or, for integers, out / divisor. The zero Step does nothing.
+// or out / divisor for integers. The zero Step does nothing.
 type Step struct {
 	dtype   dtype.DType
 	alpha   float64
-	divisor int // of integers; 0: nothing
+	divisor int // for integers; 0 means no division
 	scales  bool
 
 	bias, residual []byte
 }
 
-// Average is the step from a sum over so many ranks to their average.
+// Average returns the step that turns a sum over ranks into the average.
 func Average(d dtype.DType, ranks int) Step {
 	if d.Float() {
 		return Step{dtype: d, alpha: 1 / float64(ranks), scales: true}
@@ -32,8 +31,7 @@ func Average(d dtype.DType, ranks int) Step {
 	return Step{dtype: d, divisor: ranks}
 }
 
-// Then adds a scale, a bias and a residual to the step, which need a
-// floating-point type. A scale of 0 is 1.
+// Then adds a scale, a bias and a residual to the step. The type must be a floating-point type. A scale of 0 means 1.
 func (s Step) Then(d dtype.DType, scale float64, bias, residual []byte) Step {
 	if !s.scales {
 		s.alpha = 1
@@ -45,13 +43,13 @@ func (s Step) Then(d dtype.DType, scale float64, bias, residual []byte) Step {
 	return s
 }
 
-// Nothing tells whether the step leaves everything as it is.
-func (s *Step) Nothing() bool { return s.divisor == 0 && !s.scales }
+// IsNop reports whether the step changes nothing.
+func (s *Step) IsNop() bool { return s.divisor == 0 && !s.scales }
 
-// block keeps the passes over bias, residual and output in the first cache.
+// block is the number of bytes per pass, so that bias, residual and output stay in the first-level cache.
 const block = 8 << 10
 
-// Apply does the step to the part of an output that begins at a byte of it.
+// Apply applies the step to a part of an output that begins at byte at of the whole.
 func (s *Step) Apply(out []byte, at int) {
 	switch {
 	case s.divisor != 0:
@@ -86,7 +84,7 @@ func divide(b []byte, d dtype.DType, by int) {
 		quotients[int32](b, int32(by))
 	case dtype.U8:
 		if by > math.MaxUint8 {
-			clear(b) // no quotient is larger than 0
+			clear(b) // every quotient is 0
 			return
 		}
 		quotients(b, uint8(by))

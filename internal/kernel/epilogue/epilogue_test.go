@@ -17,11 +17,11 @@ func bytesOf[E any](s []E) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(e)))
 }
 
-// Applied in pieces or whole, the step is the formula element by element.
+// Applied in pieces or to the whole, the step computes the formula for every element.
 func TestFormula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 3000).Draw(t, "n")
-		ranks := rapid.IntRange(0, 5).Draw(t, "ranks") // 0: no average
+		ranks := rapid.IntRange(0, 5).Draw(t, "ranks") // 0 means no average
 		scale := rapid.SampledFrom([]float64{0, 0.5, 3}).Draw(t, "scale")
 		out, residual := make([]float32, n), make([]float32, n)
 		bias := make([]float32, rapid.SampledFrom([]int{0, 1, n}).Draw(t, "bias"))
@@ -59,7 +59,7 @@ func TestFormula(t *testing.T) {
 	})
 }
 
-// Integers divide and truncate; the zero step changes nothing.
+// Integers are divided and truncated, and the zero step changes nothing.
 func TestIntegers(t *testing.T) {
 	var none Step
 	s := []int32{-7, 7, 8}

@@ -7,7 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// Norm divides rows by the root of their mean square, and multiplies them by weights.
+// Norm divides rows by their root mean square and multiplies them by weights (RMSNorm).
 type Norm struct {
 	dtype        dtype.DType
 	weight       []byte
@@ -15,13 +15,13 @@ type Norm struct {
 	row, factors []float32
 }
 
-// NewNorm is a norm of rows that have as many elements as the weight, in f32, f16 or bf16.
+// NewNorm returns the norm for rows with as many elements as weight. The type must be f32, f16 or bf16.
 func NewNorm(d dtype.DType, weight []byte, epsilon float64) *Norm {
 	n := len(weight) / d.Size()
 	return &Norm{d, weight, epsilon, make([]float32, n), make([]float32, n)}
 }
 
-// Apply does it to whole rows.
+// Apply normalises whole rows.
 func (n *Norm) Apply(out []byte) {
 	vec.Widen(n.factors, n.weight, n.dtype)
 	for ; len(out) > 0; out = out[len(n.weight):] {

@@ -1,10 +1,8 @@
-// Package proof checks a product of matrices in far less time than another
-// multiplication takes.
+// Package proof checks a matrix product in much less time than a second multiplication takes.
 //
-// It fills operands, spoils the result in advance so that what was not written
-// is noticed, and checks in two ways: exactly, with operands of small whole
-// numbers, whose sums no order of additions can round; and within the error
-// bound of the precision, with ordinary numbers, of which a sample is checked.
+// It fills operands, and fills the result with NaN in advance so that elements which were not written are noticed. It
+// checks in two ways: exactly, with operands of small whole numbers, whose sums need no rounding in any order; and
+// within the error bound of the precision, for a sample of the elements, with arbitrary numbers.
 package proof
 
 import (
@@ -20,17 +18,17 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Mistake is the error of a result that is wrong.
+// Mistake is the error for a wrong result.
 type Mistake struct {
 	Count  int64  // wrong elements found; there may be more
-	Detail string // the first: where, have, want
+	Detail string // the first one: position, value, expected value
 }
 
 func (m *Mistake) Error() string {
 	return fmt.Sprintf("%d wrong elements, first: %s", m.Count, m.Detail)
 }
 
-// Note counts a wrong element, of which the first is described.
+// Note counts a wrong element and describes the first.
 func (m *Mistake) Note(format string, args ...any) {
 	if m.Count == 0 {
 		m.Detail = fmt.Sprintf(format, args...)
@@ -38,7 +36,7 @@ func (m *Mistake) Note(format string, args ...any) {
 	m.Count++
 }
 
-// Err is the mistake, or nil where no element was wrong.
+// Err returns the mistake, or nil if no element was wrong.
 func (m *Mistake) Err() error {
 	if m.Count == 0 {
 		return nil
@@ -46,11 +44,11 @@ func (m *Mistake) Err() error {
 	return m
 }
 
-// largest is the greatest whole number among the operands. Sums of up to
-// MaxDepth products stay below 2^24, up to which f32 has every whole number.
+// largest is the largest whole number among the operands. Sums of up to MaxDepth products stay below 2^24, up to which
+// f32 represents every whole number.
 const largest = 4
 
-// MaxDepth is the most products of Integers that an exact sum may have.
+// MaxDepth is the largest number of products of Integers whose sum is exact.
 const MaxDepth = 1 << 20
 
 // Integers fills a matrix with whole numbers from -4 to 4.
@@ -68,11 +66,11 @@ func Constant(m gemm.Matrix, v float64) {
 	fill(m, rand.NewPCG(0, 0), func(*rand.Rand) float64 { return v })
 }
 
-// Spoil fills a matrix with values that no product has.
+// Spoil fills a matrix with NaN, which no product contains.
 func Spoil(m gemm.Matrix) { Constant(m, math.NaN()) }
 
-// fill gives every element a value, each line in the direction of the memory with random
-// numbers of its own, so that several processors can do it.
+// fill assigns every element. Each line in the direction of the memory has its own random numbers, so that several
+// processors can work in parallel.
 func fill(m gemm.Matrix, seeds *rand.PCG, value func(*rand.Rand) float64) {
 	if m.ColStep != 1 {
 		m = m.T()
@@ -87,13 +85,12 @@ func fill(m gemm.Matrix, seeds *rand.PCG, value func(*rand.Rand) float64) {
 	})
 }
 
-// lines calls do for every row of a matrix whose rows lie together, on all processors, with
-// room for its values.
+// lines calls do for every row of a matrix with contiguous rows, on all processors, with a buffer for its values.
 func lines(m gemm.Matrix, do func(i int, line []byte, values []float64)) {
 	if m.Cols == 0 {
 		return
 	}
-	const least = 1 << 16 // elements that are worth a goroutine
+	const least = 1 << 16 // smallest number of elements that is worth a goroutine
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), m.Rows*m.Cols/least+1) {
@@ -107,10 +104,9 @@ func lines(m gemm.Matrix, do func(i int, line []byte, values []float64)) {
 	wait.Wait()
 }
 
-// Exact checks c = a x b for operands that Integers filled. It multiplies both
-// sides with a vector of random whole numbers, none of them zero, in integers:
-// a row with one wrong element is always found, and one with several is missed
-// once in 2^30. Rows that differ are then computed element by element.
+// Exact checks c = a x b for operands that were filled by Integers. It multiplies both sides with a vector of random
+// nonzero integers. A row with one wrong element is always found, and a row with several is missed once in 2^30. Rows
+// that differ are then recomputed element by element.
 func Exact(c, a, b gemm.Matrix, seed uint64) error {
 	if a.Cols > MaxDepth {
 		return fmt.Errorf("checking a product over k = %d: whole numbers are exact up to %d", a.Cols, MaxDepth)
@@ -124,7 +120,7 @@ func Exact(c, a, b gemm.Matrix, seed uint64) error {
 			continue
 		}
 		compareRow(c, a, b, i, &fault)
-		const enough = 4 // rows to look at closely, each as long as k x n
+		const enough = 4 // rows to recompute; each takes k x n operations
 		if fault.Count > 0 && i >= enough {
 			break
 		}
@@ -132,8 +128,8 @@ func Exact(c, a, b gemm.Matrix, seed uint64) error {
 	return fault.Err()
 }
 
-// Probe is a vector of random whole numbers, none of them zero. A row that
-// differs from what it should be in one element differs in its product with it.
+// Probe returns a vector of random nonzero integers. If one element of a row is wrong, the product of the row with the
+// vector is wrong too.
 func Probe(n int, seed uint64) []int64 {
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	x := make([]int64, n)
@@ -143,15 +139,15 @@ func Probe(n int, seed uint64) []int64 {
 	return x
 }
 
-// Times is a matrix of whole numbers times a vector; the sums wrap around, on
-// both sides of a comparison alike.
+// Times returns a matrix of whole numbers times a vector. Sums may wrap around, which is the same on both sides of a
+// comparison.
 func Times(m gemm.Matrix, x []int64) []int64 {
 	y, _ := WholeTimes(m, x)
 	return y
 }
 
-// WholeTimes also tells which rows have whole numbers only. Processors write what they found
-// once: lines of the cache that several add to would cost more than the products.
+// WholeTimes is Times, and also reports which rows contain only whole numbers. Each processor writes its results once,
+// because cache lines that several processors add to would cost more than the products.
 func WholeTimes(m gemm.Matrix, x []int64) (y []int64, whole []bool) {
 	y, whole = make([]int64, m.Rows), slices.Repeat([]bool{true}, m.Rows)
 	if m.ColStep == 1 {
@@ -167,7 +163,7 @@ func WholeTimes(m gemm.Matrix, x []int64) (y []int64, whole []bool) {
 		})
 		return y, whole
 	}
-	const band = 256 // rows that a processor has at a time
+	const band = 256 // rows that a processor takes at a time
 	var wait sync.WaitGroup
 	for from := 0; from < m.Rows; from += band {
 		wait.Go(func() { bandTimes(m.T(), x, y[from:min(from+band, m.Rows)], whole[from:], from) })
@@ -176,8 +172,7 @@ func WholeTimes(m gemm.Matrix, x []int64) (y []int64, whole []bool) {
 	return y, whole
 }
 
-// bandTimes is WholeTimes of some rows of a matrix whose columns lie together, of which it is
-// given the transpose.
+// bandTimes is WholeTimes for some rows of a matrix with contiguous columns. t is its transpose.
 func bandTimes(t gemm.Matrix, x, y []int64, whole []bool, from int) {
 	values, sums, odd := make([]float64, len(y)), make([]int64, len(y)), make([]bool, len(y))
 	for j := range t.Rows {
@@ -208,14 +203,12 @@ func compareRow(c, a, b gemm.Matrix, i int, fault *Mistake) {
 	}
 }
 
-// shortSums is how far sums of e4m3 products may be off, as a share of the magnitudes: the
-// matrix units keep 13 bits of the larger of two addends, 32 products at a time, and what
-// 128 of them give is added up in f32.
+// shortSums is the error bound of sums of e4m3 products, relative to the magnitudes. The matrix units keep 13 bits of
+// the larger addend, for 32 products at a time, and the results of 128 products are added up in f32.
 const shortSums = 4 * 0x1p-13
 
-// Close checks a sample of the elements of c = a x b against a product in f64.
-// A sum of k products in any order is off by at most k roundings of the sum of
-// their magnitudes (Higham, Accuracy and Stability, section 3.1).
+// Close checks a sample of the elements of c = a x b against a product in f64. In any order, the error of a sum of k
+// products is at most k roundings of the sum of their magnitudes (Higham, Accuracy and Stability, section 3.1).
 func Close(c, a, b gemm.Matrix, samples int, seed uint64) error {
 	rnd := rand.New(rand.NewPCG(seed, 4))
 	unit := 0x1p-24
@@ -234,12 +227,12 @@ func Close(c, a, b gemm.Matrix, samples int, seed uint64) error {
 			sum += p
 			magnitude += math.Abs(p)
 		}
-		// Twice, since the sum here has roundings too.
+		// Twice the bound, because the sum in f64 is rounded too.
 		bound := 2 * float64(a.Cols+1) * unit * magnitude
 		if a.Type == dtype.E4M3 {
 			bound += shortSums * magnitude
 		}
-		if got := c.At(i, j); !(math.Abs(got-sum) <= bound) { // a NaN is not close
+		if got := c.At(i, j); !(math.Abs(got-sum) <= bound) { // false for NaN
 			fault.Note("row %d, column %d is %v, want %v within %.2g", i, j, got, sum, bound)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// naive makes a product the slow way.
+// naive computes a product with three loops.
 func naive(fill func(gemm.Matrix, uint64), d dtype.DType, m, n, k int) (c, a, b gemm.Matrix) {
 	c, a, b = gemm.New(gemm.Result(d), m, n), gemm.New(d, m, k), gemm.New(d, k, n)
 	fill(a, 1)
@@ -28,7 +28,7 @@ func naive(fill func(gemm.Matrix, uint64), d dtype.DType, m, n, k int) (c, a, b 
 	return c, a, b
 }
 
-// Any change of one element is found, counted and named; without one nothing is.
+// A change of any single element is found, counted and described. A correct product passes.
 func TestExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 20)
@@ -57,7 +57,7 @@ func TestExactRefusesWhatIsNotExact(t *testing.T) {
 	}
 }
 
-// Rounding is allowed, more is not, in every element when all are looked at.
+// Rounding errors pass, and larger errors fail, in every element if all are sampled.
 func TestClose(t *testing.T) {
 	for _, d := range []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16} {
 		c, a, b := naive(Reals, d, 9, 7, 40)
@@ -67,7 +67,7 @@ func TestClose(t *testing.T) {
 		for _, off := range []float64{1e-4, math.NaN()} {
 			was := c.At(4, 3)
 			c.Set(4, 3, was+off)
-			if Close(c, a, b, 500, 3) == nil { // each of 63 elements is drawn
+			if Close(c, a, b, 500, 3) == nil { // 500 samples draw each of the 63 elements
 				t.Errorf("%v: an element that is off by %v is close", d, off)
 			}
 			c.Set(4, 3, was)
@@ -75,7 +75,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// What was not written does not pass.
+// Elements that were not written fail the check.
 func TestSpoil(t *testing.T) {
 	c, a, b := naive(Integers, dtype.F32, 5, 5, 5)
 	Spoil(c)

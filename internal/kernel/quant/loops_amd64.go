@@ -4,10 +4,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// fast is whether the processor has what the assembly needs; a variable for tests.
+// fast reports whether the processor supports the assembly loops. Tests turn it off.
 var fast = vec.Best() >= vec.AVX2
 
-// Each loop takes whole groups, at least one.
+// Each loop takes one or more whole groups.
 
 func most(mosts []uint32, values []float32) {
 	if !fast {

@@ -2,7 +2,7 @@
 
 package quant
 
-var fast = false // there is no assembly
+var fast = false // this architecture has no assembly loops
 
 func most(mosts []uint32, values []float32) { mostPortable(mosts, values) }
 func quantise(integers []byte, values, factors []float32) {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// inPlainGo runs a function without the assembly.
+// inPlainGo calls a function without the assembly loops.
 func inPlainGo(f func()) {
 	was := fast
 	fast = false
@@ -18,8 +18,7 @@ func inPlainGo(f func()) {
 	f()
 }
 
-// anything is elements with every bit pattern that there is, in groups that are
-// ordinary, tiny or spoilt.
+// anything returns elements with arbitrary bit patterns, in groups that are ordinary, tiny or contain NaN and infinity.
 func anything(t *rapid.T, d dtype.DType, n int) []byte {
 	values := make([]float64, n)
 	for from := 0; from < n; from += Group {
@@ -39,8 +38,8 @@ func anything(t *rapid.T, d dtype.DType, n int) []byte {
 	return store(d, values)
 }
 
-// The assembly gives the bytes and the elements of the plain loops, at every
-// length and address, and writes nothing behind them.
+// The assembly loops give the same bytes and elements as the portable loops, for every length and address, and write
+// nothing beyond them.
 func TestAssemblyIsPlainGo(t *testing.T) {
 	if !fast {
 		t.Log("this processor has none: there is nothing to compare")
@@ -79,8 +78,7 @@ const guardByte = 0xa5
 
 func guarded(n int) []byte { return append(make([]byte, n), guardByte) }
 
-// Integers lie in the encoding as documented: one after the other, from the
-// lowest bit on, and come back.
+// Packed integers have the documented layout: consecutive, from the lowest bit on. Unpacking restores them.
 func TestPacking(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(codecs).Draw(t, "codec")

@@ -2,18 +2,17 @@ package quant
 
 import "encoding/binary"
 
-// Integers of 6 and 4 bits are shifted to be positive, which is to flip their
-// sign, and lie one after the other from the lowest bit on: four in three bytes
-// and two in one. Eight of them, a byte each, are a word here, whose halves,
-// quarters and eighths move together.
+// Integers of 6 and 4 bits are made positive by flipping their sign bit, and stored consecutively from the lowest bit
+// on: four in three bytes, or two in one. The loops below hold eight of them in a word, one per byte, and move halves,
+// quarters and eighths of the word together.
 
-// The same byte eight times.
+// Words that repeat one byte eight times.
 const (
 	low6, low4   = 0x3f3f3f3f3f3f3f3f, 0x0f0f0f0f0f0f0f0f
 	sign6, sign4 = 0x2020202020202020, 0x0808080808080808
 )
 
-// pack writes a group's integers.
+// pack writes the integers of a group.
 func (c Codec) pack(dst, integers []byte) {
 	switch c.bits {
 	case 8:
@@ -38,7 +37,7 @@ func (c Codec) pack(dst, integers []byte) {
 	}
 }
 
-// unpack is the way back; the sign goes into all bits above it.
+// unpack reverses pack and extends the sign bit to a whole byte.
 func (c Codec) unpack(integers, src []byte) {
 	switch c.bits {
 	case 8:
@@ -51,7 +50,7 @@ func (c Codec) unpack(integers, src []byte) {
 			x = x&0x00000fff00000fff | x&0x00fff00000fff000<<4
 			x = x&0x003f003f003f003f | x&0x0fc00fc00fc00fc0<<2
 			x ^= sign6
-			binary.LittleEndian.PutUint64(integers[i:], x|x&sign6*6) // 32*6 is bits 6 and 7
+			binary.LittleEndian.PutUint64(integers[i:], x|x&sign6*6) // 32*6 sets bits 6 and 7
 		}
 	case 4:
 		for i := 0; i < Group; i += 8 {
@@ -60,7 +59,7 @@ func (c Codec) unpack(integers, src []byte) {
 			x = x&0x000000ff000000ff | x&0x0000ff000000ff00<<8
 			x = x&0x000f000f000f000f | x&0x00f000f000f000f0<<4
 			x ^= sign4
-			binary.LittleEndian.PutUint64(integers[i:], x|x&sign4*30) // 8*30 is bits 4 to 7
+			binary.LittleEndian.PutUint64(integers[i:], x|x&sign4*30) // 8*30 sets bits 4 to 7
 		}
 	}
 }

@@ -4,10 +4,9 @@ import (
 	"math"
 )
 
-// The loops over a batch in plain Go. They define the results; assembly gives the
-// same bits, but for what a NaN's payload is. Conversions to float32 around
-// products keep the compiler from fusing them with a sum, which would round
-// once instead of twice.
+// The portable loops over a batch. They define the results. The assembly loops give the same bits, except for the
+// payloads of NaNs. Conversions to float32 around products prevent the compiler from fusing them with a sum, which
+// would round once instead of twice.
 
 // mostPortable finds the bits of the largest magnitude of each group.
 func mostPortable(mosts []uint32, values []float32) {
@@ -20,9 +19,8 @@ func mostPortable(mosts []uint32, values []float32) {
 	}
 }
 
-// quantisePortable multiplies each group with its factor and rounds to nearest,
-// ties to even: adding 1.5 x 2^23 leaves no bits behind the point, and the last
-// byte is the integer. A factor of 0 gives 0, whatever it is multiplied with.
+// quantisePortable multiplies each group with its factor and rounds to nearest, ties to even. Adding 1.5 x 2^23 removes
+// the bits behind the point, so that the lowest byte is the integer. A factor of 0 gives 0 for any value.
 func quantisePortable(integers []byte, values, factors []float32) {
 	const shift = 3 << 22
 	for g, factor := range factors {
@@ -37,7 +35,7 @@ func quantisePortable(integers []byte, values, factors []float32) {
 	}
 }
 
-// multiplyPortable sets the values to the integers times the groups' scales.
+// multiplyPortable sets the values to the integers times the scales of their groups.
 func multiplyPortable(values []float32, integers []byte, scales []float32) {
 	for g, scale := range scales {
 		to, from := (*[Group]float32)(values[g*Group:]), (*[Group]byte)(integers[g*Group:])
@@ -47,7 +45,7 @@ func multiplyPortable(values []float32, integers []byte, scales []float32) {
 	}
 }
 
-// accumulatePortable adds them.
+// accumulatePortable adds the integers times the scales of their groups.
 func accumulatePortable(sum []float32, integers []byte, scales []float32) {
 	for g, scale := range scales {
 		to, from := (*[Group]float32)(sum[g*Group:]), (*[Group]byte)(integers[g*Group:])

@@ -1,7 +1,6 @@
-// Package quant holds the codecs of the quantised all-reduce ("quickreduce"):
-// integers of 8, 6 or 4 bits with a scale for each group of 32 elements. They
-// plug into package dist, which moves the encodings. docs/correctness.md has the format
-// and the bound on the error that follows from it.
+// Package quant holds the codecs of the quantised all-reduce ("quickreduce"): integers of 8, 6 or 4 bits with a scale
+// for each group of 32 elements. They are codecs of package dist, which sends the encodings. docs/correctness.md
+// describes the format and the error bound that follows from it.
 package quant
 
 import (
@@ -17,33 +16,30 @@ import (
 // Group is the number of elements that share a scale.
 const Group = 32
 
-// Codec is one width of integers. It implements dist.Codec for f32, f16 and bf16.
+// Codec encodes elements as integers of one width. It implements dist.Codec for f32, f16 and bf16.
 //
-// A group is encoded as its scale, a float32, and then its integers: q is the
-// element over the scale, rounded to nearest, and the scale is the largest
-// magnitude over the largest integer. A group with a NaN or an infinity
-// decodes to NaN everywhere, and one whose scale would be subnormal to zeros:
-// neither is ever taken for data. A last group that is short is padded with
-// zeros.
+// A group is encoded as its scale, a float32, followed by its integers. The scale is the largest magnitude divided by
+// the largest integer, and each integer is the element divided by the scale, rounded to nearest. A group that contains
+// a NaN or an infinity decodes to NaN everywhere. A group whose scale would be subnormal decodes to zeros. A short last
+// group is padded with zeros.
 type Codec struct{ bits int }
 
-// The codecs. The largest integers are 127, 31 and 7, so that a value and its
-// negative have the same error.
+// The codecs. Their largest integers are 127, 31 and 7, so that a value and its negative have the same error.
 var (
 	Int8 = Codec{8}
 	Int6 = Codec{6}
 	Int4 = Codec{4}
 )
 
-// Codecs lists them, the most exact first.
+// Codecs lists the codecs, the most accurate first.
 func Codecs() []Codec { return []Codec{Int8, Int6, Int4} }
 
-// Named finds the codec of a name.
+// Named returns the codec with the given name.
 func Named(name string) (Codec, bool) {
 	return lists.First(Codecs(), func(c Codec) bool { return c.Name() == name })
 }
 
-// Name is int8, int6 or int4.
+// Name returns int8, int6 or int4.
 func (c Codec) Name() string { return fmt.Sprintf("int%d", c.bits) }
 
 // Help describes the format in one line.
@@ -51,46 +47,44 @@ func (c Codec) Help() string {
 	return fmt.Sprintf("%d-bit integers with a float32 scale per %d elements, for f32, f16 and bf16", c.bits, Group)
 }
 
-// Group is 32 for all of them.
+// Group returns the number of elements per group, 32 for all codecs.
 func (c Codec) Group() int { return Group }
 
-// Max is the largest integer.
+// Max returns the largest integer.
 func (c Codec) Max() int { return 1<<(c.bits-1) - 1 }
 
 const scaleBytes = 4
 
-// groupBytes is the size of an encoded group.
+// groupBytes returns the size of an encoded group.
 func (c Codec) groupBytes() int { return scaleBytes + Group*c.bits/8 }
 
-// Size is the bytes of n elements encoded, whatever their type.
+// Size returns the encoded size of n elements in bytes. It does not depend on their type.
 func (c Codec) Size(_ dtype.DType, n int) int { return (n + Group - 1) / Group * c.groupBytes() }
 
-// Supports tells whether elements of the type can be encoded: a float32 scale
-// has no room for the range of f64, and integers are not rounded.
+// Supports reports whether elements of the type can be encoded. f64 exceeds the range of a float32 scale, and integers
+// must not be rounded.
 func Supports(d dtype.DType) bool { return d == dtype.F32 || d == dtype.F16 || d == dtype.BF16 }
 
-// Supports is the same of all of them.
+// Supports reports whether elements of the type can be encoded.
 func (c Codec) Supports(d dtype.DType) bool { return Supports(d) }
 
-// leastScale is the smallest normal float32: the reciprocal of any scale from
-// here on is finite.
+// leastScale is the smallest normal float32. Larger scales have a finite reciprocal.
 const leastScale = 0x1p-126
 
-// batch is how many groups are worked on at a time: all of it stays in the first
-// cache.
+// batch is the number of groups that are processed at a time, so that their data stays in the first-level cache.
 const batch = 8
 
-// work is the numbers of a batch, from elements to integers or back.
+// work holds the values of a batch on the way from elements to integers or back.
 type work struct {
 	values, sum [batch * Group]float32
 	integers    [batch * Group]byte // in two's complement
 	mosts       [batch]uint32       // bits of the largest magnitudes
 	scales      [batch]float32
 	inverses    [batch]float32
-	short       [4 * Group]byte // a last group, padded
+	short       [4 * Group]byte // the last group, padded
 }
 
-// Encode writes the encoding of the elements in src.
+// Encode writes the encoding of the elements in src to dst.
 func (c Codec) Encode(dst, src []byte, d dtype.DType) {
 	if !Supports(d) {
 		panic(fmt.Sprintf("quant: no encoding of %v", d))
@@ -108,11 +102,11 @@ func (c Codec) Encode(dst, src []byte, d dtype.DType) {
 	}
 }
 
-// encode does a batch of n groups.
+// encode encodes a batch of n groups.
 func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
 	values := w.values[:n*Group]
 	vec.Widen(values, src[:len(values)*d.Size()], d)
-	// Magnitudes compare as integers do, and NaN is above infinity.
+	// Compared as integers, magnitudes keep their order, and NaN is larger than infinity.
 	most(w.mosts[:n], values)
 	top := float32(c.Max())
 	for i, most := range w.mosts[:n] {
@@ -126,8 +120,8 @@ func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
 		}
 		w.scales[i], w.inverses[i] = scale, inverse
 	}
-	// No quotient needs a clamp: it is at most top and a few roundings, which is
-	// less than top + 1/2. An inverse of 0 makes integers of 0 of everything.
+	// Quotients need no clamp: they exceed the largest integer by a few roundings, which is less than 1/2. An inverse of 0
+	// gives integers of 0.
 	quantise(w.integers[:n*Group], values, w.inverses[:n])
 	for i := range n {
 		to := dst[i*c.groupBytes():][:c.groupBytes()]
@@ -136,15 +130,14 @@ func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
 	}
 }
 
-// DecodeReduce combines what the sources encode, in float32 and from first to
-// last, and rounds the result to the type once.
+// DecodeReduce decodes and combines the sources in float32, from first to last, and rounds the result to the type once.
 func (c Codec) DecodeReduce(dst []byte, srcs [][]byte, d dtype.DType, r dtype.Reduction) {
 	if !Supports(d) {
 		panic(fmt.Sprintf("quant: no decoding to %v", d))
 	}
 	var w work
 	size := Group * d.Size()
-	at := 0 // in the encodings
+	at := 0 // position in the encodings
 	for whole := len(dst) / size; whole > 0; {
 		n := min(batch, whole)
 		c.decode(dst[:n*size], srcs, at, d, r, &w, n)
@@ -156,7 +149,7 @@ func (c Codec) DecodeReduce(dst []byte, srcs [][]byte, d dtype.DType, r dtype.Re
 	}
 }
 
-// decode does a batch of n groups, which begin at a position of the encodings.
+// decode decodes a batch of n groups that begins at position at of the encodings.
 func (c Codec) decode(dst []byte, srcs [][]byte, at int, d dtype.DType, r dtype.Reduction, w *work, n int) {
 	sum, integers, scales := w.sum[:n*Group], w.integers[:n*Group], w.scales[:n]
 	for s, src := range srcs {
@@ -168,7 +161,7 @@ func (c Codec) decode(dst []byte, srcs [][]byte, at int, d dtype.DType, r dtype.
 		switch {
 		case s == 0:
 			multiply(sum, integers, scales)
-		case r == dtype.Sum || r == dtype.Avg: // an average is a sum that dist divides
+		case r == dtype.Sum || r == dtype.Avg: // dist divides the sum for an average
 			accumulate(sum, integers, scales)
 		default:
 			values := w.values[:n*Group]

@@ -13,7 +13,7 @@ var codecs = []Codec{Int8, Int6, Int4}
 
 var dtypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}
 
-// store makes bytes of numbers, get reads one back.
+// store converts numbers to bytes, and get reads one back.
 func store(d dtype.DType, values []float64) []byte {
 	b := make([]byte, len(values)*d.Size())
 	d.Encode(b, values)
@@ -22,10 +22,10 @@ func store(d dtype.DType, values []float64) []byte {
 
 func get(b []byte, d dtype.DType, i int) float64 { return d.Get(b, i) }
 
-// levels are the largest integers as documented, not as the code computes them.
+// levels holds the documented largest integers, independent of the code.
 var levels = map[Codec]float64{Int8: 127, Int6: 31, Int4: 7}
 
-// reference is the encoding spelled out: each element of the group with its scale.
+// reference is the encoding by definition: the decoded elements of a group.
 func reference(c Codec, group []float64) []float64 {
 	top := levels[c]
 	most := 0.0
@@ -54,12 +54,12 @@ func numbers(t *rapid.T, d dtype.DType, n int, label string) []float64 {
 	}
 	b := store(d, values)
 	for i := range values {
-		values[i] = get(b, d, i) // as the type holds it
+		values[i] = get(b, d, i) // as stored in the type
 	}
 	return values
 }
 
-// Encode and decode give what the definition gives, for every length.
+// Encoding and decoding match the definition for every length.
 func TestAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, d := rapid.SampledFrom(codecs).Draw(t, "codec"), rapid.SampledFrom(dtypes).Draw(t, "type")
@@ -80,7 +80,7 @@ func TestAgainstReference(t *testing.T) {
 	})
 }
 
-// reduced is the quantised all-reduce: every input encoded, the sum encoded.
+// reduced is the quantised all-reduce: all inputs are encoded, and so is their sum.
 func reduced(c Codec, d dtype.DType, inputs [][]float64) []byte {
 	n := len(inputs[0])
 	var coded [][]byte
@@ -96,8 +96,7 @@ func reduced(c Codec, d dtype.DType, inputs [][]float64) []byte {
 	return sum
 }
 
-// A NaN or an infinity spoils its whole group and no other; what is too small
-// for a scale becomes zero.
+// A NaN or an infinity affects its whole group and no other group. Values that are too small for a scale become zero.
 func TestSpecialGroups(t *testing.T) {
 	for _, c := range codecs {
 		for _, special := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -123,7 +122,7 @@ func TestSpecialGroups(t *testing.T) {
 	}
 }
 
-// The bytes are those that the format promises.
+// Encodings have the documented sizes.
 func TestSizes(t *testing.T) {
 	for c, want := range map[Codec]int{Int8: 36, Int6: 28, Int4: 20} {
 		if c.Size(dtype.F32, 1) != want || c.Size(dtype.BF16, 33) != 2*want || c.Size(dtype.F16, 0) != 0 {
@@ -140,7 +139,7 @@ func TestReductions(t *testing.T) {
 		Int8.Encode(ea, a, dtype.F32)
 		Int8.Encode(eb, b, dtype.F32)
 		Int8.DecodeReduce(out, [][]byte{ea, eb}, dtype.F32, r)
-		// 127 in a group whose largest is 254 is 63.5 steps, and becomes 64.
+		// With a largest value of 254, 127 is 63.5 steps and rounds to 64.
 		for i := range want {
 			if math.Abs(get(out, dtype.F32, i)-want[i]) > 127 {
 				t.Errorf("%v: element %d is %v, want about %v", r, i, get(out, dtype.F32, i), want[i])

@@ -2,9 +2,8 @@ package tile
 
 import "github.com/kernbench/kernbench/internal/base/dtype"
 
-// The tiles of AVX-512. They are called only through these tables, where Go
-// takes what is given to them to escape, whatever the declarations say; those are
-// checked against the assembly by go vet.
+// The AVX-512 kernels. They are called only through these tables, so Go assumes that their arguments escape, whatever
+// the declarations say. go vet checks the declarations against the assembly.
 var partsF32 = Parts{
 	Shift: 4,
 	Rows:  [4]int{14, 14, 9, 6},

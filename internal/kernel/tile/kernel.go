@@ -1,10 +1,9 @@
-// Package tile has the innermost kernels of matrix multiplication: code that keeps a
-// small part of C in registers while it runs along rows of A and a panel of B, in
-// assembly for each level of instructions and in plain Go, and the moves of elements
-// that bring operands into the layout of a panel.
+// Package tile holds the innermost kernels of matrix multiplication. They keep a small part of C, a tile, in registers
+// while they run along rows of A and a panel of B. There are assembly kernels for each instruction set and portable
+// kernels. The package also moves elements into the layout of a panel.
 //
-// It allocates nothing, starts no goroutine and checks no argument: package gemm cuts
-// products into tiles, holds the memory and chooses the kernel.
+// It allocates nothing, starts no goroutine and checks no argument. Package gemm cuts products into tiles, holds the
+// memory and chooses the kernel.
 package tile
 
 import (
@@ -15,20 +14,19 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Level is a set of instructions that kernels are written for.
+// Level is an instruction set that kernels are written for.
 type Level uint8
 
-// The levels. Each takes the kernels of the one below for operand types that
-// it has nothing better for.
+// The levels. Each uses the kernels of the level below for operand types that it has no better kernel for.
 const (
-	Portable   Level = iota // Go alone
+	Portable   Level = iota // Go only
 	AVX2                    // with FMA and F16C
 	AVX512                  // F, BW, DQ and VL
 	AVX512BF16              // dot products of bf16 pairs
 	AMX                     // tile registers for bf16
 )
 
-// String is the level's name, as a result's record has it.
+// String returns the name of the level in records.
 func (l Level) String() string {
 	if l > AMX {
 		return fmt.Sprintf("Level(%d)", uint8(l))
@@ -36,75 +34,73 @@ func (l Level) String() string {
 	return [...]string{"portable", "avx2", "avx512", "avx512bf16", "amx"}[l]
 }
 
-// Args are the arguments of a kernel: part of C and the rows of A and columns
-// of B that it is the product of. There may be several below each other. Steps
-// are in bytes. The assembly knows the layout.
+// Args are the arguments of a kernel: one or more tiles of C below each other, with their rows of A and columns of B.
+// Steps are in bytes. The assembly kernels depend on this layout.
 type Args struct {
-	A, B, C uintptr // in memory that the engine holds for the call; c may lie behind it when all is done
+	A, B, C uintptr // addresses in memory that the caller keeps alive; C may point behind its end after the last tile
 	K       int     // steps along k, at least one
 
-	ARow, AStep int // from row to row of A, and from step to step
-	BStep       int // from step to step in B's panel
+	ARow, AStep int // distance between rows of A, and between steps
+	BStep       int // distance between steps in the panel of B
 	CRow        int
 
-	// The columns that exist, a bit for each, in the first and second vector.
+	// Bit masks of the existing columns in the first and second vector.
 	Mask, Mask2 uint32
 
-	Next uintptr // what will be needed soon, half a kilobyte per tile; 0 when all is near
-	Add  bool    // to what C holds, instead of setting it
+	Next uintptr // address to prefetch, half a kilobyte per tile; 0 for none
+	Add  bool    // add to C instead of overwriting it
 
 	Tiles int // at least one
-	ATile int // from a tile's first row of A to the next tile's
+	ATile int // distance between the first rows of A of consecutive tiles
 }
 
-// Func multiplies tiles. It changes nothing but C and keeps nothing.
+// Func multiplies tiles. It changes only C and keeps no reference to its arguments.
 type Func func(*Args)
 
 // Kernel is the code for one type of packed operands.
 type Kernel struct {
 	Level      Level
-	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel takes it
-	Rows, Cols int         // of a tile
-	Pairs      bool        // a step takes two elements along k, side by side in memory
-	Unit       int         // steps come in multiples of this, filled up with zeros
+	Packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel supports it
+	Rows, Cols int         // size of a tile
+	Pairs      bool        // a step takes two elements along k, which are adjacent in memory
+	Unit       int         // the number of steps is a multiple of this; the rest is zero
 
-	// Peak makes n rounds of this kernel's arithmetic alone, PeakFlops
-	// floating-point operations in each.
+	// Peak makes n rounds of the arithmetic of this kernel without memory access. Each has PeakFlops floating-point
+	// operations.
 	Peak      func(n int)
 	PeakFlops float64
 
 	Whole Func
-	// Parts are the kernels of other tiles. Without them only whole ones can be
-	// made, and those at the edges go through a buffer.
+	// Parts holds kernels for tiles of other sizes. Without it only whole tiles can be computed, and tiles at the edges
+	// use a buffer.
 	Parts *Parts
 }
 
-// Parts are kernels that read B's rows at any distance and touch no element
-// outside of a tile, or of B's panel where that is padded to the width of one.
+// Parts are kernels that read rows of B at any distance. They touch no element outside a tile, or outside the panel of
+// B if that is padded to the width of a tile.
 type Parts struct {
-	Shift uint   // a vector has 1 << shift elements
-	Rows  [4]int // the most rows of a tile, by vectors
+	Shift uint   // a vector has 1 << Shift elements
+	Rows  [4]int // largest number of rows of a tile, by the number of vectors
 
 	Whole [4][14]Func // reading whole vectors of B, by vectors and rows
 	Some  [2][14]Func // reading some columns
 }
 
-// Vectors is the number of whole vectors in n columns.
-func (p *Parts) Vectors(n int) int { return n >> (p.Shift & 31) } // which spares Go's care for long shifts
+// Vectors returns the number of whole vectors in n columns.
+func (p *Parts) Vectors(n int) int { return n >> (p.Shift & 31) } // the mask saves Go's check for long shifts
 
-// Of gives the kernel of a tile.
+// Of returns the kernel for a tile.
 func (p *Parts) Of(rows, cols int, padded bool) Func {
-	before := p.Vectors(cols - 1) // the last one
+	before := p.Vectors(cols - 1) // the last vector
 	if padded || before != p.Vectors(cols) {
 		return p.Whole[before][rows-1]
 	}
 	return p.Some[before][rows-1]
 }
 
-// Next says how many of the columns that are left the next tile has. A is read
-// once for each tile beside another: four vectors are best where they come out
-// even, and else three, which leave no single one. But B is read once for each
-// tile below another: where only narrow ones have all rows, those are taken.
+// Next returns how many of the remaining columns the next tile takes. A is read once for each tile in a row of tiles.
+// Four vectors are best if the columns divide evenly. Otherwise three are better, because they leave no single vector.
+// But B is read once for each tile in a column of tiles, so narrower tiles are better if only they can take all rows.
 func (p *Parts) Next(rows, left int) int {
 	n := 3
 	switch vectors := p.Vectors(left); {
@@ -122,14 +118,13 @@ func (t *Args) Down(n, rows int) {
 	t.C += uintptr(n * rows * t.CRow)
 }
 
-// Masks marks the columns that exist. A kernel looks only at the bits of a
-// vector.
+// Masks sets the masks of the existing columns. A kernel looks only at as many bits as a vector has elements.
 func (t *Args) Masks(cols int, k *Kernel) {
-	bits := uint64(1)<<(uint(cols)&63) - 1 // wide tiles, of 64, do not ask
+	bits := uint64(1)<<(uint(cols)&63) - 1 // tiles of 64 columns do not need the mask
 	t.Mask, t.Mask2 = uint32(bits), uint32(bits>>(uint(k.Cols)/2&63))
 }
 
-// StepBytes is the size of what one step takes of a row of A.
+// StepBytes returns the size of one step along a row of A.
 func (k *Kernel) StepBytes() int {
 	if k.Pairs {
 		return 2 * k.Packed.Size()
@@ -137,7 +132,7 @@ func (k *Kernel) StepBytes() int {
 	return k.Packed.Size()
 }
 
-// Steps is the number of steps for n elements along k, without filling.
+// Steps returns the number of steps for n elements along k, without padding.
 func (k *Kernel) Steps(n int) int {
 	if k.Pairs {
 		return (n + 1) / 2
@@ -145,10 +140,10 @@ func (k *Kernel) Steps(n int) int {
 	return n
 }
 
-// PanelStep is the size of a row of B's panel.
+// PanelStep returns the size of a row of the panel of B.
 func (k *Kernel) PanelStep() int { return k.Cols * k.StepBytes() }
 
-// For gives the kernel that a level uses for operands of a type.
+// For returns the kernel that a level uses for operands of a type.
 func For(l Level, operand dtype.DType) *Kernel {
 	for _, k := range Kernels() {
 		if k.Level > l {
@@ -158,11 +153,11 @@ func For(l Level, operand dtype.DType) *Kernel {
 			return k
 		}
 	}
-	panic(fmt.Sprintf("tile: no kernel for %v", operand)) // gemm lets only types with a kernel through
+	panic(fmt.Sprintf("tile: no kernel for %v", operand)) // gemm accepts only types with a kernel
 }
 
-// The portable kernels define what the others do; 4 x 8 lets the compiler keep
-// at least the operands of a step in registers.
+// The portable kernels define the results. With 4 x 8 elements the compiler can keep at least the operands of a step in
+// registers.
 var (
 	portableF64 = Kernel{Level: Portable, Packed: dtype.F64, Rows: 4, Cols: 8, Unit: 1,
 		Whole: portableTile[float64], Peak: portablePeak[float64], PeakFlops: 16}
@@ -197,21 +192,20 @@ func portableTile[N float32 | float64](t *Args) {
 	}
 }
 
-// At is what lies at an address of a tile. The engine holds that memory, and Go
-// does not move what is on its heap.
+// At returns a pointer to the element at an address of a tile. The caller keeps the memory alive, and Go does not move
+// heap memory.
 func At[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// portablePeak has eight independent sums, as many as a processor without
-// wider instructions needs to be busy.
+// portablePeak has eight independent sums, enough to keep a processor without wider instructions busy.
 func portablePeak[N float32 | float64](n int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 N
 	x, y := N(n), N(1)/N(n+1)
 	for range n {
 		s0, s1, s2, s3 = s0+x*y, s1+x*y, s2+x*y, s3+x*y
 		s4, s5, s6, s7 = s4+x*y, s5+x*y, s6+x*y, s7+x*y
-		y = -y // so that the product is not moved out of the loop
+		y = -y // prevents the compiler from moving the product out of the loop
 	}
 	sink.Store(s0+s1+s2+s3+s4+s5+s6+s7 > 0)
 }
 
-var sink atomic.Bool // keeps the compiler from leaving the sums out
+var sink atomic.Bool // prevents the compiler from removing the sums

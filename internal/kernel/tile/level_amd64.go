@@ -21,12 +21,12 @@ var (
 		Whole: tileAMX, Peak: peakAMX, PeakFlops: 4 * 16 * 16 * 32 * 2}
 )
 
-// Kernels lists all there are, the fastest first.
+// Kernels lists all kernels, the fastest first.
 func Kernels() []*Kernel {
 	return []*Kernel{&tilesAMX, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
 }
 
-// Levels lists what this machine has, from slow to fast.
+// Levels lists the levels of this machine, from slow to fast.
 var Levels = sync.OnceValue(func() []Level {
 	cpu := &cpuid.CPU
 	levels := []Level{Portable}
@@ -47,18 +47,17 @@ var Levels = sync.OnceValue(func() []Level {
 	return levels
 })
 
-// tileRegistersGranted asks the kernel for the use of the tile registers, which
-// it gives to whole processes and only on request.
+// tileRegistersGranted asks the operating system for permission to use the tile registers. Linux grants it per process
+// and only on request.
 func tileRegistersGranted() bool {
 	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 	_, _, errno := unix.Syscall(unix.SYS_ARCH_PRCTL, requestPermission, tileData, 0)
 	return errno == 0
 }
 
-// Best is the fastest level. Intel's cores since Sapphire Rapids have the dot
-// products at a quarter of the rate of multiply-adds, so that widening to f32
-// is faster when the tile registers are not available; they are recognised
-// by their half-precision arithmetic.
+// Best returns the fastest level. Intel cores since Sapphire Rapids execute bf16 dot products at a quarter of the rate
+// of multiply-adds, so widening to f32 is faster if the tile registers are not available. They are recognised by their
+// half-precision arithmetic.
 func Best() Level {
 	levels := Levels()
 	top := levels[len(levels)-1]
@@ -68,8 +67,7 @@ func Best() Level {
 	return top
 }
 
-// The fast parts of moving elements. Each says how much it did; plain Go does
-// the rest.
+// Assembly for moving elements. Each function returns how much it did, and portable code does the rest.
 
 func transposeFast(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) (doneLines,
 	doneCols int) {

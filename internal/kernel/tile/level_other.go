@@ -4,16 +4,16 @@ package tile
 
 import "unsafe"
 
-// Kernels lists all there are.
+// Kernels lists all kernels.
 func Kernels() []*Kernel { return []*Kernel{&portableF64, &portableF32} }
 
-// Best is the fastest level.
+// Best returns the fastest level.
 func Best() Level { return Portable }
 
-// Levels lists what this machine has, from slow to fast.
+// Levels lists the levels of this machine, from slow to fast.
 func Levels() []Level { return []Level{Portable} }
 
-// The fast parts of moving elements: nothing is done, all is left.
+// There is no assembly for moving elements here, so these do nothing and leave all work to the portable code.
 
 func transposeFast(unsafe.Pointer, int, unsafe.Pointer, int, int, int, int) (lines, cols int) {
 	return 0, 0

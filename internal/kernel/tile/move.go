@@ -2,18 +2,17 @@ package tile
 
 import "unsafe"
 
-// The functions here move elements between layouts. Fast says that the
-// processor has AVX2; without it plain Go does everything, which is what the
-// fast parts are tested against.
+// The functions in this file move elements between layouts. fast means that the processor has AVX2. Otherwise portable
+// code does everything. The tests compare the fast parts with it.
 
-// Transpose sets unit r of line c of dst to unit c of line r of src, for lines
-// of cols units in src. Units have 4 or 8 bytes; lines are strides apart.
+// Transpose sets unit r of line c of dst to unit c of line r of src. Lines of src have cols units of 4 or 8 bytes.
+// Strides are in bytes.
 func Transpose(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) {
 	doneLines, doneCols := 0, 0
 	if fast {
 		doneLines, doneCols = transposeFast(dst, dstStride, src, srcStride, lines, cols, unit)
 	}
-	// What is left: columns of the lines that are done, and the other lines.
+	// The rest: the remaining columns of the lines that are done, then the remaining lines.
 	transposeSlow(dst, dstStride, src, srcStride, 0, doneLines, doneCols, cols, unit)
 	transposeSlow(dst, dstStride, src, srcStride, doneLines, lines, 0, cols, unit)
 }
@@ -32,11 +31,10 @@ func transposeSlow(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStr
 	}
 }
 
-// fetchAhead is how far ahead copying prefetches: enough for the latency of memory
-// at the speed of copying.
+// fetchAhead is the prefetch distance of copies in bytes: enough to cover the memory latency at the speed of copying.
 const fetchAhead = 2 << 10
 
-// CopyLines copies lines of size bytes that are strides apart.
+// CopyLines copies lines of size bytes. Strides are in bytes.
 func CopyLines(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, size int) {
 	done := 0
 	if fast {

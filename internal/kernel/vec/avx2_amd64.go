@@ -2,9 +2,9 @@ package vec
 
 import "github.com/kernbench/kernbench/internal/base/dtype"
 
-// kernelsAVX2 has what is written in assembly for AVX2; portable code does the
-// rest. What is declared below is called only through the table, so that Go takes what is
-// given to it to escape, whatever a declaration says. Go vet checks these against the assembly.
+// kernelsAVX2 holds the assembly kernels for AVX2. Portable code does the rest. The functions declared below are called
+// only through the table, so Go assumes that their arguments escape, whatever a declaration says. go vet checks the
+// declarations against the assembly.
 var kernelsAVX2 = table{
 	dtype.F64:  {Sum: sumF64AVX2, Prod: prodF64AVX2, Min: minF64AVX2, Max: maxF64AVX2, scaledSum: scaledSumF64AVX2},
 	dtype.F32:  {Sum: sumF32AVX2, Prod: prodF32AVX2, Min: minF32AVX2, Max: maxF32AVX2, scaledSum: scaledSumF32AVX2},

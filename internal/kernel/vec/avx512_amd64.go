@@ -2,9 +2,9 @@ package vec
 
 import "github.com/kernbench/kernbench/internal/base/dtype"
 
-// kernelsAVX512 has what is written in assembly for AVX-512; portable code does the
-// rest. What is declared below is called only through the table, so that Go takes what is
-// given to it to escape, whatever a declaration says. Go vet checks these against the assembly.
+// kernelsAVX512 holds the assembly kernels for AVX-512. Portable code does the rest. The functions declared below are
+// called only through the table, so Go assumes that their arguments escape, whatever a declaration says. go vet checks
+// the declarations against the assembly.
 var kernelsAVX512 = table{
 	dtype.F64: {Sum: sumF64AVX512, Prod: prodF64AVX512, Min: minF64AVX512, Max: maxF64AVX512,
 		scaledSum: scaledSumF64AVX512},
@@ -19,8 +19,8 @@ var kernelsAVX512 = table{
 	dtype.U8:  {Sum: sumU8AVX512, Min: minU8AVX512, Max: maxU8AVX512},
 }
 
-// kernelsAVX512FP16 adds two f16 as they are: a sum made in f32 has at least 2p+2 bits
-// for p of f16, so rounding it once more gives the same.
+// kernelsAVX512FP16 adds two f16 values in f16. The result equals a sum in f32 that is then rounded, because f32 has at
+// least 2p+2 bits for the p bits of f16.
 var kernelsAVX512FP16 = func() table {
 	t := kernelsAVX512
 	t[dtype.F16][sumOfTwo] = sumOfTwoF16AVX512

@@ -7,7 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Traffic is counted as the bytes read and written: n sources and a destination.
+// Traffic counts the bytes read and written: n sources and a destination.
 func BenchmarkReduce(b *testing.B) {
 	for _, level := range levels() {
 		for _, d := range []dtype.DType{dtype.F32, dtype.F64, dtype.F16, dtype.BF16} {
@@ -23,7 +23,7 @@ func BenchmarkReduce(b *testing.B) {
 	}
 }
 
-// The cost of a call, for the latency of small collectives.
+// The cost of a call, which matters for the latency of small collectives.
 func BenchmarkReduce2Short(b *testing.B) {
 	for _, size := range []int{8, 64, 1000} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
@@ -61,13 +61,13 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// benchmark places the arrays as separate buffers lie: aligned, and apart by
-// what is no power of two, so that they do not compete for the same cache sets.
+// benchmark places the arrays like separate buffers: aligned, and not a power of two apart, so that they do not compete
+// for the same cache sets.
 func benchmark(b *testing.B, n, size int, run func(dst []byte, srcs [][]byte)) {
 	stride := size + 5*cacheLine
 	room := aligned((n+1)*stride, 0)
 	for i := range room {
-		room[i] = byte(i>>10) & 0x3f // ordinary numbers of every type, and no page untouched
+		room[i] = byte(i>>10) & 0x3f // ordinary numbers in every type; touches every page
 	}
 	srcs := make([][]byte, n)
 	for i := range srcs {

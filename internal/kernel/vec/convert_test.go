@@ -9,8 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Every number of every type is widened as package dtype says, whatever the length
-// and the address.
+// Every number of every type is widened as in package dtype, for every length and address.
 func TestWiden(t *testing.T) {
 	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.BF16} {
 		src := aligned(d.Size()<<16, 1)
@@ -33,7 +32,7 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// Every float32 is rounded as package dtype says, to the last bit.
+// Every float32 is rounded as in package dtype, to the last bit.
 func TestNarrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := make([]float32, rapid.IntRange(0, 70).Draw(t, "count"))

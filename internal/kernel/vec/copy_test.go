@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Copies of every length and place, short and past the limits at which the
-// method changes, carry every byte and no other.
+// Copies of every length and address copy every byte and no other, below and above the lengths where the method
+// changes.
 func TestCopy(t *testing.T) {
 	lengths := []int{streamsItself - 1, streamsItself, streamsItself + 67}
 	for n := range 2 * cacheLine {
@@ -58,13 +58,13 @@ func TestStreamingReduce(t *testing.T) {
 	}
 }
 
-// Pause and Fence have no effect one thread could see; they must only return.
+// Pause and Fence have no effect that one thread could observe, so the test only calls them.
 func TestPauseAndFence(t *testing.T) {
 	Pause()
 	Fence()
 }
 
-// Own is a hint: memory stays as it is, whatever the range.
+// Own is a hint and must not change memory, whatever the range.
 func TestOwnChangesNothing(t *testing.T) {
 	data := make([]byte, 4096)
 	for i := range data {

@@ -8,9 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Arrays that end right before an unreadable page, or start right after one,
-// can be combined at every length: no kernel reads or writes a byte outside, as
-// it must not at the end of a shared-memory segment.
+// No kernel reads or writes outside its arrays, at any length. The arrays end right before an unreadable page or start
+// right after one, like the end of a shared-memory segment.
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16 // a multiple of every page size in use
 	between := func() []byte {
@@ -28,7 +27,7 @@ func TestEndOfMemory(t *testing.T) {
 			for op := Sum; op <= Max; op++ {
 				k := lookup(level, d, op)
 				for n := 0; n <= 600; n += d.Size() {
-					if n == 136 { // tails were all seen; on to the whole blocks
+					if n == 136 { // all tails are covered; continue with whole blocks
 						n = 496
 					}
 					k.ReduceNT(a[page-n:], [][]byte{b[page-n:], c[page-n:]})

@@ -8,8 +8,8 @@ import (
 
 var best = detect()
 
-// detect asks the processor, and through it whether the operating system saves
-// the wide registers. BMI2 belongs to the mask of the tails.
+// detect returns the best level that both the processor and the operating system support. The masks of the tails need
+// BMI2.
 func detect() Level {
 	switch {
 	case cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.BMI2):
@@ -23,8 +23,7 @@ func detect() Level {
 	return Portable
 }
 
-// loopsOf gives the loops of a level and the number of bytes whose multiples
-// it takes.
+// loopsOf returns the loops of a level, and the number of bytes whose multiples they process.
 func loopsOf(level Level) (*table, int) {
 	switch level {
 	case AVX512FP16:
@@ -37,9 +36,9 @@ func loopsOf(level Level) (*table, int) {
 	return &portable, 1
 }
 
-// SumFour gives what adds the first four elements of every source, for which setting
-// up a kernel takes longer than adding, or nil if there is nothing for this type on
-// this machine. It does not check that there are four.
+// SumFour returns a function that adds the first four elements of every source, or nil if there is none for this type
+// and machine. For so few elements, setting up a kernel takes longer than adding. The function does not check that
+// there are four elements.
 func SumFour(d dtype.DType) func(dst []byte, srcs [][]byte) {
 	switch {
 	case best == Portable:
@@ -51,8 +50,7 @@ func SumFour(d dtype.DType) func(dst []byte, srcs [][]byte) {
 	return nil
 }
 
-// widenFast and narrowFast convert as many elements as whole vectors hold, and tell
-// how many.
+// widenFast and narrowFast convert the elements in whole vectors, and return how many they converted.
 func widenFast(dst []float32, src []byte, d dtype.DType) int {
 	blocks := len(src) / 16
 	if best == Portable || blocks == 0 || d.Size() != 2 {

@@ -8,7 +8,7 @@ const best = Portable
 
 func loopsOf(Level) (*table, int) { return &portable, 1 }
 
-// SumFour gives nil: it is for levels that are not here.
+// SumFour returns nil: there is no assembly for this architecture.
 func SumFour(dtype.DType) func(dst []byte, srcs [][]byte) { return nil }
 
 func widenFast([]float32, []byte, dtype.DType) int { return 0 }

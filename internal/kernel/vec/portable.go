@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// portable has every kernel in plain Go. It is what the others must equal, and
-// all there is on processors without assembly. It never streams.
+// portable holds every kernel in plain Go. It defines the results, and it is all there is on processors without
+// assembly. It never streams.
 var portable = table{
 	dtype.F64:  scalable(same[float64], same[float64]),
 	dtype.F32:  scalable(same[float32], same[float32]),
@@ -19,13 +19,13 @@ var portable = table{
 	dtype.U8:   loops(same[uint8], same[uint8]),
 }
 
-// number is what elements are combined as.
+// number is a type in which elements are combined.
 type number interface {
 	float64 | float32 | int64 | int32 | uint8
 }
 
-// loops gives the kernels of a type whose elements T lie in memory and are
-// combined as N, with the conversions of a block of them.
+// loops returns the kernels of a type whose elements are stored as T and combined as N. load and store convert a block
+// of elements.
 func loops[T dtype.Element, N number](load func([]N, []T), store func([]T, []N)) (ops [numOps]loop) {
 	for op := Sum; op <= Max; op++ {
 		ops[op] = blockwise(op, load, store)
@@ -39,9 +39,9 @@ func scalable[T dtype.Element, N number](load func([]N, []T), store func([]T, []
 	return ops
 }
 
-// blockwise goes over the arrays in blocks that stay in the first cache, so that
-// choosing the operation costs nothing. The destination is written only when
-// every source of the block was read, since it may be one of them.
+// blockwise processes the arrays in blocks that stay in the first-level cache, so that choosing the operation costs
+// nothing. It writes a block of the destination only after it has read all sources, because the destination may be one
+// of them.
 func blockwise[T dtype.Element, N number](op Op, load func([]N, []T), store func([]T, []N)) loop {
 	const count = 256
 	size := int(unsafe.Sizeof(*new(T)))
@@ -66,9 +66,9 @@ func blockwise[T dtype.Element, N number](op Op, load func([]N, []T), store func
 	}
 }
 
-// combine is acc = acc op next, element by element.
+// combine sets acc = acc op next, element by element.
 func combine[N number](op Op, acc, next []N) {
-	next = next[:len(acc)] // once, instead of a bounds check per element
+	next = next[:len(acc)] // one bounds check instead of one per element
 	switch op {
 	case Sum, scaledSum:
 		for i := range acc {
@@ -115,8 +115,8 @@ func narrowBF16(to []dtype.BFloat16, from []float32) {
 	}
 }
 
-// Widen gives the elements of src, of type F32, F16 or BF16, as float32, which is
-// exact. Assembly may make a signalling NaN quiet.
+// Widen converts elements of type F32, F16 or BF16 to float32, which is exact. The assembly may turn a signalling NaN
+// into a quiet one.
 func Widen(dst []float32, src []byte, d dtype.DType) {
 	done := widenFast(dst, src, d)
 	switch src = src[done*d.Size():]; d {
@@ -131,8 +131,7 @@ func Widen(dst []float32, src []byte, d dtype.DType) {
 	}
 }
 
-// Narrow rounds src to elements of type F32, F16 or BF16, to nearest, ties to even; a
-// NaN stays a NaN.
+// Narrow rounds src to elements of type F32, F16 or BF16, to nearest, ties to even. A NaN stays a NaN.
 func Narrow(dst []byte, src []float32, d dtype.DType) {
 	done := narrowFast(dst, src, d)
 	dst, src = dst[done*d.Size():], src[done:]

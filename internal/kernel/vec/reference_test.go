@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// levels are all that run on this machine; every kernel is tested at each.
+// levels lists the levels of this machine. Every kernel is tested at each.
 func levels() (all []Level) {
 	for l := Portable; l <= best; l++ {
 		all = append(all, l)
@@ -18,7 +18,7 @@ func levels() (all []Level) {
 	return all
 }
 
-// reference combines one element of every source, given and returned as bits.
+// reference combines one element of every source. Elements are given and returned as bits.
 func reference(d dtype.DType, op Op, scale float64, elements []uint64) uint64 {
 	switch d {
 	case dtype.F64:
@@ -64,7 +64,7 @@ func fold[N number](op Op, scale N, read func(uint64) N, elements []uint64) N {
 	return acc
 }
 
-// element reads the i-th element of b as bits.
+// element returns the i-th element of b as bits.
 func element(b []byte, d dtype.DType, i int) uint64 {
 	var word [8]byte
 	copy(word[:], b[i*d.Size():(i+1)*d.Size()])
@@ -109,7 +109,7 @@ func fromFloat(d dtype.DType, f float64) uint64 {
 	}
 }
 
-// specials are the values at the edges of a type; for integers the extremes.
+// specials lists the extreme values of a type.
 func specials(d dtype.DType) []uint64 {
 	if !d.Float() {
 		top := uint64(1) << (8*d.Size() - 1)
@@ -121,15 +121,14 @@ func specials(d dtype.DType) []uint64 {
 	}
 	all = append(all, fromFloat(d, math.Inf(1))-1) // the largest number
 	all = append(all, fromFloat(d, math.Inf(1))+1) // a signalling NaN
-	all = append(all, uint64(1)<<(8*d.Size()-1)-1) // the NaN with every payload bit
+	all = append(all, uint64(1)<<(8*d.Size()-1)-1) // the NaN with all payload bits
 	for _, bits := range all {
-		all = append(all, bits|uint64(1)<<(8*d.Size()-1)) // and their negatives
+		all = append(all, bits|uint64(1)<<(8*d.Size()-1)) // their negatives
 	}
 	return all
 }
 
-// fill mixes arbitrary bits, small whole numbers (whose sums meet ties of
-// rounding) and special values.
+// fill mixes arbitrary bits, small whole numbers (whose sums hit ties of rounding) and special values.
 func fill(b []byte, d dtype.DType, rnd *rand.Rand) {
 	edges := specials(d)
 	for i := range len(b) / d.Size() {
@@ -146,14 +145,14 @@ func fill(b []byte, d dtype.DType, rnd *rand.Rand) {
 	}
 }
 
-// aligned gives bytes that start the given number after a cache line.
+// aligned returns bytes that start offset bytes after a cache line.
 func aligned(length, offset int) []byte {
 	room := make([]byte, length+2*cacheLine)
 	skew := int(-uintptr(unsafe.Pointer(&room[0])) % cacheLine)
 	return room[skew+offset : skew+offset+length : skew+offset+length]
 }
 
-// wants is the expected result of every element.
+// wants returns the expected result of every element.
 func wants(d dtype.DType, op Op, scale float64, srcs [][]byte) []uint64 {
 	all := make([]uint64, len(srcs[0])/d.Size())
 	elements := make([]uint64, len(srcs))
@@ -166,7 +165,7 @@ func wants(d dtype.DType, op Op, scale float64, srcs [][]byte) []uint64 {
 	return all
 }
 
-// failer is what testing and rapid have in common.
+// failer is implemented by testing.T and rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -174,7 +173,7 @@ type failer interface {
 
 var _ failer = (*testing.T)(nil)
 
-// compare wants the same bits, or a NaN where one is expected.
+// compare requires equal bits, or any NaN where a NaN is expected.
 func compare(t failer, d dtype.DType, got []byte, want []uint64) {
 	t.Helper()
 	for i, w := range want {

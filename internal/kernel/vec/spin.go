@@ -1,17 +1,15 @@
 package vec
 
-// Pause tells the processor that the caller spins on a memory location, so that
-// it saves power and leaves the loop without a penalty.
+// Pause tells the processor that the caller spins on a memory location. That saves power, and avoids a penalty when the
+// loop ends.
 func Pause()
 
-// Fence makes every store before it, streaming ones too, visible to other
-// processors before any store after it. Go's atomics order ordinary stores but
-// not streaming ones.
+// Fence makes every earlier store, including streaming stores, visible to other processors before any later store. Go's
+// atomics order ordinary stores but not streaming stores.
 func Fence()
 
-// Own fetches the cache lines of n bytes from p on for writing, in the
-// background: stores that follow later need not wait until other processors have
-// given the lines up. It is a hint and changes nothing.
+// Own prefetches the cache lines of the n bytes at p for writing, in the background. Later stores then need not wait
+// until other processors give up the lines. It is a hint and changes no data.
 //
 //go:noescape
 func Own(p *byte, n int)

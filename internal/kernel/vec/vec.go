@@ -1,32 +1,26 @@
-// Package vec combines, scales and copies arrays element by element at the
-// speed of memory. It is the inner loop of the shared-memory collectives and of
-// the solvers' vector updates.
+// Package vec combines, scales and copies arrays element by element at the speed of memory. It is the inner loop of the
+// shared-memory collectives and of vector updates.
 //
-// Arrays are bytes with an element type beside them, because that is what a
-// shared-memory buffer is; they may start at any address. The package knows
-// nothing of ranks, threads or devices, and never starts a goroutine.
+// Arrays are bytes with a separate element type, like a shared-memory buffer, and may start at any address. The package
+// knows nothing of ranks, threads or devices, and never starts a goroutine.
 //
-// # Results do not depend on the machine
+// # Results are independent of the machine
 //
-// Sources are combined from first to last, and the portable Go code defines the
-// result; the AVX2 and AVX-512 kernels give the same bits. In particular:
+// Sources are combined from first to last. The portable Go code defines the results, and the AVX2 and AVX-512 kernels
+// give the same bits. In particular:
 //
-//   - f16 and bf16 are widened to float32, combined there, and rounded once at
-//     the end, to nearest even. Subnormals are kept.
-//   - integers wrap around.
-//   - Min and Max are Go's: any NaN makes the result a NaN, and -0 is less
-//     than +0.
-//   - Where a result is a NaN, it is one on every machine, but its sign and
-//     payload are not defined, as in IEEE 754.
-//   - One source is copied bit by bit.
+//   - f16 and bf16 are widened to float32, combined there, and rounded once at the end, to nearest even. Subnormals are kept.
+//   - Integers wrap around.
+//   - Min and Max are Go's: any NaN makes the result a NaN, and -0 is less than +0.
+//   - If a result is a NaN, it is one on every machine, but its sign and payload are undefined, as in IEEE 754.
+//   - A single source is copied bit by bit.
 //
 // # Overlap
 //
-// The destination may be exactly one or several of the sources. Any other
-// overlap gives undefined contents.
+// The destination may be exactly one or several of the sources. Any other overlap gives undefined contents.
 //
-// Lengths that do not match, a length that is no whole number of elements or no
-// source at all are bugs of the caller and panic.
+// Different lengths, a length that is not a whole number of elements, and an empty list of sources are bugs of the
+// caller and panic.
 package vec
 
 import (
@@ -37,18 +31,18 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Level is a set of instructions that kernels are written for.
+// Level is an instruction set that kernels are written for.
 type Level uint8
 
 // The levels, from slow to fast.
 const (
-	Portable   Level = iota // Go alone
+	Portable   Level = iota // Go only
 	AVX2                    // with F16C
 	AVX512                  // F, BW, DQ and VL
-	AVX512FP16              // and FP16
+	AVX512FP16              // AVX512 and FP16
 )
 
-// String is the level's name, as a result's record has it.
+// String returns the name of the level in records.
 func (l Level) String() string {
 	if l > AVX512FP16 {
 		return fmt.Sprintf("Level(%d)", uint8(l))
@@ -56,10 +50,10 @@ func (l Level) String() string {
 	return [...]string{"portable", "avx2", "avx512", "avx512-fp16"}[l]
 }
 
-// Best is the fastest level of this machine, which everything here uses.
+// Best returns the fastest level of this machine, which this package uses.
 func Best() Level { return best }
 
-// Op says how two elements become one.
+// Op is the operation that combines two elements.
 type Op uint8
 
 // The operations. An average is a Sum followed by a ScaledSum of one source.
@@ -70,16 +64,16 @@ const (
 	Max
 
 	scaledSum // the first source times a number, plus the others
-	sumOfTwo  // a Sum that is right for two sources only
+	sumOfTwo  // a Sum for exactly two sources
 	numOps
 )
 
-// Combining is the operation that a reduction begins with: an average is a sum at first.
+// Combining returns the operation of a reduction. An average begins as a sum.
 func Combining(r dtype.Reduction) Op {
 	return [...]Op{dtype.Sum: Sum, dtype.Prod: Prod, dtype.Min: Min, dtype.Max: Max, dtype.Avg: Sum}[r]
 }
 
-// String is the operation's name in lower case.
+// String returns the name of the operation in lower case.
 func (op Op) String() string {
 	if op >= numOps {
 		return fmt.Sprintf("Op(%d)", uint8(op))
@@ -87,26 +81,25 @@ func (op Op) String() string {
 	return [...]string{"sum", "prod", "min", "max", "scaled sum", "sum of two"}[op]
 }
 
-// A loop combines the bytes [from, to) of the sources into the same bytes of
-// the destination. Only scaled sums read scale. With stream, which needs dst
-// aligned to a cache line at from, it writes past the caches.
-// No loop keeps its arguments.
+// A loop combines the bytes [from, to) of the sources into the same bytes of the destination. Only scaled sums read
+// scale. If stream is set, it writes past the caches; dst must then be aligned to a cache line at from. No loop keeps
+// its arguments.
 type loop func(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
 
-// table has the loops of one level; nil where it has none.
+// table holds the loops of one level, nil where it has none.
 type table [dtype.U8 + 1][numOps]loop
 
-// Kernel is the code for one element type and operation on this machine, looked
-// up once so that a hot path does not choose again.
+// Kernel is the code for one element type and operation on this machine. Callers look it up once, so that hot paths
+// need not choose again.
 type Kernel struct {
-	main loop // takes multiples of unit bytes
-	two  loop // instead of main where there are two sources, or nil
-	rest loop // takes what main leaves
-	unit int  // a power of two, as size is: a division takes longer than a short sum
+	main loop // processes multiples of unit bytes
+	two  loop // replaces main for two sources, or nil
+	rest loop // processes the rest
+	unit int  // unit and size are powers of two, because a division takes longer than a short sum
 	size int  // of an element
 }
 
-// Lookup gives the fastest kernel of this machine.
+// Lookup returns the fastest kernel of this machine.
 func Lookup(d dtype.DType, op Op) Kernel {
 	if op > Max {
 		panic(fmt.Sprintf("vec: looking up %v: not an operation", op))
@@ -130,16 +123,14 @@ func lookup(level Level, d dtype.DType, op Op) Kernel {
 	return k
 }
 
-// Reduce sets dst to srcs[0] op srcs[1] op ... in one pass over memory. It
-// allocates nothing.
+// Reduce sets dst to srcs[0] op srcs[1] op ... in one pass over memory. It allocates nothing.
 func (k Kernel) Reduce(dst []byte, srcs [][]byte) {
 	k.reduce(dst, srcs, false)
 }
 
-// ReduceNT is Reduce with streaming stores, which spare memory the reading of
-// the destination. It is for a destination far larger than the caches that is
-// not read again soon. The data is visible to other processors before anything
-// stored after it returns.
+// ReduceNT is Reduce with streaming stores, which save reading the destination from memory. Use it for a destination
+// that is much larger than the caches and not read again soon. The data is visible to other processors before any store
+// after ReduceNT returns.
 func (k Kernel) ReduceNT(dst []byte, srcs [][]byte) {
 	k.reduce(dst, srcs, true)
 }
@@ -153,7 +144,7 @@ func (k Kernel) reduce(dst []byte, srcs [][]byte, stream bool) {
 	k.run(dst, srcs, 1, stream)
 }
 
-// check panics on arguments that would make a kernel leave its arrays.
+// check panics if the arguments would make a kernel leave its arrays.
 func (k Kernel) check(dst []byte, srcs [][]byte) {
 	if len(srcs) == 0 {
 		panic("vec: no sources")
@@ -170,14 +161,13 @@ func (k Kernel) check(dst []byte, srcs [][]byte) {
 
 const (
 	cacheLine = 64
-	// From this length on it pays to align the stores: one that crosses a
-	// cache line takes twice as long.
+	// alignFrom is the length from which it pays to align the stores: a store that crosses a cache line takes twice as
+	// long.
 	alignFrom = 1024
 )
 
-// run brings the destination to a cache line with a short first piece and then
-// does the rest. A destination that splits elements between lines cannot be
-// aligned, and so not streamed to.
+// run aligns the destination to a cache line with a short first piece, then processes the rest. A destination whose
+// elements cross cache lines cannot be aligned, and thus not streamed to.
 func (k Kernel) run(dst []byte, srcs [][]byte, scale float64, stream bool) {
 	from := 0
 	if stream || len(dst) >= alignFrom {
@@ -209,10 +199,9 @@ func (k Kernel) piece(dst []byte, srcs [][]byte, scale float64, from, to int, st
 	}
 }
 
-// unescaped hides a slice from escape analysis, which cannot see through a
-// function value that it is not kept. Without it every call would allocate the
-// list of sources. The address is an integer only between two instructions,
-// with no call in which the stack could move.
+// unescaped hides a slice from escape analysis, which cannot see that a function value does not keep it. Without this
+// every call would allocate the list of sources. The address is an integer only between two instructions, without a
+// call in which the stack could move.
 func unescaped[T any](s []T) []T {
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
 	return unsafe.Slice(*(**T)(unsafe.Pointer(&address)), len(s))
@@ -224,14 +213,13 @@ func Reduce2(dst, a, b []byte, d dtype.DType, op Op) {
 	Lookup(d, op).Reduce(dst, srcs[:])
 }
 
-// ReduceN is Lookup and Kernel.Reduce in one.
+// ReduceN combines Lookup and Kernel.Reduce.
 func ReduceN(dst []byte, srcs [][]byte, d dtype.DType, op Op) {
 	Lookup(d, op).Reduce(dst, srcs)
 }
 
-// ScaledSum sets dst to alpha*srcs[0] + srcs[1] + ...: with one more source an
-// axpy, with two a bias and a residual. The product is rounded before the sum,
-// never fused; f16 and bf16 stay in float32 until the end.
+// ScaledSum sets dst to alpha*srcs[0] + srcs[1] + ... With one more source this is an axpy, with two a bias and a
+// residual. The product is rounded before the sum and never fused. f16 and bf16 stay in float32 until the end.
 func ScaledSum(dst []byte, srcs [][]byte, d dtype.DType, alpha float64) {
 	scaledSumAt(best, dst, srcs, d, alpha)
 }
@@ -240,7 +228,7 @@ func scaledSumAt(level Level, dst []byte, srcs [][]byte, d dtype.DType, alpha fl
 	k := lookup(level, d, scaledSum)
 	k.check(dst, srcs)
 	if math.IsNaN(alpha) {
-		alpha = math.NaN() // without a payload in the bits that bf16 rounds off
+		alpha = math.NaN() // a NaN without payload in the bits that bf16 rounds off
 	}
 	k.run(dst, srcs, alpha, false)
 }
@@ -248,17 +236,15 @@ func scaledSumAt(level Level, dst []byte, srcs [][]byte, d dtype.DType, alpha fl
 // streamsItself is the length from which Go's copy uses streaming stores.
 const streamsItself = 1 << 20
 
-// Copy copies src to dst, of the same length, and leaves dst in the caches at
-// any length, for a reader that comes soon. Go's own copy streams long arrays
-// past them.
+// Copy copies src to dst, which must have the same length. Unlike Go's copy, which streams long arrays past the caches,
+// it leaves dst in the caches at any length, for a reader that comes soon.
 func Copy(dst, src []byte) { copyAt(best, dst, src, false) }
 
-// CopyNT copies src to dst, of the same length, with streaming stores, for
-// arrays far larger than the caches. The data is visible to other processors
-// before anything stored after it returns.
+// CopyNT copies src to dst, which must have the same length, with streaming stores. Use it for arrays much larger than
+// the caches. The data is visible to other processors before any store after CopyNT returns.
 func CopyNT(dst, src []byte) { copyAt(best, dst, src, true) }
 
-// copyAt needs no kernel of its own: reducing one source of bytes is a copy.
+// copyAt needs no kernel of its own: reducing a single source of bytes is a copy.
 func copyAt(level Level, dst, src []byte, stream bool) {
 	k := lookup(level, dtype.U8, Sum)
 	srcs := [1][]byte{src}

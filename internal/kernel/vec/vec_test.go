@@ -13,9 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Any kernel at any level, over any number of sources at any addresses, with
-// the destination apart or one of the sources, gives the reference's elements
-// and writes nothing else.
+// Every kernel at every level gives the reference result and writes nothing else, for any number of sources at any
+// addresses, whether the destination is separate or one of the sources.
 func TestReduce(t *testing.T) {
 	for _, level := range levels() {
 		t.Run(level.String(), func(t *testing.T) {
@@ -30,9 +29,9 @@ func TestReduce(t *testing.T) {
 	}
 }
 
-// Four elements alone give what any kernel gives for them.
+// SumFour gives the same result as the kernels.
 func TestSumFour(t *testing.T) {
-	if best == Portable { // where nothing is faster than a kernel
+	if best == Portable { // no kernel is faster here
 		if SumFour(dtype.F16) != nil || SumFour(dtype.BF16) != nil {
 			t.Error("there is code for instructions that this machine has not")
 		}
@@ -115,7 +114,7 @@ func checkKernel(t *rapid.T, d dtype.DType, op Op, scale float64, run func(dst [
 	}
 }
 
-// Every f16 and bf16 value meets every special value and a sample of the others.
+// Every f16 and bf16 value is combined with every special value and a sample of the others.
 func TestHalvesExhaustively(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
@@ -148,7 +147,7 @@ func TestHalvesExhaustively(t *testing.T) {
 	}
 }
 
-// compareHalves is compare, quick enough for very many elements.
+// compareHalves is compare, but fast enough for very many elements.
 func compareHalves(t *testing.T, d dtype.DType, got, want []byte) {
 	t.Helper()
 	wanted := dtype.View[dtype.Float16](want)
@@ -159,7 +158,7 @@ func compareHalves(t *testing.T, d dtype.DType, got, want []byte) {
 	}
 }
 
-// What the package promises about single values, written out.
+// The documented rules for single values.
 func TestValues(t *testing.T) {
 	inf, nan, negZero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	type test struct {
@@ -169,10 +168,10 @@ func TestValues(t *testing.T) {
 		want    float64
 	}
 	tests := []test{
-		{dtype.F16, Sum, []float64{2048, 1, 1}, 2050}, // rounding each step would stay at 2048
+		{dtype.F16, Sum, []float64{2048, 1, 1}, 2050}, // rounding after each step would stay at 2048
 		{dtype.F16, Sum, []float64{2048, 1}, 2048},    // ties go to even
 		{dtype.F16, Sum, []float64{2050, 1}, 2052},
-		{dtype.F16, Sum, []float64{65504, 65504, -65504}, 65504}, // no overflow on the way
+		{dtype.F16, Sum, []float64{65504, 65504, -65504}, 65504}, // no overflow in between
 		{dtype.F16, Sum, []float64{65504, 16}, inf},
 		{dtype.F16, Prod, []float64{0x1p-24, 0.5}, 0},
 		{dtype.F16, Prod, []float64{0x1p-24, 0.75}, 0x1p-24},
@@ -181,7 +180,7 @@ func TestValues(t *testing.T) {
 		{dtype.BF16, Sum, []float64{258, 1}, 260},
 		{dtype.BF16, Sum, []float64{0x1.fep127, 0x1p119}, inf},
 		{dtype.BF16, Sum, []float64{0x1p-133, 0x1p-133}, 0x1p-132}, // subnormals
-		{dtype.F32, Sum, []float64{1 << 24, 1, 1}, 1 << 24},        // one by one, not 1+1 first
+		{dtype.F32, Sum, []float64{1 << 24, 1, 1}, 1 << 24},        // one after the other, not 1+1 first
 		{dtype.F32, Sum, []float64{0x1p-149, 0x1p-149}, 0x1p-148},
 		{dtype.F64, Sum, []float64{1 << 53, 1, 1}, 1 << 53},
 		{dtype.I32, Sum, []float64{math.MaxInt32, 1}, math.MinInt32},
@@ -224,7 +223,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// The convenience functions reach the kernels they name.
+// The convenience functions call the kernels that they name.
 func TestConveniences(t *testing.T) {
 	a, b, c := []byte{1, 9, 250}, []byte{2, 8, 10}, []byte{3, 7, 0}
 	dst := make([]byte, 3)
@@ -265,7 +264,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// A caller's bug panics with what is wrong instead of touching memory.
+// Misuse panics with a message instead of touching memory.
 func TestMisuse(t *testing.T) {
 	tests := map[string]func(){
 		"no sources":              func() { ReduceN(make([]byte, 4), nil, dtype.F32, Sum) },
