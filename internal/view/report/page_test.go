@@ -96,7 +96,8 @@ func filledPage(t *testing.T, text string) string {
 	fig := figure.Figure{Name: f.next(), Title: f.next(), Caption: f.next(),
 		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()},
 			Series: []figure.Series{{Name: f.next()}}}}}
-	out := htmlOf(t, newPage(&run, run.Rows, sections, []document.Figure{document.NewFigure(fig, []byte("<svg>"+text))}, f.next()))
+	figures := []document.Figure{document.NewFigure(fig, []byte("<svg>"+text))}
+	out := htmlOf(t, newPage(&run, run.Rows, sections, figures, f.next()))
 	return out
 }
 

@@ -307,7 +307,8 @@ func charts(in Input, rows []journal.Row) (figures []figure.Figure, why string, 
 
 // guarded calls a view of a bench, which may be nil, and turns a panic into an error:
 // the rows are already safe in the journal, and the other views must still be made.
-func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, rows []journal.Row) (out []T, err error) {
+func guarded[T any](what string, b *bench.Bench, view func([]journal.Row) []T, rows []journal.Row) (out []T,
+	err error) {
 	if view == nil {
 		return nil, nil
 	}

@@ -51,9 +51,12 @@ func RowTable(columns []export.Column, all, shown []*journal.Row) document.Table
 		if c.Role == export.Reason || len(all) == 0 { // the reason is shown below the row
 			continue
 		}
-		first := cellOf(c, all[0])
-		exact := c.Value(all[0])
-		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return c.Value(r) != exact }) {
+		value := c.Value
+		if c.Role == export.Quality { // of which the table shows disturbances only
+			value = func(r *journal.Row) string { return cellOf(c, r).Text }
+		}
+		first, exact := cellOf(c, all[0]), value(all[0])
+		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != exact }) {
 			always := c.Role == export.Status || c.Role == export.Metric || c.Role == export.Quality || len(all) == 1
 			if first.Text != "" && !always && c.Role != export.Spread && c.Role != export.Trial {
 				t.Constants = append(t.Constants, c.Title()+"="+first.Text)

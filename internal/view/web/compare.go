@@ -21,29 +21,29 @@ import (
 )
 
 const (
-	maxCompared = 8    // runs beside each other
-	maxLines    = 1000 // points of a comparison that are listed
-	maxHistory  = 200  // runs of a history, the latest
+	maxCompared = 8    // runs in a comparison
+	maxLines    = 1000 // points listed in a comparison
+	maxHistory  = 200  // runs in a history; the latest are kept
 )
 
-// side is a run that is set beside others.
+// side is one run of a comparison or a history.
 type side struct {
 	info runInfo
 	compare.Run
 }
 
-// comparePage is runs beside each other: the first with each of the others.
+// comparePage compares the first run with each of the others.
 type comparePage struct {
 	Runs        []runInfo         `json:"runs"`
 	Metric      string            `json:"metric"`
 	Metrics     []string          `json:"metrics"`
-	Ignored     string            `json:"ignored,omitempty"` // what differs between the runs on purpose
+	Ignored     string            `json:"ignored,omitempty"` // the coordinate in which the runs differ on purpose
 	Comparisons []comparison      `json:"comparisons"`
 	Figures     []document.Figure `json:"figures"`
 	NoFigure    string            `json:"no_figure,omitempty"`
 }
 
-// comparison is two runs, in the words of the compare command.
+// comparison compares two runs in the words of the compare command.
 type comparison struct {
 	Title   string     `json:"title"`
 	Summary string     `json:"summary"`
@@ -54,7 +54,7 @@ type comparison struct {
 	Remarks []string   `json:"remarks"`
 }
 
-// side reads a run for a comparison. What is made of its rows does not change them.
+// side reads a run for a comparison, with a copy of its rows.
 func (s *store) side(name, only string) (out side, err error) {
 	b, id, err := s.open(name)
 	if err != nil {
@@ -93,7 +93,8 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	return besides(sides, cmp.Or(q.Get("metric"), compare.DefaultMetric))
 }
 
-// besides compares the first run with each of the others. The chance of a false verdict is shared.
+// besides compares the first run with each of the others. The error probability is
+// divided among the comparisons.
 func besides(sides []side, metric string) (comparePage, error) {
 	out := comparePage{Metric: metric}
 	opts := compare.Options{Metric: metric, Alpha: compare.DefaultAlpha / float64(len(sides)-1)}
@@ -111,7 +112,7 @@ func besides(sides []side, metric string) (comparePage, error) {
 		}
 		for k := range one.Rows {
 			row := one.Rows[k]
-			row.Run = one.info.Run // ids may be alike in two folders
+			row.Run = one.info.Run // two folders may contain the same id
 			rows = append(rows, row)
 		}
 		if i == 0 {
@@ -126,7 +127,7 @@ func besides(sides []side, metric string) (comparePage, error) {
 	_, out.Metrics = report.Names(&header, rows)
 	plot, ok := report.AutoPlot(&header, rows)
 	if !ok {
-		out.NoFigure = "Nothing varies between the points, so there is no curve to draw."
+		out.NoFigure = "No coordinate varies between the points, so there is no curve to draw."
 		return out, nil
 	}
 	plot.Y = metric
@@ -139,8 +140,8 @@ func besides(sides []side, metric string) (comparePage, error) {
 	return out, nil
 }
 
-// backendsDiffer reports whether the runs are of one backend each, and not the same: simulated
-// beside measured, say, which are compared on purpose.
+// backendsDiffer reports whether each run has a single backend and these differ. Such
+// runs, simulated and measured ones for example, are compared on purpose.
 func backendsDiffer(sides []side) bool {
 	var all []string
 	for _, one := range sides {
@@ -167,7 +168,7 @@ func newComparison(r compare.Report) comparison {
 	return out
 }
 
-// historyPage is one point over all runs of its bench.
+// historyPage shows one point over all runs of its bench.
 type historyPage struct {
 	Point   string            `json:"point"` // in words
 	Metric  string            `json:"metric"`
@@ -176,12 +177,12 @@ type historyPage struct {
 	Figures []document.Figure `json:"figures"`
 }
 
-// moment is the point in one run.
+// moment is the point's result in one run.
 type moment struct {
 	Info   runInfo `json:"info"`
 	Value  string  `json:"value"`
 	Trials int     `json:"trials"`
-	Change string  `json:"change,omitempty"` // faster or slower than the runs before
+	Change string  `json:"change,omitempty"` // faster or slower than in the runs before
 	Effect string  `json:"effect,omitempty"`
 	Note   string  `json:"note,omitempty"`
 
@@ -210,7 +211,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 		}
 		other, err := s.store.side(info.Run, "")
 		if err != nil {
-			continue // it has just gone
+			continue // it has just been deleted
 		}
 		other.Rows = slices.DeleteFunc(other.Rows, func(row journal.Row) bool { return rowset.Key(&row) != q.Get("point") })
 		if len(other.Rows) > 0 {
@@ -221,7 +222,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 	return newHistory(rowset.Label(&one.Rows[i]), sides, cmp.Or(q.Get("metric"), compare.DefaultMetric)), nil
 }
 
-// newHistory words a point over runs in the order of their start, and marks where it changed.
+// newHistory makes the history of a point. The runs are in the order of their start.
 func newHistory(name string, sides []side, metric string) historyPage {
 	out := historyPage{Point: name, Metric: metric}
 	if n := len(sides); n > 0 {
@@ -246,13 +247,13 @@ func newHistory(name string, sides []side, metric string) historyPage {
 	return out
 }
 
-// markChanges finds where a point left the level it had: the runs since the last change are a
-// baseline, and each later run is checked against it, alone and with those just before it.
-// The chance of any false mark is shared among the checks.
+// markChanges marks the runs in which a point changed. The runs since the last change
+// are a baseline. Each later run is checked against it, alone and together with the
+// runs just before it. The error probability is divided among the checks.
 func markChanges(runs []moment, sides []side, metric string) {
 	opts := compare.Options{Metric: metric,
 		Alpha: min(compare.DefaultCheckAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
-	level := 0 // the first run of it
+	level := 0 // the first run of the baseline
 	for i := 1; i < len(sides); i++ {
 		for _, first := range []int{i, i - judge.MinLaunches + 1} {
 			if first <= level {
@@ -287,7 +288,7 @@ func unitOf(one side, metric string) string {
 	return ""
 }
 
-// historyFigure draws the point over the runs, with a line at each change.
+// historyFigure shows the point over the runs, with a vertical line at each change.
 func historyFigure(h historyPage, sides []side) document.Figure {
 	unit := ""
 	for _, one := range sides {

@@ -14,26 +14,27 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// index keeps on disk what was made of large journals: as long as such a journal stays as it is,
-// its pages open without being read again. It is derived: whoever deletes it loses nothing.
+// index caches answers about large journals on disk, so that an unchanged journal need
+// not be read again. It can be deleted at any time.
 type index struct {
-	dir   string // "" keeps nothing
-	build string // which program made it: another one may say something else
+	dir   string // "" disables the index
+	build string // the program that made an entry; other programs do not use it
 }
 
 const (
-	leastIndexed = 4 << 20     // bytes of a journal that is worth it
-	leastAge     = time.Minute // since the journal has changed: one that grows is read anyway
-	maxIndex     = 256 << 20   // bytes of the index; what was made longest ago goes first
+	leastIndexed = 4 << 20     // bytes of the smallest journal that is indexed
+	leastAge     = time.Minute // since the journal last changed: a growing one must be read anyway
+	maxIndex     = 256 << 20   // bytes of the whole index; the oldest entries are deleted first
 )
 
-// entry is what was made: of which state of which journal, and what.
+// entry is a cached answer and the state of the journal that it was made from.
 type entry struct {
 	Of   string          `json:"of"`
 	Made json.RawMessage `json:"made"`
 }
 
-// of names something that is made of a journal as it is now; ok is false where it is not kept.
+// of returns the name of an entry about a journal and the journal's current state. ok
+// is false if such an entry is not kept.
 func (x index) of(b *book, what string) (name string, now stamp, ok bool) {
 	now, err := b.now()
 	path, absErr := filepath.Abs(b.path)
@@ -51,7 +52,7 @@ func (s stamp) of(name string) string {
 	return fmt.Sprintf("%s\n%d bytes of %d", name, s.size, s.time.UnixNano())
 }
 
-// get is what was kept under the name, made of this state of its journal.
+// get returns the entry with the name if it was made from this state of its journal.
 func (x index) get(name string, now stamp) (json.RawMessage, bool) {
 	text, err := os.ReadFile(x.file(name))
 	var e entry
@@ -61,7 +62,7 @@ func (x index) get(name string, now stamp) (json.RawMessage, bool) {
 	return e.Made, true
 }
 
-// put keeps what was made. Where it cannot, it is made again the next time.
+// put stores an entry. On an error there is no entry, and it is made again next time.
 func (x index) put(name string, now stamp, made json.RawMessage) {
 	text, err := json.Marshal(entry{now.of(name), made})
 	if err != nil || os.MkdirAll(x.dir, 0o700) != nil {
@@ -72,7 +73,7 @@ func (x index) put(name string, now stamp, made json.RawMessage) {
 	}
 }
 
-// trim deletes what was made longest ago while there is too much.
+// trim deletes the oldest entries while the index is too large.
 func (x index) trim() {
 	files, err := os.ReadDir(x.dir)
 	if err != nil {
@@ -99,7 +100,7 @@ func (x index) trim() {
 	}
 }
 
-// indexed answers from the index where it can, and adds to it.
+// indexed wraps find: it answers from the index if possible, and else adds to it.
 func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
 		b, _, err := s.store.open(r.URL.Query().Get("run"))
@@ -115,7 +116,7 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 			return out, err
 		}
 		page, ok := out.(runPage)
-		if ok && (page.Info.Outcome == underWay || page.Info.Outcome == stopped) { // which the journal does not say
+		if ok && (page.Info.Outcome == underWay || page.Info.Outcome == stopped) { // its outcome depends on a process, not only on the journal
 			return out, nil
 		}
 		made, err := json.Marshal(out)

@@ -18,30 +18,30 @@ import (
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// runState is a run under way.
+// runState is the progress of a run.
 type runState struct {
 	Outcome   string           `json:"outcome"`
 	Done      int              `json:"done"`
-	Planned   int              `json:"planned"` // 0 where nobody knows
+	Planned   int              `json:"planned"` // 0 if unknown
 	OK        int              `json:"ok"`
 	Failed    int              `json:"failed"`
 	Rows      int              `json:"rows"` // recorded so far
 	Elapsed   float64          `json:"elapsed"`
-	Remaining *float64         `json:"remaining,omitempty"` // an estimate in seconds; absent until there is one
+	Remaining *float64         `json:"remaining,omitempty"` // estimated seconds; nil until there is an estimate
 	Current   []current        `json:"current,omitempty"`
-	Launch    string           `json:"launch,omitempty"` // the folder of its latest output
+	Launch    string           `json:"launch,omitempty"` // the folder with the latest output
 	Ranks     []rankTail       `json:"ranks,omitempty"`
 	Failures  []report.Failure `json:"failures,omitempty"` // the latest
 }
 
-// current is a point that has begun and has no row yet.
+// current is a point that has started and has no row yet.
 type current struct {
 	Point   string  `json:"point"`
 	Trial   int     `json:"trial,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
 
-// rankTail is the end of what a rank has printed.
+// rankTail is the end of a rank's output.
 type rankTail struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -54,10 +54,10 @@ const (
 	tailBytes      = 1500
 	liveEvery      = 500 * time.Millisecond
 	listEvery      = time.Second
-	maxLogListings = 5000 // entries of a folder of logs that are looked at
+	maxLogListings = 5000 // entries of a log folder that are read
 )
 
-// newState tells how a run stands at a moment; the outcome and the output are added by the caller.
+// newState returns the progress of a run. The caller adds the outcome and the output.
 func newState(r *journal.Run, now time.Time) runState {
 	done, planned := r.Progress()
 	counts := r.Counts()
@@ -65,7 +65,7 @@ func newState(r *journal.Run, now time.Time) runState {
 		Failed: counts[journal.Failed] + counts[journal.Timeout], Rows: len(r.Rows)}
 	start, recorded := r.Header.Time, 0
 	if n := len(r.Headers); n > 0 {
-		start = r.Headers[n-1].Time // of the latest resumption
+		start = r.Headers[n-1].Time // when the run was last resumed
 	}
 	last := start
 	for i := range r.Rows {
@@ -78,7 +78,8 @@ func newState(r *journal.Run, now time.Time) runState {
 	if r.End != nil {
 		s.Elapsed = r.End.Seconds
 	} else if left := planned - done; recorded > 0 && left > 0 {
-		// What is left goes as what was done, and the point under way has had its time since.
+		// Assume that the remaining points take as long as those so far, and subtract the
+		// time that the current point has already taken.
 		each := last.Sub(start).Seconds() / float64(recorded)
 		remaining := max(0, each*float64(left)-max(0, min(now.Sub(last).Seconds(), each)))
 		s.Remaining = &remaining
@@ -98,7 +99,7 @@ func newState(r *journal.Run, now time.Time) runState {
 	return s
 }
 
-// state reads how a run stands.
+// state returns the progress of a run.
 func (s *store) state(b *book, id string) (out runState, err error) {
 	err = s.use(b, func(j *journal.Journal) error {
 		r, err := j.Find(id)
@@ -120,8 +121,8 @@ func (s *store) state(b *book, id string) (out runState, err error) {
 	return out, err
 }
 
-// tails are the ends of the output of a run's latest launch. Links do not lead out of the
-// run's folder.
+// tails returns the ends of the output of a run's latest launch. os.Root keeps
+// symbolic links from leaving the run's folder.
 func tails(dir, id string) (launch string, out []rankTail) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -144,7 +145,7 @@ func tails(dir, id string) (launch string, out []rankTail) {
 	return launch, out
 }
 
-// compareLogs puts rank2.out before rank10.out.
+// compareLogs orders rank2.out before rank10.out.
 func compareLogs(a, b string) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -158,7 +159,7 @@ func names(root *os.Root, dir string) []string {
 		return nil
 	}
 	defer f.Close()
-	list, _ := f.Readdirnames(maxLogListings) // what there is, is shown
+	list, _ := f.Readdirnames(maxLogListings) // on an error, show the names read so far
 	return list
 }
 
@@ -180,14 +181,14 @@ func fileTail(root *os.Root, name string) string {
 	return report.Tail(strings.ToValidUTF8(string(text[:n]), "\uFFFD"))
 }
 
-// live streams how a run stands, or the list of runs, whenever that changes, until the run has
-// ended or the reader has gone.
+// live streams the progress of a run, or the list of runs, whenever it changes. It ends
+// when the run ends or the reader disconnects.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.lives <- struct{}{}:
 		defer func() { <-s.lives }()
 	default:
-		http.Error(w, fmt.Sprintf("%d pages follow runs already: close one", maxStreams), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d pages are following runs already: close one", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
 	next, every, name := func() (any, bool, error) {
@@ -208,7 +209,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	stream(w, r, name, every, next)
 }
 
-// stream sends what next gives, when it differs from the last.
+// stream calls next at intervals and sends its result as an event if it has changed.
 func stream(w http.ResponseWriter, r *http.Request, name string, every time.Duration,
 	next func() (data any, last bool, err error)) {
 	out := http.NewResponseController(w)
@@ -220,14 +221,14 @@ func stream(w http.ResponseWriter, r *http.Request, name string, every time.Dura
 	for {
 		data, last, err := next()
 		if err != nil {
-			return // the browser asks again, and is told what is wrong
+			return // the browser reconnects and then gets the error
 		}
 		text, err := json.Marshal(data)
 		if err != nil {
 			return
 		}
 		if !bytes.Equal(text, sent) {
-			// JSON has no line breaks, which would end an event.
+			// Marshalled JSON has no line breaks, so it cannot end the event early.
 			if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, text); err != nil {
 				return
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// runInfo is a run in one line.
+// runInfo is a run's line in the list of runs.
 type runInfo struct {
-	Run     string    `json:"run"` // its name in addresses
+	Run     string    `json:"run"` // FOLDER@ID, its name in addresses
 	Folder  string    `json:"folder"`
 	ID      string    `json:"id"`
 	Bench   string    `json:"bench"`
@@ -20,27 +20,27 @@ type runInfo struct {
 	Host    string    `json:"host"`
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds,omitempty"`
-	Planned int       `json:"planned"` // points in all trials, 0 where nobody knows
+	Planned int       `json:"planned"` // points in all trials, 0 if unknown
 	OK      int       `json:"ok"`
 	Failed  int       `json:"failed"`
 	Skipped int       `json:"skipped"`
-	Missing int       `json:"missing"` // planned and not done, or not executed
+	Missing int       `json:"missing"` // planned but not done, or not executed
 	Outcome string    `json:"outcome"`
 	Metrics []string  `json:"metrics"`
 }
 
-// The outcomes of a run that has not ended by itself.
+// The outcomes of a run without an end record.
 const (
-	underWay = "running"
-	stopped  = "stopped" // nobody is at work on it
+	underWay = "running" // a process is working on it
+	stopped  = "stopped" // no process is working on it
 )
 
-// runList is all runs of the folder, the latest first.
+// runList is the list of all runs in the folder, the latest first.
 type runList struct {
 	Dir      string    `json:"dir"`
 	Runs     []runInfo `json:"runs"`
 	Problems []string  `json:"problems,omitempty"`
-	Cut      bool      `json:"cut,omitempty"` // there are more journals than are shown
+	Cut      bool      `json:"cut,omitempty"` // not all journals are shown
 }
 
 func (s *Server) runs(*http.Request) (any, error) { return s.store.runs() }
@@ -65,7 +65,7 @@ func (s *store) runs() (runList, error) {
 	return out, nil
 }
 
-// infos are the runs of a journal. They are kept when its rows are not.
+// infos returns the runs of a journal. They stay in memory when its rows do not.
 func (s *store) infos(b *book) ([]runInfo, error) {
 	b.mu.Lock()
 	now, err := b.now()
@@ -99,7 +99,7 @@ func (s *store) infos(b *book) ([]runInfo, error) {
 	return out, nil
 }
 
-// newInfo condenses a run; whether one without an end is under way is not known yet.
+// newInfo summarizes a run. The outcome of a run without an end is set by outcome.
 func newInfo(folder string, r *journal.Run) runInfo {
 	h := &r.Header
 	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
@@ -121,10 +121,10 @@ func newInfo(folder string, r *journal.Run) runInfo {
 	return info
 }
 
-// holderEvery is how long it is believed that somebody is at work on a run, or nobody.
+// holderEvery is how long the knowledge whether a process works on a run is valid.
 const holderEvery = time.Second
 
-// outcome tells a run that is under way from one that was killed.
+// outcome tells a running run from one that was killed.
 func (b *book) outcome(id, recorded string) string {
 	if recorded != "" {
 		return recorded

@@ -18,18 +18,18 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// What a folder of results may hold before the rest is left out, and said to be.
+// Limits of a folder of results. The page says if something was left out.
 const (
-	maxFolders  = 20_000 // looked into
+	maxFolders  = 20_000
 	maxJournals = 2_000
 	maxDepth    = 6
-	maxRows     = 500_000 // kept in memory; journals that were not asked for longest go first
+	maxRows     = 500_000 // kept in memory; the least recently used journals are dropped first
 )
 
-// scanEvery is how long a list of journals stays good.
+// scanEvery is how long a list of journals is valid.
 const scanEvery = time.Second
 
-// store is the journals of a folder, read as far as they were asked for.
+// store holds the journals of a folder. A journal is read when it is first requested.
 type store struct {
 	dir   string
 	bench func(string) *bench.Bench
@@ -39,25 +39,25 @@ type store struct {
 	books   map[string]*book // by folder below dir, with slashes
 	cut     bool             // there are more
 	scanned time.Time
-	clock   int // counts uses
+	clock   int // number of uses so far, to find the least recently used journal
 }
 
-// book is one journal. What is made of it is made under its lock.
+// book is one journal with everything derived from it, guarded by mu.
 type book struct {
 	folder string // below dir, with slashes; "." is dir itself
 	path   string
-	used   int // under the store's lock
+	used   int // time of the last use; guarded by the store's lock
 
 	mu       sync.Mutex
-	follower *journal.Follower // nil: nothing of it is in memory
+	follower *journal.Follower // nil if the journal is not in memory
 	journal  *journal.Journal
-	infos    []runInfo          // nil: not made yet
-	stamp    stamp              // of the file that infos were made from
-	views    map[viewKey]*view  // made from what has been read so far
-	holders  map[string]*holder // by run, who is at work
+	infos    []runInfo          // nil until made
+	stamp    stamp              // state of the file when infos was made
+	views    map[viewKey]*view  // dropped when the journal grows
+	holders  map[string]*holder // by run
 }
 
-// stamp tells one state of a file from another.
+// stamp identifies the state of a file.
 type stamp struct {
 	size int64
 	time time.Time
@@ -71,6 +71,7 @@ func (b *book) now() (stamp, error) {
 	return stamp{info.Size(), info.ModTime()}, nil
 }
 
+// holder caches whether a process works on a run.
 type holder struct {
 	is bool
 	at time.Time
@@ -80,7 +81,7 @@ func newStore(dir string, bench func(string) *bench.Bench, index index) *store {
 	return &store{dir: dir, bench: bench, index: index, books: map[string]*book{}}
 }
 
-// list finds the journals that there are now, those of a path in order.
+// list returns the current journals in the order of their folders.
 func (s *store) list() (books []*book, cut bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *store) list() (books []*book, cut bool, err error) {
 	return books, s.cut, nil
 }
 
-// scan looks for journals below the folder. Links are not followed.
+// scan looks for journals below the folder. It does not follow symbolic links.
 func (s *store) scan() error {
 	found := map[string]bool{}
 	folders := 0
@@ -104,7 +105,7 @@ func (s *store) scan() error {
 			if path == s.dir {
 				return err
 			}
-			return nil // a folder that may not be read, or has just gone
+			return nil // the folder is not readable or has just been deleted
 		}
 		below, err := filepath.Rel(s.dir, path)
 		if err != nil {
@@ -149,8 +150,8 @@ func (s *store) scan() error {
 	return nil
 }
 
-// open finds the journal of a folder and the run that a name means: FOLDER@ID, or
-// FOLDER for its latest.
+// open resolves the name of a run, FOLDER@ID or FOLDER for its latest run, to a journal
+// and an id.
 func (s *store) open(name string) (*book, string, error) {
 	books, _, err := s.list()
 	if err != nil {
@@ -171,8 +172,7 @@ func (s *store) open(name string) (*book, string, error) {
 	return b, id, nil
 }
 
-// use calls work with a journal that is read as far as it goes, while nobody else
-// uses it.
+// use calls work with an up-to-date journal while its lock is held.
 func (s *store) use(b *book, work func(*journal.Journal) error) error {
 	s.mu.Lock()
 	s.clock++
@@ -190,7 +190,7 @@ func (s *store) use(b *book, work func(*journal.Journal) error) error {
 	return err
 }
 
-// read takes in what is new.
+// read appends new records to the journal in memory.
 func (b *book) read() error {
 	if b.follower == nil {
 		f, err := journal.Follow(b.path)
@@ -214,7 +214,7 @@ func (b *book) read() error {
 	return nil
 }
 
-// rowCount is how many rows are in memory.
+// rowCount returns the number of rows in memory.
 func (b *book) rowCount() (n int) {
 	if b.journal == nil {
 		return 0
@@ -225,8 +225,8 @@ func (b *book) rowCount() (n int) {
 	return n
 }
 
-// trim gives up the journals that were not used for longest while there is too much in
-// memory. One that is in use now, which has its lock, is left alone.
+// trim drops the least recently used journals while too many rows are in memory. It
+// skips journals that are in use, whose lock is held.
 func (s *store) trim(keep *book) {
 	s.mu.Lock()
 	books := slices.SortedFunc(maps.Values(s.books), func(a, b *book) int { return cmp.Compare(b.used, a.used) })

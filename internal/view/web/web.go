@@ -1,11 +1,11 @@
-// Package web shows a folder of results in a browser: which runs there are, what
-// each found, what is under way, and how runs compare. It serves one page and the
-// data behind it; the words, figures and statistics are those of packages report,
-// export and compare.
+// Package web shows a folder of results in a browser: the runs in it, the results of
+// each run, the progress of unfinished runs, and comparisons of runs. It serves one
+// static page and the data for it as JSON. The content of the data comes from
+// packages report, export and compare.
 //
-// It only reads. Nothing from a journal reaches the browser as HTML: the page is
-// static and puts every text in as text, and its policy forbids all scripts and
-// styles but its own. Every answer is bounded.
+// The server only reads. Nothing from a journal reaches the browser as HTML: the
+// page inserts every value as text, and its content security policy forbids scripts
+// and styles other than its own. The size of every answer is bounded.
 package web
 
 import (
@@ -27,35 +27,36 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Options say what is served and to whom.
+// Options configures a Server.
 type Options struct {
 	Dir   string                    // the folder of results
-	Bench func(string) *bench.Bench // the bench of a name, nil where it is not known
-	// who does not show it is refused; "" lets everybody in who can reach a loopback address
+	Bench func(string) *bench.Bench // returns the bench with a name, or nil
+	// Token must accompany every request. Without a token the server accepts all
+	// requests to a loopback address.
 	Token  string
-	Cookie string // the name under which a browser keeps the token
-	Index  string // the folder for what is made of large journals; "" keeps nothing
-	Build  string // which program this is
+	Cookie string // the name of the cookie that holds the token
+	Index  string // the folder for indexes of large journals; "" disables them
+	Build  string // identifies the program that made an index
 }
 
-// Server answers requests.
+// Server is an HTTP handler for a folder of results.
 type Server struct {
 	opts  Options
 	store *store
-	lives chan struct{} // a place for every stream
+	lives chan struct{} // a semaphore: one slot per open stream
 	mux   http.ServeMux
 }
 
-// maxStreams is how many pages may follow runs at once.
+// maxStreams is the number of pages that may follow runs at the same time.
 const maxStreams = 64
 
-// New makes a server. Without a token it must be reached by loopback only.
+// New returns a server. Without a token it must listen on a loopback address only.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}),
 		lives: make(chan struct{}, maxStreams)}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic(err) // the folder is embedded above
+		panic(err) // cannot happen: the folder is embedded
 	}
 	s.mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
 	for _, page := range []string{"/{$}", "/run", "/compare", "/history"} {
@@ -75,15 +76,14 @@ func New(opts Options) *Server {
 	return s
 }
 
-// NewToken is a word that nobody guesses.
+// NewToken returns a random token that cannot be guessed.
 func NewToken() string { return rand.Text() }
 
-// policy is what the browser may load and run: what this server sends.
+// policy lets the browser load and run nothing but the files of this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; " +
-	"connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP lets in who may come in.
+// ServeHTTP checks the method and the token and then answers the request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -95,10 +95,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
-		http.Error(w, "kernbench web only shows: want GET", http.StatusMethodNotAllowed)
+		http.Error(w, "kernbench web is read-only: want GET or HEAD", http.StatusMethodNotAllowed)
 	case s.opts.Token == "" && !loopback(r.Host):
-		// Another site's name may be made to mean this host; its pages must not read ours.
-		http.Error(w, "this server is for the loopback address only: open http://127.0.0.1 or http://localhost with its port", http.StatusForbidden)
+		// DNS rebinding: another site may make its own name resolve to this host. Its
+		// pages must not read our data.
+		http.Error(w, "this server accepts only loopback addresses: open http://127.0.0.1 or http://localhost with its port",
+			http.StatusForbidden)
 	case s.opts.Token != "" && r.URL.Query().Has("token"):
 		s.logIn(w, r)
 	case s.opts.Token != "" && !s.same(s.shown(r)):
@@ -110,8 +112,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// logIn trades a token in the address for a cookie, so that it does not stay in the
-// address, nor in links that are passed on.
+// logIn moves the token from the address into a cookie, so that it does not appear in
+// the address bar or in copied links.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if !s.same(query.Get("token")) {
@@ -121,7 +123,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	query.Del("token")
 	http.SetCookie(w, &http.Cookie{Name: s.opts.Cookie, Value: s.opts.Token, Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode})
-	// The path is the server's own word for it: never another host's.
+	// One leading slash only: //host would redirect to another host.
 	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/\\")
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -130,7 +132,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// shown is the token that a request brings, as a header or as the cookie.
+// shown returns the token of a request, from its header or its cookie.
 func (s *Server) shown(r *http.Request) string {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return token
@@ -141,12 +143,12 @@ func (s *Server) shown(r *http.Request) string {
 	return ""
 }
 
-// same compares in a time that tells nothing.
+// same compares tokens in constant time, so that the duration reveals nothing.
 func (s *Server) same(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token)) == 1
 }
 
-// loopback reports whether a Host header names this host and no other.
+// loopback reports whether a Host header names the loopback interface.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -155,13 +157,13 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// badRequest is a mistake in the address, which the reader can mend.
+// badRequest is an error in the request's parameters.
 type badRequest struct{ error }
 
-// notFound is something that is not there (any more).
+// notFound is an error about a run, row or file that does not exist (any more).
 type notFound struct{ error }
 
-// answer sends what a function finds as JSON.
+// answer sends the result of find as JSON.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, find func(*http.Request) (any, error)) {
 	data, err := find(r)
 	if err != nil {
@@ -174,10 +176,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, find func(*http.
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(text) // the reader who has gone does not miss it
+	w.Write(text) // an error means that the reader has gone
 }
 
-// fail says what went wrong, as text.
+// fail sends an error as text with the fitting status code.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -189,14 +191,14 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// Limits of a connection: a slow or idle one must not hold the server.
+// Limits of a connection, so that slow or idle clients do not occupy the server.
 const (
 	headerTime = 10 * time.Second
 	idleTime   = 2 * time.Minute
 	maxHeader  = 1 << 16
 )
 
-// HTTP is the server for a listener.
+// HTTP returns an http.Server with the limits of a connection.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
 }
