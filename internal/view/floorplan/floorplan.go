@@ -1,6 +1,7 @@
-// Package floorplan shows what was seen inside simulated kernels: the load of links on the floor plan of
-// the device, the busiest of them, and the critical path, as figures and in words. It knows a kernel by
-// the record of package profile that its row has beside the journal, and nothing of benches.
+// Package floorplan shows the profiles of simulated kernels, as figures and in words:
+// the load of the links on the floor plan of the device, the busiest links, and the
+// critical path. A row's profile is a file beside the journal, written by package
+// profile.
 package floorplan
 
 import (
@@ -20,14 +21,14 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Seen is a row whose kernel was looked into.
+// Seen is a row with the profile of its kernel.
 type Seen struct {
 	Row    *journal.Row
-	Label  string // by what it differs from other rows
+	Label  string // the coordinates in which it differs from other rows
 	Record *profile.Record
 }
 
-// Common are the coordinates that all rows have alike, which labels do without.
+// Common returns the coordinates with the same value in all rows. Labels omit them.
 func Common(rows []journal.Row) (names []string) {
 	if len(rows) == 0 {
 		return nil
@@ -41,7 +42,8 @@ func Common(rows []journal.Row) (names []string) {
 	return names
 }
 
-// Chosen are the rows that figures are drawn of: in each part the good one with the longest kernel.
+// Chosen returns the rows that get figures: in each part the good row with the longest
+// kernel.
 func Chosen(rows []journal.Row) (chosen []*journal.Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -59,7 +61,7 @@ func Chosen(rows []journal.Row) (chosen []*journal.Row) {
 	return chosen
 }
 
-// Names are the figures of these rows.
+// Names returns the names of the rows' figures.
 func Names(rows []journal.Row) (names []string) {
 	for _, r := range Chosen(rows) {
 		names = append(names, name("link_load", r), name("critical_path", r))
@@ -74,8 +76,9 @@ func name(what string, r *journal.Row) string {
 	return what + "_" + figure.Stem(r.Part)
 }
 
-// Load reads the records of the chosen rows from the folder of their run. What is not there any more, as
-// in a journal that was passed on alone, is left out; what is damaged is an error.
+// Load reads the profiles of the chosen rows from the folder of their run. It skips
+// missing files, because a journal may have been copied without them. Damaged files
+// are errors.
 func Load(dir string, rows []journal.Row) (seen []Seen, errs []error) {
 	chosen := Chosen(rows)
 	if dir == "" || len(chosen) == 0 {
@@ -95,7 +98,7 @@ func Load(dir string, rows []journal.Row) (seen []Seen, errs []error) {
 	return seen, errs
 }
 
-// Read reads one record.
+// Read reads one profile.
 func Read(dir, name string) (*profile.Record, error) {
 	data, err := journal.ReadInside(dir, name, profile.MaxFile)
 	if err != nil {
@@ -108,7 +111,7 @@ func Read(dir, name string) (*profile.Record, error) {
 	return record, nil
 }
 
-// Figures draws what was seen.
+// Figures returns the figures of the profiles.
 func Figures(seen []Seen) (figs []figure.Figure) {
 	for _, s := range seen {
 		figs = append(figs, s.loadFigure(), s.pathFigure())
@@ -116,7 +119,7 @@ func Figures(seen []Seen) (figs []figure.Figure) {
 	return figs
 }
 
-// Sections says it in words.
+// Sections returns the tables of busiest links and of critical paths.
 func Sections(seen []Seen) (sections []bench.Section) {
 	for _, s := range seen {
 		sections = append(sections, s.links(), s.path())
@@ -126,7 +129,7 @@ func Sections(seen []Seen) (sections []bench.Section) {
 
 func micros(ps int64) float64 { return float64(ps) / 1e6 }
 
-// busiestSIP is the one with the link that was sending longest.
+// busiestSIP returns the SIP with the link that was sending for the longest time.
 func (s Seen) busiestSIP() int {
 	if len(s.Record.Links) == 0 {
 		return 0
@@ -134,7 +137,7 @@ func (s Seen) busiestSIP() int {
 	return s.Record.Links[0].SIP
 }
 
-// overTime is how many links have a curve.
+// overTime is the number of links with a curve over time.
 const overTime = 3
 
 func (s Seen) loadFigure() figure.Figure {
@@ -152,8 +155,8 @@ func (s Seen) loadFigure() figure.Figure {
 		where = fmt.Sprintf("sip%d, the busiest of %d SIPs", sip, r.SIPs)
 	}
 	f := figure.Figure{Name: name("link_load", s.Row), Columns: 1, Title: fmt.Sprintf("Load of the links of %s", where),
-		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, at the right of its "+
-			"way. Links that carried nothing are not drawn.%s",
+		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, on the right side "+
+			"of its path. Links that carried nothing are not drawn.%s",
 			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
 	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
 	curves := figure.Panel{Title: "the busiest links over time",
@@ -167,7 +170,7 @@ func (s Seen) loadFigure() figure.Figure {
 	return f
 }
 
-// curve is the load of a link by bucket, each at its middle.
+// curve returns the load of a link over time, one point in the middle of each bucket.
 func (s Seen) curve(l *profile.Link) figure.Series {
 	c := figure.Series{Name: l.Name, NoMarker: true}
 	for k := range s.Record.Buckets {
@@ -184,17 +187,17 @@ func (s Seen) leftOut() string {
 	if s.Record.Others == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Recorded are the %d busiest links; %d others carried something too.", len(s.Record.Links),
+	return fmt.Sprintf(" The profile has the %d busiest links; %d others carried data too.", len(s.Record.Links),
 		s.Record.Others)
 }
 
-// The most lanes of a drawn path and lines of one in words.
+// Limits of a critical path: lanes in the figure and lines in the table.
 const (
 	maxLanes = 28
 	maxLines = 40
 )
 
-// visits are the path by PE: what it spends at one, without a break, is one step.
+// visits joins consecutive steps of the path at the same PE.
 func visits(path []profile.Step) (out []profile.Step) {
 	for _, s := range path {
 		if n := len(out); n > 0 && out[n-1].PE == s.PE {
@@ -233,14 +236,15 @@ func (s Seen) pathFigure() figure.Figure {
 	}
 	return figure.Figure{Name: name("critical_path", s.Row), Columns: 1,
 		Title: fmt.Sprintf("The critical path of %s", unit.FormatMicros(micros(r.Kernel))),
-		Caption: fmt.Sprintf("%s. From the common start to the end of the slowest PE, over whatever was waited for last: "+
-			"a line for each PE that the path passes. "+
-			"What a PE does for itself, and the message that it waits for, stand on its line. Every picosecond has one cause.",
+		Caption: fmt.Sprintf("%s. From the common start to the end of the slowest PE, following the last dependency "+
+			"to arrive: "+
+			"one line for each PE on the path. A line shows the PE's own work and the message that it waits for. Every "+
+			"picosecond has exactly one cause.",
 			s.Label),
 		Panels: []figure.Panel{{Content: chain}}}
 }
 
-// bars are the causes of a step, in their order.
+// bars returns one bar per cause of a step, in the order of profile.Causes.
 func bars(s profile.Step) (out []Bar) {
 	from := s.From
 	for i, cause := range profile.Causes() {
@@ -256,7 +260,7 @@ func (s Seen) share(ps int64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(ps)/float64(s.Record.Kernel))
 }
 
-// mostLinks is how many of the busiest are listed.
+// mostLinks is the number of busiest links that are listed.
 const mostLinks = 10
 
 func (s Seen) links() bench.Section {
@@ -272,8 +276,9 @@ func (s Seen) links() bench.Section {
 		what = "messages"
 	}
 	return bench.Section{Title: "The busiest links of " + s.Label, Table: table,
-		Text: fmt.Sprintf("For which part of the kernel's %s each was sending, and how long %s waited before it behind "+
-			"others, all together.%s",
+		Text: fmt.Sprintf("The share of the kernel's %s for which each link was sending, and the total time that %s "+
+			"waited in its "+
+			"queue.%s",
 			unit.FormatMicros(micros(r.Kernel)), what, s.leftOut())}
 }
 
@@ -285,11 +290,11 @@ func (s Seen) path() bench.Section {
 			step.PE, does(step), because(step)})
 	}
 	return bench.Section{Title: "The critical path of " + s.Label, Table: table, Detail: true,
-		Text: fmt.Sprintf("What the slowest PE's time of %s went to, one after the other. The times add up to it.",
+		Text: fmt.Sprintf("The steps that make up the slowest PE's time of %s, in order. Their times add up to it.",
 			unit.FormatMicros(micros(s.Record.Kernel)))}
 }
 
-// does says which part of the machine was at work.
+// does names the part of the machine that was working in a step.
 func does(s profile.Step) string {
 	switch {
 	case s.Merged > 0:
@@ -302,7 +307,7 @@ func does(s profile.Step) string {
 	return fmt.Sprintf("%s (%s)", s.Part, s.Op)
 }
 
-// because lists the causes of a step, the largest first.
+// because lists the causes of a step, the longest first.
 func because(s profile.Step) string {
 	causes := profile.Causes()
 	slices.SortStableFunc(causes, func(a, b string) int { return cmp.Compare(s.Causes[b], s.Causes[a]) })

@@ -26,8 +26,8 @@ const (
 	maxHistory  = 200  // runs in a history; the latest are kept
 )
 
-// side is one run of a comparison or a history.
-type side struct {
+// comparedRun is one run of a comparison or a history.
+type comparedRun struct {
 	info runInfo
 	compare.Run
 }
@@ -54,8 +54,8 @@ type comparison struct {
 	Remarks []string   `json:"remarks"`
 }
 
-// side reads a run for a comparison, with a copy of its rows.
-func (s *store) side(name, only string) (out side, err error) {
+// comparedRun reads a run for a comparison, with a copy of its rows.
+func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 	b, id, err := s.open(name)
 	if err != nil {
 		return out, err
@@ -66,7 +66,7 @@ func (s *store) side(name, only string) (out side, err error) {
 			return notFound{err}
 		}
 		r = s.bench(r.Header.Bench).View(j, r)
-		out.info = newInfo(b.folder, r)
+		out.info = summarize(b.folder, r)
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
 		header := r.Header
 		out.Run = compare.Run{Name: out.info.Run, Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()}
@@ -86,16 +86,16 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	if len(names) < 2 || len(names) > maxCompared || len(q.Get("only")) > maxQuery {
 		return nil, badRequest{fmt.Errorf("%d runs: want 2 to %d, as run=A&run=B", len(names), maxCompared)}
 	}
-	sides, err := lists.TryMap(names, func(name string) (side, error) { return s.store.side(name, q.Get("only")) })
+	sides, err := lists.TryMap(names, func(name string) (comparedRun, error) { return s.store.comparedRun(name, q.Get("only")) })
 	if err != nil {
 		return nil, err
 	}
-	return besides(sides, cmp.Or(q.Get("metric"), compare.DefaultMetric))
+	return compareRuns(sides, cmp.Or(q.Get("metric"), compare.DefaultMetric))
 }
 
-// besides compares the first run with each of the others. The error probability is
+// compareRuns compares the first run with each of the others. The error probability is
 // divided among the comparisons.
-func besides(sides []side, metric string) (comparePage, error) {
+func compareRuns(sides []comparedRun, metric string) (comparePage, error) {
 	out := comparePage{Metric: metric}
 	opts := compare.Options{Metric: metric, Alpha: compare.DefaultAlpha / float64(len(sides)-1)}
 	if backendsDiffer(sides) {
@@ -142,7 +142,7 @@ func besides(sides []side, metric string) (comparePage, error) {
 
 // backendsDiffer reports whether each run has a single backend and these differ. Such
 // runs, simulated and measured ones for example, are compared on purpose.
-func backendsDiffer(sides []side) bool {
+func backendsDiffer(sides []comparedRun) bool {
 	var all []string
 	for _, one := range sides {
 		own := lists.Distinct(lists.Map(one.Rows, func(r journal.Row) string { return r.Backend }))
@@ -173,12 +173,12 @@ type historyPage struct {
 	Point   string            `json:"point"` // in words
 	Metric  string            `json:"metric"`
 	Metrics []string          `json:"metrics"`
-	Runs    []moment          `json:"runs"`
+	Runs    []historyRun      `json:"runs"`
 	Figures []document.Figure `json:"figures"`
 }
 
-// moment is the point's result in one run.
-type moment struct {
+// historyRun is the point's result in one run.
+type historyRun struct {
 	Info   runInfo `json:"info"`
 	Value  string  `json:"value"`
 	Trials int     `json:"trials"`
@@ -192,7 +192,7 @@ type moment struct {
 
 func (s *Server) history(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	one, err := s.store.side(q.Get("run"), "")
+	one, err := s.store.comparedRun(q.Get("run"), "")
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +204,12 @@ func (s *Server) history(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sides []side
+	var sides []comparedRun
 	for _, info := range slices.Backward(list.Runs) {
 		if info.Bench != one.info.Bench {
 			continue
 		}
-		other, err := s.store.side(info.Run, "")
+		other, err := s.store.comparedRun(info.Run, "")
 		if err != nil {
 			continue // it has just been deleted
 		}
@@ -223,13 +223,13 @@ func (s *Server) history(r *http.Request) (any, error) {
 }
 
 // newHistory makes the history of a point. The runs are in the order of their start.
-func newHistory(name string, sides []side, metric string) historyPage {
+func newHistory(name string, sides []comparedRun, metric string) historyPage {
 	out := historyPage{Point: name, Metric: metric}
 	if n := len(sides); n > 0 {
 		_, out.Metrics = report.Names(sides[n-1].Header, sides[n-1].Rows)
 	}
 	for _, one := range sides {
-		m := moment{Info: one.info, failed: true}
+		m := historyRun{Info: one.info, failed: true}
 		var values []float64
 		for i := range one.Rows {
 			if v, ok := one.Rows[i].Metrics[metric]; ok && one.Rows[i].Status == journal.OK {
@@ -250,7 +250,7 @@ func newHistory(name string, sides []side, metric string) historyPage {
 // markChanges marks the runs in which a point changed. The runs since the last change
 // are a baseline. Each later run is checked against it, alone and together with the
 // runs just before it. The error probability is divided among the checks.
-func markChanges(runs []moment, sides []side, metric string) {
+func markChanges(runs []historyRun, sides []comparedRun, metric string) {
 	opts := compare.Options{Metric: metric,
 		Alpha: min(compare.DefaultCheckAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
 	level := 0 // the first run of the baseline
@@ -275,11 +275,11 @@ func markChanges(runs []moment, sides []side, metric string) {
 	}
 }
 
-func runsOf(sides []side) []compare.Run {
-	return lists.Map(sides, func(one side) compare.Run { return one.Run })
+func runsOf(sides []comparedRun) []compare.Run {
+	return lists.Map(sides, func(one comparedRun) compare.Run { return one.Run })
 }
 
-func unitOf(one side, metric string) string {
+func unitOf(one comparedRun, metric string) string {
 	for i := range one.Rows {
 		if u := one.Rows[i].Units[metric]; u != "" {
 			return u
@@ -289,7 +289,7 @@ func unitOf(one side, metric string) string {
 }
 
 // historyFigure shows the point over the runs, with a vertical line at each change.
-func historyFigure(h historyPage, sides []side) document.Figure {
+func historyFigure(h historyPage, sides []comparedRun) document.Figure {
 	unit := ""
 	for _, one := range sides {
 		unit = cmp.Or(unitOf(one, h.Metric), unit)

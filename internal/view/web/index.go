@@ -33,10 +33,10 @@ type entry struct {
 	Made json.RawMessage `json:"made"`
 }
 
-// of returns the name of an entry about a journal and the journal's current state. ok
+// entryName returns the name of an entry about a journal and the journal's current state. ok
 // is false if such an entry is not kept.
-func (x index) of(b *book, what string) (name string, now stamp, ok bool) {
-	now, err := b.now()
+func (x index) entryName(b *cachedJournal, what string) (name string, now fileState, ok bool) {
+	now, err := b.fileState()
 	path, absErr := filepath.Abs(b.path)
 	if x.dir == "" || err != nil || absErr != nil || now.size < leastIndexed || time.Since(now.time) < leastAge {
 		return "", now, false
@@ -48,12 +48,12 @@ func (x index) file(name string) string {
 	return filepath.Join(x.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(name))))
 }
 
-func (s stamp) of(name string) string {
+func (s fileState) of(name string) string {
 	return fmt.Sprintf("%s\n%d bytes of %d", name, s.size, s.time.UnixNano())
 }
 
 // get returns the entry with the name if it was made from this state of its journal.
-func (x index) get(name string, now stamp) (json.RawMessage, bool) {
+func (x index) get(name string, now fileState) (json.RawMessage, bool) {
 	text, err := os.ReadFile(x.file(name))
 	var e entry
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Of != now.of(name) {
@@ -63,7 +63,7 @@ func (x index) get(name string, now stamp) (json.RawMessage, bool) {
 }
 
 // put stores an entry. On an error there is no entry, and it is made again next time.
-func (x index) put(name string, now stamp, made json.RawMessage) {
+func (x index) put(name string, now fileState, made json.RawMessage) {
 	text, err := json.Marshal(entry{now.of(name), made})
 	if err != nil || os.MkdirAll(x.dir, 0o700) != nil {
 		return
@@ -107,7 +107,7 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 		if err != nil {
 			return nil, err
 		}
-		name, now, kept := s.store.index.of(b, r.URL.Path+"?"+r.URL.Query().Encode())
+		name, now, kept := s.store.index.entryName(b, r.URL.Path+"?"+r.URL.Query().Encode())
 		if made, ok := s.store.index.get(name, now); kept && ok {
 			return made, nil
 		}
@@ -116,7 +116,7 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 			return out, err
 		}
 		page, ok := out.(runPage)
-		if ok && (page.Info.Outcome == underWay || page.Info.Outcome == stopped) { // its outcome depends on a process, not only on the journal
+		if ok && (page.Info.Outcome == running || page.Info.Outcome == stopped) { // its outcome depends on a process, not only on the journal
 			return out, nil
 		}
 		made, err := json.Marshal(out)

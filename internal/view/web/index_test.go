@@ -40,7 +40,7 @@ func TestIndex(t *testing.T) {
 			body := must.Get(io.ReadAll(get(s, "GET", "http://127.0.0.1"+path).Body))(t)
 			answers = append(answers, string(body))
 		}
-		if read := s.store.books["."].journal != nil; read != wantRead {
+		if read := s.store.journals["."].journal != nil; read != wantRead {
 			t.Errorf("build %s: the journal is read: %v, want %v", build, read, wantRead)
 		}
 		return answers

@@ -100,7 +100,7 @@ func newState(r *journal.Run, now time.Time) runState {
 }
 
 // state returns the progress of a run.
-func (s *store) state(b *book, id string) (out runState, err error) {
+func (s *store) state(b *cachedJournal, id string) (out runState, err error) {
 	err = s.use(b, func(j *journal.Journal) error {
 		r, err := j.Find(id)
 		if err != nil {
@@ -115,7 +115,7 @@ func (s *store) state(b *book, id string) (out runState, err error) {
 		id = r.ID()
 		return nil
 	})
-	if err == nil && out.Outcome == underWay {
+	if err == nil && out.Outcome == running {
 		out.Launch, out.Ranks = tails(b.path, id)
 	}
 	return out, err
@@ -185,8 +185,8 @@ func fileTail(root *os.Root, name string) string {
 // when the run ends or the reader disconnects.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	select {
-	case s.lives <- struct{}{}:
-		defer func() { <-s.lives }()
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
 	default:
 		http.Error(w, fmt.Sprintf("%d pages are following runs already: close one", maxStreams), http.StatusServiceUnavailable)
 		return
@@ -203,7 +203,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 		}
 		next, every, name = func() (any, bool, error) {
 			state, err := s.store.state(b, id)
-			return state, state.Outcome != underWay, err
+			return state, state.Outcome != running, err
 		}, liveEvery, "state"
 	}
 	stream(w, r, name, every, next)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -91,7 +92,7 @@ func kernels(rows []journal.Row) (list []kernel, more int) {
 
 // inside answers with the profile of one kernel.
 func (s *Server) inside(r *http.Request) (out any, err error) {
-	err = s.look(r, func(b *book, v *view) error {
+	err = s.withView(r, func(b *cachedJournal, v *view) error {
 		file := r.URL.Query().Get("file")
 		if !slices.ContainsFunc(v.rows, func(row journal.Row) bool { return row.Inside == file && file != "" }) {
 			return notFound{fmt.Errorf("no row of the run has the file %q", file)}
@@ -109,8 +110,8 @@ func (s *Server) inside(r *http.Request) (out any, err error) {
 // maxFailures is the number of failures that a page lists.
 const maxFailures = 50
 
-// asked parses the run, the filter and the plot of a request.
-func (s *Server) asked(r *http.Request) (*book, viewKey, error) {
+// parseRequest parses the run, the filter and the plot of a request.
+func (s *Server) parseRequest(r *http.Request) (*cachedJournal, viewKey, error) {
 	q := r.URL.Query()
 	for _, name := range []string{"only", "plot"} {
 		if len(q.Get(name)) > maxQuery {
@@ -121,9 +122,9 @@ func (s *Server) asked(r *http.Request) (*book, viewKey, error) {
 	return b, viewKey{id, strings.TrimSpace(q.Get("only")), strings.TrimSpace(q.Get("plot"))}, err
 }
 
-// look calls work with the requested view while its journal is locked.
-func (s *Server) look(r *http.Request, work func(b *book, v *view) error) error {
-	b, key, err := s.asked(r)
+// withView calls work with the requested view while its journal is locked.
+func (s *Server) withView(r *http.Request, work func(b *cachedJournal, v *view) error) error {
+	b, key, err := s.parseRequest(r)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (s *Server) look(r *http.Request, work func(b *book, v *view) error) error 
 }
 
 // view returns the view for a key. It is made once and then kept.
-func (s *store) view(b *book, j *journal.Journal, key viewKey) (*view, error) {
+func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, error) {
 	if v := b.views[key]; v != nil {
 		return v, nil
 	}
@@ -161,7 +162,7 @@ func (s *store) view(b *book, j *journal.Journal, key viewKey) (*view, error) {
 }
 
 func (s *Server) run(r *http.Request) (out any, err error) {
-	err = s.look(r, func(b *book, v *view) error {
+	err = s.withView(r, func(b *cachedJournal, v *view) error {
 		if err := s.store.describe(b, v); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (s *Server) run(r *http.Request) (out any, err error) {
 }
 
 // describe makes the page of a run, once per view.
-func (s *store) describe(b *book, v *view) error {
+func (s *store) describe(b *cachedJournal, v *view) error {
 	if v.page != nil {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (s *store) describe(b *book, v *view) error {
 	if in.PlotsOnly && len(doc.Figures) == 0 {
 		return badRequest{errors.Join(errs...)}
 	}
-	p := &runPage{Document: doc, Info: newInfo(b.folder, v.run), Rows: len(v.rows), Only: key.only, Plot: key.plot}
+	p := &runPage{Document: doc, Info: summarize(b.folder, v.run), Rows: len(v.rows), Only: key.only, Plot: key.plot}
 	if key.only != "" {
 		p.Summary, p.Remarks = fmt.Sprintf("Only the rows where %s: %d.", key.only, len(v.rows)), nil
 	}
@@ -236,7 +237,7 @@ func failures(rows []journal.Row) (out []report.Failure, n int) {
 // picture draws a figure as SVG: the page draws charts itself, but no other panels.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	var svg bytes.Buffer
-	err := s.look(r, func(b *book, v *view) error {
+	err := s.withView(r, func(b *cachedJournal, v *view) error {
 		if err := s.store.describe(b, v); err != nil {
 			return err
 		}
@@ -305,4 +306,66 @@ func extremes(points []figure.Point) []figure.Point {
 		}
 	}
 	return out
+}
+
+// pageRows is the number of rows that are sent at once.
+const pageRows = 200
+
+// rowPage is a part of the table of rows.
+type rowPage struct {
+	document.Table
+	Total int `json:"total"`
+	From  int `json:"from"`
+}
+
+// rows answers with a part of the table: pageRows rows of a view from a given row on,
+// sorted by a column.
+func (s *Server) rows(r *http.Request) (out any, err error) {
+	q := r.URL.Query()
+	from := 0
+	if text := q.Get("from"); text != "" {
+		if from, err = strconv.Atoi(text); err != nil || from < 0 {
+			return nil, badRequest{fmt.Errorf("from=%q: want the number of a row, from 0", text)}
+		}
+	}
+	err = s.withView(r, func(_ *cachedJournal, v *view) error {
+		rows := v.rows
+		if by := q.Get("sort"); by != "" {
+			if rows, err = export.Sort(&v.run.Header, rows, []string{by}); err != nil {
+				return badRequest{err}
+			}
+		}
+		set := rowset.All(rows)
+		from = min(from, len(set))
+		// The page has no heading that would name the part.
+		columns := slices.DeleteFunc(slices.Clone(v.columns), func(c export.Column) bool {
+			return c.Role != export.Part && c.Role.Elsewhere()
+		})
+		out = rowPage{report.RowTable(columns, set, set[from:min(from+pageRows, len(set))]), len(set), from}
+		return nil
+	})
+	return out, err
+}
+
+// csv sends all rows of a view.
+func (s *Server) csv(w http.ResponseWriter, r *http.Request) {
+	var text bytes.Buffer
+	name := ""
+	err := s.withView(r, func(_ *cachedJournal, v *view) error {
+		name = v.run.ID()
+		return export.Write(&text, "csv", export.Input{Header: &v.run.Header, Rows: v.rows}, export.Options{})
+	})
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	plain := strings.Map(func(c rune) rune {
+		if c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' {
+			return c
+		}
+		return '_'
+	}, name)
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+plain+`.csv"`)
+	w.Write(text.Bytes()) // an error means that the reader has gone
 }

@@ -2,10 +2,12 @@ package web
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,54 +37,54 @@ type store struct {
 	bench func(string) *bench.Bench
 	index index
 
-	mu      sync.Mutex
-	books   map[string]*book // by folder below dir, with slashes
-	cut     bool             // there are more
-	scanned time.Time
-	clock   int // number of uses so far, to find the least recently used journal
+	mu       sync.Mutex
+	journals map[string]*cachedJournal // by folder below dir, with slashes
+	cut      bool                      // there are more
+	scanned  time.Time
+	clock    int // number of uses so far, to find the least recently used journal
 }
 
-// book is one journal with everything derived from it, guarded by mu.
-type book struct {
+// cachedJournal is one journal with everything derived from it, guarded by mu.
+type cachedJournal struct {
 	folder string // below dir, with slashes; "." is dir itself
 	path   string
 	used   int // time of the last use; guarded by the store's lock
 
-	mu       sync.Mutex
-	follower *journal.Follower // nil if the journal is not in memory
-	journal  *journal.Journal
-	infos    []runInfo          // nil until made
-	stamp    stamp              // state of the file when infos was made
-	views    map[viewKey]*view  // dropped when the journal grows
-	holders  map[string]*holder // by run
+	mu         sync.Mutex
+	follower   *journal.Follower // nil if the journal is not in memory
+	journal    *journal.Journal
+	infos      []runInfo               // nil until made
+	infosState fileState               // state of the file when infos was made
+	views      map[viewKey]*view       // dropped when the journal grows
+	holders    map[string]*holderCheck // by run
 }
 
-// stamp identifies the state of a file.
-type stamp struct {
+// fileState identifies the state of a file.
+type fileState struct {
 	size int64
 	time time.Time
 }
 
-func (b *book) now() (stamp, error) {
+func (b *cachedJournal) fileState() (fileState, error) {
 	info, err := os.Stat(filepath.Join(b.path, journal.FileName))
 	if err != nil {
-		return stamp{}, notFound{err}
+		return fileState{}, notFound{err}
 	}
-	return stamp{info.Size(), info.ModTime()}, nil
+	return fileState{info.Size(), info.ModTime()}, nil
 }
 
-// holder caches whether a process works on a run.
-type holder struct {
-	is bool
-	at time.Time
+// holderCheck caches whether a process works on a run.
+type holderCheck struct {
+	held bool
+	at   time.Time
 }
 
 func newStore(dir string, bench func(string) *bench.Bench, index index) *store {
-	return &store{dir: dir, bench: bench, index: index, books: map[string]*book{}}
+	return &store{dir: dir, bench: bench, index: index, journals: map[string]*cachedJournal{}}
 }
 
 // list returns the current journals in the order of their folders.
-func (s *store) list() (books []*book, cut bool, err error) {
+func (s *store) list() (journals []*cachedJournal, cut bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.scanned) > scanEvery {
@@ -91,8 +93,8 @@ func (s *store) list() (books []*book, cut bool, err error) {
 		}
 		s.scanned = time.Now()
 	}
-	books = slices.SortedFunc(maps.Values(s.books), func(a, b *book) int { return cmp.Compare(a.folder, b.folder) })
-	return books, s.cut, nil
+	byFolder := func(a, b *cachedJournal) int { return cmp.Compare(a.folder, b.folder) }
+	return slices.SortedFunc(maps.Values(s.journals), byFolder), s.cut, nil
 }
 
 // scan looks for journals below the folder. It does not follow symbolic links.
@@ -136,15 +138,15 @@ func (s *store) scan() error {
 	if err != nil {
 		return fmt.Errorf("looking for runs: %w", err)
 	}
-	for folder := range s.books {
+	for folder := range s.journals {
 		if !found[folder] {
-			delete(s.books, folder)
+			delete(s.journals, folder)
 		}
 	}
 	for folder := range found {
-		if s.books[folder] == nil {
-			s.books[folder] = &book{folder: folder, path: filepath.Join(s.dir, filepath.FromSlash(folder)),
-				views: map[viewKey]*view{}, holders: map[string]*holder{}}
+		if s.journals[folder] == nil {
+			s.journals[folder] = &cachedJournal{folder: folder, path: filepath.Join(s.dir, filepath.FromSlash(folder)),
+				views: map[viewKey]*view{}, holders: map[string]*holderCheck{}}
 		}
 	}
 	return nil
@@ -152,13 +154,13 @@ func (s *store) scan() error {
 
 // open resolves the name of a run, FOLDER@ID or FOLDER for its latest run, to a journal
 // and an id.
-func (s *store) open(name string) (*book, string, error) {
-	books, _, err := s.list()
+func (s *store) open(name string) (*cachedJournal, string, error) {
+	journals, _, err := s.list()
 	if err != nil {
 		return nil, "", err
 	}
-	find := func(folder string) (*book, bool) {
-		return lists.First(books, func(b *book) bool { return b.folder == folder })
+	find := func(folder string) (*cachedJournal, bool) {
+		return lists.First(journals, func(b *cachedJournal) bool { return b.folder == folder })
 	}
 	b, found := find(name)
 	id := ""
@@ -173,7 +175,7 @@ func (s *store) open(name string) (*book, string, error) {
 }
 
 // use calls work with an up-to-date journal while its lock is held.
-func (s *store) use(b *book, work func(*journal.Journal) error) error {
+func (s *store) use(b *cachedJournal, work func(*journal.Journal) error) error {
 	s.mu.Lock()
 	s.clock++
 	b.used = s.clock
@@ -191,7 +193,7 @@ func (s *store) use(b *book, work func(*journal.Journal) error) error {
 }
 
 // read appends new records to the journal in memory.
-func (b *book) read() error {
+func (b *cachedJournal) read() error {
 	if b.follower == nil {
 		f, err := journal.Follow(b.path)
 		if err != nil {
@@ -215,7 +217,7 @@ func (b *book) read() error {
 }
 
 // rowCount returns the number of rows in memory.
-func (b *book) rowCount() (n int) {
+func (b *cachedJournal) rowCount() (n int) {
 	if b.journal == nil {
 		return 0
 	}
@@ -227,12 +229,13 @@ func (b *book) rowCount() (n int) {
 
 // trim drops the least recently used journals while too many rows are in memory. It
 // skips journals that are in use, whose lock is held.
-func (s *store) trim(keep *book) {
+func (s *store) trim(keep *cachedJournal) {
 	s.mu.Lock()
-	books := slices.SortedFunc(maps.Values(s.books), func(a, b *book) int { return cmp.Compare(b.used, a.used) })
+	byUse := func(a, b *cachedJournal) int { return cmp.Compare(b.used, a.used) }
+	journals := slices.SortedFunc(maps.Values(s.journals), byUse)
 	s.mu.Unlock()
 	total := 0
-	for _, b := range books {
+	for _, b := range journals {
 		if b == keep || !b.mu.TryLock() {
 			continue
 		}
@@ -242,4 +245,136 @@ func (s *store) trim(keep *book) {
 		}
 		b.mu.Unlock()
 	}
+}
+
+// runInfo is a run's line in the list of runs.
+type runInfo struct {
+	Run     string    `json:"run"` // FOLDER@ID, its name in addresses
+	Folder  string    `json:"folder"`
+	ID      string    `json:"id"`
+	Bench   string    `json:"bench"`
+	Backend string    `json:"backend"`
+	Host    string    `json:"host"`
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds,omitempty"`
+	Planned int       `json:"planned"` // points in all trials, 0 if unknown
+	OK      int       `json:"ok"`
+	Failed  int       `json:"failed"`
+	Skipped int       `json:"skipped"`
+	Missing int       `json:"missing"` // planned but not done, or not executed
+	Outcome string    `json:"outcome"`
+	Metrics []string  `json:"metrics"`
+}
+
+// The outcomes of a run without an end record.
+const (
+	running = "running" // a process is working on it
+	stopped = "stopped" // no process is working on it
+)
+
+// runList is the list of all runs in the folder, the latest first.
+type runList struct {
+	Dir      string    `json:"dir"`
+	Runs     []runInfo `json:"runs"`
+	Problems []string  `json:"problems,omitempty"`
+	Cut      bool      `json:"cut,omitempty"` // not all journals are shown
+}
+
+func (s *Server) runs(*http.Request) (any, error) { return s.store.runs() }
+
+func (s *store) runs() (runList, error) {
+	out := runList{Dir: s.dir, Runs: []runInfo{}}
+	journals, cut, err := s.list()
+	if err != nil {
+		return out, err
+	}
+	out.Cut = cut
+	for _, b := range journals {
+		infos, err := s.infos(b)
+		if err != nil {
+			out.Problems = append(out.Problems, b.folder+": "+err.Error())
+		}
+		out.Runs = append(out.Runs, infos...)
+	}
+	slices.SortStableFunc(out.Runs, func(a, b runInfo) int {
+		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.ID, a.ID))
+	})
+	return out, nil
+}
+
+// infos returns the runs of a journal. They stay in memory when its rows do not.
+func (s *store) infos(b *cachedJournal) ([]runInfo, error) {
+	b.mu.Lock()
+	now, err := b.fileState()
+	known := b.infos != nil && b.infosState == now
+	name, _, kept := s.index.entryName(b, "runs")
+	if made, ok := s.index.get(name, now); err == nil && !known && kept && ok && json.Unmarshal(made, &b.infos) == nil {
+		b.infosState, known = now, true
+	}
+	b.mu.Unlock()
+	if err == nil && !known {
+		err = s.use(b, func(j *journal.Journal) error {
+			b.infos, b.infosState = make([]runInfo, len(j.Runs)), now
+			for i, r := range j.Runs {
+				b.infos[i] = summarize(b.folder, r)
+			}
+			if made, err := json.Marshal(b.infos); err == nil && kept {
+				s.index.put(name, now, made)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := slices.Clone(b.infos)
+	for i := range out {
+		out[i].Outcome = b.outcome(out[i].ID, out[i].Outcome)
+	}
+	return out, nil
+}
+
+// summarize returns a run's line for the list. The caller sets the outcome of a run
+// without an end record.
+func summarize(folder string, r *journal.Run) runInfo {
+	h := &r.Header
+	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
+		Host: h.Host.Hostname, Start: h.Time, Metrics: []string{}}
+	done, planned := r.Progress()
+	counts := r.Counts()
+	info.OK, info.Failed, info.Skipped = counts[journal.OK], counts[journal.Failed]+counts[journal.Timeout],
+		counts[journal.Skipped]
+	info.Planned, info.Missing = planned, counts[journal.NotExecuted]+max(0, planned-done)
+	for _, m := range h.Metrics {
+		info.Metrics = append(info.Metrics, m.Name)
+	}
+	if r.End != nil {
+		info.Outcome, info.Seconds = r.End.Outcome, r.End.Seconds
+		if r.End.Outcome == "complete" {
+			info.Missing = counts[journal.NotExecuted]
+		}
+	}
+	return info
+}
+
+// holderEvery is how long the knowledge whether a process works on a run is valid.
+const holderEvery = time.Second
+
+// outcome tells a running run from one that was killed.
+func (b *cachedJournal) outcome(id, recorded string) string {
+	if recorded != "" {
+		return recorded
+	}
+	h := b.holders[id]
+	if h == nil || time.Since(h.at) > holderEvery {
+		held, err := journal.HolderOf(b.path, id)
+		h = &holderCheck{held != nil || err != nil, time.Now()}
+		b.holders[id] = h
+	}
+	if h.held {
+		return running
+	}
+	return stopped
 }

@@ -41,10 +41,10 @@ type Options struct {
 
 // Server is an HTTP handler for a folder of results.
 type Server struct {
-	opts  Options
-	store *store
-	lives chan struct{} // a semaphore: one slot per open stream
-	mux   http.ServeMux
+	opts    Options
+	store   *store
+	streams chan struct{} // a semaphore: one slot per open stream
+	mux     http.ServeMux
 }
 
 // maxStreams is the number of pages that may follow runs at the same time.
@@ -53,7 +53,7 @@ const maxStreams = 64
 // New returns a server. Without a token it must listen on a loopback address only.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}),
-		lives: make(chan struct{}, maxStreams)}
+		streams: make(chan struct{}, maxStreams)}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // cannot happen: the folder is embedded
@@ -103,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.StatusForbidden)
 	case s.opts.Token != "" && r.URL.Query().Has("token"):
 		s.logIn(w, r)
-	case s.opts.Token != "" && !s.same(s.shown(r)):
+	case s.opts.Token != "" && !s.tokenMatches(s.requestToken(r)):
 		h.Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "the token is missing or wrong: open the address that kernbench web printed, or send it as "+
 			"Authorization: Bearer TOKEN", http.StatusUnauthorized)
@@ -116,7 +116,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the address bar or in copied links.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	if !s.same(query.Get("token")) {
+	if !s.tokenMatches(query.Get("token")) {
 		http.Error(w, "the token in the address is wrong", http.StatusUnauthorized)
 		return
 	}
@@ -132,8 +132,8 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// shown returns the token of a request, from its header or its cookie.
-func (s *Server) shown(r *http.Request) string {
+// requestToken returns the token of a request, from its header or its cookie.
+func (s *Server) requestToken(r *http.Request) string {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return token
 	}
@@ -143,8 +143,8 @@ func (s *Server) shown(r *http.Request) string {
 	return ""
 }
 
-// same compares tokens in constant time, so that the duration reveals nothing.
-func (s *Server) same(token string) bool {
+// tokenMatches compares tokens in constant time, so that the duration reveals nothing.
+func (s *Server) tokenMatches(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token)) == 1
 }
 

@@ -197,7 +197,7 @@ func TestUnderWay(t *testing.T) {
 	st := newStore(dir, func(string) *bench.Bench { return nil }, index{})
 	b, id := must.Get2(st.open(".@r"))(t)
 	state, err := st.state(b, id)
-	if err != nil || state.Outcome != underWay || state.Done != 1 || state.Planned != 4 || len(state.Current) != 1 ||
+	if err != nil || state.Outcome != running || state.Done != 1 || state.Planned != 4 || len(state.Current) != 1 ||
 		state.Current[0].Point != "n=2" {
 		t.Errorf("%+v: %v", state, err)
 	}
@@ -263,10 +263,10 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s: %d", bad, got)
 		}
 	}
-	backend := func(name string) side {
-		return side{Run: compare.Run{Rows: []journal.Row{{Backend: name}}}}
+	backend := func(name string) comparedRun {
+		return comparedRun{Run: compare.Run{Rows: []journal.Row{{Backend: name}}}}
 	}
-	if backendsDiffer([]side{backend("cpu"), backend("cpu")}) || !backendsDiffer([]side{backend("cpu"), backend("ahbm")}) {
+	if backendsDiffer([]comparedRun{backend("cpu"), backend("cpu")}) || !backendsDiffer([]comparedRun{backend("cpu"), backend("ahbm")}) {
 		t.Error("backends")
 	}
 }
