@@ -460,7 +460,7 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	b.picture("live")
 	proceed(3)
 	b.until("document.getElementById('live').innerText.includes('3 of 3 points') && " + mainText +
-		".includes('Show it whole')")
+		".includes('Show the complete run')")
 	b.quiet("live")
 }
 

@@ -46,7 +46,11 @@ func tables(h *journal.Header, rows []journal.Row) (out []document.Table, omitte
 // RowTable returns a table of the shown rows. Columns that have the same value in all
 // rows become constants, except for the status and the metrics.
 func RowTable(columns []export.Column, all, shown []*journal.Row) document.Table {
-	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: lists.Map(shown, newTableRow)}
+	// The lists are never nil: the web page reads them as JSON arrays.
+	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: make([]document.TableRow, len(shown))}
+	for i, r := range shown {
+		t.Rows[i] = newTableRow(r)
+	}
 	for _, c := range columns {
 		if c.Role == export.Reason || len(all) == 0 { // the reason is shown below the row
 			continue

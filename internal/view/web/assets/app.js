@@ -1,5 +1,5 @@
-// The page: which view an address means, and moving between them. All that a reader
-// chooses is in the address, so that a link shows the same again.
+// The page: finds the view for an address and moves between views. All choices of the
+// reader are in the address, so that a link shows the same view again.
 import { h, say } from './dom.js';
 import { runsPage } from './runs.js';
 import { runPage } from './run.js';
@@ -7,17 +7,17 @@ import { comparePage, historyPage } from './compare.js';
 
 const pages = { '/': runsPage, '/run': runPage, '/compare': comparePage, '/history': historyPage };
 const main = document.getElementById('main');
-let leave = () => {}; // ends what the view has under way
-let turn = 0;
+let leave = () => {}; // stops the streams of the current view
+let turn = 0; // counts views, to ignore answers for a view that was left
 
-// api asks the server; its words are the error's.
+// api fetches JSON from the server. An error has the server's message.
 export async function api(path, query) {
   const answer = await fetch(`/api/${path}?${new URLSearchParams(query)}`);
   if (!answer.ok) throw new Error((await answer.text()).trim() || answer.statusText);
   return answer.json();
 }
 
-// follow takes the events of a stream; what it returns ends it.
+// follow subscribes to a stream of events and returns a function that closes it.
 export function follow(query, events) {
   const source = new EventSource(`/api/live?${new URLSearchParams(query)}`);
   for (const [name, call] of Object.entries(events)) source.addEventListener(name, (e) => call(JSON.parse(e.data), source));
@@ -26,7 +26,7 @@ export function follow(query, events) {
 
 export const query = () => new URLSearchParams(location.search);
 
-// remember puts a choice into the address without leaving the view.
+// remember stores choices in the address without leaving the view.
 export function remember(changes) {
   const q = query();
   for (const [name, value] of Object.entries(changes)) {
@@ -43,7 +43,7 @@ export function go(path, values) {
   return show();
 }
 
-// link is a link within the page.
+// link makes a link to another view.
 export function link(text, path, values, props = {}) {
   const q = new URLSearchParams(values);
   return h('a', { href: path + (q.size ? '?' + q : ''), 'data-link': true, text, ...props });

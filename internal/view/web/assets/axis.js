@@ -1,4 +1,4 @@
-// How numbers become places and words on an axis: the units and scales of package figure.
+// Axes of charts: positions and labels of values, with the units and scales of package figure.
 
 const ladders = {
   bytes: [[2 ** 40, 'Ti'], [2 ** 30, 'Gi'], [2 ** 20, 'Mi'], [2 ** 10, 'Ki'], [0, '']],
@@ -7,7 +7,7 @@ const ladders = {
 };
 const plain = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e4, 'k'], [0, '']];
 
-// format writes a value of a unit with so many significant digits.
+// format writes a value in its unit with up to this many significant digits.
 export function format(unit, v, digits = 4) {
   if (v === 0) return unit === 'percent' ? '0%' : '0';
   const ladder = ladders[unit] || plain;
@@ -22,14 +22,14 @@ function number(v, digits) {
   return String(Number(v.toPrecision(digits)));
 }
 
-// label joins an axis label with the unit that its ticks leave out.
+// label returns the label of an axis, with the unit if the ticks do not show it.
 export function label(axis) {
   const text = axis.label || '';
   if ((axis.unit !== 'GB/s' && axis.unit !== 'TFLOP/s') || text.includes(axis.unit)) return text;
   return `${text} (${axis.unit})`.trim();
 }
 
-// Axis places the values of a range [lo, hi] between two ends of the page.
+// Axis maps the values in [lo, hi] to positions in [from, to].
 export class Axis {
   constructor(desc, lo, hi, log, from, to) {
     Object.assign(this, { desc, log, from, to, lo, hi });
@@ -47,7 +47,7 @@ export class Axis {
     const slack = Math.abs(this.span) * 1e-9;
     return this.f(v) >= this.f(this.lo) - slack && this.f(v) <= this.f(this.hi) + slack;
   }
-  // ticks are [value, text] pairs, about n of them.
+  // ticks returns about n pairs of value and label.
   ticks(n) {
     if (this.desc.categories) return categoryTicks(this.desc.categories, this.lo, this.hi, n);
     const base = this.desc.scale === 'log2' || this.desc.unit === 'bytes' ? 2 : 10;

@@ -1,5 +1,5 @@
-// Charts of package figure's panels, drawn as SVG: what is on the screen is what is
-// exported. The state (zoom, scales, series that are off) belongs to the page's address.
+// Draws the panels of package figure as SVG. The exported file is the picture on the screen.
+// The state (zoom, scales, hidden series) is kept in the page's address.
 import { h, s, say, save } from './dom.js';
 import { Axis, format, label } from './axis.js';
 
@@ -12,7 +12,7 @@ const theme = () => (darkMode.matches ? dark : light);
 
 const textSize = 12, charWidth = 6.6, maxMarkers = 400;
 
-// Chart is one panel with its legend and tools. changed is called with a new state.
+// Chart is one panel with its legend and buttons. It calls changed with every new state.
 export class Chart {
   constructor(panel, name, alt, state, changed) {
     Object.assign(this, { panel, name, alt, state, changed });
@@ -45,7 +45,7 @@ export class Chart {
     this.changed(this.state);
   }
 
-  // range is what an axis shows: the zoom, what the figure fixes, or what fits.
+  // range returns the range of an axis: the zoom, the fixed ends of the figure, or the data.
   range(axis) {
     const desc = this.panel[axis] || {}, log = this.isLog(axis);
     if (this.state[axis] && !(log && this.state[axis][0] <= 0)) return this.state[axis];
@@ -107,7 +107,7 @@ export class Chart {
     this.tip.hidden = true;
   }
 
-  // render draws the panel; whole adds what the page has in HTML beside it.
+  // render draws the panel. whole adds the parts that the page has as HTML, for exports.
   render(t, W, H, whole) {
     const shown = this.shown();
     const [ylo, yhi] = this.range('y'), [xlo, xhi] = this.range('x');
@@ -284,7 +284,7 @@ export class Chart {
         .map(([name, call]) => h('button', { type: 'button', text: name, 'data-save': name, title: `Save what is shown as ${name}`, on: { click: call } })));
   }
 
-  // Reading values, by pointer and by keys.
+  // Reading values with the pointer and the keyboard.
   listen(svg) {
     let start = null, box = null;
     const place = (e) => {
@@ -322,7 +322,7 @@ export class Chart {
     svg.addEventListener('keydown', (e) => this.key(e));
   }
 
-  // selection is the part of the plot between two places; a flat one means all heights.
+  // selection returns the area between two positions. A flat area spans the whole height.
   selection([ax, ay], [bx, by]) {
     const clamp = (v, lo, hi) => Math.min(Math.max(v, lo), hi);
     const x1 = clamp(Math.min(ax, bx), this.x.from, this.x.to), x2 = clamp(Math.max(ax, bx), this.x.from, this.x.to);
@@ -392,7 +392,7 @@ export class Chart {
     }
   }
 
-  // What is shown, as files.
+  // Exporting the visible chart as files.
   picture() {
     const kept = this.cursor;
     const { svg } = this.render(light, 960, 520, true);
@@ -422,7 +422,7 @@ export class Chart {
   }
 }
 
-// marker tells series apart without colour.
+// marker draws the marker of a series, which identifies it without color.
 function marker(i, x, y, r, stroke, fill) {
   const shapes = [
     `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`, `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`,
@@ -433,7 +433,7 @@ function marker(i, x, y, r, stroke, fill) {
 
 function round(v) { return Math.round(Math.min(Math.max(v, -1e5), 1e5) * 10) / 10; }
 
-// The state of a chart in an address: x=1..2;y=3..4;xs=log;ys=lin;off=0,2
+// The state of a chart in the address, such as x=1..2;y=3..4;xs=log;ys=lin;off=0,2
 export function parseState(text) {
   const state = {};
   for (const part of (text || '').split(';')) {

@@ -1,4 +1,4 @@
-// Runs beside each other, and a point over many runs.
+// The comparison of runs, and the history of a point over many runs.
 import { h } from './dom.js';
 import { api, go, link, query } from './app.js';
 import { drawFigures } from './run.js';

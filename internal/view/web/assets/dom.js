@@ -1,15 +1,15 @@
-// Every text goes into the page as text: there is no other way in here, and the
-// page's policy would not run what came in by one.
+// Builds elements. Every text is inserted as text and never as HTML. The page's content
+// security policy would not run scripts in a text either.
 
 const NS = 'http://www.w3.org/2000/svg';
 
-// h makes an element. Properties: class, text, on (by event), data and anything
-// else as an attribute; false and null leave an attribute out.
+// h makes an HTML element. The property text is its text, on maps events to handlers, and
+// all others are attributes. Attributes that are false or null are left out.
 export function h(tag, props = {}, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
-// s is the same for a drawing.
+// s makes an SVG element in the same way.
 export function s(tag, props = {}, ...children) {
   return fill(document.createElementNS(NS, tag), props, children);
 }
@@ -25,10 +25,10 @@ function fill(e, props, children) {
   return e;
 }
 
-// say tells readers who do not see the page.
+// say announces a text to screen readers.
 export function say(text) { document.getElementById('said').textContent = text; }
 
-// save hands a file to the reader.
+// save downloads a file.
 export function save(name, blob) {
   const link = h('a', { href: URL.createObjectURL(blob), download: name });
   link.click();

@@ -1,9 +1,9 @@
-// Inside a simulated kernel: the floor plan of a SIP with the load of its links, over time.
+// The profile of a simulated kernel: the floor plan of a SIP with the load of its links over time.
 import { h, s, say } from './dom.js';
 import { api, query, remember } from './app.js';
 import { select, table } from './words.js';
 
-// The colours of loads, as in package draw; what carries nothing is not drawn.
+// The colors of loads, as in package draw. Links without traffic are not drawn.
 const colors = ['#FFFFD9', '#EDF8B1', '#C7E9B4', '#7FCDBB', '#41B6C4', '#1D91C0', '#225EA8', '#253494', '#081D58']
   .map((c) => [1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16)));
 const pale = 0.14;
@@ -15,7 +15,7 @@ function heat(share) {
 const micros = (ps) => `${(ps / 1e6).toPrecision(4)} µs`;
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 
-// insideView is the section of a run's page; nothing if no kernel was looked into.
+// insideView makes the section of a run's page, or nothing if no kernel has a profile.
 export function insideView(page, asked) {
   const kernels = page.inside || [];
   if (!kernels.length) return '';
@@ -42,7 +42,7 @@ export function insideView(page, asked) {
     page.inside_more ? h('p', { class: 'soft small', text: `The first ${kernels.length} of ${kernels.length + page.inside_more}; a filter chooses others.` }) : '', host);
 }
 
-// Floor is one kernel on the floor plan. Its time is 0 for all of the kernel, else the number of a stretch.
+// Floor is the floor plan of one kernel. Its time is 0 for the whole kernel, else the number of a bucket.
 class Floor {
   constructor(record, kernel, place) {
     this.record = record;
@@ -67,13 +67,13 @@ class Floor {
     this.draw();
   }
 
-  // share is for which part of the time that is shown a link was sending.
+  // share returns the fraction of the shown time for which a link was sending.
   share(i) {
     if (this.at === 0) return this.record.links[i].busy_ps / this.record.kernel_ps;
     return (this.loads[i][this.at - 1] || 0) / 255;
   }
 
-  // draw makes the picture of the SIP.
+  // draw draws the SIP.
   draw() {
     const { plan, links } = this.record, top = plan.w * 0.045, pad = 0.6;
     const svg = s('svg', { viewBox: `${-pad} ${-top} ${plan.w + 2 * pad} ${plan.h + top + pad}`, role: 'img', 'font-family': 'Liberation Sans, Arial, sans-serif', 'font-size': plan.w / 60 });
@@ -86,7 +86,7 @@ class Floor {
       if (b.kind === 'io') svg.append(s('text', { x: b.x + 0.6, y: b.y + plan.w / 50, fill: '#555555', text: b.name }));
     }
     this.lines = [];
-    for (let i = links.length - 1; i >= 0; i--) { // the busiest on top
+    for (let i = links.length - 1; i >= 0; i--) { // the busiest link is drawn last, on top
       if (links[i].sip !== this.sip) continue;
       const line = arrow(links[i].line);
       line.append(s('title', { text: `${links[i].name}: ${links[i].bytes.toLocaleString('en')} bytes, sending ${percent(links[i].busy_ps / this.record.kernel_ps)} of the time` }));
@@ -98,7 +98,7 @@ class Floor {
     this.paint();
   }
 
-  // paint gives the links the colours of the time that is shown.
+  // paint colors the links by their load in the shown time.
   paint() {
     const { record } = this;
     const most = this.at === 0 ? Math.max(0.01, ...record.links.map((_, i) => this.share(i))) : 1; // the darkest
@@ -142,7 +142,7 @@ class Floor {
   }
 }
 
-// arrow is a directed link, beside the middle of its ends.
+// arrow draws a directed link, shifted to its right side.
 function arrow([x0, y0, x1, y1]) {
   const n = Math.hypot(x1 - x0, y1 - y0) || 1, dx = (x1 - x0) / n, dy = (y1 - y0) / n;
   const at = (x, y, along, across) => `${(x + dx * along - dy * across).toFixed(3)},${(y + dy * along + dx * across).toFixed(3)}`;

@@ -1,4 +1,4 @@
-// One run: what it found, its figures, failures and rows; and how it goes while it is under way.
+// The page of one run: its verdict, figures, failures and rows, and its progress while it is running.
 import { h, say } from './dom.js';
 import { api, follow, go, link, query, remember } from './app.js';
 import { Chart, parseState, stateText } from './chart.js';
@@ -37,7 +37,7 @@ function verdict(page) {
     page.remarks?.length ? h('details', {}, h('summary', { text: plural(page.remarks.length, 'remark') }), h('ul', {}, page.remarks.map((text) => h('li', { text })))) : '');
 }
 
-// filter chooses rows and what is drawn of them.
+// filter is the form that chooses the rows and the figure.
 function filter(page, asked) {
   const only = h('input', { type: 'text', id: 'only', value: asked.only, placeholder: "size>=1M && status==ok", spellcheck: 'false', autocomplete: 'off' });
   const plot = Object.fromEntries((asked.plot || '').split(',').filter(Boolean).map((w) => w.split('=')));
@@ -51,9 +51,9 @@ function filter(page, asked) {
   return h('form', { class: 'bar', on: { submit: (e) => { e.preventDefault(); again({ only: only.value.trim() }); } } },
     h('label', { class: 'grow', text: 'Only rows where' }, only), h('button', { type: 'submit', text: 'Filter' }),
     asked.only ? h('button', { type: 'button', text: 'All rows', on: { click: () => again({ only: '' }) } }) : '',
-    names.length ? [select('Draw over', names, plot.x, (x) => chosen({ x }), 'as declared'),
-      select('upward', metrics, plot.y, (y) => chosen({ y, x: plot.x || names[0] }), 'time_us'),
-      select('apart by', names, plot.by, (by) => chosen({ by, x: plot.x || names.find((n) => n !== by) }), 'what varies')] : '');
+    names.length ? [select('X axis', names, plot.x, (x) => chosen({ x }), 'default'),
+      select('Y axis', metrics, plot.y, (y) => chosen({ y, x: plot.x || names[0] }), 'time_us'),
+      select('Group by', names, plot.by, (by) => chosen({ by, x: plot.x || names.find((n) => n !== by) }), 'everything that varies')] : '');
 }
 
 export function drawFigures(host, page, asked) {
@@ -72,9 +72,9 @@ export function drawFigures(host, page, asked) {
 
 function failure(f) {
   return h('details', {}, h('summary', {}, chip(f.status, 'failed'), ' ', f.point, f.trial ? ` (trial ${f.trial})` : '', h('div', { class: 'small', text: f.reason })),
-    f.output ? [h('h3', { text: 'Last words' }), h('pre', { text: f.output })] : '',
+    f.output ? [h('h3', { text: 'Final output' }), h('pre', { text: f.output })] : '',
     f.ranks?.length ? [h('h3', { text: 'How each rank ended' }), h('ul', {}, f.ranks.map((text) => h('li', { class: 'mono', text })))] : '',
-    f.logs ? h('p', { class: 'soft small', text: `All of its output is in ${f.logs}` }) : '');
+    f.logs ? h('p', { class: 'soft small', text: `The whole output is in ${f.logs}` }) : '');
 }
 
 function failures(page) {
@@ -98,7 +98,7 @@ function grid(g, title) {
     (r.Cells || []).map((c) => h('td', { class: c.Status ? kind(c.Status) : '', title: c.Note || null, text: c.Text })))), { class: 'grid', label: title });
 }
 
-// drawRows is a stretch of the table; the heads sort it.
+// drawRows shows a part of the table of rows. A click on a heading sorts by its column.
 async function drawRows(host, asked, place) {
   const data = await api('rows', { ...asked, sort: place.sort, from: place.rows });
   const again = async (changes) => {
@@ -129,10 +129,10 @@ async function drawRows(host, asked, place) {
 function about(page) {
   return h('details', {}, h('summary', { text: 'Where the numbers come from' }),
     h('dl', { class: 'facts' }, (page.facts || []).map((f) => [h('dt', { text: f.Name }), h('dd', { text: f.Value })])),
-    page.commands?.length ? [h('h3', { text: 'Measure again' }), h('pre', { text: page.commands.join('\n') })] : '');
+    page.commands?.length ? [h('h3', { text: 'To measure again' }), h('pre', { text: page.commands.join('\n') })] : '');
 }
 
-// watch shows a run as it goes, and its figures and rows again as they grow.
+// watch shows the progress of a run and redraws its figures and rows when there are more.
 function watch(host, figures, rows, asked, place, info) {
   let drawn = -1, busy = false;
   const refresh = async (state) => {
@@ -154,7 +154,7 @@ function watch(host, figures, rows, asked, place, info) {
     if (state.outcome !== 'running') {
       source.close();
       say(`The run is ${state.outcome}`);
-      host.append(h('p', { class: 'notice' }, `The run is ${state.outcome}. `, link('Show it whole', '/run', { run: asked.run })));
+      host.append(h('p', { class: 'notice' }, `The run is ${state.outcome}. `, link('Show the complete run', '/run', { run: asked.run })));
     }
     refresh(state);
   } });
@@ -162,13 +162,13 @@ function watch(host, figures, rows, asked, place, info) {
 
 function progress(state) {
   const left = state.remaining === undefined || state.remaining === null ? '' : `, about ${duration(state.remaining)} left`;
-  return h('section', { class: 'verdict live', id: 'live', 'aria-label': 'Under way' },
-    h('h2', { text: state.outcome === 'running' ? 'Under way' : `This run is ${state.outcome}` }),
+  return h('section', { class: 'verdict live', id: 'live', 'aria-label': 'Running' },
+    h('h2', { text: state.outcome === 'running' ? 'Running' : `This run is ${state.outcome}` }),
     state.planned ? h('progress', { max: state.planned, value: state.done, 'aria-label': `${state.done} of ${state.planned} points` }) : '',
     h('p', {}, h('b', { text: state.planned ? `${state.done} of ${state.planned} points` : plural(state.done, 'point') }),
       ` after ${duration(state.elapsed)}${left}; ${state.ok} ok, ${state.failed} failed`),
     (state.current || []).map((c) => h('p', {}, 'Now: ', h('b', { text: c.point }), c.trial ? ` (trial ${c.trial})` : '', `, since ${duration(c.seconds)}`)),
     state.ranks?.length ? h('details', { open: true }, h('summary', { text: `Output of ${plural(state.ranks.length, 'rank')}${state.launch ? ` in ${state.launch}` : ''}` }),
       h('div', { class: 'ranks' }, state.ranks.map((r) => h('div', {}, h('h3', { text: r.name }), h('pre', { text: r.text }))))) : '',
-    state.failures?.length ? [h('h3', { text: 'Last failures' }), state.failures.map(failure)] : '');
+    state.failures?.length ? [h('h3', { text: 'Latest failures' }), state.failures.map(failure)] : '');
 }

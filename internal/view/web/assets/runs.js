@@ -1,4 +1,4 @@
-// All runs of the folder.
+// The list of all runs in the folder.
 import { h, say } from './dom.js';
 import { api, follow, go, link, query, remember } from './app.js';
 import { chip, counts, duration, kind, plural, time } from './words.js';

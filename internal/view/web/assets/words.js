@@ -1,4 +1,4 @@
-// Words and small pieces that views share.
+// Texts and small elements that several views use.
 import { h } from './dom.js';
 
 export const plural = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
@@ -16,7 +16,7 @@ export function duration(seconds) {
   return m < 60 ? `${m} min` : `${Math.floor(m / 60)} h ${m % 60} min`;
 }
 
-// kind is how an outcome or a status is coloured.
+// kind returns the style class of an outcome or a status.
 export function kind(outcome) {
   return { complete: 'ok', ok: 'ok', running: 'live', failed: 'failed', timeout: 'failed', faster: 'ok', slower: 'failed', lost: 'failed', fixed: 'ok', same: 'none', new: 'none' }[outcome] || 'skipped';
 }
@@ -27,7 +27,7 @@ export function counts(info) {
   return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
 }
 
-// blocks are paragraphs and lists.
+// blocks makes paragraphs and lists of a section's blocks.
 export function blocks(list) {
   return (list || []).map((b) => {
     const items = (b.Items || []).map((spans) => spans.map((sp) => (sp.Code ? h('code', { text: sp.Text }) : sp.Bold ? h('b', { text: sp.Text }) : sp.Text)));
@@ -36,7 +36,7 @@ export function blocks(list) {
   });
 }
 
-// table is a table of texts; a cell may be an element.
+// table makes a table. Cells are texts or elements.
 export function table(head, rows, props = {}) {
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': props.label || 'Table' },
     h('table', { class: props.class || null }, h('thead', {}, h('tr', {}, head.map((t) => (t instanceof Node ? t : h('th', { scope: 'col', text: t }))))),
