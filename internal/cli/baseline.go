@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
@@ -29,9 +28,9 @@ func (a *app) baselineCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "baseline save|check",
 		Short: "Save runs as the baseline of a folder, and check later runs against it",
-		Long: `Keeps watch over the runs of a folder: 'save' marks its last runs as the baseline,
-'check' tells whether the runs since then became slower. A run is one observation,
-so what differs from run to run is no alarm. ` + "See docs/baseline.md.",
+		Long: `Watches the runs of a folder for regressions: 'save' marks its last runs as the
+baseline, 'check' tests whether later runs became slower. Each run is one observation,
+so variation between runs raises no alarm. See docs/baseline.md.`,
 		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
   %[1]s baseline check out/memory`, a.name),
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -51,10 +50,10 @@ func (a *app) baselineSaveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save RUN",
 		Short: "Mark the last runs of a folder as its baseline",
-		Long: `Marks the last runs of a folder, up to RUN, as its baseline, in the place of the
-one before. Their rows stay in the journal; RUN/` + compare.BaselineFile + ` names them.
+		Long: `Marks the last runs of a folder, up to RUN, as its baseline, replacing the previous
+one. The rows stay in the journal; RUN/` + compare.BaselineFile + ` lists the runs.
 
-After a change that is meant to stay, save again with the runs since then: --last 4.
+After an intended change, save again with only the runs since then, such as --last 4.
 
 ` + runHelp,
 		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
@@ -67,7 +66,7 @@ After a change that is meant to stay, save again with the runs since then: --las
 			return a.saveBaseline(args[0], last)
 		},
 	}
-	cmd.Flags().IntVar(&last, "last", last, "how many runs at most")
+	cmd.Flags().IntVar(&last, "last", last, "use at most this many runs")
 	return cmd
 }
 
@@ -102,17 +101,16 @@ func (a *app) saveBaseline(spec string, most int) error {
 		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
 	}
 	if len(hosts) > 1 {
-		fmt.Fprintf(a.stdout, "they are from %d kinds of host: only those like the last one count\n", len(hosts))
+		fmt.Fprintf(a.stdout, "they come from %d kinds of host: only runs on the last run's kind count\n", len(hosts))
 	}
 	if len(runs) < judge.MinLaunches {
-		fmt.Fprintf(a.stdout, "how runs differ takes at least %d of them, and %d to find small changes: save again when "+
-			"there are more\n",
-			judge.MinLaunches, baselineRuns)
+		fmt.Fprintf(a.stdout, "at least %d runs are needed to estimate their variation, and %d to find small changes: save "+
+			"again when there are more\n", judge.MinLaunches, baselineRuns)
 	}
 	return nil
 }
 
-// checkFlags are those of `baseline check`.
+// checkFlags holds the flags of `baseline check`.
 type checkFlags struct {
 	opts            compare.Options
 	only            []string
@@ -125,15 +123,15 @@ func (a *app) baselineCheckCommand() *cobra.Command {
 	f := checkFlags{last: recentRuns, format: compare.Formats()[0]}
 	cmd := &cobra.Command{
 		Use:   "check RUN",
-		Short: "Tell whether the runs since the baseline became slower",
-		Long: `Judges each point of the latest run: slower, faster, same, ambiguous (the data
-cannot tell), lost (not ok any more, or absent), new or fixed. Small changes are
-found by the last runs together, each being one observation, large ones by the
-latest run alone if it has at least 4 trials. A check of an unchanged build has
-anything slower with a chance of at most --alpha, however many points there are.
+		Short: "Test whether the runs since the baseline became slower",
+		Long: `Judges each point of the latest run: slower, faster, same, ambiguous (not enough
+data), lost (no longer ok, or absent), new or fixed. Small changes are found from the
+last runs together, where each run is one observation. Large changes are found from the
+latest run alone if it has at least 4 trials. The probability of any false alarm in a
+check is at most --alpha, regardless of the number of points.
 
-Trials that were disturbed while they were measured do not count, nor do runs from
-another kind of host than the baseline's. Simulated rows are compared exactly.
+Disturbed trials do not count, and neither do runs on another kind of host than the
+baseline's. Simulated rows are compared exactly.
 
 ` + runHelp + `
 
@@ -147,21 +145,18 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no basel
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.against, "baseline", "", "the `FOLDER` whose baseline it is (default: RUN's own)")
-	fl.IntVar(&f.last, "last", f.last, "how many runs since the baseline to take together, at most")
+	fl.IntVar(&f.last, "last", f.last, "use at most this many runs since the baseline")
 	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "what to compare")
 	fl.Float64Var(&f.opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
-	fl.Float64Var(&f.opts.Alpha, "alpha", compare.DefaultCheckAlpha, "chance of any false alarm in a check")
+	fl.Float64Var(&f.opts.Alpha, "alpha", compare.DefaultCheckAlpha, "probability of any false alarm in a check")
 	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
-	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(compare.Formats(), ", "))
+	request.Choice(fl, &f.format, "format", "format", "what to print", compare.Formats())
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")
 	fl.StringVar(&f.markdown, "markdown", "", "also write Markdown, as for a pull request, to this `FILE`")
 	return cmd
 }
 
 func (a *app) checkBaseline(spec string, f checkFlags) error {
-	if !slices.Contains(compare.Formats(), f.format) {
-		return usage(suggest.Unknown("format", f.format, compare.Formats()))
-	}
 	if f.last < 1 {
 		return usage(fmt.Errorf("--last %d: want at least 1 run", f.last))
 	}
@@ -191,7 +186,7 @@ func (a *app) checkBaseline(spec string, f checkFlags) error {
 	return exit(r.ExitCode())
 }
 
-// baselineRuns reads the two sides of a check.
+// baselineRuns reads the baseline and the recent runs for a check.
 func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Run, err error) {
 	j, last, err := a.load(spec)
 	if err != nil {
@@ -217,7 +212,7 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 	early, _, gone := mark.Split(home, last, f.last)
 	switch {
 	case len(early) == 0:
-		err = fmt.Errorf("%s: none of the baseline's runs is in the journal any more: save it again", home.Dir())
+		err = fmt.Errorf("%s: the journal no longer has any run of the baseline: save the baseline again", home.Dir())
 	case len(late) == 0:
 		err = fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", spec)
 	}
@@ -225,7 +220,7 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 		return nil, nil, usage(err)
 	}
 	if len(gone) > 0 {
-		fmt.Fprintf(a.stderr, "%s: %s of the baseline not in the journal any more\n", a.name, unit.Plural(len(gone), "run"))
+		fmt.Fprintf(a.stderr, "%s: the journal no longer has %s of the baseline\n", a.name, unit.Plural(len(gone), "run"))
 	}
 	side := func(r *journal.Run) (compare.Run, error) { return sideOf(r, f.only) }
 	if base, err = lists.TryMap(early, side); err == nil {
@@ -234,7 +229,7 @@ func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Ru
 	return base, recent, usage(err)
 }
 
-// sideOf is a run as compare takes it.
+// sideOf returns a run in the form that package compare takes.
 func sideOf(r *journal.Run, only []string) (compare.Run, error) {
 	rows, err := chosenRows(r, only, nil)
 	return compare.Run{Header: &r.Header, Rows: rows, Incomplete: r.Incomplete()}, err

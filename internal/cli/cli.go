@@ -1,7 +1,7 @@
-// Package cli is the command line: one file per command. It reads flags and
-// the environment, calls the packages that do the work, and prints. Nothing
-// below it prints or exits. What `run` is asked for is package request, how its
-// ranks are started package job, what it shows while it runs package terminal.
+// Package cli is the command line, with one file per command. It reads flags and the environment,
+// calls the packages that do the work, and prints; no package below it prints or exits. Package
+// request interprets the flags of `run`, package job starts or joins its ranks, and package
+// terminal shows its progress.
 package cli
 
 import (
@@ -42,15 +42,15 @@ type app struct {
 	args    []string
 	environ []string
 	ports   connection.PortRange // to listen on for other hosts: see usePorts
-	stdout  io.Writer            // and stderr: control characters are made visible
+	stdout  io.Writer            // makes control characters visible, like stderr
 	stderr  io.Writer
-	streams [2]io.Writer // the same without that, for a program's own output and a moving bar
+	streams [2]io.Writer // unfiltered stdout and stderr, for binary output and the progress bar
 	isTerm  bool         // stderr is a terminal
 	width   int
 }
 
-// Child does the work of an agent, a guard or a worker if this process was started as
-// one: they are the same program, with variables of theirs in its environment.
+// Child runs this process as an agent, a guard or a worker if it was started as one. They are the
+// same program with special environment variables.
 func Child(benches []*bench.Bench) (code int, is bool) {
 	if code, is := launch.MaybeAgent(); is {
 		return code, true
@@ -64,8 +64,8 @@ func Child(benches []*bench.Bench) (code int, is bool) {
 	return worker.Maybe(append(slices.Clone(benches), selftest.Bench()))
 }
 
-// Main runs the command line over the given benches and returns the exit
-// code. Agents and workers are started through it too.
+// Main runs the command line with the given benches and returns the exit code. Agents and workers
+// start here too.
 func Main(benches []*bench.Bench) int {
 	if code, is := Child(benches); is {
 		return code
@@ -77,7 +77,7 @@ func Main(benches []*bench.Bench) int {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	launch.CatchUserSignals()
-	// A second Ctrl-C ends the program at once; its workers follow.
+	// A second Ctrl-C kills the program at once, and its agent then kills the workers.
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		name: filepath.Base(os.Args[0]), benches: benches, args: os.Args[1:], environ: os.Environ(),
@@ -102,7 +102,7 @@ func (a *app) run(ctx context.Context) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{exitFailed, err}
 	}
-	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 says the same
+	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 prints it
 		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, exit.err)
 		if exit.code == exitUsage {
 			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.about(root))
@@ -111,7 +111,7 @@ func (a *app) run(ctx context.Context) int {
 	return exit.code
 }
 
-// about is the command whose help says more about a wrong use of it.
+// about returns the command whose help to mention after a usage error.
 func (a *app) about(root *cobra.Command) string {
 	if root != nil {
 		if cmd, _, err := root.Find(a.args); err == nil {
@@ -127,10 +127,10 @@ func (a *app) root(ctx context.Context) (*cobra.Command, error) {
 	}
 	root := &cobra.Command{
 		Use:   a.name,
-		Short: "How fast is a distributed kernel, is it right, how far is it from the limit?",
+		Short: "Measure distributed kernels: how fast, whether correct, and how far from the limit",
 		Long: `Runs benchmarks of distributed kernels over axes, rank counts and environment
-variables, checks them, and keeps every row in a journal that tables, figures
-and comparisons are made from.`,
+variables, verifies their results, and records every row in a journal. Tables,
+figures and comparisons are made from the journal.`,
 		Example: fmt.Sprintf(`  %[1]s list
   %[1]s run --bench memory --size 4K:64M:x4 --ranks 1,2
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64,-
@@ -159,25 +159,25 @@ and comparisons are made from.`,
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand(),
 		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
-	root.InitDefaultHelpCmd() // now, so that wrong words after `help` are found like all others
+	root.InitDefaultHelpCmd() // now, so that prepare also covers the arguments of `help`
 	prepare(root, root.Commands())
 	return root, nil
 }
 
-// wrongUsage makes what a command refuses wrong usage.
+// wrongUsage makes every error of a command a usage error.
 func wrongUsage(c *cobra.Command) *cobra.Command {
 	work := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error { return usage(work(cmd, args)) }
 	return c
 }
 
-// prepare makes wrong arguments of commands wrong usage, whoever finds them, and commands
-// that start nothing end at an interrupt.
+// prepare makes wrong arguments of all commands usage errors, and lets an interrupt end commands
+// that start no processes.
 func prepare(root *cobra.Command, commands []*cobra.Command) {
 	for _, c := range commands {
 		prepare(root, c.Commands())
 		check := c.Args
-		if check == nil { // cobra's own: help COMMAND
+		if check == nil { // the command `help COMMAND` of cobra
 			check = func(_ *cobra.Command, args []string) error {
 				if topic, _, err := root.Find(args); err != nil || topic == root {
 					return unknownCommand(root, args)
@@ -194,19 +194,18 @@ func prepare(root *cobra.Command, commands []*cobra.Command) {
 	}
 }
 
-// looking does work that measures nothing and can be interrupted. Its memory is rows or points,
-// almost all of which stay: room for as much again would be wasted.
+// looking runs work that measures nothing and can be interrupted. It lowers GOGC, because such work
+// keeps almost all of its memory (rows or points), so the default would double the peak.
 func looking(ctx context.Context, work func() error) error {
 	debug.SetGCPercent(65)
 	return interruptible(ctx, work)
 }
 
-// startProcesses are the commands that have something to end when they are
-// interrupted, and do so by their context.
+// startProcesses lists the commands that must clean up when interrupted. They watch their context.
 var startProcesses = []string{"run", "tune", "launch", "probe", "selftest", "doctor", "web"}
 
-// interruptible does work that holds nothing but memory and files that are put in
-// place whole, so that at an interrupt it is left where it stands: the program ends.
+// interruptible runs work that can be abandoned at an interrupt: it holds only memory, and writes
+// files atomically.
 func interruptible(ctx context.Context, work func() error) error {
 	done := make(chan error, 1)
 	if ctx.Err() == nil {
@@ -220,7 +219,7 @@ func interruptible(ctx context.Context, work func() error) error {
 	}
 }
 
-// validate checks the declarations this program was built with.
+// validate checks the declarations that this program was built with.
 func (a *app) validate() error {
 	var errs []error
 	var names lists.Set[string]
@@ -234,26 +233,27 @@ func (a *app) validate() error {
 	return errors.Join(errs...)
 }
 
-// benchNames lists the built-in benches.
+// benchNames returns the sorted names of the built-in benches.
 func (a *app) benchNames() []string {
 	names := lists.Map(a.benches, func(b *bench.Bench) string { return b.Name })
 	slices.Sort(names)
 	return names
 }
 
-// Exit codes, as every command's help lists them.
+// Exit codes, as listed in the help of every command.
 const (
 	exitGood        = 0
-	exitFailed      = 1 // a row failed, a required one was not executed, or nothing ran
+	exitFailed      = 1 // a row failed, a required row was not executed, or nothing ran
 	exitUsage       = 2
 	exitAmbiguous   = 3 // compare only
 	exitInterrupted = 130
 )
 
-const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed, a required one was
-not executed, or nothing ran, 2 wrong usage, 130 interrupted (what was done is kept: continue with --resume).`
+const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed, a required row was
+not executed, or nothing ran, 2 wrong usage, 130 interrupted (completed rows are kept:
+continue with --resume).`
 
-// exitError carries an exit code up to Main. A nil err has been reported.
+// exitError carries an exit code up to Main. A nil err means that it has been printed already.
 type exitError struct {
 	code int
 	err  error
@@ -268,7 +268,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exit ends the program with a code of which everything has been said.
+// exit returns the error for an exit code whose reason has been printed already.
 func exit(code int) error {
 	if code == exitGood {
 		return nil
@@ -276,7 +276,7 @@ func exit(code int) error {
 	return &exitError{code: code}
 }
 
-// wrote names the files that were written, unless the user wants it quiet.
+// wrote prints the names of written files, unless quiet.
 func (a *app) wrote(files []string, quiet bool) {
 	for _, name := range files {
 		if !quiet {
@@ -285,14 +285,14 @@ func (a *app) wrote(files []string, quiet bool) {
 	}
 }
 
-// printJSON writes a value for people and programs.
+// printJSON writes a value as indented JSON.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// usage marks an error as one that the user can correct.
+// usage marks an error as a usage error, which sets the exit code and adds a hint to --help.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -300,8 +300,8 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-// unread is the error of a file of benches that could not be read: a mistake in it,
-// unless the user did not wait for it to be imported.
+// unread classifies the error of loading a file of benches: it is a usage error, unless the user
+// interrupted the loading.
 func unread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted while the benches were read")}
@@ -309,8 +309,8 @@ func unread(ctx context.Context, err error) error {
 	return usage(err)
 }
 
-// arguments demands between least and most arguments, -1 for any number, and
-// says what they are.
+// arguments accepts between least and most arguments; most may be -1 for any number. what describes
+// them in errors.
 func arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -323,10 +323,10 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments is for commands that have only flags.
+// noArguments accepts no arguments, for commands that have only flags.
 var noArguments = arguments(0, 0, "it takes no arguments")
 
-// unknownCommand refuses words that no command has taken.
+// unknownCommand returns an error for arguments that name no command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/view/compare"
@@ -52,7 +51,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl.StringSliceVar(&opts.Sort, "sort", nil,
 		"order by these `COLUMNS` of the table, the first one first; -change is largest first")
 	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
-	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
+	request.Choice(fl, &format, "format", "format", "what to print", compare.Formats())
 	return cmd
 }
 
@@ -61,11 +60,8 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 	if (by != "") != (len(args) == 1) {
 		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR"))
 	}
-	if !slices.Contains(compare.Formats(), format) {
-		return usage(suggest.Unknown("format", format, compare.Formats()))
-	}
 	var sides [2]compare.Run
-	journals := map[string]*journal.Journal{} // two runs of one folder are in the same
+	journals := map[string]*journal.Journal{}
 	for i, spec := range args {
 		_, r, err := a.loadFrom(journals, spec)
 		if err != nil {
@@ -93,8 +89,8 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 	return a.writeComparisons(reports, format)
 }
 
-// writeComparisons prints the reports below each other. Something that is slower in any
-// counts, and then something that cannot be told.
+// writeComparisons prints the reports one after the other. The exit code says "slower" if any
+// report does, else "ambiguous" if any does.
 func (a *app) writeComparisons(reports []compare.Report, format string) error {
 	code := exitGood
 	for i, r := range reports {

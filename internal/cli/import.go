@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -23,14 +24,14 @@ import (
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// The benches whose views show imported rows unless another is asked for.
+// The benches whose views show imported rows by default.
 const (
 	importAllReduce = "allreduce-eval"
 	importOthers    = "collectives"
 	importPart      = "performance" // of allreduce-eval
 )
 
-// importFlags are the flags of `import`.
+// importFlags holds the flags of `import`.
 type importFlags struct {
 	as, out, bench string
 	claims, link   string
@@ -45,16 +46,16 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import --as FORMAT FILE... --out RUN",
 		Short: "Import the results of other tools into a RUN, and check them",
 		Long: `Reads the results of other tools into a RUN, so that show, report, compare and
-the bench llm-impact work on them. The numbers are checked against physics: the
-rows get warnings, and --claims judges claims about them, one row each.
-docs/models.md has the kinds of claims and the checks. FORMAT is one of
+the bench llm-impact can use them. The numbers are checked for physical plausibility,
+and implausible rows get warnings. --claims checks claims about the results, one row
+each. docs/models.md describes the claims and the checks. FORMAT is one of
 
 ` + importFormats("  %-10s  %[2]s\n") + `
-Flags supply what a file does not say. Files may be imported into the same RUN
-one after another; each becomes a run in it.
+Flags supply values that are missing in a file. Several imports into the same RUN
+become separate runs.
 
-Exit status: 0 good, 1 a row failed (wrong results, a claim that is not true)
-or a required one was not executed, 2 wrong usage or a file that cannot be read.`,
+Exit status: 0 good, 1 a row failed (wrong results, a false claim) or a required row
+was not executed, 2 wrong usage or an unreadable file.`,
 		Example: strings.TrimSuffix(importFormats("  "+a.name+" import --as %s %[3]s\n"), "\n"),
 		Args:    arguments(1, -1, "FILEs that another tool wrote"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },
@@ -67,17 +68,17 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 		"bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
 	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of claims about the results, to be checked")
 	fl.StringVar(&f.link, "link", "", "link to compare the times with: "+linkNames()+", or a rate such as '450 GB/s'")
-	fl.IntVar(&f.given.Ranks, "ranks", 0, "number of ranks, where the file does not say")
-	fl.StringVar(&f.given.Op, "op", "", "operation, where the file does not say")
-	fl.StringVar(&f.given.Algorithm, "algorithm", "", "algorithm, where the file does not say (default: the library)")
-	fl.StringVar(&f.given.DType, "dtype", "", "element type, where the file does not say")
-	fl.StringVar(&f.given.Backend, "backend", "", "backend, where the file does not say")
-	fl.StringVar(&f.format, "format", export.Default, "what to print: "+strings.Join(export.Formats.Names(), ", "))
+	fl.IntVar(&f.given.Ranks, "ranks", 0, "number of ranks, if missing in the file")
+	fl.StringVar(&f.given.Op, "op", "", "operation, if missing in the file")
+	fl.StringVar(&f.given.Algorithm, "algorithm", "", "algorithm, if missing in the file (default: the library)")
+	fl.StringVar(&f.given.DType, "dtype", "", "element type, if missing in the file")
+	fl.StringVar(&f.given.Backend, "backend", "", "backend, if missing in the file")
+	request.FormatFlag(fl, &f.format)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no list of the files written")
 	return cmd
 }
 
-// importFormats writes a line for each format: its name, what it is, an example.
+// importFormats formats a line for each import format with its name, description and example.
 func importFormats(line string) string {
 	var b strings.Builder
 	for _, f := range imports.Formats.All() {
@@ -98,9 +99,6 @@ func (a *app) importFiles(paths []string, f importFlags) error {
 		return usage(errors.New("missing --out, the RUN folder to write to"))
 	case f.given.Ranks < 0:
 		return usage(fmt.Errorf("--ranks %d: want a whole number of at least 1", f.given.Ranks))
-	}
-	if _, err := export.Formats.Lookup(f.format); err != nil {
-		return usage(err)
 	}
 	ceilings, err := model.Ceilings(f.link)
 	if err != nil {
@@ -124,7 +122,7 @@ func (a *app) importFiles(paths []string, f importFlags) error {
 	return a.showImported(f, im.src.Run)
 }
 
-// importing is a run being put together from files.
+// importing is a run that is being assembled from files.
 type importing struct {
 	src    imports.Source
 	rows   []journal.Row
@@ -170,7 +168,7 @@ func (im *importing) read(paths []string, f importFlags) error {
 	return nil
 }
 
-// source reads a file of the run.
+// source reads a file and records it as an input of the run.
 func (im *importing) source(path string) (src imports.Source, data []byte, err error) {
 	src = im.src
 	data, err = os.ReadFile(path)
@@ -210,7 +208,7 @@ func (im *importing) write(dir string, argv []string) error {
 		trials = max(trials, r.Trial+1)
 		backend = cmp.Or(backend, r.Backend)
 	}
-	// The numbers were made elsewhere: of this host only the program is said.
+	// The numbers come from another machine, so the header describes only this program's build.
 	records := []any{journal.Header{Schema: journal.Schema, Run: im.src.Run, Bench: im.src.Bench, Time: im.src.Time,
 		Argv: argv,
 		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: imports.Axes(im.rows),
@@ -231,7 +229,7 @@ func (im *importing) write(dir string, argv []string) error {
 	return w.Close()
 }
 
-// showImported makes the views of the new run and prints it.
+// showImported prints the new run and writes its views.
 func (a *app) showImported(f importFlags, id string) error {
 	j, r, err := journal.LoadRun(f.out + "@" + id)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 )
 
 const specHelp = `SPEC is a list (1,2,8), a geometric range (1K:64M:x4), a linear one (0:64:+8),
-or powers of two (pow2:8:13), mixed as you like. K = Ki = 1024 on byte axes.
+or powers of two (pow2:8:13), in any combination. K = Ki = 1024 on byte axes.
 For --env, a bare - leaves the variable unset.`
 
 func (a *app) runCommand(ctx context.Context) (*cobra.Command, error) {
@@ -37,9 +37,9 @@ func (a *app) runCommand(ctx context.Context) (*cobra.Command, error) {
 		Use:   "run (--bench NAME | -f sweep.yaml | -f bench.py) [flags]",
 		Short: "Run a benchmark over its axes and record every row",
 		Long: `Runs every point of a benchmark: the product of its axes, rank counts and
-environment variables. Points that share ranks and environment share a launch;
-changing either starts fresh processes. Rows go to RUN/journal.jsonl as they
-are made; tables and figures are views of it.
+environment variables. Points with equal ranks and environment share a launch;
+changing either starts new processes. Each row is written to RUN/journal.jsonl as
+soon as it is complete. Tables and figures are views of this file.
 
 ` + specHelp + `
 
@@ -78,7 +78,7 @@ With --bench NAME, the bench's own axes and options are flags too:
 		}
 		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
 		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
-		if f.Plan || f.RenderOnly { // nothing is started
+		if f.Plan || f.RenderOnly { // these start no processes
 			return looking(cmd.Context(), work)
 		}
 		return work()
@@ -86,8 +86,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 	return cmd, nil
 }
 
-// explain gives the command the words of the bench that it is to run, or the example of a
-// program's own.
+// explain replaces the help of `run` by that of the selected bench, and the examples by those of
+// the program's own benches.
 func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	if own := a.ownExample(); own != nil {
 		cmd.Example = a.benchExamples(own)
@@ -100,12 +100,12 @@ func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	}
 }
 
-// fastVar is what the evaluations' scripts set for --render-only of everything that the
-// command without it would run.
+// fastVar is set by the scripts of the evaluations. It means --render-only with exactly the points
+// that the command line asks for.
 const fastVar = "MILESTONE_FAST=1"
 
-// ownExample is a bench to show in examples, for programs that lack the one which
-// kernbench's examples are about.
+// ownExample returns a bench to show in examples if the program lacks the bench memory, which the
+// usual examples show.
 func (a *app) ownExample() *bench.Bench {
 	if len(a.benches) == 0 || a.bench("memory") != nil {
 		return nil
@@ -113,7 +113,7 @@ func (a *app) ownExample() *bench.Bench {
 	return a.benches[0]
 }
 
-// benchExamples shows how one bench is run, by an axis of its own if it has any.
+// benchExamples returns example commands for a bench, using one of its axes if it has any.
 func (a *app) benchExamples(b *bench.Bench) string {
 	start := fmt.Sprintf("  %s run --bench %s", a.name, b.Name)
 	switch {
@@ -132,7 +132,7 @@ func (a *app) benchExamples(b *bench.Bench) string {
 	return strings.Join(lines, "\n")
 }
 
-// runAll runs the benches one after the other; the worst exit code wins.
+// runAll runs the benches one after the other and returns the worst exit code.
 func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flags, read request.Values) error {
 	if err := a.usePorts(f.Ports); err != nil {
 		return usage(err)
@@ -150,14 +150,14 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 		return follow(ctx, self, of)
 	case of.Rank > 0:
 		return nil
-	case starts: // first of all, because the others wait for rank 0
+	case starts: // before planning, because the other ranks wait for rank 0
 		if ctx, joined, err = lead(ctx, self, of); err != nil {
 			return err
 		}
 		defer joined.Leader.Close()
 	}
 	var plans []request.Planned
-	err = interruptible(ctx, func() (err error) { // a million points take a while
+	err = interruptible(ctx, func() (err error) { // planning a million points takes seconds
 		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of,
 			Look: f.Plan}.Plans()
 		return usage(err)
@@ -191,8 +191,8 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	return exit(code)
 }
 
-// usePorts has this process, and all that it starts, listen only on the ports of
-// --port-range, or of the variable.
+// usePorts restricts this process and its children to the ports of --port-range or of its
+// environment variable.
 func (a *app) usePorts(flag string) (err error) {
 	if flag != "" {
 		if _, err := connection.ParsePortRange(flag); err != nil {
@@ -204,13 +204,13 @@ func (a *app) usePorts(flag string) (err error) {
 	return err
 }
 
-// follow is the whole work of every rank but 0: rank 0 plans, records and prints.
+// follow executes a rank other than 0. Rank 0 plans, records and prints.
 func follow(ctx context.Context, self job.Process, of *jobenv.Job) error {
 	cfg, err := self.HostConfig(of)
 	switch {
-	case err != nil && of.LocalRank > 0: // another rank says the same
+	case err != nil && of.LocalRank > 0: // local rank 0 reports the same error
 		return &exitError{code: exitUsage}
-	case err != nil: // what is wrong on this host may be right on others
+	case err != nil: // each host reports, because the error may exist on this host only
 		return err
 	}
 	err = rankhost.Follow(ctx, cfg)
@@ -223,7 +223,7 @@ func follow(ctx context.Context, self job.Process, of *jobenv.Job) error {
 	return err
 }
 
-// lead gathers the other ranks of the job as its rank 0.
+// lead waits for the other ranks of the job, as its rank 0.
 func lead(ctx context.Context, self job.Process, of *jobenv.Job) (context.Context, *run.Joined, error) {
 	cfg, err := self.HostConfig(of)
 	if err != nil {
@@ -236,10 +236,10 @@ func lead(ctx context.Context, self job.Process, of *jobenv.Job) (context.Contex
 	return ctx, joined, err
 }
 
-// runOne plans, runs and shows one bench.
+// runOne runs one planned bench and shows its results.
 func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, joined *run.Joined) (int, error) {
 	if f.Plan {
-		w := bufio.NewWriterSize(a.stdout, 1<<16) // a line for every point
+		w := bufio.NewWriterSize(a.stdout, 1<<16) // a plan may have a million lines
 		terminal.WritePlan(w, j.Plan, j.Out, took(j.Out, j.Bench.Name))
 		return exitGood, w.Flush()
 	}
@@ -261,7 +261,7 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	res, err := run.Run(ctx, j.Plan, opts)
 	progress.Close()
 	switch {
-	case errors.Is(err, context.Canceled): // what it followed goes on
+	case errors.Is(err, context.Canceled): // with --follow: the other process continues
 		return exitInterrupted, &exitError{exitInterrupted, err}
 	case err != nil:
 		return exitFailed, err
@@ -270,35 +270,32 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		return exitFailed, err
 	}
 	if res.GivenUp > 0 && !f.Quiet {
-		fmt.Fprintf(a.stderr, "%s: %s failed before and again when resumed, and stayed so: --resume --retry-failed runs "+
-			"them once more\n",
-			a.name, unit.Plural(res.GivenUp, "row"))
+		fmt.Fprintf(a.stderr, "%s: %s failed twice and will not be retried again (use --resume --retry-failed)\n", a.name,
+			unit.Plural(res.GivenUp, "row"))
 	}
 	switch {
 	case res.Broken != "":
-		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; what was done is in %s, --resume continues it\n", a.name,
+		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; completed rows are in %s, --resume continues the run\n", a.name,
 			res.Broken, j.Out)
 		return exitFailed, nil
 	case res.Interrupted:
-		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.Out)
+		fmt.Fprintf(a.stderr, "%s: interrupted; completed rows are in %s, --resume continues the run\n", a.name, j.Out)
 		return exitInterrupted, nil
 	}
 	return exitCode(res.Counts, res.Missing), nil
 }
 
-// runOptions are how a plan is run as the flags say.
+// runOptions completes the options of the flags for one bench.
 func (a *app) runOptions(j request.Planned, f request.Flags, via *run.Launcher,
 	progress *terminal.Progress) run.Options {
-	return run.Options{
-		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace,
-		Retries:   f.Retries,
-		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Follow: f.Follow,
-		Ports: a.ports, Launcher: via,
-		Inputs: j.Inputs, Observe: progress.Observe,
-	}
+	o := f.Options
+	o.Dir, o.Argv, o.Environ = j.Out, append([]string{a.name}, a.args...), a.environ
+	o.Ports, o.Launcher, o.Inputs, o.Observe = a.ports, via, j.Inputs, progress.Observe
+	return o
 }
 
-// took is how long the points of a bench took that are in a folder; a folder without any is none.
+// took returns the earlier durations of the points of a bench in a folder, by key. It is nil if
+// the folder has no journal.
 func took(dir, bench string) map[string]time.Duration {
 	j, err := journal.Read(dir)
 	if err != nil {
@@ -307,7 +304,8 @@ func took(dir, bench string) map[string]time.Duration {
 	return j.Durations(bench)
 }
 
-// exitCode is what rows mean: good if none is bad or missing, and there are any.
+// exitCode returns the exit code for the rows of a run: good if there are rows and none has failed
+// or is missing.
 func exitCode(counts map[journal.Status]int, missing int) int {
 	if counts[journal.Failed]+counts[journal.Timeout]+missing > 0 || counts[journal.OK]+counts[journal.Skipped] == 0 {
 		return exitFailed

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/python"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/host/doctor"
 )
@@ -49,9 +48,6 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 			return noArguments(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if backend != "" && !slices.Contains(dist.Backends(), backend) {
-				return usage(suggest.Unknown("backend", backend, dist.Backends()))
-			}
 			if launcher != "" && backend == "" {
 				return usage(errors.New("--launcher is for one backend: name it with --backend"))
 			}
@@ -68,7 +64,7 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 			})
 		},
 	}
-	cmd.Flags().StringVar(&backend, "backend", "", "check only this backend: "+strings.Join(dist.Backends(), ", "))
+	request.Choice(cmd.Flags(), &backend, "backend", "backend", "check only this backend", dist.Backends())
 	cmd.Flags().StringVar(&launcher, "launcher", "",
 		"what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
 	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")
@@ -104,7 +100,7 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 	return err
 }
 
-// doctorFormats are the words of --format, the default first.
+// doctorFormats are the values of --format, the default first.
 var doctorFormats = []string{"table", "json"}
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -121,9 +117,6 @@ None of it is needed for the default path. Exit status 0.`,
 		Example: fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(doctorFormats, format) {
-				return usage(suggest.Unknown("format", format, doctorFormats))
-			}
 			findings := doctor.Examine(doctor.Local(cmd.Context()))
 			if format == "json" {
 				return printJSON(a.stdout, findings)
@@ -135,6 +128,6 @@ None of it is needed for the default path. Exit status 0.`,
 			return t.Write(a.stdout, 0)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", format, "what to print: "+strings.Join(doctorFormats, ", "))
+	request.Choice(cmd.Flags(), &format, "format", "format", "what to print", doctorFormats)
 	return cmd
 }

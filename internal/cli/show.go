@@ -26,8 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-const runHelp = `RUN is a folder that a run left (out/memory). RUN@-1 is the run before the
-latest in it, RUN@ID one by its id or the start of it.`
+const runHelp = `RUN is the folder of a run (out/memory). RUN@-1 is the run before the latest in
+it, and RUN@ID is the run with this id, which may be abbreviated.`
 
 const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'"
 
@@ -66,7 +66,7 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			if samples != "" { // numbers and keys: nothing to make visible, and an array must stay as it is
+			if samples != "" { // raw stream: a binary array must not be escaped
 				return usage(export.WriteSamples(a.streams[0], samples, j.Dir(), rows))
 			}
 			if draws {
@@ -80,10 +80,10 @@ func (a *app) showCommand() *cobra.Command {
 			return a.printRows(r, rows, format, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats.Names(), ", "))
+	request.FormatFlag(cmd.Flags(), &format)
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
 	cmd.Flags().BoolVar(&draws, "chart", false,
-		"draw in the terminal instead: what --plot says, or what it would by default")
+		"draw in the terminal instead: the curves of --plot, or a default choice")
 	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
 	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
@@ -95,8 +95,8 @@ func (a *app) showCommand() *cobra.Command {
 	return cmd
 }
 
-// printRows writes rows as the format, and for people first what a study found, and last
-// the notes of their run.
+// printRows writes rows in a format. The default format starts with the result of a study, if there
+// is one, and ends with the notes of the run.
 func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts export.Options) error {
 	if format == export.Default {
 		found, err := tuned.Load(r)
@@ -114,8 +114,8 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 	return nil
 }
 
-// chosenRows are the rows that count for which the expressions hold, in order of
-// the columns.
+// chosenRows returns the latest row of each point for which the expressions hold, sorted by
+// columns.
 func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	rows, err := plan.FilterRows(only, r.Latest())
 	if err != nil {
@@ -124,12 +124,12 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	return export.Sort(&r.Header, rows, sort)
 }
 
-// load reads a run, and says which lines of its journal could not be used, or only in part.
+// load reads a run, and prints which lines of its journal are damaged.
 func (a *app) load(spec string) (*journal.Journal, *journal.Run, error) {
 	return a.loadFrom(map[string]*journal.Journal{}, spec)
 }
 
-// loadFrom is load for several runs: what has been read already, by folder, is not read again.
+// loadFrom is like load, but reads each folder only once. journals caches them by folder.
 func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*journal.Journal, *journal.Run, error) {
 	dir, sel, err := journal.Locate(spec)
 	if err != nil {
@@ -154,8 +154,8 @@ func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*jour
 	return j, r, nil
 }
 
-// printNotes says what to know of the run as a whole, below a table; that it is only a part, beside
-// any other format too.
+// printNotes prints the notes of a run below a table. For other formats it prints only, to stderr,
+// that the run is incomplete.
 func (a *app) printNotes(part string, notes []journal.Note, format string) {
 	if format != export.Default {
 		if part != "" {
@@ -173,7 +173,7 @@ func (a *app) printNotes(part string, notes []journal.Note, format string) {
 	}
 }
 
-// showChart draws the plots, or the one of nobody's choice, in the terminal.
+// showChart draws the plots in the terminal, or a default one if there are none.
 func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) error {
 	chosen, err := report.ParsePlots(plots)
 	if err != nil {
@@ -182,13 +182,13 @@ func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) erro
 	if len(chosen) == 0 {
 		p, ok := report.AutoPlot(&r.Header, rows)
 		if !ok {
-			return errors.New("there is nothing to draw a curve of: no coordinate varies, or no row has a metric")
+			return errors.New("there is no curve to draw: no coordinate varies, or no row has a metric")
 		}
 		chosen = []report.Plot{p}
 	}
 	style := chart.Style{Width: a.width, Unicode: terminal.UTF8(a.environ),
 		Color: a.width > 0 && terminal.Color(a.environ)}
-	if a.width == 0 { // a file
+	if a.width == 0 { // not a terminal
 		style.Width = 80
 	}
 	for i, p := range chosen {
@@ -200,7 +200,7 @@ func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) erro
 			fmt.Fprintln(a.stdout)
 		}
 		fig.AddCaption(r.Incomplete())
-		fmt.Fprint(a.streams[0], chart.Text(fig, style)) // it has made foreign text plain itself
+		fmt.Fprint(a.streams[0], chart.Text(fig, style)) // chart escapes control characters itself
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (a *app) reportCommand() *cobra.Command {
 				return a.overlay(args, plots, out)
 			}
 			if len(plots) > 0 {
-				return usage(errors.New("--plot is of the page that -o names"))
+				return usage(errors.New("--plot needs -o: it adds figures to that page"))
 			}
 			for _, spec := range args {
 				j, r, err := journal.LoadRun(spec)
@@ -267,7 +267,7 @@ func (a *app) reportCommand() *cobra.Command {
 				b, dir := a.bench(r.Header.Bench), j.Dir()
 				if filepath.Clean(spec) == filepath.Clean(dir) {
 					r = b.View(j, r)
-				} else { // the folder's own views are of all its runs
+				} else { // RUN itself holds the views of the latest run
 					dir = filepath.Join(dir, "runs", r.ID())
 				}
 				files, err := report.Render(dir, report.Input{Bench: b, Run: r})
@@ -282,7 +282,7 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "",
-		"write one page of all the runs to this `FILE`, or the figure if it is a .png or .svg")
+		"write one page of all the runs to this `FILE`, or only the figure if it is a .png or .svg")
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` on that page (repeatable)")
 	return cmd
 }
@@ -320,14 +320,14 @@ func (a *app) overlay(specs, plots []string, path string) error {
 	return nil
 }
 
-// bench is the built-in bench of that name, or nil: rows of a sweep file or of
-// another program are shown without figures of their own.
+// bench returns the built-in bench with that name, or nil. Rows of sweep files and of other
+// programs have no bench here, and are shown without its views.
 func (a *app) bench(name string) *bench.Bench {
 	b, _ := lists.First(a.benches, func(b *bench.Bench) bool { return b.Name == name })
 	return b
 }
 
-// show prints the chosen format and draws the views of a run.
+// show prints a new run and draws its views.
 func (a *app) show(j request.Planned, f request.Flags, id string) error {
 	jn, r, err := journal.LoadRun(j.Out + "@" + id)
 	if err != nil {
@@ -340,7 +340,7 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 	if err := a.print(j.Bench, f.Format, r); err != nil {
 		return err
 	}
-	if a.width > 0 && !f.Quiet && f.Format == export.Default { // a person is looking
+	if a.width > 0 && !f.Quiet && f.Format == export.Default { // stdout is a terminal
 		plots := lists.Map(j.Plots, func(p report.Plot) string { return p.String() })
 		fmt.Fprintln(a.stdout)
 		if err := a.showChart(r, r.Latest(), plots); err != nil {
@@ -355,8 +355,8 @@ func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.R
 	return nil
 }
 
-// print writes the rows as the format, or, for people, what the bench itself
-// would say first.
+// print writes the rows in a format. In the default format, headline sections of the bench replace
+// the table.
 func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 	rows := r.Latest()
 	if format == export.Default {
@@ -368,8 +368,8 @@ func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 		export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 
-// tableRows is how many lines a table on the terminal may have before its
-// middle is left out; files always hold all.
+// tableRows returns the largest number of lines of a printed table; its middle is omitted if it is
+// longer. 0 means no limit. Files always have all lines.
 func tableRows(format string) int {
 	if format == export.Default {
 		return 200
@@ -377,9 +377,9 @@ func tableRows(format string) int {
 	return 0
 }
 
-// renderOnly draws again from stored rows, if they are what this bench and these
-// inputs would give: those of the points that the command line asks for, or all that
-// the latest run holds.
+// renderOnly draws the views again from stored rows: the points that the command line names, or
+// all points of the latest run. It fails if the rows come from another version of the bench or
+// from other input files.
 func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	jn, r, err := journal.LoadRun(j.Out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -412,15 +412,15 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	return exitCode(r.Counts(), run.Missing(r.Latest())), a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
 }
 
-// ofAllRows leaves out the files of a swept option, which are of some rows each: these rows
-// have them in their identity.
+// ofAllRows removes the files of swept options. They belong to some rows only, whose identity
+// includes them.
 func ofAllRows(inputs map[string]string) map[string]string {
 	all := maps.Clone(inputs)
 	maps.DeleteFunc(all, func(name, _ string) bool { return strings.Contains(name, " ") })
 	return all
 }
 
-// inputNames words a set of input files.
+// inputNames formats a set of input files for messages.
 func inputNames(inputs map[string]string) string {
 	if len(inputs) == 0 {
 		return "none"

@@ -28,7 +28,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// tuneFlags are those that `tune` has beside those of `run`.
+// tuneFlags holds the flags of `tune`, which include those of `run`.
 type tuneFlags struct {
 	run                request.Flags
 	minimise, maximise string
@@ -40,18 +40,18 @@ type tuneFlags struct {
 
 func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
 	fl.SortFlags = false
-	fl.StringVar(&f.minimise, "minimise", "", "`METRIC` to make small, such as time_us")
-	fl.StringVar(&f.maximise, "maximise", "", "`METRIC` to make large, such as busbw")
+	fl.StringVar(&f.minimise, "minimise", "", "`METRIC` to minimise, such as time_us")
+	fl.StringVar(&f.maximise, "maximise", "", "`METRIC` to maximise, such as busbw")
 	fl.StringSliceVar(&f.over, "over", nil, "judge by the geometric mean of ratios to the default over these `AXES`")
 	fl.StringSliceVar(&f.per, "per", nil, "find a winner for every value of these `AXES`")
 	fl.StringArrayVar(&f.defaults, "default", nil,
-		"`AXIS=VALUE` that gains are over; without it the axis' first value, and variables unset (repeatable)")
-	fl.DurationVar(&f.budget, "budget", 0, "most `TIME` to spend, such as 30m")
+		"`AXIS=VALUE` of the setting to improve on; without it the axis' first value, and variables unset (repeatable)")
+	fl.DurationVar(&f.budget, "budget", 0, "spend at most this `TIME`, such as 30m")
 	fl.IntVar(&f.launches, "launches", 0,
-		"most launches to make (default: a tenth of the full sweep at 6 trials, more where settings are few)")
+		"make at most this many launches (default: a tenth of the full sweep at 6 trials, more if there are few settings)")
 	f.run.Declare(fl, program)
-	// A launch is one of many here: time is better spent on the next than on the same again.
-	f.run.Remeasure, fl.Lookup("remeasure").DefValue = 0, "0"
+	// A study makes many launches: the next launch is more useful than measuring one again.
+	f.run.Options.Remeasure, fl.Lookup("remeasure").DefValue = 0, "0"
 	fl.SetNormalizeFunc(func(fs *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
 		case "minimize":
@@ -67,21 +67,21 @@ func (a *app) tuneCommand(ctx context.Context) (*cobra.Command, error) {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune (--bench NAME | -f sweep.yaml | -f bench.py) --minimise METRIC [flags]",
-		Short: "Find the best setting of a benchmark's axes and variables, with proof, in few launches",
-		Long: `Races the settings of a benchmark: every combination of its axes and environment
-variables but those of --over and --per. Launches are interleaved in an order drawn
-from --seed; a setting that is slower than the leader beyond doubt is dropped, one
-that fails is out. Where there are too many settings to start all, a surrogate model
-proposes which. At the end the winner and the default run in fresh pairs that had no
-part in the choice, and the gain of these is the gain that is claimed.
+		Short: "Find the best setting of a benchmark's axes and variables in few launches, and confirm it",
+		Long: `Races the settings of a benchmark: all combinations of its axes and environment
+variables, except those of --over and --per. Launches are interleaved in a random order
+(--seed). A setting that is significantly slower than the leader is dropped, and so is
+one that fails. If there are too many settings to launch all, a surrogate model proposes
+which. Finally the winner and the default run in new pairs of launches, which had no
+influence on the choice. The reported gain is the gain of these pairs.
 
-The default is every variable unset and every axis at its first value, or as
---default says. Rows go to RUN/journal.jsonl as those of any run; --resume continues
-a study that was interrupted or killed. docs/tune.md says how it decides.
+The default setting has every variable unset and every axis at its first value, unless
+--default says otherwise. Rows go to RUN/journal.jsonl like those of any run; --resume
+continues an interrupted study. docs/tune.md explains how it decides.
 
 ` + specHelp + `
 
-Exit status: 0 a setting works, 1 none does, 2 wrong usage, 130 interrupted (the best
+Exit status: 0 some setting works, 1 none works, 2 wrong usage, 130 interrupted (the best
 so far is printed; continue with --resume).`,
 		Example: fmt.Sprintf(`  %[1]s tune -f sweep.yaml --minimise time_us
   %[1]s tune -f sweep.yaml --maximise busbw --over size --budget 30m
@@ -118,7 +118,7 @@ so far is printed; continue with --resume).`,
 	return cmd, nil
 }
 
-// ownFlags refuses a bench whose axis or option has the name of one of tune's flags.
+// ownFlags returns an error if an axis or option of the bench has the name of a flag of tune.
 func ownFlags(fl *pflag.FlagSet, b *bench.Bench) error {
 	for _, p := range b.Parts {
 		for _, x := range p.Axes {
@@ -135,7 +135,7 @@ func ownFlags(fl *pflag.FlagSet, b *bench.Bench) error {
 	return nil
 }
 
-// tune plans a study, makes it and shows what it found.
+// tune plans a study, runs it and shows the result.
 func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read request.Values) error {
 	if err := a.usePorts(f.run.Ports); err != nil {
 		return usage(err)
@@ -145,8 +145,8 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	if of, err := self.Find(f.run.Launcher); err != nil {
 		return usage(err)
 	} else if of != nil {
-		return usage(errors.New("tune starts launches of its own and cannot join a job: start it alone, with --launcher " +
-			"where ranks need one"))
+		return usage(errors.New("tune starts its own launches and cannot join a job: start it outside the job, with " +
+			"--launcher if the ranks need one"))
 	}
 	goal, err := f.goal(b)
 	if err != nil {
@@ -188,7 +188,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	return a.concludeTune(j, f.run, res)
 }
 
-// concludeTune shows the result and says how the study ended.
+// concludeTune shows the result and returns the exit status.
 func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) error {
 	jn, r, err := journal.LoadRun(j.Out + "@" + res.Run)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) e
 	case err != nil:
 		return err
 	case res.Interrupted:
-		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.Out)
+		fmt.Fprintf(a.stderr, "%s: interrupted; completed rows are in %s, --resume continues the study\n", a.name, j.Out)
 		return &exitError{code: exitInterrupted}
 	case !works:
 		return &exitError{code: exitFailed}
@@ -207,11 +207,12 @@ func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) e
 	return nil
 }
 
-// showTuned prints the answer, or the rows in another format, and writes the views.
+// showTuned prints the result, or the rows in another format, and writes the views. It reports
+// whether any setting works.
 func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journal.Run) (works bool, err error) {
 	found, err := tuned.Load(r)
 	if err == nil && found == nil {
-		err = fmt.Errorf("%s holds no study that has ended: tune with --resume", j.Out)
+		err = fmt.Errorf("%s has no completed study: continue it with tune --resume", j.Out)
 	}
 	if err != nil {
 		return false, err
@@ -229,7 +230,7 @@ func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journ
 	return slices.ContainsFunc(found.Findings, func(x tune.Finding) bool { return x.Answer.Best >= 0 }), err
 }
 
-// source lets a study decide what a run launches.
+// source adapts a study to run.Source.
 type source struct{ *tune.Study }
 
 func (s source) Found(rows []journal.Row, starts []time.Time) journal.Note {
@@ -240,12 +241,12 @@ func (s source) Found(rows []journal.Row, starts []time.Time) journal.Note {
 	return n
 }
 
-// goal reads what is to be made small or large, of the flags or of the declaration.
+// goal returns the objective from the flags, or from the declaration where flags are missing.
 func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	g := tune.Goal{Metric: f.minimise, Over: f.over, Per: f.per}
 	switch {
 	case f.minimise != "" && f.maximise != "":
-		return g, errors.New("--minimise and --maximise: one metric is tuned for")
+		return g, errors.New("--minimise and --maximise: give only one of them")
 	case f.maximise != "":
 		g.Metric, g.Maximise = f.maximise, true
 	}
@@ -267,9 +268,10 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	switch {
 	case g.Metric == "":
 		names := lists.Map(metrics, func(m journal.MetricInfo) string { return m.Name })
-		return g, fmt.Errorf("tune for what? --minimise METRIC or --maximise METRIC (metrics: %s)", strings.Join(names, ", "))
+		return g, fmt.Errorf("missing objective: give --minimise METRIC or --maximise METRIC (metrics: %s)",
+			strings.Join(names, ", "))
 	case f.run.Trials > 0:
-		return g, errors.New("--trials: tune decides how often each setting is launched; --launches and --budget bound it")
+		return g, errors.New("--trials: tune decides how often to launch each setting; limit it with --launches or --budget")
 	case f.launches < 0:
 		return g, fmt.Errorf("--launches %d: want 1 or more", f.launches)
 	case f.budget < 0:
@@ -278,7 +280,7 @@ func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
 	return g, nil
 }
 
-// planStudy plans all settings and the default, and makes the study of them.
+// planStudy plans all settings and the default setting, and creates the study.
 func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read request.Values) (request.Planned,
 	*tune.Study, error) {
 	f.run.Trials = 1
@@ -315,8 +317,7 @@ func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read reques
 	return j, study, nil
 }
 
-// declared are the values that the bench itself wants tuned, of axes that no flag
-// names.
+// declared returns the candidate values that the bench declares, for axes that no flag sets.
 func (f *tuneFlags) declared(b *bench.Bench, given []plan.Assign) (out []plan.Assign) {
 	if b.Tuning == nil || b.Tuning.Axes == nil {
 		return nil
@@ -334,11 +335,11 @@ func (f *tuneFlags) declared(b *bench.Bench, given []plan.Assign) (out []plan.As
 	return out
 }
 
-// base is the request for the default setting alone: swept variables unset, tuned
-// axes at one value.
+// base returns the request for the default setting alone: swept variables unset, tuned axes at one
+// value.
 func (f *tuneFlags) base(p *plan.Plan, goal tune.Goal) (request.Flags, []plan.Assign, error) {
 	flags := f.run
-	flags.Skips = nil // one that leaves nothing out of the default would be taken for a mistake
+	flags.Skips = nil // the planner rejects a skip that matches nothing, as may happen here
 	flags.Envs = slices.Clone(flags.Envs)
 	asked := map[string]string{}
 	for _, d := range f.defaults {

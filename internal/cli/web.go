@@ -17,25 +17,26 @@ import (
 	"github.com/kernbench/kernbench/internal/view/web"
 )
 
-// webAddr is where the page is served unless another address is named.
+// webAddr is the default address of the page.
 const webAddr = "127.0.0.1:7878"
 
 func (a *app) webCommand() *cobra.Command {
 	addr, tokenFile, index := webAddr, "", ""
 	cmd := &cobra.Command{
 		Use:   "web [DIR]",
-		Short: "Show a folder of results in a browser, also while runs are under way",
-		Long: `Serves a page over all runs below DIR (out): what each found, with figures to zoom
-into, rows to filter, failures with their last words; what is under way, as it
-happens; runs beside each other, and a point over many runs. It only reads: what it made of
-large journals, so that they open at once the next time, it keeps in the user's own cache (--index).
+		Short: "Show a folder of results in a browser, including runs in progress",
+		Long: `Serves a web page of all runs below DIR (default out): the findings of each run,
+figures that zoom, rows to filter, failures with their final output, live progress,
+side-by-side comparison of runs, and the history of a point over many runs. It changes
+nothing in DIR. Indexes of large journals are cached in the user's cache folder (--index),
+so that they open faster the next time.
 
-The page is for this host alone. Elsewhere (--addr 0.0.0.0:7878) it is served only
-to who shows a token: the address that is printed has it, programs send it as
-"Authorization: Bearer TOKEN". It is a new one each time, or that of --token-file.
-The connection is not encrypted: over a network that is not yours use ssh -L.
+By default only this host can open the page. On other addresses (--addr 0.0.0.0:7878) a
+token is required: the printed address contains it, and programs send it as
+"Authorization: Bearer TOKEN". The token is random unless --token-file sets it. The
+connection is not encrypted; use ssh -L on networks that you do not trust.
 
-Exit status: 0 when it is ended by Ctrl-C, 1 it cannot serve, 2 wrong usage.`,
+Exit status: 0 ended by Ctrl-C, 1 cannot serve, 2 wrong usage.`,
 		Example: fmt.Sprintf("  %[1]s web\n  %[1]s web out --addr 127.0.0.1:0\n  %[1]s web out/memory", a.name),
 		Args:    arguments(0, 1, "at most one folder of results, such as out"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,15 +53,15 @@ Exit status: 0 when it is ended by Ctrl-C, 1 it cannot serve, 2 wrong usage.`,
 			return a.serve(cmd.Context(), dir, addr, tokenFile, index)
 		},
 	}
-	cmd.Flags().StringVar(&addr, "addr", addr, "serve at this `HOST:PORT`; port 0 takes one that is free")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "demand the token in this `FILE`, also on the loopback address")
+	cmd.Flags().StringVar(&addr, "addr", addr, "serve at this `HOST:PORT`; port 0 chooses a free one")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "require the token in this `FILE`, even on the loopback address")
 	cmd.Flags().StringVar(&index, "index", "",
-		"keep what was made of large journals in this `FOLDER` (default the user's cache; none keeps nothing)")
+		"cache indexes of large journals in this `FOLDER` (default: in the user's cache folder; none disables the cache)")
 	return cmd
 }
 
-// userIndex is where the index lies unless another folder is named; empty where the user has no
-// place for it.
+// userIndex returns the default folder of the index, or "" if the user has neither a cache folder
+// nor a home.
 func userIndex(environ []string) string {
 	if dir := jobenv.Variable(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "kernbench", "web")
@@ -71,7 +72,8 @@ func userIndex(environ []string) string {
 	return ""
 }
 
-// thisProgram tells one build of the program from another.
+// thisProgram identifies this build of the program, so that another build does not reuse its
+// cached indexes.
 func thisProgram() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -84,10 +86,10 @@ func thisProgram() string {
 	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
-// leastToken is the length from which a token of one's own is not guessed.
+// leastToken is the smallest length of a user's token that is hard to guess.
 const leastToken = 16
 
-// serve shows the folder until the context ends.
+// serve serves the folder until the context ends.
 func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) error {
 	if info, err := os.Stat(dir); err != nil {
 		return usage(fmt.Errorf("no folder of results: %w", err))
@@ -106,7 +108,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 		}
 		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < leastToken ||
 			strings.ContainsAny(opts.Token, " \t\r\n;,\"\\") {
-			return usage(fmt.Errorf("the token in %s is no good: want one word of at least %d letters and digits", tokenFile,
+			return usage(fmt.Errorf("the token in %s is unsuitable: want one word of at least %d letters and digits", tokenFile,
 				leastToken))
 		}
 	}
@@ -117,11 +119,11 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("serving at %s: %w (another address can be chosen: --addr %s)", addr, err,
+		return fmt.Errorf("serving at %s: %w (choose another address with --addr %s)", addr, err,
 			net.JoinHostPort(host, "0"))
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of ours
-	opts.Cookie = "kernbench_" + port                  // browsers keep one set of cookies for all ports
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // cannot fail for a listener
+	opts.Cookie = "kernbench_" + port                  // browsers share cookies between all ports of a host
 	address := "http://" + net.JoinHostPort(shownHost(host, ip), port) + "/"
 	if opts.Token != "" {
 		address += "?token=" + opts.Token
@@ -130,7 +132,8 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) err
 	return listen(ctx, web.New(opts).HTTP(), l)
 }
 
-// shownHost is the host by which a browser finds an address that is all of this host's.
+// shownHost returns the host for the printed address: this host's name if the server listens on
+// all addresses.
 func shownHost(host string, ip netip.Addr) string {
 	if host == "" || ip.IsValid() && ip.IsUnspecified() {
 		if name, err := os.Hostname(); err == nil {
@@ -140,7 +143,7 @@ func shownHost(host string, ip netip.Addr) string {
 	return host
 }
 
-// listen answers until the context ends; who still follows a run is cut off.
+// listen serves until the context ends. Open connections, such as live views, are then closed.
 func listen(ctx context.Context, server *http.Server, l net.Listener) error {
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	stop := context.AfterFunc(ctx, func() { server.Close() })

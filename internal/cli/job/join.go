@@ -20,11 +20,11 @@ import (
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
-// ErrInterrupted says that the user ended the job before all ranks had joined.
+// ErrInterrupted means that the user ended the job before all ranks had joined.
 var ErrInterrupted = errors.New("interrupted before all ranks had joined")
 
-// Lead gathers the other ranks of the job. The context it returns also ends when
-// any of them is told to end.
+// Lead waits for the other ranks of the job. The returned context also ends when any of them is
+// interrupted.
 func Lead(ctx context.Context, job *jobenv.Job, cfg rankhost.Config) (context.Context, *run.Joined, error) {
 	leader, err := rankhost.Lead(ctx, cfg)
 	if err != nil {
@@ -44,8 +44,8 @@ func Lead(ctx context.Context, job *jobenv.Job, cfg rankhost.Config) (context.Co
 	return ctx, &run.Joined{Leader: leader, Launcher: job.Launcher, Size: job.Size}, nil
 }
 
-// HostConfig says where the ranks of the job meet: within a host at a socket
-// that needs no secret, else at rank 0's host, which torchrun and srun tell.
+// HostConfig returns where the ranks of the job meet. Ranks on one host use a Unix socket and need
+// no secret. Otherwise they meet on the host of rank 0, whose address torchrun and srun provide.
 func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -80,13 +80,13 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 		}
 		cfg.Host, cfg.Ports = job.RootHost, derivedPorts(job, ports)
 	default:
-		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 "+
-			"is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
+		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and the host of rank 0 is not "+
+			"known: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
 			job.Size, job.Launcher, EndpointVar, SecretVar)
 	}
 	given := p.SecretFile != "" || jobenv.Variable(p.Environ, SecretVar) != ""
 	if own := jobenv.Variable(p.Environ, RankSecretVar); own != "" && !given {
-		cfg.Secret = []byte(own) // of a job that kernbench launch has started
+		cfg.Secret = []byte(own) // set by kernbench launch
 		return cfg, nil
 	}
 	if cfg.Secret, err = p.Secret(); err != nil {
@@ -95,8 +95,8 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	return cfg, err
 }
 
-// Exchange is how the ranks of a job on several hosts tell each other what they know,
-// without a supervisor.
+// Exchange returns an all-gather between the ranks of a job on several hosts that needs no
+// supervisor.
 func (p Process) Exchange(job *jobenv.Job) (tcp.Exchange, error) {
 	cfg, err := p.HostConfig(job)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p Process) Exchange(job *jobenv.Job) (tcp.Exchange, error) {
 	return b.Exchange, nil
 }
 
-// jobName tells the job from others on this host, the same for all its ranks.
+// jobName returns a name that identifies the job on this host and is the same for all its ranks.
 func jobName(job *jobenv.Job) string {
 	id := fmt.Sprintf("%s %s %s:%d", job.Launcher, job.ID, job.MasterAddr, job.MasterPort)
 	if job.ID == "" && job.MasterAddr == "" {
@@ -119,8 +119,8 @@ func jobName(job *jobenv.Job) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:16]
 }
 
-// launcherPID is the process that has started this rank: the nearest ancestor
-// that is not a rank itself, as a shell around this program would be.
+// launcherPID returns the process that started this rank: the nearest ancestor that does not have
+// the rank variable. A shell wrapper around this program has it, so a parent is not enough.
 func launcherPID(rankVar string) int {
 	pid := os.Getppid()
 	for pid > 1 {
@@ -139,9 +139,9 @@ func launcherPID(rankVar string) int {
 	return pid
 }
 
-// derivedPorts are where rank 0 may listen, when nobody has chosen a port: the
-// first one that is free. Above a master's port come some that its programs use. All are
-// in the range that may be used, if there is one.
+// derivedPorts returns candidates for the port of rank 0 if none is configured; rank 0 takes the
+// first free one. They start a little above MASTER_PORT, whose neighbours the job's programs may
+// use, and lie within the allowed range if there is one.
 func derivedPorts(job *jobenv.Job, within connection.PortRange) (ports []int) {
 	const count, gap = 8, 2
 	first := job.MasterPort + gap
@@ -151,7 +151,7 @@ func derivedPorts(job *jobenv.Job, within connection.PortRange) (ports []int) {
 	case job.MasterPort == 0 || first+count > 65535:
 		h := fnv.New32a()
 		h.Write([]byte(job.ID))
-		first = 20000 + int(h.Sum32()%10000) // below those that the kernel gives out
+		first = 20000 + int(h.Sum32()%10000) // below the kernel's ephemeral ports
 	}
 	for i := range count {
 		ports = append(ports, first+i)

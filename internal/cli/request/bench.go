@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
-// normal makes --dof_per_rank and --dof-per-rank the same flag, and --plot-only
-// another word for --render-only.
+// normal makes --dof_per_rank and --dof-per-rank the same flag, and --plot-only a synonym of
+// --render-only.
 func normal(name string) string {
 	if name = strings.ReplaceAll(name, "_", "-"); name == "plot-only" {
 		return "render-only"
@@ -30,14 +30,12 @@ func normal(name string) string {
 	return name
 }
 
-// Normalize makes flags with underscores, as torchrun spells them, those with
-// hyphens.
+// Normalize replaces underscores in flags, which torchrun uses, by hyphens.
 func Normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(normal(name))
 }
 
-// Clash reports axes and options whose flags cannot be told from the fixed
-// ones or from each other.
+// Clash returns an error for axes and options whose names are flags of `run`.
 func Clash(b *bench.Bench) error {
 	var errs []error
 	for _, f := range benchFlags(b) {
@@ -50,7 +48,7 @@ func Clash(b *bench.Bench) error {
 	return errors.Join(errs...)
 }
 
-// preset is what --profile says of a bench's axes.
+// preset returns the axis values that --profile selects.
 func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 	if name == "" {
 		return nil, nil
@@ -65,13 +63,13 @@ func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 	return lists.Map(p.Axes, func(a [2]string) plan.Assign { return plan.Assign{Name: a[0], Text: a[1]} }), nil
 }
 
-// benchFlag is an axis or option as a flag.
+// benchFlag is the flag of an axis or option.
 type benchFlag struct {
 	name, help string
 	axis       bool
 }
 
-// benchFlags lists the flags a bench brings, each name once.
+// benchFlags returns the flags of a bench's axes and options, each name once.
 func benchFlags(b *bench.Bench) []benchFlag {
 	var out []benchFlag
 	var axes lists.Set[string]
@@ -94,7 +92,7 @@ func benchFlags(b *bench.Bench) []benchFlag {
 	return out
 }
 
-// Shorten cuts a text that is longer than n bytes.
+// Shorten truncates a text to n bytes and appends an ellipsis.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -102,9 +100,8 @@ func Shorten(s string, n int) string {
 	return s[:n] + "..."
 }
 
-// Select finds which benches the arguments of `run` are about before its flags
-// are parsed, since they bring flags of their own. A file may declare several
-// benches; --bench then chooses among these.
+// Select finds the benches named by the arguments of `run`. It runs before the flags are parsed,
+// because benches add flags. If a file declares several benches, --bench chooses among them.
 func Select(ctx context.Context, known []*bench.Bench, args []string) (selected []*bench.Bench, err error) {
 	names, files := named(args)
 	var ofFiles []*bench.Bench
@@ -143,7 +140,7 @@ func named(args []string) (benches, files []string) {
 		}
 		if !has {
 			if i++; i == len(args) {
-				break // pflag reports the missing value
+				break // pflag will report the missing value
 			}
 			value = args[i]
 		}
@@ -156,8 +153,8 @@ func named(args []string) (benches, files []string) {
 	return benches, files
 }
 
-// LoadFile reads the benches that a file declares, at least one: a Python file, or a
-// sweep in YAML.
+// LoadFile reads the benches that a file declares, at least one. The file is a Python file, a
+// program that speaks the protocol, or a sweep in YAML.
 func LoadFile(ctx context.Context, path string) (found []*bench.Bench, err error) {
 	if python.IsFile(path) {
 		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar))
@@ -176,7 +173,7 @@ func LoadFile(ctx context.Context, path string) (found []*bench.Bench, err error
 	return found, nil
 }
 
-// Named are the benches that names or globs are for, or all of them without a name.
+// Named returns the benches that match the names or globs, or all benches if there are none.
 func Named(known []*bench.Bench, names []string) (found []*bench.Bench, err error) {
 	if len(names) == 0 {
 		return known, nil
@@ -191,7 +188,7 @@ func Named(known []*bench.Bench, names []string) (found []*bench.Bench, err erro
 	return found, nil
 }
 
-// match finds the benches that a name or glob is for, at least one.
+// match returns the benches that match a name or glob, at least one.
 func match(known []*bench.Bench, pattern string) (found []*bench.Bench, err error) {
 	var names []string
 	for _, b := range known {
@@ -209,7 +206,7 @@ func match(known []*bench.Bench, pattern string) (found []*bench.Bench, err erro
 	return found, nil
 }
 
-// Values gives what the command line says of a bench's axes and options.
+// Values returns the command line's values for a bench's axes and options.
 type Values func(*bench.Bench) (axes, options []plan.Assign)
 
 // Bind adds the benches' axes and options to the flag set and returns the
@@ -243,7 +240,7 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) Values {
 	}
 }
 
-// textFlag is a text whose type name in --help says what it holds.
+// textFlag is a text flag of a bench. Its kind, SPEC or VALUE, appears in --help.
 type textFlag struct{ text, kind string }
 
 func (f *textFlag) String() string     { return f.text }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -19,124 +19,158 @@ import (
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
-// Flags are the fixed flags of `run`.
+// Flags holds the flags of `run` that do not depend on the bench. Options has those that package
+// run reads itself.
 type Flags struct {
-	Benches, Files []string
-	Axes, Envs     []plan.Assign
-	Skips          []plan.Assign
-	Zips, Only     []string
-	Ranks          string
-	Profile        string
-	Backend, Bind  string
-	Launcher       string
-	Interface      string
-	Ports          string
-	Endpoint       string // where the ranks of a job meet
-	SecretFile     string
-	Threads        int
-	Seed           uint64
-	Trials         int
-	Timeout        time.Duration
-	Grace          time.Duration
-	Retries        int
-	Remeasure      int
-	Cadence, Cache string
-	Noise          string
-	Sampling       plan.Sampling // what these and the flags for samples and time say
-	FailFast       bool
-	Resume         bool
-	RetryFailed    bool
-	Follow         bool
-	RenderOnly     bool
-	Plan           bool
-	Format         string
-	Plots          []string
-	Out            string
-	Quiet          bool
+	Options    run.Options
+	Axes, Envs []plan.Assign
+	Skips      []plan.Assign
+	Zips, Only []string
+	Ranks      string
+	Profile    string
+	Backend    string
+	Bind       plan.Bind
+	Launcher   string
+	Interface  string
+	Ports      string // A-B
+	Endpoint   string // --rdzv-endpoint
+	SecretFile string
+	Threads    int
+	Seed       uint64
+	Trials     int
+	Sampling   plan.Sampling
+	RenderOnly bool
+	Plan       bool
+	Format     string
+	Plots      []string
+	Out        string
+	Quiet      bool
 }
 
-// Remeasure is the default of --remeasure. Tests that do not look at it set 0: hosts that
-// run tests are busy.
+// Remeasure is the default of --remeasure. Tests set it to 0, because test machines are busy and
+// would measure every point several times.
 var Remeasure = 3
+
+// BindHelp describes --bind.
+const BindHelp = "pinning of ranks to cores: auto (an equal share each), core (one per thread), none"
 
 // Declare adds the flags, in the order of the help.
 func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.SetNormalizeFunc(Normalize)
 	fl.SortFlags = false
-	fl.StringArrayVar(&f.Benches, "bench", nil, "benchmark to run, a name or a glob (see "+program+" list)")
-	fl.StringArrayVarP(&f.Files, "file", "f", nil,
+	o := &f.Options
+	// Select reads --bench and --file before the flags are parsed.
+	fl.StringArray("bench", nil, "benchmark to run, a name or a glob (see "+program+" list)")
+	fl.StringArrayP("file", "f", nil,
 		"`FILE` to run: a sweep in YAML (docs/sweep-format.md), benches in Python (docs/python.md), or a program that has "+
 			"benches (docs/protocol.md)")
 	fl.Var(assignFlag{&f.Axes, "size=1K:64M:x4"}, "axis", "values of an axis (repeatable)")
 	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-"}, "env",
 		"values of an environment variable, - for unset (repeatable)")
-	fl.StringArrayVar(&f.Zips, "zip", nil, "axes and variables `K1,K2` that move together (repeatable)")
+	fl.StringArrayVar(&f.Zips, "zip", nil, "axes and variables `K1,K2` that vary together (repeatable)")
 	fl.Var(assignFlag{&f.Skips, "size=1K"}, "skip", "values to leave out (repeatable)")
 	fl.StringArrayVar(&f.Only, "only", nil, "run only points where `EXPR` holds, such as 'size>=1M && num_ranks==2'")
 	fl.StringVar(&f.Ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
 	fl.StringVar(&f.Profile, "profile", "", "`NAME` of a set of axis values, for benches that declare some")
 	fl.StringVar(&f.Backend, "backend", "auto",
-		"what to run on: auto (mpi in a job of an MPI launcher, nccl where a bench of collectives has a GPU for every "+
-			"rank, else the bench's first), or one that the bench has")
+		"backend of the bench, or auto: mpi in a job of an MPI launcher, nccl if a bench of collectives has a GPU for "+
+			"every rank, else the bench's first")
 	fl.StringVar(&f.Launcher, "launcher", "auto",
 		"what starts the ranks: local (this program), join (the job that this process is a rank of), auto (join in a job, "+
-			"else local), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
+			"else local), or a `COMMAND`: mpirun, mpiexec or srun, with its own flags")
 	fl.StringVar(&f.Interface, "interface", "",
-		"network interface by which ranks that a --launcher starts reach this host and each other (default: loopback); "+
+		"network interface by which ranks of a --launcher reach this host and each other (default: loopback); "+
 			"sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	fl.StringVar(&f.Ports, "port-range", "",
-		"ports `A-B` to listen on for ranks on other hosts, and for them, as a firewall lets through (default: the variable "+jobenv.PortsVar+", or any)")
+		"ports `A-B` on which this program and its ranks may listen for other hosts, if a firewall allows only some "+
+			"(default: the variable "+jobenv.PortsVar+", or any)")
 	fl.StringVar(&f.Endpoint, "rdzv-endpoint", "",
 		"`HOST:PORT` on the host of rank 0 where the ranks of a job on several hosts meet (default: the variable "+
-			job.EndpointVar+", or what torchrun or srun sets)")
+			job.EndpointVar+", or the address that torchrun or srun sets)")
 	fl.StringVar(&f.SecretFile, "rdzv-secret-file", "",
 		"`FILE` with the secret that authenticates the ranks (default: the variable "+job.SecretVar+")")
-	fl.StringVar(&f.Bind, "bind", "auto", "ranks to cores: auto (an equal share each), core (one per thread), none")
-	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like")
-	fl.Uint64Var(&f.Seed, "seed", 1, "seed of inputs and of the order of trials")
+	f.Bind = cores.Auto
+	Choice(fl, &f.Bind, "bind", "binding", BindHelp, cores.Binds())
+	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads of each rank; sets OMP_NUM_THREADS and the like")
+	fl.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of trials")
 	fl.IntVar(&f.Trials, "trials", 0, "repeat every launch N times, interleaved (default: the bench's own, else 1)")
-	fl.DurationVar(&f.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
-	fl.DurationVar(&f.Grace, "grace", launch.DefaultGrace,
+	fl.DurationVar(&o.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
+	fl.DurationVar(&o.Grace, "grace", launch.DefaultGrace,
 		"time between SIGTERM and SIGKILL for a program that is ended early")
-	fl.IntVar(&f.Retries, "retries", 0, "more attempts after a failure")
-	fl.IntVar(&f.Remeasure, "remeasure", Remeasure,
-		"measure a point again, up to N times, if stolen time, other programs, another kernbench, drift or noise "+
-			"disturbed it; the least disturbed one counts")
-	fl.BoolVar(&f.FailFast, "fail-fast", false, "stop after the first failed row")
-	fl.BoolVar(&f.Resume, "resume", false,
+	fl.IntVar(&o.Retries, "retries", 0, "additional attempts after a failure")
+	fl.IntVar(&o.Remeasure, "remeasure", Remeasure,
+		"measure a point again, up to N times, if CPU steal, other programs, another kernbench, drift or noise disturbed "+
+			"it; the least disturbed measurement counts")
+	fl.BoolVar(&o.FailFast, "fail-fast", false, "stop after the first failed row")
+	fl.BoolVar(&o.Resume, "resume", false,
 		"continue the folder's latest run: run what is missing, retry failed points once")
-	fl.BoolVar(&f.RetryFailed, "retry-failed", false,
-		"with --resume: retry every failed point, also those that have failed again since")
-	fl.BoolVar(&f.Follow, "follow", false,
-		"with --resume: if the run is still under way in another process, show its rows until it ends, and end as it does")
+	fl.BoolVar(&o.RetryFailed, "retry-failed", false,
+		"with --resume: also retry points that failed again in an earlier --resume")
+	fl.BoolVar(&o.Follow, "follow", false,
+		"with --resume: if another process still executes the run, show its rows until it ends, and end with its status")
 	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
 	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
-	fl.StringVar(&f.Format, "format", export.Default, "what to print: "+strings.Join(export.Formats.Names(), ", "))
+	FormatFlag(fl, &f.Format)
 	fl.StringArrayVar(&f.Plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` as PNG and SVG (repeatable)")
 	fl.StringVar(&f.Out, "out", "", "RUN folder (default out/<bench>)")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, only the result")
 }
 
-// DeclareSampling adds the flags that say how points are sampled, those apart whose names
-// an axis or option of the benches has.
+// FormatFlag adds --format with the formats of rows.
+func FormatFlag(fl *pflag.FlagSet, format *string) {
+	*format = export.Default
+	Choice(fl, format, "format", "output format", "what to print", export.Formats.Names())
+}
+
+// Choice adds a flag that accepts only the given words. The value of p is the default. The noun
+// describes the value in errors, and the help gets a list of the words unless it names them.
+func Choice[T ~string](fl *pflag.FlagSet, p *T, name, noun, help string, words []string) {
+	if !strings.Contains(help, words[0]) {
+		help += ": " + strings.Join(words, ", ")
+	}
+	fl.Var(choiceFlag[T]{p, noun, words}, name, help)
+}
+
+type choiceFlag[T ~string] struct {
+	value *T
+	noun  string
+	words []string
+}
+
+func (f choiceFlag[T]) String() string { return string(*f.value) }
+func (f choiceFlag[T]) Type() string   { return "string" }
+func (f choiceFlag[T]) Set(s string) error {
+	if !slices.Contains(f.words, s) {
+		return suggest.Unknown(f.noun, s, f.words)
+	}
+	*f.value = T(s)
+	return nil
+}
+
+// DeclareSampling adds the flags that control the sampling of points. It leaves out flags whose
+// names belong to an axis or option of the benches.
 func (f *Flags) DeclareSampling(fl *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.StringVar(&f.Cadence, "cadence", "",
-		"what is between two samples: isolated (the ranks meet, then one call) or streaming (calls follow one another) "+
-			"(default: the bench's own)")
-	own.StringVar(&f.Cache, "cache", "",
-		"what the caches hold before a sample: warm (what the call before left) or cold (nothing of it) (default: the "+
-			"bench's own)")
-	own.StringVar(&f.Noise, "noise", "",
-		"sample until the median is known to `SHARE`, such as 1% or 0.01; 0 takes the most samples or time (default: the "+
-			"bench's own, else 1%)")
-	own.IntVar(&f.Sampling.MinSamples, "min-samples", 0,
-		"take at least N samples a point, unless --max-time ends them (default: the bench's own, else 20)")
-	own.IntVar(&f.Sampling.MaxSamples, "max-samples", 0,
-		"take at most N samples a point (default: the bench's own, else 10000)")
-	own.DurationVar(&f.Sampling.MinTime, "min-time", 0,
+	s := &f.Sampling
+	Choice(own, &s.Cadence, "cadence", "cadence",
+		"order of calls: isolated (barrier before each call) or streaming (back to back) (default: the bench's own)",
+		[]string{string(measure.Isolated), string(measure.Streaming)})
+	Choice(own, &s.Cache, "cache", "cache state",
+		"caches before a sample: warm (as the previous call left them) or cold (flushed) (default: the bench's own)",
+		[]string{string(measure.Warm), string(measure.Cold)})
+	own.Func("noise", "sample until the median is known to a `FRACTION`, such as 1% or 0.01; 0 means until the largest "+
+		"number of samples or time (default: the bench's own, else 1%)", func(text string) error {
+		noise, err := plan.ParseNoise(text)
+		s.Noise = &noise
+		return err
+	})
+	own.IntVar(&s.MinSamples, "min-samples", 0,
+		"take at least N samples per point, unless --max-time is reached (default: the bench's own, else 20)")
+	own.IntVar(&s.MaxSamples, "max-samples", 0,
+		"take at most N samples per point (default: the bench's own, else 10000)")
+	own.DurationVar(&s.MinTime, "min-time", 0,
 		"sample a point for at least this long (default: the bench's own, else 100ms)")
-	own.DurationVar(&f.Sampling.MaxTime, "max-time", 0,
+	own.DurationVar(&s.MaxTime, "max-time", 0,
 		"sample a point for at most this long (default: the bench's own, else 5s)")
 	own.VisitAll(func(flag *pflag.Flag) {
 		if fl.Lookup(flag.Name) == nil {
@@ -145,16 +179,27 @@ func (f *Flags) DeclareSampling(fl *pflag.FlagSet) {
 	})
 }
 
-// readSampling takes the sampling flags that are text, and finds values that no run can have.
-func (f *Flags) readSampling() error {
-	s := &f.Sampling
-	cadences, caches := []string{string(measure.Isolated), string(measure.Streaming)},
-		[]string{string(measure.Warm), string(measure.Cold)}
+// check rejects values that no run can have.
+func (f *Flags) check() error {
+	o, s := f.Options, f.Sampling
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"trials", f.Trials}, {"retries", o.Retries}, {"remeasure", o.Remeasure}, {"threads-per-rank", f.Threads},
+		{"min-samples", s.MinSamples}, {"max-samples", s.MaxSamples}} {
+		if err := AtLeast(n.flag, n.value, 0); err != nil {
+			return err
+		}
+	}
 	switch {
-	case f.Cadence != "" && !slices.Contains(cadences, f.Cadence):
-		return fmt.Errorf("--cadence: %w", suggest.Unknown("cadence", f.Cadence, cadences))
-	case f.Cache != "" && !slices.Contains(caches, f.Cache):
-		return fmt.Errorf("--cache: %w", suggest.Unknown("cache state", f.Cache, caches))
+	case o.RetryFailed && !o.Resume:
+		return errors.New("--retry-failed needs --resume: a new run has nothing to retry (--retries is for its own failures)")
+	case o.Follow && !o.Resume:
+		return errors.New("--follow needs --resume: it follows an existing run")
+	case o.Timeout < 0:
+		return fmt.Errorf("--timeout %v: a time cannot be negative", o.Timeout)
+	case o.Grace <= 0:
+		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", o.Grace)
 	case s.MinTime < 0 || s.MaxTime < 0:
 		return fmt.Errorf("--min-time %v, --max-time %v: a time cannot be negative", s.MinTime, s.MaxTime)
 	case s.MaxTime > 0 && s.MinTime > s.MaxTime:
@@ -162,55 +207,84 @@ func (f *Flags) readSampling() error {
 	case s.MaxSamples > 0 && s.MinSamples > s.MaxSamples:
 		return fmt.Errorf("--min-samples %d is above --max-samples %d", s.MinSamples, s.MaxSamples)
 	}
-	s.Cadence, s.Cache = measure.Cadence(f.Cadence), measure.Cache(f.Cache)
-	if f.Noise != "" {
-		noise, err := plan.ParseNoise(f.Noise)
-		if err != nil {
-			return fmt.Errorf("--noise: %w", err)
-		}
-		s.Noise = &noise
-	}
 	return nil
 }
 
-// check finds values that no run can have.
-func (f *Flags) check() error {
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"trials", f.Trials}, {"retries", f.Retries}, {"remeasure", f.Remeasure}, {"threads-per-rank", f.Threads},
-		{"min-samples", f.Sampling.MinSamples}, {"max-samples", f.Sampling.MaxSamples}} {
-		if err := AtLeast(n.flag, n.value, 0); err != nil {
-			return err
-		}
-	}
-	switch {
-	case f.RetryFailed && !f.Resume:
-		return errors.New("--retry-failed goes with --resume: a new run has nothing to retry (--retries is for its " +
-			"own failures)")
-	case f.Follow && !f.Resume:
-		return errors.New("--follow goes with --resume: a new run is nobody else's")
-	case f.Timeout < 0:
-		return fmt.Errorf("--timeout %v: a time cannot be negative", f.Timeout)
-	case f.Grace <= 0:
-		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", f.Grace)
-	case !slices.Contains(cores.Binds(), f.Bind):
-		return suggest.Unknown("binding", f.Bind, cores.Binds())
-	}
-	if _, err := export.Formats.Lookup(f.Format); err != nil {
-		return err
-	}
-	return f.readSampling()
-}
-
-// reserved are names that cobra adds.
-var reserved = []string{"help"}
-
-// fixedNames are the flags of every `run`; no axis or option may take their names.
+// fixedNames returns the flags of every `run`. No axis or option may have these names.
 func fixedNames() []string {
 	fl := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(Flags).Declare(fl, "")
-	names := slices.Clone(reserved)
+	names := []string{"help"} // added by cobra
 	fl.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
+}
+
+// FlagError rewords an error of the flag parser like all other errors: the flag, what was wrong,
+// and what would be right.
+func FlagError(fl *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(fl, unknown)
+	case errors.As(err, &missing):
+		return fmt.Errorf("--%s: missing value", missing.GetFlag().Name)
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		if want, known := wants[f.Value.Type()]; known {
+			return fmt.Errorf("--%s %q: want %s", f.Name, invalid.GetValue(), want)
+		}
+		if _, quotes := f.Value.(assignFlag); quotes {
+			return fmt.Errorf("--%s %q: %w", f.Name, invalid.GetValue(), invalid.Unwrap())
+		}
+		return fmt.Errorf("--%s: %w", f.Name, invalid.Unwrap()) // the error quotes the value itself
+	}
+	return err
+}
+
+// wants describes the values of a flag, by the name of its type.
+var wants = map[string]string{
+	"bool":     "true or false",
+	"int":      "a whole number",
+	"uint64":   "a whole number, 0 or more",
+	"float64":  "a number",
+	"duration": "a time such as 90s, 2m or 500ms",
+	"intSlice": "whole numbers such as 0,2",
+}
+
+// unknownFlag suggests the nearest flag. If there are many flags, it lists only those of the bench,
+// because they differ from bench to bench; the help has the others.
+func unknownFlag(fl *pflag.FlagSet, e *pflag.NotExistError) error {
+	if e.GetSpecifiedShortnames() != "" {
+		return fmt.Errorf("unknown flag %q", "-"+e.GetSpecifiedName())
+	}
+	var all, own []string
+	fl.VisitAll(func(f *pflag.Flag) {
+		all = append(all, "--"+f.Name)
+		if _, ofBench := f.Value.(*textFlag); ofBench {
+			own = append(own, "--"+f.Name)
+		}
+	})
+	name := "--" + e.GetSpecifiedName()
+	const few = 12
+	if len(all) <= few {
+		return suggest.Unknown("flag", name, all)
+	}
+	text := fmt.Sprintf("unknown flag %q", name)
+	if near := suggest.Nearest(name, all); near != "" {
+		text += fmt.Sprintf(", did you mean %q?", near)
+	}
+	if len(own) > 0 {
+		text += fmt.Sprintf(" (the bench has %s)", strings.Join(own, ", "))
+	}
+	return errors.New(text)
+}
+
+// AtLeast returns an error if a flag's value is too small.
+func AtLeast(flag string, value, least int) error {
+	if value < least {
+		return fmt.Errorf("--%s %d: want a whole number of at least %d", flag, value, least)
+	}
+	return nil
 }

@@ -1,5 +1,5 @@
-// Package request is what a user asks `run` for: its flags, the benches that they
-// select, and the plans that they make. It starts nothing and prints nothing.
+// Package request interprets the flags of `run`: it selects the benches and makes their plans. It
+// starts nothing and prints nothing.
 package request
 
 import (
@@ -26,26 +26,26 @@ import (
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// Planned is one bench with everything a run of it takes.
+// Planned is one bench with everything that a run needs.
 type Planned struct {
 	Bench  *bench.Bench
 	Plan   *plan.Plan
 	Out    string            // the RUN folder
 	Inputs map[string]string // SHA-256 of the files that options name
-	Asked  bool              // the command line says which points, or with which options
+	Asked  bool              // the command line selects points or options
 	Plots  []report.Plot
-	Doubts []error // plots of metrics that a body may or may not report
+	Doubts []error // warnings about plots of metrics that the body may not report
 }
 
 // Run is one `run` command.
 type Run struct {
 	Program string         // its name, for messages
 	Known   []*bench.Bench // all benches of the program
-	Benches []*bench.Bench // those selected
+	Benches []*bench.Bench // the selected ones
 	Flags   Flags
 	Read    Values
-	Job     *jobenv.Job // the job that the run joins; nil: none
-	Look    bool        // nothing will run: the plans are outlines
+	Job     *jobenv.Job // the job that the run joins, or nil
+	Look    bool        // the plans will only be displayed, so outlines suffice
 }
 
 // Plans checks the flags and plans every selected bench.
@@ -75,7 +75,7 @@ func (r Run) Plans() ([]Planned, error) {
 	return all, nil
 }
 
-// plan plans one of the selected benches as the flags say.
+// plan plans one of the selected benches.
 func (r Run) plan(b *bench.Bench) (Planned, error) {
 	f, several := r.Flags, len(r.Benches) > 1
 	axes, options := r.Read(b)
@@ -90,7 +90,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	req := plan.Request{
 		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs,
 		Skips: applicable(b, f.Skips, several), Only: f.Only,
-		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: plan.Bind(f.Bind),
+		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: f.Bind,
 		Sampling: f.Sampling,
 	}
 	if f.Ranks != "" {
@@ -105,8 +105,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 			return Planned{}, err
 		}
 		req.World = &plan.World{Ranks: r.Job.Size,
-			Reason: fmt.Sprintf("this job has %s: have its launcher start another number, or start %s alone and let "+
-				"it start them", unit.Plural(r.Job.Size, "rank"), r.Program)}
+			Reason: fmt.Sprintf("this job has %s: start the job with another number, or start %s outside a job and let "+
+				"it start the ranks", unit.Plural(r.Job.Size, "rank"), r.Program)}
 	}
 	req.Hosts = r.hosts()
 	make := plan.Make
@@ -142,21 +142,21 @@ func fills(b *bench.Bench, format string) (out []plan.Assign) {
 	return out
 }
 
-// maxTime gives --max-time to the option by which the body of some benches sets the time.
+// maxTime passes --max-time on to the option --seconds, for benches that have it.
 func (f Flags) maxTime(b *bench.Bench, options []plan.Assign) ([]plan.Assign, error) {
 	if _, has := b.Option(bench.SecondsOption); !has || f.Sampling.MaxTime == 0 {
 		return options, nil
 	}
 	if slices.ContainsFunc(options, func(o plan.Assign) bool { return o.Name == bench.SecondsOption }) {
-		return nil, fmt.Errorf("bench %s: --max-time and --%s are the same: give one", b.Name, bench.SecondsOption)
+		return nil, fmt.Errorf("bench %s: --max-time and --%s mean the same: give one", b.Name, bench.SecondsOption)
 	}
 	text := strconv.FormatFloat(f.Sampling.MaxTime.Seconds(), 'g', -1, 64)
 	return append(slices.Clip(options), plan.Assign{Name: bench.SecondsOption, Text: text}), nil
 }
 
-// hosts is why the ranks are taken to be on several hosts, empty if they are on one.
-// Where a launcher will put them is not known, but without --interface they can reach
-// this program only from its own host.
+// hosts explains why the ranks are assumed to be on several hosts, or returns "" if they are on
+// one. It is unknown where a launcher places ranks, but without --interface they can reach this
+// program only from its own host.
 func (r Run) hosts() string {
 	switch {
 	case r.Job != nil && r.Job.LocalSize < r.Job.Size:
@@ -167,9 +167,9 @@ func (r Run) hosts() string {
 	return ""
 }
 
-// drawable makes sure that the rows will have what the plots name: a slip should
-// not show at the end of a long run. A metric that is not declared is a slip
-// where rows have no others, and a doubt where a body may report it yet.
+// drawable checks the names in the plots before the run, so that a mistake does not show up only
+// after a long run. An undeclared metric is an error if rows can have no others, and a doubt if
+// the body may report it.
 func (j Planned) drawable() (doubts []error, err error) {
 	h := &journal.Header{Axes: j.Plan.Axes, Envs: j.Plan.Envs}
 	metrics, all := j.Bench.Metrics()
@@ -190,8 +190,8 @@ func (j Planned) drawable() (doubts []error, err error) {
 	return doubts, nil
 }
 
-// runFolder is where the rows go: --out, with a folder of its own for each of
-// several benches, or the bench's own choice.
+// runFolder returns the folder for the rows: --out, with a subfolder per bench if there are
+// several, or the bench's default.
 func runFolder(b *bench.Bench, out string, several bool) string {
 	switch {
 	case out != "" && several:
@@ -204,12 +204,12 @@ func runFolder(b *bench.Bench, out string, several bool) string {
 	return filepath.Join("out", b.Name)
 }
 
-// known refuses a name that none of the selected benches has. A name that only
-// some have applies to those.
+// known returns an error for an axis that none of the selected benches has. If only some have it,
+// it applies to those.
 func (r Run) known() error {
 	f, benches := r.Flags, r.Benches
 	if len(benches) < 2 {
-		return nil // the planner says it better
+		return nil // the planner gives a better message
 	}
 	for _, as := range slices.Concat(f.Axes, f.Skips) {
 		var names []string
@@ -224,8 +224,8 @@ func (r Run) known() error {
 	return nil
 }
 
-// applicable keeps the assignments whose axis the bench has; with one bench
-// all are kept, so that the planner reports the typo.
+// applicable returns the assignments whose axis the bench has. With a single bench it returns all,
+// so that the planner reports unknown names.
 func applicable(b *bench.Bench, list []plan.Assign, several bool) []plan.Assign {
 	names := axisNames(b)
 	return slices.DeleteFunc(slices.Clone(list), func(as plan.Assign) bool {
@@ -242,7 +242,7 @@ func axisNames(b *bench.Bench) []string {
 	return names
 }
 
-// free tells whether the run leaves it to the bench what it runs on.
+// free reports whether the bench may choose the backend.
 func (r Run) free() bool {
 	asked := r.Flags.Backend
 	return asked == "auto" && r.Job == nil
@@ -255,7 +255,7 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	if len(can) == 0 {
 		can = []string{dist.HostBackend}
 	}
-	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // a backend that is at home in such a job
+	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // prefer the MPI backend
 		if name, ok := lists.First(can, func(name string) bool { return dist.Describe(name).Launcher != nil }); ok {
 			return name, nil
 		}
@@ -267,7 +267,7 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 		return asked, nil
 	}
 	if why := b.HostMemory; why != "" && dist.Describe(asked).DeviceMemory {
-		return "", fmt.Errorf("bench %s does not run on backend %s, whose memory is that of a device: %s; it runs on %s",
+		return "", fmt.Errorf("bench %s does not run on backend %s, which uses device memory: %s; it runs on %s",
 			b.Name, asked, why, strings.Join(can, ", "))
 	}
 	if slices.ContainsFunc(r.Known, func(other *bench.Bench) bool { return slices.Contains(other.Backends, asked) }) {
@@ -276,7 +276,7 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	return "", fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("backend", asked, append([]string{"auto"}, can...)))
 }
 
-// withFiles plans a bench with the files that its options name.
+// withFiles hashes the files that the options of a bench name, and plans the bench.
 func withFiles(b *bench.Bench, req plan.Request,
 	make func(*bench.Bench, plan.Request) (*plan.Plan, error)) (*plan.Plan, error) {
 	req.Inputs, req.Files = maps.Clone(b.Inputs), map[string]string{}

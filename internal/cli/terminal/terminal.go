@@ -1,14 +1,30 @@
-// Package terminal shows a run to the person at the terminal: its plan and its
-// progress. It decides nothing; what it prints is on the command line's own streams.
+// Package terminal shows the plan and the progress of a run to the user at the terminal.
 package terminal
 
 import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
 
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/sys/unix"
 
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Is reports whether f is a terminal.
@@ -17,7 +33,7 @@ func Is(f *os.File) bool {
 	return err == nil
 }
 
-// Width is the number of columns, or 0 when f is not a terminal.
+// Width returns the number of columns, or 0 if f is not a terminal.
 func Width(f *os.File) int {
 	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -26,9 +42,9 @@ func Width(f *os.File) int {
 	return int(ws.Col)
 }
 
-// UTF8 tells whether the locale of an environment has characters beyond ASCII.
+// UTF8 reports whether the locale of an environment is UTF-8.
 func UTF8(environ []string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set counts
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // in order of precedence
 		if value := jobenv.Variable(environ, name); value != "" {
 			value = strings.ToLower(value)
 			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
@@ -37,7 +53,243 @@ func UTF8(environ []string) bool {
 	return false
 }
 
-// Color tells whether a terminal of an environment should be sent colours.
+// Color reports whether the environment permits colours (NO_COLOR, TERM).
 func Color(environ []string) bool {
 	return jobenv.Variable(environ, "NO_COLOR") == "" && jobenv.Variable(environ, "TERM") != "dumb"
+}
+
+// Guard returns a writer that makes control characters visible, except line ends and tabs. Output
+// of programs and text in journals must not be able to control the user's terminal.
+func Guard(w io.Writer) io.Writer { return &guard{w: w} }
+
+type guard struct {
+	mu   sync.Mutex
+	w    io.Writer
+	rest []byte // incomplete UTF-8 sequence at the end of the last write
+}
+
+func (g *guard) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	text := append(g.rest, p...)
+	g.rest = nil
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if last := text[len(text)-back:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				text, g.rest = text[:len(text)-back], append([]byte(nil), last...)
+			}
+			break
+		}
+	}
+	if _, err := io.WriteString(g.w, texttab.Lines(string(text))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// WritePlan prints what a run into the folder out would do. took holds the earlier durations of
+// points in that folder, by key.
+func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Duration) {
+	least, most := p.Estimate()
+	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, unit.Plural(p.Points, "point"),
+		unit.Counted(p.Launches(), "launch", "launches"))
+	if p.Trials > 1 {
+		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
+	}
+	fmt.Fprintf(w, ", into %s\n", out)
+	total, known := p.EstimateFrom(took)
+	if known > 0 {
+		fmt.Fprintf(w, "takes about %v, judging by %d of these points that ran before\n", rounded(total), known)
+	}
+	if p.RunsPrograms() {
+		if known == 0 {
+			fmt.Fprintf(w, "duration unknown: none of these points is in %s\n", out)
+		}
+		fmt.Fprintf(w, "ends after at most %v, if every launch times out\n", most.Round(time.Second))
+	} else {
+		fmt.Fprintf(w, "sampling takes between %v and %v\n", least.Round(time.Millisecond), most.Round(time.Second))
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintln(w, note)
+	}
+	if len(p.Undeclared) > 0 {
+		fmt.Fprintf(w, "set although %s does not declare them: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
+	}
+	number := 0
+	for g, tasks := range p.All() {
+		number++
+		writeGroup(w, number, g, tasks, p.Trials > 1)
+	}
+	for t := range p.AllDropped() {
+		fmt.Fprintf(w, "dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
+	}
+}
+
+// rounded rounds a time to the precision of an estimate.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// writeGroup prints one launch and its points.
+func writeGroup(w io.Writer, number int, g *plan.Group, tasks iter.Seq[plan.Task], trials bool) {
+	ranks := fmt.Sprintf("ranks=%d", g.Ranks)
+	if g.Ranks == 0 {
+		ranks = "its own ranks"
+	}
+	fmt.Fprintf(w, "launch %d: %s", number, ranks)
+	if g.Part.Name != "" {
+		fmt.Fprintf(w, " part=%s", g.Part.Name)
+	}
+	if len(g.Env) > 0 {
+		fmt.Fprintf(w, " %s", g.Env)
+	}
+	if trials {
+		fmt.Fprintf(w, " trial=%d", g.Trial)
+	}
+	fmt.Fprintln(w)
+	for t := range tasks {
+		text := cmp.Or(t.Point.String(), "-")
+		io.WriteString(w, "  "+text+"\n") // faster than Fprintf, for plans of a million points
+	}
+}
+
+// Progress shows the progress of a run: a bar with an estimate on a terminal, plain lines
+// otherwise, nothing if quiet.
+type Progress struct {
+	w       io.Writer // for lines, which appear above the bar if there is one
+	quiet   bool
+	name    string
+	backend string
+	total   int
+	done    int
+	there   int // rows from before the run was resumed, included in done
+	current string
+	bars    *mpb.Progress
+	bar     *mpb.Bar
+}
+
+// NewProgress returns the progress display of a bench. It writes to w or, with a bar, to the
+// terminal.
+func NewProgress(w, terminal io.Writer, bench, backend string, bar, quiet bool) *Progress {
+	p := &Progress{w: w, quiet: quiet, name: bench, backend: backend}
+	if bar && !quiet {
+		p.bars = mpb.New(mpb.WithOutput(terminal), mpb.WithWidth(40))
+		p.w = Guard(p.bars)
+	}
+	return p
+}
+
+// Observe shows an event of the run.
+func (p *Progress) Observe(e run.Event) {
+	if p.quiet {
+		return
+	}
+	switch {
+	case e.Started != nil:
+		p.start(e.Started)
+	case e.Task != nil:
+		p.current = texttab.Plain(describe(*e.Task))
+	case e.Recorded != nil:
+		p.recorded(e.Recorded)
+	case e.Note != "":
+		fmt.Fprintf(p.w, "note: %s\n", e.Note)
+	}
+}
+
+func (p *Progress) start(s *run.Started) {
+	p.total, p.done, p.there = s.Rows, s.Done, s.Done
+	begun := time.Now()
+	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, unit.Plural(s.Rows, "row"),
+		unit.Counted(s.Launches, "launch", "launches"), s.Dir, s.Run)
+	if s.Follows != nil {
+		fmt.Fprintf(p.w, "%s: following %v\n", p.name, s.Follows)
+	}
+	if s.Done > 0 {
+		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, unit.Plural(s.Done, "row"))
+	}
+	if p.bars != nil {
+		p.bar = p.bars.AddBar(int64(p.total),
+			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "), decor.OnComplete(decor.Any(func(s decor.Statistics) string {
+				return left(time.Since(begun), int(s.Current)-p.there, int(s.Total-s.Current))
+			}), "done")),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.current })))
+		p.bar.SetCurrent(int64(p.done))
+	}
+}
+
+// left estimates the remaining time from the mean time of the rows recorded since the start.
+func left(elapsed time.Duration, made, rest int) string {
+	if made <= 0 {
+		return "?"
+	}
+	return (elapsed / time.Duration(made) * time.Duration(rest)).Round(time.Second).String()
+}
+
+func (p *Progress) recorded(row *journal.Row) {
+	p.done++
+	if p.bar != nil {
+		p.bar.Increment()
+		if !row.Status.Bad() {
+			return // the bar shows it; only failures get a line
+		}
+	}
+	fmt.Fprintf(p.w, "[%d/%d] %s %s\n", p.done, max(p.total, p.done), describe(plan.Task{Part: row.Part, Point: row.Point,
+		Ranks: rowset.Ranks(row), Env: row.Env, Trial: row.Trial}), result(row))
+}
+
+// Close ends the bar.
+func (p *Progress) Close() {
+	if p.bar != nil {
+		p.bar.Abort(false)
+		p.bars.Wait()
+	}
+}
+
+func describe(t plan.Task) string {
+	s := t.Label()
+	if t.Trial > 0 {
+		s += fmt.Sprintf(" trial=%d", t.Trial)
+	}
+	return s
+}
+
+func result(row *journal.Row) string {
+	switch {
+	case row.Status != journal.OK && row.Rank != nil:
+		return fmt.Sprintf("%s at rank %d: %s", row.Status, *row.Rank, firstLine(row.Reason))
+	case row.Status != journal.OK:
+		return fmt.Sprintf("%s: %s", row.Status, firstLine(row.Reason))
+	}
+	text := value(row)
+	if n := len(row.Measurements); n > 1 {
+		text += fmt.Sprintf(", the least disturbed of %d measurements", n)
+	}
+	if why := row.Disturbed(); why != "" {
+		text += fmt.Sprintf(" (disturbed: %s)", why)
+	}
+	return text
+}
+
+// value returns the row's time, or its first metric other than the count of wrong elements.
+func value(row *journal.Row) string {
+	if us, ok := row.Metrics["time_us"]; ok {
+		return unit.FormatMicros(us)
+	}
+	for _, name := range slices.Sorted(maps.Keys(row.Metrics)) {
+		if name != "wrong" {
+			return strings.TrimSpace(fmt.Sprintf("%s %s %s", name, unit.FormatMetric(row.Metrics[name]), row.Units[name]))
+		}
+	}
+	return string(row.Status)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
