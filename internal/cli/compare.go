@@ -21,14 +21,13 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:   "compare OLD NEW | compare RUN --by VAR",
 		Short: "Show what became faster or slower between two runs, or between values within one",
 		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
-(the data cannot tell), lost or new. Trials (separate launches) are the
-statistical unit: how launches differ takes at least 4 on both sides, and fewer
-give no verdict, whatever the samples within them say. Run with --trials 6. A
-trial that was disturbed while it was measured does not count. Simulated rows
-have no noise and are compared exactly, one trial or many.
+(not enough data), lost or new. Trials (separate launches) are the statistical unit:
+at least 4 on each side are needed to estimate their variation, and with fewer there
+is no verdict, regardless of the samples within a launch. Run with --trials 6.
+Disturbed trials do not count. Simulated rows have no noise and are compared exactly.
 
-With --by, the values of an axis, variable or option of one run are compared: the
-first with each of the others, or those that are named (--by algorithm=ring,tree).
+With --by, values of an axis, variable or option of one run are compared: the first
+value with each of the others, or the named ones (--by algorithm=ring,tree).
 
 ` + runHelp + `
 
@@ -44,7 +43,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl := cmd.Flags()
 	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "what to compare")
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
-	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "chance of any false verdict in the whole comparison")
+	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "probability of any false verdict in the whole comparison")
 	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
 	fl.StringArrayVar(&only, "only", nil, onlyHelp)
@@ -113,11 +112,11 @@ func (a *app) speedupCommand() *cobra.Command {
 		Use:   "speedup OURS PEER...",
 		Short: "Show how many times faster a run is than other programs doing the same work",
 		Long: `Pairs a run with runs of other programs that do the same work, by number of
-ranks, the values of all axes that they have in common, and trial, and shows for
-each point the best peer, how many times faster OURS is, and the 95 % interval of
-the median ratio over the trials, which should have been interleaved. A goal is
-met when the interval's lower end reaches it, not met when its upper end does
-not, otherwise not resolved; fewer than 10 pairs resolve nothing.
+ranks, the values of all common axes, and trial. For each point it shows the best
+peer, how many times faster OURS is, and the 95 % confidence interval of the median
+ratio over the trials. The trials of the programs should have been interleaved. A goal
+is met if the interval's lower end reaches it, not met if its upper end does not, and
+otherwise not resolved. At least 10 pairs are needed to resolve a goal.
 
 ` + runHelp + `
 
@@ -159,6 +158,6 @@ resolved.`,
 	fl := cmd.Flags()
 	fl.Float64Var(&goals.Mean, "goal", goals.Mean, "how many times faster the geometric mean over the points should be")
 	fl.Float64Var(&goals.Least, "least", goals.Least, "how many times faster every point should be; 1 means not slower")
-	fl.StringSliceVar(&goals.Except, "except", nil, "axes that may differ, because their values are what is compared")
+	fl.StringSliceVar(&goals.Except, "except", nil, "axes that may differ, because the comparison is between their values")
 	return cmd
 }

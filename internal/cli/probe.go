@@ -29,53 +29,50 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// probeFormats are the words of --format, the default first.
+// probeFormats are the values of --format without --topology, the default first.
 var probeFormats = []string{"table", "json"}
 
-// probeFlags are the flags of `probe`.
+// probeFlags holds the flags of `probe`.
 type probeFlags struct {
 	quick                       bool
 	out, format                 string
 	cores                       []int
-	iface, endpoint, secretFile string // of a job on several hosts
-	topology                    string // of a simulated accelerator
+	iface, endpoint, secretFile string // for a job on several hosts
+	topology                    string // file of a simulated accelerator
 	cases                       []string
 }
 
-// probeLong is what help says.
-const probeLong = `Measures how fast 1 to n cores copy and read memory, from the first cache to
-main memory, and how long a cache line, a futex wake and a message over a unix
-or TCP socket take from one core to another, and how fast cores exchange what
-lies in their own memory. Benches compare their times with these numbers. A read
-is of four arrays at once with the widest instructions there are; read of the bench
-memory is a plain loop over one, and slower while the caches deliver.
+const probeLong = `Measures the limits of this host: the bandwidth with which 1 to n cores copy and
+read memory, from the first-level cache to main memory; the latency of a cache line,
+a futex wake and a message over a Unix or TCP socket between two cores; and the
+bandwidth with which cores exchange data. Benches compare their times with these
+limits. The read test reads four arrays at once with the widest instructions; the bench
+memory reads one array in a plain loop, which is slower from the caches.
 
-The result is kept in the user's cache folder, by class of host, and is used
-until the host or kernbench changes; a bench that finds none makes a quick one.
---cores measures only the given core counts, which takes less time; the result
-needs --out, because for other counts it is only a guess.
-Nothing else should run at the same time.
+The result is stored in the user's cache folder, by class of host, until the host or
+kernbench changes. A bench that finds no result makes a quick probe. --cores measures
+only the given core counts, which takes less time; it needs --out, because the result
+only estimates other counts. Nothing else should run at the same time.
 
-As the ranks of a job on several hosts (launch, torchrun, mpirun, mpiexec, srun)
-it measures the network between them instead, over TCP: latency and bandwidth of
-each pair of hosts, one way and both ways at once, and of all hosts at once. With
-several ranks on a host, as many connections are measured together. A bench over
-several hosts does this by itself, in short, before its first point.
+As the ranks of a job on several hosts (launch, torchrun, mpirun, mpiexec, srun) it
+measures the TCP network between them instead: latency and bandwidth of each pair of
+hosts, in one direction and in both, and of all hosts at once. With several ranks per
+host, as many connections are measured together. A bench over several hosts makes a
+short measurement by itself before its first point.
 
-With --topology it simulates transfers on an accelerator instead: what the host and
-a PE take to read and write memories near and far, with the cause of every
-picosecond, by size, and where many PEs meet. Its checks (breakdowns that add
-up, no link above its rate, more bytes take longer, published values) make the
-exit status 1 if one fails. FILE is a topology as of docs/accelerator.md, or the
-word ` + dma.BuiltIn + `. Nothing of this host is measured.`
+With --topology it simulates transfers on an accelerator instead: reads and writes by
+the host and by a PE to near and far memories, by size and under contention, with a
+breakdown of every picosecond. The exit status is 1 if a check fails: breakdowns add
+up, no link exceeds its rate, more bytes take longer, published values are met. FILE is
+a topology (docs/accelerator.md), or the word ` + dma.BuiltIn + `. Nothing of this host
+is measured.`
 
 func (a *app) probeCommand() *cobra.Command {
 	f := probeFlags{format: probeFormats[0]}
 	cmd := &cobra.Command{
-		Use: "probe",
-		Short: "Measure this host's limits, those of the network between the hosts of a job, or those of a simulated " +
-			"accelerator",
-		Long: probeLong,
+		Use:   "probe",
+		Short: "Measure the limits of this host, of the network between hosts, or of a simulated accelerator",
+		Long:  probeLong,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
@@ -89,7 +86,7 @@ func (a *app) probeCommand() *cobra.Command {
 				return interruptible(cmd.Context(), func() error { return a.probeTopology(cmd.Flags(), f) })
 			}
 			if len(f.cases) > 0 {
-				return usage(errors.New("--case chooses among transfers on a simulated accelerator: name it with --topology"))
+				return usage(errors.New("--case needs --topology: it selects transfers on a simulated accelerator"))
 			}
 			if !slices.Contains(probeFormats, f.format) {
 				return usage(suggest.Unknown("format", f.format, probeFormats))
@@ -122,11 +119,11 @@ func (a *app) probeCommand() *cobra.Command {
 	return cmd
 }
 
-// probeTopology simulates transfers on an accelerator.
+// probeTopology simulates transfers on an accelerator and checks them.
 func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 	for _, name := range []string{"quick", "cores", "interface", "rdzv-endpoint", "rdzv-secret-file"} {
 		if fl.Changed(name) {
-			return usage(fmt.Errorf("--%s is for measuring: with --topology, which simulates, leave it out", name))
+			return usage(fmt.Errorf("--%s has no effect with --topology, which measures nothing: leave it out", name))
 		}
 	}
 	if !slices.Contains(dma.Formats, f.format) {
@@ -161,7 +158,7 @@ func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
 	return nil
 }
 
-// storeProbe writes a result to a file of the user's.
+// storeProbe writes a result to the file of --out.
 func storeProbe(stderr io.Writer, path string, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
@@ -177,7 +174,7 @@ func storeProbe(stderr io.Writer, path string, write func(io.Writer) error) erro
 // probeHost measures this host.
 func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	if len(f.cores) > 0 && f.out == "" {
-		return usage(errors.New("--cores measures only part of this host's limits, which is not stored for other runs: " +
+		return usage(errors.New("--cores measures only some of this host's limits, which are not stored for other runs: " +
 			"name a file with --out"))
 	}
 	profile := probe.Thorough
@@ -202,14 +199,14 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	}
 	fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
 	if r.Disturbed != "" {
-		fmt.Fprintf(a.stderr, "warning: this probe was disturbed, its numbers may be worse than this host's: %s\n",
+		fmt.Fprintf(a.stderr, "warning: the probe was disturbed, so this host may be faster than its numbers: %s\n",
 			r.Disturbed)
 	}
 	return writeProbe(a.stdout, f.format, r)
 }
 
-// probeNetwork measures the network between the hosts of a job, as one of its ranks.
-// Rank 0 speaks for all.
+// probeNetwork measures the network between the hosts of a job, as one of its ranks. Only rank 0
+// prints.
 func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, of *jobenv.Job) error {
 	alone := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s "+
 		"probe by itself", of.Size, a.name)
@@ -249,7 +246,7 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 	return writeNetwork(a.stdout, f.format, n)
 }
 
-// writeNetwork shows a network as a table for people, or as it is stored.
+// writeNetwork prints a network as a table or as JSON.
 func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 	if format == "json" {
 		return printJSON(w, n)
@@ -272,7 +269,7 @@ func writeNetwork(w io.Writer, format string, n tcp.Network) error {
 	return t.Write(w, 0)
 }
 
-// writeProbe shows a result as a table for people, or as it is stored.
+// writeProbe prints the limits of a host as a table or as JSON.
 func writeProbe(w io.Writer, format string, r probe.Result) error {
 	if format == "json" {
 		return printJSON(w, r)
@@ -302,7 +299,7 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 		}
 	}
 	if len(t.Lines) == 0 {
-		return nil // a single core has nobody to talk to
+		return nil // a single core has no latencies
 	}
 	fmt.Fprintln(w)
 	if err := t.Write(w, 0); err != nil || len(r.Exchange) == 0 {

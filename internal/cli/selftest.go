@@ -23,19 +23,19 @@ func (a *app) selftestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "selftest [flags] [--protocol -- PROGRAM]",
 		Short: "Check this installation: schedules, backends, kernels, files and processes",
-		Long: `Proves the schedules of every collective algorithm, runs the conformance suite
-of every backend that is here, with real processes where the backend has them,
-compares the kernels with references on this processor, and tries what every run
-relies on: journal, figures, shared memory, sockets, worker processes. It takes
-less than a minute, measures nothing and leaves nothing behind.
+		Long: `Proves the schedules of every collective algorithm, runs the conformance suite of
+every available backend, with real processes if the backend has them, compares the
+kernels with reference implementations on this processor, and tests everything that a
+run relies on: journal, figures, shared memory, sockets, worker processes. It takes less
+than a minute, measures nothing and leaves nothing behind.
 
-What does not apply here, such as a library that is not installed, is skipped and
-says why; with --backend that backend alone is checked, with up to four ranks, and
-must be here. Libraries whose ranks spin while they wait get no more ranks than cores.
---launcher names what starts its ranks, and so which MPI is checked.
+Checks that do not apply, for example because a library is not installed, are skipped
+with a reason. With --backend only that backend is checked, with up to four ranks, and
+it must be available. Libraries whose ranks spin while waiting get no more ranks than
+cores. --launcher chooses what starts the ranks, and thereby which MPI is checked.
 
---protocol checks instead whether PROGRAM, a file as 'run -f' takes it, speaks the
-protocol by which programs in any language have benches (docs/protocol.md).
+--protocol checks instead whether PROGRAM, a file for 'run -f', speaks the protocol for
+benches in any language (docs/protocol.md).
 
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher "+
@@ -49,10 +49,10 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launcher != "" && backend == "" {
-				return usage(errors.New("--launcher is for one backend: name it with --backend"))
+				return usage(errors.New("--launcher needs --backend: it applies to one backend"))
 			}
 			if protocol && !python.IsFile(args[0]) {
-				return usage(fmt.Errorf("%s is neither a file in Python nor a program that can be run", args[0]))
+				return usage(fmt.Errorf("%s is neither a Python file nor an executable program", args[0]))
 			}
 			return a.checks(cmd.Context(), asJSON, func(report func(selftest.Result)) error {
 				if protocol {
@@ -108,12 +108,12 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show which libraries, launchers, instructions, limits and networks this machine has",
-		Long: `Looks for what backends and peers can use on this machine: C libraries that can
-be opened, programs that start ranks, instructions of the processor, and the
-limits of this process: cores, memory, shared memory, locked memory, open files;
-network interfaces, and the one that is used unless another is named.
+		Long: `Lists what backends and peers can use on this machine: C libraries that can be
+opened, launchers of ranks, instruction sets of the processor, limits of this process
+(cores, memory, shared memory, locked memory, open files), and network interfaces with
+the default one.
 
-None of it is needed for the default path. Exit status 0.`,
+The default configuration needs none of the optional ones. Exit status 0.`,
 		Example: fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -10,21 +10,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Completing returns the arguments of the command line that the shell wants completed, or
-// the arguments themselves, and whether it is so: then nothing in them is whole yet.
+// Completing returns the command line without cobra's completion command, and whether the shell
+// asks for a completion. In that case the arguments may be incomplete.
 func Completing(args []string) ([]string, bool) {
 	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		return args, false
 	}
 	args = args[1:]
 	if len(args) > 0 && slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, ".py") }) {
-		return args[:1], true // nobody's program is run because a key was pressed
+		return args[:1], true // pressing Tab must not execute a Python file
 	}
 	return args, true
 }
 
-// Complete tells the shell the values of a command's flags: names of benches, values of
-// axes, choices of options.
+// Complete registers completions for a command's flags: names of benches, values of axes, choices
+// of options.
 func Complete(cmd *cobra.Command, known, chosen []*bench.Bench) {
 	values := map[string][]string{"bench": benchNamesOf(known), "backend": dist.Backends()}
 	for _, b := range chosen {
@@ -45,7 +45,7 @@ func Complete(cmd *cobra.Command, known, chosen []*bench.Bench) {
 	}
 	for name, list := range values {
 		if flag := cmd.Flags().Lookup(name); flag != nil && len(list) > 0 {
-			// It fails only for a flag that is not there.
+			// It fails only for a missing flag.
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name, oneOf(list))
 		}
 	}
@@ -58,7 +58,7 @@ func benchNamesOf(benches []*bench.Bench) []string {
 	return lists.Map(benches, func(b *bench.Bench) string { return b.Name })
 }
 
-// oneOf completes the last element of a list that is separated by commas.
+// oneOf completes the last element of a comma-separated list.
 func oneOf(list []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		done := typed[:strings.LastIndexByte(typed, ',')+1]

@@ -12,12 +12,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Manual is the command `man`.
+// Manual returns the command `man`.
 func Manual(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man FOLDER",
 		Short:   "Write the manual pages of all commands",
-		Long:    "Writes a manual page for every command into FOLDER, which is made if need be.",
+		Long:    "Writes a manual page for every command to FOLDER, which is created if necessary.",
 		Example: fmt.Sprintf("  %[1]s man man/man1", program),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -34,7 +34,7 @@ func Manual(program string) *cobra.Command {
 	}
 }
 
-// writeMan writes the page of a command and of those below it.
+// writeMan writes the pages of a command and its subcommands.
 func writeMan(cmd *cobra.Command, dir string) error {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
@@ -48,8 +48,8 @@ func writeMan(cmd *cobra.Command, dir string) error {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage is a page in the macros of man(7). Texts of help are laid out for a terminal
-// already, so they stay as they are.
+// manPage returns a page in the macros of man(7). Help texts are already wrapped for a terminal, so
+// they are not filled again.
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1\n", roff(strings.ToUpper(pageName(cmd))))
@@ -102,7 +102,7 @@ func manPage(cmd *cobra.Command) string {
 
 var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n.", "\n\\&.", "\n'", "\n\\&'")
 
-// roff is text that troff prints as it is.
+// roff escapes text so that troff prints it literally.
 func roff(text string) string {
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
 		return `\&` + roffEscapes.Replace(text)

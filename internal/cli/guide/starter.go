@@ -1,5 +1,5 @@
-// Package guide is for those who are new to the program: a first sweep to start from, a manual page for
-// every command, and what the shell completes. It knows the commands as cobra has them, and runs none.
+// Package guide helps new users: it writes a first sweep, manual pages for every command, and
+// shell completions. It describes the commands of cobra but runs none.
 package guide
 
 import (
@@ -23,8 +23,8 @@ var firstFiles embed.FS
 // sweepKind is one of the ways to declare a sweep.
 type sweepKind struct {
 	name  string
-	files [][2]string // in the folder first, and as they are written
-	next  string      // what to type
+	files [][2]string // name in the embedded folder `first`, and name to write
+	next  string      // commands to try next
 }
 
 var sweepKinds = []sweepKind{
@@ -44,15 +44,14 @@ func (k sweepKind) String() string { return k.name }
 
 func kindNames() []string { return lists.Map(sweepKinds, sweepKind.String) }
 
-// Starter is the command `init`.
+// Starter returns the command `init`.
 func Starter(program string, out io.Writer) *cobra.Command {
 	dir := "."
 	cmd := &cobra.Command{
 		Use:   "init [yaml|go|python]",
 		Short: "Write a first sweep to start from",
-		Long: `Writes a small sweep that runs as it is, to be changed into your own: over any
-program (yaml, the default), as a Go program, or in Python. It overwrites nothing,
-and says what to type next.`,
+		Long: `Writes a small working sweep for you to change: of any program (yaml, the default),
+as a Go program, or in Python. It overwrites nothing and prints what to type next.`,
 		Example:   fmt.Sprintf("  %[1]s init --dir first\n  %[1]s init python --dir first-python", program),
 		ValidArgs: kindNames(),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -73,16 +72,16 @@ and says what to type next.`,
 			return kind.write(program, dir, out)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", dir, "the `FOLDER` to write to; it is made if need be")
+	cmd.Flags().StringVar(&dir, "dir", dir, "`FOLDER` to write to, created if necessary")
 	return cmd
 }
 
-// write puts the files into the folder, all or none.
+// write writes the files to the folder, unless one of them exists already.
 func (k sweepKind) write(program, dir string, out io.Writer) error {
 	for _, f := range k.files {
 		path := filepath.Join(dir, f[1])
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s is there already, and is not overwritten: name another folder with --dir", path)
+			return fmt.Errorf("%s exists and is not overwritten: choose another folder with --dir", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -108,7 +107,7 @@ func (k sweepKind) write(program, dir string, out io.Writer) error {
 	return nil
 }
 
-// writeNew makes a file that was not there.
+// writeNew creates a file and fails if it exists.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {

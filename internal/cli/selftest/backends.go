@@ -26,23 +26,22 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/devicetest"
 )
 
-// The suite runs as a bench of its own, which no list shows: ranks are started,
-// watched and ended as those of every other bench are, and what they find comes
-// back in the journal.
+// The suite runs as a hidden bench: its ranks are started, watched and ended like those of any
+// bench, and report through a journal.
 const benchName = "kernbench-selftest"
 
 // The parts of the bench.
 const (
 	workersPart     = "workers"
 	conformancePart = "conformance"
-	apartPart       = "apart" // conformance of ranks that count as on different hosts
+	apartPart       = "apart" // conformance of ranks that pretend to be on different hosts
 	solvesPart      = "solves"
 )
 
-// pointLimit bounds the cases of one group size, which take seconds.
+// pointLimit limits the time of all cases of one group size, which normally take seconds.
 const pointLimit = 50 * time.Second
 
-// Bench is the bench that worker processes of a self-test run.
+// Bench returns the bench that the worker processes of a self-test run.
 func Bench() *bench.Bench {
 	return bench.Suite(benchName,
 		bench.Help("the self-test's worker processes"),
@@ -53,15 +52,15 @@ func Bench() *bench.Bench {
 		bench.Part(solvesPart, solves, bench.Ranks("1,2"), bench.Timeout(2*pointLimit)))
 }
 
-// meet shows that workers start and reach each other.
+// meet checks that workers start and reach each other.
 func meet(ctx context.Context, s *bench.State) error {
 	all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})
 	if err != nil {
 		return err
 	}
-	for rank, said := range all {
-		if !slices.Equal(said, []int64{int64(rank)}) {
-			return fmt.Errorf("rank %d said %d", rank, said)
+	for rank, got := range all {
+		if !slices.Equal(got, []int64{int64(rank)}) {
+			return fmt.Errorf("received %d from rank %d, want its number", got, rank)
 		}
 	}
 	s.Report("cases", 1, "", "")
@@ -71,14 +70,13 @@ func meet(ctx context.Context, s *bench.State) error {
 // conform runs the suite with all ranks on this host.
 func conform(ctx context.Context, s *bench.State) error { return suite(ctx, s, "") }
 
-// conformApart runs it with ranks that count as on hosts of their own, so that
-// they use the network.
+// conformApart runs the suite with every rank pretending to be on its own host, so that the ranks
+// use the network.
 func conformApart(ctx context.Context, s *bench.State) error {
 	return suite(ctx, s, fmt.Sprintf("host %d", s.Rank()))
 }
 
-// suite runs the cases of the conformance suite that are for groups of this
-// size, as one of its ranks.
+// suite runs the cases of the conformance suite for groups of this size, as one rank.
 func suite(ctx context.Context, s *bench.State, host string) error {
 	opened := 0
 	all := disttest.Suite{
@@ -121,13 +119,13 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 			cases++
 		}
 	}
-	s.Phase("the suite") // what failed says where
+	s.Phase("the suite") // the faults name their own phases
 	s.Report("cases", float64(cases), "", "")
 	s.Report("lacking", float64(lacking), "", "")
 	return errors.Join(faults...)
 }
 
-// products checks the kernels that multiply and add up over ranks meanwhile.
+// products checks the kernels that overlap a matrix product with its all-reduce.
 func products(ctx context.Context, s *bench.State) error {
 	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit / 2,
 		ID: s.Session() + "/products"})
@@ -137,7 +135,7 @@ func products(ctx context.Context, s *bench.State) error {
 	return errors.Join(overlap.Check(g), g.Close())
 }
 
-// solves runs the suite of solves on a device.
+// solves runs the suite of linear solves on a device.
 func solves(ctx context.Context, s *bench.State) error {
 	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit,
 		ID: s.Session() + "/" + solvesPart, Exchange: s.Exchange})
@@ -153,7 +151,7 @@ func solves(ctx context.Context, s *bench.State) error {
 	return errors.Join(faults...)
 }
 
-// workers checks that worker processes start, as they do for every run.
+// workers checks that worker processes start.
 func (s session) workers(ctx context.Context) error {
 	return s.run(ctx, target{dist.HostBackend, workersPart, nil}, func(row *journal.Row) Result {
 		return Result{Area: "host", Name: "worker processes",
@@ -169,7 +167,7 @@ func (s session) backends(ctx context.Context, names []string) error {
 		}
 		if dist.Describe(name).Virtual {
 			s.check("backends", name, func() (string, error) {
-				return "", skip("no data moves: what it simulates are the schedules")
+				return "", skip("it only simulates schedules and moves no data")
 			})
 			continue
 		}
@@ -205,7 +203,8 @@ func (s session) conformance(ctx context.Context, name string, t target) error {
 	})
 }
 
-// absent is why a backend cannot be checked here: a failure if it was asked for.
+// absent returns the result for an unavailable backend: a failure if --backend names it, else a
+// skip.
 func (s session) absent(reason error) error {
 	if s.Backend != "" {
 		return reason
@@ -213,12 +212,12 @@ func (s session) absent(reason error) error {
 	return skip("%v", reason)
 }
 
-// MPI's launcher refuses root and more ranks than cores unless told otherwise;
-// here neither does harm.
+// launcherEnviron lets Open MPI's launcher run as root and with more ranks than cores, which it
+// refuses by default. Both are harmless for a self-test.
 var launcherEnviron = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 	"OMPI_MCA_rmaps_base_oversubscribe=1"}
 
-// target is what one run of the bench checks.
+// target selects what one run of the bench checks.
 type target struct {
 	backend, part string
 	launcher      *run.Launcher
@@ -237,7 +236,7 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 		b.Parts[0].Drops = append(b.Parts[0].Drops, enoughCores)
 	}
 	req := plan.Request{Backend: t.backend, Bind: plan.BindNone}
-	if s.Backend != "" { // there is time for a power of two that is more than a pair
+	if s.Backend != "" { // with a single backend there is time for four ranks
 		req.Axes = []plan.Assign{{Name: bench.RanksAxis, Text: "1,2,3,4"}}
 		if t.part == apartPart {
 			req.Axes[0].Text = "2,3,4"
@@ -261,17 +260,17 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 	return err
 }
 
-// enoughCores drops points with more ranks than cores: libraries may spin while
-// they wait, and then what the others take minutes for shows nothing.
+// enoughCores drops points with more ranks than cores. Libraries may spin while waiting, so such
+// points could take minutes.
 func enoughCores(p point.Point) error {
 	if ranks, has := int(p.At(bench.RanksAxis).Int()), len(cores.Allowed()); ranks > 2 && ranks > has {
-		return fmt.Errorf("its ranks may spin while they wait: %d of them need as many cores, this process has %d", ranks,
-			has)
+		return fmt.Errorf("its ranks may spin while waiting: %d ranks need as many cores, this process has %d", ranks, has)
 	}
 	return nil
 }
 
-// row reports what a row says. here tells whether the backend has passed with fewer ranks.
+// row reports the result of a row. here is true if the backend has passed with fewer ranks, so
+// that it is certainly available.
 func (s session) row(row *journal.Row, r Result, here bool, took time.Duration) {
 	r.Seconds = took.Seconds()
 	switch row.Status {
@@ -280,7 +279,7 @@ func (s session) row(row *journal.Row, r Result, here bool, took time.Duration) 
 	case journal.Skipped, journal.NotExecuted:
 		r.Status, r.Detail = Skipped, row.Reason
 		if row.Status == journal.NotExecuted && s.Backend != "" && !here {
-			r.Status = Failed // it was asked for, and is not here
+			r.Status = Failed // --backend names it, but it is not available
 		}
 	default:
 		r.Status, r.Detail = Failed, row.Reason

@@ -20,7 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// host tries what runs need of this machine.
+// host tests what runs need from this machine.
 func (s session) host() {
 	s.check("host", "journal", func() (string, error) {
 		return "written and read back", writeJournal(filepath.Join(s.dir, "journal"))
@@ -35,7 +35,7 @@ func (s session) host() {
 	})
 }
 
-// writeJournal records a run of one row and compares what comes back.
+// writeJournal writes a run with one row and reads it back.
 func writeJournal(dir string) error {
 	now := time.Now().UTC()
 	id := journal.NewRunID(now, rand.Reader)
@@ -76,7 +76,7 @@ func writeJournal(dir string) error {
 	return nil
 }
 
-// drawFigure draws a small chart and looks at the files.
+// drawFigure draws a small chart and checks the files.
 func drawFigure(dir string) error {
 	files, err := figure.Write(dir, figure.Figure{Name: "selftest", Title: "Self-test", Panels: []figure.Panel{{
 		X: figure.Axis{Label: "size", Scale: figure.Log2}, Y: figure.Axis{Label: "time"},
@@ -93,11 +93,11 @@ func drawFigure(dir string) error {
 		switch filepath.Ext(name) {
 		case ".png":
 			if picture, err := png.Decode(bytes.NewReader(data)); err != nil || picture.Bounds().Empty() {
-				return fmt.Errorf("%s: not a picture: %w", filepath.Base(name), err)
+				return fmt.Errorf("%s: not a PNG image: %w", filepath.Base(name), err)
 			}
 		case ".svg":
 			if !bytes.Contains(data, []byte("<svg")) {
-				return fmt.Errorf("%s: not a picture", filepath.Base(name))
+				return fmt.Errorf("%s: not an SVG image", filepath.Base(name))
 			}
 		}
 	}

@@ -1,8 +1,7 @@
-// Package selftest checks a kernbench where it is installed: it proves the
-// schedules of every registered algorithm, runs the conformance suite of every
-// backend that is here, and tries what runs rely on: kernels, journal, figures,
-// shared memory, sockets and worker processes. It measures nothing, and it leaves
-// nothing behind.
+// Package selftest checks an installation of kernbench: it proves the schedules of every
+// registered algorithm, runs the conformance suite of every available backend, and tests what runs
+// rely on: kernels, journal, figures, shared memory, sockets and worker processes. It measures
+// nothing and leaves nothing behind.
 package selftest
 
 import (
@@ -27,10 +26,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// Status is what became of a check.
+// Status is the outcome of a check.
 type Status string
 
-// What becomes of a check.
+// The outcomes of a check.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
@@ -42,26 +41,26 @@ type Result struct {
 	Area    string  `json:"area"`
 	Name    string  `json:"name"`
 	Status  Status  `json:"status"`
-	Detail  string  `json:"detail"` // what was checked, what is wrong, or why it was skipped
+	Detail  string  `json:"detail"` // scope of the check, fault, or reason for skipping
 	Seconds float64 `json:"seconds"`
 }
 
-// Options are the choices of a self-test.
+// Options configures a self-test.
 type Options struct {
-	Backend  string // check only this backend's conformance; "": check everything
-	Launcher string // what starts the ranks of that backend; "": its own choice
+	Backend  string // if not empty, check only the conformance of this backend
+	Launcher string // starts the ranks of that backend; empty means automatic
 	Environ  []string
-	Report   func(Result) // is told each result as it comes
+	Report   func(Result) // called with each result
 }
 
 // session is one self-test.
 type session struct {
 	Options
-	dir string // temporary
+	dir string // temporary folder
 }
 
-// Run makes the checks. The error is about the self-test itself; what a check
-// finds is reported. A cancelled context ends it early.
+// Run executes the checks and reports their results. An error means that the self-test itself could
+// not run. A cancelled context ends it early.
 func Run(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "kernbench-selftest-")
 	if err != nil {
@@ -82,15 +81,15 @@ func Run(ctx context.Context, o Options) error {
 	return s.backends(ctx, dist.Backends())
 }
 
-// skipError is the error of a check that does not apply here.
+// skipError is returned by a check that does not apply.
 type skipError struct{ reason string }
 
 func (e *skipError) Error() string { return e.reason }
 
-// skip says why a check does not apply here.
+// skip returns the error of a check that does not apply, with the reason.
 func skip(format string, args ...any) error { return &skipError{fmt.Sprintf(format, args...)} }
 
-// check makes one check and reports it; detail says what was checked.
+// check executes one check and reports its result. detail describes what was checked.
 func (s session) check(area, name string, check func() (detail string, err error)) {
 	began := time.Now()
 	detail, err := check()
@@ -98,7 +97,7 @@ func (s session) check(area, name string, check func() (detail string, err error
 	var skipped *skipError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return // the user ended it: neither passed nor failed
+		return // interrupted by the user: neither passed nor failed
 	case errors.As(err, &skipped):
 		r.Status, r.Detail = Skipped, skipped.reason
 	case err != nil:
@@ -107,7 +106,7 @@ func (s session) check(area, name string, check func() (detail string, err error
 	s.Report(r)
 }
 
-// kernels compares what this processor computes with plain references.
+// kernels compares the kernels on this processor with reference implementations.
 func (s session) kernels(ctx context.Context) {
 	s.check("kernels", "reductions", func() (string, error) {
 		err := errors.Join(
@@ -125,7 +124,7 @@ func (s session) kernels(ctx context.Context) {
 	}
 }
 
-// products runs the conformance suite of the providers of matrix products on a backend.
+// products runs the conformance suite of all matrix-product providers of a backend.
 func (s session) products(ctx context.Context, backend string) {
 	for _, p := range gemm.On(backend) {
 		if ctx.Err() != nil {
@@ -147,8 +146,9 @@ func (s session) products(ctx context.Context, backend string) {
 	}
 }
 
-// reductions combines whole numbers, which no order of operations can round, at
-// lengths around those of the vector registers and off their alignment.
+// reductions checks the reductions of an element type with small integers, whose results are exact
+// in any order of operations. The lengths are around multiples of the vector registers, and the
+// buffers are misaligned.
 func reductions[E dtype.Element](from func(int64) E) error {
 	d := dtype.Of[E]()
 	for r, op := range map[dtype.Reduction]vec.Op{dtype.Sum: vec.Sum, dtype.Prod: vec.Prod, dtype.Min: vec.Min,
@@ -178,12 +178,12 @@ func reductions[E dtype.Element](from func(int64) E) error {
 	return nil
 }
 
-// Rank counts to prove schedules for: all small ones, which have every corner
-// case, and larger ones that are a power of two, composite and prime.
+// rankCounts are the rank counts for which schedules are proved: all small ones, which cover the
+// corner cases, and larger ones that are a power of two, composite and prime.
 var rankCounts = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 31, 32}
 
-// schedules proves every algorithm that is registered, with all its options, and
-// the simulated accelerator's own.
+// schedules proves every registered algorithm with all its options, and the algorithm of the
+// simulated accelerator.
 func (s session) schedules(ctx context.Context) {
 	for _, collective := range schedule.Collectives() {
 		for _, info := range schedule.Algorithms(collective) {
@@ -193,8 +193,8 @@ func (s session) schedules(ctx context.Context) {
 	s.check("schedules", ccl.LRAB, func() (string, error) { return proveLRAB(ctx) })
 }
 
-// prove proves an algorithm over the rank counts, for no elements, fewer than
-// ranks, and a number that does not divide.
+// prove proves an algorithm for all rank counts with 0 elements, fewer elements than ranks, and an
+// indivisible number of elements.
 func prove(ctx context.Context, info schedule.Info) (string, error) {
 	proved := 0
 	for _, ranks := range rankCounts {
@@ -217,8 +217,8 @@ func prove(ctx context.Context, info schedule.Info) (string, error) {
 	return fmt.Sprintf("%d schedules proved, up to %d ranks", proved, rankCounts[len(rankCounts)-1]), nil
 }
 
-// proveLRAB proves the hierarchical all-reduce of the simulated accelerator, and
-// that its kernel does what was proved.
+// proveLRAB proves the hierarchical all-reduce of the simulated accelerator, and that its kernel
+// implements the proved schedule.
 func proveLRAB(ctx context.Context) (string, error) {
 	proved := 0
 	for _, kind := range []topo.Kind{topo.Ring, topo.Torus, topo.Mesh} {
@@ -251,7 +251,7 @@ func proveLRAB(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d shapes proved, with their kernels", proved), nil
 }
 
-// Protocol checks that a program speaks the protocol of docs/protocol.md.
+// Protocol checks whether a program speaks the protocol of docs/protocol.md.
 func Protocol(ctx context.Context, path, interpreter string, report func(Result)) {
 	s := session{Options: Options{Report: report}}
 	for _, d := range python.Demands() {
