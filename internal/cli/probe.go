@@ -183,7 +183,7 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 	}
 	profile.Counts = f.cores
 	r, err := probe.Measure(ctx, profile, time.Now())
-	if errors.Is(err, probe.ErrCounts) {
+	if errors.Is(err, probe.ErrCoreCount) {
 		return usage(fmt.Errorf("--cores: %w", err))
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -13,17 +14,17 @@ import (
 )
 
 const (
-	// smallestSet fits the first cache of every processor.
+	// smallestSet fits into the first-level cache of every processor.
 	smallestSet = 16 << 10
-	// usualCache stands in for a last-level cache of unknown size.
+	// usualCache is assumed if the size of the last-level cache is unknown.
 	usualCache = 64 << 20
-	// memoryShare is the part of memory that the sets of one number of cores take.
-	// The first cores keep larger ones for when fewer take part: of 128 cores that is
-	// four and a half times as much in all.
+	// memoryShare is the divisor of the host's memory that gives the memory for one number of cores.
+	// The first cores keep larger sets for runs with fewer cores: with 128 cores that is four and a
+	// half times as much in total.
 	memoryShare = 16
 )
 
-// coreCounts are the numbers of cores to probe: the powers of two, and all.
+// coreCounts returns the numbers of cores to probe: the powers of two, and all.
 func coreCounts(n int) []int {
 	var counts []int
 	for k := 1; k < n; k *= 2 {
@@ -32,11 +33,11 @@ func coreCounts(n int) []int {
 	return append(counts, n)
 }
 
-// sets are the working sets per core for so many cores: from the first cache
-// by the profile's factor, the last so large that together they exceed the
-// last-level cache four times, as far as the profile and the host's memory allow. Of
-// twice as much, a cache that does not always evict the oldest still holds a part.
-func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
+// workingSets returns the sizes of the working sets per core: from the first-level cache, by the
+// profile's factor, to a size at which all cores together exceed the last-level cache four times,
+// as far as the profile and the host's memory allow. Twice the cache would not be enough: a cache
+// that does not always evict the oldest line would still hold a part.
+func (p Profile) workingSets(cores int, lastLevel, memory int64) []int64 {
 	lastLevel = cmp.Or(lastLevel, usualCache)
 	total := min(4*lastLevel, p.Memory)
 	if memory > 0 {
@@ -50,9 +51,9 @@ func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	return append(out, largest)
 }
 
-// room is how much memory each core needs for the sets of all numbers of cores: the
-// i-th is first used by the least number above i, with the largest set.
-func room(cores int, sets map[int][]int64) []int64 {
+// memoryPerCore returns how much memory each core needs for the sets of all numbers of cores. Core
+// i is first used by the smallest number above i, with the largest set.
+func memoryPerCore(cores int, sets map[int][]int64) []int64 {
 	needs := make([]int64, cores)
 	for i := range needs {
 		for n, list := range sets {
@@ -64,8 +65,8 @@ func room(cores int, sets map[int][]int64) []int64 {
 	return needs
 }
 
-// usable is the memory that this process may fill.
-func usable(host hostinfo.Host) int64 { return cmp.Or(host.MemoryMax, host.Memory) }
+// usableMemory returns the memory that this process may fill.
+func usableMemory(host hostinfo.Host) int64 { return cmp.Or(host.MemoryMax, host.Memory) }
 
 // bandwidth fills in the copy and read tables.
 func (b *prober) bandwidth(r *Result, host hostinfo.Host) error {
@@ -77,10 +78,10 @@ func (b *prober) bandwidth(r *Result, host hostinfo.Host) error {
 	}()
 	lists := make(map[int][]int64)
 	for _, n := range b.profile.Counts {
-		lists[n] = b.profile.sets(n, host.CPU.L3, usable(host))
+		lists[n] = b.profile.workingSets(n, host.CPU.L3, usableMemory(host))
 	}
-	for _, need := range room(slices.Max(b.profile.Counts), lists) {
-		m, err := touched(int(need))
+	for _, need := range memoryPerCore(slices.Max(b.profile.Counts), lists) {
+		m, err := mapTouched(int(need))
 		if err != nil {
 			return err
 		}
@@ -88,32 +89,33 @@ func (b *prober) bandwidth(r *Result, host hostinfo.Host) error {
 	}
 	for _, n := range b.profile.Counts {
 		for _, set := range lists[n] {
-			moved := float64(set) * float64(n) / 1e3 // GB/s from microseconds
-			read, err := b.best(b.cores[:n], func(i int) func() error { return reader(memory[i][:set]) })
+			gbps := func(call func(m []byte) func() error) (float64, error) {
+				us, err := b.minTime(b.cores[:n], func(i int) func() error { return call(memory[i][:set]) })
+				return float64(set) * float64(n) / us / 1e3, err
+			}
+			read, err := gbps(reader)
 			if err != nil {
 				return fmt.Errorf("probing the read bandwidth: %w", err)
 			}
-			r.Read = append(r.Read, Cell{n, set, moved / read})
-			copied, err := b.best(b.cores[:n], func(i int) func() error { return copier(vec.Copy, memory[i][:set]) })
+			r.Read = append(r.Read, Cell{n, set, read})
+			copied, err := gbps(func(m []byte) func() error { return copier(vec.Copy, m) })
+			if err == nil && set > host.CPU.L2 { // where streaming stores may be faster
+				var streamed float64
+				streamed, err = gbps(func(m []byte) func() error { return copier(vec.CopyNT, m) })
+				copied = max(copied, streamed)
+			}
 			if err != nil {
 				return fmt.Errorf("probing the copy bandwidth: %w", err)
 			}
-			if set > host.CPU.L2 { // where streaming stores may pay
-				streamed, err := b.best(b.cores[:n], func(i int) func() error { return copier(vec.CopyNT, memory[i][:set]) })
-				if err != nil {
-					return fmt.Errorf("probing the copy bandwidth: %w", err)
-				}
-				copied = min(copied, streamed)
-			}
-			r.Copy = append(r.Copy, Cell{n, set, moved / copied})
+			r.Copy = append(r.Copy, Cell{n, set, copied})
 		}
 	}
 	return nil
 }
 
-// touched maps memory and writes to every page of it, in huge pages where the
-// kernel provides them, as the collectives' own memory is.
-func touched(bytes int) ([]byte, error) {
+// mapTouched maps memory and writes to every page of it. It asks for huge pages, which the
+// collectives use as well.
+func mapTouched(bytes int) ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("mapping %d bytes to probe with: %w", bytes, err)
@@ -125,15 +127,15 @@ func touched(bytes int) ([]byte, error) {
 	return m, nil
 }
 
-// copier copies the first half of the memory to the second.
+// copier returns a function that copies the first half of the memory to the second.
 func copier(move func(dst, src []byte), m []byte) func() error {
 	half := len(m) / 2
 	src, dst := m[:half], m[half:2*half]
 	return func() error { move(dst, src); return nil }
 }
 
-// A read is a reduction of several streams into one block that stays in the
-// first cache, so that a fraction of what is loaded is stored, and only there.
+// A read is measured as a reduction of several streams into one block that stays in the first-level
+// cache. Only a fraction of the loaded bytes is stored, and only there.
 const (
 	readBlock   = 4 << 10
 	readSources = 4
@@ -154,4 +156,142 @@ func reader(m []byte) func() error {
 		}
 		return nil
 	}
+}
+
+// exchangeMethod is a way to exchange memory: in pieces that stay in the caches of both cores, with
+// ordinary or streaming stores.
+type exchangeMethod struct {
+	piece int // bytes per piece
+	store func(dst, src []byte)
+}
+
+// exchangeMethods returns the candidates for a working set; the fastest is the limit. Larger pieces
+// need fewer flags, as long as at least two pieces can overlap.
+func exchangeMethods(set, secondLevel int64) []exchangeMethod {
+	const short, long = 64 << 10, 256 << 10
+	switch {
+	case set < 4*long:
+		return []exchangeMethod{{short, vec.Copy}}
+	case set <= secondLevel:
+		return []exchangeMethod{{long, vec.Copy}}
+	}
+	return []exchangeMethod{{long, vec.Copy}, {long, vec.CopyNT}}
+}
+
+// exchangeSlots is the number of pieces of a core in flight. With four, a core does not wait for
+// equally fast ones.
+const exchangeSlots = 4
+
+// exchange fills in how fast 2, 4, ... cores exchange the contents of private memory.
+func (b *prober) exchange(r *Result, host hostinfo.Host) error {
+	for _, n := range b.profile.Counts {
+		if n%2 != 0 {
+			continue // a single core, or one core without a partner
+		}
+		if err := b.exchangeOf(n, r, host); err != nil {
+			return fmt.Errorf("probing the exchange between %d cores: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func (b *prober) exchangeOf(n int, r *Result, host hostinfo.Host) error {
+	sets := b.profile.workingSets(n, host.CPU.L3, usableMemory(host))
+	memory := make([][]byte, n)
+	for i := range memory {
+		m, err := mapTouched(int(sets[len(sets)-1]))
+		if err != nil {
+			return err
+		}
+		defer unix.Munmap(m)
+		memory[i] = m
+	}
+	for _, set := range sets {
+		cell := Cell{Cores: n, Bytes: set}
+		for _, way := range exchangeMethods(set, host.CPU.L2) {
+			half := int(set) / 2 / way.piece * way.piece
+			if half == 0 {
+				continue
+			}
+			calls := exchangers(memory, half, way)
+			us, err := b.minTime(b.cores[:n], func(i int) func() error { return calls[i] })
+			if err != nil {
+				return fmt.Errorf("%d bytes: %w", half, err)
+			}
+			cell.GBps = max(cell.GBps, float64(half)/us/1e3)
+		}
+		if cell.GBps > 0 {
+			r.Exchange = append(r.Exchange, cell)
+		}
+	}
+	return nil
+}
+
+// exchangers returns a call per core. Each call copies bytes, piece by piece, into shared memory,
+// and takes as many from there, each piece from another core, so that near and far pairs take turns
+// as in a collective. Each core is one piece ahead of what it has taken, so that none waits for
+// stores in flight.
+func exchangers(memory [][]byte, bytes int, way exchangeMethod) []func() error {
+	type side struct {
+		_     pad
+		given atomic.Int64 // pieces given so far
+		_     pad
+		slots [exchangeSlots][]byte
+	}
+	sides := make([]side, len(memory))
+	calls := make([]func() error, len(memory))
+	for i := range sides {
+		for slot := range exchangeSlots {
+			sides[i].slots[slot] = make([]byte, way.piece)
+		}
+		from, to := memory[i][:bytes], memory[i][bytes:2*bytes]
+		given, taken := 0, 0
+		await := func(from *side, pieces int) {
+			for from.given.Load() < int64(pieces) {
+				vec.Pause()
+			}
+		}
+		give := func(off int) {
+			// The core that took the previous piece of this slot did so before it gave its next but one.
+			if last := given - exchangeSlots; last >= 0 {
+				await(&sides[counterpart(len(sides), i, last)], last+3)
+			}
+			vec.Copy(sides[i].slots[given%exchangeSlots], from[off:off+way.piece])
+			given++
+			sides[i].given.Store(int64(given))
+		}
+		take := func(off int) {
+			other := &sides[counterpart(len(sides), i, taken)]
+			await(other, taken+1)
+			way.store(to[off:off+way.piece], other.slots[taken%exchangeSlots])
+			taken++
+		}
+		calls[i] = func() error {
+			give(0)
+			for off := way.piece; off < bytes; off += way.piece {
+				give(off)
+				take(off - way.piece)
+			}
+			take(bytes - way.piece)
+			return nil
+		}
+	}
+	return calls
+}
+
+// counterpart returns the core with which core i exchanges in a round, for an even number of cores.
+// In each round every core has one counterpart, and in cores-1 rounds it meets all others. Cores
+// other than the last meet the core with which they add up to the round (modulo cores-1); the one
+// that would meet itself meets the last core. This is the circle method for round-robin
+// tournaments.
+func counterpart(cores, i, round int) int {
+	last := cores - 1
+	round %= last
+	if i == last {
+		return round * (last + 1) / 2 % last // half of the round: last is odd
+	}
+	if other := (round - i + last) % last; other != i {
+		return other
+	}
+	return last
 }

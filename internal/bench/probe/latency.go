@@ -12,24 +12,24 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// latency fills in the one-way times between cores. Each is half of a round
-// trip, whose two ends are calls of one sampling: the samplers make the same
-// calls on every core, so one call is one round.
+// latency fills in the one-way times between cores, each half of a round trip. The two ends of a
+// round trip are calls of one sampling: the samplers make the same number of calls on every core,
+// so one call is one round.
 func (b *prober) latency(r *Result) error {
 	for _, other := range partners(len(b.cores), b.profile.Hops) {
 		pair := []int{b.cores[0], b.cores[other]}
-		round, err := b.time(pair, linePair().of)
+		round, err := b.timeCalls(pair, linePair().call)
 		if err != nil {
 			return fmt.Errorf("probing the cache line: %w", err)
 		}
 		r.Hops = append(r.Hops, Hop{From: pair[0], To: pair[1], US: round.Min / 2})
 	}
 	pair := b.cores[:2]
-	round, err := b.time(pair, futexPair().of)
+	round, err := b.timeCalls(pair, futexPair().call)
 	if err != nil {
 		return fmt.Errorf("probing the futex: %w", err)
 	}
-	// Not the minimum: in the fastest rounds neither thread was asleep yet.
+	// The median, not the minimum: in the fastest rounds the threads were not asleep yet.
 	r.FutexWake = round.P50 / 2
 	for _, socket := range []struct {
 		name string
@@ -40,7 +40,7 @@ func (b *prober) latency(r *Result) error {
 		if err != nil {
 			return fmt.Errorf("opening a %s socket pair: %w", socket.name, err)
 		}
-		round, err := b.best(pair, socketPair(fds).of)
+		round, err := b.minTime(pair, socketPair(fds).call)
 		*socket.us = round / 2
 		unix.Close(fds[0])
 		unix.Close(fds[1])
@@ -51,8 +51,8 @@ func (b *prober) latency(r *Result) error {
 	return nil
 }
 
-// partners chooses which cores the first one is paired with: at most so many,
-// spread evenly, the nearest and the last among them.
+// partners chooses the cores with which the first one is paired: at most most of them, evenly
+// spread, including the nearest and the last.
 func partners(cores, most int) []int {
 	others := cores - 1
 	n := min(others, most)
@@ -66,20 +66,19 @@ func partners(cores, most int) []int {
 	return out
 }
 
-// ends are the two calls of a round trip: ask sends and waits for the answer,
-// answer waits and sends.
-type ends struct{ ask, answer func() error }
+// roundTrip is the two calls of a round trip: ask sends and waits for the answer, answer waits and
+// sends.
+type roundTrip struct{ ask, answer func() error }
 
-// of gives the call of the i-th core.
-func (e ends) of(i int) func() error { return [...]func() error{e.ask, e.answer}[i] }
+// call returns the call of the i-th core.
+func (e roundTrip) call(i int) func() error { return [...]func() error{e.ask, e.answer}[i] }
 
-// pad keeps two words out of one cache line, and out of the neighbouring one
-// that processors fetch along with it.
+// pad keeps two words out of the same cache line, and out of the adjacent line that processors
+// prefetch.
 type pad [128]byte
 
-// linePair bounces one cache line: the asker makes the word odd, the answerer
-// even.
-func linePair() ends {
+// linePair bounces one cache line: ask makes the word odd, answer makes it even.
+func linePair() roundTrip {
 	shared := new(struct {
 		_    pad
 		word atomic.Uint64
@@ -91,14 +90,14 @@ func linePair() ends {
 			vec.Pause()
 		}
 	}
-	return ends{
+	return roundTrip{
 		ask:    func() error { asked += 2; shared.word.Store(asked - 1); await(asked); return nil },
 		answer: func() error { answered += 2; await(answered - 1); shared.word.Store(answered); return nil },
 	}
 }
 
-// futexPair wakes a sleeping thread and sleeps until woken by it.
-func futexPair() ends {
+// futexPair wakes a sleeping thread and sleeps until it is woken.
+func futexPair() roundTrip {
 	shared := new(struct {
 		_    pad
 		ping atomic.Uint32
@@ -107,7 +106,7 @@ func futexPair() ends {
 		_    pad
 	})
 	var asked, answered uint32
-	return ends{
+	return roundTrip{
 		ask: func() error {
 			asked++
 			futexSet(&shared.ping, asked)
@@ -146,8 +145,8 @@ func futexAwait(word *atomic.Uint32, v uint32) error {
 	}
 }
 
-// socketPair sends eight bytes to and fro over non-blocking descriptors.
-func socketPair(fds [2]int) ends {
+// socketPair sends eight bytes back and forth over non-blocking descriptors.
+func socketPair(fds [2]int) roundTrip {
 	end := func(fd int) (send, receive func() error) {
 		var message [8]byte
 		send = func() error {
@@ -181,15 +180,14 @@ func socketPair(fds [2]int) ends {
 			return second()
 		}
 	}
-	return ends{ask: both(send0, receive0), answer: both(receive1, send1)}
+	return roundTrip{ask: both(send0, receive0), answer: both(receive1, send1)}
 }
 
 func unixPair() ([2]int, error) {
 	return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 }
 
-// tcpPair connects two sockets over loopback, without waiting for more data to
-// send together.
+// tcpPair connects two TCP sockets over loopback, with Nagle's algorithm off.
 func tcpPair() (fds [2]int, err error) {
 	a, b, err := connection.LoopbackPair()
 	if err != nil {
@@ -199,7 +197,7 @@ func tcpPair() (fds [2]int, err error) {
 	defer b.Close()
 	for i, c := range []*net.TCPConn{a, b} {
 		c.SetNoDelay(true)
-		// File duplicates the descriptor, so that the poller does not watch ours.
+		// File duplicates the descriptor, so that Go's poller does not watch ours.
 		f, err := c.File()
 		if err == nil {
 			fds[i], err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

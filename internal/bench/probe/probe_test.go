@@ -20,8 +20,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// scripted is a host with numbers easy to compute with: two cores have twice
-// the bandwidth of one, small sets ten times that of large ones.
+// scripted is a host with round numbers: two cores have twice the bandwidth of one, and small sets ten times
+// that of large ones.
 func scripted() Result {
 	h := hostinfo.Local()
 	r := Result{Schema: Schema, Class: Class(h), Version: Version(h.Build), Cores: 4, Profile: "scripted",
@@ -46,10 +46,10 @@ func TestLookup(t *testing.T) {
 		want  float64
 	}{
 		{1, 1 << 10, 100}, {1, 1 << 20, 10}, {2, 1 << 20, 20},
-		{1, 1, 100}, {1, 1 << 30, 10}, // beyond the ends the ends hold
+		{1, 1, 100}, {1, 1 << 30, 10}, // outside the range the nearest cell applies
 		{1, 1 << 15, 55},                  // half way in the logarithm
 		{3, 1 << 20, 30},                  // between two and four cores
-		{64, 1 << 20, 40}, {0, 1024, 100}, // more cores than there are, fewer than any
+		{64, 1 << 20, 40}, {0, 1024, 100}, // more cores than probed, and fewer
 	} {
 		if got := r.CopyGBps(c.cores, c.bytes); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d cores at %v bytes: %v GB/s, want %v", c.cores, c.bytes, got, c.want)
@@ -57,7 +57,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A smaller set is no slower than a larger one: a cell that says so was disturbed.
+// A smaller set is no slower than a larger one, so a cell that says otherwise was disturbed.
 func TestLookupPassesOverDisturbedCells(t *testing.T) {
 	cells := []Cell{{1, 1 << 10, 50}, {1, 1 << 12, 3}, {1, 1 << 14, 20}, {1, 1 << 16, 30}, {1, 1 << 18, 10}}
 	for bytes, want := range map[float64]float64{1 << 10: 50, 1 << 11: 40, 1 << 12: 30, 1 << 14: 30, 1 << 16: 30,
@@ -68,7 +68,7 @@ func TestLookupPassesOverDisturbedCells(t *testing.T) {
 	}
 }
 
-// A copy needs exactly the time of the probed copy, a read that of the read.
+// A copy needs exactly the time of the probed copy, and a read that of the probed read.
 func TestTimeOfTraffic(t *testing.T) {
 	r := scripted()
 	const set = 1 << 20
@@ -83,8 +83,7 @@ func TestTimeOfTraffic(t *testing.T) {
 	}
 }
 
-// More traffic never takes less time, whatever was probed, even a copy that
-// was faster than its read.
+// More traffic never takes less time, whatever was probed, even if a copy was faster than its read.
 func TestTimeIsMonotonic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := scripted()
@@ -112,8 +111,8 @@ func TestHop(t *testing.T) {
 	}
 }
 
-// The class does not change with the binding of the process that asks, and
-// does with what the control group leaves.
+// The class does not depend on the binding of the process that asks, but on the cores that the control group
+// grants.
 func TestClassIgnoresBinding(t *testing.T) {
 	h := hostinfo.Host{Arch: "amd64", Memory: 1 << 34,
 		CPU: hostinfo.CPU{Model: "X", Threads: 16, Cores: 16, Affinity: 16, Usable: 16}}
@@ -129,8 +128,8 @@ func TestClassIgnoresBinding(t *testing.T) {
 	}
 }
 
-// A result of another host, version or schema is refused, and so is one that
-// nothing can be computed from.
+// Results of another host, version or schema are rejected, and so are results with which nothing can be
+// computed.
 func TestCheck(t *testing.T) {
 	h := hostinfo.Local()
 	must.Do(t, scripted().Check(h))
@@ -205,7 +204,7 @@ func TestCoreCountsAndSets(t *testing.T) {
 	}
 	for _, cores := range []int{1, 2, 16, 96} {
 		for _, lastLevel := range []int64{0, 8 << 20, 300 << 20} {
-			list := Quick.sets(cores, lastLevel, 1<<34)
+			list := Quick.workingSets(cores, lastLevel, 1<<34)
 			if list[0] != smallestSet || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
 				t.Errorf("%d cores: %v", cores, list)
 			}
@@ -221,23 +220,22 @@ func TestCoreCountsAndSets(t *testing.T) {
 
 func TestUsable(t *testing.T) {
 	for want, host := range map[int64]hostinfo.Host{8: {Memory: 8}, 2: {Memory: 8, MemoryMax: 2}} {
-		if got := usable(host); got != want {
+		if got := usableMemory(host); got != want {
 			t.Errorf("%d of %d, limit %d: %d usable", want, host.Memory, host.MemoryMax, got)
 		}
 	}
 }
 
-// However many cores there are, and however large their cache: half of the memory is
-// left alone.
+// With any number of cores and any cache size, at least half of the memory stays free.
 func TestRoom(t *testing.T) {
 	const memory = 8 << 30
 	for _, cores := range []int{1, 2, 6, 16, 128} {
 		lists := make(map[int][]int64)
 		for _, n := range coreCounts(cores) {
-			lists[n] = Thorough.sets(n, 1<<30, memory)
+			lists[n] = Thorough.workingSets(n, 1<<30, memory)
 		}
 		var total int64
-		for _, need := range room(cores, lists) {
+		for _, need := range memoryPerCore(cores, lists) {
 			total += need
 		}
 		if total == 0 || total > memory/2 {
@@ -257,8 +255,7 @@ func TestPartners(t *testing.T) {
 	}
 }
 
-// Measuring gives a complete result on whatever machine this is. Nothing is
-// said about how fast it is.
+// Measure gives a complete result on any machine. The test does not judge its speed.
 func TestMeasure(t *testing.T) {
 	p := Profile{Name: "test", Time: time.Millisecond, Step: 1 << 10, Memory: 8 << 20, Hops: 1}
 	r, err := Measure(t.Context(), p, time.Unix(0, 0))
@@ -275,7 +272,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%d cells of copy, %d of read", len(r.Copy), len(r.Read))
 	}
 
-	// Only the wanted numbers of cores, in whatever order; none that is not there.
+	// Only the requested numbers of cores are probed, in any order; a number that is too large is an error.
 	p.Counts = []int{r.Cores, 1, r.Cores}
 	r = must.Get(Measure(t.Context(), p, time.Unix(0, 0)))(t)
 	counts := make([]int, len(r.Copy))
@@ -285,21 +282,21 @@ func TestMeasure(t *testing.T) {
 	if got, want := slices.Compact(counts), slices.Compact([]int{1, r.Cores}); !slices.Equal(got, want) {
 		t.Errorf("probed %v cores, want %v", got, want)
 	}
-	p.Counts = []int{1} // others need no memory
+	p.Counts = []int{1} // more cores would need memory
 	if r, err = Measure(t.Context(), p, time.Unix(0, 0)); err != nil || len(r.Exchange) != 0 {
 		t.Errorf("one core exchanges %v, %v", r.Exchange, err)
 	}
 	for _, n := range []int{0, r.Cores + 1} {
 		p.Counts = []int{n}
-		if _, err := Measure(t.Context(), p, time.Unix(0, 0)); !errors.Is(err, ErrCounts) {
+		if _, err := Measure(t.Context(), p, time.Unix(0, 0)); !errors.Is(err, ErrCoreCount) {
 			t.Errorf("%d cores: %v", n, err)
 		}
 	}
 }
 
-// Every core ends up with what its counterparts had, whichever is faster.
+// Every core ends up with the data of its counterparts, whichever core is faster.
 func TestExchangeMovesTheBytes(t *testing.T) {
-	for _, way := range []exchangeWay{{64 << 10, vec.Copy}, {256 << 10, vec.CopyNT}} {
+	for _, way := range []exchangeMethod{{64 << 10, vec.Copy}, {256 << 10, vec.CopyNT}} {
 		for _, cores := range []int{2, 4} {
 			for _, pieces := range []int{1, 2, 5} {
 				const calls = 3
@@ -335,7 +332,7 @@ func TestExchangeMovesTheBytes(t *testing.T) {
 	}
 }
 
-// In each round the cores are matched, and in the rounds together every two meet once.
+// In each round every core has a counterpart, and over all rounds every pair meets once.
 func TestEveryPairMeets(t *testing.T) {
 	for _, cores := range []int{2, 4, 6, 16, 30} {
 		met := make(map[[2]int]int)
@@ -366,11 +363,11 @@ func TestExchangeTime(t *testing.T) {
 		crossing, memory float64
 		want             float64
 	}{
-		// The exchange that was probed takes as long as it did.
+		// The probed exchange takes its probed time.
 		{2, 1e6, 2e6, 250}, {3, 1e6, 2e6, 1e3 / 3.}, {4, 1e6, 2e6, 500}, {9, 1e6, 2e6, 500},
-		// Memory in the caches costs nothing beyond what crosses.
+		// Memory that fits into the caches adds no time.
 		{2, 1e6, 1 << 10, 125}, {2, 1e6, 0, 125},
-		// What crosses twice comes from memory only once.
+		// Bytes that cross twice come from memory only once.
 		{2, 2e6, 2e6, 375},
 	} {
 		if got := r.ExchangeUS(c.cores, c.crossing, c.memory); math.Abs(got-c.want) > 1e-9 {
@@ -379,7 +376,7 @@ func TestExchangeTime(t *testing.T) {
 	}
 }
 
-// A probe that others disturbed says so, is measured again after a while, and keeps the better numbers.
+// A disturbed probe says so, is measured again after a while, and keeps the better numbers.
 func TestDisturbed(t *testing.T) {
 	quiet := hostinfo.Load{Times: hostinfo.Times{User: 100, Idle: 1000}}
 	for _, c := range []struct {
@@ -408,13 +405,13 @@ func TestDisturbed(t *testing.T) {
 		"tomorrow":    {Result{Profile: Quick.Name, Time: now.Add(time.Hour), Disturbed: "load"}, true},
 		"by somebody": {Result{Profile: Thorough.Name, Time: now.Add(-time.Hour), Disturbed: "load"}, false},
 	} {
-		if got := c.r.again(now); got != c.want {
+		if got := c.r.needsRemeasure(now); got != c.want {
 			t.Errorf("%s: measured again: %v", what, got)
 		}
 	}
 	old := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 5}}, Read: []Cell{{1, 64, 1}}, Hops: []Hop{{0, 1, 0.3}}, TCP: 4}
 	r := Result{Copy: []Cell{{1, 64, 3}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}},
-		Hops: []Hop{{0, 1, 0.5}, {0, 2, 1}}, TCP: 6, Unix: 2, Disturbed: "load"}.better(old)
+		Hops: []Hop{{0, 1, 0.5}, {0, 2, 1}}, TCP: 6, Unix: 2, Disturbed: "load"}.withBest(old)
 	want := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}},
 		Hops: []Hop{{0, 1, 0.3}, {0, 2, 1}}, TCP: 4, Unix: 2, Disturbed: "load"}
 	if diff := cmp.Diff(want, r); diff != "" {

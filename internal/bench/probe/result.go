@@ -2,9 +2,13 @@ package probe
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -13,11 +17,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Schema is the version of the result's form and of the way it is measured. A
-// stored result of another version is not used.
+// Schema is the version of the result's format and of the measuring method. Stored results of
+// another version are not used.
 const Schema = 3
 
-// Result is what one probe measured.
+// Result is the measurement of one probe.
 type Result struct {
 	Schema  int       `json:"schema"`
 	Class   string    `json:"class"`   // of the host: see Class
@@ -25,35 +29,34 @@ type Result struct {
 	Host    string    `json:"host"`
 	Time    time.Time `json:"time"`
 	Profile string    `json:"profile"`
-	Cores   int       `json:"cores"` // that could be used
-	// Disturbed is what went on meanwhile that makes the numbers worse than they are, if anything did.
+	Cores   int       `json:"cores"` // available cores
+	// Disturbed describes other load during the probe, which makes the numbers too low. It is "" if
+	// there was none.
 	Disturbed string `json:"disturbed,omitempty"`
 
-	// Copy and Read are ordered by cores, then size, and have a cell for every
-	// combination.
+	// Copy and Read are ordered by cores, then size, and have a cell for every combination.
 	Copy []Cell `json:"copy"`
 	Read []Cell `json:"read"`
 
-	// Hops are the one-way times between pairs of cores; none with a single one.
+	// Hops are the one-way times between pairs of cores, empty with a single core.
 	Hops []Hop `json:"hops,omitempty"`
-	// Exchange is the rate at which each of some cores sends private memory to the
-	// others through shared memory, all at once, by the bytes that each of them
-	// touches; none with a single core.
+	// Exchange is the rate at which each of several cores sends private memory to the others through
+	// shared memory, all at once, by the bytes that each of them touches. It is empty with a single
+	// core.
 	Exchange []Cell `json:"exchange,omitempty"`
-	// One-way times in microseconds between the first two cores, 0 when there is
-	// only one core: a futex wake to the run of the woken, and eight bytes over a
-	// socket with both ends spinning.
+	// One-way times in microseconds between the first two cores, 0 with a single core: from a futex
+	// wake until the woken thread runs, and for eight bytes over a socket while both ends spin.
 	FutexWake float64 `json:"futex_wake_us,omitempty"`
 	Unix      float64 `json:"unix_us,omitempty"`
 	TCP       float64 `json:"tcp_us,omitempty"`
 }
 
-// Cell is the bandwidth of so many cores, each with a working set of so many
-// bytes. A copy's working set is source and destination.
+// Cell is the bandwidth of a number of cores, each with a working set of Bytes. The working set of
+// a copy is source and destination.
 type Cell struct {
 	Cores int     `json:"cores"`
 	Bytes int64   `json:"bytes"`
-	GBps  float64 `json:"gbps"` // 1e9 bytes read and written, all cores together
+	GBps  float64 `json:"gbps"` // 1e9 bytes read and written per second, by all cores together
 }
 
 // Hop is the one-way time of a cache line between two cores.
@@ -63,8 +66,8 @@ type Hop struct {
 	US   float64 `json:"us"`
 }
 
-// Class is the host's class without regard to the binding of this process: a
-// rank bound to one core belongs to the same machine.
+// Class returns the host's class regardless of the CPU binding of this process, so that a rank
+// bound to one core finds the result of its machine.
 func Class(h hostinfo.Host) string {
 	usable := float64(h.CPU.Threads)
 	if n := float64(h.CPU.Cpuset); n > 0 {
@@ -77,7 +80,7 @@ func Class(h hostinfo.Host) string {
 	return h.Class()
 }
 
-// Version names the build as far as it decides what is measured.
+// Version identifies the build, as far as it affects measurements.
 func Version(b hostinfo.Build) string {
 	if b.Revision == "" {
 		return b.Version
@@ -85,12 +88,11 @@ func Version(b hostinfo.Build) string {
 	return b.Version + " " + b.Revision
 }
 
-// ErrStale marks a result that another machine or another kernbench made.
+// ErrStale means that another machine or another kernbench made the result.
 var ErrStale = errors.New("stale probe result")
 
-// Check says whether the result may be used on this host by this build. A
-// result that another host or version made is ErrStale; one that is malformed
-// is another error.
+// Check reports whether the result may be used on this host by this build. The error wraps ErrStale
+// if another host or version made it; otherwise the result is malformed.
 func (r Result) Check(h hostinfo.Host) error {
 	switch {
 	case r.Schema != Schema:
@@ -100,11 +102,11 @@ func (r Result) Check(h hostinfo.Host) error {
 	case r.Version != Version(h.Build):
 		return fmt.Errorf("%w: it was measured by kernbench %s, this is %s", ErrStale, r.Version, Version(h.Build))
 	}
-	return r.valid()
+	return r.validate()
 }
 
-// disturbance says what others did on the host while it was probed by processes that used
-// own ticks; nothing if it was little.
+// disturbance describes the load of others while this process tree used own ticks, or returns "" if
+// it was small.
 func disturbance(before, after hostinfo.Load, own uint64, processes int) string {
 	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal,
 		Foreign: hostinfo.Foreign(before, after, own, processes)}
@@ -115,18 +117,18 @@ func disturbance(before, after hostinfo.Load, own uint64, processes int) string 
 		100*d.Steal, 100*d.Foreign)
 }
 
-// wait is how long a quick result that was disturbed is used before it is measured again.
-const wait = time.Minute
+// remeasureAfter is the age at which a disturbed quick result is measured again.
+const remeasureAfter = time.Minute
 
-// again reports whether a stored result is to be measured again. One that somebody made by
-// hand stays until they make another.
-func (r Result) again(now time.Time) bool {
-	return r.Disturbed != "" && r.Profile == Quick.Name && now.Sub(r.Time).Abs() >= wait
+// needsRemeasure reports whether a stored result should be measured again. A thorough result, which
+// a user has made, stays until the user replaces it.
+func (r Result) needsRemeasure(now time.Time) bool {
+	return r.Disturbed != "" && r.Profile == Quick.Name && now.Sub(r.Time).Abs() >= remeasureAfter
 }
 
-// better has the better number of two results of a host where both have one: others make numbers worse,
-// never better.
-func (r Result) better(old Result) Result {
+// withBest combines two results of a host and takes the better of each number, because disturbances
+// only make numbers worse.
+func (r Result) withBest(old Result) Result {
 	for _, cells := range [][2][]Cell{{r.Copy, old.Copy}, {r.Read, old.Read}, {r.Exchange, old.Exchange}} {
 		for i, c := range cells[0] {
 			for _, o := range cells[1] {
@@ -151,8 +153,8 @@ func (r Result) better(old Result) Result {
 	return r
 }
 
-// valid reports what the derivations could not compute with.
-func (r Result) valid() error {
+// validate reports values with which nothing can be computed.
+func (r Result) validate() error {
 	for _, table := range []struct {
 		name  string
 		cells []Cell
@@ -177,11 +179,194 @@ func compareCells(a, b Cell) int {
 	return cmp.Or(cmp.Compare(a.Cores, b.Cores), cmp.Compare(a.Bytes, b.Bytes))
 }
 
-// HopUS is the one-way time of a cache line, the median over the probed pairs;
-// 0 when there is none.
+// HopUS returns the one-way time of a cache line in microseconds, as the median over the probed
+// pairs, or 0 if there are none.
 func (r Result) HopUS() float64 {
 	if len(r.Hops) == 0 {
 		return 0
 	}
 	return stats.Median(lists.Map(r.Hops, func(h Hop) float64 { return h.US }))
+}
+
+// Path returns the default file of a host's result: in the user's cache folder, named after the
+// host's class.
+func Path(h hostinfo.Host) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a folder for the probe result: %w", err)
+	}
+	return filepath.Join(dir, "kernbench", "probe-"+Class(h)+".json"), nil
+}
+
+// Load reads a result and checks that it belongs to this host and build.
+func Load(path string, h hostinfo.Host) (Result, error) {
+	return read(path, func(r Result) error { return r.Check(h) })
+}
+
+// Read reads a result of any host and build, for computing with it.
+func Read(path string) (Result, error) {
+	return read(path, func(r Result) error {
+		if r.Schema != Schema {
+			return fmt.Errorf("%w: its schema is %d, this kernbench's is %d", ErrStale, r.Schema, Schema)
+		}
+		return r.validate()
+	})
+}
+
+func read(path string, check func(Result) error) (Result, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Result{}, err
+	}
+	var r Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Result{}, fmt.Errorf("reading probe result %s: %w", path, err)
+	}
+	if err := check(r); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Save writes a result atomically.
+func Save(path string, r Result) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		err = journal.WriteFileAtomic(path, append(data, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("storing the probe result: %w", err)
+	}
+	return nil
+}
+
+// LoadOrMeasure returns this host's stored result. If there is none that can be used, or if it was
+// disturbed and is older than remeasureAfter, it measures a quick one and stores it. If the new
+// result cannot be stored, it is returned with the error.
+func LoadOrMeasure(ctx context.Context) (Result, error) {
+	host := hostinfo.Local()
+	path, pathErr := Path(host)
+	var old Result // without numbers if there is no usable result
+	if pathErr == nil {
+		var err error
+		if old, err = Load(path, host); err == nil && !old.needsRemeasure(time.Now()) {
+			return old, nil
+		}
+	}
+	r, err := Measure(ctx, Quick, time.Now())
+	if err != nil {
+		return Result{}, err
+	}
+	r = r.withBest(old)
+	if pathErr != nil {
+		return r, pathErr
+	}
+	return r, Save(path, r)
+}
+
+// CopyGBps returns the total copy bandwidth of a number of cores, each with a working set of the
+// given size.
+func (r Result) CopyGBps(cores int, bytes float64) float64 { return lookup(r.Copy, cores, bytes) }
+
+// ReadGBps returns the total read bandwidth of a number of cores, each with a working set of the
+// given size.
+func (r Result) ReadGBps(cores int, bytes float64) float64 { return lookup(r.Read, cores, bytes) }
+
+// ExchangeGBps returns the rate at which each of a number of cores sends private memory to others
+// and receives theirs, all at the same time, each with a working set of the given size. It is 0 if
+// that was not probed.
+func (r Result) ExchangeGBps(cores int, bytes float64) float64 {
+	if len(r.Exchange) == 0 {
+		return 0
+	}
+	return lookup(r.Exchange, cores, bytes)
+}
+
+// Traffic is the memory traffic of several cores.
+type Traffic struct {
+	Cores  int     // that work at the same time
+	Set    float64 // bytes of memory that each core touches
+	Loads  float64 // bytes read, by all cores
+	Stores float64 // bytes written, by all cores
+}
+
+// TimeUS returns the time in microseconds that the traffic needs at the probed bandwidths. A load
+// costs what it costs in a pure read, and a store what a copy costs beyond its load. So a copying
+// kernel needs exactly the time of the probed copy, a reading one that of the probed read, and a
+// reduction, with two or more loads per store, lies in between.
+func (r Result) TimeUS(t Traffic) float64 {
+	perLoad := 1 / r.ReadGBps(t.Cores, t.Set)
+	perStore := max(0, 2/r.CopyGBps(t.Cores, t.Set)-perLoad)
+	return (t.Loads*perLoad + t.Stores*perStore) / 1e3
+}
+
+// ExchangeUS returns the time in microseconds in which each of a number of cores receives crossing
+// bytes of another core's private memory and sends as many, all at the same time, when each core
+// touches memory bytes of its own. It is 0 if that was not probed. Crossing bytes cost the rate
+// between caches. Memory, which may be touched less often than bytes cross, is charged once, by
+// what an exchange of working sets of that size costs beyond that rate.
+func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
+	if len(r.Exchange) == 0 {
+		return 0
+	}
+	fastest := lookup(r.Exchange, cores, 0)
+	beyond := 1/lookup(r.Exchange, cores, memory) - 1/fastest
+	return (crossing/fastest + memory/2*beyond) / 1e3
+}
+
+// lookup interpolates between the probed cells, linearly over cores and over the logarithm of the
+// size. Outside the probed range the nearest cell applies: a larger set lies in memory like the
+// largest, and more ranks than cores have no more bandwidth.
+func lookup(cells []Cell, cores int, bytes float64) float64 {
+	below, above := neighbours(cells, cores)
+	low := interpolateSize(below, bytes)
+	if len(above) == 0 || above[0].Cores == below[0].Cores {
+		return low
+	}
+	share := float64(cores-below[0].Cores) / float64(above[0].Cores-below[0].Cores)
+	return low + share*(interpolateSize(above, bytes)-low)
+}
+
+// neighbours returns the cells of the largest probed number of cores that is at most the wanted
+// one, and of the next larger, if any. If all probed numbers are larger, below is the smallest of
+// them.
+func neighbours(cells []Cell, cores int) (below, above []Cell) {
+	for len(cells) > 0 {
+		n := 1
+		for n < len(cells) && cells[n].Cores == cells[0].Cores {
+			n++
+		}
+		if cells[0].Cores > cores && below != nil {
+			return below, cells[:n]
+		}
+		below, cells = cells[:n], cells[n:]
+		if below[0].Cores >= cores {
+			break
+		}
+	}
+	return below, nil
+}
+
+// interpolateSize interpolates within the cells of one number of cores. A smaller set is at least
+// as fast as a larger one, so a cell below the rate of a larger set was disturbed and is raised to
+// it.
+func interpolateSize(cells []Cell, bytes float64) float64 {
+	var rate float64
+	for i := len(cells) - 1; i >= 0; i-- {
+		larger := rate
+		rate = max(rate, cells[i].GBps)
+		size := float64(cells[i].Bytes)
+		switch {
+		case bytes < size:
+		case i == len(cells)-1:
+			return rate
+		default:
+			share := math.Log(bytes/size) / math.Log(float64(cells[i+1].Bytes)/size)
+			return rate + share*(larger-rate)
+		}
+	}
+	return rate
 }
