@@ -177,9 +177,9 @@ var planted = map[string]string{
 	// the last rank leaves
 	"planted-hang": "deadlock",
 	// a barrier without its last round
-	"planted-short": "without having heard of rank",
+	"planted-short": "it leaves the barrier before rank",
 	// before the copy
-	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64), of which a part has " +
+	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64), part of which has " +
 		"not been written",
 }
 

@@ -1,13 +1,12 @@
 package schedule
 
-// chunkInPlace are the options of an all-reduce that has no shape to choose.
+// chunkInPlace has the options of all-reduces without a shape.
 var chunkInPlace = []string{takesChunk, takesInPlace}
 
-// fewerBits is why one of the codecs is timed.
+// fewerBits is the reason why only one of the codecs is timed.
 const fewerBits = "quickreduce with 8 bits is the most exact, and takes the same way"
 
-// allReduces are the all-reduce algorithms. Facts about their traffic and hops
-// come from Cost.
+// allReduces has the all-reduce algorithms. Their traffic and hops are computed by Cost.
 var allReduces = []Algorithm{
 	{Info: Info{Collective: AllReduce, Name: "naive",
 		Help:  "everyone sends to rank 0, which adds up and sends the sum back",
@@ -76,8 +75,8 @@ func naive(e *emitter) {
 	}
 }
 
-// oneStage cannot read inputs that the peers are overwriting, so in place
-// the ranks publish a copy, and a barrier per piece guards its reuse.
+// oneStage lets every rank add up all inputs. In place, peers would overwrite their inputs, so the ranks
+// publish a copy in scratch, and a barrier per piece protects its reuse.
 func oneStage(e *emitter) {
 	all := e.everyone()
 	if e.InPlace {
@@ -108,17 +107,16 @@ func oneStageScratch(p Params, rank int) int {
 
 func twoStage(e *emitter) { e.grouped(e.everyone(), func(int, int) {}) }
 
-// grouped is two-stage within a team, with something between the stages that
-// completes the sum of the rank's own part. In place it is safe as it is: part i of
-// every input is read by member i alone before anyone overwrites it.
+// grouped is two-stage within a team. between runs between the stages and completes the sum of the rank's
+// own part. It is safe in place: only member i reads part i of every input, before anyone overwrites it.
 func (e *emitter) grouped(team Peers, between func(off, n int)) {
-	e.barrier(team) // all inputs are there
+	e.barrier(team) // all inputs are ready
 	for off, n := range e.pieces() {
 		e.teamReduce(team, off, n)
 		between(teamPart(team, off, n, e.index(team)))
 		e.teamCollect(team, off, n)
 	}
-	e.barrier(team) // nobody reads this rank's memory any more
+	e.barrier(team) // no peer reads this rank's memory any more
 }
 
 func ring(e *emitter) {
@@ -137,7 +135,7 @@ func recursiveDoubling(e *emitter) {
 	}
 }
 
-// pieceScratch is room for one piece on ranks that have company.
+// pieceScratch is the scratch for one piece. A single rank needs none.
 func pieceScratch(p Params, rank int) int {
 	if p.Ranks == 1 {
 		return 0
@@ -152,8 +150,8 @@ func halvingDoubling(e *emitter) {
 	}
 }
 
-// tree sends all pieces up before the first comes down: a rank that waited for
-// the result of a piece would not pass on the next one meanwhile.
+// tree sends all pieces up before the first one comes down. A rank that waited for the result of a piece
+// could not pass on the next piece meanwhile.
 func tree(e *emitter) {
 	for off, n := range e.pieces() {
 		e.up(off, n, out(off, n))
@@ -179,7 +177,7 @@ func torus(e *emitter) {
 	}
 }
 
-// hierarchical groups neighbouring ranks, as launchers place them on a host.
+// hierarchical groups consecutive ranks, which launchers place on the same host.
 func hierarchical(e *emitter) {
 	index := e.rank % e.GroupSize
 	group := Peers{First: e.rank - index, Stride: 1, N: e.GroupSize}

@@ -13,7 +13,7 @@ func init() {
 	})
 }
 
-// chain passes each piece up before the first comes down, so that they are pipelined.
+// chain passes all pieces up before the first one comes down, so that they are pipelined.
 func chain(e *emitter) {
 	first, last := e.rank == 0, e.rank == e.Ranks-1
 	for off, n := range e.pieces() {

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// Check proves a schedule right, in the sense of the package comment, or says
-// which step of which rank is wrong. Its cost goes with the number of steps,
-// not with the count.
+// Check proves that a schedule is correct, in the sense of the package comment, or reports which step of
+// which rank is wrong. Its cost grows with the number of steps, not with the count.
 func Check(s Schedule) error {
 	c := newChecker(s)
 	return observed(s, c, c.result)
 }
 
-// observed executes a schedule before an observer, and has the result of each rank looked at.
+// observed executes a schedule with an observer and then checks the result of each rank.
 func observed[T any](s Schedule, o observer[T], result func(rank int) error) error {
 	if err := execute(s, o); err != nil {
 		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
@@ -32,7 +31,7 @@ type checker struct {
 	layout   layout
 	memories [][3]*memory
 	clocks   []clock
-	ended    []int   // steps of the ranks that have ended, otherwise -1
+	ended    []int   // by rank: number of steps if it has ended, otherwise -1
 	pieces   []piece // reused
 }
 
@@ -64,8 +63,8 @@ func (c *checker) memory(rank int, r Range) (*memory, int) {
 	return c.memories[rank][i], off
 }
 
-// begin notes what the step reads of the rank's own. Reading must be safe from
-// here on, before anything that the step itself receives.
+// begin records what the step reads of the rank's own memory. Reading must be safe from the start of the
+// step on, before anything that the step itself receives.
 func (c *checker) begin(at *event) error {
 	c.clocks[at.rank][at.rank] = at.index
 	if at.Op.Sends() || at.Op == Copy || at.Op == Reduce || at.Op == Put {
@@ -74,8 +73,7 @@ func (c *checker) begin(at *event) error {
 	return nil
 }
 
-// stamp is the clock without the step under way: a sendrecv that has sent has
-// not received yet.
+// stamp returns the clock without the current step: a sendrecv that has sent may not have received yet.
 func (c *checker) stamp(rank int, into clock) clock { return append(into[:0], c.clocks[rank]...) }
 
 func (c *checker) wait(at *event, from int, carried clock) { c.clocks[at.rank].join(carried) }
@@ -109,7 +107,7 @@ func (c *checker) local(at *event) error {
 	return c.store(at, writer, pieces)
 }
 
-// getReduce adds up in a memory of its own, as the step does in registers.
+// getReduce adds up in a temporary memory, as the step does in registers.
 func (c *checker) getReduce(at *event) error {
 	sum := newMemory(at.Src.Len, cell{})
 	for i := range at.From.N {
@@ -134,7 +132,8 @@ func (c *checker) getReduce(at *event) error {
 	return c.store(at, at.rank, pieces)
 }
 
-// load gives what the step's source range of owner holds, until the next load.
+// load returns the contents of the step's source range in the memory of owner. They are valid until the
+// next load.
 func (c *checker) load(at *event, owner int) ([]piece, error) {
 	m, off := c.memory(owner, at.Src)
 	pieces, err := m.load(c.pieces[:0], off, at.Src.Len)
@@ -145,7 +144,7 @@ func (c *checker) load(at *event, owner int) ([]piece, error) {
 	return pieces, nil
 }
 
-// store writes or adds the pieces to the step's destination range of owner.
+// store writes or adds the pieces to the step's destination range in the memory of owner.
 func (c *checker) store(at *event, owner int, pieces []piece) error {
 	if err := c.touch(at, owner, at.Dst, true); err != nil {
 		return err
@@ -161,7 +160,7 @@ func (c *checker) store(at *event, owner int, pieces []piece) error {
 	return nil
 }
 
-// end hands the rank's memory back to its caller, who may write to it at once.
+// end returns the rank's memory to the caller, who may write to it at once. So it counts as a write.
 func (c *checker) end(rank, steps int) error {
 	c.ended[rank] = steps
 	c.clocks[rank][rank] = steps
@@ -174,12 +173,12 @@ func (c *checker) end(rank, steps int) error {
 	return nil
 }
 
-// result checks what the collective promises of a rank's output.
+// result checks a rank's output.
 func (c *checker) result(rank int) error {
 	if c.schedule.Collective() == Barrier {
 		for peer, steps := range c.clocks[rank] {
 			if steps == unheard {
-				return fmt.Errorf("it leaves the barrier without having heard of rank %d", peer)
+				return fmt.Errorf("it leaves the barrier before rank %d has entered it", peer)
 			}
 		}
 	}
@@ -209,14 +208,14 @@ func (c *checker) result(rank int) error {
 	return nil
 }
 
-// promised is n elements of a rank's output, from off on: elements first... of the inputs of
-// one rank, or of all ranks together.
+// promised describes the expected contents of n elements of a rank's output, from off on: the elements from
+// first on of the input of rank of, or the sum over all ranks.
 type promised struct{ off, n, first, of int }
 
-// everybody is all ranks together.
+// everybody stands for the sum over all ranks.
 const everybody = -1
 
-// promise is what a collective leaves in a rank's output.
+// promise returns the expected contents of a rank's output.
 func promise(s Schedule, rank int) (list []promised) {
 	p := s.Params()
 	length := p.Len(s.Collective(), Output, rank)
@@ -252,13 +251,12 @@ func promise(s Schedule, rank int) (list []promised) {
 	return list
 }
 
-// Variants gives the parameters that an algorithm is to be proved for with so many
-// ranks and elements: plain, with each option it takes (every shape, a later
-// root, in place, in pieces), and with all its options at once; none if it
-// cannot be done by so many ranks.
+// Variants returns the parameters for which an algorithm is proved with a number of ranks and elements:
+// without options, with each option that it takes (every shape, another root, in place, in pieces), and
+// with all options together. It returns none if the algorithm does not support so many ranks.
 func Variants(info Info, ranks, count int) []Params {
 	if Fits(info.Collective, info.Name, ranks) != nil || info.Collective == Barrier && count > 0 {
-		return nil // New refuses it, so nobody can run it
+		return nil // New rejects it
 	}
 	plain := Params{Ranks: ranks, Count: count}
 	together := plain
@@ -285,8 +283,8 @@ func Variants(info Info, ranks, count int) []Params {
 	return append(variants, together)
 }
 
-// uneven cuts a vector into blocks of which every second one also has what is the
-// previous one's by Split, or, of two, half of it, so that something is left to move.
+// uneven divides a vector into uneven blocks. Every second block also gets the elements of the previous one,
+// which becomes empty. If there are only two blocks, it gets half of them, so that both have data.
 func uneven(collective string, ranks, count int) *Blocks {
 	if collective == AllToAll {
 		ranks *= ranks

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// literal is a schedule written out by hand. Its scratch is as long as the vector.
+// literal is a hand-written schedule. Its scratch is as long as the vector.
 type literal struct {
 	collective string
 	params     Params
@@ -29,7 +29,7 @@ func (l literal) Len(buf Buffer, rank int) int {
 
 func (l literal) Steps(rank int) iter.Seq[Step] { return slices.Values(l.steps[rank]) }
 
-// Steps in short.
+// Short constructors of steps.
 func copyStep(src, dst Range) Step   { return Step{Op: Copy, Src: src, Dst: dst} }
 func reduceStep(src, dst Range) Step { return Step{Op: Reduce, Src: src, Dst: dst} }
 func sendStep(to int, src Range) Step {
@@ -47,8 +47,7 @@ func putStep(to int, src, dst Range) Step {
 func signalStep(to int) Step { return Step{Op: Signal, To: One(to)} }
 func waitStep(from int) Step { return Step{Op: Wait, From: One(from)} }
 
-// TestCheckSays plants one fault of each sort and reads the diagnosis: it must
-// name the rank, the step, the range and what is wrong.
+// TestCheckSays plants one fault of each kind. The error must name the rank, the step, the range and the reason.
 func TestCheckSays(t *testing.T) {
 	start := copyStep(in(0, 4), out(0, 4))
 	sendrecv := Step{Op: SendRecv, To: One(1), Src: in(0, 4), From: One(2), Dst: scratch(0, 4)}
@@ -86,21 +85,21 @@ func TestCheckSays(t *testing.T) {
 		"unwritten": {AllReduce, false, [][]Step{{copyStep(in(0, 2), scratch(0, 2)), copyStep(scratch(0, 4), out(0, 4))}, {}},
 			"rank 0 step 1 (copy scratch[0,4) to output[0,4)): reads scratch[0,4) of rank 0: elements 2 to 3 of it have not " +
 				"been written"},
-		"input written": {AllReduce, false, [][]Step{{copyStep(scratch(0, 4), in(0, 4))}, {}}, "writes the input"},
+		"input written": {AllReduce, false, [][]Step{{copyStep(scratch(0, 4), in(0, 4))}, {}}, "writes to the input"},
 		"outside": {AllReduce, false, [][]Step{{copyStep(in(2, 3), out(2, 3))}, {}},
 			"rank 0 step 0 (copy input[2,5) to output[2,5)): input[2,5) is outside the input of rank 0, which has 4 elements"},
 		"empty":   {AllReduce, false, [][]Step{{copyStep(in(2, 0), out(2, 0))}, {}}, "input[2,2) is empty"},
-		"unequal": {AllReduce, false, [][]Step{{copyStep(in(0, 2), out(0, 3))}, {}}, "2 elements do not go into 3"},
+		"unequal": {AllReduce, false, [][]Step{{copyStep(in(0, 2), out(0, 3))}, {}}, "the source has 2 elements, the destination 3"},
 		"overlap": {AllReduce, false, [][]Step{{start, copyStep(out(0, 2), out(1, 2))}, {}},
-			"output[0,2) and output[1,3) are the same memory in part"},
+			"output[0,2) and output[1,3) overlap"},
 		"overlap alias": {AllReduce, true, [][]Step{{copyStep(in(0, 2), out(1, 2))}, {}},
-			"input[0,2) and output[1,3) are the same memory in part"},
+			"input[0,2) and output[1,3) overlap"},
 		"no such rank": {AllReduce, false, [][]Step{{signalStep(2)}, {}}, "no such peer: rank 2, ranks are 0 to 1"},
 		"itself":       {AllReduce, false, [][]Step{{sendStep(0, in(0, 4))}, {}}, "the peer is the rank itself"},
 		"several": {AllReduce, false, [][]Step{{{Op: Get, From: Peers{0, 1, 2}, Src: in(0, 1), Dst: out(0, 1)}}, {}},
 			"takes one peer, not 2"},
 		"nobody":       {AllReduce, false, [][]Step{{{Op: Wait}}, {}}, "names no peer"},
-		"no operation": {AllReduce, false, [][]Step{{{Op: 99}}, {}}, "rank 0 step 0 (op(99)): no such operation"},
+		"no operation": {AllReduce, false, [][]Step{{{Op: 99}}, {}}, "rank 0 step 0 (op(99)): unknown operation"},
 		"no buffer": {AllReduce, false, [][]Step{{copyStep(Range{7, 0, 1}, out(0, 1))}, {}},
 			"buffer(7)[0,1): no such buffer"},
 
@@ -119,13 +118,13 @@ func TestCheckSays(t *testing.T) {
 			{sendStep(0, in(0, 2)), copyStep(in(0, 2), out(0, 2)), copyStep(in(0, 2), out(2, 2))}},
 			"at the end of rank 1: output[0,2) lacks the contribution of rank 0"},
 		"left too early": {Barrier, false, [][]Step{{signalStep(1)}, {waitStep(0)}},
-			"at the end of rank 0: it leaves the barrier without having heard of rank 1"},
+			"at the end of rank 0: it leaves the barrier before rank 1 has entered it"},
 		"not yet there": {AllReduce, false, [][]Step{{getStep(1, in(0, 4), out(0, 4))}, {}},
 			"rank 0 step 0 (get input[0,4) of rank 1 to output[0,4)): reads input[0,4) of rank 1, not ordered after rank " +
 				"1's beginning"},
 		"already gone": {AllReduce, false,
 			[][]Step{{signalStep(1), waitStep(1), getStep(1, in(0, 4), out(0, 4))}, {waitStep(0), signalStep(0)}},
-			"not ordered after rank 1's end, from which on the memory is its caller's"},
+			"not ordered after rank 1's end, after which the memory belongs to its caller"},
 		"not finished": {AllReduce, false, [][]Step{
 			{waitStep(1), getStep(1, scratch(0, 4), out(0, 4)), signalStep(1)},
 			{signalStep(0), copyStep(in(0, 4), scratch(0, 4)), waitStep(0)}},
@@ -167,8 +166,7 @@ func TestCheckSays(t *testing.T) {
 	}
 }
 
-// TestCheckDoesNotGoWithCount proves a vector as long as can be: intervals are
-// what is counted, not elements.
+// TestCheckDoesNotGoWithCount proves a vector of maximal length: the cost depends on intervals, not elements.
 func TestCheckDoesNotGoWithCount(t *testing.T) {
 	for _, i := range instances(7, 1<<60) {
 		if err := Check(i.build(t)); err != nil {
@@ -186,7 +184,7 @@ func TestStepsOfNobody(t *testing.T) {
 	instance{AllReduce, "ring", Params{Ranks: 2, Count: 4}}.build(t).Steps(2)
 }
 
-// mislabelled claims other parameters than it was built from.
+// mislabelled is a schedule that reports wrong parameters.
 type mislabelled struct {
 	Schedule
 	params Params
@@ -194,8 +192,8 @@ type mislabelled struct {
 
 func (m mislabelled) Params() Params { return m.params }
 
-// TestInPlaceIsNotForFree runs the out-of-place one-stage in place: it reads
-// inputs that their owners overwrite, which is why there is another version.
+// TestInPlaceIsNotForFree runs the out-of-place variant of one-stage in place. It reads inputs that their
+// owners overwrite, so Check rejects it.
 func TestInPlaceIsNotForFree(t *testing.T) {
 	s := instance{AllReduce, "one-stage", Params{Ranks: 3, Count: 4}}.build(t)
 	p := s.Params()

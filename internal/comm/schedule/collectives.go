@@ -1,6 +1,6 @@
 package schedule
 
-// The options of the other collectives: most can be done in place.
+// The options of the other collectives.
 var (
 	blocks        = []string{takesBlocks}
 	inPlaceBlocks = []string{takesInPlace, takesBlocks}
@@ -9,7 +9,7 @@ var (
 	rootedChunk   = []string{takesRoot, takesChunk, takesInPlace}
 )
 
-// otherCollectives are the algorithms of the other collectives.
+// otherCollectives has the algorithms of all collectives but all-reduce.
 var otherCollectives = []Algorithm{
 	{Info: Info{Collective: ReduceScatter, Name: "ring", Takes: inPlaceBlocks,
 		Help: "partial sums travel once round the ring"}, Steps: emitting(ringReduceScatter),
@@ -55,9 +55,8 @@ var otherCollectives = []Algorithm{
 		Help: "a flag to everyone, then wait for everyone's: one hop"}, Steps: emitting(directBarrier)},
 }
 
-// ringReduceScatter lets partial sums travel through two scratch slots, one
-// being sent while the next one arrives. The rank's own block comes last and
-// goes straight into the output.
+// ringReduceScatter passes partial sums through two scratch slots: one is sent while the next one arrives.
+// The rank's own block comes last and goes directly into the output.
 func ringReduceScatter(e *emitter) {
 	right, left := (e.rank+1)%e.Ranks, (e.rank+e.Ranks-1)%e.Ranks
 	slotLen := ringReduceScatterScratch(e.Params, e.rank) / 2
@@ -80,8 +79,8 @@ func ringReduceScatter(e *emitter) {
 	}
 }
 
-// ringReduceScatterScratch is needed from three ranks on: between two, every
-// block goes from input to output in one hop.
+// ringReduceScatterScratch returns the scratch length. Up to two ranks need none, because every block goes
+// from input to output in one hop.
 func ringReduceScatterScratch(p Params, rank int) int {
 	if p.Ranks < 3 {
 		return 0
@@ -128,8 +127,8 @@ func treeBroadcast(e *emitter) {
 	}
 }
 
-// fromRoot frames steps in which the others touch the root's memory: it says
-// when they may begin and they say when they are done.
+// fromRoot synchronizes steps in which the other ranks access the root's memory: the root signals when they
+// may begin, and they signal when they are done.
 func (e *emitter) fromRoot(root, others func()) {
 	all := e.everyone()
 	if e.rank == e.Root {
@@ -152,8 +151,7 @@ func directBroadcast(e *emitter) {
 	e.fromRoot(whole(e.copy), whole(func(src, dst Range) { e.get(e.Root, src, dst) }))
 }
 
-// treeReduce adds up in the root's output and the others' scratch: only the
-// root has an output.
+// treeReduce adds up in the output of the root and in the scratch of the others, which have no output.
 func treeReduce(e *emitter) {
 	for off, n := range e.pieces() {
 		acc := scratch(0, n)
@@ -208,8 +206,8 @@ func linearGather(e *emitter) {
 	}
 }
 
-// directGather lets the others put: they write at the same time, where the
-// root would read one block after the other.
+// directGather lets the other ranks put their blocks. They write concurrently, while the root would read one
+// block after the other.
 func directGather(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.fromRoot(
@@ -262,14 +260,14 @@ func directAllToAll(e *emitter) {
 	e.barrier(e.everyone())
 }
 
-// keepPair copies what a rank sends to itself.
+// keepPair copies the block that a rank sends to itself.
 func (e *emitter) keepPair() {
 	src, dst, n := e.Pair(e.rank, e.rank)
 	e.copy(in(src, n), out(dst, n))
 }
 
-// dissemination is Hensgen, Finkel and Manber's barrier: after round k a rank
-// has heard, directly or not, of the 2^k ranks before it.
+// dissemination is the barrier of Hensgen, Finkel and Manber (1988). After round k a rank knows, directly or
+// indirectly, that the 2^k ranks before it have entered.
 func dissemination(e *emitter) {
 	for distance := 1; distance < e.Ranks; distance *= 2 {
 		e.signal(One((e.rank + distance) % e.Ranks))

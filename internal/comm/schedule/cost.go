@@ -2,8 +2,8 @@ package schedule
 
 import "fmt"
 
-// Traffic is what a schedule moves, in elements, and how long its longest
-// chain of hops is. It is exact: it is counted from the steps.
+// Traffic is the amount of data that a schedule moves, in elements, and the length of its longest chain of
+// hops. It is exact because it is counted from the steps.
 type Traffic struct {
 	Sent    Load // elements sent in messages
 	Read    Load // elements read from peers' memory
@@ -15,18 +15,15 @@ type Traffic struct {
 	Messages Load
 	Flags    Load
 
-	// Rounds is the longest chain of hops. A message takes its sender and
-	// its receiver one round, in which a rank may send one and receive one.
-	// Flags can be raised at all peers at once, free of charge, and are seen
-	// one round later.
+	// Rounds is the longest chain of hops. In a round a rank may send one message and receive one. Flags can
+	// be raised at all peers at once without cost, and are seen one round later.
 	Rounds int
 }
 
-// Load is a quantity of every rank: the largest and the sum.
+// Load is the maximum and the sum of a quantity over all ranks.
 type Load struct{ Max, Total int }
 
-// Cost counts the traffic of a schedule. It needs only that the schedule comes
-// to an end; whether it is right is for Check to say.
+// Cost counts the traffic of a schedule. The schedule must terminate; Cost does not check its results.
 func Cost(s Schedule) (Traffic, error) {
 	m := &meter{start: make([]int, s.Ranks()), time: make([]int, s.Ranks()), tally: make([]tally, s.Ranks())}
 	if err := execute(s, m); err != nil {
@@ -43,7 +40,7 @@ func Cost(s Schedule) (Traffic, error) {
 	return t, nil
 }
 
-// tally is one rank's counts, in the order of Traffic's fields.
+// tally has the counts of one rank, in the order of Traffic's fields.
 type tally [8]int
 
 const (
@@ -57,11 +54,10 @@ const (
 	flags
 )
 
-// meter is the observer that counts. What a message carries is the round in
-// which it is sent.
+// meter is the observer that counts. Messages and flags carry the round in which they are sent.
 type meter struct {
 	start []int // when each rank's current step began
-	time  []int // when each rank is through with it, as far as known
+	time  []int // when it ends, as far as known
 	tally []tally
 }
 
@@ -76,10 +72,10 @@ func (m *meter) begin(at *event) error {
 	}
 	if at.Op.Accumulates() {
 		y[reduced] += n
-		y[loads] += n // what is added to
+		y[loads] += n // the destination
 	}
 	if at.Op != Send {
-		y[stores] += n // nothing for flags, whose ranges are empty
+		y[stores] += n // flags have empty ranges
 	}
 	switch at.Op {
 	case Copy, Reduce:
@@ -100,7 +96,7 @@ func (m *meter) begin(at *event) error {
 	return nil
 }
 
-// others counts the peers that are not the rank itself.
+// others returns the number of peers without the rank itself.
 func others(peers Peers, rank int) int {
 	n := peers.N
 	for i := range peers.N {
@@ -113,8 +109,8 @@ func others(peers Peers, rank int) int {
 
 func (m *meter) stamp(rank, _ int) int { return m.time[rank] }
 
-// message ends one round after both were ready. A sendrecv is through when
-// both halves are, and they take their round at the same time.
+// message takes one round after both ends are ready. The two halves of a sendrecv take their rounds at the
+// same time; it ends with the later one.
 func (m *meter) message(src, dst *event, sentAt int) error {
 	m.time[src.rank] = max(m.time[src.rank], sentAt+1)
 	m.time[dst.rank] = max(m.time[dst.rank], max(m.start[dst.rank], sentAt)+1)

@@ -7,8 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// TestCost holds the counted traffic against the textbook formulas, for a
-// count that every part divides.
+// TestCost compares the counted traffic with the textbook formulas, for a divisible count.
 func TestCost(t *testing.T) {
 	const c = 1 << 10
 	log2 := func(n int) int { return bits.Len(uint(n)) - 1 }
@@ -54,12 +53,12 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestCostTotals checks one small case in full against a count by hand.
+// TestCostTotals compares one small case with a count by hand.
 func TestCostTotals(t *testing.T) {
 	got := must.Get(Cost(instance{AllReduce, "two-stage", Params{Ranks: 3, Count: 7}}.build(t)))(t)
-	// Parts of 3, 2, 2: each part is read from 2 peers in the first stage and by
-	// 2 in the second. Rank 0 adds 2*3; all add 2*7. Loads: 3 inputs of the own
-	// part, then the 7 - part others. Stores: the whole vector.
+	// Parts of 3, 2, 2: each part is read from 2 peers in the first stage and by 2 peers in the second. Rank 0
+	// adds 2*3, all ranks 2*7. A rank loads 3 inputs of its own part, then the rest of the vector, and stores
+	// the whole vector.
 	want := Traffic{
 		Read: Load{10, 28}, Reduced: Load{6, 14}, Loads: Load{13, 35}, Stores: Load{7, 21},
 		Flags: Load{6, 18}, Rounds: 3,
@@ -69,8 +68,8 @@ func TestCostTotals(t *testing.T) {
 	}
 }
 
-// TestCostPipelined shows what pieces are for: a tree's rounds grow by the
-// number of pieces, not by its depth times that.
+// TestCostPipelined shows the benefit of pieces: the rounds of a tree are its depth plus the number of
+// pieces, not the product.
 func TestCostPipelined(t *testing.T) {
 	rounds := func(chunk int) int {
 		got := must.Get(Cost(instance{Broadcast, "tree", Params{Ranks: 15, Count: 1000, ChunkElems: chunk}}.build(t)))(t)

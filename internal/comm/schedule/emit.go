@@ -2,19 +2,18 @@ package schedule
 
 import "iter"
 
-// emitter writes one rank's steps. The algorithms read as straight-line code:
-// after the consumer has stopped, what they emit is dropped, and steps that
-// would move nothing never come out, at both ends alike, since both know the
-// length.
+// emitter emits the steps of one rank, so that algorithms can be written as straight-line code. When the
+// consumer has stopped, further steps are dropped. Steps without elements are not emitted; both ends know
+// the length and agree on that.
 type emitter struct {
 	Params
 	rank  int
-	round int // the tag of the next message or flag; every rank counts the same rounds
+	round int // the tag of the next message or flag; all ranks count the same rounds
 	done  bool
 	yield func(Step) bool
 }
 
-// emitting makes Steps of an algorithm that is written with an emitter.
+// emitting returns the Steps function of an algorithm that is written with an emitter.
 func emitting(write func(*emitter)) func(Params, int) iter.Seq[Step] {
 	return func(p Params, rank int) iter.Seq[Step] {
 		return func(yield func(Step) bool) { write(&emitter{Params: p, rank: rank, yield: yield}) }
@@ -31,10 +30,10 @@ func (e *emitter) emit(s Step) {
 	}
 }
 
-// everyone is the set of all ranks.
+// everyone returns the set of all ranks.
 func (e *emitter) everyone() Peers { return Peers{First: 0, Stride: 1, N: e.Ranks} }
 
-// pieces cuts the vector into what is handled at a time.
+// pieces yields the offsets and lengths of the pipelined pieces of the vector.
 func (e *emitter) pieces() iter.Seq2[int, int] {
 	return func(yield func(off, n int) bool) {
 		size := pieceLen(e.Params)
@@ -53,8 +52,8 @@ func pieceLen(p Params) int {
 	return min(p.ChunkElems, p.Count)
 }
 
-// copy emits a local copy, except the one that in place is onto itself:
-// Input and Output ranges that correspond are then the same memory.
+// copy emits a local copy. In place, a copy from Input to Output is omitted: corresponding ranges are then
+// the same memory.
 func (e *emitter) copy(src, dst Range) {
 	if src.Len == 0 || e.InPlace && src.Buf == Input && dst.Buf == Output {
 		return
@@ -80,7 +79,7 @@ func (e *emitter) recv(op Op, from int, dst Range) {
 	}
 }
 
-// exchange sends and receives at once; op is Recv or RecvReduce.
+// exchange sends and receives at the same time; op is Recv or RecvReduce.
 func (e *emitter) exchange(to int, src Range, op Op, from int, dst Range) {
 	switch {
 	case src.Len == 0:
@@ -108,7 +107,7 @@ func (e *emitter) put(src Range, to int, dst Range) {
 	}
 }
 
-// getReduce sums over the peers, of which the rank is one; alone, that is a copy.
+// getReduce sums over the peers, which include the rank itself. For a single rank it is a copy.
 func (e *emitter) getReduce(peers Peers, src, dst Range) {
 	switch {
 	case peers.N == 1:
@@ -130,7 +129,7 @@ func (e *emitter) wait(from Peers) {
 	}
 }
 
-// barrier lets nobody of the team go on before all have come.
+// barrier waits until all members of the team have reached it.
 func (e *emitter) barrier(team Peers) {
 	e.signal(team)
 	e.wait(team)

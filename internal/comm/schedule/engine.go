@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// event is a step at its place: rank and index among the rank's steps.
+// event is a step with its rank and its index among the rank's steps.
 type event struct {
 	rank, index int
 	Step
@@ -13,39 +13,39 @@ type event struct {
 
 func (v event) String() string { return fmt.Sprintf("rank %d step %d (%v)", v.rank, v.index, v.Step) }
 
-// observer is told what happens as the engine runs a schedule. T is what a message
-// or flag carries from the moment it is sent: a clock, or a time.
+// observer is notified of what happens as the engine runs a schedule. T is attached to every message and
+// flag when it is sent: a vector clock, or a time.
 type observer[T any] interface {
 	begin(at *event) error                    // the rank starts the step
-	stamp(rank int, into T) T                 // what it sends now carries; into may be reused
-	message(src, dst *event, carried T) error // a message goes across
+	stamp(rank int, into T) T                 // returns the value to attach to what rank sends now; into may be reused
+	message(src, dst *event, carried T) error // a message is transferred
 	wait(at *event, from int, carried T)      // a flag is seen
 	local(at *event) error                    // a step without a partner is performed
 	end(rank, steps int) error                // the rank has no more steps
 }
 
-// Puller gives the steps of a rank one by one, for those who go through many ranks' at
-// once. It fetches several at a time, since going to a rank's stream and back costs more
-// than making a step. The beginning of a stream is not held open between fetches but made
-// again: most streams of very many ranks are short, and an open one has a stack.
+// Puller returns the steps of a rank one by one, for callers that interleave the streams of many ranks. It
+// fetches several steps at a time, because switching to a stream and back costs more than generating a step.
+// Up to the first short steps the stream is not kept open between fetches but generated again: with very
+// many ranks most streams are short, and an open stream needs a goroutine stack.
 type Puller struct {
 	stream iter.Seq[Step]
 	taken  int
 	steps  []Step
 	buffer []Step
-	more   func() ([]Step, bool) // of a long stream
+	more   func() ([]Step, bool) // set for a long stream, which is kept open
 	stop   func()
 }
 
 const (
-	fetched = 16 // steps at a time
-	short   = 64 // steps that are made again
+	fetched = 16 // steps per fetch
+	short   = 64 // steps after which a stream is kept open
 )
 
-// Pull opens the stream of a rank, until Stop.
+// Pull returns a Puller for the steps of a rank. The caller must call Stop.
 func Pull(s Schedule, rank int) *Puller { return &Puller{stream: s.Steps(rank)} }
 
-// Next is the next step, until it is called again; nil after the last.
+// Next returns the next step, or nil after the last one. The step is valid until the next call.
 func (p *Puller) Next() *Step {
 	if len(p.steps) == 0 {
 		if p.fetch(); len(p.steps) == 0 {
@@ -71,7 +71,7 @@ func (p *Puller) fetch() {
 	p.taken += len(p.steps)
 }
 
-// batches is the stream without its first steps, several at a time.
+// batches yields the stream without its first skip steps, several steps at a time.
 func (p *Puller) batches(skip int) iter.Seq[[]Step] {
 	return func(yield func([]Step) bool) {
 		steps := p.buffer[:0]
@@ -91,34 +91,33 @@ func (p *Puller) batches(skip int) iter.Seq[[]Step] {
 	}
 }
 
-// Stop ends the stream.
+// Stop releases the stream.
 func (p *Puller) Stop() {
 	if p.stop != nil {
 		p.stop()
 	}
 }
 
-// engine runs the streams of all ranks against each other, with sends that
-// complete only when the receiver is there. Which rank goes first changes
-// nothing, because a step waits for named peers only.
+// engine runs the streams of all ranks against each other. A send completes only when the receiver is ready
+// (rendezvous). The order of ranks does not matter, because a step waits for named peers only.
 type engine[T any] struct {
 	ranks   []cursor[T]
-	flags   map[[2]int]*queue[*raised[T]] // by who raised it and for whom
-	ready   []int                         // the last one first, so that it is still in the caches
+	flags   map[[2]int]*queue[*raised[T]] // by sender and receiver
+	ready   []int                         // stack of ranks that may continue; the latest is still in the caches
 	layout  layout
 	watcher observer[T]
 }
 
-// cursor is where one rank is.
+// cursor is the position of one rank in its steps.
 type cursor[T any] struct {
 	steps     *Puller
 	at        event
-	sending   bool // the halves of the step that are still open
-	receiving bool
-	waiting   bool
-	seen      int // how many of the flags waited for have come
+	sending   bool // the send of the current step is not complete
+	receiving bool // the receive of the current step is not complete
+	waiting   bool // the current step waits for flags
+	seen      int  // number of these flags that have been seen
 	ended     bool
-	carried   T // what the message being sent carries
+	carried   T // the value attached to the message being sent
 }
 
 type raised[T any] struct {
@@ -126,7 +125,7 @@ type raised[T any] struct {
 	carried T
 }
 
-// execute runs the schedule to its end or gives the first thing wrong.
+// execute runs the schedule to its end or returns the first fault.
 func execute[T any](s Schedule, watcher observer[T]) error {
 	n := s.Ranks()
 	e := &engine[T]{ranks: make([]cursor[T], n), flags: map[[2]int]*queue[*raised[T]]{}, layout: newLayout(s),
@@ -135,7 +134,7 @@ func execute[T any](s Schedule, watcher observer[T]) error {
 		steps := Pull(s, rank)
 		defer steps.Stop()
 		e.ranks[rank] = cursor[T]{steps: steps, at: event{rank: rank, index: -1}}
-		e.ready = append(e.ready, n-1-rank) // rank 0 begins
+		e.ready = append(e.ready, n-1-rank) // rank 0 is on top of the stack
 	}
 	for len(e.ready) > 0 {
 		rank := e.ready[len(e.ready)-1]
@@ -152,7 +151,7 @@ func execute[T any](s Schedule, watcher observer[T]) error {
 	return e.leftover()
 }
 
-// leftover is the flag of the first rank that has raised one which nobody waits for.
+// leftover reports a flag that was raised but never waited for: the one of the first rank.
 func (e *engine[T]) leftover() error {
 	first := [2]int{len(e.ranks), 0}
 	for pair, q := range e.flags {
@@ -166,7 +165,7 @@ func (e *engine[T]) leftover() error {
 	return nil
 }
 
-// flagsOf are the flags that a rank has raised for another.
+// flagsOf returns the queue of flags from one rank to another.
 func (e *engine[T]) flagsOf(from, to int) *queue[*raised[T]] {
 	q := e.flags[[2]int{from, to}]
 	if q == nil {
@@ -176,7 +175,7 @@ func (e *engine[T]) flagsOf(from, to int) *queue[*raised[T]] {
 	return q
 }
 
-// advance performs steps of a rank until one has to wait for a peer.
+// advance performs the steps of a rank until it has to wait for a peer.
 func (e *engine[T]) advance(rank int) error {
 	c := &e.ranks[rank]
 	for !c.ended {
@@ -202,7 +201,7 @@ func (e *engine[T]) advance(rank int) error {
 	return nil
 }
 
-// start begins the step the cursor stands on.
+// start begins the cursor's current step.
 func (e *engine[T]) start(c *cursor[T]) error {
 	if err := e.layout.validate(&c.at); err != nil {
 		return fmt.Errorf("%v: %w", c.at, err)
@@ -242,8 +241,8 @@ func (e *engine[T]) start(c *cursor[T]) error {
 	return nil
 }
 
-// match lets a message pass if both ends are there for it, and lets the one that was there
-// first go on.
+// match transfers a message if both ends are ready. first is the end that was ready first; it may continue
+// afterwards.
 func (e *engine[T]) match(src, dst, first *cursor[T]) error {
 	if !src.sending || !dst.receiving || src.at.To.First != dst.at.rank || dst.at.From.First != src.at.rank {
 		return nil
@@ -261,7 +260,7 @@ func (e *engine[T]) match(src, dst, first *cursor[T]) error {
 	return nil
 }
 
-// see takes the flags that a waiting rank lacks, as far as they have come.
+// see takes the flags that a waiting rank needs, as far as they have been raised.
 func (e *engine[T]) see(c *cursor[T]) error {
 	for ; c.seen < c.at.From.N; c.seen++ {
 		from := c.at.From.At(c.seen)
@@ -282,8 +281,7 @@ func (e *engine[T]) see(c *cursor[T]) error {
 	return nil
 }
 
-// stuck words a deadlock from the first rank in it: what it waits for and what the
-// peer that should help does instead.
+// stuck describes a deadlock: what the rank waits for and what that peer does instead.
 func (e *engine[T]) stuck(rank int) error {
 	c := &e.ranks[rank]
 	peer := c.at.From.First
@@ -301,7 +299,7 @@ func (e *engine[T]) stuck(rank int) error {
 		other.at.Step)
 }
 
-// queue is first in, first out.
+// queue is a FIFO.
 type queue[T any] struct {
 	items []T
 	head  int
@@ -312,7 +310,7 @@ func (q *queue[T]) push(item T) { q.items = append(q.items, item) }
 
 func (q *queue[T]) pop() T {
 	item := q.items[q.head]
-	if q.head++; 2*q.head >= len(q.items) { // what is left moves to the front: each item once, on average
+	if q.head++; 2*q.head >= len(q.items) { // move the rest to the front; amortized, each item moves once
 		q.items, q.head = q.items[:copy(q.items, q.items[q.head:])], 0
 	}
 	return item

@@ -12,10 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// simple executes a schedule on numbers, taking a random rank that can go on
-// each time, and gives the outputs. It shares nothing with the checker: sends
-// are buffered, memory is memory. The second result is false when it cannot go on, or when
-// a rank has left a barrier to which another had not come.
+// simple executes a schedule on numbers and returns the outputs. It always continues with a random rank that
+// can proceed. It shares no code with the checker: sends are buffered, and memory holds real numbers. The
+// second result is false if no rank can proceed, or if a rank left a barrier before another had entered it.
 func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) int64,
 	random *rand.Rand) (outputs [][]int64, ended bool) {
 	n, p := s.Ranks(), s.Params()
@@ -41,7 +40,7 @@ func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) 
 			dst[i] = combine(dst[i], src[i])
 		}
 	}
-	// perform does what it can of rank r's step and says whether that was all.
+	// perform does as much of rank r's step as possible and reports whether the step is complete.
 	perform := func(r int, s *Step) bool {
 		if s.Op.Sends() {
 			to := [2]int{r, s.To.First}
@@ -126,7 +125,7 @@ func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) 
 	return outputs, true
 }
 
-// right compares executed outputs with what the collective means, spelled out.
+// right compares outputs with the definition of the collective.
 func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
 	n, p := s.Ranks(), s.Params()
 	sum := func(i int) (total int64) {
@@ -145,7 +144,7 @@ func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
 		}
 		panic("outside")
 	}
-	// fromAll is element i of what a rank collects in an all-to-all.
+	// fromAll returns element i of a rank's output in an all-to-all.
 	fromAll := func(rank, i int) int64 {
 		for r := range n {
 			off, _, size := p.Pair(r, rank)
@@ -185,8 +184,8 @@ func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
 	return nil
 }
 
-// numbers are inputs of which no other sum of few terms is the same: 40 bits
-// of a mixing of rank and place (the finaliser of splitmix64).
+// numbers returns inputs whose sums of few terms are all different: 40 bits of a hash of rank and position
+// (the finaliser of splitmix64).
 func numbers(seed uint64) func(rank, i int) int64 {
 	return func(rank, i int) int64 {
 		x := seed + uint64(rank)<<32 + uint64(i)
@@ -198,8 +197,7 @@ func numbers(seed uint64) func(rank, i int) int64 {
 
 func plus(a, b int64) int64 { return a + b }
 
-// tryOut runs a schedule in several random orders. A panic (a range out of
-// bounds) counts as wrong.
+// tryOut runs a schedule in several random orders. A panic (a range out of bounds) counts as a wrong result.
 func tryOut(s Schedule, seed uint64, times int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -218,9 +216,8 @@ func tryOut(s Schedule, seed uint64, times int) (err error) {
 	return nil
 }
 
-// TestExecutionAgrees holds the checker against plain execution: random
-// schedules are right both ways, and of those with a random fault none that executes
-// wrongly is accepted.
+// TestExecutionAgrees compares the checker with plain execution. Random schedules pass both. Of schedules with
+// a random fault, the checker accepts none that gives wrong results.
 func TestExecutionAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(1, 12).Draw(t, "ranks")
@@ -249,9 +246,9 @@ func TestExecutionAgrees(t *testing.T) {
 	})
 }
 
-// TestEqualBits is the contract of all-reduce with rounding: whatever the order of
-// events, every rank gets the same bits. The operation commutes, as floating-point
-// addition does, but associates so badly that any other bracketing shows.
+// TestEqualBits checks that every rank of an all-reduce gets the same bits, for any order of events. The
+// operation is commutative, like floating-point addition, but so far from associative that any other
+// bracketing changes the result.
 func TestEqualBits(t *testing.T) {
 	rounded := func(a, b int64) int64 {
 		x := uint64(a + b)

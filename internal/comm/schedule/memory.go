@@ -1,15 +1,15 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
 )
 
-// What the checker knows of a memory: where it lies, what it holds, and who touched it
-// last.
+// This file has the checker's model of memory: the layout of buffers, their contents, and the last accesses.
 
-// ranks is a set of ranks as bits. It is never changed once made, so cells share it.
+// ranks is a set of ranks as bits. It is immutable, so cells can share it.
 type ranks []uint64
 
 func noRanks(n int) ranks { return make(ranks, (n+63)/64) }
@@ -28,7 +28,7 @@ func allRanks(n int) ranks {
 	return r
 }
 
-// common gives a rank that is in both sets, or -1.
+// common returns a rank that is in both sets, or -1.
 func (r ranks) common(other ranks) int {
 	for i := range r {
 		if both := r[i] & other[i]; both != 0 {
@@ -38,7 +38,7 @@ func (r ranks) common(other ranks) int {
 	return -1
 }
 
-// lacking gives a rank of other that is not in r, or -1.
+// lacking returns a rank of other that is not in r, or -1.
 func (r ranks) lacking(other ranks) int {
 	for i := range r {
 		if more := other[i] &^ r[i]; more != 0 {
@@ -56,23 +56,22 @@ func (r ranks) union(other ranks) ranks {
 	return sum
 }
 
-// content is what the elements of an interval hold: at position i, the sum over
-// who of element i+shift of their inputs. Without who it has not been written.
+// content describes the elements of an interval: position i holds the sum of element i+shift of the inputs
+// of the ranks in who. If who is nil, the interval has not been written.
 type content struct {
 	who   ranks
 	shift int
 }
 
-// cell is an interval of a memory that has been treated alike so far: what it
-// holds and who touched it last.
+// cell is an interval of a memory whose elements have the same content and history.
 type cell struct {
 	content
 	history
 }
 
-// memory is a buffer as consecutive cells: cell i is [starts[i], starts[i+1]),
-// and starts ends with the length. It is cut where steps begin and end and
-// never anywhere else, so its size goes with the algorithm and not the count.
+// memory is a buffer as consecutive cells: cell i is [starts[i], starts[i+1]), and starts ends with the
+// length. It is cut only where ranges of steps begin and end, so its size depends on the algorithm and not
+// on the count.
 type memory struct {
 	starts []int
 	cells  []cell
@@ -85,7 +84,7 @@ func newMemory(n int, c cell) *memory {
 	return &memory{starts: []int{0, n}, cells: []cell{c}}
 }
 
-// cut makes position at a boundary and gives the cell that begins there.
+// cut makes position at a boundary and returns the cell that begins there.
 func (m *memory) cut(at int) int {
 	i, found := slices.BinarySearch(m.starts, at)
 	if !found {
@@ -95,20 +94,20 @@ func (m *memory) cut(at int) int {
 	return i
 }
 
-// span gives the cells that make up [off, off+n), as indices.
+// span returns the indices of the cells that make up [off, off+n).
 func (m *memory) span(off, n int) (from, to int) {
 	from = m.cut(off)
 	return from, m.cut(off + n)
 }
 
-// piece is a part of what a step moves: n elements, off after the beginning of
-// its range, that hold elements first... of who's inputs.
+// piece is a part of the data that a step moves: n elements, off elements after the beginning of its range.
+// They hold the elements from first on of the inputs of who.
 type piece struct {
 	off, n, first int
 	who           ranks
 }
 
-// load appends what [off, off+n) holds.
+// load appends the contents of [off, off+n) to into.
 func (m *memory) load(into []piece, off, n int) ([]piece, error) {
 	from, to := m.span(off, n)
 	for i := from; i < to; i++ {
@@ -121,7 +120,7 @@ func (m *memory) load(into []piece, off, n int) ([]piece, error) {
 	return into, nil
 }
 
-// store overwrites what lies from off on with the pieces.
+// store overwrites the elements from off on with the pieces.
 func (m *memory) store(pieces []piece, off int) {
 	for _, p := range pieces {
 		from, to := m.span(off+p.off, p.n)
@@ -131,9 +130,8 @@ func (m *memory) store(pieces []piece, off int) {
 	}
 }
 
-// add adds the pieces to what lies from off on. A sum that takes in a rank
-// twice or mixes elements can never become right again, so it is refused here,
-// where the fault is.
+// add adds the pieces to the elements from off on. A sum that contains a rank twice or mixes elements can
+// never become right again, so add reports it at once.
 func (m *memory) add(pieces []piece, off int) error {
 	for _, p := range pieces {
 		from, to := m.span(off+p.off, p.n)
@@ -155,8 +153,8 @@ func (m *memory) add(pieces []piece, off int) error {
 	return nil
 }
 
-// clock is a vector clock: how many steps of each rank are known to be
-// complete; unheard when not even its beginning is known.
+// clock is a vector clock: how many steps of each rank are known to be complete. It is unheard if not even
+// the start of the rank is known.
 type clock []int
 
 const unheard = -1
@@ -167,28 +165,27 @@ func (c clock) join(other clock) {
 	}
 }
 
-// access is when a rank touched an element: 0 is before its first step, i+1 is
-// during its step i. It is past for those whose clock has that many of the
-// rank's steps.
+// access is an access of a rank to an element. Epoch 0 is before its first step, i+1 is during its step i.
+// The access happened before anything on a rank whose clock has at least epoch steps of this rank.
 type access struct{ rank, epoch int }
 
 func (a access) before(rank int, c clock) bool { return a.rank == rank || c[a.rank] >= a.epoch }
 
-// history is what must be ordered with the next access: the last write, and
-// the reads since, of which the owner's own are by far the most frequent.
+// history has the accesses that the next access must be ordered with: the last write and the reads since.
+// Most reads are by the owner, so they are kept separately.
 type history struct {
 	write access
-	own   int      // the owner's last read, 0 for none: reading before the first step is harmless
-	peers []access // of the others, each one's last; never changed, since cells share it
+	own   int      // epoch of the owner's last read; 0 means none, reading before the first step is harmless
+	peers []access // the last read of each other rank; immutable, since cells share it
 }
 
-// conflict is an access that another one is not ordered with.
+// conflict is an access that is not ordered with the current one.
 type conflict struct {
 	access
 	verb string
 }
 
-// conflict looks for one with an access of a rank that has the given clock.
+// conflict returns an access of the history that is not ordered with an access of rank, whose clock is c.
 func (h *history) conflict(owner, rank int, c clock, writes bool) (conflict, bool) {
 	if !h.write.before(rank, c) {
 		return conflict{h.write, "write"}, true
@@ -218,8 +215,8 @@ func (h *history) note(owner int, a access, writes bool) {
 	}
 }
 
-// touch records that a step reads or writes a range of owner's, unless that is
-// not ordered with another access.
+// touch records that a step reads or writes a range of owner's memory. It fails if the access is not ordered
+// with another one.
 func (c *checker) touch(at *event, owner int, r Range, writes bool) error {
 	memory, off := c.layout.locate(owner, r)
 	if other, found := c.touchMemory(at.rank, at.index, owner, memory, off, r.Len, writes); found {
@@ -232,7 +229,7 @@ func (c *checker) touch(at *event, owner int, r Range, writes bool) error {
 	return nil
 }
 
-// touchMemory is touch by place; it gives the conflict there is, if any.
+// touchMemory is touch with the position in a memory. It returns a conflicting access, if any.
 func (c *checker) touchMemory(rank, index, owner, memory, off, n int, writes bool) (conflict, bool) {
 	m := c.memories[owner][memory]
 	from, to := m.span(off, n)
@@ -246,19 +243,19 @@ func (c *checker) touchMemory(rank, index, owner, memory, off, n int, writes boo
 	return conflict{}, false
 }
 
-// describe words a conflict for the rank that has overlooked it.
+// describe returns the text of a conflicting access for an error.
 func (c *checker) describe(with conflict) string {
 	switch with.epoch {
 	case 0:
 		return fmt.Sprintf("rank %d's beginning", with.rank)
 	case c.ended[with.rank] + 1:
-		return fmt.Sprintf("rank %d's end, from which on the memory is its caller's", with.rank)
+		return fmt.Sprintf("rank %d's end, after which the memory belongs to its caller", with.rank)
 	}
 	return fmt.Sprintf("rank %d's %s at its step %d", with.rank, with.verb, with.epoch-1)
 }
 
-// layout is where every rank's buffers lie: which memory, from which element
-// on, how long. In place, Input and Output are both in memory 0.
+// layout has the lengths of every rank's buffers and their positions in memory. In place, Input and Output
+// are both in memory 0.
 type layout struct {
 	ranks   int
 	inPlace bool
@@ -271,7 +268,7 @@ func newLayout(s Schedule) layout {
 	l := layout{ranks: s.Ranks(), inPlace: p.InPlace, len: make([][3]int, s.Ranks()), shift: make([][3]int, s.Ranks())}
 	for rank := range l.ranks {
 		for _, buf := range []Buffer{Input, Output} {
-			// Not the schedule's word: the collective decides.
+			// The collective determines these lengths, so Len of the schedule is not trusted.
 			l.len[rank][buf] = p.Len(s.Collective(), buf, rank)
 			if p.InPlace {
 				l.shift[rank][buf] = p.Shift(s.Collective(), buf, rank)
@@ -282,7 +279,7 @@ func newLayout(s Schedule) layout {
 	return l
 }
 
-// memory and offset of a rank's range.
+// locate returns the memory and offset of a rank's range.
 func (l *layout) locate(rank int, r Range) (memory, off int) {
 	memory = int(r.Buf)
 	if l.inPlace && r.Buf == Output {
@@ -291,7 +288,7 @@ func (l *layout) locate(rank int, r Range) (memory, off int) {
 	return memory, r.Off + l.shift[rank][r.Buf]
 }
 
-// extent is the length of one of a rank's memories.
+// extent returns the length of one of a rank's memories.
 func (l *layout) extent(rank, memory int) int {
 	n := l.len[rank][memory] + l.shift[rank][memory]
 	if l.inPlace {
@@ -305,11 +302,11 @@ func (l *layout) extent(rank, memory int) int {
 	return n
 }
 
-// validate checks what can be said of a step by itself: that its peers exist
-// and its ranges are inside buffers, equally long and not on top of each other.
+// validate checks a step by itself: its peers exist, and its ranges are inside buffers, have equal lengths
+// and do not overlap.
 func (l *layout) validate(at *event) error {
 	if at.Op > Wait {
-		return fmt.Errorf("no such operation")
+		return errors.New("unknown operation")
 	}
 	addresses := at.Op.Sends() || at.Op == Put || at.Op == Signal
 	listens := at.Op.Receives() || at.Op == Get || at.Op == GetReduce || at.Op == Wait
@@ -344,11 +341,11 @@ func (l *layout) validate(at *event) error {
 			return err
 		}
 		if at.Dst.Buf == Input {
-			return fmt.Errorf("writes the input, which is the caller's")
+			return errors.New("writes to the input, which belongs to the caller")
 		}
 	}
 	if !at.Op.Sends() && !at.Op.Receives() && at.Src.Len != at.Dst.Len {
-		return fmt.Errorf("%d elements do not go into %d", at.Src.Len, at.Dst.Len)
+		return fmt.Errorf("the source has %d elements, the destination %d", at.Src.Len, at.Dst.Len)
 	}
 	return l.validateOverlap(at)
 }
@@ -357,13 +354,13 @@ func (l *layout) validatePeers(at *event, peers Peers) error {
 	many := at.Op == GetReduce || at.Op == Signal || at.Op == Wait
 	switch {
 	case peers.N < 1 || peers.Stride < 1:
-		return fmt.Errorf("names no peer")
+		return errors.New("names no peer")
 	case peers.First < 0 || peers.At(peers.N-1) >= l.ranks:
 		return fmt.Errorf("no such peer: %v, ranks are 0 to %d", peers, l.ranks-1)
 	case !many && peers.N != 1:
 		return fmt.Errorf("takes one peer, not %d", peers.N)
 	case peers.N == 1 && peers.First == at.rank:
-		return fmt.Errorf("the peer is the rank itself")
+		return errors.New("the peer is the rank itself")
 	}
 	return nil
 }
@@ -383,8 +380,8 @@ func (l *layout) validateRange(owners Peers, r Range) error {
 	return nil
 }
 
-// validateOverlap refuses a step that writes what it reads at the same time.
-// Only a get-reduce may overwrite exactly what it reads, element by element.
+// validateOverlap rejects a step whose destination overlaps its source. Only a get-reduce may overwrite
+// exactly the range that it reads, element by element.
 func (l *layout) validateOverlap(at *event) error {
 	bothOwn := at.Op == SendRecv || at.Op == SendRecvReduce || at.Op == Copy || at.Op == Reduce
 	if at.Op == GetReduce {
@@ -400,5 +397,5 @@ func (l *layout) validateOverlap(at *event) error {
 	if srcMemory != dstMemory || src+at.Src.Len <= dst || dst+at.Dst.Len <= src || at.Op == GetReduce && src == dst {
 		return nil
 	}
-	return fmt.Errorf("%v and %v are the same memory in part", at.Src, at.Dst)
+	return fmt.Errorf("%v and %v overlap", at.Src, at.Dst)
 }

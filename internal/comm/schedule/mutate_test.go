@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/golden"
 )
 
-// mutation is a planted fault: something done to one step of one rank.
+// mutation is a planted fault: a change of one step of one rank.
 type mutation struct {
 	kind string
 	rank int
@@ -42,9 +42,9 @@ const (
 var mutationKinds = []string{dropped, repeated, exchanged, otherPeer, fewerPeers, shiftedSrc, shiftedDst, shorter,
 	otherSource, otherTarget, otherRound, plainWrite, otherRank, noFlag}
 
-// mayBeHarmless are the kinds of change that need not be a fault: repeating a
-// step that overwrites, a different order of independent steps, reading an equal
-// copy, ranks with equal roles. All other kinds are wrong wherever they are planted.
+// mayBeHarmless has the kinds of changes that need not be a fault: repeating a step that overwrites, another
+// order of independent steps, reading an equal copy, exchanging ranks with equal roles. All other kinds are
+// faults at any step.
 var mayBeHarmless = []string{repeated, exchanged, otherSource, otherRank}
 
 const harmlessHead = `# Changes to the algorithms that are no faults: how many of them were planted, where,
@@ -105,7 +105,7 @@ func (m mutant) change(rank int, steps []Step, yield func(Step) bool) {
 	}
 }
 
-// flagRound is the round of the mutated step, if that is a flag's.
+// flagRound returns the round of the mutated step if it is a signal or wait.
 func (m mutant) flagRound() (int, bool) {
 	i := 0
 	for s := range m.Schedule.Steps(m.rank) {
@@ -117,7 +117,7 @@ func (m mutant) flagRound() (int, bool) {
 	return 0, false
 }
 
-// alter changes a step in itself. Fields that it does not use stay as they are.
+// alter changes a step. Fields that the step does not use stay as they are.
 func alter(kind string, s *Step, rank, ranks int) {
 	reads := s.Src.Len > 0
 	writes := s.Dst.Len > 0
@@ -140,7 +140,7 @@ func alter(kind string, s *Step, rank, ranks int) {
 			s.Dst.Off++
 		}
 	case shorter:
-		// Both ranges of a local step, one side of a message.
+		// Change both ranges of a local step, or one side of a message.
 		if reads {
 			s.Src.Len--
 		}
@@ -166,8 +166,7 @@ func alter(kind string, s *Step, rank, ranks int) {
 	}
 }
 
-// forget takes the last peer out of a set, or the first where the last is the rank
-// itself, which flags skip anyway.
+// forget removes the last peer from a set, or the first if the last is the rank itself, which flags skip.
 func forget(peers *Peers, rank int) {
 	if peers.N < 2 {
 		return
@@ -177,7 +176,7 @@ func forget(peers *Peers, rank int) {
 	}
 }
 
-// changes says whether the mutation does anything to the schedule at all.
+// changes reports whether the mutation changes the schedule.
 func (m mutant) changes() bool {
 	for rank := range m.Ranks() {
 		if rank != m.rank && m.kind != otherRank && m.kind != noFlag {
@@ -191,10 +190,9 @@ func (m mutant) changes() bool {
 	return false
 }
 
-// TestMutationsAreCaught plants every kind of fault at every step of every
-// rank of every algorithm. A fault that is accepted must be a harmless change:
-// executed in many random orders it gives the right result. Those are counted in
-// testdata/harmless.txt with the step they were done to, for a person to judge.
+// TestMutationsAreCaught plants every kind of fault at every step of every rank of every algorithm. If the
+// checker accepts a fault, it must be harmless: executed in many random orders the schedule gives the right
+// result. testdata/harmless.txt lists the accepted ones with their steps, for review.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
 	harmless := map[string]int{}

@@ -1,20 +1,20 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
 
-// Prove is Check for so many ranks that sets of them are too large to keep: for each
-// interval it keeps the sum of random numbers of the ranks that have contributed, one 64-bit
-// number of each rank, instead of the set. Outputs that lack a contribution, or have one
-// twice, pass with a chance of about 2^-60. As Check does, it runs all steps with sends that
-// complete only when the receiver is there, and so finds every deadlock, every message that
-// is not the one expected, every use of what was never written, and every addition of
-// different elements. Of a barrier it keeps the sets, as ranges of ranks.
+// Prove is a Check for very many ranks, for which sets of ranks would be too large. Each rank has a random
+// 64-bit number, its mark. Instead of the set of ranks that have contributed to an interval, Prove keeps the
+// sum of their marks. A wrong output passes with a probability of about 2^-60. Like Check it runs all steps
+// with sends that complete only when the receiver is ready. So it finds every deadlock, every unexpected
+// message, every use of unwritten data and every addition of different elements. For a barrier it keeps the
+// sets, as ranges of ranks.
 //
-// It knows nothing of races, which only schedules have whose steps reach into peers' memory:
-// those are for Check.
+// It does not find races. Only schedules that access the memory of peers can have them, and Prove passes
+// those to Check.
 func Prove(s Schedule) error {
 	if info, _ := Lookup(s.Collective(), s.Name()); info.Direct {
 		return Check(s)
@@ -39,7 +39,7 @@ func Prove(s Schedule) error {
 	return observed(s, p, func(rank int) error { return p.result(s, rank) })
 }
 
-// mark is the random number of a rank (splitmix64, Steele et al. 2014): no mark is 0.
+// mark returns the random number of a rank (splitmix64, Steele et al. 2014). It is never 0.
 func mark(rank int) uint64 {
 	z := (uint64(rank) + 1) * 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -47,15 +47,15 @@ func mark(rank int) uint64 {
 	return z ^ z>>31
 }
 
-// prover is the observer that keeps sums of marks. Messages and flags carry whom the
-// sender had heard of, in a barrier.
+// prover is the observer that keeps sums of marks. In a barrier, messages and flags carry the set of ranks
+// that the sender knows to have entered.
 type prover struct {
 	layout   layout
 	memories [][3]cells
 	all      intervals
-	total    uint64  // of all ranks' marks
-	moved    []held  // reused
-	heard    []spans // by rank; nil where it is no barrier
+	total    uint64  // sum of all marks
+	moved    []held  // buffer, reused
+	heard    []spans // barrier only: by rank, the ranks that it knows to have entered
 }
 
 func (p *prover) memory(rank int, r Range) (*cells, int) {
@@ -87,12 +87,12 @@ func (p *prover) hear(rank int, carried spans) {
 	}
 }
 
-// move takes what the source step reads to where the other one wants it.
+// move transfers the data that step src reads to the destination of step dst.
 func (p *prover) move(src, dst *event) error {
 	from, off := p.memory(src.rank, src.Src)
 	var ok bool
 	if p.moved, ok = p.all.load(from, p.moved[:0], off, src.Src.Len); !ok {
-		return fmt.Errorf("%v: reads %v, of which a part has not been written", src, src.Src)
+		return fmt.Errorf("%v: reads %v, part of which has not been written", src, src.Src)
 	}
 	to, off := p.memory(dst.rank, dst.Dst)
 	if !dst.Op.Accumulates() {
@@ -105,11 +105,11 @@ func (p *prover) move(src, dst *event) error {
 	return nil
 }
 
-// result checks what the collective promises of a rank's output.
+// result checks a rank's output.
 func (p *prover) result(s Schedule, rank int) error {
 	if p.heard != nil {
 		if absent := p.heard[rank].lacking(s.Ranks()); absent >= 0 {
-			return fmt.Errorf("it leaves the barrier without having heard of rank %d", absent)
+			return fmt.Errorf("it leaves the barrier before rank %d has entered it", absent)
 		}
 	}
 	for _, want := range promise(s, rank) {
@@ -133,30 +133,30 @@ func (p *prover) result(s Schedule, rank int) error {
 	return nil
 }
 
-// held is n elements, off after the beginning of a range, that hold elements first... of
-// the inputs of the ranks whose marks add up to sum.
+// held describes n elements, off elements after the beginning of a range. They hold the elements from first
+// on of the inputs of the ranks whose marks add up to sum.
 type held struct {
 	off, n, first int
 	sum           uint64
 }
 
-// cells is a memory as a ring of intervals that were treated alike. Schedules go through
-// their memory in order, either way and round, so the next interval is found near the last.
+// cells is a memory as a circular list of intervals with equal contents. Schedules traverse their memory in
+// order, forwards, backwards or round, so the next interval is near the last one (finger).
 type cells struct {
 	finger int32
 	size   int
 }
 
-// interval is a part of some rank's memory.
+// interval is a part of a rank's memory.
 type interval struct {
 	start, end int
 	shift      int    // element i is element i+shift of the inputs
-	sum        uint64 // 0: not written
+	sum        uint64 // sum of marks; 0 if not written
 	prev, next int32
 }
 
-// intervals are those of all memories, in the order in which they were made: ranks that
-// take turns make theirs beside each other, and come back to them in the same order.
+// intervals has the intervals of all memories in order of creation. Ranks that take turns create theirs next
+// to each other and return to them in the same order, which suits the caches.
 type intervals struct {
 	pages []*[page]interval
 	n     int32
@@ -175,7 +175,7 @@ func (v *intervals) make(c interval) int32 {
 	return v.n - 1
 }
 
-// memory is a new one of n elements, not written.
+// memory returns a new memory of n unwritten elements.
 func (v *intervals) memory(n int) cells {
 	if n == 0 {
 		return cells{}
@@ -183,7 +183,7 @@ func (v *intervals) memory(n int) cells {
 	return cells{v.make(interval{end: n, prev: v.n, next: v.n}), n}
 }
 
-// find gives the interval in which an element lies.
+// find returns the interval that contains an element.
 func (v *intervals) find(m *cells, at int) int32 {
 	i := m.finger
 	c := v.at(i)
@@ -198,7 +198,7 @@ func (v *intervals) find(m *cells, at int) int32 {
 	return i
 }
 
-// cut makes an interval begin at an element, and gives it.
+// cut makes an interval begin at an element and returns it.
 func (v *intervals) cut(m *cells, at int) int32 {
 	i := v.find(m, at)
 	c := v.at(i)
@@ -211,7 +211,7 @@ func (v *intervals) cut(m *cells, at int) int32 {
 	return j
 }
 
-// load appends what [off, off+n) holds; it is false where a part was not written.
+// load appends the contents of [off, off+n) to into. It returns false if a part was not written.
 func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
 	for at := off; at < off+n; {
 		c := v.at(v.find(m, at))
@@ -225,8 +225,7 @@ func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
 	return into, true
 }
 
-// each calls f with the intervals, cut to fit, that make up what is moved to off, and with
-// that.
+// each calls f for every interval from off on that moved data covers, cut to fit, together with that data.
 func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, h held) error) error {
 	for _, h := range moved {
 		at, end := off+h.off, off+h.off+h.n
@@ -245,7 +244,7 @@ func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, h 
 }
 
 func (v *intervals) store(m *cells, off int, moved []held) {
-	v.each(m, off, moved, func(c *interval, h held) error { // which finds no fault
+	v.each(m, off, moved, func(c *interval, h held) error { // never fails
 		c.sum, c.shift = h.sum, h.first-off-h.off
 		return nil
 	})
@@ -255,7 +254,7 @@ func (v *intervals) add(m *cells, off int, moved []held) error {
 	return v.each(m, off, moved, func(c *interval, h held) error {
 		switch shift := h.first - off - h.off; {
 		case c.sum == 0:
-			return fmt.Errorf("adds to elements that have not been written")
+			return errors.New("adds to elements that have not been written")
 		case c.shift != shift:
 			return fmt.Errorf("adds input element %d to input element %d", c.start+shift, c.start+c.shift)
 		}
@@ -264,11 +263,11 @@ func (v *intervals) add(m *cells, off int, moved []held) error {
 	})
 }
 
-// spans is a set of ranks as ranges [from, to), in order and apart. Those that a rank of a
-// barrier has heard of are few ranges, however many they are.
+// spans is a set of ranks as sorted, disjoint ranges [from, to). The ranks that a rank knows to have entered
+// a barrier form few ranges.
 type spans [][2]int
 
-// union gives the ranks of either set.
+// union returns the ranks that are in either set.
 func (s spans) union(other spans) spans {
 	all := append(slices.Clone(s), other...)
 	slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
@@ -283,7 +282,7 @@ func (s spans) union(other spans) spans {
 	return out
 }
 
-// lacking gives the first of n ranks that is not in the set, or -1.
+// lacking returns the first of n ranks that is not in the set, or -1.
 func (s spans) lacking(n int) int {
 	switch {
 	case len(s) == 0 || s[0][0] > 0:

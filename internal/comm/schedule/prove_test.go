@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Prove and Check agree on every algorithm, as it is and with a fault planted somewhere:
-// a step left out, doubled, or with another range.
+// Prove and Check agree on every algorithm, without a fault and with one: a step left out, doubled, or with
+// another range.
 func TestProveAgreesWithCheck(t *testing.T) {
 	var messages []Info
 	for _, op := range Collectives() {
@@ -82,7 +82,7 @@ func (s spoilt) Steps(rank int) iter.Seq[Step] {
 	}
 }
 
-// What reads peers' memory is left to Check, which knows of races.
+// Algorithms that access the memory of peers are passed to Check, which finds races.
 func TestProveDirect(t *testing.T) {
 	s := must.Get(New(AllReduce, "two-stage", Params{Ranks: 4, Count: 8}))(t)
 	if err := Prove(spoilt{s, 1, 0, "left out"}); err == nil || !strings.Contains(err.Error(), "rank") {
@@ -90,7 +90,7 @@ func TestProveDirect(t *testing.T) {
 	}
 }
 
-// A barrier that all ranks leave one round early hangs nowhere and leaves no flag, and yet is none.
+// A barrier without one of its rounds neither deadlocks nor leaves a flag, but it does not synchronize.
 func TestProveBarrier(t *testing.T) {
 	for _, ranks := range []int{2, 3, 5, 8, 100} {
 		s := must.Get(New(Barrier, "dissemination", Params{Ranks: ranks}))(t)
@@ -103,7 +103,7 @@ func TestProveBarrier(t *testing.T) {
 		}
 		for round := range rounds {
 			check, prove := Check(hasty{s, round}), Prove(hasty{s, round})
-			if check == nil || prove == nil || !strings.Contains(prove.Error(), "without having heard of rank") {
+			if check == nil || prove == nil || !strings.Contains(prove.Error(), "it leaves the barrier before rank") {
 				t.Errorf("%d ranks without round %d: checked: %v, proved: %v", ranks, round, check, prove)
 			}
 		}
@@ -126,7 +126,7 @@ func (h hasty) Steps(rank int) iter.Seq[Step] {
 	}
 }
 
-// A stream is the same whether it is held open or made again.
+// A stream gives the same steps whether it is kept open or generated again.
 func TestPull(t *testing.T) {
 	s := must.Get(New(AllReduce, "ring", Params{Ranks: 90, Count: 1000}))(t)
 	p := Pull(s, 3)

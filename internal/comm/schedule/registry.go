@@ -13,62 +13,58 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// Info is what an algorithm declares of itself. Whoever needs a list of
-// algorithms, or has to know what one promises, asks the registry (Algorithms,
-// Evaluated, Lookup); nobody else keeps names. The tests hold what can be tested
-// (Direct, Order, Wide) against the steps.
+// Info has the properties that an algorithm declares. Other packages get lists of algorithms and their
+// properties from here (Algorithms, Evaluated, Lookup). Tests compare Direct, Order and Wide with the steps.
 type Info struct {
 	Collective string
 	Name       string
-	Aliases    []string // what other programs call it in their results
-	Short      string   // the name where there is little room, as under a bar; "": Name
-	Help       string   // what happens, in one line
+	Aliases    []string // names in the results of other programs
+	Short      string   // name for narrow places such as bar labels; "" means Name
+	Help       string   // one-line description
 
-	Takes  []string // the optional fields of Params it uses
-	Direct bool     // needs memory that peers reach directly
+	Takes  []string // the optional fields of Params that it uses
+	Direct bool     // needs memory that peers access directly
 
-	// Order is in which order it combines the elements of the ranks, and Wide
-	// whether 16-bit floats are accumulated in f32 and rounded once instead of at every hop.
+	// Order is the order in which the elements of the ranks are combined. Wide reports whether 16-bit floats
+	// are accumulated in f32 and rounded once, instead of at every hop.
 	Order Order
 	Wide  bool
 
-	// An algorithm without steps of its own is a variant of another (Like) that
-	// moves encoded elements (Codec, a name of package quant; a call asks for the
-	// codec instead of the algorithm), or it needs Hardware that no schedule can
-	// do without: then Traffic is the bytes that its busiest rank moves.
+	// An algorithm without Steps is of one of two kinds. It is a variant of another one (Like) that moves
+	// encoded elements (Codec, a name of package quant); a call then selects the codec instead of the
+	// algorithm. Or it needs Hardware that a schedule cannot express; Traffic then returns the bytes that its
+	// busiest rank moves.
 	Like     string
 	Codec    string
 	Hardware string
 	Traffic  func(ranks int, bytes float64) float64
 
-	// Most is the size in bytes up to which evaluations time the algorithm, which is not made
-	// for larger calls; 0: any.
+	// Most is the largest size in bytes for which evaluations time the algorithm; 0 means any size.
 	Most int64
-	// Untimed is why evaluations check the algorithm and do not time it; "": they do.
+	// Untimed is the reason why evaluations verify the algorithm without timing it; "" means that they time it.
 	Untimed string
 }
 
-// Order is an order in which elements are combined.
+// Order is the order in which the elements of the ranks are combined.
 type Order uint8
 
 const (
-	// OwnOrder is fixed by the number of ranks, the count and the chunk, and is no
-	// other algorithm's.
+	// OwnOrder is specific to the algorithm. It depends on the number of ranks, the count and the chunk.
 	OwnOrder Order = iota
-	// RankOrder begins with rank 0 and adds one rank after the other, whatever the
-	// count and the chunk: all algorithms that have it give the same bits.
+	// RankOrder starts with rank 0 and adds one rank after the other, for any count and chunk. All algorithms
+	// with this order give the same bits.
 	RankOrder
 )
 
-// Algorithm is the registration of a way to do a collective.
+// Algorithm is the registration of an algorithm for a collective.
 type Algorithm struct {
 	Info
-	// Shape fills in the defaults of the parameters and refuses those that the
-	// algorithm cannot do, such as a number of ranks. nil: there is nothing to decide.
+	// Shape fills in default parameters and rejects values that the algorithm does not support, such as a
+	// number of ranks. It may be nil.
 	Shape func(*Params) error
-	// Scratch is how many elements a rank needs besides its buffers; nil: none.
+	// Scratch returns the length of a rank's scratch buffer; nil means 0.
 	Scratch func(p Params, rank int) int
-	// Steps is a pure function of the parameters, which are complete. nil: see Like.
+	// Steps is a pure function of the complete parameters. If it is nil, see Info.Like.
 	Steps func(p Params, rank int) iter.Seq[Step]
 }
 
@@ -122,17 +118,17 @@ func (a Algorithm) valid() error {
 	return nil
 }
 
-// Collectives lists the collectives there are, sorted.
+// Collectives returns the names of the collectives, sorted.
 func Collectives() []string { return slices.Sorted(maps.Keys(algorithms)) }
 
-// Algorithms lists the algorithms of a collective that have steps, so that any
-// backend can execute them, in the order of registration; none for an unknown collective.
+// Algorithms returns the algorithms of a collective that have steps, so that any backend can execute them, in
+// order of registration. It returns none for an unknown collective.
 func Algorithms(collective string) []Info {
 	return infos(collective, func(a Algorithm) bool { return a.Steps != nil })
 }
 
-// Evaluated lists the algorithms that an evaluation of the collective shows: those
-// with steps first, then variants and those that need hardware.
+// Evaluated returns the algorithms that an evaluation of the collective shows: first those with steps, then
+// variants and those that need hardware.
 func Evaluated(collective string) []Info {
 	return append(Algorithms(collective), infos(collective, func(a Algorithm) bool { return a.Steps == nil })...)
 }
@@ -159,15 +155,13 @@ func lookup(collective, name string) (Algorithm, error) {
 	return r.Lookup(name)
 }
 
-// Fits is an error that says why an algorithm cannot be done by so many ranks,
-// or that there is no such algorithm.
+// Fits returns an error if an algorithm does not support a number of ranks or does not exist.
 func Fits(collective, name string, ranks int) error {
 	_, err := New(collective, name, Params{Ranks: ranks})
 	return err
 }
 
-// settle refuses parameters that make no sense and fills in defaults. It
-// names all faults at once.
+// settle rejects invalid parameters and fills in defaults. It reports all faults at once.
 func (a Algorithm) settle(collective string, p *Params) error {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -233,7 +227,7 @@ func takesText(takes []string) string {
 	return "only " + strings.Join(takes, ", ")
 }
 
-// torusShape completes Width and Height, from one of them if it is given.
+// torusShape fills in Width and Height.
 func torusShape(p *Params) error {
 	switch {
 	case p.Width == 0 && p.Height == 0:
@@ -260,7 +254,7 @@ func groupShape(p *Params) error {
 	return nil
 }
 
-// squarest is the largest divisor of n that is not above its square root.
+// squarest returns the largest divisor of n that is not above its square root.
 func squarest(n int) int {
 	best := 1
 	for d := 1; d*d <= n; d++ {

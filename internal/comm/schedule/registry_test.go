@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sums gives every way of adding up a number of its own, so that two results are
-// equal when they come from the same additions, whatever the operands' sides.
+// sums assigns a number to every way of adding up. Two results are equal if they come from the same additions,
+// up to the order of two operands.
 type sums map[[2]int64]int64
 
 func (s sums) add(a, b int64) int64 {
@@ -22,8 +22,8 @@ func (s sums) add(a, b int64) int64 {
 	return s[key]
 }
 
-// TestOrderIsDeclared holds Info.Order and Info.Wide against the steps: bit for
-// bit equality of results is promised by them.
+// TestOrderIsDeclared compares Info.Order and Info.Wide with the steps, because they promise bitwise equality
+// of results.
 func TestOrderIsDeclared(t *testing.T) {
 	t.Parallel()
 	const ranks = 7
@@ -64,8 +64,8 @@ func TestOrderIsDeclared(t *testing.T) {
 	}
 }
 
-// TestRegistered finds the algorithm that chain_test.go registers everywhere that
-// the registry is asked. The other tests of the package prove it like any other.
+// TestRegistered finds the algorithm that chain_test.go registers in every list. The other tests of the package
+// prove it like any other algorithm.
 func TestRegistered(t *testing.T) {
 	named := func(list []Info) bool {
 		return slices.ContainsFunc(list, func(i Info) bool { return i.Name == "chain" })
@@ -83,7 +83,7 @@ func TestRegistered(t *testing.T) {
 	}
 }
 
-// TestShape refuses a number of ranks with the reason that the algorithm gives.
+// TestShape checks that New rejects a number of ranks with the algorithm's reason.
 func TestShape(t *testing.T) {
 	pairs := Algorithm{Shape: func(p *Params) error {
 		if p.Ranks%2 != 0 {
@@ -113,7 +113,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A registration that could not be used, or would hide another, is a bug.
+// A registration that is incomplete, or hides another one, panics.
 func TestWrongRegistrations(t *testing.T) {
 	none := func(Params, int) iter.Seq[Step] { return func(func(Step) bool) {} }
 	for want, a := range map[string]Algorithm{

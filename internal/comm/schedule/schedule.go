@@ -1,32 +1,28 @@
-// Package schedule describes collectives as data: an algorithm is a pure
-// function of the number of ranks, the topology and the element count that
-// gives, for each rank, the stream of steps that rank performs. Package dist/cpu
-// executes these streams, and the simulated accelerator does so for its flat
-// algorithms; Cost counts their traffic and Check proves them right. The package
-// moves no data itself and knows neither element types nor clocks nor processes.
+// Package schedule describes collectives as data. An algorithm is a pure function of the number of ranks,
+// the topology and the element count. It returns, for each rank, the stream of steps that the rank
+// performs. Package dist/cpu executes these streams, and so does the simulated accelerator for its flat
+// algorithms. Cost counts their traffic and Check proves them correct. The package moves no data itself
+// and knows neither element types nor clocks nor processes.
 //
-// An algorithm is a file with its steps and a registration of what it promises
-// (Register). What there is, and what it promises, is asked of the registry.
+// An algorithm consists of its steps and its registration with its properties (Register). Other packages
+// look up algorithms and their properties here and keep no lists of their own.
 //
 // # Buffers
 //
-// Every rank has three buffers: Input (never written), Output and Scratch,
-// whose lengths Schedule.Len gives in elements. With Params.InPlace, Input and
-// Output are one memory: the shorter of the two is the rank's own block of the
-// longer, as in NCCL and MPI_IN_PLACE.
+// Every rank has three buffers: Input (never written), Output and Scratch. Schedule.Len returns their
+// lengths in elements. With Params.InPlace, Input and Output share one memory: the shorter of the two is
+// the rank's own block of the longer, as in NCCL and with MPI_IN_PLACE.
 //
-// Count is the number of elements of the whole vector. Where a rank holds one
-// block of it (all-gather, gather, scatter, reduce-scatter), block r is
-// Split(Count, Ranks, r), so counts that do not divide need no padding. In an
-// all-to-all every Input is a whole vector; rank r collects block r of each,
-// in rank order.
+// Count is the number of elements of the whole vector. If a rank holds one block of it (all-gather,
+// gather, scatter, reduce-scatter), block r is Split(Count, Ranks, r). Counts that are not divisible by
+// the number of ranks need no padding. In an all-to-all every Input is a whole vector; rank r collects
+// block r of each, in rank order.
 //
 // # Steps
 //
-// A rank performs its steps one after the other. A step is complete when its
-// own ranges may be used again.
+// A rank performs its steps one after the other. A step is complete when its ranges may be used again.
 //
-//	send, recv, recv-reduce       one message; reduce means "add to what is there"
+//	send, recv, recv-reduce       one message; reduce means "add to the destination"
 //	sendrecv, sendrecv-reduce     one message each way, both posted at once
 //	copy, reduce                  local
 //	get, put                      copy from or to one peer's memory
@@ -35,33 +31,28 @@
 //	signal, wait                  raise a flag at each of a set of peers; wait for
 //	                              the next flag of each (oneself is skipped)
 //
-// The k-th message (or flag) from a to b is for b's k-th receive (or wait)
-// from a; Tag, the round of the algorithm, is the same at both ends. Messages and
-// flags go over any transport. Get, get-reduce and put need memory that peers
-// reach directly, which Info.Direct tells.
+// The k-th message (or flag) from a to b matches b's k-th receive (or wait) from a. Tag, the round of the
+// algorithm, is the same at both ends. Messages and flags work over any transport. Get, get-reduce and put
+// need memory that peers access directly; Info.Direct marks algorithms that use them.
 //
-// # What is proved
+// # Proofs
 //
-// Check runs the steps of all ranks on symbolic contents: a range of a buffer
-// holds the sum of some ranks' contributions, kept per interval and not per
-// element. It demands that
+// Check runs the steps of all ranks on symbolic contents: a range of a buffer holds the sum of some ranks'
+// contributions, kept per interval and not per element. It verifies that
 //
-//   - sends complete without any buffering (rendezvous), so that no transport
-//     can deadlock however little it buffers;
-//   - no sum takes in a contribution twice or adds different elements, nothing
-//     unwritten is read, and at the end each output is what the collective
-//     promises, for all its elements;
-//   - every access to a peer's memory is ordered, by messages and flags, with
-//     each conflicting access. Messages order only send before receive here,
-//     so that no transport can race however much it buffers. The caller's use of the
-//     buffers before and after the collective counts as an access.
+//   - sends complete without any buffering (rendezvous), so that no transport can deadlock, however little
+//     it buffers;
+//   - no sum contains a contribution twice or adds different elements, no unwritten data is read, and at
+//     the end all elements of each output are what the collective promises;
+//   - every access to a peer's memory is ordered with each conflicting access by messages and flags. A
+//     message only orders its send before its receive, so that no transport can race, however much it
+//     buffers. The caller's use of the buffers before and after the collective counts as an access.
 //
-// Peers are named in the steps, never "any rank", so without races every order of
-// execution gives the same contents: the one order that Check runs stands for all.
+// Steps name their peers and never mean "any rank". So, without races, every order of execution gives the
+// same contents, and Check needs to run only one order.
 //
-// Every all-reduce here also gives all ranks the same bits where addition
-// rounds: each element is either summed in one place or, in recursive
-// doubling, by the same tree up to the order of two operands.
+// Every all-reduce here also gives all ranks the same bits although addition rounds: each element is
+// summed in one place or, in recursive doubling, by the same tree up to the order of two operands.
 package schedule
 
 import (
@@ -82,20 +73,20 @@ const (
 	Barrier       = "barrier"
 )
 
-// Schedule is a collective as steps. It is immutable; Steps may be called for
-// several ranks at once and again.
+// Schedule is a collective as steps. It is immutable and safe for concurrent use; Steps may be called
+// repeatedly.
 type Schedule interface {
 	Name() string       // the algorithm
 	Collective() string // what it computes
 	Ranks() int
 	Count() int
 	Params() Params                // with the defaults filled in
-	Len(buf Buffer, rank int) int  // elements rank provides of a buffer
+	Len(buf Buffer, rank int) int  // number of elements of a rank's buffer
 	Steps(rank int) iter.Seq[Step] // in constant memory
 }
 
-// Params says which instance of an algorithm is wanted. Zero values of all but
-// Ranks and Count mean "the default" or "none".
+// Params selects an instance of an algorithm. Zero values of all fields but Ranks and Count mean "default"
+// or "none".
 type Params struct {
 	Ranks int
 	Count int // elements of the whole vector
@@ -105,15 +96,14 @@ type Params struct {
 	Height     int  // of the torus
 	GroupSize  int  // of the hierarchical algorithm; default: the most nearly square
 	ChunkElems int  // elements per pipelined piece; default: one piece
-	InPlace    bool // Input and Output are one memory
+	InPlace    bool // Input and Output share one memory
 
-	// Blocks are the blocks of ranks that are not Split's; nil: they are. In an
-	// all-to-all the block from rank a to rank b is block a*Ranks+b, and Count the
-	// number of elements of them all.
+	// Blocks has the blocks of the ranks; nil means the even blocks of Split. In an all-to-all the block from
+	// rank a to rank b is block a*Ranks+b, and Count is the number of elements of all blocks.
 	Blocks *Blocks
 }
 
-// Blocks are parts of a vector, one after the other, of any lengths.
+// Blocks divides a vector into consecutive parts of any lengths.
 type Blocks struct{ off, n []int }
 
 func (b *Blocks) String() string {
@@ -123,7 +113,7 @@ func (b *Blocks) String() string {
 	return fmt.Sprint(b.n)
 }
 
-// NewBlocks makes blocks of so many elements each.
+// NewBlocks returns blocks with the given numbers of elements.
 func NewBlocks(counts []int) *Blocks {
 	b := &Blocks{n: counts}
 	total := 0
@@ -134,7 +124,7 @@ func NewBlocks(counts []int) *Blocks {
 	return b
 }
 
-// Block is the part of the vector that belongs to a rank.
+// Block returns the part of the vector that belongs to a rank.
 func (p Params) Block(rank int) (off, n int) {
 	if p.Blocks != nil {
 		return p.Blocks.off[rank], p.Blocks.n[rank]
@@ -142,8 +132,8 @@ func (p Params) Block(rank int) (off, n int) {
 	return Split(p.Count, p.Ranks, rank)
 }
 
-// Pair is what goes from one rank to another in an all-to-all: where in the one's input,
-// where in the other's output, and how much.
+// Pair returns the block that goes from one rank to another in an all-to-all: its position in the sender's
+// input, its position in the receiver's output, and its length.
 func (p Params) Pair(from, to int) (src, dst, n int) {
 	if p.Blocks == nil {
 		src, n = Split(p.Count, p.Ranks, to)
@@ -156,7 +146,7 @@ func (p Params) Pair(from, to int) (src, dst, n int) {
 	return src, dst, p.Blocks.n[from*p.Ranks+to]
 }
 
-// total is the length of a rank's input and output in an all-to-all.
+// total returns the lengths of a rank's input and output in an all-to-all.
 func (p Params) total(rank int) (in, out int) {
 	last := p.Ranks - 1
 	at, _, n := p.Pair(rank, last)
@@ -164,8 +154,8 @@ func (p Params) total(rank int) (in, out int) {
 	return at + n, to + m
 }
 
-// Split cuts count elements into parts that differ by at most one, the longer
-// ones first, and gives part i.
+// Split divides count elements into parts whose lengths differ by at most one, the longer ones first, and
+// returns part i.
 func Split(count, parts, i int) (off, n int) {
 	base := count / parts
 	extra := count - base*parts
@@ -176,7 +166,7 @@ func Split(count, parts, i int) (off, n int) {
 	return off, base
 }
 
-// New builds the schedule of a collective by the named algorithm.
+// New returns the schedule of a collective by the named algorithm.
 func New(collective, algorithm string, p Params) (Schedule, error) {
 	a, err := lookup(collective, algorithm)
 	if err != nil {
@@ -191,7 +181,7 @@ func New(collective, algorithm string, p Params) (Schedule, error) {
 	return &built{algorithm: a, params: p}, nil
 }
 
-// built is the one implementation: the registry's entry applied to parameters.
+// built is a registered algorithm applied to parameters.
 type built struct {
 	algorithm Algorithm
 	params    Params
@@ -217,16 +207,14 @@ func (b *built) Steps(rank int) iter.Seq[Step] {
 	if rank < 0 || rank >= b.params.Ranks {
 		panic(fmt.Sprintf("schedule: rank %d of %d", rank, b.params.Ranks))
 	}
-	// Without elements there is nothing to do, not even to wait for: only a
-	// barrier is about time instead of data.
+	// A collective without elements has no steps. Only a barrier synchronizes without data.
 	if b.params.Count == 0 && b.Collective() != Barrier {
 		return func(func(Step) bool) {}
 	}
 	return b.algorithm.Steps(b.params, rank)
 }
 
-// Len is how many elements a collective demands of a rank's Input or Output, whatever
-// the algorithm.
+// Len returns the length of a rank's Input or Output. It depends on the collective, not on the algorithm.
 func (p Params) Len(collective string, buf Buffer, rank int) int {
 	block := 0
 	if collective != AllToAll {
@@ -263,7 +251,7 @@ func (p Params) Len(collective string, buf Buffer, rank int) int {
 	return out
 }
 
-// Shift says where Input and Output begin in the one memory that they share in place.
+// Shift returns the position at which Input or Output begins in the memory that they share in place.
 func (p Params) Shift(collective string, buf Buffer, rank int) int {
 	if collective == AllToAll {
 		return 0

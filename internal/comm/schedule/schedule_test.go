@@ -26,8 +26,7 @@ func (i instance) build(t testing.TB) Schedule {
 	return s
 }
 
-// instances gives every variant of every algorithm for a number of ranks and
-// elements.
+// instances returns every variant of every algorithm for a number of ranks and elements.
 func instances(ranks, count int) []instance {
 	var list []instance
 	for _, collective := range Collectives() {
@@ -40,8 +39,8 @@ func instances(ranks, count int) []instance {
 	return list
 }
 
-// TestEveryAlgorithmIsProved is the claim of the package: all algorithms, all
-// rank counts to 64, and counts that do not divide.
+// TestEveryAlgorithmIsProved proves all algorithms for all rank counts up to 64, also with counts that are not
+// divisible.
 func TestEveryAlgorithmIsProved(t *testing.T) {
 	t.Parallel()
 	proved := 0
@@ -126,8 +125,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestDirectIsDeclared holds Info.Direct against what the steps do, since a
-// transport without shared memory chooses by it.
+// TestDirectIsDeclared compares Info.Direct with the steps, because transports without shared memory rely on it.
 func TestDirectIsDeclared(t *testing.T) {
 	for _, collective := range Collectives() {
 		for _, info := range Algorithms(collective) {
@@ -148,8 +146,8 @@ func TestDirectIsDeclared(t *testing.T) {
 	}
 }
 
-// TestStepsNeedConstantMemory compares a short stream with long ones: what is
-// allocated must not go with the number of steps.
+// TestStepsNeedConstantMemory compares a short stream with long ones: allocations must not depend on the number
+// of steps.
 func TestStepsNeedConstantMemory(t *testing.T) {
 	for _, algorithm := range Algorithms(AllReduce) {
 		measure := func(ranks, chunk int) float64 {
@@ -167,7 +165,7 @@ func TestStepsNeedConstantMemory(t *testing.T) {
 	}
 }
 
-// TestStepsCanBeLeft stops each stream after each step: nothing may follow.
+// TestStepsCanBeLeft stops each stream after each step: no further step may be yielded.
 func TestStepsCanBeLeft(t *testing.T) {
 	for _, i := range instances(6, 13) {
 		s := i.build(t)

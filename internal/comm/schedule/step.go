@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Op is what a step does. The package comment has the list with meanings.
+// Op is the operation of a step. The package comment explains each of them.
 type Op uint8
 
 // The step operations.
@@ -37,17 +37,16 @@ func (o Op) String() string {
 // Sends reports whether the step sends Src in a message to To.
 func (o Op) Sends() bool { return o == Send || o == SendRecv || o == SendRecvReduce }
 
-// Receives reports whether the step receives a message of From into Dst.
+// Receives reports whether the step receives a message from From into Dst.
 func (o Op) Receives() bool { return o >= Recv && o <= SendRecvReduce }
 
-// Direct reports whether the step touches the memory of a peer.
+// Direct reports whether the step accesses the memory of a peer.
 func (o Op) Direct() bool { return o == Get || o == GetReduce || o == Put }
 
-// Accumulates reports whether the step adds to what Dst holds. GetReduce does
-// not: it overwrites Dst with a sum.
+// Accumulates reports whether the step adds to Dst. GetReduce does not: it overwrites Dst with a sum.
 func (o Op) Accumulates() bool { return o == RecvReduce || o == SendRecvReduce || o == Reduce }
 
-// Buffer names one of a rank's three memories.
+// Buffer is one of a rank's three buffers.
 type Buffer uint8
 
 // The buffers of a rank.
@@ -74,16 +73,16 @@ type Range struct {
 
 func (r Range) String() string { return fmt.Sprintf("%s[%d,%d)", r.Buf, r.Off, r.Off+r.Len) }
 
-// Peers is an arithmetic sequence of ranks: one rank, a row, a column, a group
-// or all. It is a value, so a step naming a thousand peers needs no memory.
+// Peers is a set of ranks in arithmetic progression: one rank, a row, a column, a group or all. A step with a
+// thousand peers needs no extra memory.
 type Peers struct {
 	First, Stride, N int
 }
 
-// One is the set of a single rank.
+// One returns the set of a single rank.
 func One(rank int) Peers { return Peers{First: rank, Stride: 1, N: 1} }
 
-// At gives the i-th rank of the set.
+// At returns the i-th rank of the set.
 func (p Peers) At(i int) int { return p.First + i*p.Stride }
 
 func (p Peers) String() string {
@@ -100,19 +99,19 @@ func (p Peers) String() string {
 	return "ranks " + strings.Join(list, ",")
 }
 
-// Step is one thing a rank does. Fields that its Op does not use are zero.
+// Step is one operation of a rank. Fields that its Op does not use are zero.
 type Step struct {
 	Op  Op
 	Tag int // the round, the same at both ends of a message or flag
 
-	To   Peers // whom Send, SendRecv*, Put and Signal address
-	From Peers // whom Recv*, SendRecv*, Get, GetReduce and Wait address
+	To   Peers // destination of Send, SendRecv*, Put and Signal
+	From Peers // source of Recv*, SendRecv*, Get, GetReduce and Wait
 
-	Src Range // what is read: the peers' for Get and GetReduce, otherwise the rank's own
-	Dst Range // what is written: the peer's for Put, otherwise the rank's own
+	Src Range // range that is read: in the peers' memory for Get and GetReduce, otherwise in the rank's own
+	Dst Range // range that is written: in the peer's memory for Put, otherwise in the rank's own
 }
 
-// String writes the step as one line of the story: what goes where.
+// String describes the step in one line.
 func (s Step) String() string {
 	switch s.Op {
 	case Send:

@@ -11,9 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// TestStories writes out whole schedules as a person would tell them. A file of
-// testdata/stories has comments and one line that names the schedule, then
-// "----" and the steps, which -update rewrites.
+// TestStories compares whole schedules with files in testdata/stories. A file has comments, one line that names
+// the schedule, then "----" and the steps, which -update rewrites.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
 	if err != nil || len(files) == 0 {

@@ -2,14 +2,13 @@ package schedule
 
 import "math/bits"
 
-// The building blocks: each works on a team of ranks that all call it for the
-// same part [off, off+n) of the vector, in the output buffer unless it says
-// otherwise, and each advances the round by the same number on all of them.
+// The building blocks of algorithms. All ranks of a team call them for the same part [off, off+n) of the
+// vector, in the output buffer unless noted otherwise. Each advances the round by the same number on all ranks.
 
-// index is the place of this rank in a team.
+// index returns the position of this rank in a team.
 func (e *emitter) index(team Peers) int { return (e.rank - team.First) / team.Stride }
 
-// teamPart is the i-th of the team's shares of [off, off+n).
+// teamPart returns the i-th of the team's shares of [off, off+n). i is taken modulo the team size.
 func teamPart(team Peers, off, n, i int) (int, int) {
 	if i %= team.N; i < 0 {
 		i += team.N
@@ -18,8 +17,8 @@ func teamPart(team Peers, off, n, i int) (int, int) {
 	return off + at, size
 }
 
-// ringReduce passes partial sums to the next rank until member i holds the
-// sum of part i. Part p starts at member p+1 and ends at home.
+// ringReduce passes partial sums to the next rank until member i holds the sum of part i. Part p starts at
+// member p+1 and ends at member p.
 func (e *emitter) ringReduce(team Peers, off, n int) {
 	i := e.index(team)
 	right, left := team.At((i+1)%team.N), team.At((i+team.N-1)%team.N)
@@ -32,12 +31,12 @@ func (e *emitter) ringReduce(team Peers, off, n int) {
 	}
 }
 
-// ringCollect passes finished parts to the next rank until all have all.
+// ringCollect passes finished parts to the next rank until all ranks have all parts.
 func (e *emitter) ringCollect(team Peers, off, n int) {
 	e.collectRound(team, func(i int) (int, int) { return teamPart(team, off, n, i) })
 }
 
-// collectRound is ringCollect of any parts; i goes from -N to N-1, round the team.
+// collectRound is ringCollect with arbitrary parts. i is between -N and N-1.
 func (e *emitter) collectRound(team Peers, part func(i int) (off, n int)) {
 	i := e.index(team)
 	right, left := team.At((i+1)%team.N), team.At((i+team.N-1)%team.N)
@@ -50,10 +49,9 @@ func (e *emitter) collectRound(team Peers, part func(i int) (off, n int)) {
 	}
 }
 
-// fold brings a team to a power of two (Rabenseifner; Thakur et al. 2005,
-// section 4.5): of the first 2*extra members, the even ones add theirs to
-// the odd ones' and sit out until unfold. It gives the number of members left
-// and this one's place among them, negative when it sits out.
+// fold reduces a team to a power of two members (Rabenseifner; Thakur et al. 2005, section 4.5). Of the first
+// 2*extra members, the even ones send their data to the odd ones, which add it, and pause until unfold. fold
+// returns the number of active members and this rank's position among them, which is negative if it pauses.
 func (e *emitter) fold(team Peers, off, n int) (members, id int) {
 	members = 1 << (bits.Len(uint(team.N)) - 1)
 	extra := team.N - members
@@ -72,7 +70,7 @@ func (e *emitter) fold(team Peers, off, n int) (members, id int) {
 	return members, id
 }
 
-// unfold gives those who sat out the result.
+// unfold sends the result to the members that paused.
 func (e *emitter) unfold(team Peers, members, off, n int) {
 	extra := team.N - members
 	if i := e.index(team); i < 2*extra {
@@ -85,7 +83,7 @@ func (e *emitter) unfold(team Peers, members, off, n int) {
 	e.round++
 }
 
-// unfolded is the rank that has the given place after fold.
+// unfolded returns the rank with the given position after fold.
 func unfolded(team Peers, members, id int) int {
 	if extra := team.N - members; id >= extra {
 		return team.At(id + extra)
@@ -93,9 +91,8 @@ func unfolded(team Peers, members, id int) int {
 	return team.At(2*id + 1)
 }
 
-// double makes every member of the team hold the whole sum, by exchanging all
-// of it at distances 1, 2, 4... What arrives goes through scratch, since the
-// range that is being sent cannot be added to at the same time.
+// double leaves the sum on every member by exchanging whole vectors at distances 1, 2, 4... (recursive
+// doubling). Received data goes through scratch, because the range being sent must not change.
 func (e *emitter) double(team Peers, off, n int) {
 	members, id := e.fold(team, off, n)
 	for distance := 1; distance < members; distance *= 2 {
@@ -109,10 +106,9 @@ func (e *emitter) double(team Peers, off, n int) {
 	e.unfold(team, members, off, n)
 }
 
-// halve makes every member of the team hold the whole sum: at distances
-// p/2, p/4... 1 it keeps the half of its window in which its own place lies and sends
-// the other, and then collects the windows in the opposite order. Windows are
-// counted in the shares of the p members left after fold.
+// halve leaves the sum on every member (recursive halving and doubling). At distances p/2, p/4... 1 a member
+// keeps the half of its window that contains its own position and sends the other half; then it collects the
+// windows in the opposite order. Windows are counted in shares of the p members that are active after fold.
 func (e *emitter) halve(team Peers, off, n int) {
 	members, id := e.fold(team, off, n)
 	window := func(first, count int) Range {
@@ -139,15 +135,14 @@ func (e *emitter) halve(team Peers, off, n int) {
 	e.unfold(team, members, off, n)
 }
 
-// The binary tree over all ranks has the shape of a heap, its places counted
-// from the root on.
+// The binary tree over all ranks has the shape of a heap: the children of place i are 2i+1 and 2i+2. Places are
+// counted from the root on.
 
 func (e *emitter) treePlace() int         { return (e.rank - e.Root + e.Ranks) % e.Ranks }
 func (e *emitter) treeRank(place int) int { return (place + e.Root) % e.Ranks }
 func (e *emitter) treeLeaf() bool         { return 2*e.treePlace()+1 >= e.Ranks }
 
-// up sums the piece [off, off+n) of the inputs at the root. Inner ranks add up in acc; a
-// leaf sends its input as it is.
+// up sums the piece [off, off+n) of the inputs at the root. Inner ranks add up in acc; leaves send their input.
 func (e *emitter) up(off, n int, acc Range) {
 	place := e.treePlace()
 	src := in(off, n)
@@ -163,7 +158,7 @@ func (e *emitter) up(off, n int, acc Range) {
 	}
 }
 
-// down gives every rank's output the piece that the root has in src.
+// down broadcasts the piece that the root has in src to every rank's output.
 func (e *emitter) down(off, n int, src Range) {
 	place := e.treePlace()
 	if place > 0 {
@@ -175,16 +170,14 @@ func (e *emitter) down(off, n int, src Range) {
 	}
 }
 
-// teamReduce puts the sum of the team's inputs into the output of the member
-// whose part it is. The inputs must be known to be there.
+// teamReduce stores the sum of the team's inputs for this rank's part in its output. The inputs must be ready.
 func (e *emitter) teamReduce(team Peers, off, n int) {
 	at, size := teamPart(team, off, n, e.index(team))
 	e.getReduce(team, in(at, size), out(at, size))
 }
 
-// teamCollect reads the other members' parts from their outputs, each as
-// soon as its owner says it is finished. They start one rank further on each
-// to spread the load.
+// teamCollect reads the other members' parts from their outputs, each as soon as its owner signals that it is
+// finished. Every rank starts with its next neighbour, to spread the load.
 func (e *emitter) teamCollect(team Peers, off, n int) {
 	e.signal(team)
 	i := e.index(team)

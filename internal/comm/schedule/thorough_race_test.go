@@ -2,6 +2,6 @@
 
 package schedule
 
-// The race detector makes the exhaustive tests ten times slower and has little
-// to find in a package without goroutines, so it sees every ninth rank count.
+// The race detector makes the exhaustive tests ten times slower and finds little in a package without
+// goroutines, so it runs them for every ninth rank count only.
 const stride = 9

@@ -2,5 +2,5 @@
 
 package schedule
 
-// Rank counts in the exhaustive tests: all up to 64.
+// The exhaustive tests run for all rank counts up to 64.
 const stride = 1
