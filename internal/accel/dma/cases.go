@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// The tables.
+// The names of the tables.
 const (
 	idleTable       = "idle"
 	sizeTable       = "size"
@@ -16,23 +16,23 @@ const (
 	publishedTable  = "published"
 )
 
-// The sizes: one at which cases are compared with each other, several, and the one that congested
-// transfers have, as published ones do.
+// The sizes of transfers: for the comparison of cases, for congested and published transfers, and (sweepBytes)
+// for the table by size.
 const referenceBytes, congestedBytes = 32 << 10, 16 << 10
 
 var sweepBytes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
-// testCase is some transfers that start together.
+// testCase is a set of transfers that start together.
 type testCase struct {
 	table, name, text string
 	sizes             []int
 	transfers         func(bytes int) []transfer
-	missing           string // why this machine does not have it
+	missing           string // reason why it is impossible on this machine
 	published         ns
 	within            float64
 }
 
-// cases are all of them, in the order of the tables.
+// cases returns all cases in the order of the tables.
 func (m *machine) cases() (all []testCase) {
 	idle := m.idle()
 	for _, table := range []struct {
@@ -53,13 +53,13 @@ func (m *machine) cases() (all []testCase) {
 	return all
 }
 
-// at is the place of a number in the HBM of a PE, which transfers of a size divide.
+// at returns the number-th location in the HBM of a PE, divided into blocks of bytes bytes. Numbers wrap around.
 func (m *machine) at(id topo.PEID, number, bytes int) topo.Location {
 	size := int64(bytes)
 	return topo.Location{PEID: id, Space: topo.HBMSpace, Offset: int64(number) % (m.HBMSlice() / size) * size}
 }
 
-// readers read at the same time, each where from says.
+// readers returns count concurrent reads. from returns the reading PE and the memory of the i-th one.
 func (m *machine) readers(count int, from func(i int) (by, at topo.PEID)) func(bytes int) []transfer {
 	return func(bytes int) (xs []transfer) {
 		for i := range count {
@@ -70,13 +70,13 @@ func (m *machine) readers(count int, from func(i int) (by, at topo.PEID)) func(b
 	}
 }
 
-// ends finds the memories with the shortest and the longest way.
+// ends returns the memories with the lowest and the highest fixed latency.
 func (m *machine) ends(from topo.End, to []topo.PEID) (near, far topo.PEID) {
 	var least, most event.Time
 	for i, id := range to {
 		way, err := m.wiring.Path(from, topo.End{Kind: topo.AtHBM, PEID: id})
 		if err != nil {
-			continue // there is none: only to itself, which is not asked for
+			continue // no path leads from an end to itself; callers do not ask for that
 		}
 		if fixed := way.Fixed(); i == 0 || fixed < least {
 			near, least = id, fixed
@@ -88,7 +88,7 @@ func (m *machine) ends(from topo.End, to []topo.PEID) (near, far topo.PEID) {
 	return near, far
 }
 
-// idle are single transfers: of the host, and of PE 0 of the first cube.
+// idle returns the single transfers: by the host, and by PE 0 of the first cube.
 func (m *machine) idle() (all []testCase) {
 	add := func(name, text, missing string, x transfer) {
 		all = append(all, testCase{name: name, text: text, missing: missing, transfers: func(bytes int) []transfer {
@@ -126,14 +126,14 @@ func (m *machine) idle() (all []testCase) {
 	return all
 }
 
-// place is a memory that PE 0 reads.
+// place is a memory that PE 0 accesses.
 type place struct {
 	name    string
 	id      topo.PEID
 	missing string
 }
 
-// places are the memories, the nearest first.
+// places returns the memories, the nearest first.
 func (m *machine) places() []place {
 	pe0 := topo.End{Kind: topo.AtPE}
 	var cube, cubes []topo.PEID
@@ -162,7 +162,7 @@ func because(is bool, why string) string {
 	return ""
 }
 
-// congested are transfers that meet: at a memory, at a port, everywhere and nowhere.
+// congested returns concurrent transfers: with contention at a memory or a port, and without contention.
 func (m *machine) congested() (all []testCase) {
 	first := topo.PEID{}
 	add := func(name, text, missing string, count int, from func(i int) (by, at topo.PEID)) {
@@ -173,7 +173,7 @@ func (m *machine) congested() (all []testCase) {
 	for _, n := range []int{1, 2, 3, 8} {
 		add(fmt.Sprintf("one-controller-%d", n), fmt.Sprintf("%s of a cube read %v", unit.Plural(n, "PE"), first), tooFew(n),
 			n,
-			func(i int) (by, at topo.PEID) { return topo.PEID{PE: (i + 1) % m.PEs()}, first }) // its own PE is the last
+			func(i int) (by, at topo.PEID) { return topo.PEID{PE: (i + 1) % m.PEs()}, first }) // PE 0, the owner, is last
 	}
 	missing := tooFew(8)
 	if m.Cubes.W == 1 {
@@ -189,8 +189,8 @@ func (m *machine) congested() (all []testCase) {
 	return all
 }
 
-// published are the reads of 16 KB whose times are known, with whole messages. What the model does not
-// explain of the last three, docs/accelerator.md says.
+// published returns the reads of 16 KB whose times were published, with whole messages. docs/accelerator.md
+// discusses the differences of the last three.
 func (m *machine) published() (all []testCase) {
 	other := topo.PEID{SIP: 1}
 	for _, c := range []struct {
@@ -216,5 +216,5 @@ func (m *machine) published() (all []testCase) {
 	return all
 }
 
-// neighbours read the memory of the first PE of their cube.
+// neighbours lets PEs read the memory of the first PE of their cube.
 func neighbours(i int) (by, at topo.PEID) { return topo.PEID{PE: i + 1}, topo.PEID{} }

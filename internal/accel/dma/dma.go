@@ -1,8 +1,8 @@
-// Package dma makes the latency tables of a topology: transfers between the host, the DMA
-// engines of PEs and the HBM, alone on the machine, by size, and where many meet. Package sim
-// says what they take. Why, is computed here by itself, from the paths and the rules of the
-// model alone, so that the breakdown of every row is also a check of the simulator; others
-// (rates of links, order of sizes and distances, published values) stand beside it.
+// Package dma computes the latency tables of a topology: transfers between the host, the DMA engines of
+// PEs and the HBM, on an idle machine, by size, and with contention. Package sim simulates their times.
+// This package explains them independently, from the paths and the rules of the model alone, so that the
+// breakdown of every row is also a check of the simulator. More checks compare rates of links, the order
+// of sizes and distances, and published values.
 package dma
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// BuiltIn is the name of the topology that is built in, which published values are of.
+// BuiltIn is the name of the built-in topology, for which values have been published.
 const BuiltIn = "built-in"
 
-// Report is everything that was found out about one topology.
+// Report has the tables and checks of one topology.
 type Report struct {
 	Topology string      `json:"topology"`
 	SHA256   string      `json:"sha256"` // of the file
@@ -34,48 +34,48 @@ type Report struct {
 	Cubes    int         `json:"cubes_per_sip"`
 	PEs      int         `json:"pes_per_cube"`
 	Rows     []Row       `json:"rows"`
-	Missing  []string    `json:"missing,omitempty"` // cases that this machine cannot have, and why
+	Missing  []string    `json:"missing,omitempty"` // cases that are impossible on this machine, with the reason
 	Checks   []Check     `json:"checks"`
 }
 
-// Row is what some transfers took that started together. Times are those of the slowest.
+// Row has the times of transfers that started together. Time and its parts are those of the slowest one.
 type Row struct {
 	Table      string      `json:"table"` // idle, size, congestion or published
 	Case       string      `json:"case"`
 	Text       string      `json:"text"`
 	Fabric     topo.Fabric `json:"fabric"`
 	Transfers  int         `json:"transfers"`
-	Bytes      int         `json:"bytes"` // of each
+	Bytes      int         `json:"bytes"` // per transfer
 	Time       ns          `json:"time_ns"`
 	Fastest    ns          `json:"fastest_ns"`
 	Parts                  // of Time
-	Limit      ns          `json:"limit_ns"`   // what the bytes need on the link or memory that has most to do
-	Bottleneck string      `json:"bottleneck"` // which that is
+	Limit      ns          `json:"limit_ns"`   // the least time that the bytes need at the bottleneck
+	Bottleneck string      `json:"bottleneck"` // the link or memory with the largest limit
 	Published  ns          `json:"published_ns,omitempty"`
 
-	within    float64    // how much the published value may differ, as a share
-	busy, due event.Time // what the links were sending, and what the bytes take on them
+	within    float64    // accepted relative difference from the published value
+	busy, due event.Time // how long the links were sending, and how long the bytes should take on them
 }
 
-// Parts say where the time of a transfer went; each picosecond has one cause.
+// Parts splits the time of a transfer by cause. Each picosecond has exactly one cause.
 type Parts struct {
-	Command  ns `json:"command_ns"`  // preparing it: PE_CPU, dispatch, scheduler, TLB; for the host its PCIe endpoint
-	Nodes    ns `json:"nodes_ns"`    // overheads of what is on the way: UCIe ports, PCIe endpoints, switch, controllers
+	Command  ns `json:"command_ns"`  // issuing it: PE_CPU, dispatch, scheduler, TLB; for the host the PCIe endpoint
+	Nodes    ns `json:"nodes_ns"`    // overheads of UCIe ports, PCIe endpoints, switch and controllers on the path
 	Wires    ns `json:"wires_ns"`    // propagation
 	Drain    ns `json:"drain_ns"`    // links sending: the bytes at the slowest link, and filling the links
-	Memory   ns `json:"memory_ns"`   // bursts of the HBM that no link hides
-	Queueing ns `json:"queueing_ns"` // behind the other transfers
+	Memory   ns `json:"memory_ns"`   // bursts of the HBM that are not hidden by a link
+	Queueing ns `json:"queueing_ns"` // waiting for other transfers
 }
 
-// list are the parts in the order of their columns.
+// list returns the parts in the order of their columns.
 func (p Parts) list() []ns {
 	return []ns{p.Command, p.Nodes, p.Wires, p.Drain, p.Memory, p.Queueing}
 }
 
-// partNames head the columns.
+// partNames has the column titles of the parts.
 var partNames = []string{"command", "nodes", "wires", "drain", "memory", "queueing"}
 
-// Total is the sum of the parts.
+// Total returns the sum of the parts.
 func (p Parts) Total() (sum ns) {
 	for _, part := range p.list() {
 		sum += part
@@ -83,20 +83,20 @@ func (p Parts) Total() (sum ns) {
 	return sum
 }
 
-// GBps is the rate of all transfers together.
+// GBps returns the rate of all transfers together.
 func (r *Row) GBps() float64 {
 	return float64(r.Transfers) * float64(r.Bytes) / event.Time(r.Time).Nanoseconds()
 }
 
-// Used is the share of the bottleneck's rate that was reached.
+// Used returns the used share of the bottleneck's rate.
 func (r *Row) Used() float64 { return float64(r.Limit) / float64(r.Time) }
 
-// ns is a time that is written in nanoseconds, exactly.
+// ns is a time that is printed in nanoseconds, exactly.
 type ns event.Time
 
 func (t ns) String() string { return fmt.Sprintf("%.3f", event.Time(t).Nanoseconds()) }
 
-// MarshalJSON writes a number.
+// MarshalJSON implements json.Marshaler: the time is a number.
 func (t ns) MarshalJSON() ([]byte, error) { return []byte(t.String()), nil }
 
 // transfer is one read or write of HBM, by a PE or by the host of a SIP.
@@ -115,7 +115,7 @@ func (x transfer) end() topo.End {
 	return topo.End{Kind: topo.AtPE, PEID: x.by}
 }
 
-// memory is the controller's end.
+// memory returns the end of paths at the memory controller.
 func (x transfer) memory() topo.End { return topo.End{Kind: topo.AtHBM, PEID: x.at.PEID} }
 
 // machine simulates transfers and explains them.
@@ -124,14 +124,15 @@ type machine struct {
 	wiring *topo.Wiring
 }
 
-// Plan is a topology and the cases that are to be measured on it.
+// Plan is a topology and the cases to be measured on it.
 type Plan struct {
 	report Report
 	topo   *topo.Topology
 	cases  []testCase
 }
 
-// New reads a topology file and chooses all cases, or those that the names or globs are for.
+// New reads a topology file and selects the cases that match the names or globs in wanted, or all cases if
+// there are none.
 func New(name string, file []byte, wanted []string) (*Plan, error) {
 	t, err := topo.Parse(name, file)
 	if err != nil {
@@ -143,7 +144,7 @@ func New(name string, file []byte, wanted []string) (*Plan, error) {
 	return p, err
 }
 
-// Run measures and checks.
+// Run simulates all cases and checks the rows.
 func (p *Plan) Run() (*Report, error) {
 	r := p.report
 	m, old := newMachine(p.topo), newMachine(p.topo.Clone())
@@ -152,7 +153,7 @@ func (p *Plan) Run() (*Report, error) {
 		at := m
 		if c.table == publishedTable {
 			if at = old; !isPublished(p.topo) {
-				c.missing = "what was published is of another machine"
+				c.missing = "the published values belong to another machine"
 			}
 		}
 		if c.missing != "" {
@@ -174,14 +175,14 @@ func (p *Plan) Run() (*Report, error) {
 
 func newMachine(t *topo.Topology) *machine { return &machine{t, topo.NewWiring(t)} }
 
-// isPublished reports whether it is the built-in machine, whose fabric alone may differ.
+// isPublished reports whether t is the built-in machine, except for the fabric.
 func isPublished(t *topo.Topology) bool {
 	built := topo.Default()
 	built.Fabric = t.Fabric
 	return reflect.DeepEqual(built, t)
 }
 
-// choose keeps the cases that are wanted, each name or glob at least one; none are all.
+// choose returns the cases that match wanted, or all if it is empty. Each name or glob must match a case.
 func choose(all []testCase, wanted []string) (chosen []testCase, err error) {
 	if len(wanted) == 0 {
 		return all, nil
@@ -201,7 +202,7 @@ func choose(all []testCase, wanted []string) (chosen []testCase, err error) {
 	return chosen, nil
 }
 
-// measure simulates transfers that start together, and the slowest of them alone.
+// measure simulates transfers that start together, and the slowest of them alone: the difference is queueing.
 func (m *machine) measure(xs []transfer) (Row, error) {
 	r, err := m.simulate(xs)
 	if err != nil {
@@ -243,12 +244,12 @@ func (m *machine) simulate(xs []transfer) (*sim.Result, error) {
 	return sim.Run(sim.Config{Topo: m.Topology, Buffer: topo.TCMSpace, Slots: 1, SlotBytes: program.ElemSize}, programs)
 }
 
-// bound finds the link or memory that has most to do, and how long its bytes take at its rate.
+// bound finds the bottleneck: the link or memory whose bytes take longest at its rate.
 func (m *machine) bound(row *Row, xs []transfer) error {
 	bytes := map[int32]int{}
 	rate := map[int32]topo.Bandwidth{}
 	channels := map[topo.PEID][]event.Time{}
-	var links []int32 // in order, so that of equals the first is named
+	var links []int32 // in order, so that the first of several bottlenecks is named
 	for _, x := range xs {
 		from, to := x.memory(), x.end()
 		if x.write {
@@ -288,7 +289,7 @@ func (m *machine) bound(row *Row, xs []transfer) error {
 	return nil
 }
 
-// sending is how long a link is busy with a message.
+// sending returns how long a link is busy with a message.
 func (m *machine) sending(bw topo.Bandwidth, bytes int) event.Time {
 	if m.Fabric == topo.Whole {
 		return bw.Time(bytes)
@@ -301,11 +302,11 @@ func (m *machine) sending(bw topo.Bandwidth, bytes int) event.Time {
 type Check struct {
 	Name   string   `json:"name"`
 	Text   string   `json:"text"`
-	Rows   int      `json:"rows"` // that it was asked of; 0 is no answer
+	Rows   int      `json:"rows"` // number of rows or pairs of rows checked; 0 means that there was nothing to check
 	Faults []string `json:"faults,omitempty"`
 }
 
-// OK reports whether nothing was wrong.
+// OK reports whether the check found no fault.
 func (c *Check) OK() bool { return len(c.Faults) == 0 }
 
 func (c *Check) want(holds bool, format string, args ...any) {
@@ -315,7 +316,7 @@ func (c *Check) want(holds bool, format string, args ...any) {
 	}
 }
 
-// Failed counts the checks that failed.
+// Failed returns the number of failed checks.
 func (r *Report) Failed() (n int) {
 	for i := range r.Checks {
 		if !r.Checks[i].OK() {
@@ -325,7 +326,7 @@ func (r *Report) Failed() (n int) {
 	return n
 }
 
-// check asks everything of the rows.
+// check fills in Checks.
 func (r *Report) check() {
 	r.Checks = []Check{
 		r.each("breakdown", "the parts add up to the time, none is negative, and only what meets others queues", breaksDown),
@@ -362,7 +363,7 @@ func (r *Report) check() {
 	}
 }
 
-// each asks something of every row: what is wrong, or nothing.
+// each checks every row; fault returns the fault of a row, or "".
 func (r *Report) each(name, text string, fault func(*Row) string) Check {
 	return r.matching(name, text, fault, func(*Row) bool { return true })
 }
@@ -401,7 +402,7 @@ func asPublished(row *Row) string {
 	return fmt.Sprintf("%v ns, published %g, which may differ by %.0f %%", row.Time, want, 100*row.within)
 }
 
-// larger: a case takes longer the more bytes it has.
+// larger checks that a case takes longer the more bytes it has.
 func (r *Report) larger() Check {
 	c := Check{Name: "size", Text: "more bytes take longer"}
 	last := map[string]*Row{}
@@ -419,7 +420,7 @@ func (r *Report) larger() Check {
 	return c
 }
 
-// ordered: along each list of cases, times do not fall.
+// ordered checks that times do not decrease along each list of cases.
 func (r *Report) ordered(name, text, table string, lists ...[]string) Check {
 	c := Check{Name: name, Text: text + ": " + strings.Join(lists[0], ", ")}
 	times := map[string]*Row{}

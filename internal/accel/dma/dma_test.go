@@ -16,7 +16,7 @@ import (
 
 const nanosecond = ns(event.Nanosecond)
 
-// file is the built-in topology with some of its text replaced.
+// file returns the built-in topology file with some text replaced.
 func file(t testing.TB, oldnew ...string) []byte {
 	t.Helper()
 	text := string(topo.DefaultFile())
@@ -46,7 +46,7 @@ func (r *Report) row(t testing.TB, table, name string) *Row {
 	return nil
 }
 
-// The whole probe of the built-in topology holds, in both fabrics, and has what was asked for.
+// All checks of the built-in topology pass, with both fabrics, and the report has the wanted cases.
 func TestBuiltIn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs in one goroutine, and is slow with the race detector")
@@ -71,7 +71,7 @@ func TestBuiltIn(t *testing.T) {
 				t.Errorf("%s has %d transfers", name, row.Transfers)
 			}
 		}
-		// Two PEs share each of the port's four connections of 128 GB/s.
+		// Each of the port's four connections of 128 GB/s serves two PEs.
 		if port := r.row(t, congestionTable, "one-port-8"); port.Limit != 256*nanosecond {
 			t.Errorf("the limit of 8 PEs at a port is %v at %s", port.Limit, port.Bottleneck)
 		}
@@ -88,7 +88,7 @@ func TestBreakdownByHand(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	host := report(t, topo.DefaultFile(), "h2d-near").row(t, idleTable, "h2d-near")
-	// There: PCIe endpoint; UCIe of the IO chiplet and of the cube; back both again, and the endpoint.
+	// The request passes the PCIe endpoint and the UCIe ports of IO chiplet and cube; the reply passes them again.
 	if host.Command != 5*nanosecond || host.Nodes != (8+8+8+8+5)*nanosecond {
 		t.Errorf("a host's write: %+v", host.Parts)
 	}
@@ -99,8 +99,8 @@ func TestBreakdownByHand(t *testing.T) {
 
 func (t ns) nanoseconds() float64 { return event.Time(t).Nanoseconds() }
 
-// On any machine the time that the simulator gives is what the paths explain: every number of the file
-// halved, doubled or otherwise changed, odd sizes, reads and writes, near and far.
+// On random machines the simulated time equals the explained one: with every number of the file halved, doubled
+// or otherwise changed, for odd sizes, reads and writes, near and far.
 func TestExplainsAnyMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs in one goroutine, and is slow with the race detector")
@@ -135,7 +135,7 @@ func TestExplainsAnyMachine(t *testing.T) {
 	}
 }
 
-// Every check finds an error that is planted for it.
+// Every check finds the error that is planted for it.
 func TestChecksFind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs in one goroutine, and is slow with the race detector")
@@ -178,7 +178,7 @@ func TestChecksFind(t *testing.T) {
 	}
 }
 
-// An error of the simulator shows: here it simulates another machine than the one that is explained.
+// An error of the simulator is found. The test plants one by simulating another machine than the explained one.
 func TestSimulatorErrorShows(t *testing.T) {
 	for name, change := range map[string]func(*topo.Topology){
 		"a slower port":   func(t *topo.Topology) { t.Cube.UCIeCost++ },
@@ -200,7 +200,7 @@ func TestSimulatorErrorShows(t *testing.T) {
 	}
 }
 
-// Another machine has no published values; the smallest lacks most cases, and says so.
+// Another machine has no published values. The smallest machine lacks most cases, and the report lists them.
 func TestOtherMachines(t *testing.T) {
 	other := report(t, file(t, "latency_ns: 43.201", "latency_ns: 50"), "published-*", "pe-other-sip")
 	if len(other.Missing) != 5 || !strings.Contains(other.Missing[0], "another machine") || other.Failed() > 0 {
@@ -227,7 +227,7 @@ func TestOtherMachines(t *testing.T) {
 	}
 }
 
-// The formats hold the same numbers.
+// All formats have the same numbers.
 func TestFormats(t *testing.T) {
 	r := report(t, topo.DefaultFile(), "pe-local-hbm", "all-local", "published-2")
 	var text, data, table bytes.Buffer

@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// explain says where the time of a transfer goes that is alone on the machine. It follows the
-// critical path backwards through a recurrence over flits and links; no event queue is involved.
+// explain splits the time of a transfer on an idle machine by cause. It follows the critical path backwards
+// through a recurrence over flits and links, without an event queue.
 func (m *machine) explain(x transfer) (Parts, error) {
 	there, err := m.wiring.Path(x.end(), x.memory())
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *machine) explain(x transfer) (Parts, error) {
 	return p, nil
 }
 
-// empty adds a message without content.
+// empty adds the time of an empty message.
 func (p *Parts) empty(way topo.Path) {
 	p.Nodes += ns(way.Costs())
 	p.Wires += ns(way.Fixed() - way.Costs())
@@ -42,7 +42,7 @@ func (p *Parts) empty(way topo.Path) {
 
 func (m *machine) burst() event.Time { return m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst) }
 
-// bursts calls for each burst that a piece of a transfer moves with its channel.
+// bursts calls do with the channel of each burst that a piece of a transfer moves.
 func (m *machine) bursts(x transfer, off int, write bool, do func(channel int)) {
 	size := int64(m.Cube.HBM.Burst)
 	offset, bytes := m.Cube.HBM.Piece(x.at.Offset, x.bytes, off, min(m.piece(), x.bytes-off), write)
@@ -51,7 +51,7 @@ func (m *machine) bursts(x transfer, off int, write bool, do func(channel int)) 
 	}
 }
 
-// piece is what transfers are cut into: flits, or bursts where messages are whole.
+// piece returns the size of the pieces of a transfer: flits, or bursts if messages are whole.
 func (m *machine) piece() int {
 	if m.Fabric == topo.Whole {
 		return m.Cube.HBM.Burst
@@ -59,7 +59,7 @@ func (m *machine) piece() int {
 	return m.FlitBytes
 }
 
-// reading is when the pieces of a read leave the memory, after the request is there.
+// reading returns when the pieces of a read leave the memory, counted from the arrival of the request.
 func (m *machine) reading(x transfer) (ready []event.Time) {
 	free := make([]event.Time, m.Cube.HBM.Channels)
 	latest := event.Time(0)
@@ -73,13 +73,13 @@ func (m *machine) reading(x transfer) (ready []event.Time) {
 	return ready
 }
 
-// explainWrite follows the data of a write into the memory: back from the burst that is done
-// last to the piece that its channel began with.
+// explainWrite explains the data of a write. It goes back from the burst that ends last to the piece that
+// found the channel of that burst idle.
 func (m *machine) explainWrite(p *Parts, x transfer, way topo.Path) {
 	sent := m.message(way, x.bytes, []event.Time{0})
 	channels := make([]struct {
 		free    event.Time
-		from    int // the piece that found it idle
+		from    int // the piece that found the channel idle
 		writing bool
 	}, m.Cube.HBM.Channels)
 	var stored event.Time
@@ -101,17 +101,17 @@ func (m *machine) explainWrite(p *Parts, x transfer, way topo.Path) {
 		})
 	}
 	if m.Fabric == topo.Whole {
-		first = count - 1 // the others are not there before the message is
+		first = count - 1 // pieces of a whole message count as arrived with its tail
 	}
 	p.Memory += ns(stored - sent.arrived(first, count))
 	sent.explain(p, first)
 }
 
-// message is one message alone on its way, as the fabric moves it.
+// message is a message without contention, in one of the two models of the fabric.
 type message interface {
-	// arrived is when the i-th of count pieces is there.
+	// arrived returns when the i-th of count pieces has arrived.
 	arrived(i, count int) event.Time
-	// explain adds the way of a piece, -1 for the last, and says which piece its start depends on.
+	// explain adds the time of a piece (-1 means the last) to p and returns the piece that determined its start.
 	explain(p *Parts, piece int) int
 }
 
@@ -122,7 +122,8 @@ func (m *machine) message(way topo.Path, bytes int, ready []event.Time) message 
 	return newFlits(way, bytes, m.FlitBytes, ready)
 }
 
-// flits follow each other: ready and gone say when each may enter the link of a hop, and has left it.
+// flits is a message of flits. ready and gone have the times at which each flit may enter the link of a hop
+// and has left it.
 type flits struct {
 	way         topo.Path
 	ready, gone [][]event.Time // by hop, by flit
@@ -151,7 +152,7 @@ func newFlits(way topo.Path, bytes, size int, ready []event.Time) *flits {
 				next[i] = gone[count-1] + h.Wire + h.Cost
 			case i == 0:
 				next[0] = gone[0] + h.Wire + h.Cost
-			default: // it does not overtake the head, which the node holds
+			default: // it does not overtake the head, which the node delays
 				next[i] = max(gone[i]+h.Wire, next[0])
 			}
 		}
@@ -178,8 +179,8 @@ func (f *flits) explain(p *Parts, i int) int {
 			i = 0
 			p.Nodes += ns(h.Cost)
 		}
-		// Behind the flits before it, back to the one that found the link idle. Where a flit comes
-		// just when the link is free, both decide: it is the link's.
+		// Go back over the flits that it waited for, to the one that found the link idle. If a flit arrives
+		// exactly when the link becomes free, the delay is charged to the link.
 		end := f.gone[hop][i]
 		for i > 0 && f.gone[hop][i-1] >= f.ready[hop][i] {
 			i--
@@ -189,8 +190,8 @@ func (f *flits) explain(p *Parts, i int) int {
 	return i
 }
 
-// whole drains once behind a head that opens the way: start is when its head enters the link of a
-// hop, tail when its tail is there.
+// whole is a whole message, whose bytes drain behind its head. start and tail have the times at which head
+// and tail reach the link of a hop.
 type whole struct {
 	way         topo.Path
 	pieces      int
@@ -211,7 +212,7 @@ func newWhole(way topo.Path, bytes, piece int, ready []event.Time) *whole {
 	return w
 }
 
-// arrived: pieces drain at the rate of the slowest link, the last with the tail.
+// arrived assumes that pieces drain at the rate of the slowest link, the last one with the tail.
 func (w *whole) arrived(i, count int) event.Time {
 	return w.tail[len(w.way)] - event.Time(count-1-i)*w.each
 }

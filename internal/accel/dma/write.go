@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Formats are what Write knows, the default first.
+// Formats has the formats of Write, the default first.
 var Formats = []string{"table", "json", "csv"}
 
 // Write writes a report.
@@ -33,12 +33,12 @@ func (r *Report) Write(w io.Writer, format string) error {
 	return suggest.Unknown("format", format, Formats)
 }
 
-// writeCSV writes every row, with times in ns.
+// writeCSV writes one line per row, with times in ns.
 func (r *Report) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"topology", "sha256", "fabric", "table", "case", "transfers", "bytes", "time_ns", "fastest_ns"}
 	head = append(head, lists.Map(partNames, func(name string) string { return name + "_ns" })...)
-	out.Write(append(head, "gbps", "limit_ns", "bottleneck", "published_ns")) // errors are kept for the end
+	out.Write(append(head, "gbps", "limit_ns", "bottleneck", "published_ns")) // out.Error returns errors at the end
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		published := ""
@@ -54,7 +54,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// writeText writes tables for people.
+// writeText writes aligned tables.
 func (r *Report) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "Topology %s (sha256 %.12s), fabric %s: %s of %d cubes with %d PEs each. Times in ns, simulated.\n",
 		r.Topology, r.SHA256, r.Fabric, unit.Plural(r.SIPs, "SIP"), r.Cubes, r.PEs)
@@ -63,10 +63,10 @@ func (r *Report) writeText(w io.Writer) error {
 		name  string
 		write func(io.Writer, []*Row) error
 	}{
-		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeIdle},
+		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeTransfers(false)},
 		{"By size", sizeTable, writeSizes},
 		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(congestedBytes)),
-			congestionTable, writeCongested},
+			congestionTable, writeTransfers(true)},
 		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable,
 			writePublished},
 	} {
@@ -96,24 +96,28 @@ func right(titles ...string) []texttab.Column {
 	return lists.Map(titles, func(title string) texttab.Column { return texttab.Column{Title: title, Right: true} })
 }
 
-func breakdown(row *Row) []string { return lists.Map(row.list(), short) }
-
-// rate is what was reached, and how much of what is possible at the bottleneck.
-func rate(row *Row) []string {
-	return []string{fmt.Sprintf("%.1f", row.GBps()), fmt.Sprintf("%.0f%%", 100*row.Used()), row.Bottleneck}
-}
-
-func writeIdle(w io.Writer, rows []*Row) error {
-	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}},
-		right(append([]string{"time"}, partNames[:len(partNames)-1]...)...)...)}
-	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "slowest link"},
-		texttab.Column{Title: "what"})...)
-	for _, row := range rows {
-		parts := breakdown(row)
-		cells := append([]string{row.Case, short(row.Time)}, parts[:len(parts)-1]...) // nothing queues
-		t.Add(append(append(cells, rate(row)...), row.Text)...)
+// writeTransfers returns a writer of the table of idle or congested transfers. An idle transfer has no
+// queueing, and is its own fastest one.
+func writeTransfers(congested bool) func(io.Writer, []*Row) error {
+	return func(w io.Writer, rows []*Row) error {
+		titles, parts, bottleneck := []string{"time"}, len(partNames)-1, "slowest link"
+		if congested {
+			titles, parts, bottleneck = append(titles, "fastest"), len(partNames), "bottleneck"
+		}
+		t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}},
+			right(append(append(titles, partNames[:parts]...), "GB/s", "of limit")...)...)}
+		t.Columns = append(t.Columns, texttab.Column{Title: bottleneck}, texttab.Column{Title: "what"})
+		for _, row := range rows {
+			cells := []string{row.Case, short(row.Time)}
+			if congested {
+				cells = append(cells, short(row.Fastest))
+			}
+			cells = append(cells, lists.Map(row.list()[:parts], short)...)
+			t.Add(append(cells, fmt.Sprintf("%.1f", row.GBps()), fmt.Sprintf("%.0f%%", 100*row.Used()), row.Bottleneck,
+				row.Text)...)
+		}
+		return t.Write(w, 0)
 	}
-	return t.Write(w, 0)
 }
 
 func writeSizes(w io.Writer, rows []*Row) error {
@@ -129,18 +133,6 @@ func writeSizes(w io.Writer, rows []*Row) error {
 	return t.Write(w, 0)
 }
 
-func writeCongested(w io.Writer, rows []*Row) error {
-	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}},
-		right(append([]string{"time", "fastest"}, partNames...)...)...)}
-	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "bottleneck"},
-		texttab.Column{Title: "what"})...)
-	for _, row := range rows {
-		cells := append([]string{row.Case, short(row.Time), short(row.Fastest)}, breakdown(row)...)
-		t.Add(append(append(cells, rate(row)...), row.Text)...)
-	}
-	return t.Write(w, 0)
-}
-
 func writePublished(w io.Writer, rows []*Row) error {
 	t := texttab.Table{Columns: append(append([]texttab.Column{{Title: "case"}},
 		right("time", "published", "differs")...), texttab.Column{Title: "what"})}
@@ -151,7 +143,7 @@ func writePublished(w io.Writer, rows []*Row) error {
 	return t.Write(w, 0)
 }
 
-// writeChecks says what was checked, and every fault.
+// writeChecks writes the table of checks and all faults.
 func (r *Report) writeChecks(w io.Writer) error {
 	fmt.Fprintf(w, "\nChecks:\n")
 	t := texttab.Table{Columns: []texttab.Column{{Title: "check"}, {Title: ""}, {Title: "rows", Right: true},
