@@ -16,7 +16,7 @@ import (
 
 const ns = event.Nanosecond
 
-// sample has round numbers: 1 ns for 10 bytes on the network, for 40 added and for 80 copied.
+// sample has round numbers: in 1 ns the network transfers 10 bytes, and 40 bytes are reduced or 80 copied.
 var sample = Network{Latency: 1000 * ns, Overhead: 100 * ns, Gap: 10 * ns, Bandwidth: 10e6, Reduce: 40e6, Copy: 80e6}
 
 func build(t testing.TB, op, algorithm string, p schedule.Params) schedule.Schedule {
@@ -24,8 +24,8 @@ func build(t testing.TB, op, algorithm string, p schedule.Params) schedule.Sched
 	return must.Get(schedule.New(op, algorithm, p))(t)
 }
 
-// The times of the textbooks (Thakur et al. 2005, Hockney's alpha and beta, with gamma for
-// adding), where the number of ranks is a power of two that divides the count.
+// The closed forms of the literature (Thakur et al. 2005: Hockney's alpha and beta, with gamma for reductions)
+// for powers of two that divide the count.
 func TestClosedForms(t *testing.T) {
 	const elem, count = 4, 1 << 14
 	n := sample
@@ -35,8 +35,8 @@ func TestClosedForms(t *testing.T) {
 		size, rounds := int64(elem*count), event.Time(bits.Len(uint(p))-1)
 		part, others := size/int64(p), event.Time(p-1)
 		copied := n.Copy.Time(size)
-		// The root takes in p-1 vectors one after the other. Each is added after it came, and the
-		// next is long there; then it sends them all, each when the one before has left.
+		// The root receives p-1 vectors one after the other and adds each of them; the next one arrives
+		// meanwhile. Then it sends p-1 vectors, each when the previous one has left.
 		naive := n.Overhead + n.Latency + beta(size) + n.Overhead + n.Reduce.Time(size)
 		for range p - 2 {
 			naive += n.Overhead + n.Reduce.Time(size)
@@ -61,7 +61,7 @@ func TestClosedForms(t *testing.T) {
 			}
 			s := build(t, c.op, c.algorithm, params)
 			got := must.Get(Run(s, elem, n))(t)
-			// Parts of bytes that are no whole picoseconds are rounded up one by one.
+			// Every transfer is rounded up to whole picoseconds, so small differences add up.
 			if off := got.Time - c.want; off < -100 || off > 100 {
 				t.Errorf("%s %s of %d ranks: %v ns, want %v", c.op, c.algorithm, p, got.Time.Nanoseconds(), c.want.Nanoseconds())
 			}
@@ -69,8 +69,8 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
-// Reading memory: all ranks read the root's, whose end is busy with one after the other, once
-// they know that they may, and tell it when they have.
+// All ranks read the root's memory. Its interface serves one after the other, after the root's flag, and each
+// rank raises a flag when it is done.
 func TestReads(t *testing.T) {
 	const elem, count = 4, 1 << 14
 	n := sample
@@ -86,11 +86,11 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// reference finds the times of messages as the fixed point of what each rank does by itself
-// and of what each receiver's end does with what comes to it: no queue, no order of events.
+// reference computes the times of messages as a fixed point, without an event queue: it alternates between
+// the steps of each rank and the arrivals at each receiver until nothing changes.
 func reference(s schedule.Schedule, elem int64, n Network) (last event.Time) {
 	type name struct{ from, to, number int }
-	there := map[name]event.Time{} // when the last byte has been taken in, as far as is known
+	there := map[name]event.Time{} // when the last byte has arrived, as far as known
 	for changed := true; changed; {
 		heads := map[int][]event.Event{} // by receiver
 		names, bytes := map[uint64]name{}, map[uint64]int64{}
@@ -176,8 +176,8 @@ func reference(s schedule.Schedule, elem int64, n Network) (last event.Time) {
 	return last
 }
 
-// The simulation is the reference, for every algorithm of messages and any network, and for all
-// algorithms where ranks share a memory; and it is the same where ranks do not go ahead.
+// The simulation equals the reference for all algorithms and random networks; algorithms that access the memory
+// of peers are tested with shared memory only. The result does not depend on ranks running ahead.
 func TestReference(t *testing.T) {
 	var infos []schedule.Info
 	for _, op := range schedule.Collectives() {
@@ -210,7 +210,7 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// A schedule that hangs is an error that says where.
+// A deadlock is an error that names the rank and the step.
 func TestHangs(t *testing.T) {
 	s := build(t, schedule.AllReduce, "naive", schedule.Params{Ranks: 3, Count: 4})
 	if _, err := Run(mute{s}, 4, sample); err == nil ||
@@ -229,7 +229,7 @@ func (m mute) Steps(rank int) iter.Seq[schedule.Step] {
 	return m.Schedule.Steps(rank)
 }
 
-// Every fault of a file is named with its place.
+// Every fault of a file is reported with its position.
 func TestParse(t *testing.T) {
 	_, err := Parse("n.yaml", []byte("name: x\nlatency_ns: -1\noverhead_ns: 1\ngap_ns: 0\nbandwidth_gbs: 0\nspeed: 3\n"))
 	for _, want := range []string{"n.yaml:2:13", "latency_ns", "n.yaml:5:16", "bandwidth_gbs", "n.yaml:6:1", "speed"} {

@@ -41,7 +41,7 @@ func launch(t *testing.T, load bool) (*topo.Topology, *sim.Result) {
 	return m, r
 }
 
-// A record survives its file, and what is damaged is named instead of drawn.
+// Decode returns what Encode stored; damaged files give an error with the reason.
 func TestFile(t *testing.T) {
 	m, r := launch(t, true)
 	rec := Of(m, r)
@@ -85,7 +85,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// bomb is a small file that unpacks to far more than any record.
+// bomb is a small file that decompresses to far more than any record.
 func bomb(t *testing.T) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -97,8 +97,7 @@ func bomb(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The record has the busiest link first, names where the path goes, and nothing of its time is lost when it
-// is made shorter.
+// The record has the busiest link first and the names of the path, and condensing loses no time.
 func TestRecord(t *testing.T) {
 	m, r := launch(t, true)
 	rec := Of(m, r)
