@@ -1,6 +1,6 @@
-// Package accelwhatif is the bench `accel-whatif`: which numbers of a topology file the all-reduce and
-// the matrix product of the simulated accelerator depend on. Each is lowered and raised by so
-// many per cent, all others staying as they are.
+// Package accelwhatif is the bench `accel-whatif`, a sensitivity analysis of the simulated accelerator. It lowers
+// and raises each number of a topology file by a percentage, one at a time, and reports how the times of the
+// all-reduce and of the matrix product change.
 package accelwhatif
 
 import (
@@ -28,10 +28,10 @@ const (
 	parameterAxis = "parameter"
 )
 
-// asTopology leaves the fabric as the file has it.
+// asTopology keeps the fabric of the file.
 const asTopology = "topology"
 
-// Bench declares it.
+// Bench declares accel-whatif.
 func Bench() *bench.Bench {
 	common := []bench.Clause{
 		bench.Metric("effect_pct", "%", ""), bench.Metric("base_ns", "ns", "lower"),
@@ -43,17 +43,17 @@ func Bench() *bench.Bench {
 		bench.Help("which numbers of a topology file the all-reduce and the matrix product of the simulated "+
 			"accelerator depend on"),
 		bench.Doc(`Simulates an all-reduce and a matrix product with each number of the topology file
-lowered and raised by --percent, one at a time. lower_pct and higher_pct are by
-how much the time of the slowest PE changes, effect_pct is the larger of the two;
-the report has them in order, as a figure and as a table, and names what has no
-visible effect. Nothing is random, so that one trial is exact.
+lowered and raised by --percent, one at a time. lower_pct and higher_pct are the
+changes of the time of the slowest PE, effect_pct is the larger of the two. The
+report sorts them, as a figure and as a table, and lists parameters without a
+visible effect. Nothing is random, so a single trial is exact.
 
-parameter is a key of the file. One that holds several numbers (a position, a tile)
-has them all changed together. What cannot change by so much is skipped with the
-reason: what is 0, counts too small for it, what the file may not hold.
+parameter is a key of the file. If it holds several numbers (a position, a tile),
+all are changed together. Parameters that cannot change by so much are skipped with
+the reason: values of 0, counts that are too small, values that a file may not hold.
 
-The SIPs are those of the file. Data are not computed: milestone-1h-ccl and
-milestone-1h-gemm do that.
+The SIPs are those of the file. No data is computed; milestone-1h-ccl and
+milestone-1h-gemm verify the data.
 
   kernbench run --bench accel-whatif
   kernbench run --bench accel-whatif --topology built-in,my.yaml --percent 50
@@ -79,7 +79,7 @@ milestone-1h-gemm do that.
 	)
 }
 
-// keys are all that the reader of topology files knows, also those that the built-in one leaves out.
+// keys returns all numeric keys of topology files, including optional ones that the built-in file omits.
 func keys() []string {
 	list, err := topo.Parameters("the built-in topology", topo.DefaultFile())
 	if err != nil {
@@ -88,7 +88,7 @@ func keys() []string {
 	return lists.Map(list, func(p topo.Parameter) string { return p.Key })
 }
 
-// mistake refuses what cannot be simulated, before anything runs.
+// mistake rejects points that cannot be simulated before anything runs.
 func mistake(p, options bench.Point) error {
 	if percent := options.At("percent").Float(); !(percent > 0 && percent < 100) {
 		return fmt.Errorf("--percent %g: want more than 0 and less than 100", percent)
@@ -113,18 +113,18 @@ func mistake(p, options bench.Point) error {
 
 // The details of a row.
 const (
-	valueDetail  = "value"  // of the parameter
-	lowerDetail  = "lower"  // what it was lowered to, or why it was not
-	higherDetail = "higher" // and raised
+	valueDetail  = "value"  // the parameter in the file
+	lowerDetail  = "lower"  // the lowered value, or the reason why there is none
+	higherDetail = "higher" // the raised value, or the reason why there is none
 )
 
-// simulation is what a machine takes for the point.
+// simulation simulates a point on a machine.
 type simulation func(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error)
 
-// errNotMoved marks a parameter that cannot be changed by so much.
+// errNotMoved marks a parameter that cannot be changed by the given percentage.
 var errNotMoved = errors.New("not changed")
 
-// body simulates the machine of the file and its two variants.
+// body returns a body that simulates a point with the machine of the file and with its two variants.
 func body(simulate simulation) bench.Body {
 	return func(_ context.Context, s *bench.State) error {
 		name, data, err := machine.Note(s, topo.DefaultFile())
@@ -161,7 +161,7 @@ func body(simulate simulation) bench.Body {
 	}
 }
 
-// vary simulates both variants of the point's parameter.
+// vary simulates the machine with the lowered and the raised parameter.
 func vary(s *bench.State, name string, data []byte, before accel.Time,
 	run func(*topo.Topology) (accel.Time, error)) error {
 	key, share := s.Str(parameterAxis), s.Float("percent")/100
@@ -206,13 +206,13 @@ func vary(s *bench.State, name string, data []byte, before accel.Time,
 	return errors.Join(failures...)
 }
 
-// reasons why a parameter did not change, once if there is but one.
+// reasons returns the distinct reasons why a parameter was not changed.
 func reasons(failures []error) string {
 	all := lists.Map(failures, func(err error) string { return strings.TrimPrefix(err.Error(), errNotMoved.Error()+": ") })
 	return strings.Join(lists.Distinct(all), "; ")
 }
 
-// allReduce is that of the collectives file, with slots that hold the tile.
+// allReduce simulates the all-reduce of the collectives file, with slots that hold the tile.
 func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
 	n := s.Int("n_elem")
 	c, err := c.With(c.Algorithm, func(set *ccl.Settings) { set.SlotBytes = max(set.SlotBytes, 2*n) })
@@ -236,7 +236,7 @@ func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, err
 	return r.Crit, nil
 }
 
-// product is a composite one on one PE.
+// product simulates a composite product on one PE.
 func product(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
 	m, k, n, err := machine.Product(s.Value("shapes"))
 	if err != nil {

@@ -35,7 +35,7 @@ func mustRows(t *testing.T, words ...string) []journal.Row {
 	return must.Get(rowsOf(t, words...))(t)
 }
 
-// All parameters, with a small all-reduce and a small product: each has its change, or says why not.
+// With a small all-reduce and a small product, every parameter has a change or a reason why not.
 func TestEveryParameter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs in one goroutine, and is slow with the race detector")
@@ -81,7 +81,7 @@ func TestEveryParameter(t *testing.T) {
 		}
 		return names
 	}
-	// What cannot matter does not, and what must does.
+	// Parameters of other parts of the machine have no effect, and the relevant ones have.
 	if reduce := all[0]; slices.Contains(names(reduce.effects), "pe.gemm.tile_ns") ||
 		!slices.Contains(names(reduce.none), "pe.gemm.tile_ns") ||
 		!slices.Contains(names(reduce.effects), "system.link.latency_ns") ||
@@ -95,7 +95,8 @@ func TestEveryParameter(t *testing.T) {
 	testViews(t, rows)
 }
 
-// testViews: every parameter is in the table, in the words below it, or in those about what cannot change.
+// testViews checks that every parameter is in the table, in the text below it, or in the list of parameters that
+// cannot change.
 func testViews(t *testing.T, rows []journal.Row) {
 	figs, secs := figures(rows), sections(rows)
 	if len(figs) != 2 || len(secs) != 3 || !strings.Contains(secs[2].Text, "on topology built-in (sha256 ") {
@@ -124,8 +125,7 @@ func testViews(t *testing.T, rows []journal.Row) {
 	}
 }
 
-// The changes are those of the model: with whole messages a product on one PE is so many dispatches, reads
-// and tiles, and of a load of the operand the bytes are at the HBM's rate.
+// The changes agree with the model, with whole messages and known costs.
 func TestChangesAreRight(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "my.yaml")
@@ -139,7 +139,7 @@ func TestChangesAreRight(t *testing.T) {
 		}
 		panic("no row")
 	}
-	// Two links of 100 ns each way between SIPs: what 10 % of them cost is what 20 % do, twice.
+	// There are two links of 100 ns in each direction between SIPs: 20 % must change the time twice as much as 10 %.
 	ten := row("parameter=system.link.latency_ns", "--topology="+path, "--percent=10")
 	twenty := row("parameter=system.link.latency_ns", "--topology="+path, "--percent=20")
 	step := ten.Metrics["higher_ns"] - ten.Metrics["base_ns"]
@@ -152,7 +152,7 @@ func TestChangesAreRight(t *testing.T) {
 		built.Details[machine.Hash] == ten.Details[machine.Hash] {
 		t.Errorf("the file is not used: %v, %v", built.Metrics, built.Details)
 	}
-	// What only one side of can be had, has one side.
+	// An efficiency of 1 can be lowered but not raised.
 	if one := row("parameter=cube.hbm.efficiency"); one.Status != journal.OK ||
 		one.Metrics["lower_ns"] <= one.Metrics["base_ns"] ||
 		one.Metrics["effect_pct"] != one.Metrics["lower_pct"] ||
@@ -163,7 +163,7 @@ func TestChangesAreRight(t *testing.T) {
 	}
 }
 
-// Of several files each has a study of its own.
+// Each of several files has its own study.
 func TestSeveralMachines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "my.yaml")
 	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
@@ -181,7 +181,7 @@ func TestSeveralMachines(t *testing.T) {
 	}
 }
 
-// A variant that does not run is no row with a number, and a machine on which neither does is a failure.
+// A variant that fails to run has no number. If both variants fail, the row fails.
 func TestVariantThatDoesNotRun(t *testing.T) {
 	broken := func(good int) bench.Body {
 		calls := 0
@@ -205,7 +205,7 @@ func TestVariantThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// Mistakes are refused before anything runs.
+// Invalid options and values are rejected before anything runs.
 func TestMistakes(t *testing.T) {
 	for word, want := range map[string]string{
 		"parameter=system.link.latency": `did you mean "system.link.latency_ns"`,

@@ -14,23 +14,23 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// visible is the least effect that is drawn, in per cent; mostBars as many as can be read.
+// visible is the smallest effect that is drawn, in per cent; mostBars is the number of bars that stay readable.
 const visible, mostBars = 0.1, 16
 
-// study is what was found about one all-reduce or product.
+// study has the results for one all-reduce or product.
 type study struct {
 	title   string
 	part    string
 	base    float64    // ns
-	percent string     // of the change
-	effects rowset.Set // with an effect, the largest first
-	small   rowset.Set // with less than what is visible
-	none    rowset.Set // with none at all
-	stuck   rowset.Set // that could not be changed
+	percent string     // size of the changes
+	effects rowset.Set // parameters with a visible effect, the largest first
+	small   rowset.Set // parameters with an effect that is not visible
+	none    rowset.Set // parameters without effect
+	stuck   rowset.Set // parameters that could not be changed
 	failed  []*journal.Row
 }
 
-// title names what the rows are of.
+// title returns the name of a row's all-reduce or product.
 func title(r *journal.Row) string {
 	if r.Part == allReducePart {
 		return fmt.Sprintf("All-reduce of %s bytes per cube", unit.FormatBytes(2*int64(rowset.Number(r, "n_elem"))))
@@ -38,7 +38,7 @@ func title(r *journal.Row) string {
 	return fmt.Sprintf("Product of %s, %s", rowset.Text(r, "shapes"), rowset.Text(r, "variant"))
 }
 
-// studies sorts the rows.
+// studies groups the rows.
 func studies(rows []journal.Row) (all []*study) {
 	label := machine.Labels(rowset.All(rows))
 	for _, g := range rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string {
@@ -47,7 +47,7 @@ func studies(rows []journal.Row) (all []*study) {
 		s := &study{title: g.Key, part: g.Rows[0].Part, percent: rowset.Text(g.Rows[0], "percent")}
 		parameter := func(r *journal.Row) string { return rowset.Text(r, parameterAxis) }
 		for _, trials := range rowset.GroupBy(g.Rows, parameter) {
-			r := trials.Rows[0] // the others say the same
+			r := trials.Rows[0] // further trials give the same numbers
 			effect := r.Metrics["effect_pct"]
 			switch {
 			case r.Status == journal.Skipped:
@@ -118,7 +118,7 @@ func (s *study) panel() figure.Panel {
 	return p
 }
 
-// sections are the tables, and what is not in them.
+// sections returns the tables and lists the parameters that are not in them.
 func sections(rows []journal.Row) (out []bench.Section) {
 	var stuck rowset.Set
 	percent := ""
@@ -146,7 +146,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	return out
 }
 
-// side is one change of a parameter, in words.
+// side returns one change of a parameter as text.
 func side(r *journal.Row, detail string) string {
 	if v, has := r.Metrics[detail+"_pct"]; has {
 		return fmt.Sprintf("%+.2f %% (%s)", v, r.Details[detail])
@@ -154,7 +154,7 @@ func side(r *journal.Row, detail string) string {
 	return "not possible"
 }
 
-// words name every parameter that changed and is not in the table, and why a side of one in it is missing.
+// words lists the changed parameters that are not in the table, and the reasons for missing sides in it.
 func (s *study) words() string {
 	var paragraphs []string
 	if s.base > 0 {
@@ -174,7 +174,7 @@ func (s *study) words() string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// named lists the parameters of rows, those with the same reason together; none without one.
+// named lists the parameters of rows, grouped by reason. Rows without a reason are omitted.
 func named(rows rowset.Set, why func(*journal.Row) string) string {
 	var names []string
 	for _, g := range rowset.GroupBy(rows, why) {
@@ -185,7 +185,7 @@ func named(rows rowset.Set, why func(*journal.Row) string) string {
 	return strings.Join(names, "; ")
 }
 
-// oneSide is why a parameter could be changed one way only; nothing if it could both.
+// oneSide returns why a parameter could be changed in one direction only, or "".
 func oneSide(r *journal.Row) string {
 	for _, detail := range []string{lowerDetail, higherDetail} {
 		if _, has := r.Metrics[detail+"_pct"]; !has {

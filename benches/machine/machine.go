@@ -1,6 +1,6 @@
-// Package machine is what simulated rows were made on: the option by which a user names the
-// files that describe it, what rows say of it, and how figures and tables of several machines
-// tell them apart. It simulates nothing and knows no bench and no backend.
+// Package machine handles the machine description of simulated rows: the options that select it, the details of a
+// row that record it, and the labels by which figures and tables distinguish several machines. It simulates
+// nothing and depends on no bench and no backend.
 package machine
 
 import (
@@ -18,11 +18,10 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Option is the name of the option, and, of the details of a row, the name of the file.
+// Option is the name of the option for the machine's file, and of the detail that has the file name in a row.
 const Option = journal.TopologyDetail
 
-// Arrangement is the name of the option, or axis, that says how many SIPs there are and who is whose
-// neighbour, whatever the file says.
+// Arrangement is the name of the option, or axis, for the number and topology of SIPs. It overrides the file.
 const Arrangement = "sips"
 
 // More details of a row.
@@ -33,25 +32,25 @@ const (
 	Kind   = journal.KindDetail
 )
 
-// Files declares the option: a file, or several for a curve of each.
+// Files declares the option for a file, or for several files to compare.
 func Files(def, help string) bench.Clause {
 	return bench.Sweepable(bench.FileOption(Option, def, help))
 }
 
-// Swept tells whether the value of the option is one of several.
+// Swept reports whether the value of the option is one of several.
 func Swept(v bench.Value) bool {
 	_, sha := v.File()
 	return sha != "" || v.String() == bench.BuiltIn
 }
 
-// Options declares both: for benches whose backends may be simulated or not.
+// Options declares both options, for benches whose backends may be simulated or not.
 func Options(files string) []bench.Clause {
 	return []bench.Clause{Files("", files), bench.Sweepable(bench.Option(Arrangement, bench.KindString, "",
 		"SIPs of a simulated accelerator and who is whose neighbour, or several to compare: 4x4:torus, 8:ring, or mesh "+
 			"for as many as the file has; empty is as the file says"))}
 }
 
-// arrangement is what the options say.
+// arrangement returns the arrangement of a point.
 func arrangement(p, options bench.Point) string {
 	v, swept := p.Get(Arrangement)
 	if !swept {
@@ -60,8 +59,8 @@ func arrangement(p, options bench.Point) string {
 	return v.String()
 }
 
-// Note says in the row which file it was made with, and gives its path and text. Without one,
-// path is empty and the text is what is built in.
+// Note records the machine's file in the row, and returns its path and text. Without a file the path is empty and
+// the text is builtIn.
 func Note(s *bench.State, builtIn []byte) (path string, data []byte, err error) {
 	path, data, err = s.File(Option)
 	if err != nil {
@@ -78,8 +77,8 @@ func Note(s *bench.State, builtIn []byte) (path string, data []byte, err error) 
 	return path, data, nil
 }
 
-// NearbyOn declares, for the backends among those named whose machine is described by files, the
-// file of the current folder as the default there.
+// NearbyOn declares the file of the current folder as the default for the backends whose machine is described by
+// files.
 func NearbyOn(backends []string) (out []bench.Clause) {
 	for _, name := range backends {
 		if m, ok := dist.As[dist.MachineReader](name); ok && m.NearbyMachine() != "" {
@@ -89,7 +88,7 @@ func NearbyOn(backends []string) (out []bench.Clause) {
 	return out
 }
 
-// Refuse refuses files that the backend cannot use, before anything runs.
+// Refuse rejects files that the backend cannot use before anything runs.
 func Refuse(p, options bench.Point) error {
 	path, arranged := bench.FilePath(p, options, Option), arrangement(p, options)
 	backend := options.At(bench.BackendName)
@@ -109,7 +108,7 @@ func Refuse(p, options bench.Point) error {
 	return nil
 }
 
-// Ranks is how many ranks a group on the machine of the options has, 0 for any number.
+// Ranks returns the number of ranks of a group on the selected machine, or 0 for any number.
 func Ranks(p, options bench.Point) int {
 	m, ok := dist.As[dist.MachineReader](options.At(bench.BackendName).String())
 	if !ok {
@@ -117,20 +116,20 @@ func Ranks(p, options bench.Point) int {
 	}
 	what, err := m.DescribeMachine(bench.FilePath(p, options, Option), arrangement(p, options))
 	if err != nil {
-		return 0 // Refuse says what is wrong
+		return 0 // Refuse reports the error
 	}
 	return what.Ranks
 }
 
-// Chosen is what a point is simulated on.
+// Chosen is the machine of a point.
 type Chosen struct {
-	File        string // "" is what is built in
-	Arrangement string // "" is as the file says
-	Text        string // in a few words
+	File        string // "" means built in
+	Arrangement string // "" means as in the file
+	Text        string // short description
 }
 
-// Describe is what the options say, and says it in the row. Where the backend's machine is real
-// there is nothing to say.
+// Describe returns the selected machine and records it in the row. It returns the zero Chosen if the backend is
+// not simulated.
 func Describe(s *bench.State) (c Chosen, err error) {
 	m, ok := dist.As[dist.MachineReader](s.Backend())
 	if !ok {
@@ -152,31 +151,29 @@ func Describe(s *bench.State) (c Chosen, err error) {
 	return c, err
 }
 
-// Columns end the tables: what each row was simulated on.
+// Columns returns the last columns of exported tables, which have the machine of each row.
 func Columns() []string { return []string{Fabric, Option, Hash} }
 
-// Cells are a row's.
+// Cells returns the cells of a row for Columns.
 func Cells(r *journal.Row) []string {
 	return []string{r.Details[Fabric], r.Details[Option], r.Details[Hash]}
 }
 
-// identity is what makes rows those of one machine.
+// identity identifies the machine of a row.
 type identity struct{ name, hash, fabric string }
 
 func of(r *journal.Row) identity {
 	return identity{r.Details[Option], r.Details[Hash], r.Details[Fabric]}
 }
 
-// distinct are the machines of the good rows, in their order. Rows that were not simulated
-// have none.
+// distinct returns the machines of the successful rows, in order. Rows that were not simulated have none.
 func distinct(rows rowset.Set) []identity {
 	simulated := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK && of(r).hash != "" })
 	return lists.Distinct(lists.Map(simulated, of))
 }
 
-// Labels tells the machines of rows apart: by the file's name, and where that is not enough by
-// its hash or how messages move. It gives "" where all rows are of one machine, and for
-// rows of none.
+// Labels returns a function that labels the machine of a row: with the name of the file and, if that is ambiguous,
+// its hash or the fabric. Labels are "" if all rows have one machine, and for rows without a machine.
 func Labels(rows rowset.Set) func(*journal.Row) string {
 	all := distinct(rows)
 	if len(all) < 2 {
@@ -198,7 +195,7 @@ func Labels(rows rowset.Set) func(*journal.Row) string {
 	return func(r *journal.Row) string { return labels[of(r)] }
 }
 
-// Curves tells apart the machines of rows that may also differ in the arrangement.
+// Curves is like Labels, for rows that may also differ in the arrangement.
 func Curves(rows rowset.Set) func(*journal.Row) string {
 	label := Labels(rows)
 	differ := len(rows.Distinct(Arrangement)) > 1
@@ -215,7 +212,7 @@ func Curves(rows rowset.Set) func(*journal.Row) string {
 	}
 }
 
-// With is a name and a label after it, if there is one.
+// With returns a name with a label appended, if there is one.
 func With(name, label string) string {
 	if label == "" {
 		return name
@@ -223,7 +220,7 @@ func With(name, label string) string {
 	return name + ", " + label
 }
 
-// Words says what the rows were simulated on, "" if nothing.
+// Words returns a sentence about the machines of simulated rows, or "" if there are none.
 func Words(rows rowset.Set) string {
 	var lines []string
 	for _, id := range distinct(rows) {
@@ -236,7 +233,7 @@ func Words(rows rowset.Set) string {
 	return strings.Join(lines, " ")
 }
 
-// Caption puts that under every figure.
+// Caption adds Words to the caption of every figure.
 func Caption(figs []figure.Figure, rows []journal.Row) []figure.Figure {
 	if words := Words(rowset.All(rows)); words != "" {
 		for i := range figs {
@@ -246,7 +243,7 @@ func Caption(figs []figure.Figure, rows []journal.Row) []figure.Figure {
 	return figs
 }
 
-// Product reads the shape of a product, MxKxN; one number is a cube.
+// Product reads the shape of a matrix product, MxKxN; a single number n means n x n x n.
 func Product(v bench.Value) (m, k, n int, err error) {
 	switch d := v.Dims(); len(d) {
 	case 1:

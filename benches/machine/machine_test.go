@@ -12,7 +12,7 @@ func row(name, hash, fabric string) journal.Row {
 	return journal.Row{Status: journal.OK, Details: map[string]string{Option: name, Hash: hash, Fabric: fabric}}
 }
 
-// Machines are told apart by as little as it takes; rows of one machine need no label.
+// Labels are as short as possible; rows of a single machine have none.
 func TestLabels(t *testing.T) {
 	const a, b = "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"
 	measured := journal.Row{Status: journal.OK}

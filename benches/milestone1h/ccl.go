@@ -1,14 +1,13 @@
-// Package milestone1h is the evaluation of the simulated accelerator's first
-// half: the benches `milestone-1h-ccl` and `milestone-1h-gemm` make every number
-// and figure of the all-reduce and of the matrix product with one command each.
-// They declare the sweeps, run each point (the all-reduce through the public
-// process group, dist with backend ahbm), and draw; the model itself is package
-// accel.
+// Package milestone1h evaluates the simulated accelerator: the benches `milestone-1h-ccl` (all-reduce) and
+// `milestone-1h-gemm` (matrix products) produce every number and figure of the first milestone with one
+// command each. They declare the sweeps, run each point (the all-reduce through the public process group,
+// dist with backend ahbm) and draw the figures. The model itself is package accel.
 package milestone1h
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,15 +21,16 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// The two parts of the evaluation.
+// The parts of the all-reduce evaluation.
 const (
 	latencyPart = "latency"
 	bufferPart  = "buffer-kind"
 )
 
-// bufferGrid is the torus of the buffer-kind part: that of the latency part, transposed.
+// bufferGrid is the torus of the buffer-kind part, the transpose of the one in the latency part.
 var bufferGrid = topo.Grid{W: 3, H: 2}
 
 // CCL declares milestone-1h-ccl.
@@ -47,14 +47,14 @@ draws every figure of the evaluation.
 
 latency sweeps the elements per cube over three SIP topologies (ring of 6, torus
 and mesh of 2x3); buffer-kind sweeps where receive slots lie on a torus of 3x2.
-crit_ns is the time of the slowest PE from the common start, and wire, overhead,
-queueing, slot, compute and memory say where it went; they add up. Every cube of
+crit_ns is the time of the slowest PE from the common start; wire, overhead,
+queueing, slot, compute and memory split it by cause and add up to it. Every cube of
 every SIP is compared with the exact sum unless --verify-data=false.
 
-The machine is topology.yaml and ccl.yaml: those given, else those of the current
-folder, else the built-in ones. With a topology file its SIPs are used: of the kinds of
---sips each has as many as the file, and buffer-kind runs on them as they are. A size
-before the kind, 4x4:torus or 8:ring, is used whatever the file says.
+topology.yaml and ccl.yaml describe the machine: the given files, else those of the
+current folder, else the built-in ones. With a topology file, each kind of --sips has as
+many SIPs as the file, and buffer-kind uses the SIPs of the file as they are. A size
+before the kind, 4x4:torus or 8:ring, overrides the file.
 
   kernbench run --bench milestone-1h-ccl --sips 4x4:torus,4x4:mesh --n_elem 1024
   kernbench run --bench milestone-1h-ccl --topology my.yaml
@@ -65,7 +65,8 @@ before the kind, 4x4:torus or 8:ring, is used whatever the file says.
 		bench.Out("benches/1H_milestone_output/ccl"),
 		topologyFiles(),
 		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology,
+			string(topo.Flits), string(topo.Whole)),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
 		traceOption(),
 		bench.Part(latencyPart, body(latencyCase), append(metrics,
@@ -98,7 +99,7 @@ type Case struct {
 	Trace  bool
 }
 
-// body simulates one point, which the part builds the machine for.
+// body returns the body of a part. build returns the case of a point.
 func body(build func(*bench.State, setup) (Case, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
 		m, err := files(s)
@@ -130,7 +131,7 @@ func body(build func(*bench.State, setup) (Case, error)) bench.Body {
 
 func report(s *bench.State, c Case, r *sim.Result) {
 	if c.Verify {
-		s.Record("wrong", 0) // or Run had failed
+		s.Record("wrong", 0) // otherwise Run would have failed
 	}
 	s.Record("crit_ns", r.Crit.Nanoseconds())
 	for _, part := range parts(r.Breakdown) {
@@ -154,7 +155,7 @@ type named struct {
 	time        event.Time
 }
 
-// parts lists a breakdown, in the order in which it is drawn.
+// parts returns the parts of a breakdown in drawing order.
 func parts(b sim.Breakdown) []named {
 	return []named{
 		{"wire_ns", "wires", b.Wire}, {"overhead_ns", "overheads", b.Overhead}, {"queueing_ns", "queueing", b.Queueing},
@@ -162,8 +163,8 @@ func parts(b sim.Breakdown) []named {
 	}
 }
 
-// bandwidthBound is the least time that the bytes on the critical path of LRAB
-// need on its links, whatever the latencies: a lower limit for every setting.
+// bandwidthBound returns the time that the bytes need on the links of LRAB's critical path, without latencies.
+// It is a lower bound for all settings.
 func bandwidthBound(c Case) event.Time {
 	shape := ccl.Shape{Cubes: c.Topo.Cubes, SIPs: c.Topo.SIPs, Root: c.CCL.Settings().Root}
 	return event.Time(shape.Hops()) * c.Topo.Cube.UCIeBW.Time(2*c.N)
@@ -177,7 +178,7 @@ func latencyCase(s *bench.State, m setup) (Case, error) {
 	return newCase(t, m.ccl, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
 }
 
-// bufferCase is on the torus that was published, or on the SIPs of the file.
+// bufferCase uses the published torus, or the SIPs of the file.
 func bufferCase(s *bench.State, m setup) (Case, error) {
 	t := m.topo
 	if m.builtIn {
@@ -191,7 +192,7 @@ func bufferCase(s *bench.State, m setup) (Case, error) {
 	})
 }
 
-// newCase is a machine with slots that hold the tile.
+// newCase returns a case with receive slots that hold a whole tile.
 func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change func(*ccl.Settings)) (Case, error) {
 	c := Case{Topo: t, N: n}
 	var err error
@@ -202,8 +203,8 @@ func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change 
 	return c, err
 }
 
-// Run makes the all-reduce through the public path, once, and checks every cube
-// of every SIP against the exact sum.
+// Run performs the all-reduce once through the public process group, and compares every cube of every SIP with
+// the exact sum.
 func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 	var result *sim.Result
 	var mu sync.Mutex
@@ -241,4 +242,65 @@ func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 		err = wrong
 	}
 	return result, err
+}
+
+// Inputs are non-negative whole numbers, so small that every partial sum over all cubes, in any order, is at
+// most 2048 and therefore exact in f16. They are hashes of the position, so that a missing, duplicated or
+// swapped tile is found. With more than 2048 cubes most inputs are 0: every element has a few cubes with
+// other values, and each cube has some of those elements.
+
+const exact = 2048 // f16 represents all whole numbers up to this one
+
+func (c Case) input(sip, cube, i int) int {
+	cubes := c.Topo.Cubes.Count()
+	all := c.Topo.SIPs.Count * cubes
+	if all <= exact {
+		return input(sip, cube, i, exact/all)
+	}
+	if every := (2*all + exact - 1) / exact; (sip*cubes+cube+i)%every != 0 {
+		return 0
+	}
+	return 1 + input(sip, cube, i, 1)
+}
+
+func input(sip, cube, i, top int) int {
+	h := uint64(i)*0x9E3779B97F4A7C15 + uint64(sip)*0xBF58476D1CE4E5B9 + uint64(cube)*0x94D049BB133111EB
+	h ^= h >> 29
+	h *= 0xBF58476D1CE4E5B9
+	return int(h >> 33 % uint64(top+1))
+}
+
+// fill sets the tiles of all cubes of a SIP.
+func (c Case) fill(sip int, tiles []dist.Float16) {
+	for at := range tiles {
+		tiles[at] = dtype.Float16From(float32(c.input(sip, at/c.N, at%c.N)))
+	}
+}
+
+// sums returns the expected contents of every cube.
+func (c Case) sums() []int {
+	sums := make([]int, c.N)
+	for sip := range c.Topo.SIPs.Count {
+		for cube := range c.Topo.Cubes.Count() {
+			for i := range sums {
+				sums[i] += c.input(sip, cube, i)
+			}
+		}
+	}
+	return sums
+}
+
+// check compares the tiles of all cubes of a SIP with the exact sums.
+func (c Case) check(sip int, tiles []dist.Float16, sums []int) *bench.Wrong {
+	var wrong *bench.Wrong
+	for at, got := range tiles {
+		if want := float32(sums[at%c.N]); got.Float32() != want {
+			if wrong == nil {
+				wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N,
+					got.Float32(), want)}
+			}
+			wrong.Count++
+		}
+	}
+	return wrong
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// sweep runs the bodies of a bench over its own axes.
+// sweep runs a bench over its default axes.
 func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric) []journal.Row {
 	t.Helper()
 	must.Do(t, b.Validate())
@@ -76,8 +76,7 @@ func row(b *bench.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) jou
 		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}
 }
 
-// The evaluation as it is shipped, in both fabrics: every point runs, is right,
-// and leaves every artifact.
+// The default evaluation, with both fabrics: every point runs and is correct, and every artifact is produced.
 func TestWholeEvaluation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a point runs alone: the simulator's own tests show its races")
@@ -108,7 +107,7 @@ func TestWholeEvaluation(t *testing.T) {
 	}
 }
 
-// published compares with what was published of the buffer-kind sweep.
+// published compares the buffer-kind sweep with its published values.
 func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	got := map[string]float64{}
 	for _, r := range rows {
@@ -133,8 +132,7 @@ func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	}
 }
 
-// check makes all views of the rows and compares their names with what must be
-// there.
+// check produces all views of the rows and compares their names with the required ones.
 func check(t *testing.T, rows []journal.Row) {
 	t.Helper()
 	dir := t.TempDir()
@@ -158,8 +156,9 @@ func check(t *testing.T, rows []journal.Row) {
 		}
 		records := must.Get(csv.NewReader(strings.NewReader(string(f.Data))).ReadAll())(t)
 		want := map[string]string{
-			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns,fabric,topology,topology_sha256",
-			bufferFile:  "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256",
+			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns," +
+				"fabric,topology,topology_sha256",
+			bufferFile: "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256",
 		}[f.Name]
 		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
 		if strings.Join(records[0], ",") != want || len(records) != 1+len(rowset.Good(rows).Part(part)) {
@@ -176,7 +175,7 @@ func check(t *testing.T, rows []journal.Row) {
 	}
 }
 
-// However many cubes there are, no sum rounds in f16, and every cube has a part in some.
+// For any number of cubes, sums are exact in f16 and every cube contributes to some of them.
 func TestInputsAreExact(t *testing.T) {
 	for _, side := range []int{1, 6, 11, 12, 32, 40} {
 		m := must.Get(topo.Default().WithSIPs(topo.Torus, side, side))(t)
@@ -198,7 +197,7 @@ func TestInputsAreExact(t *testing.T) {
 	}
 }
 
-// A wrong cube is found, and named.
+// A wrong cube is found and named.
 func TestWrongCubeIsFound(t *testing.T) {
 	m := must.Get(topo.Default().WithSIPs(topo.Ring, 2, 1))(t)
 	c := Case{Topo: m, CCL: ccl.Default(), N: 64, Verify: true}
@@ -214,15 +213,15 @@ func TestWrongCubeIsFound(t *testing.T) {
 	if w := c.check(1, right, sums); w == nil || w.Count != 1 || !strings.Contains(w.Detail, "element 3 of sip1.cube5") {
 		t.Errorf("one wrong element: %v", w)
 	}
-	// A tile that nobody added is missed.
+	// A tile that was not added is found.
 	c.fill(0, right)
 	if w := c.check(0, right, sums); w == nil {
 		t.Error("inputs pass for sums")
 	}
 }
 
-// What is asked of the files follows the rows: all of them, those of one part,
-// and those of a part whose rows all failed, which is then found missing.
+// The required files depend on the rows: all of them, the ones of a single part, and the ones of a part whose rows
+// all failed, which is then reported as missing.
 func TestArtifacts(t *testing.T) {
 	latency := func(kind string, s journal.Status) journal.Row {
 		return journal.Row{Part: latencyPart, Status: s, Metrics: map[string]float64{"crit_ns": 1, "n_sips": 6, "cubes": 16},
@@ -265,7 +264,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// Rows of a machine that is gone cannot be drawn, and that is said.
+// If the files of older rows are gone, the diagram cannot be drawn, and exports reports an error.
 func TestMachineIsGone(t *testing.T) {
 	rows := []journal.Row{{Part: bufferPart, Status: journal.OK,
 		Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
@@ -274,8 +273,8 @@ func TestMachineIsGone(t *testing.T) {
 	}
 }
 
-// The SIPs of a file are used: of its kind as they are, of others as many; a size is used whatever
-// the file says, and what cannot be built is refused with what would be right.
+// The SIPs of a file are used: for its own kind unchanged, for other kinds their number. A size overrides the file.
+// Impossible values are rejected with a hint.
 func TestSIPs(t *testing.T) {
 	of := func(kind topo.Kind, w, h int) *topo.Topology {
 		return must.Get(topo.Default().WithSIPs(kind, w, h))(t)
@@ -314,8 +313,7 @@ func TestSIPs(t *testing.T) {
 	}
 }
 
-// A file that cannot be read refuses the run; a row says which file it was made with, and its tables,
-// figures and page say it too.
+// An unreadable file is rejected. A row names its file, and so do the tables, figures and page.
 func TestRowsNameTheirMachine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	text := strings.NewReplacer("count: 2", "count: 4", "flit_bytes: 256",
@@ -359,8 +357,8 @@ func TestRowsNameTheirMachine(t *testing.T) {
 	}
 }
 
-// Several machines are told apart in every view: a curve and a breakdown of each, the ratio, and rows of
-// tables; what they look like is drawn from the rows, whatever has become of the files.
+// Every view distinguishes several machines: a curve and a breakdown of each, the ratio, and rows of tables. The
+// diagrams are drawn from the rows, so the files are not needed any more.
 func TestTwoMachines(t *testing.T) {
 	row := func(part, file, axis, value string, sips topo.Grid, n int64) journal.Row {
 		return journal.Row{Part: part, Status: journal.OK,

@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Colours of the diagrams' links, as palette entries.
+// Colours of the links in diagrams, as palette entries.
 const (
 	linkColor = 1
 	wrapColor = 2
@@ -24,20 +24,20 @@ const (
 
 const boxSize, boxPitch = 1.0, 2.0
 
-// Details of a row that diagrams are made of.
+// Details of a row from which diagrams are drawn.
 const (
 	cubesDetail = "cube_grid" // the cubes of a SIP
-	rootDetail  = "root"      // where in a SIP the sum is made
+	rootDetail  = "root"      // the ccl.Root
 )
 
-// layout is what a row was simulated on, as far as it is drawn.
+// layout is the part of a row's machine that diagrams show.
 type layout struct {
 	sips  topo.SIPs
 	cubes topo.Grid
 	root  ccl.Root
 }
 
-// layoutOf reads it from the row; rows that do not have it yet say which file does.
+// layoutOf returns the layout of a row. Rows of older journals do not have it, so it is read from their files.
 func layoutOf(r *journal.Row) (layout, error) {
 	if r.Details[machine.Grid] == "" {
 		return layoutOfFile(r)
@@ -61,7 +61,7 @@ func layoutOfFile(r *journal.Row) (layout, error) {
 	return layout{t.SIPs, t.Cubes, cfg.Algorithms[ccl.LRAB].Root}, nil
 }
 
-// layouts are those of the rows, each once: of the latency part, or of whatever there is.
+// layouts returns the distinct layouts of the rows of the latency part, or of all rows if there are none.
 func layouts(rows []journal.Row) ([]topo.SIPs, []ccl.Shape, error) {
 	var sips lists.Set[topo.SIPs]
 	var inside lists.Set[ccl.Shape]
@@ -82,13 +82,12 @@ func layouts(rows []journal.Row) ([]topo.SIPs, []ccl.Shape, error) {
 	return sips.List, inside.List, nil
 }
 
-// topologyFigure draws the SIP topologies of the evaluation and the reduction
-// within a SIP, as the rows were made with them.
+// topologyFigure draws the SIP topologies of the rows and the reduction within a SIP.
 func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
 	sips, inside, err := layouts(rows)
 	if err != nil {
-		return f, false // exports says why
+		return f, false // exports reports the error
 	}
 	for _, s := range sips {
 		m, err := topo.Default().WithSIPs(s.Kind, s.Grid.W, s.Grid.H)
@@ -105,7 +104,7 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// at is where a place of a grid is drawn; rows go downward.
+// at returns the position of a grid cell in a diagram; rows go downward.
 func at(g topo.Grid, id int) [2]float64 {
 	return [2]float64{boxPitch * float64(id%g.W), -boxPitch * float64(id/g.W)}
 }
@@ -114,8 +113,7 @@ func link(a, b [2]float64, color int) figure.Shape {
 	return figure.Shape{Kind: figure.Arrow, Points: [][2]float64{a, b}, Trim: 0.6 * boxSize, Color: color}
 }
 
-// sipDiagram draws who is whose neighbour. A link that wraps is an arc outside
-// of the boxes.
+// sipDiagram draws which SIPs are neighbours. A link that wraps around is an arc outside the boxes.
 func sipDiagram(t *topo.Topology) *figure.Diagram {
 	d := &figure.Diagram{}
 	grid := t.SIPs.Grid
@@ -143,16 +141,16 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 	return d
 }
 
-// wrapBend bows a wrapping link outward: rows' upward in the upper half and
-// downward in the lower, columns' to the nearer side.
+// wrapBend returns the bend of a link that wraps around. It is bent outward: links of rows upward in the upper
+// half and downward in the lower, links of columns to the nearer side.
 func wrapBend(g topo.Grid, sip int, side topo.Side) float64 {
 	length := g.W
-	outward := sip/g.W < (g.H+1)/2 // a row's link runs west: its right is up
+	outward := sip/g.W < (g.H+1)/2 // a row's link runs west, so its right side is up
 	if side == topo.South {
 		length = g.H
-		outward = sip%g.W >= (g.W+1)/2 // a column's runs north: its right is east
+		outward = sip%g.W >= (g.W+1)/2 // a column's link runs north, so its right side is east
 	}
-	// The longer the link, the higher it must be to clear the boxes between.
+	// The longer the link, the higher the arc must be to clear the boxes in between.
 	height := 0.9 + 0.13*float64(length-2)
 	bend := height / (boxPitch * float64(length-1))
 	if outward {
@@ -161,7 +159,7 @@ func wrapBend(g topo.Grid, sip int, side topo.Side) float64 {
 	return bend
 }
 
-// cubeDiagram draws the way of the sums to the root.
+// cubeDiagram draws the paths of partial sums to the root.
 func cubeDiagram(s ccl.Shape) *figure.Diagram {
 	d := &figure.Diagram{}
 	rootRow, rootCol := s.RootCube()

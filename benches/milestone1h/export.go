@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"slices"
@@ -23,13 +24,12 @@ const (
 	indexFile   = "index.html"
 )
 
-// artifacts are the files without which the evaluation of these rows, good or
-// bad, is not complete: all of them, unless a part was left out.
+// artifacts returns the files that the evaluation must produce. Parts without rows need none; failed rows count.
 func artifacts(rows []journal.Row) []string {
 	return artifactsOf(rows, figureNames(rows), [2]string{latencyPart, summaryFile}, [2]string{bufferPart, bufferFile})
 }
 
-// artifactsOf are the page, the file of each part that has rows, and the figures.
+// artifactsOf returns the page, the file of each part that has rows, and the figures.
 func artifactsOf(rows []journal.Row, figures []string, files ...[2]string) []string {
 	names := []string{indexFile}
 	for _, part := range files {
@@ -51,8 +51,7 @@ func elements(r *journal.Row) int { return int(rowset.Number(r, "n_elem")) }
 
 func bytesPerPE(r *journal.Row) int { return 2 * elements(r) }
 
-// exports makes the two tables in the form in which they were published, and a
-// page that shows everything.
+// exports returns the two tables in their published form, and a page that shows everything.
 func exports(rows []journal.Row) ([]bench.File, error) {
 	whole := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
@@ -75,7 +74,7 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	var files []bench.File
 	var tables []table
 	for _, t := range []table{{summaryFile, summary}, {bufferFile, buffers}} {
-		if len(t.Rows) == 1 { // nothing but the header
+		if len(t.Rows) == 1 { // only the header
 			continue
 		}
 		file, err := t.encode()
@@ -91,7 +90,7 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	return append(files, page), err
 }
 
-// indexPage shows all figures and tables of an evaluation.
+// indexPage returns a page with all figures and tables of an evaluation.
 func indexPage(benchName, heading, checked, machines string, figures []string, tables []table) (bench.File, error) {
 	var page bytes.Buffer
 	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked,
@@ -103,7 +102,7 @@ func indexPage(benchName, heading, checked, machines string, figures []string, t
 	return bench.File{Name: indexFile, Data: page.Bytes()}, nil
 }
 
-// encode is the table as CSV.
+// encode returns the table as CSV.
 func (t table) encode() (bench.File, error) {
 	var b bytes.Buffer
 	if err := csv.NewWriter(&b).WriteAll(t.Rows); err != nil {
@@ -122,3 +121,114 @@ type table struct {
 var indexText string
 
 var index = template.Must(template.New(indexFile).Parse(indexText))
+
+// The files of the evaluation of products, besides its figures.
+const (
+	gemmFile    = "gemm_sweep.json"
+	scalingFile = "gemm_scaling.csv"
+)
+
+// gemmArtifacts returns the files that the evaluation of products must produce.
+func gemmArtifacts(rows []journal.Row) []string {
+	return artifactsOf(rows, gemmFigureNames(rows), [2]string{sweepPart, gemmFile}, [2]string{scalingPart, scalingFile})
+}
+
+// sweepEntry is one product of gemm_sweep.json.
+type sweepEntry struct {
+	M               int     `json:"M"`
+	K               int     `json:"K"`
+	N               int     `json:"N"`
+	Variant         string  `json:"variant"`
+	Tiles           int     `json:"tiles"`
+	TileFill        float64 `json:"tile_fill"`
+	PEWindow        float64 `json:"pe_window_ns"`
+	CompositeWindow float64 `json:"composite_window_ns"`
+	Utilization     float64 `json:"mac_utilization"`             // 0 to 1, simulated
+	Theoretical     float64 `json:"mac_utilization_theoretical"` // 0 to 1, of the ideal pipeline
+	Fabric          string  `json:"fabric,omitempty"`
+	Topology        string  `json:"topology,omitempty"`
+	Hash            string  `json:"topology_sha256,omitempty"`
+	usages
+}
+
+func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
+	var entries []sweepEntry
+	for _, r := range rowset.Good(rows).Part(sweepPart) {
+		m, k, n, err := machine.Product(r.Point.At("shapes"))
+		if err != nil {
+			return nil, err
+		}
+		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]),
+			TileFill: r.Metrics["tile_fill"],
+			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
+			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100,
+			Fabric: r.Details[machine.Fabric], Topology: r.Details[machine.Option], Hash: r.Details[machine.Hash]}
+		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
+			return nil, fmt.Errorf("the engines' usage at %v: %w", r.Point, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// gemmExports returns the sweep as JSON, the scaling as CSV, and a page that shows everything.
+func gemmExports(rows []journal.Row) ([]bench.File, error) {
+	var files []bench.File
+	var tables []table
+	entries, err := sweepEntries(rows)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		data, err := json.MarshalIndent(entries, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", gemmFile, err)
+		}
+		files = append(files, bench.File{Name: gemmFile, Data: append(data, '\n')})
+		tables = append(tables, sweepTable(entries))
+	}
+	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
+		t := scalingTable(scaling)
+		file, err := t.encode()
+		if err != nil {
+			return nil, err
+		}
+		files, tables = append(files, file), append(tables, t)
+	}
+	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
+		"The data were computed, and every element compared with the exact product, unless --verify-data=false.",
+		machine.Words(rowset.All(rows)),
+		append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
+	return append(files, page), err
+}
+
+// sweepTable returns the table that the page shows for the JSON file.
+func sweepTable(entries []sweepEntry) table {
+	t := table{gemmFile, [][]string{{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns",
+		"mac_utilization", "theoretical"}}}
+	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
+	for _, e := range entries {
+		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant,
+			strconv.Itoa(e.Tiles),
+			fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow), fmt.Sprintf("%.3f", e.CompositeWindow),
+			fmt.Sprintf("%.4f", e.Utilization), fmt.Sprintf("%.4f", e.Theoretical), e.Fabric, e.Topology, e.Hash})
+	}
+	return t
+}
+
+func scalingTable(rows rowset.Set) table {
+	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup",
+		"mac_utilization"}}}
+	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
+	for _, c := range scalings(rows) {
+		for _, r := range c.rows {
+			cubes, pes := workers(r.Point.At("cubes_x_pes"))
+			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes),
+				strconv.Itoa(pes),
+				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]),
+				fmt.Sprintf("%.3f", c.speedup(r)),
+				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machine.Cells(r)...))
+		}
+	}
+	return t
+}

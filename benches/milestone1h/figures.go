@@ -22,8 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// figureNames lists the figures that the rows, good or bad, call for, in the
-// order of the page.
+// figureNames returns the figures that the rows require, in the order of the page. Failed rows count.
 func figureNames(rows []journal.Row) []string {
 	if len(rows) == 0 {
 		return nil
@@ -38,7 +37,7 @@ func figureNames(rows []journal.Row) []string {
 	return names
 }
 
-// sipsOf lists the SIPs of the latency part's rows: kinds in their order, then sizes.
+// sipsOf returns the values of the SIP axis in the latency part: kinds in their usual order, then sizes.
 func sipsOf(rows []journal.Row) []string {
 	found := lists.Distinct(lists.Map(rowset.All(rows).Part(latencyPart), rowSIPs))
 	slices.SortFunc(found, func(a, b string) int {
@@ -48,26 +47,25 @@ func sipsOf(rows []journal.Row) []string {
 	return found
 }
 
-// rowSIPs is a row's value of the axis, which older journals have by its former name.
+// rowSIPs returns a row's value of the SIP axis. Older journals have it under its former name.
 func rowSIPs(r *journal.Row) string {
 	return cmp.Or(rowset.Text(r, sipsAxis), rowset.Text(r, machine.Kind))
 }
 
-// rowKind is who is whose neighbour; older journals say it in the axis, or had but one.
+// rowKind returns the kind of a row's SIP topology. Older journals have it as an axis, or had only one kind.
 func rowKind(r *journal.Row) string {
 	return cmp.Or(r.Details[machine.Kind], rowset.Text(r, machine.Kind), string(topo.Torus))
 }
 
-// withSIPsOf are the rows with one value of the axis.
+// withSIPsOf returns the rows with a value of the SIP axis.
 func withSIPsOf(rows rowset.Set, value string) rowset.Set {
 	return rows.Where(func(r *journal.Row) bool { return rowSIPs(r) == value })
 }
 
-// latencyName is the figure of one value of the axis: latency_torus_2d, latency_4x4_torus.
+// latencyName returns the figure name for a value of the SIP axis: latency_torus_2d, latency_4x4_torus.
 func latencyName(sips string) string { return "latency_" + strings.ReplaceAll(sips, ":", "_") }
 
-// figures draws the evaluation. What has no rows is left out, which the run
-// then reports as missing.
+// figures draws the evaluation. Figures without rows are omitted; the run then reports them as missing.
 func figures(rows []journal.Row) []figure.Figure {
 	var figs []figure.Figure
 	if f, ok := topologyFigure(rows); ok {
@@ -92,15 +90,15 @@ var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figu
 
 func micros(r *journal.Row) float64 { return r.Metrics["crit_ns"] / 1e3 }
 
-// curves makes one series per name.
+// curves returns one series per name.
 func curves(rows rowset.Set, name func(*journal.Row) string) []figure.Series {
 	return rowset.Series(rows, name, func(r *journal.Row) (figure.Point, bool) {
 		return figure.Point{X: float64(bytesPerPE(r)), Y: micros(r)}, true
 	})
 }
 
-// labels tell machines apart; where they have different numbers of SIPs, which makes the one sum over more than
-// the other, with those.
+// labels returns a function that labels the machine of a row. The labels have the number of SIPs if that differs
+// between machines, because their sums are then not comparable.
 func labels(rows rowset.Set) func(*journal.Row) string {
 	label := machine.Labels(rows)
 	if counts(rows) == counts(rows[:min(1, len(rows))]) {
@@ -114,14 +112,13 @@ func labels(rows rowset.Set) func(*journal.Row) string {
 	}
 }
 
-// counts words numbers of SIPs: "6", or of several machines "2 and 4".
+// counts returns the numbers of SIPs as text: "6", or for several machines "2 and 4".
 func counts(rows rowset.Set) string {
 	found := lists.Map(rows, func(r *journal.Row) string { return strconv.Itoa(int(r.Metrics["n_sips"])) })
 	return strings.Join(lists.Distinct(found), " and ")
 }
 
-// latencyFigure is latency by size for one SIP topology, and where it went: of each
-// machine.
+// latencyFigure draws latency by size for one SIP topology, and its breakdown for each machine.
 func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
 	of, label := withSIPsOf(rows, value), labels(rows)
 	if len(of) == 0 {
@@ -150,7 +147,7 @@ func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
 				bound = append(bound, figure.Point{X: float64(bytesPerPE(r)), Y: us})
 			}
 		}
-		if len(bound) > 1 && len(on) == 1 { // of several, they would make the curves too flat to tell apart
+		if len(bound) > 1 && len(on) == 1 { // several bounds would flatten the curves too much
 			series = append(series, figure.Series{Name: "links alone (bound)", Points: bound, Dashed: true, NoMarker: true})
 		}
 		further = append(further, stackPanel(first, machine.With("where the time goes", g.Key)))
@@ -160,7 +157,7 @@ func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
 	return f, true
 }
 
-// ratioPanel is the latency on each machine over that on the first.
+// ratioPanel draws the latency on each machine relative to the first one.
 func ratioPanel(rows rowset.Set, first rowset.Group[string], named func(*journal.Row) string) figure.Panel {
 	return figure.Panel{Title: "latency over that on " + first.Key, X: sizeAxis, Y: figure.Axis{Label: "ratio"},
 		Series: rowset.Series(rows, named, func(r *journal.Row) (figure.Point, bool) {
@@ -172,7 +169,7 @@ func ratioPanel(rows rowset.Set, first rowset.Group[string], named func(*journal
 		})}
 }
 
-// stackPanel is where the time of one algorithm on one machine goes.
+// stackPanel draws the breakdown of the time of one algorithm on one machine.
 func stackPanel(rows rowset.Set, title string) figure.Panel {
 	stack := figure.Panel{Title: title, Legend: figure.LegendRight,
 		Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
@@ -200,7 +197,7 @@ func bufferFigure(rows rowset.Set) figure.Figure {
 //go:embed fsim.csv
 var fsimText string
 
-// reference reads the versioned data file of the external simulator.
+// reference returns the data of the external simulator.
 func reference() ([]figure.Point, error) {
 	r := csv.NewReader(strings.NewReader(fsimText))
 	r.Comment = '#'
@@ -215,15 +212,14 @@ func reference() ([]figure.Point, error) {
 	})
 }
 
-// theory is the all-reduce time that was estimated by hand: so many packets of
-// 128 bits per cube, at 1.20 ns each, after 1346 ns.
+// theory returns the manual estimate of the all-reduce time in µs: 1346 ns plus 1.20 ns for each packet of 128
+// bits.
 func theory(bytesPerPE int) float64 {
 	const fixed, perPacket, packetBits = 1346, 1.20, 128
 	return (fixed + perPacket*float64(bytesPerPE*8)/packetBits) / 1e3
 }
 
-// fsimFigure sets the curves beside the external reference, which is so much
-// slower that the axis is broken.
+// fsimFigure compares the curves with the external reference, which is so much slower that the axis is broken.
 func fsimFigure(rows rowset.Set) figure.Figure {
 	label := labels(rows)
 	series := curves(rows, func(r *journal.Row) string {
@@ -257,7 +253,7 @@ func fsimFigure(rows rowset.Set) figure.Figure {
 		Panels: []figure.Panel{{X: sizeAxis, Y: y, Series: series}}}
 }
 
-// largest are the rows of the largest vectors, of each kind of SIPs and each machine, named.
+// largest returns the row of the largest vector for each SIP topology and machine, with its name.
 func largest(rows rowset.Set, all []journal.Row) (names []string, out rowset.Set) {
 	label := labels(rows)
 	for _, sips := range sipsOf(all) {
@@ -268,7 +264,7 @@ func largest(rows rowset.Set, all []journal.Row) (names []string, out rowset.Set
 	return names, out
 }
 
-// sections says in words what the curves show.
+// sections summarizes the curves.
 func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"SIPs", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
 	names, last := largest(rowset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), rows)
@@ -286,6 +282,6 @@ func sections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{Title: "The largest vectors", Table: table,
-		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on " +
-			"the links of the critical path; the rest is latency, slot access and compute."}}
+		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is the time that the bytes " +
+			"need on the links of the critical path; the rest is latency, slot access and compute."}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,21 +17,23 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/program"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// The two parts of the evaluation of products.
+// The parts of the evaluation of products.
 const (
 	sweepPart   = "sweep"
 	scalingPart = "scaling"
 )
 
-// shapes are the published ones, M x K x N: tiles filled exactly, too little along
-// K or M, deep, and large.
+// shapes has the published shapes, M x K x N: tiles filled exactly, tiles too small along K or M, deep products
+// and a large one.
 var shapes = []string{"32x32x32", "32x64x32", "32x128x32", "32x128x128", "32x3072x32", "8x128x128", "128x8x128",
 	"512x512x512"}
 
-// The epilogues, and what they are for the MATH engine.
+// epilogues has the functions of the MATH engine for each epilogue.
 var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {tl.Add, tl.Maximum}}
 
 // GEMM declares milestone-1h-gemm.
@@ -44,7 +47,8 @@ func GEMM() *bench.Bench {
 		single = append(single, bench.Metric(busyName(s), "ns", "lower"))
 	}
 	return bench.Suite("milestone-1h-gemm",
-		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop helping"),
+		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop "+
+			"helping"),
 		bench.Doc(`Simulates products of f16 matrices on the AHBM accelerator and draws every figure
 of the evaluation. Shapes are MxKxN here, as they were published; one number means
 a cube.
@@ -71,7 +75,8 @@ Every element of every product is compared with the exact one unless
 		bench.Out("benches/1H_milestone_output/gemm"),
 		topologyFiles(),
 		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology,
+			string(topo.Flits), string(topo.Whole)),
 		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take "+
 			"the larger of the two",
 			"none", "bias", "bias_max"),
@@ -94,10 +99,10 @@ Every element of every product is compared with the exact one unless
 	)
 }
 
-// onceSuffix marks a split whose other operand is in the memory of one PE.
+// onceSuffix marks a split for which the operand that is not split is in the memory of one PE only.
 const onceSuffix = "_once"
 
-// splits are the values of the axis split. Along K both operands are split.
+// splits returns the values of the axis split. Split k has no _once, because it splits both operands.
 func splits() []string {
 	return append(kernels.Splits(), string(kernels.SplitM)+onceSuffix, string(kernels.SplitN)+onceSuffix)
 }
@@ -110,7 +115,7 @@ type productCase struct {
 	verify bool
 }
 
-// productBody simulates one point, which the part describes.
+// productBody returns the body of a part. describe returns the product of a point.
 func productBody(describe func(*bench.State) (kernels.Matmul, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
 		on, err := files(s)
@@ -146,7 +151,7 @@ func sweepCase(s *bench.State) (kernels.Matmul, error) {
 		Epilogue: epilogues[s.Str("epilogue")]}, err
 }
 
-// scalingCase streams B and loads A before, as the published figures do.
+// scalingCase loads A up front and streams B, as in the published figures.
 func scalingCase(s *bench.State) (kernels.Matmul, error) {
 	m, k, n, err := machine.Product(s.Value("scaling_shape"))
 	cubes, pes := workers(s.Value("cubes_x_pes"))
@@ -165,15 +170,15 @@ func workers(v point.Value) (cubes, pes int) {
 	return 0, 0
 }
 
-// stages lists the stages of the pipeline, in its order.
+// stages returns the stages of the pipeline in order.
 func stages() []sim.Activity {
 	return []sim.Activity{sim.DMARead, sim.Fetch, sim.Gemm, sim.Math, sim.Store, sim.DMAWrite}
 }
 
-// busyName is the metric of a stage's busy time.
+// busyName returns the name of the metric for a stage's busy time.
 func busyName(a sim.Activity) string { return strings.ToLower(a.String()) + "_ns" }
 
-// usage is what an engine or stage did, as it is stored.
+// usage is the stored form of sim.Usage.
 type usage struct {
 	Busy    float64 `json:"busy_ns"`   // sum of the durations
 	Active  float64 `json:"active_ns"` // from the start of the first to the end of the last
@@ -184,27 +189,28 @@ func usageOf(u sim.Usage) usage {
 	return usage{u.Busy.Nanoseconds(), u.Active().Nanoseconds(), u.Count}
 }
 
-// usages are all of a PE's, by name.
+// usages has the usage of a PE's engines and stages by name.
 type usages struct {
 	Engines map[string]usage `json:"engines"`
 	Stages  map[string]usage `json:"stages"`
 }
 
-// usageDetail is the row's detail that holds usages as JSON.
+// usageDetail is the detail of a row that has its usages as JSON.
 const usageDetail = "usage"
 
 func (c productCase) report(s *bench.State, r *sim.Result) error {
 	if c.verify {
-		s.Record("wrong", 0) // or run had failed
+		s.Record("wrong", 0) // otherwise run would have failed
 	}
 	g := program.Gemm{M: c.M, K: c.K, N: c.N}
 	tile := program.TileOf(c.topo)
 	s.Record("crit_ns", r.Crit.Nanoseconds())
 	macs := func(window float64, pes int) float64 {
 		perTile := float64(tile.M) * float64(tile.K) * float64(tile.N)
-		return 100 * float64(c.M) * float64(c.K) * float64(c.N) / perTile * c.topo.PE.TileCost.Nanoseconds() / (window * float64(pes))
+		useful := float64(c.M) * float64(c.K) * float64(c.N) / perTile * c.topo.PE.TileCost.Nanoseconds()
+		return 100 * useful / (window * float64(pes))
 	}
-	if c.Cubes > 0 { // of all PEs, sums included
+	if c.Cubes > 0 { // scaling: over all PEs, including the final sums
 		s.Report("total_pes", float64(len(r.Exec)), "", "")
 		s.Record("mac_utilization", macs(r.Crit.Nanoseconds(), len(r.Exec)))
 		return nil
@@ -229,4 +235,128 @@ func (c productCase) report(s *bench.State, r *sim.Result) error {
 	text, err := json.Marshal(stored)
 	s.Detail(usageDetail, string(text))
 	return err
+}
+
+// Elements of operands are -1, 0 or 1, hashed from their position; the epilogue's row has whole numbers up to 8.
+// Sums are exact in f32 for every K. Results grow with the square root of K and are exact in f16 up to 2048,
+// enough for every K in use. A larger result is an error.
+
+const exactF16 = 2048
+
+func entry(matrix, i int) int { return input(matrix, 0, i, 2) - 1 }
+
+func rowEntry(i int) int { return input(2, 0, i, 16) - 8 }
+
+func cells(n int, value func(i int) int) []dtype.Float16 {
+	out := make([]dtype.Float16, n)
+	for i := range out {
+		out[i] = dtype.Float16From(float32(value(i)))
+	}
+	return out
+}
+
+func (c productCase) operands() kernels.Operands {
+	return kernels.Operands{A: cells(c.M*c.K, func(i int) int {
+		return entry(0, i)
+	}), B: cells(c.K*c.N, func(i int) int { return entry(1, i) }),
+		Row: cells(c.N, rowEntry)}
+}
+
+// run computes the product once and verifies all of it.
+func (c productCase) run() (*sim.Result, error) {
+	var in kernels.Operands
+	if c.verify {
+		in = c.operands()
+	}
+	p, err := c.Matmul.Run(c.system, in)
+	if err != nil {
+		return nil, err
+	}
+	if c.verify {
+		if err := c.check(p.C); err != nil {
+			return nil, err
+		}
+	}
+	return p.Result, nil
+}
+
+// check compares the result with the exact product in integers. To save time, both are first multiplied by a
+// vector without zeros (Freivalds): a row with one wrong element always differs, a row with several is missed
+// with a probability of 2^-30. Rows that differ are then compared element by element, and so are all rows if
+// the epilogue is not linear.
+func (c productCase) check(got []dtype.Float16) error {
+	b := make([]int64, c.K*c.N)
+	for i := range b {
+		b[i] = int64(entry(1, i))
+	}
+	probe := proof.Probe(c.N, 1)
+	depth := make([]int64, c.K) // B times probe
+	for k := range depth {
+		for n, v := range b[k*c.N : (k+1)*c.N] {
+			depth[k] += v * probe[n]
+		}
+	}
+	linear := !slices.Contains(c.Epilogue, tl.Maximum)
+	var wrong bench.Wrong
+	for m := range c.M {
+		if linear && c.rowHolds(got, m, probe, depth) {
+			continue
+		}
+		if err := c.checkRow(got, m, b, &wrong); err != nil {
+			return err
+		}
+	}
+	return wrong.Err()
+}
+
+// rowHolds reports whether row m of the result times probe equals the exact value. depth is B times probe.
+func (c productCase) rowHolds(got []dtype.Float16, m int, probe, depth []int64) bool {
+	var have, want int64
+	for n, p := range probe {
+		f := got[m*c.N+n].Float32()
+		if f != f || f > exactF16 || f < -exactF16 || f != float32(int64(f)) {
+			return false
+		}
+		have += int64(f) * p
+		want += int64(c.finish(0, rowEntry(n))) * p
+	}
+	for k, d := range depth {
+		want += int64(entry(0, m*c.K+k)) * d
+	}
+	return have == want
+}
+
+// checkRow compares row m element by element and counts wrong elements.
+func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong *bench.Wrong) error {
+	row := make([]int64, c.N)
+	for k := range c.K {
+		a := int64(entry(0, m*c.K+k))
+		for n, v := range b[k*c.N : (k+1)*c.N] {
+			row[n] += a * v
+		}
+	}
+	for n, sum := range row {
+		want := c.finish(int(sum), rowEntry(n))
+		if want > exactF16 || want < -exactF16 {
+			return fmt.Errorf("element %d,%d of the product is %d, which f16 cannot hold exactly: K = %d is too large to "+
+				"verify", m, n, want, c.K)
+		}
+		if have := got[m*c.N+n].Float32(); have != float32(want) {
+			wrong.Note("element %d,%d of the product is %v, want %d", m, n, have, want)
+		}
+	}
+	return nil
+}
+
+// finish applies the epilogue in integers.
+func (c productCase) finish(sum, row int) int {
+	for _, fn := range c.Epilogue {
+		switch fn {
+		case tl.Add:
+			sum += row
+		case tl.Maximum:
+			sum = max(sum, row)
+		}
+	}
+	return sum
 }

@@ -24,8 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// The evaluation as it is shipped: every point runs, is right, and leaves every
-// artifact.
+// The default evaluation: every point runs and is correct, and every artifact is produced.
 func TestWholeGEMMEvaluation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a point runs alone: the simulator's own tests show its races")
@@ -71,7 +70,7 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 	scaling(t, rowset.Good(rows).Part(scalingPart))
 }
 
-// sweepFile reads the JSON as others would.
+// sweepFile reads the exported JSON.
 func sweepFile(t *testing.T, files []bench.File, rows rowset.Set) {
 	var entries []map[string]any
 	at := slices.IndexFunc(files, func(f bench.File) bool { return f.Name == gemmFile })
@@ -91,7 +90,7 @@ func sweepFile(t *testing.T, files []bench.File, rows rowset.Set) {
 	}
 }
 
-// published are the tile counts and fill factors that were published.
+// publishedTiles has the published tile counts and fill factors.
 var publishedTiles = map[string]struct {
 	tiles int
 	fill  float64
@@ -100,7 +99,7 @@ var publishedTiles = map[string]struct {
 	"8x128x128": {8, 0.25}, "128x8x128": {16, 0.125}, "512x512x512": {2048, 1},
 }
 
-// pipelines checks each product against what its tiles imply.
+// pipelines compares each product with the values that follow from its tiles.
 func pipelines(t *testing.T, rows rowset.Set) {
 	windows := map[string]float64{}
 	for _, r := range rows {
@@ -156,7 +155,7 @@ func mustValue(r *journal.Row, axis string) point.Value {
 	return r.Point.At(axis)
 }
 
-// scaling checks where the curves bend.
+// scaling checks the knees of the curves.
 func scaling(t *testing.T, rows rowset.Set) {
 	knees := map[string]int{}
 	gain := map[string]float64{} // beyond 16 PEs
@@ -175,8 +174,8 @@ func scaling(t *testing.T, rows rowset.Set) {
 			}
 		}
 	}
-	// Along M there are 16 tiles, so that more PEs gain only by loading less of A; along N
-	// everybody loads all of A first, so it is worse; K adds up; and one memory feeds few.
+	// Along M there are 16 tiles, so more than 16 PEs gain only by loading less of A. Along N every PE first loads all
+	// of A, which is worse. Split k has to add up partial sums. A single memory can feed only few PEs.
 	if knees["m"] < 16 || gain["m"] > 1.1 || knees["n"] < 8 || knees["n"] > 32 || knees["k"] > 16 ||
 		knees["m_once"] > 4 || knees["n_once"] > 8 {
 		t.Errorf("used at least half up to %v PEs; beyond 16 they gain %v", knees, gain)
@@ -189,7 +188,7 @@ func product(v kernels.Variant) productCase {
 		system: accel.New(m, ccl.Default()), verify: true}
 }
 
-// A planted error on every path is found by the comparison that the bench makes.
+// The verification finds a planted error in every variant and split.
 func TestPlantedErrorInProduct(t *testing.T) {
 	for name, plant := range map[string]func(c *productCase){
 		"ref_ref: A from elsewhere": func(c *productCase) {
@@ -214,7 +213,8 @@ func TestPlantedErrorInProduct(t *testing.T) {
 			c.Epilogue = epilogues["bias_max"]
 			c.Corrupt = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = g.Epilogue[:1] }
 		},
-		"split m: one PE does none": onOnePE(kernels.SplitM, false), "split n: one PE does none": onOnePE(kernels.SplitN, false),
+		"split m: one PE does none": onOnePE(kernels.SplitM, false),
+		"split n: one PE does none": onOnePE(kernels.SplitN, false),
 		"split k: one PE does none": onOnePE(kernels.SplitK, false),
 		"m_once: one PE does none":  onOnePE(kernels.SplitM, true),
 		"n_once: one PE does none":  onOnePE(kernels.SplitN, true),
@@ -235,7 +235,7 @@ func TestPlantedErrorInProduct(t *testing.T) {
 	}
 }
 
-// onOnePE shares a product out to 2 x 4 PEs, of which the last multiplies zeros.
+// onOnePE divides a product among 2 x 4 PEs and lets the last one multiply zeros.
 func onOnePE(split kernels.Split, once bool) func(*productCase) {
 	return func(c *productCase) {
 		c.Split, c.Once, c.Cubes, c.PEs = split, once, 2, 4
@@ -248,7 +248,7 @@ func onOnePE(split kernels.Split, once bool) func(*productCase) {
 	}
 }
 
-// One wrong element of one row is found, whatever it is.
+// Any single wrong element is found.
 func TestWrongElement(t *testing.T) {
 	c := product(kernels.RefRef)
 	p := must.Get(c.Matmul.Run(c.system, c.operands()))(t)
@@ -270,7 +270,7 @@ func TestWrongElement(t *testing.T) {
 	}
 }
 
-// Shapes that mean nothing are refused in words.
+// Invalid shapes are rejected with the reason.
 func TestShapes(t *testing.T) {
 	for text, want := range map[string]string{"64": "", "64x32x16": "", "64x32": "want MxKxN"} {
 		v, err := point.Parse(point.Tuple, text)

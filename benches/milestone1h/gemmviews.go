@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// The figures.
+// The names of the figures.
 const (
 	breakdownFigure   = "gemm_stage_breakdown"
 	measuredFigure    = "gemm_mac_utilization_measured"
@@ -25,7 +25,7 @@ const (
 	scalingFigure     = "gemm_scaling"
 )
 
-// gemmFigureNames lists what the rows, good or bad, call for.
+// gemmFigureNames returns the figures that the rows require. Failed rows count.
 func gemmFigureNames(rows []journal.Row) (names []string) {
 	if hasPart(rows, sweepPart) {
 		names = append(names, breakdownFigure, measuredFigure, theoreticalFigure)
@@ -36,8 +36,7 @@ func gemmFigureNames(rows []journal.Row) (names []string) {
 	return names
 }
 
-// gemmFigures draws the evaluation. What has no rows is left out, which the run
-// then reports as missing.
+// gemmFigures draws the evaluation. Figures without rows are omitted; the run then reports them as missing.
 func gemmFigures(rows []journal.Row) []figure.Figure {
 	var figs []figure.Figure
 	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
@@ -49,7 +48,7 @@ func gemmFigures(rows []journal.Row) []figure.Figure {
 	return machine.Caption(figs, rows)
 }
 
-// shapeAxis has one slot for each shape of the rows, in order.
+// shapeAxis returns an axis with one slot for each shape of the rows, in order.
 func shapeAxis(rows rowset.Set) figure.Axis {
 	return figure.Axis{Label: "M x K x N", Scale: figure.Category, Categories: rows.Distinct("shapes")}
 }
@@ -58,9 +57,8 @@ func slot(x figure.Axis, r *journal.Row) float64 {
 	return float64(slices.Index(x.Categories, rowset.Text(r, "shapes")))
 }
 
-// stageFigure shows, for each variant, how long each engine was busy in the window
-// of the pipeline. Stages overlap, so that their shares add up to more than one:
-// each has a bar of its own.
+// stageFigure shows, for each variant, how long each engine was busy in the window of the pipeline. Stages
+// overlap, so their shares add up to more than one, and each has its own bar.
 func stageFigure(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: breakdownFigure, Title: "How busy each stage of the tile pipeline is (simulated)", Columns: 1,
 		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading " +
@@ -78,7 +76,7 @@ func stageFigure(rows rowset.Set) figure.Figure {
 				total += busy
 				s.Points = append(s.Points, figure.Point{X: slot(x, r), Y: busy})
 			}
-			if total > 0 || stage != sim.Math { // without an epilogue nothing is to be seen
+			if total > 0 || stage != sim.Math { // the MATH engine is idle without an epilogue
 				panel.Series = append(panel.Series, s)
 			}
 		}
@@ -87,7 +85,7 @@ func stageFigure(rows rowset.Set) figure.Figure {
 	return f
 }
 
-// variants are the rows of each variant, on each machine.
+// variants returns the rows of each variant on each machine.
 func variants(rows rowset.Set) (out []rowset.Group[string]) {
 	label := machine.Labels(rows)
 	for _, v := range kernels.Variants() {
@@ -98,7 +96,7 @@ func variants(rows rowset.Set) (out []rowset.Group[string]) {
 	return out
 }
 
-// bars makes a bar for each row with a metric.
+// bars returns a series with a bar for each row.
 func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure.Series {
 	return figure.Series{Name: name, Kind: figure.Bars, Color: color,
 		Points: lists.Map(rows, func(r *journal.Row) figure.Point {
@@ -119,8 +117,7 @@ func utilizationFigure(rows rowset.Set) figure.Figure {
 		Panels: []figure.Panel{panel}}
 }
 
-// modelFigure sets what was simulated beside the ideal pipeline, for the variant
-// that was published.
+// modelFigure compares the simulation with the ideal pipeline, for the published variant.
 func modelFigure(rows rowset.Set) figure.Figure {
 	x := shapeAxis(rows)
 	variant := string(kernels.LoadRef)
@@ -136,13 +133,13 @@ func modelFigure(rows rowset.Set) figure.Figure {
 	}
 	return figure.Figure{Name: theoreticalFigure,
 		Title: "Use of the GEMM engine: ideal pipeline and simulation, " + variant,
-		Caption: "The ideal pipeline (theoretical) has every stage at work on a tile at the same time, each as long as " +
-			"the slowest; its numbers follow from the topology file. What is missing in the simulation is mostly the way of " +
-			"each read to the HBM and back, for which the DMA channel is held.",
+		Caption: "In the ideal pipeline (theoretical) all stages work at the same time, each as long as the slowest; " +
+			"its numbers follow from the topology file. The simulation is slower mainly because the DMA channel is " +
+			"occupied during the round trip of each read to the HBM.",
 		Panels: []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: series}}}
 }
 
-// scalingCurve is the time of one split by PEs, on one machine.
+// scalingCurve has the rows of one split on one machine, by number of PEs.
 type scalingCurve struct {
 	split, on string // on: which of several machines
 	rows      rowset.Set
@@ -161,12 +158,12 @@ func scalings(rows rowset.Set) []scalingCurve {
 	return curves
 }
 
-// speedup is over the first row, which has the fewest PEs.
+// speedup returns the speed-up over one PE, extrapolated from the first row, which has the fewest PEs.
 func (c scalingCurve) speedup(r *journal.Row) float64 {
 	return c.rows[0].Metrics["total_pes"] * c.rows[0].Metrics["crit_ns"] / r.Metrics["crit_ns"]
 }
 
-// knee is the largest number of PEs that are used at least half.
+// knee returns the largest number of PEs with an efficiency of at least half, and the fastest row.
 func (c scalingCurve) knee() (pes int, best *journal.Row) {
 	best = c.rows[0]
 	for _, r := range c.rows {
@@ -183,9 +180,9 @@ func (c scalingCurve) knee() (pes int, best *journal.Row) {
 func scalingCurves(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: scalingFigure, Columns: 2,
 		Title: fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
-		Caption: "Up to 8 PEs of one cube, then 8 PEs each of several cubes. Split m and n share out rows and columns of " +
-			"the result, k the depth, after which the PEs add up their shares. Every PE has its own copy of the operand that " +
-			"is not split; with _once it lies in the memory of one PE, where all others read it."}
+		Caption: "Up to 8 PEs of one cube, then 8 PEs in each of several cubes. Splits m and n divide the rows and columns " +
+			"of the result. Split k divides the inner dimension, and the PEs add up their partial sums afterwards. Every " +
+			"PE has its own copy of the operand that is not split; with _once all PEs read it from the memory of one PE."}
 	x := figure.Axis{Label: "PEs", Scale: figure.Log2}
 	speed := figure.Panel{Title: "speed-up", X: x, Y: figure.Axis{Label: "times faster than 1 PE", Scale: figure.Log2}}
 	use := figure.Panel{Title: "use of the GEMM engines", X: x,
@@ -207,7 +204,7 @@ func scalingCurves(rows rowset.Set) figure.Figure {
 	return f
 }
 
-// gemmSections says in words what the figures show.
+// gemmSections summarizes the figures.
 func gemmSections(rows []journal.Row) []bench.Section {
 	var out []bench.Section
 	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
@@ -227,8 +224,8 @@ func gemmSections(rows []journal.Row) []bench.Section {
 				fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
 		}
 		out = append(out, bench.Section{Title: "The pipeline by shape", Table: table,
-			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; " +
-				"ideal is what a pipeline without latencies would reach with the same tiles."})
+			Text: "Used is the useful share of the GEMM engine's multiplications in the window of the pipeline; ideal is " +
+				"the share that a pipeline without latencies would reach with the same tiles."})
 	}
 	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
@@ -239,8 +236,8 @@ func gemmSections(rows []journal.Row) []bench.Section {
 				fmt.Sprintf("%.2f us", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
 		}
 		out = append(out, bench.Section{Title: "Where more PEs stop helping", Table: table,
-			Text: "A product stops scaling where its parts no longer fill the tiles (split m and n), where adding up the " +
-				"shares takes longer than multiplying (k), or where everybody reads the same memory (m_once, n_once)."})
+			Text: "A product stops scaling when its parts no longer fill the tiles (splits m and n), when adding up partial " +
+				"sums takes longer than multiplying (k), or when all PEs read from one memory (m_once, n_once)."})
 	}
 	return out
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// sipsAxis says how many SIPs there are and who is whose neighbour: a kind, of the size that the
-// topology file has, or a size and a kind, 4x4:torus.
+// sipsAxis is the axis of SIP topologies. A value is a kind, with the size of the topology file, or a size and a
+// kind, 4x4:torus.
 const sipsAxis = machine.Arrangement
 
-// publishedSIPs are those of the evaluation where no file says otherwise.
+// publishedSIPs has the sizes of the published evaluation, which apply without a topology file.
 var publishedSIPs = map[topo.Kind]topo.Grid{topo.Ring: {W: 6, H: 1}, topo.Torus: {W: 2, H: 3}, topo.Mesh: {W: 2, H: 3}}
 
-// withSIPs is the machine with the SIPs that a value of the axis names. A kind alone is as large as
-// the file says, in the file's grid if it has one; the built-in machine's is as published.
+// withSIPs returns the machine with the SIP topology of an axis value. A kind alone has the number of SIPs of the
+// file, and its grid if possible; the built-in machine then has the published size.
 func withSIPs(t *topo.Topology, builtIn bool, value string) (*topo.Topology, error) {
 	if kind, g, err := topo.ParseArrangement(value); err == nil && builtIn && g == (topo.Grid{}) {
 		return t.WithSIPs(kind, publishedSIPs[kind].W, publishedSIPs[kind].H)
@@ -31,7 +31,7 @@ func withSIPs(t *topo.Topology, builtIn bool, value string) (*topo.Topology, err
 	return t.Arrange(value)
 }
 
-// mistake refuses files that cannot be read and SIPs that cannot be built, before anything runs.
+// mistake rejects unreadable files and impossible SIP topologies before anything runs.
 func mistake(p, options bench.Point) error {
 	file := bench.FilePath(p, options, machine.Option)
 	t, _, err := accel.Load(file, options.At("ccl").String())
@@ -56,14 +56,14 @@ func topologyFiles() bench.Clause {
 			" is the built-in one (default: topology.yaml here, else built in)")
 }
 
-// setup is what a point runs on.
+// setup is the machine of a point.
 type setup struct {
 	topo    *topo.Topology
 	ccl     *ccl.Config
-	builtIn bool // no file says how many SIPs there are
+	builtIn bool // no topology file determines the number of SIPs
 }
 
-// files reads the machine that the options name, and notes it in the row.
+// files reads the machine selected by the options and records it in the row.
 func files(s *bench.State) (setup, error) {
 	path, data, err := machine.Note(s, topo.DefaultFile())
 	if err != nil {
@@ -83,13 +83,13 @@ func files(s *bench.State) (setup, error) {
 	return m, err
 }
 
-// traceOption is where to write what happened at each point.
+// traceOption declares --trace.
 func traceOption() bench.Clause {
 	return bench.Option("trace", bench.KindString, "",
-		"write what happened for Perfetto: FILE.json becomes FILE-POINT.json for each point")
+		"write a trace of each point for Perfetto: FILE.json becomes FILE-POINT.json")
 }
 
-// writeTrace writes the trace of a point, if one is wanted.
+// writeTrace writes the trace of a point if --trace is set.
 func writeTrace(s *bench.State, r *sim.Result) error {
 	file := s.Str("trace")
 	if file == "" {

@@ -1,20 +1,18 @@
-// Package ahbm is the backend of the simulated accelerator: a rank is a SIP, and
-// time is simulated time. All ranks are goroutines of one process (Spawn starts
-// them), and a collective runs when the last of them has called it.
+// Package ahbm is the dist backend for the simulated accelerator. A rank is a SIP, and time is simulated. All
+// ranks are goroutines of one process (Spawn starts them), and a collective runs when the last of them has called
+// it.
 //
 //	err := ahbm.Spawn(ctx, ahbm.Machine{}, func(ctx context.Context, g *dist.Group) error {
 //		return g.AllReduce(out, in, dist.Sum)
 //	})
 //
-// It has all-reduce (the sum of f16) and barrier, which costs no time; asking for
-// anything else is an error. The PEs of a SIP share the work on the buffer of its rank,
-// and what does not fit into a slot of the receive queues goes in pieces, one
-// after the other. PerCube makes a buffer with a tile on every cube; its
-// all-reduce leaves in each tile the sum over all cubes of all ranks.
+// It supports all-reduce (sums of f16) and barrier, which takes no time. The PEs of a SIP share the work on the
+// buffer of its rank. Data that does not fit into a receive slot is sent in pieces, one after the other. PerCube
+// allocates a buffer with a tile on every cube; its all-reduce leaves in each tile the sum over all cubes of all
+// ranks.
 //
-// The clock counts what the kernels take, from the common start of the PEs to
-// the end of the last one. What the host does, and copying to and from the
-// accelerator, takes no simulated time.
+// The clock counts the times of kernels, from the common start of the PEs to the end of the last one. The host, and
+// copies to and from the accelerator, take no simulated time.
 package ahbm
 
 import (
@@ -43,39 +41,38 @@ func init() {
 		Shape:        dist.Shape{InProcess: true, Simulated: true},
 		NoShrink:     "the simulated accelerator has no groups of some of its SIPs",
 		NoOverlap:    "a simulated rank makes one call at a time",
-		MaxBytes:     4 << 20,                     // simulating takes longer than what is simulated
+		MaxBytes:     4 << 20,                     // larger calls take long to simulate
 		Model:        accel.Version() + "-shared", // the PEs of a SIP share the work
 	}, backend{})
 }
 
-// Machine is what a group runs on. The zero Machine is the built-in one with as
-// many SIPs as the group has ranks, and large slots.
+// Machine is the machine of a group. The zero Machine is the built-in one with one SIP per rank and large slots.
 type Machine struct {
 	Topo *topo.Topology
 	CCL  *ccl.Config
-	// Observe is told what every launch took, if set.
+	// Observe, if set, is called with the result of every launch.
 	Observe func(*sim.Result)
-	// TimingOnly leaves out computing the data.
+	// TimingOnly skips computing the data.
 	TimingOnly bool
-	// Load has the results that are observed tell what each link carried when.
+	// Load records the load of links in every result.
 	Load bool
-	// Trace has them tell everything that happened.
+	// Trace records every event in each result.
 	Trace bool
 }
 
-// The slots of the zero Machine: large, so that few tiles go in pieces, and small
-// enough for the TCM. LRAB receives from few neighbours, the others from many.
+// The slot sizes of the zero Machine: large, so that few tiles are sent in pieces, and small enough for the TCM.
+// LRAB receives from few neighbours, the other algorithms from many.
 const (
 	lrabSlot = 1 << 20
 	flatSlot = 256 << 10
 )
 
-// settled fills in what the machine leaves open for a group of a size.
+// settled fills in the defaults of a machine for a group of a size.
 func (m Machine) settled(size int) (Machine, error) {
 	var err error
 	if m.CCL == nil {
 		m.CCL = ccl.Default()
-		for _, name := range append(ccl.Names(), ccl.LRAB) { // the last named is the one in use
+		for _, name := range append(ccl.Names(), ccl.LRAB) { // With selects the algorithm, so LRAB comes last
 			size := flatSlot
 			if name == ccl.LRAB {
 				size = lrabSlot
@@ -98,14 +95,14 @@ func (m Machine) settled(size int) (Machine, error) {
 	return m, nil
 }
 
-// worlds are the groups that are being joined, by ID.
+// worlds has the groups that are being joined, by ID, and the machines that Use has set.
 var worlds = struct {
 	sync.Mutex
 	byID     map[string]*world
 	machines map[string]Machine
 }{byID: map[string]*world{}, machines: map[string]Machine{}}
 
-// Use says what the group of an ID runs on, before its ranks join.
+// Use sets the machine of the group with an ID, before its ranks join.
 func Use(id string, m Machine) {
 	worlds.Lock()
 	defer worlds.Unlock()
@@ -114,9 +111,8 @@ func Use(id string, m Machine) {
 
 var spawned atomic.Int64
 
-// Spawn runs fn on every SIP of a machine, each rank a goroutine of a new group.
-// When one fails it leaves the group, so that the others do not wait for it; the
-// error has all ranks'.
+// Spawn runs fn on every SIP of a machine. The ranks are goroutines and form a new group. A rank that fails leaves
+// the group, so that the others do not wait for it. The returned error joins the errors of all ranks.
 func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.Group) error) error {
 	if m.Topo == nil {
 		m.Topo = topo.Default()
@@ -143,16 +139,15 @@ func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.
 
 type backend struct{}
 
-// Machine is what the groups of so many ranks run on: what benches that have
-// kernels of their own for the accelerator ask a backend for. The file is that of the
-// topology, "" the built-in one.
+// Machine returns the machine of groups with so many ranks, for benches with their own kernels. file is the
+// topology file; "" means the built-in topology.
 func (backend) Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error) {
 	m, err := of(file, arrangement, ranks)
 	return m.Topo, m.CCL, err
 }
 
-// of is the machine of a file, arranged as said, settled for groups of so many ranks; "" is the
-// built-in one, which has as many SIPs.
+// of returns the machine of a topology file with an arrangement, settled for groups of a size. If path is "", it is
+// the built-in one with as many SIPs as ranks.
 func of(path, arrangement string, size int) (m Machine, err error) {
 	if path != "" {
 		if m.Topo, err = topo.Load(path); err != nil {
@@ -196,7 +191,7 @@ func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
 	}
 	m := dist.Machine{BuiltIn: topo.DefaultFile(),
 		Details: map[string]string{"fabric": string(t.Fabric), "sip_topology": string(t.SIPs.Kind)}}
-	if open { // as many SIPs as ranks
+	if open { // the number of SIPs follows the number of ranks
 		m.Text = fmt.Sprintf("%s, %s, fabric %s", name, t.SIPs.Kind, t.Fabric)
 		return m, nil
 	}
@@ -209,7 +204,7 @@ func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
 // NearbyMachine implements dist.MachineReader.
 func (backend) NearbyMachine() string { return accel.TopologyFile() }
 
-// Join meets the other ranks of the group in this process.
+// Join waits until all ranks of the group in this process have joined.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	worlds.Lock()
 	w := worlds.byID[c.ID]
@@ -245,7 +240,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	w.missing--
 	if w.missing == 0 {
 		close(w.complete)
-		delete(worlds.byID, c.ID) // the ID may be used again
+		delete(worlds.byID, c.ID) // so that the ID can be reused
 		delete(worlds.machines, c.ID)
 	}
 	worlds.Unlock()
@@ -263,18 +258,18 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return nil, err
 }
 
-// perCube is the memory of buffers with a tile on every cube.
+// perCube is the kind of memory of buffers with a tile on every cube.
 type perCube struct{}
 
 func (perCube) Name() string { return "per cube" }
 
-// onCube is the memory of plain buffers.
+// onCube is the kind of memory of plain buffers.
 type onCube struct{}
 
 func (onCube) Name() string { return "simulated" }
 
-// PerCube is memory for a tile of n elements on every cube of the rank's SIP:
-// cube c has elements c*n to (c+1)*n.
+// PerCube returns a buffer with a tile of n elements on every cube of the rank's SIP. Cube c has the elements
+// [c*n, (c+1)*n).
 func PerCube(m *topo.Topology, n int) dist.Buffer {
 	cells := dist.Of(make([]dist.Float16, m.Cubes.Count()*n))
 	return dist.NewBuffer(dist.F16, cells.Count(), unsafePointer(cells), perCube{})

@@ -26,8 +26,8 @@ func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 	return disttest.Join(size, dist.Config{Backend: Name, Timeout: timeout}, nil)
 }
 
-// The suite's checks of what the backend can do: the right bits for every count,
-// algorithm and piece, in place or not.
+// The conformance suite, as far as the backend supports it: exact results for every count, algorithm and piece, in
+// place or not.
 func TestConformance(t *testing.T) {
 	ran := 0
 	for _, c := range (disttest.Suite{Open: open, Sizes: []int{1, 2, 3, 6}, Short: true}).Cases() {
@@ -55,8 +55,7 @@ func each(t *testing.T, timeout time.Duration, body func(g *dist.Group) error) [
 	return disttest.Each(must.Get(open(3, timeout))(t), body)
 }
 
-// Ranks that do not agree, come late or leave: an error for everyone that names
-// who, and for good.
+// Ranks that disagree, come late or leave cause a permanent error on all ranks that names the rank.
 func TestMistakes(t *testing.T) {
 	for _, err := range each(t, time.Minute, func(g *dist.Group) error { return sum(g, 8+g.Rank()/2) }) {
 		var misuse *dist.MisuseError
@@ -102,8 +101,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Joining: a machine of another size, a rank twice, a rank that never comes.
-// What the backend does not offer it says with the reason, and the group goes on.
+// Shrink is not supported: it returns an error with the reason, and the group stays usable.
 func TestShrinkIsNotOffered(t *testing.T) {
 	gs, err := open(1, time.Minute)
 	if err != nil {
@@ -134,8 +132,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// The public path and a direct launch agree to the picosecond, and the clock
-// says what the launch took.
+// A process group and a direct launch agree to the picosecond, and the clock advances by the time of the launch.
 func TestAgreesWithDirectLaunch(t *testing.T) {
 	const n = 1000
 	m, err := topo.Default().WithSIPs(topo.Torus, 3, 2)
@@ -169,8 +166,8 @@ func TestAgreesWithDirectLaunch(t *testing.T) {
 	}
 }
 
-// The PEs of a SIP share the work: all of them on a long vector, each element once, and several times
-// as fast as one of them; a short one takes those next to the IO chiplet.
+// The PEs of a SIP share the work: a long vector uses all of them, each element once, and is several times as fast
+// as with one PE. A short vector uses the PEs next to the IO chiplet.
 func TestPEsShare(t *testing.T) {
 	m, err := topo.Default().WithSIPs(topo.Ring, 2, 1)
 	if err != nil {
@@ -233,7 +230,7 @@ func TestPEsShare(t *testing.T) {
 	}
 }
 
-// Ranks come in any order, on any number of cores; what is simulated is the same.
+// The simulated time does not depend on the order of ranks or the number of cores.
 func TestDeterminism(t *testing.T) {
 	run := func(procs int) (all []*sim.Result) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -263,7 +260,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// A rank's own failure is in the error, and the others do not wait for it.
+// Spawn returns the error of a failed rank, and the other ranks do not wait for it.
 func TestSpawnFails(t *testing.T) {
 	boom := errors.New("boom")
 	err := Spawn(context.Background(), Machine{}, func(ctx context.Context, g *dist.Group) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// engine is one rank's end of a world.
+// engine is one rank of a world.
 type engine struct {
 	world   *world
 	rank    int
@@ -23,7 +23,7 @@ var _ dist.Engine = (*engine)(nil)
 func (e *engine) Rank() int { return e.rank }
 func (e *engine) Size() int { return e.world.size }
 
-// Capabilities are those of the algorithms that the machine is configured for.
+// Capabilities returns the capabilities of the algorithms in the machine's configuration.
 func (e *engine) Capabilities() dist.Capabilities {
 	names := []string{e.world.machine.CCL.Algorithm} // the first is the default
 	for _, name := range ccl.Names() {
@@ -34,7 +34,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return capabilities(names)
 }
 
-// capabilities say that the accelerator adds up halves, and little else.
+// capabilities returns the capabilities with the given algorithms: only sums of f16.
 func capabilities(algorithms []string) dist.Capabilities {
 	return dist.Capabilities{
 		Ops:        []dist.Collective{dist.AllReduce, dist.Barrier},
@@ -42,13 +42,12 @@ func capabilities(algorithms []string) dist.Capabilities {
 		Reductions: []dist.Reduction{dist.Sum},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: algorithms},
 		Chunk:      true,
-		// The exchange between SIPs goes round, and each begins with its own sum.
+		// In the exchange between SIPs each rank starts with its own sum, so the order of additions differs.
 		RanksRound: true,
 	}
 }
 
-// Alloc gives memory of the rank alone; the accelerator's own is filled from it
-// at each call.
+// Alloc returns host memory of the rank. Each call copies it to the accelerator's memory.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if d != dist.F16 {
 		return dist.Buffer{}, fmt.Errorf("allocating %v: the accelerator has %v only", d, dist.F16)
@@ -83,10 +82,9 @@ func (e *engine) Close() error {
 
 var _ dist.Limiter = backend{}
 
-// Limits follow from the topology of the machine: what the bytes that must leave a SIP need on
-// its way to the others, and what the messages on the longest way need however
-// short they are. Of other algorithms than LRAB, which passes whole vectors on,
-// only the least is known that every all-reduce must send.
+// Limits returns lower bounds that follow from the topology: the time that the bytes leaving a SIP need on its links,
+// and the fixed latency of the longest chain of messages. LRAB passes whole vectors on. For other algorithms only
+// the minimum that every all-reduce must send is known.
 func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 	if p.Op != dist.AllReduce || size < 2 || p.Count == 0 {
 		return nil, nil
@@ -97,20 +95,20 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 	}
 	us := func(t event.Time) float64 { return t.Nanoseconds() / 1e3 }
 	bytes, t := p.Count*p.DType.Size(), m.Topo
-	// All PEs of a SIP send over its UCIe connections to the IO chiplet, one network there and one link.
+	// All PEs of a SIP share its UCIe connections to the IO chiplet, the network there and one link.
 	out := min(t.LinkBW, t.IONocBW, t.Cube.UCIeBW*topo.Bandwidth(t.Cubes.W*t.Cube.UCIeConns))
 	if p.Algorithm != ccl.LRAB {
 		return []dist.Limit{{Name: "links", US: us(out.Time(2 * bytes * (size - 1) / size))}}, nil
 	}
-	grid, sent := t.SIPs.Grid, 0 // how often the busiest SIP sends the vector
+	grid, sent := t.SIPs.Grid, 0 // sent: how often the busiest SIP sends the vector
 	for _, n := range []int{grid.W, grid.H} {
 		if t.SIPs.Kind == topo.Mesh {
-			sent += min(n-1, 2) // on to the end of the line, and back
+			sent += min(n-1, 2) // once towards each end of the line
 		} else {
 			sent += n - 1 // once round
 		}
 	}
-	var fixed event.Time // of the PE that is farthest away
+	var fixed event.Time // latency of the farthest PE
 	wiring := topo.NewWiring(t)
 	for _, part := range shares(t, p.Count) {
 		at := func(sip int) topo.End {

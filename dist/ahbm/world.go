@@ -17,30 +17,30 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// world is a group: the accelerator, and the call that its ranks are meeting for.
+// world is the shared state of a group: the accelerator and the current collective.
 type world struct {
 	size    int
 	secret  string
 	machine Machine
 
-	// Guarded by worlds until complete.
+	// Guarded by the mutex of worlds until complete is closed.
 	joined   []bool
 	missing  int
 	complete chan struct{}
 
 	mu     sync.Mutex
-	now    event.Time // simulated
+	now    event.Time // simulated time
 	last   *accel.Result
 	latest prepared
 	left   []bool
 	call   *call
-	failed error // final: every later call gets it
+	failed error // permanent: every later call returns it
 }
 
-// call is one collective that ranks are arriving at.
+// call is the current collective.
 type call struct {
-	plans []*dist.Plan // by rank
-	here  int
+	plans []*dist.Plan // by rank; nil until the rank has called
+	here  int          // number of ranks that have called
 	done  chan struct{}
 	err   error
 }
@@ -57,7 +57,7 @@ func (w *world) absent() int {
 	return w.missing
 }
 
-// withdraw undoes a Join that the others did not answer.
+// withdraw undoes a Join that timed out or was cancelled.
 func (w *world) withdraw(c dist.Config) {
 	worlds.Lock()
 	defer worlds.Unlock()
@@ -65,8 +65,7 @@ func (w *world) withdraw(c dist.Config) {
 	w.missing++
 }
 
-// meet brings a rank's call together with the others' and returns when it has
-// been made. The last to come makes it.
+// meet waits until all ranks have made the same call and it has been performed. The last rank performs it.
 func (w *world) meet(rank int, p *dist.Plan, timeout time.Duration) error {
 	w.mu.Lock()
 	if w.failed == nil {
@@ -104,14 +103,14 @@ func (w *world) meet(rank int, p *dist.Plan, timeout time.Duration) error {
 	return c.err
 }
 
-// end closes the current call; an error is the end of the group.
+// end completes the current call. An error ends the group.
 func (w *world) end(err error) {
 	w.call.err, w.failed = err, err
 	close(w.call.done)
 	w.call = nil
 }
 
-// refuse is a rank that cannot make the call that the others may wait for.
+// refuse ends the group because a rank cannot make a call that others may wait for.
 func (w *world) refuse(rank int, reason error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +123,7 @@ func (w *world) refuse(rank int, reason error) {
 	}
 }
 
-// leave is a rank that closes its group.
+// leave records that a rank has closed its group.
 func (w *world) leave(rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +133,7 @@ func (w *world) leave(rank int) {
 	}
 }
 
-// perform makes a call for which all ranks are here.
+// perform performs the call of all ranks.
 func (w *world) perform(c *call) error {
 	first := c.plans[0]
 	for rank, p := range c.plans {
@@ -182,7 +181,7 @@ func (w *world) clock() profile.Clock {
 	}
 }
 
-// system is the accelerator with empty memory, set up for an algorithm.
+// system returns a new accelerator with empty memory, set up for an algorithm.
 func (w *world) system(algorithm string) (*accel.System, error) {
 	settings, err := w.machine.CCL.With(algorithm, func(*ccl.Settings) {})
 	if err != nil {
@@ -193,15 +192,15 @@ func (w *world) system(algorithm string) (*accel.System, error) {
 	return system, nil
 }
 
-// prepared is the call that was simulated last: the same takes as long again, whatever its data.
+// prepared is the latest simulated call. The same call again takes the same time, whatever its data.
 type prepared struct {
 	algorithm    string
 	count, chunk int
-	load         bool // what links carried is in its result
+	load         bool // its result has the load of links
 	sum          *vectorSum
 }
 
-// reduce adds up the vectors of all ranks.
+// reduce performs the all-reduce of plain buffers.
 func (w *world) reduce(c *call) (*accel.Result, error) {
 	first := c.plans[0]
 	if l := w.latest; l.sum == nil || l.algorithm != first.Algorithm || l.count != first.Count ||
@@ -223,7 +222,7 @@ func (w *world) reduce(c *call) (*accel.Result, error) {
 	return w.latest.sum.run(c.plans)
 }
 
-// reduceTiles adds up a tile of every cube of every rank.
+// reduceTiles performs the all-reduce of buffers with a tile on every cube.
 func (w *world) reduceTiles(c *call) (*accel.Result, error) {
 	cubes, count := w.machine.Topo.Cubes.Count(), c.plans[0].Count
 	if count%cubes != 0 {
@@ -253,9 +252,9 @@ func (w *world) reduceTiles(c *call) (*accel.Result, error) {
 	return result, nil
 }
 
-// signature is what ranks must agree on.
+// signature returns the parameters of a call on which ranks must agree.
 func signature(p *dist.Plan) string {
-	memory := "plain" // all memory but that of PerCube is alike
+	memory := "plain" // any memory but PerCube
 	if _, spread := p.In.Memory().(perCube); spread {
 		memory = perCube{}.Name()
 	}
