@@ -15,7 +15,8 @@ const (
 	ncclFooter = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 15.73\n#\n"
 )
 
-// Errors planted in a clean log: each is a failed row or a warning, with its line.
+// TestContradictions plants errors in a clean log. Each must give a failed row or a warning
+// with the line number.
 func TestContradictions(t *testing.T) {
 	clean := ncclHead + ncclLine + ncclFooter
 	with := func(old, replacement string) string { return strings.Replace(clean, old, replacement, 1) }
@@ -60,8 +61,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// A log that ends in a failure: the row it was in the middle of has failed, and the
-// rows above say that the tool gave no verdict on them.
+// TestGaveUp reads a log that ends in a failure: the row that was being printed has failed, and
+// the rows above warn that the tool gave no verdict on them.
 func TestGaveUp(t *testing.T) {
 	const why = "gpu-1: Test NCCL failure common.cu:298 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n"
 	const passed = " .. gpu-1 pid 77: Test failure common.cu:402\n"
@@ -88,7 +89,7 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
-// What launchers put before each line is no part of it.
+// TestTags checks that the prefixes of launchers are removed.
 func TestTags(t *testing.T) {
 	want := read(t, "nccl-tests", ncclFull, Given{}).Records
 	for _, tag := range []string{"[1,0]<stdout>:", "[1,0]<stdout>: ", "[prterun-gpu-1-4711@1,0]<stdout>: "} {
@@ -103,7 +104,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// The columns of -I are metrics of their place.
+// TestIterations checks that the columns of -I become metrics of their place.
 func TestIterations(t *testing.T) {
 	f := read(t, "nccl-tests", `#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%)     (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%)
@@ -119,8 +120,8 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// A point that stands twice is two trials, and is said; what they merge to does not
-// contradict itself.
+// TestDoubledRows checks that a repeated point becomes two trials with a note, and that the
+// merged row does not contradict itself.
 func TestDoubledRows(t *testing.T) {
 	f := read(t, "csv", "ranks,size,time_us,algbw\n2,1M,100,10.49\n2,1M,300,3.5\n", Given{})
 	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "on lines 2 and 3") {
@@ -132,7 +133,7 @@ func TestDoubledRows(t *testing.T) {
 	}
 }
 
-// A file that nobody read before passing it on says so in its notes, with the line.
+// TestDamagedText checks the notes about unfilled templates and wrong encodings.
 func TestDamagedText(t *testing.T) {
 	const table = "size,time_us,num_ranks\n1M,10,2\n"
 	for text, want := range map[string]string{

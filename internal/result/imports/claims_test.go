@@ -10,12 +10,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// The published report's rows and claims, read from their files and judged: one
-// expected answer each.
+// TestPublishedReport reads the rows and claims of a published report and checks the answer to
+// each claim.
 func TestPublishedReport(t *testing.T) {
 	table := must.Get(os.ReadFile("../../../examples/published-report/times.csv"))(t)
 	claimed := must.Get(os.ReadFile("../../../examples/published-report/claims.yaml"))(t)
-	// What the table shows by itself may be claimed as well.
+	// A claim may also state what the table shows directly.
 	claimed = append(claimed, `
   - {text: "latency-bound, not bandwidth-bound", kind: bound, bound: latency}
   - {text: "no dtype dependency, so memory bandwidth is not the limit", kind: dtypes, algorithm: default}

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/imports"
 )
 
-// A format that only this test knows is read into rows like the built-in ones.
+// TestRegisteredFormat registers a format and reads it like a built-in one.
 func TestRegisteredFormat(t *testing.T) {
 	given := imports.Given{Op: "all-reduce", Ranks: 4, DType: "float", Algorithm: "ring"}
 	f := must.Get(imports.Read("pairs", "times.txt", "4096 12.5\n8192 20\n4096 13\n", given))(t)

@@ -65,7 +65,7 @@ func TestNCCLTests(t *testing.T) {
 		with(15, 8, "f32", "sum", false, 17.01, 0, 0, 0), with(15, 8, "f32", "sum", true, 17.05, 0, 0, 0),
 		with(17, 268435456, "f32", "sum", false, 1181, 227.30, 340.94, 0),
 		with(17, 268435456, "f32", "sum", true, 1180, 227.49, 341.23, 3),
-		with(18, 536870912, "bf16", "max", false, 2300, 233.42, 350.13, 0), // nothing was run in place
+		with(18, 536870912, "bf16", "max", false, 2300, 233.42, 350.13, 0), // not run in place
 	}
 	want[3].Status, want[3].Reason = journal.Failed, "3 wrong elements"
 	if diff := cmp.Diff(want, f.Records); diff != "" {
@@ -76,7 +76,7 @@ func TestNCCLTests(t *testing.T) {
 	}
 }
 
-// Tables as older, newer and cut-down outputs have them.
+// TestNCCLVariants reads tables of older and newer versions and shortened outputs.
 func TestNCCLVariants(t *testing.T) {
 	line := "     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    100.0   10.49   " +
 		"15.73      0\n"
@@ -92,7 +92,7 @@ func TestNCCLVariants(t *testing.T) {
 			return ""
 		}},
 		{"split groups", strings.Replace(ncclFull, "227.30  340.94", "227.30  227.30", 1), Given{}, func(f File) string {
-			// The largest algorithm bandwidth decides, and that still says 4.
+			// The row with the largest algorithm bandwidth decides; it implies 4.
 			return expect(f.Records[0].Ranks, 4)
 		}},
 		{"all groups split", strings.NewReplacer("340.94", "227.30", "341.23", "227.49", "350.13",
@@ -218,7 +218,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// What is wrong is said with the line and what would be right.
+// TestErrors checks that errors name the line and what would be right.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		format, text string
@@ -276,8 +276,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What kernbench writes as nccl-tests, it reads back: the same points with the
-// same times as far as they are printed.
+// TestRoundTrip reads kernbench's own nccl-tests output: the points and the printed digits of
+// the times are the same.
 func TestRoundTrip(t *testing.T) {
 	src := Source{Bench: "collectives", Run: "r", Time: time.Unix(0, 0)}
 	rapid.Check(t, func(t *rapid.T) {
@@ -323,7 +323,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Rows carry what views and resume need, and repeated points are trials.
+// TestRows checks the fields that views and --resume need, and that repeated points are trials.
 func TestRows(t *testing.T) {
 	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\nring,f32,4,1M,120,,\nring,fp8_e5m2,4,1M,50,,\n", Given{})
 	rows := Rows(f.Records, Source{Name: "f.csv", SHA256: "abcdef0123456789", Bench: "allreduce-eval",

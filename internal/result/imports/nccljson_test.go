@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// As src/util.cu of nccl-tests writes it: everything on one line, the root padded
-// to its column, and with MPI one device per process.
+// Text in the form that src/util.cu of nccl-tests writes: everything on one line, the root
+// padded to its column, and with MPI one device per process.
 const ncclJSONFull = `{"version":2,"start_time":"2026-01-02 03:04:05","args":["./build\/all_reduce_perf","-J","r.json"],"env":["HOME=\/root"],"nccl_version":23004,` +
 	`"config":{"nthreads":1,"ngpus":2,"minimum_bytes":8,"maximum_bytes":536870912,"step_factor":2,"warmup_iters":1,"iterations":20,"aggregated_iterations":1,` +
 	`"validation":1,"graph":0,"blocking_collectives":"false","per_iter_timing":"false","parallel_init":"false",` +
@@ -42,7 +42,7 @@ func TestNCCLJSON(t *testing.T) {
 	}
 }
 
-// What cannot be read, or contradicts what is given, is an error that says where.
+// TestNCCLJSONFaults checks the errors of broken JSON and of contradicting flags.
 func TestNCCLJSONFaults(t *testing.T) {
 	for _, c := range []struct {
 		text  string

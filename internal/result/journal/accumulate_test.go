@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Runs of one kind are shown as one: the latest row of each key, good or bad, in
-// the order of first appearance. Other versions, benches and seeds stay apart.
+// TestAccumulated checks that runs of the same bench, version and seed are merged: the latest
+// row of each key, good or bad, in order of appearance.
 func TestAccumulated(t *testing.T) {
 	row := func(run, key string, status Status, value float64) Row {
 		return Row{Run: run, Bench: "b", Key: key, Status: status, Metrics: map[string]float64{"v": value}, Index: 7}

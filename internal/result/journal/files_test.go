@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// names lists a folder, so that left-over temporary files show.
+// names lists a folder, to detect temporary files left behind.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries := must.Get(os.ReadDir(dir))(t)
@@ -25,8 +25,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// A pipe gets what is written, by its own name or another, and is a pipe afterwards; so is a device, which root
-// could replace.
+// TestWriteToPipe checks that a pipe, also through a symbolic link, and a device receive the
+// data and are not replaced by a file, which root could do.
 func TestWriteToPipe(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -58,7 +58,7 @@ func TestWriteFileAtomic(t *testing.T) {
 			t.Errorf("read %q, %v; want %q", got, err, text)
 		}
 	}
-	// Results have the mode any new file gets here, not that of a private one.
+	// Results have the mode of any new file under this umask, not 0600.
 	plain := filepath.Join(dir, "plain")
 	must.Do(t, os.WriteFile(plain, nil, 0o666))
 	a, errA := os.Stat(path)
@@ -86,8 +86,8 @@ func TestWriteFileAtomicErrors(t *testing.T) {
 	}
 }
 
-// TestWriteFileAtomicWhole replaces a file from two sides while it is read: a
-// reader must only ever see one content or the other.
+// TestWriteFileAtomicWhole replaces a file from two goroutines while it is read. The reader
+// must always see one of the two contents.
 func TestWriteFileAtomicWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	contents := [][]byte{bytes.Repeat([]byte("a"), 100_000), bytes.Repeat([]byte("b"), 50_000)}

@@ -11,8 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// A held run is refused with its holder, others of the folder are not, and a
-// released or abandoned one is free.
+// TestHold checks that holding a held run fails and names the holder, that other runs of the
+// folder are not affected, and that a released or abandoned run can be held again.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	h := must.Get(HoldRun(dir, "a"))(t)
@@ -36,12 +36,12 @@ func TestHold(t *testing.T) {
 	if got, err := HolderOf(dir, "a"); err != nil || got != nil {
 		t.Errorf("after the release the holder is %v: %v", got, err)
 	}
-	// A lock file that nobody has locked is a dead process's.
+	// A lock file without a lock was left by a dead process.
 	must.Do(t, os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1}`), 0o644))
 	if got, err := HolderOf(dir, "a"); err != nil || got != nil {
 		t.Errorf("the holder is %v, which is dead: %v", got, err)
 	}
-	// What a dead process has left names it, and does not keep anybody out.
+	// The file of a dead process names it but keeps nobody out.
 	must.Do(t, os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1,"host":"far away, with a long name"}`), 0o644))
 	if got, err := HolderOf(dir, "a"); err != nil || got != nil {
 		t.Errorf("the holder is %v, which is dead on its host: %v", got, err)
@@ -63,10 +63,10 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Who looks whether a run is held never keeps another from taking hold of it.
+// TestLookingHoldsNothing checks that HolderOf never keeps another process from taking the hold.
 func TestLookingHoldsNothing(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), nil, 0o644); err != nil { // of a dead process
+	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), nil, 0o644); err != nil { // left by a dead process
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestLookingHoldsNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// Of many that take and release a hold, never two have it.
+// TestHoldIsExclusive checks that no two of many goroutines have a hold at the same time.
 func TestHoldIsExclusive(t *testing.T) {
 	dir := t.TempDir()
 	var inside atomic.Int32

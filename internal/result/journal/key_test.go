@@ -43,16 +43,16 @@ func exampleKey() keyArgs {
 	}
 }
 
-// TestKeyIsPinned: a change of the encoding would make every journal that
-// exists start over on --resume.
+// TestKeyIsPinned pins the encoding of keys. If it changed, --resume would repeat the work of
+// all existing journals.
 func TestKeyIsPinned(t *testing.T) {
 	if got, want := exampleKey().key(), "c4cc4da8d432cccc"; got != want {
 		t.Errorf("key %s, want %s", got, want)
 	}
 }
 
-// TestKeyTellsApart changes one thing at a time, among them those that a
-// careless encoding would run together. All keys must differ.
+// TestKeyTellsApart changes one argument at a time, including changes that an ambiguous
+// encoding would not distinguish. All keys must differ.
 func TestKeyTellsApart(t *testing.T) {
 	seen := map[string]string{exampleKey().key(): "unchanged"}
 	change := func(name string, f func(*keyArgs)) {
@@ -106,8 +106,8 @@ func TestKeyTellsApart(t *testing.T) {
 	}
 }
 
-// TestKeyIgnoresOrderAndJSON: a key made from a row that went through the
-// journal, with its lists in any order, is the key that was recorded.
+// TestKeyIgnoresOrderAndJSON checks that the key computed from a row that was written and read,
+// with its lists in any order, is the original key.
 func TestKeyIgnoresOrderAndJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := exampleKey()
@@ -115,7 +115,7 @@ func TestKeyIgnoresOrderAndJSON(t *testing.T) {
 		a.options = drawPoint(t, genAxes("").Draw(t, "options"))
 		a.env = genEnv.Draw(t, "env")
 		b := a
-		b.pt, b.options, b.env = nil, nil, nil // decoding would write into a's arrays
+		b.pt, b.options, b.env = nil, nil, nil // decoding would overwrite a's arrays
 		for _, pair := range []struct{ from, to any }{{a.pt, &b.pt}, {a.options, &b.options}, {a.env, &b.env}} {
 			text := must.Get(json.Marshal(pair.from))(t)
 			must.Do(t, json.Unmarshal(text, pair.to))

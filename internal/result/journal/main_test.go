@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// Tests that need another process run this binary again with childMode set; it
-// then does one of the things below instead of testing.
+// Tests that need another process start this binary with childMode set. It then runs one of
+// the functions below instead of the tests.
 const childMode = "KERNBENCH_JOURNAL_TEST_CHILD"
 
 var children = map[string]func(args []string) error{
@@ -69,8 +69,8 @@ func childAppend(args []string) error {
 	return w.Close()
 }
 
-// childFileLimit DIR BYTES appends rows until the file may not grow any more,
-// which to the program looks like a full disk.
+// childFileLimit DIR BYTES appends rows until the file reaches its size limit, which looks like
+// a full disk to the program.
 func childFileLimit(args []string) error {
 	limit, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -83,7 +83,7 @@ func childFileLimit(args []string) error {
 	return childAppend([]string{args[0], "full", "1000"})
 }
 
-// childReadOnly DIR opens a journal for writing, as a user whom permissions bind.
+// childReadOnly DIR opens a journal for writing as a user other than root.
 func childReadOnly(args []string) error {
 	if os.Getuid() == 0 {
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
@@ -96,7 +96,7 @@ func childReadOnly(args []string) error {
 
 var testTime = time.Date(2026, 11, 15, 1, 42, 33, 123456789, time.UTC)
 
-// testRow is row i of a run; different i are different work.
+// testRow returns row i of a run. Different i are different work.
 func testRow(run string, i int) Row {
 	ranks, ci := 2, 12.75
 	return Row{
@@ -137,7 +137,7 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
-// encodeAll is a journal in memory.
+// encodeAll returns the records as the bytes of a journal.
 func encodeAll(t fataler, recs ...any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -192,7 +192,7 @@ var (
 	genMap   = rapid.MapOfN(rapid.String(), genFinite, 0, 4)
 )
 
-// genAxes makes axes of one part.
+// genAxes generates the axes of one part.
 func genAxes(part string) *rapid.Generator[[]AxisInfo] {
 	return rapid.Custom(func(t *rapid.T) (axes []AxisInfo) {
 		for _, name := range genNames.Draw(t, "axes") {
@@ -202,7 +202,7 @@ func genAxes(part string) *rapid.Generator[[]AxisInfo] {
 	})
 }
 
-// drawPoint is no generator, since without axes it draws nothing.
+// drawPoint is a function and no generator, since rapid needs generators to draw something.
 func drawPoint(t *rapid.T, axes []AxisInfo) (p point.Point) {
 	for _, a := range axes {
 		p = append(p, point.Coord{Name: a.Name, Value: genValue(a.Kind).Draw(t, "value")})

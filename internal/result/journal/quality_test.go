@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestDisturbance is the whole decision: which circumstances disturb a row, and which of
-// two is the less disturbed.
+// TestDisturbance checks which conditions disturb a row, and the order of disturbances.
 func TestDisturbance(t *testing.T) {
 	for name, want := range map[string]struct {
 		d Disturbance
@@ -26,7 +25,7 @@ func TestDisturbance(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want.q)
 		}
 	}
-	for name, pair := range map[string][2]Disturbance{ // the less disturbed one first
+	for name, pair := range map[string][2]Disturbance{ // in order
 		"settled, though the sum is more":     {{Steal: 0.04, Foreign: 0.09, Drift: 0.04}, {Steal: 0.05}},
 		"less of the same":                    {{Steal: 0.1}, {Steal: 0.2}},
 		"one thing instead of two":            {{Steal: 0.1}, {Steal: 0.1, Drift: 0.06}},
@@ -39,7 +38,7 @@ func TestDisturbance(t *testing.T) {
 	}
 }
 
-// TestJudge plants every disturbance in a row, and looks for the mark and its reason.
+// TestJudge plants every disturbance in a row and checks its quality and the reason.
 func TestJudge(t *testing.T) {
 	share := func(v float64) *float64 { return &v }
 	for name, want := range map[string]struct {
@@ -77,7 +76,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: quality %q, disturbed by %q, want %q by %q", name, r.Quality, r.Disturbed(), want.quality, want.why)
 		}
 	}
-	// Rows without a mark are read as they were before there was one.
+	// Rows without a quality come from old journals; their warnings decide.
 	for _, w := range []string{"steal: 9 %", "drift: 9 %", "another kernbench (process 7)", "noise: 30 %",
 		"only 3 samples"} {
 		r := Row{Warnings: []string{w}}

@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// TestGoldenSchema1 reads a journal as the first version wrote it. The file is
-// never to be changed: journals like it lie on people's disks.
+// TestGoldenSchema1 reads a journal written by the first version. The file must never change,
+// since users have such journals.
 func TestGoldenSchema1(t *testing.T) {
 	j := mustRead(t, filepath.Join("testdata", "schema1.jsonl"))
 	if len(j.Problems) != 2 || j.Problems[0].Line != 14 || j.Problems[1].Line != 20 {
@@ -94,7 +94,7 @@ func checkGoldenHeader(t *testing.T, run *Run) {
 		"algbw"}, names); diff != "" {
 		t.Error(diff)
 	}
-	// The headers as written keep what each of them said.
+	// Merging must not change the headers as written.
 	if run.Headers[0].Resumed || len(run.Headers[0].Environ) != 1 || run.Headers[1].Host.Hostname != "node2" {
 		t.Errorf("headers as written: %+v", run.Headers)
 	}
@@ -167,7 +167,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// TestBadLines has one bad line of each sort between two good rows.
+// TestBadLines puts one bad line of each kind between two good rows.
 func TestBadLines(t *testing.T) {
 	tests := []struct{ name, line, want string }{
 		{"no JSON", `hello`, "invalid character"},
@@ -202,7 +202,7 @@ func TestBadLines(t *testing.T) {
 
 func TestLineForms(t *testing.T) {
 	long := testRow("r", 0)
-	long.Output = strings.Repeat("x", 1<<20) // beyond any buffer
+	long.Output = strings.Repeat("x", 1<<20) // longer than every buffer
 	data := encodeAll(t, testRow("r", 1), long, testRow("r", 2))
 	crlf := bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
 	for name, text := range map[string][]byte{
@@ -256,7 +256,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// BenchmarkRead reads a long sweep.
+// BenchmarkRead reads a journal of 10,000 rows.
 func BenchmarkRead(b *testing.B) {
 	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
 	for i := range 10_000 {
@@ -272,7 +272,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend is the cost of a row, which is that of the sync.
+// BenchmarkAppend measures the cost of a row, most of which is the sync.
 func BenchmarkAppend(b *testing.B) {
 	w := mustOpen(b, b.TempDir())
 	row := testRow("r", 0)
@@ -281,9 +281,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestFastLines: rows and begin records as this program writes them are read without
-// encoding/json, whatever fields they have, and mean the same; so 100,000 are read in a
-// second or two. The work is counted in allocations: encoding/json needs 140 a row.
+// TestFastLines checks that rows and begin records written by this program, with every field
+// set, are read by fastjson and give the same values as encoding/json. It limits the
+// allocations per row as a measure of the work: encoding/json needs 140.
 func TestFastLines(t *testing.T) {
 	golden := must.Get(os.ReadFile(filepath.Join("testdata", "schema1.jsonl")))(t)
 	var full Row
@@ -299,8 +299,8 @@ func TestFastLines(t *testing.T) {
 		}
 		fast, slow := newReader(), newReader()
 		if !fast.addFast(line) {
-			if bytes.Contains(own, line) { // golden has bad lines too
-				t.Errorf("read the long way: %s", line)
+			if bytes.Contains(own, line) { // the golden file also has bad lines
+				t.Errorf("read by encoding/json: %s", line)
 			}
 			continue
 		}
@@ -321,7 +321,7 @@ func TestFastLines(t *testing.T) {
 	}
 }
 
-// fill gives every field a value that is not zero.
+// fill sets every field to a value that is not zero.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -353,8 +353,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A follower has at every moment what a reader of the whole file has, also where it finds a
-// line half written, and begins anew with another file.
+// TestFollow checks that a follower always has the same records as a reader of the whole file,
+// also if a line is half written, and that it starts again if the file is replaced.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, FileName)
@@ -371,7 +371,7 @@ not a record
 	for cut := range len(text) + 1 {
 		must.Do(t, os.WriteFile(path, []byte(text[:cut]), 0o644))
 		got, _ := must.Get2(f.Next())(t)
-		// What is not a whole line is not there yet, unless it is a whole record.
+		// A partial line is not read yet, unless its record is complete.
 		whole := text[:strings.LastIndexByte(text[:cut], '\n')+1]
 		if rest := text[len(whole):cut]; json.Valid([]byte(rest)) {
 			whole += rest
@@ -393,8 +393,8 @@ not a record
 	}
 }
 
-// TestRowMemory: what a row of a large journal takes in memory, with all that a measured row has, and
-// its begin record. A map has room for eight, so a row has few of them; what repeats is held once.
+// TestRowMemory limits the memory of a typical measured row with its begin record. Maps
+// allocate room for eight members, so a row has few of them, and repeated values are shared.
 func TestRowMemory(t *testing.T) {
 	const rows = 4000
 	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}

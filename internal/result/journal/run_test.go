@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// TestRunAgainstReference records random begins and rows of a few pieces of
-// work and asks the run what a search through the sequence answers.
+// TestRunAgainstReference records random begins and rows of a few points and compares the
+// methods of Run with a simple search through the sequence.
 func TestRunAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type event struct {
@@ -39,7 +39,7 @@ func TestRunAgainstReference(t *testing.T) {
 		}
 		run := parseBytes(t, encodeAll(t, recs...)).Runs[0]
 
-		// Each record is known by its position, which travels as its attempt.
+		// Attempt identifies each record by its position.
 		var latest, unfinished []int
 		for i, e := range events {
 			first, lastRow, lastBegin, followed := true, i, true, false
@@ -83,8 +83,8 @@ func TestRunAgainstReference(t *testing.T) {
 	})
 }
 
-// TestPointOfSeveralRows tries a point again that gives several rows: what the
-// earlier attempt left, under whatever key, no longer counts.
+// TestPointOfSeveralRows repeats a point that gives several rows. No row of the earlier
+// attempt may count, even if its key does not occur again.
 func TestPointOfSeveralRows(t *testing.T) {
 	row := func(key, task string, attempt int, status Status) Row {
 		return Row{Run: "r", Key: key, Task: task, Attempt: attempt, Status: status}
@@ -132,7 +132,7 @@ func TestPointOfSeveralRows(t *testing.T) {
 	}
 }
 
-// What was not run hides no result, whichever came first.
+// TestNotRunHidesNothing checks that a row that was not run never hides a result.
 func TestNotRunHidesNothing(t *testing.T) {
 	for _, status := range []Status{Skipped, NotExecuted} {
 		for _, attempts := range [][2]int{{0, 0}, {0, 1}} {
@@ -148,8 +148,8 @@ func TestNotRunHidesNothing(t *testing.T) {
 	}
 }
 
-// One launch may give a hundred thousand rows: eight times as many take about
-// eight times the work, not sixty-four.
+// TestLatestIsLinear checks that eight times as many rows of one point take about eight times
+// the work. A launch may give a hundred thousand rows.
 func TestLatestIsLinear(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -168,13 +168,13 @@ func TestLatestIsLinear(t *testing.T) {
 		}
 		return least
 	}
-	const tick = 10 * time.Millisecond // of the kernel's count, where it counts ticks
+	const tick = 10 * time.Millisecond // resolution of the CPU time on some kernels
 	if few, many := cost(4000), cost(8*4000); many > 30*max(few, tick) {
 		t.Errorf("4000 rows of one launch take %v of processor time, eight times as many %v", few, many)
 	}
 }
 
-// threadTime is the processor time that this thread has used.
+// threadTime returns the CPU time of this thread.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -203,7 +203,7 @@ func TestEndBelongsToLatestPart(t *testing.T) {
 	}
 }
 
-// TestAxisOfItsPart has an axis name that means something else in one part.
+// TestAxisOfItsPart has an axis whose kind differs in one part.
 func TestAxisOfItsPart(t *testing.T) {
 	header := Header{Run: "r", Axes: []AxisInfo{{"", "n", point.Bytes}, {"p", "n", point.Float}}}
 	row := func(part string) Row {
@@ -221,7 +221,8 @@ func TestAxisOfItsPart(t *testing.T) {
 	}
 }
 
-// A run that was cut short says how much of it there is; what was dropped from the plan does not count.
+// TestIncomplete checks the text about a run that was cut short. Points dropped from the plan
+// do not count.
 func TestIncomplete(t *testing.T) {
 	header := Header{Run: "r", Schema: 1, Points: 3, Trials: 1}
 	twice := header
@@ -257,7 +258,7 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// A header with a damaged field is a problem, and all else of it is used.
+// TestDamagedHeader checks that a damaged field is a Problem and the other fields are used.
 func TestDamagedHeader(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(encodeAll(t,
 		Header{Run: "r", Schema: 1, Bench: "b", Points: 3, Axes: []AxisInfo{{Name: "size", Kind: point.Bytes}}},

@@ -29,8 +29,8 @@ func fenced(doc, language string) (blocks []string) {
 	return blocks
 }
 
-// TestSchemaDocFields compares each table of fields with the record it is of,
-// in both directions and in order.
+// TestSchemaDocFields compares each table of fields in the document with the fields of the
+// record: all are there, in the same order.
 func TestSchemaDocFields(t *testing.T) {
 	sections := map[string]string{}
 	for _, s := range regexp.MustCompile(`(?m)^###? `).Split(readSchemaDoc(t), -1) {
@@ -67,7 +67,7 @@ func TestSchemaDocFields(t *testing.T) {
 	}
 }
 
-// TestSchemaDocExamples reads the example lines as one journal.
+// TestSchemaDocExamples reads the example lines of the document as one journal.
 func TestSchemaDocExamples(t *testing.T) {
 	j := parseText(t, fenced(readSchemaDoc(t), "json")...)
 	if len(j.Problems) > 0 || len(j.Runs) != 1 {
@@ -80,7 +80,7 @@ func TestSchemaDocExamples(t *testing.T) {
 	}
 }
 
-// TestSchemaDocCommands runs the jq commands of the page on the golden journal.
+// TestSchemaDocCommands runs the jq commands of the document on the golden journal.
 func TestSchemaDocCommands(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Fatal("jq is not installed: the documented commands cannot be tried (make deps installs it)")

@@ -34,7 +34,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// writeJournal puts lines into DIR/name.
+// writeJournal writes lines to a journal in DIR/name.
 func writeJournal(t *testing.T, path string, lines ...string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
@@ -78,12 +78,12 @@ func TestLoadRun(t *testing.T) {
 		{spec: "run@-1", want: ids[2]},
 		{spec: "run@-3", want: ids[0]},
 		{spec: "run@20261113", want: ids[0]},
-		{spec: "run@20261114-000000-bbbb", want: ids[1]}, // the whole id, though another starts with it
+		{spec: "run@20261114-000000-bbbb", want: ids[1]}, // the exact id, though another starts with it
 		{spec: "run@20261114-000000-bbbbc", want: ids[2]},
 		{spec: "run/journal.jsonl", want: ids[3]},
 		{spec: "run/journal.jsonl@-1", want: ids[2]},
 		{spec: "run/other.jsonl", want: "other"},
-		{spec: "odd@-1", want: "odd"}, // a folder of that very name
+		{spec: "odd@-1", want: "odd"}, // an existing folder with an @ in its name
 
 		{spec: "run@-4", err: []string{"too far", "4 runs", ids[0], "2026-11-15 01:42:33", "bench0"}},
 		{spec: "one@-1", err: []string{"too far", "there is 1 run:", "single"}},

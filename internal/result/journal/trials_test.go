@@ -24,13 +24,13 @@ func TestMergeTrials(t *testing.T) {
 	if got[0].Metrics["time_us"] != 2.5 || *st.CILow != 1 || *st.CIHigh != 4 || st.Mean != 2.5 {
 		t.Errorf("trials 1,2,3,4 merge to %v, %+v: a failed trial must not count", got[0].Metrics, st)
 	}
-	// A thousand bytes in 1 us and in 3 us: the bandwidth of two is that of the time.
+	// 1000 bytes in 1 us and in 3 us: the bandwidth belongs to the median time of 2 us.
 	two := []Row{row("d", 0, OK, 1), row("d", 1, OK, 3)}
 	two[0].Metrics["algbw"], two[1].Metrics["algbw"] = 1, 1.0/3
 	if m := MergeTrials(two)[0].Metrics; m["time_us"] != 2 || m["algbw"] != 0.5 {
 		t.Errorf("the merged time and bandwidth contradict each other: %v", m)
 	}
-	// What was disturbed counts only where nothing else does.
+	// Disturbed trials count only if all are disturbed.
 	calm, noisy := row("e", 0, OK, 5), row("e", 1, OK, 50)
 	calm.Quality, noisy.Quality = QualitySettled, QualityDisturbed
 	if m := MergeTrials([]Row{noisy, calm, noisy})[0]; m.Metrics["time_us"] != 5 || m.Quality != QualitySettled {
@@ -44,8 +44,8 @@ func TestMergeTrials(t *testing.T) {
 	}
 }
 
-// TestDurations: a point takes from its latest begin to its first row; what was not run, or
-// belongs to another bench, says nothing.
+// TestDurations checks that the duration of a point is the time from its latest begin to its
+// first row, and that rows not run and other benches are ignored.
 func TestDurations(t *testing.T) {
 	at := func(s int) string { return fmt.Sprintf("2026-11-16T10:00:%02dZ", s) }
 	line := func(typ, run, rest string, s int) string {

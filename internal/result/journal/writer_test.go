@@ -22,11 +22,11 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// same compares records: JSON does not tell nil from empty.
+// same compares records, with nil equal to empty, which JSON does not distinguish.
 var same = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Value) bool { return a == b })}
 
-// sameText also takes a value for the same when only its kind was lost, as it
-// is without a header.
+// sameText also treats values as equal if only their kinds differ, since a journal without a
+// header does not record the kinds.
 var sameText = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Value) bool {
 	return a.String() == b.String()
 })}
@@ -68,8 +68,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestLineText looks at what other programs read: times in UTC, and no null
-// where the schema promises an object or a list.
+// TestLineText checks the text that other programs read: times are in UTC, and objects and
+// lists that the schema requires are not null.
 func TestLineText(t *testing.T) {
 	local := testTime.In(time.FixedZone("CET", 3600))
 	for _, rec := range []any{
@@ -85,7 +85,7 @@ func TestLineText(t *testing.T) {
 	}
 }
 
-// TestTruncateAnywhere cuts a journal at every byte, as a crash may.
+// TestTruncateAnywhere truncates a journal at every byte, as a crash might.
 func TestTruncateAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -101,8 +101,8 @@ func TestTruncateAnywhere(t *testing.T) {
 			rowEnds = append(rowEnds, at-1)
 		}
 	}
-	// Each Append syncs, so it is tried at every byte near the ends of lines
-	// and at every seventh elsewhere.
+	// Append is slow because it syncs, so it is tried at every byte near the ends of lines and
+	// at every seventh byte elsewhere.
 	path := filepath.Join(t.TempDir(), FileName)
 	for cut := range len(data) + 1 {
 		torn := cut > 0 && data[cut-1] != '\n' && (cut == len(data) || data[cut] != '\n')
@@ -144,7 +144,7 @@ func TestTruncateAnywhere(t *testing.T) {
 	}
 }
 
-// checkInterleaved expects n rows of each run, in order and whole.
+// checkInterleaved expects n complete rows of each run, in order.
 func checkInterleaved(t *testing.T, dir string, n int, runs ...string) {
 	t.Helper()
 	j := mustRead(t, dir)
@@ -193,15 +193,15 @@ func TestTwoProcesses(t *testing.T) {
 	checkInterleaved(t, dir, 100, "one", "two")
 }
 
-// TestLockIsTaken holds the lock and sees that Append waits for it: without
-// this the tests above could pass by luck.
+// TestLockIsTaken holds the lock and checks that Append waits for it. Without the lock, the
+// tests above could still pass by chance.
 func TestLockIsTaken(t *testing.T) {
 	dir := t.TempDir()
 	holder, w := mustOpen(t, dir), mustOpen(t, dir)
 	must.Do(t, flock(holder.file, syscall.LOCK_EX))
 	done := make(chan error)
 	go func() { done <- w.Append(testRow("r", 0)) }()
-	for range 100 { // yields; an Append without a lock would get through
+	for range 100 { // give an Append without a lock time to finish
 		if data, _ := os.ReadFile(w.path); len(data) > 0 {
 			t.Fatal("a record was written while another writer held the lock")
 		}
@@ -213,7 +213,7 @@ func TestLockIsTaken(t *testing.T) {
 	checkInterleaved(t, dir, 1, "r")
 }
 
-// TestDiskFull lets a file reach its size limit in the middle of a line.
+// TestDiskFull makes a file reach its size limit in the middle of a line.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	size := len(encodeAll(t, testRow("full", 0)))
@@ -231,7 +231,7 @@ func TestDiskFull(t *testing.T) {
 	if whole := 2000 / size; len(j.Runs[0].Rows) != whole || len(j.Problems) != 1 {
 		t.Fatalf("%d rows and problems %v, want %d rows and the torn one", len(j.Runs[0].Rows), j.Problems, whole)
 	}
-	// When there is room again the next writer carries on.
+	// Once there is room again, the next writer can append.
 	mustAppend(t, mustOpen(t, dir), testRow("full", 9))
 	if j = mustRead(t, dir); len(j.Runs[0].Rows) != 2000/size+1 || len(j.Problems) != 1 {
 		t.Fatalf("afterwards: %d rows, problems %v", len(j.Runs[0].Rows), j.Problems)
@@ -252,7 +252,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	mustAppend(t, mustOpen(t, dir), testRow("r", 0))
 	for d := filepath.Dir(dir); d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil { // let the other user come this far
+		if err := os.Chmod(d, 0o755); err != nil { // so that the other user can enter the folder
 			t.Fatal(err)
 		}
 	}
@@ -357,7 +357,8 @@ func TestAppendAfterClose(t *testing.T) {
 	}
 }
 
-// A journal that is a symbolic link is not written to: in a folder of several users it may lead anywhere.
+// TestOpenNoLink checks that Open refuses a symbolic link, which in a shared folder may lead
+// anywhere.
 func TestOpenNoLink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "theirs")
 	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, FileName)))

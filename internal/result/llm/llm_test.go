@@ -19,8 +19,8 @@ func curve(t *testing.T, name string) *model.Table {
 	return must.Get(model.NamedCurve(name))(t)
 }
 
-// Communication per forward pass as published for H200, in ms: NCCL, vLLM and
-// TensorRT-LLM at 2, 4 and 8 ranks.
+// TestPublishedPasses compares with the published communication per forward pass on H200, in
+// ms, for NCCL, vLLM and TensorRT-LLM with 2, 4 and 8 ranks.
 func TestPublishedPasses(t *testing.T) {
 	for _, c := range []struct {
 		model  string
@@ -54,8 +54,8 @@ func TestPublishedPasses(t *testing.T) {
 	}
 }
 
-// A 70B step in bf16 needs 4.6 ms at 8 ranks of H200; NCCL is then 39 % of it and
-// a Lamport kernel 11 %.
+// TestFloorAndShare checks a 70B step in bf16 on 8 ranks of H200: it needs 4.6 ms, and the share
+// of communication is 39 % with NCCL and 11 % with a Lamport kernel.
 func TestFloorAndShare(t *testing.T) {
 	gpu, _ := NamedGPU("h200")
 	m := named(t, "llama3-70b")
@@ -65,7 +65,7 @@ func TestFloorAndShare(t *testing.T) {
 			t.Errorf("%s: floor %.0f us, share %.3f, want 4600 and %v", name, s.FloorUS, s.Share(), want)
 		}
 	}
-	// A prefill multiplies rather than reads, and its floor grows with its tokens.
+	// A prefill is limited by arithmetic, so its floor is proportional to its tokens.
 	if a, b := FloorUS(m, gpu, 8, 2048), FloorUS(m, gpu, 8, 4096); math.Abs(b/a-2) > 1e-9 {
 		t.Errorf("floors of 2048 and 4096 tokens are %v and %v", a, b)
 	}
@@ -74,7 +74,7 @@ func TestFloorAndShare(t *testing.T) {
 	}
 }
 
-// One token of a mixture reads the active weights, very many read all.
+// TestExpertsRead checks that one token reads the active weights, and very many tokens read all.
 func TestExpertsRead(t *testing.T) {
 	for _, name := range Names() {
 		m := named(t, name)
@@ -98,15 +98,15 @@ func TestModelsAreSane(t *testing.T) {
 			(m.Experts == 0) != (m.Params == m.Active) {
 			t.Errorf("%+v", m)
 		}
-		// A transformer has at least 4 hidden² weights in each layer's attention
-		// output and MLP; a slip of a digit shows here.
+		// Attention output and MLP of a layer have at least 4 hidden² weights. This finds a
+		// mistyped digit.
 		if least := 4 * float64(m.Layers) * float64(m.Hidden) * float64(m.Hidden) / 1e9; m.Params < least {
 			t.Errorf("%s: %v G parameters, but its layers alone have %v", m.Name, m.Params, least)
 		}
 	}
 }
 
-func TestWays(t *testing.T) {
+func TestParallelisms(t *testing.T) {
 	for _, c := range []struct {
 		model   string
 		way     Parallelism
@@ -129,7 +129,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Outside the curve there is no number, and heads must divide.
+// TestRefusals checks that sizes outside the curve and heads that ranks cannot share fail.
 func TestRefusals(t *testing.T) {
 	gpu, _ := NamedGPU("h100")
 	staged := curve(t, "staged-h100")
@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		!strings.Contains(err.Error(), "16Ki is outside") {
 		t.Errorf("a decode step on a curve from 64 MB: %v", err)
 	}
-	// The report's 13.76 s are those of a 16 K-token prefill.
+	// The report gives 13.76 s for a prefill of 16 K tokens.
 	s, err := Impact(named(t, "llama3-70b"), gpu, Tensor, 2, 16384, staged)
 	if err != nil || math.Abs(s.CommUS/13.82e6-1) > 0.01 {
 		t.Errorf("the staged prefill takes %v us, %v", s.CommUS, err)
@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A bandwidth target helps what bandwidth decides, by what it says, and nothing else.
+// TestTarget checks that a bandwidth target speeds up large messages only.
 func TestTarget(t *testing.T) {
 	gpu, _ := NamedGPU("h200")
 	c := curve(t, "nccl-h200")

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// show is a line as its kind and what stands in it.
+// show returns the kind and content of a line.
 func show(t *testing.T, l Line) string {
 	t.Helper()
 	switch {
@@ -40,7 +40,7 @@ func show(t *testing.T, l Line) string {
 	return fmt.Sprint(l.Number, " log")
 }
 
-// Every kind of line, in two tables of different columns.
+// TestRead reads every kind of line, in two tables with different columns.
 func TestRead(t *testing.T) {
 	lines := must.Get(Read("7 before any table\n" +
 		"#  size count type redop time algbw busbw error time algbw busbw error\n" +
@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A message of failure, alone and behind the beginning of a row.
+// TestFailure reads a failure message on its own line and after the beginning of a row.
 func TestFailure(t *testing.T) {
 	lines := must.Get(Read("# size count type time algbw\n" +
 		"gpu-1: Test CUDA failure common.cu:7 'out of memory'\n" +
@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
 	}
-	// A cell is read when it is asked for, and only then can be wrong.
+	// A cell is parsed only when it is read, so only then it can be wrong.
 	for _, cell := range []string{"x", "NaN", "-1", "inf", strings.Repeat("x", 99)} {
 		lines, err := Read("# size time algbw\n8 " + cell + " 2\n")
 		if err != nil {

@@ -13,7 +13,7 @@ func TestPanel(t *testing.T) {
 		{Name: "product", Flops: 1e6, Bytes: 8e6, US: 500},
 		{Name: "product", Flops: 1e6, Bytes: 8e6, US: 1000, Disturbed: true},
 		{Name: "iteration", Flops: 2e6, Bytes: 4e6, US: 1000},
-		{Name: "unknown", Flops: 2e6, US: 1000}, // no bytes: nowhere to draw it
+		{Name: "unknown", Flops: 2e6, US: 1000}, // cannot be drawn without bytes
 		{Name: "unknown", Bytes: 1, US: 1},
 		{Name: "unknown", Flops: 1, Bytes: 1, US: math.NaN()},
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// machine is how a simulated machine varies: draws of the logarithm.
+// machine simulates how times vary: random logarithms for each launch and each run.
 type machine struct {
 	name        string
 	launch, run launches
@@ -29,7 +29,7 @@ var machines = []machine{
 	{"launches 1 %, runs 6 %", normal(0.01), normal(0.06)},
 }
 
-// simulate makes one run of so many points and trials, slow times as slow at the middle point.
+// simulate returns one run of points and trials. The middle point takes slow times as long.
 func (m machine) simulate(rng *rand.Rand, id string, points, trials int, slow float64) Run {
 	run := Run{Header: &journal.Header{Run: id, Bench: "b"}}
 	for p := range points {
@@ -56,8 +56,8 @@ func (m machine) runs(rng *rand.Rand, n, points, trials int, slow float64) []Run
 	return runs
 }
 
-// rounds is how often a promise is tried: few times in every test, fewer with many points,
-// KERNBENCH_ROUNDS times for the numbers of docs/results.
+// rounds returns how often a simulation is repeated: few times in normal tests, and
+// KERNBENCH_ROUNDS times for the numbers in docs/results.
 func rounds(t *testing.T, few, points int) int {
 	text := os.Getenv("KERNBENCH_ROUNDS")
 	if text == "" {
@@ -69,11 +69,12 @@ func rounds(t *testing.T, few, points int) int {
 	return must.Get(strconv.Atoi(text))(t)
 }
 
-// setups are the ways people keep baselines: one launch a run and many runs, or the
-// advised number of trials and fewer runs.
+// setups are typical baselines: many runs of one launch, or fewer runs with the advised number
+// of trials.
 var setups = []struct{ baseline, trials, points int }{{30, 1, 1}, {10, 6, 1}, {30, 1, 12}, {10, 6, 12}}
 
-// Checks of an unchanged build: at most 1 in 100 has anything slower, whatever the machine.
+// TestUnchangedBuildRaisesNoAlarm checks that at most 1 in 100 checks of an unchanged build
+// reports a slower point, on every simulated machine.
 func TestUnchangedBuildRaisesNoAlarm(t *testing.T) {
 	for _, m := range machines {
 		for _, s := range setups {
@@ -97,13 +98,14 @@ func TestUnchangedBuildRaisesNoAlarm(t *testing.T) {
 	}
 }
 
-// mostAlarms is one in a hundred and what counting so few adds to it by chance.
+// mostAlarms returns one in a hundred, plus 2.5 standard deviations of that count.
 func mostAlarms(checks int) float64 {
 	mean := float64(checks) / 100
 	return max(1, mean+2.5*math.Sqrt(mean))
 }
 
-// A slow-down of 5 % is found within 10 runs in 95 of 100, checking after every run.
+// TestSlowDownIsFoundWithinTenRuns checks after every run and expects to find a slow-down of 5 %
+// within 10 runs in 95 of 100 cases.
 func TestSlowDownIsFoundWithinTenRuns(t *testing.T) {
 	for _, s := range setups {
 		t.Run(fmt.Sprintf("%d runs of %d trials, %d points", s.baseline, s.trials, s.points), func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// history is a baseline of 8 runs and 8 runs since, of 2 points in 6 trials, 1 % apart.
+// history returns a baseline of 8 runs and 8 runs since then, of 2 points with 6 trials that
+// differ by 1 %.
 func history() (base, recent []Run) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := machine{launch: normal(0.01), run: still}
@@ -25,7 +26,7 @@ func history() (base, recent []Run) {
 	return base, recent
 }
 
-// scale makes the rows of the runs at point 1 so many times as slow.
+// scale multiplies the times of the runs at point 1.
 func scale(runs []Run, by float64) {
 	for _, r := range runs {
 		for i := range r.Rows {
@@ -45,11 +46,11 @@ func rowsAt(run *Run, f func(*journal.Row)) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckBaseline(t *testing.T) {
 	for name, c := range map[string]struct {
 		plant func(base, recent []Run)
-		want  string // verdict at point 1, what the effect is over, exit code
-		says  string // part of notes and warnings
+		want  string // verdict at point 1, Over, exit code
+		says  string // expected in notes or warnings
 	}{
 		"nothing": {func(_, _ []Run) {}, "same latest run 0", ""},
 		"large, in the latest run only": {func(_, recent []Run) { scale(recent[7:], 1.2) },
@@ -121,8 +122,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A baseline of too few runs gives no verdict from times, and says so; what has no noise
-// is judged from one.
+// TestFewRuns checks that a baseline of too few runs gives no verdict on measured times but a
+// note, and that values without noise are judged from one run.
 func TestFewRuns(t *testing.T) {
 	base, recent := history()
 	scale(recent, 2)
@@ -150,7 +151,7 @@ func TestFewRuns(t *testing.T) {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestCheckBaselineWrite(t *testing.T) {
 	base, recent := history()
 	scale(recent, 1.1)
 	rowsAt(&recent[7], func(r *journal.Row) { r.Env = nil; r.Warnings = nil })

@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// byRun has six trials of two sizes under three algorithms, of which slow takes twice as
-// long, and a variable that is set, empty or unset.
+// byRun returns six trials of two sizes and three algorithms. Algorithm slow takes twice as
+// long, and the variable E is set for ring only.
 func byRun() Run {
 	run := Run{Header: &journal.Header{Run: "r"}}
 	for _, algorithm := range []string{"ring", "tree", "slow"} {
@@ -40,7 +40,7 @@ func TestBy(t *testing.T) {
 		"algorithm=slow,tree": "algorithm=slow -> algorithm=tree map[faster:2]",
 	} {
 		run := byRun()
-		for i := range run.Rows { // another coordinate that moves along would be no pair
+		for i := range run.Rows { // points that also differ in E would not match
 			run.Rows[i].Env = nil
 		}
 		run.Incomplete = "36 of 60 points: the run was interrupted"

@@ -11,16 +11,15 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// launches is how a simulated machine varies from launch to launch: a draw of the
-// logarithm.
+// launches simulates how times vary from launch to launch. It returns a random logarithm.
 type launches func(rng *rand.Rand) float64
 
-// normal launches differ by the standard deviation.
+// normal returns normally distributed launches with a standard deviation.
 func normal(sd float64) launches {
 	return func(rng *rand.Rand) float64 { return sd * rng.NormFloat64() }
 }
 
-// heavy launches are normal but for one in eight, which is far slower.
+// heavy is like normal, but one launch in eight is far slower.
 func heavy(sd float64) launches {
 	return func(rng *rand.Rand) float64 {
 		v := sd * rng.NormFloat64()
@@ -31,13 +30,13 @@ func heavy(sd float64) launches {
 	}
 }
 
-// twoModes are launches either fast or slow, and hardly different within each.
+// twoModes returns launches that are either fast or slow, with little noise in each mode.
 func twoModes(apart float64) launches {
 	return func(rng *rand.Rand) float64 { return apart*float64(rng.IntN(2)) + 0.002*rng.NormFloat64() }
 }
 
-// simulate makes a run of so many points and trials; slow is the factor of each
-// point. The samples within each launch are steady, so its own interval is narrow.
+// simulate returns a run of points and trials. slow returns the factor of a point. The samples
+// within each launch have little noise, so the stored intervals are narrow.
 func simulate(rng *rand.Rand, points, trials int, draw launches, slow func(point int) float64) Run {
 	run := Run{Header: &journal.Header{Run: "r", Bench: "b"}}
 	for p := range points {
@@ -53,8 +52,9 @@ func simulate(rng *rand.Rand, points, trials int, draw launches, slow func(point
 
 func unchanged(int) float64 { return 1 }
 
-// Two runs of one build: at most 18 of 200 reports have any verdict of faster or
-// slower, however launches differ, and one to three trials a side never have.
+// TestSameBuildGivesNoVerdict compares two runs of one build. At most 18 of 200 reports may have
+// a faster or slower point, for every distribution of launches, and none with fewer than four
+// trials a side.
 func TestSameBuildGivesNoVerdict(t *testing.T) {
 	const pairs, most = 200, 18
 	machines := map[string]launches{"modes 10 % apart": twoModes(0.1)}
@@ -89,7 +89,7 @@ func TestSameBuildGivesNoVerdict(t *testing.T) {
 	}
 }
 
-// A change of one point is found through the spread between launches.
+// TestPlantedChangeIsFound checks that a change of one point is found despite the noise.
 func TestPlantedChangeIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -131,7 +131,7 @@ func TestPlantedChangeIsFound(t *testing.T) {
 	}
 }
 
-// With little noise and enough trials, no change is called the same.
+// TestNoChangeIsSame checks that unchanged points are Same with little noise and enough trials.
 func TestNoChangeIsSame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	quiet := normal(0.004)

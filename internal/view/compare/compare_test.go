@@ -19,7 +19,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// rowOf is a measured ok row; size names the point.
+// rowOf returns a measured ok row. size identifies the point.
 func rowOf(size int64, trial int, us float64) journal.Row {
 	return journal.Row{Bench: "allreduce", Part: "latency", Backend: "cpu", NumRanks: ptr(2), Trial: trial,
 		Point:  point.Point{{Name: "size", Value: point.BytesValue(size)}},
@@ -29,7 +29,7 @@ func rowOf(size int64, trial int, us float64) journal.Row {
 		Units:   map[string]string{DefaultMetric: "us", "busbw": "GB/s"}}
 }
 
-// trialsOf is a point with six trials that vary by +-0.2 %.
+// trialsOf returns six trials of a point that vary by ±0.2 %.
 func trialsOf(size int64, us float64) []journal.Row {
 	var rows []journal.Row
 	for i, f := range []float64{0.998, 1.002, 0.999, 1.001, 1, 1.0005} {
@@ -62,7 +62,7 @@ func compare(t *testing.T, old, new Run, opts Options) Report {
 
 func one(r journal.Row) []journal.Row { return []journal.Row{r} }
 
-// withInterval gives a row a stored interval of +-half.
+// withInterval returns a row with a stored interval of ±half.
 func withInterval(r journal.Row, half float64) journal.Row {
 	us := r.Metrics[DefaultMetric]
 	r.Stats = journal.NewObject(map[string]journal.Stat{DefaultMetric: {P50: us, CILow: ptr(us * (1 - half)),
@@ -76,7 +76,7 @@ func TestVerdicts(t *testing.T) {
 		name     string
 		old, new []journal.Row
 		want     judge.Verdict
-		method   judge.Method // "" when there is no effect
+		method   judge.Method // "" if there is no effect
 		exit     int
 	}{
 		{"slower", trialsOf(1, 10), trialsOf(1, 11), judge.Slower, judge.Ranks, 1},
@@ -126,7 +126,7 @@ func TestNewAndAbsentPoints(t *testing.T) {
 	}
 }
 
-// One slower point outweighs ambiguous ones in the exit code.
+// TestExitCodeOfSeveral checks that a slower point outweighs ambiguous ones.
 func TestExitCodeOfSeveral(t *testing.T) {
 	r := compare(t, runOf("a", trialsOf(1, 10), one(rowOf(2, 0, 5))), runOf("b", trialsOf(1, 12), one(rowOf(2, 0, 5))),
 		Options{})
@@ -142,8 +142,7 @@ func TestDirectionFollowsTheMetric(t *testing.T) {
 	}
 }
 
-// The effect does not depend on which metric of the two shows it, nor do the
-// sides' names.
+// TestEffectSize checks the effect, and that swapping the sides inverts it.
 func TestEffectSize(t *testing.T) {
 	forth := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 12)), Options{}).Pairs[0].Effect
 	back := compare(t, runOf("a", trialsOf(1, 12)), runOf("b", trialsOf(1, 10)), Options{}).Pairs[0].Effect
@@ -193,7 +192,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%+v: error %v lacks %q", c.opts, err, c.want)
 		}
 	}
-	// Without headers the time is still known to be better lower.
+	// Lower is better for time_us, even without headers.
 	if r := compare(t, Run{Rows: trialsOf(1, 10)}, Run{Rows: trialsOf(1, 12)}, Options{}); r.Counts[judge.Slower] != 1 {
 		t.Errorf("without headers: %v", r.Counts)
 	}
@@ -223,7 +222,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A pair of too few trials says what would tell.
+// TestOneTrialSaysWhatToDo checks that the note on too few trials says how many are needed.
 func TestOneTrialSaysWhatToDo(t *testing.T) {
 	r := compare(t, runOf("a", one(rowOf(1, 0, 10))), runOf("b", one(rowOf(1, 0, 20))), Options{})
 	if p := r.Pairs[0]; p.Verdict != judge.Ambiguous || !strings.Contains(strings.Join(p.Notes, "; "), "run with --trials 6") {
@@ -235,8 +234,8 @@ func TestOneTrialSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// What disturbed one run only, such as time stolen from its trials, is no change
-// of the code: such trials are no evidence.
+// TestDisturbedTrialsAreNoEvidence checks that trials disturbed by CPU steal, drift or another
+// kernbench are left out.
 func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 	disturb := func(rows []journal.Row, warning string) []journal.Row {
 		for i := range rows {
@@ -255,22 +254,21 @@ func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
 			!strings.Contains(notes, "NEW: 6 of 6 trials disturbed and left out") {
 			t.Errorf("%s: %s %q", warning, p.Verdict, notes)
 		}
-		// Two disturbed trials leave four that tell.
+		// Four undisturbed trials are enough.
 		some := append(disturb(trialsOf(1, 12)[:2], warning), trialsOf(1, 10)[2:]...)
 		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != judge.Same ||
 			p.New.Value > 10.1 {
 			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
 		}
 	}
-	// Other warnings are none of this.
+	// Other warnings do not disqualify trials.
 	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")),
 		Options{}).Pairs[0]; p.Verdict != judge.Slower {
 		t.Errorf("an unrelated warning makes it %s", p.Verdict)
 	}
 }
 
-// A sweep of exact points is not held back by correction, and does not
-// hold back the noisy ones beside it.
+// TestExactPointsAreNoTests checks that exact points do not count in the correction of p values.
 func TestExactPointsAreNoTests(t *testing.T) {
 	old, new := trialsOf(0, 10), trialsOf(0, 11)
 	for size := range int64(100) {
@@ -282,7 +280,7 @@ func TestExactPointsAreNoTests(t *testing.T) {
 	}
 }
 
-// rich is a report with every verdict.
+// rich returns a report with every verdict.
 func rich(t *testing.T) Report {
 	old := runOf("20261114-old", trialsOf(1024, 10), trialsOf(2048, 10), trialsOf(4096, 10), trialsOf(8192, 10),
 		one(bad(rowOf(16384, 0, 0), journal.Failed, "crashed")),
@@ -368,8 +366,8 @@ func TestEmptyReport(t *testing.T) {
 	}
 }
 
-// Where ranks are too coarse for the correction, the t test decides, but not
-// against the ranks: here one trial of each side overlaps.
+// TestRanksMustAgreeWithT checks that the t test, used if ranks are too coarse for the
+// correction, does not decide against the ranks: here one trial of each side overlaps.
 func TestRanksMustAgreeWithT(t *testing.T) {
 	trials := func(size int64, us ...float64) (rows []journal.Row) {
 		for i, v := range us {

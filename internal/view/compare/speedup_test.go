@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// run makes rows of 12 trials: the time at each size, with a drift that both
-// sides of a pair share and a little noise that they do not.
+// peerRows returns 12 trials with a time for each size. Both sides of a pair share a drift; their
+// noise is independent.
 func peerRows(peer bool, noise float64, us map[int64]float64) (rows []journal.Row) {
 	ranks := 2
 	for trial := range 12 {
@@ -54,7 +54,7 @@ func TestSpeedups(t *testing.T) {
 			l.OfLimit != 80 {
 			t.Errorf("%v: %+v, want %v by %s, %s", l.Point, l, w.ratio, w.peer, w.outcome)
 		}
-		// The drift of a third is in every time and must not be in the ratio.
+		// Every time has a drift of a third, which must cancel in the ratio.
 		if l.Ratio.High-l.Ratio.Low > 0.02*w.ratio {
 			t.Errorf("%v: the interval %v to %v has the drift in it", l.Point, l.Ratio.Low, l.Ratio.High)
 		}
@@ -70,7 +70,7 @@ func TestSpeedups(t *testing.T) {
 	}
 }
 
-// Two peers of one name, as runs in folders of the same name have, both count.
+// TestPeersOfOneName checks that two peers with the same name both count.
 func TestPeersOfOneName(t *testing.T) {
 	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1, 1024: 1})}
 	first := Run{Name: "mpi", Rows: peerRows(true, 0, map[int64]float64{4: 2})}
@@ -82,7 +82,7 @@ func TestPeersOfOneName(t *testing.T) {
 	}
 }
 
-// Noise across the goal, or too few pairs, resolve nothing.
+// TestNotResolved checks that noise around the goal and too few pairs give no decision.
 func TestNotResolved(t *testing.T) {
 	ours := Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}
 	equal := Run{Name: "equal", Rows: peerRows(true, 0.05, map[int64]float64{4: 1})}
@@ -140,7 +140,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// shaped makes rows of 12 trials over shapes, types and threads.
+// shaped returns 12 trials of shapes and element types, with one more axis.
 func shaped(extra string, us map[string]float64) (rows []journal.Row) {
 	one := 1
 	for trial := range 12 {
@@ -160,7 +160,7 @@ func shaped(extra string, us map[string]float64) (rows []journal.Row) {
 	return rows
 }
 
-// Rows pair by all axes that both sides have, whatever their kind and label.
+// TestCommonAxes checks that rows pair by all common axes, independent of their kinds and labels.
 func TestCommonAxes(t *testing.T) {
 	ours := Run{Name: "ours", Rows: shaped("provider",
 		map[string]float64{"64x64x64 f32": 1, "big=512x512x512 f32": 10, "64x64x64 f64": 2, "8x8x8 f32": 1})}
@@ -183,14 +183,14 @@ func TestCommonAxes(t *testing.T) {
 		}
 	}
 	for i := range peer.Rows {
-		peer.Rows[i].NumRanks = nil // a program that starts its own and does not say how many
+		peer.Rows[i].NumRanks = nil // like a program that starts its own ranks
 	}
 	if tables, _ = Speedups(ours, []Run{peer}, Goals{Mean: 1}); tables[0].Ranks != 0 || tables[0].Least != judge.NotMet {
 		t.Errorf("not slower anywhere: %s", tables[0].Least)
 	}
 }
 
-// Axes that are what is compared need not agree.
+// TestExcept checks that axes in Except need not agree.
 func TestExcept(t *testing.T) {
 	half := Run{Name: "bf16", Rows: shaped("provider", map[string]float64{"64x64x64 bf16": 1})}
 	full := Run{Name: "f32", Rows: shaped("provider", map[string]float64{"64x64x64 f32": 2})}

@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The reader sees every ok row, with its values in base units, its
-// configuration, and no syntax error.
+// TestBenchfmtParses reads the output with x/perf: every ok row is there with its values in
+// base units and its configuration, without syntax errors.
 func TestBenchfmtParses(t *testing.T) {
 	in := fixture()
 	var want []journal.Row
@@ -73,7 +73,7 @@ func checkResult(t *testing.T, rec *benchfmt.Result, r *journal.Row) {
 	}
 }
 
-// benchstat puts an environment variable in columns and sees a difference.
+// TestBenchstatColumns checks that benchstat can compare the values of an environment variable.
 func TestBenchstatColumns(t *testing.T) {
 	in := Input{Header: header()}
 	for trial := range 8 {

@@ -12,9 +12,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Whatever the names and values are, a row is one line that the format's
-// grammar splits into the parts that went in, and a setting is one line whose
-// key is legal.
+// TestBenchfmtGrammar checks, for random names and values, that a row is one line which the
+// format's grammar splits into the original parts, and that a setting is one line with a
+// valid key.
 func TestBenchfmtGrammar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("aB/-%=7: \n\"(\u2028é"))),
@@ -74,8 +74,8 @@ func checkBenchName(t *rapid.T, name string, r *journal.Row) {
 	}
 }
 
-// Two variables that differ only in case, or that a fixed key is named after,
-// stay apart.
+// TestBenchfmtKeysStayApart checks that variables that differ only in case, or are named like a
+// fixed key, have different keys.
 func TestBenchfmtKeysStayApart(t *testing.T) {
 	r := row(1, set("a"), 0, 1)
 	r.Env = nil

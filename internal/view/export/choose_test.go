@@ -44,7 +44,7 @@ func TestColumnsByChoice(t *testing.T) {
 	if got := write(t, "csv", in, Options{Columns: []string{"time_us", "size"}}); got != "time_us,size\n30,0\n9,1\n" {
 		t.Errorf("csv has\n%s", got)
 	}
-	// A column that was asked for is shown though it never changes.
+	// A chosen column is shown even if it is constant.
 	got := write(t, "table", in, Options{Columns: []string{"status", "size"}})
 	if !strings.Contains(got, "status  size\nok         0\nok         1\n") {
 		t.Errorf("the table is\n%s", got)
@@ -55,7 +55,8 @@ func TestColumnsByChoice(t *testing.T) {
 	}
 }
 
-// Every heading of a table can be asked for by itself, also of one whose lines are several trials.
+// TestHeadingsByChoice checks that every heading of a table can be chosen, also if lines are
+// several trials.
 func TestHeadingsByChoice(t *testing.T) {
 	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
 	got := write(t, "table", in, Options{Columns: []string{"size", "trials", "time_us", "±trials"}})
@@ -64,7 +65,8 @@ func TestHeadingsByChoice(t *testing.T) {
 	}
 }
 
-// Quantiles and the reason why the sampling ended are in csv, and in tables by choice.
+// TestQuantilesByChoice checks that csv has the quantiles and the reason why sampling ended, and
+// tables only if they are chosen.
 func TestQuantilesByChoice(t *testing.T) {
 	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
 	for i := range in.Rows {

@@ -69,7 +69,7 @@ func TestDefaultFormat(t *testing.T) {
 	}
 }
 
-// Writing does not touch what it shows, and a full disk is an error.
+// TestWriteErrorsAndInput checks that formats do not change the rows and report write errors.
 func TestWriteErrorsAndInput(t *testing.T) {
 	full := errors.New("disk full")
 	for _, f := range Formats.Names() {
@@ -89,7 +89,7 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// Every value that went in comes out of a csv reader, exactly.
+// TestCSVReadsBack checks that a csv reader returns every value exactly.
 func TestCSVReadsBack(t *testing.T) {
 	in := fixture()
 	records := must.Get(csv.NewReader(strings.NewReader(write(t, "csv", in, Options{}))).ReadAll())(t)
@@ -123,7 +123,7 @@ func TestCSVReadsBack(t *testing.T) {
 	}
 }
 
-// The headings do not depend on what varies or failed.
+// TestCSVHeadingIsStable checks that the headings do not depend on which values vary or failed.
 func TestCSVHeadingIsStable(t *testing.T) {
 	heading := func(in Input) string {
 		h, _, _ := strings.Cut(write(t, "csv", in, Options{}), "\n")
@@ -159,7 +159,8 @@ func TestJSONIsTheSchema(t *testing.T) {
 	}
 }
 
-// A failed row shows every axis value, in the line or above the table.
+// TestFailedRowsShowTheirPoint checks that every axis of a failed row is in its line or above
+// the table.
 func TestFailedRowsShowTheirPoint(t *testing.T) {
 	out := write(t, "table", fixture(), Options{Width: 100})
 	i := strings.Index(out, "timeout")
@@ -182,7 +183,7 @@ func TestTableWidth(t *testing.T) {
 	for _, width := range []int{80, 100, 132, 200} {
 		out := write(t, "table", fixture(), Options{Width: width})
 		for line := range strings.Lines(out) {
-			// The summary and the heading hold words that cannot be cut.
+			// Summary and heading contain words that cannot be broken.
 			if w := texttab.Width(strings.TrimSuffix(line, "\n")); w > width && !strings.Contains(line, "points:") {
 				t.Errorf("width %d: a line has %d: %s", width, w, line)
 			}
@@ -207,7 +208,7 @@ func TestControlCharactersStayOut(t *testing.T) {
 	}
 }
 
-// A spreadsheet takes a cell that begins so for a formula, numbers excepted.
+// TestCSVHasNoFormulas checks that text that a spreadsheet would run as a formula is escaped.
 func TestCSVHasNoFormulas(t *testing.T) {
 	for value, want := range map[string]string{
 		"=HYPERLINK(1)": "'=HYPERLINK(1)", "@SUM(1)": "'@SUM(1)", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0",
@@ -249,7 +250,7 @@ func TestTrialsAreAggregated(t *testing.T) {
 	}
 }
 
-// TestDisturbedTrials: what was disturbed is marked, and counts only where nothing else does.
+// TestDisturbedTrials checks that disturbed trials are marked and count only if all are disturbed.
 func TestDisturbedTrials(t *testing.T) {
 	mark := func(r journal.Row, q journal.Quality) journal.Row { r.Quality = q; return r }
 	calm := []journal.Row{mark(row(1024, unset(), 0, 10), journal.QualitySettled),
@@ -313,7 +314,7 @@ func BenchmarkWrite10000(b *testing.B) {
 	}
 }
 
-// A trial that was skipped does not make a point with a result a skipped one.
+// TestSkippedTrialsHideNoResult checks that a point with a result is ok even if a trial was skipped.
 func TestSkippedTrialsHideNoResult(t *testing.T) {
 	in := fixture()
 	good := in.Rows[0]
@@ -330,7 +331,7 @@ func TestSkippedTrialsHideNoResult(t *testing.T) {
 	}
 }
 
-// A warning of many lines stands once below the table, with their number.
+// TestWarningsStandOnce checks that a warning of many lines appears once, with their number.
 func TestWarningsStandOnce(t *testing.T) {
 	in := fixture()
 	var rows []journal.Row
@@ -347,7 +348,7 @@ func TestWarningsStandOnce(t *testing.T) {
 	}
 }
 
-// TestTableWork: a table of many rows does little for each of them, counted in allocations.
+// TestTableWork limits the allocations per row of a large table.
 func TestTableWork(t *testing.T) {
 	const n = 2000
 	rows := make([]journal.Row, n)

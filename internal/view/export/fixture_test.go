@@ -34,7 +34,7 @@ func header() *journal.Header {
 	}
 }
 
-// row is an ok row of part latency; the tests change what they are about.
+// row returns an ok row of part latency, which tests modify.
 func row(size int64, env point.EnvVar, trial int, us float64) journal.Row {
 	env.Name = "NCCL_MIN_CTAS"
 	return journal.Row{
@@ -61,7 +61,7 @@ func failed(r journal.Row, status journal.Status, reason string) journal.Row {
 	return r
 }
 
-// fixture is a run with everything in it that can go wrong in a format.
+// fixture returns a run with every feature that a format must handle.
 func fixture() Input {
 	var rows []journal.Row
 	for trial := range 2 {

@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// places is a run of collectives: out of place and in place, one place that
-// was not run, one that failed, two operations.
+// places returns a run of two operations, out of place and in place, with one place that was
+// not run and one that failed.
 func places() Input {
 	of := func(op string, size int64, inPlace bool, us float64) journal.Row {
 		r := row(size, unset(), 0, us)
@@ -42,8 +42,7 @@ func TestNCCLTestsPlaces(t *testing.T) {
 	golden.Check(t, "places.nccl", write(t, "nccl-tests", places(), Options{}))
 }
 
-// What kernbench writes in the form of nccl-tests, its own reader of
-// nccl-tests reads, each number where it belongs.
+// TestNCCLTestsReadsBack reads the output with package nccltable and checks every number.
 func TestNCCLTestsReadsBack(t *testing.T) {
 	in := places()
 	in.Rows = in.Rows[:4]
@@ -72,8 +71,8 @@ func TestNCCLTestsReadsBack(t *testing.T) {
 	}
 }
 
-// A bench that is about one operation needs no coordinate to say which, and shows its
-// reduction.
+// TestNCCLTestsReduction checks that the name of the bench gives the operation if there is no
+// axis for it, and that the reduction is shown.
 func TestNCCLTestsReduction(t *testing.T) {
 	in := places()
 	in.Rows = in.Rows[:1]
@@ -86,7 +85,8 @@ func TestNCCLTestsReduction(t *testing.T) {
 	}
 }
 
-// What a launcher of its own started may be on any host; many ranks are counted.
+// TestNCCLTestsRanks checks that hosts unknown to the journal are N/A and long lists of ranks
+// are cut.
 func TestNCCLTestsRanks(t *testing.T) {
 	in := places()
 	in.Header.Launcher = "srun"

@@ -12,14 +12,13 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestSamples: every sample of every rank comes out, as csv and as an array that NumPy
-// reads.
+// TestSamples checks that every sample of every rank is written, as csv and as a NumPy array.
 func TestSamples(t *testing.T) {
-	// Two iterations of two ranks, in picoseconds, as samples/ stores them.
+	// Two iterations of two ranks, in picoseconds, in the format of samples/.
 	m := measure.NewMatrix(2)
 	good := must.Get(m.MarshalBinary())(t)
 	raw := append(good[:len(good)-2:len(good)-2], 2, 2) // iterations, ranks
-	for _, d := range []int64{1e6, 2e6, 5e5, -1e6} {    // the second line as differences
+	for _, d := range []int64{1e6, 2e6, 5e5, -1e6} {    // the second iteration is stored as differences
 		raw = binary.AppendVarint(raw, d)
 	}
 	dir := t.TempDir()
@@ -61,8 +60,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestPrintedSamples: those that programs printed come out by launch, each metric in a column
-// of its own, beside rows of other kinds; what there is not is empty.
+// TestPrintedSamples checks the samples that programs printed: they are in order of launch, with
+// a column for each metric, and missing values are empty.
 func TestPrintedSamples(t *testing.T) {
 	dir := t.TempDir()
 	file := `{"k":{"time_us":[[1,2.5],[3]],"loss":[[0.5]]},"l":{"busbw":[[9,8]]}}`
