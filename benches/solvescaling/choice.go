@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 )
@@ -29,44 +30,19 @@ type way struct {
 	name         string
 	row          *journal.Row // of the trial that was the fastest to the solution
 	setup, solve float64      // of it, in seconds
-	total, alone span         // set-up and solve, and the solve alone, over all trials and solves
+	total, alone judge.Range  // in seconds: set-up and solve, and the solve alone, over all trials and solves
 	launches     int
 	disturbed    bool // all its rows; a disturbed row counts only where there is no other
 }
 
-// span is an interval of seconds.
-type span struct{ low, high float64 }
-
-func (s span) with(low, high float64) span {
-	if s == (span{}) {
-		return span{low, high}
-	}
-	return span{min(s.low, low), max(s.high, high)}
-}
-
 func (w *way) whole() float64 { return w.setup + w.solve }
 
-// fewLaunches is below how many launches the spread between them is not known; otherLaunch is what another
-// launch may then differ by, beside the spread of the solves in one.
-const (
-	fewLaunches = 3
-	otherLaunch = 1.1
-)
-
-// reach is a span as far as the rows tell.
-func (w *way) reach(s span) span {
-	if w.launches < fewLaunches {
-		return span{s.low / otherLaunch, s.high * otherLaunch}
-	}
-	return s
-}
-
-func total(w *way) span { return w.reach(w.total) }
-func alone(w *way) span { return w.reach(w.alone) }
+func total(w *way) judge.Range { return w.total.OverLaunches(w.launches) }
+func alone(w *way) judge.Range { return w.alone.OverLaunches(w.launches) }
 
 // faster reports whether w is, beyond doubt, by one of these times.
-func (w *way) faster(than *way, by func(*way) span) bool {
-	return !w.disturbed && !than.disturbed && by(w).high < by(than).low
+func (w *way) faster(than *way, by func(*way) judge.Range) bool {
+	return !w.disturbed && !than.disturbed && by(w).Below(by(than))
 }
 
 // arena is what the ways of a contest have in common, but for the ranks.
@@ -130,12 +106,13 @@ func (c *contest) add(r *journal.Row) {
 	if w.row == nil || setup+solve < w.whole() {
 		w.row, w.setup, w.solve = r, setup, solve
 	}
-	low, high := solve, solve
+	one := judge.Range{Low: solve, High: solve}
 	if st, ok := r.Stats.Find("solve_time_s"); ok && st.Min > 0 {
-		low, high = st.Min, st.Max
+		one = judge.Range{Low: st.Min, High: st.Max}
 	}
 	w.launches++
-	w.total, w.alone = w.total.with(setup+low, setup+high), w.alone.with(low, high)
+	w.total = w.total.Include(judge.Range{Low: setup + one.Low, High: setup + one.High})
+	w.alone = w.alone.Include(one)
 }
 
 // comparisons are a section for each contest: the ways beside each other, and what to choose.
@@ -158,7 +135,7 @@ func (w *way) line() []string {
 	times := func(metric string, write func(float64) string) string {
 		return cell(w.row, metric, func(v float64) string { return write(v * m["iterations"]) })
 	}
-	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(w).low, 3), unit.FormatSig(total(w).high, 3))
+	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(w).Low, 3), unit.FormatSig(total(w).High, 3))
 	if w.disturbed {
 		interval = "disturbed"
 	}
@@ -203,7 +180,7 @@ func (c *contest) unresolved(best *way, level []*way) string {
 		among = ""
 	}
 	return fmt.Sprintf("Which is the fastest to the solution is not resolved%s: %s. More launches (--trials %d) or a "+
-		"quiet machine may tell.", among, why, fewLaunches)
+		"quiet machine may tell.", among, why, judge.MinRangeLaunches)
 }
 
 // counted says what does not depend on times.

@@ -80,7 +80,7 @@ func Judge(rows []journal.Row, claims []Claim, curve func(name string) (*Table, 
 	samples := SamplesOf(rows)
 	var out []Verdict
 	for _, c := range claims {
-		answer, reason := judge(c, rows, c.choose(samples), curve)
+		answer, reason := judgeClaim(c, rows, c.choose(samples), curve)
 		out = append(out, Verdict{c, answer, reason})
 	}
 	return out
@@ -95,7 +95,7 @@ func (c Claim) choose(samples []Sample) []Sample {
 	})
 }
 
-func judge(c Claim, rows []journal.Row, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {
+func judgeClaim(c Claim, rows []journal.Row, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {
 	switch c.Kind {
 	case ClaimDecode:
 		return judgeDecode(c)

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // Series is everything about a row but its size: what shares one curve.
@@ -117,37 +118,37 @@ func (s Sample) noise() float64 {
 
 // interval is where the time lies. What is computed has no noise; of a time
 // without an interval nobody knows.
-func (s Sample) interval() (low, high float64, known bool) {
+func (s Sample) interval() (r judge.Range, known bool) {
 	switch {
 	case s.LowUS > 0 && s.HighUS >= s.LowUS:
-		return s.LowUS, s.HighUS, true
+		return judge.Range{Low: s.LowUS, High: s.HighUS}, true
 	case s.Kind == string(journal.Simulated) || s.Kind == string(journal.Modelled):
-		return s.TimeUS, s.TimeUS, true
+		return judge.Range{Low: s.TimeUS, High: s.TimeUS}, true
 	}
-	return 0, 0, false
+	return judge.Range{}, false
 }
 
 // Settled tells whether the time can stand for its point: it is computed, or measured
 // undisturbed and known well enough.
 func (s Sample) Settled() bool {
-	low, high, known := s.interval()
-	return known && s.Doubt == "" && journal.Narrow(low, high, s.TimeUS)
+	r, known := s.interval()
+	return known && s.Doubt == "" && journal.Narrow(r.Low, r.High, s.TimeUS)
 }
 
 // Slower tells whether this time is longer than another beyond doubt and by enough
 // to matter: by more than evenLead, with intervals that do not meet.
 func (s Sample) Slower(than Sample) bool {
-	low, _, known := s.interval()
-	_, high, others := than.interval()
-	return known && others && low > high && s.TimeUS > than.TimeUS*(1+evenLead)
+	r, known := s.interval()
+	other, otherKnown := than.interval()
+	return known && otherKnown && other.Below(r) && s.TimeUS > than.TimeUS*(1+evenLead)
 }
 
 // Over is how many times as long as another this time is, as an interval. Both have
 // one.
 func (s Sample) Over(than Sample) (low, high float64) {
-	low, high, _ = s.interval()
-	least, most, _ := than.interval()
-	return low / most, high / least
+	r, _ := s.interval()
+	other, _ := than.interval()
+	return r.Low / other.High, r.High / other.Low
 }
 
 // TimeOf is the time of the trials of one point, of any operation.

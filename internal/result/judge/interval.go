@@ -93,3 +93,32 @@ func MeanDifference(d []float64, alpha float64, exact bool) Interval {
 	half := stat.StdDev(d, nil) / math.Sqrt(n) * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(1-alpha/2)
 	return Interval{mean, mean - half, mean + half, true}
 }
+
+// Range is the interval in which a time lies: a confidence interval, or the least and the
+// greatest time of several launches.
+type Range struct{ Low, High float64 }
+
+// Below reports whether r lies entirely below other.
+func (r Range) Below(other Range) bool { return r.High < other.Low }
+
+// Include returns the range extended to contain other. The zero Range is empty.
+func (r Range) Include(other Range) Range {
+	if r == (Range{}) {
+		return other
+	}
+	return Range{min(r.Low, other.Low), max(r.High, other.High)}
+}
+
+// MinRangeLaunches is the number of launches from which their range shows how launches
+// differ.
+const MinRangeLaunches = 3
+
+// OverLaunches returns the range for times of so many launches. It widens the range of fewer
+// than MinRangeLaunches by 10 %, by which another launch may well differ.
+func (r Range) OverLaunches(n int) Range {
+	const otherLaunch = 1.1
+	if n < MinRangeLaunches {
+		return Range{r.Low / otherLaunch, r.High * otherLaunch}
+	}
+	return r
+}
