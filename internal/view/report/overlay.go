@@ -95,7 +95,11 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
 	old := compare.Run{Name: a.Name, Header: &a.Header, Rows: a.Latest()}
 	new := compare.Run{Name: b.Name, Header: &b.Header, Rows: b.Latest()}
-	r, err := compare.Compare(old, new, compare.Options{Ignore: ignoredBackend(old.Rows, new.Rows)})
+	var opts compare.Options
+	if BackendsDiffer(old.Rows, new.Rows) {
+		opts.Ignore = []string{rowset.Backend}
+	}
+	r, err := compare.Compare(old, new, opts)
 	if err != nil {
 		s.Text = "Not compared: " + err.Error() + "."
 		return s, fmt.Sprintf("%s: not compared", title)
@@ -108,14 +112,16 @@ func changesBetween(a, b NamedRun) (bench.Section, string) {
 	return s, title + ": " + r.Summary()
 }
 
-// ignoredBackend returns the backend as a coordinate to ignore if each run has one and
-// they differ: the runs are then overlaid to compare backends.
-func ignoredBackend(old, new []journal.Row) []string {
-	backends := func(rows []journal.Row) []string {
-		return lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+// BackendsDiffer reports whether each run has a single backend and these differ. Such
+// runs, simulated and measured ones for example, are compared on purpose.
+func BackendsDiffer(runs ...[]journal.Row) bool {
+	var all []string
+	for _, rows := range runs {
+		own := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+		if len(own) != 1 {
+			return false
+		}
+		all = append(all, own[0])
 	}
-	if a, b := backends(old), backends(new); len(a) == 1 && len(b) == 1 && a[0] != b[0] {
-		return []string{rowset.Backend}
-	}
-	return nil
+	return len(lists.Distinct(all)) > 1
 }

@@ -29,7 +29,8 @@ func overlayRun(name, backend string, us float64, sizes int) NamedRun {
 
 func TestOverlay(t *testing.T) {
 	hostile := `after"><script>alert(1)</script>`
-	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), overlayRun(hostile, "cpu", 12, 4), overlayRun("other", "mpi", 10, 4)}, nil)
+	in := Overlay([]NamedRun{overlayRun("before", "cpu", 10, 4), overlayRun(hostile, "cpu", 12, 4),
+		overlayRun("other", "mpi", 10, 4)}, nil)
 	if n := len(in.Run.Latest()); n != 3*4*6 {
 		t.Errorf("%d rows: equal work of two runs was merged", n)
 	}
@@ -59,7 +60,8 @@ func TestOverlay(t *testing.T) {
 
 // TestLargeReport checks that a report of 20,000 rows is small enough to send.
 func TestLargeReport(t *testing.T) {
-	page, err := Page(Overlay([]NamedRun{overlayRun("before", "cpu", 10, 1667), overlayRun("after", "cpu", 11, 1667)}, nil))
+	before, after := overlayRun("before", "cpu", 10, 1667), overlayRun("after", "cpu", 11, 1667)
+	page, err := Page(Overlay([]NamedRun{before, after}, nil))
 	if err != nil || len(page) > 10<<20 {
 		t.Errorf("%d bytes, %v", len(page), err)
 	}
@@ -69,7 +71,8 @@ func TestLargeReport(t *testing.T) {
 // TestSimulatedBesideMeasured checks that simulated and measured curves in one figure are
 // labeled as such, with their machines.
 func TestSimulatedBesideMeasured(t *testing.T) {
-	simulated, cpu, gpu := overlayRun("sim", "ahbm", 1, 4), overlayRun("cpu", "cpu", 10, 4), overlayRun("gpu", "cuda", 5, 4)
+	simulated := overlayRun("sim", "ahbm", 1, 4)
+	cpu, gpu := overlayRun("cpu", "cpu", 10, 4), overlayRun("gpu", "cuda", 5, 4)
 	for i := range simulated.Rows {
 		simulated.Rows[i].Kind, simulated.Rows[i].Host = journal.Simulated, "node0"
 		simulated.Rows[i].Details = map[string]string{journal.TopologyDetail: "my.yaml"}
@@ -99,5 +102,22 @@ func TestSimulatedBesideMeasured(t *testing.T) {
 	page, err = Page(Overlay([]NamedRun{cpu, gpu}, nil))
 	if err != nil || strings.Contains(string(page), "backend=cpu kind=measured") {
 		t.Errorf("the only kind is in the labels: %v", err)
+	}
+}
+
+func TestBackendsDiffer(t *testing.T) {
+	rows := func(backends ...string) (out []journal.Row) {
+		for _, b := range backends {
+			out = append(out, journal.Row{Backend: b})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		a, b []journal.Row
+		want bool
+	}{{rows("cpu"), rows("cpu"), false}, {rows("cpu"), rows("ahbm"), true}, {rows("cpu", "mpi"), rows("ahbm"), false}} {
+		if got := BackendsDiffer(c.a, c.b); got != c.want {
+			t.Errorf("BackendsDiffer(%v, %v) = %v", c.a, c.b, got)
+		}
 	}
 }

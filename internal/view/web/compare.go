@@ -86,7 +86,8 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	if len(names) < 2 || len(names) > maxCompared || len(q.Get("only")) > maxQuery {
 		return nil, badRequest{fmt.Errorf("%d runs: want 2 to %d, as run=A&run=B", len(names), maxCompared)}
 	}
-	sides, err := lists.TryMap(names, func(name string) (comparedRun, error) { return s.store.comparedRun(name, q.Get("only")) })
+	read := func(name string) (comparedRun, error) { return s.store.comparedRun(name, q.Get("only")) }
+	sides, err := lists.TryMap(names, read)
 	if err != nil {
 		return nil, err
 	}
@@ -98,18 +99,14 @@ func (s *Server) compare(r *http.Request) (any, error) {
 func compareRuns(sides []comparedRun, metric string) (comparePage, error) {
 	out := comparePage{Metric: metric}
 	opts := compare.Options{Metric: metric, Alpha: compare.DefaultAlpha / float64(len(sides)-1)}
-	if backendsDiffer(sides) {
+	if report.BackendsDiffer(lists.Map(sides, func(one comparedRun) []journal.Row { return one.Rows })...) {
 		opts.Ignore, out.Ignored = []string{rowset.Backend}, rowset.Backend
 	}
 	var rows []journal.Row
 	header := *sides[0].Header
 	for i, one := range sides {
 		out.Runs = append(out.Runs, one.info)
-		for _, a := range one.Header.Axes {
-			if !slices.Contains(header.Axes, a) {
-				header.Axes = append(slices.Clip(header.Axes), a)
-			}
-		}
+		header.AddColumns(*one.Header)
 		for k := range one.Rows {
 			row := one.Rows[k]
 			row.Run = one.info.Run // two folders may contain the same id
@@ -138,20 +135,6 @@ func compareRuns(sides []comparedRun, metric string) (comparePage, error) {
 	}
 	out.Figures = []document.Figure{sentFigure(f)}
 	return out, nil
-}
-
-// backendsDiffer reports whether each run has a single backend and these differ. Such
-// runs, simulated and measured ones for example, are compared on purpose.
-func backendsDiffer(sides []comparedRun) bool {
-	var all []string
-	for _, one := range sides {
-		own := lists.Distinct(lists.Map(one.Rows, func(r journal.Row) string { return r.Backend }))
-		if len(own) != 1 {
-			return false
-		}
-		all = append(all, own[0])
-	}
-	return len(lists.Distinct(all)) > 1
 }
 
 func newComparison(r compare.Report) comparison {
