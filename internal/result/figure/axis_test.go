@@ -67,8 +67,8 @@ func anyAxis(t *rapid.T) Axis {
 	}
 }
 
-// Whatever the values: ticks rise, lie on the axis, and at least two are labelled once there is room;
-// on the page no two labels touch.
+// For any values, ticks rise and lie on the axis, labels do not touch, and at least two
+// ticks have labels if there is room.
 func TestTicksNeverOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAxis(t)
@@ -101,7 +101,7 @@ func TestTicksNeverOverlap(t *testing.T) {
 	})
 }
 
-// A broken axis must still be monotone: values in order stay in order on the page.
+// Also on a broken axis, larger values have larger positions.
 func TestRulerIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAxis(t)

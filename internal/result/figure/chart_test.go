@@ -14,13 +14,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// panelNotes is the small print under a panel.
+// panelNotes returns the small print under a panel.
 func panelNotes(p Panel) string {
 	_, notes := newSheet(Figure{Name: "f", Panels: []Panel{p}}).panelText(0, 1e6)
 	return strings.Join(notes, "\n")
 }
 
-func TestNotesCountWhatIsMissing(t *testing.T) {
+func TestNotesCountHiddenPoints(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		panel Panel
@@ -56,7 +56,7 @@ func TestNotesCountWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestNoDataIsSaid(t *testing.T) {
+func TestNoData(t *testing.T) {
 	for _, p := range []Panel{
 		{},
 		{Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}}}}, Lines: []Line{{Label: "limit", Y: ref(1)}}},
@@ -91,7 +91,7 @@ func TestStackAndGroupPlaces(t *testing.T) {
 	for _, b := range newChart(p).bars {
 		got = append(got, place{b.series, math.Round((b.left+b.right)/2*1000) / 1000, b.base, b.top})
 	}
-	// Two places per slot: the stack at the left, the single bar at the right.
+	// Each slot has two places: the stack on the left, the single bar on the right.
 	want := []place{{0, -0.195, 0, 3}, {0, 0.805, 0, 1}, {1, 0.195, 0, 5}, {2, 0.805, 1, 3}, {2, -0.195, 3, 7}}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(place{})); d != "" {
 		t.Errorf("bars (-want +got):\n%s", d)
@@ -119,7 +119,6 @@ func TestErrorBarStopsAtTheFrame(t *testing.T) {
 	}
 }
 
-// A legend in a corner covers no point and no line.
 func TestCornerLegendCoversNothing(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -178,7 +177,7 @@ func TestLegendPlace(t *testing.T) {
 	}
 }
 
-func TestLegendCountsWhatFindsNoRoom(t *testing.T) {
+func TestLegendCountsHiddenEntries(t *testing.T) {
 	f := crowdedFigure()
 	for i := range 80 {
 		f.Panels[0].Series = append(f.Panels[0].Series,
@@ -221,8 +220,8 @@ func TestSharedLegend(t *testing.T) {
 	}
 }
 
-// Without colour, marker and line style must do: no two series of a panel share both,
-// as long as there are shapes; with colour none of 40 look alike.
+// In greyscale, series differ by marker or line style while there are enough markers. With
+// color, 40 series all look different.
 func TestLooksDiffer(t *testing.T) {
 	var p Panel
 	for i := range 40 {
@@ -256,7 +255,7 @@ func TestTrimAndBend(t *testing.T) {
 	if got := straight.curve(8); !cmp.Equal(got, []draw.Point{draw.Pt(2, 0), draw.Pt(8, 0)}) {
 		t.Errorf("trimmed path = %v", got)
 	}
-	straight.Trim = 6 // longer than half: nothing would be left
+	straight.Trim = 6 // more than half of the length: the path is not trimmed
 	if got := straight.curve(8); len(got) != 2 || got[0].X != 0 {
 		t.Errorf("path trimmed beyond its length = %v, want it whole", got)
 	}
@@ -266,8 +265,8 @@ func TestTrimAndBend(t *testing.T) {
 	}
 }
 
-// The words of narrow cells stand upright; those of cells that are small both
-// ways are left out.
+// Text in narrow cells is turned upright. Text in cells that are small in both directions
+// is omitted.
 func TestNarrowCells(t *testing.T) {
 	for _, c := range []struct {
 		columns, rows int
@@ -292,8 +291,7 @@ func TestNarrowCells(t *testing.T) {
 	}
 }
 
-// TestThinned: a line of any number of points is drawn with a number that the page bounds,
-// and keeps its ends, its peaks and its order.
+// A long path is thinned to a bounded number of points and keeps its ends, peaks and order.
 func TestThinned(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var path []draw.Point

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// gallery holds one figure of every sort the project draws. They are the golden
-// files, and what a person looks at after a change of looks.
+// gallery has one figure of every kind. They are the golden files; look at them after a
+// change of the appearance.
 func gallery() []Figure {
 	return []Figure{
 		latencyFigure(), groupedFigure(), stackedFigure(), heatFigure(), scalingFigure(),
@@ -16,7 +16,7 @@ func gallery() []Figure {
 
 func ref(v float64) *float64 { return &v }
 
-// alphaBeta is a latency curve: a + size/b, with a little deterministic ripple.
+// alphaBeta returns a latency curve, a + size/b, with a small deterministic ripple.
 func alphaBeta(a, b, ripple float64) []Point {
 	var pts []Point
 	for e := 3; e <= 28; e++ {
@@ -254,7 +254,7 @@ func crowdedFigure() Figure {
 	return f
 }
 
-// oddFigure has everything that goes wrong with data.
+// oddFigure has NaN, infinities, empty series and other unusual data.
 func oddFigure() Figure {
 	x := Axis{Label: "Size", Scale: Log2, Unit: Bytes}
 	y := Axis{Label: "Time", Scale: Log10, Unit: Micros}

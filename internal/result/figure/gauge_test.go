@@ -8,7 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-// Gauge is one number on a bar: how much of a limit was reached.
+// Gauge is a kind of content for tests: a bar that shows the part of a limit that was
+// reached.
 type Gauge struct {
 	Value float64 `json:"value"`
 	Limit float64 `json:"limit"`

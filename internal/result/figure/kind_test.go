@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-// A kind that only this test knows, see Gauge, is checked, drawn, written and
-// read by code that does not name it.
+// A registered kind (Gauge) is validated, drawn, and written to and read from JSON without
+// any other code that names it.
 func TestRegisteredKind(t *testing.T) {
 	f := figure.Figure{Name: "gauge",
 		Panels: []figure.Panel{{Title: "copy", Note: "one core", Content: &Gauge{Value: 30, Limit: 40}}}}

@@ -30,8 +30,8 @@ func svgOf(t testing.TB, f Figure) string {
 	return b.String()
 }
 
-// The golden SVGs pin layout and wording. After a wanted change look at every
-// PNG, then run the test with -update.
+// The golden SVG files pin layout and text. After an intended change look at every PNG,
+// then run the test with -update.
 func TestGolden(t *testing.T) {
 	for _, f := range gallery() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The same description gives the same bytes, also after a trip through JSON.
+// Equal descriptions give equal bytes, also after a round trip through JSON.
 func TestDeterministic(t *testing.T) {
 	for _, f := range []Figure{latencyFigure(), oddFigure(), heatFigure(), topologyFigure()} {
 		stored, err := json.Marshal(f)
@@ -87,7 +87,7 @@ func TestPNGSize(t *testing.T) {
 	}
 }
 
-// wellFormed reads the SVG to its end, as a browser must, and returns its text.
+// wellFormed parses the whole SVG and returns its text.
 func wellFormed(svg string) (string, error) {
 	var text strings.Builder
 	d := xml.NewDecoder(strings.NewReader(svg))
@@ -131,7 +131,7 @@ func TestSVGText(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "figures")
 	f := chartWith(func(*Panel) {})
-	for range 2 { // the second time over existing files
+	for range 2 { // the second pass replaces existing files
 		files := must.Get(Write(dir, f))(t)
 		want := []string{filepath.Join(dir, "f.png"), filepath.Join(dir, "f.svg")}
 		if d := cmp.Diff(want, files); d != "" {
@@ -149,7 +149,7 @@ func TestWriteLeavesNothingBehindOnFailure(t *testing.T) {
 	if _, err := Write(dir, Figure{Name: "f"}); err == nil {
 		t.Error("a figure without panels was written")
 	}
-	// A folder in the place of the target makes the rename fail.
+	// The rename fails because a folder has the name of the target.
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "f.png", "x"), 0o755))
 	if _, err := Write(dir, chartWith(func(*Panel) {})); err == nil || !strings.Contains(err.Error(), "writing figure f") {
 		t.Errorf("Write over a folder: %v", err)
@@ -160,8 +160,8 @@ func TestWriteLeavesNothingBehindOnFailure(t *testing.T) {
 	}
 }
 
-// Random descriptions, good and bad: a bad one is refused, a good one is drawn in
-// both formats, whatever its numbers are.
+// Random descriptions with any numbers: invalid ones are refused, valid ones are drawn in
+// both formats.
 func TestAnyFigureIsDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFigure(t)
@@ -208,11 +208,11 @@ func anyFigure(t *rapid.T) Figure {
 	return f
 }
 
-// anyNumber favours the values that break plots.
+// anyNumber favours values that are hard to plot.
 var anyNumber = rapid.OneOf(rapid.Float64Range(-10, 1e6), rapid.Float64(),
 	rapid.SampledFrom([]float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-320, 1e308, 1e-100, 1e100}))
 
-// anyName leaves out letters, so that the words NaN and Inf can only be numbers.
+// anyName has no letters, so that NaN and Inf in the output can only be numbers.
 var anyName = rapid.StringOf(rapid.SampledFrom([]rune("xyz-_/ 0123<&µ漢\x00\n")))
 
 func anyChart(t *rapid.T) Panel {

@@ -15,7 +15,6 @@ import (
 
 func percent(v float64) *float64 { return &v }
 
-// A tornado is checked, written, read and drawn by what its registration says.
 func TestTornado(t *testing.T) {
 	f := Figure{Name: "what-if", Title: "What it depends on",
 		Panels: []Panel{{X: Axis{Label: "change of the time"},
@@ -42,7 +41,7 @@ func TestTornado(t *testing.T) {
 	if _, err := png.Decode(&image); err != nil {
 		t.Error(err)
 	}
-	// Without bars it says so.
+	// A tornado without bars has a text instead.
 	back.Panels[0].Content = &Tornado{Lowered: "less", Raised: "more"}
 	svg.Reset()
 	if err := SVG(&svg, back); err != nil || !strings.Contains(svg.String(), "nothing has a visible effect") {

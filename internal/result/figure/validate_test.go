@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-// chartWith gives a valid figure of one chart, bent by the caller.
-func chartWith(bend func(*Panel)) Figure {
+// chartWith returns a valid figure with one chart, modified by change.
+func chartWith(change func(*Panel)) Figure {
 	p := Panel{
 		X: Axis{Scale: Log2}, Y: Axis{Scale: Log10},
 		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: 2}, {X: 2, Y: 3}}}},
 	}
-	bend(&p)
+	change(&p)
 	return Figure{Name: "f", Panels: []Panel{p}}
 }
 
-func categories(bend func(*Panel)) Figure {
+func categories(change func(*Panel)) Figure {
 	return chartWith(func(p *Panel) {
 		p.X = Axis{Scale: Category, Categories: []string{"a", "b", "c"}}
 		p.Y = Axis{}
-		bend(p)
+		change(p)
 	})
 }
 
-func heatWith(bend func(*Panel)) Figure {
+func heatWith(change func(*Panel)) Figure {
 	f := heatFigure()
-	bend(&f.Panels[0])
+	change(&f.Panels[0])
 	return f
 }
 
@@ -89,7 +89,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{`size 1 x 0`, shapes(Shape{Kind: Box, W: 1})},
 		{`diameter 0`, shapes(Shape{Kind: Circle})},
 		{`1 points, want at least two`, shapes(Shape{Kind: Arrow, Points: [][2]float64{{0, 0}}})},
-		{`bend with 3 points`, shapes(Shape{Kind: Path, Bend: 1, Points: [][2]float64{{0, 0}, {1, 1}, {2, 0}}})},
+		{`change with 3 points`, shapes(Shape{Kind: Path, Bend: 1, Points: [][2]float64{{0, 0}, {1, 1}, {2, 0}}})},
 		{`no text`, shapes(Shape{Kind: Text})},
 		{`a coordinate is +Inf`, shapes(Shape{Kind: Text, Text: "t", X: math.Inf(1)})},
 		{`a corner is (NaN, 0)`, shapes(Shape{Kind: Path, Points: [][2]float64{{math.NaN(), 0}, {1, 1}}})},

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-// curves has two series over sizes, one of them with a failed point, as AutoPlot makes them.
+// curves returns a figure like AutoPlot's with two series, one of them with a failed point.
 func curves() figure.Figure {
 	ring, tree := figure.Series{Name: "algorithm=ring"}, figure.Series{Name: "algorithm=tree"}
 	for i := range 9 {
@@ -71,7 +71,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Odd data draws something or says that there is nothing, and never breaks the terminal.
+// Unusual data gives a chart or "nothing to draw", and never a control character.
 func TestOddFigures(t *testing.T) {
 	nan := math.NaN()
 	many := figure.Panel{X: figure.Axis{Scale: figure.Category}, Series: []figure.Series{{Name: "s"}}}

@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// outline shows blocks in a line: [- item|item] of a list, / between spans.
+// outline writes blocks on one line: [- item| item] is a list, / separates spans.
 func outline(blocks []Block) string {
 	var b strings.Builder
 	for _, bl := range blocks {
@@ -61,7 +61,7 @@ func outline(blocks []Block) string {
 	return b.String()
 }
 
-// Whatever is written, no letter is lost.
+// Parsing loses no letters.
 func FuzzParse(f *testing.F) {
 	f.Add("a **b** `c`\n- d\n1. e")
 	f.Add("**`**`")

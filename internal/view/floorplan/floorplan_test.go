@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// record is a kernel whose critical path goes round so many PEs.
+// record returns the profile of a kernel whose critical path visits this many PEs.
 func record(pes int) *profile.Record {
 	r := &profile.Record{Version: profile.Version, Fabric: "flits", SIPs: 2, Kernel: int64(pes) * 1000, Bucket: 1000,
 		Buckets: pes,
@@ -44,8 +44,8 @@ func store(t *testing.T, dir, name string, r *profile.Record) {
 	}
 }
 
-// Of each part the longest kernel is drawn; one that is not there is left out, one that is damaged
-// is named; and nobody is led out of the folder.
+// The longest kernel of each part is loaded. A missing file is skipped, a damaged one is
+// an error, and a path out of the folder is refused.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	store(t, dir, "long.json.gz", record(40))
@@ -73,7 +73,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The figures can be drawn and stored, hold no more than can be read, and their texts are texts.
+// The figures can be drawn and stored, their size is bounded, and their texts are escaped.
 func TestFigures(t *testing.T) {
 	for _, pes := range []int{1, 5, 300} {
 		s := Seen{&journal.Row{Part: "a<b>"}, "<b>", record(pes)}

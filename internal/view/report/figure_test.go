@@ -102,7 +102,7 @@ func TestFigureErrors(t *testing.T) {
 			}
 		}
 	}
-	// The same names are good where they are known, also without any row.
+	// Names from the header are known even without rows.
 	for _, good := range []string{"x=size", "x=size,by=env.NCCL_ALGO", "x=run,by=size+dtype"} {
 		if _, err := mustParse(t, good).Figure(h, nil); err != nil {
 			t.Error(err)
@@ -123,9 +123,9 @@ func points(f figure.Figure) (n int) {
 	return n
 }
 
-// TestDoubtIsShown: disturbed rows are hollow and in no sentence about the fastest, and a
-// failed point is a gap, not a straight line from its neighbours.
-func TestDoubtIsShown(t *testing.T) {
+// Disturbed rows have hollow markers and are never called the fastest. A failed point is
+// a gap in the curve, not a straight line between its neighbours.
+func TestDisturbedAndFailedRows(t *testing.T) {
 	rows := sweep(sizes, []string{"f32"}, []int{2}, []string{"Ring"}, 2)
 	for i := range rows {
 		switch size, _ := rows[i].Point.Get("size"); {
@@ -156,8 +156,8 @@ func TestDoubtIsShown(t *testing.T) {
 	}
 }
 
-// A coordinate nobody named is never averaged away; one that moves with x is no
-// reason for more series.
+// Rows that differ in a coordinate outside the plot are never merged. A coordinate that
+// changes together with x makes no further series.
 func TestNothingIsMixed(t *testing.T) {
 	rows := sweep(sizes, []string{"f32", "f16"}, []int{2, 4}, []string{"Ring"}, 2)
 	for i := range rows {
@@ -181,7 +181,7 @@ func TestNothingIsMixed(t *testing.T) {
 	}
 }
 
-// An axis with the name of a field is what people mean; the field has another.
+// An axis with the name of a field keeps the name; the field gets a prefix.
 func TestNameClash(t *testing.T) {
 	rows := sweep(sizes, []string{"f32"}, []int{2}, []string{""}, 1)
 	for i := range rows {
@@ -196,7 +196,7 @@ func TestNameClash(t *testing.T) {
 	}
 }
 
-// Trials should carry one limit; the strictest of several is the one drawn.
+// If trials have different limits, the smallest is drawn.
 func TestStrictestLimit(t *testing.T) {
 	rows := sweep(sizes[:1], []string{"f32"}, []int{2}, []string{""}, 3)
 	for i, us := range []float64{3, 1, 2} {

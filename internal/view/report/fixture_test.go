@@ -30,7 +30,7 @@ func fixtureHeader() *journal.Header {
 	}
 }
 
-// coords says where a row is.
+// coords are the coordinates of a row.
 type coords struct {
 	size  int64
 	dtype string
@@ -39,7 +39,7 @@ type coords struct {
 	trial int
 }
 
-// fixtureRow is an ok row at c with a time that follows from c.
+// fixtureRow returns an ok row at c with a time computed from c.
 func fixtureRow(c coords) journal.Row {
 	us := (5 + float64(c.size)/1e4) * float64(c.ranks) / 2
 	if c.dtype == "f16" {
@@ -73,7 +73,7 @@ func notOK(r journal.Row, status journal.Status, reason string) journal.Row {
 	return r
 }
 
-// sweep gives an ok row for each combination.
+// sweep returns an ok row for each combination.
 func sweep(sizes []int64, dtypes []string, ranks []int, algos []string, trials int) (rows []journal.Row) {
 	for trial := range trials {
 		for _, algo := range algos {
@@ -91,7 +91,7 @@ func sweep(sizes []int64, dtypes []string, ranks []int, algos []string, trials i
 
 var sizes = []int64{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22}
 
-// fixtureRun is a run with something of everything in it.
+// fixtureRun returns a run with rows of every status, warnings and a note.
 func fixtureRun() *journal.Run {
 	rows := sweep(sizes, []string{"f32", "f16"}, []int{2, 4}, []string{"Ring"}, 1)
 	crash := notOK(fixtureRow(coords{1 << 24, "f32", 2, "Ring", 0}), journal.Failed,

@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/view/document"
 )
 
-// Only the sections that want it are printed, and a bench that panics while it
-// words them is an error.
+// Headlines prints only the sections marked as headlines, and turns a panic of the bench
+// into an error.
 func TestHeadlines(t *testing.T) {
 	b := bench.New("b", nil, bench.Sections(func(rows []journal.Row) []bench.Section {
 		if len(rows) > 0 {
@@ -36,8 +36,8 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// A report begins with what times of ranks that shared a GPU can show, before the bench's own verdict.
-func TestSharingIsSaidFirst(t *testing.T) {
+// If ranks shared a GPU, the report says so before the bench's own verdict.
+func TestSharingComesFirst(t *testing.T) {
 	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section {
 		return []bench.Section{{Title: "the bench's", Lead: true}}
 	}))
@@ -59,9 +59,9 @@ func TestSharingIsSaidFirst(t *testing.T) {
 	}
 }
 
-// The fastest and the slowest are rows that have settled, with their intervals: neither a
-// disturbed one, nor one that is hardly known, nor one without an interval among others that
-// have one. Where none has, it is said.
+// The fastest and the slowest row are settled rows with their intervals: rows that are
+// disturbed, have a wide interval, or lack an interval that others have are ignored. If
+// no row has an interval, the sentence says so.
 func TestExtremesHaveSettled(t *testing.T) {
 	of := func(us, percent float64, warning ...string) journal.Row {
 		r := measuredRow(us)

@@ -24,7 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// filler puts a text of its own into every string of a value, however deep.
+// filler fills every string of a value, at any depth, with a unique text.
 type filler struct {
 	text  string
 	count int
@@ -74,7 +74,8 @@ func (f *filler) fill(v reflect.Value) {
 	}
 }
 
-// filledPage has the text in every field of everything a page is made of.
+// filledPage returns a page with the text in every field of the run, its rows, sections
+// and figures.
 func filledPage(t *testing.T, text string) string {
 	t.Helper()
 	f := &filler{text: text}
@@ -91,7 +92,7 @@ func filledPage(t *testing.T, text string) string {
 	run.End = &journal.End{Outcome: f.next()}
 	var sections []bench.Section
 	f.fill(reflect.ValueOf(&sections).Elem())
-	// Marks of the light Markdown stay marks, whatever is inside them.
+	// Markdown inside the section must stay intact around any text.
 	sections[0].Text = fmt.Sprintf("%s\n\n- `%s`\n- **%s**\n\n1. %s", f.next(), f.next(), f.next(), f.next())
 	fig := figure.Figure{Name: f.next(), Title: f.next(), Caption: f.next(),
 		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()},
@@ -129,7 +130,7 @@ var (
 	valueRE = regexp.MustCompile(`="[^"]*"`)
 )
 
-// skeleton is the markup of a page without its texts and attribute values.
+// skeleton returns the markup of a page without its texts and attribute values.
 func skeleton(page string) []string {
 	tags := tagRE.FindAllString(page, -1)
 	for i, tag := range tags {
@@ -166,7 +167,6 @@ func TestHostileValuesStayText(t *testing.T) {
 	}
 }
 
-// Everything a reader needs is there.
 func TestPageIsComplete(t *testing.T) {
 	run := fixtureRun()
 	page := htmlOf(t, newPage(run, run.Rows, fixtureBench().Sections(nil), nil, ""))
@@ -198,7 +198,7 @@ func TestPageIsComplete(t *testing.T) {
 	}
 }
 
-// Nothing is loaded from elsewhere and only the page's own script may run.
+// The page loads nothing from other places, and only its own script may run.
 func TestPageIsSelfContained(t *testing.T) {
 	page := html.UnescapeString(filledPage(t, "plain"))
 	for _, m := range regexp.MustCompile(`(?i)\b(src|href|action|url)\s*[=(]\s*"?([^">)]*)`).FindAllStringSubmatch(page,
@@ -217,7 +217,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// What never changes stands above the table once, and only what says something.
+// Columns with one value are listed above the table, unless they are empty.
 func TestTableConstants(t *testing.T) {
 	got, _ := tables(fixtureHeader(), fixtureRun().Rows)
 	if len(got) != 1 {
@@ -257,7 +257,7 @@ func TestLongRunsAreCut(t *testing.T) {
 	}
 }
 
-// Warnings that say the same about different numbers are one remark.
+// Warnings that differ only in their numbers are one remark.
 func TestRemarks(t *testing.T) {
 	rows := sweep(sizes[:3], []string{"f32"}, []int{2}, []string{""}, 1)
 	rows[0].Warnings = []string{"drift: +59.2 % off", "steal"}
@@ -279,8 +279,8 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// A long page begins with contents that lead to every section; what is for looking up, and
-// the rows, is opened by the reader and not printed.
+// A page starts with links to every section. On a long page, details and rows are folded
+// and not printed.
 func TestContentsAndDetails(t *testing.T) {
 	sections := []bench.Section{{Title: "First", Lead: true, Detail: true}, {Title: "Second", Lead: true},
 		{Title: "Third", Detail: true, Table: [][]string{{"a"}, {"1"}, {"2"}}}, {Title: "Fourth"}}

@@ -62,7 +62,7 @@ func TestCheckMetric(t *testing.T) {
 	}
 }
 
-// What a plot prints is what it is read from.
+// ParsePlot reads what String writes.
 func TestPlotRoundTrip(t *testing.T) {
 	name := rapid.StringMatching(`[A-Za-z][A-Za-z0-9_.-]{0,8}`)
 	rapid.Check(t, func(t *rapid.T) {

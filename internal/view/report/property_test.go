@@ -71,8 +71,7 @@ var (
 	})
 )
 
-// Whatever is in a journal, it can be drawn and shown, and every point of it is
-// drawn once: trials are merged, nothing else is.
+// Any rows can be drawn and shown, and every point is drawn once: only trials are merged.
 func TestAnyRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(anyRow, 0, 12).Draw(t, "rows")
@@ -102,8 +101,8 @@ func TestAnyRows(t *testing.T) {
 	})
 }
 
-// distinct is the reference for the number of points of a figure: good rows
-// that differ in more than their trial.
+// distinct counts the points that a figure must have: good rows that differ in more than
+// their trial.
 func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
 	if h == nil {
 		h = &journal.Header{}
@@ -141,7 +140,7 @@ func distinct(h *journal.Header, rows []journal.Row, p Plot) int {
 	return len(seen)
 }
 
-// present leaves out coordinates without a value, which are as good as absent.
+// present drops coordinates without a value, which count as absent.
 func present(p point.Point) (out point.Point) {
 	for _, c := range p {
 		if !c.Value.IsZero() {
@@ -151,7 +150,7 @@ func present(p point.Point) (out point.Point) {
 	return out
 }
 
-// The renderers take what plots describe.
+// Every figure that a plot describes can be drawn.
 func TestAnyPlotIsDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(anyRow, 1, 6).Draw(t, "rows")

@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// names are the files below dir, sorted.
+// names returns the files below dir, sorted.
 func names(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -44,8 +44,8 @@ func failedRun() *journal.Run {
 		Rows: []journal.Row{notOK(fixtureRow(coords{1024, "f32", 2, "", 0}), journal.Failed, "no")}}
 }
 
-// hasErrors checks that the errors say what is wanted, and that there are none
-// if nothing is.
+// hasErrors checks that the error contains all wanted texts, and that there is no error
+// if none is wanted.
 func hasErrors(t *testing.T, err error, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -107,8 +107,8 @@ func TestChooseFigures(t *testing.T) {
 	}
 }
 
-// One thing that goes wrong keeps no other view from being written, views are
-// replaced, and everything else in the folder stays.
+// An error in one view does not keep the others from being written. Existing views are
+// replaced, and other files in the folder stay.
 func TestRender(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	for name, text := range map[string]string{"figures/mine.svg": "mine", "report.html": "old", "journal.jsonl": "{}"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/view/document"
 )
 
-// gridSection has a cell of every outcome.
+// gridSection returns a section with a grid that has a cell of every status.
 func gridSection() bench.Section {
 	return bench.Section{Title: "Matrix", Lead: true, Text: "**Bold** and `code` | pipe <b>\n\n- one\n- two\n\n1. first",
 		Table: [][]string{{"a|b", "c"}, {"1", "<i>"}},
@@ -25,8 +25,8 @@ func gridPage() document.Document {
 		[]bench.Section{{Title: "Later", Text: "x"}, gridSection()}, nil, "")
 }
 
-// The outcomes of a grid are told apart by class and by mark, and what leads
-// stands before all else.
+// The cells of a grid have a class and a mark for their status, and lead sections come
+// first.
 func TestGrid(t *testing.T) {
 	html := htmlOf(t, gridPage())
 	for _, want := range []string{`<td class="ok">20</td>`, `<td class="failed" title="element &#34;3&#34;">3 of 4</td>`,
@@ -57,7 +57,7 @@ func TestMarkdownPage(t *testing.T) {
 	}
 }
 
-// Every run of which rows are shown is named, and how to make its rows again.
+// The report names every run that it has rows of, with the command of the run.
 func TestProvenanceOfAllRuns(t *testing.T) {
 	h := func(run, ranks string) journal.Header {
 		return journal.Header{Run: run, Argv: []string{"kernbench", "run", "--ranks", ranks}, Launcher: "join torchrun"}

@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestIndex: the pages of a large journal open without reading it once they were made, and are
-// made again when it is another, or another program's, or what was kept is damaged.
+// Answers about a large journal come from the index without reading the journal. They are
+// made again if the journal or the program changes, or the index is damaged.
 func TestIndex(t *testing.T) {
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "index")
 	record(t, dir, "r", 1, 1, 2)
@@ -69,7 +69,7 @@ func TestIndex(t *testing.T) {
 	same(grown, first, false)
 	same(ask("1", false), grown, true)
 
-	// Whether nobody is at work on a run without an end is not in its journal.
+	// The outcome of a run without an end is not indexed: it depends on a process.
 	edit(`{"type":"run","schema":1,"run":"r","bench":"b","time":"2026-11-15T10:00:00Z","resumed":true}` + "\n")
 	open := ask("1", true)
 	same(ask("1", true), open, true)

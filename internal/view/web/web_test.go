@@ -21,7 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// record stores a run of a point per value, with as many trials.
+// record stores a run with one point per value in each trial.
 func record(t *testing.T, dir, id string, trials int, values ...float64) {
 	t.Helper()
 	w := must.Get(journal.Open(dir))(t)
@@ -49,7 +49,7 @@ func newServer(dir, token string) *Server {
 	return New(Options{Dir: dir, Bench: func(string) *bench.Bench { return nil }, Token: token, Cookie: "c"})
 }
 
-// get asks a server; words are headers as "Name: value".
+// get sends a request to a server. Headers have the form "Name: value".
 func get(s *Server, method, target string, headers ...string) *http.Response {
 	r := httptest.NewRequest(method, target, nil)
 	for _, h := range headers {
@@ -65,7 +65,7 @@ func get(s *Server, method, target string, headers ...string) *http.Response {
 	return w.Result()
 }
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestAccess(t *testing.T) {
 	dir := t.TempDir()
 	record(t, dir, "r", 1, 1, 2)
 	open, closed := newServer(dir, ""), newServer(dir, "secret-token")
@@ -79,12 +79,12 @@ func TestWhoIsLetIn(t *testing.T) {
 		{open, "GET", "http://127.0.0.1:1/", nil, 200},
 		{open, "GET", "http://localhost:1/api/runs", nil, 200},
 		{open, "GET", "http://[::1]:1/api/runs", nil, 200},
-		{open, "GET", "http://rebound.example:1/api/runs", nil, 403}, // a name that is made to mean this host
+		{open, "GET", "http://rebound.example:1/api/runs", nil, 403}, // DNS rebinding
 		{open, "GET", "http://127.0.0.1.rebound.example/api/runs", nil, 403},
 		{open, "POST", "http://127.0.0.1:1/api/runs", nil, 405},
 		{open, "DELETE", "http://127.0.0.1:1/", nil, 405},
 		{closed, "GET", "http://node1/", nil, 401},
-		{closed, "GET", "http://127.0.0.1/api/runs", nil, 401}, // a token is asked for everywhere
+		{closed, "GET", "http://127.0.0.1/api/runs", nil, 401}, // the token is also required on loopback
 		{closed, "GET", "http://node1/assets/app.js", nil, 401},
 		{closed, "GET", "http://node1/api/runs", []string{"Authorization: Bearer secret-token"}, 200},
 		{closed, "GET", "http://node1/api/runs", []string{"Authorization: Bearer secret-toke"}, 401},
@@ -118,13 +118,13 @@ func TestWhoIsLetIn(t *testing.T) {
 			t.Errorf("logged in to %q with %q", got.Header.Get("Location"), got.Header.Get("Set-Cookie"))
 		}
 	}
-	// The token in an address does not lead to another host.
+	// A login must not redirect to another host.
 	if got := get(closed, "GET", "http://node1//evil.example/?token=secret-token").Header.Get("Location"); strings.HasPrefix(got, "//") {
 		t.Errorf("sent to %q", got)
 	}
 }
 
-// TestNoMarkup: no text can become markup in the page's own script.
+// The page's script uses no function that could turn a text into markup.
 func TestNoMarkup(t *testing.T) {
 	files, err := fs.Glob(assets, "assets/*")
 	if err != nil || len(files) < 6 {
@@ -141,7 +141,7 @@ func TestNoMarkup(t *testing.T) {
 	}
 }
 
-// ask reads the JSON of a good answer.
+// ask returns the decoded JSON of a successful answer.
 func ask[T any](t *testing.T, s *Server, target string) (out T) {
 	t.Helper()
 	got := get(s, "GET", "http://127.0.0.1"+target)
@@ -151,8 +151,8 @@ func ask[T any](t *testing.T, s *Server, target string) (out T) {
 	return out
 }
 
-// TestRuns: runs are found however deep they lie, as they are added; other files are left alone,
-// and links lead nowhere.
+// Runs are found at any depth, also when they are added later. Hidden folders and
+// symbolic links are skipped.
 func TestRuns(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(dir, "a"), "one", 1, 1)
@@ -179,8 +179,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestUnderWay: a run without an end is running while somebody holds it, and stopped when nobody does.
-func TestUnderWay(t *testing.T) {
+// A run without an end record is running while a process holds it, else stopped.
+func TestRunning(t *testing.T) {
 	dir := t.TempDir()
 	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
@@ -200,7 +200,7 @@ func TestUnderWay(t *testing.T) {
 		state.Current[0].Point != "n=2" {
 		t.Errorf("%+v: %v", state, err)
 	}
-	// Three points of 20 s are left, and the first of them has had its 20 s.
+	// Three points of 20 s are left, and the current one has already taken 20 s.
 	if state.Remaining == nil || *state.Remaining < 35 || *state.Remaining > 45 {
 		t.Errorf("remaining %v", state.Remaining)
 	}
@@ -211,7 +211,7 @@ func TestUnderWay(t *testing.T) {
 	}
 }
 
-// TestThinned: of a long series what stands out and what failed are kept.
+// A long series keeps its outliers and its failed points.
 func TestThinned(t *testing.T) {
 	points := make([]figure.Point, 100_000)
 	for i := range points {
@@ -237,8 +237,8 @@ func TestThinned(t *testing.T) {
 	}
 }
 
-// TestCompare: runs are judged as the compare command does, with its words; a run against itself
-// is the same, and simulated beside measured is paired without the backend.
+// Runs are compared like in the compare command, with the same wording. A run compared
+// with itself is the same.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	record(t, filepath.Join(dir, "a"), "old", 6, 10, 20)
@@ -252,7 +252,7 @@ func TestCompare(t *testing.T) {
 	if lines := page.Comparisons[0].Lines; lines[1][1] != "slower" || lines[1][4] != "+25.00%" {
 		t.Errorf("%q", lines)
 	}
-	// Two runs of one id in two folders stay two series; the third is the first again.
+	// Runs with the same id in two folders are two series. The third run is the first one.
 	if len(page.Figures) != 1 || len(page.Figures[0].Panels[0].Series) != 2 {
 		t.Errorf("%+v", page.Figures)
 	}
@@ -264,11 +264,11 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestHistory: a change is marked where it began, and none where there is only noise.
+// A change is marked at its first run, and noise is not marked.
 func TestHistory(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		slow  int // the run from which on it is slower; 0 for none
+		slow  int // the first slower run; 0 for none
 		delta float64
 		want  []string // by run
 	}{
