@@ -74,7 +74,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 
 	r := Result{Schema: Schema, Class: Class(host), Version: Version(host.Build), Host: host.Hostname,
 		Time: now.UTC(), Profile: p.Name, Cores: len(cores)}
-	before, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc the load is unknown
+	before := hostinfo.Snapshot(hostinfo.Root())
 	spent, _, _ := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
 	b := prober{ctx: ctx, profile: p, cores: cores}
 	if err := b.bandwidth(&r, host); err != nil {
@@ -85,7 +85,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 			return Result{}, err
 		}
 	}
-	after, _ := hostinfo.Snapshot(hostinfo.Root())
+	after := hostinfo.Snapshot(hostinfo.Root())
 	if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
 		r.Disturbed = disturbance(before, after, own-min(own, spent), processes)
 	}

@@ -225,7 +225,7 @@ func (w *hostWatch) start() *loadSample {
 	if w.of.Local && !w.of.Simulated {
 		l.own, _, l.known = hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
 	}
-	l.load, _ = hostinfo.Snapshot(hostinfo.Root()) // zero without /proc
+	l.load = hostinfo.Snapshot(hostinfo.Root()) // zero without /proc
 	return l
 }
 
@@ -234,7 +234,7 @@ func (l *loadSample) end() *journal.Load {
 	if l == nil {
 		return nil
 	}
-	after, _ := hostinfo.Snapshot(hostinfo.Root())
+	after := hostinfo.Snapshot(hostinfo.Root())
 	u := hostinfo.Between(l.load, after)
 	load := &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal, Crowd: l.crowd}
 	if l.known {

@@ -299,7 +299,7 @@ func (r *runner) row(t plan.Task) journal.Row {
 }
 
 func (r *runner) header(resumed bool) journal.Header {
-	load, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc it stays 0
+	load := hostinfo.Snapshot(hostinfo.Root())
 	metrics, _ := r.plan.Bench.Metrics()
 	h := journal.Header{
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Version: r.plan.Bench.Version,

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// cpuQuota gives how many CPUs' worth of time the control groups grant this
-// process, 0 without a limit.
+// cpuQuota returns the number of processors whose time the control groups grant this process,
+// or 0 without a limit.
 func cpuQuota(root fs.FS) float64 { return tightest(root, "cpu", quotaOf) }
 
-// memoryLimit gives the bytes the control groups grant this process, 0 without a
-// limit.
+// memoryLimit returns the bytes of memory that the control groups grant this process, or 0
+// without a limit.
 func memoryLimit(root fs.FS) int64 {
 	return int64(tightest(root, "memory", func(root fs.FS, dir string) float64 {
 		return number(cmp.Or(line(root, dir+"/memory.max"), line(root, dir+"/memory.limit_in_bytes")))
 	}))
 }
 
-// tightest is the least of the limits that the groups of this process have, 0
-// without any: a group is bound by its ancestors' limits too.
+// tightest returns the lowest limit of the groups of this process, or 0 if there is none. The
+// limits of a group's ancestors apply too.
 func tightest(root fs.FS, controller string, limitOf func(root fs.FS, dir string) float64) float64 {
 	least := 0.0
 	for _, dir := range cgroupDirs(root, controller) {
@@ -32,8 +32,8 @@ func tightest(root fs.FS, controller string, limitOf func(root fs.FS, dir string
 	return least
 }
 
-// quotaOf reads one group's quota: version 2 has both numbers in one file,
-// version 1 in two. No limit is "max" in the one and -1 in the other.
+// quotaOf returns the quota of one group. Version 2 has quota and period in one file, version 1
+// in two. Without a limit the quota is "max" in version 2 and -1 in version 1.
 func quotaOf(root fs.FS, dir string) float64 {
 	quota := line(root, dir+"/cpu.cfs_quota_us")
 	period := line(root, dir+"/cpu.cfs_period_us")
@@ -47,12 +47,12 @@ func quotaOf(root fs.FS, dir string) float64 {
 	return q / p
 }
 
-// cpuset counts the processors the control groups allow. Without the controller
-// in the group itself the nearest ancestor's set holds.
+// cpuset returns the number of processors that the control groups allow. If the group itself
+// lacks the controller, the set of its nearest ancestor applies.
 func cpuset(root fs.FS) int {
 	for _, dir := range cgroupDirs(root, "cpuset") {
-		// The effective set comes first: the plain one may be empty (inherit)
-		// or name processors that are offline.
+		// The effective set comes first, because the plain one may be empty (inherited) or contain
+		// offline processors.
 		for _, file := range []string{"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"} {
 			if n := countCPUs(line(root, path.Join(dir, file))); n > 0 {
 				return n
@@ -62,10 +62,9 @@ func cpuset(root fs.FS) int {
 	return 0
 }
 
-// cgroupDirs lists the folders of the groups this process is in for a
-// controller, from its own up to the top of what is mounted. Where version 1 and
-// 2 are both mounted, both are listed: only the one that has the controller has
-// its files.
+// cgroupDirs returns the folders of this process's group and its ancestors for a controller,
+// up to the mount point. If versions 1 and 2 are both mounted, it returns the folders of
+// both; only one of them has the files of the controller.
 func cgroupDirs(root fs.FS, controller string) []string {
 	var dirs []string
 	for _, l := range lines(root, "proc/self/mountinfo") {
@@ -92,7 +91,7 @@ func cgroupDirs(root fs.FS, controller string) []string {
 	return dirs
 }
 
-// ControlGroup is the folder of this process's group of version 2, "" where there is none.
+// ControlGroup returns the folder of this process's version 2 control group, or "" if there is none.
 func ControlGroup(root fs.FS) string {
 	for _, l := range lines(root, "proc/self/mountinfo") {
 		if mount, ok := parseMount(l); ok && mount.kind == "cgroup2" {
@@ -104,11 +103,11 @@ func ControlGroup(root fs.FS) string {
 	return ""
 }
 
-// groupPath gives the process's group in the hierarchy of a version 1
-// controller, or in the version 2 hierarchy for "".
+// groupPath returns the path of this process's group in the hierarchy of a version 1
+// controller, or in the version 2 hierarchy if controller is "".
 func groupPath(root fs.FS, controller string) string {
 	for _, l := range lines(root, "proc/self/cgroup") {
-		// Lines are ID:CONTROLLER,CONTROLLER:PATH; version 2 names none.
+		// Lines are ID:CONTROLLER,CONTROLLER:PATH. The list is empty for version 2.
 		if fields := strings.SplitN(l, ":", 3); len(fields) == 3 &&
 			slices.Contains(strings.Split(fields[1], ","), controller) {
 			return path.Clean("/" + fields[2])
@@ -117,15 +116,15 @@ func groupPath(root fs.FS, controller string) string {
 	return "/"
 }
 
-// mount is the part of a mountinfo line needed here; paths of the file tree
-// have no leading slash.
+// mount is a line of mountinfo. Paths within the file tree have no leading slash.
 type mount struct {
 	root, point, kind string
 	options           []string
 }
 
-// folder is where a group is mounted. In a container its path may be written as the host
-// sees it, in which case the mount shows only the part below its root.
+// folder returns the folder of a group below the mount point, and whether the mount contains the group.
+// In a container the path of the group may be that of the host; the mount then shows only
+// the part below its root.
 func (m mount) folder(group string) (string, bool) {
 	below, ok := strings.CutPrefix(group+"/", strings.TrimSuffix(m.root, "/")+"/")
 	return path.Join(m.point, below), ok

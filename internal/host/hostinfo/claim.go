@@ -3,7 +3,6 @@ package hostinfo
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -11,17 +10,17 @@ import (
 	"time"
 )
 
-// ClaimName is the socket that means "a kernbench is measuring here". It is
-// an abstract one: it lives in the network namespace, not on disk, so nothing is
-// left behind however the holder ends. Containers with a network of their own
-// do not see each other's.
+// ClaimName is the address of the socket that a measuring kernbench listens on. It is an abstract
+// address: it exists in the network namespace and not on disk, so that nothing is left
+// behind if the process is killed. Containers with their own network do not see each other's
+// claims.
 const ClaimName = "@kernbench-measuring"
 
-// TakenError says that another process holds the claim.
+// TakenError is the error if another process holds the claim.
 type TakenError struct {
-	PID int // 0 when it is not visible from here
-	// Gone is closed when it does not any more; nil where that cannot be told. Who then claims
-	// at once never measures without the others' knowing.
+	PID int // 0 if the process is not visible from here
+	// Gone is closed when the process releases the claim. It is nil if that cannot be observed.
+	// Claim must then be called again; it may fail if a third process was faster.
 	Gone <-chan struct{}
 }
 
@@ -32,33 +31,34 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("another kernbench (process %d) is measuring on this host", e.PID)
 }
 
-// Measuring is a held claim.
+// Measuring is a claim that this process holds.
 type Measuring struct {
 	listener *net.UnixListener
-	done     chan struct{} // closed when no more callers are answered
+	done     chan struct{} // closed when answer has returned
 
 	mu      sync.Mutex
 	others  []int
-	callers map[*net.UnixConn]bool // who wait for the end of the claim
+	callers map[*net.UnixConn]bool // processes that wait for the end of the claim; nil after Close
 }
 
 const (
-	// mostCallers bounds the connections that are kept: anybody on this host may call.
+	// mostCallers limits the number of open connections, because any process on this host may
+	// connect.
 	mostCallers = 64
 
-	// claimTries bounds the attempts when the claim changes hands while we
-	// look: taken when we bind, gone (or not yet listening) when we ask.
+	// claimTries limits the attempts if the claim changes hands meanwhile: it is taken when we
+	// bind, but the holder is gone, or not yet listening, when we connect.
 	claimTries = 50
 	claimPause = time.Millisecond
 
-	// answerTime is how long we wait for the holder to have noted us. A
-	// holder that is stopped does not answer, and holds the claim all the same.
+	// answerTime is how long we wait until the holder has recorded us. A stopped holder does not
+	// answer, but still holds the claim.
 	answerTime = time.Second
 )
 
-// Claim declares that this process measures on this host, under the given
-// name (ClaimName, except in tests). If another does already it is told of us,
-// and the error is a *TakenError with its process id.
+// Claim declares that this process is measuring on this host. The name is ClaimName except in
+// tests. If another process holds the claim, the error is a *TakenError with its process
+// ID, and that process records ours.
 func Claim(name string) (*Measuring, error) {
 	address := &net.UnixAddr{Name: name, Net: "unix"}
 	for range claimTries {
@@ -76,10 +76,10 @@ func Claim(name string) (*Measuring, error) {
 		}
 		time.Sleep(claimPause)
 	}
-	return nil, &TakenError{} // always bound, but it does not answer
+	return nil, &TakenError{} // the address is always taken, but nobody accepts
 }
 
-// callHolder connects to the holder, which is how it learns of us; nil if there is none.
+// callHolder connects to the holder, which then records this process. It returns nil if there is no holder.
 func callHolder(address *net.UnixAddr) *TakenError {
 	conn, err := net.DialUnix("unix", nil, address)
 	if err != nil {
@@ -90,8 +90,8 @@ func callHolder(address *net.UnixAddr) *TakenError {
 		conn.Close()
 		return nil
 	}
-	// The holder answers once it has noted us, and hangs up when it gives the claim back. Whether it
-	// answered in time makes no difference to who holds the claim.
+	// The holder sends a byte when it has recorded us, and closes the connection when it releases
+	// the claim. It holds the claim whether or not it answers in time.
 	conn.SetReadDeadline(time.Now().Add(answerTime))
 	taken := &TakenError{PID: int(peer.Pid)}
 	if n, _ := conn.Read(make([]byte, 1)); n == 0 {
@@ -109,7 +109,7 @@ func callHolder(address *net.UnixAddr) *TakenError {
 	return taken
 }
 
-// answer notes who calls, until the claim is released.
+// answer records the processes that connect, until the claim is released.
 func (m *Measuring) answer() {
 	defer close(m.done)
 	for {
@@ -118,11 +118,11 @@ func (m *Measuring) answer() {
 			return
 		}
 		if err != nil {
-			time.Sleep(claimPause) // out of file descriptors, perhaps; the claim stays held
+			time.Sleep(claimPause) // perhaps out of file descriptors; the claim is still held
 			continue
 		}
-		// The kernel noted the caller's id when it connected, so this works
-		// even if it is gone by now.
+		// The kernel stored the caller's process ID when it connected, so this works even if the
+		// caller has ended.
 		if peer, err := Peer(conn); err == nil {
 			m.note(int(peer.Pid))
 		}
@@ -130,7 +130,7 @@ func (m *Measuring) answer() {
 	}
 }
 
-// keep answers a caller, and hangs up when either ends.
+// keep answers a caller and keeps the connection until either side closes it.
 func (m *Measuring) keep(conn *net.UnixConn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Measuring) keep(conn *net.UnixConn) {
 	}
 	m.callers[conn] = true
 	go func() {
-		conn.Write([]byte{1}) // fits the socket's buffer
+		conn.Write([]byte{1}) // never blocks: it fits into the buffer of the socket
 		conn.Read(make([]byte, 1))
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -157,15 +157,14 @@ func (m *Measuring) note(pid int) {
 	}
 }
 
-// Others lists the processes that tried to measure here since the claim was
-// made, in the order they came.
+// Others returns the processes that tried to claim the host since this process did, in order.
 func (m *Measuring) Others() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.others)
 }
 
-// Close releases the claim. Others stays readable.
+// Close releases the claim. Others may be called afterwards.
 func (m *Measuring) Close() error {
 	err := m.listener.Close()
 	<-m.done
@@ -178,9 +177,7 @@ func (m *Measuring) Close() error {
 	return err
 }
 
-var _ io.Closer = (*Measuring)(nil)
-
-// Peer asks the kernel for the process at the other end, and its user.
+// Peer returns the process and the user at the other end of a connection, as known to the kernel.
 func Peer(conn *net.UnixConn) (*syscall.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -192,7 +189,7 @@ func Peer(conn *net.UnixConn) (*syscall.Ucred, error) {
 		peer, optErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err = errors.Join(err, optErr); err != nil {
-		return nil, fmt.Errorf("asking who is at the other end: %w", err)
+		return nil, fmt.Errorf("reading the credentials of the peer: %w", err)
 	}
 	return peer, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// childName in the environment makes the test program a child that claims
-// that name, says how it went, and holds on until its input ends.
+// childName is the environment variable that makes the test binary a child process: it claims
+// the given name, prints the result, and holds the claim until its input ends.
 const childName = "HOSTINFO_TEST_CLAIM"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func claimAndWait(name string) int {
 	return 0
 }
 
-// uniqueName keeps tests that run at the same time, here or elsewhere, apart.
+// uniqueName returns a name that no other test uses at the same time.
 func uniqueName(t *testing.T) string {
 	return fmt.Sprintf("@kernbench-test-%d-%s", os.Getpid(), t.Name())
 }
@@ -97,7 +97,7 @@ func TestClaimTwiceInOneProcess(t *testing.T) {
 		t.Fatalf("others before any came: %v", others)
 	}
 	wantTaken(t, name, os.Getpid())
-	wantTaken(t, name, os.Getpid()) // asking does not take it away, and counts once
+	wantTaken(t, name, os.Getpid()) // recorded once, although it tries twice
 	if others := claim.Others(); !slices.Equal(others, []int{os.Getpid()}) {
 		t.Errorf("others %v, want this process once", others)
 	}
@@ -110,7 +110,7 @@ func TestClaimTwiceInOneProcess(t *testing.T) {
 	mustClaim(t, name) // free again
 }
 
-// A child that comes second is told our id, and we are told its.
+// TestChildComesSecond checks that the holder and the second process learn each other's process ID.
 func TestChildComesSecond(t *testing.T) {
 	name := uniqueName(t)
 	claim := mustClaim(t, name)
@@ -139,7 +139,6 @@ func TestChildHolds(t *testing.T) {
 	mustClaim(t, name)
 }
 
-// Nothing is left of a holder that was killed.
 func TestKilledHolderLeavesNothing(t *testing.T) {
 	name := uniqueName(t)
 	holder := startChild(t, name)
@@ -151,7 +150,7 @@ func TestKilledHolderLeavesNothing(t *testing.T) {
 	mustClaim(t, name)
 }
 
-// Of many at once exactly one gets it, and it knows of the others.
+// TestManyAtOnce checks that exactly one of many callers gets the claim, and that it records the others.
 func TestManyAtOnce(t *testing.T) {
 	name := uniqueName(t)
 	var group sync.WaitGroup
@@ -180,7 +179,7 @@ func TestManyAtOnce(t *testing.T) {
 	held[0].Close()
 }
 
-// A holder that does not answer, being stopped perhaps, holds all the same.
+// TestSilentHolder checks that a holder that does not answer, for example because it is stopped, keeps the claim.
 func TestSilentHolder(t *testing.T) {
 	name := uniqueName(t)
 	silent := must.Get(net.Listen("unix", name))(t)

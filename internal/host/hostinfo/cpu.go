@@ -5,36 +5,38 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// CPU is what is recorded of the processors.
+// CPU describes the processors of a machine.
 type CPU struct {
 	Model   string `json:"model,omitempty"`
 	Sockets int    `json:"sockets,omitempty"`
 	Cores   int    `json:"cores,omitempty"`   // physical cores
-	Threads int    `json:"threads,omitempty"` // logical processors that are online
+	Threads int    `json:"threads,omitempty"` // online logical processors
 
-	// This process may not have all of them. Usable is the least of what affinity,
-	// cpuset and quota leave; a quota may be a fraction.
+	// The number of processors that this process may use is limited by its affinity, and by cpuset
+	// and quota of its control groups. Usable is the smallest limit; a quota may be a
+	// fraction.
 	Affinity int     `json:"affinity_cpus,omitempty"`
 	Cpuset   int     `json:"cpuset_cpus,omitempty"`
 	Quota    float64 `json:"quota_cpus,omitempty"`
 	Usable   float64 `json:"usable_cpus,omitempty"`
 
-	// Sizes in bytes of one cache of each level, as the first processor sees it.
+	// Sizes in bytes of the caches of the first processor.
 	L1d int64 `json:"l1d_bytes,omitempty"`
 	L2  int64 `json:"l2_bytes,omitempty"`
 	L3  int64 `json:"l3_bytes,omitempty"`
 
-	Governor string   `json:"governor,omitempty"` // all that are in use, joined by commas
-	MHz      float64  `json:"mhz,omitempty"`      // the highest allowed, else the one at the time of reading
+	Governor string   `json:"governor,omitempty"` // all governors in use, joined by commas
+	MHz      float64  `json:"mhz,omitempty"`      // maximum frequency, or else the current one
 	Features []string `json:"features,omitempty"`
 }
 
-// cpuDir holds one folder per processor.
+// cpuDir has a folder for each processor.
 const cpuDir = "sys/devices/system/cpu"
 
 func readCPU(root fs.FS, info cpuInfo) CPU {
@@ -42,12 +44,12 @@ func readCPU(root fs.FS, info cpuInfo) CPU {
 		Model:    info.model(),
 		Threads:  cmp.Or(countCPUs(line(root, cpuDir+"/online")), info.processors),
 		Sockets:  len(perCPU(root, "topology/physical_package_id")),
-		Cores:    len(perCPU(root, "topology/thread_siblings_list")), // one list per core
+		Cores:    len(perCPU(root, "topology/thread_siblings_list")), // each core has one list
 		Affinity: affinity(root),
 		Cpuset:   cpuset(root),
 		Quota:    cpuQuota(root),
 		Governor: strings.Join(perCPU(root, "cpufreq/scaling_governor"), ","),
-		// Of different cores (big and little) the first one counts, as for the caches.
+		// If cores differ (big and little), the first one counts, as for the caches.
 		MHz: cmp.Or(number(line(root, cpuDir+"/cpu0/cpufreq/scaling_max_freq"))/1000, number(info.first["cpu MHz"])),
 	}
 	for _, limit := range []float64{float64(cpu.Threads), float64(cpu.Affinity), float64(cpu.Cpuset), cpu.Quota} {
@@ -60,7 +62,7 @@ func readCPU(root fs.FS, info cpuInfo) CPU {
 }
 
 func (c *CPU) readCaches(root fs.FS) {
-	indexes, _ := fs.Glob(root, cpuDir+"/cpu0/cache/index*") // the pattern is well formed
+	indexes, _ := fs.Glob(root, cpuDir+"/cpu0/cache/index*") // a constant pattern is never malformed
 	for _, dir := range indexes {
 		size, err := unit.ParseBytes(line(root, dir+"/size"))
 		if err != nil {
@@ -77,10 +79,9 @@ func (c *CPU) readCaches(root fs.FS) {
 	}
 }
 
-// perCPU gives the distinct contents of a file that each processor's folder
-// has, sorted.
+// perCPU returns the distinct contents of a file in the folders of all processors, sorted.
 func perCPU(root fs.FS, file string) []string {
-	files, _ := fs.Glob(root, path.Join(cpuDir, "cpu[0-9]*", file)) // the pattern is well formed
+	files, _ := fs.Glob(root, path.Join(cpuDir, "cpu[0-9]*", file)) // a constant pattern is never malformed
 	var values []string
 	for _, name := range files {
 		if value := line(root, name); value != "" {
@@ -91,7 +92,7 @@ func perCPU(root fs.FS, file string) []string {
 	return slices.Compact(values)
 }
 
-// affinity counts the processors this process may be scheduled on.
+// affinity returns the number of processors that this process may be scheduled on.
 func affinity(root fs.FS) int {
 	for _, l := range lines(root, "proc/self/status") {
 		if list, ok := strings.CutPrefix(l, "Cpus_allowed_list:"); ok {
@@ -101,8 +102,8 @@ func affinity(root fs.FS) int {
 	return 0
 }
 
-// cpuInfo is /proc/cpuinfo: the fields of the first processor and how many
-// processors there are.
+// cpuInfo is the content of /proc/cpuinfo: the fields of the first processor and the number of
+// processors.
 type cpuInfo struct {
 	first      map[string]string
 	processors int
@@ -123,11 +124,11 @@ func readCPUInfo(root fs.FS) cpuInfo {
 	return info
 }
 
-// model is the processor's name. Arm processors have none here; their numbers
-// tell them apart as well.
+// model returns the name of the processor. The file has no names for Arm processors; the
+// numbers of implementer and part identify them too.
 func (c cpuInfo) model() string {
 	if name := c.first["model name"]; name != "" {
-		return strings.Join(strings.Fields(name), " ") // some are padded
+		return strings.Join(strings.Fields(name), " ") // some names are padded with spaces
 	}
 	if part := c.first["CPU part"]; part != "" {
 		return "Arm implementer " + c.first["CPU implementer"] + " part " + part
@@ -137,4 +138,49 @@ func (c cpuInfo) model() string {
 
 func (c cpuInfo) hasFlag(flag string) bool {
 	return slices.Contains(strings.Fields(c.first["flags"]), flag)
+}
+
+// lines returns the lines of a file, or nil if it cannot be read.
+func lines(root fs.FS, name string) []string {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+}
+
+// line returns the first line of a file, trimmed, or "".
+func line(root fs.FS, name string) string {
+	if all := lines(root, name); len(all) > 0 {
+		return strings.TrimSpace(all[0])
+	}
+	return ""
+}
+
+// number parses a number. It returns 0 for other texts.
+func number(text string) float64 {
+	value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return 0
+	}
+	return value
+}
+
+// countCPUs returns the number of members of a list such as "0-3,8,10-11", which is the format
+// of the kernel. It returns 0 for other texts.
+func countCPUs(list string) int {
+	total := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		low, errLow := strconv.ParseUint(first, 10, 31)
+		high, errHigh := strconv.ParseUint(last, 10, 31)
+		if errLow != nil || errHigh != nil || high < low {
+			return 0
+		}
+		total += int(high-low) + 1
+	}
+	return total
 }

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Redacted replaces a value that must not be recorded.
+// Redacted replaces the value of a secret.
 const Redacted = "(redacted)"
 
-// recordedPrefixes are the families of variables that tune the libraries under
-// measurement; recordedNames are single ones that change how a program runs,
-// the last two by changing which libraries it gets.
+// recordedPrefixes match variables that tune communication and math libraries. recordedNames
+// change how a program runs; the last two change which libraries it loads.
 var (
 	recordedPrefixes = []string{
 		"NCCL_", "RCCL_", "TORCH_NCCL_", "CUDA_", "HSA_", "HIP_", "ROCR_",
@@ -24,22 +23,21 @@ var (
 )
 
 var (
-	// secretParts make a name secret wherever they occur in it: nothing
-	// harmless contains them.
+	// secretParts make a name secret wherever they occur: no harmless name contains them.
 	secretParts = []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"}
 
-	// secretWord matches the others only as whole words, or at the end of one
-	// for KEY and TOKEN (APIKEY), so that AUTHOR, BYPASS and TOKENIZER do not match.
+	// secretWord matches other parts only as whole words, and KEY and TOKEN also at the end of a
+	// word (APIKEY). AUTHOR, BYPASS and TOKENIZER do not match.
 	secretWord = regexp.MustCompile(`(^|[^A-Z])(AUTH|AUTHORIZATION|PASS|PWD|CERT|PRIVATE|BEARER|JWT|CREDS?)([^A-Z]|$)|(KEY|TOKEN)S?([^A-Z]|$)`)
 
-	// secretValue matches a URL with a user in it, which usually has a password too.
+	// secretValue matches a URL with a user name, which usually contains a password too.
 	secretValue = regexp.MustCompile(`://[^/\s]*@`)
 )
 
-// RecordedEnv picks from an environment ("NAME=value" each) what belongs beside
-// a result: the variables known to change one, and every swept one. Nothing that
-// looks like a secret is kept; where a swept variable does, its value is
-// replaced by Redacted, so that the row still shows it was set.
+// RecordedEnv returns the variables of an environment ("NAME=value" each) that are stored with a result:
+// the ones known to affect results, and all swept ones. Variables that look like secrets are
+// left out. If a swept variable looks like a secret, its value is replaced by Redacted, so
+// that the row shows that it was set.
 func RecordedEnv(environ []string, swept []string) map[string]string {
 	kept := map[string]string{}
 	for _, entry := range environ {

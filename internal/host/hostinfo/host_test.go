@@ -3,6 +3,7 @@ package hostinfo
 import (
 	"encoding/json"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +87,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A machine that shows nothing gives nothing, and no failure.
+// TestReadNothing reads an empty file tree: all fields are unknown.
 func TestReadNothing(t *testing.T) {
 	if diff := cmp.Diff(Host{}, Read(fstest.MapFS{})); diff != "" {
 		t.Errorf("facts out of nowhere:\n%s", diff)
@@ -109,7 +110,7 @@ func TestReadArm(t *testing.T) {
 	}
 }
 
-// A limit on memory counts where there is less than the machine has.
+// TestReadMemory checks that a limit counts only if it is below the memory of the machine.
 func TestReadMemory(t *testing.T) {
 	for limit, want := range map[string]int64{"1073741824": 1 << 30, "1099511627776": 0, "max": 0} {
 		host := Read(tree(map[string]string{
@@ -124,7 +125,7 @@ func TestReadMemory(t *testing.T) {
 	}
 }
 
-// The real machine has at least these.
+// TestLocal checks facts that every machine has.
 func TestLocal(t *testing.T) {
 	host := Local()
 	if host.Hostname == "" || host.Kernel == "" || host.Memory <= 0 || host.CPU.Threads < 1 || host.CPU.Usable <= 0 {
@@ -165,7 +166,7 @@ func TestClass(t *testing.T) {
 		change(&h)
 		return h.Class()
 	}
-	// The hash is stored with results, so it may not drift between versions.
+	// The hash is stored with results, so it must not change between versions.
 	if got, want := base.Class(), "133fcafcad95"; got != want {
 		t.Errorf("Class() = %s, want %s", got, want)
 	}
@@ -195,7 +196,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// Nominal memory sizes, less what firmware and kernel keep, all fall together.
+// TestClassMemorySteps checks that a size and up to 6 % less belong to the same class.
 func TestClassMemorySteps(t *testing.T) {
 	for _, gib := range []int64{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536} {
 		full := Host{Memory: gib << 30}
@@ -207,7 +208,7 @@ func TestClassMemorySteps(t *testing.T) {
 	}
 }
 
-// Views compare stored hosts, so nothing the class needs may be lost in JSON.
+// TestHostSurvivesJSON checks that JSON keeps everything, because views compare stored hosts.
 func TestHostSurvivesJSON(t *testing.T) {
 	host := Local()
 	text := must.Get(json.Marshal(host))(t)
@@ -234,6 +235,59 @@ func TestCountCPUs(t *testing.T) {
 	for list, want := range tests {
 		if got := countCPUs(list); got != want {
 			t.Errorf("countCPUs(%q) = %d, want %d", list, got, want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	vcs := []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.modified", Value: "true"},
+		{Key: "GOAMD64", Value: "v3"}, {Key: "CGO_ENABLED", Value: "0"},
+	}
+	own := func(version string) debug.Module { return debug.Module{Path: modulePath, Version: version} }
+	tests := []struct {
+		name   string
+		info   *debug.BuildInfo
+		linked string
+		want   Build
+	}{
+		{"no information", nil, "", Build{Version: "devel"}},
+		{"linked only", nil, "v1.2.3", Build{Version: "v1.2.3"}},
+		{"a local tree", &debug.BuildInfo{Path: modulePath + "/cmd/kernbench", Main: own("(devel)"), Settings: vcs}, "",
+			Build{Version: "devel", Program: modulePath + "/cmd/kernbench", Revision: "0123456789abcdef0123", Modified: true,
+				ArchLevel: "v3"}},
+		{"installed by version", &debug.BuildInfo{Main: own("v0.9.0")}, "", Build{Version: "v0.9.0"}},
+		{"linking wins", &debug.BuildInfo{Main: own("v0.9.0")}, "v1.0.0", Build{Version: "v1.0.0"}},
+		{"a user's program", &debug.BuildInfo{Path: "example.org/mine",
+			Main: debug.Module{Path: "example.org/mine", Version: "v7.0.0"},
+			Deps: []*debug.Module{{Path: "example.org/other", Version: "v3.0.0"}, {Path: modulePath, Version: "v0.8.0"}}}, "",
+			Build{Version: "v0.8.0", Program: "example.org/mine"}},
+		{"a user's program on a local tree", &debug.BuildInfo{Main: debug.Module{Path: "example.org/mine"},
+			Deps: []*debug.Module{{Path: modulePath, Version: "v0.0.0", Replace: &debug.Module{Path: "../kernbench"}}}}, "",
+			Build{Version: "devel"}},
+	}
+	for _, tt := range tests {
+		tt.want.GoVersion, tt.want.GOARCH = runtime.Version(), runtime.GOARCH
+		if diff := cmp.Diff(tt.want, describe(tt.info, tt.linked)); diff != "" {
+			t.Errorf("%s: want (-) and got (+):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestBuildString(t *testing.T) {
+	tests := []struct {
+		build Build
+		want  string
+	}{
+		{Build{Version: "devel", GoVersion: "go1.26.0", GOARCH: "arm64"}, "kernbench devel, go1.26.0 arm64"},
+		{Build{Version: "v1.2.3", Revision: "0123456789abcdef0123", Modified: true, GoVersion: "go1.26.0", GOARCH: "amd64",
+			ArchLevel: "v3"},
+			"kernbench v1.2.3 (0123456789ab, modified), go1.26.0 amd64 v3"},
+		{Build{Version: "v1.2.3", Revision: "0123", GoVersion: "go1.26.0"}, "kernbench v1.2.3 (0123), go1.26.0"},
+	}
+	for _, tt := range tests {
+		if got := tt.build.String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
 }

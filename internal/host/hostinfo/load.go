@@ -7,77 +7,59 @@ import (
 	"strings"
 )
 
-// Load is how busy the whole machine was at one time. Times only mean
-// something as differences: see Between.
+// Load shows how busy a machine is at one time.
 type Load struct {
-	Load1  float64 `json:"load1"` // averages over 1, 5 and 15 minutes
-	Load5  float64 `json:"load5"`
-	Load15 float64 `json:"load15"`
-	Times  Times   `json:"times"`
+	Load1 float64 // load average over one minute
+	Times Times
 }
 
-// Times are clock ticks summed over all processors since boot.
+// Times are clock ticks since boot, summed over all processors. Compare two of them: see Between.
 type Times struct {
-	User   uint64 `json:"user"`   // programs, including niced ones and guests
-	System uint64 `json:"system"` // the kernel, including interrupts
-	Idle   uint64 `json:"idle"`   // nothing to do, or waiting for a disk
-	Steal  uint64 `json:"steal"`  // wanted by this machine, given by the hypervisor to others
+	User   uint64 // programs, including niced ones and guests
+	System uint64 // the kernel, including interrupts
+	Idle   uint64 // nothing to do, or waiting for a disk
+	Steal  uint64 // needed by this machine while the hypervisor ran others
 }
 
-// Snapshot reads the load of the machine whose files are under root.
-func Snapshot(root fs.FS) (Load, error) {
-	averages := strings.Fields(line(root, "proc/loadavg"))
-	if len(averages) < 3 {
-		return Load{}, fmt.Errorf("reading the load: /proc/loadavg has fewer than three averages")
-	}
-	var load Load
-	for i, field := range []*float64{&load.Load1, &load.Load5, &load.Load15} {
-		value, err := strconv.ParseFloat(averages[i], 64)
-		if err != nil {
-			return Load{}, fmt.Errorf("reading the load: /proc/loadavg: %w", err)
-		}
-		*field = value
-	}
-	times, err := parseTimes(line(root, "proc/stat"))
-	if err != nil {
-		return Load{}, fmt.Errorf("reading the load: /proc/stat: %w", err)
-	}
-	load.Times = times
-	return load, nil
+// Snapshot reads the load of the machine with the given file tree. Without /proc it is zero.
+func Snapshot(root fs.FS) Load {
+	average, _, _ := strings.Cut(line(root, "proc/loadavg"), " ")
+	return Load{Load1: number(average), Times: parseTimes(line(root, "proc/stat"))}
 }
 
-// parseTimes reads the line of all processors together: cpu user nice system
-// idle iowait irq softirq steal. The guest times that follow are within user.
-func parseTimes(l string) (Times, error) {
+// parseTimes parses the first line of /proc/stat: cpu user nice system idle iowait irq softirq
+// steal. The guest times that follow are already part of user. It returns zero for other texts.
+func parseTimes(l string) Times {
 	fields := strings.Fields(l)
 	if len(fields) < 9 || fields[0] != "cpu" {
-		return Times{}, fmt.Errorf("%q is not a line of cpu and eight times", l)
+		return Times{}
 	}
 	var ticks [8]uint64
 	for i := range ticks {
-		value, err := strconv.ParseUint(fields[i+1], 10, 64)
-		if err != nil {
-			return Times{}, err
+		var err error
+		if ticks[i], err = strconv.ParseUint(fields[i+1], 10, 64); err != nil {
+			return Times{}
 		}
-		ticks[i] = value
 	}
 	return Times{
 		User:   ticks[0] + ticks[1],
 		System: ticks[2] + ticks[5] + ticks[6],
 		Idle:   ticks[3] + ticks[4],
 		Steal:  ticks[7],
-	}, nil
+	}
 }
 
-// Usage is how the machine's processor time was spent between two snapshots,
-// in shares of 1.
+// Usage is the use of processor time between two snapshots, as shares of the total.
 type Usage struct {
-	Busy  float64 `json:"busy"`  // programs and kernel, the measuring program included
-	Steal float64 `json:"steal"` // taken away by the hypervisor
+	Busy  float64 // programs and kernel, the measuring program included
+	Steal float64 // taken away by the hypervisor
 }
 
-// Between gives the usage from a to b; zero when no tick passed.
+// Between returns the usage from a to b. It is zero if a snapshot has no times or no tick passed.
 func Between(a, b Load) Usage {
+	if a.Times == (Times{}) {
+		return Usage{}
+	}
 	busy := elapsed(a.Times.User, b.Times.User) + elapsed(a.Times.System, b.Times.System)
 	steal := elapsed(a.Times.Steal, b.Times.Steal)
 	total := busy + steal + elapsed(a.Times.Idle, b.Times.Idle)
@@ -87,8 +69,8 @@ func Between(a, b Load) Usage {
 	return Usage{Busy: busy / total, Steal: steal / total}
 }
 
-// elapsed guards against counters that step back, which the kernel's time of
-// waiting for disks is known to do.
+// elapsed returns the difference of two counters, or 0 if it is negative: the kernel's counter
+// of waiting for disks sometimes decreases.
 func elapsed(from, to uint64) float64 {
 	if to < from {
 		return 0
@@ -96,15 +78,73 @@ func elapsed(from, to uint64) float64 {
 	return float64(to - from)
 }
 
-// Foreign is the share of the host's processor time from a to b that others used than
-// so many processes, which used own ticks. What ticks are too coarse to tell is none: they are
-// counted twice, and each process's own are rounded.
+// Foreign returns the share of the host's processor time from a to b that was used by programs
+// other than our processes, which used own ticks. It returns 0 if the difference is within the
+// rounding errors of ticks: 10 for the host, and 2 for each process.
 func Foreign(a, b Load, own uint64, processes int) float64 {
 	const coarse = 10
 	busy := elapsed(a.Times.User+a.Times.System, b.Times.User+b.Times.System)
 	total := busy + elapsed(a.Times.Idle+a.Times.Steal, b.Times.Idle+b.Times.Steal)
-	if busy <= float64(own)+coarse+2*float64(processes) {
+	if a.Times == (Times{}) || busy <= float64(own)+coarse+2*float64(processes) {
 		return 0
 	}
 	return (busy - float64(own)) / total
+}
+
+// TreeTicks returns the processor time that a process and its descendants have used, in clock
+// ticks, and the number of these processes. The time includes children that have ended
+// and been waited for. ok is false if the kernel does not list the children of processes.
+func TreeTicks(root fs.FS, pid int) (ticks uint64, processes int, ok bool) {
+	ticks, ok = processTicks(line(root, fmt.Sprintf("proc/%d/stat", pid)))
+	if !ok {
+		return 0, 0, false
+	}
+	processes = 1
+	threads, err := fs.ReadDir(root, fmt.Sprintf("proc/%d/task", pid))
+	if err != nil {
+		return 0, 0, false
+	}
+	for _, thread := range threads {
+		list, err := fs.ReadFile(root, fmt.Sprintf("proc/%d/task/%s/children", pid, thread.Name()))
+		if err != nil {
+			if _, gone := fs.Stat(root, fmt.Sprintf("proc/%d/task/%s", pid, thread.Name())); gone != nil {
+				continue // the thread has ended meanwhile
+			}
+			return 0, 0, false
+		}
+		for _, field := range strings.Fields(string(list)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, 0, false
+			}
+			if below, n, ok := TreeTicks(root, child); ok { // otherwise it has ended meanwhile
+				ticks, processes = ticks+below, processes+n
+			}
+		}
+	}
+	return ticks, processes, true
+}
+
+// StatFields returns the fields of /proc/PID/stat from the state on. The name of the program
+// before it may contain any characters.
+func StatFields(line string) []string {
+	return strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+}
+
+// processTicks returns the time of the process and of the children that it has waited for, from
+// a line of /proc/PID/stat.
+func processTicks(line string) (ticks uint64, ok bool) {
+	const first, last = 11, 14 // utime, stime, cutime, cstime; indices in StatFields
+	fields := StatFields(line)
+	if len(fields) <= last {
+		return 0, false
+	}
+	for _, field := range fields[first : last+1] {
+		n, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		ticks += n
+	}
+	return ticks, true
 }
