@@ -28,7 +28,7 @@ import (
 func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
 	set := variables(g, p.extra)
 	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
-		for name, value := range jobenv.Reach(via.Interface, r.opts.Ports.String()) {
+		for name, value := range jobenv.SocketVars(via.Interface, r.opts.Ports.String()) {
 			if _, planned := set[name]; !planned && jobenv.Variable(r.opts.Environ, name) == "" {
 				set[name] = &value
 			}

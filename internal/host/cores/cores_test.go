@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 func TestShare(t *testing.T) {
@@ -29,14 +31,11 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// No core belongs to two ranks, and no rank is left without.
+// TestShareIsFair checks that each rank has a core and no core belongs to two ranks.
 func TestShareIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 64).Draw(t, "cores")
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i
-		}
+		all := lists.Range[int](n)
 		bind := rapid.SampledFrom([]Bind{Auto, Core}).Draw(t, "bind")
 		seen := map[int]bool{}
 		for rank, mine := range Share(all, rapid.IntRange(1, n).Draw(t, "ranks"), rapid.IntRange(0, 8).Draw(t, "threads"),

@@ -25,7 +25,8 @@ import (
 // LibraryVariable names the environment variable with another file to open instead of libcuda.
 const LibraryVariable = "KERNBENCH_CUDA_LIB"
 
-var library = dynlib.Register(dynlib.Spec{Name: "NVIDIA driver", Sonames: []string{"libcuda.so.1"}, Env: LibraryVariable,
+var library = dynlib.Register(dynlib.Spec{Name: "NVIDIA driver", Sonames: []string{"libcuda.so.1"},
+	Env:  LibraryVariable,
 	Hint: "it comes with the GPU driver, version 525 or later"})
 
 // Driver is the open driver. There is one per process.

@@ -1,7 +1,6 @@
-// Package doctor looks at what a machine offers kernbench: libraries that can
-// be opened, launchers that can be started, instructions of the processor, and
-// the limits under which a process runs here. It says what is available, or why
-// not; it changes nothing, and nothing else depends on it.
+// Package doctor reports what a machine offers to kernbench: processor instructions, GPUs, limits
+// of processes, network interfaces, launchers and C libraries. For missing things it gives the
+// reason. It changes nothing.
 package doctor
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// State is the short form of a finding.
+// State is the result of a check.
 type State string
 
 const (
 	Yes State = "yes"
 	No  State = "no"
-	Low State = "low" // there, but less than some benchmarks need
+	Low State = "low" // available, but less than some benchmarks need
 )
 
 // Finding is one fact about the machine.
@@ -33,30 +32,30 @@ type Finding struct {
 	Area   string `json:"area"`
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Detail string `json:"detail,omitempty"` // what it is, or why not
+	Detail string `json:"detail,omitempty"` // description, or the reason for No
 }
 
-// Machine is what is examined; [Local] is this one.
+// Machine gives access to the machine that is examined. [Local] returns this one; tests make others.
 type Machine struct {
 	Host hostinfo.Host
-	Root fs.FS // its files
-	// Find looks for a program as a shell does.
-	Find func(name string) (path string, err error)
-	// Say runs a program and returns its output.
-	Say func(path string, args ...string) (string, error)
-	// Space gives the size of a file system and how much of it is free.
+	Root fs.FS // file tree, laid out like /
+	// LookPath searches for a program like a shell does.
+	LookPath func(name string) (path string, err error)
+	// Output runs a program and returns its output.
+	Output func(path string, args ...string) (string, error)
+	// Space returns the size of a file system and its free space, in bytes.
 	Space func(path string) (size, free uint64, err error)
-	// Limit gives a limit of this process; math.MaxUint64 is none.
+	// Limit returns a limit of this process; math.MaxUint64 means none.
 	Limit func(l Limit) (uint64, error)
-	// Open opens a library and gives what it says of itself.
+	// Open opens a library and returns its name, version and file.
 	Open func(l dynlib.Spec) (string, error)
 	// Interfaces lists the network interfaces.
 	Interfaces func() ([]Interface, error)
-	// GPUs lists those that processes here may use.
+	// GPUs lists the GPUs that processes may use.
 	GPUs func() ([]GPU, error)
 }
 
-// Limit is a limit of the process.
+// Limit is a resource limit of a process.
 type Limit int
 
 const (
@@ -64,16 +63,16 @@ const (
 	OpenFiles
 )
 
-// Examine looks at everything.
+// Examine makes all checks.
 func Examine(m Machine) []Finding {
 	return slices.Concat(m.cpu(), m.gpus(), m.limits(), m.networks(), m.launchers(), m.libraries())
 }
 
-// Devices looks only at what computes beside the processor: GPUs, and the libraries.
+// Devices checks only GPUs and libraries.
 func Devices(m Machine) []Finding { return slices.Concat(m.gpus(), m.libraries()) }
 
-// instructions are those that code paths here, or in the libraries measured,
-// depend on, by architecture.
+// instructions lists, by architecture, the instruction sets that kernels and measured libraries
+// use.
 var instructions = map[string][]struct{ name, use string }{
 	"amd64": {
 		{"AVX2", "reductions, copies, GEMM"}, {"FMA3", "GEMM"}, {"F16C", "half precision"},
@@ -101,7 +100,7 @@ func (m Machine) cpu() []Finding {
 	return findings
 }
 
-// cores says how many may be used, and what limits them.
+// cores describes how many cores are usable, and what limits them.
 func (m Machine) cores() string {
 	c := m.Host.CPU
 	if c.Threads == 0 {
@@ -116,7 +115,7 @@ func (m Machine) cores() string {
 		why = append(why, fmt.Sprintf("the control group has %d", c.Cpuset))
 	}
 	if c.Quota > 0 {
-		why = append(why, fmt.Sprintf("the control group's quota is the time of %s", unit.FormatSig(c.Quota, 3)))
+		why = append(why, fmt.Sprintf("the quota of the control group is %s", unit.FormatSig(c.Quota, 3)))
 	}
 	if len(why) == 0 {
 		return text
@@ -125,13 +124,13 @@ func (m Machine) cores() string {
 }
 
 const (
-	// littleShm is what container engines give by default, too little for the
-	// buffers of a few ranks.
-	littleShm = 64 << 20
-	// littleLocked is below what one registered network or GPU buffer takes.
-	littleLocked = 64 << 20
-	// littleFiles is below what some hundred ranks on a node need.
-	littleFiles = 4096
+	// smallShm is the default of container engines, which is too small for the buffers of a
+	// few ranks.
+	smallShm = 64 << 20
+	// smallLocked is less than one registered network or GPU buffer needs.
+	smallLocked = 64 << 20
+	// fewFiles is less than a few hundred ranks on a node need.
+	fewFiles = 4096
 )
 
 func (m Machine) limits() []Finding {
@@ -142,25 +141,25 @@ func (m Machine) limits() []Finding {
 		shm.State, shm.Detail = No, err.Error()
 	default:
 		shm.Detail = fmt.Sprintf("%s, %s free", size(total), size(free))
-		if free <= littleShm {
+		if free <= smallShm {
 			shm.State = Low
 			shm.Detail += "; containers get more with --shm-size=4g, pods with an emptyDir of medium Memory"
 		}
 	}
 	return append(findings, shm,
-		m.limit("locked memory", LockedMemory, littleLocked, size, "RDMA and pinned buffers need more: ulimit -l unlimited"),
-		m.limit("open files", OpenFiles, littleFiles, func(n uint64) string { return fmt.Sprint(n) },
+		m.limit("locked memory", LockedMemory, smallLocked, size, "RDMA and pinned buffers need more: ulimit -l unlimited"),
+		m.limit("open files", OpenFiles, fewFiles, func(n uint64) string { return fmt.Sprint(n) },
 			"many ranks on a node need more: ulimit -n 65536"))
 }
 
-// memory says how much of it this process may use.
+// memory describes how much memory this process may use.
 func (m Machine) memory() Finding {
 	switch h := m.Host; {
 	case h.Memory == 0:
 		return Finding{"limits", "memory", No, "unknown"}
 	case h.MemoryMax > 0:
 		return Finding{"limits", "memory", Yes,
-			fmt.Sprintf("%s, of which the control group grants %s", size(uint64(h.Memory)), size(uint64(h.MemoryMax)))}
+			fmt.Sprintf("%s, limited to %s by the control group", size(uint64(h.Memory)), size(uint64(h.MemoryMax)))}
 	default:
 		return Finding{"limits", "memory", Yes, size(uint64(h.Memory)) + ", no limit"}
 	}
@@ -179,7 +178,7 @@ func (m Machine) limit(name string, l Limit, little uint64, format func(uint64) 
 	return Finding{"limits", name, Yes, format(n)}
 }
 
-// controlGroups says which versions are mounted and with which controllers.
+// controlGroups describes which versions are mounted and with which controllers.
 func (m Machine) controlGroups() Finding {
 	f := Finding{"limits", "control groups", Yes, ""}
 	text, err := fs.ReadFile(m.Root, "proc/self/mountinfo")
@@ -211,19 +210,19 @@ func (m Machine) controlGroups() Finding {
 	case two:
 		f.Detail = "version 2"
 	default:
-		f.State, f.Detail = No, "not mounted: limits set from outside are not visible"
+		f.State, f.Detail = No, "not mounted: limits of containers are not visible"
 	}
 	return f
 }
 
-// launcher is a program that starts ranks; kind recognises it among programs of
-// the same name by what it says of its version.
+// launcher is a program that starts ranks. Different launchers share program names, so the output
+// of the version command must contain kind.
 type launcher struct {
 	name     string
 	programs []string
 	args     []string
 	kind     string
-	get      string // Debian's package
+	get      string // package of Debian
 }
 
 var launchers = []launcher{
@@ -231,7 +230,7 @@ var launchers = []launcher{
 	{"MPICH (Hydra)", []string{"mpiexec.hydra", "mpiexec"}, []string{"--version"}, "HYDRA", "mpich"},
 	{"Slurm", []string{"srun"}, []string{"--version"}, "slurm", "slurm-client"},
 	{"torchrun", []string{"torchrun"}, nil, "", "python3-torch"},
-	// Debian's package brings no torchrun, but the module behind it.
+	// The package of Debian has no torchrun, but the module that it runs.
 	{"torch.distributed", []string{"python3", "/usr/bin/python3"},
 		[]string{"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"}, "torch", "python3-torch"},
 }
@@ -243,14 +242,14 @@ func (m Machine) launchers() []Finding {
 func (m Machine) launcher(l launcher) Finding {
 	why := "not on PATH"
 	for _, program := range l.programs {
-		path, err := m.Find(program)
+		path, err := m.LookPath(program)
 		if err != nil {
 			continue
 		}
 		if l.args == nil {
 			return Finding{"launchers", l.name, Yes, path}
 		}
-		said, err := m.Say(path, l.args...)
+		said, err := m.Output(path, l.args...)
 		switch {
 		case err != nil:
 			why = fmt.Sprintf("%s: %v", path, err)
@@ -264,10 +263,10 @@ func (m Machine) launcher(l launcher) Finding {
 	return Finding{"launchers", l.name, No, why + " (Debian: " + l.get + ")"}
 }
 
-// number is what a version looks like, whatever the text around it.
+// number matches a version within a text.
 var number = regexp.MustCompile(`\d+\.\d+[0-9A-Za-z.+~-]*`)
 
-// version finds the first one in a text.
+// version returns the first version in a text, or "".
 func version(text string) string { return number.FindString(text) }
 
 func (m Machine) libraries() (findings []Finding) {
@@ -283,3 +282,75 @@ func (m Machine) libraries() (findings []Finding) {
 }
 
 func size(n uint64) string { return unit.FormatBytesApprox(float64(n)) + "B" }
+
+// GPU describes a GPU.
+type GPU struct {
+	Name      string
+	Bytes     uint64
+	Compute   int // compute capability times ten: 90 is 9.0
+	Mode      string
+	Multicast bool
+	Reaches   []int // numbers of the GPUs whose memory it can access
+}
+
+// daemonProgram starts the MPS daemon, which lets ranks share a GPU.
+const daemonProgram = "nvidia-cuda-mps-control"
+
+// gpus describes the GPUs and whether ranks can share one.
+func (m Machine) gpus() []Finding {
+	list, err := m.GPUs()
+	if err != nil {
+		return []Finding{{"gpu", "GPUs", No, firstLine(err.Error())}}
+	}
+	findings := []Finding{}
+	for i, g := range list {
+		detail := fmt.Sprintf("%s, %s, compute capability %d.%d, compute mode %s", g.Name, size(g.Bytes), g.Compute/10,
+			g.Compute%10, g.Mode)
+		if g.Multicast {
+			detail += ", multicast"
+		}
+		if len(g.Reaches) > 0 {
+			detail += fmt.Sprintf(", can access the memory of %s", strings.Trim(fmt.Sprint(g.Reaches), "[]"))
+		}
+		findings = append(findings, Finding{"gpu", fmt.Sprintf("GPU %d", i), Yes, detail})
+	}
+	path, err := m.LookPath(daemonProgram)
+	if err != nil {
+		return append(findings, Finding{"gpu", "MPS", No, "ranks cannot share a GPU: " + err.Error()})
+	}
+	return append(findings, Finding{"gpu", "MPS", Yes, path})
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// Interface is a network interface.
+type Interface struct {
+	Name      string
+	Up        bool
+	Addresses []string // with prefix length, such as 10.1.0.2/16
+	Default   bool     // has the default route
+}
+
+// networks describes the interfaces and which one is used by default.
+func (m Machine) networks() (findings []Finding) {
+	all, err := m.Interfaces()
+	if err != nil {
+		return []Finding{{"network", "interfaces", No, err.Error()}}
+	}
+	for _, i := range all {
+		f := Finding{"network", i.Name, Yes, strings.Join(i.Addresses, ", ")}
+		switch {
+		case !i.Up:
+			f.State, f.Detail = No, "down"
+		case len(i.Addresses) == 0:
+			f.State, f.Detail = No, "no address"
+		case i.Default:
+			f.Detail += "; used by default, unless another interface is closer to the rendezvous or --interface names one"
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}

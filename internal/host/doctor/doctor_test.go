@@ -14,12 +14,12 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// bare is a machine that has nothing.
+// bare returns a machine that lacks everything.
 func bare() Machine {
 	return Machine{
 		Root:       fstest.MapFS{},
-		Find:       func(string) (string, error) { return "", exec.ErrNotFound },
-		Say:        func(string, ...string) (string, error) { return "", errors.New("it cannot be run") },
+		LookPath:   func(string) (string, error) { return "", exec.ErrNotFound },
+		Output:     func(string, ...string) (string, error) { return "", errors.New("it cannot be run") },
 		Space:      func(string) (uint64, uint64, error) { return 0, 0, fs.ErrNotExist },
 		Limit:      func(Limit) (uint64, error) { return 0, errors.New("no such limit") },
 		Open:       func(l dynlib.Spec) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
@@ -28,7 +28,7 @@ func bare() Machine {
 	}
 }
 
-// rich is one that has everything, in two kinds of control groups.
+// rich returns a machine that has everything, with both versions of control groups.
 func rich() Machine {
 	m := bare()
 	m.Interfaces = func() ([]Interface, error) {
@@ -39,8 +39,8 @@ func rich() Machine {
 		CPU: hostinfo.CPU{Model: "Fast 9000", Threads: 8, Affinity: 6, Cpuset: 4, Quota: 2.5, Usable: 2.5,
 			Features: []string{"AVX2", "FMA3"}}}
 	m.Root = mounts("cgroup rw,cpu,cpuacct", "cgroup rw,memory", "cgroup2 rw", "tmpfs rw")
-	m.Find = func(name string) (string, error) { return "/bin/" + name, nil }
-	m.Say = func(path string, _ ...string) (string, error) {
+	m.LookPath = func(name string) (string, error) { return "/bin/" + name, nil }
+	m.Output = func(path string, _ ...string) (string, error) {
 		return map[string]string{
 			"/bin/mpirun.openmpi": "mpirun (Open MPI) 4.1.4\n\nReport bugs",
 			"/bin/mpiexec.hydra":  "HYDRA build details:\n    Version:  4.0.2\n",
@@ -82,10 +82,11 @@ func find(t *testing.T, m Machine, name string) Finding {
 func TestRichMachine(t *testing.T) {
 	for name, want := range map[string]string{
 		"processor": "yes Fast 9000",
-		"memory":    "yes 64GiB, of which the control group grants 16GiB",
+		"memory":    "yes 64GiB, limited to 16GiB by the control group",
 		"lo":        "yes 127.0.0.1/8",
-		"ib0":       "yes 10.1.0.2/16; used unless the rendezvous is nearer to another, or --interface names one",
-		"eth1":      "no down",
+		"ib0": "yes 10.1.0.2/16; used by default, unless another interface is closer to the rendezvous or " +
+			"--interface names one",
+		"eth1": "no down",
 		"cores": "yes 2.5 of 8 usable: this process is bound to 6, the control group has 4, the control group's quota " +
 			"is the time of 2.5",
 		"AVX2": "yes reductions, copies, GEMM", "AVX512F": "no wider reductions and GEMM",
@@ -105,7 +106,7 @@ func TestRichMachine(t *testing.T) {
 	}
 }
 
-// What is not there is said to be missing, with a reason.
+// Missing things are reported with a reason.
 func TestBareMachine(t *testing.T) {
 	for _, f := range Examine(bare()) {
 		if f.Area == "cpu" {
@@ -130,7 +131,7 @@ func TestPoorMachine(t *testing.T) {
 		}
 	}
 	// One implementation's mpirun under the other's name is not mistaken for it.
-	m.Say = func(string, ...string) (string, error) { return "HYDRA build details:\nmore", nil }
+	m.Output = func(string, ...string) (string, error) { return "HYDRA build details:\nmore", nil }
 	if f := find(t, m, "Open MPI"); f.State != No ||
 		!strings.Contains(f.Detail, "/bin/mpirun is another program: HYDRA build details: (Debian: openmpi-bin)") {
 		t.Errorf("%+v", f)
@@ -144,8 +145,8 @@ func TestControlGroups(t *testing.T) {
 	}{
 		{mounts("cgroup2 rw"), "yes version 2"},
 		{mounts("cgroup rw,cpuset"), "yes version 1 (cpuset)"},
-		{mounts("cgroup rw,freezer"), "no not mounted: limits set from outside are not visible"},
-		{mounts("ext4 rw"), "no not mounted: limits set from outside are not visible"},
+		{mounts("cgroup rw,freezer"), "no not mounted: limits of containers are not visible"},
+		{mounts("ext4 rw"), "no not mounted: limits of containers are not visible"},
 	} {
 		m := Machine{Root: c.root}
 		if f := m.controlGroups(); string(f.State)+" "+f.Detail != c.want {
@@ -154,7 +155,7 @@ func TestControlGroups(t *testing.T) {
 	}
 }
 
-// This machine is looked at without harm, and every question has an answer.
+// Examining this machine works, and every check has a result.
 func TestLocal(t *testing.T) {
 	m := Local(context.Background())
 	for _, f := range Examine(m) {

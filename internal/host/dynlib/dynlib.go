@@ -1,11 +1,9 @@
-// Package dynlib opens C libraries at run time and calls their functions
-// without cgo, so that one binary serves machines with and without them.
+// Package dynlib opens C libraries at run time and calls their functions without cgo, so that one
+// binary works on machines with and without them.
 //
-// It knows no library: the prototypes, and what must be true of the arguments,
-// belong to the package that uses the library. It never falls back to another
-// library or to nothing; what is missing is an error that says what was
-// tried. A binary built with the tag nodl has no dynamic loader, and every Open
-// says so.
+// The package that uses a library knows its prototypes and the rules for arguments. If a library
+// is missing, Open returns an error that lists the files it tried; there is no fallback. In a
+// binary built with the tag nodl, Open always fails.
 package dynlib
 
 import (
@@ -18,20 +16,21 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/registry"
 )
 
-// Spec says which library is wanted.
+// Spec describes a library and where to find it.
 type Spec struct {
-	Name    string   // as people call it: "METIS"
+	Name    string   // as users know it: "METIS"
 	Sonames []string // tried in this order
-	Env     string   // a variable that names the file to open instead
-	Hint    string   // how to get it, for the error
-	// Folders are where else to look for the sonames, if the system's loader does not
-	// find them: patterns as of filepath.Glob that may begin with a variable, such as
-	// $HOME/lib. Of a variable that is a list, such as $PATH, every part is tried.
+	Env     string   // environment variable with the file to open instead
+	Hint    string   // how to install it, for errors
+	// Folders lists where to look for the sonames if the loader of the system does not find
+	// them. They are patterns for filepath.Glob that may begin with a variable, such as
+	// $HOME/lib. If the variable is a list, such as $PATH, each of its parts is tried.
 	Folders []string
-	// Version asks the library for its version; nil where it cannot tell.
+	// Version reads the version from the library. It is nil if the library has no such function.
 	Version func(*Library) (string, error)
 }
 
@@ -47,8 +46,8 @@ func Register(s Spec) Spec {
 	return s
 }
 
-// Library is an open library. It stays open until the process ends: code that
-// was handed out cannot be taken back safely.
+// Library is an open library. It stays open until the process ends, because functions of it may
+// still be in use.
 type Library struct {
 	name, path, version string
 	handle              uintptr
@@ -57,11 +56,11 @@ type Library struct {
 // Func is the address of a C function.
 type Func uintptr
 
-// ErrNoLoader is the error of a binary that was built without a loader.
+// ErrNoLoader is the error of Open in a binary that was built without a loader.
 var ErrNoLoader = errors.New("this binary was built without a dynamic loader (tag nodl)")
 
-// Program finds a program that does what a library would: the file that the variable names,
-// and where it names none the one of that name on the path.
+// Program finds a program like Open finds a library: the file in the environment variable, or
+// else the named program on the path.
 func Program(variable, name string) (string, error) {
 	if file := os.Getenv(variable); file != "" {
 		name = file
@@ -69,10 +68,9 @@ func Program(variable, name string) (string, error) {
 	return exec.LookPath(name)
 }
 
-// Open loads the library. When the variable is set, its file alone is tried:
-// a user who names a file does not want another one.
+// Open loads a library. If the environment variable is set, only its file is tried.
 func Open(s Spec) (*Library, error) {
-	names := slices.Concat(s.Sonames, s.elsewhere(os.Getenv))
+	names := slices.Concat(s.Sonames, s.inFolders(os.Getenv))
 	if file := os.Getenv(s.Env); s.Env != "" && file != "" {
 		names = []string{file}
 	}
@@ -92,18 +90,18 @@ func Open(s Spec) (*Library, error) {
 		err = fmt.Errorf("%w, nor in %d folders such as %s", err, len(s.Folders), s.Folders[0])
 	}
 	if s.Hint != "" || s.Env != "" {
-		err = fmt.Errorf("%w (%s)", err, advice(s))
+		err = fmt.Errorf("%w (%s)", err, hint(s))
 	}
 	return nil, &OpenError{err}
 }
 
-// elsewhere lists the files in the folders, of each pattern the last in order first:
-// that of the highest version.
-func (s Spec) elsewhere(getenv func(string) string) (files []string) {
+// inFolders returns the files found in the folders. The matches of a pattern are in reverse
+// order, so that the highest version comes first.
+func (s Spec) inFolders(getenv func(string) string) (files []string) {
 	for _, soname := range s.Sonames {
 		for _, pattern := range s.Folders {
 			for _, root := range expand(pattern, getenv) {
-				found, _ := filepath.Glob(filepath.Join(root, soname)) // only a bad pattern is an error
+				found, _ := filepath.Glob(filepath.Join(root, soname)) // the only error is a malformed pattern
 				slices.Reverse(found)
 				files = append(files, found...)
 			}
@@ -112,8 +110,8 @@ func (s Spec) elsewhere(getenv func(string) string) (files []string) {
 	return files
 }
 
-// expand replaces the variable that a pattern begins with by each of its parts; none
-// is left where it is not set.
+// expand replaces a variable at the start of a pattern by each absolute path in it. The result is
+// empty if the variable is not set.
 func expand(pattern string, getenv func(string) string) (list []string) {
 	rest, variable := strings.CutPrefix(pattern, "$")
 	if !variable {
@@ -128,35 +126,32 @@ func expand(pattern string, getenv func(string) string) (list []string) {
 	return list
 }
 
-// OpenError is the error of a library that could not be opened.
+// OpenError is the error for a library that could not be opened.
 type OpenError struct{ err error }
 
 func (e *OpenError) Error() string { return e.err.Error() }
 
 func (e *OpenError) Unwrap() error { return e.err }
 
-func advice(s Spec) string {
-	var parts []string
-	if s.Hint != "" {
-		parts = append(parts, s.Hint)
-	}
+func hint(s Spec) string {
+	env := ""
 	if s.Env != "" {
-		parts = append(parts, s.Env+" may name its file")
+		env = s.Env + " may name its file"
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(lists.NonEmpty(s.Hint, env), "; ")
 }
 
-// SetFile notes where the library was found, where Open knows only its soname.
+// SetFile stores the path of the library. Open knows only the soname.
 func (l *Library) SetFile(path string) {
 	if path != "" {
 		l.path = path
 	}
 }
 
-// SetVersion notes what the library said of itself, for later errors.
+// SetVersion stores the version, for String and errors.
 func (l *Library) SetVersion(v string) { l.version = v }
 
-// String is the library's name, version where known, and file.
+// String returns name, version if known, and file of the library.
 func (l *Library) String() string {
 	if l.version == "" {
 		return fmt.Sprintf("%s (%s)", l.name, l.path)
@@ -164,7 +159,7 @@ func (l *Library) String() string {
 	return fmt.Sprintf("%s %s (%s)", l.name, l.version, l.path)
 }
 
-// Symbol gives the address of a function or of data.
+// Symbol returns the address of a function or variable.
 func (l *Library) Symbol(name string) (uintptr, error) {
 	addr, err := lookup(l.handle, name)
 	if err != nil {
@@ -173,7 +168,7 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 	return addr, nil
 }
 
-// Bind fills in functions by name and reports every missing one.
+// Bind looks up functions by name. The error lists all missing ones.
 func (l *Library) Bind(funcs map[string]*Func) error {
 	var faults []error
 	for name, f := range funcs {
@@ -188,8 +183,8 @@ func (l *Library) Bind(funcs map[string]*Func) error {
 	return errors.Join(faults...)
 }
 
-// FileOf is the file that a function was loaded from, links followed; "" where the
-// system does not tell.
+// FileOf returns the file that a function was loaded from, with links resolved, or "" if it is
+// unknown.
 func FileOf(f Func) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -206,23 +201,23 @@ func FileOf(f Func) string {
 	return ""
 }
 
-// Bytes views n bytes at an address that C gave, for as long as C keeps them.
+// Bytes returns n bytes of C memory without copying. They are valid as long as C keeps them.
 func Bytes(addr uintptr, n int) []byte {
-	// By way of the variable's own address: to the compiler a plain conversion
-	// looks like arithmetic on a Go pointer.
+	// The conversion goes through the address of the variable, because go vet takes a direct one
+	// for arithmetic on a Go pointer.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n)
 }
 
-// mostText is how much of a text of C is read.
-const mostText = 1024
+// maxText is the largest length of a C string that String reads.
+const maxText = 1024
 
-// String copies a text that C gave, "" where it gave none.
+// String copies a NUL-terminated C string. It returns "" for a null pointer.
 func String(addr uintptr) string {
 	if addr == 0 {
 		return ""
 	}
 	n := 0
-	for n < mostText && Bytes(addr, n+1)[n] != 0 {
+	for n < maxText && Bytes(addr, n+1)[n] != 0 {
 		n++
 	}
 	return string(Bytes(addr, n))

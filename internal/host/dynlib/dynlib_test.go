@@ -35,7 +35,6 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// The file of a function is the one that a link leads to.
 func TestFileOf(t *testing.T) {
 	l := open(t)
 	var labs Func
@@ -48,7 +47,7 @@ func TestFileOf(t *testing.T) {
 	}
 }
 
-// C sorts with a Go function, which reads C's view of the elements.
+// TestCallback sorts with qsort and a comparison in Go, which reads the elements through Bytes.
 func TestCallback(t *testing.T) {
 	l := open(t)
 	var qsort Func
@@ -94,8 +93,8 @@ func TestMissingLibrary(t *testing.T) {
 	wantError(t, err, "opening Nothing", "liba-no.so", "libb-no.so", "install it", "KERNBENCH_TEST_NO may name its file")
 }
 
-// The variable replaces the list: a named file that is wrong is an error, even
-// when a library of the list is there.
+// TestVariableReplacesTheList checks that a wrong file in the variable is an error, even if a
+// library of the list exists.
 func TestVariableReplacesTheList(t *testing.T) {
 	t.Setenv(libc.Env, "/no/such/file.so")
 	_, err := Open(libc)
@@ -107,8 +106,8 @@ func TestVariableReplacesTheList(t *testing.T) {
 	}
 }
 
-// Libraries are found in the folders of installations, whose names have versions, under
-// variables that are lists; those that are not set find nothing in the root.
+// TestFolders finds libraries in folders with versions in their names and below variables that
+// are lists. A variable that is not set is not replaced by the root folder.
 func TestFolders(t *testing.T) {
 	root := t.TempDir()
 	touch := func(path string) string {
@@ -123,7 +122,7 @@ func TestFolders(t *testing.T) {
 	s := Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"},
 		Folders: []string{"$TOOLKIT/lib64", "$PATH/../lib/python3*/site-packages/nvidia/nccl/lib", root + "/cuda-*/lib64"}}
 	environ := map[string]string{"PATH": "relative:" + root + "/nothing/bin:" + root + "/venv/bin"}
-	found := s.elsewhere(func(name string) string { return environ[name] })
+	found := s.inFolders(func(name string) string { return environ[name] })
 	if want := []string{pip, young, old}; !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
@@ -136,7 +135,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// A library that is missing is named, whichever threads the goroutines are moved to.
+// TestReasonIsKept checks that the error names the missing library, although goroutines move between
+// threads.
 func TestReasonIsKept(t *testing.T) {
 	var group sync.WaitGroup
 	for range 16 {

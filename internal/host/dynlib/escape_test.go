@@ -22,8 +22,8 @@ import (
 
 const module = "github.com/kernbench/kernbench/"
 
-// gates are the functions by which addresses get to C, and what the compiler
-// says (-gcflags=-m) of their arguments: that the memory is on the heap.
+// gates are the functions that pass addresses to C, with the compiler's message (-gcflags=-m) that
+// their arguments escape to the heap.
 var gates = map[string]struct{ pkg, says string }{
 	"(" + module + "internal/host/dynlib.Func).Call":    {"internal/host/dynlib", "marking args as escaping ...uintptr"},
 	"(*" + module + "internal/host/cuda.Driver).call":   {"internal/host/cuda", "marking args as escaping ...uintptr"},
@@ -31,9 +31,10 @@ var gates = map[string]struct{ pkg, says string }{
 	"(*" + module + "internal/comm/mpi.Library).call":   {"internal/comm/mpi", "leaking param content: args"},
 }
 
-// An address in a uintptr is none to the compiler: the memory may lie on a stack,
-// which moves, or be collected. So in files that use C libraries pointers become
-// numbers only in the arguments of a gate, or in a gate.
+// TestAddressesOfStackMemoryDoNotReachC finds unsafe conversions of pointers. The compiler does not
+// know that a uintptr is an address: the memory may be on a stack, which moves, or be
+// collected. In files that use C libraries, pointers may therefore be converted only in the
+// arguments of a gate, or within a gate.
 func TestAddressesOfStackMemoryDoNotReachC(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it asks the compiler: once is enough")
@@ -91,7 +92,7 @@ type listed struct {
 	files []string
 }
 
-// users lists the packages that import this one or the MPI functions.
+// users lists the packages that import this one or package mpi.
 func users(t *testing.T) (all []listed) {
 	for _, line := range list(t, `{{.ImportPath}} {{.Dir}} {{join .GoFiles ","}} {{join .Imports ","}}`, module+"...") {
 		f := strings.Fields(line)
@@ -108,7 +109,7 @@ func users(t *testing.T) (all []listed) {
 	return all
 }
 
-// exports reads what imported packages declare, as the compiler left it.
+// exports returns an importer that reads the export data of the compiler.
 func exports(t *testing.T) types.Importer {
 	files := map[string]string{}
 	for _, line := range list(t, "{{.ImportPath}} {{.Export}}", "-export", "-deps", module+"...") {
@@ -135,7 +136,7 @@ func list(t *testing.T, format string, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// conversions finds the pointers that become numbers elsewhere.
+// conversions returns the conversions of pointers outside of gates.
 func conversions(p listed, imports types.Importer) (faults []string, err error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -155,8 +156,8 @@ func conversions(p listed, imports types.Importer) (faults []string, err error) 
 		if !ok {
 			return false
 		}
-		// The system calls of package unix are in assembly: the compiler keeps
-		// their arguments in place.
+		// The system calls of package unix are in assembly, and the compiler keeps their arguments
+		// in place.
 		_, gate := gates[f.FullName()]
 		return gate || strings.HasPrefix(f.FullName(), "golang.org/x/sys/unix.RawSyscall")
 	}
@@ -186,8 +187,8 @@ func conversions(p listed, imports types.Importer) (faults []string, err error) 
 	return faults, nil
 }
 
-// usesC reports whether a file mentions anything of the packages with the gates.
-// The others are about assembly in the same package, which has its own rules.
+// usesC reports whether a file uses a package with gates. Other files of the same package call
+// assembly, which has its own rules.
 func usesC(info *types.Info, file *ast.File) (uses bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)

@@ -8,12 +8,12 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// HasLoader tells whether this binary can open libraries.
+// HasLoader reports whether this binary can open libraries.
 const HasLoader = true
 
-// load opens a library for the whole process: the plug-ins of some libraries
-// look for their host's symbols there.
-// The reason of a failure is kept by the thread that failed, so that is the one to ask.
+// load opens a library with global symbols, because the plug-ins of some libraries look up symbols
+// of their host. The goroutine is locked to its thread, because dlerror returns the last error
+// of the calling thread.
 func load(name string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -26,10 +26,10 @@ func lookup(handle uintptr, name string) (uintptr, error) {
 	return purego.Dlsym(handle, name)
 }
 
-// Call calls the function with integer and pointer arguments and returns its
-// integer or pointer result. Pointers to Go memory must be converted in the
-// argument list itself; that keeps the memory alive until the call returns. A C
-// int is the result's lower 32 bits.
+// Call calls the function with integer and pointer arguments and returns its integer or pointer
+// result. Pointers to Go memory must be converted to uintptr within the argument list, which
+// keeps the memory alive and in place until the call returns. A C int is in the lower 32 bits
+// of the result.
 //
 //go:uintptrescapes
 func (f Func) Call(args ...uintptr) uintptr {
@@ -37,6 +37,6 @@ func (f Func) Call(args ...uintptr) uintptr {
 	return r
 }
 
-// Callback gives C a Go function to call, with arguments of at most a pointer's
-// size. It is never freed, and there are a few thousand in all: make it once.
+// Callback makes a C function that calls a Go function. Arguments are at most as large as a
+// pointer. Callbacks are never freed and limited to a few thousand, so make each only once.
 func Callback(fn any) Func { return Func(purego.NewCallback(fn)) }

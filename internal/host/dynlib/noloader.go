@@ -2,15 +2,15 @@
 
 package dynlib
 
-// HasLoader tells whether this binary can open libraries.
+// HasLoader reports whether this binary can open libraries.
 const HasLoader = false
 
 func load(string) (uintptr, error) { return 0, ErrNoLoader }
 
 func lookup(uintptr, string) (uintptr, error) { return 0, ErrNoLoader }
 
-// Call has nothing to call: no Func can have been bound.
+// Call panics: without a loader there are no functions.
 func (f Func) Call(...uintptr) uintptr { panic("dynlib: " + ErrNoLoader.Error()) }
 
-// Callback cannot be called by anything.
+// Callback panics: without a loader there is no C code to call it.
 func Callback(any) Func { panic("dynlib: " + ErrNoLoader.Error()) }

@@ -20,7 +20,7 @@ const ClaimName = "@kernbench-measuring"
 type TakenError struct {
 	PID int // 0 if the process is not visible from here
 	// Gone is closed when the process releases the claim. It is nil if that cannot be observed.
-	// Claim must then be called again; it may fail if a third process was faster.
+	// Claim may then be called again, and fails if a third process was faster.
 	Gone <-chan struct{}
 }
 
@@ -42,9 +42,9 @@ type Measuring struct {
 }
 
 const (
-	// mostCallers limits the number of open connections, because any process on this host may
+	// maxCallers limits the number of open connections, because any process on this host may
 	// connect.
-	mostCallers = 64
+	maxCallers = 64
 
 	// claimTries limits the attempts if the claim changes hands meanwhile: it is taken when we
 	// bind, but the holder is gone, or not yet listening, when we connect.
@@ -124,7 +124,7 @@ func (m *Measuring) answer() {
 		// The kernel stored the caller's process ID when it connected, so this works even if the
 		// caller has ended.
 		if peer, err := Peer(conn); err == nil {
-			m.note(int(peer.Pid))
+			m.record(int(peer.Pid))
 		}
 		m.keep(conn)
 	}
@@ -134,7 +134,7 @@ func (m *Measuring) answer() {
 func (m *Measuring) keep(conn *net.UnixConn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.callers == nil || len(m.callers) == mostCallers {
+	if m.callers == nil || len(m.callers) == maxCallers {
 		conn.Close()
 		return
 	}
@@ -149,7 +149,7 @@ func (m *Measuring) keep(conn *net.UnixConn) {
 	}()
 }
 
-func (m *Measuring) note(pid int) {
+func (m *Measuring) record(pid int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !slices.Contains(m.others, pid) {

@@ -53,8 +53,7 @@ func TestLooksSecret(t *testing.T) {
 	}
 }
 
-// Whatever surrounds the word that gives a secret away, and however the
-// variable comes to be recorded, its value is never in the result.
+// TestNoSecretIsRecorded checks secret words in any case and among other words.
 func TestNoSecretIsRecorded(t *testing.T) {
 	const hush = "hush-hush-value"
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,6 +1,6 @@
-// Package jobenv recognises, from environment variables alone, that a process
-// is one rank of a job that another launcher has started, and which. It is pure:
-// it is given the environment and starts, joins or changes nothing.
+// Package jobenv detects from environment variables whether this process is a rank of a job that
+// torchrun, mpirun, mpiexec or srun started, and which rank. It only interprets the given
+// environment.
 package jobenv
 
 import (
@@ -10,40 +10,40 @@ import (
 	"strings"
 )
 
-// Launcher is the program that started the job, by the name of its command.
+// Launcher is the name of the command that started the job.
 type Launcher string
 
 const (
 	Torchrun Launcher = "torchrun"
 	OpenMPI  Launcher = "mpirun"  // Open MPI
-	Hydra    Launcher = "mpiexec" // MPICH and its relatives
+	Hydra    Launcher = "mpiexec" // MPICH and its derivatives
 	Srun     Launcher = "srun"    // Slurm
 )
 
-// Job is what a launcher told this process about its job.
+// Job is the information of a launcher about the job of this process.
 type Job struct {
 	Launcher             Launcher
-	ID                   string // the launcher's name for the job, "" if it has none
+	ID                   string // of the job, "" if the launcher sets none
 	Rank, Size           int
 	LocalRank, LocalSize int
-	// Master is host:port where ranks are told to meet, which only torchrun says.
+	// MasterAddr and MasterPort are where the ranks rendezvous. Only torchrun sets them.
 	MasterAddr string
 	MasterPort int
-	RootHost   string // where rank 0 is, which only torchrun and srun say
-	RankVar    string // the variable that holds the rank
+	RootHost   string // host of rank 0; only torchrun and srun set it
+	RankVar    string // name of the variable with the rank
 }
 
-// convention is how one launcher tells a process its rank. All the names must be
-// set: some of them are also set for a shell that is not a rank.
+// convention lists the variables of a launcher. All but id must be set, because some of them are
+// also set for a shell that is not a rank.
 type convention struct {
 	launcher                         Launcher
 	rank, size, localRank, localSize string
-	id                               string // may be missing
+	id                               string // optional
 	also                             []string
 }
 
-// conventions, the innermost first: torchrun is often started by srun or mpirun,
-// and mpirun within an srun step, and then the inner one's ranks count.
+// conventions lists inner launchers first: torchrun is often started by srun or mpirun, and mpirun
+// within an srun step. The ranks of the inner launcher count.
 var conventions = []convention{
 	{launcher: Torchrun, rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE",
 		id: "TORCHELASTIC_RUN_ID", also: []string{"MASTER_ADDR", "MASTER_PORT"}},
@@ -51,16 +51,16 @@ var conventions = []convention{
 		localRank: "OMPI_COMM_WORLD_LOCAL_RANK",
 		localSize: "OMPI_COMM_WORLD_LOCAL_SIZE", id: "PMIX_NAMESPACE"},
 	{launcher: Hydra, rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
-	// The STEP variables exist only within srun; SLURM_NTASKS is set for a batch
-	// script as well, which is not a rank.
+	// The STEP variables exist only within srun. SLURM_NTASKS is also set for a batch script,
+	// which is not a rank.
 	{launcher: Srun, rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID", id: "SLURM_JOB_ID",
 		also: []string{"SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE"}},
 }
 
-// Detect finds the job this process belongs to, nil when there is none: no
-// launcher's set of variables is complete. One of several ranks goes before one of a
-// single rank, wherever that is. A complete set that
-// contradicts itself is an error, because guessing would start the wrong program n times.
+// Detect returns the job of this process, or nil if no launcher's set of variables is complete.
+// Jobs of several ranks take precedence over jobs of a single rank. A complete but
+// inconsistent set is an error, because a wrong guess would run the whole benchmark once per
+// rank.
 func Detect(environ []string) (*Job, error) {
 	env := Variables(environ)
 	var alone *Job
@@ -70,7 +70,7 @@ func Detect(environ []string) (*Job, error) {
 		}
 		j, err := c.read(env)
 		if err != nil {
-			return nil, fmt.Errorf("the variables of %s: %w", c.launcher, err)
+			return nil, fmt.Errorf("reading the variables of %s: %w", c.launcher, err)
 		}
 		if j.Size > 1 {
 			return j, nil
@@ -128,8 +128,8 @@ func (c convention) read(env map[string]string) (*Job, error) {
 	return j, nil
 }
 
-// firstHost is the first name in a list such as rack[02-05,9]n[1-3],other: the
-// host of task 0, unless tasks were distributed by a file.
+// firstHost returns the first name in a list such as rack[02-05,9]n[1-3],other. That is the host
+// of task 0, unless the user distributed tasks by a file.
 func firstHost(list string) string {
 	var name strings.Builder
 	for {
@@ -147,8 +147,8 @@ func firstHost(list string) string {
 	}
 }
 
-// slurmLocalSize reads how many tasks run on this node from a list such as
-// 4(x2),3: four on each of two nodes, three on the next.
+// slurmLocalSize returns the number of tasks on a node from a list such as 4(x2),3, which means
+// four tasks on each of two nodes and three on the next.
 func slurmLocalSize(list, node string) (int, error) {
 	left, err := strconv.Atoi(node)
 	if err != nil || left < 0 {
@@ -173,4 +173,41 @@ func slurmLocalSize(list, node string) (int, error) {
 		left -= nodes
 	}
 	return 0, fmt.Errorf("SLURM_STEP_TASKS_PER_NODE=%q has no node %s", list, node)
+}
+
+// InterfaceVar is the variable with the network interface for the connections between ranks. It
+// is the one that gloo reads.
+const InterfaceVar = "GLOO_SOCKET_IFNAME"
+
+// PortsVar is the variable with the range of ports, A-B, that processes of a job may listen on
+// for other hosts.
+const PortsVar = "KERNBENCH_PORT_RANGE"
+
+// SocketVars returns the variables that make the ranks of a job and their libraries use the
+// given network interface and ports. "" leaves the choice to them.
+func SocketVars(iface, ports string) map[string]string {
+	set := map[string]string{}
+	if iface != "" {
+		set["NCCL_SOCKET_IFNAME"] = "=" + iface // without = NCCL would match the name as a prefix
+		set[InterfaceVar] = iface
+	}
+	if ports != "" {
+		set[PortsVar] = ports
+	}
+	return set
+}
+
+// Variable returns the value of a variable in an environment ("NAME=value" each), or "".
+func Variable(environ []string, name string) string { return Variables(environ)[name] }
+
+// Variables returns the values of an environment by name. If a name occurs twice, the last entry
+// counts, as in os/exec.
+func Variables(environ []string) map[string]string {
+	env := map[string]string{}
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			env[name] = value
+		}
+	}
+	return env
 }

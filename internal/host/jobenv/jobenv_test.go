@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The variables as the launchers themselves set them.
+// Environments that the launchers set.
 var (
 	torchrun = strings.Fields(`RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=node0 MASTER_PORT=29501
 		TORCHELASTIC_RUN_ID=job7 TORCHELASTIC_RESTART_COUNT=0`)
@@ -101,7 +101,7 @@ func FuzzDetect(f *testing.F) {
 		if err != nil || j == nil {
 			return
 		}
-		if j.Size < 2 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize ||
+		if j.Size < 1 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize ||
 			j.LocalSize > j.Size {
 			t.Errorf("an impossible rank: %+v", j)
 		}

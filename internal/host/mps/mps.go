@@ -1,5 +1,6 @@
-// Package mps starts and ends MPS daemons, by which processes that share an NVIDIA GPU
-// run their kernels at the same time, and removes what those of killed processes leave.
+// Package mps starts and stops daemons of NVIDIA's Multi-Process Service (MPS), which lets processes
+// that share a GPU run kernels at the same time. It also cleans up after processes that were
+// killed.
 package mps
 
 import (
@@ -17,16 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PipeVariable tells the driver where the daemon is.
+// PipeVariable is the environment variable with the folder of the daemon's pipes.
 const PipeVariable = "CUDA_MPS_PIPE_DIRECTORY"
 
-// Daemon is an MPS daemon of this process's own, with its pipes and logs in a
-// folder that nobody else can enter.
+// Daemon is an MPS daemon of this process. Its pipes and logs are in a folder that only this user
+// can read.
 type Daemon struct {
-	Pipes string // the folder that PipeVariable names
+	Pipes string // the value for PipeVariable
 
 	dir     string
-	held    *os.File // dir, locked: as long as this process lives, nobody takes it for left behind
+	lock    *os.File // dir, locked while this process runs, so that Sweep keeps the folder
 	program string
 	command *exec.Cmd
 	ended   chan error
@@ -36,10 +37,10 @@ const (
 	control     = "nvidia-cuda-mps-control"
 	startLimit  = 10 * time.Second
 	quitLimit   = 5 * time.Second
-	controlFile = "control" // in the folder of pipes, once the daemon listens
+	controlFile = "control" // appears in the folder of pipes when the daemon listens
 )
 
-// Start starts a daemon, which ends with this process at the latest.
+// Start starts a daemon and waits until it listens. The kernel kills it when this process ends.
 func Start() (*Daemon, error) {
 	program, err := exec.LookPath(control)
 	if err != nil {
@@ -48,19 +49,19 @@ func Start() (*Daemon, error) {
 			return nil, err
 		}
 	}
-	_ = Sweep() // what cannot be removed is in nobody's way
-	dir, held, err := newFolder()
+	_ = Sweep() // folders that cannot be removed do no harm
+	dir, held, err := newLockedFolder()
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{dir: dir, held: held, Pipes: filepath.Join(dir, pipesFolder), program: program,
+	d := &Daemon{dir: dir, lock: held, Pipes: filepath.Join(dir, pipesFolder), program: program,
 		ended: make(chan error, 1)}
 	for _, sub := range []string{d.Pipes, d.logs()} {
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			return nil, errors.Join(err, d.remove())
 		}
 	}
-	d.command = d.controlCommand("-f") // stays in the foreground: a child that ends with this process
+	d.command = d.controlCommand("-f") // -f: stay in the foreground, as a child that ends with this process
 	d.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := d.command.Start(); err != nil {
 		return nil, errors.Join(err, d.remove())
@@ -83,16 +84,17 @@ func Start() (*Daemon, error) {
 }
 
 const (
-	// dirPrefix begins the name of a daemon's folder.
+	// dirPrefix is the start of the name of a daemon's folder.
 	dirPrefix   = "kernbench-mps-"
 	pipesFolder = "pipes"
-	// processName begins what the kernel calls daemon and servers, in 15 letters.
+	// processName is the start of the names of daemon and servers in /proc, which have at most 15
+	// characters.
 	processName = "nvidia-cuda-mps"
 )
 
-// newFolder makes a folder that is this process's: it is locked until the process ends,
-// however it does. Who sweeps may have been quicker than the lock; then there is another.
-func newFolder() (dir string, held *os.File, err error) {
+// newLockedFolder makes a folder and locks it. The kernel releases the lock when this process
+// ends, however it ends. If a Sweep removed the folder before it was locked, another one is made.
+func newLockedFolder() (dir string, held *os.File, err error) {
 	for {
 		if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 			return "", nil, err
@@ -114,9 +116,9 @@ func newFolder() (dir string, held *os.File, err error) {
 	}
 }
 
-// Sweep removes what processes have left that were killed, or ended with their
-// supervisor: their folders, and servers that still listen there. A daemon ends with its
-// process, but its servers are not its children for long.
+// Sweep removes the folders of processes that were killed, and kills the servers that still
+// listen there. A daemon ends with its process, but its servers may survive, because they do
+// not stay children of the daemon.
 func Sweep() error {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	var faults []error
@@ -127,10 +129,10 @@ func Sweep() error {
 		}
 		held, err := os.Open(dir)
 		if err != nil {
-			continue // swept by another
+			continue // removed by another Sweep
 		}
 		if unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			endServers(filepath.Join(dir, pipesFolder))
+			killServers(filepath.Join(dir, pipesFolder))
 			faults = append(faults, os.RemoveAll(dir))
 		}
 		held.Close()
@@ -138,13 +140,13 @@ func Sweep() error {
 	return errors.Join(faults...)
 }
 
-// endServers kills the MPS processes whose pipes are in a folder.
-func endServers(pipes string) {
+// killServers kills the MPS processes whose pipes are in a folder.
+func killServers(pipes string) {
 	variable := PipeVariable + "=" + pipes
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range all {
 		name, _ := os.ReadFile(filepath.Join(proc, "comm"))
-		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // nothing of other users' processes
+		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // empty for processes of other users
 		if !strings.HasPrefix(string(name), processName) ||
 			!slices.Contains(strings.Split(string(environ), "\x00"), variable) {
 			continue
@@ -168,11 +170,11 @@ func (d *Daemon) controlCommand(args ...string) *exec.Cmd {
 	return c
 }
 
-// Stop ends the daemon and its servers.
+// Stop stops the daemon and its servers.
 func (d *Daemon) Stop() error {
 	quit := d.controlCommand()
 	quit.Stdin = strings.NewReader("quit -t 1\n")
-	_ = quit.Run() // what is gone already cannot be asked
+	_ = quit.Run() // fails if the daemon has already ended
 	select {
 	case <-d.ended:
 	case <-time.After(quitLimit):
@@ -182,10 +184,10 @@ func (d *Daemon) Stop() error {
 	return d.remove()
 }
 
-// remove removes the folder, and servers that did not heed the daemon.
+// remove removes the folder and kills servers that did not stop with the daemon.
 func (d *Daemon) remove() error {
-	endServers(d.Pipes)
+	killServers(d.Pipes)
 	err := os.RemoveAll(d.dir)
-	d.held.Close()
+	d.lock.Close()
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
-// keepsDaemon makes the test's program a process that starts a daemon and waits.
+// keepsDaemon is the environment variable that makes the test binary start a daemon and wait.
 const keepsDaemon = "TEST_KEEPS_DAEMON"
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A daemon ends when it is stopped. What a process leaves that is killed, a folder and
-// a server, is swept by the next; what a living one has is not.
+// The daemon ends when it is stopped. Folder and server of a killed process are removed by the
+// next one; those of a running process are kept.
 func TestDaemonsAreSwept(t *testing.T) {
 	programs, temp := t.TempDir(), t.TempDir()
 	must.Do(t, cudatest.MPS(programs))
@@ -78,8 +78,8 @@ func TestDaemonsAreSwept(t *testing.T) {
 	gone(t, server)
 }
 
-// gone waits for the end of a process that was killed; as an orphan it may be a zombie
-// that nobody takes.
+// gone waits for the end of a killed process. As an orphan it may remain as a zombie that nobody
+// waits for.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

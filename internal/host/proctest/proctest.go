@@ -1,8 +1,6 @@
-// Package proctest is for tests that start real processes: the test's own
-// binary as a program, output that may be read while it is written, and which
-// processes of a test are still alive; and for tests of what such processes
-// decide, as stories in text files. It starts and ends nothing by itself, except
-// what a test has left behind.
+// Package proctest helps tests that start processes: it finds the test binary, which can act as
+// another program, captures output while it is written, and finds and kills processes that a test
+// left behind. Stories runs tests that are scripts in text files.
 package proctest
 
 import (
@@ -11,6 +9,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,13 +17,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/golden"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// QuickExit, in the environment of a process, keeps the race detector from
-// sleeping a second at its end.
+// QuickExit is an environment entry that stops the race detector from sleeping one second at the
+// end of the process.
 const QuickExit = "GORACE=atexit_sleep_ms=0"
 
-// Self is the path of the test binary, which TestMain can run as other programs.
+// Self returns the path of the test binary, whose TestMain can act as other programs.
 func Self(t testing.TB) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -34,8 +36,8 @@ func Self(t testing.TB) string {
 	return path
 }
 
-// Random draws the times and targets of the faults that a test injects, from
-// FAULTS_SEED (1 unless it is set) and the test's name, and logs the seed: a
+// Random returns the source of random times and targets for the faults that a test injects. Its seed is
+// FAULTS_SEED (default 1) and the name of the test. The seed is logged, so that a
 // failure can be reproduced.
 func Random(t testing.TB) *rand.Rand {
 	t.Helper()
@@ -52,7 +54,7 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// Buffer is output that may be read while it is written.
+// Buffer is a buffer for output that may be read while a process writes to it.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -64,31 +66,30 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String is what was written so far.
+// String returns the output so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
 }
 
-// Mark is a variable by which a test finds the processes it has started, and
-// what these have started: they inherit it. A process that is to lose its
-// environment carries it as an argument.
+// Mark is an environment variable that identifies the processes of a test. Their children inherit
+// it. A process without an environment can carry it as an argument.
 type Mark struct{ Name, Value string }
 
-// String is the mark as an entry of an environment, or as an argument.
+// String returns the mark as an environment entry or an argument.
 func (m Mark) String() string { return m.Name + "=" + m.Value }
 
-// Process is a living process that carries a mark.
+// Process is a running process that has a mark.
 type Process struct {
 	PID     int
 	Cmdline string
 	Env     map[string]string
 }
 
-// Processes lists the living processes with the mark, this one excepted. Zombies
-// are not among them: the kernel shows neither environment nor arguments of
-// theirs. Tests ask for it again and again, so most processes are only glanced at.
+// Processes returns the running processes that have the mark, except this one. Zombies are not
+// included, because the kernel shows neither their environment nor their arguments. Tests call it
+// in loops, so it parses the environment of marked processes only.
 func (m Mark) Processes() (found []Process) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -96,9 +97,9 @@ func (m Mark) Processes() (found []Process) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		environ, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // a process may be gone by now
+		environ, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // the process may have ended
 		cmdline, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if !m.on(environ) && !m.on(cmdline) {
+		if !m.in(environ) && !m.in(cmdline) {
 			continue
 		}
 		p := Process{PID: pid, Cmdline: strings.ReplaceAll(string(cmdline), "\x00", " "), Env: map[string]string{}}
@@ -112,16 +113,16 @@ func (m Mark) Processes() (found []Process) {
 	return found
 }
 
-// on tells whether the mark is one of the strings that the kernel shows.
-func (m Mark) on(shown []byte) bool {
+// in reports whether the mark is among the NUL-terminated strings.
+func (m Mark) in(shown []byte) bool {
 	return bytes.Contains(shown, []byte(m.Value)) && slices.Contains(strings.Split(string(shown), "\x00"), m.String())
 }
 
-// goneWithin is generous on a loaded machine.
-const goneWithin = time.Minute
+// goneTimeout is long because CI machines are shared.
+const goneTimeout = time.Minute
 
-// Gone waits until no marked process is left, and returns those that stay.
-func (m Mark) Gone() []Process { return m.gone(goneWithin) }
+// Gone waits until no marked process is left, and returns the remaining ones after a minute.
+func (m Mark) Gone() []Process { return m.gone(goneTimeout) }
 
 func (m Mark) gone(within time.Duration) (left []Process) {
 	for limit := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
@@ -131,11 +132,10 @@ func (m Mark) gone(within time.Duration) (left []Process) {
 	}
 }
 
-// AssertGone demands that no marked process is left. What is left is killed, so
-// that a failing test leaves nothing either.
+// AssertGone fails the test if marked processes are left after a minute, and kills them.
 func (m Mark) AssertGone(t testing.TB) {
 	t.Helper()
-	m.assertGone(t, goneWithin)
+	m.assertGone(t, goneTimeout)
 }
 
 func (m Mark) assertGone(t testing.TB, within time.Duration) {
@@ -145,5 +145,32 @@ func (m Mark) assertGone(t testing.TB, within time.Duration) {
 		if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Error(err)
 		}
+	}
+}
+
+// Stories runs the scripts in testdata/*.txt. A line is a verb with arguments, and do executes it.
+// The expected answers follow the line, indented by a tab. -update rewrites them; commit only
+// differences that you understand.
+func Stories(t *testing.T, do func(verb string, args []string) (answers []string)) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories (%v)", err)
+	}
+	for _, file := range files {
+		text := must.Get(os.ReadFile(file))(t)
+		var got strings.Builder
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "\t") {
+				continue
+			}
+			got.WriteString(line)
+			if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
+				for _, answer := range do(fields[0], fields[1:]) {
+					got.WriteString("\t" + strings.ReplaceAll(answer, "\n", "\n\t") + "\n")
+				}
+			}
+		}
+		golden.Check(t, filepath.Base(file), got.String())
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// complaints is a test that must fail.
+// complaints is a testing.TB that records errors.
 type complaints struct {
 	testing.TB
 	said []string
@@ -23,8 +23,7 @@ func (c *complaints) Errorf(format string, a ...any) {
 }
 func (c *complaints) Error(a ...any) { c.said = append(c.said, fmt.Sprint(a...)) }
 
-// A process is found by its mark as long as it lives, and what is left is
-// named and killed.
+// TestMark finds a process by its mark while it runs. AssertGone reports and kills it.
 func TestMark(t *testing.T) {
 	mark := Mark{"PROCTEST_MARK", fmt.Sprint(t.Name(), os.Getpid())}
 	mark.AssertGone(t)
@@ -33,8 +32,8 @@ func TestMark(t *testing.T) {
 	must.Do(t, cmd.Start())
 	defer cmd.Process.Kill()
 	found := mark.Processes()
-	for limit := time.Now().Add(goneWithin); len(found) == 0 && time.Now().Before(limit); time.Sleep(time.Millisecond) {
-		found = mark.Processes() // the kernel shows a process's environment a moment after it has begun
+	for limit := time.Now().Add(goneTimeout); len(found) == 0 && time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		found = mark.Processes() // the environment appears in /proc shortly after the start
 	}
 	if len(found) != 1 || found[0].PID != cmd.Process.Pid || found[0].Env["OTHER"] != "1" ||
 		!strings.HasPrefix(found[0].Cmdline, "sleep 1000") {
@@ -54,7 +53,7 @@ func TestMark(t *testing.T) {
 	mark.AssertGone(t)
 }
 
-// One without an environment is found by its arguments, if one is the mark.
+// A process without an environment is found if one of its arguments is the mark.
 func TestMarkAsArgument(t *testing.T) {
 	mark := Mark{"PROCTEST_MARK", fmt.Sprint(t.Name(), os.Getpid())}
 	start := func(argument string) *exec.Cmd {

@@ -431,7 +431,7 @@ func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[strin
 	case s.Procs > 1:
 		preset("OMP_NUM_THREADS", "1") // like torchrun: many ranks with a thread per core slow each other down
 	}
-	for name, value := range jobenv.Reach(s.Interface, s.Ports) {
+	for name, value := range jobenv.SocketVars(s.Interface, s.Ports) {
 		put(name, value)
 	}
 	return set
