@@ -87,8 +87,8 @@ func TestRichMachine(t *testing.T) {
 		"ib0": "yes 10.1.0.2/16; used by default, unless another interface is closer to the rendezvous or " +
 			"--interface names one",
 		"eth1": "no down",
-		"cores": "yes 2.5 of 8 usable: this process is bound to 6, the control group has 4, the control group's quota " +
-			"is the time of 2.5",
+		"cores": "yes 2.5 of 8 usable: this process is bound to 6, the control group has 4, " +
+			"the quota of the control group is 2.5",
 		"AVX2": "yes reductions, copies, GEMM", "AVX512F": "no wider reductions and GEMM",
 		"control groups": "yes version 1 (cpu, memory) and version 2",
 		"/dev/shm":       "yes 24GiB, 23GiB free", "locked memory": "yes unlimited", "open files": "yes 65536",
@@ -96,8 +96,8 @@ func TestRichMachine(t *testing.T) {
 		"Slurm":    "yes /bin/srun: 22.05.8",
 		"torchrun": "yes /bin/torchrun", "torch.distributed": "yes /bin/python3: 1.13.0a0+gitunknown",
 		"Plug-in library": "yes Plug-in library 1.2",
-		"GPU 0": "yes H200, 141GiB, compute capability 9.0, compute mode Default, multicast, reaches the " +
-			"memory of 1", "MPS": "yes /bin/nvidia-cuda-mps-control",
+		"GPU 0": "yes H200, 141GiB, compute capability 9.0, compute mode Default, multicast, " +
+			"can access the memory of 1", "MPS": "yes /bin/nvidia-cuda-mps-control",
 	} {
 		f := find(t, rich(), name)
 		if got := string(f.State) + " " + f.Detail; got != want {
