@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -46,7 +47,7 @@ func newState(set Setting) *State {
 		set.Measure = measure.Default()
 	}
 	if set.Clock == nil {
-		set.Clock = measure.Monotonic()
+		set.Clock = clock.Monotonic()
 	}
 	if set.Phase == nil {
 		set.Phase = func(string) {}

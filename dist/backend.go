@@ -5,9 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // Backend makes groups whose data moves in one certain way.
@@ -42,34 +42,15 @@ type Engine interface {
 	Close() error
 }
 
-// Clock is the time to measure the group's work with: integer picoseconds from
-// an arbitrary start. A deterministic clock gives the same duration every time.
-type Clock interface {
-	Now() int64
-	Deterministic() bool
-	Name() string // such as "monotonic", for the record of a result
-}
+// Clock is the clock of a group: integer picoseconds from an arbitrary start. A backend whose time is real returns
+// [Monotonic], one whose time is simulated returns [Simulated].
+type Clock = clock.Clock
 
-// Monotonic is this host's own clock, for backends whose time is real.
-func Monotonic() Clock { return monotonic{} }
+// Monotonic returns the monotonic clock of this host. It knows the cost of reading it, which benches subtract.
+func Monotonic() Clock { return clock.Monotonic() }
 
-type monotonic struct{}
-
-// epoch is where the clock starts, so that a reading fits into 64 bits.
-var epoch = time.Now()
-
-func (monotonic) Now() int64          { return int64(time.Since(epoch)) * 1000 }
-func (monotonic) Deterministic() bool { return false }
-func (monotonic) Name() string        { return "monotonic" }
-
-// Simulated is the clock of a backend whose time is simulated, as now reads it.
-func Simulated(now func() int64) Clock { return simulated(now) }
-
-type simulated func() int64
-
-func (s simulated) Now() int64        { return s() }
-func (simulated) Deterministic() bool { return true }
-func (simulated) Name() string        { return "simulated" }
+// Simulated returns a deterministic clock that reads simulated time with now, in picoseconds.
+func Simulated(now func() int64) Clock { return clock.Simulated(now) }
 
 // UnusableError is that of Prepare where this machine has no way to run an algorithm of the backend. One that "auto"
 // took is replaced by the first that the backend lists.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/collectives"
-	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	_ "github.com/kernbench/kernbench/internal/kernel/gpugemm" // its providers
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -92,7 +92,7 @@ func onDevice(ctx context.Context, s *bench.State, e gemm.Resident) error {
 
 // timed takes the samples, by the device's own clock.
 func timed(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) error {
-	s.UseClock(measure.DeviceEvents(startPicoseconds))
+	s.UseClock(clock.DeviceEvents(startPicoseconds))
 	s.Flops(flops)
 	err := s.Time(ctx, func() error { _, err := e.Sample(1); return err },
 		bench.SampledBy(func(batch int, samples []int64) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -109,7 +109,7 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 		return err
 	}
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	s.UseClock(measure.DeviceEvents(eventPicoseconds))
+	s.UseClock(clock.DeviceEvents(eventPicoseconds))
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
 	collectives.Observe(s, g, "before")

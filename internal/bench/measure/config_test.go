@@ -65,25 +65,6 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-func TestCalibration(t *testing.T) {
-	for _, test := range []struct {
-		readings []int64
-		want     Calibration
-	}{
-		{[]int64{0, 30, 55, 95}, Calibration{Overhead: 25, Resolution: 25}},
-		{[]int64{0, 0, 100, 100, 300}, Calibration{Overhead: 0, Resolution: 100}}, // coarse
-		{[]int64{5, 5}, Calibration{}},
-		{nil, Calibration{}},
-	} {
-		if got := calibrationOf(test.readings); got != test.want {
-			t.Errorf("%v: %+v, want %+v", test.readings, got, test.want)
-		}
-	}
-	if first, second := Calibrate(), Calibrate(); first != second || first.Resolution <= 0 {
-		t.Errorf("monotonic clock: %+v, then %+v", first, second)
-	}
-}
-
 func TestColdBytes(t *testing.T) {
 	const mib = 1 << 20
 	for _, test := range []struct {

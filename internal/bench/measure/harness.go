@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // HarnessCost measures what a sample costs besides the call: the time per sample of
@@ -16,7 +17,7 @@ func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	empty := Body{Call: func() error { return nil }}
-	s := &sampler{watch: newStopwatch(Monotonic()), group: g, body: empty, isolated: cadence == Isolated, batch: 1}
+	s := &sampler{watch: newStopwatch(clock.Monotonic()), group: g, body: empty, isolated: cadence == Isolated, batch: 1}
 	defer setGC(gcOff)()
 	var cost int64
 	for range 2 { // the first warms up

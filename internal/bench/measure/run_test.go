@@ -16,8 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // fakeClock moves only when a body moves it.
@@ -28,10 +31,12 @@ type fakeClock struct {
 	name          string
 }
 
-func (c *fakeClock) Now() int64               { c.now += c.reading; return c.now }
-func (c *fakeClock) Deterministic() bool      { return c.deterministic }
-func (c *fakeClock) Name() string             { return "fake" + c.name }
-func (c *fakeClock) Calibration() Calibration { return Calibration{Overhead: c.reading, Resolution: 1} }
+func (c *fakeClock) Now() int64          { c.now += c.reading; return c.now }
+func (c *fakeClock) Deterministic() bool { return c.deterministic }
+func (c *fakeClock) Name() string        { return "fake" + c.name }
+func (c *fakeClock) Calibration() clock.Calibration {
+	return clock.Calibration{Overhead: c.reading, Resolution: 1}
+}
 
 // rank is what a test gives each rank; call moves the clock.
 type rank struct {
@@ -403,7 +408,7 @@ func TestMuchGarbageIsCollected(t *testing.T) {
 
 func TestLoopAllocatesNothing(t *testing.T) {
 	for _, isolated := range []bool{false, true} {
-		s := &sampler{watch: newStopwatch(Monotonic()), group: syncgroup.Solo(), isolated: isolated, batch: 2,
+		s := &sampler{watch: newStopwatch(clock.Monotonic()), group: syncgroup.Solo(), isolated: isolated, batch: 2,
 			body: Body{Call: func() error { return nil }, Preamble: func() error { return nil }}}
 		n := testing.AllocsPerRun(10, func() {
 			must.Do(t, s.guarded(context.Background(), s.message[1:101]))
@@ -418,7 +423,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 func TestMonotonicRun(t *testing.T) {
 	cfg := Default()
 	cfg.Stop.MaxTime, cfg.Stop.MinTime = 20*time.Millisecond, 0
-	r := must.Get(Run(hang(t), cfg, Monotonic(), syncgroup.Solo(), Body{Call: func() error { return nil }}))(t)
+	r := must.Get(Run(hang(t), cfg, clock.Monotonic(), syncgroup.Solo(), Body{Call: func() error { return nil }}))(t)
 	if r.Samples.Iterations() == 0 || r.Batch < 2 || r.Clock != "monotonic" || r.Deterministic || r.ClockResolution <= 0 {
 		t.Errorf("%d samples, %+v", r.Samples.Iterations(), r)
 	}
@@ -426,5 +431,22 @@ func TestMonotonicRun(t *testing.T) {
 		if cost, err := HarnessCost(hang(t), cadence, syncgroup.Solo()); err != nil || cost <= 0 {
 			t.Errorf("%s: harness cost %v, %v", cadence, cost, err)
 		}
+	}
+}
+
+// A body that times with its group's clock (State.UseClock) must have the same overhead subtracted as one that
+// leaves the default clock in place.
+func TestGroupClockHasSameOverhead(t *testing.T) {
+	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: "cpu", Size: 1, ID: t.Name()}))(t)
+	defer g.Close()
+	cfg := Default()
+	cfg.Stop.MaxTime, cfg.Stop.MinTime = time.Millisecond, 0
+	var results []*Result
+	for _, c := range []Clock{clock.Monotonic(), g.Clock()} {
+		results = append(results, must.Get(Run(hang(t), cfg, c, syncgroup.Solo(), Body{Call: func() error { return nil }}))(t))
+	}
+	if a, b := results[0], results[1]; a.ClockOverhead != b.ClockOverhead || a.ClockResolution != b.ClockResolution {
+		t.Errorf("overhead %d and resolution %d ps by default, %d and %d with the group's clock", a.ClockOverhead,
+			a.ClockResolution, b.ClockOverhead, b.ClockResolution)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -122,7 +123,7 @@ func (b *prober) timeCalls(ids []int, call func(i int) func() error) (stats.Summ
 				groups[i].Abort(errs[i].Error())
 				return
 			}
-			results[i], errs[i] = measure.Run(b.ctx, b.config(), measure.Monotonic(), groups[i], measure.Body{Call: call(i)})
+			results[i], errs[i] = measure.Run(b.ctx, b.config(), clock.Monotonic(), groups[i], measure.Body{Call: call(i)})
 		})
 	}
 	wait.Wait()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // Program is the interpreter, or the program, beside one worker.
@@ -89,20 +89,20 @@ type counter struct {
 	Better string  `json:"better"`
 }
 
-// clock is the program's own, in nanoseconds.
-type clock struct {
+// programClock describes the clock of the program, in nanoseconds.
+type programClock struct {
 	Label      string `json:"name"`
 	Overhead   int64  `json:"overhead"`
 	Resolution int64  `json:"resolution"`
 }
 
-func (clock) Now() int64          { return measure.Monotonic().Now() }
-func (clock) Deterministic() bool { return false }
-func (c clock) Name() string      { return cmp.Or(c.Label, "perf_counter") }
+func (programClock) Now() int64          { return clock.Monotonic().Now() }
+func (programClock) Deterministic() bool { return false }
+func (c programClock) Name() string      { return cmp.Or(c.Label, "perf_counter") }
 
 // check demands what a clock can be: what it takes off each sample must not be a time
 // that calls take.
-func (c clock) check() error {
+func (c programClock) check() error {
 	const most = 1_000_000
 	if c.Overhead < 0 || c.Resolution < 0 || c.Overhead > most || c.Resolution > most {
 		return fmt.Errorf("clock %q: overhead %d ns, resolution %d ns: want 0 to %d", c.Name(), c.Overhead, c.Resolution,
@@ -112,8 +112,8 @@ func (c clock) check() error {
 }
 
 // Calibration is in picoseconds.
-func (c clock) Calibration() measure.Calibration {
-	return measure.Calibration{Overhead: 1000 * c.Overhead, Resolution: 1000 * c.Resolution}
+func (c programClock) Calibration() clock.Calibration {
+	return clock.Calibration{Overhead: 1000 * c.Overhead, Resolution: 1000 * c.Resolution}
 }
 
 // Body returns the body of a bench of the file: it has the program run its own, and
@@ -166,7 +166,7 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 	if r.Verify {
 		s.Verify(func() error { return verdict(ask("verify", struct{}{})) })
 	}
-	timed := cmp.Or(r.Clock, p.hello.Clock, &clock{})
+	timed := cmp.Or(r.Clock, p.hello.Clock, &programClock{})
 	if err := timed.check(); err != nil {
 		return nil, err
 	}
