@@ -30,7 +30,7 @@ var layers = []struct {
 	{"process", []string{"internal/process"}},
 	{"comm", []string{"internal/comm"}},
 	{"accel", []string{"accel", "internal/accel"}},
-	{"dist", []string{"dist"}},
+	{"dist", []string{"dist", "internal/dist"}},
 	{"solve", []string{"solve", "internal/solve"}},
 	{"result", []string{"internal/result"}},
 	{"bench", []string{"bench", "internal/bench"}},

@@ -2,43 +2,45 @@ package dist
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// Backend makes groups whose data moves in one certain way.
+// Backend makes groups whose data moves in one particular way: through shared memory, MPI, NCCL and so on. A Backend
+// that holds something for the whole process also implements io.Closer: see [End].
 type Backend interface {
-	// Join meets the other ranks and returns once all have come.
+	// Join returns once all ranks of the group have joined.
 	Join(ctx context.Context, c Config) (Engine, error)
 }
 
-// Engine is a backend's end of one group. Its methods are called one at a time,
-// except that what Prepare returns for sends and receives runs beside the rest.
+// Engine is a backend's part of one group, on one rank. Its methods are called one at a time, with one exception: the
+// functions that Prepare returns for sends and receives run concurrently with everything else.
+//
+// An engine may also implement [Overlapper], [Shrinker] and [Reporter].
 type Engine interface {
-	// Rank is this rank's number in the group, from 0, and Size how many there are.
+	// Rank is the number of this rank in the group, from 0, and Size the number of ranks.
 	Rank() int
 	Size() int
-	// Capabilities is what this group can do: at most what the Description says.
+	// Capabilities returns what this group can do: at most what the [Description] says.
 	Capabilities() Capabilities
-	// Alloc is a collective call.
+	// Alloc returns zeroed memory. It is a collective call.
 	Alloc(d DType, count int) (Buffer, error)
-	// Free gives back what Alloc gave. Other buffers are an error.
+	// Free releases a buffer that Alloc returned. It refuses other buffers.
 	Free(b Buffer) error
-	// Prepare does beforehand whatever the call needs at every run. The function
-	// it returns allocates nothing.
+	// Prepare does everything for the call that need not be repeated at every run. The function that it returns
+	// allocates nothing.
 	Prepare(p Plan) (run func() error, err error)
-	// Refuse fails the group: this rank cannot make the call that the others
-	// may be waiting for.
+	// Refuse fails the group, because this rank cannot make the call that the others may be waiting for.
 	Refuse(reason error)
-	// Split is a collective call; a negative color joins no group and gives nil.
+	// Split is a collective call. With a negative color this rank joins no group and gets nil.
 	Split(color, key int) (Engine, error)
-	// Clock is the time to measure the group's work with.
+	// Clock returns the clock to measure the group's work with.
 	Clock() Clock
-	// Close leaves the group: ranks that still wait for this one get an error.
+	// Close leaves the group. Ranks that still wait for this one get an error.
 	Close() error
 }
 
@@ -52,180 +54,132 @@ func Monotonic() Clock { return clock.Monotonic() }
 // Simulated returns a deterministic clock that reads simulated time with now, in picoseconds.
 func Simulated(now func() int64) Clock { return clock.Simulated(now) }
 
-// UnusableError is that of Prepare where this machine has no way to run an algorithm of the backend. One that "auto"
-// took is replaced by the first that the backend lists.
-type UnusableError struct{ Err error }
+// Overlapper is an Engine that can make a call in two halves and needs no thread of its own between them.
+type Overlapper interface {
+	// PrepareHalves is Prepare for [Op.Begin]. begin does the part that waits for no other rank, finish does the rest,
+	// and arrived reports whether finish would return without waiting. None of them allocates. begin is nil if the
+	// call cannot be divided; arrived is nil if that is not known. If one rank begins a call, all ranks do, and they
+	// finish it before they make another collective.
+	PrepareHalves(p Plan) (begin, finish func() error, arrived func() bool, err error)
+}
 
-func (e *UnusableError) Error() string { return e.Err.Error() }
-func (e *UnusableError) Unwrap() error { return e.Err }
+// Shrinker is an Engine whose ranks can continue after some of them have failed.
+type Shrinker interface {
+	// Shrink is called by every surviving rank, after Refuse and when nothing else runs. It returns the engine of a
+	// new group of the ranks that called it and their ranks in this group, the same list on all. It waits for no rank
+	// longer than a few times Config.Timeout.
+	Shrink() (e Engine, was []int, err error)
+}
 
-// Capabilities says what a backend can do. What is not listed is an error.
+// Reporter is an Engine that knows on what its group runs.
+type Reporter interface{ Facts() Facts }
+
+// Facts describe what a group runs on, for the record of a result and for tuning tables.
+type Facts struct {
+	Library string // the library that moves the data, with its version; "": none
+	Device  string // the kind of device that every rank has, such as the name of a GPU; "": none, or different ones
+	// RanksPerDevice is the number of ranks that share one device; 0: ranks have no device. If it is above 1, times show
+	// the memory of the device, not a link.
+	RanksPerDevice int
+}
+
+// UnavailableError reports that this machine lacks something: Join returns it if there are too few GPUs or no library,
+// and Prepare if the machine cannot run one algorithm of the backend. Such an algorithm is replaced by the first one of
+// the backend if "auto" chose it.
+type UnavailableError struct{ Err error }
+
+func (e *UnavailableError) Error() string { return e.Err.Error() }
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Capabilities list what a backend, or one group of it, can do. Package dist refuses every other call, so an engine
+// need not check.
 type Capabilities struct {
 	Ops        []Collective
 	DTypes     []DType
 	Reductions []Reduction
-	Algorithms map[Collective][]string // without "auto"; none for an operation that offers no choice
-	Lacking    map[string]string       // why algorithms that the Description has are not in this group
-	Symmetric  bool                    // Alloc gives memory that all ranks reach
-	Epilogue   bool                    // calls may have an Epilogue
-	Norm       bool                    // the backend does its norm; otherwise this package does, in memory of the host
-	Codec      bool                    // an all-reduce may have a Codec, whatever it is
-	Codecs     []Codec                 // otherwise: those that it may have
-	Combiner   bool                    // calls may have a Combiner
-	Counts     bool                    // blocks may have counts of their own
-	Chunk      bool                    // the size of the pieces of a call can be chosen: see [Chunk]
-	Blocks     bool                    // how many blocks of threads a rank has can be chosen: see [Blocks]
-	Shrink     bool                    // what is left of a failed group can go on: see [Group.Shrink]
-	Overlap    bool                    // an all-reduce of few elements goes on by itself once begun: see [Op.Begin]
-	Steps      bool                    // the proved steps of schedules can be executed one by one: see [StepsPrefix]
-	// RanksRound tells that ranks add up in orders of their own, so that sums which
-	// are not exact may differ between them in the last bit.
-	RanksRound bool
-	// ScheduleOrder tells that elements are combined in the order of the schedule of
-	// the algorithm's name, so that results can be predicted bit for bit.
-	ScheduleOrder bool
-	Library       string // with its version, where a library does the work
-	// Sharing is how many ranks share a device of their kind, a GPU; 0 where ranks have
-	// none. With more than one, times are those of the device's memory, not of a link.
-	Sharing int
-	// Device is the kind of device that every rank has, such as the name of a GPU; "" where
-	// they have none, or different ones.
-	Device string
-	// WideEpilogue tells that an epilogue is done to 16-bit sums before they are rounded,
-	// as kernels that fuse it do; otherwise they are rounded first.
-	WideEpilogue bool
+	// Algorithms are the names that a call may choose from, without "auto". The first one is the default. An operation
+	// that is missing here offers no choice.
+	Algorithms map[Collective][]string
+	Codecs     []Codec // the codecs that an all-reduce may have; see [AnyCodec]
+	Features   []Feature
+	// Missing has the reason for each algorithm of the Description that this group does not have.
+	Missing map[string]string
 }
 
-// Sabotaged is an Engine whose calls can be made wrong where its own code does the work,
-// so that it can be seen whether checks notice.
-type Sabotaged interface {
-	// Plant makes the all-reduces that are prepared from now on wrong in one of the ways
-	// of [Faults], or right again: "". An all-reduce that cannot be is refused with
-	// [ErrNoSuchFault] as it is prepared.
-	Plant(fault string) error
-}
+// Feature names an optional ability of a backend, or a property of its results.
+type Feature string
 
-// The faults that an engine may have planted.
+// The features.
 const (
-	DroppedBarrier = "dropped-barrier" // nobody waits for the others, of whom one is late
-	SkippedTail    = "skipped-tail"    // the last elements, which fill no pack, are left out
-	WrongSlot      = "wrong-slot"      // what rank 1 gives is taken for that of rank 0
+	SymmetricMemory Feature = "symmetric-memory" // Alloc returns memory that all ranks reach without a copy
+	OnDevice        Feature = "on-device"        // Alloc returns memory that the host cannot reach: see [Buffer.Mirror]
+	FusedEpilogue   Feature = "epilogue"         // calls may have an [Epilogue]
+	FusedNorm       Feature = "norm"             // the backend applies [RMSNorm]; otherwise dist does, in host memory
+	WideEpilogue    Feature = "wide-epilogue"    // epilogues apply to 16-bit sums before these are rounded
+	AnyCodec        Feature = "any-codec"        // an all-reduce may have any [Codec], also one of the program
+	CustomReduction Feature = "combiner"         // calls may have a [Combiner]
+	UnevenBlocks    Feature = "counts"           // calls may have [Call.Counts]
+	Pipelining      Feature = "chunk"            // [Call.Chunk] has an effect
+	ThreadBlocks    Feature = "blocks"           // the number of blocks of threads can be chosen: see [Plan.Blocks]
+	ScheduleSteps   Feature = "steps"            // algorithms "steps:NAME" execute the proved steps of a schedule
+	Overlap         Feature = "overlap"          // set by dist if the engine is an [Overlapper]
+	Shrinking       Feature = "shrink"           // set by dist if the engine is a [Shrinker]
+	// ScheduleOrder: elements are combined in the order of the schedule with the algorithm's name, so that results can
+	// be predicted bit for bit.
+	ScheduleOrder Feature = "schedule-order"
+	// RanksMayDiffer: ranks add in different orders, so that inexact sums may differ between them in the last bit.
+	RanksMayDiffer Feature = "ranks-may-differ"
 )
 
-// Faults lists them.
-func Faults() []string { return []string{DroppedBarrier, SkippedTail, WrongSlot} }
+// Has reports whether f is one of the features.
+func (c Capabilities) Has(f Feature) bool { return slices.Contains(c.Features, f) }
 
-// ErrNoSuchFault is the error where nothing can be wrong in this way.
-var ErrNoSuchFault = errors.New("the fault cannot be planted")
+// Can reports whether op is one of the operations.
+func (c Capabilities) Can(op Collective) bool { return slices.Contains(c.Ops, op) }
 
-// Observer is an Engine whose device has instruments.
-type Observer interface {
-	// Observe says what they show now: clocks, power, temperature. It changes nothing.
-	Observe() (string, error)
+// Takes reports whether an all-reduce may have this codec.
+func (c Capabilities) Takes(codec Codec) bool {
+	return c.Has(AnyCodec) || slices.Contains(c.Codecs, codec)
 }
 
-// Overlapper is an Engine that can do a call in two halves, between which it goes on without
-// a thread of its own.
-type Overlapper interface {
-	// PrepareHalves is Prepare for [Op.Begin]. A call that cannot be cut so has no halves.
-	// Where all ranks begin a call they all finish it before they make another collective.
-	PrepareHalves(p Plan) (Halves, error)
-}
-
-// Halves are the two parts of a call. None of them allocates.
-type Halves struct {
-	Begin  func() error // does what waits for no other rank; nil: the call cannot be cut
-	Finish func() error // does the rest
-	// Arrived reports whether Finish would wait for no other rank; nil where that cannot be told.
-	Arrived func() bool
-}
-
-// Shrinker is an Engine whose ranks can go on without those that are gone.
-type Shrinker interface {
-	// Shrink is called by every rank that is left, after Refuse and when nothing else
-	// runs. It gives the engine of a new group of those who called it and, by rank in that
-	// group, the ranks that they have in this one: the same on all. It waits for nobody
-	// longer than a few times Config.Timeout.
-	Shrink() (Engine, []int, error)
-}
-
-// Takes tells whether an all-reduce may have this codec.
-func (c Capabilities) Takes(codec Codec) bool { return c.Codec || slices.Contains(c.Codecs, codec) }
-
-// Timing is a way to time a prepared call that leaves the host's part out, as a device
-// can: many calls in one launch of a kernel, or a recorded graph of them.
-type Timing struct {
-	Name string // of the metric, such as kernel_us
-	Help string // what is timed
-	// Sample makes calls, which all ranks do together, and gives the microseconds of one.
-	// A rank that has none of the work gives 0.
-	Sample func() (us float64, err error)
-	// Check, if set, is for samples that leave nothing in the call's own buffers: all
-	// ranks together make the call itself, and it tells whether the samples' results differ.
-	Check func() error
-	// LimitUS is the least time of a call that is timed in this way, as rank 0 knows it,
-	// and Limit says what limits it; 0 where nothing is known.
-	LimitUS float64
-	Limit   string
-	// Close gives back what was made for it.
-	Close func() error
-}
-
-// Timer is an Engine that has such ways. Timings is a collective call; it gives none for
-// a call that cannot be timed so.
-type Timer interface {
-	Timings(p Plan) ([]Timing, error)
-}
-
-// Has tells whether the operation is one of those that can be done.
-func (c Capabilities) Has(op Collective) bool { return slices.Contains(c.Ops, op) }
-
-// Limiter is a backend that knows, from what it is made of, how long a call takes
-// at least.
-type Limiter interface {
-	Limits(p Plan, size int) ([]Limit, error)
-}
-
-// MachineReader is a backend whose machine is described by a file: [Config.Machine].
-type MachineReader interface {
-	// CheckMachine says what is wrong with a file and an arrangement for groups of so many ranks.
-	CheckMachine(path, arrangement string, ranks int) error
-	// DescribeMachine is what a file describes, arranged as said; of "", the built-in one.
-	DescribeMachine(path, arrangement string) (Machine, error)
-	// NearbyMachine is the file of the current folder that is meant where none is named, ""
-	// if there is none.
-	NearbyMachine() string
-}
-
-// Machine is what the file of a [MachineReader] describes.
-type Machine struct {
-	Text    string            // in a few words
-	Ranks   int               // of every group on it; 0: as many as it likes
-	Details map[string]string // what rows say of it, such as how messages move
-	BuiltIn []byte            // the text of the built-in one, if it has one
-}
-
-// Limit is a least time of a call, by what it is spent on.
-type Limit struct {
-	Name string
-	US   float64
-}
-
-// fitting leaves out the algorithms that a group of a size cannot do.
+// fitting removes the algorithms that do not work with so many ranks.
 func (c Capabilities) fitting(size int) Capabilities {
-	list := maps.Clone(c.Algorithms)
-	for op, names := range list {
-		list[op] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return unfit(op, name, size) != nil })
+	c.Algorithms = maps.Clone(c.Algorithms)
+	for op, names := range c.Algorithms {
+		c.Algorithms[op] = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return checkSize(op, name, size) != nil
+		})
 	}
-	c.Algorithms = list
 	return c
 }
 
-// unfit is why an algorithm is not for a number of ranks. What is no schedule is
-// the backend's to refuse.
-func unfit(op Collective, algorithm string, size int) error {
-	if !slices.Contains(Algorithms(op), algorithm) {
+// checkSize reports why an algorithm does not work with so many ranks. Algorithms that are not schedules are left for
+// the backend to refuse.
+func checkSize(op Collective, algorithm string, size int) error {
+	if !slices.Contains(schedule.Names(string(op)), algorithm) {
 		return nil
 	}
 	return schedule.Fits(string(op), algorithm, size)
+}
+
+// Description is what a backend declares when it is registered, for everything that happens before a group is joined.
+// Planning, launching and analysis ask for it ([Describe]) and compare no names of backends: a new backend is its
+// package and the import that registers it. Name is required. The zero Shape is one process per rank, measured.
+type Description struct {
+	Name string
+	Help string // one line
+	// Capabilities are the most that a group can do; [Group.Capabilities] may be less.
+	Capabilities
+	Shape
+	// Hints help to plan, launch, tune and analyse runs. A backend outside of this module may leave them out.
+	hints.Hints
+}
+
+// Shape is how the ranks of a backend run, and what their times depend on.
+type Shape struct {
+	InProcess bool // all ranks of a group are goroutines of one process
+	Simulated bool // its clock is simulated time: nothing else on this host changes what it shows
+	// Virtual: there is only rank 0, whose calls stand for the calls of all ranks. Their steps are proved and timed, but
+	// no data moves, so results cannot be checked.
+	Virtual bool
 }

@@ -12,44 +12,36 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Buffer is elements in memory: a slice of the program, or memory of a group.
-// It is a small value that refers to the memory, like a slice. The zero Buffer
-// is empty and fits every element type.
+// Buffer refers to elements in memory: a slice of the program, or memory of a group. It is a small value, like a slice.
+// The zero Buffer is empty and fits every element type.
 type Buffer struct {
 	dtype  DType
 	count  int
-	data   unsafe.Pointer // nil where the host cannot reach the memory, or count is 0
-	memory Memory         // nil: the program's own
+	data   unsafe.Pointer // nil if the host cannot reach the memory, or count is 0
+	memory any            // the backend's allocation; nil: memory of the program
 	off    int            // bytes from the start of a [DeviceMemory]
 }
 
-// Memory is where a backend allocates buffers.
-type Memory interface {
-	// Name is the kind of memory, such as "symmetric".
-	Name() string
-}
-
-// DeviceMemory is a Memory that the host cannot reach: one allocation of a device.
+// DeviceMemory is one allocation of a device, which the host cannot reach.
 type DeviceMemory interface {
-	Memory
-	// Read and Write copy between host memory and the device's, from byte off on.
+	// Read and Write copy between host memory and the device, from byte off of the allocation on.
 	Read(dst []byte, off int) error
 	Write(off int, src []byte) error
 }
 
-// Of wraps a slice.
+// Of returns a buffer that refers to the elements of s.
 func Of[E Element](s []E) Buffer {
 	return Buffer{dtype: dtype.Of[E](), count: len(s), data: unsafe.Pointer(unsafe.SliceData(s))}
 }
 
-// Make gives a buffer of new, zeroed memory of the program's own.
+// Make returns a buffer of new, zeroed host memory.
 func Make(d DType, count int) Buffer {
 	words := make([]uint64, (count*d.Size()+7)/8) // aligned for every type
 	return Buffer{dtype: d, count: count, data: unsafe.Pointer(unsafe.SliceData(words))}
 }
 
-// Slice views the elements of a buffer of host memory. It panics if E is not the
-// buffer's element type or the host cannot reach the memory.
+// Slice returns the elements of b as a slice of the same memory. It panics if E is not the element type of b or if the
+// host cannot reach the memory.
 func Slice[E Element](b Buffer) []E {
 	if b.count == 0 {
 		return nil
@@ -63,12 +55,12 @@ func Slice[E Element](b Buffer) []E {
 	return unsafe.Slice((*E)(b.data), b.count)
 }
 
-// Convert gives the elements of out the values of those of in, of the same number and
-// any type. Floats round to nearest; f16 and bf16 by way of float32. Integers are truncated and wrap
-// around, and those beyond 2^53 are rounded where the types differ.
+// Convert sets the elements of out to those of in, converted to the type of out. Both must have the same count. Floats
+// are rounded to nearest, f16 and bf16 by way of float32. Integers are truncated and wrap around; integers beyond 2^53
+// are rounded if the types differ.
 func Convert(out, in Buffer) error {
 	if out.count != in.count {
-		return fmt.Errorf("converting %v to %v: not as many", in, out)
+		return fmt.Errorf("converting %v to %v: their counts differ", in, out)
 	}
 	if in.count == 0 {
 		return nil
@@ -94,23 +86,17 @@ func Convert(out, in Buffer) error {
 	return out.Update(to)
 }
 
-// NewBuffer is for backends: count elements at data, in memory of theirs.
-func NewBuffer(d DType, count int, data unsafe.Pointer, in Memory) Buffer {
-	return Buffer{dtype: d, count: count, data: data, memory: in}
+// NewBuffer returns a buffer of count elements in memory of a backend: at data, or, if data is nil, at the start of
+// memory, a [DeviceMemory]. Engines call it in Alloc. [Buffer.Memory] returns memory.
+func NewBuffer(d DType, count int, data unsafe.Pointer, memory any) Buffer {
+	return Buffer{dtype: d, count: count, data: data, memory: memory}
 }
 
-// NewDeviceBuffer is for backends: count elements at the start of an allocation that
-// the host cannot reach.
-func NewDeviceBuffer(d DType, count int, m DeviceMemory) Buffer {
-	return Buffer{dtype: d, count: count, memory: m}
-}
-
-// Offset is where the buffer begins in its DeviceMemory, in bytes.
+// Offset returns the position of the buffer in its DeviceMemory, in bytes.
 func (b Buffer) Offset() int { return b.off }
 
-// Mirror is a buffer of host memory with the same elements, to look at or to
-// change: b itself where the host can reach it, a copy otherwise. Update brings
-// changes back.
+// Mirror returns a buffer of host memory with the same elements: b itself if the host can reach it, otherwise a copy.
+// Update writes changes back.
 func (b Buffer) Mirror() (Buffer, error) {
 	m, far := b.memory.(DeviceMemory)
 	if !far || b.count == 0 {
@@ -120,7 +106,7 @@ func (b Buffer) Mirror() (Buffer, error) {
 	return copied, m.Read(copied.Bytes(), b.off)
 }
 
-// Update gives b the elements of its mirror.
+// Update copies the elements of mirror, which Mirror returned, back into b.
 func (b Buffer) Update(mirror Buffer) error {
 	m, far := b.memory.(DeviceMemory)
 	if !far || b.count == 0 {
@@ -132,12 +118,12 @@ func (b Buffer) Update(mirror Buffer) error {
 	return m.Write(b.off, mirror.Bytes())
 }
 
-// pieceBytes is how much of memory that the host cannot reach goes through its own at once.
+// pieceBytes is the size of the host memory through which Overwrite and Inspect copy device memory.
 const pieceBytes = 4 << 20
 
-// Overwrite gives b new elements, all of which set writes: for b itself where the host can
-// reach it, otherwise for one piece of host memory after the other, of which first is the
-// index of the first element. Nothing is read from b, and no copy of all of it is made.
+// Overwrite sets all elements of b: set is called for b itself if the host can reach it, otherwise for
+// one piece of host memory after the other, whose first element has the index first in b. It reads
+// nothing from b and makes no copy of all of it, as Mirror would.
 func (b Buffer) Overwrite(set func(piece Buffer, first int)) error {
 	return b.inPieces(func(piece Buffer, m DeviceMemory, first int) error {
 		set(piece, first)
@@ -148,7 +134,7 @@ func (b Buffer) Overwrite(set func(piece Buffer, first int)) error {
 	})
 }
 
-// Inspect has look see all elements of b, in pieces as Overwrite has them.
+// Inspect calls look with all elements of b, in the same pieces as Overwrite.
 func (b Buffer) Inspect(look func(piece Buffer, first int) error) error {
 	return b.inPieces(func(piece Buffer, m DeviceMemory, first int) error {
 		if m != nil {
@@ -175,13 +161,13 @@ func (b Buffer) inPieces(f func(piece Buffer, m DeviceMemory, first int) error) 
 	return nil
 }
 
-// DType is the element type.
+// DType returns the element type.
 func (b Buffer) DType() DType { return b.dtype }
 
-// Count is the number of elements.
+// Count returns the number of elements.
 func (b Buffer) Count() int { return b.count }
 
-// Bytes is the memory itself, empty where the host cannot reach it.
+// Bytes returns the memory itself, or nil if the host cannot reach it.
 func (b Buffer) Bytes() []byte {
 	if b.data == nil || b.count == 0 {
 		return nil
@@ -189,11 +175,10 @@ func (b Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(b.data), b.count*b.dtype.Size())
 }
 
-// Memory is where the buffer was allocated, nil for the program's own memory.
-func (b Buffer) Memory() Memory { return b.memory }
+// Memory returns the allocation of the backend that the buffer lies in, or nil for memory of the program.
+func (b Buffer) Memory() any { return b.memory }
 
-// Slice is the n elements from off on, in the same memory. It panics beyond the
-// buffer's end, as slicing does.
+// Slice returns the n elements from off on, in the same memory. It panics if they reach beyond the buffer.
 func (b Buffer) Slice(off, n int) Buffer {
 	if off < 0 || n < 0 || off > b.count-n {
 		panic(fmt.Sprintf("dist: elements %d to %d of a buffer of %d", off, off+n, b.count))
@@ -210,7 +195,7 @@ func (b Buffer) Slice(off, n int) Buffer {
 	return b
 }
 
-// String says what the buffer is, such as "8 f32".
+// String returns the count and the type, such as "8 f32".
 func (b Buffer) String() string {
 	if b.count == 0 {
 		return "no elements"
@@ -218,7 +203,7 @@ func (b Buffer) String() string {
 	return fmt.Sprintf("%d %v", b.count, b.dtype)
 }
 
-// distance is by how many bytes b begins after other, if the two overlap.
+// distance returns how many bytes after other b begins, and whether the two overlap.
 func (b Buffer) distance(other Buffer) (bytes int, overlap bool) {
 	if b.count == 0 || other.count == 0 {
 		return 0, false
@@ -237,15 +222,15 @@ func (b Buffer) distance(other Buffer) (bytes int, overlap bool) {
 	return bytes, bytes < other.count*other.dtype.Size() && -bytes < b.count*b.dtype.Size()
 }
 
-// allocation is memory that [Group.Alloc] gave.
+// allocation is memory that [Group.Alloc] returned.
 type allocation struct {
 	Buffer
 	freed atomic.Bool
 }
 
-var errFreed = errors.New("in or out is memory that was freed")
+var errFreed = errors.New("in or out was freed")
 
-// gone tells whether it was freed; memory that no group gave, nil, never is.
+// gone reports whether the memory was freed. Memory of the program (nil) never is.
 func (a *allocation) gone() bool { return a != nil && a.freed.Load() }
 
 func (a *allocation) holds(b Buffer) bool {
@@ -259,7 +244,8 @@ func (a *allocation) holds(b Buffer) bool {
 	return overlap
 }
 
-// allocations are those of a group, also freed ones whose memory was not given again.
+// allocations are the allocations of a group. Freed ones stay listed until their memory is allocated again, so that a
+// call with them is refused.
 type allocations struct {
 	mu   sync.Mutex
 	list []*allocation

@@ -9,7 +9,6 @@ import (
 // card is memory that the host cannot reach.
 type card struct{ bytes []byte }
 
-func (*card) Name() string { return "card" }
 func (c *card) Read(dst []byte, off int) error {
 	copy(dst, c.bytes[off:])
 	return nil
@@ -23,14 +22,14 @@ func (c *card) Write(off int, src []byte) error {
 // as one memory where it is.
 func TestDeviceMemory(t *testing.T) {
 	c := &card{make([]byte, 64)}
-	b := NewDeviceBuffer(F32, 16, c).Slice(4, 8)
+	b := NewBuffer(F32, 16, nil, c).Slice(4, 8)
 	if b.Bytes() != nil || b.Offset() != 16 {
 		t.Errorf("bytes %v, offset %d", b.Bytes(), b.Offset())
 	}
 	m := must.Get(b.Mirror())(t)
 	Slice[float32](m)[1] = 1.5
 	must.Do(t, b.Update(m))
-	if again, _ := NewDeviceBuffer(F32, 16, c).Mirror(); Slice[float32](again)[5] != 1.5 {
+	if again, _ := NewBuffer(F32, 16, nil, c).Mirror(); Slice[float32](again)[5] != 1.5 {
 		t.Errorf("the card holds %v", c.bytes)
 	}
 	if b.Update(m.Slice(0, 3)) == nil {
@@ -41,9 +40,9 @@ func TestDeviceMemory(t *testing.T) {
 		distance int
 		one      bool
 	}{
-		{b, 0, true}, {b.Slice(2, 2), -8, true}, {NewDeviceBuffer(F32, 4, c), 0, false},
-		{NewDeviceBuffer(F32, 5, c), 16, true},
-		{NewDeviceBuffer(F32, 16, &card{make([]byte, 64)}), 0, false}, {Of(make([]float32, 8)), 0, false},
+		{b, 0, true}, {b.Slice(2, 2), -8, true}, {NewBuffer(F32, 4, nil, c), 0, false},
+		{NewBuffer(F32, 5, nil, c), 16, true},
+		{NewBuffer(F32, 16, nil, &card{make([]byte, 64)}), 0, false}, {Of(make([]float32, 8)), 0, false},
 	} {
 		if d, one := b.distance(test.other); one != test.one || one && d != test.distance {
 			t.Errorf("%v and %v: distance %d, one memory %v", b, test.other, d, one)
@@ -56,7 +55,7 @@ func TestDeviceMemory(t *testing.T) {
 func TestPiecesOfDeviceMemory(t *testing.T) {
 	for _, count := range []int{0, 1, pieceBytes / 4, pieceBytes/4 + 1, 2*pieceBytes/4 + 3} {
 		c := &card{make([]byte, 4*(count+2))}
-		for _, b := range []Buffer{NewDeviceBuffer(F32, count+2, c).Slice(1, count), Make(F32, count)} {
+		for _, b := range []Buffer{NewBuffer(F32, count+2, nil, c).Slice(1, count), Make(F32, count)} {
 			err := b.Overwrite(func(piece Buffer, first int) {
 				for i := range piece.Count() {
 					Slice[float32](piece)[i] = float32(first+i) + 1
@@ -76,7 +75,7 @@ func TestPiecesOfDeviceMemory(t *testing.T) {
 				t.Errorf("%v: %d elements seen, %v, %v", b, next, err, seen)
 			}
 		}
-		if whole, _ := NewDeviceBuffer(F32, count+2, c).Mirror(); Slice[float32](whole)[0] != 0 ||
+		if whole, _ := NewBuffer(F32, count+2, nil, c).Mirror(); Slice[float32](whole)[0] != 0 ||
 			Slice[float32](whole)[count+1] != 0 {
 			t.Errorf("%d elements: written beyond them", count)
 		}

@@ -77,7 +77,7 @@ func TestRanksOfSeveralHostsNeedAnExchange(t *testing.T) {
 		{"no job", "HOME=/", Config{Rank: 1, Size: 4}, false},
 	} {
 		err := c.config.checkHosts(strings.Fields(c.environ))
-		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "torchrun has 2 of 4 here") {
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "torchrun started 2 of 4 here") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,18 +68,19 @@ func ExampleGroup_Alloc() {
 			return err
 		}
 		if g.Rank() == 1 {
-			fmt.Println(b.Memory().Name(), x)
+			fmt.Println(x)
 		}
 		return nil
 	})
-	// Output: symmetric [1 1 0 0]
+	// Output: [1 1 0 0]
 }
 
 // The program goes on while a call runs, and leaves its buffers alone until Wait.
-func ExampleGroup_AllReduceAsync() {
+func ExampleGroup_Start() {
 	together("async", func(g *dist.Group) error {
 		gradient := []float32{1, 2}
-		running, err := g.AllReduceAsync(dist.Of(gradient), dist.Of(gradient), dist.Avg)
+		b := dist.Of(gradient)
+		running, err := g.Start(dist.Call{Op: dist.AllReduce, In: b, Out: b, Reduction: dist.Avg})
 		if err != nil {
 			return err
 		}
@@ -95,10 +97,10 @@ func ExampleGroup_AllReduceAsync() {
 }
 
 // A select waits for a call among other things.
-func ExampleHandle_Done() {
+func ExampleOp_Done() {
 	together("done", func(g *dist.Group) error {
 		x := []int64{int64(g.Rank() + 1)}
-		running, err := g.AllReduceAsync(dist.Of(x), dist.Of(x), dist.Sum)
+		running, err := g.Start(dist.Call{Op: dist.AllReduce, In: dist.Of(x), Out: dist.Of(x)})
 		if err != nil {
 			return err
 		}
@@ -141,14 +143,15 @@ func ExampleGroup_Shrink() {
 
 // A message that never comes is waited for as long as the context allows. The group has
 // failed then, on every rank.
-func ExampleWithContext() {
+func ExampleGroup_Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	together("context", func(g *dist.Group) error {
 		if g.Rank() == 1 {
 			cancel() // instead of sending
 			return nil
 		}
-		err := g.Recv(dist.Of(make([]float32, 4)), 1, dist.WithContext(ctx))
+		g.Watch(ctx)
+		err := g.Recv(dist.Of(make([]float32, 4)), 1)
 		fmt.Println(errors.Is(err, context.Canceled), err)
 		return nil
 	})
@@ -157,7 +160,10 @@ func ExampleWithContext() {
 
 // Go has no bfloat16: slices of it are made from float32, one by one or all at once.
 func ExampleConvert() {
-	x := []dist.BFloat16{dist.BFloat16From(1), dist.BFloat16From(1.0 / 3)}
+	x := make([]dist.BFloat16, 2)
+	if err := dist.Convert(dist.Of(x), dist.Of([]float32{1, 1.0 / 3})); err != nil {
+		panic(err)
+	}
 	values := make([]float32, len(x))
 	if err := dist.Convert(dist.Of(values), dist.Of(x)); err != nil {
 		fmt.Println(err)
@@ -185,13 +191,13 @@ func ExampleParseCodec() {
 
 // Blocks need not be equal. A rank that holds one of unequal blocks says how long the
 // whole vector is.
-func ExampleWholeCount() {
+func ExampleCall_count() {
 	together("gather", func(g *dist.Group) error {
 		whole, mine := make([]int32, 3), []int32{10, 11}
 		if g.Rank() == 1 {
 			whole, mine = nil, []int32{20}
 		}
-		err := g.Gather(dist.Of(whole), dist.Of(mine), 0, dist.WholeCount(3))
+		err := g.Do(dist.Call{Op: dist.Gather, In: dist.Of(mine), Out: dist.Of(whole), Count: 3})
 		if g.Rank() == 0 {
 			fmt.Println(whole)
 		}
@@ -214,7 +220,7 @@ func ExampleNewCombiner() {
 		if g.Rank() == 1 {
 			x = []float64{-3, 4}
 		}
-		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum, dist.WithCombiner(largest))
+		err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(x), Out: dist.Of(x), Combiner: largest})
 		if g.Rank() == 0 {
 			fmt.Println(x)
 		}
@@ -224,13 +230,13 @@ func ExampleNewCombiner() {
 }
 
 // Blocks of any lengths: every rank says all of them.
-func ExampleCounts() {
+func ExampleCall_counts() {
 	together("counts", func(g *dist.Group) error {
 		mine, all := []int32{10, 11, 12}, make([]int32, 4)
 		if g.Rank() == 1 {
 			mine = []int32{20}
 		}
-		err := g.AllGather(dist.Of(all), dist.Of(mine), dist.Counts(3, 1))
+		err := g.Do(dist.Call{Op: dist.AllGather, In: dist.Of(mine), Out: dist.Of(all), Counts: []int{3, 1}})
 		if g.Rank() == 1 {
 			fmt.Println(all)
 		}
@@ -240,11 +246,11 @@ func ExampleCounts() {
 }
 
 // What a layer does to a sum is done as it is stored.
-func ExampleWithEpilogue() {
+func ExampleEpilogue() {
 	together("epilogue", func(g *dist.Group) error {
 		x, residual := []float32{1, 2, 3, 4}, []float32{100, 200, 300, 400}
-		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum,
-			dist.WithEpilogue(dist.Epilogue{Scale: 0.5, Bias: dist.Of([]float32{10, 20}), Residual: dist.Of(residual)}))
+		err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(x), Out: dist.Of(x),
+			Epilogue: &dist.Epilogue{Scale: 0.5, Bias: dist.Of([]float32{10, 20}), Residual: dist.Of(residual)}})
 		if g.Rank() == 0 {
 			fmt.Println(x)
 		}
@@ -257,15 +263,18 @@ func ExampleWithEpilogue() {
 func ExampleMisuseError() {
 	together("misuse", func(g *dist.Group) error {
 		x := make([]float32, 4+g.Rank())
-		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum, dist.Algorithm("ring"))
+		err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(x), Out: dist.Of(x), Algorithm: "ring"})
 		var misuse *dist.MisuseError
 		if g.Rank() == 0 {
-			fmt.Println(errors.As(err, &misuse), err)
+			fmt.Println(errors.As(err, &misuse))
+			fmt.Println(strings.ReplaceAll(err.Error(), ", ", ",\n"))
 		}
 		return nil
 	})
-	// Output: true rank 0 calls allreduce of 4 f32 (sum) by ring in place, but rank 1 allreduce of 5 f32
-	// (sum) by ring in place (call 1)
+	// Output:
+	// true
+	// rank 0 calls allreduce of 4 f32 (sum) by ring in place,
+	// but rank 1 allreduce of 5 f32 (sum) by ring in place (call 1)
 }
 
 // Spawn makes a program its own launcher: it is started again for every rank, and

@@ -1,259 +1,199 @@
 package dist
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 )
 
-// Op is a prepared call. It may run any number of times, one at a time.
+// Op is a prepared call. It may run any number of times, one at a time: with Run, with Start and Wait,
+// or with Begin and Wait.
 type Op struct {
 	run    func() error
 	stream *stream
 	plan   Plan
-	handle Handle
 
 	group   *Group
-	in, out *allocation     // nil: memory that no group gave
-	ctx     context.Context // of this call alone; nil: none
+	in, out *allocation // nil: memory that no group has allocated
 	halves  halves
-}
 
-// Handle is a started Op.
-type Handle struct {
-	op      *Op
-	ended   chan struct{} // holds a token once the run has ended
+	// The state of a started run.
 	started atomic.Bool
+	ended   chan struct{} // holds a token once the run has ended
 	err     error
-
-	mu   sync.Mutex
-	busy bool
-	done chan struct{} // closed once the run has ended; nil: nobody asked for it
+	mu      sync.Mutex
+	busy    bool
+	done    chan struct{} // closed once the run has ended; nil: nobody has asked for it
 }
 
-func newOp(p Plan, run func() error, s *stream) *Op {
-	o := &Op{run: run, stream: s, plan: p}
-	o.handle.op, o.handle.ended = o, make(chan struct{}, 1)
-	return o
-}
-
-// Plan is the call as it was completed, with the algorithm that was chosen.
+// Plan returns the call with everything filled in, such as the algorithm that was chosen.
 func (o *Op) Plan() Plan { return o.plan }
 
-// Timings are the ways to time the call without the host. All ranks call it together,
-// while nothing else is on its way in the group.
-func (o *Op) Timings() ([]Timing, error) {
-	t, has := o.group.engine.(Timer)
-	if !has {
-		return nil, nil
-	}
-	list, err := t.Timings(o.plan)
-	if err != nil {
-		return nil, fmt.Errorf("timing %v: %w", o.plan, o.group.explain(err))
-	}
-	return list, nil
-}
-
-// Run does the call and returns when this rank's part is complete. It allocates
-// nothing. It waits for calls started before it.
+// Run makes the call and returns when this rank's part is complete. It allocates nothing. It waits for calls that were
+// started before it.
 func (o *Op) Run() error {
-	o.stream.settle()
+	o.stream.finishBegun()
 	if o.stream.pending.Load() != 0 {
-		return o.Start().Wait()
+		if err := o.Start(); err != nil {
+			return err
+		}
+		return o.Wait()
 	}
 	return o.perform()
 }
 
-// perform runs the call, unless its memory is no longer there or its context has ended.
+// perform runs the call unless its memory was freed.
 func (o *Op) perform() error {
-	if err := o.intact(); err != nil {
+	if err := o.checkMemory(); err != nil {
 		return err
 	}
-	if o.ctx != nil {
-		if o.ctx.Err() != nil {
-			return o.group.refuse(ended(o.ctx))
-		}
-		defer o.group.Watch(o.ctx)()
-	}
 	if err := o.run(); err != nil {
-		return o.group.explain(err)
+		return o.group.addCause(err)
 	}
 	return nil
 }
 
-// intact fails the group if the call's memory is no longer there.
-func (o *Op) intact() error {
+// checkMemory fails the group if the memory of the call was freed.
+func (o *Op) checkMemory() error {
 	if o.in.gone() || o.out.gone() {
 		return o.group.refuse(fmt.Errorf("%v: %w", o.plan, errFreed))
 	}
 	return nil
 }
 
-var errStarted = errors.New("dist: the operation was started again before Wait")
-
-// Start begins the call and returns at once. Every Start needs its Wait before
-// the next one of the same Op; prepare several Ops to have several on their way.
-func (o *Op) Start() *Handle {
-	h := &o.handle
-	if !h.started.CompareAndSwap(false, true) {
-		return &Handle{err: errStarted} // does not disturb the one on its way
-	}
-	h.err = nil
-	o.stream.settle()
-	h.begin()
-	if !o.stream.submit(o) {
-		h.err = ErrClosed
-		h.end()
-		h.started.Store(false)
-	}
-	return h
-}
-
-// Wait returns when the call is complete.
-func (h *Handle) Wait() error { return h.WaitContext(context.Background()) }
-
-// WaitContext is Wait that gives up when the context ends. The call itself goes on,
-// and can be waited for again: what ends a call is [Group.Watch] or [WithContext].
-func (h *Handle) WaitContext(ctx context.Context) error {
-	if h.op == nil || !h.started.Load() {
-		return h.err
-	}
-	select {
-	case <-h.ended:
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for %v: %w", h.op.plan, context.Cause(ctx))
-	}
-	h.started.Store(false)
-	return h.err
-}
-
-// Done is closed once the call is complete, so that a select can wait for it among
-// others. Wait then returns at once, and is still needed before the next Start, for
-// which there is another channel.
-func (h *Handle) Done() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.done == nil {
-		h.done = make(chan struct{})
-		if !h.busy {
-			close(h.done)
-		}
-	}
-	return h.done
-}
-
-func (h *Handle) begin() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.busy, h.done = true, nil
-}
-
-func (h *Handle) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.busy = false
-	if h.done != nil {
-		close(h.done)
-	}
-}
-
-// halves are the two parts of a call that was begun.
-type halves struct {
-	Halves   // nil: the call is started instead
-	prepared bool
-	begun    bool
-	handle   *Handle // of a call that was started
-	done     bool    // another call has finished it already
-	err      error   // with this
-}
-
 var (
-	errBegun    = errors.New("dist: the operation was begun again before Finish")
-	errNotBegun = errors.New("dist: the operation is finished but was not begun")
+	errStarted    = errors.New("dist: the operation was started again before Wait")
+	errNotStarted = errors.New("dist: Wait for an operation that was not started")
 )
 
-// Begin does of the call what waits for no other rank, and returns; Finish does the rest.
-// What the program does in between hides the way of the others' parts, and no goroutine
-// runs beside it. All ranks begin a call or none does. A group whose backend does not
-// declare Capabilities.Overlap, or a call that it cannot cut in two, is started as by
-// [Op.Start].
+// Start begins the call in the background and returns at once. Every Start needs its Wait before the next Start of the
+// same Op; prepare several Ops to have several calls in flight.
+func (o *Op) Start() error {
+	if !o.started.CompareAndSwap(false, true) {
+		return errStarted
+	}
+	o.stream.finishBegun()
+	o.mu.Lock()
+	o.err, o.busy, o.done = nil, true, nil
+	o.mu.Unlock()
+	if !o.stream.submit(o) {
+		o.finish(ErrClosed)
+		o.started.Store(false)
+		return ErrClosed
+	}
+	return nil
+}
+
+// Wait returns when the call that Start or Begin has begun is complete on this rank.
+func (o *Op) Wait() error {
+	if h := &o.halves; h.begun {
+		h.begun = false
+		if !h.finished {
+			o.stream.finishBegun()
+		}
+		return h.err
+	}
+	if !o.started.Load() {
+		return errNotStarted
+	}
+	<-o.ended
+	o.started.Store(false)
+	return o.err
+}
+
+// Done returns a channel that is closed once the started call is complete, so that a select can wait for it. Wait then
+// returns at once; it is still needed before the next Start, which has a new channel.
+func (o *Op) Done() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done == nil {
+		o.done = make(chan struct{})
+		if !o.busy {
+			close(o.done)
+		}
+	}
+	return o.done
+}
+
+// finish records the result of a started run.
+func (o *Op) finish(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err, o.busy = err, false
+	if o.done != nil {
+		close(o.done)
+	}
+}
+
+// halves are the two parts of a call, from [Overlapper], and their state.
+type halves struct {
+	begin, finish func() error // nil: the call cannot be divided
+	arrived       func() bool
+	prepared      bool
+	begun         bool
+	finished      bool  // another call has already finished it
+	err           error // with this result
+}
+
+// Begin makes the part of the call that waits for no other rank, and returns; Wait makes the rest. No goroutine runs in
+// between, and the program's own work hides the latency of the other ranks' parts. Either all ranks
+// begin a call or none does. If the backend cannot divide the call, Begin is the same as [Op.Start].
 //
-// Messages may travel in between. Another collective keeps the order: it finishes first
-// what was begun. Neither half allocates after the first.
+// Messages may be sent in between. Another collective first finishes the one that was begun, so the order is kept.
+// Begin allocates nothing after its first call.
 func (o *Op) Begin() error {
 	h := &o.halves
 	if h.begun {
-		return errBegun
+		return errStarted
 	}
 	if err := o.prepareHalves(); err != nil {
 		return err
 	}
-	h.done, h.err, h.handle = false, nil, nil
-	if h.Begin == nil {
-		h.handle, h.begun = o.Start(), true
-		return nil
+	if h.begin == nil {
+		return o.Start()
 	}
+	h.finished, h.err = false, nil
 	o.stream.drain()
 	if o.stream.pending.Load() != 0 {
 		return ErrClosed
 	}
-	if err := o.intact(); err != nil {
+	if err := o.checkMemory(); err != nil {
 		return err
 	}
-	if err := h.Begin(); err != nil {
-		return o.group.explain(err)
+	if err := h.begin(); err != nil {
+		return o.group.addCause(err)
 	}
 	h.begun, o.stream.begun = true, o
 	return nil
 }
 
-// Finish returns when this rank's part of a call that was begun is complete.
-func (o *Op) Finish() error {
-	h := &o.halves
-	if !h.begun {
-		return errNotBegun
-	}
-	h.begun = false
-	switch {
-	case h.handle != nil:
-		return h.handle.Wait()
-	case !h.done:
-		o.stream.settle()
-	}
-	return h.err
-}
-
-// Arrived reports whether Finish of a call that was begun would wait for no other rank, and does not
-// wait itself. Where it cannot be told it says no.
+// Arrived reports whether Wait, after Begin, would return without waiting for another rank. It does not wait itself. It
+// returns false if that is not known.
 func (o *Op) Arrived() bool {
 	h := &o.halves
-	return h.begun && h.handle == nil && (h.done || h.Halves.Arrived != nil && h.Halves.Arrived())
+	return h.begun && (h.finished || h.arrived != nil && h.arrived())
 }
 
-// prepareHalves asks the engine for them, once.
+// prepareHalves asks the engine for the halves, once.
 func (o *Op) prepareHalves() (err error) {
 	h := &o.halves
 	if h.prepared {
 		return nil
 	}
-	engine, can := o.group.engine.(Overlapper)
-	ownNorm := o.plan.Epilogue != nil && o.plan.Epilogue.Norm != nil && !o.group.caps.Norm
-	if can && o.group.caps.Overlap && !ownNorm && o.ctx == nil {
-		if h.Halves, err = engine.PrepareHalves(o.plan); err != nil {
-			return o.group.explain(err)
+	if e, ok := o.group.engine.(Overlapper); ok && !o.plan.hostNorm(o.group.caps) {
+		if h.begin, h.finish, h.arrived, err = e.PrepareHalves(o.plan); err != nil {
+			return o.group.addCause(err)
 		}
 	}
 	h.prepared = true
 	return nil
 }
 
-// stream runs started operations one after the other, in a goroutine that exists
-// while there are any.
+// stream runs started operations one after the other, in a goroutine that exists only while there are any.
 type stream struct {
-	pending atomic.Int32 // never 0 again once closed, so that Run need not look at more
-	begun   *Op          // of the goroutine that uses the group
+	pending atomic.Int32 // never 0 again once the stream is closed, so that Run need not check anything else
+	begun   *Op          // the operation between Begin and Wait; used by the goroutine that uses the group
 
 	mu     sync.Mutex
 	closed bool
@@ -262,7 +202,7 @@ type stream struct {
 	idle   sync.WaitGroup
 }
 
-// submit tells whether the operation will run.
+// submit queues an operation. It returns false if the stream is closed.
 func (s *stream) submit(o *Op) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,20 +232,20 @@ func (s *stream) work() {
 		s.queue = append(s.queue[:0], s.queue[1:]...)
 		s.mu.Unlock()
 
-		o.handle.err = o.perform()
+		err := o.perform()
 		s.pending.Add(-1)
-		o.handle.end()
-		o.handle.ended <- struct{}{}
+		o.finish(err)
+		o.ended <- struct{}{}
 	}
 }
 
-// drain waits until nothing is on its way.
+// drain waits until nothing is in flight.
 func (s *stream) drain() {
-	s.settle()
+	s.finishBegun()
 	s.idle.Wait()
 }
 
-// close waits and takes nothing more.
+// close drains the stream and refuses further operations.
 func (s *stream) close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -316,17 +256,17 @@ func (s *stream) close() {
 	s.drain()
 }
 
-// settle finishes what was begun.
-func (s *stream) settle() {
+// finishBegun finishes the operation between Begin and Wait, if there is one.
+func (s *stream) finishBegun() {
 	o := s.begun
 	if o == nil {
 		return
 	}
 	s.begun = nil
-	if h := &o.halves; !h.done {
-		h.done = true
-		if err := h.Finish(); err != nil {
-			h.err = o.group.explain(err)
+	if h := &o.halves; !h.finished {
+		h.finished = true
+		if err := h.finish(); err != nil {
+			h.err = o.group.addCause(err)
 		}
 	}
 }

@@ -5,25 +5,24 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// Plan is a call that has been checked and completed: what a backend prepares.
+// Plan is a call that has been checked and completed: the input of a backend's Prepare.
 type Plan struct {
 	Call
-	DType       DType // of both buffers; U8 for a barrier
-	InPlace     bool
-	Machine     string // of the group: [Config.Machine]
-	Arrangement string // of the group
-	Steps       bool   // execute the schedule's steps, no code of the backend's own
-	Blocks      int    // of threads of each rank; 0: as the backend likes it
-	Tuned       bool   // the table has named the blocks: where they do not fit, fewer will do
+	DType   DType // of both buffers; U8 for a barrier
+	InPlace bool  // In and Out are the same memory: the shorter one is this rank's block of the longer one
+	Steps   bool  // execute the steps of the schedule, not the backend's own code
+	Blocks  int   // blocks of threads per rank; 0: the backend decides
+	Tuned   bool  // the tuning table chose Blocks: use fewer if they do not fit
 }
 
-// String is how errors name the call, such as "allreduce of 8 f32 (sum)".
+// String returns the name of the call in errors, such as "allreduce of 8 f32 (sum)".
 func (p Plan) String() string {
 	if p.Op == Barrier {
 		return "barrier"
@@ -31,7 +30,7 @@ func (p Plan) String() string {
 	s := fmt.Sprintf("%s of %d %v", p.Op, p.Count, p.DType)
 	by := p.Reduction.String()
 	if p.Combiner != nil {
-		by = fmt.Sprintf("%q", p.Combiner.Name()) // none of ours
+		by = fmt.Sprintf("%q", p.Combiner.Name()) // quoted: not a built-in reduction
 	}
 	switch {
 	case p.Op.Reduces() && p.Op.Rooted():
@@ -54,7 +53,7 @@ func (p Plan) String() string {
 	return s
 }
 
-// Terms are all that the ranks of a call must agree on, for backends that compare them.
+// Terms returns everything that the ranks of a call must agree on, for backends that compare calls.
 func (p Plan) Terms() string {
 	s := p.String()
 	if p.Algorithm != "" {
@@ -75,36 +74,38 @@ func (p Plan) Terms() string {
 	return s
 }
 
-// plan checks a call as far as this rank can and fills in what it left open.
+// plan checks a call as far as this rank can and fills in what it leaves open.
 func (g *Group) plan(c Call) (Plan, error) {
-	p := Plan{Call: c, Machine: g.machine, Arrangement: g.arrangement}
+	p := Plan{Call: c}
 	caps := g.caps
-	if !slices.Contains(caps.Ops, c.Op) {
-		if _, err := ParseCollective(string(c.Op)); err != nil {
-			return p, err
+	if !caps.Can(c.Op) {
+		if !slices.Contains(Collectives(), c.Op) {
+			return p, suggest.Unknown("operation", string(c.Op), lists.Map(Collectives(), func(c Collective) string {
+				return string(c)
+			}))
 		}
 		return p, fmt.Errorf("backend %s has no %s", g.backend, c.Op)
 	}
-	if err := p.settleType(caps); err != nil {
+	if err := p.setType(caps); err != nil {
 		return p, fmt.Errorf("%s: %w", c.Op, err)
 	}
-	if err := p.settleCounts(caps, g); err != nil {
+	if err := p.setCounts(caps, g); err != nil {
 		return p, fmt.Errorf("%s: %w", c.Op, err)
 	}
-	p.settleCount(g.Size())
+	p.setCount(g.Size())
 	if err := p.checkBuffers(g.Rank(), g.Size()); err != nil {
 		return p, fmt.Errorf("%v: %w", p, err)
 	}
 	if err := p.checkOptions(caps, g.backend); err != nil {
 		return p, fmt.Errorf("%v: %w", p, err)
 	}
-	if err := p.settleAlgorithm(g, caps); err != nil {
+	if err := p.setAlgorithm(g, caps); err != nil {
 		return p, fmt.Errorf("%v: %w", p, err)
 	}
 	return p, nil
 }
 
-func (p *Plan) settleType(caps Capabilities) error {
+func (p *Plan) setType(caps Capabilities) error {
 	in, out := p.In.DType(), p.Out.DType()
 	switch {
 	case p.In.Count() > 0 && p.Out.Count() > 0 && in != out:
@@ -114,7 +115,7 @@ func (p *Plan) settleType(caps Capabilities) error {
 	case in.Valid():
 		p.DType = in
 	default:
-		p.DType = U8 // no element, so no type matters
+		p.DType = U8 // there are no elements, so any type will do
 	}
 	if p.Op != Barrier && !slices.Contains(caps.DTypes, p.DType) {
 		return fmt.Errorf("no support for %v", p.DType)
@@ -125,19 +126,18 @@ func (p *Plan) settleType(caps Capabilities) error {
 	return nil
 }
 
-// settleCounts checks the counts of blocks, and makes those of an all-to-all the ones
-// of every rank to every rank.
-func (p *Plan) settleCounts(caps Capabilities, g *Group) error {
+// setCounts checks the lengths of blocks and expands those of an all-to-all to size*size entries.
+func (p *Plan) setCounts(caps Capabilities, g *Group) error {
 	if p.Counts == nil {
 		return nil
 	}
 	size, want := g.Size(), fmt.Sprint(g.Size())
-	p.Counts = slices.Clone(p.Counts) // the caller's may change before the call runs
+	p.Counts = slices.Clone(p.Counts) // the caller may change its list before the call runs
 	switch {
 	case !p.Op.blocks():
-		return errors.New("counts are for all-gather, gather, scatter, reduce-scatter and all-to-all")
-	case !caps.Counts:
-		return fmt.Errorf("backend %s has no counts of blocks", g.backend)
+		return errors.New("only all-gather, gather, scatter, reduce-scatter and all-to-all have counts")
+	case !caps.Has(UnevenBlocks):
+		return fmt.Errorf("backend %s supports no counts of blocks", g.backend)
 	case p.Op == AllToAll:
 		if len(p.Counts) == size {
 			p.Counts = slices.Repeat(p.Counts, size)
@@ -161,14 +161,8 @@ func (p *Plan) settleCounts(caps Capabilities, g *Group) error {
 	return nil
 }
 
-// Block is the part of the vector that belongs to a rank.
-func (p *Plan) Block(size, rank int) (off, n int) { return p.Params(size).Block(rank) }
-
-// Pair is what goes from one rank to another in an all-to-all: where in the one's In,
-// where in the other's Out, and how many elements.
-func (p *Plan) Pair(size, from, to int) (in, out, n int) { return p.Params(size).Pair(from, to) }
-
-// Params are those of a schedule that does the call among so many ranks.
+// Params returns the parameters of a schedule for the call among so many ranks. Its methods Block and Pair return the
+// part of the vector that belongs to a rank, or that goes from one rank to another in an all-to-all.
 func (p *Plan) Params(size int) schedule.Params {
 	s := schedule.Params{Ranks: size, Count: p.Count, Root: p.Root, InPlace: p.InPlace}
 	if p.Counts != nil {
@@ -177,8 +171,8 @@ func (p *Plan) Params(size int) schedule.Params {
 	return s
 }
 
-// settleCount derives the whole vector's count from a buffer that has it.
-func (p *Plan) settleCount(size int) {
+// setCount derives the count of the whole vector from the buffers.
+func (p *Plan) setCount(size int) {
 	if p.Count != 0 || p.Counts != nil {
 		return
 	}
@@ -200,7 +194,7 @@ func (p *Plan) settleCount(size int) {
 	}
 }
 
-// need is how many elements a rank must give of each buffer.
+// need returns how many elements each buffer of a rank must have.
 func (p *Plan) need(rank, size int) (in, out int) {
 	switch p.Op {
 	case Send:
@@ -212,8 +206,7 @@ func (p *Plan) need(rank, size int) (in, out int) {
 	return s.Len(op, schedule.Input, rank), s.Len(op, schedule.Output, rank)
 }
 
-// checkBuffers trims the buffers to what the call uses: a longer one is no
-// mistake, a shorter one is.
+// checkBuffers trims the buffers to the elements that the call uses. A buffer that is too long is allowed.
 func (p *Plan) checkBuffers(rank, size int) error {
 	var faults []error
 	if p.Count < 0 {
@@ -236,24 +229,23 @@ func (p *Plan) checkBuffers(rank, size int) error {
 		return errors.Join(faults...)
 	}
 	p.In, p.Out = p.In.Slice(0, in), p.Out.Slice(0, out)
-	return p.settleInPlace(rank, size)
+	return p.setInPlace(rank, size)
 }
 
-// settleInPlace finds out whether In and Out are one memory, and refuses any
-// overlap that is not the in-place one.
-func (p *Plan) settleInPlace(rank, size int) error {
+// setInPlace detects whether In and Out are the same memory. It refuses any other overlap.
+func (p *Plan) setInPlace(rank, size int) error {
 	distance, one := p.In.distance(p.Out)
 	if !one {
 		return nil
 	}
 	if p.Op == AllToAll {
-		return errors.New("in and out overlap: there is no all-to-all in place")
+		return errors.New("in and out overlap: an all-to-all cannot be in place")
 	}
 	s, op := p.Params(size), string(p.Op)
 	want := (s.Shift(op, schedule.Input, rank) - s.Shift(op, schedule.Output, rank)) * p.DType.Size()
 	if distance != want {
 		return fmt.Errorf("in and out overlap, in starts %d bytes after out: "+
-			"in place it must be %d, otherwise they must be apart", distance, want)
+			"in place it must be %d, otherwise they must not overlap", distance, want)
 	}
 	p.InPlace = true
 	return nil
@@ -264,19 +256,19 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 		return fmt.Errorf("chunk is %d elements, want 0 (the default) or more", p.Chunk)
 	}
 	if p.Codec != nil && (!caps.Takes(p.Codec) || p.Op != AllReduce) {
-		return errors.New("a codec is for all-reduce alone, on backends that can use it")
+		return errors.New("only an all-reduce may have a codec, on a backend that supports it")
 	}
 	if c := p.Combiner; c != nil {
 		switch {
-		case !caps.Combiner || !p.Op.Reduces() || p.Codec != nil:
-			return errors.New("a combiner is for operations that reduce, without a codec, on backends that can use one")
+		case !caps.Has(CustomReduction) || !p.Op.Reduces() || p.Codec != nil:
+			return errors.New("only operations that reduce may have a combiner, without a codec, on a backend that supports it")
 		case c.dtype != p.DType:
 			return fmt.Errorf("combiner %s combines %v, not %v", c.name, c.dtype, p.DType)
 		}
-		p.Reduction = Sum // of which nothing is left to do at the end
+		p.Reduction = Sum // unlike Avg, it needs no last step
 	}
 	if c, ok := p.Codec.(interface{ Supports(DType) bool }); ok && !c.Supports(p.DType) {
-		return fmt.Errorf("codec %s has no encoding of %v", p.Codec.Name(), p.DType)
+		return fmt.Errorf("codec %s cannot encode %v", p.Codec.Name(), p.DType)
 	}
 	e := p.Epilogue
 	if e == nil {
@@ -284,7 +276,7 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 	}
 	out := p.Out.Count()
 	switch {
-	case !caps.Epilogue:
+	case !caps.Has(FusedEpilogue):
 		return fmt.Errorf("backend %s has no epilogue", backend)
 	case !p.DType.Float():
 		return fmt.Errorf("an epilogue needs a floating-point type, not %v", p.DType)
@@ -304,35 +296,40 @@ func (p *Plan) checkNorm(caps Capabilities, backend string) error {
 	out := p.Out.Count()
 	switch {
 	case p.Op != AllReduce:
-		return fmt.Errorf("a norm is for all-reduce, not for %s", p.Op)
+		return fmt.Errorf("only an all-reduce may have a norm, not %s", p.Op)
 	case p.DType != F32 && p.DType != F16 && p.DType != BF16:
-		return fmt.Errorf("a norm is of f32, f16 or bf16, not of %v", p.DType)
+		return fmt.Errorf("a norm needs f32, f16 or bf16, not %v", p.DType)
 	case n.Weight.Count() == 0 || n.Weight.DType() != p.DType || out%n.Weight.Count() != 0:
 		return fmt.Errorf("the norm's weight is %v: want %v, and a length that divides the output's %d", n.Weight, p.DType,
 			out)
 	case !(n.Epsilon >= 0) || n.Epsilon > math.MaxFloat32:
 		return fmt.Errorf("the norm's epsilon is %v, want 0 or more", n.Epsilon)
-	case !caps.Norm && (out > 0 && p.Out.Bytes() == nil || n.Weight.Bytes() == nil):
-		return fmt.Errorf("backend %s has no norm in memory that the host cannot reach", backend)
+	case !caps.Has(FusedNorm) && (out > 0 && p.Out.Bytes() == nil || n.Weight.Bytes() == nil):
+		return fmt.Errorf("backend %s cannot apply a norm in memory that the host cannot reach", backend)
 	}
 	return nil
 }
 
+// hostNorm reports whether package dist must apply the norm of the call, because the backend cannot.
+func (p *Plan) hostNorm(caps Capabilities) bool {
+	return p.Epilogue != nil && p.Epilogue.Norm != nil && !caps.Has(FusedNorm)
+}
+
 const auto = "auto"
 
-// settleAlgorithm asks the tuning table unless the caller chose.
-func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
+// setAlgorithm takes the name of the algorithm apart and asks the tuning table if the caller has not chosen one.
+func (p *Plan) setAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
-	if err := errors.Join(p.settleBlocks(caps, g.backend), p.settlePieces()); err != nil {
+	if err := p.parseAlgorithm(g.backend, caps); err != nil {
 		return err
 	}
 	if p.Algorithm == "" || p.Algorithm == auto {
-		choice := g.tuning.Choose(g.backend, p.Op, g.Size(), p.DType, p.bytes(), p.symmetric())
+		choice := g.tuning.Choose(g.backend, string(p.Op), g.Size(), p.DType, p.bytes(), p.symmetric())
 		p.Algorithm = choice.Algorithm
 		if p.Chunk == 0 {
 			p.Chunk = choice.ChunkBytes / p.DType.Size()
 		}
-		if p.Blocks == 0 && caps.Blocks {
+		if p.Blocks == 0 && caps.Has(ThreadBlocks) {
 			p.Blocks, p.Tuned = choice.Blocks, choice.Blocks > 0
 		}
 		if !slices.Contains(known, p.Algorithm) {
@@ -342,17 +339,14 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 			}
 		}
 	}
-	if name, ok := strings.CutPrefix(p.Algorithm, StepsPrefix); ok {
-		if !caps.Steps {
-			return fmt.Errorf("backend %s executes no steps of schedules, only code of its own", g.backend)
-		}
-		p.Algorithm, p.Steps = name, true
+	if p.Steps && !caps.Has(ScheduleSteps) {
+		return fmt.Errorf("backend %s cannot execute the steps of schedules, only its own code", g.backend)
 	}
 	if p.Algorithm != "" && !slices.Contains(known, p.Algorithm) {
-		if err := unfit(p.Op, p.Algorithm, g.Size()); err != nil {
+		if err := checkSize(p.Op, p.Algorithm, g.Size()); err != nil {
 			return err
 		}
-		if why := caps.Lacking[p.Algorithm]; why != "" {
+		if why := caps.Missing[p.Algorithm]; why != "" {
 			return fmt.Errorf("no %s: %s", p.Algorithm, why)
 		}
 		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), auto))
@@ -360,37 +354,30 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 	return nil
 }
 
-// settleBlocks takes the number of blocks from the algorithm's name.
-func (p *Plan) settleBlocks(caps Capabilities, backend string) error {
-	name, blocks, err := Blocks(p.Algorithm)
-	if err == nil && blocks > 0 && !caps.Blocks {
-		err = fmt.Errorf("algorithm %s: backend %s has no blocks to choose", p.Algorithm, backend)
-	}
-	p.Algorithm, p.Blocks = name, blocks
-	return err
-}
-
-// settlePieces takes the size of pieces from the algorithm's name.
-func (p *Plan) settlePieces() error {
-	name, bytes, err := Pieces(p.Algorithm)
+// parseAlgorithm moves the parameters in the name of the algorithm to their fields.
+func (p *Plan) parseAlgorithm(backend string, caps Capabilities) error {
+	choice, err := tuning.ParseChoice(p.Algorithm)
+	bytes := choice.ChunkBytes
 	switch {
 	case err != nil:
 		return err
+	case choice.Blocks > 0 && !caps.Has(ThreadBlocks):
+		return fmt.Errorf("algorithm %s: backend %s has no choice of blocks", p.Algorithm, backend)
 	case bytes > 0 && p.Chunk > 0:
 		return fmt.Errorf("algorithm %s and a chunk of %d elements: want one of the two", p.Algorithm, p.Chunk)
 	case bytes > 0 && bytes < p.DType.Size():
-		return fmt.Errorf("algorithm %s: %d bytes hold no element of %v", p.Algorithm, bytes, p.DType)
+		return fmt.Errorf("algorithm %s: %d bytes cannot hold an element of %v", p.Algorithm, bytes, p.DType)
 	case bytes > 0:
 		p.Chunk = bytes / p.DType.Size()
 	}
-	p.Algorithm = name
+	p.Algorithm, p.Steps, p.Blocks = choice.Algorithm, choice.Steps, choice.Blocks
 	return nil
 }
 
-// symmetric tells whether all the call's memory was allocated by a group.
+// symmetric reports whether all memory of the call was allocated by a group.
 func (p *Plan) symmetric() bool {
 	return (p.In.Memory() != nil || p.In.Count() == 0) && (p.Out.Memory() != nil || p.Out.Count() == 0)
 }
 
-// bytes is the size of the whole vector, by which tables are made.
+// bytes returns the size of the whole vector, which tuning tables refer to.
 func (p *Plan) bytes() int { return p.Count * p.DType.Size() }

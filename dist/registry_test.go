@@ -24,40 +24,32 @@ func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	return nil, errors.New("nobody can join")
 }
 
-func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
-	return []dist.Limit{{Name: "light", US: float64(p.Count * size)}}, nil
-}
-
 func init() {
 	dist.Register(dist.Description{Name: "test-only", Shape: dist.Shape{Simulated: true},
-		Capabilities: func() dist.Capabilities {
-			return dist.Capabilities{Ops: []dist.Collective{dist.Send}}
-		}}, backend{})
+		Capabilities: dist.Capabilities{Ops: []dist.Collective{dist.Send}}}, backend{})
 }
 
 // What a backend has declared is found by its name and by what it can do.
 func TestDescribed(t *testing.T) {
-	if got, want := dist.Backends(), []string{"cpu", "in-process", "test-only"}; !slices.Equal(got, want) {
+	if got, want := dist.Backends(nil), []string{"cpu", "in-process", "test-only"}; !slices.Equal(got, want) {
 		t.Errorf("the backends are %v, want %v", got, want)
 	}
-	sends := dist.BackendsThat(func(d dist.Description) bool { return d.Can().Has(dist.Send) && !d.Can().Has(dist.Recv) })
+	sends := dist.Backends(func(d dist.Description) bool { return d.Can(dist.Send) && !d.Can(dist.Recv) })
 	if !slices.Equal(sends, []string{"test-only"}) {
 		t.Errorf("those that only send are %v", sends)
 	}
 	if d := dist.Describe("test-only"); !d.Simulated || d.InProcess || d.HostMemory {
 		t.Errorf("described as %+v", d)
 	}
-	if d := dist.Describe("nobody"); d.Name != "nobody" || len(d.Can().Ops) > 0 {
+	if d := dist.Describe("nobody"); d.Name != "nobody" || len(d.Ops) > 0 {
 		t.Errorf("an unknown one is described as %+v", d)
 	}
-	if b, ok := dist.As[dist.Limiter]("test-only"); !ok {
-		t.Error("it is no Limiter")
-	} else if l, err := b.Limits(dist.Plan{Call: dist.Call{Count: 3}}, 2); err != nil || l[0].US != 6 {
-		t.Errorf("its limits are %v, %v", l, err)
+	if b, ok := dist.As[backend]("test-only"); !ok || b != (backend{}) {
+		t.Error("the backend is not found by its type")
 	}
 	for _, name := range []string{"cpu", "nobody"} {
-		if _, ok := dist.As[dist.Limiter](name); ok {
-			t.Errorf("%s is a Limiter", name)
+		if _, ok := dist.As[backend](name); ok {
+			t.Errorf("%s is found as a backend of this test", name)
 		}
 	}
 	for _, name := range []string{"cpu", ""} {

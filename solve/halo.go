@@ -30,13 +30,12 @@ type halo struct {
 
 // link holds the messages between this rank and one peer.
 type link struct {
-	peer    *sparse.Peer
-	out     []float64
-	in      []float64
-	sends   []*dist.Op // one for each piece of out
-	recvs   []*dist.Op // one for each piece of in
-	next    int        // next piece to send
-	handles []*dist.Handle
+	peer  *sparse.Peer
+	out   []float64
+	in    []float64
+	sends []*dist.Op // one for each piece of out
+	recvs []*dist.Op // one for each piece of in
+	next  int        // next piece to send
 }
 
 // newHalo prepares the messages of a plan whose peers have been told what this rank needs.
@@ -52,7 +51,6 @@ func newHalo(g *dist.Group, plan *sparse.Plan) (h *halo, err error) {
 		if l.recvs, err = pieces(g, dist.Recv, l.in, l.peer.Rank); err != nil {
 			return h, err
 		}
-		l.handles = make([]*dist.Handle, len(l.sends))
 		h.maxRecvs = max(h.maxRecvs, len(l.recvs))
 	}
 	return h, nil
@@ -93,7 +91,9 @@ func (h *halo) Start(v []float64) error {
 		l := &h.links[i]
 		h.plan.Pack(l.out, v, l.peer)
 		l.next = 0
-		l.send(window)
+		if err := l.send(window); err != nil {
+			return err
+		}
 	}
 	h.started = true
 	return nil
@@ -101,15 +101,18 @@ func (h *halo) Start(v []float64) error {
 
 // send starts to send the next n pieces. It then yields the processor: with GOMAXPROCS=1 the goroutine that sends must
 // run before this rank computes or waits.
-func (l *link) send(n int) {
+func (l *link) send(n int) error {
 	before := l.next
 	for ; n > 0 && l.next < len(l.sends); n-- {
-		l.handles[l.next] = l.sends[l.next].Start()
+		if err := l.sends[l.next].Start(); err != nil {
+			return fmt.Errorf("sending ghosts to rank %d: %w", l.peer.Rank, err)
+		}
 		l.next++
 	}
 	if l.next > before {
 		runtime.Gosched()
 	}
+	return nil
 }
 
 // Finish receives the ghosts and waits until the send buffers may be overwritten.
@@ -127,15 +130,19 @@ func (h *halo) Finish(v []float64) error {
 			if err := l.recvs[k].Run(); err != nil {
 				return fmt.Errorf("receiving ghosts from rank %d: %w", l.peer.Rank, err)
 			}
-			l.send(1)
+			if err := l.send(1); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range h.links {
 		l := &h.links[i]
 		copy(v[l.peer.Recv.Lo:l.peer.Recv.Hi], l.in)
-		l.send(len(l.sends)) // the rest, if the peer sends fewer pieces than it receives
-		for _, handle := range l.handles {
-			if err := handle.Wait(); err != nil {
+		if err := l.send(len(l.sends)); err != nil { // the rest, if the peer sends fewer pieces than it receives
+			return err
+		}
+		for _, send := range l.sends {
+			if err := send.Wait(); err != nil {
 				return fmt.Errorf("sending ghosts to rank %d: %w", l.peer.Rank, err)
 			}
 		}

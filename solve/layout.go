@@ -147,28 +147,29 @@ func exchange[E dist.Element](g *dist.Group, to [][]E) ([][]E, error) {
 	if err := g.AllToAll(dist.Of(theirs), dist.Of(mine)); err != nil {
 		return nil, fmt.Errorf("exchanging the lengths of lists: %w", err)
 	}
-	var handles []*dist.Handle
+	var started []*dist.Op
 	var failed error
-	start := func(h *dist.Handle, err error) {
+	start := func(c dist.Call) {
+		op, err := g.Start(c)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			return
 		}
-		handles = append(handles, h)
+		started = append(started, op)
 	}
 	for r, list := range to {
 		if r != g.Rank() && len(list) > 0 {
-			start(g.Isend(dist.Of(list), r))
+			start(dist.Call{Op: dist.Send, In: dist.Of(list), Peer: r})
 		}
 	}
 	for r, n := range theirs {
 		if r != g.Rank() && n > 0 {
 			from[r] = make([]E, n)
-			start(g.Irecv(dist.Of(from[r]), r))
+			start(dist.Call{Op: dist.Recv, Out: dist.Of(from[r]), Peer: r})
 		}
 	}
-	for _, h := range handles {
-		if err := h.Wait(); failed == nil {
+	for _, op := range started {
+		if err := op.Wait(); failed == nil {
 			failed = err
 		}
 	}

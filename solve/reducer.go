@@ -60,7 +60,7 @@ func (a *reducer) Wait() error {
 		return nil
 	}
 	a.ready = true
-	if err := a.begun.Finish(); err != nil {
+	if err := a.begun.Wait(); err != nil {
 		return fmt.Errorf("adding up scalar products: %w", err)
 	}
 	return nil

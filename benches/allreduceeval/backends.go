@@ -16,9 +16,9 @@ import (
 
 // backends are those that have an all-reduce of sums.
 func backends() []string {
-	return dist.BackendsThat(func(d dist.Description) bool {
-		can := d.Can()
-		return !d.Virtual && can.Has(dist.AllReduce) && slices.Contains(can.Reductions, dist.Sum)
+	return dist.Backends(func(d dist.Description) bool {
+		can := d.Capabilities
+		return !d.Virtual && can.Can(dist.AllReduce) && slices.Contains(can.Reductions, dist.Sum)
 	})
 }
 
@@ -30,7 +30,7 @@ func executesAll(can dist.Capabilities) bool {
 	lacksSteps := func(a schedule.Info) bool {
 		return !slices.Contains(can.Algorithms[dist.AllReduce], a.Name)
 	}
-	return can.Codec && can.Epilogue && !slices.ContainsFunc(reference.Types, lacksType) &&
+	return can.Has(dist.AnyCodec) && can.Has(dist.FusedEpilogue) && !slices.ContainsFunc(reference.Types, lacksType) &&
 		!slices.ContainsFunc(schedule.Algorithms(schedule.AllReduce), lacksSteps)
 }
 
@@ -39,7 +39,7 @@ func executesAll(can dist.Capabilities) bool {
 func onBackends(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 	for _, name := range backends() {
 		d := dist.Describe(name)
-		can := d.Can()
+		can := d.Capabilities
 		if executesAll(can) {
 			continue
 		}
@@ -88,7 +88,7 @@ func declared(rows []journal.Row) (out []plan.Task) {
 	backend := rows[0].Backend
 	if slices.ContainsFunc(rows, func(r journal.Row) bool {
 		return r.Backend != backend
-	}) || !executesAll(dist.Describe(backend).Can()) {
+	}) || !executesAll(dist.Describe(backend).Capabilities) {
 		return nil
 	}
 	p, err := plan.Make(Bench(), plan.Request{Backend: backend,

@@ -30,7 +30,7 @@ func contractCells(ctx context.Context, s *bench.State) error {
 			return err
 		}
 		t.workspace = w
-		if contract == matrix.AcrossRanks && w.g.Capabilities().RanksRound {
+		if contract == matrix.AcrossRanks && w.g.Capabilities().Has(dist.RanksMayDiffer) {
 			return bench.Skip("not promised: the ranks of backend %s add up in orders of their own", s.Backend())
 		}
 		if !promised(contract, algorithm, d) {

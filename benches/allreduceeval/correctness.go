@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -36,7 +37,7 @@ func correctness(ctx context.Context, s *bench.State) error {
 	if err := w.unsupported(t.algorithm, d, t.epilogue); err != nil {
 		return err
 	}
-	defer t.g.Plant("")
+	defer instrument.Plant(t.g, "")
 	if err := t.plant(); err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	}
 	o := &operation{t: t, memory: memory, row: row, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
 	if _, codec := planned(t.algorithm); codec != nil {
-		if args.Codec = *codec; t.g.Capabilities().Codec { // otherwise the backend's own, which nobody can watch
+		if args.Codec = *codec; t.g.Capabilities().Has(dist.AnyCodec) { // otherwise the backend's own, which nobody can watch
 			args.Codec = metered{*codec, o.meter}
 		}
 	}
@@ -336,7 +337,7 @@ func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error
 		algorithm = o.Plan().Algorithm
 	}
 	schedule := t.schedule(algorithm)
-	if t.epilogue && t.d.Size() == 2 && t.g.Capabilities().WideEpilogue {
+	if t.epilogue && t.d.Size() == 2 && t.g.Capabilities().Has(dist.WideEpilogue) {
 		schedule = "" // whose bits are those of a sum that was rounded before
 	}
 	e, err := t.refs.Expected(c.in, c.window,

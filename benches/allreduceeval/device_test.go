@@ -6,9 +6,9 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -32,13 +32,13 @@ func TestDeviceMemory(t *testing.T) {
 			assigns("dtype=f32", "algorithm=one-stage", "inplace=true", "epilogue=false", "sizes=small", "num_ranks=2")},
 		{matrix.Correctness, matrix.NoFault,
 			assigns("dtype=f16", "algorithm=quickreduce,quickreduce-int6,quickreduce-int4", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.DroppedBarrier,
+		{matrix.Correctness, inKernel + instrument.DroppedBarrier,
 			assigns("dtype=f32", "algorithm=two-stage-push", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.SkippedTail,
+		{matrix.Correctness, inKernel + instrument.SkippedTail,
 			assigns("dtype=f32", "algorithm=quickreduce-int4", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.WrongSlot,
+		{matrix.Correctness, inKernel + instrument.WrongSlot,
 			assigns("dtype=f32", "algorithm=lamport", "inplace=true", "epilogue=true", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + dist.DroppedBarrier,
+		{matrix.Correctness, inKernel + instrument.DroppedBarrier,
 			assigns("dtype=f32", "algorithm=naive", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
 		{matrix.Correctness, matrix.NoFault,
 			assigns("dtype=f32", "algorithm=multimem", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
@@ -62,7 +62,7 @@ func TestDeviceMemory(t *testing.T) {
 						}
 						continue
 					// which have none, no memory for it
-					case c.fault == inKernel+dist.DroppedBarrier && algorithm == "naive", algorithm == "multimem":
+					case c.fault == inKernel+instrument.DroppedBarrier && algorithm == "naive", algorithm == "multimem":
 						want = journal.NotExecuted
 					case c.fault != matrix.NoFault:
 						want = journal.Failed

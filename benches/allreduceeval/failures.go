@@ -82,9 +82,9 @@ func (f failure) unsupported(backend string) string {
 	switch {
 	case f.name == matrix.Dies && d.InProcess:
 		return "the ranks of backend " + backend + " are all in one process: none can die alone"
-	case f.name == matrix.OtherDType && len(d.Can().DTypes) == 1:
+	case f.name == matrix.OtherDType && len(d.DTypes) == 1:
 		return "backend " + backend + " has one element type"
-	case (f.name == matrix.Dies || f.name == matrix.Stalls) && !d.Can().Codec:
+	case (f.name == matrix.Dies || f.name == matrix.Stalls) && !d.Has(dist.AnyCodec):
 		return "stopping half-way takes a codec that stops, which backend " + backend + " does not run"
 	}
 	return ""
@@ -143,7 +143,7 @@ func (f failure) commit(ctx context.Context, s *bench.State) error {
 
 // failureTypes are two element types that the backend has.
 func failureTypes(backend string) (first, other dist.DType) {
-	has := dist.Describe(backend).Can().DTypes
+	has := dist.Describe(backend).DTypes
 	choose := func(best dist.DType, i int) dist.DType {
 		if slices.Contains(has, best) {
 			return best
@@ -162,7 +162,7 @@ func zeros(d dist.DType, count int) dist.Buffer {
 func halfWay(g *dist.Group, c dist.Codec) error {
 	const pieces, piece = 4, 1024
 	b := dist.Of(make([]float32, pieces*piece*g.Size()))
-	return g.AllReduce(b, b, dist.Sum, dist.WithCodec(c), dist.Chunk(piece*g.Size()))
+	return g.Do(dist.Call{Op: dist.AllReduce, In: b, Out: b, Codec: c, Chunk: piece * g.Size()})
 }
 
 // stopping is a codec that does something else than encode after some calls.

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // Fault injection: what --mutate takes. Each fault does to the all-reduce what a
@@ -35,7 +36,7 @@ var faultNames = append([]string{matrix.NoFault, droppedBarrier, swappedRanks, s
 	wrongDType, everySecond}, kernelFaults()...)
 
 func kernelFaults() []string {
-	return lists.Map(dist.Faults(), func(f string) string { return inKernel + f })
+	return lists.Map(instrument.Faults(), func(f string) string { return inKernel + f })
 }
 
 // plant has the backend plant the fault, if it is one of these. What cannot go wrong in
@@ -45,11 +46,11 @@ func (t *trial) plant() error {
 	if !ours {
 		return nil
 	}
-	err := t.g.Plant(fault)
+	err := instrument.Plant(t.g, fault)
 	if err == nil {
 		_, err = t.prepare(0, privateMemory, 0)
 	}
-	if errors.Is(err, dist.ErrNoSuchFault) {
+	if errors.Is(err, instrument.ErrNoSuchFault) {
 		return bench.NotExecuted(false, "%v", err)
 	}
 	return err
@@ -98,12 +99,14 @@ func dropBarrier(t *trial, o *operation, input []byte) error {
 		return o.Run()
 	}
 	fill(o.In.Bytes())
-	h := o.Start()
+	if err := o.Start(); err != nil {
+		return err
+	}
 	if !t.inPlace { // where the input comes late it must not fall on the result
 		time.Sleep(barrierDelay)
 		copy(o.In.Bytes(), input)
 	}
-	return h.Wait()
+	return o.Wait()
 }
 
 func swapRanks(t *trial, o *operation, _ []byte) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -57,7 +58,7 @@ func performance(ctx context.Context, s *bench.State) error {
 		executed = matrix.Find(algorithm).Like
 	}
 	if executed != "" {
-		s.Detail("algorithm", dist.InBlocks(executed, plan.Blocks))
+		s.Detail("algorithm", tuning.Choice{Algorithm: executed, Blocks: plan.Blocks}.String())
 	}
 	kind := privateMemory
 	if w.shared {
@@ -67,7 +68,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	size := int64(w.count * d.Size())
 	s.Volume(string(dist.AllReduce), size)
 	if w.codec == nil && (executed != "" || dist.Describe(s.Backend()).Network) {
-		limits(plan, executed)
+		limits(ws.g, plan, executed)
 	}
 	if traffic, known := model.Traffic(executed, s.Size(), size); known {
 		moved := float64(traffic) * w.ratio()
@@ -85,7 +86,7 @@ func performance(ctx context.Context, s *bench.State) error {
 func (w *timed) time(ctx context.Context, s *bench.State) error {
 	err := s.Time(ctx, w.op.Run, bench.InPlace(w.inPlace))
 	if err == nil {
-		err = collectives.TimeOtherwise(ctx, s, w.op)
+		err = collectives.TimeOtherwise(ctx, s, w.g, w.op)
 	}
 	if err != nil {
 		closeWorkspace(s)
@@ -119,7 +120,7 @@ func newTimed(ws *workspace, s *bench.State) (*timed, error) {
 	}
 	w := &timed{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
 		codec: matrix.Codec(s.Str("algorithm")), format: reference.FormatOf(matrix.Find(s.Str("algorithm")).Codec),
-		shared: ws.g.Capabilities().Symmetric}
+		shared: ws.g.Capabilities().Has(dist.SymmetricMemory)}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -56,7 +57,7 @@ func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
 // profile red, although its vectors are short.
 func TestStreamedCallsAreChecked(t *testing.T) {
 	const name = "forgetful-streams"
-	dist.Register(dist.Description{Name: name, HostMemory: true}, forgetful{streamed: true})
+	dist.Register(dist.Description{Name: name, Hints: hints.Hints{HostMemory: true}}, forgetful{streamed: true})
 	p, list := tasks(t, matrix.Correctness,
 		assigns("num_ranks=2", "dtype=f32", "algorithm=one-stage", "inplace=false", "epilogue=false"), nil)
 	for _, o := range performOn(t, name, matrix.Correctness, list[0], p.Options) {

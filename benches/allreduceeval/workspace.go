@@ -28,7 +28,7 @@ const callTimeout = 30 * time.Second
 type workspace struct {
 	g     *dist.Group
 	space [2]struct{ in, out []byte } // private and symmetric memory
-	place [2]dist.Memory
+	place [2]any
 	far   [2]dist.DeviceMemory // symmetric memory that the host cannot reach, in and out: space has copies then
 	calls uint64               // so far; every second one has other inputs, so that no result stands for the next
 	d     dist.DType
@@ -106,7 +106,7 @@ var memoryNames = []string{"private", "symmetric"}
 
 // memories are the kinds that the backend has.
 func (w *workspace) memories() []int {
-	if w.g.Capabilities().Symmetric {
+	if w.g.Capabilities().Has(dist.SymmetricMemory) {
 		return []int{privateMemory, symmetricMemory}
 	}
 	return []int{privateMemory}
@@ -120,7 +120,7 @@ func (w *workspace) reserve(bytes int) error {
 	}
 	bytes += 512 // the next size has a few elements more
 	w.space[privateMemory].in, w.space[privateMemory].out = reference.Aligned(bytes), reference.Aligned(bytes)
-	if !w.g.Capabilities().Symmetric {
+	if !w.g.Capabilities().Has(dist.SymmetricMemory) {
 		return nil
 	}
 	for i, b := range []*[]byte{&w.space[symmetricMemory].in, &w.space[symmetricMemory].out} {
@@ -144,7 +144,7 @@ func (w *workspace) reserve(bytes int) error {
 // symmetric is elements at the start of the input's (0) or the output's symmetric memory.
 func (w *workspace) symmetric(which int, b []byte, d dist.DType, count int) dist.Buffer {
 	if w.far[which] != nil && count > 0 {
-		return dist.NewDeviceBuffer(d, count, w.far[which])
+		return dist.NewBuffer(d, count, nil, w.far[which])
 	}
 	return w.buffer(b, d, count, symmetricMemory)
 }
@@ -189,15 +189,15 @@ func (w *workspace) unsupported(algorithm string, d dist.DType, epilogue bool) e
 	offered := caps.Algorithms[dist.AllReduce]
 	name, codec := planned(algorithm)
 	switch {
-	case caps.Lacking[algorithm] != "":
-		return bench.NotExecuted(false, "no %s: %s", algorithm, caps.Lacking[algorithm])
+	case caps.Missing[algorithm] != "":
+		return bench.NotExecuted(false, "no %s: %s", algorithm, caps.Missing[algorithm])
 	case info.Hardware != "" && !slices.Contains(offered, algorithm):
 		return bench.NotExecuted(false, "%s needs %s; backend %s has none", algorithm, info.Hardware, w.g.Backend())
 	case !slices.Contains(caps.Ops, dist.AllReduce) || !slices.Contains(caps.Reductions, dist.Sum):
 		return bench.NotExecuted(true, "backend %s has no all-reduce of sums", w.g.Backend())
 	case !slices.Contains(caps.DTypes, d):
 		return bench.NotExecuted(false, "backend %s has no %v (it has %s)", w.g.Backend(), d, list(caps.DTypes))
-	case epilogue && !caps.Epilogue:
+	case epilogue && !caps.Has(dist.FusedEpilogue):
 		return bench.NotExecuted(false, "backend %s has no epilogue", w.g.Backend())
 	case codec != nil && !caps.Takes(*codec):
 		return bench.NotExecuted(false, "backend %s moves no elements encoded as %s", w.g.Backend(), codec.Name())
@@ -205,7 +205,7 @@ func (w *workspace) unsupported(algorithm string, d dist.DType, epilogue bool) e
 	if codec != nil || name == matrix.Auto || slices.Contains(offered, name) {
 		return nil
 	}
-	if slices.Contains(dist.Algorithms(dist.AllReduce), name) {
+	if slices.Contains(schedule.Names(schedule.AllReduce), name) {
 		if err := schedule.Fits(schedule.AllReduce, name, w.g.Size()); err != nil {
 			return bench.Skip("%v", err)
 		}
@@ -227,8 +227,8 @@ func planned(algorithm string) (name string, codec *quant.Codec) {
 // registered.
 func (w *workspace) schedule(algorithm string) string {
 	caps := w.g.Capabilities()
-	if caps.RanksRound || !slices.Contains(caps.Algorithms[dist.AllReduce], algorithm) ||
-		!slices.Contains(dist.Algorithms(dist.AllReduce), algorithm) {
+	if caps.Has(dist.RanksMayDiffer) || !slices.Contains(caps.Algorithms[dist.AllReduce], algorithm) ||
+		!slices.Contains(schedule.Names(schedule.AllReduce), algorithm) {
 		return ""
 	}
 	return algorithm

@@ -20,6 +20,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -49,7 +51,7 @@ func Bench() *bench.Bench {
 		bench.Drop(invalid),
 		bench.Figures(figures),
 		bench.Sections(sections),
-		bench.Tuning(tuning()),
+		bench.Tuning(declaredTuning()),
 	}, onBackends()...)...)
 }
 
@@ -101,7 +103,7 @@ chooses the algorithms, so none can be named and rows have no limits; details na
 // onBackends declares what the bench runs on: every backend that has a collective,
 // and what a plain run takes there of what the axes have elsewhere.
 func onBackends() []bench.Clause {
-	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
+	names := dist.Backends(func(d dist.Description) bool { return len(d.Ops) > 0 })
 	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.PreferBackend(preferred), bench.Refuse(machine.Refuse),
 		bench.DefaultRanks(machine.Ranks)},
 		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm "+
@@ -109,15 +111,15 @@ func onBackends() []bench.Clause {
 		machine.NearbyOn(names))
 	for _, name := range names {
 		d := dist.Describe(name)
-		can := d.Can()
+		can := d.Capabilities
 		var axes []bench.Clause
-		if !can.Has(dist.AllReduce) {
+		if !can.Can(dist.AllReduce) {
 			axes = append(axes, bench.Strings("op", string(can.Ops[0])))
 		}
 		if len(can.DTypes) > 0 && !slices.Contains(can.DTypes, dist.F32) {
 			axes = append(axes, bench.DTypes("dtype", can.DTypes[0].String()))
 		}
-		if !can.Symmetric {
+		if !can.Has(dist.SymmetricMemory) {
 			axes = append(axes, bench.Strings("buffers", private))
 		}
 		if d.MaxBytes > 0 {
@@ -133,15 +135,16 @@ func onBackends() []bench.Clause {
 // preferred is the backend that has a machine for the point, "" where the default will do.
 func preferred(p point.Point) string {
 	d, badType := dtype.Parse(p.At("dtype").String())
-	r, badReduction := dist.ParseReduction(p.At("reduction").String())
+	r, badReduction := dtype.ParseReduction(p.At("reduction").String())
 	if badType != nil || badReduction != nil {
 		return "" // invalid says so
 	}
 	sh := shape{op: p.At("op").String(), dtype: d, reduction: r, ranks: int(p.At(bench.RanksAxis).Int()),
 		buffers: p.At("buffers").String()}
-	for _, name := range dist.Backends() {
+	for _, name := range dist.Backends(nil) {
 		d := dist.Describe(name)
-		if d.Preferred != nil && lacking(d.Can(), name, p.At("algorithm").String(), sh) == "" && d.Preferred(sh.ranks) {
+		if d.Preferred != nil && lacking(d.Capabilities, name, p.At("algorithm").String(), sh) == "" &&
+			d.Preferred(sh.ranks) {
 			return name
 		}
 	}
@@ -175,7 +178,7 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	sh := shapeOf(s)
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), func(p dist.Plan) { limit(sh, p) })
+	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), limit)
 }
 
 // Sum is an all-reduce of sums in memory of the group.
@@ -195,13 +198,13 @@ func AllReduce(ctx context.Context, s *bench.State, sum Sum) error {
 	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(),
 		inPlace: sum.InPlace, buffers: symmetric}
 	limit := limitsFor(ctx, s, "")
-	return joinAndTime(ctx, s, cfg, sh, algorithm, func(p dist.Plan) { limit(sh, p) })
+	return joinAndTime(ctx, s, cfg, sh, algorithm, limit)
 }
 
 // joinAndTime joins the group and times the operation. A machine that lacks what the
 // backend needs is no failure of the point.
 func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string,
-	limit func(dist.Plan)) error {
+	limit func(*dist.Group, shape, dist.Plan)) error {
 	s.Phase("set-up")
 	g, err := dist.Init(ctx, cfg)
 	if err != nil {
@@ -220,7 +223,8 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	}
 	Describe(s, g)
 	if w.plan.Algorithm != "" {
-		s.Detail("algorithm", dist.InBlocks(dist.InPieces(w.plan.Algorithm, w.plan.Chunk*sh.dtype.Size()), w.plan.Blocks))
+		s.Detail("algorithm", tuning.Choice{Algorithm: w.plan.Algorithm, ChunkBytes: w.plan.Chunk * sh.dtype.Size(),
+			Blocks: w.plan.Blocks}.String())
 		if algorithm == auto {
 			s.Detail("tuning", g.Tuning().Hash())
 		}
@@ -228,7 +232,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	if sh.op != barrier {
 		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
 	}
-	limit(w.plan)
+	limit(g, sh, w.plan)
 	if dist.Describe(s.Backend()).Virtual {
 		s.Detail(dataDetail, "schedule proved, data not executed")
 	} else {
@@ -239,19 +243,19 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 		return err
 	}
 	if w.op != nil {
-		if err := TimeOtherwise(ctx, s, w.op); err != nil {
+		if err := TimeOtherwise(ctx, s, g, w.op); err != nil {
 			return err
 		}
 	}
-	Observe(s, g, "after")
+	Observe(s, instrument.ObserverOf(g), "after")
 	return nil
 }
 
 // TimeOtherwise times a call in the ways that its backend has besides running it, such as
 // many calls in one launch of a kernel: for every bench that times a call. What limits
 // one of them, and how far it is from that, is in the row too.
-func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
-	list, err := op.Timings()
+func TimeOtherwise(ctx context.Context, s *bench.State, g *dist.Group, op *dist.Op) error {
+	list, err := instrument.Timings(g, op)
 	if err != nil {
 		return err
 	}
@@ -276,23 +280,23 @@ func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
 // Describe says in the row what does the work, and on what: for every bench that joins a
 // group.
 func Describe(s *bench.State, g *dist.Group) {
-	caps := g.Capabilities()
-	if caps.Library != "" {
-		s.Detail("library", caps.Library)
+	facts := g.Facts()
+	if facts.Library != "" {
+		s.Detail("library", facts.Library)
 	}
-	if caps.Sharing > 0 {
-		s.Detail(journal.SharingDetail, fmt.Sprint(caps.Sharing))
-		if caps.Device != "" {
-			s.Detail(journal.DeviceDetail, caps.Device)
+	if facts.RanksPerDevice > 0 {
+		s.Detail(journal.SharingDetail, fmt.Sprint(facts.RanksPerDevice))
+		if facts.Device != "" {
+			s.Detail(journal.DeviceDetail, facts.Device)
 		}
 	}
-	Observe(s, g, "before")
+	Observe(s, instrument.ObserverOf(g), "before")
 }
 
 // Missing is the error of a bench that could not join its group: where the machine lacks
 // what the backend needs, the point was not executed.
 func Missing(err error) error {
-	if reason, yes := dist.Unavailable(err); yes {
+	if reason, yes := errors.AsType[*dist.UnavailableError](err); yes {
 		return bench.NotExecuted(false, "%v", reason)
 	}
 	return err
@@ -300,7 +304,7 @@ func Missing(err error) error {
 
 // Observe says in the row what the instruments of rank 0's device show: for every bench that
 // has one.
-func Observe(s *bench.State, device interface{ Observe() (string, error) }, when string) {
+func Observe(s *bench.State, device instrument.Observer, when string) {
 	if s.Rank() != 0 {
 		return
 	}
@@ -345,18 +349,19 @@ func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string
 		if !slices.Contains(caps.Ops, op) {
 			return fmt.Sprintf("no %s", op)
 		}
-		name, pieces := plainName(algorithm)
-		if pieces > 0 && !caps.Chunk {
+		choice, _ := tuning.ParseChoice(algorithm) // knownAlgorithm has refused wrong numbers
+		name := choice.Algorithm
+		if choice.ChunkBytes > 0 && !caps.Has(dist.Pipelining) {
 			return "the size of pieces cannot be chosen"
 		}
-		if _, blocks, _ := dist.Blocks(algorithm); blocks > 0 && !caps.Blocks {
+		if choice.Blocks > 0 && !caps.Has(dist.ThreadBlocks) {
 			return "the number of blocks cannot be chosen"
 		}
 		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
-			if why := caps.Lacking[name]; why != "" {
+			if why := caps.Missing[name]; why != "" {
 				return fmt.Sprintf("no %s: %s", name, why)
 			}
-			if can := dist.Describe(backend).Can().Algorithms[op]; slices.Contains(can, name) {
+			if can := dist.Describe(backend).Algorithms[op]; slices.Contains(can, name) {
 				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)
 			}
 			all := strings.Join(append(slices.Clone(known), auto), ", ")
@@ -369,7 +374,7 @@ func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string
 	if !slices.Contains(caps.DTypes, sh.dtype) {
 		return fmt.Sprintf("no element type %s", sh.dtype)
 	}
-	if sh.buffers == symmetric && !caps.Symmetric {
+	if sh.buffers == symmetric && !caps.Has(dist.SymmetricMemory) {
 		return "no symmetric memory"
 	}
 	return ""

@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -127,7 +128,7 @@ func TestRow(t *testing.T) {
 	p := planned(t, plan.Request{Axes: axes("size=64K"), Options: axes("probe=" + scriptedFile(t))})
 	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
 	if o.Details["algorithm"] == "" || o.Details["algorithm"] == auto ||
-		o.Details["tuning"] != dist.DefaultTuning().Hash() || !strings.HasPrefix(o.Details["probe"], "scripted") {
+		o.Details["tuning"] != tuning.Default().Hash() || !strings.HasPrefix(o.Details["probe"], "scripted") {
 		t.Errorf("details are %v", o.Details)
 	}
 	if !(o.Limits["bandwidth"] > 0) || !(o.Limits["hops"] > 0) || !(o.Metrics["busbw"] > 0) {

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -77,24 +78,24 @@ var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.Loa
 // backend knows, or those of this host where its memory is what limits, and of the
 // network between several, which all ranks measure. The rest is for rank 0, whose numbers
 // make the row.
-func limitsFor(ctx context.Context, s *bench.State, host string) func(sh shape, plan dist.Plan) {
+func limitsFor(ctx context.Context, s *bench.State, host string) func(g *dist.Group, sh shape, plan dist.Plan) {
 	n, err := networkOf(ctx, s, host)
 	if err != nil && s.Rank() == 0 {
 		s.Warn("limits: %v", err)
 	}
 	if err == nil && s.Rank() == 0 {
-		if b, ok := dist.As[dist.Limiter](s.Backend()); ok {
-			return func(sh shape, plan dist.Plan) {
-				plan.Op, plan.Count, plan.DType = dist.Collective(sh.op), sh.count, sh.dtype
-				list, err := b.Limits(plan, s.Size())
+		if d := dist.Describe(s.Backend()); d.HostMemory || d.Network && n.Machines > 1 {
+			linked := linkedLimitsFor(s, n)
+			return func(_ *dist.Group, sh shape, plan dist.Plan) { linked(sh, plan) }
+		}
+		return func(g *dist.Group, sh shape, plan dist.Plan) {
+			plan.Op, plan.Count, plan.DType = dist.Collective(sh.op), sh.count, sh.dtype
+			if list, err := instrument.Limits(g, plan); err != nil || len(list) > 0 {
 				record(s, list, err)
 			}
 		}
-		if d := dist.Describe(s.Backend()); d.HostMemory || d.Network && n.Machines > 1 {
-			return linkedLimitsFor(s, n)
-		}
 	}
-	return func(shape, dist.Plan) {}
+	return func(*dist.Group, shape, dist.Plan) {}
 }
 
 // linkedLimitsFor are the limits where data moves through memory and, between hosts,
@@ -135,14 +136,14 @@ func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(sh shape, plan dist.Plan) {
 		l, err := limitOf(p, sh, plan.Algorithm)
-		record(s, []dist.Limit{
+		record(s, []instrument.Limit{
 			{Name: "bandwidth", US: l.bandwidth}, {Name: "hops", US: l.hops}, {Name: "exchange", US: l.exchange},
 		}, err)
 	}
 }
 
 // record adds limits to the row.
-func record(s *bench.State, list []dist.Limit, err error) {
+func record(s *bench.State, list []instrument.Limit, err error) {
 	if err != nil {
 		s.Warn("limits: %v", err)
 		return
@@ -157,15 +158,15 @@ func record(s *bench.State, list []dist.Limit, err error) {
 // AllReduceLimits is for other benches that time an all-reduce: it finds the
 // limits of the machine, by the option probe, and of the network, and gives the function
 // that records those of a call by an algorithm.
-func AllReduceLimits(ctx context.Context, s *bench.State) func(p dist.Plan, algorithm string) {
+func AllReduceLimits(ctx context.Context, s *bench.State) func(g *dist.Group, p dist.Plan, algorithm string) {
 	record := limitsFor(ctx, s, "")
-	return func(p dist.Plan, algorithm string) {
+	return func(g *dist.Group, p dist.Plan, algorithm string) {
 		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(),
 			inPlace: p.InPlace, buffers: private}
 		if p.In.Memory() != nil {
 			sh.buffers = symmetric
 		}
 		p.Algorithm = algorithm
-		record(sh, p)
+		record(g, sh, p)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // The values of the axis op. All but sendrecv are collectives of package dist.
@@ -46,7 +46,7 @@ type shape struct {
 }
 
 func shapeOf(s *bench.State) shape {
-	red, err := dist.ParseReduction(s.Str("reduction"))
+	red, err := dtype.ParseReduction(s.Str("reduction"))
 	if err != nil {
 		panic(err) // invalid has refused it when planning
 	}
@@ -75,7 +75,7 @@ func invalid(p point.Point) error {
 	if b := p.At("buffers").String(); b != symmetric && b != private {
 		return bench.Unknown("kind of buffers", b, []string{symmetric, private})
 	}
-	if _, err := dist.ParseReduction(p.At("reduction").String()); err != nil {
+	if _, err := dtype.ParseReduction(p.At("reduction").String()); err != nil {
 		return err
 	}
 	if err := knownAlgorithm(op, p.At("algorithm").String()); err != nil {
@@ -85,7 +85,8 @@ func invalid(p point.Point) error {
 	if err != nil {
 		return err
 	}
-	if _, pieces := plainName(p.At("algorithm").String()); pieces > 0 {
+	choice, _ := tuning.ParseChoice(p.At("algorithm").String()) // knownAlgorithm has accepted it
+	if pieces := choice.ChunkBytes; pieces > 0 {
 		switch size := p.At("size").Int(); {
 		case int64(pieces) > size:
 			return fmt.Errorf("pieces of %d bytes are more than the whole, which is the same as pieces of %d", pieces, size)
@@ -114,29 +115,18 @@ func invalid(p point.Point) error {
 // knownAlgorithm refuses a name that no backend knows for the operation.
 func knownAlgorithm(op, name string) error {
 	known := []string{auto}
-	for _, backend := range dist.Backends() {
-		known = append(known, dist.Describe(backend).Can().Algorithms[dist.Collective(op)]...)
+	for _, backend := range dist.Backends(nil) {
+		known = append(known, dist.Describe(backend).Algorithms[dist.Collective(op)]...)
 	}
 	known = lists.Distinct(known)
-	whole, _, err := dist.Blocks(name)
+	choice, err := tuning.ParseChoice(name)
 	if err != nil {
 		return err
 	}
-	if _, _, err := dist.Pieces(whole); err != nil {
-		return err
-	}
-	plain, _ := plainName(name)
-	if slices.Contains(known, plain) {
+	if slices.Contains(known, choice.Algorithm) {
 		return nil
 	}
-	return bench.Unknown(op+" algorithm", plain, known)
-}
-
-// plainName is an algorithm's name without how it is executed, and the bytes of its pieces.
-func plainName(algorithm string) (name string, pieces int) {
-	name, _, _ = dist.Blocks(algorithm) // knownAlgorithm has refused what is no number, and no size
-	name, pieces, _ = dist.Pieces(name)
-	return strings.TrimPrefix(name, dist.StepsPrefix), pieces
+	return bench.Unknown(op+" algorithm", choice.Algorithm, known)
 }
 
 // lengths are how many elements a rank gives and gets.

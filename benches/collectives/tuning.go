@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -22,25 +23,25 @@ var tunedPieces = []int{16 << 10, 128 << 10, 1 << 20}
 // multiprocessors.
 var tunedBlocks = []int{1, 4, 16}
 
-// tuning is how the bench is tuned: the algorithm and its pieces for every size, number of
+// declaredTuning is how the bench is tuned: the algorithm and its pieces for every size, number of
 // ranks, kind of buffers and whatever else the command line varies, against what auto takes.
-func tuning() bench.TuningDefaults {
+func declaredTuning() bench.TuningDefaults {
 	return bench.TuningDefaults{
 		Metric: "time_us",
 		Per:    []string{"op", "dtype", "reduction", "size", bench.RanksAxis, "inplace", "buffers"},
 		Axes: func(backend string) [][2]string {
-			can := dist.Describe(backend).Can()
+			can := dist.Describe(backend).Capabilities
 			names := []string{auto}
 			for _, a := range can.Algorithms[dist.AllReduce] {
 				names = append(names, a)
-				if info, _ := schedule.Lookup(allReduce, a); can.Chunk && slices.Contains(info.Takes, "ChunkElems") {
+				if info, _ := schedule.Lookup(allReduce, a); can.Has(dist.Pipelining) && slices.Contains(info.Takes, "ChunkElems") {
 					for _, bytes := range tunedPieces {
-						names = append(names, dist.InPieces(a, bytes))
+						names = append(names, tuning.Choice{Algorithm: a, ChunkBytes: bytes}.String())
 					}
 				}
-				if can.Blocks {
+				if can.Has(dist.ThreadBlocks) {
 					for _, blocks := range tunedBlocks {
-						names = append(names, dist.InBlocks(a, blocks))
+						names = append(names, tuning.Choice{Algorithm: a, Blocks: blocks}.String())
 					}
 				}
 			}

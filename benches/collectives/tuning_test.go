@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
@@ -65,16 +66,16 @@ func TestTuneWritesTheTable(t *testing.T) {
 	if err != nil || len(files) == 0 || files[0].Name != TuningFile {
 		t.Fatalf("%v: %+v", err, files)
 	}
-	table := must.Get(dist.ParseTuning(files[0].Data))(t)
+	table := must.Get(tuning.Parse(files[0].Data))(t)
 	at := func(bytes int) string {
-		e := table.On("here").Choose("cpu", dist.AllReduce, 2, dist.F32, bytes, false)
-		return dist.InPieces(e.Algorithm, e.ChunkBytes)
+		e := table.For(tuning.Group{Host: "here"}).Choose("cpu", allReduce, 2, dist.F32, bytes, false)
+		return e.Choice().String()
 	}
-	builtIn := dist.DefaultTuning().Choose("cpu", dist.AllReduce, 2, dist.F32, 65536, false).Algorithm
+	builtIn := tuning.Default().Choose("cpu", allReduce, 2, dist.F32, 65536, false).Algorithm
 	if at(4096) != "ring@1Ki" || at(65536) != builtIn {
 		t.Errorf("auto takes %s and %s", at(4096), at(65536))
 	}
-	if table.On("elsewhere").Choose("cpu", dist.AllReduce, 2, dist.F32, 4096, false).Algorithm == "ring" {
+	if table.For(tuning.Group{Host: "elsewhere"}).Choose("cpu", allReduce, 2, dist.F32, 4096, false).Algorithm == "ring" {
 		t.Error("another host takes what was measured here")
 	}
 	for i := range r.Findings {
@@ -91,11 +92,14 @@ func TestTuneWritesTheTable(t *testing.T) {
 // Every algorithm of a backend is tried, in pieces of several sizes where it has pieces and
 // the backend lets one choose.
 func TestTunedAlgorithms(t *testing.T) {
-	for _, backend := range dist.Backends() {
-		can := dist.Describe(backend).Can()
-		values := strings.Split(tuning().Axes(backend)[0][1], ",")
-		pieces := slices.ContainsFunc(values, func(v string) bool { _, n := plainName(v); return n > 0 })
-		if values[0] != auto || pieces && !can.Chunk {
+	for _, backend := range dist.Backends(nil) {
+		can := dist.Describe(backend).Capabilities
+		values := strings.Split(declaredTuning().Axes(backend)[0][1], ",")
+		pieces := slices.ContainsFunc(values, func(v string) bool {
+			choice, err := tuning.ParseChoice(v)
+			return err == nil && choice.ChunkBytes > 0
+		})
+		if values[0] != auto || pieces && !can.Has(dist.Pipelining) {
 			t.Errorf("%s: %v", backend, values)
 		}
 		for _, a := range can.Algorithms[dist.AllReduce] {
@@ -104,11 +108,11 @@ func TestTunedAlgorithms(t *testing.T) {
 			}
 		}
 	}
-	if values := tuning().Axes("cuda")[0][1]; !strings.Contains(values,
+	if values := declaredTuning().Axes("cuda")[0][1]; !strings.Contains(values,
 		"two-stage-push,two-stage-push#1,two-stage-push#4,two-stage-push#16") {
 		t.Error(values)
 	}
-	if values := tuning().Axes("cpu")[0][1]; strings.Contains(values, "#") ||
+	if values := declaredTuning().Axes("cpu")[0][1]; strings.Contains(values, "#") ||
 		!strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
 		t.Error(values)
 	}

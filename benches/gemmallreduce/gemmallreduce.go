@@ -79,7 +79,7 @@ func Bench() *bench.Bench {
 		bench.Refuse(machine.Refuse),
 		bench.Refuse(negative),
 		bench.DefaultRanks(machine.Ranks),
-		bench.Backends(dist.BackendsThat(canRun)...),
+		bench.Backends(dist.Backends(canRun)...),
 		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpus(), ", ")),
 		bench.OneHost("the product is made in memory that all of them reach"),
 		bench.Accumulates(), // so that backends come into one figure
@@ -143,7 +143,7 @@ var (
 
 // onAccelerators declares what a plain run takes on simulated machines.
 func onAccelerators() (out []bench.Clause) {
-	names := dist.BackendsThat(isAccelerator)
+	names := dist.Backends(isAccelerator)
 	for _, name := range names {
 		out = append(out, bench.On(name, bench.Tuples(shapeAxis, acceleratorShapes...)))
 	}
@@ -167,11 +167,12 @@ func canRun(d dist.Description) bool {
 }
 
 // processors are the backends whose ranks multiply themselves.
-func processors() []string { return dist.BackendsThat(onItsProcessors) }
+func processors() []string { return dist.Backends(onItsProcessors) }
 
 func onItsProcessors(d dist.Description) bool {
-	can := d.Can()
-	return !isAccelerator(d) && !d.Virtual && can.Has(dist.AllReduce) && can.Symmetric && !d.DeviceMemory &&
+	can := d.Capabilities
+	return !isAccelerator(d) && !d.Virtual && can.Can(dist.AllReduce) && can.Has(dist.SymmetricMemory) &&
+		!d.Has(dist.OnDevice) &&
 		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 

@@ -373,8 +373,8 @@ func TestDefaultShapesCanShow(t *testing.T) {
 // themselves; the first offered is this host's own.
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	b := Bench()
-	devices := dist.BackendsThat(func(d dist.Description) bool {
-		return d.DeviceMemory && !slices.Contains(gpus(), d.Name)
+	devices := dist.Backends(func(d dist.Description) bool {
+		return d.Has(dist.OnDevice) && !slices.Contains(gpus(), d.Name)
 	})
 	for _, name := range devices {
 		if slices.Contains(b.Backends, name) {

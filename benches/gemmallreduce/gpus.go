@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
@@ -40,7 +41,7 @@ var deviceShapes = []string{"8192x8192x512", "8192x8192x1024", "8192x8192x2048"}
 
 // gpus are the backends whose products are made by a GPU.
 func gpus() []string {
-	return dist.BackendsThat(func(d dist.Description) bool { return d.Name == gpugemm.Backend })
+	return dist.Backends(func(d dist.Description) bool { return d.Name == gpugemm.Backend })
 }
 
 // onDevices declares what GPUs have beside the others, and what a plain run takes there.
@@ -112,13 +113,13 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.UseClock(clock.DeviceEvents(eventPicoseconds))
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
-	collectives.Observe(s, g, "before")
+	collectives.Observe(s, instrument.ObserverOf(g), "before")
 	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error {
 		return w.preamble(ctx)
 	}), bench.SampledBy(w.sample)); err != nil {
 		return err
 	}
-	collectives.Observe(s, g, "after")
+	collectives.Observe(s, instrument.ObserverOf(g), "after")
 	return w.beside.finish(ctx, s, w.reported)
 }
 
@@ -141,9 +142,9 @@ type gpuWork struct {
 
 // describe records what this rank works on.
 func (w *gpuWork) describe() {
-	sharing := w.group.Capabilities().Sharing
-	w.s.Detail("engine", w.group.Capabilities().Library)
-	w.s.Detail(journal.DeviceDetail, w.group.Capabilities().Device)
+	sharing := w.group.Facts().RanksPerDevice
+	w.s.Detail("engine", w.group.Facts().Library)
+	w.s.Detail(journal.DeviceDetail, w.group.Facts().Device)
 	if sharing < 2 {
 		return
 	}

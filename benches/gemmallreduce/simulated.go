@@ -96,7 +96,7 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerat
 	if found.Tried != "" {
 		s.Detail("tried", found.Tried)
 	}
-	watch := &clock{}
+	watch := &simulatedClock{}
 	s.UseClock(watch)
 	if found.Checked {
 		s.Verify(found.Wrong.Err)
@@ -111,12 +111,12 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerat
 	return nil
 }
 
-// clock is the simulated time: a call advances it by what it takes.
-type clock struct{ now int64 }
+// simulatedClock is advanced by each call.
+type simulatedClock struct{ now int64 }
 
-func (c *clock) Now() int64        { return c.now }
-func (*clock) Deterministic() bool { return true }
-func (*clock) Name() string        { return "simulated" }
+func (c *simulatedClock) Now() int64        { return c.now }
+func (*simulatedClock) Deterministic() bool { return true }
+func (*simulatedClock) Name() string        { return "simulated" }
 
 // simulation is what rank 0 found, times in picoseconds.
 type simulation struct {

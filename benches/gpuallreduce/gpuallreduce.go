@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -33,7 +34,7 @@ const (
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Knobs) > 0 })
+	names := dist.Backends(func(d dist.Description) bool { return len(d.Knobs) > 0 })
 	knobs := knobsOf(names)
 	items := []bench.Clause{
 		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, against the limit " +
@@ -66,7 +67,7 @@ several launches, so that only time_us is there.
 		bench.DTypes("dtype", "bf16"),
 		bench.Bytes("size", "8K,1M,64M,256M"),
 		bench.Seconds("0.3", "most time to sample one point in one way"),
-		bench.Refuse(func(p, _ bench.Point) error { return dist.CheckKnobs(names[0], values(p, knobs)) }),
+		bench.Refuse(func(p, _ bench.Point) error { return dist.Describe(names[0]).CheckKnobs(names[0], values(p, knobs)) }),
 		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
 		bench.Timeout(5 * time.Minute),
 		bench.Figures(figures), bench.Sections(sections),
@@ -78,10 +79,10 @@ several launches, so that only time_us is there.
 }
 
 // knobsOf are the knobs of the backends that a call can be swept over, each once.
-func knobsOf(backends []string) (knobs []dist.Knob) {
+func knobsOf(backends []string) (knobs []hints.Knob) {
 	for _, name := range backends {
 		for _, k := range dist.Describe(name).Knobs {
-			if !slices.ContainsFunc(knobs, func(x dist.Knob) bool { return x.Name == k.Name }) {
+			if !slices.ContainsFunc(knobs, func(x hints.Knob) bool { return x.Name == k.Name }) {
 				knobs = append(knobs, k)
 			}
 		}
@@ -89,7 +90,7 @@ func knobsOf(backends []string) (knobs []dist.Knob) {
 	return knobs
 }
 
-func values(p point.Point, knobs []dist.Knob) map[string]string {
+func values(p point.Point, knobs []hints.Knob) map[string]string {
 	m := map[string]string{}
 	for _, k := range knobs {
 		if v, has := p.Get(k.Name); has {
@@ -99,7 +100,7 @@ func values(p point.Point, knobs []dist.Knob) map[string]string {
 	return m
 }
 
-func body(ctx context.Context, s *bench.State, knobs []dist.Knob) error {
+func body(ctx context.Context, s *bench.State, knobs []hints.Knob) error {
 	s.SampleAtMost(s.Float(bench.SecondsOption))
 	d := s.DType("dtype")
 	return collectives.AllReduce(ctx, s,

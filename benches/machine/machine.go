@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -81,7 +82,7 @@ func Note(s *bench.State, builtIn []byte) (path string, data []byte, err error) 
 // files.
 func NearbyOn(backends []string) (out []bench.Clause) {
 	for _, name := range backends {
-		if m, ok := dist.As[dist.MachineReader](name); ok && m.NearbyMachine() != "" {
+		if m, ok := dist.As[instrument.MachineReader](name); ok && m.NearbyMachine() != "" {
 			out = append(out, bench.On(name, Files(m.NearbyMachine(), "")))
 		}
 	}
@@ -93,7 +94,7 @@ func Refuse(p, options bench.Point) error {
 	path, arranged := bench.FilePath(p, options, Option), arrangement(p, options)
 	backend := options.At(bench.BackendName)
 	ranks := p.At(bench.RanksAxis)
-	m, simulated := dist.As[dist.MachineReader](backend.String())
+	m, simulated := dist.As[instrument.MachineReader](backend.String())
 	_, swept := p.Get(Option)
 	switch {
 	case simulated && (path != "" || arranged != ""):
@@ -110,7 +111,7 @@ func Refuse(p, options bench.Point) error {
 
 // Ranks returns the number of ranks of a group on the selected machine, or 0 for any number.
 func Ranks(p, options bench.Point) int {
-	m, ok := dist.As[dist.MachineReader](options.At(bench.BackendName).String())
+	m, ok := dist.As[instrument.MachineReader](options.At(bench.BackendName).String())
 	if !ok {
 		return 0
 	}
@@ -131,7 +132,7 @@ type Chosen struct {
 // Describe returns the selected machine and records it in the row. It returns the zero Chosen if the backend is
 // not simulated.
 func Describe(s *bench.State) (c Chosen, err error) {
-	m, ok := dist.As[dist.MachineReader](s.Backend())
+	m, ok := dist.As[instrument.MachineReader](s.Backend())
 	if !ok {
 		return c, nil
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -53,14 +55,17 @@ func ranksOn(cluster string, cores int) (int, error) {
 
 // hostAlgorithms are what may be predicted for a host.
 func hostAlgorithms() []string {
-	return append([]string{predict.Best}, dist.Algorithms(dist.AllReduce)...)
+	return append([]string{predict.Best}, schedule.Names(schedule.AllReduce)...)
 }
 
 // badHost refuses what there is no model of on a host.
 func badHost(cluster, algorithm, probeFile, run string) error {
-	if name, _, err := dist.Pieces(algorithm); err != nil {
+	choice, err := tuning.ParseChoice(algorithm)
+	if err != nil {
 		return err
-	} else if known := hostAlgorithms(); !slices.Contains(known, name) && name != switched {
+	}
+	choice.ChunkBytes = 0 // any size of pieces will do
+	if name, known := choice.String(), hostAlgorithms(); !slices.Contains(known, name) && name != switched {
 		return bench.Unknown("algorithm", name, known)
 	}
 	if probeFile != "" {
@@ -210,7 +215,7 @@ func (f *fitted) candidates() (names []string) {
 		}
 	}
 	if len(names) == 0 {
-		return dist.Algorithms(dist.AllReduce)
+		return schedule.Names(schedule.AllReduce)
 	}
 	return names
 }

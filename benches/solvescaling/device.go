@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/solve"
@@ -70,11 +71,11 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	if err := reportSetting(s, spec, name); err != nil {
 		return err
 	}
-	caps := g.Capabilities()
-	s.Detail("library", caps.Library)
+	facts := g.Facts()
+	s.Detail("library", facts.Library)
 	s.Detail(gpuDetail, sys.GPU())
-	s.Detail(journal.SharingDetail, fmt.Sprint(caps.Sharing))
-	collectives.Observe(s, g, "before")
+	s.Detail(journal.SharingDetail, fmt.Sprint(facts.RanksPerDevice))
+	collectives.Observe(s, instrument.ObserverOf(g), "before")
 	s.Phase("warm-up")
 	if _, err := sys.Solve(warmup); err != nil {
 		return err
@@ -84,7 +85,7 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	if err != nil {
 		return err
 	}
-	collectives.Observe(s, g, "after")
+	collectives.Observe(s, instrument.ObserverOf(g), "after")
 	products := float64(out.Products) / float64(max(1, out.Iterations))
 	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes,
 		operator: sys.Hierarchy()}

@@ -19,7 +19,7 @@ import (
 )
 
 // gpus is the backend of GPUs.
-var gpus = dist.BackendsThat(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
+var gpus = dist.Backends(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
 
 // On GPUs the bench runs in real processes that share device memory, on a stand-in for the driver
 // that does the kernels on the processor: rows have the gate, the iterations and the metrics of those
@@ -32,7 +32,8 @@ func TestCUDA(t *testing.T) {
 	if err := cudatest.MPS(filepath.Dir(lib)); err != nil {
 		t.Fatal(err)
 	}
-	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
+	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0",
+		"PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
 	const axes = "num_ranks=1,2 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi " +
 		"storage=plain,compressed total-dof=2100"
 	const few = `num_ranks == 1 || method == "cg" && precond == "jacobi"` // each number of ranks is a launch

@@ -103,7 +103,7 @@ func Bench() *bench.Bench {
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2 * time.Hour),
-		bench.Backends(dist.BackendsThat(func(d dist.Description) bool {
+		bench.Backends(dist.Backends(func(d dist.Description) bool {
 			return profile.CanSolve(d) || device.Serves(d.Name)
 		})...),
 		bench.Version("1"),

@@ -29,6 +29,8 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // Name is the name of the backend.
@@ -37,12 +39,13 @@ const Name = "ahbm"
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "the simulated accelerator: a rank is a SIP",
-		Capabilities: func() dist.Capabilities { return capabilities(ccl.Names()) },
+		Capabilities: capabilities(ccl.Names()),
 		Shape:        dist.Shape{InProcess: true, Simulated: true},
-		NoShrink:     "the simulated accelerator has no groups of some of its SIPs",
-		NoOverlap:    "a simulated rank makes one call at a time",
-		MaxBytes:     4 << 20,                     // larger calls take long to simulate
-		Model:        accel.Version() + "-shared", // the PEs of a SIP share the work
+		Hints: hints.Hints{
+			NoShrink: "the simulated accelerator cannot run groups of some of its SIPs",
+			MaxBytes: 4 << 20,                     // larger calls take too long to simulate
+			Model:    accel.Version() + "-shared", // the PEs of a SIP share the work
+		},
 	}, backend{})
 }
 
@@ -164,32 +167,32 @@ func of(path, arrangement string, size int) (m Machine, err error) {
 	return m.settled(size)
 }
 
-var _ dist.MachineReader = backend{}
+var _ instrument.MachineReader = backend{}
 
-// CheckMachine implements dist.MachineReader.
+// CheckMachine implements instrument.MachineReader.
 func (backend) CheckMachine(path, arrangement string, ranks int) error {
 	_, err := of(path, arrangement, ranks)
 	return err
 }
 
-// DescribeMachine implements dist.MachineReader.
-func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
+// DescribeMachine implements instrument.MachineReader.
+func (backend) DescribeMachine(path, arrangement string) (instrument.Machine, error) {
 	t, name, open := topo.Default(), "the built-in topology", path == ""
 	var err error
 	if path != "" {
 		name = "topology " + filepath.Base(path)
 		if t, err = topo.Load(path); err != nil {
-			return dist.Machine{}, err
+			return instrument.Machine{}, err
 		}
 	}
 	if arrangement != "" {
 		_, grid, _ := topo.ParseArrangement(arrangement)
 		open = open && grid == (topo.Grid{})
 		if t, err = t.Arrange(arrangement); err != nil {
-			return dist.Machine{}, err
+			return instrument.Machine{}, err
 		}
 	}
-	m := dist.Machine{BuiltIn: topo.DefaultFile(),
+	m := instrument.Machine{BuiltIn: topo.DefaultFile(),
 		Details: map[string]string{"fabric": string(t.Fabric), "sip_topology": string(t.SIPs.Kind)}}
 	if open { // the number of SIPs follows the number of ranks
 		m.Text = fmt.Sprintf("%s, %s, fabric %s", name, t.SIPs.Kind, t.Fabric)
@@ -201,7 +204,7 @@ func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
 	return m, nil
 }
 
-// NearbyMachine implements dist.MachineReader.
+// NearbyMachine implements instrument.MachineReader.
 func (backend) NearbyMachine() string { return accel.TopologyFile() }
 
 // Join waits until all ranks of the group in this process have joined.
@@ -261,12 +264,8 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 // perCube is the kind of memory of buffers with a tile on every cube.
 type perCube struct{}
 
-func (perCube) Name() string { return "per cube" }
-
 // onCube is the kind of memory of plain buffers.
 type onCube struct{}
-
-func (onCube) Name() string { return "simulated" }
 
 // PerCube returns a buffer with a tile of n elements on every cube of the rank's SIP. Cube c has the elements
 // [c*n, (c+1)*n).

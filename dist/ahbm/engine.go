@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // engine is one rank of a world.
@@ -41,9 +42,8 @@ func capabilities(algorithms []string) dist.Capabilities {
 		DTypes:     []dist.DType{dist.F16},
 		Reductions: []dist.Reduction{dist.Sum},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: algorithms},
-		Chunk:      true,
 		// In the exchange between SIPs each rank starts with its own sum, so the order of additions differs.
-		RanksRound: true,
+		Features: []dist.Feature{dist.Pipelining, dist.RanksMayDiffer},
 	}
 }
 
@@ -80,25 +80,21 @@ func (e *engine) Close() error {
 	return nil
 }
 
-var _ dist.Limiter = backend{}
+var _ instrument.Limiter = (*engine)(nil)
 
 // Limits returns lower bounds that follow from the topology: the time that the bytes leaving a SIP need on its links,
 // and the fixed latency of the longest chain of messages. LRAB passes whole vectors on. For other algorithms only
 // the minimum that every all-reduce must send is known.
-func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
-	if p.Op != dist.AllReduce || size < 2 || p.Count == 0 {
+func (e *engine) Limits(p dist.Plan) ([]instrument.Limit, error) {
+	if p.Op != dist.AllReduce || e.Size() < 2 || p.Count == 0 {
 		return nil, nil
 	}
-	m, err := of(p.Machine, p.Arrangement, size)
-	if err != nil {
-		return nil, err
-	}
 	us := func(t event.Time) float64 { return t.Nanoseconds() / 1e3 }
-	bytes, t := p.Count*p.DType.Size(), m.Topo
+	bytes, t := p.Count*p.DType.Size(), e.world.machine.Topo
 	// All PEs of a SIP share its UCIe connections to the IO chiplet, the network there and one link.
 	out := min(t.LinkBW, t.IONocBW, t.Cube.UCIeBW*topo.Bandwidth(t.Cubes.W*t.Cube.UCIeConns))
 	if p.Algorithm != ccl.LRAB {
-		return []dist.Limit{{Name: "links", US: us(out.Time(2 * bytes * (size - 1) / size))}}, nil
+		return []instrument.Limit{{Name: "links", US: us(out.Time(2 * bytes * (e.Size() - 1) / e.Size()))}}, nil
 	}
 	grid, sent := t.SIPs.Grid, 0 // sent: how often the busiest SIP sends the vector
 	for _, n := range []int{grid.W, grid.H} {
@@ -121,6 +117,6 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 		fixed = max(fixed, path.Fixed())
 	}
 	hops := ccl.Shape{Cubes: topo.Grid{W: 1, H: 1}, SIPs: t.SIPs}.Hops()
-	return []dist.Limit{{Name: "links", US: us(out.Time(sent * bytes))},
+	return []instrument.Limit{{Name: "links", US: us(out.Time(sent * bytes))},
 		{Name: "hops", US: us(event.Time(hops) * fixed)}}, nil
 }

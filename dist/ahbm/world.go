@@ -256,7 +256,7 @@ func (w *world) reduceTiles(c *call) (*accel.Result, error) {
 func signature(p *dist.Plan) string {
 	memory := "plain" // any memory but PerCube
 	if _, spread := p.In.Memory().(perCube); spread {
-		memory = perCube{}.Name()
+		memory = "per cube"
 	}
 	return fmt.Sprintf("%v by %q in pieces of %d (%s memory)", *p, p.Algorithm, p.Chunk, memory)
 }

@@ -45,23 +45,24 @@ func (c padded) DecodeReduce(dst []byte, srcs [][]byte, _ dist.DType, _ dist.Red
 // A rank that is late with the sums of a call gets them, whatever the others put in their
 // place in the next: longer encodings, or the pieces of a call without a codec.
 func TestSumsStayUntilAllHaveThem(t *testing.T) {
-	for name, next := range map[string]dist.Option{
-		"longer encodings": dist.WithCodec(padded{bytes: 128 << 10}),
-		"pieces":           dist.Algorithm("two-stage"),
+	for name, next := range map[string]dist.Call{
+		"longer encodings": {Codec: padded{bytes: 128 << 10}},
+		"pieces":           {Algorithm: "two-stage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gs := must.Get(open(2, 5*time.Second))(t)
 			err := errors.Join(disttest.Each(gs, func(g *dist.Group) error {
 				codec := padded{bytes: 40 << 10, late: time.Duration(g.Rank()) * 50 * time.Millisecond}
 				in, out := slices.Repeat([]float32{1}, 64), make([]float32, 64)
-				if err := g.AllReduce(dist.Of(out), dist.Of(in), dist.Sum, dist.WithCodec(codec)); err != nil {
+				if err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(out), Codec: codec}); err != nil {
 					return err
 				}
 				if i := slices.IndexFunc(out, func(v float32) bool { return v != 2 }); i >= 0 {
 					return fmt.Errorf("rank %d: element %d is %v, want 2", g.Rank(), i, out[i])
 				}
 				long := dist.Of(slices.Repeat([]float32{9}, 1<<18))
-				return g.AllReduce(long, long, dist.Sum, next)
+				next.Op, next.In, next.Out = dist.AllReduce, long, long
+				return g.Do(next)
 			})...)
 			if err != nil {
 				t.Error(err)

@@ -102,18 +102,16 @@ func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
 }
 
 // PrepareHalves spoils the second half, or does all in the first.
-func (s spoiled) PrepareHalves(p dist.Plan) (dist.Halves, error) {
-	h, err := s.Engine.(dist.Overlapper).PrepareHalves(p)
-	if err != nil || h.Begin == nil || s.Rank() == 2 {
-		return h, err
+func (s spoiled) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
+	begin, finish, arrived, err = s.Engine.(dist.Overlapper).PrepareHalves(p)
+	if err != nil || begin == nil || s.Rank() == 2 {
+		return begin, finish, arrived, err
 	}
 	if s.eager {
-		return dist.Halves{Begin: func() error {
-			return errors.Join(h.Begin(), h.Finish())
-		}, Finish: func() error { return nil }}, nil
+		both := func() error { return errors.Join(begin(), finish()) }
+		return both, func() error { return nil }, nil, nil
 	}
-	h.Finish = s.spoil(p, h.Finish)
-	return h, nil
+	return begin, s.spoil(p, finish), arrived, nil
 }
 
 // everySecond leaves the last element of the output as it was in every second run of a

@@ -38,6 +38,8 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -47,7 +49,7 @@ const Name = dist.HostBackend
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "this host's processors: shared memory within a host, TCP between hosts",
-		Capabilities: capabilities, HostMemory: true,
+		Capabilities: capabilities(), Hints: hints.Hints{HostMemory: true},
 	}, backend{})
 }
 
@@ -136,13 +138,13 @@ func regionBytes(size int) (int, error) {
 // capabilities are made at first use: algorithms may be registered until then.
 var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
-		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
-		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true,
-		Counts: true, Chunk: true, Steps: true, Shrink: true, Overlap: true,
-		ScheduleOrder: true,
+		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dtype.Reductions(),
+		Algorithms: map[dist.Collective][]string{},
+		Features: []dist.Feature{dist.SymmetricMemory, dist.FusedEpilogue, dist.AnyCodec, dist.CustomReduction,
+			dist.UnevenBlocks, dist.Pipelining, dist.ScheduleSteps, dist.ScheduleOrder},
 	}
 	for _, op := range c.Ops {
-		if names := dist.Algorithms(op); len(names) > 0 {
+		if names := schedule.Names(string(op)); len(names) > 0 {
 			c.Algorithms[op] = names
 		}
 	}

@@ -67,7 +67,8 @@ func TestFastPathsEqualSteps(t *testing.T) {
 			for i := range in {
 				in[i] = byte((i*7 + g.Rank()*31) % 97 & 0x3f) // no NaN: whose payload it has is not defined
 			}
-			if err := g.AllReduce(view(d, want), view(d, in), dist.Sum, dist.Algorithm("steps:"+algorithm)); err != nil {
+			if err := g.Do(dist.Call{Op: dist.AllReduce, In: view(d, in), Out: view(d, want),
+				Algorithm: "steps:" + algorithm}); err != nil {
 				return err
 			}
 			a, b := dist.Of(make([]byte, n+16)), dist.Of(make([]byte, n+16))
@@ -89,7 +90,7 @@ func TestFastPathsEqualSteps(t *testing.T) {
 			}
 			for range 2 {
 				copy(src.Bytes(), in)
-				if err := g.AllReduce(dst, src, dist.Sum, dist.Algorithm(algorithm), dist.Chunk(chunk)); err != nil {
+				if err := g.Do(dist.Call{Op: dist.AllReduce, In: src, Out: dst, Algorithm: algorithm, Chunk: chunk}); err != nil {
 					return err
 				}
 				if !bytes.Equal(dst.Bytes(), want) {
@@ -130,7 +131,8 @@ func TestLongStreams(t *testing.T) {
 							if inPlace {
 								to = in
 							}
-							if err := g.AllReduce(dist.Of(to), dist.Of(in), reduction, dist.Algorithm(algorithm)); err != nil {
+							if err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(to), Reduction: reduction,
+								Algorithm: algorithm}); err != nil {
 								return err
 							}
 							for i, got := range to {
@@ -359,7 +361,7 @@ func TestArrived(t *testing.T) {
 					return errors.New("all have begun, which rank 0 does not see")
 				}
 			}
-			err = errors.Join(err, add.Finish())
+			err = errors.Join(err, add.Wait())
 		}
 		return err
 	}))

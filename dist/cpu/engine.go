@@ -143,7 +143,7 @@ func (e *engine) Free(b dist.Buffer) error {
 
 // offset tells where in the segment a buffer lies, if it does.
 func (e *engine) offset(b dist.Buffer) (int, bool) {
-	if b.Memory() != dist.Memory(e.segment) || b.Count() == 0 {
+	if b.Memory() != any(e.segment) || b.Count() == 0 {
 		return 0, false
 	}
 	return e.segment.Offset(unsafe.Pointer(&b.Bytes()[0]))

@@ -19,7 +19,7 @@ func TestHostsHaveNoSymmetricMemory(t *testing.T) {
 	gs := must.Get(openHosts("aab", 20*time.Second))(t)
 	defer closeAll(gs)
 	caps := gs[0].Capabilities()
-	if caps.Symmetric {
+	if caps.Has(dist.SymmetricMemory) {
 		t.Error("memory that ranks of several hosts reach: there is none")
 	}
 	for op, names := range caps.Algorithms {
@@ -35,7 +35,7 @@ func TestHostsHaveNoSymmetricMemory(t *testing.T) {
 			return err
 		}
 		if b.Memory() != nil {
-			return fmt.Errorf("allocated in %v, want ordinary memory", b.Memory().Name())
+			return fmt.Errorf("allocated in %v, want ordinary memory", b.Memory())
 		}
 		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
 		if err != nil {
@@ -50,7 +50,7 @@ func TestHostsHaveNoSymmetricMemory(t *testing.T) {
 			return err
 		}
 		defer half.Close()
-		if !half.Capabilities().Symmetric {
+		if !half.Capabilities().Has(dist.SymmetricMemory) {
 			return fmt.Errorf("ranks of one host have no symmetric memory")
 		}
 		return g.Free(b)
@@ -114,8 +114,8 @@ func TestHierarchicalAddsUp(t *testing.T) {
 				if !c.inPlace {
 					out = make([]int32, c.count)
 				}
-				if err := g.AllReduce(dist.Of(out), dist.Of(in), dist.Sum, dist.Algorithm(hierarchical),
-					dist.Chunk(c.chunk)); err != nil {
+				if err := g.Do(dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(out), Algorithm: hierarchical,
+					Chunk: c.chunk}); err != nil {
 					return err
 				}
 				for i, v := range out {
@@ -154,7 +154,7 @@ func TestBothSendMuch(t *testing.T) {
 			clear(in)
 			return nil
 		}
-		send, err := g.Isend(dist.Of(out), 1-g.Rank())
+		send, err := g.Start(dist.Call{Op: dist.Send, In: dist.Of(out), Peer: 1 - g.Rank()})
 		if err != nil {
 			return err
 		}

@@ -117,9 +117,10 @@ func groupSize(ranks []rankInfo) int {
 // acrossHosts leaves what works without reaching into a peer's memory, and puts
 // what is right without a table first.
 func acrossHosts(c dist.Capabilities) dist.Capabilities {
-	c.Symmetric = false
-	c.Overlap = false       // what another host sends must be received
-	c.ScheduleOrder = false // hierarchical adds up within the hosts that there are
+	c.Features = slices.DeleteFunc(slices.Clone(c.Features), func(f dist.Feature) bool {
+		// hierarchical first adds within each host, so its order depends on where the ranks are.
+		return f == dist.SymmetricMemory || f == dist.ScheduleOrder
+	})
 	c.Algorithms = maps.Clone(c.Algorithms)
 	for op := range c.Algorithms {
 		var names []string

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // openHosts makes a group of goroutines that count as on several hosts: rank r
@@ -121,7 +122,7 @@ func TestHostsPorts(t *testing.T) {
 		ranks.Go(func() {
 			e, err := backend{}.Join(t.Context(),
 				dist.Config{Backend: Name, Rank: r, Size: 2, ID: id, Timeout: time.Minute, Host: "ab"[r : r+1],
-					Interface: "lo", Exchange: tcp.Through(ends[r]), Tuning: dist.DefaultTuning()})
+					Interface: "lo", Exchange: tcp.Through(ends[r]), Tuning: tuning.Default()})
 			if err != nil {
 				t.Error(err)
 				return

@@ -83,7 +83,7 @@ var hostBodies = map[string]func(g *dist.Group) error{
 				}
 			}
 			out, in := []int32{int32(g.Rank()), int32(k)}, make([]int32, 2)
-			send, err := g.Isend(dist.Of(out), (g.Rank()+1)%n)
+			send, err := g.Start(dist.Call{Op: dist.Send, In: dist.Of(out), Peer: (g.Rank() + 1) % n})
 			if err != nil {
 				return err
 			}

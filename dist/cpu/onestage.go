@@ -33,17 +33,17 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 
 // PrepareHalves cuts an all-reduce that is one epoch: a rank puts its input where the
 // others find it whenever they look.
-func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
+func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
 		e.hosts != nil ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
-		return dist.Halves{}, nil
+		return nil, nil, nil, nil
 	}
 	o := e.newOneStage(p, " begun")
 	if o.epochs != 1 {
-		return dist.Halves{}, nil
+		return nil, nil, nil, nil
 	}
-	return dist.Halves{Begin: o.begin, Finish: o.end, Arrived: o.arrived}, nil
+	return o.begin, o.end, o.arrived, nil
 }
 
 func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {

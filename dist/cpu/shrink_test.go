@@ -73,7 +73,7 @@ func shrink(g *dist.Group) error {
 	var err error
 	for k := 0; err == nil; k++ {
 		if k == 20 && dies(g.Rank(), "amid a call") {
-			if _, err := g.AllReduceAsync(b, b, dist.Max); err != nil {
+			if _, err := g.Start(dist.Call{Op: dist.AllReduce, In: b, Out: b, Reduction: dist.Max}); err != nil {
 				return err
 			}
 			killSelf()

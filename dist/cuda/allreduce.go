@@ -107,7 +107,7 @@ func (c *call) allReduce() error {
 	}
 	var k *cuda.Kernel
 	if err := e.device.Do(func() error { k, err = e.device.kernel(w.kernel, name, e.near()); return err }); err != nil {
-		return &dist.UnusableError{Err: err}
+		return &dist.UnavailableError{Err: err}
 	}
 	if err := c.parameters(); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (c *call) others() error {
 	if c.staged && c.longest()*width > stageBytes {
 		return fmt.Errorf("%v through the host: at most %d bytes; use memory that Alloc gives", p, stageBytes)
 	}
-	switch mine, n := p.Block(e.size, e.rank); {
+	switch mine, n := p.Params(e.size).Block(e.rank); {
 	case p.Op == dist.ReduceScatter:
 		return c.reduceBlock(mine, n)
 	case p.Op == dist.Reduce && e.rank == p.Root:
@@ -66,8 +66,8 @@ func (c *call) longest() (most int) {
 		return p.Count
 	}
 	for r := range size {
-		before, _, give := p.Pair(size, r, size-1)
-		_, after, get := p.Pair(size, size-1, r)
+		before, _, give := p.Params(size).Pair(r, size-1)
+		_, after, get := p.Params(size).Pair(size-1, r)
 		most = max(most, before+give, after+get)
 	}
 	return most
@@ -80,18 +80,18 @@ func (c *call) moves() (list []move) {
 	switch p.Op {
 	case dist.AllGather, dist.Gather:
 		for r := range e.size {
-			if off, n := p.Block(e.size, r); p.Op == dist.AllGather || e.rank == p.Root {
+			if off, n := p.Params(e.size).Block(r); p.Op == dist.AllGather || e.rank == p.Root {
 				list = append(list, move{r, 0, off * width, n * width})
 			}
 		}
 	case dist.Scatter:
-		off, n := p.Block(e.size, e.rank)
+		off, n := p.Params(e.size).Block(e.rank)
 		list = append(list, move{p.Root, off * width, 0, n * width})
 	case dist.Broadcast:
 		list = append(list, move{p.Root, 0, 0, p.Count * width})
 	case dist.AllToAll:
 		for r := range e.size {
-			in, out, n := p.Pair(e.size, r, e.rank)
+			in, out, n := p.Params(e.size).Pair(r, e.rank)
 			list = append(list, move{r, in * width, out * width, n * width})
 		}
 	}

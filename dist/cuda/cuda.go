@@ -69,6 +69,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -96,11 +97,11 @@ func init() {
 		Traffic:  func(ranks int, bytes float64) float64 { return 2 * float64(ranks-1) / float64(ranks) * bytes }}})
 	dist.Register(dist.Description{
 		Name: Name, Help: "NVIDIA GPUs, by kernels of kernbench's own: one GPU per rank, or shared through MPS",
-		Capabilities: capabilities,
-		DeviceMemory: true,
-		NoShrink:     "kernels may still wait for a rank that is gone, in memory that went with it; start the ranks anew",
-		NoOverlap:    "the host waits for the kernel of a call before its next",
-		Knobs:        declaredKnobs,
+		Capabilities: capabilities(),
+		Hints: hints.Hints{
+			NoShrink: "kernels may still wait for a rank that is gone, in memory that went with it; start the ranks anew",
+			Knobs:    declaredKnobs,
+		},
 	}, backend{})
 }
 
@@ -113,7 +114,8 @@ func capabilities() dist.Capabilities {
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive, multimem}},
 		Codecs:     codecs(),
-		Symmetric:  true, Counts: true, Blocks: true, Epilogue: true, Norm: true, WideEpilogue: true, ScheduleOrder: true,
+		Features: []dist.Feature{dist.SymmetricMemory, dist.OnDevice, dist.UnevenBlocks, dist.ThreadBlocks,
+			dist.FusedEpilogue, dist.FusedNorm, dist.WideEpilogue, dist.ScheduleOrder},
 	}
 }
 
@@ -143,7 +145,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 // lacking tells a machine without a GPU from a driver that does not work.
 func lacking(err error) error {
 	if cuda.Code(err) == cuda.CodeNoDevice {
-		return &dist.UnavailableError{Reason: err}
+		return &dist.UnavailableError{Err: err}
 	}
 	return err
 }
@@ -172,11 +174,11 @@ const (
 	byBulk   = "bulk"
 )
 
-var declaredKnobs = []dist.Knob{
+var declaredKnobs = []hints.Knob{
 	{Name: ranksAsKnob, Default: asProcesses, Values: []string{asProcesses, asBlocks},
 		Help: "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, " +
 			"which is the limit",
-		Apart: true},
+		Retune: true},
 	{Name: blocksKnob, Default: auto, Check: checkBlocks,
 		Help: "blocks of each rank: auto, or a number of at most as many as the GPU runs at once"},
 	{Name: scopeKnob, Default: auto, Values: []string{auto, systemScope, deviceScope},
@@ -221,20 +223,22 @@ func (k knobs) capabilities(c dist.Capabilities) dist.Capabilities {
 	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(slices.Clone(c.Algorithms[dist.AllReduce]), func(name string) bool {
 		return ways[name].own
 	})
-	c.Epilogue, c.Codecs = false, nil // bias and residual are each rank's own
+	// Bias and residual belong to each rank, and one kernel works for all.
+	c.Features = slices.DeleteFunc(slices.Clone(c.Features), func(f dist.Feature) bool { return f == dist.FusedEpilogue })
+	c.Codecs = nil
 	return c
 }
 
 // copying leaves the algorithms that copy: the others do not depend on how.
 func (k knobs) copying(c dist.Capabilities) dist.Capabilities {
-	c.Algorithms, c.Lacking = maps.Clone(c.Algorithms), maps.Clone(c.Lacking)
+	c.Algorithms, c.Missing = maps.Clone(c.Algorithms), maps.Clone(c.Missing)
 	all := c.Algorithms[dist.AllReduce]
 	c.Algorithms[dist.AllReduce] = nil
 	for _, name := range all {
 		if ways[name].own {
 			c.Algorithms[dist.AllReduce] = append(c.Algorithms[dist.AllReduce], name)
 		} else {
-			c.Lacking[name] = fmt.Sprintf("%s=%s: its kernel adds up what it loads and copies nothing", copyKnob, k.copy)
+			c.Missing[name] = fmt.Sprintf("%s=%s: its kernel adds up what it loads and copies nothing", copyKnob, k.copy)
 		}
 	}
 	c.Codecs = nil

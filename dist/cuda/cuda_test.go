@@ -16,6 +16,9 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
@@ -53,8 +56,9 @@ func TestNoDriver(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the meeting fails
-	_, err := backend{}.Join(ctx, dist.Config{ID: t.Name(), Rank: 0, Size: 2, Timeout: time.Minute})
-	if reason, yes := dist.Unavailable(err); !yes || !strings.Contains(reason.Error(), os.Getenv(lacksDriver)) {
+	_, err := dist.Init(ctx, dist.Config{Backend: Name, ID: t.Name(), Rank: 0, Size: 2, Timeout: time.Minute})
+	if reason, yes := errors.AsType[*dist.UnavailableError](err); !yes ||
+		!strings.Contains(reason.Error(), os.Getenv(lacksDriver)) {
 		t.Errorf("nothing to run on: %v", err)
 	}
 }
@@ -169,10 +173,11 @@ func plant(t *testing.T, speeds string) {
 // the speed of the fastest measurement that is like them.
 func TestLimits(t *testing.T) {
 	gs := must.Get(open(2, time.Minute))(t)
-	if n := gs[0].Capabilities().Sharing; n != 2 {
+	if n := gs[0].Facts().RanksPerDevice; n != 2 {
 		t.Errorf("%d ranks share the GPU, want 2", n)
 	}
 	const count, cache = 1 << 20, 1 << 20 // of f32; of the stand-in
+	limits := func(p dist.Plan) ([]instrument.Limit, error) { return instrument.Limits(gs[0], p) }
 	var buffers [2]dist.Buffer
 	together(t, gs, func(r int, g *dist.Group) (err error) { buffers[r], err = g.Alloc(dist.F32, count); return err })
 	const unique, few = 4 * 4 * count, 1000
@@ -196,8 +201,8 @@ func TestLimits(t *testing.T) {
 		{"200,400,300,200", "", dist.AllToAll, count, unique - cache, unique, 200, 400},
 	} {
 		plant(t, c.speeds)
-		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: c.op, In: buffers[0], Count: c.count,
-			Algorithm: c.algorithm}, DType: dist.F32}, 2)
+		list, err := limits(dist.Plan{Call: dist.Call{Op: c.op, In: buffers[0], Count: c.count,
+			Algorithm: c.algorithm}, DType: dist.F32})
 		if err != nil || len(list) != 2 || list[0].Name != "memory" || list[1].Name != "cache" {
 			t.Fatalf("%+v: %v, %v", c, list, err)
 		}
@@ -211,19 +216,19 @@ func TestLimits(t *testing.T) {
 	allToAll := dist.Plan{Call: dist.Call{Op: dist.AllToAll, In: buffers[0], Count: count}, DType: dist.F32}
 	counted := allToAll
 	counted.Count, counted.Counts = 2*count, slices.Repeat([]int{count / 2}, 4)
-	one, two := must.Get(backend{}.Limits(allToAll, 2))(t), must.Get(backend{}.Limits(counted, 2))(t)
+	one, two := must.Get(limits(allToAll))(t), must.Get(limits(counted))(t)
 	if !slices.Equal(one, two) {
 		t.Errorf("an all-to-all is limited to %v, with counts that say the same to %v", one, two)
 	}
-	if private, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)},
-		DType: dist.F32}, 2); private != nil || err != nil {
+	if private, err := limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)},
+		DType: dist.F32}); private != nil || err != nil {
 		t.Errorf("what goes through the host is limited by the GPU's memory: %v, %v", private, err)
 	}
 	// A kernel whose loads the compiler has left out is quick, and no limit: 4 multiprocessors at
 	// 2 GHz take in 1024 GB/s.
 	plant(t, "100,1025,300,200")
-	if list, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count,
-		Algorithm: push}, DType: dist.F32}, 2); err == nil ||
+	if list, err := limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count,
+		Algorithm: push}, DType: dist.F32}); err == nil ||
 		!strings.Contains(err.Error(), "more than the 1024 GB/s that 4 multiprocessors at 2000 MHz can take in") {
 		t.Errorf("a cache faster than the multiprocessors: %v, %v", list, err)
 	}
@@ -240,12 +245,12 @@ func TestAuto(t *testing.T) {
 		{4, 256 << 10, lamport}, {4, 512 << 10, push},
 		{8, 64 << 10, lamport}, {8, 128 << 10, oneStage}, {8, 256 << 10, push},
 	} {
-		if got := dist.DefaultTuning().Choose(Name, dist.AllReduce, c.ranks, dist.BF16, c.bytes,
+		if got := tuning.Default().Choose(Name, schedule.AllReduce, c.ranks, dist.BF16, c.bytes,
 			true).Algorithm; got != c.want {
 			t.Errorf("%d ranks, %d bytes: %s, want %s", c.ranks, c.bytes, got, c.want)
 		}
 	}
-	for _, e := range dist.DefaultTuning().Entries() {
+	for _, e := range tuning.Default().Entries() {
 		if _, known := ways[e.Algorithm]; e.Backend == Name && !known {
 			t.Errorf("the table has %s, which is no algorithm here", e.Algorithm)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
@@ -70,10 +71,10 @@ type engine struct {
 }
 
 var (
-	_ dist.Engine    = (*engine)(nil)
-	_ dist.Observer  = (*engine)(nil)
-	_ dist.Sabotaged = (*engine)(nil)
-	_ dist.Timer     = (*engine)(nil)
+	_ dist.Engine              = (*engine)(nil)
+	_ instrument.Observer      = (*engine)(nil)
+	_ instrument.FaultInjector = (*engine)(nil)
+	_ instrument.Timer         = (*engine)(nil)
 )
 
 func (e *engine) Rank() int            { return e.rank }
@@ -86,16 +87,20 @@ func (e *engine) Observe() (string, error) { return e.device.Device().Observe() 
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
-	c.Lacking = map[string]string{}
+	c.Missing = map[string]string{}
 	if e.lacksMulticast != "" {
 		c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool {
 			return name == multimem
 		})
-		c.Lacking[multimem] = e.lacksMulticast
+		c.Missing[multimem] = e.lacksMulticast
 	}
-	c.Library = fmt.Sprintf("%v, %s", e.device.Device().Driver(), e.device.Device().Name)
-	c.Sharing, c.Device = e.sharing, e.model
 	return e.knobs.capabilities(c)
+}
+
+// Facts implements dist.Reporter.
+func (e *engine) Facts() dist.Facts {
+	d := e.device.Device()
+	return dist.Facts{Library: fmt.Sprintf("%v, %s", d.Driver(), d.Name), RanksPerDevice: e.sharing, Device: e.model}
 }
 
 // open finds the GPU and equips the group. All ranks do it together.
@@ -119,7 +124,7 @@ func (e *engine) open() error {
 		return lacking(err)
 	}
 	if err := e.unable(); err != nil { // before ranks meet: each finds out by itself
-		return &dist.UnavailableError{Reason: err}
+		return &dist.UnavailableError{Err: err}
 	}
 	if e.sharing, err = e.sharers(); err != nil {
 		return err
@@ -142,7 +147,7 @@ func (e *engine) equip() error {
 			return err
 		}
 		if e.copies, err = e.newCopier(e.knobs.copy, e.stream); err != nil {
-			return &dist.UnavailableError{Reason: fmt.Errorf("%s=%s: %w", copyKnob, e.knobs.copy, err)}
+			return &dist.UnavailableError{Err: fmt.Errorf("%s=%s: %w", copyKnob, e.knobs.copy, err)}
 		}
 		e.messages, err = e.newMailbox()
 		return err
@@ -305,7 +310,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if err != nil {
 		return dist.Buffer{}, err
 	}
-	return dist.NewDeviceBuffer(d, count, a), nil
+	return dist.NewBuffer(d, count, nil, a), nil
 }
 
 // Free marks the memory as unused. It is given back by the next Alloc after all

@@ -7,19 +7,20 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-var _ dist.Limiter = backend{}
+var _ instrument.Limiter = (*engine)(nil)
 
 // Limits is what the GPU's memory and its cache allow where all ranks share it: every byte
 // of their buffers is read or written once, but for those that the cache can hold, at the
 // speed of a copy within the GPU; and every access of the algorithm goes through the cache.
 // Both speeds were measured beside this call. What goes between GPUs, or through the host,
 // has no limit here.
-func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
+func (*engine) Limits(p dist.Plan) ([]instrument.Limit, error) {
 	a, ours := p.In.Memory().(*allocation)
 	if !ours {
 		a, ours = p.Out.Memory().(*allocation)
@@ -28,7 +29,7 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 		return nil, nil
 	}
 	e := a.e
-	if e.sharing != size {
+	if e.sharing != e.size {
 		return nil, nil // links limit it, which nothing here has measured
 	}
 	capacity, err := e.device.Device().Get(cuda.L2Bytes)
@@ -39,7 +40,7 @@ func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []dist.Limit{{Name: "memory", US: l.memory.us()}, {Name: "cache", US: l.cache.us()}}, nil
+	return []instrument.Limit{{Name: "memory", US: l.memory.us()}, {Name: "cache", US: l.cache.us()}}, nil
 }
 
 // coldLimit is the limit of a call whose buffers are not in the cache, and what it is.

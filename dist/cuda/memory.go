@@ -28,7 +28,6 @@ type allocation struct {
 var _ dist.DeviceMemory = (*allocation)(nil)
 
 // Name is what dist calls this kind of memory.
-func (a *allocation) Name() string { return "device" }
 
 func (a *allocation) Read(dst []byte, off int) error {
 	return a.e.device.Do(func() error { return a.e.device.Read(dst, a.at[a.e.rank]+cuda.Pointer(off)) })

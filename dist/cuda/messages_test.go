@@ -86,21 +86,21 @@ func TestCopyMethods(t *testing.T) {
 // What a GPU or an algorithm cannot copy is told, not done otherwise.
 func TestCopyRefused(t *testing.T) {
 	_, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
-	if reason, lacks := dist.Unavailable(err); !lacks ||
+	if reason, lacks := errors.AsType[*dist.UnavailableError](err); !lacks ||
 		!strings.Contains(reason.Error(),
 			"copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0") {
 		t.Errorf("a GPU without bulk copies: %v", err)
 	}
 	_, err = openWith(2, time.Minute, map[string]string{copyKnob: byLoads, ranksAsKnob: asBlocks})
-	if reason, lacks := dist.Unavailable(err); !lacks ||
+	if reason, lacks := errors.AsType[*dist.UnavailableError](err); !lacks ||
 		!strings.Contains(reason.Error(), "blocks of one kernel copy nothing") {
 		t.Errorf("ranks as blocks: %v", err)
 	}
 	gs := must.Get(openWith(2, time.Minute, map[string]string{copyKnob: byLoads}))(t)
 	c := gs[0].Capabilities()
 	if got := c.Algorithms[dist.AllReduce]; len(got) != 1 || got[0] != naive ||
-		!strings.Contains(c.Lacking[oneStage], "copy=loads: its kernel") {
-		t.Errorf("with copies of its own the all-reduce has %v, and lacks %v", got, c.Lacking)
+		!strings.Contains(c.Missing[oneStage], "copy=loads: its kernel") {
+		t.Errorf("with copies of its own the all-reduce has %v, and lacks %v", got, c.Missing)
 	}
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 }

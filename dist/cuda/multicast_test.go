@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
@@ -74,7 +75,7 @@ func TestMulticastFaults(t *testing.T) {
 			}
 		}
 	})
-	for _, fault := range dist.Faults() {
+	for _, fault := range instrument.Faults() {
 		t.Run(fault, func(t *testing.T) {
 			gs := must.Get(open(3, time.Minute))(t)
 			together(t, gs, func(rank int, g *dist.Group) error { return plantedWrong(g, rank, fault) })
@@ -86,16 +87,16 @@ func TestMulticastFaults(t *testing.T) {
 // plantedWrong is an error where a fault leaves all sums of a rank right, unless there is
 // none that the switch can have.
 func plantedWrong(g *dist.Group, rank int, fault string) error {
-	if err := g.Plant(fault); err != nil {
+	if err := instrument.Plant(g, fault); err != nil {
 		return err
 	}
 	in, out := dist.Make(dist.F32, 1001), dist.Make(dist.F32, 1001)
 	for i := range 1001 {
 		dist.Slice[float32](in)[i] = float32(i + rank)
 	}
-	switch err := g.AllReduce(out, in, dist.Sum, dist.Algorithm(multimem)); {
-	case fault == dist.WrongSlot:
-		if !errors.Is(err, dist.ErrNoSuchFault) {
+	switch err := g.Do(dist.Call{Op: dist.AllReduce, In: in, Out: out, Algorithm: multimem}); {
+	case fault == instrument.WrongSlot:
+		if !errors.Is(err, instrument.ErrNoSuchFault) {
 			return fmt.Errorf("want that there are no slots: %w", err)
 		}
 		return nil
@@ -108,7 +109,7 @@ func plantedWrong(g *dist.Group, rank int, fault string) error {
 			wrong++
 		}
 	}
-	if late := fault == dist.DroppedBarrier && rank == 2; wrong == 0 && !late { // which has what it did itself
+	if late := fault == instrument.DroppedBarrier && rank == 2; wrong == 0 && !late { // which has what it did itself
 		return errors.New("all sums are right")
 	}
 	return nil
@@ -137,14 +138,14 @@ func TestMulticastLacking(t *testing.T) {
 			gs := must.Get(open(2, time.Minute))(t)
 			together(t, gs, func(rank int, g *dist.Group) error {
 				caps := g.Capabilities()
-				if slices.Contains(caps.Algorithms[dist.AllReduce], multimem) || !strings.Contains(caps.Lacking[multimem], c.want) {
-					return fmt.Errorf("rank %d lacks %q, want %q", rank, caps.Lacking[multimem], c.want)
+				if slices.Contains(caps.Algorithms[dist.AllReduce], multimem) || !strings.Contains(caps.Missing[multimem], c.want) {
+					return fmt.Errorf("rank %d lacks %q, want %q", rank, caps.Missing[multimem], c.want)
 				}
 				in, err := g.Alloc(dist.F32, 100)
 				if err != nil {
 					return err
 				}
-				if err := g.AllReduce(in, in, dist.Sum, dist.Algorithm(multimem)); err == nil ||
+				if err := g.Do(dist.Call{Op: dist.AllReduce, In: in, Out: in, Algorithm: multimem}); err == nil ||
 					!strings.Contains(err.Error(), c.want) {
 					return fmt.Errorf("by the switch all the same: %w", err)
 				}
@@ -176,7 +177,7 @@ func TestMulticastPlaces(t *testing.T) {
 				return err
 			}
 			part := b.Slice(c.first, c.n)
-			if err := g.AllReduce(part, part, dist.Sum, dist.Algorithm(multimem)); err != nil {
+			if err := g.Do(dist.Call{Op: dist.AllReduce, In: part, Out: part, Algorithm: multimem}); err != nil {
 				return err
 			}
 			m, err := b.Mirror()
@@ -254,7 +255,7 @@ func switchAsRank1(id string) error {
 	}
 	b, err := g.Alloc(dist.F32, 1000)
 	if err == nil {
-		err = errors.Join(write(b, 2), g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem)))
+		err = errors.Join(write(b, 2), g.Do(dist.Call{Op: dist.AllReduce, In: b, Out: b, Algorithm: multimem}))
 	}
 	if err == nil {
 		fmt.Println("added")
@@ -275,7 +276,7 @@ func TestMulticastProcesses(t *testing.T) {
 	t.Setenv(cudatest.LogVariable, log)
 	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute}))(t)
 	b := must.Get(g.Alloc(dist.F32, 1000))(t)
-	must.Do(t, errors.Join(write(b, 1), g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem))))
+	must.Do(t, errors.Join(write(b, 1), g.Do(dist.Call{Op: dist.AllReduce, In: b, Out: b, Algorithm: multimem})))
 	m, err := b.Mirror()
 	if err != nil || slices.ContainsFunc(dist.Slice[float32](m), func(v float32) bool { return v != 3 }) {
 		t.Fatalf("1 and 2 are %v (%v)", dist.Slice[float32](m)[:8], err)
@@ -286,7 +287,8 @@ func TestMulticastProcesses(t *testing.T) {
 	rank1.Process.Kill()
 	rank1.Wait()
 	var peer *dist.PeerError
-	if err := g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem)); !errors.As(err, &peer) || peer.Rank != 1 ||
+	if err := g.Do(dist.Call{Op: dist.AllReduce, In: b, Out: b, Algorithm: multimem}); !errors.As(err, &peer) ||
+		peer.Rank != 1 ||
 		!peer.Dead {
 		t.Errorf("adding with the dead: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -51,17 +52,17 @@ func (c *call) sabotage() error {
 	switch {
 	case c.e.fault == "":
 	case c.e.size == 1:
-		return fmt.Errorf("%w: a single rank has nobody to go wrong with", dist.ErrNoSuchFault)
-	case c.e.fault == dist.DroppedBarrier && c.way().own:
-		return fmt.Errorf("%w: the kernel of %s meets nobody", dist.ErrNoSuchFault, c.plan.Algorithm)
-	case c.e.fault == dist.WrongSlot && c.way().switched:
-		return fmt.Errorf("%w: the switch adds what all have, and takes nothing for anybody's", dist.ErrNoSuchFault)
-	case c.e.fault == dist.DroppedBarrier:
+		return fmt.Errorf("%w: a single rank has nobody to go wrong with", instrument.ErrNoSuchFault)
+	case c.e.fault == instrument.DroppedBarrier && c.way().own:
+		return fmt.Errorf("%w: the kernel of %s meets nobody", instrument.ErrNoSuchFault, c.plan.Algorithm)
+	case c.e.fault == instrument.WrongSlot && c.way().switched:
+		return fmt.Errorf("%w: the switch adds what all have, and takes nothing for anybody's", instrument.ErrNoSuchFault)
+	case c.e.fault == instrument.DroppedBarrier:
 		c.params.Options |= gpu.DropEnd
 		c.params.DelayNS, c.params.DelayRank = lateness, uint32(c.e.size-1)
-	case c.e.fault == dist.SkippedTail:
+	case c.e.fault == instrument.SkippedTail:
 		c.params.Options |= gpu.SkipTail
-	case c.e.fault == dist.WrongSlot:
+	case c.e.fault == instrument.WrongSlot:
 		c.params.Options |= gpu.WrongSlot
 	}
 	return nil

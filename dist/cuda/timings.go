@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
@@ -26,7 +27,7 @@ const (
 
 // Timings are three ways to time an all-reduce that is done by one launch: many calls in
 // one launch, on the call's own buffers and on many in turn, and a graph of launches.
-func (e *engine) Timings(p dist.Plan) ([]dist.Timing, error) {
+func (e *engine) Timings(p dist.Plan) ([]instrument.Timing, error) {
 	if p.Op != dist.AllReduce || p.Count == 0 || p.Epilogue != nil {
 		return nil, nil
 	}
@@ -70,7 +71,7 @@ func (e *engine) Timings(p dist.Plan) ([]dist.Timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []dist.Timing{
+	return []instrument.Timing{
 		{Name: "kernel_us", Help: "calls inside one launch, on the same buffers", Sample: t.inLaunch, Close: nothing},
 		{Name: "kernel_cold_us", Help: "calls inside one launch, on buffers in turn that are twice the cache together",
 			Sample: cold.inLaunch, Check: cold.check, LimitUS: limit, Limit: what, Close: cold.free},

@@ -14,6 +14,8 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -63,7 +65,7 @@ func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value floa
 	if err != nil {
 		return err
 	}
-	list, err := op.Timings()
+	list, err := instrument.Timings(g, op)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value floa
 			if err != nil {
 				return err
 			}
-			if working := g.Rank() == 0 || g.Capabilities().Epilogue; (us > 0) != working || math.IsNaN(us) {
+			if working := g.Rank() == 0 || g.Capabilities().Has(dist.FusedEpilogue); (us > 0) != working || math.IsNaN(us) {
 				return errors.New(w.Name + " of " + algorithm + " took no time, or a rank without work did")
 			}
 		}
@@ -91,7 +93,7 @@ func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value floa
 			if err := w.Check(); err != nil {
 				return err
 			}
-			if g.Rank() == 0 && g.Capabilities().Sharing == g.Size() &&
+			if g.Rank() == 0 && g.Facts().RanksPerDevice == g.Size() &&
 				(w.LimitUS <= 0 || !strings.Contains(w.Limit, "GB/s of the cache")) {
 				return errors.New(algorithm + " has no limit")
 			}
@@ -139,7 +141,7 @@ func TestKnobs(t *testing.T) {
 		}
 	}
 	k := knobs{asBlocks: true}
-	if c := k.capabilities(capabilities()); c.Has(dist.AllGather) || c.Epilogue ||
+	if c := k.capabilities(capabilities()); c.Can(dist.AllGather) || c.Has(dist.FusedEpilogue) ||
 		len(c.Algorithms[dist.AllReduce]) != len(capabilities().Algorithms[dist.AllReduce])-1 {
 		t.Errorf("ranks as blocks can %+v", c)
 	}
@@ -173,7 +175,7 @@ func TestTuned(t *testing.T) {
 	} {
 		log := filepath.Join(t.TempDir(), "calls")
 		t.Setenv(cudatest.LogVariable, log)
-		table := must.Get(dist.ParseTuning(fmt.Appendf(nil, text, c.device, c.blocks)))(t)
+		table := must.Get(tuning.Parse(fmt.Appendf(nil, text, c.device, c.blocks)))(t)
 		gs := must.Get(openAs(2, dist.Config{Tuning: table, Timeout: time.Minute}))(t)
 		together(t, gs, func(r int, g *dist.Group) error {
 			_, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 100), Out: dist.Make(dist.F32, 100),
@@ -184,7 +186,8 @@ func TestTuned(t *testing.T) {
 				}
 				return nil
 			}
-			return g.AllReduce(dist.Make(dist.F32, 100), dist.Make(dist.F32, 100), dist.Sum, dist.Algorithm(c.algorithm))
+			return g.Do(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 100), Out: dist.Make(dist.F32, 100),
+				Algorithm: c.algorithm})
 		})
 		if calls, err := os.ReadFile(log); err != nil || !strings.Contains(string(calls), c.launch) {
 			t.Errorf("%+v: %v, launched\n%s", c, err, calls)
@@ -242,8 +245,8 @@ func TestEncodedPieces(t *testing.T) {
 			for i := range host.Bytes() {
 				host.Bytes()[i] = byte(i*7+r) & 0x3f
 			}
-			if err := errors.Join(in.Update(host), g.AllReduce(in, in, dist.Sum, dist.WithCodec(quant.Int6)),
-				g.AllReduce(host, host, dist.Sum, dist.WithCodec(quant.Int6))); err != nil {
+			if err := errors.Join(in.Update(host), g.Do(dist.Call{Op: dist.AllReduce, In: in, Out: in, Codec: quant.Int6}),
+				g.Do(dist.Call{Op: dist.AllReduce, In: host, Out: host, Codec: quant.Int6})); err != nil {
 				return err
 			}
 			m, err := in.Mirror()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
@@ -23,8 +24,8 @@ func (s Suite) bits(g *dist.Group) error {
 				return math.Ldexp(float64(h%1000)-500, int(h>>20%12)-6)
 			})
 			var first []byte // of those that add in rank order
-			names, prefixes := caps.Algorithms[dist.AllReduce], []string{"", dist.StepsPrefix}
-			if !caps.Steps {
+			names, prefixes := caps.Algorithms[dist.AllReduce], []string{"", tuning.StepsPrefix}
+			if !caps.Has(dist.ScheduleSteps) {
 				prefixes = prefixes[:1]
 			}
 			if !choosing(caps) {
@@ -34,7 +35,7 @@ func (s Suite) bits(g *dist.Group) error {
 				ordered := inRankOrder(name, d)
 				var runs []byte // of its own code, then of its steps
 				for _, prefix := range prefixes {
-					if !ordered && !caps.ScheduleOrder {
+					if !ordered && !caps.Has(dist.ScheduleOrder) {
 						runs = nil // its own code adds up in another order
 					}
 					for _, how := range ways(caps, ordered) {
@@ -79,7 +80,7 @@ func (w way) String() string {
 // it is that of the ranks.
 func ways(caps dist.Capabilities, ordered bool) []way {
 	list := []way{{}, {}}
-	if caps.Symmetric {
+	if caps.Has(dist.SymmetricMemory) {
 		list = append(list, way{symmetric: true})
 	}
 	if ordered {
@@ -114,7 +115,7 @@ func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, how
 			return nil, err
 		}
 	}
-	if err := g.AllReduce(to, from, dist.Sum, dist.Algorithm(algorithm), dist.Chunk(how.chunk)); err != nil {
+	if err := g.Do(dist.Call{Op: dist.AllReduce, In: from, Out: to, Algorithm: algorithm, Chunk: how.chunk}); err != nil {
 		return nil, err
 	}
 	got, err := get(to)

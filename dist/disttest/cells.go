@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // cell is one call of the matrix, which is prepared once and run several times.
@@ -44,7 +45,7 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 	if op == dist.AllReduce || op == dist.Broadcast {
 		chunked = either
 	}
-	if caps.Symmetric {
+	if caps.Has(dist.SymmetricMemory) {
 		memories = either
 	}
 	switch op {
@@ -54,9 +55,9 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 		counts, memories, places = []int{0}, never, never
 	}
 	algorithms := append([]string{"auto"}, caps.Algorithms[op]...)
-	if caps.Steps {
+	if caps.Has(dist.ScheduleSteps) {
 		for _, a := range caps.Algorithms[op] {
-			algorithms = append(algorithms, dist.StepsPrefix+a)
+			algorithms = append(algorithms, tuning.StepsPrefix+a)
 		}
 	}
 	lengths := []int{len(caps.DTypes), len(reductions), len(counts), len(algorithms), len(roots), len(chunked),

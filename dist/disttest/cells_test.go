@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // meetings notes any two, or any three, properties that meet in the cells.
@@ -39,9 +42,10 @@ func meetings(cells []cell, together int) map[[3]any]bool {
 // short suite and in large groups, though most calls are left out.
 func TestCellsCover(t *testing.T) {
 	caps := dist.Capabilities{DTypes: []dist.DType{dist.F32, dist.BF16, dist.I64, dist.U8},
-		Reductions: dist.Reductions(), Symmetric: true, Steps: true, Algorithms: map[dist.Collective][]string{}}
+		Reductions: dtype.Reductions(), Algorithms: map[dist.Collective][]string{},
+		Features: []dist.Feature{dist.SymmetricMemory, dist.ScheduleSteps}}
 	for _, op := range dist.Collectives() {
-		caps.Algorithms[op] = dist.Algorithms(op)
+		caps.Algorithms[op] = schedule.Names(string(op))
 	}
 	for _, c := range []struct {
 		suite          Suite
@@ -66,7 +70,7 @@ func TestCellsCover(t *testing.T) {
 func product(s Suite, caps dist.Capabilities, op dist.Collective, size int) (list []cell) {
 	algorithms := []string{"auto"}
 	for _, a := range caps.Algorithms[op] {
-		algorithms = append(algorithms, a, dist.StepsPrefix+a)
+		algorithms = append(algorithms, a, tuning.StepsPrefix+a)
 	}
 	for _, d := range caps.DTypes {
 		for _, r := range caps.Reductions {

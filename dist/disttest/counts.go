@@ -13,7 +13,7 @@ import (
 // it one rank's, by every algorithm, in place or not, in both kinds of memory.
 func counts(g *dist.Group) error {
 	for _, op := range []dist.Collective{dist.AllGather, dist.Gather, dist.Scatter, dist.ReduceScatter, dist.AllToAll} {
-		if !g.Capabilities().Has(op) {
+		if !g.Capabilities().Can(op) {
 			continue
 		}
 		algorithms := append([]string{"auto"}, g.Capabilities().Algorithms[op]...)
@@ -24,7 +24,7 @@ func counts(g *dist.Group) error {
 		} {
 			for k, algorithm := range algorithms {
 				c := cell{dtype: dist.F64, algorithm: algorithm, root: i % g.Size(),
-					symmetric: (i+k)%2 == 0 && g.Capabilities().Symmetric}
+					symmetric: (i+k)%2 == 0 && g.Capabilities().Has(dist.SymmetricMemory)}
 				for _, c.inPlace = range []bool{false, true} {
 					if err := counted(g, op, c, pattern); err != nil {
 						return fmt.Errorf("%s of blocks by %s, pattern %d, root %d, in place %v: %w", op, algorithm, i, c.root,

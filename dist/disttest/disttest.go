@@ -87,21 +87,21 @@ func (s Suite) Cases() []Case {
 			s.bits)
 		add("epilogue", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.AllGather), types(dist.F32, dist.BF16),
 			"epilogues",
-			func(c dist.Capabilities) bool { return c.Epilogue }}, epilogues)
+			has(dist.FusedEpilogue)}, epilogues)
 		add("norm", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "epilogues",
-			func(c dist.Capabilities) bool { return c.Epilogue }}, norms)
+			has(dist.FusedEpilogue)}, norms)
 		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
 		add("quantised", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "the codecs of package dist",
 			quantising}, quantised)
 		add("combiner", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.Reduce), types(dist.I32), "combiners",
-			func(c dist.Capabilities) bool { return c.Combiner }}, combiners)
+			has(dist.CustomReduction)}, combiners)
 		add("counts", needs{ops(dist.Barrier), types(dist.F64), "counts of blocks", blocks}, counts)
 		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F32, dist.F64)}, subgroups)
 		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.F64)}, async)
 		add("begun", needs{ops: ops(dist.AllReduce, dist.Send, dist.Recv), types: types(dist.F64)}, begun)
 		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.F32, dist.F64)}, messages)
 		add("memory", needs{ops(dist.AllReduce), types(dist.F32), "symmetric memory",
-			func(c dist.Capabilities) bool { return c.Symmetric }}, memory)
+			has(dist.SymmetricMemory)}, memory)
 	}
 	for _, m := range mistakes() {
 		cases = append(cases, Case{"misuse/" + m.name, mistakeRanks, func() error { return s.mistake(m) }})
@@ -240,4 +240,9 @@ func (s Suite) counts(size int) []int {
 	}
 	slices.Sort(c)
 	return slices.Compact(c)
+}
+
+// has returns a function that reports whether a group has a feature.
+func has(f dist.Feature) func(dist.Capabilities) bool {
+	return func(c dist.Capabilities) bool { return c.Has(f) }
 }

@@ -76,7 +76,7 @@ func norms(g *dist.Group) error {
 	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
 		for _, algorithm := range append([]string{"auto"}, caps.Algorithms[dist.AllReduce]...) {
 			for k, row := range []int{1, 7, 64, 1000} {
-				if err := norm(g, d, algorithm, row, 3*row*g.Size(), caps.Symmetric && k%2 == 0); err != nil {
+				if err := norm(g, d, algorithm, row, 3*row*g.Size(), caps.Has(dist.SymmetricMemory) && k%2 == 0); err != nil {
 					return fmt.Errorf("norm of rows of %d %v by %s: %w", row, d, algorithm, err)
 				}
 			}
@@ -100,9 +100,9 @@ func norm(g *dist.Group, d dist.DType, algorithm string, row, count int, symmetr
 	if err := put(in, e.in); err != nil {
 		return err
 	}
-	err = g.AllReduce(out, in, dist.Sum, dist.Algorithm(algorithm),
-		dist.WithEpilogue(dist.Epilogue{Residual: as(dist.Of(residual), d, count),
-			Norm: &dist.RMSNorm{Weight: as(dist.Of(weight), d, row), Epsilon: epsilon}}))
+	err = g.Do(dist.Call{Op: dist.AllReduce, In: in, Out: out, Algorithm: algorithm,
+		Epilogue: &dist.Epilogue{Residual: as(dist.Of(residual), d, count),
+			Norm: &dist.RMSNorm{Weight: as(dist.Of(weight), d, row), Epsilon: epsilon}}})
 	if err != nil {
 		return err
 	}
@@ -197,8 +197,8 @@ func codecs(g *dist.Group) error {
 			e := new(vectors).expectations(g, dist.AllReduce, cell{dtype: d, count: count})[0]
 			for _, c := range []dist.Codec{identity{1}, identity{7}, int8Scaled{}} {
 				out := make([]byte, len(e.out))
-				if err := g.AllReduce(as(dist.Of(out), d, count), as(dist.Of(e.in), d, count), dist.Sum,
-					dist.WithCodec(c)); err != nil {
+				if err := g.Do(dist.Call{Op: dist.AllReduce, Codec: c, Out: as(dist.Of(out), d, count),
+					In: as(dist.Of(e.in), d, count)}); err != nil {
 					return fmt.Errorf("codec %s of %d %v: %w", c.Name(), count, d, err)
 				}
 				err := identical(g, d, out)
@@ -254,12 +254,12 @@ func quantised(g *dist.Group) error {
 						continue
 					}
 					inputs, want := roundTrip(c, d, r, count, g.Size())
-					kind := kindOf(caps.Symmetric && k == 0)
+					kind := kindOf(caps.Has(dist.SymmetricMemory) && k == 0)
 					in, out := as(space.in[kind], d, count), as(space.out[kind], d, count)
 					if err := put(in, inputs[g.Rank()]); err != nil {
 						return err
 					}
-					if err := g.AllReduce(out, in, r, dist.WithCodec(c)); err != nil {
+					if err := g.Do(dist.Call{Op: dist.AllReduce, In: in, Out: out, Reduction: r, Codec: c}); err != nil {
 						return fmt.Errorf("codec %s of %d %v: %w", c.Name(), count, d, err)
 					}
 					got, err := get(out)

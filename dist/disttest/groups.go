@@ -83,23 +83,22 @@ func nested(g, half *dist.Group) error {
 // with others, and that each gives its own result.
 func async(g *dist.Group) error {
 	const n = 8
-	var handles [n]*dist.Handle
+	var started [n]*dist.Op
 	var out [n][]float64
 	for k := range n {
 		in := []float64{float64(g.Rank()*100 + k), 1}
 		out[k] = make([]float64, 2)
-		h, err := g.AllReduceAsync(dist.Of(out[k]), dist.Of(in), dist.Sum)
-		if err != nil {
+		var err error
+		if started[k], err = g.Start(dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(out[k])}); err != nil {
 			return err
 		}
-		handles[k] = h
 	}
 	last := []float64{float64(g.Rank())}
 	if err := g.AllReduce(dist.Of(last), dist.Of(last), dist.Sum); err != nil { // after those started
 		return err
 	}
 	for k := n - 1; k >= 0; k-- {
-		if err := handles[k].Wait(); err != nil {
+		if err := started[k].Wait(); err != nil {
 			return err
 		}
 		if want := float64(100*g.Size()*(g.Size()-1)/2 + k*g.Size()); out[k][0] != want || out[k][1] != float64(g.Size()) {
@@ -121,11 +120,13 @@ func restart(g *dist.Group) error {
 	}
 	for k := range 50 {
 		b[0] = float64(k*g.Size() + g.Rank())
-		h := op.Start()
-		if err := op.Start().Wait(); err == nil {
+		if err := op.Start(); err != nil {
+			return err
+		}
+		if err := op.Start(); err == nil {
 			return errors.New("an operation was started twice without an error")
 		}
-		if err := h.Wait(); err != nil {
+		if err := op.Wait(); err != nil {
 			return err
 		}
 		sum := float64(g.Size() * (k*g.Size()*2 + g.Size() - 1) / 2)
@@ -165,8 +166,8 @@ func begunBy(g *dist.Group, algorithm string) error {
 	if err != nil {
 		return err
 	}
-	if err := add.Finish(); err == nil {
-		return errors.New("an operation was finished before it was begun, without an error")
+	if err := add.Wait(); err == nil {
+		return errors.New("waiting for an operation that was not begun is no error")
 	}
 	for k := range 6 {
 		for i := range sum {
@@ -197,7 +198,7 @@ func begunBy(g *dist.Group, algorithm string) error {
 				return fmt.Errorf("the sum between the halves is %v, want %v", other[0], want)
 			}
 		}
-		if err := add.Finish(); err != nil {
+		if err := add.Wait(); err != nil {
 			return err
 		}
 		for i, v := range out {

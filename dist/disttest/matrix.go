@@ -50,7 +50,7 @@ func newSpace(g *dist.Group, elements int) (space, error) {
 	s := space{in: [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))},
 		out:  [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))},
 		fill: bytes.Repeat([]byte{filler}, elements*widest)}
-	if !g.Capabilities().Symmetric {
+	if !g.Capabilities().Has(dist.SymmetricMemory) {
 		return s, nil
 	}
 	var err error
@@ -66,7 +66,7 @@ func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 		return dist.NewBuffer(d, 0, nil, b.Memory())
 	}
 	if m, far := b.Memory().(dist.DeviceMemory); far {
-		return dist.NewDeviceBuffer(d, count, m)
+		return dist.NewBuffer(d, count, nil, m)
 	}
 	return dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[0]), b.Memory())
 }

@@ -14,7 +14,7 @@ func messages(g *dist.Group) error {
 		return nil
 	}
 	for _, symmetric := range []bool{false, true} {
-		if symmetric && !g.Capabilities().Symmetric {
+		if symmetric && !g.Capabilities().Has(dist.SymmetricMemory) {
 			continue
 		}
 		if err := round(g, symmetric); err != nil {
@@ -55,31 +55,30 @@ func round(g *dist.Group, symmetric bool) error {
 	if err := put(in, vector(dist.F32, total, func(int) float64 { return -1 })); err != nil {
 		return err
 	}
-	var handles []*dist.Handle
+	var started []*dist.Op
 	at := 0
 	for _, n := range sizes {
-		for _, start := range []func() (*dist.Handle, error){
-			func() (*dist.Handle, error) { return g.Isend(out.Slice(at, n), to) },
-			func() (*dist.Handle, error) { return g.Irecv(in.Slice(at, n), from) },
+		for _, c := range []dist.Call{
+			{Op: dist.Send, In: out.Slice(at, n), Peer: to}, {Op: dist.Recv, Out: in.Slice(at, n), Peer: from},
 		} {
-			h, err := start()
+			op, err := g.Start(c)
 			if err != nil {
 				return err
 			}
-			handles = append(handles, h)
+			started = append(started, op)
 		}
 		at += n
 	}
-	var by []dist.Option
-	if c := g.Capabilities(); c.Steps && choosing(c) {
-		by = append(by, dist.Algorithm("steps:ring")) // which sends messages of its own
-	}
 	one := dist.Of([]float32{1})
-	if err := g.AllReduce(one, one, dist.Sum, by...); err != nil {
+	sum := dist.Call{Op: dist.AllReduce, In: one, Out: one}
+	if c := g.Capabilities(); c.Has(dist.ScheduleSteps) && choosing(c) {
+		sum.Algorithm = "steps:ring" // it sends messages too
+	}
+	if err := g.Do(sum); err != nil {
 		return err
 	}
-	for _, h := range handles {
-		if err := h.Wait(); err != nil {
+	for _, op := range started {
+		if err := op.Wait(); err != nil {
 			return err
 		}
 	}

@@ -24,10 +24,16 @@ type mistake struct {
 	has    func(dist.Capabilities) bool // what else the backend must have
 }
 
-func sumOf[E float32 | float64](count int, options ...dist.Option) func(g *dist.Group) error {
+func sumOf[E float32 | float64](count int) func(g *dist.Group) error {
+	return sumBy[E](count, dist.Call{})
+}
+
+// sumBy returns an all-reduce of count elements with the options of c.
+func sumBy[E float32 | float64](count int, c dist.Call) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
 		b := dist.Of(make([]E, count))
-		return g.AllReduce(b, b, dist.Sum, options...)
+		c.Op, c.In, c.Out = dist.AllReduce, b, b
+		return g.Do(c)
 	}
 }
 
@@ -53,22 +59,20 @@ func mistakes() []mistake {
 		{"root", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Sum, 1), []string{"root 0", "root 1"}, nil},
 		{"operation", sum8, reduceOf(8, dist.Sum, 0), []string{"allreduce", "reduce"}, nil},
 		{"barrier", sum8, barrier, []string{"allreduce", "barrier"}, nil},
-		{"algorithm", sumOf[float32](8, dist.Algorithm("one-stage")), sumOf[float32](8, dist.Algorithm("two-stage")),
+		{"algorithm", sumBy[float32](8, dist.Call{Algorithm: "one-stage"}),
+			sumBy[float32](8, dist.Call{Algorithm: "two-stage"}),
 			[]string{"one-stage", "two-stage"}, staged},
-		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"},
-			nil},
-		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})),
-			[]string{"identity1", "int8"},
-			coded},
-		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, func(c dist.Capabilities) bool {
-			return c.Epilogue
-		}},
+		{"chunk", sumBy[float32](5000, dist.Call{Chunk: 100}), sumBy[float32](5000, dist.Call{Chunk: 1000}),
+			[]string{"100", "1000"}, nil},
+		{"codec", sumBy[float32](8, dist.Call{Codec: identity{1}}), sumBy[float32](8, dist.Call{Codec: int8Scaled{}}),
+			[]string{"identity1", "int8"}, coded},
+		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, has(dist.FusedEpilogue)},
 		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},
 		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
-		{"combiner", sumOf[float32](8, dist.WithCombiner(first)), sumOf[float32](8), []string{`"first"`, "sum"},
-			func(c dist.Capabilities) bool { return c.Combiner }},
-		{"begun", begunSum(8), sumOf[float32](8), []string{"8 f32", "begun"}, overlaps},
-		{"begun count", begunSum(8), begunSum(9), []string{"8 f32", "9 f32"}, overlaps},
+		{"combiner", sumBy[float32](8, dist.Call{Combiner: first}), sumOf[float32](8), []string{`"first"`, "sum"},
+			has(dist.CustomReduction)},
+		{"begun", begunSum(8), sumOf[float32](8), []string{"8 f32", "begun"}, has(dist.Overlap)},
+		{"begun count", begunSum(8), begunSum(9), []string{"8 f32", "9 f32"}, has(dist.Overlap)},
 		{"counts", gatherOf(1, 2, 1), gatherOf(2, 1, 1), []string{"[1 2 1]", "[2 1 1]"}, blocks},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
@@ -94,18 +98,12 @@ func begunSum(count int) func(g *dist.Group) error {
 		if err != nil {
 			return err
 		}
-		return op.Finish()
+		return op.Wait()
 	}
 }
 
-// overlaps tells whether a call that is begun is another one than one that is not.
-func overlaps(c dist.Capabilities) bool { return c.Overlap }
-
 func scaledSum(scale float64) func(g *dist.Group) error {
-	return func(g *dist.Group) error {
-		b := dist.Of(make([]float32, 8))
-		return g.AllReduce(b, b, dist.Sum, dist.WithEpilogue(dist.Epilogue{Scale: scale}))
-	}
+	return sumBy[float32](8, dist.Call{Epilogue: &dist.Epilogue{Scale: scale}})
 }
 
 // freedSum adds up in symmetric memory, which it has freed before or not, by a call that
@@ -140,18 +138,18 @@ var first = dist.NewCombiner("first", func(_, _ []float32) {})
 func gatherOf(counts ...int) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
 		in, out := dist.Make(dist.F32, counts[g.Rank()]), dist.Make(dist.F32, 4)
-		return g.AllGather(out, in, dist.Counts(counts...))
+		return g.Do(dist.Call{Op: dist.AllGather, In: in, Out: out, Counts: counts})
 	}
 }
 
 // blocks tells whether blocks may have counts of their own.
-func blocks(c dist.Capabilities) bool { return c.Counts && c.Has(dist.AllGather) }
+func blocks(c dist.Capabilities) bool { return c.Has(dist.UnevenBlocks) && c.Can(dist.AllGather) }
 
 // shared tells whether there is symmetric memory.
-func shared(c dist.Capabilities) bool { return c.Symmetric }
+func shared(c dist.Capabilities) bool { return c.Has(dist.SymmetricMemory) }
 
 // coded tells whether elements can be encoded.
-func coded(c dist.Capabilities) bool { return c.Codec }
+func coded(c dist.Capabilities) bool { return c.Has(dist.AnyCodec) }
 
 // maximal tells whether there is another reduction than sums and averages.
 func maximal(c dist.Capabilities) bool { return slices.Contains(c.Reductions, dist.Max) }
@@ -283,27 +281,24 @@ func cancel(g *dist.Group) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer g.Watch(ctx)()
-	h := op.Start()
+	if err := op.Start(); err != nil {
+		return err
+	}
 	select {
-	case <-h.Done():
+	case <-op.Done():
 		return errors.New("a barrier that a rank did not call is done")
 	default:
 	}
 	cancel()
-	if err := h.WaitContext(ctx); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("waiting with a context that has ended gives %v", err)
-	}
-	<-h.Done()
-	return h.Wait()
+	<-op.Done()
+	return op.Wait()
 }
 
 // shrink checks that what is left of a group goes on as a new one: after a rank has left
 // and the others had an error, and again when nothing has happened.
 func (s Suite) shrink() error {
 	const gone = 1
-	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", func(c dist.Capabilities) bool {
-		return c.Shrink
-	}}
+	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", has(dist.Shrinking)}
 	return s.failing(mistakeRanks, patience, n, func(g *dist.Group) error {
 		if g.Rank() == gone {
 			return g.Close()

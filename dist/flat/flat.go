@@ -21,8 +21,11 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // Name is the name of the backend.
@@ -38,20 +41,20 @@ const (
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "a simulated network, for any number of ranks: schedules are proved, no data moves",
-		Capabilities: capabilities,
-		NoShrink:     "on a simulated network no rank is ever lost, and there are no groups of some of its ranks",
+		Capabilities: capabilities(),
 		Shape:        dist.Shape{InProcess: true, Simulated: true, Virtual: true},
-		NoOverlap:    "its time is that of one schedule after the other",
+		Hints: hints.Hints{NoShrink: "a simulated network never loses a rank, and cannot run groups of some " +
+			"of its ranks"},
 	}, backend{})
 }
 
 // capabilities are all collectives that are schedules.
 func capabilities() dist.Capabilities {
-	c := dist.Capabilities{DTypes: dist.DTypes(), Reductions: dist.Reductions(),
+	c := dist.Capabilities{DTypes: dtype.All(), Reductions: dtype.Reductions(),
 		Algorithms: map[dist.Collective][]string{},
-		Symmetric:  true, Counts: true, Chunk: true}
+		Features:   []dist.Feature{dist.SymmetricMemory, dist.UnevenBlocks, dist.Pipelining}}
 	for _, op := range dist.Collectives() {
-		if names := dist.Algorithms(op); len(names) > 0 {
+		if names := schedule.Names(string(op)); len(names) > 0 {
 			// The first is what "auto" takes: messages between neighbours, the least over links.
 			slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 			c.Ops, c.Algorithms[op] = append(c.Ops, op), names
@@ -69,9 +72,9 @@ func order(algorithm string) int {
 
 type backend struct{}
 
-var _ dist.MachineReader = backend{}
+var _ instrument.MachineReader = backend{}
 
-// CheckMachine implements dist.MachineReader.
+// CheckMachine implements instrument.MachineReader.
 func (backend) CheckMachine(path, arrangement string, _ int) error {
 	if arrangement != "" {
 		return fmt.Errorf("arrangement %s: on a flat network every rank reaches every other alike", arrangement)
@@ -80,15 +83,15 @@ func (backend) CheckMachine(path, arrangement string, _ int) error {
 	return err
 }
 
-// DescribeMachine implements dist.MachineReader.
-func (backend) DescribeMachine(path, _ string) (dist.Machine, error) {
+// DescribeMachine implements instrument.MachineReader.
+func (backend) DescribeMachine(path, _ string) (instrument.Machine, error) {
 	n, err := network(path)
-	return dist.Machine{Text: fmt.Sprintf("network %s: latency %g ns, overhead %g ns, gap %g ns, %g GB/s", n.Name,
+	return instrument.Machine{Text: fmt.Sprintf("network %s: latency %g ns, overhead %g ns, gap %g ns, %g GB/s", n.Name,
 		n.Latency.Nanoseconds(),
 		n.Overhead.Nanoseconds(), n.Gap.Nanoseconds(), float64(n.Bandwidth)/1e6)}, err
 }
 
-// NearbyMachine implements dist.MachineReader: a network is always named.
+// NearbyMachine implements instrument.MachineReader: a network is always named.
 func (backend) NearbyMachine() string { return "" }
 
 func network(path string) (loggp.Network, error) {
@@ -176,7 +179,7 @@ func (e *engine) Refuse(reason error) {
 
 // Alloc gives memory that is nowhere, of any size.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	return dist.NewDeviceBuffer(d, count, &nowhere{}), nil
+	return dist.NewBuffer(d, count, nil, &nowhere{}), nil
 }
 
 func (e *engine) Free(b dist.Buffer) error {
@@ -198,7 +201,6 @@ type nowhere struct{ _ byte } // not of size 0: allocations differ
 
 var errNowhere = errors.New("no data moves on a simulated network: there is nothing to look at")
 
-func (*nowhere) Name() string            { return "simulated" }
 func (*nowhere) Read([]byte, int) error  { return errNowhere }
 func (*nowhere) Write(int, []byte) error { return errNowhere }
 

@@ -319,7 +319,7 @@ func TestFiles(t *testing.T) {
 func TestNotOffered(t *testing.T) {
 	g := joined(t, 4, text)
 	if _, _, err := g.Shrink(); !errors.Is(err, errors.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "no rank is ever lost") {
+		!strings.Contains(err.Error(), "never loses a rank") {
 		t.Errorf("shrinking: %v", err)
 	}
 	if _, err := g.Split(0, 0); err == nil || !strings.Contains(err.Error(), "no groups") {

@@ -82,9 +82,9 @@ type begun struct {
 }
 
 // PrepareHalves implements dist.Overlapper.
-func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
+func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Count == 0 || p.Count > mpi.MostElements {
-		return dist.Halves{}, nil
+		return nil, nil, nil, nil
 	}
 	c, lib := e.newCollective(p), e.process.lib
 	c.label = newLabel(c.label.text + " begun")
@@ -96,7 +96,7 @@ func (e *engine) PrepareHalves(p dist.Plan) (dist.Halves, error) {
 	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType),
 		lib.Op(p.DType, vec.Combining(p.Reduction)), e.comm, o.slot)
 	o.test = lib.Test(o.slot)
-	return dist.Halves{Begin: o.begin, Finish: o.finish}, nil
+	return o.begin, o.finish, nil, nil
 }
 
 func (o *begun) begin() error {
@@ -156,12 +156,12 @@ func (o *collective) prepare() *mpi.Call {
 	mine, n := 0, p.Count/size
 	switch {
 	case p.Op == dist.AllToAll && !even:
-		o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { off, _, n := p.Pair(size, rank, r); return off, n })
-		o.blocks[1] = mpi.NewBlocks(size, func(r int) (int, int) { _, off, n := p.Pair(size, r, rank); return off, n })
+		o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { off, _, n := p.Params(size).Pair(rank, r); return off, n })
+		o.blocks[1] = mpi.NewBlocks(size, func(r int) (int, int) { _, off, n := p.Params(size).Pair(r, rank); return off, n })
 	case p.Op != dist.AllToAll:
-		mine, n = p.Block(size, rank)
+		mine, n = p.Params(size).Block(rank)
 		if !even {
-			o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { return p.Block(size, r) })
+			o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { return p.Params(size).Block(r) })
 		}
 	}
 	switch p.Op {

@@ -46,17 +46,15 @@ func (e *engine) Rank() int         { return e.meeting.rank }
 func (e *engine) Size() int         { return len(e.meeting.hosts) }
 func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
 
-func (e *engine) Capabilities() dist.Capabilities {
-	c := capabilities()
-	c.Library = e.process.lib.String()
-	return c
-}
+func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
+
+// Facts implements dist.Reporter.
+func (e *engine) Facts() dist.Facts { return dist.Facts{Library: e.process.lib.String()} }
 
 // capabilities are those of any library. It chooses the algorithms.
 func capabilities() dist.Capabilities {
-	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true,
-		Counts:  true,
-		Overlap: true}
+	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dtype.Reductions(),
+		Features: []dist.Feature{dist.FusedEpilogue, dist.UnevenBlocks}}
 }
 
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {

@@ -22,8 +22,6 @@ type heap struct {
 // pageAligned is the kind of memory that Alloc gives.
 type pageAligned struct{}
 
-func (pageAligned) Name() string { return "page-aligned" }
-
 const pageBytes = 4096
 
 func (h *heap) alloc(d dist.DType, count int) (dist.Buffer, error) {

@@ -40,6 +40,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 )
 
 // Name is the backend's name.
@@ -48,9 +49,10 @@ const Name = "mpi"
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "Open MPI or MPICH, by the calls that a C program makes",
-		Capabilities: capabilities, Network: true,
-		Launcher: &dist.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"},
-		NoShrink: "MPI as it is installed ends the whole job with the first rank that dies",
+		Capabilities: capabilities(),
+		Hints: hints.Hints{Network: true,
+			Launcher: &hints.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"},
+			NoShrink: "the installed MPI ends the whole job when the first rank dies"},
 	}, backend{})
 }
 
@@ -84,8 +86,8 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return p.newEngine(m, b, func() (comm, error) { return p.lib.Create(p.lib.World, tagOf(c.ID)) })
 }
 
-// End ends MPI in this process.
-func (backend) End() error { return endWorld() }
+// Close finalizes MPI in this process.
+func (backend) Close() error { return endWorld() }
 
 // tagOf gives groups that are joined at the same time different tags, within
 // what MPI guarantees.

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
@@ -46,8 +47,8 @@ type engine struct {
 }
 
 var (
-	_ dist.Engine   = (*engine)(nil)
-	_ dist.Observer = (*engine)(nil)
+	_ dist.Engine         = (*engine)(nil)
+	_ instrument.Observer = (*engine)(nil)
 )
 
 func (e *engine) Rank() int         { return e.rank }
@@ -62,8 +63,12 @@ func (e *engine) Capabilities() dist.Capabilities {
 	if bits.OnesCount(uint(e.size)) != 1 {
 		c.Reductions = slices.DeleteFunc(c.Reductions, func(r dist.Reduction) bool { return r == dist.Avg })
 	}
-	c.Library, c.Sharing = fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), 1
 	return c
+}
+
+// Facts implements dist.Reporter.
+func (e *engine) Facts() dist.Facts {
+	return dist.Facts{Library: fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), RanksPerDevice: 1}
 }
 
 // join makes the group of ranks that have met, of which the engine knows the GPU.
@@ -117,7 +122,7 @@ func (e *engine) oneEach() error {
 	}
 	for rank, id := range all {
 		if first := slices.IndexFunc(all, func(other []byte) bool { return string(other) == string(id) }); first < rank {
-			return &dist.UnavailableError{Reason: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both "+
+			return &dist.UnavailableError{Err: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both "+
 				"have GPU %s (%s)",
 				first, rank, e.size, id, e.device.Device().Name)}
 		}

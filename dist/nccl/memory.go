@@ -18,7 +18,6 @@ type allocation struct {
 var _ dist.DeviceMemory = (*allocation)(nil)
 
 // Name is what dist calls this kind of memory.
-func (a *allocation) Name() string { return "device" }
 
 func (a *allocation) Read(dst []byte, off int) error {
 	return a.device.Do(func() error { return a.device.Read(dst, a.at+cuda.Pointer(off)) })
@@ -56,7 +55,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if failed != nil {
 		return dist.Buffer{}, fmt.Errorf("allocating %d bytes on GPU %s: %w", bytes, e.device.Device().BusID, failed)
 	}
-	return dist.NewDeviceBuffer(d, count, a), nil
+	return dist.NewBuffer(d, count, nil, a), nil
 }
 
 // Free gives the memory back.

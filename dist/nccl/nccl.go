@@ -36,6 +36,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
@@ -48,11 +49,9 @@ const Name = "nccl"
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "NVIDIA's NCCL, one GPU per rank",
-		Capabilities: capabilities,
-		Preferred:    preferred,
-		DeviceMemory: true,
-		NoShrink:     "an error aborts its communicator on every rank; close the group and join a new one with Init",
-		NoOverlap:    "the host waits for the stream of a call before its next",
+		Capabilities: capabilities(),
+		Hints: hints.Hints{Preferred: preferred,
+			NoShrink: "an error aborts its communicator on every rank; close the group and join a new one with Init"},
 	}, backend{})
 }
 
@@ -60,7 +59,8 @@ func capabilities() dist.Capabilities {
 	return dist.Capabilities{
 		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce,
 			dist.Gather, dist.Scatter, dist.AllToAll, dist.Barrier},
-		DTypes: dtype.All(), Reductions: dist.Reductions(), Symmetric: true,
+		DTypes: dtype.All(), Reductions: dtype.Reductions(),
+		Features: []dist.Feature{dist.SymmetricMemory, dist.OnDevice},
 	}
 }
 
@@ -114,7 +114,7 @@ func oneHost(ctx context.Context, c dist.Config) error {
 	}
 	for rank, host := range hosts {
 		if string(host) != string(hosts[0]) {
-			return &dist.UnavailableError{Reason: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s is for ranks "+
+			return &dist.UnavailableError{Err: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s is for ranks "+
 				"of one host", rank, Name)}
 		}
 	}
@@ -125,14 +125,14 @@ func oneHost(ctx context.Context, c dist.Config) error {
 func deviceOf(rank int) (*cuda.Context, error) {
 	driver, err := cuda.Open()
 	if cuda.Code(err) == cuda.CodeNoDevice {
-		return nil, &dist.UnavailableError{Reason: err}
+		return nil, &dist.UnavailableError{Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	list, err := driver.Devices()
 	if err == nil && len(list) == 0 {
-		err = &dist.UnavailableError{Reason: errors.New("there is no GPU for this process")}
+		err = &dist.UnavailableError{Err: errors.New("there is no GPU for this process")}
 	}
 	if err != nil {
 		return nil, err

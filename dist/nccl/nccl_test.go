@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 // lacks.
 func TestOneRankPerGPU(t *testing.T) {
 	_, err := open(5, time.Minute)
-	if reason, yes := dist.Unavailable(err); !yes ||
+	if reason, yes := errors.AsType[*dist.UnavailableError](err); !yes ||
 		!strings.HasPrefix(reason.Error(),
 			"NCCL takes one rank per GPU, and ranks 0 and 4 of 5 both have GPU 0000:00:00.0 (Fake GPU 0)") {
 		t.Errorf("five ranks on four GPUs: %v", err)

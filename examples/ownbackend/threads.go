@@ -14,7 +14,7 @@ func init() {
 	dist.Register(dist.Description{
 		Name:         "threads",
 		Help:         "goroutines of one process, which read each other's memory",
-		Capabilities: capabilities,
+		Capabilities: capabilities(),
 		Shape:        dist.Shape{InProcess: true}, // one worker process has all ranks
 	}, &threads{groups: map[string]*group{}})
 }

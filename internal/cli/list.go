@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -19,7 +21,6 @@ import (
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -100,7 +101,7 @@ func describeKinds(w *tabwriter.Writer, benches []*bench.Bench) {
 // describeMachine lists what benches can run on: backends, GPUs and libraries, or why
 // they are missing.
 func describeMachine(w *tabwriter.Writer, found []doctor.Finding) {
-	for _, name := range dist.Backends() {
+	for _, name := range dist.Backends(nil) {
 		fmt.Fprintf(w, "backend %s\t%s\n", name, dist.Describe(name).Help)
 	}
 	for _, f := range found {

@@ -64,7 +64,7 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 			})
 		},
 	}
-	request.Choice(cmd.Flags(), &backend, "backend", "backend", "check only this backend", dist.Backends())
+	request.Choice(cmd.Flags(), &backend, "backend", "backend", "check only this backend", dist.Backends(nil))
 	cmd.Flags().StringVar(&launcher, "launcher", "",
 		"what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
 	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")

@@ -91,7 +91,7 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 		return nil
 	}
 	on := "this host"
-	if dist.Describe(set.Backend).DeviceMemory {
+	if dist.Describe(set.Backend).Has(dist.OnDevice) {
 		on = "GPUs of this kind"
 	}
 	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on %s: %.2fx over all sizes "+

@@ -12,10 +12,10 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -196,7 +196,7 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 // took; none where nothing tells on which memory they were measured.
 func tunable(samples []model.Sample) []model.Sample {
 	out := lists.Filter(exactSamples(samples), func(s model.Sample) bool {
-		named := slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm)
+		named := slices.Contains(schedule.Names(schedule.AllReduce), s.Algorithm)
 		return s.Buffers != "" && (named || s.Algorithm == matrix.Auto)
 	})
 	if !slices.ContainsFunc(out, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }) {

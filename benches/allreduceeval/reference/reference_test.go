@@ -14,7 +14,7 @@ import (
 )
 
 // schedules are the algorithms whose order is read off their steps.
-var schedules = dist.Algorithms(dist.AllReduce)
+var schedules = schedule.Names(schedule.AllReduce)
 
 // leaves lists the ranks of a sum.
 func leavesOf(s *sum) []int {

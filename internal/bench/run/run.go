@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -421,7 +421,7 @@ func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 		})
 	}
 	err := group.Wait()
-	if left := dist.Sweep(); left != nil { // killed ranks could not clean up themselves
+	if left := instrument.Sweep(); left != nil { // killed ranks could not clean up themselves
 		r.opts.Observe(Event{Note: "something of this run is left: " + left.Error()})
 	}
 	return err

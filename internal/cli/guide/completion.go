@@ -4,10 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/spf13/cobra"
 )
 
 // Completing returns the command line without cobra's completion command, and whether the shell
@@ -26,7 +27,7 @@ func Completing(args []string) ([]string, bool) {
 // Complete registers completions for a command's flags: names of benches, values of axes, choices
 // of options.
 func Complete(cmd *cobra.Command, known, chosen []*bench.Bench) {
-	values := map[string][]string{"bench": benchNamesOf(known), "backend": dist.Backends()}
+	values := map[string][]string{"bench": benchNamesOf(known), "backend": dist.Backends(nil)}
 	for _, b := range chosen {
 		for _, p := range b.Parts {
 			for _, a := range p.Axes {

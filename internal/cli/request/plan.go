@@ -266,7 +266,7 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	if slices.Contains(can, asked) {
 		return asked, nil
 	}
-	if why := b.HostMemory; why != "" && dist.Describe(asked).DeviceMemory {
+	if why := b.HostMemory; why != "" && dist.Describe(asked).Has(dist.OnDevice) {
 		return "", fmt.Errorf("bench %s does not run on backend %s, which uses device memory: %s; it runs on %s",
 			b.Name, asked, why, strings.Join(can, ", "))
 	}

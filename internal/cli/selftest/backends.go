@@ -45,7 +45,7 @@ const pointLimit = 50 * time.Second
 func Bench() *bench.Bench {
 	return bench.Suite(benchName,
 		bench.Help("the self-test's worker processes"),
-		bench.Backends(dist.Backends()...),
+		bench.Backends(dist.Backends(nil)...),
 		bench.Part(workersPart, meet, bench.Ranks("2"), bench.Timeout(pointLimit)),
 		bench.Part(conformancePart, conform, bench.Ranks("1,2,3"), bench.Timeout(pointLimit)),
 		bench.Part(apartPart, conformApart, bench.Ranks("2,3"), bench.Timeout(pointLimit)),
@@ -96,7 +96,7 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 		}
 		s.Phase(c.Name)
 		err := c.Check()
-		reason, unavailable := dist.Unavailable(err)
+		reason, unavailable := errors.AsType[*dist.UnavailableError](err)
 		switch {
 		case errors.Is(err, disttest.ErrLacking):
 			lacking++
@@ -139,7 +139,7 @@ func products(ctx context.Context, s *bench.State) error {
 func solves(ctx context.Context, s *bench.State) error {
 	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit,
 		ID: s.Session() + "/" + solvesPart, Exchange: s.Exchange})
-	if reason, unavailable := dist.Unavailable(err); unavailable {
+	if reason, unavailable := errors.AsType[*dist.UnavailableError](err); unavailable {
 		return bench.NotExecuted(false, "%v", reason)
 	}
 	if err != nil {

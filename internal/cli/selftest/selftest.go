@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.workers(ctx); err != nil {
 		return err
 	}
-	return s.backends(ctx, dist.Backends())
+	return s.backends(ctx, dist.Backends(nil))
 }
 
 // skipError is returned by a check that does not apply.

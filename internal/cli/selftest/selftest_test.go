@@ -65,7 +65,7 @@ type toy struct {
 
 func (t toy) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Size > t.most {
-		return nil, &dist.UnavailableError{Reason: fmt.Errorf("there is room for %d", t.most)}
+		return nil, &dist.UnavailableError{Err: fmt.Errorf("there is room for %d", t.most)}
 	}
 	e, err := t.Backend.Join(ctx, c)
 	return toyEngine{e}, err

@@ -127,6 +127,11 @@ func Algorithms(collective string) []Info {
 	return infos(collective, func(a Algorithm) bool { return a.Steps != nil })
 }
 
+// Names returns the names of the algorithms of a collective.
+func Names(collective string) []string {
+	return lists.Map(Algorithms(collective), func(info Info) string { return info.Name })
+}
+
 // Evaluated returns the algorithms that an evaluation of the collective shows: first those with steps, then
 // variants and those that need hardware.
 func Evaluated(collective string) []Info {

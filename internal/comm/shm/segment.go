@@ -132,4 +132,3 @@ func byteLock(rank int) unix.Flock_t {
 }
 
 // Name is what memory of a segment is called.
-func (s *Segment) Name() string { return "symmetric" }

@@ -300,7 +300,7 @@ func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 		switch name, limit := s.Ceiling(true); {
 		case limit > 0 && limit < sick*s.TimeUS:
 			than = fmt.Sprintf("%.0f times slower than its ceiling, %s", s.TimeUS/limit, name)
-		case limit == 0 && dist.Describe(s.Backend).DeviceMemory && !s.OverMemory() && s.BusBW() < slowest.Reachable/2:
+		case limit == 0 && dist.Describe(s.Backend).Has(dist.OnDevice) && !s.OverMemory() && s.BusBW() < slowest.Reachable/2:
 			than = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)",
 				slowest.Name, unit.FormatSig(slowest.Reachable, 3))
 		default:

@@ -11,6 +11,8 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // rivalsAt are two algorithms whose lines cross at 50 kB: less latency against
@@ -64,7 +66,7 @@ func measuredHere(rnd *rand.Rand) (samples []Sample) {
 					}
 				}
 				for _, bytes := range powers(8, 20) {
-					m := at[dist.DefaultTuning().Choose("cpu", dist.AllReduce, ranks, d, int(bytes),
+					m := at[tuning.Default().Choose("cpu", schedule.AllReduce, ranks, d, int(bytes),
 						buffers == "symmetric").Algorithm][bytes]
 					m.Algorithm = Auto
 					samples = append(samples, m)
@@ -77,7 +79,7 @@ func measuredHere(rnd *rand.Rand) (samples []Sample) {
 
 func tableOf(t rapid.TB, samples []Sample) *dist.Tuning {
 	text := must.Get(Tuning(samples))(t)
-	table, err := dist.ParseTuning(text)
+	table, err := tuning.Parse(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -89,7 +91,7 @@ func tableOf(t rapid.TB, samples []Sample) *dist.Tuning {
 func TestTuningMakesNothingSlower(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := measuredHere(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3)))
-		table := tableOf(t, samples).On(here)
+		table := tableOf(t, samples).For(tuning.Group{Host: here})
 		times := map[Series]map[int64]Sample{}
 		for _, s := range samples {
 			if times[s.Series] == nil {
@@ -106,7 +108,7 @@ func TestTuningMakesNothingSlower(t *testing.T) {
 				return times[s][c.Bytes]
 			}
 			auto, best := of(Auto), of(c.Best)
-			got := of(table.Choose("cpu", dist.AllReduce, c.Setting.Ranks, d, int(c.Bytes),
+			got := of(table.Choose("cpu", schedule.AllReduce, c.Setting.Ranks, d, int(c.Bytes),
 				c.Setting.Buffers == "symmetric").Algorithm)
 			switch {
 			case got.TimeUS == 0:
@@ -136,7 +138,7 @@ func TestTuningNeedsProof(t *testing.T) {
 	s.Algorithm = "two-stage" // the built-in choice at 1 MiB, slower by far
 	samples = append(samples, line(s, 50, 1, 0, powers(10, 24), nil)...)
 	at := func(samples []Sample) string {
-		return tableOf(t, samples).Choose("cpu", dist.AllReduce, 4, dtype.F32, 1<<20, false).Algorithm
+		return tableOf(t, samples).Choose("cpu", schedule.AllReduce, 4, dtype.F32, 1<<20, false).Algorithm
 	}
 	if got := at(samples); got != "ring" {
 		t.Errorf("with intervals: %s, want ring", got)
@@ -158,7 +160,8 @@ func TestTuningLeavesTheRest(t *testing.T) {
 		samples[i].Host = here
 	}
 	table := tableOf(t, samples)
-	if got := table.On(here).Choose("cpu", dist.AllReduce, 4, dtype.F32, 1<<20, true).Algorithm; got != "ring" {
+	if got := table.For(tuning.Group{Host: here}).Choose("cpu", schedule.AllReduce, 4, dtype.F32, 1<<20,
+		true).Algorithm; got != "ring" {
 		t.Fatalf("where it was measured: %s, want ring", got)
 	}
 	type call struct {
@@ -178,8 +181,8 @@ func TestTuningLeavesTheRest(t *testing.T) {
 		"private buffers":    {here, "cpu", 4, dtype.F32, 1 << 20, false},
 		"beyond the largest": {here, "cpu", 4, dtype.F32, 1 << 30, true},
 	} {
-		got := table.On(c.host).Choose(c.backend, dist.AllReduce, c.ranks, c.d, c.bytes, c.symmetric)
-		want := dist.DefaultTuning().Choose(c.backend, dist.AllReduce, c.ranks, c.d, c.bytes, c.symmetric)
+		got := table.For(tuning.Group{Host: c.host}).Choose(c.backend, schedule.AllReduce, c.ranks, c.d, c.bytes, c.symmetric)
+		want := tuning.Default().Choose(c.backend, schedule.AllReduce, c.ranks, c.d, c.bytes, c.symmetric)
 		if got.Algorithm != want.Algorithm {
 			t.Errorf("%s: %q, want the built-in %q", what, got.Algorithm, want.Algorithm)
 		}
@@ -211,8 +214,8 @@ func TestTuningOfGPUs(t *testing.T) {
 		return samples
 	}
 	table := tableOf(t, append(times("NVIDIA H200", 8), times("NVIDIA H200", 0)...))
-	processes := dist.KnobValues("cuda", nil)
-	builtIn := dist.DefaultTuning().Choose("cuda", dist.AllReduce, 8, dtype.BF16, 8192, true).Algorithm
+	processes := dist.Describe("cuda").KnobValues(nil)
+	builtIn := tuning.Default().Choose("cuda", schedule.AllReduce, 8, dtype.BF16, 8192, true).Algorithm
 	for _, c := range []struct {
 		device  string
 		sharing int
@@ -222,10 +225,11 @@ func TestTuningOfGPUs(t *testing.T) {
 		{"NVIDIA H200", 8, processes, "one-stage#4"}, {"NVIDIA H200", 1, processes, "one-stage#4"},
 		{"NVIDIA H200", 4, processes, builtIn},
 		{"NVIDIA H100", 8, processes, builtIn},
-		{"NVIDIA H200", 8, dist.KnobValues("cuda", map[string]string{"ranks_as": "blocks"}), builtIn},
+		{"NVIDIA H200", 8, dist.Describe("cuda").KnobValues(map[string]string{"ranks_as": "blocks"}), builtIn},
 	} {
-		e := table.OnDevice(c.device, c.sharing, c.knobs).Choose("cuda", dist.AllReduce, 8, dtype.BF16, 8192, true)
-		if got := dist.InBlocks(e.Algorithm, e.Blocks); got != c.want {
+		e := table.For(tuning.Group{Device: c.device, PerDevice: c.sharing, Knobs: c.knobs}).Choose("cuda",
+			schedule.AllReduce, 8, dtype.BF16, 8192, true)
+		if got := e.Choice().String(); got != c.want {
 			t.Errorf("%+v: auto takes %s", c, got)
 		}
 	}

@@ -1,11 +1,10 @@
 package model
 
 import (
-	"strings"
 	"sync"
 
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // Traffic is how many bytes the busiest rank moves to or from its peers in an
@@ -75,7 +74,6 @@ func sameWork(a, b string, ranks int) bool {
 // plainName is an algorithm's name without how it is executed: neither blocks, pieces nor
 // single steps change what it moves.
 func plainName(algorithm string) string {
-	name, _, _ := dist.Blocks(algorithm)
-	name, _, _ = dist.Pieces(name)
-	return strings.TrimPrefix(name, dist.StepsPrefix)
+	choice, _ := tuning.ParseChoice(algorithm)
+	return choice.Algorithm
 }

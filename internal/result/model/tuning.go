@@ -10,10 +10,12 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
 // Tuning is the table that algorithm=auto reads, made from what the samples show:
-// a text that dist.ParseTuning reads back. Its entries are for the host, or where ranks
+// a text that tuning.Parse reads back. Its entries are for the host, or where ranks
 // have GPUs for their kind and how many share one, the backend,
 // buffers, number of ranks and element types that were measured, up to the largest
 // size, and name another algorithm than auto takes today only where that is faster
@@ -26,7 +28,7 @@ func Tuning(samples []Sample) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("{\"entries\": [\n")
-	all := append(entries, dist.DefaultTuning().Entries()...)
+	all := append(entries, tuning.Default().Entries()...)
 	for i, e := range all {
 		line, err := json.Marshal(e)
 		if err != nil {
@@ -40,7 +42,7 @@ func Tuning(samples []Sample) ([]byte, error) {
 		b.WriteByte('\n')
 	}
 	b.WriteString("]}\n")
-	if _, err := dist.ParseTuning(b.Bytes()); err != nil {
+	if _, err := tuning.Parse(b.Bytes()); err != nil {
 		return nil, fmt.Errorf("making a tuning table: %w", err)
 	}
 	return b.Bytes(), nil
@@ -58,7 +60,7 @@ type condition struct {
 // on one that nobody named is good for none.
 func conditionOf(s Sample) (c condition, known bool) {
 	c = condition{host: s.Host, backend: s.Backend, buffers: s.Buffers, ranks: s.Ranks}
-	if dist.Describe(s.Backend).DeviceMemory {
+	if dist.Describe(s.Backend).Has(dist.OnDevice) {
 		c.host, c.device, c.sharing = "", s.Device, max(1, s.Sharing)
 		return c, c.device != ""
 	}
@@ -67,14 +69,15 @@ func conditionOf(s Sample) (c condition, known bool) {
 
 // table is the built-in one as groups in this condition use it.
 func (c condition) table() *dist.Tuning {
-	return dist.DefaultTuning().OnDevice(c.device, c.sharing, dist.KnobValues(c.backend, nil))
+	return tuning.Default().For(tuning.Group{Device: c.device, PerDevice: c.sharing,
+		Knobs: dist.Describe(c.backend).KnobValues(nil)})
 }
 
 // knobs are those of which the table must have the value that the samples have, which is
 // the default: variants are left out.
 func (c condition) knobs() (values map[string]string) {
 	for _, k := range dist.Describe(c.backend).Knobs {
-		if k.Apart {
+		if k.Retune {
 			if values == nil {
 				values = map[string]string{}
 			}
@@ -89,7 +92,7 @@ func (c condition) compare(d condition) int {
 		cmp.Compare(c.ranks, d.ranks), cmp.Compare(c.device, d.device), cmp.Compare(c.sharing, d.sharing))
 }
 
-func entriesOf(samples []Sample) (out []dist.TuningEntry) {
+func entriesOf(samples []Sample) (out []tuning.Entry) {
 	byCondition := map[condition]map[dtype.DType][]Sample{}
 	for _, s := range samples {
 		d, err := dtype.Parse(s.DType)
@@ -110,15 +113,15 @@ func entriesOf(samples []Sample) (out []dist.TuningEntry) {
 	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
 		for _, group := range c.alike(byCondition[c]) {
 			for _, s := range group.spans {
-				whole, blocks, err := dist.Blocks(s.algorithm)
-				name, pieces, bad := dist.Pieces(whole)
-				if err != nil || bad != nil { // of a row from elsewhere: no table can name it
+				choice, err := tuning.ParseChoice(s.algorithm)
+				if err != nil { // a row of another program: no table can name its algorithm
 					continue
 				}
-				out = append(out, dist.TuningEntry{Backend: c.backend, Host: c.host, Op: dist.AllReduce, Buffers: c.buffers,
+				out = append(out, tuning.Entry{Backend: c.backend, Host: c.host, Op: schedule.AllReduce, Buffers: c.buffers,
 					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Device: c.device,
 					PerDevice: c.sharing, Knobs: c.knobs(),
-					Algorithm: name, ChunkBytes: pieces, Blocks: blocks})
+					Algorithm:  tuning.Choice{Algorithm: choice.Algorithm, Steps: choice.Steps}.String(),
+					ChunkBytes: choice.ChunkBytes, Blocks: choice.Blocks})
 			}
 		}
 	}
@@ -168,9 +171,8 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 		if len(out) > 0 {
 			previous = out[len(out)-1].algorithm
 		}
-		builtIn := c.table().Choose(c.backend, dist.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
-		now := choice(times[b.Bytes], b.Best,
-			dist.InBlocks(dist.InPieces(builtIn.Algorithm, builtIn.ChunkBytes), builtIn.Blocks), previous)
+		builtIn := c.table().Choose(c.backend, schedule.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
+		now := choice(times[b.Bytes], b.Best, builtIn.Choice().String(), previous)
 		switch {
 		case previous == "":
 			out = append(out, span{now, b.Bytes})

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -57,10 +58,12 @@ func (h *Host) Unfitted() Library { return Library{max(h.HopUS, 0.01), 1} }
 
 // US is the time of an all-reduce.
 func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
-	name, piece, err := dist.Pieces(s.Algorithm)
+	choice, err := tuning.ParseChoice(s.Algorithm)
 	if err != nil {
 		return 0, err
 	}
+	piece := choice.ChunkBytes
+	choice.ChunkBytes = 0
 	d, err := dtype.Parse(s.DType)
 	if err != nil {
 		return 0, err
@@ -69,8 +72,9 @@ func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
 	if s.InPlace {
 		touched = float64(bytes)
 	}
-	steps, err := schedule.New(schedule.AllReduce, name, schedule.Params{Ranks: s.Ranks, Count: int(max(bytes/elem, 1)),
-		ChunkElems: piece / int(elem), InPlace: s.InPlace})
+	steps, err := schedule.New(schedule.AllReduce, choice.String(),
+		schedule.Params{Ranks: s.Ranks, Count: int(max(bytes/elem, 1)),
+			ChunkElems: piece / int(elem), InPlace: s.InPlace})
 	if err != nil {
 		return 0, err
 	}

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // gpus is the backend of GPUs.
-var gpus = dist.BackendsThat(func(d dist.Description) bool { return Serves(d.Name) })[0]
+var gpus = dist.Backends(func(d dist.Description) bool { return Serves(d.Name) })[0]
 
 var groups atomic.Int64
 

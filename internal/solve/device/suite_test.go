@@ -18,7 +18,7 @@ func TestSuite(t *testing.T) {
 		t.Skip("the calls are those of the other tests")
 	}
 	const ranks = 2
-	backend := dist.BackendsThat(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
+	backend := dist.Backends(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
 	var all sync.WaitGroup
 	for r := range ranks {
 		all.Go(func() {

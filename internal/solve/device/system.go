@@ -234,7 +234,7 @@ type module struct {
 }
 
 // sharing is how many ranks have their kernels on this rank's GPU.
-func (s *System) sharing() int { return max(1, s.group.Capabilities().Sharing) }
+func (s *System) sharing() int { return max(1, s.group.Facts().RanksPerDevice) }
 
 // kernel finds a kernel by its name, which begins with that of its module. Kernels of ranks that share a GPU
 // wait for each other, and only some of them have shared memory: all leave room for it.

@@ -82,8 +82,8 @@ type SetupTimes struct {
 // messages for the halo and for lists of rows. Backends with device memory are excluded, because their rows would
 // measure the CPUs under another name.
 func CanSolve(d dist.Description) bool {
-	can := d.Can()
-	return !d.DeviceMemory && can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
+	can := d.Capabilities
+	return !d.Has(dist.OnDevice) && can.Can(dist.AllReduce) && can.Can(dist.Send) && can.Can(dist.Recv) &&
 		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.DTypes, dist.I64) &&
 		slices.Contains(can.Reductions, dist.Sum)
 }

@@ -149,7 +149,7 @@ func ncclDevice(r *journal.Row, h *journal.Header) string {
 		return d
 	case r.Kind != journal.Measured:
 		return string(r.Kind) + " " + r.Backend
-	case dist.Describe(r.Backend).DeviceMemory || h == nil || h.Host.CPU.Model == "":
+	case dist.Describe(r.Backend).Has(dist.OnDevice) || h == nil || h.Host.CPU.Model == "":
 		return r.Backend
 	}
 	return h.Host.CPU.Model

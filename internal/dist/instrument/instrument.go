@@ -1,0 +1,157 @@
+// Package instrument has what benches ask of backends beyond the calls of package dist: lower limits of a call's time,
+// timings without the host's part, readings of a device, planted faults, descriptions of simulated machines. A backend
+// or an engine offers one of them by implementing its interface.
+package instrument
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+)
+
+// Limiter is a dist.Engine that knows lower limits of the time of a call, from the hardware that its group runs on.
+type Limiter interface {
+	Limits(p dist.Plan) ([]Limit, error)
+}
+
+// Limit is a lower limit of the time of a call.
+type Limit struct {
+	Name string  // of the resource that limits it
+	US   float64 // microseconds
+}
+
+// Limits returns the lower limits of the time of a call of g, or none if its backend knows none.
+func Limits(g *dist.Group, p dist.Plan) ([]Limit, error) {
+	if l, ok := dist.EngineAs[Limiter](g); ok {
+		return l.Limits(p)
+	}
+	return nil, nil
+}
+
+// MachineReader is a dist.Backend whose machine is described by a file: [dist.Config.Machine].
+type MachineReader interface {
+	// CheckMachine reports what is wrong with a file and an arrangement for groups of so many ranks.
+	CheckMachine(path, arrangement string, ranks int) error
+	// DescribeMachine returns a summary of the machine of a file, or of the built-in one if path is empty.
+	DescribeMachine(path, arrangement string) (Machine, error)
+	// NearbyMachine returns the file of the current folder that is used if none is named, or "".
+	NearbyMachine() string
+}
+
+// Machine is a summary of the machine that a [MachineReader] reads.
+type Machine struct {
+	Text    string            // in a few words
+	Ranks   int               // of every group on it; 0: any number
+	Details map[string]string // recorded with rows, such as how messages move
+	BuiltIn []byte            // the text of the built-in file; nil: there is none
+}
+
+// Sweeper is a dist.Backend whose processes may leave something on the host when they are killed.
+type Sweeper interface{ Sweep() error }
+
+// Sweep removes what killed processes of any backend have left on this host. Things that belong to living processes
+// stay. A program that starts ranks calls it after they have ended.
+func Sweep() error {
+	var faults []error
+	for _, name := range dist.Backends(nil) {
+		if s, ok := dist.As[Sweeper](name); ok {
+			faults = append(faults, s.Sweep())
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Observer is a dist.Engine whose device has sensors.
+type Observer interface {
+	// Observe reads clocks, power and temperature. It changes nothing.
+	Observe() (string, error)
+}
+
+// ObserverOf returns the sensors of this rank's device. Without a device its readings are empty.
+func ObserverOf(g *dist.Group) Observer {
+	if o, ok := dist.EngineAs[Observer](g); ok {
+		return o
+	}
+	return noSensors{}
+}
+
+type noSensors struct{}
+
+func (noSensors) Observe() (string, error) { return "", nil }
+
+// Timing is a way to time a prepared call without the host's part: many calls in one launch of a kernel, or a recorded
+// graph of them.
+type Timing struct {
+	Name string // of the metric, such as kernel_us
+	Help string // what is timed
+	// Sample makes calls, on all ranks together, and returns the microseconds of one. A rank without a share of the
+	// work returns 0.
+	Sample func() (us float64, err error)
+	// Check, if set, verifies samples that leave no result in the buffers of the call. All ranks call it together: it
+	// makes the call itself and compares the results.
+	Check func() error
+	// LimitUS is a lower limit of a call that is timed in this way, as rank 0 knows it, and Limit names the resource
+	// that limits it; 0: not known.
+	LimitUS float64
+	Limit   string
+	// Close releases the resources of this timing.
+	Close func() error
+}
+
+// Timer is a dist.Engine that has timings. Timings is a collective call. It returns none for a call that cannot be timed
+// without the host.
+type Timer interface {
+	Timings(p dist.Plan) ([]Timing, error)
+}
+
+// Timings returns the ways to time op, a call of g, without the host's part. All ranks call it together, while the group
+// is idle.
+func Timings(g *dist.Group, op *dist.Op) ([]Timing, error) {
+	t, ok := dist.EngineAs[Timer](g)
+	if !ok {
+		return nil, nil
+	}
+	list, err := t.Timings(op.Plan())
+	if err != nil {
+		return nil, fmt.Errorf("timing %v: %w", op.Plan(), err)
+	}
+	return list, nil
+}
+
+// FaultInjector is a dist.Engine with kernels of its own that can be made wrong, to test whether checks notice.
+type FaultInjector interface {
+	// Plant makes the all-reduces that are prepared from now on wrong in one of the ways of [Faults], or right again
+	// (""). An all-reduce that cannot be wrong in this way is refused with [ErrNoSuchFault] when it is prepared.
+	Plant(fault string) error
+}
+
+// The faults that can be planted.
+const (
+	DroppedBarrier = "dropped-barrier" // no rank waits for the others, and one of them is late
+	SkippedTail    = "skipped-tail"    // the last elements, which do not fill a vector register, are left out
+	WrongSlot      = "wrong-slot"      // the data of rank 1 is taken for the data of rank 0
+)
+
+// Faults lists the faults that can be planted.
+func Faults() []string { return []string{DroppedBarrier, SkippedTail, WrongSlot} }
+
+// ErrNoSuchFault is the error if nothing can be wrong in the way that was asked for.
+var ErrNoSuchFault = errors.New("the fault cannot be planted")
+
+// Plant makes the all-reduces of this rank that are prepared from now on wrong, in one of the ways of [Faults], or
+// right again ("").
+func Plant(g *dist.Group, fault string) error {
+	e, ok := dist.EngineAs[FaultInjector](g)
+	switch {
+	case fault == "" && !ok:
+		return nil
+	case !ok:
+		return fmt.Errorf("%w: backend %s has no kernels of its own to plant it in", ErrNoSuchFault, g.Backend())
+	case fault != "" && !slices.Contains(Faults(), fault):
+		return suggest.Unknown("fault", fault, Faults())
+	}
+	return e.Plant(fault)
+}
