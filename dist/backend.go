@@ -168,7 +168,8 @@ func checkSize(op Collective, algorithm string, size int) error {
 type Description struct {
 	Name string
 	Help string // one line
-	// Capabilities are the most that a group can do; [Group.Capabilities] may be less.
+	// Capabilities are the most that a group can do; [Group.Capabilities] may be less. A Backend that offers the
+	// algorithms which other packages register has a method Capabilities() Capabilities instead, which [Describe] calls.
 	Capabilities
 	Shape
 	// Hints help to plan, launch, tune and analyse runs. A backend outside of this module may leave them out.

@@ -48,6 +48,9 @@ func Backends(match func(Description) bool) []string {
 func Describe(backend string) Description {
 	r, _ := backends.Lookup(backend)
 	r.Name = backend
+	if b, ok := r.backend.(interface{ Capabilities() Capabilities }); ok {
+		r.Capabilities = b.Capabilities()
+	}
 	return r.Description
 }
 

@@ -230,7 +230,7 @@ func TestDropped(t *testing.T) {
 		{"op=allgather reduction=max", "reduces nothing"},
 		{"algorithm=rng", "did you mean"},
 		{"algorithm=rng@64K size=1M", "did you mean"},
-		{"algorithm=ring@64X", "no size of pieces"},
+		{"algorithm=ring@64X", "not a size of pieces"},
 		{"algorithm=ring@64K size=4K", "more than the whole"},
 		{"algorithm=ring@2 size=4K", "hold no element"},
 		{"op=broadcast algorithm=two-stage", "broadcast algorithm"},

@@ -109,7 +109,7 @@ func TestShrinkIsNotOffered(t *testing.T) {
 	}
 	defer gs[0].Close()
 	_, _, err = gs[0].Shrink()
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no groups of some of its SIPs") {
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "cannot run groups of some of its SIPs") {
 		t.Errorf("shrinking gives %v", err)
 	}
 	if err := gs[0].Barrier(); err != nil {

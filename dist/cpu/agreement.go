@@ -250,11 +250,7 @@ func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	}
 	limited, stop := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not joined within %v", config.Timeout))
 	defer stop()
-	child, err := e.origin.backend.enter(limited, config, e.hosts.cluster.of(lists.At(e.hosts.world, ranks)))
-	if err != nil {
-		return nil, err // an interface must not hold a nil engine
-	}
-	return child, nil
+	return e.origin.backend.enter(limited, config, e.hosts.cluster.of(lists.At(e.hosts.world, ranks)))
 }
 
 // hopeless is why some ranks cannot form a group, nil while they may.

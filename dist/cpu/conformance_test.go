@@ -102,8 +102,8 @@ func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
 }
 
 // PrepareHalves spoils the second half, or does all in the first.
-func (s spoiled) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
-	begin, finish, arrived, err = s.Engine.(dist.Overlapper).PrepareHalves(p)
+func (s spoiled) PrepareHalves(p dist.Plan) (func() error, func() error, func() bool, error) {
+	begin, finish, arrived, err := s.Engine.(dist.Overlapper).PrepareHalves(p)
 	if err != nil || begin == nil || s.Rank() == 2 {
 		return begin, finish, arrived, err
 	}

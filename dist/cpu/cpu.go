@@ -49,7 +49,7 @@ const Name = dist.HostBackend
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "this host's processors: shared memory within a host, TCP between hosts",
-		Capabilities: capabilities(), Hints: hints.Hints{HostMemory: true},
+		Hints: hints.Hints{HostMemory: true},
 	}, backend{})
 }
 
@@ -60,15 +60,19 @@ type backend struct {
 	streamFrom int // 0: the constant of that name
 }
 
+// Capabilities implements the method that dist.Describe calls: algorithms may be registered after init.
+func (backend) Capabilities() dist.Capabilities { return capabilities() }
+
 // Join meets the other ranks on this host, or on several.
 func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Exchange != nil && c.Size > 1 {
 		return b.joinHosts(ctx, c)
 	}
-	e, err := b.share(ctx, c, shm.Identity{ID: c.ID, Rank: c.Rank, Size: c.Size}, nil)
+	shared, err := b.share(ctx, c, shm.Identity{ID: c.ID, Rank: c.Rank, Size: c.Size}, nil)
 	if err != nil {
 		return nil, err
 	}
+	e := localEngine{shared}
 	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.

@@ -233,7 +233,7 @@ func join(size int, timeout time.Duration) ([]*engine, error) {
 		ranks.Go(func() {
 			e, err := backend{}.Join(context.Background(), dist.Config{Rank: r, Size: size, ID: id, Timeout: timeout})
 			if errs[r] = err; err == nil {
-				engines[r] = e.(*engine)
+				engines[r] = e.(localEngine).engine
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// engine is one rank's end of a group.
+// engine is the part that the two kinds of engines have in common: [localEngine] if all ranks are on one host,
+// [hostsEngine] otherwise.
 type engine struct {
 	segment *shm.Segment
 	heap    *shm.Heap // of this rank, shared by all its groups
@@ -25,25 +26,34 @@ type engine struct {
 	meeting *shm.Meeting // of the first group only
 	caps    dist.Capabilities
 
-	streamFrom int // bytes of all outputs from which they go past the caches
+	streamFrom int // bytes of all outputs from which they bypass the caches
 
 	locals   []int   // the ranks of this host
-	hosts    *hosts  // nil: those are all
+	hosts    *hosts  // nil: all ranks are on this host
 	links    []*link // for collectives, by rank
-	messages []*link // for the program's messages, by rank
+	messages []*link // for messages of the program, by rank
 
-	mu     sync.Mutex // of what preparing may change while a started call runs
+	mu     sync.Mutex // guards bounce: a call may be prepared while another one runs
 	bounce extent     // memory that peers reach, for calls on private buffers
 }
 
-// origin is how a group was joined. The ID of one that was split off is its own.
+// localEngine is the engine of a group whose ranks share the memory of one host.
+type localEngine struct{ *engine }
+
+var (
+	_ dist.Overlapper = localEngine{}
+	_ dist.Shrinker   = localEngine{}
+	_ dist.Shrinker   = hostsEngine{}
+)
+
+// origin is how a group was joined. Groups that are split off have an ID of their own.
 type origin struct {
 	backend backend
 	config  dist.Config
-	splits  int // made of it
+	splits  int // number of Split calls; names the next part
 }
 
-// part is the origin of a group that is split off.
+// part returns the origin of a group that is split off.
 func (o *origin) part(color int) origin {
 	part := *o
 	part.splits = 0
@@ -54,8 +64,7 @@ func (o *origin) part(color int) origin {
 // extent is a part of the segment.
 type extent struct{ off, n int }
 
-// newEngine makes the engine of a rank; h says who is where if the group has ranks
-// on other hosts.
+// newEngine returns the engine of a rank. h is nil if all ranks are on this host.
 func newEngine(s *shm.Segment, heap *shm.Heap, joined shm.Membership, h *hosts) *engine {
 	e := &engine{segment: s, heap: heap, caps: capabilities(), streamFrom: streamFrom, hosts: h}
 	if h != nil {
@@ -72,7 +81,7 @@ func newEngine(s *shm.Segment, heap *shm.Heap, joined shm.Membership, h *hosts) 
 	return e
 }
 
-// channels is the link to a peer of this host.
+// channels returns the link to a peer of this host.
 func (e *engine) channels(use, peer int) *link {
 	return &link{peer: peer, to: e.member.ChannelTo(use, peer, describe), from: e.member.ChannelFrom(use, peer, describe)}
 }
@@ -82,17 +91,8 @@ func (e *engine) Size() int                       { return e.member.Size() }
 func (e *engine) Capabilities() dist.Capabilities { return e.caps }
 func (e *engine) Clock() dist.Clock               { return dist.Monotonic() }
 
-// Alloc gives symmetric memory, or, where ranks of several hosts could not reach
-// it, ordinary memory. It fails on every rank if it fails on one.
-func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	l := shm.NewLabel(fmt.Sprintf("alloc of %d %v", count, d))
-	if e.hosts != nil {
-		_, err := e.gather(l, words{})
-		if err != nil {
-			return dist.Buffer{}, e.outward(err)
-		}
-		return e.hosts.alloc(d, count), nil
-	}
+// Alloc returns symmetric memory. It fails on every rank if it fails on one.
+func (e localEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	off, failed := 0, error(nil)
 	if count > 0 {
 		off, failed = e.heap.Alloc(count * d.Size())
@@ -101,11 +101,12 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if failed != nil {
 		ok = 0
 	} else {
-		e.segment.Populate(off, count*d.Size()) // by its owner first, so that it is near its core
+		// The owner touches its memory first, so that the kernel places it near the owner's core.
+		e.segment.Populate(off, count*d.Size())
 	}
-	all, err := e.gather(l, words{ok, uint64(off)})
+	all, err := e.gather(allocLabel(d, count), words{ok, uint64(off)})
 	if err != nil {
-		return dist.Buffer{}, e.outward(err)
+		return dist.Buffer{}, err
 	}
 	for r, w := range all {
 		if w[0] == 0 && failed == nil {
@@ -127,12 +128,14 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	return dist.NewBuffer(d, count, unsafe.Pointer(&e.segment.At(off, 1)[0]), e.segment), nil
 }
 
-func (e *engine) Free(b dist.Buffer) error {
+// allocLabel is the call that the ranks of an Alloc agree on.
+func allocLabel(d dist.DType, count int) *shm.Label {
+	return shm.NewLabel(fmt.Sprintf("alloc of %d %v", count, d))
+}
+
+func (e localEngine) Free(b dist.Buffer) error {
 	if b.Count() == 0 {
 		return nil
-	}
-	if e.hosts != nil {
-		return e.hosts.free(b)
 	}
 	off, ok := e.offset(b)
 	if !ok {
@@ -141,7 +144,7 @@ func (e *engine) Free(b dist.Buffer) error {
 	return e.heap.Free(off)
 }
 
-// offset tells where in the segment a buffer lies, if it does.
+// offset returns the position of b in the segment, and whether b lies in it.
 func (e *engine) offset(b dist.Buffer) (int, bool) {
 	if b.Memory() != any(e.segment) || b.Count() == 0 {
 		return 0, false
@@ -149,8 +152,8 @@ func (e *engine) offset(b dist.Buffer) (int, bool) {
 	return e.segment.Offset(unsafe.Pointer(&b.Bytes()[0]))
 }
 
-// reserve gives n bytes that peers reach, used by one call at a time. It grows
-// by replacing: calls prepared before keep the old ones.
+// reserve returns the position of at least n bytes that peers reach. One call at a time uses them. They grow by being
+// replaced: calls prepared before keep the old ones.
 func (e *engine) reserve(n int) (off int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,16 +168,8 @@ func (e *engine) reserve(n int) (off int, err error) {
 	return e.bounce.off, nil
 }
 
-// Split makes new groups. Those that lie on one host have symmetric memory.
+// Split implements dist.Engine. A new group whose ranks are on one host has symmetric memory, even if this one has not.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	child, err := e.split(color, key)
-	if child == nil { // an interface must not hold a nil engine
-		return nil, e.outward(err)
-	}
-	return child, nil
-}
-
-func (e *engine) split(color, key int) (*engine, error) {
 	l := shm.NewLabel("split")
 	all, err := e.gather(l, words{uint64(color), uint64(key)})
 	if err != nil {
@@ -188,7 +183,7 @@ func (e *engine) split(color, key int) (*engine, error) {
 		}
 	}
 	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(int(all[a][1]), int(all[b][1])) })
-	// The first rank of a new group on each host makes the board there.
+	// The first rank of the new group on each host allocates its board there.
 	const none = ^uint64(0)
 	maker := ranks[slices.IndexFunc(ranks, e.local)]
 	board, failed := none, error(nil)
@@ -210,21 +205,18 @@ func (e *engine) split(color, key int) (*engine, error) {
 		PIDs: lists.At(e.joined.PIDs, ranks), World: lists.At(e.joined.World, ranks),
 	}
 	e.segment.Keep()
-	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
-		child := newEngine(e.segment, e.heap, joined, nil)
-		child.streamFrom, child.origin = e.streamFrom, e.origin.part(color)
-		return child, nil
+	if slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
+		return e.hosts.branch(joined, color)
 	}
-	return e.hosts.branch(joined, color)
+	child := newEngine(e.segment, e.heap, joined, nil)
+	child.streamFrom, child.origin = e.streamFrom, e.origin.part(color)
+	return localEngine{child}, nil
 }
 
-// local tells whether a rank is on this host.
+// local reports whether a rank is on this host.
 func (e *engine) local(rank int) bool { return e.hosts == nil || e.hosts.local(rank) }
 
 func (e *engine) Close() error {
-	if e.hosts != nil {
-		e.hosts.close()
-	}
 	e.member.Leave()
 	if e.meeting != nil {
 		e.meeting.Close()
@@ -232,69 +224,52 @@ func (e *engine) Close() error {
 	return e.segment.Close()
 }
 
-func (e *engine) Refuse(reason error) {
-	_ = e.member.Fail(shm.Cannot(e.Rank(), reason))
-	if e.hosts != nil {
-		e.hosts.spread()
-	}
-}
-
-// outward tells other hosts of a failure.
-func (e *engine) outward(err error) error {
-	if err != nil && e.hosts != nil {
-		e.hosts.spread()
-	}
-	return err
-}
+func (e *engine) Refuse(reason error) { _ = e.member.Fail(shm.Cannot(e.Rank(), reason)) }
 
 // Prepare chooses the code for a call.
-func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	own := p.Op == dist.AllReduce && !p.Steps && p.Combiner == nil && p.Count > 0 && e.Size() > 1
-	if own && p.Codec == nil && e.hosts == nil {
+func (e localEngine) Prepare(p dist.Plan) (func() error, error) {
+	if ownCode(p, e.Size()) && p.Codec == nil {
 		if run := e.fast(p); run != nil {
 			return run, nil
 		}
 	}
-	var run func() error
-	var err error
-	switch {
-	case p.Op.PointToPoint():
-		run = e.message(p)
-	case own && p.Codec != nil:
-		run, err = e.coded(p)
-	case own && e.hosts != nil && p.Algorithm == hierarchical:
-		run = e.hosts.hierarchical(p)
-	case p.Op == dist.Barrier && !p.Steps && e.hosts != nil:
-		l := label(p, "")
-		run = func() error { return e.agree(l, words{}, nil) }
-	default:
-		run, err = e.steps(p)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return e.outward(run()) }, nil
+	return e.prepare(p)
 }
 
-// allReduce is what every all-reduce by code of its own has.
+// ownCode reports whether the call is an all-reduce that may run by code other than the steps of a schedule.
+func ownCode(p dist.Plan, size int) bool {
+	return p.Op == dist.AllReduce && !p.Steps && p.Combiner == nil && p.Count > 0 && size > 1
+}
+
+// prepare chooses among the code that works within a host and between hosts.
+func (e *engine) prepare(p dist.Plan) (func() error, error) {
+	switch {
+	case p.Op.PointToPoint():
+		return e.message(p), nil
+	case ownCode(p, e.Size()) && p.Codec != nil:
+		return e.coded(p)
+	}
+	return e.steps(p)
+}
+
+// allReduce is the part that all all-reduces without a schedule have in common.
 type allReduce struct {
 	m      *shm.Member
 	label  *shm.Label
 	kernel vec.Kernel
 	in     []byte
 	out    []byte
-	srcs   [][]byte // of the kernel, by rank
+	srcs   [][]byte // arguments of the kernel, by rank
 	finish finish
 }
 
-// allReduce is for a plan; how is what else ranks must agree on.
+// allReduce prepares the common part. how is what ranks must agree on besides the plan.
 func (e *engine) allReduce(p dist.Plan, how string) allReduce {
 	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, vec.Combining(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
 }
 
-// fast is the all-reduce within a host by code of its own, nil if there is none.
-// Its errors have the types of package dist already.
+// fast returns the all-reduce within a host that reads the peers' memory directly, or nil if the algorithm has none.
 func (e *engine) fast(p dist.Plan) func() error {
 	switch p.Algorithm {
 	case "one-stage":
@@ -310,14 +285,13 @@ func (e *engine) fast(p dist.Plan) func() error {
 	return nil
 }
 
-// label is what ranks must agree on. How is whatever else the chosen code needs
-// to be equal.
+// label is what ranks must agree on: the terms of the plan, and how, which the chosen code adds.
 func label(p dist.Plan, how string) *shm.Label { return shm.NewLabel(p.Terms() + how) }
 
-// finish is what happens to elements between the sum and the output.
+// finish is the last step of a reduction, between the sum and the output: the division of an average, the epilogue.
 type finish struct {
 	epilogue.Step
-	local bool // ranks may do different things, so each does it to its own output
+	local bool // ranks may have different epilogues, so each applies its own to its output
 }
 
 func newFinish(p dist.Plan, size int) finish {
@@ -331,14 +305,14 @@ func newFinish(p dist.Plan, size int) finish {
 	return f
 }
 
-// shared is done by the one rank that makes a sum, before others get it.
+// shared is called by the one rank that computes a sum, before the others read it.
 func (f *finish) shared(out []byte) {
 	if !f.local {
 		f.Apply(out, 0)
 	}
 }
 
-// own is done by every rank to its output.
+// own is called by every rank on its own output.
 func (f *finish) own(out []byte) {
 	if f.local {
 		f.Apply(out, 0)

@@ -142,31 +142,85 @@ const hierarchical = "hierarchical"
 // local tells whether a rank is on this host.
 func (h *hosts) local(peer int) bool { return h.ranks[peer].Host == h.ranks[h.rank].Host }
 
-// alloc gives ordinary memory: there is none that ranks of several hosts reach.
-func (h *hosts) alloc(d dist.DType, count int) dist.Buffer {
+// hostsEngine is the engine of a group whose ranks are on several hosts. Ranks reach each other's memory only within a
+// host, so it has ordinary memory and no fast all-reduce, and it tells the other hosts when a call fails.
+type hostsEngine struct{ *engine }
+
+// Alloc returns ordinary memory: no memory is shared between hosts.
+func (e hostsEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
+	if _, err := e.gather(allocLabel(d, count), words{}); err != nil {
+		return dist.Buffer{}, e.outward(err)
+	}
 	if count == 0 {
-		return dist.NewBuffer(d, 0, nil, nil)
+		return dist.NewBuffer(d, 0, nil, nil), nil
 	}
 	b := dist.Make(d, count)
-	h.memory[unsafe.Pointer(&b.Bytes()[0])] = true
-	return b
+	e.hosts.memory[unsafe.Pointer(&b.Bytes()[0])] = true
+	return b, nil
 }
 
-func (h *hosts) free(b dist.Buffer) error {
+func (e hostsEngine) Free(b dist.Buffer) error {
+	if b.Count() == 0 {
+		return nil
+	}
 	at := unsafe.Pointer(&b.Bytes()[0])
-	if !h.memory[at] {
+	if !e.hosts.memory[at] {
 		return fmt.Errorf("freeing %v: not memory that this group allocated", b)
 	}
-	delete(h.memory, at)
+	delete(e.hosts.memory, at)
 	return nil
 }
 
+// Prepare implements dist.Engine.
+func (e hostsEngine) Prepare(p dist.Plan) (func() error, error) {
+	var run func() error
+	switch {
+	case ownCode(p, e.Size()) && p.Codec == nil && p.Algorithm == hierarchical:
+		run = e.hosts.hierarchical(p)
+	case p.Op == dist.Barrier && !p.Steps:
+		l := label(p, "")
+		run = func() error { return e.agree(l, words{}, nil) }
+	default:
+		var err error
+		if run, err = e.prepare(p); err != nil {
+			return nil, err
+		}
+	}
+	return func() error { return e.outward(run()) }, nil
+}
+
+// Split implements dist.Engine.
+func (e hostsEngine) Split(color, key int) (dist.Engine, error) {
+	child, err := e.engine.Split(color, key)
+	return child, e.outward(err)
+}
+
+// Refuse implements dist.Engine.
+func (e hostsEngine) Refuse(reason error) {
+	e.engine.Refuse(reason)
+	e.hosts.spread()
+}
+
+// Close implements dist.Engine.
+func (e hostsEngine) Close() error {
+	e.hosts.close()
+	return e.engine.Close()
+}
+
+// outward tells the other hosts of a failure.
+func (e hostsEngine) outward(err error) error {
+	if err != nil {
+		e.hosts.spread()
+	}
+	return err
+}
+
 // branch connects the ranks of a group that is split off.
-func (h *hosts) branch(joined shm.Membership, color int) (*engine, error) {
+func (h *hosts) branch(joined shm.Membership, color int) (dist.Engine, error) {
 	part := h.engine.origin.part(color)
 	child := newHosts(h.cluster, joined.Rank, joined.World, part.config.ID)
 	joined.Crowded = child.crowded
-	e := newEngine(h.engine.segment, h.engine.heap, joined, child)
+	e := hostsEngine{newEngine(h.engine.segment, h.engine.heap, joined, child)}
 	e.origin = part
 	h.mesh.Keep()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), h.timeout, fmt.Errorf("%v have passed", h.timeout))

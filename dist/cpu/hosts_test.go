@@ -127,7 +127,7 @@ func TestHostsPorts(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			engines[r] = e.(*engine)
+			engines[r] = e.(hostsEngine).engine
 		})
 	}
 	ranks.Wait()

@@ -143,14 +143,15 @@ func (cl *cluster) of(ranks []int) *cluster {
 
 // enter makes the first group of a cluster: this host's shared memory, and
 // connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
-func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
+func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (dist.Engine, error) {
 	h := newHosts(cl, c.Rank, lists.Range[int](c.Size), c.ID)
 	id := shm.Identity{ID: c.ID + " on " + h.ranks[c.Rank].Host, Rank: h.localRank, Size: len(h.locals)}
-	e, err := b.share(ctx, c, id, h)
+	shared, err := b.share(ctx, c, id, h)
 	if err != nil {
 		cl.mesh.Close()
 		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)
 	}
+	e := hostsEngine{shared}
 	if err := h.connect(ctx); err != nil {
 		e.Close()
 		return nil, err

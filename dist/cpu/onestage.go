@@ -33,9 +33,8 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 
 // PrepareHalves cuts an all-reduce that is one epoch: a rank puts its input where the
 // others find it whenever they look.
-func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
+func (e localEngine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
-		e.hosts != nil ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
 		return nil, nil, nil, nil
 	}

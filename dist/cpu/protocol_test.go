@@ -330,7 +330,7 @@ func TestStreamFrom(t *testing.T) {
 	for from, want := range map[int]int{0: streamFrom, 1: 1} {
 		g := must.Get(backend{}.Join(t.Context(),
 			dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from}))(t)
-		if got := g.(*engine).streamFrom; got != want {
+		if got := g.(localEngine).streamFrom; got != want {
 			t.Errorf("told %d, outputs of %d bytes and more are streamed, want %d", from, got, want)
 		}
 		g.Close()

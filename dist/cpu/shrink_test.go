@@ -27,14 +27,20 @@ func init() { dist.Register(dist.Description{Name: mortal}, mortalBackend{}) }
 
 type mortalBackend struct{ backend }
 
-type mortalEngine struct{ *engine }
+type mortalEngine struct {
+	dist.Engine
+	base *engine
+}
 
 func (b mortalBackend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	e, err := b.backend.Join(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return mortalEngine{e.(*engine)}, nil
+	if local, ok := e.(localEngine); ok {
+		return mortalEngine{e, local.engine}, nil
+	}
+	return mortalEngine{e, e.(hostsEngine).engine}, nil
 }
 
 // dies tells whether a rank is to be killed at a moment.
@@ -49,7 +55,7 @@ func killSelf() {
 
 // Shrink does the first steps of the real one where the rank is to die after them.
 func (m mortalEngine) Shrink() (dist.Engine, []int, error) {
-	e := m.engine
+	e := m.base
 	census := func() *census {
 		return &census{e: e, voter: survivors.New(e.Rank(), e.Size()), ballots: make([]survivors.Ballot, e.Size()),
 			texts: make([][]byte, e.Size())}

@@ -41,8 +41,7 @@ const (
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "a simulated network, for any number of ranks: schedules are proved, no data moves",
-		Capabilities: capabilities(),
-		Shape:        dist.Shape{InProcess: true, Simulated: true, Virtual: true},
+		Shape: dist.Shape{InProcess: true, Simulated: true, Virtual: true},
 		Hints: hints.Hints{NoShrink: "a simulated network never loses a rank, and cannot run groups of some " +
 			"of its ranks"},
 	}, backend{})
@@ -71,6 +70,9 @@ func order(algorithm string) int {
 }
 
 type backend struct{}
+
+// Capabilities implements the method that dist.Describe calls: algorithms may be registered at any time.
+func (backend) Capabilities() dist.Capabilities { return capabilities() }
 
 var _ instrument.MachineReader = backend{}
 
