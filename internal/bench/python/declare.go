@@ -34,7 +34,7 @@ type greeting struct {
 type hello struct {
 	Benches []declared         `json:"benches"`
 	Environ map[string]*string `json:"environ"`
-	Clock   *programClock             `json:"clock"`   // also of a point that is timed by another
+	Clock   *programClock      `json:"clock"`   // also of a point that is timed by another
 	Source  string             `json:"source"`  // SHA-256 of the file; kernbench's own if it is empty
 	Inputs  map[string]string  `json:"inputs"`  // SHA-256 of other files that the benches are made of
 	Version string             `json:"version"` // of the interpreter and of what the file imported
