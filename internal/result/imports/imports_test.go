@@ -325,7 +325,8 @@ func TestRoundTrip(t *testing.T) {
 
 // TestRows checks the fields that views and --resume need, and that repeated points are trials.
 func TestRows(t *testing.T) {
-	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\nring,f32,4,1M,120,,\nring,fp8_e5m2,4,1M,50,,\n", Given{})
+	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\n"+
+		"ring,f32,4,1M,120,,\nring,fp8_e5m2,4,1M,50,,\n", Given{})
 	rows := Rows(f.Records, Source{Name: "f.csv", SHA256: "abcdef0123456789", Bench: "allreduce-eval",
 		Part: "performance", Run: "id"}, 5, map[string]int{})
 	r := rows[0]

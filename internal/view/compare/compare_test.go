@@ -89,18 +89,22 @@ func TestVerdicts(t *testing.T) {
 		{"fixed", one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), trialsOf(1, 10), Fixed, "", 0},
 		{"broken", one(bad(rowOf(1, 0, 0), journal.Failed, "a")), one(bad(rowOf(1, 0, 0), journal.Failed, "b")), Broken, "",
 			0},
-		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), judge.Same, judge.Exact, 0},
-		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), judge.Same, judge.Exact, 0},
+		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), judge.Same, judge.Exact,
+			0},
+		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), judge.Same,
+			judge.Exact, 0},
 		{"exact, slower", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.3))), judge.Slower, judge.Exact, 1},
 		{"exact, faster", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 9.7))), judge.Faster, judge.Exact, 0},
 		{"one launch, twice as slow", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 20), .005)),
 			judge.Ambiguous, judge.None, 3},
-		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)), judge.Ambiguous,
+		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)),
+			judge.Ambiguous,
 			judge.None, 3},
 		{"three launches", trialsOf(1, 10)[:3], trialsOf(1, 20)[:3], judge.Ambiguous, judge.None, 3},
 		{"enough launches on one side only", trialsOf(1, 10), trialsOf(1, 20)[:3], judge.Ambiguous, judge.None, 3},
 		{"four launches", trialsOf(1, 10)[:4], trialsOf(1, 20)[:4], judge.Slower, judge.Ranks, 1},
-		{"one simulated, one measured", one(simulated(rowOf(1, 0, 10))), one(rowOf(1, 0, 20)), judge.Ambiguous, judge.None, 3},
+		{"one simulated, one measured", one(simulated(rowOf(1, 0, 10))), one(rowOf(1, 0, 20)), judge.Ambiguous, judge.None,
+			3},
 		{"not positive", one(nan), trialsOf(1, 10), judge.Ambiguous, "", 3},
 	}
 	for _, c := range cases {
@@ -225,7 +229,8 @@ func TestWarnings(t *testing.T) {
 // TestOneTrialSaysWhatToDo checks that the note on too few trials says how many are needed.
 func TestOneTrialSaysWhatToDo(t *testing.T) {
 	r := compare(t, runOf("a", one(rowOf(1, 0, 10))), runOf("b", one(rowOf(1, 0, 20))), Options{})
-	if p := r.Pairs[0]; p.Verdict != judge.Ambiguous || !strings.Contains(strings.Join(p.Notes, "; "), "run with --trials 6") {
+	if p := r.Pairs[0]; p.Verdict != judge.Ambiguous ||
+		!strings.Contains(strings.Join(p.Notes, "; "), "run with --trials 6") {
 		t.Errorf("%s %q", p.Verdict, p.Notes)
 	}
 	var b bytes.Buffer

@@ -122,7 +122,9 @@ func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
 		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowset.ComparePoints(a.point, b.point))
 	})
 	byRanks := lists.GroupBy(workloads, func(w workload) int { return w.ranks })
-	return lists.Map(byRanks, func(g lists.Group[int, workload]) SpeedupTable { return newSpeedupTable(g.Items, goals) }), nil
+	return lists.Map(byRanks, func(g lists.Group[int, workload]) SpeedupTable {
+		return newSpeedupTable(g.Items, goals)
+	}), nil
 }
 
 // findWorkloads returns the points that we and at least one peer have measured. settings

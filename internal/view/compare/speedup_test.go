@@ -104,7 +104,8 @@ func TestSettings(t *testing.T) {
 	for i := range two {
 		two[i].Point = append(two[i].Point, point.Coord{Name: "seconds", Value: point.FloatValue(0.3)})
 	}
-	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}, []Run{{Name: "mpi", Rows: two}},
+	if tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
+		[]Run{{Name: "mpi", Rows: two}},
 		Goals{Mean: 1}); err != nil || tables[0].Lines[0].Peer != "mpi" {
 		t.Errorf("an axis that does not vary is in the name: %+v, %v", tables, err)
 	}
@@ -116,12 +117,14 @@ func TestSettings(t *testing.T) {
 	for i := range plain {
 		plain[i].Env = point.Env{{Name: "TUNED"}}
 	}
-	tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}, []Run{{Name: "mpi", Rows: append(plain, tuned...)}},
+	tables, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
+		[]Run{{Name: "mpi", Rows: append(plain, tuned...)}},
 		Goals{Mean: 1})
 	if err != nil || tables[0].Lines[0].Peer != "mpi TUNED=1" {
 		t.Errorf("the best setting of a peer: %+v, %v", tables, err)
 	}
-	if _, err := Speedups(Run{Name: "mpi", Rows: append(plain, tuned...)}, []Run{{Name: "mpi", Rows: plain}}, Goals{Mean: 1}); err == nil ||
+	if _, err := Speedups(Run{Name: "mpi", Rows: append(plain, tuned...)}, []Run{{Name: "mpi", Rows: plain}},
+		Goals{Mean: 1}); err == nil ||
 		!strings.Contains(err.Error(), "2 settings") {
 		t.Errorf("two settings of ours give %v", err)
 	}
@@ -134,7 +137,8 @@ func TestSettings(t *testing.T) {
 		t.Error("no rows are no error")
 	}
 	other := peerRows(true, 0, map[int64]float64{8: 3})
-	if _, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})}, []Run{{Name: "mpi", Rows: other}},
+	if _, err := Speedups(Run{Name: "ours", Rows: peerRows(false, 0, map[int64]float64{4: 1})},
+		[]Run{{Name: "mpi", Rows: other}},
 		Goals{Mean: 1}); err == nil {
 		t.Error("nothing in common is no error")
 	}
@@ -199,7 +203,8 @@ func TestExcept(t *testing.T) {
 		t.Errorf("other types pair: %v", err)
 	}
 	tables, err := Speedups(half, []Run{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})
-	if err != nil || tables[0].Mean != judge.Met || tables[0].Lines[0].Point.String() != "shape=64x64x64 provider=provider" {
+	if err != nil || tables[0].Mean != judge.Met ||
+		tables[0].Lines[0].Point.String() != "shape=64x64x64 provider=provider" {
 		t.Errorf("%+v, %v", tables, err)
 	}
 }

@@ -26,7 +26,8 @@ func TestSamples(t *testing.T) {
 	rows := []journal.Row{{Key: "none"}, {Key: "k", Trial: 3, Raw: "a.kbs"}}
 	var out bytes.Buffer
 	must.Do(t, WriteSamples(&out, "csv", dir, rows))
-	if want := "key,row,trial,iteration,rank,time_us\nk,1,3,0,0,1\nk,1,3,0,1,2\nk,1,3,1,0,1.5\nk,1,3,1,1,1\n"; out.String() != want {
+	want := "key,row,trial,iteration,rank,time_us\nk,1,3,0,0,1\nk,1,3,0,1,2\nk,1,3,1,0,1.5\nk,1,3,1,1,1\n"
+	if out.String() != want {
 		t.Errorf("csv:\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
