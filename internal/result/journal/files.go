@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,9 +95,19 @@ func syncDir(dir string) error {
 // name stored in Row.Raw. An existing file of that name is replaced.
 func WriteRaw(dir, name string, data []byte) error { return writeRowFile(dir, samplesDir, name, data) }
 
+// ReadRaw returns what WriteRaw stored.
+func ReadRaw(dir, name string) ([]byte, error) {
+	return readRowFile(dir, samplesDir, name, math.MaxInt64)
+}
+
 // WriteInside stores the kernel profile of a row under the name stored in Row.Inside.
 func WriteInside(dir, name string, data []byte) error {
 	return writeRowFile(dir, insideDir, name, data)
+}
+
+// ReadInside returns what WriteInside stored. It refuses files of more than most bytes.
+func ReadInside(dir, name string, most int64) ([]byte, error) {
+	return readRowFile(dir, insideDir, name, most)
 }
 
 func writeRowFile(dir, folder, name string, data []byte) error {
@@ -110,35 +121,21 @@ func writeRowFile(dir, folder, name string, data []byte) error {
 	return WriteFileAtomic(path, data)
 }
 
-// ReadRaw returns what WriteRaw stored.
-func ReadRaw(dir, name string) ([]byte, error) {
-	path, err := rowFilePath(dir, samplesDir, name)
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading raw samples: %w", err)
-	}
-	return data, nil
-}
-
-// ReadInside returns what WriteInside stored. It refuses files of more than most bytes.
-func ReadInside(dir, name string, most int64) ([]byte, error) {
-	path, err := rowFilePath(dir, insideDir, name)
+func readRowFile(dir, folder, name string, most int64) ([]byte, error) {
+	path, err := rowFilePath(dir, folder, name)
 	if err != nil {
 		return nil, err
 	}
 	info, err := os.Lstat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > most) {
-		err = fmt.Errorf("%s is not a plain file of at most %d bytes", path, most)
+		err = fmt.Errorf("want a plain file of at most %d bytes", most)
 	}
 	var data []byte
 	if err == nil {
 		data, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading a kernel profile: %w", err)
+		return nil, fmt.Errorf("reading %s/%s: %w", folder, name, err)
 	}
 	return data, nil
 }

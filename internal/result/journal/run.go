@@ -277,7 +277,7 @@ func (r *Run) addHeader(h Header) {
 	m.Resumed = true
 	m.AddColumns(h)
 	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
-	m.Environ, m.Inputs = addMissing(m.Environ, h.Environ), addMissing(m.Inputs, h.Inputs)
+	m.Environ, m.Inputs = mergeMaps(h.Environ, m.Environ), mergeMaps(h.Inputs, m.Inputs)
 	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
 }
 
@@ -298,16 +298,12 @@ func union[T any](a, b []T, name func(T) string) []T {
 	return a
 }
 
-func addMissing(a, b map[string]string) map[string]string {
-	for k, v := range b {
-		if _, have := a[k]; !have {
-			if a == nil {
-				a = map[string]string{}
-			}
-			a[k] = v
-		}
-	}
-	return a
+// mergeMaps returns the members of both maps. If both have a name, the value of b counts.
+func mergeMaps(a, b map[string]string) map[string]string {
+	m := make(map[string]string, len(a)+len(b))
+	maps.Copy(m, a)
+	maps.Copy(m, b)
+	return m
 }
 
 // finish completes a run after the last line: it converts values to the kinds of their axes.

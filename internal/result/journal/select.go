@@ -16,14 +16,18 @@ var ErrNoRun = errors.New("no run in it")
 // maxListed is how many of the latest runs an error lists.
 const maxListed = 20
 
-// Select splits the name of a run into a folder and a selector:
+// Locate splits the name of a run into a folder and a selector:
 //
 //	RUN       the latest run, selector ""
 //	RUN@-1    the run before the latest
 //	RUN@ID    the run whose id begins with ID
 //
-// An @ followed by a path separator is part of the folder's name.
-func Select(spec string) (dir, sel string, err error) {
+// An @ followed by a path separator, or in the name of an existing folder, is part of the
+// folder's name.
+func Locate(spec string) (dir, sel string, err error) {
+	if _, err := os.Stat(spec); spec != "" && err == nil {
+		return spec, "", nil
+	}
 	i := strings.LastIndexByte(spec, '@')
 	if i >= 0 && strings.ContainsRune(spec[i:], filepath.Separator) {
 		i = -1
@@ -39,14 +43,6 @@ func Select(spec string) (dir, sel string, err error) {
 		return "", "", fmt.Errorf("%q names no run after the @: want %s-1 or %sID", spec, spec, spec)
 	}
 	return spec[:i], spec[i+1:], nil
-}
-
-// Locate is like Select, but an existing folder whose name contains an @ is not split.
-func Locate(spec string) (dir, sel string, err error) {
-	if _, err := os.Stat(spec); spec != "" && err == nil {
-		return spec, "", nil
-	}
-	return Select(spec)
 }
 
 // LoadRun reads the journal that spec names and returns it with the selected run.
@@ -66,7 +62,7 @@ func LoadRun(spec string) (*Journal, *Run, error) {
 	return j, run, nil
 }
 
-// Find returns the run of a selector as returned by Select.
+// Find returns the run of a selector as returned by Locate.
 func (j *Journal) Find(sel string) (*Run, error) {
 	if len(j.Runs) == 0 {
 		if len(j.Problems) > 0 {

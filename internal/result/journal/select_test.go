@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-func TestSelect(t *testing.T) {
+func TestLocate(t *testing.T) {
 	tests := []struct{ spec, dir, sel, err string }{
 		{"out/x", "out/x", "", ""},
 		{"out/x@-1", "out/x", "-1", ""},
@@ -26,10 +26,10 @@ func TestSelect(t *testing.T) {
 		{"out/x@", "", "", "want out/x@-1 or out/x@ID"},
 	}
 	for _, tt := range tests {
-		dir, sel, err := Select(tt.spec)
+		dir, sel, err := Locate(tt.spec)
 		if dir != tt.dir || sel != tt.sel || (err == nil) != (tt.err == "") ||
 			err != nil && !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("Select(%q) = %q, %q, %v; want %q, %q, %q", tt.spec, dir, sel, err, tt.dir, tt.sel, tt.err)
+			t.Errorf("Locate(%q) = %q, %q, %v; want %q, %q, %q", tt.spec, dir, sel, err, tt.dir, tt.sel, tt.err)
 		}
 	}
 }

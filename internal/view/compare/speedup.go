@@ -204,20 +204,10 @@ func setting(name string, r *journal.Row, ownAxes point.Point) string {
 	return strings.Join(lists.NonEmpty(name, ownAxes.String(), set.String()), " ")
 }
 
-// constantAxes returns the axes that have the same value in all rows.
+// constantAxes returns the coordinates that have the same value in all rows.
 func constantAxes(rows []journal.Row) (names []string) {
-	first, differs := map[string]string{}, map[string]bool{}
-	for i := range rows {
-		for _, c := range rows[i].Point {
-			text := c.Value.String()
-			if _, seen := first[c.Name]; !seen {
-				first[c.Name] = text
-			}
-			differs[c.Name] = differs[c.Name] || first[c.Name] != text
-		}
-	}
-	for name, d := range differs {
-		if !d {
+	for name, values := range rowset.CoordTexts(rows) {
+		if len(values) == 1 {
 			names = append(names, name)
 		}
 	}
