@@ -305,17 +305,18 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 // unasked, and the omitted rows.
 func (d *drawing) note(left omissions, added []coord) string {
 	var notes []string
-	if d.trials {
-		notes = append(notes, "points: median over trials, bars: from the smallest to the largest trial")
-	}
-	if d.interval {
-		notes = append(notes, "bars: 95 % confidence interval of the median")
-	}
-	if d.hollow {
-		notes = append(notes, "hollow: disturbed while measured")
-	}
-	if d.failed {
-		notes = append(notes, "×: the point failed")
+	for _, n := range []struct {
+		has  bool
+		text string
+	}{
+		{d.trials, "points: median over trials, bars: from the smallest to the largest trial"},
+		{d.interval, "bars: 95 % confidence interval of the median"},
+		{d.hollow, "hollow: disturbed while measured"},
+		{d.failed, "×: the point failed"},
+	} {
+		if n.has {
+			notes = append(notes, n.text)
+		}
 	}
 	if len(added) > 0 {
 		notes = append(notes, "also separated by "+strings.Join(namesOf(added), ", ")+", which would otherwise be mixed")
