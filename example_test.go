@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 )
 
-// copies is the bench of the example: every rank copies bytes of its own.
+// copies declares the bench of the example: every rank copies bytes of its own.
 func copies() *bench.Bench {
 	few := bench.DefaultMeasure()
 	few.Stop = bench.StopRule{MinSamples: 1, MaxSamples: 5, MaxTime: time.Second}
@@ -34,13 +34,13 @@ func copies() *bench.Bench {
 		bench.Sections(summary))
 }
 
-// copyOnce is the body: set-up, a check of the result, and the call to time.
+// copyOnce is the body of the bench: set-up, a check of the result, and the timed call.
 func copyOnce(ctx context.Context, s *bench.State) error {
 	from, to := make([]byte, s.Int("size")), make([]byte, s.Int("size"))
 	for i := range from {
 		from[i] = byte(i + s.Rank())
 	}
-	s.Bytes(int64(2 * len(from))) // read and written: the row gets gbps
+	s.Bytes(int64(2 * len(from))) // bytes read and written, for the metric gbps
 	s.Verify(func() error {
 		if !slices.Equal(from, to) {
 			return &bench.Wrong{Count: 1, Detail: "the copy differs"}
@@ -59,7 +59,7 @@ func copyOnce(ctx context.Context, s *bench.State) error {
 	})
 }
 
-// summary words the rows; being a headline, it is printed in place of the table.
+// summary describes the rows in one sentence. As a headline it is printed instead of the table.
 func summary(rows []bench.Row) []bench.Section {
 	good := 0
 	for _, r := range rows {
@@ -71,12 +71,12 @@ func summary(rows []bench.Row) []bench.Section {
 		Text: fmt.Sprintf("%d of %d copies are right and were timed.", good, len(rows))}}
 }
 
-// Agents and workers are this program started again; benchtest.Main takes care of
-// it in tests, as kernbench.Main does in programs.
+// Agents and workers are this program started again. benchtest.Main handles that in tests, like
+// kernbench.Main in programs.
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, copies())) }
 
-// A program of one's own is os.Exit(kernbench.Main(copies())). Here it runs with the
-// command line of
+// The main function of such a program is os.Exit(kernbench.Main(copies())). This example runs the
+// command line
 //
 //	copies run --bench copies --quiet --out DIR
 func Example() {

@@ -25,11 +25,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// TestOtherArchitecture shows that every package, tests included, has what it needs on the
-// architecture that these tests do not run on: its types are checked from the sources. What is
-// written for one architecture is vetted there, its assembly is assembled, and every function
-// without a body has one in it. To compile all of it would find no more, and takes ten times as
-// long.
+// TestOtherArchitecture checks the packages, tests included, for the architecture that the tests do
+// not run on. It type-checks all sources. For files of one architecture it also runs vet, assembles
+// the assembly, and checks that each function without a Go body has one in assembly. Compiling
+// everything would find nothing more and take ten times as long.
 func TestOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	if missing := faultsOn(t, otherArchitecture(), nil, "./..."); len(missing) > 0 {
@@ -37,7 +36,7 @@ func TestOtherArchitecture(t *testing.T) {
 	}
 }
 
-// A function that only one architecture has is found where another uses it.
+// A use of a function that exists only on the other architecture is found.
 func TestMissingOnOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	planted := map[string][]byte{"internal/kernel/quant/loops_other.go": []byte("package quant\n")}
@@ -49,7 +48,7 @@ func TestMissingOnOtherArchitecture(t *testing.T) {
 	}
 }
 
-// So is assembly whose arguments are not those of its declaration.
+// Assembly whose arguments differ from its declaration is found.
 func TestAssemblyOnOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	const name = "internal/kernel/vec/spin.go"
@@ -62,7 +61,7 @@ func TestAssemblyOnOtherArchitecture(t *testing.T) {
 	}
 }
 
-// So are assembly that is none, and a function that neither language has.
+// Invalid assembly, and functions without a body in Go or assembly, are found.
 func TestAssembledOnOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -95,10 +94,11 @@ func otherArchitecture() string {
 	return "arm64"
 }
 
-// faultsOn are the errors of packages on an architecture, with other contents of some files.
+// faultsOn returns the errors of packages on an architecture. contents replaces the contents of some
+// files.
 func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ...string) (faults []string) {
 	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // half of the time would be collecting
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // otherwise half of the time is garbage collection
 	root := must.Get(filepath.Abs("../.."))(t)
 	overlay := map[string][]byte{}
 	for name, text := range contents {
@@ -136,7 +136,8 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 	return faults
 }
 
-// unassembled are the errors in a package's assembly, and its functions without a body in either language.
+// unassembled returns the errors in the assembly of a package, and its functions that have no body
+// in Go or assembly.
 func unassembled(t *testing.T, arch string, p *packages.Package) (faults []string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -27,7 +27,7 @@ func TestDist(t *testing.T) {
 		return string(out)
 	}
 	shell("../../scripts/dist.sh v9.8.7 " + runtime.GOARCH)
-	// What dist.sh has checked itself is seen where it is wrong: a program for another machine under this name.
+	// dist.sh must reject a program for another architecture under this name.
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	if text := shell("cp -r $DIST $DIR/wrong && cd $DIR/wrong && mv *.tar.gz kernbench-v9.8.7-linux-" + other +
 		".tar.gz && ! $OLDPWD/../../scripts/dist-check.sh . 2>&1"); !strings.Contains(text, "is for "+runtime.GOARCH) {

@@ -16,11 +16,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// TestDocumentedCommands runs every kernbench command that stands in a shell
-// block of the documents, and in the examples of the help texts, so that
-// none can rot. A sweep is planned, not run: that reads the file, the flags, the
-// names and the expressions. Everything else runs over two small stored runs of
-// every folder that is named.
+// TestDocumentedCommands runs every kernbench command in the shell blocks of the documents and in
+// the examples of help texts. Sweeps are only planned, which checks the file, flags, names and
+// expressions. Other commands run on two small stored runs in each folder that they name.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	dir := stage(t)
@@ -50,8 +48,8 @@ func TestDocumentedCommands(t *testing.T) {
 	assertRotFound(t, dir)
 }
 
-// TestGuides follows every guide from its question to its figures: all commands are run, one after
-// the other, in a folder that is empty at first, and leave the files that the guide names.
+// TestGuides runs all commands of each guide, one after the other, in an empty folder, and checks
+// that they write the files that the guide mentions.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	guides := 0
@@ -67,7 +65,8 @@ func TestGuides(t *testing.T) {
 				serveWeb(t, dir, args[2:]...)
 				continue
 			}
-			// What compare and check find on a busy machine is their own affair: 3 is ambiguous.
+			// The exit codes of compare and check depend on how busy the machine is; 3 means
+			// ambiguous.
 			if code, out := invoke(t, dir, args...); code != 0 && (code == 2 || args[1] != "compare" && args[1] != "baseline") {
 				t.Fatalf("%s: %s: exit code %d\n%s", name, line, code, out)
 			}
@@ -86,9 +85,8 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// TestClusterCommands plans every `kernbench run` that docs/clusters.md shows for
-// copying, whoever starts it there: the stories of joining run such commands under
-// the real launchers.
+// TestClusterCommands plans every `kernbench run` in docs/clusters.md. The scripts about joining run
+// such commands under the real launchers.
 func TestClusterCommands(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("../../docs/clusters.md"))(t)
@@ -102,7 +100,7 @@ func TestClusterCommands(t *testing.T) {
 	}
 }
 
-// documents are the texts of all documents, by name.
+// documents returns the texts of all documents by name.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -121,7 +119,7 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestDocumentedTargets: the make targets and the files that documents name exist.
+// TestDocumentedTargets checks that the make targets and files that documents mention exist.
 func TestDocumentedTargets(t *testing.T) {
 	makefile := must.Get(os.ReadFile("../../Makefile"))(t)
 	targets, links := 0, 0
@@ -148,7 +146,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// assertRotFound: a check that finds nothing must be able to.
+// assertRotFound checks that the test finds planted errors.
 func assertRotFound(t *testing.T, dir string) {
 	t.Helper()
 	for _, line := range []string{
@@ -169,8 +167,8 @@ func assertRotFound(t *testing.T, dir string) {
 	}
 }
 
-// shellLines are the kernbench commands in the shell blocks of a document, and in the steps
-// of a workflow.
+// shellLines returns the kernbench commands in the shell blocks of a document, or in the steps of a
+// workflow.
 func shellLines(text string) (lines []string) {
 	if strings.Contains(text, "\njobs:\n") {
 		for _, m := range regexp.MustCompile(`(?m)^ +(?:run: )?(kernbench .*?)(?: \|\| .*)?$`).FindAllStringSubmatch(text,
@@ -190,7 +188,7 @@ func shellLines(text string) (lines []string) {
 	return lines
 }
 
-// helpExamples are the commands under "Examples:" of a help text.
+// helpExamples returns the commands under "Examples:" in a help text.
 func helpExamples(t *testing.T, dir, command string) (lines []string) {
 	t.Helper()
 	code, out := execute(t, dir, "kernbench "+command+" --help")
@@ -207,8 +205,8 @@ func helpExamples(t *testing.T, dir, command string) (lines []string) {
 	return lines
 }
 
-// stage is a folder in which the documented commands find what they name: the
-// examples, a sweep.yaml, and folders with two runs that set a variable.
+// stage makes a folder with everything that documented commands refer to: the examples, a
+// sweep.yaml, and folders with two runs that set a variable.
 func stage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -237,8 +235,8 @@ func stage(t *testing.T) string {
 	return dir
 }
 
-// try demands that a documented command works. What compare finds is its own
-// affair, but it must be able to compare.
+// try fails the test if a documented command does not work. compare may find differences, but must
+// be able to compare.
 func try(t *testing.T, dir, where, line string) {
 	t.Helper()
 	code, out := execute(t, dir, line)
@@ -247,19 +245,19 @@ func try(t *testing.T, dir, where, line string) {
 	}
 }
 
-// execute runs a command line, a sweep or a study with --plan.
+// execute runs a command line. Sweeps and studies run with --plan.
 func execute(t *testing.T, dir, line string) (code int, out string) {
 	t.Helper()
 	args := words(line)
 	if (args[1] == "run" || args[1] == "tune") && !slices.Contains(args, "--help") {
 		args = append(args, "--plan")
 	}
-	if len(args) > 2 && args[1] == "baseline" && args[2] == "save" { // the staged one comes back
+	if len(args) > 2 && args[1] == "baseline" && args[2] == "save" { // restore the staged baseline
 		mark := filepath.Join(dir, "out/memory/baseline.json")
 		staged := must.Get(os.ReadFile(mark))(t)
 		defer os.WriteFile(mark, staged, 0o600)
 	}
-	if args[1] == "web" && !slices.Contains(args, "--help") { // it serves until it is told to end
+	if args[1] == "web" && !slices.Contains(args, "--help") { // it runs until it is stopped
 		serveWeb(t, dir, args[2:]...)
 		return 0, ""
 	}
@@ -270,7 +268,7 @@ func invoke(t *testing.T, dir string, args ...string) (code int, out string) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "WORK="+dir, "KERNBENCH_PYTHON=/usr/bin/python3") // the one that has torch
+	cmd.Env = append(os.Environ(), "WORK="+dir, "KERNBENCH_PYTHON=/usr/bin/python3") // the Python that has torch
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -279,8 +277,7 @@ func invoke(t *testing.T, dir string, args ...string) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// words splits a command line as a shell would, up to a comment, a redirection
-// or the next command.
+// words splits a command line like a shell, up to a comment, a redirection or the next command.
 func words(line string) (out []string) {
 	for _, m := range regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`).FindAllString(line, -1) {
 		if slices.Contains([]string{"#", ">", "|", "&&", ";"}, m) {
@@ -294,7 +291,7 @@ func words(line string) (out []string) {
 	return out
 }
 
-// TestFirstGoBench: what `init go` writes is a program that runs.
+// TestFirstGoBench runs the program that `init go` writes.
 func TestFirstGoBench(t *testing.T) {
 	dir := t.TempDir()
 	if code, out := invoke(t, dir, "kernbench", "init", "go"); code != 0 {
@@ -311,8 +308,8 @@ func TestFirstGoBench(t *testing.T) {
 	}
 }
 
-// TestUserBench: the example of a benchmark of one's own has the whole command
-// line, workers and all.
+// TestUserBench checks that the example of a user's bench has the whole command line and starts
+// workers.
 func TestUserBench(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "userbench")

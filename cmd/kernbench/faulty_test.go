@@ -15,9 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
-// faulty is a bench that goes wrong in the way its axis says, at the rank its
-// option says. Two variables are for sweeping: FAULTY_US is how long a call
-// takes, FAULTY_IGNORED is read by nobody.
+// faulty returns a bench that fails. Its axis selects the kind of failure and its option the rank.
+// It reads the variable FAULTY_US, the time of a call, and ignores FAULTY_IGNORED.
 func faulty() *bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
@@ -60,7 +59,7 @@ func fail(ctx context.Context, s *bench.State) error {
 			}
 			return nil
 		})
-	case "wrong later": // right before the timing, wrong after it
+	case "wrong later": // the result is right before the timing and wrong after it
 		calls := 0
 		call = func() error { calls++; return nil }
 		s.Verify(func() error {
@@ -100,7 +99,7 @@ func fail(ctx context.Context, s *bench.State) error {
 
 var spun int
 
-// ruin does what only one process does wrong.
+// ruin makes the failures that affect one process.
 func ruin(s *bench.State, mode string) error {
 	s.Phase("ruin")
 	switch mode {
@@ -119,7 +118,7 @@ func ruin(s *bench.State, mode string) error {
 	case "kill":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		time.Sleep(time.Hour)
-	case "kill the supervisor": // or, of a rank that has joined, its place
+	case "kill the supervisor": // for a rank that has joined: the process in its place
 		signalSupervisor(syscall.SIGKILL)
 		time.Sleep(time.Hour)
 	case "stop":
@@ -136,7 +135,7 @@ func ruin(s *bench.State, mode string) error {
 		for range 200 {
 			fmt.Print(block)
 		}
-	case "grandchild": // in a session of its own, so no signal to a group finds it
+	case "grandchild": // in its own session, so that signals to the process group do not reach it
 		sleeper := exec.Command("sleep", "3600")
 		sleeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := sleeper.Start(); err != nil {
@@ -153,8 +152,8 @@ func ruin(s *bench.State, mode string) error {
 	return nil
 }
 
-// signalSupervisor sends a signal to the kernbench that this worker belongs to:
-// the parent of the agent, which is the parent of this process.
+// signalSupervisor sends a signal to the supervisor of this worker: the parent of the agent, which
+// is the parent of this process.
 func signalSupervisor(sig syscall.Signal) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", os.Getppid()))
 	if err != nil {
@@ -169,8 +168,8 @@ func signalSupervisor(sig syscall.Signal) {
 	syscall.Kill(pid, sig)
 }
 
-// timeScripted times calls by a clock that goes as FAULTY_US says, so that what
-// the scripts compare does not depend on the machine.
+// timeScripted times calls by a clock that advances by FAULTY_US, so that the results do not depend
+// on the machine.
 func timeScripted(ctx context.Context, s *bench.State, call func() error) error {
 	us := int64(100)
 	if text := os.Getenv("FAULTY_US"); text != "" {

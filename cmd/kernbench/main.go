@@ -1,5 +1,5 @@
-// Command kernbench tells how fast a distributed kernel is, whether it is
-// right, and how far it is from the limit.
+// Command kernbench measures how fast distributed kernels are, whether their results are correct,
+// and how far they are from the hardware limit.
 package main
 
 import (

@@ -11,16 +11,18 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// print reads the reports of several benches as a person would, and prints them: an answer first, contents
-// that lead to every section, rows behind a disclosure where they are many, and on paper neither
-// contents nor those rows.
+// print checks the reports of several benches on screen and on paper: an answer comes first, the
+// table of contents links to every section, and long tables are collapsed. Paper shows neither the
+// contents nor the long tables.
 func (b *browser) print() {
 	dir := b.TempDir()
 	for _, run := range []struct {
-		args     []string
+		args []string
+		// sections int // minimum
 		sections int // at least
-		pages    int // at most
-		many     bool
+		// pages    int // maximum
+		pages int // at most
+		many  bool
 	}{
 		{[]string{"--bench", "memory", "--size", "16K", "--ranks", "1", "--max-time", "10ms", "--remeasure", "0"}, 5, 3,
 			false},
@@ -49,7 +51,7 @@ func (b *browser) print() {
 		if printed < 1 || printed > run.pages {
 			b.Errorf("%s: %d pages, want 1 to %d", name, printed, run.pages)
 		}
-		// What is for the screen alone makes pages as soon as it is printed.
+		// If screen-only parts were printed, there would be more pages.
 		b.eval("for (const e of document.querySelectorAll('.detail')) { e.className = ''; e.querySelector('details').open " +
 			"= true; } true")
 		if whole := b.pages(); run.many != (whole > printed) {
@@ -59,7 +61,7 @@ func (b *browser) print() {
 	b.quiet("print")
 }
 
-// pages is how many a page takes on paper.
+// pages returns the number of pages that the document takes on paper.
 func (b *browser) pages() int {
 	b.Helper()
 	pdf := must.Get(chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4))))(b)

@@ -2,7 +2,6 @@
 
 package main
 
-// Drawing one figure under the race detector takes many seconds. The packages
-// that draw have race tests of their own; here the detector is for the stories
-// in which processes start, talk and die.
+// Drawing a figure under the race detector takes many seconds. The packages that draw have their own
+// race tests; the scripts here test processes that start, communicate and die.
 var stories = []string{"failures", "hangs", "resume"}

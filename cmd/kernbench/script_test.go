@@ -20,16 +20,16 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-// all is what the tested kernbench is built with.
+// all returns the benches of the tested program.
 func all() []*bench.Bench { return append(benches.All(), faulty()) }
 
-// Agents and workers are this binary started again under other names, so they
-// are looked for before the scripts' commands are.
+// Agents and workers are this binary under other names, so TestMain checks for them before the
+// commands of scripts.
 func TestMain(m *testing.M) {
 	if code, is := cli.Child(all()); is {
 		os.Exit(code)
 	}
-	// Under the race detector every process would sleep a second at its end.
+	// Otherwise every process sleeps for a second at its end under the race detector.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){"kernbench": func() {
 		run.ClaimName = "@kernbench-" + os.Getenv("WORK")
@@ -38,9 +38,8 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// TestScripts runs the stories of testdata/script. Each has a folder of its own
-// ($WORK), sees the project's examples as ./examples, and at its end nothing
-// that it started may be left.
+// TestScripts runs the scripts in testdata/script. Each has its own folder ($WORK) with the
+// project's examples in ./examples. At its end, no process that it started may be left.
 func TestScripts(t *testing.T) {
 	var files []string
 	for _, story := range stories {
@@ -58,7 +57,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			// Debian's python3 comes first: it is the one that has torch.
+			// The python3 of Debian comes first because it has torch.
 			own := filepath.SplitList(e.Getenv("PATH"))[0]
 			e.Setenv("OWN", own)
 			e.Setenv("PATH", own+":/usr/bin:"+e.Getenv("PATH"))
@@ -69,8 +68,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// code is the script command `code N PROGRAM ARGS`: the program must end with
-// exactly this exit code.
+// code implements the script command `code N PROGRAM ARGS`: the program must exit with code N.
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N PROGRAM ARGS")
@@ -91,8 +89,8 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// assertNothingLeft looks for processes that carry the script's folder in their
-// environment, and for temporary files.
+// assertNothingLeft fails the test if processes with the script's folder in their environment, or
+// temporary files, are left.
 func assertNothingLeft(e *testscript.Env) {
 	var left []string
 	for _, p := range (proctest.Mark{Name: "WORK", Value: e.WorkDir}).Gone() {

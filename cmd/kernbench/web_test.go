@@ -26,8 +26,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestWeb drives the page of `kernbench web` in a real browser, one for all: each step waits
-// for the event it is about, and whatever the browser complains of fails the test.
+// TestWeb tests `kernbench web` in one real browser. Each step waits for its own event, and every
+// error that the browser reports fails the test.
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -51,10 +51,10 @@ func TestWeb(t *testing.T) {
 	b.print()
 }
 
-// guard ends what hangs; nothing waits for it.
+// guard is the timeout for steps that hang. No step waits for it in a test that passes.
 const guard = 20 * time.Minute
 
-// openBrowser starts Debian's Chromium with a profile of its own.
+// openBrowser starts Chromium with a new profile.
 func openBrowser(t *testing.T) context.Context {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -81,7 +81,7 @@ func openBrowser(t *testing.T) context.Context {
 // serveWeb starts `kernbench web` and returns the address that it prints.
 func serveWeb(t *testing.T, work string, args ...string) string {
 	t.Helper()
-	// The last address counts: any port will do.
+	// The last --addr counts. Port 0 is any free port.
 	cmd := exec.Command("kernbench", append(append([]string{"web"}, args...), "--addr", "127.0.0.1:0")...)
 	cmd.Dir, cmd.Stderr = work, os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -106,11 +106,12 @@ func serveWeb(t *testing.T, work string, args ...string) string {
 	return address
 }
 
-// browser is a page under test.
+// browser is a browser tab with the page under test.
 type browser struct {
 	*testing.T
-	ctx        context.Context
-	cancel     context.CancelFunc
+	ctx    context.Context
+	cancel context.CancelFunc
+	// dir        string // folder of results
 	dir        string // of results
 	site       string
 	mu         sync.Mutex
@@ -124,8 +125,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// watchComplaints collects what the browser objects to: errors of scripts, and what the
-// page's policy has refused.
+// watchComplaints collects errors of scripts and violations of the content security policy.
 func (b *browser) watchComplaints() {
 	messages := chromedp.Console(b.ctx)
 	go func() {
@@ -140,7 +140,7 @@ func (b *browser) watchComplaints() {
 	}()
 }
 
-// forget returns the complaints so far.
+// forget returns the errors so far and clears them.
 func (b *browser) forget() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +149,7 @@ func (b *browser) forget() []string {
 	return list
 }
 
-// open shows an address and waits until it is there.
+// open navigates to an address and waits until the page is loaded.
 func (b *browser) open(path string, query ...string) {
 	b.Helper()
 	if len(query) > 0 {
@@ -162,7 +162,7 @@ func (b *browser) open(path string, query ...string) {
 	b.do(chromedp.Navigate(strings.TrimSuffix(b.site, "/")+path), chromedp.WaitVisible("body[data-ready]"))
 }
 
-// eval is the value of an expression.
+// eval returns the value of a JavaScript expression.
 func (b *browser) eval(script string) any {
 	b.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](script))
@@ -172,7 +172,7 @@ func (b *browser) eval(script string) any {
 	return value
 }
 
-// until waits for an expression to hold.
+// until waits until an expression is true.
 func (b *browser) until(script string) {
 	b.Helper()
 	wait := chromedp.Poll[chromedp.Void](script, chromedp.WithPollingTimeout(0),
@@ -186,7 +186,7 @@ func (b *browser) until(script string) {
 	}
 }
 
-// want demands that an expression holds now.
+// want fails the test if an expression is false.
 func (b *browser) want(script string) {
 	b.Helper()
 	if v := b.eval(script); v != true {
@@ -194,7 +194,7 @@ func (b *browser) want(script string) {
 	}
 }
 
-// click presses the first element of a selector, wherever the page has moved it by now.
+// click clicks the first element that matches a selector, at its current position.
 func (b *browser) click(selector string) {
 	b.Helper()
 	b.want(fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.click(); return e !== null; })()", selector))
@@ -207,7 +207,7 @@ func (b *browser) quiet(where string) {
 	}
 }
 
-// picture keeps a picture of the page for whoever sets WEB_PICTURES to a folder.
+// picture saves a screenshot if WEB_PICTURES names a folder.
 func (b *browser) picture(name string) {
 	b.Helper()
 	dir := os.Getenv("WEB_PICTURES")
@@ -279,7 +279,7 @@ func (b *browser) zoom() {
 	b.click(".legend button")
 	b.until("location.search.includes('off%3D0')")
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
-	// The address alone brings all of it back.
+	// The address contains the whole state: opening it again shows the same view.
 	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1 && " +
 		"document.querySelector('[data-scale=y]').innerText === 'y: linear'")
@@ -321,7 +321,7 @@ func (b *browser) export() {
 	b.quiet("export")
 }
 
-// compare sets two runs beside each other, and a point of them over time.
+// compare shows two runs side by side, and one of their points over time.
 func (b *browser) compare() {
 	b.open("/", "q", "hops")
 	for _, what := range []string{"tbody tr:nth-child(1) input", "tbody tr:nth-child(2) input", "#compare"} {
@@ -343,7 +343,7 @@ func (b *browser) compare() {
 	b.quiet("compare")
 }
 
-// hostile: whatever a journal holds is text.
+// hostile checks that texts in a journal are never interpreted as HTML or scripts.
 func (b *browser) hostile() {
 	for _, run := range []string{"evil", "a@new"} {
 		b.open("/run", "run", run)
@@ -360,8 +360,7 @@ func (b *browser) hostile() {
 	b.quiet("hostile")
 }
 
-// looks: texts can be read in both colour schemes, everything has a name, and a phone shows
-// no page that is wider than it.
+// looks checks contrast in both colour schemes, accessible names, and that the page fits on a phone.
 func (b *browser) looks() {
 	for _, scheme := range []string{"light", "dark"} {
 		b.scheme(scheme)
@@ -381,7 +380,7 @@ func (b *browser) looks() {
 	b.quiet("looks")
 }
 
-// scheme is what the reader's system asks for: light or dark.
+// scheme sets the preferred colour scheme: light or dark.
 func (b *browser) scheme(name string) {
 	b.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
@@ -389,7 +388,7 @@ func (b *browser) scheme(name string) {
 	must.Get(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media))(b)
 }
 
-// readable demands contrast and names.
+// readable checks contrast and accessible names.
 func (b *browser) readable(where string) {
 	b.Helper()
 	if faint := b.eval(contrastScript); fmt.Sprint(faint) != "[]" {
@@ -400,7 +399,7 @@ func (b *browser) readable(where string) {
 	b.want(`[...document.querySelectorAll('button, a')].every((e) => e.textContent.trim())`)
 }
 
-// contrastScript lists texts whose contrast is below 4.5 to 1 (WCAG 2.2, AA).
+// contrastScript lists texts with a contrast below 4.5 to 1 (WCAG 2.2, level AA).
 const contrastScript = `(() => {
   const parse = (c) => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -416,7 +415,7 @@ const contrastScript = `(() => {
   return out;
 })()`
 
-// live follows a real sweep whose points end when the test says so.
+// live watches a running sweep whose points end when the test lets them.
 func (b *browser) live() {
 	work := b.TempDir()
 	sweep := fmt.Sprintf(`name: slow
@@ -464,8 +463,8 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	b.quiet("live")
 }
 
-// inside looks into the kernels of a real simulated run: the floor plan over time, by mouse and by
-// keyboard, and nothing of a file that somebody else has changed.
+// inside shows the kernels of a simulated run: the floor plan over time, by mouse and by keyboard. A
+// file that was modified is refused.
 func (b *browser) inside() {
 	out := filepath.Join(b.dir, "simulated")
 	if code, text := invoke(b.T, b.dir, "kernbench", "run", "-q", "--bench", "collectives", "--backend", "ahbm",
@@ -488,7 +487,7 @@ func (b *browser) inside() {
 	if now := b.eval(lit).(float64); now >= all {
 		b.Errorf("%v of %v links are sending at one moment", now, all)
 	}
-	// The address alone brings the moment back.
+	// The address contains the moment: opening it again shows the same view.
 	b.do(chromedp.Reload(), chromedp.WaitVisible("#moment"))
 	b.want("document.getElementById('moment').innerText.startsWith('From ') && " +
 		"document.getElementById('when').value === '2'")
@@ -522,10 +521,11 @@ func (b *browser) inside() {
 	b.open("/run", "run", "simulated", "only", "size > 0")
 	b.until("document.querySelector('#inside .notice.bad')?.innerText.includes('unpacking')")
 	b.want("window.hacked === undefined")
+	// b.forget() // the refusal is expected
 	b.forget() // that the server refuses it
 }
 
-// token: who does not show it sees nothing.
+// token checks that requests without the token are refused.
 func (b *browser) token() {
 	file := filepath.Join(b.TempDir(), "token")
 	must.Do(b, os.WriteFile(file, []byte("correct-horse-battery\n"), 0o600))
@@ -540,8 +540,8 @@ func (b *browser) token() {
 	b.forget()
 }
 
-// storeRuns makes journals: two runs of hops, one that was cut short, and one whose texts
-// are meant to break the page.
+// storeRuns writes journals: two runs of hops, an interrupted one, and one with texts that try to
+// break the page.
 func storeRuns(t *testing.T, dir string) {
 	t.Helper()
 	storeRun(t, filepath.Join(dir, "a"), "old", "hops", 1, nil)
@@ -561,7 +561,7 @@ func storeRuns(t *testing.T, dir string) {
 	})
 }
 
-// storeRun records a run: 4 trials of 5 sizes on 1 and 2 ranks, whose times are as many times slower.
+// storeRun writes a run with 4 trials of 5 sizes on 1 and 2 ranks. slower multiplies the times.
 func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*journal.Row)) {
 	t.Helper()
 	w := must.Get(journal.Open(dir))(t)

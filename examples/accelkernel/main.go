@@ -1,5 +1,5 @@
-// Command accelkernel is a collective of one's own on the simulated accelerator: a reduce-scatter
-// round a ring of SIPs, as a bench with axes, verification and --topology.
+// Command accelkernel shows how to write a collective for the simulated accelerator: a
+// reduce-scatter around a ring of SIPs, as a bench with axes, verification and --topology.
 //
 //	go run ./examples/accelkernel run --bench reduce-scatter --sips 2,4,8 --n_elem 64,1024
 package main
@@ -22,8 +22,8 @@ func main() {
 		bench.Ints("sips", "2,4,8"), bench.Ints("n_elem", "64:1024:x4"))))
 }
 
-// reduceScatter leaves chunk r of the sum of all inputs in SIP r: a partial sum of each chunk goes once
-// round the ring, to the east, and ends where the chunk belongs.
+// reduceScatter leaves chunk r of the sum of all inputs in SIP r. A partial sum of each chunk
+// travels once around the ring, to the east, and ends in the SIP that owns the chunk.
 func reduceScatter(in, out []*accel.Tensor, chunk int) tl.Kernel {
 	return func(p *tl.PE) {
 		sips, me := p.Topology().SIPs.Count, p.SIP()
@@ -41,7 +41,7 @@ func reduceScatter(in, out []*accel.Tensor, chunk int) tl.Kernel {
 }
 
 func run(ctx context.Context, s *bench.State) error {
-	file, _, err := s.File("topology") // one that has changed since the run was planned is refused
+	file, _, err := s.File("topology") // fails if the file has changed since planning
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func run(ctx context.Context, s *bench.State) error {
 	return err
 }
 
-// value is so small that every sum is exact in f16.
+// value returns numbers that are small enough for all sums to be exact in f16.
 func value(sip, i int) float32 { return float32((sip*7 + i*3) % 5) }
 
 func values(sip, n int) []accel.Float16 {

@@ -1,5 +1,5 @@
-// Command ownbackend is kernbench's bench of collectives with a backend of one's
-// own, the worked example of docs/extending.md.
+// Command ownbackend is kernbench's bench of collectives with a user's backend. docs/extending.md
+// explains it.
 //
 //	go run ./examples/ownbackend run --bench collectives --backend threads
 package main

@@ -19,8 +19,8 @@ func init() {
 	}, &threads{groups: map[string]*group{}})
 }
 
-// capabilities is what every group can do: sums of f32. All else is refused before
-// it comes here, with the reason.
+// capabilities returns what every group can do: sums of f32. Package dist rejects all other calls
+// with the reason.
 func capabilities() dist.Capabilities {
 	return dist.Capabilities{
 		Ops:        []dist.Collective{dist.AllReduce, dist.Barrier},
@@ -29,7 +29,7 @@ func capabilities() dist.Capabilities {
 	}
 }
 
-// threads is the backend: the groups whose ranks are still joining.
+// threads is the backend. It stores the groups whose ranks are still joining.
 type threads struct {
 	mu     sync.Mutex
 	groups map[string]*group
@@ -45,26 +45,28 @@ func (t *threads) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 		t.groups[c.ID] = g
 	}
 	if g.joined++; g.joined == c.Size {
-		delete(t.groups, c.ID) // the name may be used again
+		delete(t.groups, c.ID) // the ID may be used again
 	}
 	t.mu.Unlock()
 	e := &engine{group: g, rank: c.Rank, timeout: c.Timeout}
 	return e, e.meet()
 }
 
-// group is what its ranks share.
+// group is the state that all ranks of a group share.
 type group struct {
 	size, joined int
-	inputs       [][]float32 // by rank, of the call that is being made
+	inputs       [][]float32 // of the current call, by rank
 
-	mu     sync.Mutex
-	moved  sync.Cond
-	here   int // ranks that wait
-	round  int
+	mu    sync.Mutex
+	moved sync.Cond
+	// here   int // waiting ranks
+	here  int // ranks that wait
+	round int
+	// failed error // the first error; it is final
 	failed error // final
 }
 
-// engine is one rank's end of a group.
+// engine is one rank of a group.
 type engine struct {
 	*group
 	rank    int
@@ -72,7 +74,7 @@ type engine struct {
 	sum     []float32
 }
 
-// meet returns when all ranks have called it, or the group has failed.
+// meet is a barrier. It returns when all ranks have called it or the group has failed.
 func (e *engine) meet() error {
 	late := time.AfterFunc(e.timeout, func() { e.Refuse(fmt.Errorf("some ranks did not come within %v", e.timeout)) })
 	defer late.Stop()
@@ -86,7 +88,7 @@ func (e *engine) meet() error {
 	for e.round == round && e.failed == nil {
 		e.moved.Wait()
 	}
-	if e.round > round { // whatever happened since
+	if e.round > round { // all ranks came, even if the group has failed afterwards
 		return nil
 	}
 	return e.failed
@@ -109,7 +111,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 				e.sum[i] += x
 			}
 		}
-		if err := e.meet(); err != nil { // in place, nobody overwrites what another reads
+		if err := e.meet(); err != nil { // nobody overwrites an input that another rank still reads
 			return err
 		}
 		copy(out, e.sum)
@@ -117,7 +119,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	}, nil
 }
 
-// Refuse implements dist.Engine: whoever waits gets the error.
+// Refuse implements dist.Engine: it makes the group fail, and waiting ranks return the error.
 func (e *engine) Refuse(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +139,7 @@ func (e *engine) Size() int                       { return e.size }
 func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
 func (e *engine) Clock() dist.Clock               { return dist.Monotonic() }
 
-// Alloc implements dist.Engine: any memory will do, and none of it is symmetric.
+// Alloc implements dist.Engine. Ordinary memory is sufficient.
 func (e *engine) Alloc(_ dist.DType, count int) (dist.Buffer, error) {
 	return dist.Of(make([]float32, count)), nil
 }

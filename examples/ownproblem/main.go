@@ -1,6 +1,5 @@
-// Ownproblem solves a linear system of its own with package solve: it brings the matrix, the
-// right-hand side and a preconditioner, and takes the solution. It needs nothing but the public
-// packages, so that it works the same in a module of its own.
+// Command ownproblem solves a linear system with package solve. It provides the matrix, the
+// right-hand side and a preconditioner, and uses only public packages.
 package main
 
 import (
@@ -15,8 +14,7 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// rod is the heat in a rod of so many points, held at zero at both ends: a matrix that
-// gives any row from its number.
+// rod is the heat equation in a rod with the given number of points and zero at both ends.
 type rod int
 
 func (n rod) Size() int            { return int(n) }
@@ -33,10 +31,10 @@ func (n rod) Row(i int, r *solve.Row) {
 	}
 }
 
-// wanted is the solution that the right-hand side is made for.
+// wanted returns component i of the solution that the right-hand side is made for.
 func (n rod) wanted(i int) float64 { return math.Sin(3*float64(i)/float64(n)) + float64(i%5) }
 
-// source is a row of the matrix times that.
+// source returns component i of the right-hand side: row i times the wanted solution.
 func (n rod) source(i int) float64 {
 	var r solve.Row
 	n.Row(i, &r)
@@ -54,7 +52,8 @@ func init() {
 		New:   func(l *solve.Local) (solve.Operator, error) { return newPieces(l.Plan.Owned), nil }})
 }
 
-// pieces eliminates along a piece of the rod. It implements solve.Operator.
+// pieces solves the part of the rod that belongs to one rank, by elimination. It implements
+// solve.Operator.
 type pieces struct{ pivots []float64 }
 
 func newPieces(points int) pieces {
@@ -68,7 +67,7 @@ func newPieces(points int) pieces {
 	return p
 }
 
-// Apply solves for a rank's own points.
+// Apply solves for the points of this rank.
 func (p pieces) Apply(dst, src []float64) error {
 	for i := range p.pivots {
 		dst[i] = src[i]
@@ -85,17 +84,17 @@ func (p pieces) Apply(dst, src []float64) error {
 	return nil
 }
 
-// Local says that no other rank is needed.
+// Local reports that Apply does not communicate.
 func (pieces) Local() bool { return true }
 
-// Bytes is what an application moves through memory beside its vectors.
+// Bytes returns the bytes that Apply reads and writes, apart from its vectors.
 func (p pieces) Bytes() int { return 16 * len(p.pivots) }
 
 func main() {
 	const ranks, points, rtol = 3, 1000, 1e-10
 	worst := make([]float64, ranks)
 	var wait sync.WaitGroup
-	for rank := range ranks { // goroutines here; processes with another backend
+	for rank := range ranks { // ranks are goroutines here; they could be processes
 		wait.Go(func() {
 			iterations, off, err := heat(rank, ranks, rod(points), rtol)
 			if err != nil {
@@ -110,7 +109,7 @@ func main() {
 	fmt.Printf("the solution is right to 6 digits: %v\n", max(worst[0], worst[1], worst[2]) < 1e-6)
 }
 
-// heat solves one rank's part, and gives how far its solution is off.
+// heat solves the part of one rank, and returns the number of iterations and the largest error.
 func heat(rank, ranks int, problem rod, rtol float64) (iterations int, off float64, err error) {
 	group, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Rank: rank, Size: ranks, ID: "rod"})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command ownsolver is kernbench with a partitioner and a solver of its own: the
-// worked examples of docs/extending.md.
+// Command ownsolver is kernbench's bench of solvers with a user's partitioner, method and
+// preconditioner. docs/extending.md explains them.
 //
 //	go run ./examples/ownsolver run --bench solve-scaling --method steepest --partitioner striped
 package main

@@ -16,7 +16,7 @@ func init() {
 	})
 }
 
-// steepest goes along the preconditioned residual z: one stage per iteration.
+// steepest moves along the preconditioned residual z. It needs one stage per iteration.
 type steepest struct {
 	*solve.Core
 	r, q, z solve.Vec
@@ -25,7 +25,7 @@ type steepest struct {
 func startSteepest(c *solve.Core) {
 	m := &steepest{Core: c, r: solve.FirstOwn, q: solve.FirstOwn + 1}
 	free := solve.FirstOwn + 2
-	m.z = c.Preconditioned(m.r, &free) // r itself where there is none
+	m.z = c.Preconditioned(m.r, &free) // r itself without a preconditioner
 	c.Vectors = int(free)
 	c.Next = func([]float64) *solve.Stage {
 		c.Next = m.started
@@ -33,7 +33,7 @@ func startSteepest(c *solve.Core) {
 	}
 }
 
-// look ends every stage: z = M r, q = A z, and the three sums that the step needs.
+// look completes a stage: z = M r, q = A z, and the three sums for the next step.
 func (m *steepest) look(s *solve.Stage) *solve.Stage {
 	return s.Precondition(m.z, m.r).Multiply(m.q, m.z).Dot(m.r, m.r).Dot(m.r, m.z).Dot(m.z, m.q)
 }

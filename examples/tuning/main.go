@@ -1,6 +1,6 @@
-// Command tuning is a program to tune: it counts words in chunks, a goroutine for
-// each chunk, and prints how long every pass took. How fast it is depends on the
-// garbage collector (GOGC), the threads (GOMAXPROCS) and the size of a chunk.
+// Command tuning is a program for `kernbench tune`. It counts words in chunks, with a goroutine for
+// each chunk, and prints the time of every pass. The speed depends on the garbage collector (GOGC),
+// the number of threads (GOMAXPROCS) and the chunk size.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 
 const (
 	words = 200_000
-	// Long against the tenths of a second for which a shared machine takes a core away:
-	// of many passes the median is one that had both.
+	// A shared machine may take a core away for tenths of a second. With this total time, the median
+	// pass is not affected.
 	least = 600 * time.Millisecond
 )
 
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// count counts every word, and returns how many there are in all.
+// count counts each word and returns the total number of words.
 func count(text []string, chunk int) (all int) {
 	counts := map[string]int{}
 	var mu sync.Mutex
@@ -49,7 +49,7 @@ func count(text []string, chunk int) (all int) {
 		group.Go(func() {
 			own := map[string]int{}
 			for _, w := range part {
-				own[strings.ToUpper(w)]++ // garbage for the collector
+				own[strings.ToUpper(w)]++ // produces garbage on purpose
 			}
 			mu.Lock()
 			defer mu.Unlock()

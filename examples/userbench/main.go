@@ -1,5 +1,5 @@
-// Command userbench is a benchmark of one's own: declare it, call kernbench.Main,
-// and the program has kernbench's whole command line.
+// Command userbench is a user's benchmark. It declares a bench and calls kernbench.Main, which
+// provides the whole command line.
 //
 //	go run ./examples/userbench run --bench sort --count 1K,1M --env GOGC=50,-
 package main

@@ -98,8 +98,7 @@ func describeKinds(w *tabwriter.Writer, benches []*bench.Bench) {
 	}
 }
 
-// describeMachine lists what benches can run on: backends, GPUs and libraries, or why
-// they are missing.
+// describeMachine lists backends, GPUs and libraries, or the reasons why they are missing.
 func describeMachine(w *tabwriter.Writer, found []doctor.Finding) {
 	for _, name := range dist.Backends(nil) {
 		fmt.Fprintf(w, "backend %s\t%s\n", name, dist.Describe(name).Help)
@@ -149,8 +148,8 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 	}
 }
 
-// pythonCommand prints the module that Python files import. Kernbench brings it along
-// itself; beside a file it is for editors and type checkers.
+// pythonCommand prints the module that Python benches import. Kernbench provides the module itself
+// when it runs them; a copy next to the file helps editors and type checkers.
 func (a *app) pythonCommand() *cobra.Command {
 	var module bool
 	cmd := &cobra.Command{
@@ -191,7 +190,7 @@ func versionText() string {
 	return text
 }
 
-// lacking says what a binary without a dynamic loader cannot use.
+// lacking lists the libraries that a binary without a dynamic loader cannot use.
 func lacking(libraries []dynlib.Spec) string {
 	names := lists.Map(libraries, func(l dynlib.Spec) string { return l.Name })
 	return "static: without C libraries, so without " + strings.Join(names, ", ") + "\n"

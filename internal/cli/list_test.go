@@ -7,7 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/doctor"
 )
 
-// A binary without a loader names every library that backends open, MPI's too; those of benches declare themselves.
+// TestLacking checks that a binary without a loader names all libraries of backends. MPI libraries
+// are not registered, but listed too.
 func TestLacking(t *testing.T) {
 	text := lacking(doctor.Libraries())
 	for _, want := range []string{"Open MPI", "MPICH", "NCCL", "NVIDIA driver"} {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What a type holds exactly comes back, at every position; the rest is rounded.
+// TestConvert checks that values that a type represents exactly survive a round trip, at every
+// position.
 func TestConvert(t *testing.T) {
 	for _, d := range append(All(), Products()...) {
 		b := make([]byte, 5*d.Size()+1)[1:] // at an odd address
@@ -59,8 +60,8 @@ func TestConvertRounds(t *testing.T) {
 	}
 }
 
-// Every Float8 comes back from its own value, its neighbours are rounded to the nearer,
-// and what is too large is a NaN.
+// TestFloat8 checks that each Float8 survives a round trip, that values between neighbours are
+// rounded to the nearer one, and that too large values become NaN.
 func TestFloat8(t *testing.T) {
 	for i := range 256 {
 		h := Float8(i)

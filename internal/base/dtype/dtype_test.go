@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The error suggests the nearest spelling and lists the names.
+// TestParseUnknown checks that the error suggests the nearest name and lists all names.
 func TestParseUnknown(t *testing.T) {
 	tests := map[string]string{"f33": "f32", "flaot16": "float16", "bfloat61": "bfloat16", "INT46": "int64"}
 	for name, near := range tests {
@@ -42,8 +42,7 @@ func TestParseUnknown(t *testing.T) {
 	}
 }
 
-// Every type has a name of its own and a size, and its name parses to it; no
-// spelling belongs to two types.
+// TestFactsAreConsistent checks that each spelling belongs to one type and parses to it.
 func TestFactsAreConsistent(t *testing.T) {
 	all := append(All(), Products()...)
 	if len(all)+1 != len(facts) || all[len(all)-1] != Last {
@@ -98,7 +97,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The zero value is caught wherever it could do harm.
+// TestInvalid checks that invalid types are rejected.
 func TestInvalid(t *testing.T) {
 	for _, d := range []DType{0, DType(len(facts)), 255} {
 		if d.Valid() || d.Float() {

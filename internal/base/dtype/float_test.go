@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// format describes a 16-bit float by its field widths, for a reference that
-// shares no bit trick with the code it checks.
+// format describes a 16-bit float by the widths of its fields, for a simple reference
+// implementation.
 type format struct {
 	name                       string
 	exponentBits, fractionBits int
@@ -41,8 +41,8 @@ func formats() []*format {
 	return []*format{half, brain}
 }
 
-// value is the textbook definition. For the pattern of infinity it gives the
-// next power of two, which is what rounding has to pretend.
+// value computes the value of a bit pattern by definition. The pattern of infinity has the value of
+// the next power of two, as needed for rounding.
 func (f *format) value(bits int) float64 {
 	bias := 1<<(f.exponentBits-1) - 1
 	exponent, fraction := bits>>f.fractionBits, float64(bits%(1<<f.fractionBits))
@@ -52,8 +52,8 @@ func (f *format) value(bits int) float64 {
 	return math.Ldexp(fraction+math.Ldexp(1, f.fractionBits), exponent-bias-f.fractionBits)
 }
 
-// round is the slow reference: find the two neighbours and compare with their
-// middle, which float64 holds exactly.
+// round is a slow reference: it finds the two neighbours and compares with their mean, which is
+// exact in float64.
 func (f *format) round(x float32) uint16 {
 	var sign uint16
 	if math.Signbit(float64(x)) {
@@ -77,8 +77,7 @@ func (f *format) round(x float32) uint16 {
 
 func (f *format) isNaN(bits uint16) bool { return bits&^f.signBit > f.infinity }
 
-// Every one of the 65536 patterns widens to its value and comes back; a NaN keeps
-// its payload and comes back quiet.
+// All 65536 patterns survive a round trip. A NaN keeps its payload and becomes quiet.
 func TestEveryPattern(t *testing.T) {
 	for _, f := range formats() {
 		for pattern := range 1 << 16 {
@@ -108,14 +107,14 @@ func TestEveryPattern(t *testing.T) {
 	}
 }
 
-// Rounding is decided between neighbours, so the middles, the values and the
-// float32s right beside them are the cases in which it can go wrong.
+// Rounding can go wrong at the values, at the means between neighbours, and at the float32 values
+// next to them.
 func TestRoundingAtEveryBoundary(t *testing.T) {
 	for _, f := range formats() {
 		for bits := range len(f.positive) - 1 {
 			value, next := f.positive[bits], f.positive[bits+1]
 			for _, at := range []float64{value, (value + next) / 2} {
-				// Above the largest float32 this is infinity, a case like the others.
+				// Above the largest float32 this is infinity, which must work too.
 				f.check(t, float32(at))
 				f.check(t, math.Nextafter32(float32(at), float32(math.Inf(1))))
 				f.check(t, math.Nextafter32(float32(at), 0))
@@ -127,7 +126,7 @@ func TestRoundingAtEveryBoundary(t *testing.T) {
 	}
 }
 
-// A prime stride visits all exponents and no pattern of the low bits twice.
+// A prime stride visits all exponents with different low bits.
 func TestRoundingAcrossAllFloats(t *testing.T) {
 	for _, f := range formats() {
 		for bits := uint64(0); bits < 1<<31; bits += 4099 {
@@ -147,7 +146,7 @@ func (f *format) check(t *testing.T, x float32) {
 	}
 }
 
-// A NaN stays one, whichever payload bits survive.
+// A NaN stays a NaN, whichever bits of its payload are kept.
 func TestNaNsStay(t *testing.T) {
 	for _, f := range formats() {
 		rapid.Check(t, func(t *rapid.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// faults is a test that notes what it is told.
+// faults is a test that records its errors.
 type faults struct{ told []string }
 
 func (*faults) Helper()             {}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fatal is a test that notes how it ended.
+// fatal is a test that records the arguments of Fatal.
 type fatal struct{ with []any }
 
 func (f *fatal) Helper()           {}

@@ -14,7 +14,7 @@ func near(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b))
 }
 
-// exactIndex is intervalIndex by counting all outcomes of n coins.
+// exactIndex computes intervalIndex by counting all outcomes of n coin tosses.
 func exactIndex(n int) int {
 	limit := new(big.Rat).Mul(big.NewRat(25, 1000), new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), uint(n))))
 	sum, i := new(big.Int), -1
@@ -36,7 +36,7 @@ func TestIntervalIndex(t *testing.T) {
 	if got := exactIndex(minInterval - 1); got != -1 {
 		t.Errorf("%d values have an interval after all", minInterval-1)
 	}
-	// For large n the index nears n/2 - 0.98 sqrt(n).
+	// For large n the index approaches n/2 - 0.98 sqrt(n).
 	for _, n := range []int{10_000, 1_000_000} {
 		got, want := float64(intervalIndex(n)), float64(n)/2-0.98*math.Sqrt(float64(n))
 		if math.Abs(got-want) > 3 {
@@ -55,7 +55,7 @@ func TestSummarizeAgainstReference(t *testing.T) {
 		}
 		slices.Sort(given)
 		n := len(given)
-		// The reference defines a percentile by its two neighbours in the order.
+		// The reference interpolates between the two neighbouring order statistics.
 		reference := func(p float64) float64 {
 			at := p * float64(n-1)
 			low, high := given[int(math.Floor(at))], given[int(math.Ceil(at))]
@@ -87,7 +87,7 @@ func TestSummarizeAgainstReference(t *testing.T) {
 	})
 }
 
-// TestIntervalCovers draws from a skewed distribution whose median is ln 2.
+// TestIntervalCovers checks the coverage for a skewed distribution, whose median is ln 2.
 func TestIntervalCovers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	const trials = 4000
