@@ -2,32 +2,36 @@ package tune
 
 import (
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
+	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Answer is what a study found, at its end or so far. Differences are logarithms;
-// below zero is better.
+// Answer is the result of a race, final or so far. Differences are log ratios; negative is better.
 type Answer struct {
-	Best int `json:"best"` // setting; -1: none works
-	// Raced are the settings that the race could not tell from the best, the best
-	// left out; Open those that it never had and the surrogate does not rule out.
+	Best int `json:"best"` // setting, or -1 if none works
+	// Raced lists the settings that the race could not distinguish from the best, without the
+	// best itself. Open lists settings outside the race that the surrogate does not rule out.
 	Raced []int `json:"raced"`
 	Open  []int `json:"open"`
-	// Confirmed is the best against the default in pairs that had no part in the
-	// choice; nil before that, or where there is no default to compare with.
+	// Confirmed is the best against the default in pairs that had no influence on the choice. It
+	// is nil before the confirmation, or if the default fails.
 	Confirmed *Interval `json:"confirmed,omitempty"`
-	// Expected is the same from the launches that the choice was made by. It is
-	// flattered by that choice, and nobody's claim.
+	// Expected is the same estimate from the launches before the confirmation. It is biased in
+	// favour of the winner, so it is never claimed.
 	Expected float64   `json:"expected"`
-	Level    *Interval `json:"level,omitempty"` // of the best itself, from the same launches as Confirmed
+	Level    *Interval `json:"level,omitempty"` // value of the best itself, from the confirmation
 	Done     bool      `json:"done"`
-	// Rounds are those of the race. Where time or launches ended before the first, the
-	// best is chosen by ChosenBy launches of its own, and nobody lost to it.
+	// Rounds is the number of rounds of the race. If it is 0 because time or launches ran out, the
+	// best was chosen by its ChosenBy launches alone, and no setting was dropped.
 	Rounds   int `json:"rounds"`
 	ChosenBy int `json:"chosen_by"`
-	// Refuted: the race dropped the default, and the confirmation saw nothing of that.
+	// Refuted means that the race dropped the default but the confirmation shows no gain.
 	Refuted bool `json:"refuted,omitempty"`
 
 	Launches int       `json:"launches"`
@@ -36,39 +40,39 @@ type Answer struct {
 	Dropped  int       `json:"dropped"` // by the race
 	Failed   []Failure `json:"failed,omitempty"`
 	Noise    float64   `json:"noise"`   // standard deviation between launches of a setting
-	Repeats  int       `json:"repeats"` // launches after another of the same setting, that it is from
-	Effects  []Effect  `json:"effects"` // of the variables, in their order
+	Repeats  int       `json:"repeats"` // number of repeated launches behind Noise
+	Effects  []Effect  `json:"effects"` // by variable
 	Pairs    []Pair    `json:"pairs,omitempty"`
 	Trace    []Step    `json:"trace,omitempty"`
 }
 
-// Interval is an estimate with its 95 % interval; without one Low and High are
-// infinite in either direction, and Known is false.
+// Interval is an estimate with its 95 % confidence interval. If Known is false there is no
+// interval.
 type Interval struct {
 	Mid   float64 `json:"mid"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 	Known bool    `json:"known"`
-	Count int     `json:"count"` // launches or pairs it is from
+	Count int     `json:"count"` // number of launches or pairs
 }
 
-// Failure is a setting that is out.
+// Failure is an excluded setting with its reason.
 type Failure struct {
 	Setting int    `json:"setting"`
 	Reason  string `json:"reason"`
 }
 
-// sure is a distance in standard deviations that chance gives once in 200 cases to
+// confident is a distance in standard deviations that chance gives once in 200 cases to
 // one side.
-const sure = 2.6
+const confident = 2.6
 
-// Answer tells what is known so far.
+// Answer returns the result so far.
 func (r *Race) Answer() Answer {
-	a := Answer{Best: -1, Done: r.phase == Done, Launches: len(r.seen), Full: Trials * len(r.space.Settings),
-		Rounds: r.raced(), Trace: r.trace}
+	a := Answer{Best: -1, Done: r.phase == Done, Launches: len(r.history), Full: Trials * len(r.space.Settings),
+		Rounds: r.raceRounds(), Trace: r.trace}
 	a.Noise, a.Repeats = r.repeats()
-	for s, why := range r.reason {
-		if len(r.of[s]) > 0 {
+	for s, why := range r.failure {
+		if len(r.bySetting[s]) > 0 {
 			a.Started++
 		}
 		if why != "" {
@@ -79,7 +83,7 @@ func (r *Race) Answer() Answer {
 		}
 	}
 	r.fit()
-	best, ok := r.best, r.best >= 0 && r.reason[max(r.best, 0)] == ""
+	best, ok := r.best, r.best >= 0 && r.failure[max(r.best, 0)] == ""
 	if !ok {
 		best, ok = r.leader()
 	}
@@ -87,21 +91,21 @@ func (r *Race) Answer() Answer {
 		return a
 	}
 	a.Best = best
-	a.Expected = r.against(best, r.space.Default)
+	a.Expected = r.logRatio(best, r.space.Default)
 	a.Confirmed, a.Level = r.confirmed(best)
-	_, own := r.good(best)
+	_, own := r.samples(best)
 	a.ChosenBy = len(own)
 	a.Raced, a.Open = r.undecided(best)
 	if a.Done && a.Confirmed != nil {
-		a.abide(r.space.Default, r.dropped[r.space.Default])
+		a.applyConfirmation(r.space.Default, r.dropped[r.space.Default])
 	}
 	a.Effects, a.Pairs = r.effects()
 	return a
 }
 
-// abide makes the confirmation the last word on whether the best can be told from the
-// default, whatever the launches said that the choice was made by.
-func (a *Answer) abide(base int, dropped bool) {
+// applyConfirmation lets the confirmation decide whether the best differs from the default. It
+// overrides the race.
+func (a *Answer) applyConfirmation(base int, dropped bool) {
 	c := a.Confirmed
 	if c.Known && c.High < 0 {
 		a.Raced = slices.DeleteFunc(a.Raced, func(s int) bool { return s == base })
@@ -110,7 +114,7 @@ func (a *Answer) abide(base int, dropped bool) {
 	}
 	if dropped {
 		a.Dropped--
-		// A wide interval around what was expected confirms nothing, but refutes nothing.
+		// A wide interval that contains the expected gain neither confirms nor refutes it.
 		a.Refuted = c.Known && c.Low > a.Expected || !c.Known && c.Mid >= 0
 	}
 	if !slices.Contains(a.Raced, base) && !slices.Contains(a.Open, base) {
@@ -119,20 +123,20 @@ func (a *Answer) abide(base int, dropped bool) {
 	}
 }
 
-// confirmed is the gain and the level of the winner by its confirmation.
+// confirmed returns the gain and the value of the winner from its confirmation.
 func (r *Race) confirmed(best int) (gain, level *Interval) {
 	if r.best != best {
 		return nil, nil
 	}
 	at := map[int]float64{}
 	var own, d []float64
-	for _, o := range r.seen {
+	for _, o := range r.history {
 		if o.phase == Confirm && o.Setting == r.space.Default && o.Failed == "" {
 			at[o.Round] = o.Log
 		}
 	}
-	for _, o := range r.seen {
-		if o.phase != Confirm || o.Setting != best || o.Round < r.from {
+	for _, o := range r.history {
+		if o.phase != Confirm || o.Setting != best || o.Round < r.confirmFrom {
 			continue
 		}
 		own = append(own, o.Log)
@@ -152,29 +156,29 @@ func (r *Race) confirmed(best int) (gain, level *Interval) {
 	return gain, level
 }
 
-// undecided are the settings that may be as good as the best: contenders that were
-// not dropped, and those outside the race whose expected value is not clearly above.
+// undecided returns the settings that may be as good as the best: contenders that were not dropped,
+// and settings outside the race whose expected value is not clearly higher.
 func (r *Race) undecided(best int) (raced, open []int) {
 	inRace := make([]bool, len(r.space.Settings))
-	for _, o := range r.seen {
+	for _, o := range r.history {
 		if o.phase == Contend {
 			inRace[o.Setting] = true
 		}
 	}
 	if r.model == nil {
 		for s := range r.space.Settings {
-			if s != best && r.reason[s] == "" && !r.dropped[s] {
+			if s != best && r.failure[s] == "" && !r.dropped[s] {
 				raced = append(raced, s)
 			}
 		}
 		return raced, nil
 	}
-	sure := sure * r.tail()
+	sure := confident * r.tailFactor()
 	lead := r.model.mean(r.space.Settings[best])
 	own := r.model.sd(r.space.Settings[best])
-	bad := r.hopelessLevels()
+	bad := r.failingLevels()
 	for s, levels := range r.space.Settings {
-		if s == best || r.reason[s] != "" || r.dropped[s] {
+		if s == best || r.failure[s] != "" || r.dropped[s] {
 			continue
 		}
 		if inRace[s] {
@@ -186,8 +190,8 @@ func (r *Race) undecided(best int) (raced, open []int) {
 			lost = lost || bad[v][l]
 		}
 		above := r.model.mean(levels) - lead
-		if lost || above > sure*math.Hypot(r.model.most(), own) {
-			continue // without its own deviation, which is costly and at most that
+		if lost || above > sure*math.Hypot(r.model.maxSD(), own) {
+			continue // cheap test first: maxSD bounds the setting's own, costly deviation
 		}
 		if above <= sure*math.Hypot(r.model.sd(levels), own) {
 			open = append(open, s)
@@ -195,3 +199,95 @@ func (r *Race) undecided(best int) (raced, open []int) {
 	}
 	return raced, open
 }
+
+// Result is the result of a study as stored in the journal. Tables, figures and configuration files
+// are made from it.
+type Result struct {
+	Metric    string     `json:"metric"`
+	Unit      string     `json:"unit,omitempty"`
+	Maximise  bool       `json:"maximise,omitempty"`
+	Over      []string   `json:"over,omitempty"`
+	Per       []string   `json:"per,omitempty"`
+	Variables []Variable `json:"variables"`
+	Findings  []Finding  `json:"findings"` // one for every value of Per
+	Seconds   float64    `json:"seconds"`  // total time of all launches
+}
+
+// Finding is the result of one race.
+type Finding struct {
+	Per     string        `json:"per,omitempty"` // such as "size=4096"
+	Default int           `json:"default"`
+	Cells   int           `json:"cells"`          // rows per launch of a setting
+	Levels  map[int][]int `json:"levels"`         // levels of the settings that the answer names
+	Size    int           `json:"settings"`       // number of settings
+	Each    int           `json:"each,omitempty"` // launches per setting and round; 0 means 1
+	Answer  Answer        `json:"answer"`
+
+	Rows        int    `json:"rows,omitempty"`
+	Disturbed   int    `json:"disturbed,omitempty"`    // number of disturbed rows
+	DisturbedBy string `json:"disturbed_by,omitempty"` // strongest disturbance
+}
+
+// Result returns what is known from the rows so far.
+func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
+	s.addRows(rows, starts)
+	times := secondsOf(rows, starts)
+	out := Result{Metric: s.goal.Metric, Unit: s.unit, Maximise: s.goal.Maximise, Over: s.goal.Over, Per: s.goal.Per,
+		Variables: s.variables}
+	for _, t := range times {
+		out.Seconds += t
+	}
+	for _, f := range s.parts {
+		if f.pending { // an interrupted round: use its completed launches
+			s.observe(f, times)
+			f.pending = false
+		}
+		a := f.race.Answer()
+		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{},
+			Size: len(f.space.Settings), Each: f.launches}
+		s.countDisturbed(f, &found)
+		failed := lists.Map(a.Failed, func(x Failure) int { return x.Setting })
+		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open, failed)
+		if a.Best >= 0 {
+			named = append(named, a.Best)
+		}
+		for _, n := range named {
+			found.Levels[n] = f.space.Settings[n]
+		}
+		found.Answer = a
+		out.Findings = append(out.Findings, found)
+	}
+	return out
+}
+
+// countDisturbed counts the rows of a race that something disturbed.
+func (s *Study) countDisturbed(f *subStudy, found *Finding) {
+	keys := map[string]bool{}
+	for _, tasks := range f.tasks {
+		for _, t := range tasks {
+			keys[t.task.Key] = true
+		}
+	}
+	for at, rows := range s.rows {
+		if !keys[at.key] {
+			continue
+		}
+		for i := range rows {
+			found.Rows++
+			if why := rows[i].Disturbed(); why != "" {
+				found.Disturbed++
+				if a, b := firstNumber(why), firstNumber(found.DisturbedBy); a > b || a == b && why > found.DisturbedBy {
+					found.DisturbedBy = why // compared by number, so the order of the map does not matter
+				}
+			}
+		}
+	}
+}
+
+// firstNumber returns the first number in a text, such as the percentage of stolen time.
+func firstNumber(text string) float64 {
+	n, _ := strconv.ParseFloat(anyNumber.FindString(text), 64)
+	return n
+}
+
+var anyNumber = regexp.MustCompile(`[0-9][0-9.]*`)

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Verdict says whether a variable matters.
+// Verdict states whether a variable has an effect.
 type Verdict string
 
 // The verdicts.
@@ -20,13 +20,13 @@ const (
 	Unresolved Verdict = "not resolved"
 )
 
-// Effect is how much one variable matters over all settings.
+// Effect is the effect of one variable over all settings.
 type Effect struct {
 	Variable int     `json:"variable"`
 	Share    float64 `json:"share"` // of the variance that the surrogate explains, interactions included
 	Verdict  Verdict `json:"verdict"`
-	// Levels are the mean of each against the best of them, with intervals of 99 % for all of them together. A
-	// level without a good launch has no interval.
+	// Levels holds the mean of each level relative to the best level, with simultaneous 99 %
+	// intervals. A level without a successful launch has no interval.
 	Levels    []Interval `json:"levels"`
 	BestLevel int        `json:"best_level"`
 }
@@ -36,17 +36,17 @@ type Pair struct {
 	A     int         `json:"a"`
 	B     int         `json:"b"`
 	Share float64     `json:"share"`
-	Log   [][]float64 `json:"log"` // of each level of A and each of B, mean against the least; -1: no launch
+	Log   [][]float64 `json:"log"` // mean relative to the lowest cell, by level of A and of B; -1 if never launched
 }
 
-// effects takes the surrogate apart into what each variable and each pair add.
+// effects decomposes the surrogate into the contributions of each variable and each pair.
 func (r *Race) effects() (out []Effect, pairs []Pair) {
-	g := r.unconfounded()
+	g := r.effectModel()
 	if g == nil {
 		return nil, nil
 	}
-	vars, tail := len(r.space.Levels), r.tail()
-	seen := make([][]int, vars) // launches of each level
+	vars, tail := len(r.space.Levels), r.tailFactor()
+	seen := make([][]int, vars) // number of points by variable and level
 	for v, n := range r.space.Levels {
 		seen[v] = make([]int, n)
 	}
@@ -60,14 +60,14 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 		main[v] = g.component(v, r.space.Levels[v])
 	}
 	of, total := make([]float64, vars), 0.0
-	inter := make([]interaction, vars) // the strongest of each
+	inter := make([]interaction, vars) // strongest interaction by variable
 	for a := range vars {
 		for b := a + 1; b < vars; b++ {
 			both := g.component2(a, b, r.space.Levels[a], r.space.Levels[b])
 			centre(both, main[a], main[b], seen[a], seen[b])
 			v := variance2(both, seen[a], seen[b])
 			of[a], of[b], total = of[a]+v, of[b]+v, total+v
-			i := interaction{math.Sqrt(v), v > tail*tail*g.chance(a, b, seen[a], seen[b])}
+			i := interaction{math.Sqrt(v), v > tail*tail*g.chanceVariance(a, b, seen[a], seen[b])}
 			inter[a], inter[b] = inter[a].or(i), inter[b].or(i)
 			pairs = append(pairs, Pair{A: a, B: b, Share: v, Log: both})
 		}
@@ -84,7 +84,7 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 				row[y] += main[p.A][x] + main[p.B][y]
 			}
 		}
-		level(p.Log, g.launched(p.A, p.B, p.Log))
+		relativeToLeast(p.Log, g.launchedPairs(p.A, p.B, p.Log))
 	}
 	slices.SortStableFunc(pairs, func(a, b Pair) int { return cmp.Compare(b.Share, a.Share) })
 	for v := range vars {
@@ -96,12 +96,13 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 	return out, pairs
 }
 
-// unconfounded is the surrogate of what can be told apart by variable; nil: nothing.
-func (r *Race) unconfounded() *surrogate {
+// effectModel returns the surrogate for the effects of single variables, without a confounded
+// default. It is nil if there is nothing to fit.
+func (r *Race) effectModel() *surrogate {
 	if r.model == nil || !r.confounded {
 		return r.model
 	}
-	some := r.records(false)
+	some := r.training(false)
 	if len(some) == 0 {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (r *Race) unconfounded() *surrogate {
 	return &g
 }
 
-// component is what a variable's levels add to the expected value.
+// component returns the contribution of each level of a variable to the expected value.
 func (g *surrogate) component(v, levels int) []float64 {
 	f := make([]float64, levels)
 	for i, p := range g.points {
@@ -119,7 +120,7 @@ func (g *surrogate) component(v, levels int) []float64 {
 	return f
 }
 
-// component2 is what pairs of levels add.
+// component2 returns the contribution of each pair of levels.
 func (g *surrogate) component2(a, b, na, nb int) [][]float64 {
 	f := make([][]float64, na)
 	for x := range f {
@@ -131,8 +132,8 @@ func (g *surrogate) component2(a, b, na, nb int) [][]float64 {
 	return f
 }
 
-// centre moves the means of rows and columns to the single variables, over the
-// levels that were seen.
+// centre moves the row and column means of an interaction to the main effects, over the launched
+// levels.
 func centre(f [][]float64, rows, cols []float64, seenRows, seenCols []int) {
 	mean := func(n int, seen []int, at func(int) float64) float64 {
 		sum, count := 0.0, 0.0
@@ -159,7 +160,7 @@ func centre(f [][]float64, rows, cols []float64, seenRows, seenCols []int) {
 	}
 }
 
-// variance over the levels that were seen.
+// variance returns the variance over the launched levels.
 func variance(f []float64, seen []int) float64 {
 	sum, sq, n := 0.0, 0.0, 0.0
 	for i, x := range f {
@@ -183,8 +184,8 @@ func variance2(f [][]float64, rows, cols []int) float64 {
 	return sum / max(n, 1)
 }
 
-// launched tells which pairs of levels any point has.
-func (g *surrogate) launched(a, b int, like [][]float64) [][]bool {
+// launchedPairs reports which pairs of levels were launched.
+func (g *surrogate) launchedPairs(a, b int, like [][]float64) [][]bool {
 	has := make([][]bool, len(like))
 	for x := range like {
 		has[x] = make([]bool, len(like[x]))
@@ -195,8 +196,8 @@ func (g *surrogate) launched(a, b int, like [][]float64) [][]bool {
 	return has
 }
 
-// level makes the least of the cells that were launched zero, and -1 of the others.
-func level(f [][]float64, launched [][]bool) {
+// relativeToLeast makes the least of the cells that were launched zero, and -1 of the others.
+func relativeToLeast(f [][]float64, launched [][]bool) {
 	least := math.Inf(1)
 	for x, row := range f {
 		for y, v := range row {
@@ -214,8 +215,8 @@ func level(f [][]float64, launched [][]bool) {
 	}
 }
 
-// effect is the main effect of a variable with intervals: the mean over all values
-// of the others, which for the Gaussian process is a sum over its points.
+// effect returns the main effect of a variable with intervals: the mean over all values of the other
+// variables, which for a Gaussian process is a sum over its points.
 func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, tail float64) Effect {
 	e := Effect{Variable: v, BestLevel: -1, Levels: make([]Interval, len(main))}
 	known := 0.0
@@ -227,15 +228,15 @@ func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, tail 
 			e.BestLevel = l
 		}
 	}
-	// The share of the covariance that two settings have for this variable alone, or
-	// with another that is equal by chance.
+	// Covariance of two settings that agree in this variable, with the other variables equal by
+	// chance.
 	w := g.main[v]
 	for o, n := range sizes {
 		if o != v {
 			w += g.root[v] * g.root[o] / float64(n)
 		}
 	}
-	// Of all pairs of levels, the best and any other might have been compared.
+	// Bonferroni correction for all pairs of levels, because the best level is chosen from the data.
 	wide := tail * distuv.UnitNormal.Quantile(1-0.005/max(1, known*(known-1)/2))
 	for l := range main {
 		if seen[l] == 0 || e.BestLevel < 0 {
@@ -264,8 +265,8 @@ func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, tail 
 	return e
 }
 
-// interaction is the strongest of a variable: its standard deviation over the levels,
-// and whether chance hardly gives as much.
+// interaction is the strongest interaction of a variable: its standard deviation over the levels,
+// and whether it exceeds what chance produces.
 type interaction struct {
 	rms     float64
 	visible bool
@@ -275,10 +276,10 @@ func (i interaction) or(o interaction) interaction {
 	return interaction{max(i.rms, o.rms), i.visible || o.visible}
 }
 
-// chance is the variance that an interaction seldom exceeds where there is none. Of
-// a component with prior variance p the data leave q; they took 1-q/p of what they
-// show, and noise shows (1-q/p) q.
-func (g *surrogate) chance(a, b int, seenA, seenB []int) float64 {
+// chanceVariance returns the variance that an estimated interaction rarely exceeds if there is no
+// real one. If a component has prior variance p and posterior variance q, pure noise gives its
+// estimate a variance of (1-q/p) q.
+func (g *surrogate) chanceVariance(a, b int, seenA, seenB []int) float64 {
 	p := g.root[a] * g.root[b]
 	levels := func(seen []int) float64 { return float64(len(lists.Filter(seen, func(n int) bool { return n > 0 }))) }
 	sum, cells := 0.0, 0.0
@@ -307,8 +308,8 @@ func (g *surrogate) chance(a, b int, seenA, seenB []int) float64 {
 	return sum / max(cells, 1) * (1 + 4*math.Sqrt(2/dof)) // four standard deviations of a chi-squared variance
 }
 
-// judge decides whether the variable matters: no effect is an equivalence, all levels
-// equal within the floor with their intervals, and no interaction to be seen.
+// judge decides whether the variable matters. NoEffect is an equivalence test: the intervals of all
+// levels lie within the floor, and there is no visible interaction.
 func (e *Effect) judge(inter interaction, seen []int) {
 	floor := math.Log1p(Floor)
 	equal, differ, levels := !inter.visible && inter.rms < floor, false, 0

@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// take sorts new rows to the launches that asked for them.
-func (s *Study) take(rows []journal.Row, starts []time.Time) {
+// addRows sorts new rows to the launches that asked for them.
+func (s *Study) addRows(rows []journal.Row, starts []time.Time) {
 	fresh := slices.Clone(rows[min(s.taken, len(rows)):])
 	s.taken = len(rows)
 	for _, row := range fresh {
@@ -24,21 +24,21 @@ func (s *Study) take(rows []journal.Row, starts []time.Time) {
 		s.rows[at] = append(s.rows[at], row)
 		if row.Status == journal.OK {
 			if _, has := row.Metrics[s.goal.Metric]; has {
-				s.measured = true
+				s.metricKnown = true
 			} else {
-				s.lacking = s.unknown(&row)
+				s.metricFault = s.missingMetric(&row)
 			}
 		}
 	}
 	times := secondsOf(rows, starts)
-	for _, f := range s.fields {
+	for _, f := range s.parts {
 		if f.pending {
-			s.answer(f, times)
+			s.observeIfComplete(f, times)
 		}
 	}
 }
 
-// secondsOf is how long each task took: from the row before it, or from when the run
+// secondsOf returns the duration of each task: the time since the previous row, or since the run
 // was started or resumed.
 func secondsOf(rows []journal.Row, starts []time.Time) map[taskTrial]float64 {
 	marks := slices.Concat(starts, lists.Map(rows, func(r journal.Row) time.Time { return r.Time }))
@@ -52,8 +52,8 @@ func secondsOf(rows []journal.Row, starts []time.Time) map[taskTrial]float64 {
 	return out
 }
 
-// answer gives the race the outcomes of its round, once all are there.
-func (s *Study) answer(f *field, times map[taskTrial]float64) {
+// observeIfComplete gives the race the outcomes of its round, once all are there.
+func (s *Study) observeIfComplete(f *subStudy, times map[taskTrial]float64) {
 	for _, l := range f.asked {
 		for _, t := range f.tasks[l.Setting] {
 			if len(s.rows[taskTrial{t.task.Key, l.Round}]) == 0 {
@@ -61,13 +61,13 @@ func (s *Study) answer(f *field, times map[taskTrial]float64) {
 			}
 		}
 	}
-	s.settle(f, times)
+	s.observe(f, times)
 	f.pending = false
 }
 
-// settle gives the race what is there of its round.
-func (s *Study) settle(f *field, times map[taskTrial]float64) {
-	// The default first: its cells are what the others must have, too.
+// observe passes the completed launches of the current round to the race.
+func (s *Study) observe(f *subStudy, times map[taskTrial]float64) {
+	// The default comes first, because it determines the cells that the other settings must have.
 	for _, base := range []bool{true, false} {
 		for _, l := range f.asked {
 			if (l.Setting == f.space.Default) == base {
@@ -79,8 +79,8 @@ func (s *Study) settle(f *field, times map[taskTrial]float64) {
 	}
 }
 
-// outcome makes one number of the rows of a launch.
-func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
+// outcome combines the rows of a launch to one number. whole is false if a row is still missing.
+func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
 	cells := map[string]float64{}
 	for _, t := range f.tasks[l.Setting] {
 		at := taskTrial{t.task.Key, l.Round}
@@ -92,13 +92,13 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 		for i := range rows {
 			r := &rows[i]
 			v, has := r.Metrics[s.goal.Metric]
-			switch missing := s.notOver(r); {
+			switch missing := s.missingOver(r); {
 			case r.Status != journal.OK:
 				o.Failed = cmp.Or(o.Failed, strings.TrimSpace(fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))))
 			case missing != "":
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s to judge over", missing))
 			case !has:
-				o.Failed = cmp.Or(o.Failed, s.unknown(r))
+				o.Failed = cmp.Or(o.Failed, s.missingMetric(r))
 			case !(v > 0) || math.IsInf(v, 0):
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs finite numbers above 0", s.goal.Metric, v))
 			default:
@@ -108,8 +108,8 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 		}
 	}
 	switch {
-	case s.lacking != "" && !s.measured: // which ends the study, whatever else failed
-		o.Failed = s.lacking
+	case s.metricFault != "" && !s.metricKnown: // ends the study, so it takes precedence
+		o.Failed = s.metricFault
 	case o.Failed == "":
 		o.Log, o.Failed = f.mean(cells)
 	}
@@ -119,15 +119,15 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 	return o, true
 }
 
-// unknown says that a row has no such metric, and which are like it.
-func (s *Study) unknown(r *journal.Row) string {
+// missingMetric says that a row has no such metric, and which are like it.
+func (s *Study) missingMetric(r *journal.Row) string {
 	return fmt.Sprint("the row has no such metric: ",
 		suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics))))
 }
 
-// notOver is a name of --over that a row lacks: a column of a program's table is known
+// missingOver is a name of --over that a row lacks: a column of a program's table is known
 // only when it is there.
-func (s *Study) notOver(r *journal.Row) string {
+func (s *Study) missingOver(r *journal.Row) string {
 	name, _ := lists.First(s.goal.Over, func(n string) bool {
 		_, has := r.Point.Get(n)
 		return !has && (n != bench.RanksAxis || r.NumRanks == nil)
@@ -135,7 +135,7 @@ func (s *Study) notOver(r *journal.Row) string {
 	return name
 }
 
-// cell is what of a row is judged over: everything that the setting does not say.
+// cell identifies a row within a launch: all coordinates that are not tuned.
 func (s *Study) cell(r *journal.Row) string {
 	tuned := func(name string) bool {
 		return slices.ContainsFunc(s.variables, func(v Variable) bool { return slices.Contains(v.Names, name) })
@@ -152,9 +152,9 @@ func (s *Study) cell(r *journal.Row) string {
 	return strings.Join(parts, " ")
 }
 
-// mean is that of the cells, which must be those of the default, or of the first
+// mean returns the mean over the cells. The cells must be those of the default, or of the first
 // setting that worked.
-func (f *field) mean(cells map[string]float64) (log float64, fault string) {
+func (f *subStudy) mean(cells map[string]float64) (log float64, fault string) {
 	if f.cells == nil {
 		f.cells = slices.Sorted(maps.Keys(cells))
 	}

@@ -10,61 +10,61 @@ import (
 )
 
 const (
-	alpha = 0.05 // the chance that the race drops the best, over all its looks
-	// Floor is the smallest relative difference worth a launch, as in compare.
+	alpha = 0.05 // probability that the race drops the best setting, over all its tests
+	// Floor is the smallest relative difference that matters, as in compare.
 	Floor = 0.02
-	// exploreShare of the launches before the confirmation look for contenders,
-	// pilotShare of these at random.
+	// exploreShare is the fraction of the race budget for exploring, and pilotShare the fraction
+	// of that for random settings.
 	exploreShare, pilotShare = 0.65, 0.5
-	// hopeless is after how many failures without a success a level is left alone.
-	hopeless = 3
-	// timed settings and the default show how long a launch takes, where time is limited.
-	timed = 2
+	// maxLevelFailures is after how many failures without a success a level is left alone.
+	maxLevelFailures = 3
+	// timingSettings settings and the default show how long a launch takes, where time is limited.
+	timingSettings = 2
 )
 
-// explore proposes the next settings to start, none when the race begins.
+// explore returns the next settings to launch, or nil when the race begins.
 func (r *Race) explore() []int {
-	if len(r.seen) == 0 && r.cfg.Seconds > 0 { // how long does a launch take?
-		return r.withDefault(r.propose(timed, r.fresh()))
+	if len(r.history) == 0 && r.cfg.Seconds > 0 { // find out how long a launch takes
+		return r.withDefault(r.propose(timingSettings, r.unlaunched()))
 	}
 	if n := len(r.space.Settings); n*minRounds <= r.raceBudget() {
 		r.phase = Contend
-		r.alive = lists.Range[int](n)
+		r.contenders = lists.Range[int](n)
 		return nil
 	}
 	budget := int(exploreShare * float64(r.raceBudget()))
-	room := min(budget-len(r.seen), r.left())
-	fresh := r.fresh()
+	room := min(budget-len(r.history), r.launchesLeft())
+	fresh := r.unlaunched()
 	if room <= 0 || len(fresh) == 0 {
 		r.startRace()
 		return nil
 	}
-	if r.cfg.Seconds > 0 { // nobody looks at the clock within a round
-		room = min(room, len(r.seen), max(minRounds, r.launches()/16))
+	if r.cfg.Seconds > 0 { // the time limit is checked only between rounds, so keep them short
+		room = min(room, len(r.history), max(minRounds, r.launches()/16))
 	}
-	if pilot := int(pilotShare * float64(budget)); len(r.seen) < max(1, pilot) {
-		return r.withDefault(r.propose(max(1, min(room, pilot-len(r.seen))), fresh))
+	if pilot := int(pilotShare * float64(budget)); len(r.history) < max(1, pilot) {
+		return r.withDefault(r.propose(max(1, min(room, pilot-len(r.history))), fresh))
 	}
 	r.fit()
-	r.mark()
+	r.addStep()
 	batch := min(room, max(4, budget/8))
 	return r.withDefault(r.propose(batch, fresh))
 }
 
-// withDefault adds the default, which every round of the exploration has.
+// withDefault adds the default setting, which takes part in every round of the exploration.
 func (r *Race) withDefault(list []int) []int {
-	if d := r.space.Default; !slices.Contains(list, d) && r.reason[d] == "" {
+	if d := r.space.Default; !slices.Contains(list, d) && r.failure[d] == "" {
 		return append(slices.Clone(list), d)
 	}
 	return slices.Clone(list)
 }
 
-// fresh are the settings that were never started and have a chance.
-func (r *Race) fresh() []int {
-	bad := r.hopelessLevels()
+// unlaunched returns the settings that were never launched and have no failing level.
+func (r *Race) unlaunched() []int {
+	bad := r.failingLevels()
 	var out []int
 	for s, levels := range r.space.Settings {
-		if len(r.of[s]) > 0 {
+		if len(r.bySetting[s]) > 0 {
 			continue
 		}
 		ok := true
@@ -75,7 +75,7 @@ func (r *Race) fresh() []int {
 			out = append(out, s)
 		}
 	}
-	// Of very many a sample is as good.
+	// A random sample of very many settings is enough.
 	const most = 20_000
 	if len(out) > most {
 		r.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
@@ -84,12 +84,13 @@ func (r *Race) fresh() []int {
 	return out
 }
 
-// hopelessLevels are those with which no setting has worked yet, and several failed.
-func (r *Race) hopelessLevels() [][]bool {
+// failingLevels reports, by variable and level, whether several settings with this level have failed
+// and none has worked.
+func (r *Race) failingLevels() [][]bool {
 	bad := make([][]bool, len(r.space.Levels))
 	for v, n := range r.space.Levels {
 		good, failed := make([]int, n), make([]int, n)
-		for _, o := range r.seen {
+		for _, o := range r.history {
 			if l := r.space.Settings[o.Setting][v]; o.Failed == "" {
 				good[l]++
 			} else {
@@ -98,14 +99,14 @@ func (r *Race) hopelessLevels() [][]bool {
 		}
 		bad[v] = make([]bool, n)
 		for l := range n {
-			bad[v][l] = good[l] == 0 && failed[l] >= hopeless
+			bad[v][l] = good[l] == 0 && failed[l] >= maxLevelFailures
 		}
 	}
 	return bad
 }
 
-// propose picks so many of the settings by how low they may lie: the expected
-// value less one standard deviation.
+// propose chooses the most promising settings by their lower confidence bound: the expected value
+// minus one standard deviation. Without a model it chooses at random.
 func (r *Race) propose(many int, among []int) []int {
 	if r.model == nil {
 		r.rng.Shuffle(len(among), func(i, j int) { among[i], among[j] = among[j], among[i] })
@@ -125,36 +126,35 @@ func (r *Race) propose(many int, among []int) []int {
 	return slices.Clone(among[:min(many, len(among))])
 }
 
-// startRace chooses the contenders: as many as the launches that are left can tell
-// apart.
+// startRace chooses the contenders: as many as the remaining launches can distinguish.
 func (r *Race) startRace() {
 	r.phase = Contend
 	r.fit()
 	var measured []int
 	for s := range r.space.Settings {
-		if _, logs := r.good(s); len(logs) > 0 && r.reason[s] == "" {
+		if _, logs := r.samples(s); len(logs) > 0 && r.failure[s] == "" {
 			measured = append(measured, s)
 		}
 	}
-	many := max(2, r.left()/8)
-	r.alive = r.propose(many, append(measured, r.fresh()...))
+	many := max(2, r.launchesLeft()/8)
+	r.contenders = r.propose(many, append(measured, r.unlaunched()...))
 }
 
-// contend drops who has lost and lets the others run once more; none when the race
-// is decided or the launches are spent.
-func (r *Race) contend() []int {
-	r.alive = slices.DeleteFunc(r.alive, func(s int) bool { return r.reason[s] != "" })
-	if r.raced() > 0 {
+// raceRound drops the losers and returns the remaining contenders for another round. It returns nil
+// if the race is decided or the budget is used up.
+func (r *Race) raceRound() []int {
+	r.contenders = slices.DeleteFunc(r.contenders, func(s int) bool { return r.failure[s] != "" })
+	if r.raceRounds() > 0 {
 		r.refit()
 		r.eliminate()
-		r.mark()
+		r.addStep()
 	}
-	next := slices.Clone(r.alive)
-	if r.left() < len(next) || r.decided() {
-		switch { // a budget below one round: whoever comes first
-		case r.raced() == 0 && r.left() > 1:
-			return r.withDefault(next[:min(len(next), r.left()-1)])
-		case r.raced() == 0 && r.left() == 1 && len(next) > 0:
+	next := slices.Clone(r.contenders)
+	if r.launchesLeft() < len(next) || r.decided() {
+		switch { // the budget is too small for a complete round: launch the first contenders
+		case r.raceRounds() == 0 && r.launchesLeft() > 1:
+			return r.withDefault(next[:min(len(next), r.launchesLeft()-1)])
+		case r.raceRounds() == 0 && r.launchesLeft() == 1 && len(next) > 0:
 			return next[:1]
 		}
 		r.startConfirm()
@@ -163,10 +163,10 @@ func (r *Race) contend() []int {
 	return next
 }
 
-// raced is how many rounds of the race there were.
-func (r *Race) raced() int {
+// raceRounds returns the number of rounds of the race so far.
+func (r *Race) raceRounds() int {
 	n, last := 0, -1
-	for _, o := range r.seen {
+	for _, o := range r.history {
 		if o.phase == Contend && o.Round != last {
 			n, last = n+1, o.Round
 		}
@@ -174,22 +174,22 @@ func (r *Race) raced() int {
 	return n
 }
 
-// eliminate drops the contenders that are slower than the leader beyond doubt. The
-// level is corrected for the pairs of contenders, any of which might have been
-// compared, and for the looks: the k-th may spend 6/(pi k)^2 of it, which sums to one.
+// eliminate drops the contenders that are significantly slower than the leader. The level is
+// corrected for the pairs of contenders (Bonferroni), because any two might have been compared,
+// and for repeated testing: the k-th test spends 6/(pi k)^2 of it, which sums to one.
 func (r *Race) eliminate() {
 	lead, ok := r.leader()
-	if !ok || len(r.alive) < 2 {
+	if !ok || len(r.contenders) < 2 {
 		return
 	}
 	r.looks++
 	k := float64(r.looks)
-	n := float64(len(r.alive))
+	n := float64(len(r.contenders))
 	level := alpha * 6 / (math.Pi * math.Pi * k * k) / (n * (n - 1) / 2)
-	away := r.away()
-	usual := noiseOf(away, 0.9) * math.Sqrt2
-	dof := max(3, float64(len(away))/2) // what a quantile is worth against a standard deviation
-	r.alive = slices.DeleteFunc(r.alive, func(s int) bool {
+	away := r.deviations()
+	usual := noiseQuantile(away, 0.9) * math.Sqrt2
+	dof := max(3, float64(len(away))/2) // a quantile is about half as informative as a standard deviation
+	r.contenders = slices.DeleteFunc(r.contenders, func(s int) bool {
 		d := r.differences(s, lead)
 		if s == lead || len(d) < minRounds {
 			return false
@@ -200,11 +200,10 @@ func (r *Race) eliminate() {
 	})
 }
 
-// differences are the logarithms of a setting over those of another in the rounds
-// that both have.
+// differences returns the log ratios of a setting to another in their common rounds.
 func (r *Race) differences(s, base int) (d []float64) {
-	rounds, logs := r.good(s)
-	others, theirs := r.good(base)
+	rounds, logs := r.samples(s)
+	others, theirs := r.samples(base)
 	for i, round := range rounds {
 		if at := slices.Index(others, round); at >= 0 {
 			d = append(d, logs[i]-theirs[at])
@@ -213,17 +212,17 @@ func (r *Race) differences(s, base int) (d []float64) {
 	return d
 }
 
-// decided tells whether more launches would change nothing: nobody is left to beat,
-// or all who are left are equal within the floor.
+// decided reports whether more launches would not change the result: only one contender is left, or
+// all are equal within the floor.
 func (r *Race) decided() bool {
-	if len(r.alive) < 2 {
+	if len(r.contenders) < 2 {
 		return true
 	}
 	lead, ok := r.leader()
 	if !ok {
 		return false
 	}
-	for _, s := range r.alive {
+	for _, s := range r.contenders {
 		if s == lead {
 			continue
 		}
@@ -235,20 +234,20 @@ func (r *Race) decided() bool {
 	return true
 }
 
-// leader is the best setting so far: the lowest contender, or where none of them has run
-// the lowest of all, by what is expected of it from its own launches and its relatives'.
+// leader returns the best setting so far: the contender with the lowest expected value, or the best
+// of all settings if no contender has run.
 func (r *Race) leader() (best int, ok bool) {
-	if best, ok = r.lowest(r.alive); ok {
+	if best, ok = r.bestOf(r.contenders); ok {
 		return best, ok
 	}
-	return r.lowest(lists.Range[int](len(r.space.Settings)))
+	return r.bestOf(lists.Range[int](len(r.space.Settings)))
 }
 
-func (r *Race) lowest(among []int) (best int, ok bool) {
+func (r *Race) bestOf(among []int) (best int, ok bool) {
 	least := math.Inf(1)
 	for _, s := range among {
-		_, logs := r.good(s)
-		if len(logs) == 0 || r.reason[s] != "" {
+		_, logs := r.samples(s)
+		if len(logs) == 0 || r.failure[s] != "" {
 			continue
 		}
 		if v := r.expected(s); v < least {
@@ -258,55 +257,55 @@ func (r *Race) lowest(among []int) (best int, ok bool) {
 	return best, ok
 }
 
-// expected is the level of a setting that has been launched.
+// expected returns the estimated log value of a launched setting. The model also uses the launches
+// of similar settings.
 func (r *Race) expected(s int) float64 {
 	if r.model != nil {
 		return r.model.mean(r.space.Settings[s])
 	}
-	_, logs := r.good(s)
+	_, logs := r.samples(s)
 	return stats.Median(logs)
 }
 
-// against is a setting over another, as known so far.
-func (r *Race) against(s, base int) float64 {
-	_, a := r.good(s)
-	_, b := r.good(base)
+// logRatio returns the estimated log ratio of a setting to another, or 0 if one has no launches.
+func (r *Race) logRatio(s, base int) float64 {
+	_, a := r.samples(s)
+	_, b := r.samples(base)
 	if len(a) == 0 || len(b) == 0 {
 		return 0
 	}
 	return r.expected(s) - r.expected(base)
 }
 
-// repeats is by how much two launches of one setting differ, those of the confirmation
-// too: the standard deviation of one, without regard to outliers, and from how many
-// launches after another it is known.
+// repeats returns the standard deviation between launches of the same setting, confirmation
+// included. It is robust against outliers. count is the number of successive pairs behind it.
 func (r *Race) repeats() (noise float64, count int) {
 	var away []float64
-	for _, of := range r.of {
+	for _, of := range r.bySetting {
 		last := -1
 		for _, i := range of {
-			if r.seen[i].Failed != "" {
+			if r.history[i].Failed != "" {
 				continue
 			}
 			if last >= 0 {
-				away = append(away, math.Abs(r.seen[i].Log-r.seen[last].Log)/math.Sqrt2)
+				away = append(away, math.Abs(r.history[i].Log-r.history[last].Log)/math.Sqrt2)
 			}
 			last = i
 		}
 	}
 	slices.Sort(away)
-	return noiseOf(away, 0.5), len(away)
+	return noiseQuantile(away, 0.5), len(away)
 }
 
-// noiseAt is the same of the launches that count for the choice, where so large a share
-// of them is as near to each other.
-func (r *Race) noiseAt(share float64) float64 { return noiseOf(r.away(), share) }
+// noiseAt estimates the same standard deviation from a quantile of the launches that count for the
+// choice.
+func (r *Race) noiseAt(share float64) float64 { return noiseQuantile(r.deviations(), share) }
 
-// away is how far successive launches of a setting are from each other, as if each
-// were from the true value, in order.
-func (r *Race) away() (out []float64) {
+// deviations returns the sorted differences between successive launches of a setting, divided by
+// sqrt 2 to give the deviation of a single launch.
+func (r *Race) deviations() (out []float64) {
 	for s := range r.space.Settings {
-		_, logs := r.good(s)
+		_, logs := r.samples(s)
 		for i := 1; i < len(logs); i++ {
 			out = append(out, math.Abs(logs[i]-logs[i-1])/math.Sqrt2)
 		}
@@ -315,29 +314,29 @@ func (r *Race) away() (out []float64) {
 	return out
 }
 
-// noiseOf is the standard deviation of the normal distribution of which so large a
-// share lies as near as here. Where outliers are frequent a larger share gives more.
-func noiseOf(away []float64, share float64) float64 {
+// noiseQuantile returns the standard deviation of the normal distribution that has the same quantile
+// of absolute deviations. Higher quantiles include more of the outliers.
+func noiseQuantile(away []float64, share float64) float64 {
 	if len(away) == 0 {
 		return 0
 	}
 	return stats.Percentile(away, share) / (math.Sqrt2 * math.Erfinv(share))
 }
 
-// tail is by how much the usual standard deviation falls short of the outliers: 1
-// where launches differ normally, 2 to 4 where one in eight is far off.
-func (r *Race) tail() float64 {
-	away := r.away()
-	if mid := noiseOf(away, 0.5); mid > 0 {
-		return max(1, noiseOf(away, 0.9)/mid)
+// tailFactor returns the ratio of the standard deviations at the 90 % quantile and at the median: 1
+// for normally distributed noise, 2 to 4 if one launch in eight is an outlier.
+func (r *Race) tailFactor() float64 {
+	away := r.deviations()
+	if mid := noiseQuantile(away, 0.5); mid > 0 {
+		return max(1, noiseQuantile(away, 0.9)/mid)
 	}
 	return 1
 }
 
-// startConfirm picks the winner.
+// startConfirm picks the winner and starts its confirmation.
 func (r *Race) startConfirm() {
 	r.phase = Confirm
-	r.best, r.from = -1, r.round
+	r.best, r.confirmFrom = -1, r.round
 	r.fit()
 	best, ok := r.leader()
 	if !ok {
@@ -351,12 +350,12 @@ func (r *Race) startConfirm() {
 	}
 }
 
-// confirm is the next fresh pair of winner and default. A winner that fails is out,
-// and the next best takes its place.
+// confirm returns the next pair of winner and default. A winner that fails is replaced by the next
+// best setting.
 func (r *Race) confirm() []int {
-	if r.reason[r.best] != "" {
-		r.alive = slices.DeleteFunc(r.alive, func(s int) bool { return r.reason[s] != "" })
-		if len(r.seen)+2*minPairs > r.launches() {
+	if r.failure[r.best] != "" {
+		r.contenders = slices.DeleteFunc(r.contenders, func(s int) bool { return r.failure[s] != "" })
+		if len(r.history)+2*minPairs > r.launches() {
 			r.best, _ = r.leader()
 			r.phase = Done
 			return nil
@@ -366,12 +365,12 @@ func (r *Race) confirm() []int {
 		}
 		return r.confirm()
 	}
-	done := r.round - r.from
-	if done >= r.pairs || len(r.seen)+2 > r.launches() {
+	done := r.round - r.confirmFrom
+	if done >= r.pairs || len(r.history)+2 > r.launches() {
 		r.phase = Done
 		return nil
 	}
-	if r.reason[r.space.Default] != "" { // a default that fails has no time to gain on
+	if r.failure[r.space.Default] != "" { // there is no default to compare with
 		return []int{r.best}
 	}
 	return []int{r.best, r.space.Default}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// line is a space of one variable.
+// line returns a space with one variable.
 func line(n int) Space {
 	s := Space{Levels: []int{n}}
 	for i := range n {
@@ -17,7 +17,7 @@ func line(n int) Space {
 	return s
 }
 
-// drive makes a study whose launches answer as told.
+// drive runs a study whose launches return the given outcomes.
 func drive(space Space, cfg Config, answer func(Launch, Phase) Outcome) *Race {
 	r := New(space, cfg)
 	for next := r.Next(); next != nil; next = r.Next() {
@@ -50,7 +50,7 @@ func TestWinnerThatFailsLater(t *testing.T) {
 	}
 }
 
-// The winner of the race was lucky there: the claim is what fresh launches give.
+// If the winner was only lucky in the race, the claim is the smaller gain of the confirmation.
 func TestClaimIsTheConfirmation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	r := drive(line(6), Config{Launches: 150}, func(l Launch, p Phase) Outcome {
@@ -73,8 +73,8 @@ func TestClaimIsTheConfirmation(t *testing.T) {
 	}
 }
 
-// A machine that becomes ten times slower ends the time before anything is raced: then
-// nobody has lost, the one launch that was lucky is no choice, and the answer has both.
+// If the machine becomes ten times slower, the time runs out before the race. Then no setting is
+// dropped, a single lucky launch decides nothing, and both settings stay in the answer.
 func TestTimeEndsBeforeTheRace(t *testing.T) {
 	launches := 0
 	r := drive(line(168), Config{Seconds: 165, Seed: 1}, func(l Launch, p Phase) Outcome {
@@ -89,15 +89,15 @@ func TestTimeEndsBeforeTheRace(t *testing.T) {
 		return o
 	})
 	a := r.Answer()
-	if a.Rounds != 0 || a.ChosenBy != 1 || a.Dropped != 0 || r.spent > 165 {
-		t.Errorf("%d rounds, chosen by %d, %d dropped, %v s: %+v", a.Rounds, a.ChosenBy, a.Dropped, r.spent, a)
+	if a.Rounds != 0 || a.ChosenBy != 1 || a.Dropped != 0 || r.secondsSpent > 165 {
+		t.Errorf("%d rounds, chosen by %d, %d dropped, %v s: %+v", a.Rounds, a.ChosenBy, a.Dropped, r.secondsSpent, a)
 	}
 	if c := a.Confirmed; c == nil || c.Known || !a.mayBe(r.space.Default) {
 		t.Errorf("confirmed %+v, not told apart %v %v", c, a.Raced, a.Open)
 	}
 }
 
-// Time is kept for six pairs where launches become slower while settings are looked for.
+// If launches become slower during the exploration, there is still time for six pairs.
 func TestSlowerLaunchesLeaveTimeToConfirm(t *testing.T) {
 	for slower := 1.0; slower <= 4; slower++ {
 		rng := rand.New(rand.NewPCG(6, 1))
@@ -119,7 +119,7 @@ func TestSlowerLaunchesLeaveTimeToConfirm(t *testing.T) {
 	}
 }
 
-// Where launches differ much, more pairs are kept, by what is known before the first.
+// With more noise, more pairs are reserved. The number is fixed before the first pair.
 func TestPairsByNoise(t *testing.T) {
 	for noise, least := range map[float64]int{0.01: minPairs, 0.5: 2 * minPairs} {
 		rng := rand.New(rand.NewPCG(7, 1))
@@ -146,7 +146,7 @@ func TestPairsByNoise(t *testing.T) {
 	}
 }
 
-// Settings that are the same are called equal, and the default is kept then.
+// Identical settings are not distinguished, and the default is kept.
 func TestIdenticalSettings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for rep := range 20 {
@@ -163,7 +163,7 @@ func TestIdenticalSettings(t *testing.T) {
 	}
 }
 
-// A default that fails leaves the best without a gain, and all failing nobody.
+// If the default fails, the best setting has no gain. If all settings fail, there is no best.
 func TestDefaultFails(t *testing.T) {
 	r := drive(line(4), Config{}, func(l Launch, _ Phase) Outcome {
 		if l.Setting == 0 {
@@ -182,8 +182,8 @@ func TestDefaultFails(t *testing.T) {
 	}
 }
 
-// The same outcomes give the same launches: what --resume relies on. And launches and
-// time are bounds.
+// The same outcomes give the same launches, on which --resume relies. The limits of launches and
+// time are respected.
 func TestDeterministicAndBounded(t *testing.T) {
 	study := func(cfg Config) (order []Launch, a Answer) {
 		rng := rand.New(rand.NewPCG(4, 1))
@@ -203,7 +203,7 @@ func TestDeterministicAndBounded(t *testing.T) {
 		}
 		most := cmp.Or(cfg.Launches, DefaultLaunches(1000))
 		if cfg.Seconds > 0 { // a launch takes a second; the first few show that
-			most = min(most, max(int(cfg.Seconds), timed+1))
+			most = min(most, max(int(cfg.Seconds), timingSettings+1))
 		}
 		if len(one) > most || !a.Done {
 			t.Errorf("%+v: %d launches, done %v", cfg, len(one), a.Done)
@@ -211,7 +211,7 @@ func TestDeterministicAndBounded(t *testing.T) {
 	}
 }
 
-// The fewest launches that are allowed leave enough pairs for an interval.
+// The smallest allowed budget leaves enough pairs for an interval.
 func TestFewestLaunchesConfirm(t *testing.T) {
 	for n := 2; n < 30; n += 3 {
 		for seed := range uint64(10) {
@@ -230,8 +230,8 @@ func TestFewestLaunchesConfirm(t *testing.T) {
 	}
 }
 
-// A level with which everything fails is soon left alone.
-func TestHopelessLevel(t *testing.T) {
+// A level with which every setting fails is soon avoided.
+func TestFailingLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	b := newSynthetic(rng, normal(0.01))
 	for s, l := range b.space.Settings {

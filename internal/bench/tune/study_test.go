@@ -17,8 +17,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// toy is a bench of 2 sizes, 3 chunks and 3 values of a variable; the default is the
-// first chunk with the variable unset, which the sweep does not have.
+// toy returns a bench with 2 sizes, 3 chunks and 3 values of a variable. The default is the first
+// chunk with the variable unset, which is not part of the sweep.
 func toy(clauses ...bench.Clause) *bench.Bench {
 	return bench.New("toy", func(context.Context, *bench.State) error { return nil }, append([]bench.Clause{
 		bench.Bytes("size", "1K,1M"), bench.Ints("chunk", "1,2,4"), bench.Env("A", "1", "2", "3"),
@@ -42,7 +42,7 @@ func study(t *testing.T, b *bench.Bench, goal Goal, cfg Config, req plan.Request
 	return NewStudy(p, base, goal, cfg)
 }
 
-// textOf is a value of a task as text, "-" where a variable is unset.
+// textOf returns a value of a task as text, "-" for an unset variable.
 func textOf(t plan.Task, name string) string {
 	text, _, unset, _ := value(t, name)
 	if unset {
@@ -51,7 +51,7 @@ func textOf(t plan.Task, name string) string {
 	return text
 }
 
-// rowOf is a good row of a task, a second after the one before.
+// rowOf returns a successful row of a task, one second after the previous row.
 func rowOf(t plan.Task, us float64, nth int) journal.Row {
 	return journal.Row{Bench: "toy", Point: t.Point, Env: t.Env, Trial: t.Trial, Key: t.Key, NumRanks: &t.Ranks,
 		Status: journal.OK, Metrics: map[string]float64{"time_us": us}, Units: map[string]string{"time_us": "us"},
@@ -60,8 +60,8 @@ func rowOf(t plan.Task, us float64, nth int) journal.Row {
 
 var epoch = time.Unix(1e9, 0)
 
-// conduct runs a study whose rows are as told, from those that are there already until it
-// ends or has so many.
+// conduct runs a study with given results. It starts with existing rows, and stops when the study
+// ends or has a given number of rows.
 func conduct(s *Study, rows []journal.Row, most int, measure func(plan.Task, int) []journal.Row) []journal.Row {
 	have := map[taskTrial]bool{}
 	for _, r := range rows {
@@ -85,7 +85,7 @@ func conduct(s *Study, rows []journal.Row, most int, measure func(plan.Task, int
 
 const all = math.MaxInt
 
-// steady launches differ by a few thousandths, the same in every study.
+// steady adds noise of a few thousandths, the same in every study.
 func steady(us func(plan.Task) float64) func(plan.Task, int) []journal.Row {
 	return func(t plan.Task, nth int) []journal.Row {
 		wobble := 1 + 0.001*float64((t.Trial*7+len(t.Key)+int(t.Key[0]))%5)
@@ -103,7 +103,7 @@ func cost(t plan.Task) float64 {
 	return us
 }
 
-// best is the setting of a finding in words.
+// best describes the best setting of a finding.
 func best(r Result, i int) string {
 	f := r.Findings[i]
 	if f.Answer.Best < 0 {
@@ -133,7 +133,7 @@ func TestStudyOverASize(t *testing.T) {
 	if r.Unit != "us" || r.Seconds != float64(len(rows)) || f.Answer.Launches*2 != len(rows) || f.Answer.Full != 60 {
 		t.Errorf("%+v, %d rows", r, len(rows))
 	}
-	// Both sizes of a setting share processes, other settings with the same variable do not.
+	// Both sizes of a setting share processes; other settings with the same variable do not.
 	again, _ := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
 	for _, g := range again.Next(nil, nil) {
 		if len(g.Tasks) != 2 || textOf(g.Tasks[0], "chunk") != textOf(g.Tasks[1], "chunk") ||
@@ -143,8 +143,8 @@ func TestStudyOverASize(t *testing.T) {
 	}
 }
 
-// Over several sizes the geometric mean counts: four times faster at a size that takes no
-// time makes up for twice slower at one that takes all of it.
+// The geometric mean over sizes weighs all sizes equally: four times faster at a small size
+// outweighs twice slower at a size that takes most of the time.
 func TestStudyTakesTheGeometricMean(t *testing.T) {
 	for _, maximise := range []bool{false, true} {
 		s := must.Get(study(t, toy(), Goal{Metric: "time_us", Maximise: maximise, Over: []string{"size"}}, Config{},
@@ -172,7 +172,8 @@ func TestStudyTakesTheGeometricMean(t *testing.T) {
 	}
 }
 
-// A winner for every size, whose points share launches, and zipped names as one variable.
+// Each size has its own winner, the points of all sizes share launches, and zipped names are one
+// variable.
 func TestStudyPerSize(t *testing.T) {
 	fresh := func() *Study {
 		s := must.Get(study(t, toy(bench.Ints("depth", "10,20,40")), Goal{Metric: "time_us", Per: []string{"size"}}, Config{},
@@ -197,7 +198,7 @@ func TestStudyPerSize(t *testing.T) {
 	}
 }
 
-// What is planned counts every race: values that some points do not have make them smaller.
+// The description counts the settings of every race. Races are smaller if some points lack a value.
 func TestStudyDescribes(t *testing.T) {
 	b := toy(bench.Drop(func(p bench.Point) error {
 		if p.At("chunk").Int() == 4 {
@@ -215,8 +216,8 @@ func TestStudyDescribes(t *testing.T) {
 	}
 }
 
-// Whenever a study is killed, what is resumed of its rows ends like one that was not;
-// interrupted, it says what was best so far and that it is not confirmed.
+// A killed and resumed study ends like an uninterrupted one. An interrupted study reports the best so
+// far as not confirmed.
 func TestStudyResumes(t *testing.T) {
 	for _, c := range []struct {
 		goal Goal
@@ -252,7 +253,7 @@ func TestStudyResumes(t *testing.T) {
 	}
 }
 
-// What fails in any way is out, with the reason, however fast it was.
+// A setting that fails in any way is excluded with the reason, however fast it was.
 func TestStudyLeavesOutWhatFails(t *testing.T) {
 	ends := func(status journal.Status, reason string) func(*journal.Row) {
 		return func(r *journal.Row) { r.Status, r.Reason = status, reason }
@@ -294,8 +295,7 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 	}
 }
 
-// A metric that is not declared is looked for in the first row: where it is not, nothing
-// more is launched; where it is, the study goes on.
+// The first row shows whether an undeclared metric exists. If not, nothing more is launched.
 func TestStudyOfAnUndeclaredMetric(t *testing.T) {
 	for metric, whole := range map[string]bool{"time_us": true, "seconds": true, "secunds": false} {
 		s := must.Get(study(t, toy(), Goal{Metric: metric, Over: []string{"size"}}, Config{}, plan.Request{}))(t)
@@ -320,8 +320,8 @@ func TestStudyOfAnUndeclaredMetric(t *testing.T) {
 	}
 }
 
-// Where "unset" is not listed, the default has values that no other setting has, and how
-// slow it is says nothing about any one of them.
+// If the sweep does not list "unset", the default has levels that no other setting has, and its
+// speed says nothing about any single one of them.
 func TestStudyOfAConfoundedDefault(t *testing.T) {
 	b := bench.New("toy", func(context.Context, *bench.State) error {
 		return nil
@@ -340,8 +340,8 @@ func TestStudyOfAConfoundedDefault(t *testing.T) {
 	}
 }
 
-// What disturbed a study most is what it tells, by number and not by spelling.
-func TestStudyTellsTheStrongestDisturbance(t *testing.T) {
+// The reported disturbance is the strongest one, compared by number and not as text.
+func TestStudyReportsTheStrongestDisturbance(t *testing.T) {
 	s := must.Get(study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{}))(t)
 	rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 		row := rowOf(task, cost(task), nth)
@@ -356,7 +356,7 @@ func TestStudyTellsTheStrongestDisturbance(t *testing.T) {
 	}
 }
 
-// What cannot be studied is refused, with what would be right.
+// Invalid requests are errors that name a valid one.
 func TestStudyRefuses(t *testing.T) {
 	one := []plan.Assign{{Name: "chunk", Text: "1"}}
 	for want, c := range map[string]struct {

@@ -10,37 +10,39 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// surrogate is a Gaussian process over settings. The covariance of two depends on
-// which variables they have in common: a share for each (main effects), one for each
-// pair (interactions), and one that is the setting's own.
+// surrogate is a Gaussian process over settings. The covariance of two settings depends on the
+// variables that they have in common: a term for each variable (main effects), one for each pair of
+// variables (interactions), and one for identical settings.
 type surrogate struct {
 	scale     float64   // variance of the effects
-	pair, own float64   // shares of the interactions and of what is the setting's own in it
-	matter    []float64 // how much each variable counts, from 0 to 1
-	noise     float64   // variance of a launch
+	pair, own float64   // shares of interactions and of individual settings in scale
+	relevance []float64 // weight of each variable, from 0 to 1
+	noise     float64   // variance between launches of a setting
 	centre    float64
-	points    [][]int
-	y         []float64 // mean of each, less the centre
-	launches  []float64 // of each, by weight
-	chol      [][]float64
-	alpha     []float64 // the inverse of the covariance times y
+	points    [][]int     // levels of the launched settings
+	y         []float64   // mean log value of each point, minus centre
+	launches  []float64   // total weight of the launches of each point
+	chol      [][]float64 // lower Cholesky factor of the covariance matrix
+	alpha     []float64   // inverse of the covariance matrix times y
 
-	main, root []float64 // of each variable: variance of its main effect, root of its part in pairs
+	// main is the variance of each variable's main effect. The variance of the interaction of two
+	// variables is the product of their roots.
+	main, root []float64
 }
 
-// weigh makes the variances of the shares.
-func (g *surrogate) weigh() {
-	d := len(g.matter)
+// setVariances computes main and root from the shares.
+func (g *surrogate) setVariances() {
+	d := len(g.relevance)
 	g.main, g.root = make([]float64, d), make([]float64, d)
 	sum, sq := 0.0, 0.0
-	for _, m := range g.matter {
+	for _, m := range g.relevance {
 		sum, sq = sum+m, sq+m*m
 	}
 	pair := g.pair
 	if d < 2 {
 		pair = 0
 	}
-	for v, m := range g.matter {
+	for v, m := range g.relevance {
 		g.main[v] = g.scale * (1 - pair) * m / sum
 		if pair > 0 {
 			g.root[v] = m * math.Sqrt(2*g.scale*pair/(sum*sum-sq))
@@ -48,9 +50,9 @@ func (g *surrogate) weigh() {
 	}
 }
 
-// kernel is the covariance of two settings' levels.
+// kernel returns the covariance of two settings.
 func (g *surrogate) kernel(a, b []int) float64 {
-	k, sum, sq, same := g.scale, 0.0, 0.0, 0 // the mean is not known either
+	k, sum, sq, same := g.scale, 0.0, 0.0, 0 // the constant term stands for the unknown mean
 	for v, l := range a {
 		if l == b[v] {
 			same++
@@ -66,10 +68,10 @@ func (g *surrogate) kernel(a, b []int) float64 {
 	return k
 }
 
-// factor prepares the process for its points; the result is the logarithm of the
-// likelihood of their values, to choose the shares by.
+// factor computes the Cholesky factor of the covariance matrix and alpha. It returns the log
+// likelihood of the values, up to a constant, for choosing the shares.
 func (g *surrogate) factor() float64 {
-	g.weigh()
+	g.setVariances()
 	n := len(g.points)
 	g.chol = make([][]float64, n)
 	for i := range n {
@@ -110,7 +112,7 @@ func (g *surrogate) factor() float64 {
 	return -fit/2 - logDet
 }
 
-// forward solves the lower triangle.
+// forward solves L x = b with the Cholesky factor L.
 func (g *surrogate) forward(b []float64) []float64 {
 	x := slices.Clone(b)
 	for i, row := range g.chol {
@@ -123,7 +125,7 @@ func (g *surrogate) forward(b []float64) []float64 {
 	return x
 }
 
-// mean is what is expected of a setting.
+// mean returns the expected log value of a setting.
 func (g *surrogate) mean(levels []int) float64 {
 	sum := g.centre
 	for i, p := range g.points {
@@ -132,7 +134,7 @@ func (g *surrogate) mean(levels []int) float64 {
 	return sum
 }
 
-// sd is how far a setting may be from its mean.
+// sd returns the standard deviation of a setting's expected value.
 func (g *surrogate) sd(levels []int) float64 {
 	k := lists.Map(g.points, func(p []int) float64 { return g.kernel(levels, p) })
 	left := g.kernel(levels, levels)
@@ -142,57 +144,58 @@ func (g *surrogate) sd(levels []int) float64 {
 	return math.Sqrt(max(left, 0))
 }
 
-// most is the deviation of a setting of which nothing is known.
-func (g *surrogate) most() float64 { return math.Sqrt(g.scale * (2 + g.own)) }
+// maxSD returns the standard deviation of a setting about which nothing is known.
+func (g *surrogate) maxSD() float64 { return math.Sqrt(g.scale * (2 + g.own)) }
 
-// refit renews the surrogate once a tenth more is known: a round of a few
-// contenders hardly changes it.
+// refit fits the surrogate again once there are a tenth more launches. Single rounds of the race
+// hardly change it.
 func (r *Race) refit() {
-	if 10*(len(r.seen)-r.modelAt) >= r.modelAt {
+	if 10*(len(r.history)-r.modelSize) >= r.modelSize {
 		r.fit()
 	}
 }
 
-// fit makes the surrogate of all launches so far.
+// fit fits the surrogate to all launches so far.
 func (r *Race) fit() {
-	if r.modelAt == len(r.seen) {
+	if r.modelSize == len(r.history) {
 		return
 	}
-	r.modelAt = len(r.seen)
-	all := r.records(true)
+	r.modelSize = len(r.history)
+	all := r.training(true)
 	if len(all) < 4 {
 		return
 	}
-	g := &surrogate{pair: 0.5, own: 0.02, matter: slices.Repeat([]float64{1}, len(r.space.Levels))}
+	g := &surrogate{pair: 0.5, own: 0.02, relevance: slices.Repeat([]float64{1}, len(r.space.Levels))}
 	if old := r.model; old != nil {
-		g.pair, g.own, g.matter = old.pair, old.own, slices.Clone(old.matter)
+		g.pair, g.own, g.relevance = old.pair, old.own, slices.Clone(old.relevance)
 	}
 	g.centre = stats.Median(lists.Map(all, func(o record) float64 { return o.Log }))
 	g.noise = math.Pow(r.noiseAt(0.75), 2)
 	g.scale = max(r.spread(g.noise), 1e-12)
-	if len(r.away()) == 0 {
+	if len(r.deviations()) == 0 {
 		g.noise = g.scale / 10
 	}
 	g.noise = max(g.noise, 1e-6*g.scale)
-	if r.chosen < 2 && (r.model == nil || r.phase == Contend) {
-		g.gather(r.records(false), r.space, nil, nil)
-		g.choose(r.model == nil)
-		r.chosen++
+	if r.shareFits < 2 && (r.model == nil || r.phase == Contend) {
+		g.gather(r.training(false), r.space, nil, nil)
+		g.fitShares(r.model == nil)
+		r.shareFits++
 	}
 	g.train(all, r.space)
 	r.model = g
 }
 
-// records are the launches to learn from, without those of the default on request where
-// it is confounded: which of its values makes it faster or slower nobody can tell.
-func (r *Race) records(all bool) []record {
-	return lists.Filter(r.seen, func(o record) bool {
+// training returns the launches to fit. Unless all is set, it leaves out a confounded default,
+// because the effects of its levels cannot be separated.
+func (r *Race) training(all bool) []record {
+	return lists.Filter(r.history, func(o record) bool {
 		return o.Failed == "" && o.phase != Confirm && (all || o.Setting != r.space.Default || !r.confounded)
 	})
 }
 
-// confounded reports whether the default alone has its levels of several variables, as
-// where a sweep does not list "unset" for them.
+// confounded reports whether no other setting shares the default's levels of two or more variables,
+// for example because the sweep does not list "unset". Then the effects of these levels cannot be
+// separated.
 func (s Space) confounded() bool {
 	base, alone := s.Settings[s.Default], 0
 	for v := range s.Levels {
@@ -203,7 +206,8 @@ func (s Space) confounded() bool {
 	return alone > 1
 }
 
-// train fits the process to launches: outliers lose weight and rounds their offset.
+// train fits the process to launches in two passes: the second one reduces the weight of outliers
+// and removes common offsets of rounds.
 func (g *surrogate) train(all []record, space Space) {
 	weight, offset := slices.Repeat([]float64{1}, len(all)), map[int]float64{}
 	const passes = 2
@@ -211,13 +215,12 @@ func (g *surrogate) train(all []record, space Space) {
 		g.gather(all, space, weight, offset)
 		g.factor()
 		if pass < passes-1 {
-			g.review(all, space, weight, offset)
+			g.reweigh(all, space, weight, offset)
 		}
 	}
 }
 
-// spread is the variance of the settings' levels, each by its median, less what the
-// noise adds to it.
+// spread returns the variance of the settings' medians minus the contribution of the noise.
 func (r *Race) spread(noise float64) float64 {
 	var levels []float64
 	added := 0.0
@@ -225,7 +228,7 @@ func (r *Race) spread(noise float64) float64 {
 		if s == r.space.Default && r.confounded {
 			continue
 		}
-		if _, logs := r.good(s); len(logs) > 0 {
+		if _, logs := r.samples(s); len(logs) > 0 {
 			levels = append(levels, stats.Median(logs))
 			added += noise / float64(len(logs))
 		}
@@ -237,7 +240,7 @@ func (r *Race) spread(noise float64) float64 {
 	return max(all-added/float64(len(levels)), all/20)
 }
 
-// gather makes one point of each setting's launches; without weights all count alike.
+// gather averages the launches of each setting to one point. A nil weight means equal weights.
 func (g *surrogate) gather(all []record, space Space, weight []float64, offset map[int]float64) {
 	at := map[int]int{}
 	g.points, g.y, g.launches = nil, nil, nil
@@ -260,9 +263,9 @@ func (g *surrogate) gather(all []record, space Space, weight []float64, offset m
 	}
 }
 
-// choose takes the shares under which the values are likeliest, one after the other
+// fitShares takes the shares under which the values are likeliest, one after the other
 // from a few; at first it is hardly known how much launches differ.
-func (g *surrogate) choose(first bool) {
+func (g *surrogate) fitShares(first bool) {
 	const enough = 200 // points, the first of which are a random sample
 	points, y, launches := g.points, g.y, g.launches
 	if len(points) > enough {
@@ -283,15 +286,15 @@ func (g *surrogate) choose(first bool) {
 		try(&g.noise, g.scale/3000, g.scale/300, g.scale/30, g.scale/3, g.scale)
 	}
 	try(&g.pair, 0.1, 0.5)
-	for v := range g.matter {
-		try(&g.matter[v], 1, 0.1, 0.01)
+	for v := range g.relevance {
+		try(&g.relevance[v], 1, 0.1, 0.01)
 	}
 	try(&g.own, 0.002, 0.02, 0.1)
 }
 
-// review takes weight from launches far from what is expected, the more the farther,
+// reweigh takes weight from launches far from what is expected, the more the farther,
 // and from rounds what their launches have in common.
-func (g *surrogate) review(all []record, space Space, weight []float64, offset map[int]float64) {
+func (g *surrogate) reweigh(all []record, space Space, weight []float64, offset map[int]float64) {
 	const far = 2.5 // standard deviations
 	left := make([]float64, len(all))
 	mean := map[int]float64{}
@@ -303,7 +306,7 @@ func (g *surrogate) review(all []record, space Space, weight []float64, offset m
 		left[i] = o.Log - mean[o.Setting]
 		rounds[o.Round] = append(rounds[o.Round], left[i])
 	}
-	const enough = 6 // launches that show what their round has in common
+	const enough = 6 // launches needed to estimate the offset of a round
 	for round, values := range rounds {
 		if len(values) >= enough {
 			offset[round] = stats.Median(values)

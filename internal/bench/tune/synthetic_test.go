@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// synthetic is a bench of a thousand settings in memory: main effects, pairwise
-// interactions, and some settings that fail. One variable does nothing, so settings
-// that differ in it alone are identical.
+// synthetic simulates a bench with a thousand settings: main effects, pairwise interactions, and
+// some settings that fail. One variable has no effect, so settings that differ only in it are
+// identical.
 type synthetic struct {
 	space Space
 	log   []float64
@@ -22,7 +22,7 @@ type synthetic struct {
 
 var syntheticLevels = []int{5, 5, 5, 4, 2}
 
-// idle is the variable that does nothing.
+// idle is the variable without an effect.
 const idle = 4
 
 func newSynthetic(rng *rand.Rand, noise func(*rand.Rand) float64) *synthetic {
@@ -70,10 +70,10 @@ func newSynthetic(rng *rand.Rand, noise func(*rand.Rand) float64) *synthetic {
 	return b
 }
 
-// twin is the setting that differs in nothing but the idle variable.
+// twin returns the setting that differs only in the idle variable.
 func (b *synthetic) twin(s int) int { return (s + len(b.log)/syntheticLevels[idle]) % len(b.log) }
 
-// mayBe tells whether the answer leaves open that a setting is the best.
+// mayBe reports whether a setting may be the best according to the answer.
 func (a Answer) mayBe(s int) bool {
 	return a.Best == s || slices.Contains(a.Raced, s) || slices.Contains(a.Open, s)
 }
@@ -85,7 +85,7 @@ func (b *synthetic) launch(rng *rand.Rand, s int) Outcome {
 	return Outcome{Log: b.log[s] + b.noise(rng), Seconds: 1}
 }
 
-// run makes a whole study.
+// run runs a whole study.
 func (b *synthetic) run(rng *rand.Rand, cfg Config) (*Race, Answer) {
 	r := New(b.space, cfg)
 	for next := r.Next(); next != nil; next = r.Next() {
@@ -96,8 +96,8 @@ func (b *synthetic) run(rng *rand.Rand, cfg Config) (*Race, Answer) {
 	return r, r.Answer()
 }
 
-// normal launches differ by the standard deviation; heavy ones too, but for one in
-// eight, which is far slower.
+// normal draws normally distributed noise. heavy does the same, but makes one launch in eight much
+// slower.
 func normal(sd float64) func(*rand.Rand) float64 {
 	return func(rng *rand.Rand) float64 { return sd * rng.NormFloat64() }
 }
@@ -112,7 +112,7 @@ func heavy(sd float64) func(*rand.Rand) float64 {
 	}
 }
 
-// repetitions is how often a study is repeated: KERNBENCH_TUNE_REPETITIONS, or few.
+// repetitions returns how often to repeat a study: KERNBENCH_TUNE_REPETITIONS, or a small default.
 func repetitions(t *testing.T) int {
 	if n, err := strconv.Atoi(os.Getenv("KERNBENCH_TUNE_REPETITIONS")); err == nil {
 		return n
@@ -123,7 +123,8 @@ func repetitions(t *testing.T) int {
 	return 2
 }
 
-// What a study promises with a tenth of the launches of the full sweep, over seeded repetitions.
+// With a tenth of the launches of the full sweep, a study keeps its promises in a sufficient share of
+// seeded repetitions.
 func TestShares(t *testing.T) {
 	cases := []struct {
 		name   string

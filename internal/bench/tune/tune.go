@@ -1,21 +1,20 @@
-// Package tune finds the best of many settings in few launches. It is pure: it
-// takes observations and says which launches to make next, so that a study is
-// repeated exactly from its rows, whoever made them, and tested without a process.
+// Package tune finds the best of many settings in few launches. It is pure: it takes observations
+// and returns the launches to make next. Therefore a study can be replayed exactly from its rows
+// (for --resume) and tested without processes.
 //
-// A study has three phases, each made of rounds; a round launches each of its
-// settings once, in an order drawn from the seed, so that a drift of the machine
-// lands on none of them alone.
+// A study has three phases, each made of rounds. A round launches each of its settings once, in a
+// random order drawn from the seed, so that a drift of the machine affects all settings equally.
 //
-//   - Explore, where the product is too large to start every setting: a random
-//     sample first, then settings that a surrogate proposes. It is a Gaussian
-//     process over the number of variables that two settings have in common, which
-//     stands for main effects and pairwise interactions (surrogate.go).
-//   - Race: the contenders of each round are compared with the leader over the
-//     rounds they share. One that is slower beyond doubt is dropped (race.go).
-//   - Confirm: the winner and the default in fresh pairs that had no part in the
-//     choice. The gain that is claimed is the gain of these.
+//   - Explore, if there are too many settings to launch all: first a random sample, then settings
+//     proposed by a surrogate. The surrogate is a Gaussian process whose covariance counts the
+//     variables that two settings have in common; it models main effects and pairwise
+//     interactions (surrogate.go).
+//   - Race: the contenders of each round are compared with the leader over their common rounds.
+//     Contenders that are significantly slower are dropped (race.go).
+//   - Confirm: the winner and the default run in new pairs that had no influence on the choice.
+//     The claimed gain is the gain of these pairs.
 //
-// A setting that fails once is out.
+// A setting that fails once is excluded.
 package tune
 
 import (
@@ -25,34 +24,34 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Space is what can be chosen.
+// Space is the search space.
 type Space struct {
-	Levels   []int   // of each variable, how many it has
-	Settings [][]int // of each setting, the level of every variable
-	Default  int     // the setting that gains are over
+	Levels   []int   // number of levels of each variable
+	Settings [][]int // level of every variable, by setting
+	Default  int     // the setting that gains refer to
 }
 
-// Config is what a study may cost.
+// Config limits the cost of a study.
 type Config struct {
-	Launches int     // at most, confirmation included; 0: DefaultLaunches
-	Seconds  float64 // at most; 0: no limit
+	Launches int     // largest number of launches, confirmation included; 0 means DefaultLaunches
+	Seconds  float64 // time limit; 0 means none
 	Seed     uint64
 }
 
-// Trials is what a full sweep would take of each setting, to compare with.
+// Trials is the number of launches per setting in a full sweep, with which a study is compared.
 const Trials = 6
 
-// The least that show how launches differ, as in package compare.
+// Numbers of launches that are needed to estimate their variation.
 const (
 	minRounds = 4
-	minPairs  = 6 // of a confirmation, the least with a 95 % interval
+	minPairs  = 6 // smallest number of pairs with a 95 % confidence interval
 	maxPairs  = 20
-	// leastLaunches are a contender, the default, and their confirmation.
+	// leastLaunches is the smallest budget: a contender, the default, and their confirmation.
 	leastLaunches = 2 + 2*minPairs
 )
 
-// DefaultLaunches is a tenth of the full sweep, and for a few settings as much as
-// it takes to tell them apart.
+// DefaultLaunches returns the default budget: a tenth of the full sweep, or up to 100 launches if
+// there are few settings, and the confirmation.
 func DefaultLaunches(settings int) int {
 	full := Trials * settings
 	return max(full/10, min(full, 100)) + 2*minPairs
@@ -61,14 +60,14 @@ func DefaultLaunches(settings int) int {
 // Launch is one setting in one round.
 type Launch struct{ Setting, Round int }
 
-// Outcome is what became of a launch.
+// Outcome is the result of a launch.
 type Outcome struct {
-	Log     float64 // of what is minimised
-	Failed  string  // why there is none
-	Seconds float64 // that it took
+	Log     float64 // logarithm of the quantity to minimise
+	Failed  string  // why there is no result, or ""
+	Seconds float64 // duration
 }
 
-// Phase is the part of a study that a launch belongs to.
+// Phase is a phase of a study.
 type Phase string
 
 // The phases, in their order.
@@ -84,27 +83,27 @@ type Race struct {
 	space      Space
 	cfg        Config
 	rng        *rand.Rand
-	confounded bool // the default's levels are its alone
+	confounded bool // see Space.confounded
 
-	phase   Phase
-	round   int // rounds so far
-	looks   int // at contenders, for the correction
-	seen    []record
-	of      [][]int  // of each setting, its records
-	reason  []string // of each setting, why it is out; "" is none
-	dropped []bool   // slower beyond doubt
-	alive   []int    // contenders of the race
-	spent   float64
-	model   *surrogate
-	modelAt int // records the model knows
-	chosen  int // times its shares were chosen
-	best    int // the winner that is being confirmed
-	from    int // the round from which on launches confirm it
-	pairs   int // that are planned
-	trace   []Step
+	phase        Phase
+	round        int // rounds so far
+	looks        int // significance tests so far, for the correction of the level
+	history      []record
+	bySetting    [][]int  // indexes into history, by setting
+	failure      []string // reason for excluding each setting, or ""
+	dropped      []bool   // whether each setting is significantly slower than the leader
+	contenders   []int    // settings still in the race
+	secondsSpent float64
+	model        *surrogate
+	modelSize    int // length of history when the model was fitted
+	shareFits    int // how often the model's shares were fitted
+	best         int // the winner that is being confirmed, or -1
+	confirmFrom  int // first round of its confirmation
+	pairs        int // planned number of confirmation pairs
+	trace        []Step
 }
 
-// record is one observation.
+// record is an observed launch.
 type record struct {
 	Launch
 	Outcome
@@ -115,8 +114,8 @@ type record struct {
 type Step struct {
 	Launches int   `json:"launches"`
 	Phase    Phase `json:"phase"`
-	Best     int   `json:"best"` // the setting
-	// Log is the best against the default, as known then; negative is better.
+	Best     int   `json:"best"` // setting
+	// Log is the estimated log ratio of the best to the default; negative is better.
 	Log float64 `json:"log"`
 }
 
@@ -127,39 +126,38 @@ func New(space Space, cfg Config) *Race {
 	}
 	n := len(space.Settings)
 	return &Race{space: space, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x74756e65)), phase: Explore,
-		of:     make([][]int, n),
-		reason: make([]string, n), dropped: make([]bool, n), best: -1, confounded: space.confounded()}
+		bySetting: make([][]int, n),
+		failure:   make([]string, n), dropped: make([]bool, n), best: -1, confounded: space.confounded()}
 }
 
-// launches is how many there may be: those that were asked for, or as many as there
-// is time for.
+// launches returns the current budget: the configured number, or fewer if time is short.
 func (r *Race) launches() int {
-	if r.cfg.Seconds > 0 && r.spent > 0 {
-		return min(r.cfg.Launches, len(r.seen)+max(0, int((r.cfg.Seconds-r.spent)/r.pace())))
+	if r.cfg.Seconds > 0 && r.secondsSpent > 0 {
+		return min(r.cfg.Launches, len(r.history)+max(0, int((r.cfg.Seconds-r.secondsSpent)/r.pace())))
 	}
 	return r.cfg.Launches
 }
 
-// pace is how long a launch takes, in seconds: the mean so far, or that of the latest
-// where it is longer. A machine that has become slow stays so for a while, and then the
-// mean promises launches for which there is no time.
+// pace returns the expected seconds of a launch: the mean so far, or the mean of the latest launches
+// if that is longer. A machine that has become slow stays slow for a while, and the overall mean
+// would promise too many launches.
 func (r *Race) pace() float64 {
 	const latest = 2 * minRounds
 	recent := 0.0
-	for _, o := range r.seen[max(0, len(r.seen)-latest):] {
+	for _, o := range r.history[max(0, len(r.history)-latest):] {
 		recent += o.Seconds
 	}
-	return max(r.spent/float64(len(r.seen)), recent/float64(min(latest, len(r.seen))))
+	return max(r.secondsSpent/float64(len(r.history)), recent/float64(min(latest, len(r.history))))
 }
 
-// confirmPairs is how many pairs are kept for the confirmation: so many that their
-// interval will be half as wide as the gain, by how much launches differ, and at most a
-// quarter of all launches. It is settled before the first of them.
+// confirmPairs returns how many pairs to reserve for the confirmation: enough that, given the
+// noise, their interval becomes half as wide as the gain, but at most a quarter of all launches.
+// The number is fixed before the first pair runs.
 func (r *Race) confirmPairs() int {
 	pairs := max(r.launches()/24, minPairs)
 	if best, ok := r.leader(); ok {
-		gain := r.against(best, r.space.Default) / 2 // the winner of noisy launches was lucky
-		reach := sure * math.Sqrt2 * r.noiseAt(0.9)  // of the interval of one pair, to either side
+		gain := r.logRatio(best, r.space.Default) / 2    // halved: selection favours lucky settings
+		reach := confident * math.Sqrt2 * r.noiseAt(0.9) // of the interval of one pair, to either side
 		if need := math.Pow(2*reach/gain, 2); gain < 0 && need > float64(pairs) {
 			pairs = max(pairs, int(min(need, float64(r.launches())/8)))
 		}
@@ -167,21 +165,21 @@ func (r *Race) confirmPairs() int {
 	return min(pairs, maxPairs)
 }
 
-// raceBudget is what may be launched before the confirmation.
+// raceBudget returns the number of launches before the confirmation.
 func (r *Race) raceBudget() int { return max(0, r.launches()-2*r.confirmPairs()) }
 
-// Observe takes what became of a launch.
+// Observe records the outcome of a launch.
 func (r *Race) Observe(l Launch, o Outcome) {
-	r.spent += o.Seconds
-	if o.Failed != "" && r.reason[l.Setting] == "" {
-		r.reason[l.Setting] = o.Failed
+	r.secondsSpent += o.Seconds
+	if o.Failed != "" && r.failure[l.Setting] == "" {
+		r.failure[l.Setting] = o.Failed
 	}
-	r.of[l.Setting] = append(r.of[l.Setting], len(r.seen))
-	r.seen = append(r.seen, record{l, o, r.phase})
+	r.bySetting[l.Setting] = append(r.bySetting[l.Setting], len(r.history))
+	r.history = append(r.history, record{l, o, r.phase})
 }
 
-// Next is the next round, none when the study is done. Every launch of the round
-// before it has been observed.
+// Next returns the next round, or nil when the study is done. All launches of the previous round
+// must have been observed.
 func (r *Race) Next() []Launch {
 	var next []int
 	for len(next) == 0 && r.phase != Done {
@@ -191,11 +189,11 @@ func (r *Race) Next() []Launch {
 				r.startRace()
 			}
 		case Contend:
-			if next = r.contend(); len(next) == 0 && r.phase == before {
+			if next = r.raceRound(); len(next) == 0 && r.phase == before {
 				r.startConfirm()
 			}
 		case Confirm:
-			if next = r.confirm(); len(next) == 0 { // then it has ended
+			if next = r.confirm(); len(next) == 0 {
 				r.phase = Done
 			}
 		}
@@ -209,21 +207,21 @@ func (r *Race) Next() []Launch {
 	return out
 }
 
-// left is how many launches the race may still make.
-func (r *Race) left() int { return r.raceBudget() - len(r.seen) }
+// launchesLeft returns how many launches the race may still make.
+func (r *Race) launchesLeft() int { return r.raceBudget() - len(r.history) }
 
-// mark adds a step to the trace.
-func (r *Race) mark() {
+// addStep appends the current leader to the trace.
+func (r *Race) addStep() {
 	if best, ok := r.leader(); ok {
-		r.trace = append(r.trace, Step{len(r.seen), r.phase, best, r.against(best, r.space.Default)})
+		r.trace = append(r.trace, Step{len(r.history), r.phase, best, r.logRatio(best, r.space.Default)})
 	}
 }
 
-// good are the logarithms of a setting's launches that count for the choice, by
-// round, apart from what the rounds have in common.
-func (r *Race) good(s int) (rounds []int, logs []float64) {
-	for _, i := range r.of[s] {
-		if o := r.seen[i]; o.Failed == "" && o.phase != Confirm {
+// samples returns the log results of a setting that count for the choice (all but those of the
+// confirmation), with their rounds.
+func (r *Race) samples(s int) (rounds []int, logs []float64) {
+	for _, i := range r.bySetting[s] {
+		if o := r.history[i]; o.Failed == "" && o.phase != Confirm {
 			rounds, logs = append(rounds, o.Round), append(logs, o.Log)
 		}
 	}

@@ -3,16 +3,17 @@ package tuned
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Sections are the answer as a report has it: the winners first, then what each
-// variable does.
+// Sections returns the sections of a report: the winners first, then the effect of each variable.
 func Sections(r tune.Result) []bench.Section {
 	lead := bench.Section{Title: "Tuning: the best setting", Lead: true}
 	if len(r.Findings) == 1 {
@@ -42,8 +43,8 @@ func Sections(r tune.Result) []bench.Section {
 	return out
 }
 
-// beside is the best setting beside the default, a line for every variable: names are
-// often too long for a sentence.
+// beside returns a table of the best setting and the default with a line for every variable,
+// because the names are often too long for a sentence.
 func (s story) beside() [][]string {
 	best := s.f.Answer.Best
 	if best < 0 || best == s.f.Default {
@@ -57,7 +58,7 @@ func (s story) beside() [][]string {
 	return table
 }
 
-// bare is a value without the name of its variable.
+// bare formats a level without the name of its variable.
 func bare(v tune.Variable, level int) string {
 	if v.Unset[level][0] {
 		return "unset"
@@ -65,7 +66,7 @@ func bare(v tune.Variable, level int) string {
 	return strings.Join(v.Values[level], ",")
 }
 
-// winners is a line for every finding.
+// winners returns a table with a line for every finding.
 func winners(r tune.Result) [][]string {
 	table := [][]string{{strings.Join(r.Per, " "), "best", r.Metric + " against the default", "verdict", "launches"}}
 	for _, f := range r.Findings {
@@ -91,7 +92,7 @@ func winners(r tune.Result) [][]string {
 	return table
 }
 
-// effects is a line for every value of every variable.
+// effects returns a table with a line for every value of every variable.
 func (s story) effects() [][]string {
 	table := [][]string{{"variable", "share", "verdict", "value", s.r.Metric, "99 % interval"}}
 	for _, e := range s.f.Answer.Effects {
@@ -117,10 +118,10 @@ func (s story) effects() [][]string {
 	return table
 }
 
-// maxPanels is how many races a figure shows.
+// maxPanels is the largest number of races in a figure.
 const maxPanels = 6
 
-// Figures are the convergence, the importance of the variables, and the strongest
+// Figures returns the figures of convergence, importance of the variables, and strongest
 // interaction.
 func Figures(r tune.Result) []figure.Figure {
 	findings := r.Findings[:min(len(r.Findings), maxPanels)]
@@ -146,7 +147,7 @@ func Figures(r tune.Result) []figure.Figure {
 	return lists.Filter([]figure.Figure{converge, matter, inter}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
 }
 
-// convergence is the leader against the default after each round.
+// convergence shows the leader relative to the default after each round.
 func (s story) convergence() (figure.Panel, bool) {
 	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"},
 		Y:    figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
@@ -179,7 +180,7 @@ func (s story) convergence() (figure.Panel, bool) {
 	return p, path
 }
 
-// shares are the variables' parts of what differs.
+// shares shows each variable's share of the explained variance.
 func (s story) shares() (figure.Panel, bool) {
 	zero := 0.0
 	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Scale: figure.Category}, Legend: figure.LegendNone,
@@ -198,7 +199,7 @@ func (s story) shares() (figure.Panel, bool) {
 	return p, len(series.Points) > 0
 }
 
-// interaction is the table of the pair that interacts most.
+// interaction shows a heat map of the pair of variables with the strongest interaction.
 func (s story) interaction() (figure.Panel, bool) {
 	pairs := s.f.Answer.Pairs
 	if len(pairs) == 0 || s.f.Answer.Best < 0 {
@@ -229,4 +230,167 @@ func (s story) interaction() (figure.Panel, bool) {
 	}
 	p.Content = heat
 	return p, true
+}
+
+// plain matches texts that need no quotes in a shell or in YAML.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Files returns configuration files: tuned.sh with the environment of each winner, tuned.yaml with
+// all its settings, and the files that the bench makes itself. Winners without a confirmed gain are
+// left out.
+func Files(r tune.Result, b *bench.Bench, rows []journal.Row) (out []bench.File, err error) {
+	if b != nil && b.Tuning != nil && b.Tuning.Files != nil {
+		if out, err = b.Tuning.Files(Chosen(r, rows)); err != nil {
+			return nil, err
+		}
+	}
+	if text := Exports(r); text != "" {
+		out = append(out, bench.File{Name: "tuned.sh", Data: []byte(text)})
+	}
+	if text := Fragment(r); text != "" {
+		out = append(out, bench.File{Name: "tuned.yaml", Data: []byte(text)})
+	}
+	return out, nil
+}
+
+// Exports returns shell export statements of the winners with a confirmed gain. Axes, which are not
+// environment variables, become comments.
+func Exports(r tune.Result) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		if !Gained(f) {
+			continue
+		}
+		if f.Per != "" {
+			fmt.Fprintf(&b, "# %s\n", f.Per)
+		}
+		each(r, f, func(name, value string, env, unset bool) {
+			switch {
+			case !env:
+				fmt.Fprintf(&b, "# %s=%s\n", name, value)
+			case unset:
+				fmt.Fprintf(&b, "unset %s\n", name)
+			default:
+				fmt.Fprintf(&b, "export %s=%s\n", name, ShellWord(value))
+			}
+		})
+	}
+	return b.String()
+}
+
+// Fragment returns the winners in the format of a sweep file, with one value each. All but the first
+// are commented out, because a sweep has one environment.
+func Fragment(r tune.Result) string {
+	var b strings.Builder
+	for i, f := range r.Findings {
+		if !Gained(f) {
+			continue
+		}
+		prefix := ""
+		if len(r.Findings) > 1 && i > 0 {
+			prefix = "# "
+		}
+		if f.Per != "" {
+			fmt.Fprintf(&b, "# %s\n", f.Per)
+		}
+		var envs, axes []string
+		each(r, f, func(name, value string, env, unset bool) {
+			text := fmt.Sprintf("  %s: [%q]", name, value)
+			if unset {
+				text = fmt.Sprintf("  %s: [null]", name)
+			}
+			if env {
+				envs = append(envs, text)
+			} else {
+				axes = append(axes, fmt.Sprintf("  %s: [%s]", name, yamlWord(value)))
+			}
+		})
+		for _, block := range []struct {
+			name  string
+			lines []string
+		}{{"env", envs}, {"axes", axes}} {
+			if len(block.lines) > 0 {
+				fmt.Fprintf(&b, "%s%s:\n%s%s\n", prefix, block.name, prefix, strings.Join(block.lines, "\n"+prefix))
+			}
+		}
+	}
+	return b.String()
+}
+
+// Chosen returns the rows of the defaults and of the winners with a confirmed gain, for
+// TuningDefaults.Files.
+func Chosen(r tune.Result, rows []journal.Row) (out []journal.Row) {
+	for i := range rows {
+		row := &rows[i]
+		for _, f := range r.Findings {
+			if row.Status != journal.OK || !at(row, strings.Fields(f.Per)) {
+				continue
+			}
+			if is(row, r, f.Levels[f.Default]) || Gained(f) && is(row, r, f.Levels[f.Answer.Best]) {
+				out = append(out, *row)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// at reports whether a row belongs to a race.
+func at(row *journal.Row, per []string) bool {
+	for _, p := range per {
+		name, want, _ := strings.Cut(p, "=")
+		if have, _ := coordinate(row, name); have != want {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether a row belongs to a setting.
+func is(row *journal.Row, r tune.Result, levels []int) bool {
+	for v, l := range levels {
+		x := r.Variables[v]
+		for i, n := range x.Names {
+			have, unset := coordinate(row, n)
+			if unset != x.Unset[l][i] || !unset && have != x.Values[l][i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func coordinate(row *journal.Row, name string) (text string, unset bool) {
+	if e, ok := row.Env.Get(name); ok {
+		return e.Text(), !e.Set
+	}
+	if name == bench.RanksAxis && row.NumRanks != nil {
+		return fmt.Sprint(*row.NumRanks), false
+	}
+	return row.Point.At(name).String(), false
+}
+
+// each calls visit with every name that the best setting sets.
+func each(r tune.Result, f tune.Finding, visit func(name, value string, env, unset bool)) {
+	for v, l := range f.Levels[f.Answer.Best] {
+		x := r.Variables[v]
+		for i, n := range x.Names {
+			visit(n, x.Values[l][i], x.Env[i], x.Unset[l][i])
+		}
+	}
+}
+
+// ShellWord quotes a word for a POSIX shell.
+func ShellWord(s string) string {
+	if plain.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func yamlWord(s string) string {
+	if plain.MatchString(s) && !strings.ContainsAny(s, ":,@%") {
+		return s
+	}
+	return fmt.Sprintf("%q", s)
 }

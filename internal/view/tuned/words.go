@@ -1,6 +1,5 @@
-// Package tuned shows what a study of package tune found: in words, as sections and
-// figures of a report, and as lines to paste. It works on the result that the
-// journal keeps and judges nothing.
+// Package tuned presents the result of a study of package tune: as text, as sections and figures of
+// a report, and as configuration files. It only formats the result stored in the journal.
 package tuned
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Load is the latest result of a run; nil is none.
+// Load returns the latest result of a run, or nil if there is none.
 func Load(run *journal.Run) (*tune.Result, error) {
 	for _, n := range slices.Backward(run.Notes) {
 		if len(n.Tuned) == 0 {
@@ -32,7 +31,7 @@ func Load(run *journal.Run) (*tune.Result, error) {
 	return nil, nil
 }
 
-// Note is the result as the journal keeps it, with its first words.
+// Note returns the result as a note for the journal, with its headlines as text.
 func Note(r tune.Result) (journal.Note, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -46,7 +45,7 @@ func Note(r tune.Result) (journal.Note, error) {
 	return journal.Note{Text: "tuned: " + strings.Join(lines, "; "), Tuned: data}, nil
 }
 
-// Text is the whole answer for a terminal.
+// Text formats the whole result for a terminal.
 func Text(r tune.Result) string {
 	var b strings.Builder
 	for i, f := range r.Findings {
@@ -64,13 +63,13 @@ func Text(r tune.Result) string {
 	return b.String()
 }
 
-// story is one finding to tell.
+// story formats one finding of a result.
 type story struct {
 	r tune.Result
 	f tune.Finding
 }
 
-// name is a setting in words; that of the default says so.
+// name describes a setting by its values, and marks the default.
 func (s story) name(setting int) string {
 	levels := s.f.Levels[setting]
 	if setting == s.f.Default {
@@ -87,7 +86,7 @@ func (s story) values(levels []int) string {
 	return strings.Join(parts, " ")
 }
 
-// Level is a variable's value in words.
+// Level formats a level of a variable.
 func Level(v tune.Variable, level int) string {
 	var parts []string
 	for i, n := range v.Names {
@@ -100,7 +99,7 @@ func Level(v tune.Variable, level int) string {
 	return strings.Join(parts, " ")
 }
 
-// percent is a difference of logarithms as a change of the metric.
+// percent converts a log ratio to a change of the metric in percent.
 func (s story) percent(log float64) float64 {
 	if s.r.Maximise {
 		log = -log
@@ -108,7 +107,7 @@ func (s story) percent(log float64) float64 {
 	return 100 * math.Expm1(log)
 }
 
-// change is an interval of the metric's change.
+// change formats the metric's change with its interval.
 func (s story) change(i tune.Interval) string {
 	if !i.Known {
 		return fmt.Sprintf("%+.1f %% (%s: too few for an interval)", s.percent(i.Mid), unit.Plural(i.Count, "pair"))
@@ -117,14 +116,13 @@ func (s story) change(i tune.Interval) string {
 	return fmt.Sprintf("%+.1f %% (95 %% interval %+.1f to %+.1f %%)", s.percent(i.Mid), min(low, high), max(low, high))
 }
 
-// Gained reports whether a finding's best is better than the default beyond doubt,
-// by launches that had no part in the choice.
+// Gained reports whether the confirmation shows that the best setting is better than the default.
 func Gained(f tune.Finding) bool {
 	c := f.Answer.Confirmed
 	return c != nil && c.Known && c.High < 0 && f.Answer.Done
 }
 
-// headline is the answer in one sentence.
+// headline states the result in one sentence.
 func (s story) headline() string {
 	a, at := s.f.Answer, ""
 	if s.f.Per != "" {
@@ -162,7 +160,7 @@ func (s story) headline() string {
 	}
 }
 
-// reasons says why everything is out: why the first is, and how many have other reasons.
+// reasons explains why all settings failed: the first reason, and how many have others.
 func (s story) reasons() string {
 	failed := s.f.Answer.Failed
 	others := len(lists.Filter(failed, func(f tune.Failure) bool { return f.Reason != failed[0].Reason }))
@@ -180,7 +178,7 @@ func (s story) defaultFailed() string {
 	return ", which fails: " + f.Reason
 }
 
-// lines are the whole answer.
+// lines returns the whole result, headline first.
 func (s story) lines() (out []string) {
 	a := s.f.Answer
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -216,7 +214,7 @@ func (s story) lines() (out []string) {
 	return out
 }
 
-// level is the metric of the best itself.
+// level formats the metric's value for the best setting.
 func (s story) level(l tune.Interval) string {
 	value := func(log float64) float64 {
 		if s.r.Maximise {
@@ -232,7 +230,7 @@ func (s story) level(l tune.Interval) string {
 	return text
 }
 
-// shown is how many settings a sentence lists.
+// shown is the largest number of settings that a sentence lists.
 const shown = 5
 
 func (s story) list(settings []int) string {
@@ -269,7 +267,7 @@ func (s story) equals() string {
 	return text
 }
 
-// importance says which variables matter.
+// importance lists which variables matter.
 func (s story) importance() (out []string) {
 	var matter, none, open []string
 	effects := slices.Clone(s.f.Answer.Effects)
@@ -297,7 +295,8 @@ func (s story) importance() (out []string) {
 	return out
 }
 
-// failures lists what is out, by reason; those that differ in numbers alone are one.
+// failures lists the excluded settings by reason. Reasons that differ only in digits, such as
+// process numbers, are merged.
 func (s story) failures() string {
 	digits := func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -317,7 +316,7 @@ func (s story) failures() string {
 	return strings.Join(parts, "; ")
 }
 
-// few repeated launches say little of how much launches differ.
+// few is the number of repeated launches below which their variation is not reported.
 const few = 8
 
 func (s story) cost() string {

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/tune"
 )
 
-// The first line is the answer, whatever came of a study; nothing is claimed that was not
-// confirmed, and there is something to paste only where something was.
+// The first line states the result. Only a confirmed gain is claimed, and only then are there
+// configuration files.
 func TestFirstLine(t *testing.T) {
 	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
 	none := &tune.Interval{Mid: math.Log(0.9), Low: math.Log(0.7), High: math.Log(1.1), Known: true, Count: 6}
@@ -61,8 +61,7 @@ func TestFirstLine(t *testing.T) {
 	}
 }
 
-// Who lost to the best is said of a race alone: not where there was none, nor where the
-// confirmation refutes it.
+// Settings are called slower only after a race, and not if the confirmation refutes it.
 func TestSlowerBeyondDoubt(t *testing.T) {
 	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
 	none := &tune.Interval{Mid: 0, Low: math.Log(0.9), High: math.Log(1.1), Known: true, Count: 6}
@@ -91,7 +90,7 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 	}
 }
 
-// Settings that are out for the same reason, but for a process's number, are named together.
+// Settings excluded for the same reason, apart from process numbers, are listed together.
 func TestOutByReason(t *testing.T) {
 	v := tune.Variable{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}, {"3"}, {"4"}},
 		Unset: [][]bool{{true}, {false}, {false}, {false}}}
@@ -104,7 +103,7 @@ func TestOutByReason(t *testing.T) {
 	}
 }
 
-// A path that was not recorded is no figure of one point.
+// Without recorded steps there is no figure of convergence.
 func TestNoConvergenceWithoutSteps(t *testing.T) {
 	few := &tune.Interval{Mid: 1, Count: 2}
 	r := tune.Result{Metric: "time_us", Findings: []tune.Finding{{Answer: tune.Answer{Best: 1, Confirmed: few}}}}
@@ -113,7 +112,7 @@ func TestNoConvergenceWithoutSteps(t *testing.T) {
 	}
 }
 
-// What was disturbed is said, and a launch is what --launches counts.
+// The text reports disturbed rows, and counts launches like --launches does.
 func TestCostAndDisturbance(t *testing.T) {
 	r := tune.Result{Metric: "time_us",
 		Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
