@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// others uses the public packages besides bench and kernbench.
+// others is a program that uses the public packages other than bench and kernbench.
 const others = `package main
 
 import (
@@ -62,8 +62,8 @@ func simulated(kernel tl.Kernel) error {
 var _, _, _ = total, solved, simulated
 `
 
-// A user's program lives in a module of its own. This one is the shipped
-// example, built and run outside the tree against the public packages.
+// A user's program is in its own module. This test builds and runs the shipped examples outside the
+// tree against the public packages.
 func TestUsersOwnModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and runs another program: once is enough")
@@ -80,8 +80,9 @@ func TestUsersOwnModule(t *testing.T) {
 		data := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(data)
 	}
-	// The requirements are ours, so that nothing has to be looked up. A workspace stands for
-	// the requirement of kernbench itself: what is compiled is then what all tests share.
+	// The module has the same requirements as kernbench, so nothing has to be downloaded. A
+	// workspace replaces the requirement of kernbench itself, so the build cache is shared with
+	// all other tests.
 	mod := strings.Replace(read("go.mod"), "module github.com/kernbench/kernbench", "module example.com/user", 1)
 	mod, _, _ = strings.Cut(mod, "\ntool ")
 	write("go.mod", mod)
@@ -124,7 +125,7 @@ func TestUsersOwnModule(t *testing.T) {
 		t.Errorf("list: %s", list)
 	}
 
-	// A kernel for the simulated accelerator; one that adds the wrong chunk does not pass.
+	// A kernel for the simulated accelerator, once correct and once adding the wrong chunk.
 	kernel := read("examples/accelkernel/main.go")
 	must.Do(t, os.Mkdir(filepath.Join(dir, "kernel"), 0o755))
 	for own, want := range map[string]string{"me - 2 - step": "2 points: 2 ok", "me - 1 - step": "wrong"} {
@@ -138,8 +139,7 @@ func TestUsersOwnModule(t *testing.T) {
 	}
 }
 
-// functions are the exported functions of a package, with the type of their only
-// result.
+// functions returns the exported functions of a package with the type of their only result.
 func functions(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := must.Get(filepath.Glob(filepath.Join(dir, "*.go")))(t)
@@ -160,8 +160,7 @@ func functions(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// The program that docs/writing-benches.md shows is the one that is built and run
-// above.
+// docs/writing-benches.md shows the program that is built and run above, and names every function.
 func TestGuideShowsTheExample(t *testing.T) {
 	guide := must.Get(os.ReadFile("../docs/writing-benches.md"))(t)
 	example := must.Get(os.ReadFile("../examples/userbench/main.go"))(t)
@@ -179,5 +178,5 @@ func TestGuideShowsTheExample(t *testing.T) {
 	}
 }
 
-// unexplained are for the few who read the package's own documentation.
+// unexplained lists functions that only the package documentation mentions.
 var unexplained = []string{"New", "DefaultMeasure", "ParseValue"}

@@ -13,7 +13,7 @@ import (
 
 func nothing(context.Context, *State) error { return nil }
 
-// TestFaults: each slip in a declaration is found and named.
+// Each mistake in a declaration is reported.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		bench *Bench
@@ -71,7 +71,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestBuild: the clauses of a declaration end where they belong.
+// Every clause sets its part of the declaration.
 func TestBuild(t *testing.T) {
 	b := Suite("suite", Help("what it is"), Version("2"), Out("here"), Backends("ahbm", "cpu"),
 		Option("iters", point.Int, "10", "how many"), Choice("alg", "which", "ring", "tree"),

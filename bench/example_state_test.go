@@ -29,14 +29,14 @@ func try(body bench.Body, coords ...string) bench.Outcome {
 	return o
 }
 
-// stepClock is a clock that a body advances itself, in picoseconds.
+// stepClock is a clock that the body advances, in picoseconds.
 type stepClock struct{ ps int64 }
 
 func (c *stepClock) Now() int64          { return c.ps }
 func (c *stepClock) Deterministic() bool { return true }
 func (c *stepClock) Name() string        { return "steps" }
 
-// takes makes a call of that many microseconds by a clock of its own.
+// takes returns a call that takes a number of microseconds on a stepClock.
 func takes(s *bench.State, us int64) func() error {
 	clock := &stepClock{}
 	s.UseClock(clock)
@@ -159,7 +159,7 @@ func ExampleState_Backend() {
 	// Output: cpu
 }
 
-// Ranks of one launch meet under a name that no other launch has.
+// Ranks of a launch find each other by a name that no other launch has.
 func ExampleState_Session() {
 	try(func(_ context.Context, s *bench.State) error {
 		name := "exchange-" + s.Session() // of a file, a socket, a segment
@@ -178,7 +178,7 @@ func ExampleState_Seed() {
 	// Output: seed of this rank's inputs: 1
 }
 
-// Ranks exchange what each has found out during set-up.
+// Ranks exchange data during set-up.
 func ExampleState_Group() {
 	try(func(ctx context.Context, s *bench.State) error {
 		pids, err := s.Group().Exchange(ctx, []int64{int64(os.Getpid())})
@@ -191,8 +191,8 @@ func ExampleState_Group() {
 	// Output: process IDs of 1 rank
 }
 
-// Ranks on several hosts find each other by what they exchange: give it to dist.Init as
-// Config.Exchange, or pass on words of your own.
+// Exchange is an all-gather of bytes. Ranks on several hosts pass it to dist.Init as
+// Config.Exchange.
 func ExampleState_Exchange() {
 	try(func(ctx context.Context, s *bench.State) error {
 		all, err := s.Exchange(ctx, []byte("rank "+fmt.Sprint(s.Rank())))
@@ -265,7 +265,7 @@ func ExampleState_Phase() {
 	// factorizing
 }
 
-// A body that simulates advances a clock of its own: the row is simulated.
+// A simulating body advances its own clock, and the row is marked as simulated.
 func ExampleState_UseClock() {
 	out := try(func(ctx context.Context, s *bench.State) error {
 		clock := &stepClock{}
@@ -276,7 +276,7 @@ func ExampleState_UseClock() {
 	// Output: simulated 25 us, samples: 1
 }
 
-// How samples are taken may be an axis.
+// The cadence of the samples may be an axis.
 func ExampleState_Sampling() {
 	try(func(ctx context.Context, s *bench.State) error {
 		s.Sampling().Cadence = bench.Cadence(s.Str("cadence"))
@@ -286,7 +286,7 @@ func ExampleState_Sampling() {
 	// Output: <nil>
 }
 
-// The option that bench.Seconds declares bounds the sampling.
+// The option of bench.Seconds limits the sampling time.
 func ExampleState_SampleAtMost() {
 	try(func(ctx context.Context, s *bench.State) error {
 		s.SampleAtMost(s.Float(bench.SecondsOption))
@@ -296,7 +296,7 @@ func ExampleState_SampleAtMost() {
 	// Output: 500ms
 }
 
-// A row from a model says so.
+// Rows of a model are marked as modelled.
 func ExampleState_Kind() {
 	out := try(func(_ context.Context, s *bench.State) error {
 		s.Kind(bench.Modelled)
@@ -326,7 +326,7 @@ func ExampleState_Flops() {
 	// Output: 1 TFLOP/s
 }
 
-// With several ranks, busbw counts what each must send.
+// With several ranks, busbw accounts for the data that each rank must send.
 func ExampleState_Volume() {
 	out := try(func(ctx context.Context, s *bench.State) error {
 		s.Volume("all_reduce", 1e6)
@@ -367,7 +367,7 @@ func ExampleState_Interval() {
 	// Output: 2.25 3 true
 }
 
-// A bound by the memory's bandwidth, to compare the time with.
+// A lower bound of the time, from the memory bandwidth.
 func ExampleState_Limit() {
 	out := try(func(ctx context.Context, s *bench.State) error {
 		const gbps = 40
@@ -397,8 +397,8 @@ func ExampleState_Warn() {
 	// Output: [1 of 3 solves did not converge]
 }
 
-// A call that writes nothing every second time is found, although the output once held
-// what it should.
+// A call that writes nothing every second time is found, although the output of the previous call
+// was correct.
 func ExampleState_Refresh() {
 	out := try(func(ctx context.Context, s *bench.State) error {
 		input, output, calls := 0, 0, 0
@@ -420,7 +420,7 @@ func ExampleState_Refresh() {
 	// Output: failed 1 wrong elements, first: the sum is -1, want 2
 }
 
-// A check that finds wrong elements counts them; nothing is timed then.
+// A check that finds wrong elements counts them, and nothing is timed.
 func ExampleState_Verify() {
 	out := try(func(ctx context.Context, s *bench.State) error {
 		want, got := []int{1, 2, 3, 4}, []int{0, 0, 0, 0}

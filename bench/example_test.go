@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 )
 
-// The example of a whole bench is that of package kernbench, which runs it: tests here that
-// imported it would have everything between the two compiled once more.
+// The example of a complete bench is in package kernbench. Importing that package here would compile
+// everything between the two once more for this test.
 func nothing(context.Context, *bench.State) error { return nil }
 
 func ExampleUnknown() {
@@ -16,7 +16,7 @@ func ExampleUnknown() {
 	// Output: unknown way "backward", did you mean "backwards"? (known: backwards, builtin)
 }
 
-// Samples that are taken one at a time, after a barrier, with cold caches.
+// Each sample is taken after a barrier, with cold caches.
 func ExampleMeasure() {
 	cold := bench.DefaultMeasure()
 	cold.Cadence, cold.Cache = bench.Isolated, bench.Cold
@@ -25,7 +25,7 @@ func ExampleMeasure() {
 	// Output: <nil> isolated cold
 }
 
-// What a declaration gets wrong is found before anything runs.
+// Mistakes in a declaration are found before anything runs.
 func ExampleBench_validate() {
 	b := bench.New("copies", nothing, bench.Bytes("size", "4K:"))
 	fmt.Println(b.Validate())

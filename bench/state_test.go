@@ -23,14 +23,14 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// steps is a clock that only goes on when told to.
+// steps is a clock that only advances explicitly.
 type steps struct{ now int64 }
 
 func (c *steps) Now() int64          { return c.now }
 func (c *steps) Deterministic() bool { return true }
 func (c *steps) Name() string        { return "steps" }
 
-// on runs a body on n ranks and returns what each of them reports.
+// on runs a body on n ranks and returns the outcome of each.
 func on(n int, body Body) []Outcome {
 	out := make([]Outcome, n)
 	var wg sync.WaitGroup
@@ -53,7 +53,7 @@ func example() point.Point {
 		{Name: "shape", Value: shape}, {Name: "dtype", Value: dtype}}
 }
 
-// takes makes a call that lasts so long by the clock of steps.
+// takes returns a call that takes a given time on the steps clock.
 func takes(s *State, us int64) func() error {
 	clock := s.set.Clock.(*steps)
 	return func() error { clock.now += us * 1e6; return nil }
@@ -75,7 +75,7 @@ func TestAccessors(t *testing.T) {
 	s.Int("sise")
 }
 
-// TestFinish: what a body returns, and what it recorded, decides the status.
+// The status depends on the error of the body and on the recorded metrics.
 func TestFinish(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -115,7 +115,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// TestRequired: only what was required and did not execute fails a run.
+// NotExecuted marks a point as optional unless it is required.
 func TestRequired(t *testing.T) {
 	for _, required := range []bool{true, false} {
 		o := on(1, func(context.Context, *State) error { return fmt.Errorf("here: %w", NotExecuted(required, "no GPU")) })[0]
@@ -136,7 +136,7 @@ func TestSamplesBeforeTime(t *testing.T) {
 	}
 }
 
-// TestRecord: the metrics that follow from a time.
+// Rates and bandwidths are derived from the time.
 func TestRecord(t *testing.T) {
 	o := on(2, func(ctx context.Context, s *State) error {
 		s.Bytes(1e6)
@@ -171,7 +171,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestFasterThanItsLimit: a probed limit may be off by a quarter, and no more without a word.
+// A row that is more than a quarter faster than its limit gets a warning.
 func TestFasterThanItsLimit(t *testing.T) {
 	for _, c := range []struct {
 		limit  float64
@@ -187,8 +187,8 @@ func TestFasterThanItsLimit(t *testing.T) {
 	}
 }
 
-// TestVerifyOrder: one call and a check before the timing, a check after it, and
-// the preamble before every call.
+// There is one call and a check before the timing and a check after it, with the preamble before
+// every call.
 func TestVerifyOrder(t *testing.T) {
 	var story []string
 	var phases []string
@@ -211,9 +211,8 @@ func TestVerifyOrder(t *testing.T) {
 	}
 }
 
-// TestRefresh: with new inputs a verification is four calls before the timing, between
-// the blocks of samples and after it, and what the timed calls left is looked at as well,
-// unless they work in place.
+// With Refresh, a verification of four calls happens before the timing, between the blocks of
+// samples and after it. The output of the timed calls is checked too, unless they work in place.
 func TestRefresh(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {
 		var story strings.Builder
@@ -241,9 +240,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestEverySecondCallWrong: a call that leaves its output as it was every second time
-// is found before anything is timed, and one that begins to while it is timed between
-// the samples.
+// A call that leaves its output unchanged every second time is found before the timing. If it starts
+// to do so during the timing, it is found between the samples.
 func TestEverySecondCallWrong(t *testing.T) {
 	for _, from := range []int{0, 10, 5500} {
 		calls, value, out := 0, 0, 0
@@ -274,8 +272,8 @@ func TestEverySecondCallWrong(t *testing.T) {
 	}
 }
 
-// TestWrongOnOneRank: all ranks stop, the one that found it says what, the
-// others say who; before the timing nothing is timed.
+// If one rank finds a wrong element, all ranks stop: that rank reports the element, and the others
+// name the rank. Nothing is timed if the first verification fails.
 func TestWrongOnOneRank(t *testing.T) {
 	for _, when := range []string{"before", "after"} {
 		calls := make([]int, 3)
@@ -315,7 +313,7 @@ func TestWrongOnOneRank(t *testing.T) {
 	}
 }
 
-// TestCheckWithoutCount: a check that fails otherwise fails all ranks as well.
+// A check that fails with another error than Wrong also fails all ranks.
 func TestCheckWithoutCount(t *testing.T) {
 	o := on(2, func(ctx context.Context, s *State) error {
 		s.Verify(func() error {
@@ -331,8 +329,8 @@ func TestCheckWithoutCount(t *testing.T) {
 	}
 }
 
-// TestDeclared: a declared metric has the unit it was declared with, and another one is refused;
-// without declarations, as in a test of a body, all names will do.
+// Record uses the declared unit of a metric and rejects other names. Without declarations, as in a
+// test of a body, it accepts any name.
 func TestDeclared(t *testing.T) {
 	declared := []journal.MetricInfo{{Name: "cells", Unit: "cells", Better: "higher"}, {Name: "wrong"}}
 	s := newState(Setting{Metrics: declared})
@@ -353,7 +351,7 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestGather: all ranks get all numbers, in order, or none where some give more.
+// All ranks get all numbers in order, or an error if the ranks pass different numbers of values.
 func TestGather(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		on(3, func(ctx context.Context, s *State) error {
@@ -367,7 +365,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestSimulated: a deterministic clock makes simulated rows.
+// A deterministic clock makes simulated rows.
 func TestSimulated(t *testing.T) {
 	s := newState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})
 	clock := &steps{}
@@ -383,7 +381,7 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// A file that changes under a run fails its rows: they would be another's.
+// A file that changes during a run fails its rows, which would otherwise belong to other content.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("as planned")))

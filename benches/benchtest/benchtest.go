@@ -1,6 +1,5 @@
-// Package benchtest runs benches in tests: bodies with a goroutine for every
-// rank, and real processes, which the test binary itself plays. It judges nothing:
-// the outcomes are the caller's to look at.
+// Package benchtest runs benches in tests: bodies with a goroutine per rank, or real processes, for
+// which the test binary starts itself. It returns outcomes and leaves their judgement to the test.
 package benchtest
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Main is for TestMain of a package whose tests start real workers: the test
-// binary is then also their agent and the workers themselves. It gives the exit
+// Main is the body of TestMain for packages whose tests start real workers. If the test binary was
+// started as an agent or worker, Main runs as one; otherwise it runs the tests. It returns the exit
 // status.
 func Main(m *testing.M, benches ...*bench.Bench) int {
 	if code, is := launch.MaybeAgent(); is {
@@ -36,17 +35,17 @@ func Main(m *testing.M, benches ...*bench.Bench) int {
 	return m.Run()
 }
 
-// Program is Main for tests that start kernbench itself: `run`, `launch` and `probe` of the
-// test binary are those of a kernbench with these benches.
+// Program is like Main, for tests that start kernbench itself: with the argument run, launch or
+// probe the test binary acts as a kernbench with these benches.
 func Program(m *testing.M, benches ...*bench.Bench) int {
 	if len(os.Args) > 1 && slices.Contains([]string{"launch", "run", "probe"}, os.Args[1]) {
-		request.Remeasure = 0 // hosts that run tests are busy
+		request.Remeasure = 0 // test machines are busy, so points would often be measured again
 		return cli.Main(benches)
 	}
 	return Main(m, benches...)
 }
 
-// Assign reads words such as "size=4,8".
+// Assign parses assignments such as "size=4,8".
 func Assign(words ...string) (list []plan.Assign) {
 	for _, w := range words {
 		name, text, _ := strings.Cut(w, "=")
@@ -55,8 +54,8 @@ func Assign(words ...string) (list []plan.Assign) {
 	return list
 }
 
-// Rows are those of a sweep of a bench that needs one rank; words such as "size=4,8" are axes,
-// "--name=value" options. The error is that of planning it.
+// Rows runs a sweep of a bench that needs one rank and returns its rows. Words such as "size=4,8"
+// set axes, "--name=value" sets options. An error means that planning failed.
 func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]journal.Row, error) {
 	t.Helper()
 	if err := b.Validate(); err != nil {
@@ -86,9 +85,8 @@ func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]jour
 	return rows, nil
 }
 
-// Perform runs a body on all ranks of a task. Of the setting, the backend and
-// how to measure are the caller's; the rest is filled in. A rank that fails ends
-// the others, as a worker does.
+// Perform runs a body on all ranks of a task. The caller sets Backend and Measure of the setting;
+// Perform fills in the rest. A rank that fails aborts the others, as in a worker.
 func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set bench.Setting) []bench.Outcome {
 	t.Helper()
 	groups := syncgroup.Local(task.Ranks)

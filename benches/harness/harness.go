@@ -1,5 +1,5 @@
-// Package harness is the bench `harness`: what kernbench itself adds to a
-// sample. The body is empty, so everything that is measured is the harness.
+// Package harness is the bench `harness`: the overhead that kernbench adds to a sample. It times an
+// empty call, so the measured time is the overhead.
 package harness
 
 import (
@@ -10,15 +10,15 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
-// Bench declares it.
+// Bench declares the bench.
 func Bench() *bench.Bench {
 	return bench.New("harness", body,
-		bench.Help("what the harness itself adds to a sample: an empty body, timed"),
-		bench.Doc(`Times an empty body, so that what is left is kernbench's own cost.
+		bench.Help("overhead of the harness: the time of an empty call"),
+		bench.Doc(`Times an empty call, so that only the overhead of kernbench is measured.
 
-time_us is what an empty call is said to take: what the harness would add to
-the time of a real one. harness_us is the wall time from one sample to the next,
-clock readings and, in the isolated cadence, barriers included.`),
+time_us is the reported time of an empty call, which is the error that the harness
+adds to the time of a real call. harness_us is the wall time from one sample to the
+next, including clock readings and, in the isolated cadence, barriers.`),
 		bench.Ranks("1,2"),
 		bench.Strings("cadence", string(bench.Streaming), string(bench.Isolated)),
 		bench.Metric("harness_us", "us", "lower"),

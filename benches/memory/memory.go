@@ -1,7 +1,7 @@
-// Package memory is the bench `memory`: how fast this host's cores copy, read
-// and update memory, for sizes from the first cache to main memory and for one
-// or more processes at once, with the loops of a program. What kernels are held against
-// is package probe's, which reads with the widest instructions.
+// Package memory is the bench `memory`: the bandwidth with which one or more processes copy, read
+// and update memory, for working sets from the first-level cache to main memory. It uses the plain
+// loops of ordinary programs. The limits of other benches come from package probe, which reads with
+// the widest instructions.
 package memory
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Bench declares it.
+// Bench declares the bench.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
 	cfg.Stop.MaxTime = 500 * time.Millisecond
 	return bench.New("memory", body,
 		bench.Help("memory bandwidth of this host by working-set size, operation and number of processes"),
-		bench.Doc(`Measures how fast this host moves memory, from the first cache to main memory.
+		bench.Doc(`Measures the memory bandwidth of this host, from the first-level cache to main memory.
 
-Every rank works on buffers of its own; size is the working set of one rank.
-copy moves a into b, read sums a, update adds one to a. gbps counts the bytes
-read and written by all ranks together, without write-allocate traffic.
+Every rank has its own buffers, and size is the working set of one rank. copy copies a
+to b, read sums a, update adds one to each element of a. gbps counts the bytes read and
+written by all ranks together, without write-allocate traffic.
 
-These are plain loops over one array, as programs have them. kernbench probe reads
-four arrays at once with the widest instructions there are: its read is faster
-as long as the caches deliver. Limits come from probe.`),
+These are plain loops over one array, as in ordinary programs. kernbench probe reads
+four arrays at once with the widest instructions, which is faster from the caches. The
+limits of other benches come from probe.`),
 		bench.Ranks("1,2"),
 		bench.Strings("op", ops...),
 		bench.Bytes("size", "16K:256M:x4"),
@@ -48,7 +48,7 @@ as long as the caches deliver. Limits come from probe.`),
 // ops are the operations.
 var ops = []string{"copy", "read", "update"}
 
-// unknown refuses a point of no operation before anything is started.
+// unknown rejects unknown operations before anything starts.
 func unknown(p point.Point) error {
 	if op := p.At("op"); !slices.Contains(ops, op.String()) {
 		return bench.Unknown("op", op.String(), ops)
@@ -67,17 +67,17 @@ func body(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { op.run(); return nil })
 }
 
-// op is one kernel over its buffers, and how to tell that it worked.
+// op is a kernel over its buffers, and the check of its result.
 type op struct {
 	run   func()
 	check func() error
 }
 
-// word is the unit of the read and update loops.
+// word is the size of the elements of the read and update loops, in bytes.
 const word = 8
 
-// operation sets up a kernel whose working set is about size bytes, and says
-// how many bytes one call moves.
+// operation sets up a kernel whose working set is about size bytes. It also returns how many bytes
+// one call moves.
 func operation(name string, size int) (op, int, error) {
 	switch name {
 	case "copy":
@@ -132,8 +132,7 @@ func operation(name string, size int) (op, int, error) {
 	return op{}, 0, fmt.Errorf("operation %q: want copy, read or update", name)
 }
 
-// sum reads every word; four accumulators keep the adds from waiting for each
-// other.
+// sum reads every word. Four accumulators let the additions overlap.
 func sum(a []uint64) uint64 {
 	var s0, s1, s2, s3 uint64
 	for len(a) >= 8 {
@@ -170,7 +169,7 @@ func increment(a []uint64) {
 func figures(rows []journal.Row) []figure.Figure {
 	good := rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
-	for _, op := range []string{"copy", "read", "update"} {
+	for _, op := range ops {
 		panel := figure.Panel{
 			Title: op,
 			X:     figure.Axis{Label: "working set per rank", Scale: figure.Log2, Unit: figure.Bytes},
@@ -183,12 +182,12 @@ func figures(rows []journal.Row) []figure.Figure {
 		}
 	}
 	if len(fig.Panels) == 0 {
-		return nil // nothing to show: every row failed
+		return nil // every row failed
 	}
 	return []figure.Figure{fig}
 }
 
-// dot is a row's bandwidth, with the interval of its time turned over.
+// dot returns a row's bandwidth, with an error bar from the confidence interval of its time.
 func dot(r *journal.Row) figure.Point {
 	p := figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics["gbps"]}
 	st := r.Stats.Get("time_us")
@@ -198,7 +197,7 @@ func dot(r *journal.Row) figure.Point {
 	return p
 }
 
-// sections says in words what the caches and main memory give.
+// sections compares the bandwidths of the smallest and the largest working set.
 func sections(rows []journal.Row) []bench.Section {
 	good := rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	smallest, largest := math.Inf(1), 0.0
@@ -233,8 +232,8 @@ func sections(rows []journal.Row) []bench.Section {
 	}
 	return []bench.Section{{
 		Title: "From cache to memory",
-		Text: "The ratio says how much a kernel gains when its working set fits the first cache instead of coming from " +
-			"main memory.",
+		Text: "The ratio is the speed-up of a kernel whose working set fits the first-level cache, compared with one that " +
+			"works from main memory.",
 		Table: table,
 	}}
 }

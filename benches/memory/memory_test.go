@@ -12,8 +12,8 @@ func TestDeclaration(t *testing.T) {
 	must.Do(t, Bench().Validate())
 }
 
-// Every operation passes its own check after a call, and not before one: a
-// kernel that does nothing would be seen.
+// Every operation passes its check after a call but not before, so a kernel that does nothing would
+// be found.
 func TestOperationsAreChecked(t *testing.T) {
 	for _, name := range []string{"copy", "read", "update"} {
 		for _, size := range []int{16, 64, 1000, 4096} {

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// TestInterrupt: an interrupt ends a command that starts nothing at once, in the
-// middle of its work: here it waits for a journal that nobody writes.
+// An interrupt immediately ends a command that starts no processes. Here the command waits for a
+// journal that is never written.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "journal.jsonl"), 0o600))
@@ -36,7 +36,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		cancel()
 	}
-	// Planning is ended as well.
+	// An interrupt also ends planning.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, flag := range []string{"--plan", "--quiet"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// Validate reports every fault of the declaration at once.
+// Validate returns all faults of the declaration together.
 func (b *Bench) Validate() error {
 	errs := slices.Clone(b.Faults)
 	fault := func(format string, args ...any) {
@@ -118,8 +118,7 @@ func (p *Part) faults(options map[string]bool) (errs []error) {
 	return errs
 }
 
-// zipFaults checks that zipped names exist, are zipped once and have equally
-// many values.
+// zipFaults checks that zipped names exist, are zipped only once and have equally many values.
 func (p *Part) zipFaults(known map[string]string) (errs []error) {
 	zipped := map[string]bool{}
 	for _, z := range p.Zips {

@@ -13,21 +13,22 @@ import (
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// Program is the interpreter, or the program, beside one worker.
+// Program is the interpreter or other program that executes the body for one worker.
 type Program struct {
 	program *program
 	hello   hello
 }
 
-// Rank is which rank of a launch a program is.
+// Rank describes the rank that a program belongs to.
 type Rank struct {
 	Rank, Ranks, Local int
 	Backend            string
-	Environ            []string // of the program
-	Watch              []string // variables to report as the program sees them
+	Environ            []string // environment of the program
+	Watch              []string // variables that the program must report
 }
 
-// Start imports the file in an interpreter with the given output, or starts the program.
+// Start starts an interpreter that imports the file, or starts the program itself. Its output goes
+// to the given files.
 func Start(script []string, rank Rank, output, errors *os.File) (*Program, error) {
 	p, err := start(script, rank.Environ, output, errors)
 	if err != nil {
@@ -46,7 +47,7 @@ func Start(script []string, rank Rank, output, errors *os.File) (*Program, error
 	return &Program{p, r}, nil
 }
 
-// Environ is what the interpreter saw of the watched variables.
+// Environ returns the watched variables as the program saw them; nil means unset.
 func (p *Program) Environ() map[string]*string { return p.hello.Environ }
 
 // Close ends the interpreter.
@@ -72,7 +73,7 @@ func coordinates(p bench.Point) []coordinate {
 	return list
 }
 
-// prepared is what a body reported at a point, before anything is timed.
+// prepared is the answer to a point: what the body reported before the timing.
 type prepared struct {
 	Exec     bool      `json:"exec"`
 	Preamble bool      `json:"preamble"`
@@ -100,8 +101,8 @@ func (programClock) Now() int64          { return clock.Monotonic().Now() }
 func (programClock) Deterministic() bool { return false }
 func (c programClock) Name() string      { return cmp.Or(c.Label, "perf_counter") }
 
-// check demands what a clock can be: what it takes off each sample must not be a time
-// that calls take.
+// check rejects implausible calibrations. The overhead is subtracted from each sample, so it must
+// be far below the time of a call.
 func (c programClock) check() error {
 	const most = 1_000_000
 	if c.Overhead < 0 || c.Resolution < 0 || c.Overhead > most || c.Resolution > most {
@@ -111,13 +112,13 @@ func (c programClock) check() error {
 	return nil
 }
 
-// Calibration is in picoseconds.
+// Calibration converts the values to picoseconds.
 func (c programClock) Calibration() clock.Calibration {
 	return clock.Calibration{Overhead: 1000 * c.Overhead, Resolution: 1000 * c.Resolution}
 }
 
-// Body returns the body of a bench of the file: it has the program run its own, and
-// then times the calls that it names.
+// Body returns the body of a bench of the file. It lets the program run its body, and then times
+// the calls that the program's body names.
 func (p *Program) Body(name string) (bench.Body, error) {
 	if !slices.ContainsFunc(p.hello.Benches, func(d declared) bool { return d.Name == name }) {
 		return nil, fmt.Errorf("the file no longer declares a bench %q", name)
@@ -130,13 +131,14 @@ func (p *Program) Body(name string) (bench.Body, error) {
 		var own *failure
 		var wrong *bench.Wrong
 		if err != nil && !errors.As(err, &own) && !errors.As(err, &wrong) && !errors.Is(err, decl.ErrElsewhere) {
-			p.program.kill() // another rank hangs or has failed: the stacks show where this one was
+			p.program.kill() // another rank hangs or has failed: the printed stacks show where this one was
 		}
 		return err
 	}, nil
 }
 
-// run has the program run its body, and times what that names, unless it says why not.
+// run lets the program run its body and times the named calls. skip is the reason if the body skips
+// the point.
 func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *string, err error) {
 	barrier := func() error { return s.Barrier(ctx) }
 	ask := func(verb string, arguments any) (reply, error) {
@@ -186,15 +188,15 @@ func verdict(r reply, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case r.Wrong == nil || *r.Wrong < 0: // silence is no proof
-		return errors.New("the program did not say how many elements are wrong")
+	case r.Wrong == nil || *r.Wrong < 0: // a missing count must not pass
+		return errors.New("verify: the answer has no number of wrong elements")
 	case *r.Wrong > 0:
-		return &bench.Wrong{Count: *r.Wrong, Detail: "the bench's own check counts them"}
+		return &bench.Wrong{Count: *r.Wrong, Detail: "counted by the bench's own check"}
 	}
 	return nil
 }
 
-// take stores the samples of one answer, in picoseconds.
+// take stores the samples of one answer, converted from nanoseconds to picoseconds.
 func take(samples []int64, ask func() (reply, error)) error {
 	r, err := ask()
 	if err != nil {

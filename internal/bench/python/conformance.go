@@ -17,17 +17,17 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
-// Demand is something that the protocol demands of a program. Check starts a file of
-// its own and says what it saw; the error is what is wrong, or [ErrNotApplicable].
+// Demand is a requirement of the protocol. Check starts the program and returns a description of
+// what it saw. The error describes the violation, or is [ErrNotApplicable].
 type Demand struct {
 	Name  string
 	Check func(ctx context.Context, path, interpreter string) (saw string, err error)
 }
 
-// ErrNotApplicable is the error of a demand that a program need not meet.
+// ErrNotApplicable is returned for a requirement that does not apply to a program.
 var ErrNotApplicable = errors.New("does not apply")
 
-// Demands lists all of them.
+// Demands returns all requirements.
 func Demands() []Demand {
 	return []Demand{
 		{"greeting", checked(greets)},
@@ -43,25 +43,24 @@ func Demands() []Demand {
 	}
 }
 
-// answerLimit bounds one answer: importing a library takes seconds, where a disk is slow
-// many. endLimit is how long a program may run on without its socket.
+// answerLimit limits the time of a check; importing libraries from a slow disk can take many
+// seconds. endLimit is the time for a program to exit after its socket was closed.
 const answerLimit, endLimit = 2 * time.Minute, 10 * time.Second
 
-// examinee is a program under examination.
+// examinee is a program under test.
 type examinee struct {
 	*program
 	ctx   context.Context
-	hello hello // once it has greeted
+	hello hello // set by begin
 }
 
-// The variables that an examinee must report, one set to a text that is not easily
-// written and one that is not set.
+// The variables that an examinee must report: one set to a text that needs escaping, and one unset.
 const (
 	setVar, unsetVar = "KERNBENCH_SELFTEST_SET", "KERNBENCH_SELFTEST_UNSET"
 	setValue         = "a \"quoted\" \\ text, \u00fc"
 )
 
-// checked is the check of a program that has been greeted.
+// checked wraps a check so that the program is started and greeted first.
 func checked(check func(*examinee) (string, error)) func(context.Context, string, string) (string, error) {
 	return examined(func(e *examinee) (string, error) {
 		if err := e.begin(); err != nil {
@@ -71,6 +70,7 @@ func checked(check func(*examinee) (string, error)) func(context.Context, string
 	})
 }
 
+// examined wraps a check so that the program is started first.
 func examined(check func(*examinee) (string, error)) func(context.Context, string, string) (string, error) {
 	return func(ctx context.Context, path, interpreter string) (string, error) {
 		script, err := script(path, interpreter)
@@ -101,7 +101,8 @@ func (e *examinee) request(verb string, arguments any) (reply, error) {
 	return r, nil
 }
 
-// begin greets, with a key that is not in this version: later ones may have more.
+// begin sends the greeting with an additional key, which programs must ignore, because later
+// versions may add keys.
 func (e *examinee) begin() (err error) {
 	e.hello, err = e.greet(e.ctx, struct {
 		Future []string `json:"future"`
@@ -140,7 +141,7 @@ func reportsEnvironment(e *examinee) (string, error) {
 	return "a set and an unset variable as they are", nil
 }
 
-// refused demands that a request is answered by an error.
+// refused checks that the program answers a request with an error, and returns its reason.
 func (e *examinee) refused(verb string, arguments any) (string, error) {
 	_, err := e.request(verb, arguments)
 	var f *failure
@@ -160,12 +161,12 @@ func refusesVersion(e *examinee) (string, error) {
 }
 
 func refusesUnknown(e *examinee) (string, error) {
-	said, err := e.refused("frobnicate", map[string]any{"deeply": []int{1, 2}})
+	reason, err := e.refused("frobnicate", map[string]any{"deeply": []int{1, 2}})
 	if err != nil {
 		return "", err
 	}
 	_, err = e.refused("point", request{"no such bench", []coordinate{}})
-	return said, err
+	return reason, err
 }
 
 // first prepares the first point of a bench, unless its body skips it.
@@ -183,7 +184,7 @@ func (e *examinee) first(d declared) (r reply, err error) {
 	at = append(append(at, p.Groups[0].Tasks[0].Point...), p.Options...)
 	r, err = e.request("point", request{d.Name, coordinates(at)})
 	if err == nil && r.Skip == nil && !r.Exec && len(r.Counters) == 0 {
-		err = errors.New("point: the answer has neither exec nor counters, and is no skip")
+		err = errors.New("point: the answer has neither exec nor counters nor skip")
 	}
 	return r, err
 }
@@ -192,7 +193,7 @@ func preparesPoints(e *examinee) (string, error) {
 	var saw []string
 	for _, d := range e.hello.Benches {
 		r, err := e.first(d)
-		var own *failure // of a body that wants an environment, or another number of ranks
+		var own *failure // allowed: the body may need an environment or another number of ranks
 		switch {
 		case errors.As(err, &own) && own.Reason != "":
 			saw = append(saw, d.Name+" fails: "+own.Reason)
@@ -207,7 +208,7 @@ func preparesPoints(e *examinee) (string, error) {
 	return "the first of " + strings.Join(saw, "; "), nil
 }
 
-// ready prepares a point of a bench that can be timed.
+// ready prepares the first point that can be timed and is wanted.
 func (e *examinee) ready(wanted func(reply) bool) (reply, error) {
 	for _, d := range e.hello.Benches {
 		r, err := e.first(d)
@@ -222,7 +223,7 @@ func (e *examinee) ready(wanted func(reply) bool) (reply, error) {
 	return reply{}, ErrNotApplicable
 }
 
-// sample asks for samples and says how long the answer took.
+// sample requests samples, in nanoseconds, and returns how long the answer took.
 func (e *examinee) sample(count, batch int) (samples []int64, took time.Duration, err error) {
 	samples = make([]int64, count)
 	began := time.Now()
@@ -235,7 +236,7 @@ func (e *examinee) sample(count, batch int) (samples []int64, took time.Duration
 	return samples, time.Since(began), err
 }
 
-// called makes one call of a point that fits.
+// called prepares a fitting point and makes one call.
 func (e *examinee) called(fits func(reply) bool) error {
 	r, err := e.ready(fits)
 	if err == nil && r.Preamble {
@@ -259,23 +260,23 @@ func takesSamples(e *examinee) (string, error) {
 	return "as many as were asked for", nil
 }
 
-// noticeable is how long calls must take for their time to be compared with that of
-// the answer, which has the time of the message in it.
+// noticeable is the smallest time of calls that can be compared with the time of the answer, which
+// includes the latency of the messages.
 const noticeable = 20 * time.Millisecond
 
-// timed takes one sample, which cannot have taken longer than its answer.
-func (e *examinee) timed(batch int) (said, took time.Duration, err error) {
+// timed takes one sample and checks that it is not longer than its answer took.
+func (e *examinee) timed(batch int) (reported, took time.Duration, err error) {
 	samples, took, err := e.sample(1, batch)
-	said = time.Duration(samples[0])
-	if err == nil && said > took {
-		err = fmt.Errorf("sample: a batch of %d is said to take %v, its answer took %v: are these nanoseconds?", batch, said,
+	reported = time.Duration(samples[0])
+	if err == nil && reported > took {
+		err = fmt.Errorf("sample: a batch of %d reports %v, but its answer took %v: are these nanoseconds?", batch, reported,
 			took)
 	}
-	return said, took, err
+	return reported, took, err
 }
 
-// tellsTime compares what the program says with how long its answer takes: a batch must
-// be that many calls, and the unit nanoseconds.
+// tellsTime compares reported times with the time of the answer. A batch must contain that many
+// calls, and the unit must be nanoseconds.
 func tellsTime(e *examinee) (string, error) {
 	if _, err := e.ready(func(r reply) bool { return !r.Preamble && r.Clock == nil }); err != nil {
 		return "", err
@@ -284,8 +285,7 @@ func tellsTime(e *examinee) (string, error) {
 		return "", err
 	}
 	for batch := 1; batch < 1<<40; batch *= 4 {
-		// Another process may have had the processor between the message and the calls,
-		// but not every time.
+		// Another process may delay the answer occasionally, so try several times.
 		ns, took, err := e.timed(batch)
 		for tries := 1; err == nil && tries < 5 && took >= noticeable && ns <= took/100; tries++ {
 			ns, took, err = e.timed(batch)
@@ -295,14 +295,13 @@ func tellsTime(e *examinee) (string, error) {
 			return "", err
 		case took < noticeable: // a larger one
 		case ns <= took/100:
-			return "", fmt.Errorf("sample: a batch of %d is said to take %v, its answer took %v: are these nanoseconds, of "+
-				"the whole batch?",
-				batch, ns, took)
+			return "", fmt.Errorf("sample: a batch of %d reports %v, but its answer took %v: are these nanoseconds, of the "+
+				"whole batch?", batch, ns, took)
 		default:
-			return fmt.Sprintf("%d calls take %v, as they say", batch, ns), nil
+			return fmt.Sprintf("%d calls take %v, as reported", batch, ns), nil
 		}
 	}
-	return "", errors.New("sample: a batch takes no longer when it is larger: it must be that many calls")
+	return "", errors.New("sample: a larger batch does not take longer: a batch must be that many calls")
 }
 
 func verifies(e *examinee) (string, error) {
@@ -313,12 +312,12 @@ func verifies(e *examinee) (string, error) {
 }
 
 func showsStacks(e *examinee) (string, error) {
-	e.cmd.Process.Signal(unix.SIGQUIT) // one that has ended says so below
+	e.cmd.Process.Signal(unix.SIGQUIT) // a program that has ended fails below
 	_, err := e.refused("frobnicate", struct{}{})
 	if err != nil {
-		return "", fmt.Errorf("%w: it ends at SIGQUIT, and a hang will not show where it was", ErrNotApplicable)
+		return "", fmt.Errorf("%w: it ends at SIGQUIT, so a hang will not show its stacks", ErrNotApplicable)
 	}
-	return "it goes on after SIGQUIT", nil
+	return "it continues after SIGQUIT", nil
 }
 
 func ends(e *examinee) (string, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// greeting is the first request: who the program is.
+// greeting is the first request. It tells the program its rank.
 type greeting struct {
 	Protocol  int      `json:"protocol"`
 	Rank      int      `json:"rank"`
@@ -30,14 +30,14 @@ type greeting struct {
 	Watch     []string `json:"watch"` // variables to report
 }
 
-// hello answers it: what the file declares, and what the program saw.
+// hello is the answer to a greeting: the declarations of the file, and the program's environment.
 type hello struct {
 	Benches []declared         `json:"benches"`
 	Environ map[string]*string `json:"environ"`
-	Clock   *programClock      `json:"clock"`   // also of a point that is timed by another
-	Source  string             `json:"source"`  // SHA-256 of the file; kernbench's own if it is empty
-	Inputs  map[string]string  `json:"inputs"`  // SHA-256 of other files that the benches are made of
-	Version string             `json:"version"` // of the interpreter and of what the file imported
+	Clock   *programClock      `json:"clock"`   // clock of all points that name no other
+	Source  string             `json:"source"`  // SHA-256 of the file; if empty, kernbench hashes the program
+	Inputs  map[string]string  `json:"inputs"`  // SHA-256 of other files that the benches use
+	Version string             `json:"version"` // versions of the interpreter and of imported libraries
 }
 
 // declared is one bench of a file.
@@ -85,8 +85,8 @@ type sampling struct {
 	MaxSamples int           `json:"max_samples"`
 }
 
-// IsFile reports whether a file of benches is for this package: one in Python, or a
-// program that speaks the protocol.
+// IsFile reports whether a file of benches belongs to this package: a Python file, or an executable
+// program, which must speak the protocol.
 func IsFile(path string) bool {
 	if isPython(path) {
 		return true
@@ -98,18 +98,18 @@ func IsFile(path string) bool {
 
 func isPython(path string) bool { return filepath.Ext(path) == ".py" }
 
-// ImportLimit bounds how long a file may take to be imported: its libraries may come from
-// a disk that all ranks of all hosts read from at once.
+// ImportLimit limits the import of a file. It is generous, because libraries may come from a network
+// disk that all ranks of all hosts read at once.
 const ImportLimit = 5 * time.Minute
 
-// Load reads what a file declares, by importing it once with the given interpreter,
-// python3 if that is empty, or by starting the program.
+// Load returns the benches that a file declares. It imports a Python file once with the given
+// interpreter (default python3), or starts the program.
 func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 	script, err := script(path, program)
 	if err != nil {
 		return nil, err
 	}
-	var output bytes.Buffer // that the file prints while it is imported is seen only when it fails
+	var output bytes.Buffer // output of the import, shown only if it fails
 	p, err := start(script, os.Environ(), &output, &output)
 	if err != nil {
 		return nil, err
@@ -141,10 +141,10 @@ func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 		asked = asked || d.Wheres > 0
 	}
 	if !asked {
-		p.close() // otherwise it answers the planner, and leaves with this process
+		p.close() // otherwise it stays to answer the planner, and ends with this process
 	}
 	if len(benches) == 0 {
-		return nil, fmt.Errorf("%s: it declares no bench: put @bench.register on a function", path)
+		return nil, fmt.Errorf("%s: no bench is declared: put @bench.register on a function", path)
 	}
 	return benches, nil
 }
@@ -156,8 +156,8 @@ func withOutput(err error, output string) error {
 	return fmt.Errorf("%w\n%s", err, output)
 }
 
-// bench makes the declaration that the planner knows. Its body runs in workers only,
-// beside an interpreter: see [Program.Body].
+// bench converts the declaration for the planner. Its body is a placeholder: workers replace it by
+// [Program.Body].
 func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
 	part := &decl.Part{Help: d.Help, Zips: d.Zips, Metrics: d.Metrics, Trials: d.Trials,
 		Timeout: time.Duration(d.Timeout * float64(time.Second)), Measure: d.Sampling.config(),
@@ -209,7 +209,7 @@ func (a axis) values() (values []bench.Value, err error) {
 	return values, nil
 }
 
-// keep asks the file's own predicates about a point.
+// keep calls the file's own predicates for a point.
 func (d declared) keep(ctx context.Context, p *program, at bench.Point) error {
 	r, err := p.ask(ctx, "where", request{d.Name, coordinates(at)}, nil)
 	if err == nil && r.Dropped != "" {
@@ -218,7 +218,7 @@ func (d declared) keep(ctx context.Context, p *program, at bench.Point) error {
 	return err
 }
 
-// config is the default with what the file says otherwise.
+// config returns the default configuration with the file's values applied.
 func (s sampling) config() bench.Config {
 	c := bench.DefaultMeasure()
 	c.Cadence = cmp.Or(s.Cadence, c.Cadence)

@@ -46,11 +46,11 @@ class _Unset:
 
 
 class _Skip(BaseException):
-    """Leaves a body; not an Exception, so that no `except Exception` takes it for one."""
+    """Ends a body early. It is not an Exception, so that `except Exception` does not catch it."""
 
 
 class _Declaration:
-    """What the decorators of one function say, outermost first."""
+    """The declarations of one function's decorators, outermost first."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -62,7 +62,7 @@ class _Declaration:
         self.options: List[dict] = []
         self.metrics: List[dict] = []
         self.settings: Dict[str, Any] = {}
-        self.objects: Dict[str, Dict[str, Any]] = {}  # axis: text: the value as declared
+        self.objects: Dict[str, Dict[str, Any]] = {}  # by axis and text: the declared value
         self.registered = False
 
     def message(self) -> dict:
@@ -75,7 +75,7 @@ class _Declaration:
 
 
 def _text(value: Any) -> str:
-    """How a value is written in tables and on the command line."""
+    """Formats a value for tables and the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):
@@ -88,7 +88,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy as Python's."""
+    """Converts a numpy number to a Python number."""
     is_number = type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
     return value.item() if is_number else value
 
@@ -116,7 +116,7 @@ class _Bench:
     UNSET = _Unset()
 
     def __init__(self) -> None:
-        self.begun: List[_Declaration] = []  # of every function with a decorator
+        self.begun: List[_Declaration] = []  # one per decorated function
         self.declared: List[_Declaration] = []
 
     def _of(self, fn: Callable) -> _Declaration:
@@ -134,7 +134,7 @@ class _Bench:
             add(self._of(fn))
             return fn
 
-        decorate._clause = add  # for zip
+        decorate._clause = add  # used by zip
         return decorate
 
     def register(self, fn: Optional[Callable] = None, *, name: str = "") -> Callable:
@@ -173,7 +173,7 @@ class _Bench:
 
     def env(self, name: Union[str, Dict[str, Sequence[Any]]], values: Optional[Sequence[Any]] = None) -> Callable:
         """A swept environment variable, set before the file is imported; bench.UNSET removes it. A
-        mapping of several variables to lists of equal length moves them together."""
+        mapping of several variables to lists of equal length varies them together."""
         if isinstance(name, dict):
             if len(name) == 1:
                 return self.env(*next(iter(name.items())))
@@ -184,21 +184,21 @@ class _Bench:
         return self._clause(lambda d: d.envs.insert(0, {"name": name, "values": texts}))
 
     def zip(self, *clauses: Callable) -> Callable:
-        """Makes axes and environment variables move together instead of being crossed."""
+        """Makes axes and environment variables vary together instead of being crossed."""
 
         def add(d: _Declaration) -> None:
             axes, envs, zips = len(d.axes), len(d.envs), len(d.zips)
             for clause in reversed(clauses):
                 clause._clause(d)
             added = d.axes[:len(d.axes) - axes] + d.envs[:len(d.envs) - envs]
-            del d.zips[:len(d.zips) - zips]  # of pairs inside, which move with the rest
+            del d.zips[:len(d.zips) - zips]  # zips declared inside are part of this one
             d.zips.insert(0, [a["name"] for a in added])
 
         return self._clause(add)
 
     def where(self, keep: Callable[[Dict[str, Any]], Union[bool, str]], reason: str = "") -> Callable:
-        """Drops the points for which keep(point) is False, or a text: the recorded reason. It must
-        depend on the point alone: kernbench calls it while it plans."""
+        """Drops the points for which keep(point) returns False or a text, which is the recorded
+        reason. keep must depend on the point alone, because kernbench calls it while planning."""
         return self._clause(lambda d: d.wheres.insert(0, (keep, reason)))
 
     def option(self, name: str, default: Any, help: str = "", choices: Sequence[str] = (), type: str = "") -> Callable:
@@ -208,16 +208,16 @@ class _Bench:
         return self._clause(lambda d: d.options.insert(0, o))
 
     def metric(self, name: str, unit: str = "", better: str = "") -> Callable:
-        """Says the unit of a counter and which direction is better: "lower" or "higher"."""
+        """Declares the unit of a counter and which direction is better: "lower" or "higher"."""
         return self._clause(lambda d: d.metrics.insert(0, {"name": name, "unit": unit, "better": better}))
 
     def backends(self, *names: str) -> Callable:
-        """What the bench can run on, the default first; `--backend NAME` chooses, ctx.backend tells.
-        torch.distributed is initialised with it."""
+        """The supported backends, the default first. `--backend NAME` chooses one, and ctx.backend has
+        its name. torch.distributed is initialised with it."""
         return self._clause(lambda d: d.settings.update(backends=list(names)))
 
     def timeout(self, seconds: float) -> Callable:
-        """Bounds one point of one trial."""
+        """Limits the time of one point in one trial."""
         return self._clause(lambda d: d.settings.update(timeout=float(seconds)))
 
     def trials(self, n: int) -> Callable:
@@ -234,20 +234,20 @@ class _Bench:
         return self._clause(lambda d: d.settings.setdefault("sampling", {}).update(chosen))
 
     def _at_end(self, pid: int) -> None:
-        """Hands a file over that was started as `python3 FILE.py` and has come to its end, unless
-        by an exception, or in a process that it has forked."""
+        """Hands a file that was started as `python3 FILE.py` over to kernbench when it reaches its
+        end, unless it ends by an exception or in a forked process."""
         if getattr(sys, "last_type", None) is not None or os.getpid() != pid:
             return
         try:
             self.main()
-        except SystemExit as e:  # which nobody would see here
+        except SystemExit as e:  # atexit handlers would swallow it
             print(e.code, file=sys.stderr, flush=True)
             os._exit(1)
 
     def main(self) -> None:
         """Hands a file started as `python3 FILE.py` over to kernbench, which runs it with this
-        interpreter. At its end it is handed over anyway; this is for a file that goes on after its
-        declarations, and for `python3 -m`."""
+        interpreter. This happens automatically at the end of the file; call it in files that continue
+        after their declarations, and for `python3 -m`."""
         atexit.unregister(self._at_end)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -267,7 +267,7 @@ def _is_script(fn: Callable) -> bool:
 
 
 def _binary() -> str:
-    """The kernbench program: what the variable KERNBENCH names, or that of the PATH."""
+    """The kernbench program: the one named by the variable KERNBENCH, or the one in the PATH."""
     name = os.environ.get("KERNBENCH") or "kernbench"
     path = shutil.which(name)
     if path is None:
@@ -282,7 +282,7 @@ def rows(run: str) -> List[Dict[str, Any]]:
 
 
 def frame(run: str) -> Any:
-    """The same as a pandas.DataFrame, a column for each axis, variable, option and metric."""
+    """The same rows as a pandas.DataFrame with a column for each axis, variable, option and metric."""
     import pandas
 
     nested = ("point", "env", "options", "metrics")
@@ -293,7 +293,7 @@ def frame(run: str) -> Any:
 
 
 class Context:
-    """Where a body runs."""
+    """The rank and device that a body runs on."""
 
     def __init__(self, link: "_Link", hello: dict) -> None:
         self._link = link
@@ -314,8 +314,8 @@ class Context:
 
     @property
     def device(self) -> str:
-        """The name of this rank's device for torch: "cuda:0", or "cpu" without a GPU. It is torch's
-        current one, in whose stream events are, once it has been asked for."""
+        """The name of this rank's device for torch: "cuda:0", or "cpu" without a GPU. Reading it makes
+        it torch's current device, whose stream records the events."""
         torch = sys.modules.get("torch")
         if torch is None or not torch.cuda.is_available():
             return "cpu"
@@ -325,13 +325,13 @@ class Context:
         return "cuda:%d" % self._device
 
     def barrier(self) -> None:
-        """Waits for all ranks, in the untimed part of a body."""
+        """Waits for all ranks. Use it only in the untimed part of a body."""
         self._link.send({"barrier": {}})
         self._link.receive()
 
 
 class State:
-    """A body's view of its point, and what it reports."""
+    """Gives a body its point, and collects its results."""
 
     def __init__(self, values: Dict[str, Any]) -> None:
         self._values = values
@@ -349,15 +349,15 @@ class State:
         return self._values.get(name, default)
 
     def set_bytes(self, n: float) -> None:
-        """How many bytes one call moves: the row gets the metric gbps."""
+        """Declares how many bytes one call moves. The row gets the metric gbps."""
         self._report["bytes"] = float(n)
 
     def set_flops(self, n: float) -> None:
-        """How many floating-point operations one call makes: the row gets the metric tflops."""
+        """Declares how many floating-point operations one call executes. The row gets the metric tflops."""
         self._report["flops"] = float(n)
 
     def counter(self, name: str, value: float, unit: str = "", better: str = "") -> None:
-        """Records a number of the body's own."""
+        """Records a metric."""
         if not math.isfinite(value):
             raise ValueError("counter %s is %r" % (name, value))
         self._report["counters"].append({"name": name, "value": float(value), "unit": unit, "better": better})
@@ -365,12 +365,12 @@ class State:
     add_counter = counter
 
     def verify(self, check: Callable[[], int]) -> None:
-        """Adds a check, which returns the number of wrong elements. It is made after one call
-        before timing, and again after the last timed call."""
+        """Adds a check, which returns the number of wrong elements. It runs after one call before the
+        timing, and again after the last timed call."""
         self._checks.append(check)
 
     def skip(self, reason: str) -> None:
-        """Leaves the point out; all ranks must do so alike."""
+        """Leaves the point out. All ranks must do so together."""
         raise _Skip(reason)
 
     def exec(self, fn: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
@@ -404,17 +404,17 @@ class State:
 
 
 class _Wall:
-    """Times calls by the clock of the host, up to the end of the work that they start."""
+    """Times calls by the host's clock, until the work that they start has finished."""
 
     def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
         self.call, self.preamble, self.sync = call, preamble, sync
-        self.wait: Optional[Callable] = sync  # for the device
-        self.ready: Optional[Callable] = None  # waits for what calls returned, a list
+        self.wait: Optional[Callable] = sync  # waits for the device
+        self.ready: Optional[Callable] = None  # waits for a list of results of calls
         self.warm = False
         self.prepared = False
 
     def clock(self) -> Optional[dict]:
-        """The clock, if it is not the one of the greeting."""
+        """The clock, if it differs from the one in the greeting."""
         return None
 
     def settle(self) -> None:
@@ -429,8 +429,8 @@ class _Wall:
         self.prepared = False
 
     def once(self) -> None:
-        """One untimed call, which shows what a sample must wait for: the time is that of the work,
-        not of starting it."""
+        """One untimed call, which finds out what a sample must wait for, so that samples include the
+        work and not only its launch."""
         self.prepared = False
         result = _ran(self.call())
         self.wait = self.sync or _device_sync()
@@ -440,7 +440,7 @@ class _Wall:
         self.warm = True
 
     def waiter(self, result: Any) -> Optional[Callable]:
-        """What waits for results like this one."""
+        """Returns the function that waits for results like this one."""
         jax = sys.modules.get("jax")
         if _is_work(result):
             return lambda results: [r.wait() for r in results]
@@ -479,11 +479,11 @@ class _Wall:
 
 
 class _Events(_Wall):
-    """Times calls by events that the GPU records in its stream. The host runs ahead of the GPU, so
-    that the time of starting a call is hidden unless it is the longer one."""
+    """Times calls by events that the GPU records in its stream. The host runs ahead of the GPU, so the
+    launch time is hidden unless it is longer than the work."""
 
     name = "events"
-    pairs = 64  # of events that are under way together
+    pairs = 64  # of events in flight together
 
     def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
         super().__init__(call, preamble, sync)
@@ -492,18 +492,18 @@ class _Events(_Wall):
             raise RuntimeError("mode=\"%s\" needs torch and a GPU that it can use" % self.name)
         self.torch, self.cuda = torch, torch.cuda
         self.events: List[tuple] = []
-        self.hidden = 0  # blocks of samples, from the first on, that took much longer than the events say
+        self.hidden = 0  # leading blocks of samples that took much longer than their events measured
 
     def clock(self) -> Optional[dict]:
         maker = "hip" if getattr(self.torch.version, "hip", None) else "cuda"
         return {"name": "%s %s" % (maker, self.name), "overhead": 0, "resolution": 500}  # as CUDA documents it
 
     def settle(self) -> None:
-        """A preamble is before the call in the stream."""
+        """Does nothing: the stream runs the preamble before the call without waiting."""
 
     def run(self, batch: int) -> None:
         for work in [r for r in (self.call() for _ in range(batch)) if _is_work(_ran(r))]:
-            work.wait()  # has the current stream wait
+            work.wait()  # makes the current stream wait
 
     def once(self) -> None:
         self.prepared = False
@@ -534,20 +534,20 @@ class _Events(_Wall):
         return times
 
     def compare(self, wall: int, seen: int) -> None:
-        """Fails for work that no event sees, on a stream that the current one does not wait for: its
-        time would be that of starting it. A delay of the host, now and then, does not make it so. No
-        call is made for this: all ranks must make equally many."""
+        """Fails if the events miss work, because the call uses a stream for which the current one does
+        not wait; then only its launch would be timed. Occasional delays of the host are tolerated.
+        This makes no calls of its own, because all ranks must make equally many."""
         if self.hidden >= 0 and wall > 4 * seen + 200000:
             self.hidden += 1
         else:
-            self.hidden = -1  # it is none
+            self.hidden = -1  # checked: no hidden work
         if self.hidden == 4:
             raise RuntimeError("the events saw %d us of %d us: have the current stream wait for the stream that the call "
                                "uses, or take mode=\"wall\"" % (seen // 1000, wall // 1000))
 
 
 class _Graph(_Events):
-    """Times replays of the call as a CUDA graph: the host starts many calls at once."""
+    """Times replays of the call as a CUDA graph, so that the host launches many calls at once."""
 
     name = "graph"
     most = 32  # calls in one graph
@@ -558,7 +558,7 @@ class _Graph(_Events):
 
     def graph(self, calls: int) -> Any:
         if calls not in self.graphs:
-            side = self.cuda.Stream()  # as torch wants it: a call on a side stream, then the capture
+            side = self.cuda.Stream()  # torch requires a call on a side stream before the capture
             side.wait_stream(self.cuda.current_stream())
             with self.cuda.stream(side):
                 super().run(1)
@@ -580,7 +580,7 @@ class _Graph(_Events):
     def once(self) -> None:
         if 1 not in self.graphs:
             self.graph(1)
-            if self.preamble is not None:  # the call of before the capture has used up what it made
+            if self.preamble is not None:  # the call before the capture has used up its data
                 self.preamble()
         super().once()
 
@@ -601,19 +601,19 @@ def _elapsed(pair: tuple) -> int:
 
 
 def _ran(result: Any) -> Any:
-    """Refuses what a call returns that has run nothing yet: its time would be that of making it."""
+    """Rejects lazy results of a call, such as coroutines: the call would not have done the work."""
     if isinstance(result, (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)):
         raise TypeError("the timed function returns a %s, which has not run yet" % type(result).__name__)
     return result
 
 
 def _is_work(result: Any) -> bool:
-    """Whether it is what an asynchronous collective of torch returns."""
+    """Whether this is the result of an asynchronous collective of torch."""
     return hasattr(result, "wait") and hasattr(result, "is_completed")
 
 
 def _device_sync() -> Optional[Callable]:
-    """What waits for the GPUs of this process, if a library uses any."""
+    """Returns a function that waits for the GPUs of this process, or None if no library uses any."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_initialized():
         cuda = torch.cuda
@@ -674,7 +674,7 @@ class _Server:
             self.link.send(reply)
 
     def on_hello(self, hello: dict) -> dict:
-        """Imports the file, and says what it declares and which environment it saw."""
+        """Imports the file, and returns its declarations and environment."""
         if hello["protocol"] != PROTOCOL:
             raise RuntimeError("this module speaks protocol %d, kernbench %s" % (PROTOCOL, hello["protocol"]))
         self.context = Context(self.link, hello)
@@ -719,11 +719,11 @@ class _Server:
         return {"dropped": ""}
 
     def on_point(self, asked: dict) -> dict:
-        """Runs the body, and says what it reported."""
+        """Runs the body, and returns what it reported."""
         d = self.declaration(asked["bench"])
-        self.state = None  # frees what the last point held, before this one allocates
+        self.state = None  # free the memory of the last point before this one allocates
         gc.collect()
-        self.context.device  # becomes the current one
+        self.context.device  # makes it the current device
         self.join(d)
         self.state = state = State(self.values(d, asked["point"]))
         d.fn(state, self.context)
@@ -775,8 +775,8 @@ class _Server:
 
 
 def _load(path: str) -> str:
-    """Runs the file as a module, with its folder on the path, as python3 does. No cached bytecode
-    is read or written: what is measured is the file as it stands."""
+    """Runs the file as a module, with its folder on the path, as python3 does. Cached bytecode is
+    neither read nor written, so that the current file is measured."""
     with open(path, encoding="utf-8") as f:
         source = f.read()
     sys.argv = [path]
@@ -789,8 +789,8 @@ def _load(path: str) -> str:
 
 
 def _neighbours(path: str) -> Dict[str, str]:
-    """The SHA-256 of the modules beside the file that it has imported: a change of theirs is one of
-    what is measured."""
+    """The SHA-256 sums of imported modules from the file's folder. Changing them changes what is
+    measured."""
     folder = os.path.dirname(os.path.abspath(path))
     found = {}
     for module in list(sys.modules.values()):
@@ -814,7 +814,7 @@ def _version() -> str:
 
 
 def _calibrate() -> dict:
-    """The least duration between two readings of the clock, and its least step, in nanoseconds."""
+    """The shortest time between two readings of the clock, and its smallest step, in nanoseconds."""
     now = time.perf_counter_ns
     readings = [now() for _ in range(4096)]
     steps = [b - a for a, b in zip(readings, readings[1:])]
@@ -823,7 +823,7 @@ def _calibrate() -> dict:
 
 def _main(path: str) -> None:
     faulthandler.enable()
-    faulthandler.register(signal.SIGQUIT, all_threads=True)  # kernbench asks for the stacks of a hang
+    faulthandler.register(signal.SIGQUIT, all_threads=True)  # kernbench requests the stacks of a hang
     link = _Link(int(os.environ.pop(SOCKET)))
     server = _Server(link, path)
     server.serve()

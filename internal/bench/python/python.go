@@ -1,8 +1,8 @@
-// Package python runs benches that are declared in a Python file, or by any other program
-// that speaks the protocol of docs/protocol.md: requests over a socket, one JSON object
-// per line. The embedded module kernbench.py has the decorators and answers; this package
-// is the other end. The supervisor asks what a file declares; each worker keeps one
-// program beside it, whose calls the ordinary body of the worker times and verifies.
+// Package python runs benches that are declared in a Python file, or by any other program that
+// speaks the protocol of docs/protocol.md: requests over a socket, one JSON object per line. The
+// embedded module kernbench.py has the decorators and answers the requests; this package sends
+// them. The supervisor asks a file for its declarations. Each worker keeps one program running and
+// times and verifies its calls in an ordinary body.
 package python
 
 import (
@@ -30,21 +30,22 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// Module is the Python module, for those who want it beside their benches.
+// Module is the source of the Python module. `kernbench python` prints it, for editors and type
+// checkers.
 //
 //go:embed kernbench.py
 var Module string
 
-// The protocol's version, and the variables of both ends.
+// The protocol's version, and its environment variables.
 const (
 	protocol  = 1
 	socketVar = "KERNBENCH_SOCKET"
-	// InterpreterVar names the interpreter; without it, it is python3 of the PATH.
+	// InterpreterVar names the interpreter. The default is python3 from the PATH.
 	InterpreterVar = "KERNBENCH_PYTHON"
 )
 
-// bootstrap makes the module from its source on descriptor 4, so that nothing needs to
-// be installed or written anywhere. Linecache shows its lines in tracebacks.
+// bootstrap creates the module from its source on file descriptor 4, so that nothing needs to be
+// installed or written. The linecache entry lets tracebacks show its lines.
 const bootstrap = `import sys, types, linecache
 if sys.version_info < (3, 8): sys.exit("kernbench needs Python 3.8 or later, this is %d.%d" % sys.version_info[:2])
 with open(4, encoding="utf-8") as f: source = f.read()
@@ -53,7 +54,7 @@ linecache.cache["kernbench.py"] = (len(source), None, source.splitlines(True), "
 exec(compile(source, "kernbench.py", "exec"), module.__dict__)
 module._main(sys.argv[1])`
 
-// stackTime is how long a program may take to print its stacks before it is killed.
+// stackTime is the time for a program to print its stacks before it is killed.
 const stackTime = 300 * time.Millisecond
 
 // program is an interpreter that serves one file, or a program that serves itself.
@@ -62,14 +63,14 @@ type program struct {
 	cmd     *exec.Cmd
 	socket  *os.File
 	lines   *bufio.Reader
-	ended   chan struct{} // closed when the process is gone
-	endedBy string        // how, once it is
-	stopped atomic.Bool   // it was killed because it stood still
+	ended   chan struct{} // closed when the process has ended
+	endedBy string        // exit status or signal; valid once ended is closed
+	stopped atomic.Bool   // it was killed because it had been stopped (SIGSTOP)
 	killing sync.Once
 }
 
-// script is how a file is run: the interpreter, a path so that all ranks and a swept PATH
-// agree, or nothing for a program, and the file.
+// script returns the interpreter and the file. The interpreter is an absolute path, so that all
+// ranks use the same one even if PATH is swept. It is empty for a program.
 func script(path, interpreter string) ([]string, error) {
 	file, err := filepath.Abs(path)
 	if err != nil {
@@ -92,7 +93,7 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 	if err != nil {
 		return nil, fmt.Errorf("making a socket for %s: %w", file, err)
 	}
-	nonblock := unix.SetNonblock(ends[0], true) // so that closing it ends a read
+	nonblock := unix.SetNonblock(ends[0], true) // lets Close interrupt a read
 	ours, theirs := os.NewFile(uintptr(ends[0]), "python"), os.NewFile(uintptr(ends[1]), "kernbench")
 	defer theirs.Close()
 	if nonblock != nil {
@@ -109,7 +110,7 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 			return nil, fmt.Errorf("making a pipe for %s: %w", file, err)
 		}
 		defer source.Close()
-		go func() { // fails when the interpreter ends early, which is noticed elsewhere
+		go func() { // fails if the interpreter ends early, which ask reports
 			io.WriteString(write, Module)
 			write.Close()
 		}()
@@ -120,7 +121,7 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 	p.cmd.Env = append(slices.Clip(environ), socketVar+"=3")
 	p.cmd.Stdout, p.cmd.Stderr = output, errors
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.cmd.WaitDelay = time.Second // children of the bench may hold its output open
+	p.cmd.WaitDelay = time.Second // children of the bench may keep its output open
 	if err := p.cmd.Start(); err != nil {
 		ours.Close()
 		return nil, fmt.Errorf("starting %s: %w", p.cmd.Path, err)
@@ -133,15 +134,15 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 		}
 		close(p.ended)
 	}()
-	go launch.KillStopped(p.cmd.Process, p.ended, &p.stopped) // as a worker would be
+	go launch.KillStopped(p.cmd.Process, p.ended, &p.stopped) // the same rule as for workers
 	return p, nil
 }
 
-// reply is what a program answers; which fields are set depends on the request.
+// reply is the answer of a program. The request determines which fields are set.
 type reply struct {
 	Error   *failure  `json:"error"`
 	Skip    *string   `json:"skip"`
-	Barrier *struct{} `json:"barrier"` // no answer yet: the body waits for the other ranks
+	Barrier *struct{} `json:"barrier"` // not the answer yet: the body waits for the other ranks
 	hello
 	prepared
 	Dropped string  `json:"dropped"`
@@ -164,19 +165,19 @@ func (p *program) String() string {
 	return "the program"
 }
 
-// greet has the program say what it declares.
+// greet sends the first request and returns the program's declarations.
 func (p *program) greet(ctx context.Context, arguments any) (hello, error) {
 	r, err := p.ask(ctx, "hello", arguments, nil)
 	if err == nil && r.Source == "" {
 		if r.Source, err = point.HashFile(p.cmd.Path); err != nil {
-			err = fmt.Errorf("reading what is measured: %w", err)
+			err = fmt.Errorf("hashing the program: %w", err)
 		}
 	}
 	return r.hello, err
 }
 
-// ask sends a request and waits for its answer. When the context ends first, the
-// interpreter prints its stacks and is killed: it can no longer be in step.
+// ask sends a request and waits for its answer. If the context ends first, the program prints its
+// stacks and is killed, because requests and answers would be out of step.
 func (p *program) ask(ctx context.Context, verb string, arguments any, barrier func() error) (reply, error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
@@ -215,7 +216,7 @@ func (p *program) exchange(request any) (r reply, err error) {
 	return r, nil
 }
 
-// gone says how the program ended, which the end of its socket does not.
+// gone returns an error that says how the program ended, after its socket was closed.
 func (p *program) gone(err error) error {
 	select {
 	case <-p.ended:
@@ -225,10 +226,10 @@ func (p *program) gone(err error) error {
 	}
 }
 
-// kill has the program print the stacks of its threads, and ends it.
+// kill lets the program print the stacks of its threads (SIGQUIT), and kills it.
 func (p *program) kill() {
 	p.killing.Do(func() {
-		p.cmd.Process.Signal(unix.SIGQUIT) // one that has ended already needs neither
+		p.cmd.Process.Signal(unix.SIGQUIT) // an error means that it has ended already
 		select {
 		case <-p.ended:
 		case <-time.After(stackTime):
@@ -237,7 +238,7 @@ func (p *program) kill() {
 	})
 }
 
-// close ends the program in order: it leaves when its socket does.
+// close ends the program by closing its socket, and kills it if it does not exit in time.
 func (p *program) close() {
 	p.socket.Close()
 	select {

@@ -16,10 +16,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
-// interpreterForTests is Debian's, as in the stories of cmd/kernbench.
+// interpreterForTests is Debian's Python, as in the scripts of cmd/kernbench.
 const interpreterForTests = "/usr/bin/python3"
 
-// measured runs the only bench of a file, alone, at points of one axis.
+// measured runs the only bench of a file on one rank, at points of one axis.
 func measured(t *testing.T, path, axis string, values ...string) (outcomes []bench.Outcome) {
 	t.Helper()
 	found := must.Get(Load(t.Context(), path, interpreterForTests))(t)
@@ -34,9 +34,8 @@ func measured(t *testing.T, path, axis string, values ...string) (outcomes []ben
 	return outcomes
 }
 
-// TestModes: events see the work on the device and not the preamble, a graph is what is
-// replayed, and the row says which clock it was. The device is a fake one, whose kernel
-// takes 7 us, in a graph half of that.
+// Events time the work on the device without the preamble, graphs are replayed, and the row names
+// the clock. The device is a fake whose kernel takes 7 us, or half of that in a graph.
 func TestModes(t *testing.T) {
 	all := measured(t, "testdata/modes.py", "mode", "wall", "events", "preamble", "graph", "unknown")
 	for i, want := range []struct {
@@ -51,14 +50,14 @@ func TestModes(t *testing.T) {
 	if last := all[len(all)-1]; !strings.Contains(last.Reason, `mode='unknown': want one of wall, events, graph`) {
 		t.Errorf("an unknown mode: %s %s", last.Status, last.Reason)
 	}
-	// Work on a stream that nobody waits for would be measured as nothing.
+	// Work on a stream for which the current one does not wait would seem to take no time.
 	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" ||
 		!strings.Contains(o.Reason, "the events saw 0 us of") {
 		t.Errorf("work on another stream: %s %s, %v", o.Status, o.Reason, o.Metrics)
 	}
 }
 
-// TestTraps: what would be measured or verified wrong fails, or is done right.
+// Typical mistakes that would give wrong times or hide wrong results fail, or are handled correctly.
 func TestTraps(t *testing.T) {
 	all := measured(t, "testdata/traps.py", "trap", "bool", "coroutine", "generator", "jax", "jax, nothing", "device")
 	for i, want := range []string{"number of wrong elements", "returns a coroutine", "returns a generator", "",
@@ -70,7 +69,7 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// TestEmptyFunction: the harness adds less than 5 us to a sample.
+// The harness adds less than 5 us to a sample.
 func TestEmptyFunction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "empty.py")
 	const source = `from kernbench import bench
@@ -89,7 +88,7 @@ def empty(state, ctx):
 	}
 }
 
-// TestOldPython: the module has no syntax that Python 3.8 does not know.
+// The module uses only the syntax of Python 3.8.
 func TestOldPython(t *testing.T) {
 	cmd := exec.Command(interpreterForTests, "-c", "import ast, sys; ast.parse(sys.stdin.read(), feature_version=(3, 8))")
 	cmd.Stdin = strings.NewReader(Module)
@@ -98,8 +97,8 @@ func TestOldPython(t *testing.T) {
 	}
 }
 
-// TestEqualCalls: how often a rank calls does not depend on its clock, or ranks would wait
-// for each other in vain.
+// The number of calls does not depend on a rank's clock. Otherwise ranks would wait for each other
+// forever.
 func TestEqualCalls(t *testing.T) {
 	const script = `import sys, time
 sys.path.insert(0, "testdata/fake")
@@ -122,15 +121,14 @@ for mode, timer in module["_MODES"].items():
 	cmd := exec.Command(interpreterForTests, "-c", script)
 	cmd.Stdin = strings.NewReader(Module)
 	out, err := cmd.CombinedOutput()
-	// One call shows what to wait for; a graph is captured for one call, and for three.
+	// One call finds out what to wait for; graphs are captured for one call and for three.
 	want := strings.Repeat("wall 10 0 0\n", 2) + strings.Repeat("events 10 0 0\n", 2) + strings.Repeat("graph 2 4 8\n", 2)
 	if err != nil || string(out) != want {
 		t.Errorf("%v: calls\n%s, want\n%s", err, out, want)
 	}
 }
 
-// TestConformance: the module, and a program in C without a library, do what the
-// protocol demands.
+// The module, and a C program without a library, conform to the protocol.
 func TestConformance(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "copy")
 	if out, err := exec.Command("cc", "-O2", "-Wall", "-Werror", "-o", program,
@@ -146,7 +144,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// planted is a program that meets all demands, but for the fault that FAULT names.
+// planted is a program that conforms to the protocol except for the fault that FAULT names.
 func planted(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "planted")
@@ -155,7 +153,7 @@ func planted(t *testing.T) string {
 	return path
 }
 
-// TestPlanted: each demand finds the program that does not meet it.
+// Each check finds the program with the corresponding fault.
 func TestPlanted(t *testing.T) {
 	path := planted(t)
 	demands := map[string]Demand{}
@@ -182,7 +180,7 @@ func TestPlanted(t *testing.T) {
 		{"batch of one", "time", "that many calls"},
 		{"microseconds", "time", "are these nanoseconds"},
 		{"picoseconds", "time", "are these nanoseconds"},
-		{"no verdict", "verification", "did not say how many"},
+		{"no verdict", "verification", "no number of wrong elements"},
 		{"wrong", "verification", "3 wrong elements"},
 		{"chatter", "end", "without a request"},
 		{"bad end", "end", "exit status 5"},
@@ -197,7 +195,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// A program that is stopped is noticed long before its point's time is over.
+// A stopped program (SIGSTOP) is noticed long before the point's timeout.
 func TestStoppedProgram(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "program")
@@ -210,7 +208,7 @@ func TestStoppedProgram(t *testing.T) {
 	}
 }
 
-// One bound that a file gives moves the other out of its way, as it does on the command line.
+// A bound in the file moves the opposite default bound if necessary, like on the command line.
 func TestSampling(t *testing.T) {
 	for _, c := range []struct {
 		asked     sampling

@@ -29,7 +29,7 @@ func TestProcsPerNode(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	// 0 for a refusal
+	// 0 means that an error is expected
 	for text, want := range map[string]int{"2": 2, "2:2": 2, "1:4": 0, "0": 0, "": 0, "2:": 0, "two": 0} {
 		if got, err := Nodes(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %d, %v", text, got, err)
@@ -68,7 +68,7 @@ func TestJoinTimeout(t *testing.T) {
 	}
 }
 
-// Where rank 0 listens is in the range that may be used.
+// The derived ports of rank 0 are within the allowed range.
 func TestDerivedPorts(t *testing.T) {
 	within := connection.PortRange{First: 29500, Last: 29599}
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestDerivedPorts(t *testing.T) {
 	}
 }
 
-// What the command line says wins over torchrun's variables.
+// The command line takes precedence over torchrun's variables.
 func TestFromPET(t *testing.T) {
 	fl := pflag.NewFlagSet("", pflag.ContinueOnError)
 	nodes, id := fl.Int("nnodes", 1, ""), fl.String("rdzv-id", "none", "")

@@ -19,7 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// plantVar has this program and its workers register something that is wrong.
+// plantVar makes this program and its workers register faulty implementations.
 const plantVar = "SELFTEST_PLANT"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // plant registers a backend whose all-reduce has a wrong last element on rank 1,
-// and an algorithm that adds nothing up.
+// and an algorithm that does not reduce.
 func plant() {
 	cpu, _ := dist.As[dist.Backend](dist.HostBackend)
 	d := dist.Describe(dist.HostBackend)
@@ -55,7 +55,7 @@ func plant() {
 	})
 }
 
-// mostRanks of the planted backends is how many they are available for.
+// mostRanks is the largest number of ranks for which each planted backend is available.
 var mostRanks = map[string]int{"toy": 4, "alone": 1, "absent": 0}
 
 type toy struct {
@@ -84,7 +84,7 @@ func (e toyEngine) Prepare(p dist.Plan) (func() error, error) {
 	}, err
 }
 
-// check runs a self-test and gives its results, apart by status.
+// check runs a self-test and returns its results by status.
 func check(t *testing.T, o Options) map[Status][]Result {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -98,8 +98,7 @@ func check(t *testing.T, o Options) map[Status][]Result {
 	return byStatus
 }
 
-// A self-test that cannot fail shows nothing: what is wrong is found and named.
-// That all is well where nothing is wrong is shown by the command's own script.
+// The self-test finds and names planted faults. The script of the command tests a good installation.
 func TestPlantedErrorsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the suite has short runs of its own in the packages of the backends")
@@ -114,8 +113,8 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 		!strings.Contains(r.Detail, "allreduce/2: ") {
 		t.Errorf("the wrong sum is reported as %+v", r)
 	}
-	// A backend that was asked for and is not here has failed; one that is, but not for so many
-	// ranks, as NCCL with a single GPU, has not.
+	// A requested backend fails if it is not available. It does not fail if it is only unavailable
+	// for so many ranks, such as NCCL with a single GPU.
 	if got := check(t, Options{Backend: "alone"}); len(got[Failed]) != 0 || len(got[Passed]) != 1 ||
 		len(got[Skipped]) != 3 || got[Skipped][2].Detail != "there is room for 1" {
 		t.Errorf("a backend for one rank: %+v", got)
@@ -129,7 +128,7 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	}
 }
 
-// An interrupt ends the self-test at once, without a verdict on what it cut off.
+// An interrupt ends the self-test immediately, without a result for the interrupted check.
 func TestInterrupted(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())

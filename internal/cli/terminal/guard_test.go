@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// However the text is cut into writes, no control character gets through, and all else
-// does.
+// No control character passes, and everything else does, regardless of how the text is split into
+// writes.
 func TestGuard(t *testing.T) {
 	const text = "µs\tfine\n\x1b]0;title\a\r\n\u202e\u009b31m\xff 日本 \u00a0end\n"
 	const want = "µs\tfine\n" + `\x1b]0;title\x07\x0d` + "\n" + `\u202e\u009b31m\xff 日本 ` + "\u00a0end\n"

@@ -8,8 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// TestResult: a line of progress has the row's value, whatever its metric, and says what
-// the value is worth.
+// A line of progress shows the row's value, whatever its metric, and whether it was disturbed.
 func TestResult(t *testing.T) {
 	for want, row := range map[string]journal.Row{
 		"12 us":          {Metrics: map[string]float64{"time_us": 12, "busbw": 3}},
@@ -25,7 +24,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// TestLeft: the rest is estimated by what this run has made, not by what it found.
+// The remaining time is estimated from the rows of this run only, not from resumed ones.
 func TestLeft(t *testing.T) {
 	if got := left(10*time.Second, 5, 20); got != "40s" {
 		t.Errorf("5 rows in 10 s, 20 to come: %s", got)
