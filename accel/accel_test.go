@@ -195,7 +195,7 @@ func random(t *rapid.T) *topo.Topology {
 	}
 	side := 6
 	if m.SIPs.Count > 16 {
-		side = 2 // keeps the test short; the largest has a test of its own
+		side = 2 // keeps the test short; TestLargestMachine has the largest one
 	}
 	if m, err = m.WithCubes(rapid.IntRange(1, side).Draw(t, "cubes w"),
 		rapid.IntRange(1, side).Draw(t, "cubes h")); err != nil {

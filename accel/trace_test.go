@@ -33,7 +33,7 @@ func TestTrace(t *testing.T) {
 		var text bytes.Buffer
 		must.Do(t, WriteTrace(&text, r))
 		messages := 4 * (15 + 15) // each cube's sum to the root and the result back
-		messages += 4 * 2         // round the rows and the columns of SIPs
+		messages += 4 * 2         // once round the rows and the columns of SIPs
 		checkTrace(t, text.Bytes(), messages)
 		for what, change := range map[string][2]string{
 			"an arrow without an end":     {`"ph":"f"`, `"ph":"s"`},
@@ -73,7 +73,7 @@ func traceFaults(text []byte, messages int) (faults []string) {
 	named := map[[2]int]bool{} // threads; thread 0 is the process
 	spans := map[[2]int][][2]float64{}
 	ends := map[int]string{}
-	queues := map[string]float64{} // what is left in each
+	queues := map[string]float64{} // messages left in each queue
 	links := 0
 	for _, e := range trace.Events {
 		at := [2]int{e.PID, e.TID}

@@ -265,7 +265,7 @@ func TestArtifacts(t *testing.T) {
 }
 
 // If the files of older rows are gone, the diagram cannot be drawn, and exports reports an error.
-func TestMachineIsGone(t *testing.T) {
+func TestMissingFiles(t *testing.T) {
 	rows := []journal.Row{{Part: bufferPart, Status: journal.OK,
 		Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
 	if _, err := exports(rows); err == nil || !strings.Contains(err.Error(), "gone.yaml") {

@@ -144,7 +144,7 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		}
 		windows[rowset.Text(r, "shapes")+" "+string(variant)] = r.Metrics["composite_window_ns"]
 	}
-	for shape := range publishedTiles { // what is loaded before need not be read
+	for shape := range publishedTiles { // operands that are loaded up front are not read again
 		if a, b, c := windows[shape+" ref_ref"], windows[shape+" load_ref"], windows[shape+" load_load"]; a < b || b < c {
 			t.Errorf("%s: the pipeline takes %v, %v and %v ns with more and more loaded before", shape, a, b, c)
 		}

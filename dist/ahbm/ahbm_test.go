@@ -75,7 +75,7 @@ func TestMistakes(t *testing.T) {
 			if err := sum(g, 8); err == nil {
 				return errors.New("it worked without rank 1")
 			}
-			return sum(g, 8) // the error stays
+			return sum(g, 8) // the error is permanent
 		})
 		for r, err := range errs {
 			var peer *dist.PeerError
@@ -200,7 +200,7 @@ func TestPEsShare(t *testing.T) {
 		all = r
 	}}, func(ctx context.Context, g *dist.Group) error {
 		x := make([]dist.Float16, n)
-		for call := range 2 { // the second has other data, and takes as long
+		for call := range 2 { // the second call has other data but takes the same time
 			for i := range x {
 				x[i] = dtype.Float16From(float32((i + g.Rank() + call) % 1000))
 			}
@@ -216,7 +216,7 @@ func TestPEsShare(t *testing.T) {
 					return fmt.Errorf("call %d: element %d is %v, want %v", call, i, x[i].Float32(), want)
 				}
 			}
-			if err := g.Barrier(); err != nil { // nobody is ahead of another's look at the clock
+			if err := g.Barrier(); err != nil { // no rank starts the next call before all have read the clock
 				return err
 			}
 		}

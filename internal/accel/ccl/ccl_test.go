@@ -77,7 +77,7 @@ func TestEveryFieldWrong(t *testing.T) {
 				t.Errorf("%q gives %v", wrong, err)
 			}
 		}
-		if key == "root" { // it has a default
+		if key == "root" { // optional
 			continue
 		}
 		if _, err := Parse("ccl.yaml", []byte(strings.Join(slices.Delete(slices.Clone(lines), i, i+1), "\n"))); err == nil {

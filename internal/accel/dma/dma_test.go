@@ -82,7 +82,7 @@ func TestBuiltIn(t *testing.T) {
 func TestBreakdownByHand(t *testing.T) {
 	r := report(t, file(t, "fabric: flits ", "fabric: whole "), "published-local")
 	got := r.Rows[0].Parts
-	wires := got.Wires // of the PE's place
+	wires := got.Wires // for the position of the PE
 	want := Parts{Command: 5 * nanosecond, Wires: wires, Drain: 64 * nanosecond, Memory: 8 * nanosecond}
 	if got != want || wires > nanosecond {
 		t.Errorf("%+v, want %+v", got, want)

@@ -20,14 +20,14 @@ func BenchmarkFlitHops(b *testing.B) {
 		return must.Get(wiring.Path(topo.End{Kind: topo.AtPE, PEID: from}, topo.End{Kind: topo.AtPE, PEID: to}))(b)
 	}
 	const bytes = 64 << 10
-	apart := func(f *Fabric) { // each cube for itself, one message after the other
+	apart := func(f *Fabric) { // within each cube, one message after the other
 		for cube := range m.Cubes.Count() {
 			for i := range 16 {
 				f.Send(event.Time(i)*event.Microsecond, path(topo.PEID{Cube: cube}, topo.PEID{Cube: cube, PE: 7}), bytes)
 			}
 		}
 	}
-	together := func(f *Fabric) { // everybody to one PE at once
+	together := func(f *Fabric) { // from all PEs to one PE at once
 		for cube := range m.Cubes.Count() {
 			for pe := 1; pe < m.PEs(); pe++ {
 				f.Send(0, path(topo.PEID{Cube: cube, PE: pe}, topo.PEID{}), bytes)

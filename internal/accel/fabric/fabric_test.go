@@ -109,7 +109,7 @@ func trainsEqualFlits(t *rapid.T, list []shipment) {
 }
 
 // A train that meets another message is split, one that does not is not. Both arrive when single flits would.
-func TestTrainIsTakenApart(t *testing.T) {
+func TestTrainIsSplit(t *testing.T) {
 	hop := func(link int32) topo.Hop { return topo.Hop{Link: link, BW: topo.GBps(128), Wire: 30} }
 	long := shipment{bytes: 1 << 16, path: topo.Path{hop(0), hop(1), hop(2)}}
 	cross := shipment{at: 100_000, bytes: 1 << 12, path: topo.Path{hop(1), hop(3)}}

@@ -119,7 +119,7 @@ func reference(s schedule.Schedule, elem int64, n Network) (last event.Time) {
 					for i := range step.To.N {
 						if to := step.To.At(i); to != rank {
 							if n.Load > 0 && len(names) > before {
-								now -= n.Overhead // it is one flag for all
+								now -= n.Overhead // in shared memory one flag serves all peers
 							}
 							post(to, 0)
 						}

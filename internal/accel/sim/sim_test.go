@@ -173,7 +173,7 @@ func TestChannels(t *testing.T) {
 		want   event.Time
 	}{
 		{0, 256, false, 8 * ns},      // channel 0
-		{256, 256, false, 8 * ns},    // channel 1, beside it
+		{256, 256, false, 8 * ns},    // channel 1, at the same time
 		{2048, 256, false, 16 * ns},  // channel 0 again
 		{100, 256, false, 24 * ns},   // the rest of channel 0's burst and the begin of 1's
 		{512, 1, true, 11 * ns},      // channel 2 turns to writing
@@ -282,7 +282,7 @@ func TestMessageTime(t *testing.T) {
 			topo.TCMSpace: 8 * ns, topo.SRAMSpace: 2*ns + 8*ns + 32*ns + 78, // 7.75 mm
 			topo.HBMSpace: 6*ns + 16*ns + 16*ns,
 		} {
-			if f == topo.Flits { // the first flit passes the links before the last on its own
+			if f == topo.Flits { // the first flit passes the links before the last one without the others
 				access += map[topo.Space]event.Time{topo.SRAMSpace: 4 * ns, topo.HBMSpace: 1 * ns}[space]
 			}
 			c := config(bare(f))

@@ -17,7 +17,7 @@ import (
 // the TCM are not affected.
 func TestSlotsContend(t *testing.T) {
 	const bytes = 64 << 10
-	pe4 := topo.PEID{PE: 4} // its UCIe connection is PE 0's
+	pe4 := topo.PEID{PE: 4} // it has the same UCIe connection as PE 0
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(f)
 		receive := kernels{cube1: func(p *tl.PE) {
@@ -86,7 +86,7 @@ func TestCompositeInTCM(t *testing.T) {
 }
 
 // A receive waits for the TCM's port while operands are fetched, but not for the operands of later tiles.
-func TestReceiveBesideFetch(t *testing.T) {
+func TestReceiveDuringFetch(t *testing.T) {
 	m := bare(topo.Whole)
 	x := hbmAt(t, m, pe0, 0)
 	took := perPE(t, config(m), kernels{

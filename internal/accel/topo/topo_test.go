@@ -127,7 +127,7 @@ func TestContradictions(t *testing.T) {
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 0, 2) },
 		func() (*Topology, error) { return Default().WithSIPs(Ring, mostSIPs+1, 1) },
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 1<<32, 1<<32) }, // whose product is 0
-		func() (*Topology, error) { return Default().Arrange("0x0:torus") },          // not as many as there are
+		func() (*Topology, error) { return Default().Arrange("0x0:torus") },          // does not match the number of positions
 		func() (*Topology, error) { return Default().Arrange("0x0:ring") },
 		func() (*Topology, error) { return Default().Arrange("0:ring") },
 		func() (*Topology, error) { return Default().Arrange("-2:ring") },
@@ -176,7 +176,7 @@ func TestAddresses(t *testing.T) {
 }
 
 // Routes go horizontally first and around the hole, over adjacent links.
-func TestWays(t *testing.T) {
+func TestRoutes(t *testing.T) {
 	noc := Default().Cube.Noc
 	for _, c := range []struct {
 		from, to router

@@ -7,7 +7,7 @@ func init() {
 			Name:       "chain",
 			Help:       "sums go up the ranks one by one, the result comes down",
 			Takes:      []string{"ChunkElems", "InPlace"},
-			Order:      RankOrder, // rank 0 first; the tests hold it against the steps
+			Order:      RankOrder, // rank 0 first; tests compare it with the steps
 		},
 		Steps: emitting(chain),
 	})

@@ -47,8 +47,8 @@ func putStep(to int, src, dst Range) Step {
 func signalStep(to int) Step { return Step{Op: Signal, To: One(to)} }
 func waitStep(from int) Step { return Step{Op: Wait, From: One(from)} }
 
-// TestCheckSays plants one fault of each kind. The error must name the rank, the step, the range and the reason.
-func TestCheckSays(t *testing.T) {
+// TestCheckErrors plants one fault of each kind. The error must name the rank, the step, the range and the reason.
+func TestCheckErrors(t *testing.T) {
 	start := copyStep(in(0, 4), out(0, 4))
 	sendrecv := Step{Op: SendRecv, To: One(1), Src: in(0, 4), From: One(2), Dst: scratch(0, 4)}
 	for name, c := range map[string]struct {
@@ -166,8 +166,8 @@ func TestCheckSays(t *testing.T) {
 	}
 }
 
-// TestCheckDoesNotGoWithCount proves a vector of maximal length: the cost depends on intervals, not elements.
-func TestCheckDoesNotGoWithCount(t *testing.T) {
+// TestCheckCostIsIndependentOfCount proves a vector of maximal length: the cost depends on intervals, not elements.
+func TestCheckCostIsIndependentOfCount(t *testing.T) {
 	for _, i := range instances(7, 1<<60) {
 		if err := Check(i.build(t)); err != nil {
 			t.Errorf("%v: %v", i, err)
@@ -175,7 +175,7 @@ func TestCheckDoesNotGoWithCount(t *testing.T) {
 	}
 }
 
-func TestStepsOfNobody(t *testing.T) {
+func TestStepsOfInvalidRank(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("rank 2 of 2 has steps")
@@ -192,9 +192,9 @@ type mislabelled struct {
 
 func (m mislabelled) Params() Params { return m.params }
 
-// TestInPlaceIsNotForFree runs the out-of-place variant of one-stage in place. It reads inputs that their
+// TestInPlaceNeedsOwnSteps runs the out-of-place variant of one-stage in place. It reads inputs that their
 // owners overwrite, so Check rejects it.
-func TestInPlaceIsNotForFree(t *testing.T) {
+func TestInPlaceNeedsOwnSteps(t *testing.T) {
 	s := instance{AllReduce, "one-stage", Params{Ranks: 3, Count: 4}}.build(t)
 	p := s.Params()
 	p.InPlace = true

@@ -11,8 +11,8 @@ import (
 func TestCost(t *testing.T) {
 	const c = 1 << 10
 	log2 := func(n int) int { return bits.Len(uint(n)) - 1 }
-	type wanted struct{ sent, read, written, reduced, rounds int } // the largest of any rank
-	share := func(n int) int { return (n - 1) * c / n }            // what the others' parts come to
+	type wanted struct{ sent, read, written, reduced, rounds int } // the maximum over all ranks
+	share := func(n int) int { return (n - 1) * c / n }            // elements of the other ranks' parts
 	for _, n := range []int{2, 4, 8, 16} {
 		w := n / squarest(n)
 		h := n / w

@@ -115,7 +115,7 @@ func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) 
 				open[r], idle = false, 0
 			}
 		}
-		if idle > 200*n { // nobody could go on, however often asked
+		if idle > 200*n { // no rank can proceed
 			return nil, false
 		}
 	}

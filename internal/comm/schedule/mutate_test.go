@@ -24,19 +24,19 @@ func (m mutation) String() string {
 
 const (
 	dropped     = "dropped step"       // any step is missing
-	repeated    = "repeated step"      // a step is done twice: a duplicated reduce above all
+	repeated    = "repeated step"      // a step is done twice, such as a reduce
 	exchanged   = "exchanged steps"    // two neighbouring steps change places
 	otherPeer   = "other peer"         // the next rank instead of the right one
-	fewerPeers  = "fewer peers"        // the last of a set is forgotten
+	fewerPeers  = "fewer peers"        // the last peer of a set is missing
 	shiftedSrc  = "shifted source"     // off by one
 	shiftedDst  = "shifted target"     // off by one
-	shorter     = "shorter range"      // one element less, on this side alone
+	shorter     = "shorter range"      // one element less, on one side only
 	otherSource = "other source"       // the next buffer
 	otherTarget = "other target"       // the next buffer
 	otherRound  = "other round"        // the tag is one higher
-	plainWrite  = "write for reduce"   // overwrites where it should add
-	otherRank   = "other rank's steps" // two ranks do each other's steps
-	noFlag      = "no flag of a round" // neither signals nor waits of that step's round, on any rank
+	plainWrite  = "write for reduce"   // overwrites instead of adding
+	otherRank   = "other rank's steps" // two ranks exchange their steps
+	noFlag      = "no flag of a round" // all signals and waits of the step's round are missing, on all ranks
 )
 
 var mutationKinds = []string{dropped, repeated, exchanged, otherPeer, fewerPeers, shiftedSrc, shiftedDst, shorter,
@@ -203,7 +203,7 @@ func TestMutationsAreCaught(t *testing.T) {
 			p := i.params
 			if (i.collective == Barrier) != (p.Count == 0) || p.ChunkElems > 0 && !p.InPlace || p.GroupSize == 1 ||
 				p.Width == 1 {
-				continue // pieces are tried together with in place; shapes of one are other algorithms
+				continue // pieces are combined with in place; shapes of one rank are other algorithms
 			}
 			s := i.build(t)
 			name := i.collective + " " + i.algorithm

@@ -50,7 +50,7 @@ func TestEveryAlgorithmIsProved(t *testing.T) {
 		}
 		proved++
 	}
-	const few = 12 // to which all counts and options are tried
+	const few = 12 // up to this one all counts and options are tested
 	for ranks := 1; ranks <= few; ranks += stride {
 		counts := []int{0, 1, ranks - 1, ranks, ranks + 1, 211, 1000}
 		slices.Sort(counts)
@@ -61,7 +61,7 @@ func TestEveryAlgorithmIsProved(t *testing.T) {
 		}
 	}
 	for ranks := few + 1; ranks <= 64; ranks += stride {
-		all := ranks == 48 || ranks == 64 // the most shapes
+		all := ranks == 48 || ranks == 64 // rank counts with the most shapes
 		for _, count := range []int{0, 1, ranks - 1, 1000} {
 			for _, i := range instances(ranks, count) {
 				options := i.params != Params{Ranks: ranks, Count: count}
@@ -92,7 +92,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for _, c := range []struct {
 		collective, algorithm string
 		params                Params
@@ -165,8 +165,8 @@ func TestStepsNeedConstantMemory(t *testing.T) {
 	}
 }
 
-// TestStepsCanBeLeft stops each stream after each step: no further step may be yielded.
-func TestStepsCanBeLeft(t *testing.T) {
+// TestStepsCanBeStopped stops each stream after each step: no further step may be yielded.
+func TestStepsCanBeStopped(t *testing.T) {
 	for _, i := range instances(6, 13) {
 		s := i.build(t)
 		for stop := range 5 {
