@@ -4,7 +4,6 @@
 package accelwhatif
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,18 +27,15 @@ const (
 	parameterAxis = "parameter"
 )
 
-// asTopology keeps the fabric of the file.
-const asTopology = "topology"
-
 // Bench declares accel-whatif.
 func Bench() *bench.Bench {
 	common := []bench.Clause{
 		bench.Metric("effect_pct", "%", ""), bench.Metric("base_ns", "ns", "lower"),
 		bench.Metric("lower_ns", "ns", "lower"), bench.Metric("higher_ns", "ns", "lower"),
 		bench.Metric("lower_pct", "%", ""), bench.Metric("higher_pct", "%", ""),
-		bench.Strings(parameterAxis, keys()...), bench.Refuse(mistake),
+		bench.Strings(parameterAxis, keys()...), bench.Refuse(validate),
 	}
-	return bench.Suite("accel-whatif",
+	return bench.Suite("accel-whatif", append(machine.AcceleratorOptions(),
 		bench.Help("which numbers of a topology file the all-reduce and the matrix product of the simulated "+
 			"accelerator depend on"),
 		bench.Doc(`Simulates an all-reduce and a matrix product with each number of the topology file
@@ -60,12 +56,6 @@ milestone-1h-gemm verify the data.
   kernbench run --bench accel-whatif --parameter system.link.latency_ns,cube.ucie.bw_gbs --n_elem 8:32768:x4 --shapes 512`),
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
-		machine.Files(accel.TopologyFile(),
-			"topology file, or several to compare; "+bench.BuiltIn+
-				" is the built-in one (default: topology.yaml here, else built in)"),
-		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits),
-			string(topo.Whole)),
 		bench.Quantity("percent", "20", "by how much each number is lowered and raised"),
 		bench.Part(allReducePart, body(allReduce), append(slices.Clone(common),
 			bench.Help("the all-reduce over all cubes of all SIPs"),
@@ -76,7 +66,7 @@ milestone-1h-gemm verify the data.
 			bench.Strings("variant", string(kernels.LoadRef)))...),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	)
+	)...)
 }
 
 // keys returns all numeric keys of topology files, including optional ones that the built-in file omits.
@@ -88,8 +78,8 @@ func keys() []string {
 	return lists.Map(list, func(p topo.Parameter) string { return p.Key })
 }
 
-// mistake rejects points that cannot be simulated before anything runs.
-func mistake(p, options bench.Point) error {
+// validate rejects points that cannot be simulated before anything runs.
+func validate(p, options bench.Point) error {
 	if percent := options.At("percent").Float(); !(percent > 0 && percent < 100) {
 		return fmt.Errorf("--percent %g: want more than 0 and less than 100", percent)
 	}
@@ -121,51 +111,35 @@ const (
 // simulation simulates a point on a machine.
 type simulation func(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error)
 
-// errNotMoved marks a parameter that cannot be changed by the given percentage.
-var errNotMoved = errors.New("not changed")
+// errNotChanged marks a parameter that cannot be changed by the given percentage.
+var errNotChanged = errors.New("not changed")
 
 // body returns a body that simulates a point with the machine of the file and with its two variants.
 func body(simulate simulation) bench.Body {
 	return func(_ context.Context, s *bench.State) error {
-		name, data, err := machine.Note(s, topo.DefaultFile())
-		if err != nil {
-			return err
-		}
-		name = cmp.Or(name, bench.BuiltIn)
-		config := ccl.Default()
-		if path, text, err := s.File("ccl"); err != nil {
-			return err
-		} else if path != "" {
-			if config, err = ccl.Parse(path, text); err != nil {
-				return err
-			}
-		}
-		base, err := topo.Parse(name, data)
+		m, err := machine.ReadAccelerator(s)
 		if err != nil {
 			return err
 		}
 		run := func(t *topo.Topology) (accel.Time, error) {
-			if f := s.Str("fabric"); f != asTopology {
-				t.Fabric = topo.Fabric(f)
-			}
-			return simulate(s, t, config)
+			t.Fabric = m.Topo.Fabric
+			return simulate(s, t, m.CCL)
 		}
 		s.Kind(bench.Simulated)
-		before, err := run(base)
+		before, err := run(m.Topo)
 		if err != nil {
 			return err
 		}
-		s.Detail(machine.Fabric, string(base.Fabric))
 		s.Record("base_ns", before.Nanoseconds())
-		return vary(s, name, data, before, run)
+		return vary(s, m, before, run)
 	}
 }
 
 // vary simulates the machine with the lowered and the raised parameter.
-func vary(s *bench.State, name string, data []byte, before accel.Time,
+func vary(s *bench.State, m machine.Accelerator, before accel.Time,
 	run func(*topo.Topology) (accel.Time, error)) error {
 	key, share := s.Str(parameterAxis), s.Float("percent")/100
-	list, err := topo.Parameters(name, data)
+	list, err := topo.Parameters(m.Name, m.File)
 	if err != nil {
 		return err
 	}
@@ -178,9 +152,9 @@ func vary(s *bench.State, name string, data []byte, before accel.Time,
 		detail string
 		factor float64
 	}{{lowerDetail, 1 - share}, {higherDetail, 1 + share}} {
-		t, values, err := topo.Vary(name, data, key, side.factor)
+		t, values, err := topo.Vary(m.Name, m.File, key, side.factor)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%w: %w", errNotMoved, err))
+			failures = append(failures, fmt.Errorf("%w: %w", errNotChanged, err))
 			s.Detail(side.detail, err.Error())
 			continue
 		}
@@ -200,7 +174,7 @@ func vary(s *bench.State, name string, data []byte, before accel.Time,
 	case len(failures) < 2:
 		s.Record("effect_pct", effect)
 		return nil
-	case errors.Is(failures[0], errNotMoved) && errors.Is(failures[1], errNotMoved):
+	case errors.Is(failures[0], errNotChanged) && errors.Is(failures[1], errNotChanged):
 		return bench.Skip("%s: %s", key, reasons(failures))
 	}
 	return errors.Join(failures...)
@@ -208,7 +182,7 @@ func vary(s *bench.State, name string, data []byte, before accel.Time,
 
 // reasons returns the distinct reasons why a parameter was not changed.
 func reasons(failures []error) string {
-	all := lists.Map(failures, func(err error) string { return strings.TrimPrefix(err.Error(), errNotMoved.Error()+": ") })
+	all := lists.Map(failures, func(err error) string { return strings.TrimPrefix(err.Error(), errNotChanged.Error()+": ") })
 	return strings.Join(lists.Distinct(all), "; ")
 }
 

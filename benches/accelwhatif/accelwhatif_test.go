@@ -196,7 +196,7 @@ func TestVariantThatDoesNotRun(t *testing.T) {
 		p := point.Point{{Name: parameterAxis, Value: point.StringValue("cube.ucie.bw_gbs")},
 			{Name: "percent", Value: point.FloatValue(20)},
 			{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")},
-			{Name: "fabric", Value: point.StringValue(asTopology)}}
+			{Name: "fabric", Value: point.StringValue(machine.AsTopology)}}
 		o, _ := broken(good).Run(t.Context(), bench.Setting{Point: p, Backend: ahbm.Name})
 		_, higher := o.Metrics["higher_pct"]
 		if o.Status != want || higher != (good == 3) {

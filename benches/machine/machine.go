@@ -163,14 +163,14 @@ func Cells(r *journal.Row) []string {
 // identity identifies the machine of a row.
 type identity struct{ name, hash, fabric string }
 
-func of(r *journal.Row) identity {
+func identityOf(r *journal.Row) identity {
 	return identity{r.Details[Option], r.Details[Hash], r.Details[Fabric]}
 }
 
 // distinct returns the machines of the successful rows, in order. Rows that were not simulated have none.
 func distinct(rows rowset.Set) []identity {
-	simulated := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK && of(r).hash != "" })
-	return lists.Distinct(lists.Map(simulated, of))
+	simulated := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK && identityOf(r).hash != "" })
+	return lists.Distinct(lists.Map(simulated, identityOf))
 }
 
 // Labels returns a function that labels the machine of a row: with the name of the file and, if that is ambiguous,
@@ -193,7 +193,7 @@ func Labels(rows rowset.Set) func(*journal.Row) string {
 		}
 		labels[id] = label
 	}
-	return func(r *journal.Row) string { return labels[of(r)] }
+	return func(r *journal.Row) string { return labels[identityOf(r)] }
 }
 
 // Curves is like Labels, for rows that may also differ in the arrangement.

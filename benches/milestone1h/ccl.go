@@ -39,7 +39,7 @@ func CCL() *bench.Bench {
 	for _, part := range parts(sim.Breakdown{}) {
 		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
 	}
-	return bench.Suite("milestone-1h-ccl",
+	return bench.Suite("milestone-1h-ccl", append(machine.AcceleratorOptions(),
 		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by the memory of the "+
 			"receive slots"),
 		bench.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
@@ -63,31 +63,25 @@ before the kind, 4x4:torus or 8:ring, overrides the file.
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/ccl"),
-		topologyFiles(),
-		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology,
-			string(topo.Flits), string(topo.Whole)),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
 		traceOption(),
 		bench.Part(latencyPart, body(latencyCase), append(metrics,
 			bench.Help("latency by size and SIP topology"),
 			bench.Strings("algorithm", ccl.LRAB),
 			bench.Strings(sipsAxis, topo.Kinds()...),
-			bench.Refuse(mistake),
+			bench.Refuse(validate),
 			bench.Ints("n_elem", "8,32,64,128,512,1024,2048,4096,8192,16384,32768,49152"))...),
 		bench.Part(bufferPart, body(bufferCase), append(metrics,
 			bench.Help("latency by size and where receive slots lie"),
 			bench.Strings("buffer_kind", topo.Spaces()...),
-			bench.Refuse(mistake),
+			bench.Refuse(validate),
 			bench.Ints("n_elem", "128,1024,8192,32768"))...),
 		bench.Figures(figures),
 		bench.Sections(sections),
 		bench.Exports(exports),
 		bench.Artifacts(artifacts),
-	)
+	)...)
 }
-
-const asTopology = "topology"
 
 // Case is one point of the evaluation.
 type Case struct {
@@ -100,9 +94,9 @@ type Case struct {
 }
 
 // body returns the body of a part. build returns the case of a point.
-func body(build func(*bench.State, setup) (Case, error)) bench.Body {
+func body(build func(*bench.State, machine.Accelerator) (Case, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
-		m, err := files(s)
+		m, err := machine.ReadAccelerator(s)
 		if err != nil {
 			return err
 		}
@@ -149,15 +143,15 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	}
 }
 
-// named is one part of a breakdown.
-type named struct {
+// breakdownPart is one part of a breakdown.
+type breakdownPart struct {
 	name, label string
 	time        event.Time
 }
 
 // parts returns the parts of a breakdown in drawing order.
-func parts(b sim.Breakdown) []named {
-	return []named{
+func parts(b sim.Breakdown) []breakdownPart {
+	return []breakdownPart{
 		{"wire_ns", "wires", b.Wire}, {"overhead_ns", "overheads", b.Overhead}, {"queueing_ns", "queueing", b.Queueing},
 		{"slot_ns", "slot access", b.Slot}, {"compute_ns", "compute", b.Compute}, {"memory_ns", "load and store", b.Memory},
 	}
@@ -170,24 +164,24 @@ func bandwidthBound(c Case) event.Time {
 	return event.Time(shape.Hops()) * c.Topo.Cube.UCIeBW.Time(2*c.N)
 }
 
-func latencyCase(s *bench.State, m setup) (Case, error) {
-	t, err := withSIPs(m.topo, m.builtIn, s.Str(sipsAxis))
+func latencyCase(s *bench.State, m machine.Accelerator) (Case, error) {
+	t, err := withSIPs(m.Topo, m.BuiltIn(), s.Str(sipsAxis))
 	if err != nil {
 		return Case{}, err
 	}
-	return newCase(t, m.ccl, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
+	return newCase(t, m.CCL, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
 }
 
 // bufferCase uses the published torus, or the SIPs of the file.
-func bufferCase(s *bench.State, m setup) (Case, error) {
-	t := m.topo
-	if m.builtIn {
+func bufferCase(s *bench.State, m machine.Accelerator) (Case, error) {
+	t := m.Topo
+	if m.BuiltIn() {
 		var err error
 		if t, err = t.WithSIPs(topo.Torus, bufferGrid.W, bufferGrid.H); err != nil {
 			return Case{}, err
 		}
 	}
-	return newCase(t, m.ccl, m.ccl.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
+	return newCase(t, m.CCL, m.CCL.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
 		set.Buffer = topo.Space(s.Str("buffer_kind"))
 	})
 }

@@ -323,16 +323,16 @@ func TestRowsNameTheirMachine(t *testing.T) {
 		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(text)
-	if err := mistake(point.Point{}, options); err == nil ||
+	if err := validate(point.Point{}, options); err == nil ||
 		!strings.Contains(err.Error(), "mine.yaml:9:15: system.flit_bytes") {
 		t.Errorf("a bad file: %v", err)
 	}
 	write(strings.ReplaceAll(text, "few", "256"))
 	nowhere := options.With("trace", point.StringValue(filepath.Join(filepath.Dir(file), "nowhere", "t.json")))
-	if err := mistake(point.Point{}, nowhere); err == nil || !strings.Contains(err.Error(), "--trace") {
+	if err := validate(point.Point{}, nowhere); err == nil || !strings.Contains(err.Error(), "--trace") {
 		t.Errorf("a trace that cannot be written: %v", err)
 	}
-	if err := mistake(point.Point{}.With(sipsAxis, point.StringValue("ring_1d")), options); err != nil {
+	if err := validate(point.Point{}.With(sipsAxis, point.StringValue("ring_1d")), options); err != nil {
 		t.Error(err)
 	}
 	row := journal.Row{Part: latencyPart, Status: journal.OK, Options: options,

@@ -104,8 +104,8 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// at returns the position of a grid cell in a diagram; rows go downward.
-func at(g topo.Grid, id int) [2]float64 {
+// cellPosition returns the position of a grid cell in a diagram; rows go downward.
+func cellPosition(g topo.Grid, id int) [2]float64 {
 	return [2]float64{boxPitch * float64(id%g.W), -boxPitch * float64(id/g.W)}
 }
 
@@ -123,7 +123,7 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 			if !ok {
 				continue
 			}
-			a, b := at(grid, sip), at(grid, next.SIP)
+			a, b := cellPosition(grid, sip), cellPosition(grid, next.SIP)
 			s := link(a, b, linkColor)
 			s.Both = t.SIPs.Kind == topo.Mesh
 			if next.SIP < sip { // back to the start of the row or column
@@ -134,7 +134,7 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 		}
 	}
 	for sip := range t.SIPs.Count {
-		p := at(grid, sip)
+		p := cellPosition(grid, sip)
 		d.Shapes = append(d.Shapes, figure.Shape{Kind: figure.Box, X: p[0], Y: p[1], W: boxSize, H: boxSize,
 			Text: fmt.Sprintf("SIP %d", sip)})
 	}
@@ -177,11 +177,11 @@ func cubeDiagram(s ccl.Shape) *figure.Diagram {
 			next, color = next-s.Cubes.W, wrapColor
 		}
 		if next != cube {
-			d.Shapes = append(d.Shapes, link(at(s.Cubes, cube), at(s.Cubes, next), color))
+			d.Shapes = append(d.Shapes, link(cellPosition(s.Cubes, cube), cellPosition(s.Cubes, next), color))
 		}
 	}
 	for cube := range s.Cubes.Count() {
-		p := at(s.Cubes, cube)
+		p := cellPosition(s.Cubes, cube)
 		shape := figure.Shape{Kind: figure.Box, X: p[0], Y: p[1], W: boxSize, H: boxSize, Text: fmt.Sprint(cube)}
 		if cube == rootRow*s.Cubes.W+rootCol {
 			shape.Text, shape.Color, shape.Filled = fmt.Sprintf("root %d", cube), rootColor, true

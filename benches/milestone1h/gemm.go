@@ -46,7 +46,7 @@ func GEMM() *bench.Bench {
 	for _, s := range stages() {
 		single = append(single, bench.Metric(busyName(s), "ns", "lower"))
 	}
-	return bench.Suite("milestone-1h-gemm",
+	return bench.Suite("milestone-1h-gemm", append(machine.AcceleratorOptions(),
 		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop "+
 			"helping"),
 		bench.Doc(`Simulates products of f16 matrices on the AHBM accelerator and draws every figure
@@ -73,10 +73,6 @@ Every element of every product is compared with the exact one unless
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/gemm"),
-		topologyFiles(),
-		bench.FileOption("ccl", accel.CCLFile(), "collectives file (default: ccl.yaml here, else built in)"),
-		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology,
-			string(topo.Flits), string(topo.Whole)),
 		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take "+
 			"the larger of the two",
 			"none", "bias", "bias_max"),
@@ -86,17 +82,17 @@ Every element of every product is compared with the exact one unless
 		bench.Part(sweepPart, productBody(sweepCase), append(single,
 			bench.Help("stages of the pipeline by shape and variant, on one PE"),
 			bench.Tuples("shapes", shapes...),
-			bench.Strings("variant", kernels.Variants()...), bench.Refuse(mistake))...),
+			bench.Strings("variant", kernels.Variants()...), bench.Refuse(validate))...),
 		bench.Part(scalingPart, productBody(scalingCase), append(common,
 			bench.Help("one product on more and more PEs"),
 			bench.Tuples("scaling_shape", "512x512x512"),
 			bench.Strings("split", splits()...),
-			bench.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"), bench.Refuse(mistake))...),
+			bench.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"), bench.Refuse(validate))...),
 		bench.Figures(gemmFigures),
 		bench.Sections(gemmSections),
 		bench.Exports(gemmExports),
 		bench.Artifacts(gemmArtifacts),
-	)
+	)...)
 }
 
 // onceSuffix marks a split for which the operand that is not split is in the memory of one PE only.
@@ -118,7 +114,7 @@ type productCase struct {
 // productBody returns the body of a part. describe returns the product of a point.
 func productBody(describe func(*bench.State) (kernels.Matmul, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
-		on, err := files(s)
+		on, err := machine.ReadAccelerator(s)
 		if err != nil {
 			return err
 		}
@@ -126,7 +122,7 @@ func productBody(describe func(*bench.State) (kernels.Matmul, error)) bench.Body
 		if err != nil {
 			return err
 		}
-		c := productCase{Matmul: m, topo: on.topo, system: accel.New(on.topo, on.ccl), verify: s.Bool("verify-data")}
+		c := productCase{Matmul: m, topo: on.Topo, system: accel.New(on.Topo, on.CCL), verify: s.Bool("verify-data")}
 		c.system.TimingOnly, c.system.Trace = !c.verify, s.Str("trace") != ""
 		s.UseClock(c.system.Clock())
 		s.Flops(2 * float64(m.M) * float64(m.K) * float64(m.N))

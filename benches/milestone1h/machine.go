@@ -10,7 +10,6 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
-	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
@@ -31,8 +30,8 @@ func withSIPs(t *topo.Topology, builtIn bool, value string) (*topo.Topology, err
 	return t.Arrange(value)
 }
 
-// mistake rejects unreadable files and impossible SIP topologies before anything runs.
-func mistake(p, options bench.Point) error {
+// validate rejects unreadable files and impossible SIP topologies before anything runs.
+func validate(p, options bench.Point) error {
 	file := bench.FilePath(p, options, machine.Option)
 	t, _, err := accel.Load(file, options.At("ccl").String())
 	if err != nil {
@@ -47,40 +46,6 @@ func mistake(p, options bench.Point) error {
 		_, err = withSIPs(t, file == "", sips.String())
 	}
 	return err
-}
-
-// topologyFiles declares --topology.
-func topologyFiles() bench.Clause {
-	return machine.Files(accel.TopologyFile(),
-		"topology file, or several to compare; "+bench.BuiltIn+
-			" is the built-in one (default: topology.yaml here, else built in)")
-}
-
-// setup is the machine of a point.
-type setup struct {
-	topo    *topo.Topology
-	ccl     *ccl.Config
-	builtIn bool // no topology file determines the number of SIPs
-}
-
-// files reads the machine selected by the options and records it in the row.
-func files(s *bench.State) (setup, error) {
-	path, data, err := machine.Note(s, topo.DefaultFile())
-	if err != nil {
-		return setup{}, err
-	}
-	m := setup{ccl: ccl.Default(), builtIn: path == ""}
-	if m.topo, err = topo.Parse(path, data); err != nil {
-		return m, err
-	}
-	if path, data, err = s.File("ccl"); err == nil && path != "" {
-		m.ccl, err = ccl.Parse(path, data)
-	}
-	if f := s.Str("fabric"); f != asTopology {
-		m.topo.Fabric = topo.Fabric(f)
-	}
-	s.Detail(machine.Fabric, string(m.topo.Fabric))
-	return m, err
 }
 
 // traceOption declares --trace.

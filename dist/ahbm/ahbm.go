@@ -70,8 +70,9 @@ const (
 	flatSlot = 256 << 10
 )
 
-// settled fills in the defaults of a machine for a group of a size.
-func (m Machine) settled(size int) (Machine, error) {
+// withDefaults returns the machine with its defaults filled in for a group of a size. It fails if the machine has
+// another number of SIPs.
+func (m Machine) withDefaults(size int) (Machine, error) {
 	var err error
 	if m.CCL == nil {
 		m.CCL = ccl.Default()
@@ -145,13 +146,13 @@ type backend struct{}
 // Machine returns the machine of groups with so many ranks, for benches with their own kernels. file is the
 // topology file; "" means the built-in topology.
 func (backend) Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error) {
-	m, err := of(file, arrangement, ranks)
+	m, err := machineOf(file, arrangement, ranks)
 	return m.Topo, m.CCL, err
 }
 
-// of returns the machine of a topology file with an arrangement, settled for groups of a size. If path is "", it is
-// the built-in one with as many SIPs as ranks.
-func of(path, arrangement string, size int) (m Machine, err error) {
+// machineOf returns the machine of a topology file with an arrangement, for groups of a size. If path is "", it is the
+// built-in one with as many SIPs as ranks.
+func machineOf(path, arrangement string, size int) (m Machine, err error) {
 	if path != "" {
 		if m.Topo, err = topo.Load(path); err != nil {
 			return m, err
@@ -164,14 +165,14 @@ func of(path, arrangement string, size int) (m Machine, err error) {
 			return m, err
 		}
 	}
-	return m.settled(size)
+	return m.withDefaults(size)
 }
 
 var _ instrument.MachineReader = backend{}
 
 // CheckMachine implements instrument.MachineReader.
 func (backend) CheckMachine(path, arrangement string, ranks int) error {
-	_, err := of(path, arrangement, ranks)
+	_, err := machineOf(path, arrangement, ranks)
 	return err
 }
 
@@ -215,9 +216,9 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		m, used := worlds.machines[c.ID]
 		var err error
 		if used {
-			m, err = m.settled(c.Size)
+			m, err = m.withDefaults(c.Size)
 		} else {
-			m, err = of(c.Machine, c.Arrangement, c.Size)
+			m, err = machineOf(c.Machine, c.Arrangement, c.Size)
 		}
 		if err != nil {
 			worlds.Unlock()

@@ -39,10 +39,10 @@ type world struct {
 
 // call is the current collective.
 type call struct {
-	plans []*dist.Plan // by rank; nil until the rank has called
-	here  int          // number of ranks that have called
-	done  chan struct{}
-	err   error
+	plans   []*dist.Plan // by rank; nil until the rank has called
+	arrived int          // number of ranks that have called
+	done    chan struct{}
+	err     error
 }
 
 func newWorld(size int, secret string, m Machine) *world {
@@ -82,8 +82,8 @@ func (w *world) meet(rank int, p *dist.Plan, timeout time.Duration) error {
 	}
 	c := w.call
 	c.plans[rank] = p
-	c.here++
-	if c.here == w.size {
+	c.arrived++
+	if c.arrived == w.size {
 		w.end(w.perform(c))
 	}
 	w.mu.Unlock()

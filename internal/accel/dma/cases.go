@@ -147,15 +147,15 @@ func (m *machine) places() []place {
 	nextCube, farCube := m.ends(pe0, cubes)
 	return []place{
 		{"local-hbm", topo.PEID{}, ""},
-		{"cube-near", nearPE, because(len(cube) == 0, "a cube has one PE")},
-		{"cube-far", farPE, because(len(cube) == 0, "a cube has one PE")},
-		{"next-cube", nextCube, because(len(cubes) == 0, "a SIP has one cube")},
-		{"far-cube", farCube, because(len(cubes) == 0, "a SIP has one cube")},
-		{"other-sip", topo.PEID{SIP: 1}, because(m.SIPs.Count == 1, "there is one SIP")},
+		{"cube-near", nearPE, reasonIf(len(cube) == 0, "a cube has one PE")},
+		{"cube-far", farPE, reasonIf(len(cube) == 0, "a cube has one PE")},
+		{"next-cube", nextCube, reasonIf(len(cubes) == 0, "a SIP has one cube")},
+		{"far-cube", farCube, reasonIf(len(cubes) == 0, "a SIP has one cube")},
+		{"other-sip", topo.PEID{SIP: 1}, reasonIf(m.SIPs.Count == 1, "there is one SIP")},
 	}
 }
 
-func because(is bool, why string) string {
+func reasonIf(is bool, why string) string {
 	if is {
 		return why
 	}
@@ -169,7 +169,7 @@ func (m *machine) congested() (all []testCase) {
 		all = append(all, testCase{table: congestionTable, name: name, text: text, missing: missing,
 			transfers: m.readers(count, from)})
 	}
-	tooFew := func(count int) string { return because(m.PEs() < count, fmt.Sprintf("a cube has %d PEs", m.PEs())) }
+	tooFew := func(count int) string { return reasonIf(m.PEs() < count, fmt.Sprintf("a cube has %d PEs", m.PEs())) }
 	for _, n := range []int{1, 2, 3, 8} {
 		add(fmt.Sprintf("one-controller-%d", n), fmt.Sprintf("%s of a cube read %v", unit.Plural(n, "PE"), first), tooFew(n),
 			n,

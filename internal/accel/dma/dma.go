@@ -309,7 +309,7 @@ type Check struct {
 // OK reports whether the check found no fault.
 func (c *Check) OK() bool { return len(c.Faults) == 0 }
 
-func (c *Check) want(holds bool, format string, args ...any) {
+func (c *Check) expect(holds bool, format string, args ...any) {
 	c.Rows++
 	if !holds {
 		c.Faults = append(c.Faults, fmt.Sprintf(format, args...))
@@ -373,7 +373,7 @@ func (r *Report) matching(name, text string, fault func(*Row) string, of func(*R
 	for i := range r.Rows {
 		if row := &r.Rows[i]; of(row) {
 			what := fault(row)
-			c.want(what == "", "%s, %d bytes: %s", row.Case, row.Bytes, what)
+			c.expect(what == "", "%s, %d bytes: %s", row.Case, row.Bytes, what)
 		}
 	}
 	return c
@@ -412,7 +412,7 @@ func (r *Report) larger() Check {
 			continue
 		}
 		if before := last[row.Case]; before != nil {
-			c.want(row.Time > before.Time, "%s: %d bytes take %v ns, %d bytes %v", row.Case, before.Bytes, before.Time,
+			c.expect(row.Time > before.Time, "%s: %d bytes take %v ns, %d bytes %v", row.Case, before.Bytes, before.Time,
 				row.Bytes, row.Time)
 		}
 		last[row.Case] = row
@@ -437,7 +437,7 @@ func (r *Report) ordered(name, text, table string, lists ...[]string) Check {
 				continue
 			}
 			if before != nil {
-				c.want(row.Time >= before.Time, "%s takes %v ns, %s %v", before.Case, before.Time, row.Case, row.Time)
+				c.expect(row.Time >= before.Time, "%s takes %v ns, %s %v", before.Case, before.Time, row.Case, row.Time)
 			}
 			before = row
 		}

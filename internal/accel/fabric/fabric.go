@@ -77,16 +77,16 @@ type Message struct {
 	Path  topo.Path
 	Bytes int
 
-	each     bool  // the owner is notified of every flit
-	version  int32 // increases when the train is split, which invalidates its Delivered event
-	flits    int
-	hop      int        // next hop of the head, while the message is whole or a train
-	tail     event.Time // whole: when the tail reaches the next link
-	train    []segment  // train: by hop reached so far
-	split    bool
-	headThen []event.Time // split: by hop, when the head was ready
-	at       []int32      // split: by flit, its next hop
-	queue    []pendingHop // split: by flit, the hop that it is waiting for
+	each      bool  // the owner is notified of every flit
+	version   int32 // increases when the train is split, which invalidates its Delivered event
+	flits     int
+	hop       int        // next hop of the head, while the message is whole or a train
+	tail      event.Time // whole: when the tail reaches the next link
+	train     []segment  // train: by hop reached so far
+	split     bool
+	headReady []event.Time // split: by hop, when the head was ready
+	nextHop   []int32      // split: by flit, its next hop
+	queue     []pendingHop // split: by flit, the hop that it is waiting for
 }
 
 // pendingHop is a flit that waits to pass a hop. Of the flits of one message before the same link only the
@@ -212,7 +212,7 @@ func (f *Fabric) Done(m *Message) {
 			f.passed(m, hop, m.flits)
 		}
 	}
-	m.train, m.headThen, m.at, m.queue = nil, nil, nil, nil
+	m.train, m.headReady, m.nextHop, m.queue = nil, nil, nil, nil
 }
 
 // whole moves a whole message over one link. The head continues at once. The tail follows when the message
@@ -236,9 +236,9 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 // single moves one flit over one link.
 func (f *Fabric) single(m *Message, i int, e event.Event) {
 	now := e.Time
-	at := int(m.at[i])
+	at := int(m.nextHop[i])
 	h := &m.Path[at]
-	f.breakUp(h.Link, e)
+	f.splitTrain(h.Link, e)
 	m.queue[i].hop = 0
 	if next := i + 1; next < m.flits && m.queue[next].waits {
 		m.queue[next].waits = false
@@ -254,7 +254,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	ready := end + h.Wire
 	if h.Collect {
 		if !last {
-			m.at[i]++ // waits at the node for the last flit
+			m.nextHop[i]++ // waits at the node for the last flit
 			return
 		}
 		for j := range m.flits {
@@ -264,14 +264,14 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	}
 	if i == 0 {
 		ready += h.Cost
-		m.headThen[at+1] = ready
+		m.headReady[at+1] = ready
 	}
-	f.push(m, i, at+1, max(ready, m.headThen[at+1]))
+	f.push(m, i, at+1, max(ready, m.headReady[at+1]))
 }
 
 // push schedules a flit at one of its hops, or its arrival.
 func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
-	m.at[i] = int32(hop)
+	m.nextHop[i] = int32(hop)
 	if hop < len(m.Path) {
 		m.queue[i] = pendingHop{hop: int32(hop) + 1, ready: at}
 		if i > 0 && m.queue[i-1].hop == int32(hop)+1 && m.queue[i-1].ready <= at {
@@ -296,7 +296,7 @@ func (f *Fabric) announce(m *Message, i, hop int, at event.Time) {
 // splitUp allocates the state of single flits.
 func (m *Message) splitUp() {
 	m.split = true
-	m.headThen = make([]event.Time, len(m.Path)+1)
-	m.at = make([]int32, m.flits)
+	m.headReady = make([]event.Time, len(m.Path)+1)
+	m.nextHop = make([]int32, m.flits)
 	m.queue = make([]pendingHop, m.flits)
 }

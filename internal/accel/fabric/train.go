@@ -93,7 +93,7 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 		return // the train was split after this event was scheduled
 	}
 	h := &m.Path[m.hop]
-	f.breakUp(h.Link, e)
+	f.splitTrain(h.Link, e)
 	s := &m.train[m.hop]
 	each, last := h.BW.Time(f.flitBytes), h.BW.Time(f.flitSize(m, m.flits-1))
 	s.gone = passLink(s.ready, m.flits, f.free[h.Link], each, last)
@@ -111,8 +111,8 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 	f.queue.Push(event.Event{Time: next.at(0, m.flits), Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
 }
 
-// breakUp splits the train on a link if some of its flits have not yet entered the link at event e.
-func (f *Fabric) breakUp(link int32, e event.Event) {
+// splitTrain splits the train on a link if some of its flits have not yet entered the link at event e.
+func (f *Fabric) splitTrain(link int32, e event.Event) {
 	c := f.trains[link]
 	if c.message == 0 {
 		return
@@ -154,14 +154,14 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 		}
 	}
 	for hop := range train {
-		m.headThen[hop] = train[hop].ready.at(0, m.flits)
+		m.headReady[hop] = train[hop].ready.at(0, m.flits)
 	}
 	before := m.flits // number of flits that have entered the link of the previous hop
 	for hop := range train {
 		waiting := hop > 0 && m.Path[hop-1].Collect && taken[hop-1] < m.flits
 		for i := taken[hop]; i < before; i++ {
 			if waiting {
-				m.at[i] = int32(hop) // waits for the last flit at a node that stores and forwards
+				m.nextHop[i] = int32(hop) // waits for the last flit at a node that stores and forwards
 			} else {
 				f.push(m, i, hop, train[hop].ready.at(i, m.flits))
 			}

@@ -126,7 +126,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 			continue
 		case kind == program.Load || kind == program.Store:
 			here.Part = OwnLoad.Engine()
-			alone := min(g.alone(p, op), c.at-log.started)
+			alone := min(g.idleTime(p, op), c.at-log.started)
 			c.step(Memory, alone, here)
 			c.step(Queueing, c.at-log.begun, here)
 		case kind == program.Math || kind == program.Dot || kind == program.Composite:
@@ -142,7 +142,7 @@ func (g *engine) criticalPath(p *pe) []Step {
 		here.Part = PartCPU
 		c.step(Overhead, c.at-log.issued, here)
 		result = false
-		op = g.before(p, op)
+		op = g.previousOp(p, op)
 	}
 	slices.Reverse(c.steps)
 	return c.steps
@@ -178,8 +178,8 @@ func (g *engine) received(c *chain, a *arrival, log *opLog, here Step) (sender b
 	return true
 }
 
-// alone returns how long a load or store takes on an idle machine, by simulating it again.
-func (g *engine) alone(p *pe, op int) event.Time {
+// idleTime returns how long a load or store takes on an idle machine, by simulating it again.
+func (g *engine) idleTime(p *pe, op int) event.Time {
 	cfg := g.Config
 	cfg.Trace, cfg.Load = false, false
 	h, err := newEngine(cfg, g.wiring, []*program.Program{{ID: p.prog.ID, Host: p.prog.Host, Ops: p.prog.Ops[op : op+1]}})
@@ -194,8 +194,8 @@ func (g *engine) alone(p *pe, op int) event.Time {
 	return log.end - log.started
 }
 
-// before returns the previous operation that takes time, or -1.
-func (g *engine) before(p *pe, op int) int {
+// previousOp returns the previous operation that takes time, or -1.
+func (g *engine) previousOp(p *pe, op int) int {
 	for op--; op >= 0 && p.prog.Ops[op].Kind.Free(); op-- {
 	}
 	return op

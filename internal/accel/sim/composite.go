@@ -14,18 +14,18 @@ import (
 // one. Reads and writes are messages to the HBM and back, one at a time in each direction, so their times
 // are not known beforehand.
 type composite struct {
-	pe      *pe
-	op      int
-	gemm    *program.Gemm
-	tile    program.Tile
-	count   int              // number of tiles
-	fed     int              // tiles that have entered the pipeline
-	done    int              // tiles that have been fetched for the GEMM engine
-	step    program.TileStep // the latest tile fed
-	reads   [2]transfer      // of the operands of that tile
-	left    int              // how many of these reads are not done
-	out     []write          // tiles of the result that are stored, in order
-	pending int              // tiles of the result that are not yet in the HBM
+	pe        *pe
+	op        int
+	gemm      *program.Gemm
+	tile      program.Tile
+	count     int              // number of tiles
+	fed       int              // tiles that have entered the pipeline
+	done      int              // tiles that have been fetched for the GEMM engine
+	step      program.TileStep // the latest tile fed
+	reads     [2]transfer      // of the operands of that tile
+	readsLeft int              // how many of these reads are not done
+	out       []write          // tiles of the result that are stored, in order
+	pending   int              // tiles of the result that are not yet in the HBM
 }
 
 // write is a tile of the result, to be written to the HBM.
@@ -70,9 +70,9 @@ func (c *composite) needs(step program.TileStep) int64 {
 	return int64(elements) * program.ElemSize
 }
 
-// hold reserves TCM for a tile. If there is too little, it returns false, and giveBack feeds the tile again
+// reserve takes TCM for a tile. If there is too little, it returns false, and freeTCM feeds the tile again
 // when there is more.
-func (g *engine) hold(c *composite, number int32) bool {
+func (g *engine) reserve(c *composite, number int32) bool {
 	need := c.needs(c.step)
 	if c.pe.held+need > c.pe.room {
 		c.pe.starved = append(c.pe.starved, number)
@@ -82,8 +82,8 @@ func (g *engine) hold(c *composite, number int32) bool {
 	return true
 }
 
-// giveBack frees TCM and continues with the composites that wait for it.
-func (g *engine) giveBack(p *pe, bytes int64) error {
+// freeTCM frees TCM and continues with the composites that wait for it.
+func (g *engine) freeTCM(p *pe, bytes int64) error {
 	p.held -= bytes
 	starved := p.starved
 	p.starved = nil
@@ -108,10 +108,10 @@ func (g *engine) feed(c *composite, number int32) error {
 	}
 	step := c.gemm.Step(c.tile, c.fed)
 	c.step = step
-	if !g.hold(c, number) {
+	if !g.reserve(c, number) {
 		return nil
 	}
-	c.left = 0
+	c.readsLeft = 0
 	for _, o := range []struct {
 		program.Operand
 		off, n int
@@ -123,11 +123,11 @@ func (g *engine) feed(c *composite, number int32) error {
 		if err != nil {
 			return err
 		}
-		c.reads[c.left] = transfer{composite: number, isTile: true, at: at, bytes: o.n * program.ElemSize}
-		c.left++
+		c.reads[c.readsLeft] = transfer{composite: number, isTile: true, at: at, bytes: o.n * program.ElemSize}
+		c.readsLeft++
 	}
 	c.fed++
-	if c.left > 0 {
+	if c.readsLeft > 0 {
 		g.request(c.pe, &c.pe.reading, c.reads[0])
 		return nil
 	}
@@ -139,8 +139,8 @@ func (g *engine) feed(c *composite, number int32) error {
 // and the next tile is fed.
 func (g *engine) tileRead(number int32) error {
 	c := g.composites[number]
-	c.left--
-	if c.left > 0 {
+	c.readsLeft--
+	if c.readsLeft > 0 {
 		g.request(c.pe, &c.pe.reading, c.reads[1])
 		return nil
 	}
@@ -199,7 +199,7 @@ func (g *engine) fetched(p *pe) error {
 		g.at(done, evResult, t.composite, int32(len(c.out)-1))
 	}
 	step.Last = false // frees the operands but not the result
-	if err := g.giveBack(p, c.needs(step)); err != nil {
+	if err := g.freeTCM(p, c.needs(step)); err != nil {
 		return err
 	}
 	if t.resident {
@@ -253,7 +253,7 @@ func (g *engine) tileWritten(number int32, bytes int) error {
 	if c.pending == 0 && c.done == c.count {
 		g.completed(c.pe, c.op)
 	}
-	return g.giveBack(c.pe, int64(bytes))
+	return g.freeTCM(c.pe, int64(bytes))
 }
 
 // channel is one direction of a PE's DMA. It performs one transfer at a time, in order of request, and is

@@ -19,12 +19,12 @@ type pe struct {
 	pc     int
 	log    []opLog
 
-	ended   event.Time
-	over    bool  // all operations have been issued
-	async   int   // number of operations that run concurrently with the program
-	waitFor int   // the asynchronous operation that the program waits for; -1 if none
-	anyWait bool  // waits for a message from any neighbour
-	turn    int32 // the input that the next receive from any neighbour looks at first
+	ended     event.Time
+	issuedAll bool  // all operations have been issued
+	async     int   // number of operations that run concurrently with the program
+	waitFor   int   // the asynchronous operation that the program waits for; -1 if none
+	anyWait   bool  // waits for a message from any neighbour
+	turn      int32 // the input that the next receive from any neighbour looks at first
 
 	reading, writing   channel // of the DMA
 	storeFree          event.Time
@@ -56,7 +56,7 @@ func (g *engine) issue(p *pe) {
 		p.pc++
 	}
 	if p.pc == len(p.prog.Ops) {
-		p.over = true
+		p.issuedAll = true
 		g.mayEnd(p)
 		return
 	}
@@ -157,7 +157,7 @@ func (g *engine) completed(p *pe, op int) {
 
 // mayEnd ends the program if all its operations have ended.
 func (g *engine) mayEnd(p *pe) {
-	if p.over && p.async == 0 {
+	if p.issuedAll && p.async == 0 {
 		p.ended = g.now
 		g.running--
 	}
@@ -274,10 +274,10 @@ func (g *engine) deadlock() error {
 			break
 		}
 		seen[p] = true
-		text, next := g.waits(p)
+		text, next := g.describeWait(p)
 		d.Chain = append(d.Chain, text)
 		p = next
-		if p != nil && p.over && p.async == 0 {
+		if p != nil && p.issuedAll && p.async == 0 {
 			d.Chain = append(d.Chain, fmt.Sprintf("%v has ended", p.prog.ID))
 			break
 		}
@@ -285,13 +285,13 @@ func (g *engine) deadlock() error {
 	return d
 }
 
-// waits describes what a program waits for, and returns the program that would have to act.
-func (g *engine) waits(p *pe) (text string, next *pe) {
+// describeWait describes what a program waits for, and returns the program that would have to act.
+func (g *engine) describeWait(p *pe) (text string, next *pe) {
 	at := p.pc
 	if p.waitFor >= 0 {
 		at = p.waitFor
 	}
-	if p.over {
+	if p.issuedAll {
 		for at = range p.prog.Ops {
 			if p.prog.Ops[at].Kind == program.RecvAsync && !p.log[at].done {
 				break

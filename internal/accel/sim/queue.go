@@ -22,15 +22,15 @@ type queue struct {
 	// Messages stay in order, so counters tell how many of the arrivals have passed each stage.
 	arrivals []*arrival // in the order they were sent
 	landed   int        // reached the receiving PE
-	there    int        // reached the memory of their slots
-	shown    int        // visible in their slots
-	taken    int        // matched with a receive
-	out      int        // read from that memory
+	atMemory int        // reached the memory of their slots
+	inSlot   int        // visible in their slots
+	matched  int        // matched with a receive
+	readOut  int        // read from that memory
 	freed    int        // returned their slot
 
-	posted  []int // receives in order, as operations of the receiver
-	started int   // how many of them have been matched with a message
-	sender  *pe   // waits for a credit; nil if none does
+	posted []int // receives in order, as operations of the receiver
+	served int   // how many of them have been matched with a message
+	sender *pe   // waits for a credit; nil if none does
 }
 
 // arrival is one message of a queue and the times of its stages.
@@ -78,13 +78,13 @@ func (g *engine) checkSlots() error {
 func (g *engine) checkMessages() error {
 	for _, q := range g.queues {
 		from, to := g.Topo.At(int(q.port.From)), g.Topo.At(int(q.port.To))
-		if left := len(q.arrivals) - q.taken; left > 0 {
+		if left := len(q.arrivals) - q.matched; left > 0 {
 			why := "has ended without receiving them"
 			if _, runs := g.byIndex[int(q.port.To)]; !runs {
 				why = "runs no program"
 			}
 			return fmt.Errorf("%v sent %d messages to %v that were not received (the first in call %d): %v %s",
-				from, left, to, q.arrivals[q.taken].op, to, why)
+				from, left, to, q.arrivals[q.matched].op, to, why)
 		}
 		for _, a := range q.arrivals {
 			if want := a.by.prog.Ops[a.recv].Bytes(); want != a.bytes {
@@ -169,17 +169,17 @@ func (g *engine) arrived(q *queue) {
 
 // atSlot runs when a message has reached the memory of its slot.
 func (g *engine) atSlot(q *queue) {
-	a := q.arrivals[q.there]
-	q.there++
+	a := q.arrivals[q.atMemory]
+	q.atMemory++
 	g.at(g.access(q.slots, a.bytes, true), evVisible, q.number, 0)
 }
 
 // visible runs when a message is in its slot and can be received.
 func (g *engine) visible(q *queue) {
-	q.arrivals[q.shown].visible = g.now
-	q.shown++
+	q.arrivals[q.inSlot].visible = g.now
+	q.inSlot++
 	if i, runs := g.byIndex[int(q.port.To)]; runs {
-		if p := g.pes[i]; p.anyWait && q.port.Input < int32(program.Dirs) && q.started == len(q.posted) {
+		if p := g.pes[i]; p.anyWait && q.port.Input < int32(program.Dirs) && q.served == len(q.posted) {
 			p.anyWait = false
 			p.turn = q.port.Input + 1
 			q.posted = append(q.posted, p.pc)
@@ -224,7 +224,7 @@ func (g *engine) nextQueue(p *pe) (program.Port, bool) {
 		}
 		port := program.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Input: input}
 		if n, known := g.byPort[port]; known {
-			if q := g.queues[n]; q.shown > q.taken && q.started == len(q.posted) {
+			if q := g.queues[n]; q.inSlot > q.matched && q.served == len(q.posted) {
 				return port, true
 			}
 		}
@@ -234,12 +234,12 @@ func (g *engine) nextQueue(p *pe) (program.Port, bool) {
 
 // serve matches visible messages with posted receives and starts to read them.
 func (g *engine) serve(q *queue) {
-	for q.started < len(q.posted) && q.taken < q.shown {
+	for q.served < len(q.posted) && q.matched < q.inSlot {
 		p := g.pes[g.byIndex[int(q.port.To)]]
-		a := q.arrivals[q.taken]
-		a.by, a.recv = p, q.posted[q.started]
-		q.taken++
-		q.started++
+		a := q.arrivals[q.matched]
+		a.by, a.recv = p, q.posted[q.served]
+		q.matched++
+		q.served++
 		a.reading = g.now
 		log := &p.log[a.recv]
 		log.started, log.arrival = a.reading, a
@@ -249,8 +249,8 @@ func (g *engine) serve(q *queue) {
 
 // slotRead runs when the memory has read a message, which then goes to the PE.
 func (g *engine) slotRead(q *queue) {
-	a := q.arrivals[q.out]
-	q.out++
+	a := q.arrivals[q.readOut]
+	q.readOut++
 	if q.slots.from == nil {
 		g.read(q)
 		return

@@ -236,7 +236,7 @@ func takesText(takes []string) string {
 func torusShape(p *Params) error {
 	switch {
 	case p.Width == 0 && p.Height == 0:
-		p.Height = squarest(p.Ranks)
+		p.Height = mostNearlySquare(p.Ranks)
 		p.Width = p.Ranks / p.Height
 	case p.Width == 0:
 		p.Width = p.Ranks / p.Height
@@ -251,7 +251,7 @@ func torusShape(p *Params) error {
 
 func groupShape(p *Params) error {
 	if p.GroupSize == 0 {
-		p.GroupSize = squarest(p.Ranks)
+		p.GroupSize = mostNearlySquare(p.Ranks)
 	}
 	if p.Ranks%p.GroupSize != 0 {
 		return fmt.Errorf("%d ranks cannot be cut into groups of %d: GroupSize must divide Ranks", p.Ranks, p.GroupSize)
@@ -259,8 +259,8 @@ func groupShape(p *Params) error {
 	return nil
 }
 
-// squarest returns the largest divisor of n that is not above its square root.
-func squarest(n int) int {
+// mostNearlySquare returns the largest divisor of n that is not above its square root.
+func mostNearlySquare(n int) int {
 	best := 1
 	for d := 1; d*d <= n; d++ {
 		if n%d == 0 {
