@@ -69,9 +69,8 @@ func (f *File) check() {
 		}
 	}
 	if again > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s measured more than once (first %s): these are trials of one point, "+
-			"which count by their median time",
-			unit.Plural(again, "result")+" of points", example))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s of points measured more than once (first %s): they are "+
+			"trials of one point, and their median time counts", unit.Plural(again, "result"), example))
 	}
 }
 

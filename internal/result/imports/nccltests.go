@@ -162,7 +162,7 @@ func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
 	p.gaveUp = true
 	for i := range f.Records[tableAt:] {
 		r := &f.Records[tableAt+i]
-		r.Warnings = append(r.Warnings, text+": what follows is missing, and so is the tool's verdict on these rows")
+		r.Warnings = append(r.Warnings, text+": the rest is missing, and the tool gave no verdict on these rows")
 	}
 	if l.Begun != nil && l.Begun.Key("type") != "" {
 		r := ncclBase(l.Number, l.Begun.Size, l.Begun.Key("type"), l.Begun.Key("redop"), l.Begun.Key("root"))

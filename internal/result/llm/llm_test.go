@@ -118,7 +118,8 @@ func TestParallelisms(t *testing.T) {
 		{"llama3-8b", Sequence, 2, "reduce-scatter", ""},
 		{"mixtral-8x7b", Tensor, 2, "", ""}, {"mixtral-8x7b", Expert, 1, "all-to-all", ""},
 		{"llama3-8b", Expert, 0, "", "no experts"},
-		{"deepseek-v3", DataAttention, 1, "falls away", ""}, {"command-r-plus", DataAttention, 0, "", "cannot go alone"},
+		{"deepseek-v3", DataAttention, 1, "needs no all-reduce", ""},
+		{"command-r-plus", DataAttention, 0, "", "distributed separately"},
 		{"llama3-8b", "pipeline", 0, "", "unknown parallelism"},
 	} {
 		n, besides, err := named(t, c.model).AllReduces(c.way)

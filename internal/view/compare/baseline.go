@@ -204,7 +204,7 @@ func (c *check) leaveOutOtherHosts(baseline, recent *[]Run) {
 		*side = kept
 	}
 	if c.otherHost = len(*recent) == 0 || (*recent)[len(*recent)-1].ID() != latest.ID(); c.otherHost {
-		c.warnings = append(c.warnings, "the latest run is from another kind of host: what it measured is not judged")
+		c.warnings = append(c.warnings, "the latest run is from another kind of host: its measured values are not judged")
 	}
 }
 
@@ -313,10 +313,10 @@ func changed(v judge.Verdict) bool { return v == judge.Slower || v == judge.Fast
 func tooFewRuns(baseline, recent int, launchesTested bool) []string {
 	switch {
 	case baseline < judge.MinLaunches:
-		return []string{fmt.Sprintf("the baseline has %s: how runs differ takes %d",
+		return []string{fmt.Sprintf("the baseline has %s, but at least %d are needed to see how runs differ",
 			unit.Counted(baseline, "run that counts", "runs that count"), judge.MinLaunches)}
 	case recent < judge.MinLaunches && !launchesTested:
-		return []string{fmt.Sprintf("%s: it takes %d, or --trials %d in each",
+		return []string{fmt.Sprintf("%s, but at least %d are needed, or --trials %d in each",
 			unit.Counted(recent, "run since the baseline that counts", "runs since the baseline that count"),
 			judge.MinLaunches, judge.AdvisedLaunches)}
 	}

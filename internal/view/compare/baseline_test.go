@@ -93,7 +93,7 @@ func TestCheckBaseline(t *testing.T) {
 			for i := range recent {
 				rowsAt(&recent[i], func(r *journal.Row) { r.Quality = journal.QualityDisturbed })
 			}
-		}, "ambiguous latest run 3", "0 runs since the baseline that count: it takes 4"},
+		}, "ambiguous latest run 3", "0 runs since the baseline that count, but at least 4 are needed"},
 		"the latest run is from another host": {func(_, recent []Run) {
 			scale(recent[7:], 2)
 			recent[7].Header.Host.CPU.Model = "another"
@@ -130,7 +130,7 @@ func TestFewRuns(t *testing.T) {
 	r, err := CheckBaseline(base[:3], recent, Options{})
 	if err != nil || r.Counts[judge.Slower] > 0 ||
 		!strings.Contains(strings.Join(r.Pairs[1].Notes, " "),
-			"the baseline has 3 runs that count: how runs differ takes 4") {
+			"the baseline has 3 runs that count, but at least 4 are needed") {
 		t.Errorf("%+v %v", r, err)
 	}
 	base, recent = history()
