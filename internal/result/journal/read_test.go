@@ -256,17 +256,17 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// BenchmarkRead reads a journal of 10,000 rows.
+// BenchmarkRead reads a journal of 100,000 rows.
 func BenchmarkRead(b *testing.B) {
 	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
-	for i := range 10_000 {
+	for i := range 100_000 {
 		recs = append(recs, Begin{Run: "r", Key: testRow("r", i).Key, Time: testTime}, testRow("r", i))
 	}
 	data := encodeAll(b, recs...)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if j := parseBytes(b, data); len(j.Runs[0].Latest()) != 10_000 {
+		if j := parseBytes(b, data); len(j.Runs[0].Latest()) != 100_000 {
 			b.Fatal("rows are missing")
 		}
 	}
