@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// Cubes of the sizes where something changes: overhead, in place, packed.
+// Cubes of the sizes where the method changes: overhead, in place, packed.
 func BenchmarkMultiply(b *testing.B) {
 	for _, d := range []dtype.DType{dtype.F32, dtype.F64, dtype.BF16} {
 		for _, n := range []int{8, 16, 32, 64, 128, 512, 2048} {
@@ -29,7 +29,7 @@ func BenchmarkMultiply(b *testing.B) {
 	}
 }
 
-// A product in pieces beside the same in one: what the pieces cost.
+// A product in pieces compared with the whole product, which shows the cost of the pieces.
 func BenchmarkOverlap(b *testing.B) {
 	const m, n = 2048, 4096
 	for _, k := range []int{256, 2048} {
@@ -55,7 +55,7 @@ func BenchmarkOverlap(b *testing.B) {
 						}
 					}
 					for b.Loop() {
-						if parts == 0 { // the plain product
+						if parts == 0 { // the whole product
 							err = e.Multiply(c, x, y)
 						} else {
 							err = e.(gemm.Overlapper).Overlap(pieces, 0, nil)

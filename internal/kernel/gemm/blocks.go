@@ -6,38 +6,35 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// blocks say how a product is cut: B into blocks of kc x nc, packed by all
-// threads together; C's columns of such a block into tasks of mc x tc, of which
-// each thread takes the next when it has time.
+// blocks describes how a product is cut. B is cut into blocks of kc x nc, which all threads pack together. The columns
+// of C that belong to such a block are cut into tasks of mc x tc, and each thread takes the next task when it is free.
 type blocks struct {
 	mc, kc, nc, tc int
 }
 
-// Sizes in bytes, for caches of 1 to 2 MiB per core. The block of A stays there, and
-// the panels of B (kc rows of a tile's width) come through it.
+// Sizes in bytes, for second-level caches of 1 to 2 MiB per core. The block of A stays in the cache, and the panels of
+// B (kc rows as wide as a tile) stream through it.
 const (
 	blockABytes = 640 << 10
 	blockBBytes = 8 << 20
 )
 
-// depth is the most rows of a block of B. B is read once for every mc rows of A, and
-// C read and written once for every kc: of all mc x kc that fill the block of A, those
-// with kc = 2 mc move least.
+// depth returns the largest number of rows of a block of B. B is read once for every mc rows of A, and C is read and
+// written once for every kc. Among all mc x kc that fill the block of A, kc = 2 mc moves the least data.
 func depth(kern *tile.Kernel) int {
 	return int(math.Sqrt(2 * blockABytes / float64(kern.Packed.Size())))
 }
 
-// Up to this many multiply-adds (some microseconds) a product is made by one
-// thread, and in place where the kernel can; up to this many rows in place too,
-// since copying an element of B takes as long as using it for some rows.
+// A product of up to aloneWork multiply-adds (some microseconds) is computed by one thread, in place if the kernel can.
+// A product of up to inPlaceRows rows is computed in place too, because copying an element of B takes as long as using it
+// for some rows.
 const (
 	aloneWork   = 96 * 96 * 96
 	inPlaceRows = 8
 )
 
-// Threads meet after every block of B, and are then at most one task apart: with
-// four tasks each, one that was held up costs the others little. A task of fewer
-// rows than this would wait for B, which each reads from the cache that is shared.
+// Threads meet after every block of B and are then at most one task apart. With four tasks per thread, a delayed thread
+// costs the others little. Tasks with fewer rows would wait for B, which every task reads from the shared cache.
 const (
 	tasksPerThread = 4
 	taskRows       = 128
@@ -53,8 +50,7 @@ func cut(kern *tile.Kernel, m, n, k, threads int) blocks {
 	rowBytes := b.kc * kern.Packed.Size()
 	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.Cols)), kern.Cols)
 
-	// As many tasks of rows per thread; where there are too few rows, the columns
-	// are divided too.
+	// Cut the rows into tasks first. If there are too few rows, cut the columns too.
 	mcMax := max(blockABytes/rowBytes/kern.Rows, 1) * kern.Rows
 	rowTasks := ceilDiv(m, mcMax)
 	if threads > 1 {
@@ -70,7 +66,7 @@ func cut(kern *tile.Kernel, m, n, k, threads int) blocks {
 	return b
 }
 
-// evenly gives the size of equal pieces of n, none larger than most.
+// evenly returns the size of equal pieces of n that are not larger than most.
 func evenly(n, most int) int { return ceilDiv(n, ceilDiv(n, most)) }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -10,17 +10,16 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// builtin is the provider that is written here.
+// builtin is the provider of this package.
 type builtin struct {
 	name  string
 	level tile.Level
 }
 
-// Builtin is this package's own provider, with the best instructions of the
-// machine.
+// Builtin returns this package's own provider, with the best instructions of the machine.
 func Builtin() Provider { return builtin{"builtin", tile.Best()} }
 
-// BuiltinAt is held to a level, one of tile.Levels.
+// BuiltinAt returns the provider restricted to a level, which must be one of tile.Levels.
 func BuiltinAt(l tile.Level) Provider { return builtin{"builtin-" + l.String(), l} }
 
 func (p builtin) Name() string { return p.name }
@@ -37,7 +36,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, tile.Levels())
 	}
 	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= tile.AVX2}
-	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // made once: a new function value would be allocated
+	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
 	for _, d := range e.types {
 		e.kernels[d] = tile.For(p.level, d)
 	}
@@ -51,34 +50,34 @@ func (p builtin) Open(threads int) (Engine, error) {
 type engine struct {
 	provider  builtin
 	types     []dtype.DType
-	fast      bool // there is AVX2 to move elements with
+	fast      bool // AVX2 is available to move elements
 	kernels   [dtype.BF16 + 1]*tile.Kernel
 	team      *team // nil for one thread
 	job, thin func(member int)
 	sharing   func(member int)
 	members   []member
 
-	// The running call.
+	// State of the running call.
 	c, a, b Matrix
 	kern    *tile.Kernel
 	blocks  blocks
 	alone   bool // too small to be worth waking the other threads
 
-	// B's blocks are packed alternately, so that packing the next need not
-	// wait for those who still use this one.
+	// Blocks of B are packed into two alternating buffers, so that packing the next block need not wait for threads that
+	// still use this one.
 	packedB [2]buffer
-	// Panels and tasks given out so far, for the blocks packed alternately.
+	// Number of panels and tasks handed out so far, for the two alternating blocks.
 	panels, tasks [2]atomic.Int64
 
 	overlap overlap
 }
 
-// member is what one thread has of its own.
+// member is the private state of one thread.
 type member struct {
 	tile    tile.Args
 	packedA buffer
-	lines   buffer // elements on their way through a transposition
-	edge    buffer // a tile of C that is only partly there
+	lines   buffer // elements during a transposition
+	edge    buffer // a tile of C that is only partly inside
 	_       [64]byte
 }
 
@@ -114,8 +113,8 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 	return nil
 }
 
-// settle checks a product and makes one of nothing. Of another it leaves the transposed one where only that goes row
-// by row.
+// settle checks a product and completes it if it is empty. If C is stored by columns, it replaces the product by the
+// transposed product, which is stored by rows.
 func settle(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
 	if err := Check(c, a, b, types); err != nil {
 		return true, fmt.Errorf("multiplying: %w", err)
@@ -132,7 +131,7 @@ func settle(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
 	return false, nil
 }
 
-// multiply makes any product.
+// multiply computes any product.
 func (e *engine) multiply(c, a, b Matrix) error {
 	if done, err := settle(&c, &a, &b, e.types); done {
 		return err
@@ -152,7 +151,7 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	} else {
 		err = e.packed()
 	}
-	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // do not keep the caller's memory
+	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // do not keep the caller's memory alive
 	return err
 }
 
@@ -165,7 +164,7 @@ func (e *engine) all(job func(member int)) {
 	e.team.run(job)
 }
 
-// packed makes the product of packed operands with all threads.
+// packed computes a product with packed operands on all threads.
 func (e *engine) packed() error {
 	k, threads := e.kern, len(e.members)
 	if e.alone {
@@ -192,9 +191,8 @@ func (e *engine) packed() error {
 	return nil
 }
 
-// work is one member's share of the product: block after block, it packs
-// panels of B until none is left, and when all are packed it takes tasks until
-// none is left.
+// work is one member's share of the product. For every block, it packs panels of B until none is left. When all are
+// packed, it takes tasks until none is left.
 func (e *engine) work(who int) {
 	bl, me := e.blocks, &e.members[who]
 	n, k := e.c.Cols, e.a.Cols
@@ -210,8 +208,8 @@ func (e *engine) work(who int) {
 	}
 }
 
-// meet waits until the block is packed. Then no thread asks for tasks of this
-// turn or for panels of the next, so those counters are reset.
+// meet waits until the block is packed. From then on no thread takes tasks of this turn or panels of the next, so meet
+// resets these counters.
 func (e *engine) meet(turn int) {
 	anew := func() {
 		e.tasks[turn].Store(0)
@@ -224,15 +222,15 @@ func (e *engine) meet(turn int) {
 	e.team.gate.wait(anew)
 }
 
-// block is a block of B and where it lies packed.
+// block is a block of B and the place where it is packed.
 type block struct {
 	j, cols  int // columns of B and C
 	l, depth int // along k
 	packed   *buffer
-	at       int // where in it
+	at       int // offset in the buffer
 }
 
-// panelSize is the number of bytes of one panel of the block.
+// panelSize returns the number of bytes of one panel of the block.
 func (b *block) panelSize(k *tile.Kernel) int {
 	return roundUp(k.Steps(b.depth), k.Unit) * k.PanelStep()
 }
@@ -254,8 +252,8 @@ func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
 	}
 }
 
-// panelsOf runs the packed rows of A along the panels of B that the columns
-// [j, j+cols) of the block are in, for the rows of C from i on.
+// panelsOf multiplies the packed rows of A with the panels of B that contain the columns [j, j+cols) of the block. The
+// result are rows of C, starting with row i.
 func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int) {
 	k, t := e.kern, &me.tile
 	t.K = roundUp(k.Steps(blk.depth), k.Unit)
@@ -269,7 +267,7 @@ func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int
 		t.Masks(wide, k)
 		t.A, t.B, t.C = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.Cols*size)),
 			uintptr(c.at(i, blk.j+from))
-		// While this panel is used the next comes into the second cache.
+		// Prefetch the next panel into the second-level cache while this one is used.
 		t.Next = t.B + uintptr(size)
 		if t.Tiles = whole; whole > 0 {
 			e.tilesOf(me, k.Rows, wide)
@@ -281,7 +279,7 @@ func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int
 	}
 }
 
-// tilesOf makes the tiles that the member's arguments describe.
+// tilesOf computes the tiles that the member's arguments describe.
 func (e *engine) tilesOf(me *member, rows, cols int) {
 	k, t := e.kern, &me.tile
 	switch {
@@ -299,9 +297,9 @@ func (e *engine) tilesOf(me *member, rows, cols int) {
 	}
 }
 
-// throughEdge makes a whole tile next to C and moves the part that exists.
+// throughEdge computes a whole tile in a buffer and copies the part that lies inside C.
 func (e *engine) throughEdge(me *member, rows, cols int) {
-	t, wide := &me.tile, e.kern.Packed == dtype.F64 // and so is C then
+	t, wide := &me.tile, e.kern.Packed == dtype.F64 // the type of C too
 	c, row, add := t.C, t.CRow, t.Add
 	t.C, t.CRow, t.Add = uintptr(me.edge.at(0)), e.kern.Cols*4, false
 	if wide {

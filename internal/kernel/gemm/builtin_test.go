@@ -14,9 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// Every provider conforms: the built-in one at every level of this machine, and
-// the libraries. What threads do to each other the tests below show to the race
-// detector, at a tenth of the sums.
+// Every provider conforms: the built-in one at every level of this machine, and the libraries. The race detector checks
+// the threads in the tests below, which need only a tenth of the arithmetic.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too many sums")
@@ -26,7 +25,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Random shapes, layouts and threads, against sums of products one by one.
+// Random shapes, layouts and numbers of threads, compared with naive sums of products.
 func TestRandomProducts(t *testing.T) {
 	engines := map[string]gemm.Engine{}
 	providers := gemm.Providers()
@@ -63,7 +62,7 @@ func TestRandomProducts(t *testing.T) {
 		for i := range m {
 			for j := range n {
 				sum := 0.0
-				if (i+j)%7 == 0 { // the others are covered by the exact check
+				if (i+j)%7 == 0 { // the exact check covers the others
 					for l := range k {
 						sum += a.At(i, l) * b.At(l, j)
 					}
@@ -77,7 +76,7 @@ func TestRandomProducts(t *testing.T) {
 	})
 }
 
-// Threads share the work, not the sums: the bits are the same at any number.
+// The result has the same bits for any number of threads, because threads share the work but not the sums.
 func TestBitsDoNotDependOnThreads(t *testing.T) {
 	for _, d := range gemm.Builtin().Types() {
 		for _, s := range [][3]int{{150, 90, 700}, {5, 1100, 300}} {
@@ -135,7 +134,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// The arithmetic of every type can be run and counted.
+// The peak arithmetic of every type can be run and counted.
 func TestPeak(t *testing.T) {
 	for _, d := range gemm.Builtin().Types() {
 		p := gemm.PeakOf(d)

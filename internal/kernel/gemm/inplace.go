@@ -6,9 +6,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// small makes a product that one thread should make in place, and reports whether
-// it did. Choosing in the general way takes longer than such a product; unusual
-// views are left to that.
+// small computes a product that one thread should compute in place, and reports whether it did. The general choice of a
+// method takes longer than such a product. Unusual views are left to it.
 func (e *engine) small(c, a, b *Matrix) bool {
 	if int(a.Type) >= len(e.kernels) || a.Type != b.Type || a.Type != c.Type {
 		return false
@@ -19,7 +18,7 @@ func (e *engine) small(c, a, b *Matrix) bool {
 		return false
 	}
 	t := &e.members[0].tile
-	if c.Rows <= kern.Rows && c.Cols <= kern.Cols { // one tile, which takes less time than to find that out in loops
+	if c.Rows <= kern.Rows && c.Cols <= kern.Cols { // a single tile; the loops below would take longer than the tile
 		lay(t, c, a, b, size)
 		t.K, t.Add, t.Tiles = a.Cols, false, 1
 		t.Masks(c.Cols, kern)
@@ -33,8 +32,7 @@ func (e *engine) small(c, a, b *Matrix) bool {
 	return true
 }
 
-// inPlace runs the tiles over the operands where they lie, depth steps along k
-// at a time.
+// inPlace runs the tiles over the operands in place, depth steps along k at a time.
 func inPlace(k *tile.Kernel, t *tile.Args, c, a, b *Matrix, depth int) {
 	size := sizes[k.Packed]
 	lay(t, c, a, b, size)
@@ -58,14 +56,14 @@ func inPlace(k *tile.Kernel, t *tile.Args, c, a, b *Matrix, depth int) {
 	}
 }
 
-// spread cuts n rows into tiles of at most so many, as even as can be, since one
-// of few rows would wait for its own sums: some of the rows it gives, the others
-// with a row less. Small products have fewer rows than 32 bits count.
+// spread cuts n rows into tiles of at most most rows, as evenly as possible, because a tile with few rows would wait
+// for its own sums. It returns the rows per tile, the number of tiles, and how many of them have one row less. Small
+// products have fewer rows than 32 bits can count.
 func spread(n, most int) (rows, tiles, less int) {
 	if n <= most {
 		return n, 1, 0
 	}
-	// Dividing takes as long as a small tile: not for two, and else not in 64 bits.
+	// A division takes as long as a small tile, so avoid it for two tiles, and otherwise use 32 bits.
 	tiles, rows = 2, (n+1)/2
 	if rows > most {
 		tiles = int(uint32(n+most-1) / uint32(most))
@@ -75,15 +73,15 @@ func spread(n, most int) (rows, tiles, less int) {
 	return rows, tiles - less, less
 }
 
-// lay tells the kernel how the operands lie, from their first elements on.
+// lay sets the addresses and steps of the operands in the arguments of a kernel.
 func lay(t *tile.Args, c, a, b *Matrix, size int) {
 	t.A, t.B, t.C = uintptr(a.first()), uintptr(b.first()), uintptr(c.first())
 	t.ARow, t.AStep, t.BStep, t.CRow = a.RowStep*size, a.ColStep*size, b.RowStep*size, c.RowStep*size
 	t.Next = 0
 }
 
-// thinProduct is one member's share of a product with few rows: some columns,
-// over few steps at a time, so that B is read line after line.
+// thinProduct is one member's share of a product with few rows: some columns, and few steps at a time, so that B is
+// read line by line.
 func (e *engine) thinProduct(who int) {
 	panels, n := ceilDiv(e.c.Cols, e.kern.Cols), len(e.members)
 	from, to := who*panels/n*e.kern.Cols, min((who+1)*panels/n*e.kern.Cols, e.c.Cols)
@@ -92,8 +90,8 @@ func (e *engine) thinProduct(who int) {
 	inPlace(e.kern, &e.members[who].tile, &c, &e.a, &b, depth)
 }
 
-// hold keeps the caller's memory alive up to here: the kernels have its addresses
-// as integers. Passing whole slices would copy them.
+// hold keeps the caller's memory alive up to this call, because the kernels hold its addresses as integers. Passing
+// whole slices would copy them.
 func hold(c, a, b *Matrix) {
 	runtime.KeepAlive(c.first())
 	runtime.KeepAlive(a.first())

@@ -23,8 +23,7 @@ func engineAt(t *testing.T, l tile.Level, threads int) *engine {
 	return e.(*engine)
 }
 
-// product is C of a product of ones and twos, made by an engine that no product
-// was made with before.
+// product returns C for operands of ones and twos, computed by a new engine.
 func product(t *testing.T, l tile.Level, d dtype.DType, m, n, k int, twist func(tile.Kernel) tile.Kernel) string {
 	t.Helper()
 	e := engineAt(t, l, 2)
@@ -38,8 +37,7 @@ func product(t *testing.T, l tile.Level, d dtype.DType, m, n, k int, twist func(
 	return string(c.Data)
 }
 
-// A fault in any kernel, on any path to it, shows in the product. The fault is
-// a step along k that is left out.
+// A fault in any kernel, on any path to it, changes the product. The fault leaves out a step along k.
 func TestKernelFaultsShow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs at the same time")
@@ -50,7 +48,7 @@ func TestKernelFaultsShow(t *testing.T) {
 		less := func(f tile.Func) tile.Func {
 			return func(t *tile.Args) {
 				short := *t
-				if short.K -= k.Unit; short.K > 0 { // AMX goes in sixteens
+				if short.K -= k.Unit; short.K > 0 { // AMX steps come in multiples of 16
 					f(&short)
 				}
 			}
@@ -83,8 +81,7 @@ func TestKernelFaultsShow(t *testing.T) {
 	}
 }
 
-// Every tile has all its rows and columns and no others, two below each other,
-// setting C and adding to it.
+// Every tile writes exactly its rows and columns, for two tiles below each other, when setting C and when adding to it.
 func TestEveryTile(t *testing.T) {
 	const k, spoilt = 7, 999
 	for _, kern := range tile.Kernels() {
@@ -137,8 +134,8 @@ func each(m Matrix, value func(i, j int) float64) {
 	}
 }
 
-// Operands that end right before an unreadable page are multiplied without
-// touching it, in every layout and at every level.
+// Multiplication touches nothing behind its operands, which end right before an unreadable page, in every layout and at
+// every level.
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16
 	room := func(size int) []byte {
@@ -177,7 +174,7 @@ func TestEndOfMemory(t *testing.T) {
 	}
 }
 
-// The fast ways to move elements do what the plain ones do.
+// The fast and the portable ways to move elements agree.
 func TestMovesAgree(t *testing.T) {
 	if len(tile.Levels()) == 1 {
 		return // there are no fast ones
@@ -202,7 +199,7 @@ func TestMovesAgree(t *testing.T) {
 	})
 }
 
-// both compares the memory that the plain and the fast way leave.
+// both compares the memory that the portable and the fast way leave.
 func both(t *rapid.T, name string, size int, move func(fast bool, dst unsafe.Pointer)) {
 	plain, fast := make([]byte, size), make([]byte, size)
 	move(false, unsafe.Pointer(&plain[0]))
@@ -212,8 +209,7 @@ func both(t *rapid.T, name string, size int, move func(fast bool, dst unsafe.Poi
 	}
 }
 
-// The cut covers the product, gives every thread something where there is
-// enough, and keeps whole panels and filled-up steps.
+// The cut covers the product, gives every thread work if there is enough, and keeps whole panels and padded steps.
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kern := rapid.SampledFrom(tile.Kernels()).Draw(t, "kernel")
@@ -230,8 +226,7 @@ func TestCut(t *testing.T) {
 		if b.kc >= depth(kern)+64 {
 			t.Errorf("%+v: deeper than %d", b, depth(kern))
 		}
-		// Fewer tasks than threads only where one panel less per task would
-		// already give more tasks than threads, so that one had two of them.
+		// There may be fewer tasks than threads only if one panel less per task would already give more tasks than threads.
 		rows, panels := ceilDiv(m, b.mc), min(n, b.nc)/kern.Cols
 		tasks := rows * ceilDiv(panels, b.tc/kern.Cols)
 		if tasks < threads && b.tc > kern.Cols && rows*ceilDiv(panels, b.tc/kern.Cols-1) < threads {
@@ -240,7 +235,7 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// Tiles have all rows, none more than may be, and none two more than another.
+// The tiles cover all rows, are not too large, and differ by at most one row.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, most := rapid.IntRange(1, 500).Draw(t, "rows"), rapid.SampledFrom([]int{1, 6, 9, 14}).Draw(t, "most")
@@ -276,8 +271,7 @@ func TestCoreWarning(t *testing.T) {
 	}
 }
 
-// Jobs follow each other with and without pauses, more members than
-// processors, and each member does each job once.
+// Each member does each job exactly once, with and without pauses between jobs, and with more members than processors.
 func TestTeam(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 2, 5} {

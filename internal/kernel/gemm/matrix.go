@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Matrix is a view of elements in memory: element (i, j) is number
-// i*RowStep + j*ColStep of Data. One of the steps is 1.
+// Matrix is a view of elements in memory. Element (i, j) is number i*RowStep + j*ColStep of Data. One of the steps is
+// 1.
 type Matrix struct {
 	Type             dtype.DType
 	Rows, Cols       int
@@ -18,25 +18,24 @@ type Matrix struct {
 	Data             []byte
 }
 
-// New allocates a matrix of zeros, row by row.
+// New allocates a matrix of zeros, stored by rows.
 func New(d dtype.DType, rows, cols int) Matrix {
 	return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: make([]byte, rows*cols*d.Size())}
 }
 
-// Of views elements that lie row by row, from one row to the next by stride
-// elements.
+// Of returns a view of elements that are stored by rows, with stride elements from one row to the next.
 func Of[E dtype.Element](elements []E, rows, cols, stride int) Matrix {
 	return Matrix{Type: dtype.Of[E](), Rows: rows, Cols: cols, RowStep: stride, ColStep: 1, Data: dtype.Bytes(elements)}
 }
 
-// T is the transposed view.
+// T returns the transposed view.
 func (m Matrix) T() Matrix {
 	m.Rows, m.Cols = m.Cols, m.Rows
 	m.RowStep, m.ColStep = m.ColStep, m.RowStep
 	return m
 }
 
-// RowRange views the rows [from, to).
+// RowRange returns a view of the rows [from, to).
 func (m Matrix) RowRange(from, to int) Matrix {
 	if from < 0 || from > to || to > m.Rows {
 		panic(fmt.Sprintf("gemm: rows %d to %d of %d", from, to, m.Rows))
@@ -47,10 +46,10 @@ func (m Matrix) RowRange(from, to int) Matrix {
 	return m
 }
 
-// ColRange views the columns [from, to).
+// ColRange returns a view of the columns [from, to).
 func (m Matrix) ColRange(from, to int) Matrix { return m.T().RowRange(from, to).T() }
 
-// Result is the type of C for operands of a type; 0 where there is none.
+// Result returns the type of C for operands of a type, or 0 if there is none.
 func Result(operand dtype.DType) dtype.DType {
 	switch operand {
 	case dtype.F64:
@@ -61,7 +60,7 @@ func Result(operand dtype.DType) dtype.DType {
 	return 0
 }
 
-// sizes has the bytes of an element by type, for where a call must not cost.
+// sizes holds the element sizes by type, because a call would be too slow in hot paths.
 var sizes = func() (s [dtype.Last + 1]int) {
 	for _, d := range append(dtype.All(), dtype.Products()...) {
 		s[d] = d.Size()
@@ -69,14 +68,13 @@ var sizes = func() (s [dtype.Last + 1]int) {
 	return s
 }()
 
-// usual reports whether a view is of the common kind, which needs no further
-// checks: row by row, with all elements in Data.
+// usual reports whether a view is stored by rows with all elements in Data. Such views need no further checks.
 func (m *Matrix) usual(size int) bool {
 	return m.Rows > 0 && m.Cols > 0 && m.ColStep == 1 && m.RowStep >= m.Cols &&
 		((m.Rows-1)*m.RowStep+m.Cols)*size <= len(m.Data)
 }
 
-// check says why the view cannot be used.
+// check returns an error if the view cannot be used.
 func (m *Matrix) check(name string) error {
 	switch {
 	case m.Rows < 0 || m.Cols < 0:
@@ -95,28 +93,28 @@ func (m *Matrix) check(name string) error {
 	return nil
 }
 
-// byRows reports whether rows lie one after the other, without overlap.
+// byRows reports whether the matrix is stored by rows that do not overlap.
 func (m Matrix) byRows() bool { return m.ColStep == 1 && (m.RowStep >= m.Cols || m.Rows == 1) }
 
 func (m *Matrix) empty() bool { return m.Rows == 0 || m.Cols == 0 }
 
-// first is the address of element (0, 0).
+// first returns the address of element (0, 0).
 func (m *Matrix) first() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m.Data)) }
 
-// at is the address of an element.
+// at returns the address of an element.
 func (m *Matrix) at(i, j int) unsafe.Pointer {
 	return unsafe.Add(m.first(), (i*m.RowStep+j*m.ColStep)*sizes[m.Type])
 }
 
-// Run is n elements from (i, j) in the direction whose step is 1.
+// Run returns n elements from (i, j) in the direction whose step is 1.
 func (m *Matrix) Run(i, j, n int) []byte {
 	size := m.Type.Size()
 	at := (i*m.RowStep + j*m.ColStep) * size
 	return m.Data[at : at+n*size]
 }
 
-// Check says why c = a x b cannot be computed by a provider of these operand
-// types. Overlap of c with a or b is not looked for; its result is undefined.
+// Check returns an error if a provider with these operand types cannot compute c = a x b. It does not detect overlap of
+// c with a or b, which gives an undefined result.
 func Check(c, a, b *Matrix, types []dtype.DType) error {
 	if a.Type != b.Type || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) {
 		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from what "+
@@ -133,7 +131,7 @@ func Check(c, a, b *Matrix, types []dtype.DType) error {
 	return errors.Join(a.check("A"), b.check("B"), c.check("C"))
 }
 
-// Clear sets every element to zero, as the product over an empty k is.
+// Clear sets every element to zero, which is the product if k is 0.
 func (m Matrix) Clear() {
 	if m.ColStep != 1 {
 		m = m.T()
@@ -143,10 +141,10 @@ func (m Matrix) Clear() {
 	}
 }
 
-// At is the value of one element, for checks: it is slow.
+// At returns the value of one element. It is slow and meant for checks.
 func (m *Matrix) At(i, j int) float64 { return m.Type.Get(m.element(i, j), 0) }
 
-// Set rounds a value to an element.
+// Set rounds a value and stores it in an element.
 func (m *Matrix) Set(i, j int, v float64) { m.Type.Put(m.element(i, j), 0, v) }
 
 func (m *Matrix) element(i, j int) []byte {

@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A buffer is memory for packed operands, in huge pages where the system
-// has them: packing and tiles go over many rows at once, each on a page of
-// its own otherwise.
+// A buffer is memory for packed operands. It uses huge pages if the system has them, because packing and tiles access
+// many rows at once, each of which would need its own page otherwise.
 type buffer struct{ room []byte }
 
 const hugePage = 2 << 20
 
-// grow makes sure of n bytes; what was there is lost.
+// grow makes the buffer at least n bytes long. The previous content is lost.
 func (b *buffer) grow(n int) error {
 	if n <= len(b.room) {
 		return nil
@@ -25,7 +24,7 @@ func (b *buffer) grow(n int) error {
 	if err != nil {
 		return fmt.Errorf("getting %d bytes to pack operands: %w", n, err)
 	}
-	_ = unix.Madvise(room, unix.MADV_HUGEPAGE) // a hint: small pages work as well
+	_ = unix.Madvise(room, unix.MADV_HUGEPAGE) // only a hint; small pages work too
 	b.room = room
 	return nil
 }
@@ -34,7 +33,7 @@ func (b *buffer) at(offset int) unsafe.Pointer { return unsafe.Pointer(&b.room[o
 
 func (b *buffer) free() {
 	if b.room != nil {
-		_ = unix.Munmap(b.room) // fails only for what is no mapping
+		_ = unix.Munmap(b.room) // fails only if this is not a mapping
 	}
 	b.room = nil
 }

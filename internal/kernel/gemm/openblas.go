@@ -13,20 +13,20 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// openBLAS is the provider over the library of that name, opened at run time.
+// openBLAS is the provider for the library OpenBLAS, which is opened at run time.
 type openBLAS struct{}
 
-// OpenBLAS is the library of that name. It is opened with the first engine; the
-// variables it reads (OPENBLAS_CORETYPE) must be set before.
+// OpenBLAS returns the provider for the library of that name. The first engine opens the library, and its variables
+// (OPENBLAS_CORETYPE) must be set before.
 func OpenBLAS() Provider { return openBLAS{} }
 
 func (openBLAS) Name() string { return "openblas" }
 
-// Types has none of the 16-bit ones: the library's usual builds lack them.
+// Types returns f64 and f32 only, because the usual builds of the library lack the 16-bit types.
 func (openBLAS) Types() []dtype.DType { return []dtype.DType{dtype.F64, dtype.F32} }
 
-// library is the open library. The routines are those of Fortran, which take
-// every argument by address: no floating-point argument has to be passed.
+// library is the open library. It uses the Fortran routines, which take every argument by address, so that no
+// floating-point argument has to be passed.
 //
 //	void sgemm_(char *transa, char *transb, int *m, int *n, int *k, float *alpha,
 //	            float *a, int *lda, float *b, int *ldb, float *beta, float *c, int *ldc)
@@ -37,7 +37,7 @@ type library struct {
 
 	sgemm, dgemm, setThreads, getThreads, config, corename dynlib.Func
 
-	// The number of threads belongs to the whole process.
+	// mu protects the number of threads, which is global to the process.
 	mu      sync.Mutex
 	threads int
 }
@@ -60,7 +60,7 @@ var openLibrary = sync.OnceValues(func() (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY SkylakeX MAX_THREADS=64"
+	// For example "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY SkylakeX MAX_THREADS=64".
 	if words := strings.Fields(dynlib.String(l.config.Call())); len(words) > 1 {
 		l.version = words[1]
 	}
@@ -99,7 +99,7 @@ type blasEngine struct {
 	library *library
 	threads int
 	types   []dtype.DType
-	args    blasArgs // here, and not on a stack, since C reads them
+	args    blasArgs // not on a stack, because C reads them
 }
 
 type blasArgs struct {
@@ -120,14 +120,14 @@ func (e *blasEngine) Warnings() []string {
 	return nil
 }
 
-func (e *blasEngine) Close() {} // the library stays open; its threads sleep
+func (e *blasEngine) Close() {} // the library stays open, and its threads sleep
 
 func (e *blasEngine) Multiply(c, a, b Matrix) error {
 	if done, err := settle(&c, &a, &b, e.types); done {
 		return err
 	}
-	// The library goes column by column, where our rows are columns: there the
-	// product is that of the transposed operands in the other order.
+	// The library stores matrices by columns, which are our rows. It therefore computes the product of the transposed
+	// operands in the opposite order.
 	g := &e.args
 	faults := 0
 	whole := func(n int) int32 {
@@ -162,8 +162,8 @@ func (e *blasEngine) Multiply(c, a, b Matrix) error {
 	return nil
 }
 
-// columns says how the library sees a matrix: whether transposed, and the
-// distance of its columns, which it wants to be at least their length.
+// columns returns how the library sees a matrix: whether it is transposed, and the distance between its columns, which
+// must be at least their length.
 func columns(m *Matrix) (trans byte, distance int) {
 	if m.byRows() {
 		return 'N', max(m.RowStep, m.Cols)
@@ -171,8 +171,8 @@ func columns(m *Matrix) (trans byte, distance int) {
 	return 'T', max(m.ColStep, m.Rows)
 }
 
-// The widths of instructions that OpenBLAS has kernels for, and the core types
-// to ask for by the variable OPENBLAS_CORETYPE.
+// simd is the width of the instructions that OpenBLAS uses. The variable OPENBLAS_CORETYPE selects a core type with a
+// given width.
 type simd int
 
 const (
@@ -182,7 +182,7 @@ const (
 	avx512
 )
 
-// coreTypes are the library's names of x86 cores, by what their kernels use.
+// coreTypes lists the library's names of x86 cores by the instructions that their kernels use.
 var coreTypes = map[simd][]string{
 	narrow: {"Katmai", "Coppermine", "Northwood", "Prescott", "Banias", "Atom", "Core2", "Penryn", "Dunnington", "Nehalem",
 		"Athlon", "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat", "Nano"},
@@ -201,9 +201,8 @@ func simdOf(l tile.Level) simd {
 	return narrow
 }
 
-// coreWarning says that the library took the processor for an older one, as it
-// does on virtual machines whose model it does not know; empty when it did not,
-// or when the core type is none we know.
+// coreWarning returns a warning if the library mistook the processor for an older one, which happens on virtual
+// machines whose model it does not know. It returns "" otherwise, and if the core type is not known here.
 func coreWarning(core string, have simd) string {
 	for _, width := range []simd{narrow, avx, avx2, avx512} {
 		known := slices.ContainsFunc(coreTypes[width], func(name string) bool { return strings.EqualFold(name, core) })

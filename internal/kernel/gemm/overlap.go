@@ -9,27 +9,24 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// Piece is one of several products that are made in one call.
+// Piece is one of several products that are computed in one call.
 type Piece struct{ C, A, B Matrix }
 
-// Overlapper is an engine whose threads do other work between the tasks of a
-// product, such as moving what is already multiplied.
+// Overlapper is an engine whose threads do other work between the tasks of a product, such as sending finished results.
 type Overlapper interface {
 	Engine
-	// Overlap makes the products in order. When one is complete, its jobs are done
-	// by whichever threads come to them, spread over the tasks of the product
-	// that follows it, and after the last product all at once. A job starts when
-	// the same job of the piece before has ended.
+	// Overlap computes the products in order. When a product is complete, any free threads do its jobs, spread over the
+	// tasks of the next product, or all at once after the last product. A job starts only when the same job of the
+	// previous piece has ended.
 	//
-	// A job may wait for the same job of another engine: threads take the jobs
-	// in the same order everywhere, so one that waits is always reached. An
-	// error of a job ends the call; jobs that were not started are not done.
+	// A job may wait for the same job of another engine. All engines take the jobs in the same order, so the awaited job
+	// is always reached. An error of a job ends the call, and jobs that have not started are not done.
 	Overlap(pieces []Piece, jobs int, do func(piece, job int) error) error
 }
 
 var _ Overlapper = (*engine)(nil)
 
-// item is what a thread takes at a time.
+// item is the unit of work that a thread takes at a time.
 type item struct {
 	kind  itemKind
 	piece int
@@ -44,36 +41,35 @@ const (
 	running
 )
 
-// overlapPiece is a piece and how it is cut: C into blocks of mc x tc, each made
-// over the whole of k by one thread.
+// overlapPiece is a piece and its cut. C is cut into blocks of mc x tc, and one thread computes each block over the
+// whole of k.
 type overlapPiece struct {
 	Piece
 	blocks
-	shared int // the piece that packs B: this one, or an earlier one with the same
-	at     int // where B's panels start in the buffer
-	panels int // to pack by this piece, over all of k
+	shared int // the piece that packs B: this one, or an earlier piece with the same B
+	at     int // offset of the panels of B in the buffer
+	panels int // number of panels that this piece packs, over all of k
 	tasks  int
 }
 
-// overlap is the running call of Overlap.
+// overlap is the state of a running call of Overlap.
 type overlap struct {
 	pieces []overlapPiece
 	items  []item
-	next   atomic.Int64 // of the items
+	next   atomic.Int64 // index of the next item
 
-	// Panels packed and tasks done by piece, and pieces done by job.
+	// Panels packed and tasks done, by piece; pieces done, by job.
 	packed, made, ran []atomic.Int64
 
 	packedB buffer
 	do      func(piece, job int) error
 	failed  atomic.Bool
 	mu      sync.Mutex
-	err     error // the first
+	err     error // the first error
 }
 
-// The blocks of C: few enough bytes to stay in the second cache while the
-// panels of B run by, for k is gone through once for each block, and as many
-// columns as make copying A cheap.
+// Limits for the blocks of C. A block must stay in the second-level cache while the panels of B stream by, because each
+// block runs over k once. It should have enough columns to make copying A cheap.
 const (
 	overlapRows = 140
 	overlapCols = 1024
@@ -81,11 +77,11 @@ const (
 
 // cutPiece chooses the blocks of a piece.
 func cutPiece(kern *tile.Kernel, m, n, k, threads int) blocks {
-	b := cut(kern, m, n, k, threads) // for the depth, which decides the bits
+	b := cut(kern, m, n, k, threads) // only for the depth, which determines the bits of the result
 	b.nc = n
 	b.tc = roundUp(evenly(n, overlapCols), kern.Cols)
 	most := max(overlapRows/kern.Rows, 1) * kern.Rows
-	// Two tasks per thread at least, as far as there are rows for whole tiles.
+	// At least two tasks per thread, if there are enough rows for whole tiles.
 	rowTasks := max(ceilDiv(m, most), min(ceilDiv(2*threads, ceilDiv(n, b.tc)), max(m/(2*kern.Rows), 1)))
 	b.mc = ceilDiv(m, rowTasks)
 	if kern.Parts == nil {
@@ -94,9 +90,9 @@ func cutPiece(kern *tile.Kernel, m, n, k, threads int) blocks {
 	return b
 }
 
-// order lists the items: each B is packed a piece ahead, and the jobs of a
-// piece are spread over the tasks of the next. They start once every thread has
-// had a task, by when the last tasks of their own piece have ended.
+// order lists the items. Each B is packed one piece ahead, and the jobs of a piece are spread over the tasks of the
+// next piece. They start once every thread has had a task, because by then the last tasks of their own piece have
+// ended.
 func order(list []item, pieces []overlapPiece, jobs, threads int) []item {
 	add := func(kind itemKind, piece, from, to int) {
 		for i := from; i < to; i++ {
@@ -144,7 +140,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 			return fmt.Errorf("overlapping piece %d: operands of %v after those of %v: want one type", i, a.Type,
 				pieces[0].A.Type)
 		}
-		if c.ColStep != 1 { // the transposed product goes row by row
+		if c.ColStep != 1 { // use the transposed product, which is stored by rows
 			a, b, c = b.T(), a.T(), c.T()
 		}
 		w.pieces = append(w.pieces, overlapPiece{Piece: Piece{c, a, b}})
@@ -158,12 +154,12 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 	e.alone = false
 	e.all(e.sharing)
 	err := w.err
-	clear(w.pieces) // do not keep the caller's memory
+	clear(w.pieces) // do not keep the caller's memory alive
 	w.do, w.err = nil, nil
 	return err
 }
 
-// setUp cuts the pieces, makes room and orders the items.
+// setUp cuts the pieces, allocates buffers and orders the items.
 func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	w, threads := &e.overlap, len(e.members)
 	e.kern = e.kernels[w.pieces[0].A.Type]
@@ -206,7 +202,7 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	return nil
 }
 
-// same reports whether two views are of the same elements.
+// same reports whether two views have the same elements.
 func same(x, y *Matrix) bool {
 	return unsafe.SliceData(x.Data) == unsafe.SliceData(y.Data) && x.Rows == y.Rows && x.Cols == y.Cols &&
 		x.RowStep == y.RowStep && x.ColStep == y.ColStep
@@ -252,7 +248,7 @@ func (e *engine) share(who int) {
 	}
 }
 
-// reach waits for a count; false when the call has failed meanwhile.
+// reach waits until a count reaches n. It returns false if the call fails meanwhile.
 func (w *overlap) reach(count *atomic.Int64, n int) bool {
 	if count.Load() < int64(n) {
 		spin(func() bool { return count.Load() >= int64(n) || w.failed.Load() })
@@ -273,16 +269,16 @@ func (w *overlap) note(err error) {
 	w.failed.Store(true)
 }
 
-// block is the part of the piece's B from l on.
+// block returns the block of the piece's B that starts at row l.
 func (p *overlapPiece) block(e *engine, l int) block {
 	blk := block{cols: p.B.Cols, depth: p.kc, packed: &e.overlap.packedB}
-	// Every block has the room of a whole one.
+	// Every block occupies the space of a full block.
 	blk.at = p.at + l/p.kc*ceilDiv(p.B.Cols, e.kern.Cols)*blk.panelSize(e.kern)
 	blk.l, blk.depth = l, min(p.kc, p.B.Rows-l)
 	return blk
 }
 
-// blockOf makes a block of C.
+// blockOf computes a block of C.
 func (e *engine) blockOf(me *member, p *overlapPiece, index int) {
 	across := ceilDiv(p.C.Cols, p.tc)
 	i, j := index/across*p.mc, index%across*p.tc

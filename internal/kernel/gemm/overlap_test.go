@@ -24,7 +24,7 @@ func whole(m Matrix, seed int) Matrix {
 	return m
 }
 
-// differs finds an element of c that is not a x b.
+// differs returns an error for the first element of c that differs from a x b.
 func differs(c, a, b Matrix) error {
 	for i := range c.Rows {
 		for j := range c.Cols {
@@ -57,8 +57,8 @@ func pieces(c, a, b Matrix, byRows bool, n int) (out []Piece) {
 	return out
 }
 
-// Random products in pieces: when a job of a piece runs, the piece is complete,
-// and every job of every piece runs once, in the order of the pieces.
+// Random products in pieces. When a job of a piece runs, the piece is complete, and every job of every piece runs once,
+// in the order of the pieces.
 func TestOverlap(t *testing.T) {
 	engines := map[string]*engine{}
 	for _, l := range tile.Levels() {
@@ -74,10 +74,10 @@ func TestOverlap(t *testing.T) {
 		if rapid.Bool().Draw(t, "C transposed") {
 			c = New(Result(d), n, m).T()
 		}
-		whole(c, 3) // what is not written is wrong
+		whole(c, 3) // elements that are not written stay wrong
 		parts := pieces(c, a, b, rapid.Bool().Draw(t, "by rows"), rapid.IntRange(1, 6).Draw(t, "pieces"))
 		jobs := rapid.IntRange(0, 4).Draw(t, "jobs")
-		done := make([]int, jobs) // pieces, by job
+		done := make([]int, jobs) // number of pieces, by job
 		var mu sync.Mutex
 		err := e.Overlap(parts, jobs, func(piece, job int) error {
 			mu.Lock()
@@ -100,8 +100,8 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// The order of the items: all of them once, nothing before what it needs, and
-// jobs in the same order whatever the number of threads.
+// The list has every item once, nothing before what it depends on, and the jobs in the same order for any number of
+// threads.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, threads := rapid.IntRange(0, 5).Draw(t, "jobs"), rapid.IntRange(1, 5).Draw(t, "threads")
@@ -145,10 +145,10 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Jobs come amid the tasks of the next piece, not all at one of its ends.
+// Jobs are spread over the tasks of the next piece and not clustered at its ends.
 func TestJobsAreSpread(t *testing.T) {
 	list := order(nil, []overlapPiece{{tasks: 16}, {tasks: 16, shared: 0}}, 4, 2)
-	var before []int // tasks of the second piece that come before each job of the first
+	var before []int // number of tasks of the second piece before each job of the first
 	tasks := 0
 	for _, s := range list {
 		switch {
@@ -163,13 +163,13 @@ func TestJobsAreSpread(t *testing.T) {
 	}
 }
 
-// Engines whose jobs wait for each other, as ranks do, come through.
+// Engines whose jobs wait for each other, like ranks do, do not deadlock.
 func TestJobsMayMeet(t *testing.T) {
 	const ranks, jobs, parts = 3, 2, 5
 	var arrived [parts][jobs]atomic.Int64
 	var wg sync.WaitGroup
 	for r := range ranks {
-		e := engineAt(t, tile.Best(), 1+r) // not even as many threads each
+		e := engineAt(t, tile.Best(), 1+r) // with different numbers of threads
 		wg.Go(func() {
 			a, b, c := whole(New(dtype.F32, 60, 50), 1), whole(New(dtype.F32, 50, 64), 2), New(dtype.F32, 60, 64)
 			err := e.Overlap(pieces(c, a, b, true, parts), jobs, func(piece, job int) error {
@@ -200,7 +200,7 @@ func TestOverlapFails(t *testing.T) {
 		if !errors.Is(err, boom) || calls.Load() > 6 {
 			t.Errorf("%d threads: %v after %d jobs", threads, err, calls.Load())
 		}
-		// The engine is as good as new.
+		// The engine can be used again.
 		if err := e.Overlap([]Piece{{c, a, b}}, 0, nil); err != nil || differs(c, a, b) != nil {
 			t.Errorf("%d threads, after a failure: %v, %v", threads, err, differs(c, a, b))
 		}

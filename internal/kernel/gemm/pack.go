@@ -8,15 +8,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// Packing copies elements along the direction in which they are neighbours,
-// and transposes only where a kernel must have the other one: B's panels hold a
-// tile's columns side by side; A's rows may be in either direction, except for
-// kernels that take pairs along k.
+// Packing copies elements along the direction in which they are adjacent. It transposes only if a kernel needs the
+// other direction: panels of B hold the columns of a tile next to each other. Rows of A may have either direction,
+// except for kernels that take pairs along k.
 
-// A line is elements in the packed type that follow each other in memory.
+// A line is a run of adjacent elements in the packed type.
 
-// convert brings runs of n elements into the packed type, from as many lines.
-// Lines are strides apart; the first run starts at (i, j).
+// convert converts runs of n elements to the packed type, one run from each line. The first run starts at (i, j), and
+// consecutive lines are a stride apart.
 func (e *engine) convert(dst unsafe.Pointer, dstStride int, m *Matrix, i, j, lines, n int) {
 	size := m.Type.Size()
 	step := m.RowStep * size
@@ -41,20 +40,19 @@ func fill(dst unsafe.Pointer, stride, lines, have, size int) {
 	}
 }
 
-// aStride is the distance of lines of n bytes in a packed A: one cache line
-// more than a multiple of two, so that neighbours do not compete for the same
-// sets of the first cache.
+// aStride returns the distance between lines of n bytes in a packed A. It is one cache line more than a multiple of two
+// lines, so that neighbours do not compete for the same sets of the first-level cache.
 func aStride(n int) int { return roundUp(n, 128) + 64 }
 
-// transposition works on this many lines at a time.
+// stripLines is the number of lines that a transposition processes at a time.
 const stripLines = 32
 
-// grow makes room for the member's share of the running call.
+// grow allocates the member's buffers for the running call.
 func (m *member) grow(e *engine) error {
 	k, bl := e.kern, e.blocks
 	depth := roundUp(k.Steps(bl.kc), k.Unit)
 	rows := roundUp(bl.mc, k.Rows)
-	// Enough for either direction of A's lines.
+	// Enough for either direction of the lines of A.
 	if err := m.packedA.grow(max(rows*aStride(depth*k.StepBytes()), depth*aStride(rows*k.StepBytes()))); err != nil {
 		return err
 	}
@@ -64,8 +62,8 @@ func (m *member) grow(e *engine) error {
 	return m.edge.grow(k.Rows * k.Cols * 8)
 }
 
-// packA copies rows [i, i+rows) of the block's depth into the member's buffer
-// and tells its tile how they lie there.
+// packA copies the rows [i, i+rows) of A, over the depth of the block, into the member's buffer and sets the steps of
+// its tile.
 func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 	k, t := e.kern, &me.tile
 	steps := roundUp(k.Steps(blk.depth), k.Unit)
@@ -80,7 +78,7 @@ func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 		e.convert(me.packedA.at(0), t.AStep, a, i, blk.l, blk.depth, rows)
 		return
 	}
-	// Pairs of lines become lines of pairs, and those are transposed.
+	// Interleave pairs of lines into lines of pairs, then transpose those.
 	t.ARow, t.AStep = aStride(steps*k.StepBytes()), k.StepBytes()
 	strip := aStride(rows * k.StepBytes())
 	for s := 0; s < steps; s += stripLines {
@@ -92,8 +90,8 @@ func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 	}
 }
 
-// pairLine puts the runs at l and l+1 of the block's depth side by side,
-// element by element; a run that lies behind the depth counts as zeros.
+// pairLine interleaves the runs at l and l+1 of the block's depth, element by element. A run beyond the depth counts as
+// zeros.
 func (e *engine) pairLine(dst unsafe.Pointer, blk block, l int, run func(l int) []byte, n int) {
 	switch {
 	case l+1 < blk.depth:
@@ -120,8 +118,7 @@ func (e *engine) packB(me *member, b *Matrix, blk block, next *atomic.Int64) {
 	}
 }
 
-// packPanel packs the columns of the block's p-th panel, step by step, filled up
-// with zeros to the width of a tile.
+// packPanel packs the columns of panel p of the block, step by step, padded with zeros to the width of a tile.
 func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 	k := e.kern
 	j, cols := blk.j+p*k.Cols, min(k.Cols, blk.cols-p*k.Cols)
@@ -140,7 +137,7 @@ func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 		e.convert(dst, row, b, blk.l, j, blk.depth, cols)
 		return
 	}
-	// Columns are what lies together: they are lines to be transposed.
+	// The columns are contiguous, so they are lines to transpose.
 	if k.Packed == b.Type && !k.Pairs {
 		tile.Transpose(e.fast, dst, row, b.at(blk.l, j), b.ColStep*b.Type.Size(), cols, steps, k.StepBytes())
 		return

@@ -11,73 +11,71 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// Provider is an implementation of the multiplication.
+// Provider is an implementation of matrix multiplication.
 type Provider interface {
-	// Name is the word a user chooses it by.
+	// Name returns the name by which users choose the provider.
 	Name() string
-	// Types are the operand types it has; Result tells the type of C.
+	// Types returns the supported operand types. Result returns the type of C.
 	Types() []dtype.DType
-	// Open prepares an engine of this many threads.
+	// Open prepares an engine with this number of threads.
 	Open(threads int) (Engine, error)
 }
 
-// Engine multiplies with a fixed number of threads. One goroutine uses it at a
-// time.
+// Engine multiplies with a fixed number of threads. Only one goroutine may use it at a time.
 type Engine interface {
-	// Multiply sets c to a x b. It allocates nothing after the first call of a
-	// size.
+	// Multiply sets c to a x b. It allocates nothing after the first call of a size.
 	Multiply(c, a, b Matrix) error
-	// String says what does the work, for the record of a result.
+	// String describes what does the work, for the record of a result.
 	String() string
-	// Warnings say what makes this engine slower than the machine.
+	// Warnings lists reasons why this engine is slower than the machine allows.
 	Warnings() []string
 	// Close ends the threads and frees the buffers.
 	Close()
 }
 
-// Host is the backend of providers that multiply on this machine's processors.
+// Host is the backend of providers that multiply on the CPUs of this machine.
 const Host = "cpu"
 
-// Resident is an engine that multiplies in a memory of its own, that of a GPU, and times
-// it there. Its Multiply brings the operands there and the result back.
+// Resident is an engine that multiplies in its own memory, such as that of a GPU, and times the products there. Its
+// Multiply copies the operands there and the result back.
 type Resident interface {
 	Engine
-	// Load brings operands there and spoils the result. How c, a and b lie in the host's
-	// memory makes no difference.
+	// Load copies the operands to the device and spoils the result. The layout of c, a and b on the host makes no
+	// difference.
 	Load(c, a, b Matrix) error
-	// Sample makes products of what was loaded, one after the other, and returns how many
-	// microseconds the device took for all of them.
+	// Sample computes consecutive products of the loaded operands, and returns the microseconds that the device took for
+	// all of them.
 	Sample(products int) (us float64, err error)
-	// Fetch brings the result of the last product back.
+	// Fetch copies the result of the last product back.
 	Fetch(c Matrix) error
-	// Peak measures the device's arithmetic for operands of a type, in GFLOP/s.
+	// Peak measures the arithmetic of the device for operands of a type, in GFLOP/s.
 	Peak(d dtype.DType) (float64, error)
-	// Details are facts for the record of a result, by name, such as the algorithm.
+	// Details returns facts for the record of a result, by name, such as the algorithm.
 	Details() map[string]string
-	// Observe says what the device's instruments show.
+	// Observe returns the current readings of the device, such as clocks and temperature.
 	Observe() (string, error)
 }
 
-// MissingError is the error of an engine that cannot be opened because this machine lacks
-// something: a GPU, a library.
+// MissingError is the error for an engine that cannot be opened because this machine lacks something, such as a GPU or
+// a library.
 type MissingError struct{ Reason error }
 
 func (e *MissingError) Error() string { return e.Reason.Error() }
 
 func (e *MissingError) Unwrap() error { return e.Reason }
 
-// registered are the providers of other packages, by backend.
+// registered holds the providers of other packages, by backend.
 var registered = map[string][]Provider{}
 
-// Register makes providers of a backend other than Host known, when a package is imported.
+// Register adds providers of a backend other than Host. Packages call it in init functions.
 func Register(backend string, providers ...Provider) {
 	registered[backend] = append(registered[backend], providers...)
 }
 
-// Backends lists what there are providers for, Host first.
+// Backends lists the backends with providers, Host first.
 func Backends() []string { return append([]string{Host}, slices.Sorted(maps.Keys(registered))...) }
 
-// On lists the providers of a backend, whether its libraries are there or not.
+// On lists the providers of a backend, whether or not their libraries are installed.
 func On(backend string) []Provider {
 	if backend == Host {
 		return Providers()
@@ -85,19 +83,18 @@ func On(backend string) []Provider {
 	return slices.Clone(registered[backend])
 }
 
-// Providers lists every provider on this machine's processors, whether its library is there or not: the
-// built-in one, that one held to each lower level of instructions, and the
-// libraries.
+// Providers lists every provider for the CPUs of this machine, whether or not its library is installed: the built-in
+// provider, the same at each lower level, and the libraries.
 func Providers() []Provider {
 	return slices.Concat([]Provider{Builtin()}, lists.Map(tile.Levels(), BuiltinAt), []Provider{OpenBLAS()})
 }
 
-// Lookup finds a backend's provider by name.
+// Lookup returns a backend's provider by name.
 func Lookup(backend, name string) (Provider, error) {
 	return suggest.Find(backend+" provider", name, On(backend), Provider.Name)
 }
 
-// MaxThreads bounds a mistaken number; no machine has more.
+// MaxThreads limits the number of threads, to catch mistakes.
 const MaxThreads = 1024
 
 func checkThreads(n int) error {
@@ -107,15 +104,14 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// Peak is the arithmetic of a kernel without its memory: what a core could do
-// if operands cost nothing.
+// Peak is the arithmetic of a kernel without memory access: what a core could do if operands cost nothing.
 type Peak struct {
 	Flops float64     // floating-point operations in a round
 	Run   func(n int) // makes n rounds, at least one
 }
 
-// PeakOf gives the fastest arithmetic this machine has for operands of a type,
-// with the precision of their Result. To time it is the caller's.
+// PeakOf returns the fastest arithmetic of this machine for operands of a type, with the precision of their Result. The
+// caller times it.
 func PeakOf(operand dtype.DType) Peak {
 	k := tile.For(tile.Best(), operand)
 	return Peak{k.PeakFlops, k.Peak}

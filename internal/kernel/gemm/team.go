@@ -7,13 +7,13 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// A team is the threads of an engine: the caller and helpers that stay. A
-// helper spins a while for the next job, since between two calls of a loop
-// there is little time, and then sleeps, so that an idle engine costs nothing.
+// A team is the threads of an engine: the caller, and helpers that stay between calls. A helper spins for a while to
+// wait for the next job, because consecutive calls of a loop follow quickly. Then it sleeps, so that an idle engine
+// costs nothing.
 type team struct {
 	job     func(member int) // of the running call
 	helpers []helper
-	started atomic.Uint64 // jobs started
+	started atomic.Uint64 // number of jobs started
 	working atomic.Int64  // helpers that have not finished the job
 	closed  bool
 	gate    barrier
@@ -22,18 +22,18 @@ type team struct {
 type helper struct {
 	asleep atomic.Bool
 	wake   chan struct{}
-	_      [64]byte // helpers write their own flags: not on one cache line
+	_      [64]byte // padding: each helper's flag has its own cache line
 }
 
-// Spins before a waiter yields its processor (about 5 us), and before a
-// helper without work goes to sleep (about 100 us).
+// The number of spins before a waiter yields its processor (about 5 us), and before a helper without work goes to sleep
+// (about 100 us).
 const (
 	spinsToYield = 100
 	spinsToSleep = 2000
 )
 
-// spin waits until done, yielding the processor now and then in case the thread
-// it waits for needs it.
+// spin waits until done returns true. It yields the processor now and then, in case the thread that it waits for needs
+// it.
 func spin(done func() bool) {
 	for n := 1; !done(); n++ {
 		if n%spinsToYield == 0 {
@@ -84,13 +84,13 @@ func (t *team) serve(member int) {
 	}
 }
 
-// await returns once a job after the seen ones has started.
+// await returns once a job after the first seen jobs has started.
 func (t *team) await(h *helper, seen uint64) {
 	for n := 1; t.started.Load() == seen; n++ {
 		switch {
 		case n%spinsToSleep == 0:
 			h.asleep.Store(true)
-			// A job that started before the flag was set woke no one: look again.
+			// A job that started before the flag was set did not wake this helper, so check again.
 			if t.started.Load() != seen && h.asleep.CompareAndSwap(true, false) {
 				return
 			}
@@ -118,7 +118,7 @@ type barrier struct {
 	round   atomic.Uint64
 }
 
-// wait waits for the others; the last to arrive calls before first.
+// wait waits for the other members. The last to arrive calls before first.
 func (b *barrier) wait(before func()) {
 	round := b.round.Load()
 	if b.arrived.Add(1) == b.members {

@@ -1,5 +1,5 @@
-// Package gemmtest is the conformance suite of matrix multiplications: what a
-// gemm.Provider must do to be one. Its own tests show that each check can fail.
+// Package gemmtest is the conformance suite for matrix multiplication: the rules that every gemm.Provider must obey.
+// Its own tests show that each check can fail.
 package gemmtest
 
 import (
@@ -15,14 +15,13 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// T is what the suite needs of a *testing.T: a program can run it too.
+// T is the part of *testing.T that the suite needs, so that a program can run it too.
 type T[Self any] interface {
 	Run(name string, f func(Self)) bool
 	Error(args ...any)
 }
 
-// Run tests a provider at numbers of threads. A missing library is a failure,
-// not a skip.
+// Run tests a provider with the given numbers of threads. A missing library is a failure, not a skip.
 func Run[Self T[Self]](t Self, p gemm.Provider, threads ...int) {
 	for _, threads := range threads {
 		t.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(t Self) {
@@ -33,8 +32,8 @@ func Run[Self T[Self]](t Self, p gemm.Provider, threads ...int) {
 	}
 }
 
-// shapes are M, N, K: nothing, one, whole tiles of every kernel and one more or
-// less, more than one block along k, and long thin ones.
+// shapes lists M, N, K: empty, one element, whole tiles of every kernel and one more or less, more than one block along
+// k, and long thin matrices.
 var shapes = [][3]int{
 	{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0},
 	{1, 1, 1}, {1, 7, 9}, {7, 1, 9}, {9, 7, 1}, {2, 3, 4},
@@ -43,7 +42,7 @@ var shapes = [][3]int{
 	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400},
 }
 
-// Faults says what is wrong with a provider at a number of threads.
+// Faults returns everything that is wrong with a provider at a number of threads.
 func Faults(p gemm.Provider, threads int) (faults []error) {
 	e, err := p.Open(threads)
 	if err != nil {
@@ -61,7 +60,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	}
 	for t, d := range p.Types() {
 		for i, s := range shapes {
-			// Two of the eight layouts, others for every shape and type.
+			// Two of the eight layouts, different ones for every shape and type.
 			for _, trans := range []int{(i + t) % 8, (3*i + t + 4) % 8} {
 				faults = append(faults, product(e, layout{d, s, trans, i % 3}))
 			}
@@ -74,8 +73,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	return lists.Filter(faults, func(err error) bool { return err != nil })
 }
 
-// large makes products that keep all of a GPU busy and more, several in a row, with
-// operands that stay there.
+// large computes products that more than fill a GPU, several in a row, with operands that stay there.
 func large(e gemm.Resident, types []dtype.DType) error {
 	d := types[0]
 	if slices.Contains(types, dtype.BF16) {
@@ -103,8 +101,8 @@ func large(e gemm.Resident, types []dtype.DType) error {
 	return nil
 }
 
-// layout is a product to make: which operands lie transposed (a bit each for A,
-// B and C), and how many elements of other memory follow every line.
+// layout is a product to compute: which operands are transposed (one bit each for A, B and C), and how many elements of
+// other memory follow every line.
 type layout struct {
 	operand dtype.DType
 	shape   [3]int
@@ -116,7 +114,7 @@ func (l layout) String() string {
 	return fmt.Sprintf("%v %dx%dx%d transposed %03b gap %d", l.operand, l.shape[0], l.shape[1], l.shape[2], l.trans, l.gap)
 }
 
-// matrix allocates an operand; the memory between its lines gets a pattern.
+// matrix allocates an operand and fills the memory between its lines with a pattern.
 func (l layout) matrix(d dtype.DType, rows, cols, bit int) gemm.Matrix {
 	if l.trans>>bit&1 == 1 {
 		l.trans = 0
@@ -136,8 +134,7 @@ func (l layout) matrices() (c, a, b gemm.Matrix) {
 	return l.matrix(gemm.Result(l.operand), m, n, 2), l.matrix(l.operand, m, k, 0), l.matrix(l.operand, k, n, 1)
 }
 
-// product checks one product, exactly and with reals, and that nothing else
-// was written.
+// product checks one product, exactly and with reals, and checks that nothing else was written.
 func product(e gemm.Engine, l layout) error {
 	c, a, b := l.matrices()
 	for _, way := range []struct {
@@ -184,8 +181,7 @@ func untouched(c gemm.Matrix, gap int) error {
 	return nil
 }
 
-// parts multiplies C in uneven ranges of rows and of columns, as overlapping
-// with communication does.
+// parts computes C in uneven ranges of rows and of columns, like the overlap with communication does.
 func parts(e gemm.Engine, d dtype.DType) error {
 	l := layout{d, [3]int{75, 83, 66}, 0, 1}
 	c, a, b := l.matrices()
@@ -196,7 +192,7 @@ func parts(e gemm.Engine, d dtype.DType) error {
 		extent := map[bool]int{true: c.Rows, false: c.Cols}[byRows]
 		rnd := rand.New(rand.NewPCG(1, 2))
 		for from := 0; from < extent; {
-			to := min(from+rnd.IntN(40), extent) // empty ranges too
+			to := min(from+rnd.IntN(40), extent) // includes empty ranges
 			var err error
 			if byRows {
 				err = e.Multiply(c.RowRange(from, to), a.RowRange(from, to), b)
@@ -215,7 +211,7 @@ func parts(e gemm.Engine, d dtype.DType) error {
 	return nil
 }
 
-// misuse must be an error, not a crash or a product.
+// misuse must give an error, not a crash or a product.
 func misuse(e gemm.Engine, d dtype.DType) error {
 	fits := func() (c, a, b gemm.Matrix) { return layout{d, [3]int{3, 4, 5}, 0, 0}.matrices() }
 	for name, spoil := range map[string]func(c, a, b *gemm.Matrix){

@@ -8,8 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// liar is a correct provider with one fault added after each product, or
-// before the checks of its arguments.
+// liar is a correct provider with one fault added after each product, or before the checks of its arguments.
 type liar struct {
 	gemm.Provider
 	types []dtype.DType
@@ -45,7 +44,7 @@ func (e lyingEngine) Multiply(c, a, b gemm.Matrix) error {
 	return nil
 }
 
-// Every kind of fault is found by the suite.
+// The suite finds every kind of fault.
 func TestFaultsAreFound(t *testing.T) {
 	lies := map[string]liar{
 		"one element is off by one":       {twist: func(c, a, b gemm.Matrix) { add(c, c.Rows-1, c.Cols-1, 1) }},

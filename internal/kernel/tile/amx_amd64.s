@@ -38,10 +38,10 @@ DATA  shape<>+48(SB)/8, $0x1010101010101010
 DATA  shape<>+56(SB)/8, $0
 GLOBL shape<>(SB), RODATA, $64
 
-// The registers are set up and given back in every call: the routine may be
-// on another thread at the next, and a thread that holds them is slow to switch.
-// Registers as in the AVX-512 frame, and R9 the tile's row of A, R12 and AX
-// sixteen rows of A and C further, R13 sixteen steps of B, R15 tiles left.
+// Every call configures the tile registers and releases them again: the next call
+// may run on another thread, and a thread that holds them is slow to switch.
+// General registers as in the AVX-512 frame, and R9 is the tile's row of A, R12
+// and AX are 16 rows of A and C further, R13 is 16 steps of B, R15 tiles left.
 TEXT ·tileAMX(SB), NOSPLIT, $0-8
 	LEAQ shape<>(SB), DI
 	LDTILECFG_DI
@@ -109,7 +109,7 @@ step:
 
 // func peakAMX(n int)
 //
-// n rounds of four products that need no memory.
+// Runs n rounds of four products without memory access.
 TEXT ·peakAMX(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), CX
 	LEAQ shape<>(SB), DI

@@ -2,7 +2,7 @@
 
 // Tiles of 6 rows and two vectors: 12 registers of C, two of B's row and one
 // element of A. Registers as in the AVX-512 frame, and R13 the tile's row of A,
-// R15 tiles left, AX what to prefetch.
+// R15 tiles left, AX the address to prefetch.
 #define ROWS(OP) \
 	OP((SI), Y4, Y5);          \
 	OP((SI)(R8*1), Y6, Y7);    \
@@ -77,7 +77,7 @@ TEXT ·tileAVX2F32(SB), NOSPLIT, $0-8
 TEXT ·tileAVX2F64(SB), NOSPLIT, $0-8
 	KERNEL(STEP_F64, ADD_F64)
 
-// The rate of the arithmetic alone, as under AVX-512.
+// Measures the rate of the arithmetic, as in the AVX-512 frame.
 #define MULADD_F32(at, lo, hi) VFMADD231PS Y0, Y2, lo; VFMADD231PS Y0, Y2, hi
 #define MULADD_F64(at, lo, hi) VFMADD231PD Y0, Y2, lo; VFMADD231PD Y0, Y2, hi
 #define PEAK(MULADD) \

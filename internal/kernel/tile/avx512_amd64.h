@@ -4,13 +4,13 @@
 //
 // With 14 rows and two vectors a step has 28 multiply-adds, which two units do
 // in 14 cycles, against 16 loads, which two units do in 8: arithmetic is the
-// limit, also with rows and steps of A at any distance. So A needs no order of
-// its own, and a small B none either.
+// limit, even if rows and steps of A are far apart. So A need not be packed, and
+// a small B need not be either.
 //
 // Three vectors with up to nine rows take 12 loads for 27 multiply-adds and four
-// with up to six rows 10 for 24. That counts where two threads share a core, and
-// its loads and instructions with it. They are for B as it lies: panels as wide
-// would be good for nothing else.
+// with up to six rows 10 for 24. That matters if two threads share a core with its
+// load units. These kernels are used for B in place: panels of that width would
+// be of no use to the other kernels.
 //
 // Registers: SI row 0 of A at this step, R9 to the next; R8, R13, R15, AX, R12,
 // DX and R11 from there to rows 1, 3, 5, 7, 9, 11 and 13; BX row of B, R10 to the
@@ -51,9 +51,9 @@
 #define FOUR5(OP) FOUR4(OP); OP((SI)(R8*4), Z24, Z25, Z26, Z27)
 #define FOUR6(OP) FOUR5(OP); OP((SI)(R15*1), Z28, Z29, Z30, Z31)
 
-// What is needed later is brought into the second cache, a little with every
-// four steps: all at once would keep the operands from coming. That is the rows
-// of C, of this tile and then of those below, and the next panel of B.
+// Prefetches into the second-level cache, a little with every four steps, because
+// a burst of prefetches would delay the loads of operands. The data are the rows
+// of C, for this tile and then for the tiles below, and the next panel of B.
 #define FETCH \
 	TESTQ      R14, R14;         \
 	JEQ        near;             \
@@ -152,8 +152,8 @@ done:                                 \
 	VZEROUPPER;                   \
 	RET
 
-// The element types: how a row of B is loaded, the first step and the others
-// made, C added and stored.
+// Macros for each element type: loading a row of B, the first step, the other
+// steps, adding and storing C.
 #define LOAD_F32               VMOVUPS (BX), Z0; VMOVUPS 64(BX), Z1
 #define SOME_F32               VMOVUPS.Z (BX), K1, Z0; VMOVUPS.Z 64(BX), K2, Z1
 #define FIRST_F32(at, lo, hi) VBROADCASTSS at, Z2; VMULPS Z0, Z2, lo; VMULPS Z1, Z2, hi
@@ -206,8 +206,8 @@ done:                                 \
 #define ADD_F64_4(at, p, q, r, s)   VADDPD (BX), p, p; VADDPD 64(BX), q, q; VADDPD 128(BX), r, r; VADDPD 192(BX), s, s; ADDQ CX, BX
 #define STORE_F64_4(at, p, q, r, s) VMOVUPD p, (BX); VMOVUPD q, 64(BX); VMOVUPD r, 128(BX); VMOVUPD s, 192(BX); ADDQ CX, BX
 
-// LOAD reads whole vectors of B, SOME only the columns that exist. The second
-// takes an arithmetic unit for each, which is 7 % of a whole tile.
+// LOAD reads whole vectors of B, SOME only the columns that exist. SOME
+// occupies an arithmetic unit for each load, which costs 7 % of a whole tile.
 #define F32(ROWS, LOAD) KERNEL(ROWS, LOAD, ROWS(FIRST_F32), ROWS(STEP_F32), ADD_F32, STORE_F32)
 #define F32_1(ROWS, LOAD) KERNEL(ROWS, LOAD, ROWS(FIRST_F32_1), ROWS(STEP_F32_1), ADD_F32_1, STORE_F32_1)
 #define F32_3(ROWS) KERNEL(ROWS, LOAD_F32_3, ROWS(FIRST_F32_3), ROWS(STEP_F32_3), ADD_F32_3, STORE_F32_3)
@@ -217,8 +217,8 @@ done:                                 \
 #define F64_3(ROWS) KERNEL(ROWS, LOAD_F64_3, ROWS(FIRST_F64_3), ROWS(STEP_F64_3), ADD_F64_3, STORE_F64_3)
 #define F64_4(ROWS) KERNEL(ROWS, LOAD_F64_4, ROWS(FIRST_F64_4), ROWS(STEP_F64_4), ADD_F64_4, STORE_F64_4)
 
-// The rate of the arithmetic alone: every register of C is used, none waits for
-// another. Zeros keep subnormal numbers, which are slow, out of it.
+// Measures the rate of the arithmetic: every register of C is used, and none waits
+// for another. All operands are zero, because subnormal numbers would be slow.
 #define ZERO(at, lo, hi)       VPXORD lo, lo, lo; VPXORD hi, hi, hi
 #define MULADD_F32(at, lo, hi) VFMADD231PS Z0, Z2, lo; VFMADD231PS Z0, Z2, hi
 #define MULADD_F64(at, lo, hi) VFMADD231PD Z0, Z2, lo; VFMADD231PD Z0, Z2, hi

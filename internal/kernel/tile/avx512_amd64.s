@@ -2,8 +2,8 @@
 #include "avx512_amd64.h"
 
 // One kernel per number of rows, with one to four vectors, for whole vectors of B
-// ("tile") and, up to two, for some of their columns ("edge"): an edge of C costs
-// what it holds, and nothing outside of it is read or written.
+// ("tile") and, up to two, for some of their columns ("edge"): the cost of an
+// edge of C depends on its size, and nothing outside of it is read or written.
 
 TEXT ·tile1x1F32(SB), NOSPLIT, $40-8
 	F32_1(ROWS1, LOAD_F32_1)
@@ -303,14 +303,14 @@ TEXT ·edge14x2F64(SB), NOSPLIT, $40-8
 
 // func peakAVX512F32(n int)
 //
-// n rounds of 28 multiply-adds that need no memory.
+// Runs n rounds of 28 multiply-adds without memory access.
 TEXT ·peakAVX512F32(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), CX
 	PEAK(MULADD_F32)
 
 // func peakAVX512F64(n int)
 //
-// n rounds of 28 multiply-adds that need no memory.
+// Runs n rounds of 28 multiply-adds without memory access.
 TEXT ·peakAVX512F64(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), CX
 	PEAK(MULADD_F64)

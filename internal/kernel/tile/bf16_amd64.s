@@ -2,8 +2,8 @@
 #include "avx512_amd64.h"
 
 // bf16 operands, two elements along k at a step. The assembler does not know
-// VDPBF16PS, so its bytes are written out: EVEX.512.F3.0F38.W0 52 /r. Of a row
-// only the register of C varies, in two bits of the second byte and in ModRM.
+// VDPBF16PS, so its bytes are written out: EVEX.512.F3.0F38.W0 52 /r. Only the
+// register of C varies between rows, in two bits of the second byte and in ModRM.
 #define DOTS(at, reg, lo, hi) \
 	BYTE $0x62; BYTE $reg; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $lo; /* Z0, Z2, lo */ \
 	BYTE $0x62; BYTE $reg; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $hi  /* Z1, Z2, hi */
@@ -33,7 +33,7 @@ TEXT ·tileBF16(SB), NOSPLIT, $40-8
 
 // func peakBF16(n int)
 //
-// n rounds of 28 products that need no memory.
+// Runs n rounds of 28 products without memory access.
 TEXT ·peakBF16(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), CX
 	ZERO(0, Z0, Z1)

@@ -122,8 +122,8 @@ block:
 
 // func copyBlocks(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, blocks, ahead int)
 //
-// Lines of 32-byte blocks. Each is fetched ahead bytes before its turn, since
-// the processor does not see a new line coming.
+// Copies lines of 32-byte blocks. It prefetches each block ahead bytes before its
+// turn, because the hardware prefetcher does not anticipate a new line.
 TEXT ·copyBlocks(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8

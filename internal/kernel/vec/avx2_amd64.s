@@ -1,7 +1,7 @@
 #include "textflag.h"
 #include "avx2_amd64.h"
 
-// Every type whose elements are combined as they lie in memory.
+// The types whose elements are combined without conversion.
 #define LOAD(from, acc, high)   VMOVDQU from, acc
 #define STORE(to, acc, high)    VMOVDQU acc, to
 #define STREAM(to, acc, high)   VMOVNTDQ acc, to
@@ -13,7 +13,8 @@
 #define STREAM_F16(to, acc, high)   VCVTPS2PH $0, acc, X8; VMOVNTDQ X8, to
 #define HALF(LOADER, OP)            KERNEL(EACH8, 8, 16, LOADER, OP, STORE_F16, STREAM_F16)
 
-// bf16: even and odd elements, and why a NaN needs no care, as under AVX-512.
+// bf16: even and odd elements as in the AVX-512 code, which explains why a NaN
+// needs no special care.
 // The constants are 0xffff0000, 0x7fff and 1.
 #define BF16_CONSTANTS \
 	VPCMPEQD Y15, Y15, Y15; \

@@ -1,7 +1,7 @@
 #include "textflag.h"
 #include "avx512_amd64.h"
 
-// Every type whose elements are combined as they lie in memory.
+// The types whose elements are combined without conversion.
 #define LOAD(from, acc, high)   VMOVDQU64 from, acc
 #define STORE(to, acc, high)    VMOVDQU64 acc, to
 #define STREAM(to, acc, high)   VMOVNTDQ acc, to
@@ -15,10 +15,11 @@
 #define HALF(LOADER, OP)            KERNEL(32, Y22, LOADER, OP, STORE_F16, STREAM_F16, STORE_F16)
 
 // bf16: the even elements of a vector go to one accumulator, the odd ones to
-// the other, which needs no shuffles. The upper halves of both are the elements cut
-// off, the lower ones what is cut off. Rounding to nearest even adds one where that
-// is more than a half, or exactly a half and the element is odd: where it is more
-// than a half once the element's last bit is put into its last. A NaN needs no care:
+// the other, which needs no shuffles. The upper halves of both are the truncated
+// elements, the lower halves the remainders. Rounding to nearest even adds one if the
+// remainder is more than a half, or exactly a half and the element is odd. That is the
+// same as a remainder above a half after the last bit of the element is OR-ed into the
+// last bit of the remainder. A NaN needs no special care:
 // the lower halves of a widened element, of the processor's own NaN and of the
 // scale's NaN are zero. (0xf8 is acc | (out & Z29); 6 is greater.)
 #define BF16_CONSTANTS \
@@ -55,8 +56,8 @@ GLOBL lowerHalves<>(SB), RODATA|NOPTR, $16
 #define STREAM_BF16(to, acc, high) NARROW_BF16(Z18, acc, high); VMOVNTDQ Z18, to
 #define BFLOAT(LOADER, OP)         KERNEL(64, Z22, LOADER, OP, STORE_BF16, STREAM_BF16, NARROW_BF16)
 
-// VRANGE orders -0 before +0 but drops a NaN beside a number; the sum brings
-// it back. Selector 4 is the minimum, 5 the maximum.
+// VRANGE orders -0 before +0 but drops a NaN if the other operand is a number; the
+// sum restores it. Selector 4 is the minimum, 5 the maximum.
 #define RANGE_F32(which, from, acc) \
 	VCMPPS   $3, from, acc, K2;      \
 	VADDPS   from, acc, Z19;         \
@@ -86,7 +87,7 @@ GLOBL lowerHalves<>(SB), RODATA|NOPTR, $16
 #define MAX_F16(from, acc, high)    OP_F16(MAX_F32, from, acc, high)
 
 // The assembler does not know VADDPH Z16, Z17, Z17. Moving the accumulator there and
-// back takes no unit of the processor.
+// back occupies no execution unit.
 #define ADD_F16(from, acc, high) \
 	VMOVDQU64 from, Z16; \
 	VMOVDQA64 acc, Z17;  \
