@@ -1,5 +1,5 @@
-// Package hpcg is the bench `hpcg-like`: a number rated by the rules of the HPCG benchmark, with this project's own
-// kernels. It is not an official HPCG result; docs/hpcg-like.md lists what differs.
+// Package hpcg is the bench `hpcg-like`: a rating by the rules of the HPCG benchmark, with the kernels of this project.
+// It is not an official HPCG result. docs/hpcg-like.md lists the differences.
 package hpcg
 
 import (
@@ -25,13 +25,13 @@ const (
 	timeOption = "seconds"
 )
 
-// preconditioner is the registered one that follows the rules.
+// preconditioner is the registered preconditioner that follows the rules of HPCG.
 const preconditioner = "hpcg"
 
-// disclaimer is with every row, table and figure.
+// disclaimer accompanies every row, table and figure.
 const disclaimer = "not an official HPCG result"
 
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	return bench.New("hpcg-like", body,
 		bench.Help("GFLOP/s by the rules of the HPCG benchmark with our own kernels: "+disclaimer),
@@ -74,7 +74,7 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 	)
 }
 
-// invalidPoint refuses a side that cannot be halved three times, and methods that are no cg.
+// invalidPoint refuses sides that cannot be halved three times, and methods that are not variants of cg.
 func invalidPoint(p bench.Point) error {
 	if n := p.At(sideAxis).Int(); n < 16 || n%8 != 0 {
 		return fmt.Errorf("--%s %d: want a multiple of 8, at least 16", sideAxis, n)
@@ -133,14 +133,14 @@ func (b *benchmark) check(name string, value, limit float64) {
 	b.checks = append(b.checks, check{name, value, limit})
 }
 
-// system sets up a problem. A tolerance of next to nothing makes every solve take all iterations.
+// system sets up a problem.
 func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string,
 	rtol float64) (*solve.System, error) {
 	return solve.New(b.group, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
 		Uncompressed: true, Method: method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
 }
 
-// never is a tolerance that is not reached.
+// never is a tolerance that no solve reaches, so that every solve makes all its iterations.
 const never = 1e-300
 
 func (b *benchmark) run(p problem) error {
@@ -209,7 +209,7 @@ func (b *benchmark) validate(p problem, rated *solve.System) error {
 	return err
 }
 
-// timeSets makes sets until the time is over, and rates them.
+// timeSets runs sets until the time is over, and rates them.
 func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) error {
 	s := b.s
 	s.Phase("sets")
@@ -255,7 +255,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	s.Record("sets", float64(w.sets))
 	s.Record("setup_s", setup)
 	s.Record("unknowns", w.rows)
-	if invalid(b.checks) == nil { // a rating is of valid results alone
+	if invalid(b.checks) == nil { // only valid results are rated
 		s.Record("rating_gflops", w.rating(total, setup))
 		s.Record("raw_gflops", w.raw(total))
 	}
@@ -265,13 +265,13 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	return nil
 }
 
-// sum adds numbers up over the ranks, in their order.
+// sum adds up numbers over the ranks, in rank order.
 func (b *benchmark) sum(mine ...float64) ([]float64, error) {
 	all, err := b.s.Gather(b.ctx, mine...)
 	return lists.Map(all, lists.Sum), err
 }
 
-// most is the largest number of any rank.
+// most returns the largest number of any rank.
 func (b *benchmark) most(mine float64) (float64, error) {
 	all, err := b.s.Gather(b.ctx, mine)
 	if err != nil {

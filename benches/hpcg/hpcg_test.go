@@ -14,14 +14,14 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// The formula by hand: two levels of 100 and 10 entries, 8 rows, one set of 50 iterations.
+// The formula, computed by hand for two levels of 100 and 10 entries, 8 rows, and one set of 50 iterations.
 func TestFormula(t *testing.T) {
 	w := work{sets: 1, iterations: 50, rows: 8, entries: []float64{100, 10}}
 	want := 151*16.0 + 151*16 + 51*200 + 50*(400+200+400) + 50*40
 	if got := w.flops(); got != want {
 		t.Errorf("%g operations, want %g", got, want)
 	}
-	// Twice the iterations for the same residual: what they do more earns nothing, and the time counts.
+	// Twice the iterations for the same residual: the additional operations are not counted, but their time is.
 	more := work{sets: 1, iterations: 100, rows: 8, entries: []float64{100, 10}}
 	if got := more.rating(2, 0) / w.rating(1, 0); math.Abs(got-0.5) > 0.01 {
 		t.Errorf("with twice the iterations %g of the rating", got)
@@ -46,7 +46,7 @@ func TestChecksRefuse(t *testing.T) {
 	for i := range long {
 		long[i] = math.Pow(0.9, float64(i))
 	}
-	// never credit for fewer than the reference's
+	// A method gets no credit for needing fewer iterations than the reference.
 	for n, target := range map[int]float64{referenceIterations: 0.5, 60: long[60]} {
 		if got := needed(long, target); got != n {
 			t.Errorf("%d iterations to %g, want %d", got, target, n)
@@ -69,7 +69,7 @@ func TestChecksRefuse(t *testing.T) {
 	}
 }
 
-// planted is HPCG's preconditioner with an error.
+// planted is HPCG's preconditioner with a planted error.
 type planted struct {
 	solve.Operator
 	spoil func(dst, src []float64)
@@ -88,8 +88,8 @@ func init() {
 		}
 		make := p.New
 		for name, spoil := range map[string]func(dst, src []float64){
-			"planted-asymmetry": func(dst, src []float64) { dst[0] += 1e-3 * src[1] }, // of one entry
-			"planted-weakness": func(dst, src []float64) { // symmetric, but no longer near the inverse
+			"planted-asymmetry": func(dst, src []float64) { dst[0] += 1e-3 * src[1] }, // in one entry
+			"planted-weakness": func(dst, src []float64) { // symmetric, but no longer close to the inverse
 				for i := range dst[:len(dst)/2] {
 					dst[i] = src[i] / 26e6 * float64(1+i%7)
 				}
@@ -106,7 +106,7 @@ func init() {
 	}
 }
 
-// onRanks calls fn on every rank of a group, which are goroutines.
+// onRanks calls fn on every rank of a group. The ranks are goroutines.
 func onRanks(t *testing.T, size int, fn func(g *dist.Group) error) {
 	t.Helper()
 	for r, err := range disttest.Ranks(size, dist.Config{Backend: "cpu", Timeout: time.Minute}, fn) {
@@ -124,7 +124,7 @@ func summed(g *dist.Group) summing {
 	}
 }
 
-// The preconditioner passes the checks on one rank and several; ones that are planted do not.
+// The preconditioner passes the checks on one rank and on several. Preconditioners with planted errors fail.
 func TestValidity(t *testing.T) {
 	for _, ranks := range []int{1, 2} {
 		grid := processes(ranks)
@@ -175,7 +175,7 @@ func TestValidity(t *testing.T) {
 	}
 }
 
-// converges holds the preconditioner to what it is known for, and to the solution, which is 1 everywhere.
+// converges checks the known number of iterations of the preconditioner, and the solution, which is 1 everywhere.
 func converges(t *testing.T, p problem,
 	system func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error)) error {
 	iterations := map[string]int{}

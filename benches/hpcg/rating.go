@@ -10,37 +10,38 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// The rules that are numbers.
+// The numeric rules of HPCG.
 const (
-	referenceIterations = 50      // of a set; more that are needed to get as far earn nothing
-	mostIterations      = 10 * 50 // to get there
-	slack               = 1e-6    // relative, of the residual to reach
-	// attainable is the least residual that is asked for: on a small problem the reference believes in
-	// far less, where there is only rounding.
+	referenceIterations = 50      // of a set; further iterations that a method needs are not credited
+	mostIterations      = 10 * 50 // most iterations to reach the residual of the reference
+	slack               = 1e-6    // relative tolerance of the residual to reach
+	// attainable is the smallest residual that is demanded. On a small problem the reference reports much smaller ones,
+	// which are only rounding errors.
 	attainable = 1e-13
-	// On a matrix with a huge diagonal of ten different values a method needs about ten iterations, and about one with the
-	// preconditioner.
+	// On a matrix with a huge diagonal of ten different values, a method needs about ten iterations, and about one with
+	// the preconditioner.
 	mostPlain, mostPreconditioned = 12, 2
 	spectralTolerance             = 1e-12
-	mostDeparture                 = 1    // from symmetry, in units of rounding
-	mostVariance                  = 1e-6 // of the residuals at the end of the sets, over their mean
-	matrixNorm                    = 2 * 26.0
-	officialSeconds               = 1800
+	mostDeparture                 = 1 // largest departure from symmetry, in units of rounding
+	// largest variance of the residuals at the end of the sets, relative to their squared mean
+	mostVariance    = 1e-6
+	matrixNorm      = 2 * 26.0
+	officialSeconds = 1800
 )
 
-// work is what was done in all sets.
+// work is the work of all sets.
 type work struct {
-	sets, iterations int       // iterations of each
+	sets, iterations int       // iterations per set
 	rows             float64   // over all ranks
 	entries          []float64 // of each level, the finest first
 }
 
-// flops is by HPCG's formula: in each iteration 3 scalar products, 3 vector updates, a product with
-// the matrix and a cycle, which on all levels but the last smooths twice, at 4 operations an entry,
-// and takes a residual; once a set, one of each without the cycle.
+// flops returns the number of operations by HPCG's formula. Each iteration has 3 scalar products, 3 vector updates, a
+// product with the matrix and a cycle. On all levels but the last, the cycle smooths twice, at 4 operations per entry,
+// and computes a residual. Each set has one more of everything except the cycle.
 func (w work) flops() float64 {
 	sets, iterations := float64(w.sets), float64(w.sets*w.iterations)
-	total := 2 * (3*iterations + sets) * 2 * w.rows // scalar products, and updates
+	total := 2 * (3*iterations + sets) * 2 * w.rows // scalar products and updates
 	total += (iterations + sets) * 2 * w.entries[0]
 	last := len(w.entries) - 1
 	for _, n := range w.entries[:last] {
@@ -49,27 +50,27 @@ func (w work) flops() float64 {
 	return total + iterations*4*w.entries[last]
 }
 
-// rating is HPCG's figure of merit in GFLOP/s: operations scaled to those of the reference iterations,
-// over the time of the sets and a tenth of the set-up for each of them.
+// rating returns HPCG's figure of merit in GFLOP/s: the operations of the reference iterations over the time of the
+// sets plus a tenth of the set-up for each set.
 func (w work) rating(seconds, setup float64) float64 {
 	return w.flops() * referenceIterations / float64(w.iterations) / (seconds + float64(w.sets)*setup/10) / 1e9
 }
 
-// raw is what the iterations do by themselves.
+// raw returns the rate of the iterations alone, in GFLOP/s.
 func (w work) raw(seconds float64) float64 { return w.flops() / seconds / 1e9 }
 
-// A check is one of the conditions of a valid result: a value that must not be above a limit.
+// A check is a condition of a valid result: value must not exceed limit.
 type check struct {
 	name         string
 	value, limit float64
 }
 
-// ok also refuses what is no number.
+// ok is false if the value is NaN.
 func (c check) ok() bool { return c.value <= c.limit }
 
 func (c check) String() string { return fmt.Sprintf("%s %.3g, at most %g", c.name, c.value, c.limit) }
 
-// invalid says which checks fail, nil if none does.
+// invalid returns an error that lists the failed checks, or nil.
 func invalid(checks []check) error {
 	wrong := lists.Map(lists.Filter(checks, func(c check) bool { return !c.ok() }), check.String)
 	if len(wrong) == 0 {
@@ -78,8 +79,8 @@ func invalid(checks []check) error {
 	return fmt.Errorf("the result is not valid: %s", strings.Join(wrong, "; "))
 }
 
-// needed is the iterations after which a residual is as small as a target, at least those of the
-// reference; one more than the most where it never is.
+// needed returns the number of iterations after which the residual reaches a target, but at least that of the
+// reference. If it never does, needed returns one more than mostIterations.
 func needed(history []float64, target float64) int {
 	for i, r := range history {
 		if r <= target*(1+slack) {
@@ -89,7 +90,7 @@ func needed(history []float64, target float64) int {
 	return mostIterations + 1
 }
 
-// variance is that of the values over their mean, which should all be the same.
+// variance returns the variance of values that should all be the same, relative to their squared mean.
 func variance(values []float64) float64 {
 	mean, variance := stat.PopMeanVariance(values, nil)
 	if mean == 0 {
@@ -98,12 +99,12 @@ func variance(values []float64) float64 {
 	return variance / (mean * mean)
 }
 
-// departure is how far x'Ay and y'Ax differ, of which HPCG makes a number near 1 or below where only rounding differs.
+// departure returns how far x'Ay and y'Ax differ, scaled as in HPCG: about 1 or less if they differ only by rounding.
 func departure(xAy, yAx, xNorm, yNorm float64) float64 {
 	return math.Abs(xAy-yAx) / ((xNorm*matrixNorm*yNorm + yNorm*matrixNorm*xNorm) * 0x1p-52)
 }
 
-// processes is the process grid that comes nearest to a cube.
+// processes returns the process grid that is nearest to a cube.
 func processes(ranks int) [3]int {
 	best := [3]int{1, 1, ranks}
 	for x := 1; x*x*x <= ranks; x++ {

@@ -8,20 +8,20 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// problem is the 27-point stencil on a grid, 26 on the diagonal and -1 beside it. The solution is 1 everywhere.
+// problem is the 27-point stencil on a grid, with 26 on the diagonal and -1 elsewhere. The solution is 1 everywhere.
 type problem struct{ solve.Problem }
 
 func (p problem) Grid() sparse.Grid { return p.Problem.(sparse.Gridded).Grid() }
 func (p problem) Points() int       { return 27 }
 
-// rhs is the sum of a row.
+// rhs returns the sum of a row.
 func (p problem) rhs(row int) float64 {
 	var r solve.Row
 	p.Row(row, &r)
 	return 27 - float64(len(r.Cols))
 }
 
-// exaggerated has a huge diagonal with ten different values: a method that is right needs about ten iterations.
+// exaggerated has a huge diagonal with ten different values. A correct method needs about ten iterations.
 type exaggerated struct{ problem }
 
 func (p exaggerated) scale(row int) float64 {
@@ -43,10 +43,10 @@ func (p exaggerated) Row(i int, r *solve.Row) {
 
 func (p exaggerated) rhs(row int) float64 { return p.scale(row) * p.problem.rhs(row) }
 
-// summing adds numbers up over the ranks.
+// summing adds up numbers over the ranks.
 type summing func(mine ...float64) ([]float64, error)
 
-// spectral is how many iterations a system with the exaggerated diagonal takes.
+// spectral returns the number of iterations for a system with the exaggerated diagonal.
 func spectral(sys *solve.System) (float64, error) {
 	out, err := sys.Solve(0)
 	if err != nil {
@@ -58,7 +58,7 @@ func spectral(sys *solve.System) (float64, error) {
 	return float64(out.Iterations), nil
 }
 
-// symmetry takes the departures of the matrix and of the preconditioner, with two vectors of random values.
+// symmetry measures the departure from symmetry of the matrix and of the preconditioner, with two random vectors.
 func symmetry(sys *solve.System, seed uint64, sum summing) ([]check, error) {
 	in := sys.Internals()
 	n, rows := max(1, in.Matrix.Columns()), in.Matrix.Rows()

@@ -10,14 +10,14 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// rated are the rows with a rating.
+// rated returns the rows with a rating.
 func rated(rows []journal.Row) rowset.Set {
 	return rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool {
 		return r.Metrics["rating_gflops"] > 0 && r.NumRanks != nil
 	})
 }
 
-// figures draws the rating by ranks, a curve for each size and method.
+// figures draws the rating by ranks, one curve for each size and method.
 func figures(rows []journal.Row) []figure.Figure {
 	good := rated(rows)
 	if len(good) == 0 {
@@ -35,7 +35,7 @@ func figures(rows []journal.Row) []figure.Figure {
 		Caption: "Times are measured, operations counted by HPCG's formula. Hollow markers: disturbed while measured."}}
 }
 
-// sections is a table of the ratings with the conditions that they met.
+// sections returns a table of the ratings.
 func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"ranks", "side", "method", "unknowns", "iterations", "sets", "set", "raw GFLOP/s",
 		"rating GFLOP/s", "doubt"}}

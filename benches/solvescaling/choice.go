@@ -17,22 +17,22 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 )
 
-// A contest is several ways to solve the same system on the same ranks: methods, preconditioners and peers.
+// A contest compares several ways to solve the same system on the same ranks: methods, preconditioners and peers.
 type contest struct {
 	title string
 	ranks int
-	ways  []*way   // that solve it, the fastest first
-	lost  []string // that failed
+	ways  []*way   // successful ways, the fastest first
+	lost  []string // failed ways
 }
 
-// way is a method with a preconditioner, in all trials of it.
+// way is a method with a preconditioner, over all its trials.
 type way struct {
 	name         string
-	row          *journal.Row // of the trial that was the fastest to the solution
-	setup, solve float64      // of it, in seconds
-	total, alone judge.Range  // in seconds: set-up and solve, and the solve alone, over all trials and solves
+	row          *journal.Row // fastest trial to the solution
+	setup, solve float64      // of that trial, in seconds
+	total, alone judge.Range  // in seconds: set-up plus solve, and the solve alone, over all trials and solves
 	launches     int
-	disturbed    bool // all its rows; a disturbed row counts only where there is no other
+	disturbed    bool // all its rows are disturbed; otherwise only undisturbed rows count
 }
 
 func (w *way) whole() float64 { return w.setup + w.solve }
@@ -40,19 +40,19 @@ func (w *way) whole() float64 { return w.setup + w.solve }
 func total(w *way) judge.Range { return w.total.OverLaunches(w.launches) }
 func alone(w *way) judge.Range { return w.alone.OverLaunches(w.launches) }
 
-// faster reports whether w is, beyond doubt, by one of these times.
+// faster reports whether w is certainly faster, by one of its times.
 func (w *way) faster(than *way, by func(*way) judge.Range) bool {
 	return !w.disturbed && !than.disturbed && by(w).Below(by(than))
 }
 
-// arena is what the ways of a contest have in common, but for the ranks.
+// arena identifies what the ways of a contest have in common, except for the ranks.
 func arena(r *journal.Row) string {
 	q := *r
 	q.Point = r.Point.Without(methodAxis, precondAxis, peerAxis)
 	return family(&q)
 }
 
-// contests finds them, each on the most ranks that at least two ways have solved it on.
+// contests finds the contests, each at the largest number of ranks on which at least two ways solved the system.
 func contests(rows []journal.Row) (out []*contest) {
 	ended := rowset.All(rows).Where(func(r *journal.Row) bool {
 		return (r.Status == journal.OK || r.Status == journal.Failed) && !stopped(r)
@@ -81,7 +81,7 @@ func contestTitle(r *journal.Row) string {
 		rowset.Text(r, partitionerAxis), r.Backend)
 }
 
-// add takes a row in. One that failed is told of; it takes no part.
+// add adds a row. Failed rows are only listed.
 func (c *contest) add(r *journal.Row) {
 	name := solverOf(r)
 	solve, solved := r.Metrics["solve_time_s"]
@@ -115,7 +115,7 @@ func (c *contest) add(r *journal.Row) {
 	w.alone = w.alone.Include(one)
 }
 
-// comparisons are a section for each contest: the ways beside each other, and what to choose.
+// comparisons returns a section for each contest: a table of the ways, and a recommendation.
 func comparisons(rows []journal.Row) (out []bench.Section) {
 	for _, c := range contests(rows) {
 		s := bench.Section{Headline: true,
@@ -129,7 +129,7 @@ func comparisons(rows []journal.Row) (out []bench.Section) {
 	return out
 }
 
-// line is a way's line of the table. Of a whole solve, what the metrics have of an iteration.
+// line returns the table line of a way. Metrics per iteration are multiplied by the iterations of the solve.
 func (w *way) line() []string {
 	m := w.row.Metrics
 	times := func(metric string, write func(float64) string) string {
@@ -145,10 +145,10 @@ func (w *way) line() []string {
 		times("bytes_model", unit.FormatBytesApprox), times("bytes", unit.FormatBytesApprox)}
 }
 
-// advice says what to choose and why, and no more than the rows tell.
+// advice recommends a way and explains why, as far as the rows allow.
 func (c *contest) advice() (out []string) {
 	best := c.ways[0]
-	level := lists.Filter(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not told from the best
+	level := lists.Filter(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not resolved from the best
 	if next := c.ways[1]; len(level) == 0 {
 		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name,
 			seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))
@@ -167,7 +167,7 @@ func (c *contest) advice() (out []string) {
 	return out
 }
 
-// unresolved says among which ways the choice is left open, and why.
+// unresolved names the ways among which the choice is open, and the reason.
 func (c *contest) unresolved(best *way, level []*way) string {
 	names, why := []string{best.name}, "their intervals meet"
 	for _, w := range level {
@@ -183,7 +183,7 @@ func (c *contest) unresolved(best *way, level []*way) string {
 		"quiet machine may tell.", among, why, judge.MinRangeLaunches)
 }
 
-// counted says what does not depend on times.
+// counted compares the quantities that do not depend on times.
 func (c *contest) counted() string {
 	var words []string
 	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""},
@@ -195,7 +195,7 @@ func (c *contest) counted() string {
 			if v, known := w.row.Metrics[n.times]; known {
 				return v * w.row.Metrics["iterations"]
 			}
-			return math.Inf(1) // a peer's
+			return math.Inf(1) // a peer does not report it
 		}
 		least := slices.MinFunc(c.ways, func(a, b *way) int { return cmp.Compare(of(a), of(b)) })
 		if v := of(least); !math.IsInf(v, 1) {
@@ -205,7 +205,7 @@ func (c *contest) counted() string {
 	return "What does not depend on the times: " + strings.Join(words, ", ") + "."
 }
 
-// why holds the best against the same method with no preconditioner, or against the next where that was not run.
+// why compares the best way with the same method without a preconditioner, or with the next way if that was not run.
 func (c *contest) why(best *way) []string {
 	plain := c.ways[1]
 	for _, w := range c.ways {
@@ -230,7 +230,7 @@ func (c *contest) why(best *way) []string {
 	return []string{text + "."}
 }
 
-// fastestSolve is the way whose solve alone is shorter than all others' beyond doubt; nil where none is.
+// fastestSolve returns the way whose solve alone is certainly the shortest, or nil.
 func (c *contest) fastestSolve() *way {
 	best := slices.MinFunc(c.ways, func(a, b *way) int { return cmp.Compare(a.solve, b.solve) })
 	for _, w := range c.ways {
@@ -243,7 +243,7 @@ func (c *contest) fastestSolve() *way {
 
 func seconds(s float64) string { return unit.FormatMicros(1e6 * s) }
 
-// ratio is a part of, or a multiple of.
+// ratio formats a/b as a fraction, or as a multiple if it is above 1.
 func ratio(a, b float64) string {
 	if a <= b {
 		return unit.FormatSig(a/b, 2)
@@ -251,10 +251,10 @@ func ratio(a, b float64) string {
 	return unit.FormatSig(a/b, 2) + " times"
 }
 
-// mostContests is how many of them the figure shows.
+// mostContests is the number of contests that the figure shows.
 const mostContests = 4
 
-// comparisonFigure stacks set-up and solve, a bar for each way, a panel for each contest.
+// comparisonFigure stacks set-up and solve: a bar for each way, and a panel for each contest.
 func comparisonFigure(rows []journal.Row) (figure.Figure, bool) {
 	f := figure.Figure{Name: "distributed_solve_comparison", Title: "Time to solution", Columns: 2}
 	for _, c := range contests(rows) {

@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// solvedBy is a row of two ranks, by cg and a preconditioner.
+// solvedBy returns a row of two ranks, solved by cg with a preconditioner.
 func solvedBy(pre string, setup, seconds, iterations float64) journal.Row {
 	r := made(strong, 2, 9000, seconds, iterations)
 	r.Point = r.Point.With(precondAxis, point.StringValue(pre))
@@ -17,7 +17,7 @@ func solvedBy(pre string, setup, seconds, iterations float64) journal.Row {
 	return r
 }
 
-// What the table of ways and the words below it say, and what they do not.
+// The table of a comparison and the text below it say what the rows support, and nothing else.
 func TestComparison(t *testing.T) {
 	disturbed := func(r journal.Row) journal.Row { r.Quality = journal.QualityDisturbed; return r }
 	failed := solvedBy("amg", 1, 1, 10)

@@ -15,8 +15,7 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// deviceRefuses says what of a point there is not on a device, as far as that can be told
-// before its size is known.
+// deviceRefuses returns an error if a GPU cannot run a point, as far as that is known before the size.
 func deviceRefuses(p, options point.Point) error {
 	text := func(name string) string {
 		v, ok := p.Get(name)
@@ -39,7 +38,7 @@ func deviceRefuses(p, options point.Point) error {
 	}
 	problem, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
-		return nil // the point is dropped, with the reason
+		return nil // the point is dropped for that reason
 	}
 	spec := solve.Spec{Method: text(methodAxis), Preconditioner: text(precondAxis), Partitioner: text(partitionerAxis),
 		Weights: solve.Weights(text(weightsAxis))}
@@ -49,7 +48,7 @@ func deviceRefuses(p, options point.Point) error {
 	return nil
 }
 
-// deviceBody is the body where the solves are made on GPUs.
+// deviceBody is the body for solves on GPUs.
 func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
 	g, err := join(ctx, s)
 	if err != nil {
@@ -101,5 +100,5 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	return out.Gate(spec.RTol)
 }
 
-// deviceSweeps is how often one goes over the vectors in a GPU's memory before and after a solve.
+// deviceSweeps is the number of triad sweeps in GPU memory before and after each solve.
 const deviceSweeps = 5

@@ -21,9 +21,9 @@ import (
 // gpus is the backend of GPUs.
 var gpus = dist.Backends(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
 
-// On GPUs the bench runs in real processes that share device memory, on a stand-in for the driver
-// that does the kernels on the processor: rows have the gate, the iterations and the metrics of those
-// of the processors, and a problem that does not fit is not executed.
+// On GPUs the bench runs in real processes that share device memory. A stand-in for the driver runs the kernels on the
+// CPU. The rows pass the same gate, with the same iterations and metrics as rows of CPUs, and a problem that does not
+// fit is not executed.
 func TestCUDA(t *testing.T) {
 	lib, err := cudatest.Build(t.TempDir(), gpusolve.Sources())
 	if err != nil {
@@ -115,7 +115,7 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// What a GPU has not is a mistake of usage before anything runs.
+// Settings that a GPU does not support are usage errors before anything runs.
 func TestDeviceRefuses(t *testing.T) {
 	for axes, want := range map[string]string{
 		"method=minres":                      "method minres does not run on GPUs, only cg, cg-single, cg-pipelined",

@@ -14,20 +14,19 @@ import (
 
 const (
 	exportName = "results/" + figureName + ".json"
-	// exportSchema changes when a reader of an older file would be misled.
+	// exportSchema must change if a reader of older files would be misled.
 	exportSchema = 1
 )
 
-// document is the export: one row per configuration, in the order in which they
-// were first run. docs/solve-scaling.md lists the fields.
+// document is the export: one row per configuration, in the order in which they were first run. docs/solve-scaling.md
+// lists the fields.
 type document struct {
 	SchemaVersion int     `json:"schema_version"`
 	Benchmark     string  `json:"benchmark"`
 	Rows          []entry `json:"rows"`
 }
 
-// entry is one row: the configuration, every metric by its name, and phases. What
-// is not known is null, and the reason stands beside it.
+// entry is one row: the configuration, every metric by name, and the phases. Unknown values are null, with a reason.
 type entry map[string]any
 
 // phase is the time of a phase in an iteration, in microseconds.
@@ -97,7 +96,7 @@ func entryOf(r *journal.Row) entry {
 	return e
 }
 
-// known64 is a metric, or nil where the row has none.
+// known64 returns a metric, or nil if the row has none.
 func known64(r *journal.Row, name string) *float64 {
 	if v, ok := r.Metrics[name]; ok {
 		return &v

@@ -12,9 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// knee says for which numbers of unknowns per rank an iteration is efficient, and to what
-// efficiency is lost outside: over the rows of the same solve on the most ranks of the
-// curve that have a core each.
+// knee returns a sentence about the sizes, in unknowns per rank, at which an iteration is efficient, and about the
+// cause of the loss at other sizes. It compares rows of the same solve on the largest number of ranks with a core each.
 func knee(c *curve, rows []journal.Row) string {
 	var last *journal.Row
 	for _, r := range c.rows {
@@ -33,8 +32,7 @@ func knee(c *curve, rows []journal.Row) string {
 		unit.Plural(rowset.Ranks(last), "rank"), reached(0.8, sizes), reached(0.5, sizes))
 }
 
-// bySize are the best rows of each size that differ from a row in nothing else, the
-// smallest first.
+// bySize returns the best row of each size, among rows that differ from like in nothing else, the smallest first.
 func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
 	best := map[float64]*journal.Row{}
 	for _, r := range rowset.Good(rows) {
@@ -51,22 +49,22 @@ func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
 
 func perRank(r *journal.Row) float64 { return r.Metrics["dof_per_rank"] }
 
-// oversubscribed reports whether ranks of a row had to share cores, by its warning.
+// oversubscribed reports whether ranks of a row shared cores, judging by its warnings.
 func oversubscribed(r *journal.Row) bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool {
 		return strings.Contains(w, " ranks share ") && strings.Contains(w, " cores")
 	})
 }
 
-// halfPercent is what a number that is shown as a goal may lack.
+// halfPercent is the amount by which an efficiency may miss a goal that it rounds to.
 const halfPercent = 0.005
 
-// reached says over which sizes a goal is reached, wherever in the range they lie, and to
-// what it is lost at the next size on either side.
+// reached describes the ranges of sizes at which a goal is reached, and the cause of the loss at the next size on
+// either side.
 func reached(goal float64, sizes []*journal.Row) string {
 	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
 	var stretches, losses []string
-	named := map[int]bool{} // a size may lie between two stretches
+	named := map[int]bool{} // a size may lie between two ranges
 	lost := func(at int, side string) {
 		if at < 0 || at >= len(sizes) || named[at] {
 			return

@@ -13,21 +13,20 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// triadValues is the length of each vector of the triad: three of them are
-// larger than a core's caches. Tests take less.
+// triadValues is the length of each vector of the triad. Three of them are larger than the caches of a core. Tests
+// reduce it.
 var triadValues = 4 << 20
 
-// triad measures the bandwidth in GB/s of a = b + s*c on all ranks at once, counted
-// as stream.c does: three vectors moved, no write-allocate. Sweeps are made before
-// and after each solve, because a machine's speed wanders.
+// triad measures the bandwidth in GB/s of a = b + s*c on all ranks at once, counted as in stream.c: three vectors,
+// without write-allocate. Sweeps are made before and after each solve, because the speed of a machine varies.
 type triad struct {
-	once   func() (seconds float64, err error) // a sweep of this rank
-	bytes  float64                             // that it moves
-	sweeps int                                 // in one go
+	once   func() (seconds float64, err error) // makes one sweep on this rank
+	bytes  float64                             // bytes that a sweep moves
+	sweeps int                                 // number of sweeps per call
 	gbps   []float64                           // of each sweep
 }
 
-// newTriad prepares at least a dozen sweeps by processors beside so many solves.
+// newTriad prepares sweeps on CPUs: at least a dozen in all, given the number of solves.
 func newTriad(solves int) *triad {
 	a, b, c := make([]float64, triadValues), make([]float64, triadValues), make([]float64, triadValues)
 	for i := range b {
@@ -41,7 +40,7 @@ func newTriad(solves int) *triad {
 	}}
 }
 
-// sweep measures now.
+// sweep measures the bandwidth now.
 func (t *triad) sweep(ctx context.Context, s *bench.State) error {
 	for range t.sweeps {
 		if err := s.Barrier(ctx); err != nil {
@@ -60,22 +59,20 @@ func (t *triad) sweep(ctx context.Context, s *bench.State) error {
 	return nil
 }
 
-// best is what the memory can give.
+// best returns the highest bandwidth of any sweep.
 func (t *triad) best() float64 { return slices.Max(t.gbps) }
 
-// typical is the median sweep: what the memory gives to ranks that wait for each
-// other after every sweep, as those of a solver do, on a machine that is now and
-// then busy elsewhere.
+// typical returns the bandwidth of the median sweep. That is what the memory gives to ranks that wait for each other
+// after every sweep, as in a solver, on a machine that is sometimes disturbed.
 func (t *triad) typical() float64 {
 	sorted := slices.Sorted(slices.Values(t.gbps))
 	return sorted[len(sorted)/2]
 }
 
-// memory is how much this process held before the set-up.
+// memory is the memory that this process held before the set-up, in bytes.
 type memory struct{ before float64 }
 
-// newMemory gives back what earlier points left and resets the kernel's peak
-// counter.
+// newMemory frees the memory of earlier points and resets the peak counter of the operating system.
 func newMemory() *memory {
 	debug.FreeOSMemory()
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
@@ -84,8 +81,7 @@ func newMemory() *memory {
 	return &memory{status("VmRSS:")}
 }
 
-// grown is by how many bytes the peak exceeds what was held before; 0 where
-// that cannot be known.
+// grown returns the growth of the peak since newMemory in bytes, or 0 if it cannot be measured.
 func (m *memory) grown() float64 {
 	if m.before == 0 {
 		return 0
@@ -93,7 +89,7 @@ func (m *memory) grown() float64 {
 	return max(0, status("VmHWM:")-m.before)
 }
 
-// status is a size in bytes from this process' status, 0 if it is not there.
+// status returns a size in bytes from /proc/self/status, or 0 if it is missing.
 func status(field string) float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

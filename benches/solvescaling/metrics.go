@@ -7,10 +7,10 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/profile"
 )
 
-// metric is a number of a row: docs/solve-scaling.md explains each.
+// metric is a number of a row. docs/solve-scaling.md explains each.
 type metric struct{ name, unit, better string }
 
-// metrics are all of them, in the order of the tables' columns.
+// metrics lists all metrics, in the order of table columns.
 var metrics = append([]metric{
 	{"solve_time_s", "s", "lower"},
 	{"iterations", "", "lower"},
@@ -68,8 +68,8 @@ var metrics = append([]metric{
 	{"allreduce_blocking_us", "us", ""},
 }, phaseMetrics()...)
 
-// phaseMetrics are the time of each phase in an iteration: the mean over the
-// ranks, and the slowest rank.
+// phaseMetrics returns the metrics for the time of each phase in an iteration: the mean over the ranks, and the slowest
+// rank.
 func phaseMetrics() (all []metric) {
 	for p := range profile.NumPhases {
 		all = append(all, metric{meanOf(p), "us", "lower"}, metric{slowestOf(p), "us", "lower"})
@@ -80,7 +80,7 @@ func phaseMetrics() (all []metric) {
 func meanOf(p profile.Phase) string    { return p.String() + "_us" }
 func slowestOf(p profile.Phase) string { return p.String() + "_max_us" }
 
-// known refuses a word that is none of the known ones.
+// known returns an error if word is not in the list.
 func known(what, word string, all []string) error {
 	if slices.Contains(all, word) {
 		return nil

@@ -41,16 +41,15 @@ import (
 const (
 	noPeer = "none"
 	petsc  = "petsc"
-	// petscVariable names the program that solves by PETSc; petscProgram is looked for
-	// on the path where it is not set.
+	// petscVariable names the program that solves with PETSc. If it is not set, petscProgram is searched in PATH.
 	petscVariable = "KERNBENCH_PETSC"
 	petscProgram  = "kernbench-petsc"
-	// unavailable is the program's exit status where it cannot work on this machine.
+	// unavailable is the exit status of the program if it cannot work on this machine.
 	unavailable = 69
 )
 
-// peers are the words of --peer, each with PETSc's preconditioner in place of ours. A word without
-// one of ours has no row there.
+// peers maps the values of --peer to PETSc's counterparts of our preconditioners. A peer has rows only for the listed
+// preconditioners.
 var peers = map[string]map[string]string{
 	noPeer:           nil,
 	petsc:            {precondition.None: "none", "jacobi": "jacobi", "bjacobi": "bjacobi", "amg": "gamg"},
@@ -59,7 +58,7 @@ var peers = map[string]map[string]string{
 	petsc + ":hypre": {"gmg": "hypre", "amg": "hypre"},
 }
 
-// peerRefuses says why a peer has no row beside one of ours.
+// peerRefuses returns an error if a peer has no row for a point.
 func peerRefuses(p point.Point) error {
 	text := func(axis string) string { return p.At(axis).String() }
 	peer := text(peerAxis)
@@ -82,7 +81,7 @@ func peerRefuses(p point.Point) error {
 	return nil
 }
 
-// The values of one solve of a peer, by the names that its program gives them.
+// The values of one solve of a peer. sampleNames holds their names in the output of the program.
 const (
 	setupSeconds = iota
 	setupCPU
@@ -101,7 +100,7 @@ var sampleNames = [sampleValues]string{"setup_s", "setup_cpu_s", "solve_s", "sol
 	"residual",
 	"major", "minor", "patch"}
 
-// runPeer lets rank 0 start a peer on as many ranks of its own as there are here, which wait meanwhile.
+// runPeer lets rank 0 start a peer on the same number of ranks. The ranks of this launch wait meanwhile.
 func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
 	if spec.StopAfter > 0 {
 		return bench.Skip("a peer solves to the end: leave --%s out", stopOption)
@@ -124,7 +123,7 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 			values[0] = -1
 		}
 	}
-	all, err := s.Gather(ctx, values...) // all ranks record the same
+	all, err := s.Gather(ctx, values...) // so that all ranks record the same
 	if err != nil {
 		return errors.Join(failed, err)
 	}
@@ -146,8 +145,8 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 	return failed
 }
 
-// coresOfRanks lists the cores that the ranks have together, which must be of one host. Each may be bound to
-// its own; a peer that rank 0 starts would have to make do with those of rank 0.
+// coresOfRanks lists the cores of all ranks, which must be on one host. Each rank may be bound to its own cores, and a
+// peer that rank 0 starts would otherwise be confined to those of rank 0.
 func coresOfRanks(ctx context.Context, s *bench.State) ([]int, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -176,16 +175,16 @@ func coresOfRanks(ctx context.Context, s *bench.State) ([]int, error) {
 	return out, nil
 }
 
-// peerSingular is why a peer has no row of a matrix with a null space.
+// peerSingular is the reason why a peer has no row for a singular matrix.
 const peerSingular = "the matrix is singular (its rows add up to zero), and the peer's program projects no " +
 	"null space out"
 
-// cannot is why a peer is not to be had on this machine.
+// cannot is the reason why a peer does not work on this machine.
 type cannot string
 
 func (c cannot) Error() string { return string(c) }
 
-// peerOnRank0 gives the peer the whole system in files, and checks its solution.
+// peerOnRank0 writes the whole system to files, runs the peer, and checks its solution.
 func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones []int, program string,
 	values []float64) error {
 	dir, err := os.MkdirTemp("", "kernbench-peer-")
@@ -230,9 +229,9 @@ func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones
 	return nil
 }
 
-// execute runs the program on the cores and gives what it printed.
+// execute runs the program on the given cores and returns its output.
 func execute(ctx context.Context, on []int, program string, args ...string) ([]byte, error) {
-	runtime.LockOSThread() // whose binding the program takes over
+	runtime.LockOSThread() // the program inherits the binding of this thread
 	defer runtime.UnlockOSThread()
 	restore, err := cores.BindThread(on...)
 	if err != nil {
@@ -240,7 +239,7 @@ func execute(ctx context.Context, on []int, program string, args ...string) ([]b
 	}
 	defer restore()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the launcher ends its ranks
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the launcher then ends its ranks
 	cmd.WaitDelay = 30 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -255,7 +254,7 @@ func execute(ctx context.Context, on []int, program string, args ...string) ([]b
 	return nil, fmt.Errorf("the peer %s: %w: %s", program, err, strings.Join(lines[max(0, len(lines)-5):], "; "))
 }
 
-// parseSamples reads the program's lines into the values, which must be as many.
+// parseSamples reads the program's lines into values. The number of solves must match.
 func parseSamples(out []byte, values []float64) error {
 	found, want := 0, len(values)/sampleValues
 	for line := range strings.Lines(string(out)) {
@@ -266,7 +265,7 @@ func parseSamples(out []byte, values []float64) error {
 			}
 		}
 		if _, ok := words[sampleNames[solveSeconds]]; !ok {
-			continue // a library's own words
+			continue // output of a library
 		}
 		if found++; found > want {
 			break
@@ -285,7 +284,7 @@ func parseSamples(out []byte, values []float64) error {
 	return nil
 }
 
-// reportPeer records what a peer's row has in common with ours, and holds it to the same gate.
+// reportPeer records the metrics that a peer's row shares with ours, and applies the same gate.
 func reportPeer(s *bench.State, rtol float64, values []float64) error {
 	size, residual, samples := values[0], values[1], values[2:]
 	of := func(k int) (out []float64) {
@@ -319,7 +318,7 @@ func reportPeer(s *bench.State, rtol float64, values []float64) error {
 		TrueResidual: residual}.Gate(rtol)
 }
 
-// solverOf names who solves a row, and how.
+// solverOf returns the solver of a row: method and preconditioner, and the peer if there is one.
 func solverOf(r *journal.Row) string {
 	method, pre, peer := rowset.Text(r, methodAxis), rowset.Text(r, precondAxis), rowset.Text(r, peerAxis)
 	if theirs, ok := peers[peer][pre]; ok {
@@ -331,7 +330,7 @@ func solverOf(r *journal.Row) string {
 	return method + " + " + pre
 }
 
-// residualOf is ||b - Ax|| / ||b||, by the rows themselves.
+// residualOf returns ||b - Ax|| / ||b||, computed row by row.
 func residualOf(problem sparse.Problem, rhs func(int) float64, x []float64) float64 {
 	var row sparse.Row
 	above, below := 0.0, 0.0
@@ -351,7 +350,7 @@ func residualOf(problem sparse.Problem, rhs func(int) float64, x []float64) floa
 	return math.Sqrt(above / below)
 }
 
-// The numbers that begin a matrix and a vector in PETSc's binary format.
+// The numbers at the start of a matrix and of a vector in PETSc's binary format.
 const (
 	matrixMark = 1211216
 	vectorMark = 1211214

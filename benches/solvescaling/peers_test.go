@@ -18,8 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// PETSc's sweep loads, names a program that is there, and has the axes by which
-// its rows are paired with ours.
+// The sweep file for PETSc loads, names an existing program, and has the axes that pair its rows with ours.
 func TestPETScSweep(t *testing.T) {
 	b, err := sweep.Load("../../peers/petsc.yaml")
 	if err != nil {
@@ -38,7 +37,7 @@ func TestPETScSweep(t *testing.T) {
 	}
 }
 
-// standIn is a program in a peer's place: it prints what it is told and leaves that solution.
+// standIn installs a program in place of a peer. It prints says and writes the solution x.
 func standIn(t *testing.T, says string, x []float64, status int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,8 +56,8 @@ func standIn(t *testing.T, says string, x []float64, status int) {
 	t.Setenv(petscVariable, program)
 }
 
-// A peer's row has what it said and what its solution is worth, on every rank; a wrong solution, a wrong
-// word and a failure fail it, and where there is no peer the row says so.
+// A peer's row records its output and the true residual of its solution, on every rank. It fails for a wrong solution,
+// an unreadable line and a failed program, and is not executed without a program.
 func TestPeerRows(t *testing.T) {
 	problem, err := sparse.New("poisson", sparse.Params{Rows: 36})
 	if err != nil {
@@ -121,7 +120,7 @@ func TestPeerRows(t *testing.T) {
 	}
 }
 
-// A peer has the cores of all ranks, each of which is bound to its own.
+// A peer runs on the cores of all ranks, even if each rank is bound to its own.
 func TestPeerCores(t *testing.T) {
 	usable := cores.Allowed()
 	if len(usable) < 2 {
@@ -146,7 +145,7 @@ func TestPeerCores(t *testing.T) {
 	}
 }
 
-// What a peer cannot do is dropped when planning, and the peer's words are known.
+// Points that a peer does not support are dropped when planning, and unknown peers are refused.
 func TestPeerRefuses(t *testing.T) {
 	for axes, reason := range map[string]string{
 		"method=gmres precond=amg peer=petsc":           "by cg alone",
@@ -161,7 +160,7 @@ func TestPeerRefuses(t *testing.T) {
 	}
 }
 
-// The matrix reaches a peer in PETSc's own format.
+// The matrix reaches a peer in PETSc's binary format.
 func TestPeerMatrix(t *testing.T) {
 	problem, err := sparse.New("poisson", sparse.Params{Rows: 4})
 	if err != nil {

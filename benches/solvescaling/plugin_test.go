@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// What this file registers goes through every test of this package that asks for
-// all methods, partitioners, preconditioners or problems.
+// The registrations of this file are included in every test of this package that runs all methods, partitioners,
+// preconditioners or problems.
 func init() {
 	solve.RegisterPartitioner(solve.Partitioner{Name: "striped", Help: "rows in turn", Needs: solve.NeedsSize,
 		Imbalance: 1,
@@ -45,7 +45,7 @@ func init() {
 		}})
 }
 
-// chain is the tridiagonal matrix of that many rows.
+// chain is a tridiagonal matrix with the given number of rows.
 type chain int
 
 func (n chain) Size() int            { return int(n) }
@@ -61,8 +61,8 @@ func (n chain) Row(i int, r *solve.Row) {
 	}
 }
 
-// One registration is all it takes: the words are in the help, are checked when
-// planning, run, pass the conformance suite and are in the export.
+// One registration suffices: the name is in the help, is checked when planning, runs, passes the conformance suite and
+// is in the export.
 func TestRegisteredWords(t *testing.T) {
 	const axes = "num_ranks=1,3 total-dof=300 mode=strong problem=chain method=own precond=row-sum partitioner=striped"
 	for _, word := range []string{"striped", "rows in turn", "own",
@@ -111,7 +111,7 @@ func TestRegisteredWords(t *testing.T) {
 
 func TestRegisteredPartitionersConform(t *testing.T) {
 	for _, p := range solve.Partitioners() {
-		if p.Name == "striped" { // the others are tested where they are
+		if p.Name == "striped" { // the others are tested in their own package
 			partitiontest.Run(t, p)
 		}
 	}

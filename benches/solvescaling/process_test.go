@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(benchtest.Main(m, Bench()))
 }
 
-// runInto runs a sweep with real processes and gives the rows as they are shown.
+// runInto runs a sweep with real processes and returns the rows as they are shown.
 func runInto(t *testing.T, dir, axes, options string, o run.Options) (run.Result, []journal.Row) {
 	t.Helper()
 	return runPlan(t, dir, planned(t, axes, options), o)
@@ -49,8 +49,8 @@ func runPlan(t *testing.T, dir string, p *plan.Plan, o run.Options) (run.Result,
 	return res, Bench().View(j, r).Latest()
 }
 
-// The whole way with real processes, one run for each number of ranks as under
-// another launcher: the results accumulate, and every view is there.
+// Complete runs with real processes, one for each number of ranks as under another launcher. The results accumulate,
+// and every view is there.
 func TestProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	var rows []journal.Row
@@ -90,9 +90,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// The file that KERNBENCH_METIS names is the one that the ranks open, and a row says
-// which it was; a file that cannot be used is the row's reason, whichever rank is
-// heard first.
+// The ranks open the file that KERNBENCH_METIS names, and the row records it. If it cannot be used, the row has that
+// reason, whichever rank reports first.
 func TestMetisOfTheUser(t *testing.T) {
 	const axes = "num_ranks=3 dof-per-rank=200 partitioner=metis"
 	of := func(file string) []string {
@@ -116,8 +115,8 @@ func TestMetisOfTheUser(t *testing.T) {
 	}
 }
 
-// The same solve over MPI, ranks started by mpirun: the same iterations as over
-// our own groups, on one rank and on two, and the same solution.
+// The same solve over MPI, with ranks started by mpirun, gives the same iterations and the same solution as over our
+// own groups, on one rank and on two.
 func TestMPI(t *testing.T) {
 	if testing.Short() {
 		t.Skip("mpirun takes a while")
@@ -143,7 +142,7 @@ func TestMPI(t *testing.T) {
 		if rowset.Text(&r, methodAxis) != rowset.Text(&own[i], methodAxis) || rowset.Ranks(&r) != rowset.Ranks(&own[i]) {
 			t.Fatalf("row %d is of other points: %s and %s", i, r.Point, own[i].Point)
 		}
-		// gmres adds up in the order of the backend's all-reduce.
+		// gmres depends on the order of summation in the backend's all-reduce.
 		if a, b := r.Metrics["iterations"], own[i].Metrics["iterations"]; math.Abs(a-b) > 1 {
 			t.Errorf("%s on %d ranks: %v iterations, %v over our own groups", r.Point, rowset.Ranks(&r), a, b)
 		}
@@ -153,8 +152,8 @@ func TestMPI(t *testing.T) {
 	}
 }
 
-// kill -9 of a rank in the middle of a solve is a failed row that names it; the
-// rows before are kept, and the launch leaves nothing.
+// kill -9 of a rank during a solve gives a failed row that names the rank. Earlier rows are kept, and no process is
+// left.
 func TestKillRank(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	mark := proctest.Mark{Name: "SOLVE_TEST_MARK", Value: rand.Text()}

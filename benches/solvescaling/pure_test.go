@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/profile"
 )
 
-// made is a row as a run would leave it, with the given coordinates and numbers.
+// made returns a row with the given coordinates and numbers.
 func made(mode string, p int, dof, seconds, iterations float64) journal.Row {
 	var pt point.Point
 	for _, a := range Bench().Parts[0].Axes {
@@ -39,7 +39,7 @@ func made(mode string, p int, dof, seconds, iterations float64) journal.Row {
 		Options: point.Point{{Name: rtolOption, Value: point.FloatValue(1e-8)}}}
 }
 
-// A panel with nothing but its baseline says nothing, and is left out.
+// A panel with only its baseline is left out.
 func TestBaselineAlone(t *testing.T) {
 	alone := figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: 1, Y: 1}}}}}
 	if scales(alone) || scales(figure.Panel{}) {
@@ -55,10 +55,10 @@ func TestDerive(t *testing.T) {
 	rows := []journal.Row{
 		made(weak, 1, 1000, 1, 100), made(weak, 4, 4000, 2.5, 200), // half algorithmic, 80 % implementation
 		made(strong, 1, 9000, 6, 300), made(strong, 2, 9000, 4, 300),
-		made(throughput, 2, 2000, 1, 100), // against the weak row of one rank
+		made(throughput, 2, 2000, 1, 100), // compared with the weak row of one rank
 	}
 	other := made(weak, 2, 2000, 1, 100)
-	other.Point = other.Point.With(methodAxis, point.StringValue("gmres")) // no row of one rank
+	other.Point = other.Point.With(methodAxis, point.StringValue("gmres")) // there is no such row of one rank
 	failed := made(weak, 8, 8000, 1, 1)
 	failed.Status = journal.Failed
 	rows = append(rows, other, failed)
@@ -88,7 +88,7 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// Every row of one rank is a baseline, also the slower one of two.
+// Every row of one rank is its own baseline, including the slower one of two.
 func TestBaselineIsWhole(t *testing.T) {
 	again := made(weak, 1, 1000, 1.5, 100)
 	again.Trial = 1
@@ -99,7 +99,7 @@ func TestBaselineIsWhole(t *testing.T) {
 	}
 }
 
-// What binds a row follows from its numbers: one cause, and none of the words of another.
+// The numbers of a row determine its cause: exactly one is named.
 func TestVerdict(t *testing.T) {
 	waiting := func(m map[string]float64, us float64) {
 		for _, p := range []profile.Phase{profile.SpMV, profile.Updates} {
@@ -134,7 +134,7 @@ func TestVerdict(t *testing.T) {
 		{"imbalance", func(m map[string]float64, us float64) {
 			m[meanOf(profile.SpMV)], m["row_imbalance"] = 0.3*us, 1.6
 		}, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
-		{"traced", func(m map[string]float64, us float64) { // the phases are those of slower, traced iterations
+		{"traced", func(m map[string]float64, us float64) { // the phases belong to slower, traced iterations
 			waiting(m, us)
 			m["traced_us"], m["communication_us"] = 2*us, 0.7*us
 		}, "ranks wait for 75 % of it"},
@@ -153,7 +153,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// sized are rows of 1 and 2 ranks at sizes with the given efficiencies.
+// sized returns rows of 1 and 2 ranks at the given sizes and efficiencies.
 func sized(all ...[2]float64) (rows []journal.Row) {
 	for _, c := range all {
 		one, two := made(weak, 1, c[0], 1, 100), made(weak, 2, 2*c[0], 1/c[1], 100)
@@ -168,8 +168,7 @@ func sized(all ...[2]float64) (rows []journal.Row) {
 	return derive(rows)
 }
 
-// The knee is every range of sizes that is efficient, wherever it lies, with the reason and
-// the interval of what is lost beside it.
+// The knee lists every efficient range of sizes, with the cause and the interval of the loss next to it.
 func TestKnee(t *testing.T) {
 	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, rows) }
 	rows := sized([2]float64{1000, 0.8}, [2]float64{10000, 0.8}, [2]float64{100000, 0.93}, [2]float64{1000000, 0.44})
@@ -180,14 +179,15 @@ func TestKnee(t *testing.T) {
 		t.Errorf("have %s\nwant %s", got, want)
 	}
 	crowded := rows[7]
-	for _, text := range []string{"2 ranks share 1 cores of host a", "2 ranks share 1 cores"} { // of a job, of one host
+	// on several hosts, and on one
+	for _, text := range []string{"2 ranks share 1 cores of host a", "2 ranks share 1 cores"} {
 		crowded.Warnings = []string{text}
 		if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got,
 			"80 % from 1k to 100k, all that was measured") {
 			t.Error(text + ": " + got)
 		}
 	}
-	other := made(weak, 8, 8*800000, 10, 100) // of another number of ranks: no part of this knee
+	other := made(weak, 8, 8*800000, 10, 100) // another number of ranks is not part of this knee
 	other.Point = other.Point.With(perRankAxis, point.IntValue(800000))
 	if got := at(derive(append(slices.Clone(rows), other))); got != want {
 		t.Error(got)
@@ -208,8 +208,7 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// Titles say what the rows have in common, and which are no general matrices; phases stand in a
-// table too.
+// Titles state what the rows have in common, and whether the matrix is a stencil. There is a table of the phases.
 func TestTitlesAndPhases(t *testing.T) {
 	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
 	for i := range rows {
@@ -225,7 +224,7 @@ func TestTitlesAndPhases(t *testing.T) {
 	}
 }
 
-// Rows whose solves were stopped have the time of an iteration, and none of a solve.
+// Rows whose solves were stopped have the time of an iteration, but none of a solve.
 func TestStoppedIsNoSolve(t *testing.T) {
 	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1.25, 100)}
 	for i := range rows {
@@ -254,10 +253,10 @@ func TestStoppedIsNoSolve(t *testing.T) {
 	}
 }
 
-// Configurations that differ in anything are told apart in legends, and are not each other's baseline.
+// Configurations that differ in any respect have different legends, and are not each other's baseline.
 func TestConfigurationsApart(t *testing.T) {
 	for word, change := range map[string]func(r *journal.Row){
-		// the best of more
+		// The best of more solves is not comparable.
 		"repeat 9":     func(r *journal.Row) { r.Options = r.Options.With(repeatOption, point.IntValue(9)) },
 		"restart 50":   func(r *journal.Row) { r.Options = r.Options.With(restartOption, point.IntValue(50)) },
 		"maxiter 7":    func(r *journal.Row) { r.Options = r.Options.With(maxIterOption, point.IntValue(7)) },
@@ -279,7 +278,7 @@ func TestConfigurationsApart(t *testing.T) {
 	}
 }
 
-// Failed rows are named, and are in no curve, no baseline and no figure.
+// Failed rows are named, and are in no curve, baseline or figure.
 func TestFailedRowsAreInNoCurve(t *testing.T) {
 	good, bad := made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 0.01, 1)
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
@@ -306,7 +305,7 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 	}
 }
 
-// The figure has the panels it promises, and is sound.
+// The figure has the expected panels and is valid.
 func TestFigure(t *testing.T) {
 	rows := derive([]journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 4, 4000, 2, 150), made(strong, 1, 9000, 6, 300),
 		made(strong, 2, 9000, 4, 300), made(throughput, 2, 2000, 1, 100)})
@@ -328,7 +327,7 @@ func TestFigure(t *testing.T) {
 	if all[0].Title != "Distributed solve scaling: poisson 2-D 5-point, compressed, vm" {
 		t.Errorf("the title is %q", all[0].Title)
 	}
-	for range 2 * mostPhasePanels { // a panel for each configuration, and a word on those that have none
+	for range 2 * mostPhasePanels { // a panel for each configuration up to the limit, and a note on the rest
 		more := made(weak, 1, 1000, 1, 100)
 		more.Options = more.Options.With(restartOption, point.IntValue(int64(len(rows))))
 		rows = append(rows, more)
@@ -385,7 +384,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The levels of a cycle are shown with their part of it.
+// The levels of a cycle are shown with their share of it.
 func TestLevelTable(t *testing.T) {
 	r := journal.Row{Details: map[string]string{levelsDetail: "1000:4980:300 250:2200:100"}}
 	got := levelTable(&curve{rows: []*journal.Row{{}, &r}})
@@ -399,8 +398,8 @@ func TestLevelTable(t *testing.T) {
 	}
 }
 
-// What disturbed a row shows in every figure, and the roofline has the product and the iteration under the roof of as
-// many ranks.
+// Disturbed rows are marked in every figure. The roofline shows the product and the iteration under the roof for the
+// same number of ranks.
 func TestDisturbedRowsAreHollow(t *testing.T) {
 	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100), made(strong, 2, 2000, 1, 100),
 		made(throughput, 2, 2000, 1, 100)}
@@ -424,7 +423,7 @@ func TestDisturbedRowsAreHollow(t *testing.T) {
 				for _, q := range s.Points {
 					two := p.X.Scale == figure.Log2 && q.X == 2 || p.X.Scale == figure.Category && p.X.Categories[int(q.X)] == "2" ||
 						p.Title == "2 ranks"
-					if p.Title == "" { // the residuals, which nothing disturbs
+					if p.Title == "" { // residuals, which are never disturbed
 						continue
 					}
 					if drawn++; q.Hollow {
@@ -449,7 +448,7 @@ func TestDisturbedRowsAreHollow(t *testing.T) {
 	}
 }
 
-// A method that hides its reductions says how much of them, and that none is where none is.
+// A method that hides its reductions reports how much was hidden, even if nothing was.
 func TestHiddenReductions(t *testing.T) {
 	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
 	m := rows[1].Metrics

@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/partition"
 )
 
-// sizeAxis is the axis that says how large the problem of a mode is.
+// sizeAxis returns the axis that sets the size of the problem in a mode.
 func sizeAxis(mode string) string {
 	if mode == strong {
 		return totalAxis
@@ -20,22 +20,22 @@ func sizeAxis(mode string) string {
 	return perRankAxis
 }
 
-// The details of a row that say on what it ran. Rows that differ in the CPU or the version
-// are of different configurations. Threads are what a rank may use: the fewer ranks a host
-// has, the more, though its arithmetic always uses one.
+// The details of a row that describe where it ran. Rows that differ in the CPU or the version belong to different
+// configurations. Threads are the threads that a rank may use. There are more of them if a host has fewer ranks, but
+// the arithmetic of a rank uses only one.
 const (
 	threadsDetail = "threads"
 	cpuDetail     = "cpu"
 	versionDetail = "version"
 	gpuDetail     = "gpu"
 	rhsDetail     = "rhs_sha256" // of a right-hand side from a file
-	// nullSpaceDetail is what was projected out of a solve, of a singular matrix.
+	// nullSpaceDetail is what was projected out of the solve of a singular matrix.
 	nullSpaceDetail = "null_space"
 
-	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each
+	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each level
 )
 
-// solveMode is a mode by the work it makes: that of throughput rows is weak.
+// solveMode returns the mode by the work that it does: a throughput row is a weak row.
 func solveMode(r *journal.Row) string {
 	if mode := rowset.Text(r, modeAxis); mode != throughput {
 		return mode
@@ -43,15 +43,15 @@ func solveMode(r *journal.Row) string {
 	return weak
 }
 
-// setup names what rows of different sizes and rank counts share: the whole configuration. How often a
-// solve is repeated is part of it: the best of many is not held against the best of few.
+// setup identifies the configuration that rows of different sizes and rank counts share. It includes the number of
+// repeats, because the best of many solves cannot be compared with the best of few.
 func setup(r *journal.Row) string {
 	words := []string{solveMode(r), r.Backend, r.Env.String()}
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis:
 		case weightsAxis:
-			if by := c.Value.String(); by != string(partition.ByRows) { // older rows have no such axis
+			if by := c.Value.String(); by != string(partition.ByRows) { // older rows lack this axis
 				words = append(words, by)
 			}
 		default:
@@ -64,35 +64,34 @@ func setup(r *journal.Row) string {
 	return strings.Join(words, " ")
 }
 
-// family names what rows of different rank counts share.
+// family identifies what rows of different rank counts share.
 func family(r *journal.Row) string {
 	size := sizeAxis(solveMode(r))
 	return setup(r) + " " + size + "=" + rowset.Text(r, size)
 }
 
-// perIteration is the best time of an iteration; the metric is that already.
+// perIteration returns the best time of an iteration. The metric already is the best.
 func perIteration(r *journal.Row) float64 { return r.Metrics["time_us"] }
 
-// stoppedWarning begins the warning of a row whose solve was ended without a solution.
+// stoppedWarning is the beginning of the warning for a solve that was stopped without a solution.
 const stoppedWarning = "stopped after "
 
-// stopped reports whether a row's iterations led to no solution, so that it has the time
-// of an iteration and none of a solve.
+// stopped reports whether the iterations of a row led to no solution. Such a row has the time of an iteration, but none
+// of a solve.
 func stopped(r *journal.Row) bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, stoppedWarning) })
 }
 
-// derive adds what a row is worth beside the row of one rank with the same
-// configuration. With N unknowns solved in T,
+// derive compares each row with the row of one rank of the same configuration. With N unknowns solved in time T:
 //
-//	speedup                   (N/T) / (N1/T1): the ratio of times where N is the same
+//	speedup                   (N/T) / (N1/T1): the ratio of times if N is the same
 //	efficiency                speedup / ranks = algorithmic x implementation
 //	efficiency_algorithmic    iterations of one rank / iterations
 //	efficiency_implementation the same efficiency for the time of one iteration
 //	  _low, _high             from the slowest of the row's solves, to the slowest of one rank's
 //	bandwidth_scaling         typical triad of all ranks / (ranks x that of one)
 //
-// Where solves were stopped without a solution only the time of an iteration counts.
+// If solves were stopped without a solution, only the time of an iteration is compared.
 func derive(rows []journal.Row) []journal.Row {
 	base := map[string]*journal.Row{}
 	for i := range rows {
@@ -111,13 +110,13 @@ func derive(rows []journal.Row) []journal.Row {
 			continue
 		}
 		r.Metrics = maps.Clone(r.Metrics)
-		if stopped(r) { // older rows have them
+		if stopped(r) { // older rows have these metrics
 			delete(r.Metrics, "solve_time_s")
 			delete(r.Metrics, "throughput_dof_s")
 		}
 		b := base[family(r)]
 		if rowset.Ranks(r) == 1 {
-			b = r // it is what the others are held against: 100 % by definition
+			b = r // the baseline has 100 % by definition
 		}
 		if n := r.Sharing(); n > 0 {
 			r.Warnings = append(slices.Clip(r.Warnings), fmt.Sprintf(sharedGPU, n))
@@ -132,7 +131,7 @@ func derive(rows []journal.Row) []journal.Row {
 	return out
 }
 
-// compare adds to a row what it is worth beside that of one rank.
+// compare adds the comparison of a row with the row of one rank.
 func compare(r, one *journal.Row) {
 	m, ranks := r.Metrics, float64(rowset.Ranks(r))
 	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
@@ -152,23 +151,22 @@ func compare(r, one *journal.Row) {
 	}
 }
 
-// noBaseline is the reason of a blank efficiency.
+// noBaseline is the reason for a missing efficiency.
 const noBaseline = "no speed-up and no efficiency: no good row of 1 rank has the same configuration"
 
-// sharedGPU is the reason where ranks had one GPU between them: more of them make it no larger.
+// sharedGPU is the reason if ranks shared a GPU: more ranks do not add hardware.
 const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a " +
 	"solve scales"
 
-// curve is the rows of one family by ranks, good ones once each: the best of
-// several trials.
+// curve is the rows of one family by ranks. Of several trials it keeps the best.
 type curve struct {
 	mode string
-	rows []*journal.Row // good, by ranks
+	rows []*journal.Row // successful, by ranks
 	bad  []*journal.Row // failed, by ranks
 }
 
-// curves sorts rows into families, in the order of their first rows. A mode of
-// "" takes all; throughput takes weak rows too.
+// curves groups rows into families, in the order of their first rows. The mode "" selects all rows, and throughput also
+// selects weak rows.
 func curves(rows []journal.Row, mode string) []*curve {
 	var out []*curve
 	shown := rowset.All(rows).Where(func(r *journal.Row) bool {
@@ -178,7 +176,7 @@ func curves(rows []journal.Row, mode string) []*curve {
 	})
 	for _, g := range rowset.GroupBy(shown, func(r *journal.Row) string {
 		if mode == "" {
-			return rowset.Text(r, modeAxis) + family(r) // a throughput curve is told of as such
+			return rowset.Text(r, modeAxis) + family(r) // a throughput curve is separate
 		}
 		return family(r)
 	}) {
@@ -210,7 +208,7 @@ func (c *curve) add(r *journal.Row) {
 	c.rows = append(c.rows, r)
 }
 
-// any is a row of the curve, good if there is one.
+// any returns a row of the curve, a successful one if there is one.
 func (c *curve) any() *journal.Row {
 	if len(c.rows) > 0 {
 		return c.rows[0]
@@ -218,13 +216,13 @@ func (c *curve) any() *journal.Row {
 	return c.bad[0]
 }
 
-// A trait is something by which a legend tells curves apart.
+// A trait is a property that distinguishes curves in a legend.
 type trait struct {
-	of   func(c *curve) string     // its value
-	word func(value string) string // as the legend says it
+	of   func(c *curve) string     // the value of a curve
+	word func(value string) string // the text in the legend
 }
 
-// traits are all of them, in the order of a legend; method and partitioner always stand there.
+// traits lists all traits in the order of a legend. Method and partitioner are always part of it.
 func traits() []trait {
 	as := func(format string) func(string) string {
 		return func(v string) string { return fmt.Sprintf(format, v) }
@@ -253,8 +251,7 @@ func traits() []trait {
 		detail(cpuDetail, "%s"), detail(versionDetail, "%s"))
 }
 
-// names gives each curve the shortest name that tells it from the others: method,
-// partitioner and the traits that differ.
+// names returns the shortest distinct name of each curve: method, partitioner and the traits that differ.
 func names(all []*curve) []string {
 	out := lists.Map(all, func(c *curve) string {
 		return rowset.Text(c.any(), methodAxis) + ", " + rowset.Text(c.any(), partitionerAxis)

@@ -1,7 +1,6 @@
-// Package solvescaling is the bench `solve-scaling`: how a distributed sparse
-// linear solve scales with the number of ranks, whether its solution is right,
-// and why it does not scale better. docs/solve-scaling.md explains every metric
-// and how to add a problem, a partitioner or a method.
+// Package solvescaling is the bench `solve-scaling`. It measures how a distributed sparse linear solve scales with the
+// number of ranks, checks the solution, and explains what limits the scaling. docs/solve-scaling.md explains every
+// metric and how to add a problem, a partitioner or a method.
 package solvescaling
 
 import (
@@ -53,27 +52,26 @@ const (
 	matrixOption  = "matrix"
 )
 
-// The modes. A throughput row is a weak one that is shown by its rate alone.
+// The modes. A throughput row is a weak row that is shown by its rate only.
 const (
 	weak       = "weak"
 	strong     = "strong"
 	throughput = "throughput"
 )
 
-// The sizes where none is given.
+// The default sizes.
 const (
 	defaultPerRank = 100000
 	defaultTotal   = 1000000
 )
 
-// rhsFile begins a right-hand side that is read from a file.
+// rhsFile is the prefix of a right-hand side that is read from a file.
 const rhsFile = "file:"
 
-// auto is the problem when none is named: the file of --matrix, else the default
-// kind.
+// auto is the default problem: the file of --matrix, or the default kind.
 const auto = "auto"
 
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	items := []bench.Clause{
 		bench.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
@@ -120,7 +118,7 @@ func Bench() *bench.Bench {
 	return bench.New("solve-scaling", body, items...)
 }
 
-// manual is what the help says.
+// manual returns the help text.
 func manual() string {
 	return `Solves A x = b on a growing number of ranks and says how it scales, where the
 knee is, and why. Each rank makes its own rows and no others.
@@ -154,7 +152,7 @@ and variable, in strips of rows: see docs/gpu.md.
 docs/solve-scaling.md explains every metric.`
 }
 
-// list words the entries of a registry, one a line.
+// list formats the entries of a registry, one per line.
 func list[T any](all []T, words func(T) (name, help string)) string {
 	return strings.Join(lists.Map(all, func(x T) string {
 		name, help := words(x)
@@ -162,7 +160,7 @@ func list[T any](all []T, words func(T) (name, help string)) string {
 	}), "\n              ")
 }
 
-// methodHelp is a method's line in the help.
+// methodHelp returns the help line of a method.
 func methodHelp(m solve.Method) (name, help string) {
 	reductions := unit.Plural(m.Reductions, "reduction") + " per iteration"
 	if m.Needs == krylov.Any {
@@ -171,13 +169,13 @@ func methodHelp(m solve.Method) (name, help string) {
 	return m.Name, fmt.Sprintf("%s; %s, needs %v", m.Help, reductions, m.Needs)
 }
 
-// restarting lists the methods that --restart applies to.
+// restarting lists the methods that use --restart.
 func restarting() []string {
 	methods := lists.Filter(solve.Methods(), func(m solve.Method) bool { return m.Restarts })
 	return lists.Map(methods, func(m solve.Method) string { return m.Name })
 }
 
-// invalidPoint says why a point cannot be run, as far as the point alone tells.
+// invalidPoint returns an error if a point cannot be run, as far as the point alone shows.
 func invalidPoint(p point.Point) error {
 	text := func(axis string) string { return p.At(axis).String() }
 	for _, c := range []struct {
@@ -216,13 +214,13 @@ func invalidPoint(p point.Point) error {
 		return err
 	}
 	if text(problemAxis) == auto {
-		return nil // the default kind, or a file: the ranks will see
+		return nil // the default kind or a file, which the ranks will check
 	}
 	return unsuited(p, text, part)
 }
 
-// unsuited says why a generated problem is not for the method, the preconditioner, the partitioner or
-// the right-hand side.
+// unsuited returns an error if the method, preconditioner, partitioner or right-hand side does not suit a generated
+// problem.
 func unsuited(p point.Point, text func(axis string) string, part partition.Partitioner) error {
 	v, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
@@ -246,7 +244,7 @@ func unsuited(p point.Point, text func(axis string) string, part partition.Parti
 	return part.Check(v)
 }
 
-// singularRefuses says what cannot be with a matrix that takes constants to zero.
+// singularRefuses returns an error for settings that do not work with a singular matrix.
 func singularRefuses(problem, rhs, peer string) error {
 	switch {
 	case rhs == "ones":
@@ -257,11 +255,11 @@ func singularRefuses(problem, rhs, peer string) error {
 	return nil
 }
 
-// sampleRows is the size of the problem by which a point is judged before its own is known: 16x16x16 or 64x64,
-// which a preconditioner that halves a grid takes. The ranks see the rest.
+// sampleRows is the size of the problem that stands for a point before its own size is known: 16x16x16 or 64x64, which
+// preconditioners that halve a grid accept. The ranks check the real size.
 const sampleRows = 4096
 
-// mistake says what is wrong with the numbers and the file of a request.
+// mistake returns an error for invalid numbers or an invalid combination with a file.
 func mistake(p, options point.Point) error {
 	for _, o := range []struct {
 		name  string
@@ -298,8 +296,8 @@ func mistake(p, options point.Point) error {
 	return nil
 }
 
-// unusedSize refuses the size of another mode: its values would all be the same
-// work, and of another size than the user had in mind.
+// unusedSize refuses the size of another mode, because all its values would mean the same work, at a size that the user
+// did not intend.
 func unusedSize(p point.Point) error {
 	mode := p.At(modeAxis)
 	used, unused, left := perRankAxis, totalAxis, defaultTotal
@@ -326,12 +324,11 @@ func kindOf(p point.Point) string {
 	return sparse.DefaultKind
 }
 
-// joinLimit is how long a rank waits for another. While rank 0 partitions a
-// large graph the others wait for their part; a dead rank is noticed at once.
+// joinLimit is the time that a rank waits for another. While rank 0 partitions a large graph, the others wait for their
+// part. A dead rank is noticed at once.
 const joinLimit = 15 * time.Minute
 
-// join makes the group of this point. No other point of the launch, and no other
-// launch, has its name.
+// join creates the group of this point. Its ID is unique among all points and launches.
 func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	id := []string{s.Session()}
 	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
@@ -343,7 +340,7 @@ func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 		Exchange: s.Exchange})
 }
 
-// rightHandSide reads it from a file, whose content the row notes.
+// rightHandSide reads the right-hand side from a file and records its hash.
 func rightHandSide(s *bench.State, spec *solve.Spec, path string) error {
 	v, err := solve.VectorFile(path)
 	if err != nil {
@@ -359,7 +356,7 @@ func rightHandSide(s *bench.State, spec *solve.Spec, path string) error {
 	return nil
 }
 
-// specOf is what the point asks to be solved.
+// specOf returns the system that the point describes, and the name of its problem.
 func specOf(s *bench.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
 		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)),

@@ -26,7 +26,7 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// planned are the points of a sweep over the bench.
+// planned returns the points of a sweep over the bench.
 func planned(t *testing.T, axes, options string) *plan.Plan {
 	t.Helper()
 	return plannedOn(t, "cpu", axes, options)
@@ -43,7 +43,7 @@ func plannedOn(t *testing.T, backend, axes, options string) *plan.Plan {
 
 func assigns(text string) []plan.Assign { return benchtest.Assign(strings.Fields(text)...) }
 
-// perform runs the body of one task with goroutines for ranks.
+// perform runs the body of one task with goroutines as ranks.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
 	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend})
@@ -56,8 +56,8 @@ func first(t *testing.T, axes, options, backend string) bench.Outcome {
 	return perform(t, p.Groups[0].Tasks[0], p.Options, backend)[0]
 }
 
-// Every problem, method, partitioner and mode runs and passes the gate, on
-// ranks that divide nothing and on more ranks than rows.
+// Every problem, method, partitioner and mode runs and passes the gate, on rank counts that divide nothing and on more
+// ranks than rows.
 func TestEveryWord(t *testing.T) {
 	var methods, partitioners, preconditioners, problems []string
 	for _, m := range krylov.Methods.All() {
@@ -111,7 +111,7 @@ func TestEveryWord(t *testing.T) {
 	}
 }
 
-// What a row says.
+// The metrics and details of a row.
 func TestRow(t *testing.T) {
 	o := first(t, "num_ranks=2 dof-per-rank=3000 method=cg-single", "repeat=3", "cpu")
 	if o.Status != journal.OK {
@@ -135,7 +135,7 @@ func TestRow(t *testing.T) {
 	near("dof_per_rank", 3000)
 	near("time_us", 1e6*m["solve_time_s"]/m["iterations"])
 	near("throughput_dof_s", 6000/m["solve_time_s"])
-	near("messages", 2*(m["iterations"]+1)/m["iterations"]) // to one neighbour each; one product to start
+	near("messages", 2*(m["iterations"]+1)/m["iterations"]) // one neighbour each, and one product at the start
 	near("bytes", 2*80*8*(m["iterations"]+1)/m["iterations"])
 	near("halo_bytes_per_dof", 80*8/3000.)
 	near("edge_cut", 81) // the cut is within a line
@@ -170,8 +170,7 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// With strips a rank has two neighbours, however many ranks there are, and all
-// messages are on their way at once.
+// With strips a rank has two neighbours, however many ranks there are, and all messages are in flight at once.
 func TestStripsHaveTwoNeighbours(t *testing.T) {
 	for _, ranks := range []float64{3, 8} {
 		m := first(t, fmt.Sprintf("num_ranks=%v dof-per-rank=300", ranks), "repeat=1", "cpu").Metrics
@@ -181,9 +180,8 @@ func TestStripsHaveTwoNeighbours(t *testing.T) {
 	}
 }
 
-// spoiler is the cpu backend with a mistake: in prepared receives of doubles,
-// from the second run on, the first two elements of rank 1 change places. What
-// runs once, as the check's messages do, arrives right.
+// spoiler is the cpu backend with a planted error: from the second run on, a prepared receive of doubles on rank 1
+// swaps the first two elements. Operations that run once, such as the messages of the check, are correct.
 type spoiler struct{}
 
 type spoilerEngine struct {
@@ -191,7 +189,7 @@ type spoilerEngine struct {
 	rest
 }
 
-// rest stands, one level down, for the methods that a group has not.
+// rest hides optional methods of the engine by embedding it one level deeper.
 type rest struct{ dist.Engine }
 
 func (spoiler) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
@@ -217,8 +215,7 @@ func (e spoilerEngine) Split(int, int) (dist.Engine, error) { return nil, errors
 
 var spoilers atomic.Int32
 
-// An error in the halo exchange does not pass the gate, whatever the method
-// believes of its residual.
+// An error in the halo exchange fails the gate, whatever residual the method reports.
 func TestWrongHaloFails(t *testing.T) {
 	name := fmt.Sprintf("spoiler%d", spoilers.Add(1))
 	dist.Register(dist.Description{Name: name}, spoiler{})
@@ -235,7 +232,7 @@ func TestWrongHaloFails(t *testing.T) {
 	}
 }
 
-// A solve that does not converge is a failed row that keeps what is known.
+// A solve that does not converge gives a failed row that keeps what is known.
 func TestNotConverged(t *testing.T) {
 	o := first(t, "num_ranks=2 dof-per-rank=400", "maxiter=7", "cpu")
 	if o.Status != journal.Failed || !strings.Contains(o.Reason, "did not converge: too many iterations (7)") ||
@@ -244,15 +241,15 @@ func TestNotConverged(t *testing.T) {
 	}
 }
 
-// A solve that may stop early is good without converging, and says so; one that
-// converges before is like any other. A wrong halo still fails.
+// A solve that may stop early passes without converging, with a warning. If it converges before, it is like any other.
+// A wrong halo still fails.
 func TestStopAfter(t *testing.T) {
 	name := fmt.Sprintf("spoiler%d", spoilers.Add(1))
 	dist.Register(dist.Description{Name: name}, spoiler{})
 	for _, c := range []struct {
 		after, backend string
 		status         journal.Status
-		iterations     float64 // 0: fewer than it may take
+		iterations     float64 // 0 means fewer than the limit
 		said           string
 	}{
 		{"7", "cpu", journal.OK, 7, stoppedWarning + "7 iterations"},
@@ -269,7 +266,7 @@ func TestStopAfter(t *testing.T) {
 	}
 }
 
-// A Matrix Market file, symmetric, is solved by cg; one that is not is refused.
+// cg solves a symmetric Matrix Market file and refuses an unsymmetric one.
 func TestMatrix(t *testing.T) {
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "m.mtx")
@@ -313,7 +310,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// A number or a file that cannot be meant refuses the whole request: nothing runs.
+// Invalid numbers and files refuse the whole request, and nothing runs.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ axes, options, reason string }{
 		{"", "rtol=-1", "--rtol -1: want a number above 0"},
@@ -338,7 +335,7 @@ func TestMistakes(t *testing.T) {
 	planned(t, "mode=strong", "matrix=m.mtx rtol=1e-3 maxiter=0 restart=1")
 }
 
-// What makes no sense is dropped when planning, with a reason.
+// Invalid combinations are dropped when planning, with a reason.
 func TestDropped(t *testing.T) {
 	for _, c := range []struct{ axes, reason string }{
 		{"mode=wek", "did you mean"},

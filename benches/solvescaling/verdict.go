@@ -15,8 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// sections are the tables that scaling studies have, one for each curve, each
-// with a verdict in words.
+// sections returns the tables of a scaling study, one for each curve, with a verdict in words.
 func sections(rows []journal.Row) []bench.Section {
 	out := comparisons(rows)
 	all := curves(rows, "")
@@ -46,7 +45,7 @@ func sections(rows []journal.Row) []bench.Section {
 	return out
 }
 
-// phaseTable is where the time of an iteration goes, a line for each number of ranks.
+// phaseTable shows the time of each phase of an iteration, one line for each number of ranks.
 func phaseTable(c *curve) [][]string {
 	head := []string{"ranks", "whole"}
 	for p := range profile.NumPhases {
@@ -67,7 +66,7 @@ func phaseTable(c *curve) [][]string {
 	return out
 }
 
-// cell is a metric as a table shows it, where the row has it.
+// cell formats a metric for a table, or "-" if the row does not have it.
 func cell(r *journal.Row, metric string, show func(float64) string) string {
 	v, known := r.Metrics[metric]
 	if !known {
@@ -76,7 +75,7 @@ func cell(r *journal.Row, metric string, show func(float64) string) string {
 	return show(v)
 }
 
-// warnings are those of the rows, each once with the rank counts it is about.
+// warnings lists each warning of the rows once, with the rank counts that it applies to.
 func warnings(rows []*journal.Row) (text string) {
 	var order []string
 	about := map[string][]string{}
@@ -94,7 +93,7 @@ func warnings(rows []*journal.Row) (text string) {
 	return text
 }
 
-// levelTable is where the time of a multigrid cycle goes, of the most ranks.
+// levelTable shows the time of each level of a multigrid cycle, for the largest number of ranks.
 func levelTable(c *curve) [][]string {
 	out := [][]string{{"level", "rows", "entries/row", "us", "share"}}
 	if len(c.rows) == 0 {
@@ -118,7 +117,7 @@ func levelTable(c *curve) [][]string {
 	return out
 }
 
-// title says what was solved and how.
+// title describes the problem and the solver of a curve.
 func title(c *curve) string {
 	r := c.any()
 	words := []string{solverOf(r), rowset.Text(r, partitionerAxis) + " partition"}
@@ -143,7 +142,7 @@ func problemOf(r *journal.Row) string {
 	return cmp.Or(r.Details["problem"], rowset.Text(r, problemAxis))
 }
 
-// line is a row of the table.
+// line returns a table row.
 func line(r *journal.Row) []string {
 	m := r.Metrics
 	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
@@ -152,7 +151,7 @@ func line(r *journal.Row) []string {
 	if st, ok := r.Stats.Find("time_us"); ok && st.Min > 0 {
 		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
 	}
-	// Some are not of a solve that was stopped.
+	// Rows of stopped solves lack some of these.
 	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]),
 		fmt.Sprintf("%.0f", m["dof_per_rank"]),
 		cell(r, "precond_setup_s", seconds),
@@ -165,8 +164,7 @@ func line(r *journal.Row) []string {
 		cell(r, "efficiency_implementation", percent)}
 }
 
-// verdict says whether the curve scales, what it is bound by, and where the knee
-// is.
+// verdict describes how well the curve scales, what limits it, and where the knee is.
 func verdict(c *curve, rows []journal.Row) []string {
 	if len(c.rows) == 0 {
 		return nil
@@ -186,7 +184,7 @@ func verdict(c *curve, rows []journal.Row) []string {
 	return out
 }
 
-// kept says how much of one rank's efficiency is left; nothing where that is not known.
+// kept says how much of one rank's efficiency is left. It returns "" if that is not known.
 func kept(r *journal.Row) string {
 	m := r.Metrics
 	each, known := m["efficiency_implementation"]
@@ -204,8 +202,7 @@ func kept(r *journal.Row) string {
 		withInterval(r, each))
 }
 
-// withInterval is an efficiency by the time of an iteration, with its interval where
-// several solves give one.
+// withInterval formats an efficiency by the time of an iteration, with its interval if several solves give one.
 func withInterval(r *journal.Row, efficiency float64) string {
 	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
 	if high == 0 {
@@ -221,33 +218,31 @@ func grown(algorithmic float64) string {
 	return "as many"
 }
 
-// cause is what the time of an iteration goes to: one thing, and a sentence with the
-// numbers that show it.
+// cause is what limits an iteration: a name, and a sentence with the numbers that show it.
 type cause struct{ name, sentence string }
 
-// The shares of an iteration from which something is what binds it.
+// Thresholds above which something counts as the cause, as fractions of an iteration or of the triad.
 const (
-	bindingShare   = 0.3 // of waiting
-	imbalanceShare = 0.1 // of waiting for the slowest rank's arithmetic
-	bandwidthShare = 0.6 // of the triad
-	// aboveMemory is the part of the triad from which the memory cannot be where the
-	// data comes from; a little above is the noise of both.
+	bindingShare   = 0.3 // time spent waiting
+	imbalanceShare = 0.1 // additional work of the slowest rank
+	bandwidthShare = 0.6 // bandwidth, relative to the triad
+	// aboveMemory is the bandwidth relative to the triad above which the data must come from caches. Values slightly above
+	// 1 are noise.
 	aboveMemory = 1.1
-	// explained is the part of the waiting that messages must take by themselves to be
-	// its reason, and the part of the slowest rank's longer work that its larger part must be.
+	// explained is the fraction of the waiting time that messages alone must take to be its cause. It is also the fraction
+	// of the slowest rank's additional work that its larger part must explain.
 	explained = 0.5
-	// preconditionShare is of the preconditioner, whose messages are not told from its work.
+	// preconditionShare applies to the preconditioner, whose messages cannot be separated from its work.
 	preconditionShare = 0.5
 )
 
-// shares are what a traced iteration's time goes to, as fractions: the work of the mean rank, what the slowest one
-// works longer, and waiting.
+// shares splits the time of a traced iteration into fractions: the work of the mean rank, the additional work of the
+// slowest rank, and waiting.
 type shares struct{ work, imbalance, waiting float64 }
 
-// sharesOf splits an iteration: what the slowest rank works more than the mean, and
-// the time in which not even that one works.
+// sharesOf computes the shares of a row. Waiting is the time in which not even the slowest rank works.
 func sharesOf(r *journal.Row) (shares, bool) {
-	us := cmp.Or(r.Metrics["traced_us"], r.Metrics["time_us"]) // of older rows, whose phases add up to it
+	us := cmp.Or(r.Metrics["traced_us"], r.Metrics["time_us"]) // older rows lack traced_us; their phases add up to time_us
 	mean, most := 0.0, 0.0
 	for _, p := range []profile.Phase{profile.SpMV, profile.Dots, profile.Updates, profile.Precond, profile.Other} {
 		mean += r.Metrics[meanOf(p)]
@@ -260,7 +255,7 @@ func sharesOf(r *journal.Row) (shares, bool) {
 	return shares{mean / us, max(0, most-mean) / us, max(0, us-most) / us}, true
 }
 
-// causeOf finds what binds an iteration.
+// causeOf determines what limits an iteration.
 func causeOf(r *journal.Row) cause {
 	s, ok := sharesOf(r)
 	m := r.Metrics
@@ -297,7 +292,7 @@ func causeOf(r *journal.Row) cause {
 			"triad's %.1f GB/s", m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
 }
 
-// preconditioning is the part of a traced iteration that the preconditioner takes, with what it exchanges.
+// preconditioning returns the share of the preconditioner in a traced iteration, including its communication.
 func preconditioning(r *journal.Row) float64 {
 	if us := r.Metrics["traced_us"]; us > 0 {
 		return r.Metrics[meanOf(profile.Precond)] / us
@@ -305,8 +300,7 @@ func preconditioning(r *journal.Row) float64 {
 	return 0
 }
 
-// unevenCause tells why a rank works longer than the others: its part is larger, or, where that does not explain it, it
-// is slower.
+// unevenCause explains why one rank works longer than the others: its part is larger, or it is slower.
 func unevenCause(r *journal.Row, s shares) cause {
 	m := r.Metrics
 	rows, entries := m["row_imbalance"], m["nnz_imbalance"]
@@ -325,8 +319,7 @@ func unevenCause(r *journal.Row, s shares) cause {
 		100*s.imbalance, rows, entries)}
 }
 
-// waitingCause tells why ranks wait: messages take their time, or another rank is late,
-// which shows in messages that take far less by themselves.
+// waitingCause explains why ranks wait. If messages alone take much less time, another rank is late.
 func waitingCause(r *journal.Row, s shares) cause {
 	m := r.Metrics
 	own, known := m["communication_us"]
@@ -345,8 +338,8 @@ func waitingCause(r *journal.Row, s shares) cause {
 		100*s.waiting, unit.FormatMicros(own), unit.FormatMicros(m["time_us"]))}
 }
 
-// hidden says how much of the reductions of an iteration a method hides behind other work; nothing of a method that
-// does not, or on one rank.
+// hidden says how much of the reductions is hidden behind other work. It returns "" for methods that hide none, and on
+// one rank.
 func hidden(r *journal.Row) string {
 	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(profile.AllReduce)]
 	if !(blocking > 0) {

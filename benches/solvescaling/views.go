@@ -20,10 +20,10 @@ import (
 // figureName is the name of the figure and of the export.
 const figureName = "distributed_solve_scaling"
 
-// count writes a number of unknowns as people do: 100k, 4M.
+// count formats a number of unknowns like 100k or 4M.
 func count(v float64) string { return unit.FormatSI(v) }
 
-// artifacts are what a run must leave.
+// artifacts lists the files that a run must produce.
 func artifacts(rows []journal.Row) []string {
 	out := []string{exportName}
 	if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK }) {
@@ -32,8 +32,7 @@ func artifacts(rows []journal.Row) []string {
 	return out
 }
 
-// figures draws a panel for each mode that has rows, with its ideal, and where
-// the time of an iteration goes.
+// figures draws a panel for each mode that has rows, with the ideal curve, and the phases of an iteration.
 func figures(rows []journal.Row) []figure.Figure {
 	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling" + shared(rows), Columns: 2}
 	for _, panel := range []func([]journal.Row) (figure.Panel, bool){weakPanel, strongPanel, throughputPanel} {
@@ -66,8 +65,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	return out
 }
 
-// shared is what all good rows of a figure have in common, for its title: problem, size,
-// storage and host.
+// shared returns what all successful rows have in common, for the title: problem, size, storage and host.
 func shared(rows []journal.Row) (text string) {
 	for _, of := range []func(r *journal.Row) string{
 		func(r *journal.Row) string { return r.Details["problem"] },
@@ -89,8 +87,8 @@ func shared(rows []journal.Row) (text string) {
 	return strings.Replace(text, ", ", ": ", 1)
 }
 
-// stored is the form in which a row's matrix was kept. A constant stencil takes next to nothing
-// when compressed, so that such a row says little of a general matrix.
+// stored returns the storage format of a row's matrix. A constant stencil takes almost no memory if compressed, so such
+// a row says little about general matrices.
 func stored(r *journal.Row) string {
 	form := rowset.Text(r, storageAxis)
 	if b, known := r.Metrics["matrix_bytes_per_dof"]; known && b < stencilBytes && form == sparse.Compressed.String() {
@@ -99,17 +97,16 @@ func stored(r *journal.Row) string {
 	return form
 }
 
-// stencilBytes is the memory of a matrix per unknown below which it can only be a stencil:
-// less than one value or column of each row.
+// stencilBytes is the memory per unknown below which a matrix can only be a stencil: less than one value or column per
+// row.
 const stencilBytes = 2
 
-// good leaves out the curves without a good row.
+// good removes curves without a successful row.
 func good(all []*curve) []*curve {
 	return slices.DeleteFunc(all, func(c *curve) bool { return len(c.rows) == 0 })
 }
 
-// byRanks makes a series of a metric over the ranks; rows without it are left
-// out.
+// byRanks returns the points of a metric over the ranks. Rows without the metric are left out.
 func byRanks(c *curve, metric string, scale float64) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
@@ -120,11 +117,11 @@ func byRanks(c *curve, metric string, scale float64) []figure.Point {
 	return points
 }
 
-// ranksAxis has a place for each number of ranks.
+// ranksAxis returns the x axis of panels over the ranks.
 func ranksAxis() figure.Axis { return figure.Axis{Label: "ranks", Scale: figure.Log2} }
 
-// pair is a curve's efficiency or speed-up to the solution, and per iteration
-// where that is another: where the number of iterations changes.
+// pair returns a curve's efficiency or speed-up to the solution, and a dashed one per iteration if the number of
+// iterations changes.
 func pair(name string, color int, whole, perIteration []figure.Point) []figure.Series {
 	var out []figure.Series
 	if len(whole) > 0 {
@@ -167,14 +164,14 @@ func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, scales(p)
 }
 
-// scales tells whether a panel has anything but its baseline, which is 100 % by definition.
+// scales reports whether a panel has more than its baseline, which is 100 % by definition.
 func scales(p figure.Panel) bool {
 	return slices.ContainsFunc(p.Series, func(s figure.Series) bool {
 		return slices.ContainsFunc(s.Points, func(q figure.Point) bool { return q.X > 1 })
 	})
 }
 
-// idealLine grows with the ranks from so much per rank.
+// idealLine returns a line that grows in proportion to the ranks.
 func idealLine(least, most, perRank float64) []figure.Line {
 	if least >= most {
 		return nil
@@ -207,11 +204,11 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, len(p.Series) > 0
 }
 
-// mostPhasePanels is how many configurations a figure shows the phases of.
+// mostPhasePanels is the number of configurations whose phases are drawn.
 const mostPhasePanels = 8
 
-// phasePanels stack the mean time of each phase in a traced iteration, a bar for each
-// number of ranks: a panel for each configuration.
+// phasePanels stacks the mean time of each phase in a traced iteration: a bar for each number of ranks, and a panel for
+// each configuration.
 func phasePanels(rows []journal.Row) []figure.Panel {
 	var out []figure.Panel
 	left := 0
@@ -259,8 +256,8 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	return p, len(p.X.Categories) > 0
 }
 
-// rooflinePanels hold the product and the iteration of all configurations against the memory and the arithmetic of as
-// many ranks: a panel for each number of ranks of a host, with the best roof that its rows have seen.
+// rooflinePanels compares product and iteration of all configurations with the memory bandwidth and the arithmetic of
+// the same number of ranks: a panel for each number of ranks of a host, with the best roof of its rows.
 func rooflinePanels(rows []journal.Row) []figure.Panel {
 	type machine struct {
 		host  string
@@ -294,8 +291,8 @@ func rooflinePanels(rows []journal.Row) []figure.Panel {
 	return out
 }
 
-// convergencePanel is the residual by iteration, once for each problem and
-// method, of the most ranks: who owns which rows makes no difference to it.
+// convergencePanel draws the residual by iteration, once for each problem and method, for the largest number of ranks.
+// The partition makes no difference to it.
 func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 	p := figure.Panel{X: figure.Axis{Label: "iterations"}, Y: figure.Axis{Label: "relative residual", Scale: figure.Log10}}
 	seen := map[string]bool{}
@@ -312,7 +309,7 @@ func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, len(p.Series) > 0
 }
 
-// residuals reads a row's history: iteration and relative residual.
+// residuals parses the history of a row: iteration and relative residual.
 func residuals(r *journal.Row) (out [][2]float64) {
 	for _, word := range strings.Fields(r.Details["history"]) {
 		at, value, _ := strings.Cut(word, ":")
