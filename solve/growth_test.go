@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// With multigrid, a hundred times the unknowns need less than 1.5 times the iterations, and all levels together have less
-// than 1.8 times the entries of the finest.
+// With multigrid, a hundred times the unknowns need less than 1.5 times the iterations, and all levels
+// together have less than 1.8 times the entries of the finest.
 func TestMultigridDoesNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while, and the race detector has nothing to find on one rank")

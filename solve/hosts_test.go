@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// asRank is the environment variable that makes the test binary one rank of a solve over several hosts. Its value is the
-// partitioner.
+// asRank is the environment variable that makes the test binary one rank of a solve over several
+// hosts. Its value is the partitioner.
 const asRank = "SOLVE_TEST_RANK"
 
 func TestMain(m *testing.M) {

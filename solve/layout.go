@@ -13,8 +13,9 @@ import (
 )
 
 // layout decides which rank owns which rows. Partitioners that need only the numbering or the grid run on every rank.
-// Partitioners that need the whole problem run on rank 0, which then sends each rank its rows and the owners of the rows
-// that they are coupled to. The seconds are the time of the partitioner, on the ranks where it ran.
+// Partitioners that need the whole problem run on rank 0, which then sends each rank its rows and the
+// owners of the rows that they are coupled to. The seconds are the time of the partitioner, on the
+// ranks where it ran.
 func layout(g *dist.Group, spec *Spec, outline Problem) (owners sparse.Layout, seconds float64, err error) {
 	p, err := partition.Partitioners.Lookup(spec.Partitioner)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 
 // If all rows of a symmetric matrix add up to zero, as in a problem with Neumann boundaries, constants are its null
 // space. A product then has no constant part, so a solution exists only if the right-hand side has none, and it is
-// unique up to a constant. The solve therefore projects constants out of the right-hand side and of the solution. It also
-// projects them out of every residual, because rounding brings them back and no iteration would reduce them.
+// unique up to a constant. The solve therefore projects constants out of the right-hand side and of
+// the solution. It also projects them out of every residual, because rounding brings them back and no
+// iteration would reduce them.
 
 // findNullSpace checks whether the rows of all ranks add up to zero. It looks at a few rows first: one row with another
 // sum is enough, and most problems have one among their first rows.

@@ -16,9 +16,9 @@ import (
 // lifted is noise plus a constant. No product with a singular matrix has a constant part.
 func lifted(i int) float64 { return 5 + noise(i) }
 
-// If constants are the null space of the matrix, every method and preconditioner projects them out of the right-hand side
-// and the solution, and reaches a residual near the rounding of doubles. Without the projection inside the solve, cg with
-// amg breaks down on the larger problem.
+// If constants are the null space of the matrix, every method and preconditioner projects them out of
+// the right-hand side and the solution, and reaches a residual near the rounding of doubles. Without
+// the projection inside the solve, cg with amg breaks down on the larger problem.
 func TestNullSpaceIsProjectedOut(t *testing.T) {
 	const rtol = 1e-13
 	small, large := generated(t, "neumann", sparse.Params{Rows: 400}), generated(t, "neumann", sparse.Params{Rows: 10000})
@@ -52,7 +52,8 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 						sum += v
 					}
 					sums, err := team{g}.Sum([]float64{sum})
-					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.parts.Traits.Singular || math.Abs(sys.parts.RemovedRHS-0.993) > 0.003 {
+					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.parts.Traits.Singular ||
+						math.Abs(sys.parts.RemovedRHS-0.993) > 0.003 {
 						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.parts.Traits.Singular,
 							sys.parts.RemovedRHS)
 					}
@@ -67,8 +68,8 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 	}
 }
 
-// Faulty projections must fail the gate: a projection for a matrix without this null space, a right-hand side that keeps
-// its constant part, and a null space that was not noticed.
+// Faulty projections must fail the gate: a projection for a matrix without this null space, a
+// right-hand side that keeps its constant part, and a null space that was not noticed.
 func TestPlantedNullSpaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		problem string
@@ -76,7 +77,8 @@ func TestPlantedNullSpaces(t *testing.T) {
 	}{
 		"none to project": {"poisson", func(s *System) {
 			s.parts.Traits.Singular = true
-			s.null = &projection{inner: s.parts.Operator, sums: newReducer(s.group, 1), rows: s.parts.Plan.Owned, size: float64(s.Size)}
+			s.null = &projection{inner: s.parts.Operator, sums: newReducer(s.group, 1), rows: s.parts.Plan.Owned,
+				size: float64(s.Size)}
 			s.parts.Applied = s.null
 			if err := s.null.project(s.parts.Engine.Vector(B)); err != nil {
 				t.Error(err)

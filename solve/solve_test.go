@@ -150,8 +150,8 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 	}
 }
 
-// A halo that is longer than the window of pieces in flight must arrive complete, even if one side sends more pieces than
-// the other.
+// A halo that is longer than the window of pieces in flight must arrive complete, even if one side
+// sends more pieces than the other.
 func TestLongHalo(t *testing.T) {
 	const rows = 230 * 230
 	problem := generated(t, "poisson", sparse.Params{Rows: rows})
@@ -333,7 +333,8 @@ func TestMatrixFile(t *testing.T) {
 	}
 }
 
-// The memory of a rank depends only on its own rows: with eight times the ranks and eight times the rows it holds no more.
+// The memory of a rank depends only on its own rows: with eight times the ranks and eight times the
+// rows it holds no more.
 func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
 	held := func(ranks int) int {
 		problem := generated(t, "variable", sparse.Params{Rows: 4000 * ranks})
@@ -353,8 +354,8 @@ func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
 	}
 }
 
-// Every phase has a time, and the model counts the memory traffic of a fused iteration: 9 passes over vectors for cg, 11
-// with a diagonal preconditioner.
+// Every phase has a time, and the model counts the memory traffic of a fused iteration: 9 passes over
+// vectors for cg, 11 with a diagonal preconditioner.
 func TestTrace(t *testing.T) {
 	for passes, precondition := range map[float64]bool{9: false, 11: true} {
 		trace(t, precondition, passes)
@@ -455,7 +456,8 @@ func TestTraceOfLevels(t *testing.T) {
 		}
 		if rows, _ := h.Size(0); len(p.Levels) != h.Levels() || h.Levels() < 2 || rows != 3000 ||
 			math.Abs(total-p.Seconds[profile.Precond]) > 1e-9 {
-			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total, p.Seconds[profile.Precond])
+			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total,
+				p.Seconds[profile.Precond])
 		}
 		return nil
 	}))

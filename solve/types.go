@@ -137,8 +137,8 @@ func RegisterPreconditioner(p Preconditioner) { precondition.Preconditioners.Reg
 // Preconditioners lists the preconditioners, ordered by name.
 func Preconditioners() []Preconditioner { return precondition.Preconditioners.All() }
 
-// DiagonalOf returns the operator that multiplies the value of each row by factor(i, row i). Methods fuse such operators
-// into their passes over memory.
+// DiagonalOf returns the operator that multiplies the value of each row by factor(i, row i). Methods
+// fuse such operators into their passes over memory.
 func DiagonalOf(l *Local, factor func(i int, r *Row) (float64, error)) (Operator, error) {
 	return precondition.DiagonalOf(l, factor)
 }

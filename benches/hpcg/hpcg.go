@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
@@ -39,13 +40,13 @@ func Bench() *bench.Bench {
 multigrid of symmetric Gauss-Seidel sweeps, sets of 50 iterations): `+disclaimer+`.
 
 Every rank has a cube of --side points along each axis, a multiple of 8. A reference
-solve of 50 iterations by cg gives the residual to reach; --method may need more
-iterations, which earn nothing. Operations are counted by HPCG's formula, and a tenth
+solve of 50 iterations by cg gives the residual to reach. Further iterations that
+--method needs are not credited. Operations are counted by HPCG's formula, and a tenth
 of the set-up is charged to every set.
 
 A row fails unless the matrix and the preconditioner are symmetric, a matrix with a huge
 diagonal is solved in 12 iterations (2 with the preconditioner), the residual is reached,
-every set ends with the same one, and the solution is that of the problem.
+every set ends with the same residual, and the solution is correct.
 
   kernbench run --bench hpcg-like --ranks 1,2 --side 104 --seconds 60
   kernbench run --bench hpcg-like --side 32,64,104 --method cg,cg-pipelined
@@ -57,7 +58,7 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 		bench.Option(timeOption, bench.KindFloat, "10",
 			"time of all sets together, at least one set; an official run takes 1800"),
 		bench.Drop(invalidPoint),
-		bench.Refuse(mistake),
+		bench.Refuse(checkOptions),
 		bench.Timeout(2*time.Hour),
 		bench.Backends(dist.Backends(profile.CanSolve)...),
 		bench.Metric("rating_gflops", "GFLOP/s", "higher"),
@@ -80,15 +81,14 @@ func invalidPoint(p bench.Point) error {
 		return fmt.Errorf("--%s %d: want a multiple of 8, at least 16", sideAxis, n)
 	}
 	method := p.At(methodAxis)
-	fit := lists.Filter(solve.Methods(), func(m solve.Method) bool { return m.Needs == solve.SymmetricDefinite })
-	names := lists.Map(fit, func(m solve.Method) string { return m.Name })
+	names := krylov.Methods.NamesWhere(func(m krylov.Method) bool { return m.Needs == krylov.SymmetricDefinite })
 	if !slices.Contains(names, method.String()) {
 		return bench.Unknown(methodAxis, method.String(), names)
 	}
 	return nil
 }
 
-func mistake(_, options bench.Point) error {
+func checkOptions(_, options bench.Point) error {
 	if v := options.At(timeOption); !(v.Float() > 0) || math.IsInf(v.Float(), 0) {
 		return fmt.Errorf("--%s %s: want a positive number", timeOption, v)
 	}
@@ -137,15 +137,15 @@ func (b *benchmark) check(name string, value, limit float64) {
 func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string,
 	rtol float64) (*solve.System, error) {
 	return solve.New(b.group, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
-		Uncompressed: true, Method: method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+		Uncompressed: true, Method: method, Preconditioner: precond, RTol: rtol, MaxIter: maxIterations})
 }
 
-// never is a tolerance that no solve reaches, so that every solve makes all its iterations.
-const never = 1e-300
+// unreachable is a tolerance that no solve reaches, so that every solve makes all its iterations.
+const unreachable = 1e-300
 
 func (b *benchmark) run(p problem) error {
 	b.s.Phase("reference")
-	reference, err := b.system(p, p.rhs, "cg", preconditioner, never)
+	reference, err := b.system(p, p.rhs, "cg", preconditioner, unreachable)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (b *benchmark) run(p problem) error {
 	b.s.Record("reference_residual", target.Residual)
 	rated := reference
 	if b.method != "cg" {
-		if rated, err = b.system(p, p.rhs, b.method, preconditioner, never); err != nil {
+		if rated, err = b.system(p, p.rhs, b.method, preconditioner, unreachable); err != nil {
 			return err
 		}
 	}
@@ -166,18 +166,18 @@ func (b *benchmark) run(p problem) error {
 	}
 	b.s.Phase("iterations")
 	goal := max(target.Residual, attainable)
-	iterations := mostIterations + 1
-	for _, limit := range []int{referenceIterations, mostIterations} {
+	iterations := maxIterations + 1
+	for _, limit := range []int{referenceIterations, maxIterations} {
 		trial, err := rated.Solve(limit)
 		if err != nil {
 			return err
 		}
-		if iterations = needed(trial.History, goal); iterations <= mostIterations {
+		if iterations = iterationsNeeded(trial.History, goal); iterations <= maxIterations {
 			break
 		}
 	}
-	b.check("iterations to the residual of the reference", float64(iterations), mostIterations)
-	if iterations > mostIterations {
+	b.check("iterations to the residual of the reference", float64(iterations), maxIterations)
+	if iterations > maxIterations {
 		return invalid(b.checks)
 	}
 	if err := b.timeSets(rated, iterations, goal); err != nil {
@@ -192,8 +192,8 @@ func (b *benchmark) validate(p problem, rated *solve.System) error {
 	for _, c := range []struct {
 		name, precond string
 		limit         float64
-	}{{"iterations on the exaggerated diagonal", "none", mostPlain},
-		{"iterations there with the preconditioner", preconditioner, mostPreconditioned}} {
+	}{{"iterations on the exaggerated diagonal", "none", maxPlain},
+		{"iterations there with the preconditioner", preconditioner, maxPreconditioned}} {
 		sys, err := b.system(huge, huge.rhs, b.method, c.precond, spectralTolerance)
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 		if err != nil {
 			return err
 		}
-		slowest, err := b.most(out.Seconds)
+		slowest, err := b.maxOverRanks(out.Seconds)
 		if err != nil {
 			return err
 		}
@@ -234,12 +234,12 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	if err != nil {
 		return err
 	}
-	setup, err := b.most(sys.Internals().Times.Total)
+	setup, err := b.maxOverRanks(sys.Internals().Times.Total)
 	if err != nil {
 		return err
 	}
 	last := residuals[len(residuals)-1]
-	b.check("variance of the residuals of the sets", variance(residuals), mostVariance)
+	b.check("variance of the residuals of the sets", variance(residuals), maxVariance)
 	b.check("residual of a set over that of the reference", last/goal, 1+slack)
 	b.check("true residual of the solution over that of the reference", truth/goal, 10)
 
@@ -271,8 +271,8 @@ func (b *benchmark) sum(mine ...float64) ([]float64, error) {
 	return lists.Map(all, lists.Sum), err
 }
 
-// most returns the largest number of any rank.
-func (b *benchmark) most(mine float64) (float64, error) {
+// maxOverRanks returns the largest number of any rank.
+func (b *benchmark) maxOverRanks(mine float64) (float64, error) {
 	all, err := b.s.Gather(b.ctx, mine)
 	if err != nil {
 		return 0, err

@@ -48,17 +48,17 @@ func TestChecksRefuse(t *testing.T) {
 	}
 	// A method gets no credit for needing fewer iterations than the reference.
 	for n, target := range map[int]float64{referenceIterations: 0.5, 60: long[60]} {
-		if got := needed(long, target); got != n {
+		if got := iterationsNeeded(long, target); got != n {
 			t.Errorf("%d iterations to %g, want %d", got, target, n)
 		}
 	}
-	if n := needed([]float64{1, 0.1}, 0.01); n <= mostIterations {
+	if n := iterationsNeeded([]float64{1, 0.1}, 0.01); n <= maxIterations {
 		t.Errorf("%d iterations to what is never reached", n)
 	}
 	if v := variance([]float64{1e-9, 1e-9}); v > 1e-20 {
 		t.Errorf("variance %g of equal values", v)
 	}
-	if v := variance([]float64{1e-9, 1.01e-9}); v < mostVariance {
+	if v := variance([]float64{1e-9, 1.01e-9}); v < maxVariance {
 		t.Errorf("a difference of 1 %% has a variance of %g", v)
 	}
 	for ranks, want := range map[int][3]int{1: {1, 1, 1}, 2: {1, 1, 2}, 6: {1, 2, 3}, 7: {1, 1, 7}, 8: {2, 2, 2},
@@ -137,7 +137,7 @@ func TestValidity(t *testing.T) {
 			system := func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error) {
 				return solve.New(g, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
 					Uncompressed: true,
-					Method:       "cg", Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+					Method:       "cg", Preconditioner: precond, RTol: rtol, MaxIter: maxIterations})
 			}
 			for _, c := range []struct {
 				precond string
@@ -145,11 +145,11 @@ func TestValidity(t *testing.T) {
 				valid   bool
 				faults  string
 			}{
-				{preconditioner, mostPreconditioned, true, ""},
-				{"planted-asymmetry", mostPreconditioned, false, "symmetry of the preconditioner"},
-				{"planted-weakness", mostPreconditioned, false, "exaggerated"},
+				{preconditioner, maxPreconditioned, true, ""},
+				{"planted-asymmetry", maxPreconditioned, false, "symmetry of the preconditioner"},
+				{"planted-weakness", maxPreconditioned, false, "exaggerated"},
 			} {
-				sys, err := system(p, p.rhs, c.precond, never)
+				sys, err := system(p, p.rhs, c.precond, unreachable)
 				if err != nil {
 					return err
 				}

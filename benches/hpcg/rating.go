@@ -13,18 +13,18 @@ import (
 // The numeric rules of HPCG.
 const (
 	referenceIterations = 50      // of a set; further iterations that a method needs are not credited
-	mostIterations      = 10 * 50 // most iterations to reach the residual of the reference
+	maxIterations       = 10 * 50 // most iterations to reach the residual of the reference
 	slack               = 1e-6    // relative tolerance of the residual to reach
 	// attainable is the smallest residual that is demanded. On a small problem the reference reports much smaller ones,
 	// which are only rounding errors.
 	attainable = 1e-13
 	// On a matrix with a huge diagonal of ten different values, a method needs about ten iterations, and about one with
 	// the preconditioner.
-	mostPlain, mostPreconditioned = 12, 2
-	spectralTolerance             = 1e-12
-	mostDeparture                 = 1 // largest departure from symmetry, in units of rounding
+	maxPlain, maxPreconditioned = 12, 2
+	spectralTolerance           = 1e-12
+	maxDeparture                = 1 // largest departure from symmetry, in units of rounding
 	// largest variance of the residuals at the end of the sets, relative to their squared mean
-	mostVariance    = 1e-6
+	maxVariance     = 1e-6
 	matrixNorm      = 2 * 26.0
 	officialSeconds = 1800
 )
@@ -79,15 +79,15 @@ func invalid(checks []check) error {
 	return fmt.Errorf("the result is not valid: %s", strings.Join(wrong, "; "))
 }
 
-// needed returns the number of iterations after which the residual reaches a target, but at least that of the
-// reference. If it never does, needed returns one more than mostIterations.
-func needed(history []float64, target float64) int {
+// iterationsNeeded returns the number of iterations after which the residual reaches a target, but at least that of the
+// reference. If it never does, iterationsNeeded returns maxIterations+1.
+func iterationsNeeded(history []float64, target float64) int {
 	for i, r := range history {
 		if r <= target*(1+slack) {
 			return max(referenceIterations, i)
 		}
 	}
-	return mostIterations + 1
+	return maxIterations + 1
 }
 
 // variance returns the variance of values that should all be the same, relative to their squared mean.

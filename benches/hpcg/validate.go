@@ -84,7 +84,7 @@ func symmetry(sys *solve.System, seed uint64, sum summing) ([]check, error) {
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, check{o.name, departure(all[0], all[1], all[2], all[3]), mostDeparture})
+		checks = append(checks, check{o.name, departure(all[0], all[1], all[2], all[3]), maxDeparture})
 	}
 	return checks, nil
 }

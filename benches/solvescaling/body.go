@@ -168,8 +168,8 @@ func maxOverRanks(ctx context.Context, s *bench.State, mine float64) (float64, e
 	return slices.Max(all[0]), nil
 }
 
-// timeSolves solves as often as requested, with sweeps of the triad in between, and checks the last solution. The time of
-// a solve is the time of its slowest rank.
+// timeSolves solves as often as requested, with sweeps of the triad in between, and checks the last
+// solution. The time of a solve is the time of its slowest rank.
 func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory *triad) (out solve.Outcome,
 	err error) {
 	s.Phase("triad")
@@ -278,8 +278,9 @@ type part struct {
 	operator         any // the preconditioner; it may be a profile.Hierarchy
 }
 
-// reportSystem records the quality of the partition, the communication of an iteration with the given number of products,
-// and the time and memory of the set-up. grown is the memory of this rank in bytes, 0 if unknown.
+// reportSystem records the quality of the partition, the communication of an iteration with the given
+// number of products, and the time and memory of the set-up. grown is the memory of this rank in
+// bytes, 0 if unknown.
 func reportSystem(ctx context.Context, s *bench.State, p part, size int, products, grown float64) error {
 	l, t := p.local, p.times
 	all, err := s.Gather(ctx, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo),
@@ -404,8 +405,8 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	return nil
 }
 
-// reportLevels records rows, entries and microseconds of each level of a hierarchy. The time is for one traced iteration,
-// averaged over the ranks.
+// reportLevels records rows, entries and microseconds of each level of a hierarchy. The time is for
+// one traced iteration, averaged over the ranks.
 func reportLevels(s *bench.State, h profile.Hierarchy, us [][]float64) {
 	var words []string
 	for l := range h.Levels() {

@@ -17,16 +17,16 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 )
 
-// A contest compares several ways to solve the same system on the same ranks: methods, preconditioners and peers.
-type contest struct {
-	title string
-	ranks int
-	ways  []*way   // successful ways, the fastest first
-	lost  []string // failed ways
+// A comparison holds several ways to solve the same system on the same ranks: methods, preconditioners and peers.
+type comparison struct {
+	title      string
+	ranks      int
+	candidates []*candidate // that solved the system, the fastest first
+	failed     []string     // names of candidates that failed
 }
 
-// way is a method with a preconditioner, over all its trials.
-type way struct {
+// candidate is a method with a preconditioner, over all its trials.
+type candidate struct {
 	name         string
 	row          *journal.Row // fastest trial to the solution
 	setup, solve float64      // of that trial, in seconds
@@ -35,75 +35,78 @@ type way struct {
 	disturbed    bool // all its rows are disturbed; otherwise only undisturbed rows count
 }
 
-func (w *way) whole() float64 { return w.setup + w.solve }
+func (w *candidate) timeToSolution() float64 { return w.setup + w.solve }
 
-func total(w *way) judge.Range { return w.total.OverLaunches(w.launches) }
-func alone(w *way) judge.Range { return w.alone.OverLaunches(w.launches) }
+func total(w *candidate) judge.Range { return w.total.OverLaunches(w.launches) }
+func alone(w *candidate) judge.Range { return w.alone.OverLaunches(w.launches) }
 
 // faster reports whether w is certainly faster, by one of its times.
-func (w *way) faster(than *way, by func(*way) judge.Range) bool {
+func (w *candidate) faster(than *candidate, by func(*candidate) judge.Range) bool {
 	return !w.disturbed && !than.disturbed && by(w).Below(by(than))
 }
 
-// arena identifies what the ways of a contest have in common, except for the ranks.
-func arena(r *journal.Row) string {
+// systemKey identifies what the candidates of a comparison have in common, except for the ranks.
+func systemKey(r *journal.Row) string {
 	q := *r
 	q.Point = r.Point.Without(methodAxis, precondAxis, peerAxis)
-	return family(&q)
+	return familyKey(&q)
 }
 
-// contests finds the contests, each at the largest number of ranks on which at least two ways solved the system.
-func contests(rows []journal.Row) (out []*contest) {
+// findComparisons finds the comparisons, each at the largest number of ranks on which at least two
+// candidates solved the system.
+func findComparisons(rows []journal.Row) (out []*comparison) {
 	ended := rowset.All(rows).Where(func(r *journal.Row) bool {
 		return (r.Status == journal.OK || r.Status == journal.Failed) && !stopped(r)
 	})
-	for _, same := range rowset.GroupBy(ended, arena) {
-		var best *contest
+	for _, same := range rowset.GroupBy(ended, systemKey) {
+		var best *comparison
 		for _, g := range rowset.GroupBy(same.Rows, rowset.Ranks) {
-			c := &contest{title: contestTitle(g.Rows[0]), ranks: g.Key}
+			c := &comparison{title: comparisonTitle(g.Rows[0]), ranks: g.Key}
 			for _, r := range g.Rows {
 				c.add(r)
 			}
-			if len(c.ways) > 1 && (best == nil || c.ranks > best.ranks) {
+			if len(c.candidates) > 1 && (best == nil || c.ranks > best.ranks) {
 				best = c
 			}
 		}
 		if best != nil {
-			slices.SortStableFunc(best.ways, func(a, b *way) int { return cmp.Compare(a.whole(), b.whole()) })
+			slices.SortStableFunc(best.candidates, func(a, b *candidate) int {
+				return cmp.Compare(a.timeToSolution(), b.timeToSolution())
+			})
 			out = append(out, best)
 		}
 	}
 	return out
 }
 
-func contestTitle(r *journal.Row) string {
+func comparisonTitle(r *journal.Row) string {
 	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", problemOf(r), count(r.Metrics["dof_global"]),
 		rowset.Text(r, partitionerAxis), r.Backend)
 }
 
 // add adds a row. Failed rows are only listed.
-func (c *contest) add(r *journal.Row) {
+func (c *comparison) add(r *journal.Row) {
 	name := solverOf(r)
 	solve, solved := r.Metrics["solve_time_s"]
 	if r.Status != journal.OK || !solved {
-		if !slices.Contains(c.lost, name) {
-			c.lost = append(c.lost, name)
+		if !slices.Contains(c.failed, name) {
+			c.failed = append(c.failed, name)
 		}
 		return
 	}
-	at := slices.IndexFunc(c.ways, func(w *way) bool { return w.name == name })
+	at := slices.IndexFunc(c.candidates, func(w *candidate) bool { return w.name == name })
 	if at < 0 {
-		at = len(c.ways)
-		c.ways = append(c.ways, &way{name: name})
+		at = len(c.candidates)
+		c.candidates = append(c.candidates, &candidate{name: name})
 	}
-	w, setup := c.ways[at], r.Metrics["precond_setup_s"]
+	w, setup := c.candidates[at], r.Metrics["precond_setup_s"]
 	switch disturbed := r.Quality == journal.QualityDisturbed; {
 	case w.row != nil && disturbed && !w.disturbed:
 		return
 	case w.row == nil || w.disturbed && !disturbed:
-		*w = way{name: name, disturbed: disturbed}
+		*w = candidate{name: name, disturbed: disturbed}
 	}
-	if w.row == nil || setup+solve < w.whole() {
+	if w.row == nil || setup+solve < w.timeToSolution() {
 		w.row, w.setup, w.solve = r, setup, solve
 	}
 	one := judge.Range{Low: solve, High: solve}
@@ -115,22 +118,22 @@ func (c *contest) add(r *journal.Row) {
 	w.alone = w.alone.Include(one)
 }
 
-// comparisons returns a section for each contest: a table of the ways, and a recommendation.
-func comparisons(rows []journal.Row) (out []bench.Section) {
-	for _, c := range contests(rows) {
+// comparisonSections returns a section for each comparison: a table of the candidates, and a recommendation.
+func comparisonSections(rows []journal.Row) (out []bench.Section) {
+	for _, c := range findComparisons(rows) {
 		s := bench.Section{Headline: true,
 			Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
 			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
 				"reductions", "bytes moved", "sent by products"}}}
-		s.Table = append(s.Table, lists.Map(c.ways, (*way).line)...)
+		s.Table = append(s.Table, lists.Map(c.candidates, (*candidate).line)...)
 		s.Text = strings.Join(c.advice(), "\n")
 		out = append(out, s)
 	}
 	return out
 }
 
-// line returns the table line of a way. Metrics per iteration are multiplied by the iterations of the solve.
-func (w *way) line() []string {
+// line returns the table line of a candidate. Metrics per iteration are multiplied by the iterations of the solve.
+func (w *candidate) line() []string {
 	m := w.row.Metrics
 	times := func(metric string, write func(float64) string) string {
 		return cell(w.row, metric, func(v float64) string { return write(v * m["iterations"]) })
@@ -140,55 +143,57 @@ func (w *way) line() []string {
 		interval = "disturbed"
 	}
 	return []string{w.name, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(w.setup, 3), unit.FormatSig(w.solve, 3),
-		unit.FormatSig(w.whole(), 3), interval, unit.FormatSig(m["time_us"], 4),
+		unit.FormatSig(w.timeToSolution(), 3), interval, unit.FormatSig(m["time_us"], 4),
 		times("reductions_per_iteration", func(v float64) string { return fmt.Sprintf("%.0f", v) }),
 		times("bytes_model", unit.FormatBytesApprox), times("bytes", unit.FormatBytesApprox)}
 }
 
-// advice recommends a way and explains why, as far as the rows allow.
-func (c *contest) advice() (out []string) {
-	best := c.ways[0]
-	level := lists.Filter(c.ways[1:], func(w *way) bool { return !best.faster(w, total) }) // not resolved from the best
-	if next := c.ways[1]; len(level) == 0 {
+// advice recommends a candidate and explains why, as far as the rows allow.
+func (c *comparison) advice() (out []string) {
+	best := c.candidates[0]
+	// not resolved from the best
+	level := lists.Filter(c.candidates[1:], func(w *candidate) bool { return !best.faster(w, total) })
+	if next := c.candidates[1]; len(level) == 0 {
 		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name,
-			seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))
+			seconds(best.timeToSolution()), ratio(best.timeToSolution(), next.timeToSolution()), next.name))
 		out = append(out, c.why(best)...)
 	} else {
 		out = append(out, c.unresolved(best, level), c.counted())
 	}
 	if w := c.fastestSolve(); w != nil && w != best {
-		out = append(out, fmt.Sprintf("For many right-hand sides with one matrix set-up is paid once: a solve by %s takes "+
-			"%s, by %s %s.",
+		out = append(out, fmt.Sprintf("With many right-hand sides for one matrix, the set-up is paid once: a solve "+
+			"by %s takes "+
+			"%s, one by %s %s.",
 			w.name, seconds(w.solve), best.name, seconds(best.solve)))
 	}
-	if len(c.lost) > 0 {
-		out = append(out, "Failed, and in no comparison: "+strings.Join(c.lost, ", ")+".")
+	if len(c.failed) > 0 {
+		out = append(out, "Failed and not compared: "+strings.Join(c.failed, ", ")+".")
 	}
 	return out
 }
 
-// unresolved names the ways among which the choice is open, and the reason.
-func (c *contest) unresolved(best *way, level []*way) string {
-	names, why := []string{best.name}, "their intervals meet"
+// unresolved names the candidates among which the choice is open, and the reason.
+func (c *comparison) unresolved(best *candidate, level []*candidate) string {
+	names, why := []string{best.name}, "their intervals overlap"
 	for _, w := range level {
 		if names = append(names, w.name); best.disturbed || w.disturbed {
 			why = "other programs disturbed the rows"
 		}
 	}
 	among := " among " + strings.Join(names, ", ")
-	if len(names) == len(c.ways) {
+	if len(names) == len(c.candidates) {
 		among = ""
 	}
-	return fmt.Sprintf("Which is the fastest to the solution is not resolved%s: %s. More launches (--trials %d) or a "+
-		"quiet machine may tell.", among, why, judge.MinRangeLaunches)
+	return fmt.Sprintf("The fastest way to the solution is not resolved%s: %s. More launches (--trials %d) or a "+
+		"quiet machine may resolve it.", among, why, judge.MinRangeLaunches)
 }
 
 // counted compares the quantities that do not depend on times.
-func (c *contest) counted() string {
+func (c *comparison) counted() string {
 	var words []string
 	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""},
 		{"makes the fewest reductions", "reductions_per_iteration"}, {"moves the fewest bytes", "bytes_model"}} {
-		of := func(w *way) float64 {
+		of := func(w *candidate) float64 {
 			if n.times == "" {
 				return w.row.Metrics["iterations"]
 			}
@@ -197,18 +202,19 @@ func (c *contest) counted() string {
 			}
 			return math.Inf(1) // a peer does not report it
 		}
-		least := slices.MinFunc(c.ways, func(a, b *way) int { return cmp.Compare(of(a), of(b)) })
+		least := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(of(a), of(b)) })
 		if v := of(least); !math.IsInf(v, 1) {
 			words = append(words, fmt.Sprintf("%s %s (%s)", least.name, n.what, count(v)))
 		}
 	}
-	return "What does not depend on the times: " + strings.Join(words, ", ") + "."
+	return "Independent of the times: " + strings.Join(words, ", ") + "."
 }
 
-// why compares the best way with the same method without a preconditioner, or with the next way if that was not run.
-func (c *contest) why(best *way) []string {
-	plain := c.ways[1]
-	for _, w := range c.ways {
+// why compares the best candidate with the same method without a preconditioner, or with the next
+// candidate if that was not run.
+func (c *comparison) why(best *candidate) []string {
+	plain := c.candidates[1]
+	for _, w := range c.candidates {
 		same := rowset.Text(w.row, methodAxis) == rowset.Text(best.row, methodAxis) &&
 			rowset.Text(w.row, peerAxis) == rowset.Text(best.row, peerAxis)
 		if w != best && same && rowset.Text(w.row, precondAxis) == precondition.None {
@@ -225,15 +231,15 @@ func (c *contest) why(best *way) []string {
 		text += fmt.Sprintf(", and moves %s the bytes", ratio(a, b))
 	}
 	if best.setup > 0 {
-		text += fmt.Sprintf("; set-up is %.0f %% of its time to the solution", 100*best.setup/best.whole())
+		text += fmt.Sprintf("; set-up is %.0f %% of its time to the solution", 100*best.setup/best.timeToSolution())
 	}
 	return []string{text + "."}
 }
 
-// fastestSolve returns the way whose solve alone is certainly the shortest, or nil.
-func (c *contest) fastestSolve() *way {
-	best := slices.MinFunc(c.ways, func(a, b *way) int { return cmp.Compare(a.solve, b.solve) })
-	for _, w := range c.ways {
+// fastestSolve returns the candidate whose solve alone is certainly the shortest, or nil.
+func (c *comparison) fastestSolve() *candidate {
+	best := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(a.solve, b.solve) })
+	for _, w := range c.candidates {
 		if w != best && !best.faster(w, alone) {
 			return nil
 		}
@@ -251,21 +257,21 @@ func ratio(a, b float64) string {
 	return unit.FormatSig(a/b, 2) + " times"
 }
 
-// mostContests is the number of contests that the figure shows.
-const mostContests = 4
+// maxComparisons is the number of contests that the figure shows.
+const maxComparisons = 4
 
-// comparisonFigure stacks set-up and solve: a bar for each way, and a panel for each contest.
+// comparisonFigure stacks set-up and solve: a bar for each candidate, and a panel for each comparison.
 func comparisonFigure(rows []journal.Row) (figure.Figure, bool) {
 	f := figure.Figure{Name: "distributed_solve_comparison", Title: "Time to solution", Columns: 2}
-	for _, c := range contests(rows) {
-		if len(f.Panels) == mostContests {
+	for _, c := range findComparisons(rows) {
+		if len(f.Panels) == maxComparisons {
 			break
 		}
 		p := figure.Panel{Title: fmt.Sprintf("%s, %s", c.title, unit.Plural(c.ranks, "rank")),
 			X: figure.Axis{Scale: figure.Category}, Y: figure.Axis{Label: "time to solution", Unit: figure.Micros}}
 		p.Series = []figure.Series{{Name: "solve", Kind: figure.StackedBars},
 			{Name: "set-up of the preconditioner", Kind: figure.StackedBars}}
-		for i, w := range c.ways {
+		for i, w := range c.candidates {
 			if w.disturbed {
 				p.Note = "hollow: other programs disturbed the row"
 			}

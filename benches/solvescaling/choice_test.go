@@ -10,7 +10,7 @@ import (
 
 // solvedBy returns a row of two ranks, solved by cg with a preconditioner.
 func solvedBy(pre string, setup, seconds, iterations float64) journal.Row {
-	r := made(strong, 2, 9000, seconds, iterations)
+	r := newRow(strong, 2, 9000, seconds, iterations)
 	r.Point = r.Point.With(precondAxis, point.StringValue(pre))
 	r.Metrics["precond_setup_s"], r.Metrics["bytes_model"], r.Metrics["bytes"] = setup, 1e6*seconds/iterations, 1000
 	r.Stats = journal.NewObject(map[string]journal.Stat{"solve_time_s": {Min: seconds, Max: 1.02 * seconds}})
@@ -38,7 +38,7 @@ func TestComparison(t *testing.T) {
 				"Why: cg + gmg needs 10 iterations, cg 400; one takes 8 times the time, and moves 8 times the bytes; set-up is " +
 					"20 % of its time to the solution."}, "not resolved"},
 		"other order": {[]journal.Row{fast, slow}, []string{"Choose cg + gmg"}, "not resolved"},
-		"near": {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)}, []string{"not resolved: their intervals meet"},
+		"near": {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)}, []string{"not resolved: their intervals overlap"},
 			"Choose"},
 		"near, but known": {append(thrice(slow), thrice(solvedBy("jacobi", 0, 1.8, 350))...),
 			[]string{"Choose cg + jacobi: 1.8 s to the solution, 0.9 the time of cg"}, "not resolved"},
@@ -46,17 +46,17 @@ func TestComparison(t *testing.T) {
 			[]string{"not resolved among cg + gmg, cg + amg: their"}, "Choose"},
 		"noisy": {[]journal.Row{slow, noisy}, []string{"not resolved: their"}, "Choose"},
 		"disturbed": {[]journal.Row{slow, disturbed(fast)}, []string{"not resolved: other programs disturbed the rows",
-			"What does not depend on the times: cg + gmg needs the fewest iterations (10), cg + gmg makes the fewest " +
+			"Independent of the times: cg + gmg needs the fewest iterations (10), cg + gmg makes the fewest " +
 				"reductions (20), cg + gmg moves the fewest bytes (400k)."}, "Why"},
 		"disturbed once": {[]journal.Row{slow, disturbed(solvedBy("gmg", 9, 9, 10)), fast},
 			[]string{"Choose cg + gmg: 500 ms"}, "disturbed"},
 		"failed": {[]journal.Row{slow, fast, failed},
-			[]string{"Choose cg + gmg", "Failed, and in no comparison: cg + amg."}, "not resolved"},
+			[]string{"Choose cg + gmg", "Failed and not compared: cg + amg."}, "not resolved"},
 		"stopped": {[]journal.Row{slow, fast, halted}, []string{"Choose cg + gmg"}, "amg"},
 		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)},
-			[]string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, by cg 2 s"}, "not resolved"},
+			[]string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, one by cg 2 s"}, "not resolved"},
 	} {
-		s := comparisons(c.rows)
+		s := comparisonSections(c.rows)
 		if len(s) != 1 || !s[0].Headline || !strings.Contains(s[0].Title, "on 2 ranks") {
 			t.Errorf("%s: %+v", name, s)
 			continue
@@ -70,7 +70,7 @@ func TestComparison(t *testing.T) {
 			t.Errorf("%s: %s\nis not to say %q", name, s[0].Text, c.not)
 		}
 	}
-	s := comparisons([]journal.Row{slow, fast})
+	s := comparisonSections([]journal.Row{slow, fast})
 	if got := strings.Join(s[0].Table[1], "|"); got != "cg + gmg|10|0.1|0.4|0.5|0.455 to 0.559|40000|20|391Ki|9.77Ki" {
 		t.Errorf("the line is %s", got)
 	}
@@ -86,7 +86,7 @@ func TestComparison(t *testing.T) {
 	fewer.NumRanks = &one
 	for name, rows := range map[string][]journal.Row{"one way": {fast, fast}, "two problems": {slow, other},
 		"different ranks": {slow, fewer}, "none": nil} {
-		if s := comparisons(rows); len(s) != 0 {
+		if s := comparisonSections(rows); len(s) != 0 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

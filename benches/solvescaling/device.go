@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// deviceRefuses returns an error if a GPU cannot run a point, as far as that is known before the size.
-func deviceRefuses(p, options point.Point) error {
+// checkDevice returns an error if a GPU cannot run a point, as far as that is known before the size.
+func checkDevice(p, options point.Point) error {
 	text := func(name string) string {
 		v, ok := p.Get(name)
 		if !ok {

@@ -37,7 +37,7 @@ func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
 	best := map[float64]*journal.Row{}
 	for _, r := range rowset.Good(rows) {
 		if _, known := r.Metrics["efficiency_implementation"]; !known || rowset.Ranks(r) != rowset.Ranks(like) ||
-			setup(r) != setup(like) || oversubscribed(r) {
+			configurationKey(r) != configurationKey(like) || oversubscribed(r) {
 			continue
 		}
 		if old := best[perRank(r)]; old == nil || perIteration(r) < perIteration(old) {

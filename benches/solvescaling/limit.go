@@ -50,11 +50,11 @@ func (t *triad) sweep(ctx context.Context, s *bench.State) error {
 		if err != nil {
 			return err
 		}
-		all, err := s.Gather(ctx, seconds)
+		slowest, err := maxOverRanks(ctx, s, seconds)
 		if err != nil {
 			return err
 		}
-		t.gbps = append(t.gbps, t.bytes*float64(s.Size())/slices.Max(all[0])/1e9)
+		t.gbps = append(t.gbps, t.bytes*float64(s.Size())/slowest/1e9)
 	}
 	return nil
 }

@@ -80,8 +80,8 @@ func phaseMetrics() (all []metric) {
 func meanOf(p profile.Phase) string    { return p.String() + "_us" }
 func slowestOf(p profile.Phase) string { return p.String() + "_max_us" }
 
-// known returns an error if word is not in the list.
-func known(what, word string, all []string) error {
+// checkKnown returns an error if word is not in the list.
+func checkKnown(what, word string, all []string) error {
 	if slices.Contains(all, word) {
 		return nil
 	}

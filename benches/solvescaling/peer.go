@@ -58,11 +58,11 @@ var peers = map[string]map[string]string{
 	petsc + ":hypre": {"gmg": "hypre", "amg": "hypre"},
 }
 
-// peerRefuses returns an error if a peer has no row for a point.
-func peerRefuses(p point.Point) error {
+// checkPeer returns an error if a peer has no row for a point.
+func checkPeer(p point.Point) error {
 	text := func(axis string) string { return p.At(axis).String() }
 	peer := text(peerAxis)
-	if err := known(peerAxis, peer, slices.Sorted(maps.Keys(peers))); err != nil || peer == noPeer {
+	if err := checkKnown(peerAxis, peer, slices.Sorted(maps.Keys(peers))); err != nil || peer == noPeer {
 		return err
 	}
 	switch _, has := peers[peer][text(precondAxis)]; {
@@ -119,7 +119,7 @@ func runPeer(ctx context.Context, s *bench.State, spec solve.Spec, name string) 
 	var failed error
 	if s.Rank() == 0 {
 		failed = peerOnRank0(ctx, s, spec, everyones, program, values)
-		if errors.As(failed, new(cannot)) {
+		if errors.As(failed, new(peerUnavailable)) {
 			values[0] = -1
 		}
 	}
@@ -179,10 +179,10 @@ func coresOfRanks(ctx context.Context, s *bench.State) ([]int, error) {
 const peerSingular = "the matrix is singular (its rows add up to zero), and the peer's program projects no " +
 	"null space out"
 
-// cannot is the reason why a peer does not work on this machine.
-type cannot string
+// peerUnavailable is the reason why a peer does not work on this machine.
+type peerUnavailable string
 
-func (c cannot) Error() string { return string(c) }
+func (c peerUnavailable) Error() string { return string(c) }
 
 // peerOnRank0 writes the whole system to files, runs the peer, and checks its solution.
 func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones []int, program string,
@@ -202,7 +202,7 @@ func peerOnRank0(ctx context.Context, s *bench.State, spec solve.Spec, everyones
 		return fmt.Errorf("the right-hand side has %d values, the matrix %d rows", spec.RHSRows, problem.Size())
 	}
 	if problem.Traits().Symmetric && sparse.AddUpToZero(problem) {
-		return cannot(peerSingular)
+		return peerUnavailable(peerSingular)
 	}
 	matrix, rhs, solution := filepath.Join(dir, "matrix"), filepath.Join(dir, "rhs"), filepath.Join(dir, "solution")
 	if err := writeFile(matrix, func(w io.Writer) error { return writeMatrix(w, problem) }); err != nil {
@@ -249,7 +249,7 @@ func execute(ctx context.Context, on []int, program string, args ...string) ([]b
 	}
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == unavailable {
-		return nil, cannot(lines[len(lines)-1])
+		return nil, peerUnavailable(lines[len(lines)-1])
 	}
 	return nil, fmt.Errorf("the peer %s: %w: %s", program, err, strings.Join(lines[max(0, len(lines)-5):], "; "))
 }

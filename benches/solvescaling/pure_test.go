@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/profile"
 )
 
-// made returns a row with the given coordinates and numbers.
-func made(mode string, p int, dof, seconds, iterations float64) journal.Row {
+// newRow returns a row with the given coordinates and numbers.
+func newRow(mode string, p int, dof, seconds, iterations float64) journal.Row {
 	var pt point.Point
 	for _, a := range Bench().Parts[0].Axes {
 		if a.Name != "num_ranks" {
@@ -53,13 +53,13 @@ func TestBaselineAlone(t *testing.T) {
 
 func TestDerive(t *testing.T) {
 	rows := []journal.Row{
-		made(weak, 1, 1000, 1, 100), made(weak, 4, 4000, 2.5, 200), // half algorithmic, 80 % implementation
-		made(strong, 1, 9000, 6, 300), made(strong, 2, 9000, 4, 300),
-		made(throughput, 2, 2000, 1, 100), // compared with the weak row of one rank
+		newRow(weak, 1, 1000, 1, 100), newRow(weak, 4, 4000, 2.5, 200), // half algorithmic, 80 % implementation
+		newRow(strong, 1, 9000, 6, 300), newRow(strong, 2, 9000, 4, 300),
+		newRow(throughput, 2, 2000, 1, 100), // compared with the weak row of one rank
 	}
-	other := made(weak, 2, 2000, 1, 100)
+	other := newRow(weak, 2, 2000, 1, 100)
 	other.Point = other.Point.With(methodAxis, point.StringValue("gmres")) // there is no such row of one rank
-	failed := made(weak, 8, 8000, 1, 1)
+	failed := newRow(weak, 8, 8000, 1, 1)
 	failed.Status = journal.Failed
 	rows = append(rows, other, failed)
 	got := derive(rows)
@@ -90,9 +90,9 @@ func TestDerive(t *testing.T) {
 
 // Every row of one rank is its own baseline, including the slower one of two.
 func TestBaselineIsWhole(t *testing.T) {
-	again := made(weak, 1, 1000, 1.5, 100)
+	again := newRow(weak, 1, 1000, 1.5, 100)
 	again.Trial = 1
-	for _, r := range derive([]journal.Row{made(weak, 1, 1000, 1, 100), again}) {
+	for _, r := range derive([]journal.Row{newRow(weak, 1, 1000, 1, 100), again}) {
 		if r.Metrics["efficiency"] != 1 || r.Metrics["efficiency_implementation"] != 1 || r.Metrics["speedup"] != 1 {
 			t.Errorf("trial %d: %v", r.Trial, r.Metrics)
 		}
@@ -139,7 +139,7 @@ func TestVerdict(t *testing.T) {
 			m["traced_us"], m["communication_us"] = 2*us, 0.7*us
 		}, "ranks wait for 75 % of it"},
 	} {
-		rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1.1, 100)}
+		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1.1, 100)}
 		rows[1].Metrics["efficiency_communication"] = 0.7
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])
 		s := sections(derive(rows))
@@ -156,7 +156,7 @@ func TestVerdict(t *testing.T) {
 // sized returns rows of 1 and 2 ranks at the given sizes and efficiencies.
 func sized(all ...[2]float64) (rows []journal.Row) {
 	for _, c := range all {
-		one, two := made(weak, 1, c[0], 1, 100), made(weak, 2, 2*c[0], 1/c[1], 100)
+		one, two := newRow(weak, 1, c[0], 1, 100), newRow(weak, 2, 2*c[0], 1/c[1], 100)
 		for _, r := range []*journal.Row{&one, &two} {
 			r.Point = r.Point.With(perRankAxis, point.IntValue(int64(c[0])))
 		}
@@ -187,7 +187,7 @@ func TestKnee(t *testing.T) {
 			t.Error(text + ": " + got)
 		}
 	}
-	other := made(weak, 8, 8*800000, 10, 100) // another number of ranks is not part of this knee
+	other := newRow(weak, 8, 8*800000, 10, 100) // another number of ranks is not part of this knee
 	other.Point = other.Point.With(perRankAxis, point.IntValue(800000))
 	if got := at(derive(append(slices.Clone(rows), other))); got != want {
 		t.Error(got)
@@ -210,11 +210,12 @@ func TestKnee(t *testing.T) {
 
 // Titles state what the rows have in common, and whether the matrix is a stencil. There is a table of the phases.
 func TestTitlesAndPhases(t *testing.T) {
-	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
+	rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1, 100)}
 	for i := range rows {
 		rows[i].Metrics["matrix_bytes_per_dof"] = 0.08
 	}
-	if got, want := shared(rows), ": poisson 2-D 5-point, 100k unknowns per rank, stored as a stencil, vm"; got != want {
+	if got, want := commonTitle(rows),
+		": poisson 2-D 5-point, 100k unknowns per rank, stored as a stencil, vm"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	s := sections(derive(rows))[1]
@@ -226,7 +227,7 @@ func TestTitlesAndPhases(t *testing.T) {
 
 // Rows whose solves were stopped have the time of an iteration, but none of a solve.
 func TestStoppedIsNoSolve(t *testing.T) {
-	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1.25, 100)}
+	rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1.25, 100)}
 	for i := range rows {
 		rows[i].Warnings = []string{stoppedWarning + "100 iterations, as asked"}
 	}
@@ -266,7 +267,7 @@ func TestConfigurationsApart(t *testing.T) {
 		"kernbench 2":  func(r *journal.Row) { r.Details = map[string]string{versionDetail: "kernbench 2"} },
 		"mpi":          func(r *journal.Row) { r.Backend = "mpi" },
 	} {
-		rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
+		rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1, 100)}
 		change(&rows[1])
 		rows = derive(rows)
 		if _, has := rows[1].Metrics["efficiency"]; has {
@@ -280,7 +281,7 @@ func TestConfigurationsApart(t *testing.T) {
 
 // Failed rows are named, and are in no curve, baseline or figure.
 func TestFailedRowsAreInNoCurve(t *testing.T) {
-	good, bad := made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 0.01, 1)
+	good, bad := newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 0.01, 1)
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
 	rows := derive([]journal.Row{good, bad})
 	s := sections(rows)
@@ -307,8 +308,9 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 
 // The figure has the expected panels and is valid.
 func TestFigure(t *testing.T) {
-	rows := derive([]journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 4, 4000, 2, 150), made(strong, 1, 9000, 6, 300),
-		made(strong, 2, 9000, 4, 300), made(throughput, 2, 2000, 1, 100)})
+	rows := derive([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 4, 4000, 2, 150),
+		newRow(strong, 1, 9000, 6, 300),
+		newRow(strong, 2, 9000, 4, 300), newRow(throughput, 2, 2000, 1, 100)})
 	all := figures(rows)
 	var titles []string
 	for _, f := range all {
@@ -327,12 +329,12 @@ func TestFigure(t *testing.T) {
 	if all[0].Title != "Distributed solve scaling: poisson 2-D 5-point, compressed, vm" {
 		t.Errorf("the title is %q", all[0].Title)
 	}
-	for range 2 * mostPhasePanels { // a panel for each configuration up to the limit, and a note on the rest
-		more := made(weak, 1, 1000, 1, 100)
+	for range 2 * maxPhasePanels { // a panel for each configuration up to the limit, and a note on the rest
+		more := newRow(weak, 1, 1000, 1, 100)
 		more.Options = more.Options.With(restartOption, point.IntValue(int64(len(rows))))
 		rows = append(rows, more)
 	}
-	if many := phasePanels(derive(rows)); len(many) != mostPhasePanels ||
+	if many := phasePanels(derive(rows)); len(many) != maxPhasePanels ||
 		many[1].Title != "time per iteration: weak, cg, simple, restart 5" ||
 		many[len(many)-1].Note != "11 more configurations are not drawn" {
 		t.Errorf("%d phase panels, %q, %q", len(many), many[1].Title, many[len(many)-1].Note)
@@ -344,11 +346,12 @@ func TestFigure(t *testing.T) {
 }
 
 func TestExport(t *testing.T) {
-	bad := made(weak, 2, 2000, 1, 100)
+	bad := newRow(weak, 2, 2000, 1, 100)
 	bad.Status, bad.Reason = journal.Failed, "no"
-	skipped := made(weak, 3, 1, 1, 1)
+	skipped := newRow(weak, 3, 1, 1, 1)
 	skipped.Status = journal.Skipped
-	files, err := exports(derive([]journal.Row{made(weak, 1, 1000, 1, 100), made(strong, 2, 1000, 1, 100), bad, skipped}))
+	files, err := exports(derive([]journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(strong, 2, 1000, 1, 100), bad,
+		skipped}))
 	if err != nil || len(files) != 1 || files[0].Name != "results/distributed_solve_scaling.json" {
 		t.Fatal(files, err)
 	}
@@ -401,8 +404,8 @@ func TestLevelTable(t *testing.T) {
 // Disturbed rows are marked in every figure. The roofline shows the product and the iteration under the roof for the
 // same number of ranks.
 func TestDisturbedRowsAreHollow(t *testing.T) {
-	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100), made(strong, 2, 2000, 1, 100),
-		made(throughput, 2, 2000, 1, 100)}
+	rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1, 100), newRow(strong, 2, 2000, 1, 100),
+		newRow(throughput, 2, 2000, 1, 100)}
 	for i := range rows {
 		m := rows[i].Metrics
 		m["product_flops"], m["product_bytes"], m["product_plain_bytes"], m["product_us"], m["product_plain_us"] = 1e6, 2e6,
@@ -450,7 +453,7 @@ func TestDisturbedRowsAreHollow(t *testing.T) {
 
 // A method that hides its reductions reports how much was hidden, even if nothing was.
 func TestHiddenReductions(t *testing.T) {
-	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
+	rows := []journal.Row{newRow(weak, 1, 1000, 1, 100), newRow(weak, 2, 2000, 1, 100)}
 	m := rows[1].Metrics
 	for _, c := range []struct {
 		blocking, left float64

@@ -43,9 +43,10 @@ func solveMode(r *journal.Row) string {
 	return weak
 }
 
-// setup identifies the configuration that rows of different sizes and rank counts share. It includes the number of
-// repeats, because the best of many solves cannot be compared with the best of few.
-func setup(r *journal.Row) string {
+// configurationKey identifies the configuration that rows of different sizes and rank counts share. It
+// includes the number of repeats, because the best of many solves cannot be compared with the best of
+// few.
+func configurationKey(r *journal.Row) string {
 	words := []string{solveMode(r), r.Backend, r.Env.String()}
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
@@ -64,10 +65,10 @@ func setup(r *journal.Row) string {
 	return strings.Join(words, " ")
 }
 
-// family identifies what rows of different rank counts share.
-func family(r *journal.Row) string {
+// familyKey identifies what rows of different rank counts share.
+func familyKey(r *journal.Row) string {
 	size := sizeAxis(solveMode(r))
-	return setup(r) + " " + size + "=" + rowset.Text(r, size)
+	return configurationKey(r) + " " + size + "=" + rowset.Text(r, size)
 }
 
 // perIteration returns the best time of an iteration. The metric already is the best.
@@ -99,8 +100,8 @@ func derive(rows []journal.Row) []journal.Row {
 		if r.Status != journal.OK || rowset.Ranks(r) != 1 {
 			continue
 		}
-		if b := base[family(r)]; b == nil || perIteration(r) < perIteration(b) {
-			base[family(r)] = r
+		if b := base[familyKey(r)]; b == nil || perIteration(r) < perIteration(b) {
+			base[familyKey(r)] = r
 		}
 	}
 	out := slices.Clone(rows)
@@ -114,7 +115,7 @@ func derive(rows []journal.Row) []journal.Row {
 			delete(r.Metrics, "solve_time_s")
 			delete(r.Metrics, "throughput_dof_s")
 		}
-		b := base[family(r)]
+		b := base[familyKey(r)]
 		if rowset.Ranks(r) == 1 {
 			b = r // the baseline has 100 % by definition
 		}
@@ -176,9 +177,9 @@ func curves(rows []journal.Row, mode string) []*curve {
 	})
 	for _, g := range rowset.GroupBy(shown, func(r *journal.Row) string {
 		if mode == "" {
-			return rowset.Text(r, modeAxis) + family(r) // a throughput curve is separate
+			return rowset.Text(r, modeAxis) + familyKey(r) // a throughput curve is separate
 		}
-		return family(r)
+		return familyKey(r)
 	}) {
 		c := &curve{mode: rowset.Text(g.Rows[0], modeAxis)}
 		for _, r := range g.Rows {

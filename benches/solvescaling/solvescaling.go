@@ -99,7 +99,7 @@ func Bench() *bench.Bench {
 		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
-		bench.Refuse(mistake),
+		bench.Refuse(checkOptions),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.Backends(func(d dist.Description) bool {
 			return profile.CanSolve(d) || device.Serves(d.Name)
@@ -120,24 +120,24 @@ func Bench() *bench.Bench {
 
 // manual returns the help text.
 func manual() string {
-	return `Solves A x = b on a growing number of ranks and says how it scales, where the
-knee is, and why. Each rank makes its own rows and no others.
+	return `Solves A x = b on a growing number of ranks, and reports how the solve scales, where
+the knee is, and what limits it. Each rank generates only its own rows.
 
-mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong spreads
---total-dof over them, mode=throughput is weak scaling seen as unknowns solved
-per second. A row whose true residual ||b - Ax|| / ||b|| exceeds 10 x rtol, or
-that did not converge, is failed: it is in no curve, and the exit status is 1.
+mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong distributes
+--total-dof over the ranks, and mode=throughput is weak scaling shown as unknowns
+solved per second. A row fails if it does not converge or if its true residual
+||b - Ax|| / ||b|| exceeds 10 x rtol. Failed rows are in no curve, and the exit status is 1.
 
 Problems:     ` + list(solve.Problems(), func(k solve.Kind) (string, string) { return k.Name, k.Help }) + `
               --matrix FILE takes a Matrix Market file instead: .mtx, .mtx.gz, or SuiteSparse's .tar.gz
 Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, string) { return p.Name, p.Help }) + `
-              --weights nnz gives ranks the same entries instead of the same rows: for rows of very different lengths
+              --weights nnz balances matrix entries instead of rows, for rows of very different lengths
 Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
-The right-hand side is random (the usual smooth one is an eigenvector of the Poisson
-stencils: one step suffices), ones, or file:PATH in Matrix Market's array format.
+The right-hand side is random, ones, or file:PATH in the array format of Matrix Market. (A smooth
+right-hand side would be an eigenvector of the Poisson stencils, solved in one step.)
 --peer none,petsc adds rows in which PETSc solves the same system by the same method: petsc:gamg and
-petsc:hypre in place of gmg and amg, petsc:cg of none and jacobi; ` + petscVariable + ` names the program.
+petsc:hypre instead of gmg and amg, petsc:cg for none and jacobi. ` + petscVariable + ` names the program.
 
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
@@ -146,8 +146,8 @@ petsc:hypre in place of gmg and amg, petsc:cg of none and jacobi; ` + petscVaria
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
 
-On GPUs (--backend cuda) there are ` + strings.Join(device.Methods(), ", ") + ` with ` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic
-and variable, in strips of rows: see docs/gpu.md.
+GPUs (--backend cuda) support ` + strings.Join(device.Methods(), ", ") + ` with
+` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic and variable, in strips of rows: see docs/gpu.md.
 
 docs/solve-scaling.md explains every metric.`
 }
@@ -171,8 +171,7 @@ func methodHelp(m solve.Method) (name, help string) {
 
 // restarting lists the methods that use --restart.
 func restarting() []string {
-	methods := lists.Filter(solve.Methods(), func(m solve.Method) bool { return m.Restarts })
-	return lists.Map(methods, func(m solve.Method) string { return m.Name })
+	return krylov.Methods.NamesWhere(func(m krylov.Method) bool { return m.Restarts })
 }
 
 // invalidPoint returns an error if a point cannot be run, as far as the point alone shows.
@@ -183,26 +182,26 @@ func invalidPoint(p point.Point) error {
 		known []string
 	}{
 		{modeAxis, []string{weak, strong, throughput}},
-		{methodAxis, lists.Map(solve.Methods(), func(m solve.Method) string { return m.Name })},
-		{partitionerAxis, lists.Map(solve.Partitioners(), func(p solve.Partitioner) string { return p.Name })},
-		{precondAxis, lists.Map(solve.Preconditioners(), func(p solve.Preconditioner) string { return p.Name })},
+		{methodAxis, krylov.Methods.Names()},
+		{partitionerAxis, partition.Partitioners.Names()},
+		{precondAxis, precondition.Preconditioners.Names()},
 		{objectiveAxis, partition.Objectives()},
 		{weightsAxis, []string{string(partition.ByRows), string(partition.ByEntries)}},
 		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
 	} {
-		if err := known(c.axis, text(c.axis), c.known); err != nil {
+		if err := checkKnown(c.axis, text(c.axis), c.known); err != nil {
 			return err
 		}
 	}
 	if rhs := text(rhsAxis); !strings.HasPrefix(rhs, rhsFile) {
-		if err := known(rhsAxis, rhs, []string{"random", "ones", rhsFile + "PATH"}); err != nil {
+		if err := checkKnown(rhsAxis, rhs, []string{"random", "ones", rhsFile + "PATH"}); err != nil {
 			return err
 		}
 	}
 	if err := unusedSize(p); err != nil {
 		return err
 	}
-	if err := peerRefuses(p); err != nil {
+	if err := checkPeer(p); err != nil {
 		return err
 	}
 	part, err := partition.Partitioners.Lookup(text(partitionerAxis))
@@ -216,12 +215,12 @@ func invalidPoint(p point.Point) error {
 	if text(problemAxis) == auto {
 		return nil // the default kind or a file, which the ranks will check
 	}
-	return unsuited(p, text, part)
+	return checkSuitable(p, text, part)
 }
 
-// unsuited returns an error if the method, preconditioner, partitioner or right-hand side does not suit a generated
-// problem.
-func unsuited(p point.Point, text func(axis string) string, part partition.Partitioner) error {
+// checkSuitable returns an error if the method, preconditioner, partitioner or right-hand side does
+// not suit a generated problem.
+func checkSuitable(p point.Point, text func(axis string) string, part partition.Partitioner) error {
 	v, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
 		return err
@@ -237,18 +236,18 @@ func unsuited(p point.Point, text func(axis string) string, part partition.Parti
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
 	if v.Traits().Singular {
-		if err := singularRefuses(text(problemAxis), text(rhsAxis), text(peerAxis)); err != nil {
+		if err := checkSingular(text(problemAxis), text(rhsAxis), text(peerAxis)); err != nil {
 			return err
 		}
 	}
 	return part.Check(v)
 }
 
-// singularRefuses returns an error for settings that do not work with a singular matrix.
-func singularRefuses(problem, rhs, peer string) error {
+// checkSingular returns an error for settings that do not work with a singular matrix.
+func checkSingular(problem, rhs, peer string) error {
 	switch {
 	case rhs == "ones":
-		return fmt.Errorf("problem %s takes constants to zero: nothing is left of --%s ones, take random", problem, rhsAxis)
+		return fmt.Errorf("problem %s is singular, so --%s ones has no solution: use random", problem, rhsAxis)
 	case peer != noPeer:
 		return fmt.Errorf("problem %s: "+peerSingular, problem)
 	}
@@ -259,8 +258,8 @@ func singularRefuses(problem, rhs, peer string) error {
 // preconditioners that halve a grid accept. The ranks check the real size.
 const sampleRows = 4096
 
-// mistake returns an error for invalid numbers or an invalid combination with a file.
-func mistake(p, options point.Point) error {
+// checkOptions returns an error for invalid numbers or an invalid combination with a file.
+func checkOptions(p, options point.Point) error {
 	for _, o := range []struct {
 		name  string
 		least float64
@@ -277,7 +276,7 @@ func mistake(p, options point.Point) error {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
 	}
-	if err := deviceRefuses(p, options); err != nil {
+	if err := checkDevice(p, options); err != nil {
 		return err
 	}
 	path := options.At(matrixOption)

@@ -17,7 +17,7 @@ import (
 
 // sections returns the tables of a scaling study, one for each curve, with a verdict in words.
 func sections(rows []journal.Row) []bench.Section {
-	out := comparisons(rows)
+	out := comparisonSections(rows)
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
@@ -171,11 +171,11 @@ func verdict(c *curve, rows []journal.Row) []string {
 	}
 	last := c.rows[len(c.rows)-1]
 	var out []string
-	if text := kept(last); text != "" {
+	if text := efficiencyText(last); text != "" {
 		out = append(out, text)
 	}
 	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(rowset.Ranks(last), "rank"), causeOf(last).sentence))
-	if text := hidden(last); text != "" {
+	if text := hiddenText(last); text != "" {
 		out = append(out, text)
 	}
 	if k := knee(c, rows); k != "" {
@@ -184,8 +184,8 @@ func verdict(c *curve, rows []journal.Row) []string {
 	return out
 }
 
-// kept says how much of one rank's efficiency is left. It returns "" if that is not known.
-func kept(r *journal.Row) string {
+// efficiencyText says how much of one rank's efficiency is left. It returns "" if that is not known.
+func efficiencyText(r *journal.Row) string {
 	m := r.Metrics
 	each, known := m["efficiency_implementation"]
 	if !known || rowset.Ranks(r) == 1 {
@@ -198,7 +198,7 @@ func kept(r *journal.Row) string {
 	}
 	return fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% by the number of iterations (%s), %s by the "+
 		"time of an iteration.",
-		ranks, 100*m["efficiency"], 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]),
+		ranks, 100*m["efficiency"], 100*m["efficiency_algorithmic"], iterationsText(m["efficiency_algorithmic"]),
 		withInterval(r, each))
 }
 
@@ -211,7 +211,7 @@ func withInterval(r *journal.Row, efficiency float64) string {
 	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*efficiency, 100*low, 100*high)
 }
 
-func grown(algorithmic float64) string {
+func iterationsText(algorithmic float64) string {
 	if algorithmic < 0.995 || algorithmic > 1.005 {
 		return fmt.Sprintf("%.2f times as many", 1/algorithmic)
 	}
@@ -338,9 +338,9 @@ func waitingCause(r *journal.Row, s shares) cause {
 		100*s.waiting, unit.FormatMicros(own), unit.FormatMicros(m["time_us"]))}
 }
 
-// hidden says how much of the reductions is hidden behind other work. It returns "" for methods that hide none, and on
-// one rank.
-func hidden(r *journal.Row) string {
+// hiddenText says how much of the reductions is hidden behind other work. It returns "" for methods
+// that hide none, and on one rank.
+func hiddenText(r *journal.Row) string {
 	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(profile.AllReduce)]
 	if !(blocking > 0) {
 		return ""

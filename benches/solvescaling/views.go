@@ -34,7 +34,7 @@ func artifacts(rows []journal.Row) []string {
 
 // figures draws a panel for each mode that has rows, with the ideal curve, and the phases of an iteration.
 func figures(rows []journal.Row) []figure.Figure {
-	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling" + shared(rows), Columns: 2}
+	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling" + commonTitle(rows), Columns: 2}
 	for _, panel := range []func([]journal.Row) (figure.Panel, bool){weakPanel, strongPanel, throughputPanel} {
 		if p, ok := panel(rows); ok {
 			f.Panels = append(f.Panels, p)
@@ -52,21 +52,21 @@ func figures(rows []journal.Row) []figure.Figure {
 		out = append(out, c)
 	}
 	if p := rooflinePanels(rows); len(p) > 0 {
-		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + shared(rows),
+		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + commonTitle(rows),
 			Panels: p, Columns: 2,
 			Caption: "Roofs are the triad and the arithmetic of all ranks, measured beside the solves; times are measured, " +
 				"operations and bytes are " +
 				"counted. A point above the roof is of a matrix that fits a cache. Hollow markers: disturbed while measured."})
 	}
 	if p, ok := convergencePanel(rows); ok {
-		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + shared(rows),
+		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + commonTitle(rows),
 			Panels: []figure.Panel{p}})
 	}
 	return out
 }
 
-// shared returns what all successful rows have in common, for the title: problem, size, storage and host.
-func shared(rows []journal.Row) (text string) {
+// commonTitle returns what all successful rows have in common, for the title: problem, size, storage and host.
+func commonTitle(rows []journal.Row) (text string) {
 	for _, of := range []func(r *journal.Row) string{
 		func(r *journal.Row) string { return r.Details["problem"] },
 		func(r *journal.Row) string {
@@ -204,8 +204,8 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, len(p.Series) > 0
 }
 
-// mostPhasePanels is the number of configurations whose phases are drawn.
-const mostPhasePanels = 8
+// maxPhasePanels is the number of configurations whose phases are drawn.
+const maxPhasePanels = 8
 
 // phasePanels stacks the mean time of each phase in a traced iteration: a bar for each number of ranks, and a panel for
 // each configuration.
@@ -218,7 +218,7 @@ func phasePanels(rows []journal.Row) []figure.Panel {
 			p, traced := phasePanel("time per iteration: "+mode+", "+name, all[i])
 			switch {
 			case !traced:
-			case len(out) == mostPhasePanels:
+			case len(out) == maxPhasePanels:
 				left++
 			default:
 				out = append(out, p)

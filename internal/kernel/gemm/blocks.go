@@ -26,8 +26,8 @@ func depth(kern *tile.Kernel) int {
 }
 
 // A product of up to aloneWork multiply-adds (some microseconds) is computed by one thread, in place if the kernel can.
-// A product of up to inPlaceRows rows is computed in place too, because copying an element of B takes as long as using it
-// for some rows.
+// A product of up to inPlaceRows rows is computed in place too, because copying an element of B takes
+// as long as using it for some rows.
 const (
 	aloneWork   = 96 * 96 * 96
 	inPlaceRows = 8

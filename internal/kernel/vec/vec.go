@@ -9,7 +9,8 @@
 // Sources are combined from first to last. The portable Go code defines the results, and the AVX2 and AVX-512 kernels
 // give the same bits. In particular:
 //
-//   - f16 and bf16 are widened to float32, combined there, and rounded once at the end, to nearest even. Subnormals are kept.
+//   - f16 and bf16 are widened to float32, combined there, and rounded once at the end, to nearest even.
+//     Subnormals are kept.
 //   - Integers wrap around.
 //   - Min and Max are Go's: any NaN makes the result a NaN, and -0 is less than +0.
 //   - If a result is a NaN, it is one on every machine, but its sign and payload are undefined, as in IEEE 754.

@@ -86,7 +86,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 			t.Errorf("%s on %s: error %v, want one with %q", tc.name, tc.problem, err, tc.want)
 		}
 	}
-	if _, err := partition.Partitioners.Lookup("metiss"); err == nil || !strings.Contains(err.Error(), `did you mean "metis"`) {
+	if _, err := partition.Partitioners.Lookup("metiss"); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "metis"`) {
 		t.Errorf("an unknown name: error %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package profile measures where a distributed solve spends its time. It also gives the benches of this module access to
-// parts of a solve.System that the public package does not export.
+// Package profile measures where a distributed solve spends its time. It also gives the benches of
+// this module access to parts of a solve.System that the public package does not export.
 package profile
 
 import (
@@ -215,8 +215,8 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	return p, overlaps, nil
 }
 
-// model counts the memory traffic and the operations of a stage. It leaves out the operations of a preconditioner that is
-// not a diagonal.
+// model counts the memory traffic and the operations of a stage. It leaves out the operations of a
+// preconditioner that is not a diagonal.
 func (n *Internals) model(stage *krylov.Stage) (bytes, flops float64) {
 	rows := float64(n.Plan.Owned)
 	bytes, flops = 8*rows*float64(stage.Passes()), rows*float64(stage.Flops())
@@ -230,9 +230,10 @@ func (n *Internals) model(stage *krylov.Stage) (bytes, flops float64) {
 	return bytes, flops
 }
 
-// Alone makes at most limit iterations on the rows of this rank as if there were no other ranks: the same passes over the
-// same memory, but without communication. It returns the seconds of one iteration, or 0 if there were too few
-// iterations or if the preconditioner needs other ranks. It overwrites the solution.
+// Alone makes at most limit iterations on the rows of this rank as if there were no other ranks: the
+// same passes over the same memory, but without communication. It returns the seconds of one
+// iteration, or 0 if there were too few iterations or if the preconditioner needs other ranks. It
+// overwrites the solution.
 func (n *Internals) Alone(limit int) (float64, error) {
 	if n.Applied != nil && !n.Applied.Local() {
 		return 0, nil

@@ -80,10 +80,11 @@ func load[T any](path string, read func(io.Reader) (T, error)) (none T, err erro
 	return v, nil
 }
 
-// ReadMatrix reads a square matrix in the coordinate format of Matrix Market: real, integer or pattern (whose entries are
-// 1), and general, symmetric or skew-symmetric. The file may be plain, compressed by gzip, or an archive of the
-// SuiteSparse collection (NAME.tar.gz with NAME/NAME.mtx). If keep is not nil, only the rows that it accepts are
-// stored, so that a rank holds only its own rows in memory. Entries given twice are added. Errors name the line.
+// ReadMatrix reads a square matrix in the coordinate format of Matrix Market: real, integer or pattern
+// (whose entries are 1), and general, symmetric or skew-symmetric. The file may be plain, compressed
+// by gzip, or an archive of the SuiteSparse collection (NAME.tar.gz with NAME/NAME.mtx). If keep is
+// not nil, only the rows that it accepts are stored, so that a rank holds only its own rows in memory.
+// Entries given twice are added. Errors name the line.
 func ReadMatrix(r io.Reader, keep func(row int) bool) (*File, error) {
 	return readFile(r, &mtxReader{keep: keep}, (*mtxReader).read)
 }

@@ -171,7 +171,8 @@ func TestServeWithoutNeeding(t *testing.T) {
 		t.Errorf("rank 2: peers %+v, ghosts %v", all[2].Peers, all[2].Ghosts)
 	}
 	if len(all[0].Interior)+len(all[2].Interior) != 0 || len(all[1].Boundary) != 0 {
-		t.Errorf("interiors %v, %v and boundary %v: rows that need a ghost or that others need are boundary rows", all[0].Interior,
+		t.Errorf("interiors %v, %v and boundary %v: rows that need a ghost or that others need are boundary rows",
+			all[0].Interior,
 			all[2].Interior, all[1].Boundary)
 	}
 	got := product(t, f, all, Compressed, []float64{1, 2, 3}, nil)
