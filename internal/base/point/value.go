@@ -273,12 +273,8 @@ func (v *Value) unmarshal(b []byte, intern func([]byte) string) error {
 		}
 		*v = StringValue(s)
 		return nil
-	case b[0] == 't' || b[0] == 'f':
-		var t bool
-		if err := json.Unmarshal(b, &t); err != nil {
-			return err
-		}
-		*v = BoolValue(t)
+	case string(b) == "true" || string(b) == "false":
+		*v = BoolValue(b[0] == 't')
 		return nil
 	}
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {

@@ -165,60 +165,53 @@ func Shorten(s string, width int) string {
 // Plain makes text safe for a table cell: control characters, line ends and invalid bytes become
 // visible escapes, so that a value can neither break a line nor control the terminal.
 func Plain(s string) string {
-	if !strings.ContainsFunc(s, unprintable) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
+	printable := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+	return escape(s, printable, func(b *strings.Builder, r rune) {
 		switch {
 		case r == '\n':
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
-			hex(&b, uint32(s[i]))
-		case unprintable(r):
-			hex(&b, uint32(r))
+		case r > 0xff:
+			fmt.Fprintf(b, `\u{%x}`, r)
 		default:
-			b.WriteRune(r)
+			fmt.Fprintf(b, `\x%02x`, r)
 		}
-	}
-	return b.String()
+	})
 }
-
-func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
 // Lines makes a whole output safe for a terminal: control characters other than line ends and
 // tabs become visible escapes. JSON stays valid and keeps its meaning.
 func Lines(s string) string {
-	controls := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) }
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, controls) {
+	harmless := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) }
+	return escape(s, harmless, func(b *strings.Builder, r rune) {
+		if r < ' ' {
+			fmt.Fprintf(b, `\x%02x`, r)
+			return
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(b, `\u%04x`, unit)
+		}
+	})
+}
+
+// escape calls write for the characters that keep rejects. Bytes that are not UTF-8 become \xNN.
+func escape(s string, keep func(rune) bool, write func(b *strings.Builder, r rune)) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !keep(r) }) {
 		return s
 	}
 	var b strings.Builder
 	for i, r := range s {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
-			hex(&b, uint32(s[i]))
-		case !controls(r):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case keep(r):
 			b.WriteRune(r)
-		case r < ' ':
-			hex(&b, uint32(r))
 		default:
-			for _, unit := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, `\u%04x`, unit)
-			}
+			write(&b, r)
 		}
 	}
 	return b.String()
-}
-
-func hex(b *strings.Builder, v uint32) {
-	if v > 0xff {
-		fmt.Fprintf(b, `\u{%x}`, v)
-		return
-	}
-	fmt.Fprintf(b, `\x%02x`, v)
 }
 
 // Wrap joins words to lines of at most width cells (0: a single line). All lines but the first

@@ -180,39 +180,24 @@ func (m Machine) limit(name string, l Limit, little uint64, format func(uint64) 
 
 // controlGroups describes which versions are mounted and with which controllers.
 func (m Machine) controlGroups() Finding {
-	f := Finding{"limits", "control groups", Yes, ""}
-	text, err := fs.ReadFile(m.Root, "proc/self/mountinfo")
-	if err != nil {
-		return Finding{"limits", "control groups", No, err.Error()}
-	}
-	var one []string
-	two := false
-	for line := range strings.Lines(string(text)) {
-		_, kind, _ := strings.Cut(line, " - ")
-		switch fields := strings.Fields(kind); {
-		case len(fields) < 3:
-		case fields[0] == "cgroup2":
-			two = true
-		case fields[0] == "cgroup":
-			for option := range strings.SplitSeq(fields[2], ",") {
-				if option == "cpu" || option == "cpuset" || option == "memory" {
-					one = append(one, option)
-				}
-			}
+	var versions, controllers []string
+	for _, mount := range hostinfo.CgroupMounts(m.Root) {
+		if mount.Version == 2 {
+			versions = append(versions, "version 2")
+			continue
 		}
+		controllers = append(controllers, lists.Filter(mount.Controllers, func(name string) bool {
+			return name == "cpu" || name == "cpuset" || name == "memory"
+		})...)
 	}
-	slices.Sort(one)
-	switch {
-	case len(one) > 0 && two:
-		f.Detail = "version 1 (" + strings.Join(slices.Compact(one), ", ") + ") and version 2"
-	case len(one) > 0:
-		f.Detail = "version 1 (" + strings.Join(slices.Compact(one), ", ") + ")"
-	case two:
-		f.Detail = "version 2"
-	default:
-		f.State, f.Detail = No, "not mounted: limits of containers are not visible"
+	if slices.Sort(controllers); len(controllers) > 0 {
+		versions = append(versions, "version 1 ("+strings.Join(slices.Compact(controllers), ", ")+")")
 	}
-	return f
+	if len(versions) == 0 {
+		return Finding{"limits", "control groups", No, "not mounted: limits of containers are not visible"}
+	}
+	slices.Sort(versions)
+	return Finding{"limits", "control groups", Yes, strings.Join(slices.Compact(versions), " and ")}
 }
 
 // launcher is a program that starts ranks. Different launchers share program names, so the output

@@ -67,37 +67,30 @@ func cpuset(root fs.FS) int {
 // both; only one of them has the files of the controller.
 func cgroupDirs(root fs.FS, controller string) []string {
 	var dirs []string
-	for _, l := range lines(root, "proc/self/mountinfo") {
-		mount, ok := parseMount(l)
-		if !ok {
-			continue
-		}
+	for _, m := range CgroupMounts(root) {
 		hierarchy := controller
-		switch {
-		case mount.kind == "cgroup2":
+		if m.Version == 2 {
 			hierarchy = ""
-		case mount.kind != "cgroup" || !slices.Contains(mount.options, controller):
+		} else if !slices.Contains(m.Controllers, controller) {
 			continue
 		}
-		dir, ok := mount.folder(groupPath(root, hierarchy))
+		dir, ok := m.folder(groupPath(root, hierarchy))
 		if !ok {
-			dir = mount.point
+			dir = m.point
 		}
-		for ; len(dir) > len(mount.point); dir = path.Dir(dir) {
+		for ; len(dir) > len(m.point); dir = path.Dir(dir) {
 			dirs = append(dirs, dir)
 		}
-		dirs = append(dirs, mount.point)
+		dirs = append(dirs, m.point)
 	}
 	return dirs
 }
 
 // ControlGroup returns the folder of this process's version 2 control group, or "" if there is none.
 func ControlGroup(root fs.FS) string {
-	for _, l := range lines(root, "proc/self/mountinfo") {
-		if mount, ok := parseMount(l); ok && mount.kind == "cgroup2" {
-			if dir, ok := mount.folder(groupPath(root, "")); ok {
-				return "/" + dir
-			}
+	for _, m := range CgroupMounts(root) {
+		if dir, ok := m.folder(groupPath(root, "")); ok && m.Version == 2 {
+			return "/" + dir
 		}
 	}
 	return ""
@@ -116,30 +109,36 @@ func groupPath(root fs.FS, controller string) string {
 	return "/"
 }
 
-// mount is a line of mountinfo. Paths within the file tree have no leading slash.
-type mount struct {
-	root, point, kind string
-	options           []string
+// CgroupMount is a mounted hierarchy of control groups.
+type CgroupMount struct {
+	Version     int
+	Controllers []string // mount options, which include the controllers of version 1
+
+	root  string // path of the mounted group in the hierarchy
+	point string // mount point, without leading slash
+}
+
+// CgroupMounts returns the hierarchies that this process sees.
+func CgroupMounts(root fs.FS) (mounts []CgroupMount) {
+	for _, l := range lines(root, "proc/self/mountinfo") {
+		before, after, _ := strings.Cut(l, " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if len(left) < 5 || len(right) < 3 {
+			continue
+		}
+		version := slices.Index([]string{"cgroup", "cgroup2"}, right[0]) + 1
+		if version > 0 {
+			mounts = append(mounts, CgroupMount{version, strings.Split(right[2], ","), left[3],
+				strings.TrimPrefix(left[4], "/")})
+		}
+	}
+	return mounts
 }
 
 // folder returns the folder of a group below the mount point, and whether the mount contains the group.
 // In a container the path of the group may be that of the host; the mount then shows only
 // the part below its root.
-func (m mount) folder(group string) (string, bool) {
+func (m CgroupMount) folder(group string) (string, bool) {
 	below, ok := strings.CutPrefix(group+"/", strings.TrimSuffix(m.root, "/")+"/")
 	return path.Join(m.point, below), ok
-}
-
-func parseMount(l string) (mount, bool) {
-	before, after, found := strings.Cut(l, " - ")
-	left, right := strings.Fields(before), strings.Fields(after)
-	if !found || len(left) < 5 || len(right) < 3 {
-		return mount{}, false
-	}
-	return mount{
-		root:    left[3],
-		point:   strings.TrimPrefix(left[4], "/"),
-		kind:    right[0],
-		options: strings.Split(right[2], ","),
-	}, true
 }
