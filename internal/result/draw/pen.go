@@ -75,6 +75,7 @@ var sans = sync.OnceValue(func() [2]*opentype.Font {
 	return fonts
 })
 
+// font returns the face as the plotting library's type.
 func (f Face) font() font.Face {
 	d := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Length(f.Size)}
 	i := 0

@@ -124,6 +124,7 @@ func newRuler(a Axis, values []float64, fromZero bool) ruler {
 	return r
 }
 
+// logRange adds a margin to the range of the values on a log axis.
 func logRange(lo, hi float64) (float64, float64) {
 	if lo > hi { // no values
 		return 1, 10
@@ -137,6 +138,7 @@ func logRange(lo, hi float64) (float64, float64) {
 	return lo / pad, hi * pad
 }
 
+// linearRange adds a margin, and usually zero, to the range of the values on a linear axis.
 func linearRange(lo, hi float64, fromZero bool) (float64, float64) {
 	if lo > hi { // no values
 		return 0, 1

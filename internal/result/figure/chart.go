@@ -103,6 +103,8 @@ type bar struct {
 // barShare is the part of a category's slot that the bars fill.
 const barShare = 0.78
 
+// newChart filters the points of a panel, computes its bars and fits its axes. A limit
+// line widens the axes like data, so that it is always visible.
 func newChart(p Panel) *chart {
 	c := &chart{panel: p, looks: p.looks(), data: make([][]Point, len(p.Series)), failed: make([][]gap, len(p.Series))}
 	var xs, ys []float64
@@ -182,6 +184,7 @@ func (c *chart) stackBars() {
 	}
 }
 
+// countOutside counts the points that fixed ends or a break of the axes hide.
 func (c *chart) countOutside() {
 	for _, b := range c.bars {
 		if !c.yAxis.covers(b.top) {

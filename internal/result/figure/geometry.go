@@ -268,6 +268,7 @@ func (c *chart) drawFailed(p draw.Pen, g *geometry) {
 	}
 }
 
+// drawErrorBar draws an error bar with caps at its ends.
 func (c *chart) drawErrorBar(p draw.Pen, frame draw.Rectangle, x float64, pt Point, s draw.Stroke) {
 	lo, hi, ok := c.errorBar(pt)
 	if !ok || x < frame.X0 || x > frame.X1 {
@@ -346,6 +347,7 @@ type clutter struct {
 // clutterStep is the distance of the dots along a line. It is smaller than any label.
 const clutterStep = 3
 
+// addPath adds a polyline as dots along it.
 func (c *clutter) addPath(path []draw.Point) {
 	for i, p := range path {
 		if i == 0 {

@@ -89,6 +89,7 @@ const (
 // Prepare implements Content.
 func (m *HeatMap) Prepare(p Panel) Drawing { return newHeat(p, m) }
 
+// newHeat collects the values of the cells and fits the color scale to them.
 func newHeat(p Panel, m *HeatMap) *heat {
 	h := &heat{panel: p, matrix: m}
 	var values []float64
@@ -232,6 +233,7 @@ func (h *heat) textSize(length, height float64) float64 {
 	return font.Size
 }
 
+// cellText returns the text of a cell: its own, or its value in three digits.
 func (h *heat) cellText(c Cell) string {
 	switch {
 	case c.Text != "":

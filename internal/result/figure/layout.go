@@ -111,6 +111,7 @@ func (r *ruler) placeCategories(from, to, leftRoom float64) axisLabels {
 	return labels
 }
 
+// drawGrid draws lines across the plot at the labelled ticks.
 func (c *chart) drawGrid(p draw.Pen, frame draw.Rectangle) {
 	for _, t := range c.yAxis.ticks {
 		if y := c.yAxis.at(t.Value); t.Label != "" {
@@ -127,6 +128,8 @@ func (c *chart) drawGrid(p draw.Pen, frame draw.Rectangle) {
 	}
 }
 
+// drawAxes draws the two axes, with a gap at a break, and a line at zero if there are
+// values on both sides of it.
 func (c *chart) drawAxes(p draw.Pen, frame draw.Rectangle) {
 	p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X1, frame.Y0))
 	if c.yAxis.broken {

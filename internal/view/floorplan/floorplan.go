@@ -140,6 +140,8 @@ func (s Seen) busiestSIP() int {
 // overTime is the number of links with a curve over time.
 const overTime = 3
 
+// loadFigure shows the load of the links of the busiest SIP on its floor plan, and the
+// load of the busiest links over time.
 func (s Seen) loadFigure() figure.Figure {
 	r, sip := s.Record, s.busiestSIP()
 	plan := &Plan{Plan: r.Plan, Most: 1}
@@ -213,6 +215,7 @@ func visits(path []profile.Step) (out []profile.Step) {
 	return out
 }
 
+// pathFigure shows the critical path by PE, with the share of each cause.
 func (s Seen) pathFigure() figure.Figure {
 	r := s.Record
 	chain := &Chain{}
@@ -263,6 +266,7 @@ func (s Seen) share(ps int64) string {
 // mostLinks is the number of busiest links that are listed.
 const mostLinks = 10
 
+// links lists the busiest links in a table.
 func (s Seen) links() bench.Section {
 	r := s.Record
 	table := [][]string{{"link", "bytes", "sending", "queueing"}}
@@ -282,6 +286,7 @@ func (s Seen) links() bench.Section {
 			unit.FormatMicros(micros(r.Kernel)), what, s.leftOut())}
 }
 
+// path lists the steps of the critical path in a table.
 func (s Seen) path() bench.Section {
 	table := [][]string{{"from", "time", "share", "where", "what", "because of"}}
 	for _, step := range profile.Condense(s.Record.Path, maxLines) {

@@ -46,6 +46,7 @@ func machines(rows []journal.Row) string {
 	return strings.Join(lists.Distinct(words), "; ") + "."
 }
 
+// figure resolves the names of the plot and lays out its panels.
 func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, err error) {
 	if h == nil {
 		h = &journal.Header{}
@@ -108,6 +109,8 @@ type omissions struct {
 	noX, noY int
 }
 
+// collect returns the rows that have x and y, and the failed rows that have x. It counts
+// all others, and returns no dots if none has a value.
 func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omissions) {
 	left.byStatus = map[journal.Status]int{}
 	for i := range rows {
@@ -200,6 +203,7 @@ type panelDots struct {
 	dots  []dot
 }
 
+// countSeries counts the series that have a value.
 func countSeries(dots []dot, by []coord) int {
 	seen := map[string]bool{}
 	for _, d := range dots {

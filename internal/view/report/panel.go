@@ -34,6 +34,8 @@ type xAxis struct {
 // wide is the ratio of values above which a linear axis would hide the small ones.
 const wide = 16
 
+// newXAxis chooses the x axis: categories if any value is a text, else a log scale if
+// the values span a wide range, to base 2 for bytes and powers of two.
 func newXAxis(x coord, dots []dot) xAxis {
 	values := make([]value, len(dots))
 	numbers := make([]float64, len(dots))
@@ -89,6 +91,7 @@ func powersOfTwo(values []float64) bool {
 	})
 }
 
+// panel makes a chart of the dots, one series per value of the coordinates in by.
 func (d *drawing) panel(in panelDots) figure.Panel {
 	p := figure.Panel{Title: in.title, X: d.axis.Axis}
 	all := slices.DeleteFunc(seriesOf(in.dots, d.by), func(s panelDots) bool { return !anyGood(s.dots) })
@@ -108,6 +111,8 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	return p
 }
 
+// series returns a curve with one point per x, and remembers the meanings of its error
+// bars and markers for the note.
 func (d *drawing) series(in panelDots) figure.Series {
 	s := figure.Series{Name: in.title}
 	s.Name = cmp.Or(s.Name, d.y.name)
@@ -134,6 +139,8 @@ func categoryKind(p figure.Panel, slots int) figure.Kind {
 	return figure.Bars
 }
 
+// yAxis chooses the y axis: a log scale if the values span a wide range, else a linear
+// scale from zero.
 func (d *drawing) yAxis(p figure.Panel) figure.Axis {
 	a := FigureAxis(d.y.name, d.y.unit)
 	values := heights(p)

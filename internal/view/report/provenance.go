@@ -85,6 +85,7 @@ func pairs(m map[string]string) []document.Fact {
 	})
 }
 
+// subtitle returns the date, the host and the id of the run.
 func subtitle(h *journal.Header) string {
 	date := ""
 	if !h.Time.IsZero() {

@@ -33,6 +33,7 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 	return strings.Join(lists.NonEmpty(append(sentences, ending(run))...), " ")
 }
 
+// extent says how many points and trials the run has, and on which backends.
 func extent(h *journal.Header, rows []journal.Row) string {
 	name := cmp.Or(h.Bench, "The run")
 	if len(rows) == 0 {
@@ -110,6 +111,7 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	return bench.Section{Title: "Verdict", Text: strings.Join(lines, "\n"), Lead: true}
 }
 
+// verbs returns the predicate of a sentence about n rows with a status.
 func verbs(s journal.Status, n int) string {
 	be, were := "is", "was"
 	if n != 1 {

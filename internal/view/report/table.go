@@ -82,6 +82,7 @@ func RowTable(columns []export.Column, all, shown []*journal.Row) document.Table
 	return t
 }
 
+// newTableRow returns everything about a row except its cells.
 func newTableRow(r *journal.Row) document.TableRow {
 	line := document.TableRow{Status: document.StatusClass(r.Status), Reason: reason(r), Point: rowset.Key(r)}
 	if r.Status != journal.OK {

@@ -80,6 +80,7 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 	return out, err
 }
 
+// compare answers with a comparison of the runs in the request.
 func (s *Server) compare(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	names := q["run"]
@@ -137,6 +138,7 @@ func compareRuns(sides []comparedRun, metric string) (comparePage, error) {
 	return out, nil
 }
 
+// newComparison returns the table of a comparison, at most maxLines of it.
 func newComparison(r compare.Report) comparison {
 	v := r.Document()
 	out := comparison{Title: r.OldRun + " → " + r.NewRun, Summary: r.Summary(), Shared: v.Heading[1:], Remarks: []string{}}
@@ -173,6 +175,7 @@ type historyRun struct {
 	failed            bool
 }
 
+// history answers with the results of one point in all runs of its bench.
 func (s *Server) history(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	one, err := s.store.comparedRun(q.Get("run"), "")

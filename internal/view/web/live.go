@@ -153,6 +153,7 @@ func compareLogs(a, b string) int {
 	return strings.Compare(a, b)
 }
 
+// names returns the first names in a folder, in no order.
 func names(root *os.Root, dir string) []string {
 	f, err := root.Open(dir)
 	if err != nil {
@@ -163,6 +164,7 @@ func names(root *os.Root, dir string) []string {
 	return list
 }
 
+// fileTail returns the end of a regular file, or "" if it cannot be read.
 func fileTail(root *os.Root, name string) string {
 	f, err := root.Open(name)
 	if err != nil {

@@ -161,6 +161,8 @@ func (s *store) view(b *cachedJournal, j *journal.Journal, key viewKey) (*view, 
 	return v, nil
 }
 
+// run answers with the page of a run. The outcome is set anew, because it depends on
+// whether a process is still working on the run.
 func (s *Server) run(r *http.Request) (out any, err error) {
 	err = s.withView(r, func(b *cachedJournal, v *view) error {
 		if err := s.store.describe(b, v); err != nil {
@@ -281,6 +283,8 @@ func thinned(f figure.Figure) figure.Figure {
 	return f
 }
 
+// extremes returns the lowest and the highest point of each of maxPoints/2 stretches, in
+// the order of the points.
 func extremes(points []figure.Point) []figure.Point {
 	const stretches = maxPoints / 2
 	var out []figure.Point

@@ -282,6 +282,7 @@ type runList struct {
 
 func (s *Server) runs(*http.Request) (any, error) { return s.store.runs() }
 
+// runs lists all runs of the folder. Journals that cannot be read become problems.
 func (s *store) runs() (runList, error) {
 	out := runList{Dir: s.dir, Runs: []runInfo{}}
 	journals, cut, err := s.list()
