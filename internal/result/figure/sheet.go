@@ -16,6 +16,8 @@ type sheet struct {
 	figure  Figure
 	w, h    float64
 	columns int
+	title   []string  // wrapped
+	caption []string  // wrapped
 	rows    []float64 // height of each row of panels
 	panels  []Drawing // one per element of figure.Panels
 	common  legend    // below all panels, if shared
@@ -83,7 +85,15 @@ func (s *sheet) measure() {
 		row := &s.rows[i/s.columns]
 		*row = max(*row, p.Height(w, h))
 	}
-	rest := 2*sheetMargin + s.headHeight() + s.footHeight() + float64(len(s.rows)-1)*panelGap
+	room := s.w - 2*sheetMargin
+	s.title = titleFace.Wrap(s.figure.Title, room, 2)
+	s.caption = noteFace.Wrap(s.figure.Caption, room, 12)
+	rest := 2*sheetMargin + heightOf(titleFace, s.title, 6) + heightOf(noteFace, s.caption, 8) +
+		float64(len(s.rows)-1)*panelGap
+	if s.shared {
+		_, rows := s.common.grid(room)
+		rest += s.common.height(rows)
+	}
 	if len(s.figure.Panels) == 1 && s.rows[0] == h {
 		s.rows[0] = max(h-rest, 0.75*h) // a long caption must not squeeze the plot
 	}
@@ -93,41 +103,20 @@ func (s *sheet) measure() {
 	}
 }
 
-func (s *sheet) titleLines() []string {
-	return titleFace.Wrap(s.figure.Title, s.w-2*sheetMargin, 2)
-}
-
-func (s *sheet) captionLines() []string {
-	return noteFace.Wrap(s.figure.Caption, s.w-2*sheetMargin, 12)
-}
-
-func (s *sheet) headHeight() float64 {
-	if n := len(s.titleLines()); n > 0 {
-		return titleFace.Height(n) + 6
+// heightOf returns the height of lines with a gap, or 0 without lines.
+func heightOf(f draw.Face, lines []string, gap float64) float64 {
+	if len(lines) == 0 {
+		return 0
 	}
-	return 0
-}
-
-func (s *sheet) footHeight() float64 {
-	h := 0.0
-	if s.shared {
-		_, rows := s.common.grid(s.w - 2*sheetMargin)
-		h += s.common.height(rows)
-	}
-	if n := len(s.captionLines()); n > 0 {
-		h += noteFace.Height(n) + 8
-	}
-	return h
+	return f.Height(len(lines)) + gap
 }
 
 // draw draws the whole figure.
 func (s *sheet) draw(p draw.Pen) {
 	p.Box(draw.Rect(0, 0, s.w, s.h), draw.White, draw.Stroke{})
 	y := s.h - sheetMargin
-	if lines := s.titleLines(); len(lines) > 0 {
-		p.Lines(titleFace, draw.Pt(sheetMargin, y), draw.LeftTop, lines)
-		y -= s.headHeight()
-	}
+	p.Lines(titleFace, draw.Pt(sheetMargin, y), draw.LeftTop, s.title)
+	y -= heightOf(titleFace, s.title, 6)
 	w := (s.w - 2*sheetMargin - float64(s.columns-1)*panelGap) / float64(s.columns)
 	for i, h := range s.rows {
 		var areas []draw.Rectangle
@@ -147,7 +136,7 @@ func (s *sheet) draw(p draw.Pen) {
 		s.common.draw(p, draw.Rect(x, y-h, x+room, y), false)
 		y -= h
 	}
-	p.Lines(noteFace, draw.Pt(sheetMargin, y-8), draw.LeftTop, s.captionLines())
+	p.Lines(noteFace, draw.Pt(sheetMargin, y-8), draw.LeftTop, s.caption)
 }
 
 // panelText returns the wrapped title and notes of a panel.
@@ -165,12 +154,8 @@ func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 		title, notes := s.panelText(first+k, area.W())
 		p.Lines(panelFace, draw.Pt(area.X0, area.Y1), draw.LeftTop, title)
 		p.Lines(noteFace, draw.Pt(area.X0, area.Y0), draw.LeftBottom, notes)
-		if n := len(title); n > 0 {
-			head = max(head, panelFace.Height(n)+4)
-		}
-		if n := len(notes); n > 0 {
-			foot = max(foot, noteFace.Height(n)+4)
-		}
+		head = max(head, heightOf(panelFace, title, 4))
+		foot = max(foot, heightOf(noteFace, notes, 4))
 	}
 	for k, area := range areas {
 		area.Y1 -= head

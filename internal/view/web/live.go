@@ -136,21 +136,14 @@ func tails(dir, id string) (launch string, out []rankTail) {
 	}
 	launch = path.Join(logs, slices.Max(launches))
 	files := names(root, launch)
-	slices.SortFunc(files, compareLogs)
+	// The shorter name first: rank2.out comes before rank10.out.
+	slices.SortFunc(files, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	for _, name := range files {
 		if text := fileTail(root, path.Join(launch, name)); text != "" && len(out) < maxRankTails {
 			out = append(out, rankTail{name, text})
 		}
 	}
 	return launch, out
-}
-
-// compareLogs orders rank2.out before rank10.out.
-func compareLogs(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
 }
 
 // names returns the first names in a folder, in no order.
