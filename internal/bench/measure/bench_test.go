@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
-// BenchmarkHarness reports what a sample costs beside the call.
+// BenchmarkHarness reports the cost of a sample without the call.
 func BenchmarkHarness(b *testing.B) {
 	for _, cadence := range []Cadence{Streaming, Isolated} {
 		for _, ranks := range []int{1, 2, 4} {
@@ -40,7 +40,7 @@ func BenchmarkDecide(b *testing.B) {
 		block[i] = int64(i*7919%1000) + 1000
 	}
 	for b.Loop() {
-		s := sampling{stop: Default().Stop}
+		s := samplingRule{stop: Default().Stop}
 		s.stop.MaxSamples = 10 * maxBlock
 		for range 10 {
 			s.next(block, 1)

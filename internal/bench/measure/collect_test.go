@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
-// Samples of all ranks come together; when one rank's time is over all stop, and when one
-// fails all fail.
+// The samples of all ranks are collected. When one rank's time is over, all stop, and when one fails, all
+// fail.
 func TestCollect(t *testing.T) {
 	const ranks = 2
 	collect := func(limit [ranks]time.Duration, fails int) (ms [ranks]Matrix, errs [ranks]error) {

@@ -1,3 +1,13 @@
+// Package measure samples a function on all ranks of a launch at once.
+//
+// [Run] warms up, chooses how many calls make one sample, and takes samples in blocks. Inside a
+// block each rank runs on its own. After it the ranks exchange their samples, and every rank
+// computes the same decision from the same data, so no rank leads. The statistics of the samples
+// are pure functions of the [Matrix].
+//
+// The package knows nothing of benches, rows or journals, and reaches the other ranks only through
+// a [syncgroup.Group]. It does not detect a call that hangs in the backend under test; its caller
+// does, by watching the progress.
 package measure
 
 import (
@@ -9,23 +19,23 @@ import (
 	"time"
 )
 
-// Cadence is what happens between one sample and the next.
+// Cadence is what happens between two samples.
 type Cadence string
 
 const (
-	// Isolated: all ranks meet in a barrier before each sample, so a sample is one
-	// call started together. This is the latency of a single call.
+	// Isolated means a barrier of all ranks before each sample, so that a sample is one call that all
+	// ranks start together. This is the latency of a single call.
 	Isolated Cadence = "isolated"
-	// Streaming: calls follow one another inside a block without barriers, so
-	// ranks may run ahead of each other as they do in a program.
+	// Streaming means that calls follow one another inside a block without barriers, so that ranks
+	// may run ahead of each other as they do in a program.
 	Streaming Cadence = "streaming"
 )
 
-// Cache is what the caches hold at the start of a sample.
+// Cache is the state of the caches at the start of a sample.
 type Cache string
 
 const (
-	// Warm leaves in the caches what the call before left there.
+	// Warm leaves the caches as the previous call left them.
 	Warm Cache = "warm"
 	// Cold sweeps a buffer larger than the last-level cache before each sample.
 	Cold Cache = "cold"
@@ -33,40 +43,39 @@ const (
 
 // Stop says when there are enough samples.
 type Stop struct {
-	// RelNoise ends the sampling once the median is known this well: half the
-	// width of its 95 % interval, divided by it; or once more samples would not
-	// make it known much better. 0 turns both rules off.
+	// RelNoise ends the sampling when half the width of the median's 95 % interval, relative to the
+	// median, is at most this, or when more samples would hardly improve it. 0 disables both rules.
 	RelNoise float64
 	// MinSamples and MaxSamples bound the number of samples per rank.
 	MinSamples, MaxSamples int
-	// MinTime is spent before noise may end the sampling; MaxTime ends it even
-	// before MinSamples, once each rank has a sample, unless it is NoTimeLimit.
+	// MinTime is the minimum time before noise may end the sampling. MaxTime ends it even before
+	// MinSamples, once each rank has a sample, unless it is NoTimeLimit.
 	MinTime, MaxTime time.Duration
 }
 
-// Warmup bounds the calls made before the first sample. They go on until the
-// time per call no longer falls.
+// Warmup bounds the calls made before the first sample. The warm-up goes on until the time per call
+// no longer falls.
 type Warmup struct {
 	MinCalls, MaxCalls int
 	MaxTime            time.Duration
 }
 
-// Config is how a body is sampled. All ranks must use the same one, Progress apart.
+// Config says how a body is sampled. All ranks must use the same one, except for Progress.
 type Config struct {
 	Cadence Cadence
 	Cache   Cache
 	Stop    Stop
 	Warmup  Warmup
-	// ColdBytes is the size of the buffer swept for a cold cache; 0 takes a
-	// quarter more than the last-level cache, at most MaxColdBytes.
+	// ColdBytes is the size of the buffer swept for a cold cache. 0 means a quarter more than the
+	// last-level cache, at most MaxColdBytes.
 	ColdBytes int
-	// Progress, if set, is called between blocks with the phase ("warmup" or
-	// "timed") and the number of iterations done in it.
+	// Progress, if set, is called between blocks with the phase ("warmup" or "timed") and the number
+	// of its iterations so far.
 	Progress func(phase string, iter int) `json:"-"`
 }
 
-// Default is a streaming, warm measurement that ends once the median is known
-// to 1 %: after a tenth of a second when it is quiet, some seconds when it is not.
+// Default returns a streaming, warm measurement that ends once the median is known to 1 %: after a
+// tenth of a second on a quiet machine, after some seconds on a noisy one.
 func Default() Config {
 	return Config{
 		Cadence: Streaming,
@@ -80,8 +89,8 @@ func Default() Config {
 	}
 }
 
-// Bounds are a lower and an upper bound that somebody may have asked for, 0 where not: one alone moves
-// the own other one out of its way.
+// Bounds combines requested lower and upper bounds, 0 if not requested, with the defaults. If only
+// one is requested, the other default gives way to it.
 func Bounds[T int | time.Duration](low, high, ownLow, ownHigh T) (T, T) {
 	switch {
 	case low != 0 && high != 0:
@@ -94,7 +103,7 @@ func Bounds[T int | time.Duration](low, high, ownLow, ownHigh T) (T, T) {
 	return ownLow, ownHigh
 }
 
-// Validate returns all faults of the configuration, joined.
+// Validate returns all errors of the configuration, joined.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(bad bool, format string, args ...any) {
@@ -122,10 +131,11 @@ func (c Config) Validate() error {
 // maxDuration keeps every duration well inside an int64 of picoseconds (106 days).
 const maxDuration = 24 * time.Hour
 
-// NoTimeLimit as the most time says that there is none.
+// NoTimeLimit as Stop.MaxTime disables the limit.
 const NoTimeLimit = maxDuration + 1
 
-// fingerprint is equal on two ranks exactly when (up to a hash) they sample alike.
+// fingerprint is equal on two ranks if and only if (up to hash collisions) they sample in the same
+// way.
 func (c Config) fingerprint() int64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s %+v %+v ", c.Cadence, c.Cache, c.Stop, c.Warmup)

@@ -34,7 +34,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
-// TestFingerprint: whatever changes how a rank samples changes it.
+// TestFingerprint: every setting that affects sampling changes the fingerprint.
 func TestFingerprint(t *testing.T) {
 	seen := map[int64]bool{}
 	for i, change := range []func(*Config){
@@ -74,7 +74,7 @@ func TestColdBytes(t *testing.T) {
 		warns bool
 	}{
 		{0, 32 * mib, 40 * mib, false},
-		{0, 0, 80 * mib, false}, // unknown
+		{0, 0, 80 * mib, false}, // unknown cache size
 		{0, 300 * mib, MaxColdBytes, true},
 		{400 * mib, 300 * mib, 400 * mib, false},
 		{16 * mib, 32 * mib, 16 * mib, true},
@@ -87,11 +87,11 @@ func TestColdBytes(t *testing.T) {
 
 func TestSweepTouchesEveryLine(t *testing.T) {
 	buffer := make([]uint64, 1001)
-	sweep(buffer)
+	evictCaches(buffer)
 	for i := 0; i < len(buffer); i += cacheLine / 8 {
 		if buffer[i] != 1 {
 			t.Fatalf("word %d was not written", i)
 		}
 	}
-	sweep(nil)
+	evictCaches(nil)
 }

@@ -13,8 +13,8 @@ func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 const microsecond = int64(1e6) // ps
 
-// drive feeds a decision with calls whose n-th takes at(n) picoseconds, and
-// returns the number of calls when it ends.
+// drive feeds a rule with calls, the n-th of which takes at(n) picoseconds, and returns the number of calls at
+// the end.
 func drive(next func(maxima []int64, elapsed int64) int, first int, at func(n int) int64) (calls int) {
 	elapsed := int64(0)
 	for n := first; n > 0; {
@@ -57,7 +57,7 @@ func TestWarming(t *testing.T) {
 		{"time is up after the first call", limits, falling, 1},
 		{"time is up before min calls", Warmup{3, 10, 2 * time.Microsecond}, func(int) int64 { return 2 * microsecond }, 1},
 	} {
-		w := warming{limits: test.limits}
+		w := warmupRule{limits: test.limits}
 		if got := drive(w.next, 1, test.at); got != test.want || w.calls != got {
 			t.Errorf("%s: %d calls (counted %d), want %d", test.name, got, w.calls, test.want)
 		}
@@ -72,9 +72,9 @@ func TestBatch(t *testing.T) {
 	}{
 		{1e6, 0, 1},          // an exact clock
 		{2_500_000, 25e3, 1}, // just long enough
-		{2_499_999, 25e3, 2}, //
-		{50_000, 25e3, 50},   //
-		{0, 25e3, 2500},      // too short to be seen: taken as a nanosecond
+		{2_499_999, 25e3, 2},
+		{50_000, 25e3, 50},
+		{0, 25e3, 2500}, // too short to be seen: counts as a nanosecond
 	} {
 		if got := batchFor(test.call, test.clockError); got != test.want {
 			t.Errorf("calls of %v ps, clock error %d: batch %d, want %d", test.call, test.clockError, got, test.want)
@@ -129,7 +129,7 @@ func TestSampling(t *testing.T) {
 		{"noise ignored", with(func(s *Stop) { s.RelNoise, s.MaxTime = 0, 100*time.Millisecond }), steady, MaxTime, 100, 100},
 		{"times of zero", with(func(s *Stop) { s.MaxSamples = 100 }), func(int) int64 { return 0 }, Precise, 20, 100},
 	} {
-		s := sampling{stop: test.stop}
+		s := samplingRule{stop: test.stop}
 		var reason StopReason
 		next := func(maxima []int64, elapsed int64) (n int) {
 			n, reason = s.next(maxima, elapsed)
@@ -143,7 +143,7 @@ func TestSampling(t *testing.T) {
 }
 
 func TestSamplingExact(t *testing.T) {
-	s := sampling{stop: Default().Stop, exact: true}
+	s := samplingRule{stop: Default().Stop, exact: true}
 	if n := s.first(1); n != 1 {
 		t.Errorf("first block of %d", n)
 	}
@@ -158,7 +158,7 @@ func TestMerge(t *testing.T) {
 		sorted, more := values.Draw(t, "sorted"), values.Draw(t, "more")
 		slices.Sort(sorted)
 		want := slices.Sorted(slices.Values(slices.Concat(sorted, more)))
-		if got := merge(sorted, more); !slices.Equal(got, want) {
+		if got := mergeSorted(sorted, more); !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	})

@@ -14,13 +14,13 @@ type Matrix struct {
 	data  []int64 // row by row: all ranks of iteration 0, then of 1, ...
 }
 
-// NewMatrix makes an empty matrix of the given number of columns.
+// NewMatrix returns an empty matrix with the given number of columns.
 func NewMatrix(ranks int) Matrix { return Matrix{ranks: ranks} }
 
-// Ranks is the number of columns.
+// Ranks returns the number of columns.
 func (m Matrix) Ranks() int { return m.ranks }
 
-// Iterations is the number of rows.
+// Iterations returns the number of rows.
 func (m Matrix) Iterations() int {
 	if m.ranks == 0 {
 		return 0
@@ -28,15 +28,15 @@ func (m Matrix) Iterations() int {
 	return len(m.data) / m.ranks
 }
 
-// At is the duration of one iteration on one rank.
+// At returns the duration of one iteration on one rank.
 func (m Matrix) At(iteration, rank int) int64 { return m.data[iteration*m.ranks+rank] }
 
-// Row is the durations of one iteration by rank. It is not a copy.
+// Row returns the durations of one iteration by rank. It is not a copy.
 func (m Matrix) Row(iteration int) []int64 {
 	return m.data[iteration*m.ranks : (iteration+1)*m.ranks]
 }
 
-// maxima is the slowest rank's duration of each iteration.
+// maxima returns the slowest rank's duration of each iteration.
 func (m Matrix) maxima() []int64 {
 	maxima := make([]int64, m.Iterations())
 	for i := range maxima {
@@ -45,15 +45,15 @@ func (m Matrix) maxima() []int64 {
 	return maxima
 }
 
-// The encoding: the magic, a version byte, iterations and ranks as unsigned
-// varints, then row by row each duration as a signed (zig-zag) varint of its
-// difference from the same rank's duration in the row before. Successive
-// durations are alike, so most take three bytes rather than eight.
+// The encoding is the magic, a version byte, iterations and ranks as unsigned varints, and then,
+// row by row, each duration as a signed (zig-zag) varint of its difference from the same rank's
+// duration in the previous row. Successive durations are similar, so most take three bytes instead
+// of eight.
 const (
 	matrixMagic   = "KBSM"
 	matrixVersion = 1
-	// maxMatrixRanks bounds only what no byte of the input pays for: the ranks of
-	// a matrix without rows.
+	// maxMatrixRanks limits the ranks of a matrix without rows. In any other matrix, the length of
+	// the input limits them.
 	maxMatrixRanks = 1 << 20
 )
 
@@ -76,8 +76,7 @@ func (m Matrix) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary decodes what MarshalBinary made. It allocates no more than
-// eight times the input.
+// UnmarshalBinary decodes the output of MarshalBinary. It allocates at most eight times the input.
 func (m *Matrix) UnmarshalBinary(b []byte) error {
 	const head = len(matrixMagic) + 1
 	if len(b) < head || string(b[:len(matrixMagic)]) != matrixMagic {
@@ -89,7 +88,7 @@ func (m *Matrix) UnmarshalBinary(b []byte) error {
 	r := bytes.NewReader(b[head:])
 	iterations, err := binary.ReadUvarint(r)
 	ranks, err2 := binary.ReadUvarint(r)
-	// Each duration takes at least a byte, so this bounds the product as well.
+	// Each duration takes at least one byte, so this bounds the product as well.
 	left := uint64(r.Len())
 	switch {
 	case err != nil || err2 != nil || ranks > maxMatrixRanks:

@@ -47,7 +47,7 @@ func TestMatrixRoundTrip(t *testing.T) {
 		if back.Ranks() != ranks || !slices.Equal(back.data, m.data) {
 			t.Fatalf("got %+v, want %+v", back, m)
 		}
-		// Every prefix is refused, and so is anything more.
+		// Every proper prefix is rejected, and so is trailing data.
 		for cut := range b {
 			if new(Matrix).UnmarshalBinary(b[:cut]) == nil {
 				t.Fatalf("took the first %d of %d bytes", cut, len(b))

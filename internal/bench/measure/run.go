@@ -9,41 +9,41 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// Result is what was measured, the same on every rank except ClockOverhead,
-// ClockResolution and Warnings.
+// Result is a measurement. It is the same on every rank, except for ClockOverhead, ClockResolution
+// and Warnings.
 type Result struct {
-	// Samples holds for each iteration and rank the time of one call, with the
-	// clock's overhead subtracted.
+	// Samples holds the time of one call for each iteration and rank, without the clock's overhead.
 	Samples Matrix
-	// Batch is the number of calls in one sample; its time is divided by it.
+	// Batch is the number of calls in one sample, by which its time is divided.
 	Batch         int
 	Cadence       Cadence
 	Cache         Cache
-	ColdBytes     int // swept before each sample; 0 with a warm cache
+	ColdBytes     int // size of the swept buffer; 0 with a warm cache
 	Clock         string
 	Deterministic bool
 	// ClockOverhead and ClockResolution are in picoseconds.
 	ClockOverhead, ClockResolution int64
-	// GCOff: the garbage collector of the process did not run in timed parts.
+	// GCOff means that the garbage collector of the process did not run in timed parts.
 	GCOff       bool
 	WarmupCalls int
 	Stopped     StopReason
-	// Noise is half the width of the median's 95 % interval over the median; NaN
+	// Noise is half the width of the median's 95 % confidence interval, relative to the median; NaN
 	// if there are too few samples.
 	Noise float64
-	// Elapsed is the time the samples took, untimed parts included.
+	// Elapsed is the time that sampling took, including untimed parts.
 	Elapsed  time.Duration
 	Warnings []string
 }
 
-// Run samples body on all ranks of the group; every rank calls it at the same
-// point of its program. On an error the group is aborted, so that the other
-// ranks return with an error that names this one, unless they hang in the body
-// itself. A call or preamble that fails or panics gives a [CallError].
+// Run samples body on all ranks of the group. Every rank calls it at the same point of its program.
+// On an error Run aborts the group, so that the other ranks return with an error that names this
+// one, unless they hang in the body itself. A call or preamble that fails or panics gives a
+// [CallError].
 //
-// A deterministic clock gives one sample and no warm-up.
+// With a deterministic clock there is one sample and no warm-up.
 func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body Body) (_ *Result, err error) {
 	defer func() {
 		if err != nil {
@@ -62,7 +62,7 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := &sampler{watch: newStopwatch(clock), group: g, body: body, isolated: cfg.Cadence == Isolated, batch: 1}
-	clockError, err := s.compareTerms(ctx, cfg, clock)
+	clockError, err := s.checkAgreement(ctx, cfg, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		r.warnIf(warning != "", "%s", warning)
 		s.cold = make([]uint64, r.ColdBytes/8)
 	}
-	percent := gcOften
+	percent := gcFrequent
 	if r.GCOff {
 		percent = gcOff
 	}
@@ -89,8 +89,7 @@ func Run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		if r.WarmupCalls, call, err = s.warmUp(ctx, cfg); err != nil {
 			return nil, err
 		}
-		// Preamble and cold cache are for one call: a second call in the sample would
-		// go without.
+		// Preamble and cold cache prepare one call. A second call in the same sample would go without.
 		if body.Preamble == nil && cfg.Cache == Warm {
 			s.batch = batchFor(call, clockError)
 		}
@@ -111,9 +110,9 @@ func (r *Result) warnIf(when bool, format string, args ...any) {
 	}
 }
 
-// compareTerms makes sure that all ranks measure alike; otherwise they would wait
-// for each other forever. It returns the worst clock error of all ranks.
-func (s *sampler) compareTerms(ctx context.Context, cfg Config, clock Clock) (clockError int64, err error) {
+// checkAgreement makes sure that all ranks measure in the same way; otherwise they would wait for
+// each other forever. It returns the largest clock error of all ranks.
+func (s *sampler) checkAgreement(ctx context.Context, cfg Config, clock Clock) (clockError int64, err error) {
 	name := fnv.New64a()
 	name.Write([]byte(clock.Name()))
 	flag := func(b bool) int64 {
@@ -148,7 +147,7 @@ func (s *sampler) compareTerms(ctx context.Context, cfg Config, clock Clock) (cl
 
 // warmUp returns the number of calls made and the time of the last ones.
 func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float64, err error) {
-	decide := warming{limits: cfg.Warmup}
+	decide := warmupRule{limits: cfg.Warmup}
 	s.start(phaseWarmup)
 	for n := 1; n > 0; {
 		block, elapsed, err := s.block(ctx, n)
@@ -161,9 +160,9 @@ func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float
 	return decide.calls, decide.last, nil
 }
 
-// sample fills the result with samples until a rule of cfg.Stop ends it.
+// sample adds samples to the result until a rule of cfg.Stop ends it.
 func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float64) error {
-	decide := sampling{stop: cfg.Stop, exact: r.Deterministic}
+	decide := samplingRule{stop: cfg.Stop, exact: r.Deterministic}
 	heap := heapBytes()
 	s.start(phaseTimed)
 	blocks, pauseAfter := 0, 1
@@ -182,7 +181,7 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 				return err
 			}
 		}
-		heap = collectMuch(heap)
+		heap = collectGarbage(heap)
 	}
 	r.Noise = Noise(decide.sorted)
 	if samples := r.Samples.Iterations(); !decide.exact {
@@ -198,4 +197,54 @@ func (c Config) progress(phase string, iter int) {
 	if c.Progress != nil {
 		c.Progress(phase, iter)
 	}
+}
+
+// HarnessCost measures the cost of a sample without the call: the time per sample of an empty body,
+// including clock readings and barriers. Every rank of the group calls it, and gets the time of the
+// slowest rank.
+func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.Duration, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	empty := Body{Call: func() error { return nil }}
+	s := &sampler{watch: newStopwatch(clock.Monotonic()), group: g, body: empty, isolated: cadence == Isolated, batch: 1}
+	defer setGC(gcOff)()
+	var cost int64
+	for range 2 { // the first warms up
+		s.start(phaseTimed)
+		_, elapsed, err := s.block(ctx, maxBlock)
+		if err != nil {
+			return 0, fmt.Errorf("measuring the harness: %w", err)
+		}
+		cost = elapsed / maxBlock
+	}
+	return time.Duration(cost / 1000), nil
+}
+
+// Collect takes up to n samples that the ranks time by their own means, such as a device's timer;
+// sample returns the picoseconds of one call. After each sample the ranks exchange their times, and
+// they stop together when the limit has passed. There is no warm-up and no stopping rule for noise,
+// because a sample is itself a mean over many calls.
+func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration, sample func() (int64, error)) (Matrix,
+	error) {
+	m := NewMatrix(g.Size())
+	for begin, late := time.Now(), false; m.Iterations() < n && !late; {
+		ps, err := sample()
+		if err != nil {
+			g.Abort(err.Error())
+			return Matrix{}, err
+		}
+		mine := []int64{ps, 0}
+		if time.Since(begin) >= limit {
+			mine[1] = 1
+		}
+		all, err := g.Exchange(ctx, mine)
+		if err != nil {
+			return Matrix{}, err
+		}
+		for _, theirs := range all {
+			m.data = append(m.data, theirs[0])
+			late = late || theirs[1] != 0
+		}
+	}
+	return m, nil
 }

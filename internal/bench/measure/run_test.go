@@ -23,10 +23,10 @@ import (
 	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
-// fakeClock moves only when a body moves it.
+// fakeClock advances only when a body advances it.
 type fakeClock struct {
 	now           int64
-	reading       int64 // what each reading takes
+	reading       int64 // duration of each reading
 	deterministic bool
 	name          string
 }
@@ -38,14 +38,14 @@ func (c *fakeClock) Calibration() clock.Calibration {
 	return clock.Calibration{Overhead: c.reading, Resolution: 1}
 }
 
-// rank is what a test gives each rank; call moves the clock.
+// rank is the configuration of one rank in a test; call advances the clock.
 type rank struct {
 	cfg   Config
 	clock *fakeClock
 	body  Body
 }
 
-// each makes n ranks whose calls take the same time.
+// each returns n ranks whose calls take the same time.
 func each(n int, cfg Config, call int64) []*rank {
 	ranks := make([]*rank, n)
 	for i := range ranks {
@@ -61,7 +61,7 @@ func hang(t *testing.T) context.Context {
 	return ctx
 }
 
-// runAll runs every rank, through wrap if given.
+// runAll runs every rank, through wrap if it is given.
 func runAll(ctx context.Context, ranks []*rank, wrap func(syncgroup.Group) syncgroup.Group) ([]*Result, []error) {
 	results, errs := make([]*Result, len(ranks)), make([]error, len(ranks))
 	groups := syncgroup.Local(len(ranks))
@@ -77,7 +77,7 @@ func runAll(ctx context.Context, ranks []*rank, wrap func(syncgroup.Group) syncg
 	return results, errs
 }
 
-// succeed runs every rank and returns rank 0's result, which the others share.
+// succeed runs every rank and returns the result, which must be the same on all.
 func succeed(t *testing.T, ranks []*rank) *Result {
 	t.Helper()
 	results, errs := runAll(hang(t), ranks, nil)
@@ -162,7 +162,7 @@ func TestBatchInIsolationIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestPreamble: it is not timed, comes before each call, and forbids batches.
+// TestPreamble: the preamble is not timed, runs before each call, and prevents batches.
 func TestPreamble(t *testing.T) {
 	ranks := each(1, Default(), 50_000)
 	clock, call := ranks[0].clock, ranks[0].body.Call
@@ -188,7 +188,7 @@ func TestColdCache(t *testing.T) {
 	}
 }
 
-// TestSlowRankDecides: batch and time budget follow the slowest rank.
+// TestSlowRankDecides: batch and time budget depend on the slowest rank.
 func TestSlowRankDecides(t *testing.T) {
 	cfg := Default()
 	cfg.Stop.RelNoise, cfg.Stop.MaxTime, cfg.Stop.MinTime = 0, 30*time.Millisecond, 0
@@ -228,7 +228,7 @@ func (c *counting) Exchange(ctx context.Context, mine []int64) ([][]int64, error
 	return c.Group.Exchange(ctx, mine)
 }
 
-// TestBarriersPerCadence: streaming meets per block, isolated per sample.
+// TestBarriersPerCadence: ranks meet once per block if streaming, and once per sample if isolated.
 func TestBarriersPerCadence(t *testing.T) {
 	for cadence, want := range map[Cadence]int32{Streaming: 7, Isolated: 103} {
 		cfg := Default()
@@ -238,7 +238,7 @@ func TestBarriersPerCadence(t *testing.T) {
 			c = &counting{Group: g}
 			return c
 		})
-		// One exchange for the terms, two blocks of warm-up, five of samples.
+		// One exchange of settings, two blocks of warm-up, five of samples.
 		if errs[0] != nil || c.barriers.Load() != want || c.exchanges.Load() != 8 {
 			t.Errorf("%s: %d barriers (want %d), %d exchanges (want 8), %v", cadence, c.barriers.Load(), want,
 				c.exchanges.Load(), errs[0])
@@ -266,11 +266,11 @@ func TestDisagreementIsFound(t *testing.T) {
 	}
 }
 
-// shortening drops a sample of the messages it is given: a rank out of step.
+// shortening drops a sample from the messages of rank 1, as if it were out of step.
 type shortening struct{ syncgroup.Group }
 
 func (s shortening) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
-	if s.Rank() == 1 && len(mine) != 5 { // 5: the terms
+	if s.Rank() == 1 && len(mine) != 5 { // 5 is the length of the settings
 		mine = mine[1:]
 	}
 	return s.Group.Exchange(ctx, mine)
@@ -322,7 +322,7 @@ func TestFailuresNameRankAndIteration(t *testing.T) {
 				var called *CallError
 				switch {
 				case r == 1 && want == "ended its goroutine":
-					// It has no one to return to.
+					// The goroutine has ended, so there is no caller to return to.
 				case err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), phase):
 					t.Errorf("rank %d: got %v, want %q and %q", r, err, want, phase)
 				case r == 1 && (!errors.As(err, &called) || called.Rank != 1):
@@ -355,7 +355,7 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestCollectorIsOff also with ranks that share the process and end one by one.
+// TestCollectorIsOff also covers ranks that share the process and end one by one.
 func TestCollectorIsOff(t *testing.T) {
 	before := debug.SetGCPercent(123)
 	defer debug.SetGCPercent(before)
@@ -396,11 +396,11 @@ func TestMuchGarbageIsCollected(t *testing.T) {
 	runtime.GC()
 	before := collections()
 	base := heapBytes()
-	if got := collectMuch(base); got != base || collections() != before {
+	if got := collectGarbage(base); got != base || collections() != before {
 		t.Error("collected though the heap had not grown")
 	}
-	garbage := make([]byte, muchGarbage) // never touched, so it takes no memory
-	if collectMuch(base); collections() != before+1 {
+	garbage := make([]byte, garbageLimit) // never touched, so it uses no physical memory
+	if collectGarbage(base); collections() != before+1 {
 		t.Error("did not collect a heap that had grown")
 	}
 	runtime.KeepAlive(garbage)
@@ -411,7 +411,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 		s := &sampler{watch: newStopwatch(clock.Monotonic()), group: syncgroup.Solo(), isolated: isolated, batch: 2,
 			body: Body{Call: func() error { return nil }, Preamble: func() error { return nil }}}
 		n := testing.AllocsPerRun(10, func() {
-			must.Do(t, s.guarded(context.Background(), s.message[1:101]))
+			must.Do(t, s.recoverLoop(context.Background(), s.message[1:101]))
 		})
 		if n != 0 {
 			t.Errorf("isolated %v: %v allocations in 100 samples", isolated, n)
@@ -419,7 +419,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestMonotonicRun measures for real; what it measured is not judged.
+// TestMonotonicRun measures with the real clock. It does not judge the times.
 func TestMonotonicRun(t *testing.T) {
 	cfg := Default()
 	cfg.Stop.MaxTime, cfg.Stop.MinTime = 20*time.Millisecond, 0

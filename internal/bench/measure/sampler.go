@@ -1,28 +1,34 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/clock"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Body is what is measured.
+// Body is the code that is measured.
 type Body struct {
 	// Call is timed.
 	Call func() error
-	// Preamble, if set, runs untimed before each call; a sample is then one call.
+	// Preamble, if set, runs untimed before each call. A sample is then one call.
 	Preamble func() error
-	// Between, if set, runs untimed after the first, the second, the fourth, the
-	// eighth block of samples and so on, but not after the last: to look at what the
-	// calls left. All ranks have it, or none.
+	// Between, if set, runs untimed after blocks 1, 2, 4, 8 and so on, but not after the last one, to
+	// check the results of the calls. Either all ranks have it or none.
 	Between func() error
-	// Sample, if set, makes the calls of this many samples and times them itself, in
-	// picoseconds, preambles included: a program of its own does so, in a block,
-	// because asking it for each call would cost more than many calls do. A Preamble
-	// just before stands for that of the first call.
+	// Sample, if set, takes len(samples) samples of batch calls each, including preambles, and times
+	// them itself in picoseconds. Another program does so in blocks, because a request for each call
+	// would cost more than many calls do. A Preamble call just before Sample replaces the preamble of
+	// its first call.
 	Sample func(batch int, samples []int64) error
 }
 
@@ -30,7 +36,7 @@ type Body struct {
 type CallError struct {
 	Rank      int
 	Phase     string // "warmup" or "timed"
-	Iteration int    // of the phase, counted from 0
+	Iteration int    // within the phase, from 0
 	Err       error
 	Stack     []byte // of a panic, else nil
 }
@@ -58,10 +64,10 @@ type sampler struct {
 	phase string
 	since int64 // start of the phase
 	done  int   // iterations of the phase before this block
-	at    int   // iteration of this block that runs now
+	at    int   // current iteration within the block
 
-	// message is what goes to the other ranks after a block: the time since the
-	// phase started, then the samples. It is reused, so that a block allocates nothing.
+	// message is sent to the other ranks after a block: the time since the phase started, then the
+	// samples. It is reused, so that a block allocates nothing.
 	message [1 + maxBlock]int64
 }
 
@@ -69,19 +75,19 @@ func (s *sampler) start(phase string) {
 	s.phase, s.done, s.since = phase, 0, s.watch.now()
 }
 
-// block takes n samples on this rank and returns those of all ranks, with the
-// time since the start of the phase on the slowest.
+// block takes n samples on this rank and returns the samples of all ranks, with the time since the
+// start of the phase on the slowest one.
 func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return Matrix{}, 0, fmt.Errorf("measuring: %s: %w", s.phase, err)
 	}
 	if !s.isolated {
-		// Start together; within the block each rank goes at its own pace.
+		// Start together. Within the block each rank goes at its own pace.
 		if err := s.group.Barrier(ctx); err != nil {
 			return Matrix{}, 0, err
 		}
 	}
-	if err := s.guarded(ctx, s.message[1:1+n]); err != nil {
+	if err := s.recoverLoop(ctx, s.message[1:1+n]); err != nil {
 		return Matrix{}, 0, err
 	}
 	s.message[0] = s.watch.now() - s.since
@@ -89,9 +95,8 @@ func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int
 	return s.exchange(ctx, n)
 }
 
-// pause runs what is to happen between two blocks, and then a call whose time does
-// not count, since the caches hold something else by now. Neither is part of the time
-// that the sampling takes.
+// pause runs Between, and then one call whose time does not count, because the caches hold other
+// data. Neither counts as sampling time.
 func (s *sampler) pause(ctx context.Context) error {
 	from, done := s.watch.now(), s.done
 	if err := s.body.Between(); err != nil {
@@ -105,12 +110,12 @@ func (s *sampler) pause(ctx context.Context) error {
 	return nil
 }
 
-// guarded runs the loop and turns a panic into an error.
-func (s *sampler) guarded(ctx context.Context, samples []int64) (err error) {
+// recoverLoop runs the loop and turns a panic into an error.
+func (s *sampler) recoverLoop(ctx context.Context, samples []int64) (err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			err = s.panicked(recover())
+			err = s.panicError(recover())
 		}
 	}()
 	err = s.loop(ctx, samples)
@@ -118,10 +123,10 @@ func (s *sampler) guarded(ctx context.Context, samples []int64) (err error) {
 	return err
 }
 
-// loop is the hot part: per sample two readings of the clock and the calls.
+// loop is the hot part: per sample two clock readings and the calls.
 func (s *sampler) loop(ctx context.Context, samples []int64) error {
 	if s.body.Sample != nil {
-		return s.sampledElsewhere(ctx, samples)
+		return s.sampleByBody(ctx, samples)
 	}
 	call, preamble, batch := s.body.Call, s.body.Preamble, s.batch
 	overhead := s.watch.calibration.Overhead
@@ -132,7 +137,7 @@ func (s *sampler) loop(ctx context.Context, samples []int64) error {
 				return s.callError(fmt.Errorf("preamble: %w", err))
 			}
 		}
-		sweep(s.cold)
+		evictCaches(s.cold)
 		if s.isolated {
 			if err := s.group.Barrier(ctx); err != nil {
 				return err
@@ -149,16 +154,15 @@ func (s *sampler) loop(ctx context.Context, samples []int64) error {
 	return nil
 }
 
-// sampledElsewhere has the body take the samples: all at once, or one after each
-// barrier.
-func (s *sampler) sampledElsewhere(ctx context.Context, samples []int64) error {
+// sampleByBody lets the body take the samples: all at once, or one after each barrier.
+func (s *sampler) sampleByBody(ctx context.Context, samples []int64) error {
 	step := len(samples)
 	if s.isolated {
 		step = 1
 	}
 	for s.at = 0; s.at < len(samples); s.at += step {
 		if s.isolated {
-			if s.body.Preamble != nil { // its own, before the ranks meet
+			if s.body.Preamble != nil { // before the ranks meet
 				if err := s.body.Preamble(); err != nil {
 					return s.callError(fmt.Errorf("preamble: %w", err))
 				}
@@ -181,9 +185,9 @@ func (s *sampler) callError(err error) *CallError {
 	return &CallError{Rank: s.group.Rank(), Phase: s.phase, Iteration: s.done + s.at, Err: err}
 }
 
-// panicked is the error of a body that did not return. A nil value means that it
-// called runtime.Goexit, so that nobody gets the error: the group is aborted here.
-func (s *sampler) panicked(value any) error {
+// panicError is the error of a body that did not return. A nil value means that the body called
+// runtime.Goexit. Then no one receives the error, so the group is aborted here.
+func (s *sampler) panicError(value any) error {
 	if value == nil {
 		err := s.callError(errors.New("the body ended its goroutine"))
 		s.group.Abort(err.Error())
@@ -197,7 +201,7 @@ func (s *sampler) panicked(value any) error {
 	return err
 }
 
-// exchange sends the block just taken to the other ranks, and receives theirs.
+// exchange sends this rank's samples of the block to the other ranks and receives theirs.
 func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
 	all, err := s.group.Exchange(ctx, s.message[:1+n])
 	if err != nil {
@@ -218,3 +222,122 @@ func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed 
 	}
 	return samples, elapsed, nil
 }
+
+// MaxColdBytes limits the default size of the buffer that is swept for a cold cache. Each rank has
+// one buffer, and sweeping it takes tens of milliseconds.
+const MaxColdBytes = 256 << 20
+
+// assumedCache is the cache size assumed if the system does not report it.
+const assumedCache = 64 << 20
+
+var lastLevelCache = sync.OnceValue(func() int64 {
+	cpu := hostinfo.Local().CPU
+	return max(cpu.L1d, cpu.L2, cpu.L3)
+})
+
+// coldBytes returns the buffer size for a last-level cache of the given size (0 if unknown), and a
+// warning if the buffer cannot evict all of it.
+func coldBytes(given int, cache int64) (bytes int, warning string) {
+	cache = cmp.Or(cache, assumedCache)
+	bytes = given
+	if bytes == 0 {
+		bytes = int(min(cache+cache/4, MaxColdBytes))
+	}
+	if int64(bytes) <= cache {
+		warning = fmt.Sprintf("cold cache: a buffer of %d MiB cannot evict all of the %d MiB last-level cache",
+			bytes>>20, cache>>20)
+	}
+	return bytes, warning
+}
+
+// cacheLine is the smallest common size. Longer lines are merely touched twice.
+const cacheLine = 64
+
+// evictCaches writes to every cache line of the buffer, which evicts everything else.
+func evictCaches(buffer []uint64) {
+	for i := 0; i < len(buffer); i += cacheLine / 8 {
+		buffer[i]++
+	}
+}
+
+// collector guards the garbage collector's setting. Ranks that are goroutines of one process share
+// it, so the last of them to end restores it.
+var collector struct {
+	sync.Mutex
+	pauses  int
+	percent int // setting to restore
+}
+
+// GC percentages. The collector is off while it would disturb measurements. It runs often with
+// simulated time, which it does not affect and whose simulated machines use much memory.
+const (
+	gcOff      = -1
+	gcFrequent = 60
+)
+
+// setGC runs a collection, then sets the GC percentage until resume is called. A memory limit of
+// the process stays in force.
+func setGC(percent int) (resume func()) {
+	collector.Lock()
+	defer collector.Unlock()
+	if collector.pauses++; collector.pauses == 1 {
+		runtime.GC()
+		collector.percent = debug.SetGCPercent(percent)
+	}
+	return func() {
+		collector.Lock()
+		defer collector.Unlock()
+		if collector.pauses--; collector.pauses == 0 {
+			debug.SetGCPercent(collector.percent)
+		}
+	}
+}
+
+// garbageLimit is the heap growth after which garbage is collected between blocks although the
+// collector is off. Otherwise a body that allocates would fill the memory.
+const garbageLimit = 512 << 20
+
+// collectGarbage runs a collection if the heap has grown by garbageLimit over base, and returns the
+// new base.
+func collectGarbage(base uint64) uint64 {
+	heap := heapBytes()
+	if heap < base+garbageLimit {
+		return base
+	}
+	runtime.GC()
+	return heapBytes()
+}
+
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// Clock is the clock that calls are timed with.
+type Clock = clock.Clock
+
+// stopwatch reads a clock in the sampling loop. It calls the monotonic clock directly, because an
+// interface call would be part of every sample.
+type stopwatch struct {
+	clock       Clock // nil for the monotonic clock
+	calibration clock.Calibration
+}
+
+func newStopwatch(c Clock) stopwatch {
+	w := stopwatch{calibration: clock.CalibrationOf(c)}
+	if _, ok := c.(clock.Host); !ok {
+		w.clock = c
+	}
+	return w
+}
+
+func (w *stopwatch) now() int64 {
+	if w.clock == nil {
+		return clock.Host{}.Now()
+	}
+	return w.clock.Now()
+}
+
+// picoseconds converts a duration of at most maxDuration.
+func picoseconds(d time.Duration) int64 { return int64(d) * 1000 }

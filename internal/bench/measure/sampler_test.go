@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
-// A program that times itself gives blocks of samples, from which the error of its
-// clock is taken as from those taken here.
+// A program that times itself returns blocks of samples. The error of its clock is subtracted like that of
+// other samples.
 func TestSamplesTakenElsewhere(t *testing.T) {
 	for _, cadence := range []Cadence{Streaming, Isolated} {
 		cfg := Default()
@@ -44,7 +44,7 @@ func TestSamplesTakenElsewhere(t *testing.T) {
 	}
 }
 
-// In isolation the ranks meet between its preamble and its call.
+// With isolated cadence, the ranks meet between the program's preamble and its call.
 func TestPreambleElsewhere(t *testing.T) {
 	cfg := Default()
 	cfg.Cadence, cfg.Stop.MaxSamples = Isolated, 20
@@ -68,7 +68,7 @@ func TestPreambleElsewhere(t *testing.T) {
 	}
 }
 
-// A failure of such a program is one of the call, and a cold cache is refused.
+// A failure of such a program is a failure of the call, and a cold cache is an error.
 func TestFailuresElsewhere(t *testing.T) {
 	lost := errors.New("the process ended")
 	ranks := each(1, Default(), 0)

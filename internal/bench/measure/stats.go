@@ -4,42 +4,215 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
-// PerIterationMax is the slowest rank's time of each iteration, in
-// microseconds: an operation of all ranks is done when the last has done its part.
+// All rules below are pure functions of data that the ranks have exchanged, so every rank makes the
+// same decision by itself.
+
+// StopReason says which rule ended the sampling.
+type StopReason string
+
+const (
+	// Precise means that the median is known as well as Stop.RelNoise requires.
+	Precise StopReason = "precise"
+	// Settled means that more samples would hardly improve the precision.
+	Settled StopReason = "settled"
+	// MaxSamples and MaxTime are the limits of Stop.
+	MaxSamples StopReason = "max-samples"
+	MaxTime    StopReason = "max-time"
+	// Exact means that the clock is deterministic, so that one sample is enough.
+	Exact StopReason = "exact"
+)
+
+const (
+	// blockTime is long enough that the exchange after a block takes a small part of the time.
+	blockTime = 20 * time.Millisecond
+	// maxBlock limits the memory for the samples of a block.
+	maxBlock = 4096
+
+	// The noise has settled, as in NVBench's stdrel criterion, when its own relative deviation over
+	// the last settledBlocks blocks is below settledNoise. Noise shrinks with the square root of the
+	// number of samples, so this happens after some sixty blocks, a good second.
+	settledBlocks = 16
+	settledNoise  = 0.05
+
+	// The warm-up continues while the time per call falls below this share of its value in the
+	// previous block, which was half as long.
+	minSpeedup = 0.95
+
+	// clockMargin is the minimum length of a sample in units of the clock's error.
+	clockMargin = 100
+	// minCallTime limits the batch if a call is too short to be seen.
+	minCallTime = 1000 // picoseconds
+)
+
+// blockSize returns how many iterations of the given cost (in picoseconds) fill blockTime without
+// exceeding the budget, at least 1 and at most limit.
+func blockSize(cost float64, budget int64, limit int) int {
+	room := float64(min(picoseconds(blockTime), budget))
+	if fit := room / max(cost, 1); fit < float64(min(limit, maxBlock)) {
+		return max(1, int(fit))
+	}
+	return max(1, min(limit, maxBlock))
+}
+
+// warmupRule decides how long the warm-up goes on.
+type warmupRule struct {
+	limits Warmup
+	calls  int
+	last   float64 // median time per call in the previous block
+}
+
+// next takes the per-call maxima of a block and the time since the warm-up started. It returns the
+// size of the next block, or 0 at the end of the warm-up.
+func (w *warmupRule) next(maxima []int64, elapsed int64) int {
+	w.calls += len(maxima)
+	now := stats.Median(maxima)
+	falling := w.last == 0 || now < minSpeedup*w.last
+	w.last = now
+	budget := picoseconds(w.limits.MaxTime) - elapsed
+	if budget <= 0 || w.calls >= w.limits.MaxCalls || w.calls >= w.limits.MinCalls && !falling {
+		return 0
+	}
+	cost := float64(elapsed) / float64(w.calls)
+	return min(blockSize(cost, budget, w.limits.MaxCalls-w.calls), 2*len(maxima))
+}
+
+// batchFor returns how many calls of the given time make a sample long enough for a clock with the
+// given error.
+func batchFor(call float64, clockError int64) int {
+	return max(1, int(math.Ceil(clockMargin*float64(clockError)/max(call, minCallTime))))
+}
+
+// samplingRule decides how many samples are taken.
+type samplingRule struct {
+	stop   Stop
+	exact  bool      // the clock is deterministic
+	sorted []int64   // all per-iteration maxima so far
+	noises []float64 // noise of the median after each of the last blocks
+}
+
+// first returns the size of the first block, for samples that took cost picoseconds in the warm-up.
+func (s *samplingRule) first(cost float64) int {
+	if s.exact {
+		return 1
+	}
+	return blockSize(cost, picoseconds(s.stop.MaxTime), s.stop.MaxSamples)
+}
+
+// next takes the per-iteration maxima of a block and the time since the sampling started. It
+// returns the size of the next block, or 0 and the reason.
+func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
+	s.sorted = mergeSorted(s.sorted, maxima)
+	noise := Noise(s.sorted)
+	if !math.IsNaN(noise) {
+		s.noises = append(s.noises, noise)
+		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
+	}
+	n := len(s.sorted)
+	spent := time.Duration(elapsed / 1000)
+	reason := s.stop.Reason(n, noise, spent)
+	settled := s.stop.enough(n, spent) && len(s.noises) == settledBlocks && relativeDeviation(s.noises) < settledNoise
+	switch {
+	case s.exact:
+		return 0, Exact
+	case settled && (reason == "" || reason == MaxTime):
+		return 0, Settled
+	case reason != "":
+		return 0, reason
+	}
+	return blockSize(float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
+}
+
+// Reason returns which rule ends the sampling after n samples, or "" for none yet. noise is the
+// relative noise of their median, NaN if unknown.
+func (s Stop) Reason(n int, noise float64, spent time.Duration) StopReason {
+	switch {
+	case s.enough(n, spent) && noise <= s.RelNoise:
+		return Precise
+	case n >= s.MaxSamples:
+		return MaxSamples
+	case s.MaxTime < NoTimeLimit && spent >= s.MaxTime:
+		return MaxTime
+	}
+	return ""
+}
+
+// enough reports whether noise may end the sampling.
+func (s Stop) enough(n int, spent time.Duration) bool {
+	return s.RelNoise > 0 && n >= s.MinSamples && spent >= s.MinTime
+}
+
+// Noise returns half the width of the median's 95 % confidence interval, relative to the median, or
+// NaN if there are too few samples.
+func Noise[T int64 | float64](sorted []T) float64 {
+	low, high, ok := stats.MedianInterval(sorted)
+	switch {
+	case !ok:
+		return math.NaN()
+	case low == high:
+		return 0 // also if the median is 0
+	}
+	return (high - low) / 2 / stats.Percentile(sorted, 0.5)
+}
+
+// relativeDeviation returns the standard deviation relative to the mean.
+func relativeDeviation(values []float64) float64 {
+	mean, sd := stat.MeanStdDev(values, nil)
+	return sd / mean
+}
+
+// mergeSorted merges values into a sorted slice.
+func mergeSorted(sorted, values []int64) []int64 {
+	values = slices.Sorted(slices.Values(values))
+	i, j := len(sorted)-1, len(values)-1
+	sorted = append(sorted, values...)
+	for at := len(sorted) - 1; j >= 0; at-- {
+		if i >= 0 && sorted[i] > values[j] {
+			sorted[at], i = sorted[i], i-1
+		} else {
+			sorted[at], j = values[j], j-1
+		}
+	}
+	return sorted
+}
+
+// PerIterationMax returns the slowest rank's time of each iteration in microseconds. A collective
+// operation is done when its last rank is done.
 func PerIterationMax(m Matrix) []float64 {
 	return lists.Map(m.maxima(), func(d int64) float64 { return float64(d) / 1e6 })
 }
 
-// Analysis is what a matrix of samples shows. Times are in microseconds.
+// Analysis describes a matrix of samples. Times are in microseconds.
 type Analysis struct {
 	// Summary is of the per-iteration maximum over ranks.
 	Summary stats.Summary
 	// Skew is the median over iterations of (slowest - fastest) / slowest rank.
 	Skew float64
-	// Straggler is the rank that is most often the slowest, StragglerShare its
-	// share of the iterations (1/ranks if all are alike). Of equally slow ranks
-	// the lowest counts.
+	// Straggler is the rank that is most often the slowest, and StragglerShare its share of the
+	// iterations, 1/ranks if all ranks are equal. Of equally slow ranks the lowest counts.
 	Straggler      int
 	StragglerShare float64
-	// Drift is by how much the median of the second half differs from that of
-	// the first, relative to the first. Drifts: beyond doubt, and by enough to matter.
+	// Drift is the relative difference of the median of the second half from the median of the first.
+	// Drifts means that it is significant and larger than minDrift.
 	Drift  float64
 	Drifts bool
 	// Warnings are for the reader of the numbers.
 	Warnings []string
 }
 
-// minDrift keeps the drift warning for changes that matter: with
-// thousands of samples the intervals separate a tenth of a percent.
+// minDrift suppresses the warning for unimportant drift: with thousands of samples, a tenth of a
+// percent is statistically significant.
 const minDrift = 0.05
 
-// Analyze describes the samples. It does not warn of a single sample: that
-// comes of a deterministic clock, or [Run] has warned already.
+// Analyze describes the samples. It does not warn about a single sample: either the clock is
+// deterministic, or [Run] has already warned.
 func Analyze(m Matrix) Analysis {
 	values := PerIterationMax(m)
 	var a Analysis
@@ -58,7 +231,7 @@ func Analyze(m Matrix) Analysis {
 	return a
 }
 
-// imbalance is how unevenly the ranks share the time.
+// imbalance describes how unevenly the ranks share the time.
 func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 	if m.Iterations() == 0 {
 		return 0, 0, 0
@@ -77,8 +250,8 @@ func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 	return stats.Median(skews), slices.Index(slowest, count), float64(count) / float64(len(skews))
 }
 
-// drift compares the halves of the values in the order they were taken. It is
-// sure of a change when the intervals of the two medians do not overlap.
+// drift compares the two halves of the values in the order they were taken. sure means that the
+// confidence intervals of the two medians do not overlap.
 func drift(values []float64) (change float64, sure bool) {
 	half := len(values) / 2
 	if half == 0 {

@@ -10,7 +10,7 @@ import (
 func TestAnalyze(t *testing.T) {
 	m := matrixOf(
 		[]int64{1e6, 2e6, 4e6}, // skew 3/4
-		[]int64{5e6, 5e6, 5e6}, // skew 0, the lowest rank counts
+		[]int64{5e6, 5e6, 5e6}, // skew 0; the lowest rank counts
 		[]int64{1e6, 1e6, 2e6}, // skew 1/2
 	)
 	if got := PerIterationMax(m); !slices.Equal(got, []float64{4, 5, 2}) {
@@ -58,7 +58,7 @@ func TestDrift(t *testing.T) {
 	if m := series(1000, func(i int) float64 { return 1 + float64(i)/50_000 }); warned(m) {
 		t.Error("warned of a drift of one percent")
 	}
-	// Medians of 6.5 and 8, but each half is spread from 1 to 13.
+	// The medians are 6.5 and 8, but each half spreads from 1 to 13.
 	if m := series(24, func(i int) float64 {
 		return float64(i%12+1) + 1.5*float64(i/12)
 	}); warned(m) || Analyze(m).Drift < 0.1 {

@@ -296,7 +296,7 @@ func (l *Launches) Stopped(spent time.Duration) measure.StopReason {
 			worst = noise
 		}
 	}
-	return l.until.Met(l.Count, worst, spent)
+	return l.until.Reason(l.Count, worst, spent)
 }
 
 // Noise returns the relative noise of the stopping metric of a row over the launches, or NaN if
