@@ -275,7 +275,8 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	}
 	switch {
 	case res.Broken != "":
-		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; completed rows are in %s, --resume continues the run\n", a.name,
+		fmt.Fprintf(a.stderr, "%s: the job cannot continue: %s; completed rows are in %s, --resume continues the run\n",
+			a.name,
 			res.Broken, j.Out)
 		return exitFailed, nil
 	case res.Interrupted:

@@ -386,8 +386,8 @@ func TestDisturbed(t *testing.T) {
 	}{
 		{hostinfo.Times{User: 300, Idle: 1200}, 200, ""},
 		{hostinfo.Times{User: 300, Idle: 1100, Steal: 100}, 200,
-			"took 25 % of this host's cores away and other programs used 0 %"},
-		{hostinfo.Times{User: 300, Idle: 1200}, 100, "took 0 % of this host's cores away and other programs used 25 %"},
+			"took 25 % of this host's CPU time and other programs used 0 %"},
+		{hostinfo.Times{User: 300, Idle: 1200}, 100, "took 0 % of this host's CPU time and other programs used 25 %"},
 	} {
 		if got := disturbance(quiet, hostinfo.Load{Times: c.after}, c.own, 1); (got == "") != (c.want == "") ||
 			!strings.Contains(got, c.want) {

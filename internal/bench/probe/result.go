@@ -113,7 +113,8 @@ func disturbance(before, after hostinfo.Load, own uint64, processes int) string 
 	if d.Quality() == journal.QualitySettled {
 		return ""
 	}
-	return fmt.Sprintf("meanwhile the hypervisor took %.0f %% of this host's cores away and other programs used %.0f %%",
+	return fmt.Sprintf("during the probe the hypervisor took %.0f %% of this host's CPU time and other programs "+
+		"used %.0f %%",
 		100*d.Steal, 100*d.Foreign)
 }
 

@@ -115,8 +115,8 @@ func TestFollow(t *testing.T) {
 			want: Result{Counts: map[journal.Status]int{journal.OK: 2, journal.NotExecuted: 1}, Missing: 1}},
 		"interrupted": {end: &journal.End{Outcome: "interrupted"}, want: Result{Interrupted: true}},
 		"given up":    {end: &journal.End{Outcome: "failed"}, want: Result{Broken: "a note"}},
-		"killed":      {err: "run live did not come to its end: process"},
-		"left alone":  {cancel: true, err: "no longer following run live, which goes on"},
+		"killed":      {err: "run live is incomplete: process"},
+		"left alone":  {cancel: true, err: "stopped following run live, which continues"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,8 +166,7 @@ func TestFollow(t *testing.T) {
 			}
 			want := []string{fmt.Sprintf("1 of 3 in live by %d", os.Getpid()), task[1].Point.String()}
 			if name == "complete" {
-				want = append(want, "the run has come to its end without 4 of the 6 rows that this command is for: "+
-					"--resume runs them")
+				want = append(want, "the run ended without 4 of the 6 rows of this command: run them with --resume")
 			}
 			if !slices.Equal(told, want) {
 				t.Errorf("told %q, want %q", told, want)

@@ -119,7 +119,7 @@ func (s *runSlot) checkJob(b *backlog) error {
 		return &jobError{lost.Error()}
 	}
 	if job.Native && s.native == b.group {
-		return &jobError{fmt.Sprintf("the ranks that %s has started cannot be replaced", job.Launcher)}
+		return &jobError{fmt.Sprintf("ranks started by %s cannot be replaced", job.Launcher)}
 	}
 	return nil
 }
@@ -134,9 +134,8 @@ func (s *runSlot) skipSecondJoin(b *backlog) (bool, error) {
 	for _, a := range b.take(b.left()) {
 		row := s.row(a.task)
 		row.Status = journal.Skipped
-		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; start "+
-			"kernbench alone, with --launcher %s, for the others",
-			s.plan.Backend, job.Launcher, job.Launcher)
+		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; "+
+			"for the others, start kernbench on its own with --launcher %s", s.plan.Backend, job.Launcher, job.Launcher)
 		if _, err := s.finishAttempt(a, row); err != nil {
 			return true, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -50,7 +51,7 @@ func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) 
 	port := 0
 	if g.Ranks > 0 {
 		var err error
-		if port, err = launch.FreePort(); err != nil {
+		if port, err = (connection.PortRange{}).FreePort("127.0.0.1"); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +177,7 @@ func (s *runSlot) withHooks(ctx context.Context, g *plan.Group, t plan.Task,
 		rows, err = work()
 	}
 	if ctx.Err() != nil && len(cmd.Cleanup) > 0 {
-		s.opts.Observe(Event{Note: "interrupted: cleanup runs; another Ctrl-C leaves it out"})
+		s.opts.Observe(Event{Note: "interrupted: running the cleanup program; press Ctrl-C again to skip it"})
 	}
 	reason, more, cleanupErr := s.runHook(context.WithoutCancel(ctx), g, &t, "cleanup", cmd.Cleanup)
 	if reason != "" {
@@ -269,7 +270,7 @@ func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name
 		return "", warnings, nil
 	}
 	if said := salientLine(path, 0); said != "" {
-		reason += "; it said: " + said
+		reason += "; its last output: " + said
 	}
-	return fmt.Sprintf("%s: %s; all it printed is in logs/%s", argv[0], reason, logs), warnings, nil
+	return fmt.Sprintf("%s: %s; its output is in logs/%s", argv[0], reason, logs), warnings, nil
 }

@@ -63,7 +63,7 @@ func (s *runSlot) launchRepeatedly(ctx context.Context, g *plan.Group, t plan.Ta
 	if s.joined(g) && s.opts.Joined.Native && cmd.Launches() > 1 {
 		row := s.row(t)
 		row.Status, row.Phase = journal.Failed, "start"
-		row.Reason = fmt.Sprintf("the ranks that %s has started cannot launch a program twice, as warmup and until ask",
+		row.Reason = fmt.Sprintf("ranks started by %s cannot launch a program more than once, as warmup and until require",
 			s.opts.Joined.Launcher)
 		return []journal.Row{row}, nil, nil
 	}
@@ -169,7 +169,7 @@ func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs s
 	}
 	row.Rank, row.Output = &rank, lastOutput(logs, rank)
 	if said := salientLine(logs, rank); said != "" {
-		reason += "; its program said: " + said
+		reason += "; last output of its program: " + said
 	}
 	return reason
 }

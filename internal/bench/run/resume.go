@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,7 +83,7 @@ func (r *runner) loadResumeState() (*resumeState, error) {
 func (r *runner) holdNew() (err error) {
 	var held *journal.HeldError
 	for {
-		r.id = newRunID()
+		r.id = journal.NewRunID(time.Now(), rand.Reader)
 		if r.hold, err = journal.HoldRun(r.opts.Dir, r.id); !errors.As(err, &held) {
 			return err
 		}
@@ -210,7 +211,7 @@ type IncompleteError struct {
 
 func (e *IncompleteError) Error() string {
 	const shown = 5
-	text := fmt.Sprintf("%d of %d rows are not in %s or not good: %s", len(e.Rows), e.Of, e.Dir,
+	text := fmt.Sprintf("%d of %d rows are missing from %s or failed: %s", len(e.Rows), e.Of, e.Dir,
 		strings.Join(e.Rows[:min(shown, len(e.Rows))], "; "))
 	if more := len(e.Rows) - shown; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
@@ -363,7 +364,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 		}
 		select {
 		case <-ctx.Done():
-			return Result{}, fmt.Errorf("no longer following run %s, which goes on: %w", r.id, ctx.Err())
+			return Result{}, fmt.Errorf("stopped following run %s, which continues: %w", r.id, ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -372,7 +373,7 @@ func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, e
 // followed returns the result of a run that another process has ended.
 func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, error) {
 	if run.End == nil {
-		return Result{}, fmt.Errorf("run %s did not come to its end: process %d on host %s is gone; --resume continues it",
+		return Result{}, fmt.Errorf("run %s is incomplete: process %d on host %s has ended; continue it with --resume",
 			r.id, held.PID, held.Host)
 	}
 	res := Result{Run: r.id, Counts: run.End.Counts, Missing: run.End.Missing,
@@ -386,9 +387,8 @@ func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, er
 	e, wanted := newResumeState(), planned(r.plan)
 	e.review(run, wanted, false)
 	if lacks := len(wanted) - len(e.done); lacks > 0 && run.End.Outcome == "complete" && r.opts.Source == nil {
-		r.opts.Observe(Event{Note: fmt.Sprintf("the run has come to its end without %d of the %d rows that this command "+
-			"is for: --resume runs them",
-			lacks, len(wanted))})
+		r.opts.Observe(Event{Note: fmt.Sprintf("the run ended without %d of the %d rows of this command: "+
+			"run them with --resume", lacks, len(wanted))})
 	}
 	return res, nil
 }

@@ -6,7 +6,6 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,8 +129,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		opts.Observe = func(Event) {}
 	}
 	if opts.Launcher != nil && p.Shape.InProcess {
-		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out",
-			opts.Launcher.Name(), p.Backend)
+		return Result{}, fmt.Errorf("backend %s has all ranks in one process, which %s cannot start: omit --launcher",
+			p.Backend, opts.Launcher.Name())
 	}
 	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, heldByTurn: map[int][]heldRows{},
 		prepared: map[*decl.Part]bool{}, host: hostinfo.Local()}
@@ -178,7 +177,7 @@ func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string
 	var job *jobError
 	switch {
 	case errors.As(err, &job):
-		return "failed", job.reason, r.note("the job is broken: " + job.reason)
+		return "failed", job.reason, r.note("the job cannot continue: " + job.reason)
 	case ctx.Err() != nil:
 		return "interrupted", "", nil
 	case errors.Is(err, errFailFast):
@@ -216,7 +215,7 @@ func (r *runner) announce(e *resumeState) {
 	}
 	r.opts.Observe(Event{Started: started})
 	if crowd := r.watch.others(); crowd != "" {
-		r.opts.Observe(Event{Note: crowd + ": numbers of both will suffer"})
+		r.opts.Observe(Event{Note: crowd + ": the measurements of both will be disturbed"})
 	}
 }
 
@@ -350,8 +349,6 @@ func (r *runner) timeout(g *plan.Group) time.Duration {
 	return plan.Timeout(g.Part)
 }
 
-func newRunID() string { return journal.NewRunID(time.Now(), rand.Reader) }
-
 // runSlot runs one launch after another. A run that measures has one slot, since measurements need
 // the whole machine. Simulated time does not depend on the load, so a simulated run has a slot for
 // every core.
@@ -422,7 +419,7 @@ func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 	}
 	err := group.Wait()
 	if left := instrument.Sweep(); left != nil { // killed ranks could not clean up themselves
-		r.opts.Observe(Event{Note: "something of this run is left: " + left.Error()})
+		r.opts.Observe(Event{Note: "cleaning up after this run: " + left.Error()})
 	}
 	return err
 }

@@ -181,6 +181,6 @@ func maybeHelper(benches []*bench.Bench) (exitCode int, is bool) {
 			return 0, true
 		}
 	}
-	fmt.Fprintf(os.Stderr, "helper %s: this program has none\n", role)
+	fmt.Fprintf(os.Stderr, "helper %s: this program has no such helper\n", role)
 	return 1, true
 }

@@ -99,10 +99,11 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	conn, err := Service(w.token).DialRetry(ctx, network, address)
 	if err != nil {
 		if network == "tcp" {
-			err = fmt.Errorf("%w; host %s has %s: --interface names the network by which ranks reach it", err, hostname(),
-				connection.DescribeInterfaces())
+			host, _ := os.Hostname() // only for the message
+			err = fmt.Errorf("%w; host %s has the network interfaces %s; choose one for the ranks with --interface",
+				err, host, connection.DescribeInterfaces())
 		}
-		return nil, fmt.Errorf("reaching the supervisor: %w", err)
+		return nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
 	if err := conn.Send(message{Hello: &hello{w.rank, forSync}}); err != nil {
 		conn.Close()
@@ -242,7 +243,7 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 	}
 	all, err := tcp.Swap(context.Background(), tcp.Through(g), g.Size(), master)
 	if err != nil {
-		return nil, fmt.Errorf("learning where rank 0 is: %w", err)
+		return nil, fmt.Errorf("exchanging the address of rank 0: %w", err)
 	}
 	return append(environ, fmt.Sprintf("RANK=%d", w.rank), fmt.Sprintf("WORLD_SIZE=%d", w.job.Size),
 		fmt.Sprintf("LOCAL_RANK=%d", w.local),
@@ -278,7 +279,7 @@ func (w *worker) listen() {
 		var m message
 		if err := w.conn.Receive(&m); err != nil {
 			if !errors.Is(err, io.EOF) {
-				fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: hearing the supervisor: %v\n", w.rank, err)
+				fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: receiving from the supervisor: %v\n", w.rank, err)
 			}
 			os.Exit(3)
 		}
@@ -357,11 +358,6 @@ func readVars(names []string) map[string]*string {
 		}
 	}
 	return m
-}
-
-func hostname() string {
-	name, _ := os.Hostname() // nothing but a word in a message
-	return name
 }
 
 // rank is one of the ranks of a worker process.

@@ -234,7 +234,7 @@ func TestCollectInVain(t *testing.T) {
 		want   string
 	}{
 		"twice":  {Join{Rank: 1, Size: 3}, "duplicate rank 1"},
-		"size":   {Join{Rank: 2, Size: 5}, "wants a group of 5, this one has 3"},
+		"size":   {Join{Rank: 2, Size: 5}, "expects a group of 5, this one has 3"},
 		"range":  {Join{Rank: 3, Size: 3}, "rank 3 does not exist"},
 		"none":   {Join{Rank: AnyRank, Size: 3}, "a rank must be given"},
 		"absent": {Join{Rank: -9}, "2 of 3 ranks joined within"},

@@ -87,7 +87,7 @@ func (g *Group) refusal(j Join) string {
 	}
 	switch {
 	case j.Size != g.Size:
-		return fmt.Sprintf("%s wants a group of %d, this one has %d", g.Name(j), j.Size, g.Size)
+		return fmt.Sprintf("%s expects a group of %d, this one has %d", g.Name(j), j.Size, g.Size)
 	case j.Rank != AnyRank && (j.Rank < 0 || j.Rank >= g.Size):
 		return fmt.Sprintf("%s %d does not exist: it must be 0 to %d", g.Noun, j.Rank, g.Size-1)
 	}

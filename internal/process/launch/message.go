@@ -16,7 +16,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
-	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // request is a frame from the supervisor to the agent. Exactly one field is set. Files are sent in
@@ -164,7 +163,7 @@ func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 		}
 		taken[p.Rank] = true
 		w := procRequest{
-			Rank: p.Rank, Argv: p.Argv, Env: a.tagged(p.Env), Dir: absolute(p.Dir),
+			Rank: p.Rank, Argv: p.Argv, Env: EnvOverrides{TagVar: &a.tag}.Apply(p.Env), Dir: absolute(p.Dir),
 			Stdout: absolute(p.Stdout), Stderr: absolute(p.Stderr), CPUs: p.CPUs,
 		}
 		if p.Dir == "" {
@@ -180,11 +179,6 @@ func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 		out = append(out, w)
 	}
 	return out, files, errors.Join(faults...)
-}
-
-// tagged adds the tag by which the processes of a lost agent are found.
-func (a *Agent) tagged(env []string) []string {
-	return EnvOverrides{TagVar: &a.tag}.Apply(env)
 }
 
 // faults returns why a process cannot be started, where the kernel would only say "invalid
@@ -330,7 +324,3 @@ func matches(patterns []string, name string) bool {
 		return name == pattern || open && strings.HasPrefix(name, prefix)
 	})
 }
-
-// FreePort returns a TCP port of the loopback interface that was free a moment ago; see
-// [connection.PortRange.FreePort].
-func FreePort() (int, error) { return connection.PortRange{}.FreePort("127.0.0.1") }

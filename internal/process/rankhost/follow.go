@@ -165,19 +165,16 @@ func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait() // all output is sent before the result
-	var ends []*os.File
-	defer closeAll(&ends)
-	for _, s := range []struct {
-		err  bool
-		path *string
-	}{{false, &proc.Stdout}, {true, &proc.Stderr}} {
+	var writeEnds []*os.File
+	for i, path := range []*string{&proc.Stdout, &proc.Stderr} {
 		read, write, err := os.Pipe()
 		if err != nil {
 			return nil, fmt.Errorf("making a pipe for the output: %w", err)
 		}
-		ends = append(ends, write)
-		*s.path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
-		pumps.Go(func() { h.forward(read, s.err) })
+		defer write.Close() // in case of an error; see below
+		writeEnds = append(writeEnds, write)
+		*path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
+		pumps.Go(func() { h.forward(read, i == 1) })
 	}
 	l, err := h.launchProc(launch.Spec{Procs: []launch.Proc{proc}, ReportEnv: o.ReportEnv, Grace: o.Grace,
 		ForwardSignals: o.ForwardSignals,
@@ -185,7 +182,9 @@ func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	closeAll(&ends) // the agent has opened them itself
+	for _, f := range writeEnds { // the agent has opened them itself
+		f.Close()
+	}
 	for e := range l.Events() {
 		switch e := e.(type) {
 		case launch.Started:
@@ -226,13 +225,6 @@ func (h *rankHost) launchProc(spec launch.Spec) (l *launch.Launch, err error) {
 		l.Stop(*h.earlyStop)
 	}
 	return l, nil
-}
-
-func closeAll(files *[]*os.File) {
-	for _, f := range *files {
-		f.Close()
-	}
-	*files = nil
 }
 
 // forward sends a stream to rank 0. If rank 0 is slow, forward waits, and so does the process when
@@ -372,8 +364,8 @@ func guardConfigFromEnv(env map[string]string, environ []string) (Config, error)
 // listens where this host cannot reach it.
 func checkReachable(addr netip.Addr, theirs, ours string) error {
 	if addr.IsLoopback() && theirs != ours {
-		return fmt.Errorf("started on host %s, but kernbench run listens on the loopback of %s only; name its network: "+
-			"--interface", ours, theirs)
+		return fmt.Errorf("started on host %s, but kernbench run on host %s listens only on its loopback "+
+			"interface; choose the network with --interface", ours, theirs)
 	}
 	return nil
 }

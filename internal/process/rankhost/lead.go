@@ -28,7 +28,7 @@ type Leader struct {
 func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	listener, err := cfg.listen(ctx)
 	if errors.Is(err, connection.ErrNotLocal) {
-		err = fmt.Errorf("%w: rank 0 must be there", err)
+		err = fmt.Errorf("%w: rank 0 must run on that host", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the other ranks: %w", err)

@@ -194,7 +194,8 @@ func (c Config) findLeader(ctx context.Context) (*connection.Conn, error) {
 	if c.Local == "" {
 		err = fmt.Errorf("%w; this host has %s", err, connection.DescribeInterfaces())
 	}
-	return nil, fmt.Errorf("rank %d found no rank 0 at %s within %v: %w", c.Rank, c.meetingPoint(), c.JoinTimeout, err)
+	return nil, fmt.Errorf("rank %d could not reach rank 0 at %s within %v: %w", c.Rank, c.meetingPoint(), c.JoinTimeout,
+		err)
 }
 
 // join describes this rank to rank 0, which it has reached at leaderAddr.

@@ -67,7 +67,7 @@ func meetings(t *testing.T, size int) map[string][]Config {
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
 	port := taken.Addr().(*net.TCPAddr).Port
-	free := must.Get(launch.FreePort())(t)
+	free := must.Get(connection.PortRange{}.FreePort("127.0.0.1"))(t)
 	for i := range size {
 		local := testConfig("test-"+t.Name()+strconv.Itoa(os.Getpid()), size)
 		remote := local
@@ -343,12 +343,12 @@ func TestNowhere(t *testing.T) {
 	cfg := meetings(t, 2)["remote"][1]
 	cfg.Rank, cfg.JoinTimeout, cfg.Ports = 1, 200*time.Millisecond, cfg.Ports[1:]
 	if err := Follow(t.Context(), cfg); err == nil ||
-		!strings.Contains(err.Error(), "rank 1 found no rank 0 at 127.0.0.1:") {
+		!strings.Contains(err.Error(), "rank 1 could not reach rank 0 at 127.0.0.1:") {
 		t.Errorf("got %v", err)
 	}
 	cfg.Rank, cfg.Host = 0, "192.0.2.77" // reserved for documentation by RFC 5737
 	if _, err := Lead(t.Context(), cfg); err == nil ||
-		!strings.Contains(err.Error(), "not an address of this host: rank 0 must be there") {
+		!strings.Contains(err.Error(), "not an address of this host: rank 0 must run on that host") {
 		t.Errorf("got %v", err)
 	}
 }

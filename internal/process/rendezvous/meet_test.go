@@ -179,7 +179,7 @@ func TestPortInUse(t *testing.T) {
 	}()
 	_, err = Join(t.Context(), testConfig(l.Addr().String(), 2))
 	if err == nil || !strings.Contains(err.Error(),
-		l.Addr().String()+": the port is in use: what listens there is not a kernbench rendezvous") {
+		l.Addr().String()+": the port is in use: the service at this port is not a kernbench rendezvous") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -210,11 +210,11 @@ func TestBadConfig(t *testing.T) {
 		{func(c *Config) { c.Nodes = 0 }, "want at least 1"},
 		{func(c *Config) { c.Node = 2 }, "node rank 2 does not exist: it must be 0 to 1"},
 		{func(c *Config) { c.Secret = []byte("short") }, "a secret of 5 bytes is too short"},
-		{func(c *Config) { c.Heartbeat = time.Millisecond }, "too short: at least 1s"},
+		{func(c *Config) { c.Heartbeat = time.Millisecond }, "must be at least 1s"},
 		{func(c *Config) { c.Endpoint = ":29400" }, "want HOST:PORT"},
 		{func(c *Config) { c.Endpoint = "a:b:c" }, "want HOST:PORT"},
-		{func(c *Config) { c.Endpoint = "node0:0" }, "not 1 to 65535"},
-		{func(c *Config) { c.Endpoint = "node0:70000" }, "not 1 to 65535"},
+		{func(c *Config) { c.Endpoint = "node0:0" }, "want 1 to 65535"},
+		{func(c *Config) { c.Endpoint = "node0:70000" }, "want 1 to 65535"},
 	} {
 		cfg := good
 		c.change(&cfg)

@@ -82,7 +82,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
 	}
 	if c.Heartbeat < 2*connection.HeartbeatInterval {
-		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v",
+		errs = append(errs, fmt.Errorf("heartbeat limit %v: must be at least %v, because heartbeats are sent every %v",
 			c.Heartbeat, 2*connection.HeartbeatInterval, connection.HeartbeatInterval))
 	}
 	if c.Nodes > 1 && len(c.Secret) < MinSecret {
@@ -123,7 +123,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 
 var (
 	errTime         = errors.New("the time to join is over")
-	errNoRendezvous = errors.New("what listens there is not a kernbench rendezvous of this version")
+	errNoRendezvous = errors.New("the service at this port is not a kernbench rendezvous of this version")
 )
 
 // attempt tries once to become the host, or else to reach it.
@@ -193,8 +193,7 @@ func SplitEndpoint(endpoint string) (name, port string, err error) {
 			DefaultPort)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "0" {
-		return "", "", fmt.Errorf("endpoint %q: port %q is not 1 to 65535: every node must know it beforehand", endpoint,
-			port)
+		return "", "", fmt.Errorf("endpoint %q: port %q: want 1 to 65535, the same on every node", endpoint, port)
 	}
 	return name, port, nil
 }
