@@ -128,17 +128,15 @@ func Text[S ~string](d *Decoder, p *S) bool {
 }
 
 // Float reads a number; null leaves it 0.
-func Float(d *Decoder, p *float64) bool {
+func Float(d *Decoder, p *float64) (ok bool) {
 	if d.Null() {
 		return true
 	}
 	text, ok := d.number()
-	if !ok {
-		return false
+	if ok {
+		*p, ok = parsed(strconv.ParseFloat(text, 64))
 	}
-	var err error
-	*p, err = strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
-	return err == nil
+	return ok
 }
 
 // Int reads an integer; null leaves it 0.
@@ -147,13 +145,13 @@ func Int(d *Decoder, p *int) bool {
 		return true
 	}
 	text, ok := d.number()
-	if !ok {
-		return false
+	if ok {
+		*p, ok = parsed(strconv.Atoi(text))
 	}
-	var err error
-	*p, err = strconv.Atoi(unsafe.String(unsafe.SliceData(text), len(text)))
-	return err == nil
+	return ok
 }
+
+func parsed[T any](v T, err error) (T, bool) { return v, err == nil }
 
 // Bool reads true or false; null leaves it false.
 func Bool(d *Decoder, p *bool) bool {
@@ -321,26 +319,22 @@ func (d *Decoder) str() ([]byte, bool) {
 	return nil, false
 }
 
-// number reads a number by JSON's grammar, which is narrower than strconv's.
-func (d *Decoder) number() ([]byte, bool) {
+// number reads a number by JSON's grammar, which is narrower than strconv's. The text is only
+// valid until the next Reset.
+func (d *Decoder) number() (string, bool) {
 	d.space()
 	start := d.at
 	d.word("-")
-	if !d.word("0") && !d.digits() {
-		return nil, false
-	}
-	if d.word(".") && !d.digits() {
-		return nil, false
+	ok := d.word("0") || d.digits()
+	if d.word(".") {
+		ok = ok && d.digits()
 	}
 	if d.word("e") || d.word("E") {
-		if !d.word("+") {
-			d.word("-")
-		}
-		if !d.digits() {
-			return nil, false
-		}
+		_ = d.word("+") || d.word("-")
+		ok = ok && d.digits()
 	}
-	return d.text[start:d.at], true
+	text := d.text[start:d.at]
+	return unsafe.String(unsafe.SliceData(text), len(text)), ok
 }
 
 func (d *Decoder) digits() bool {
