@@ -111,10 +111,10 @@ func DefaultRanks(ranks func(p, options Point) int) Clause {
 	return func(d *declaration) { d.bench.RanksOf = ranks }
 }
 
-// ContentHashes adds SHA-256 sums to the identity of a point: those of data that its values refer to
-// by other means than [FileOption], such as a file named by an axis. The map's keys name the
-// data in messages. If the data has changed, --resume runs the point again; if it changes
-// between planning and running, the row fails.
+// ContentHashes adds SHA-256 sums of external data to the identity of a point, for data that is not
+// named by a [FileOption], such as a file named by an axis. The map's keys name the data in
+// messages. If the data has changed, --resume runs the point again. If it changes between planning
+// and running, the row fails.
 func ContentHashes(sums func(p, options Point) map[string]string) Clause {
 	return func(d *declaration) { d.bench.Content = sums }
 }

@@ -59,15 +59,9 @@ With --bench NAME, the bench's own axes and options are flags too:
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}
 	f.Declare(cmd.Flags(), a.name)
-	var benches []*bench.Bench
-	var read request.Values
-	if args, partly := guide.Completing(a.args); len(args) > 0 && args[0] == "run" {
-		found, err := request.Select(ctx, a.benches, args[1:])
-		if err != nil && !partly {
-			return nil, unread(ctx, err)
-		}
-		benches, read = found, request.Bind(cmd.Flags(), found)
-		guide.Complete(cmd, a.benches, benches)
+	benches, read, err := a.selectBenches(ctx, cmd)
+	if err != nil {
+		return nil, err
 	}
 	f.DeclareSampling(cmd.Flags())
 	a.explain(cmd, benches)
@@ -86,8 +80,24 @@ With --bench NAME, the bench's own axes and options are flags too:
 	return cmd, nil
 }
 
-// explain replaces the help of `run` by that of the selected bench, and the examples by those of
-// the program's own benches.
+// selectBenches finds the benches that the command line names, if it is for this command, and adds
+// flags for their axes and options.
+func (a *app) selectBenches(ctx context.Context, cmd *cobra.Command) ([]*bench.Bench, request.Values, error) {
+	args, partly := guide.Completing(a.args)
+	if len(args) == 0 || args[0] != cmd.Name() {
+		return nil, nil, nil
+	}
+	benches, err := request.Select(ctx, a.benches, args[1:])
+	if err != nil && !partly {
+		return nil, nil, unread(ctx, err)
+	}
+	read, err := request.Bind(cmd.Flags(), benches)
+	guide.Complete(cmd, a.benches, benches)
+	return benches, read, usage(err)
+}
+
+// explain replaces the help text of `run` by the selected bench's text, and the examples by examples
+// with the program's own benches.
 func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	if own := a.ownExample(); own != nil {
 		cmd.Example = a.benchExamples(own)

@@ -18,7 +18,6 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/bench/tune"
-	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
@@ -90,20 +89,9 @@ so far is printed; continue with --resume).`,
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}
 	f.declare(cmd.Flags(), a.name)
-	var benches []*bench.Bench
-	var read request.Values
-	if args, partly := guide.Completing(a.args); len(args) > 0 && args[0] == "tune" {
-		var err error
-		if benches, err = request.Select(ctx, a.benches, args[1:]); err != nil && !partly {
-			return nil, unread(ctx, err)
-		}
-		for _, b := range benches {
-			if err := ownFlags(cmd.Flags(), b); err != nil {
-				return nil, usage(err)
-			}
-		}
-		read = request.Bind(cmd.Flags(), benches)
-		guide.Complete(cmd, a.benches, benches)
+	benches, read, err := a.selectBenches(ctx, cmd)
+	if err != nil {
+		return nil, err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
@@ -116,23 +104,6 @@ so far is printed; continue with --resume).`,
 		return a.tune(cmd.Context(), benches[0], f, read)
 	}
 	return cmd, nil
-}
-
-// ownFlags returns an error if an axis or option of the bench has the name of a flag of tune.
-func ownFlags(fl *pflag.FlagSet, b *bench.Bench) error {
-	for _, p := range b.Parts {
-		for _, x := range p.Axes {
-			if x.Name != bench.RanksAxis && fl.Lookup(x.Name) != nil {
-				return fmt.Errorf("bench %s has an axis %q, which is a flag of tune: rename the axis", b.Name, x.Name)
-			}
-		}
-	}
-	for _, o := range b.Options {
-		if fl.Lookup(o.Name) != nil {
-			return fmt.Errorf("bench %s has an option %q, which is a flag of tune: rename the option", b.Name, o.Name)
-		}
-	}
-	return nil
 }
 
 // tune plans a study, runs it and shows the result.

@@ -28,7 +28,7 @@ type Setting struct {
 }
 
 // Outcome is one rank's report of one point. The numbers of rank 0 make the row; the other
-// ranks contribute warnings and failures. The fields match those of journal.Row.
+// ranks contribute warnings and failures. The fields have the same names as in journal.Row.
 type Outcome struct {
 	Status   journal.Status          `json:"status"`
 	Reason   string                  `json:"reason,omitempty"`

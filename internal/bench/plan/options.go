@@ -104,7 +104,8 @@ func (s *resolvedOptions) distinct(o decl.Option, values []point.Value, req Requ
 	for _, v := range values {
 		sha := req.Files[v.String()]
 		if before, seen := first[sha]; sha != "" && seen {
-			s.notes = append(s.notes, fmt.Sprintf("--%s: %s has the same content as %s: they count as one value", o.Name, v, before))
+			s.notes = append(s.notes, fmt.Sprintf("--%s: %s has the same content as %s: they count as one value",
+				o.Name, v, before))
 			continue
 		}
 		first[sha] = v.String()

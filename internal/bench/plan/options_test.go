@@ -44,7 +44,7 @@ func TestSweptFiles(t *testing.T) {
 	const a, b = "a.yaml#616161616161", "b.yaml#626262626262"
 	for _, c := range []struct {
 		text  string
-		want  []string // values of the axis; none where it is an option
+		want  []string // values of the axis; empty if it stays an option
 		one   string
 		notes int
 	}{

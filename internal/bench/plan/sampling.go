@@ -82,7 +82,7 @@ func RepeatUntil(noise float64) measure.Stop {
 	return measure.Stop{RelNoise: noise, MinSamples: MinLaunches, MaxSamples: maxLaunches, MaxTime: measure.NoTimeLimit}
 }
 
-// launches applies the flags to the launches of a program, each of which is a sample.
+// launches applies the flags to the launches of a program. Each launch is a sample.
 func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error) {
 	if s.Cadence != "" || s.Cache != "" {
 		return until, fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set their "+

@@ -83,7 +83,9 @@ func TestSources(t *testing.T) {
 			"n=1: t=[2]\n"},
 		{"json, beyond a list or a number", "",
 			[]string{`t: {json: 'a[3].b'}`, `u: {json: u}`, `v: {json: v.w, stream: both}`},
-			[]string{"{\"a\": [1], \"u\": 1, \"v\": {\"w\": 1}}\n{\"a\": [0, 0, 0, {\"b\": 2}], \"v\": 7}\n{\"a\": {\"b\": 1}}"}, ": t=[2] u=[1] v=[1]\n"},
+			[]string{`{"a": [1], "u": 1, "v": {"w": 1}}` + "\n" + `{"a": [0, 0, 0, {"b": 2}], "v": 7}` + "\n" +
+				`{"a": {"b": 1}}`},
+			": t=[2] u=[1] v=[1]\n"},
 		{"csv over ranks", "[2]", []string{`t: {csv: time, from: max}`, `u: {csv: u}`},
 			[]string{"n,time,u\n1,5,1\n2,6,2\n", "n,time,u\n2,9,9\n1,2,9\n"},
 			"n=1: t=[5] u=[1]\nn=2: t=[9] u=[2]\n"},

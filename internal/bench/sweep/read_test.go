@@ -47,8 +47,9 @@ trials: 3
 	if diff := cmp.Diff(want, p.Command.Argv); diff != "" {
 		t.Errorf("argv (-want +got):\n%s", diff)
 	}
-	if got := describeAxes(p); got != "num_ranks int 2,4; M int 1,32; env NCCL_MIN_CTAS 32 64 (unset); env NCCL_MAX_CTAS 32 64 (unset)" {
-		t.Errorf("axes: %s", got)
+	axes := "num_ranks int 2,4; M int 1,32; env NCCL_MIN_CTAS 32 64 (unset); env NCCL_MAX_CTAS 32 64 (unset)"
+	if got := describeAxes(p); got != axes {
+		t.Errorf("axes: %s, want %s", got, axes)
 	}
 	if diff := cmp.Diff([][]string{{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}}, p.Zips); diff != "" {
 		t.Errorf("zips (-want +got):\n%s", diff)

@@ -152,8 +152,8 @@ func (s *Study) cell(r *journal.Row) string {
 	return strings.Join(parts, " ")
 }
 
-// mean returns the mean over the cells. The cells must be those of the default, or of the first
-// setting that worked.
+// mean returns the mean over the cells. A setting must have the same cells as the default, or as the
+// first setting that worked.
 func (f *subStudy) mean(cells map[string]float64) (log float64, fault string) {
 	if f.cells == nil {
 		f.cells = slices.Sorted(maps.Keys(cells))

@@ -84,7 +84,8 @@ func NewStudy(p, base *plan.Plan, goal Goal, cfg Config) (*Study, error) {
 		}
 	}
 	s.variables = variablesOf(all, slices.Concat(goal.Over, goal.Per))
-	s.goal.Per = slices.DeleteFunc(slices.Clone(goal.Per), func(name string) bool { // an axis with one value does not split the study
+	// An axis with one value does not split the study.
+	s.goal.Per = slices.DeleteFunc(slices.Clone(goal.Per), func(name string) bool {
 		first, _, _, _ := value(all[0].task, name)
 		return !slices.ContainsFunc(all, func(t plannedTask) bool {
 			text, _, _, _ := value(t.task, name)

@@ -266,7 +266,7 @@ func (g *surrogate) gather(all []record, space Space, weight []float64, offset m
 // fitShares takes the shares under which the values are likeliest, one after the other
 // from a few; at first it is hardly known how much launches differ.
 func (g *surrogate) fitShares(first bool) {
-	const enough = 200 // points, the first of which are a random sample
+	const enough = 200 // the first points are a random sample, so they are representative
 	points, y, launches := g.points, g.y, g.launches
 	if len(points) > enough {
 		g.points, g.y, g.launches = points[:enough], y[:enough], launches[:enough]

@@ -217,8 +217,7 @@ func (r *Race) addStep() {
 	}
 }
 
-// samples returns the log results of a setting that count for the choice (all but those of the
-// confirmation), with their rounds.
+// samples returns the rounds and log results of a setting's launches before the confirmation.
 func (r *Race) samples(s int) (rounds []int, logs []float64) {
 	for _, i := range r.bySetting[s] {
 		if o := r.history[i]; o.Failed == "" && o.phase != Confirm {

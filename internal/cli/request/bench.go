@@ -209,18 +209,22 @@ func match(known []*bench.Bench, pattern string) (found []*bench.Bench, err erro
 // Values returns the command line's values for a bench's axes and options.
 type Values func(*bench.Bench) (axes, options []plan.Assign)
 
-// Bind adds the benches' axes and options to the flag set and returns the
-// function that reads them after parsing.
-func Bind(fl *pflag.FlagSet, benches []*bench.Bench) Values {
+// Bind adds flags for the benches' axes and options, and returns the function that reads them after
+// parsing. Benches may share names, but not with other flags of the command.
+func Bind(fl *pflag.FlagSet, benches []*bench.Bench) (Values, error) {
 	for _, b := range benches {
 		for _, f := range benchFlags(b) {
-			if fl.Lookup(f.name) == nil {
-				kind := "VALUE"
-				if f.axis {
-					kind = "SPEC"
+			if flag := fl.Lookup(f.name); flag != nil {
+				if _, shared := flag.Value.(*textFlag); !shared {
+					return nil, fmt.Errorf("bench %q: the name %q is taken by the flag --%s: rename it", b.Name, f.name, flag.Name)
 				}
-				fl.Var(&textFlag{kind: kind}, f.name, f.help)
+				continue
 			}
+			kind := "VALUE"
+			if f.axis {
+				kind = "SPEC"
+			}
+			fl.Var(&textFlag{kind: kind}, f.name, f.help)
 		}
 	}
 	return func(b *bench.Bench) (axes, options []plan.Assign) {
@@ -237,7 +241,7 @@ func Bind(fl *pflag.FlagSet, benches []*bench.Bench) Values {
 			}
 		}
 		return axes, options
-	}
+	}, nil
 }
 
 // textFlag is a text flag of a bench. Its kind, SPEC or VALUE, appears in --help.

@@ -253,7 +253,7 @@ var wants = map[string]string{
 	"intSlice": "whole numbers such as 0,2",
 }
 
-// unknownFlag suggests the nearest flag. If there are many flags, it lists only those of the bench,
+// unknownFlag suggests the nearest flag. If there are many flags, it lists only the bench's flags,
 // because they differ from bench to bench; the help has the others.
 func unknownFlag(fl *pflag.FlagSet, e *pflag.NotExistError) error {
 	if e.GetSpecifiedShortnames() != "" {

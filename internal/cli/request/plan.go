@@ -126,8 +126,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked}, nil
 }
 
-// fills are values of axes that the format has places for, of those that the bench has and
-// that are true or false there too.
+// fills returns axis values that an output format needs, such as both values of inplace for the
+// nccl-tests format, for boolean axes of the bench.
 func fills(b *bench.Bench, format string) (out []plan.Assign) {
 	shown, _ := export.Formats.Lookup(format)
 	sweep := shown.Sweep
