@@ -35,7 +35,8 @@ func TestDist(t *testing.T) {
 	}
 	shell("cd $DIST && sha256sum -c SHA256SUMS && mkdir $DIR/root && dpkg-deb -x kernbench_9.8.7_*.deb $DIR/root && " +
 		"tar xzf *.tar.gz -C $DIR")
-	if fields := shell("dpkg-deb -f $DIST/*.deb Package Version Architecture Depends"); fields != "Package: kernbench\nVersion: 9.8.7\nArchitecture: "+runtime.GOARCH+"\nDepends: libc6\n" {
+	fields := shell("dpkg-deb -f $DIST/*.deb Package Version Architecture Depends")
+	if fields != "Package: kernbench\nVersion: 9.8.7\nArchitecture: "+runtime.GOARCH+"\nDepends: libc6\n" {
 		t.Errorf("the package is\n%s", fields)
 	}
 	for _, root := range []string{"root/usr", "kernbench-v9.8.7-linux-" + runtime.GOARCH} {
@@ -55,7 +56,8 @@ func TestDist(t *testing.T) {
 			}
 		}
 	}
-	if text := shell("cd $DIR && root/usr/bin/kernbench run -q --bench memory --op copy --size 16K --ranks 1 --format csv"); !strings.Contains(text, "copy") {
+	text := shell("cd $DIR && root/usr/bin/kernbench run -q --bench memory --op copy --size 16K --ranks 1 --format csv")
+	if !strings.Contains(text, "copy") {
 		t.Errorf("the installed program measures nothing: %s", text)
 	}
 }

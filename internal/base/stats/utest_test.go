@@ -165,7 +165,8 @@ func TestShiftInvertsTheTest(t *testing.T) {
 	})
 }
 
-// TestHolmAgainstProcedure checks that a corrected p value is at most alpha exactly when the stepwise procedure rejects.
+// TestHolmAgainstProcedure checks that a corrected p value is at most alpha exactly when the
+// stepwise procedure rejects.
 func TestHolmAgainstProcedure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SliceOfN(rapid.Float64Range(0, 0.3), 1, 12).Draw(t, "p")

@@ -59,7 +59,8 @@ func TestDetect(t *testing.T) {
 			slices.Concat(openmpi, strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=1 "+
 				"SLURM_STEP_TASKS_PER_NODE=1")), inOpenMPI},
 		{"a single rank by torchrun, several by srun",
-			slices.Concat(srun, strings.Fields("RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1")), inSrun},
+			slices.Concat(srun, strings.Fields("RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "+
+				"MASTER_ADDR=a MASTER_PORT=1")), inSrun},
 	} {
 		got, err := Detect(c.env)
 		if err != nil {
