@@ -102,9 +102,9 @@ func TestPublishedTable(t *testing.T) {
 			}
 		}
 	}
-	if got := reduce(t, machine(t, topo.Torus, 2, 3, topo.Whole), ccl.LRAB, 49152,
-		nil).Crit.Nanoseconds(); math.Abs(got-17_200) > 0.03*17_200 {
-		t.Errorf("96 KB: %.1f ns, published 17.2 us", got)
+	large := reduce(t, machine(t, topo.Torus, 2, 3, topo.Whole), ccl.LRAB, 49152, nil).Crit.Nanoseconds()
+	if math.Abs(large-17_200) > 0.03*17_200 {
+		t.Errorf("96 KB: %.1f ns, published 17.2 µs", large)
 	}
 }
 

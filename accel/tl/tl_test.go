@@ -32,7 +32,8 @@ func TestMistakes(t *testing.T) {
 	var foreign Tile
 	must.Get(Record(env(t, topo.PEID{}), func(p *PE) { p.Scratch(1); p.Scratch(1); foreign = p.Scratch(1) }))(t)
 	for want, kernel := range map[string]Kernel{
-		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) {
+		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are " +
+			"intra_S intra_E S E global_E global_W": func(p *PE) {
 			p.Send(W, p.Load(x, 1))
 		},
 		"call 0: recv intra_N: no neighbour there": func(p *PE) { p.Recv(IntraN, 1) },

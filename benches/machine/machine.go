@@ -203,12 +203,12 @@ func Curves(rows rowset.Set) func(*journal.Row) string {
 	return func(r *journal.Row) string {
 		arranged := rowset.Text(r, Arrangement)
 		switch l := label(r); {
-		case !differ || arranged == "":
+		case !differ:
 			return l
 		case l == "":
 			return arranged
 		default:
-			return l + ", " + arranged
+			return With(l, arranged)
 		}
 	}
 }

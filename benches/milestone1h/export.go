@@ -59,8 +59,8 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	summary[0] = append(summary[0], machine.Columns()...)
 	for _, r := range rowset.Good(rows).Part(latencyPart) {
 		summary = append(summary, append([]string{rowset.Text(r, "algorithm"), rowKind(r), whole(r, "n_sips"),
-			strconv.Itoa(elements(r)),
-			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)}, machine.Cells(r)...))
+			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])),
+			ns(r)}, machine.Cells(r)...))
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
 	buffers[0] = append(buffers[0], machine.Columns()...)
@@ -94,8 +94,7 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 func indexPage(benchName, heading, checked, machines string, figures []string, tables []table) (bench.File, error) {
 	var page bytes.Buffer
 	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked,
-		"Machines": machines,
-		"Figures":  figures, "Tables": tables})
+		"Machines": machines, "Figures": figures, "Tables": tables})
 	if err != nil {
 		return bench.File{}, fmt.Errorf("%s: %w", indexFile, err)
 	}
@@ -159,9 +158,9 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 			return nil, err
 		}
 		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]),
-			TileFill: r.Metrics["tile_fill"],
-			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
-			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100,
+			TileFill: r.Metrics["tile_fill"], PEWindow: r.Metrics["pe_window_ns"],
+			CompositeWindow: r.Metrics["composite_window_ns"],
+			Utilization:     r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100,
 			Fabric: r.Details[machine.Fabric], Topology: r.Details[machine.Option], Hash: r.Details[machine.Hash]}
 		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
 			return nil, fmt.Errorf("the engines' usage at %v: %w", r.Point, err)
@@ -197,8 +196,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 	}
 	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
 		"The data were computed, and every element compared with the exact product, unless --verify-data=false.",
-		machine.Words(rowset.All(rows)),
-		append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
+		machine.Words(rowset.All(rows)), append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 
@@ -209,8 +207,8 @@ func sweepTable(entries []sweepEntry) table {
 	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
 	for _, e := range entries {
 		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant,
-			strconv.Itoa(e.Tiles),
-			fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow), fmt.Sprintf("%.3f", e.CompositeWindow),
+			strconv.Itoa(e.Tiles), fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow),
+			fmt.Sprintf("%.3f", e.CompositeWindow),
 			fmt.Sprintf("%.4f", e.Utilization), fmt.Sprintf("%.4f", e.Theoretical), e.Fabric, e.Topology, e.Hash})
 	}
 	return t
@@ -224,10 +222,9 @@ func scalingTable(rows rowset.Set) table {
 		for _, r := range c.rows {
 			cubes, pes := workers(r.Point.At("cubes_x_pes"))
 			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes),
-				strconv.Itoa(pes),
-				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]),
-				fmt.Sprintf("%.3f", c.speedup(r)),
-				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machine.Cells(r)...))
+				strconv.Itoa(pes), strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]),
+				fmt.Sprintf("%.3f", c.speedup(r)), fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)},
+				machine.Cells(r)...))
 		}
 	}
 	return t

@@ -252,10 +252,8 @@ func cells(n int, value func(i int) int) []dtype.Float16 {
 }
 
 func (c productCase) operands() kernels.Operands {
-	return kernels.Operands{A: cells(c.M*c.K, func(i int) int {
-		return entry(0, i)
-	}), B: cells(c.K*c.N, func(i int) int { return entry(1, i) }),
-		Row: cells(c.N, rowEntry)}
+	element := func(matrix int) func(int) int { return func(i int) int { return entry(matrix, i) } }
+	return kernels.Operands{A: cells(c.M*c.K, element(0)), B: cells(c.K*c.N, element(1)), Row: cells(c.N, rowEntry)}
 }
 
 // run computes the product once and verifies all of it.

@@ -47,8 +47,7 @@ type call struct {
 
 func newWorld(size int, secret string, m Machine) *world {
 	return &world{size: size, secret: secret, machine: m, joined: make([]bool, size), missing: size,
-		complete: make(chan struct{}),
-		left:     make([]bool, size)}
+		complete: make(chan struct{}), left: make([]bool, size)}
 }
 
 func (w *world) absent() int {

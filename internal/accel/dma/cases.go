@@ -171,9 +171,9 @@ func (m *machine) congested() (all []testCase) {
 	}
 	tooFew := func(count int) string { return reasonIf(m.PEs() < count, fmt.Sprintf("a cube has %d PEs", m.PEs())) }
 	for _, n := range []int{1, 2, 3, 8} {
+		from := func(i int) (by, at topo.PEID) { return topo.PEID{PE: (i + 1) % m.PEs()}, first } // PE 0, the owner, is last
 		add(fmt.Sprintf("one-controller-%d", n), fmt.Sprintf("%s of a cube read %v", unit.Plural(n, "PE"), first), tooFew(n),
-			n,
-			func(i int) (by, at topo.PEID) { return topo.PEID{PE: (i + 1) % m.PEs()}, first }) // PE 0, the owner, is last
+			n, from)
 	}
 	missing := tooFew(8)
 	if m.Cubes.W == 1 {

@@ -119,8 +119,7 @@ func Of(t *topo.Topology, r *sim.Result) *Record {
 		l := r.Load.Links[link]
 		sip, from, to := w.Place(link)
 		one := Link{Name: w.LinkName(link), SIP: sip, Line: [4]float64{mm(from.X), mm(from.Y), mm(to.X), mm(to.Y)},
-			Bytes: l.Bytes,
-			Busy:  int64(r.Busy[link]), Wait: int64(l.Wait), Load: make([]byte, len(l.Busy))}
+			Bytes: l.Bytes, Busy: int64(r.Busy[link]), Wait: int64(l.Wait), Load: make([]byte, len(l.Busy))}
 		for k, busy := range l.Busy {
 			one.Load[k] = byte((busy*255 + r.Load.Bucket/2) / r.Load.Bucket)
 		}
@@ -143,8 +142,7 @@ func planOf(t *topo.Topology) Plan {
 func steps(w *topo.Wiring, r *sim.Result) (path []Step) {
 	for _, s := range r.Path {
 		one := Step{PE: s.PE.String(), Part: s.Part, Op: s.Op.String(), From: int64(s.From - r.Start),
-			To:     int64(s.To - r.Start),
-			Causes: map[string]int64{s.Cause.String(): int64(s.To - s.From)}}
+			To: int64(s.To - r.Start), Causes: map[string]int64{s.Cause.String(): int64(s.To - s.From)}}
 		if s.Host {
 			one.PE = fmt.Sprintf("host of sip%d", s.PE.SIP)
 		}

@@ -40,8 +40,7 @@ func (g *engine) compose(p *pe) error {
 	c.count = c.gemm.Tiles(c.tile)
 	if need := c.largest(); need > p.room {
 		return fmt.Errorf("%v: call %d: a composite needs %d bytes of TCM for its tiles, and %d of %d are left beside the "+
-			"kernel's tiles and receive slots",
-			p.prog.ID, p.pc, need, max(0, p.room), g.Topo.PE.TCMBytes)
+			"kernel's tiles and receive slots", p.prog.ID, p.pc, need, max(0, p.room), g.Topo.PE.TCMBytes)
 	}
 	g.composites = append(g.composites, c)
 	return g.feed(c, int32(len(g.composites)-1))

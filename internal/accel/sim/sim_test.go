@@ -439,7 +439,9 @@ func TestBadConfigs(t *testing.T) {
 }
 
 func recorded(t *testing.T, c Config) []*program.Program {
-	p := must.Get(tl.Record(program.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) { p.Send(tl.E, p.Scratch(1)) }))(t)
+	p := must.Get(tl.Record(program.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) {
+		p.Send(tl.E, p.Scratch(1))
+	}))(t)
 	return []*program.Program{p}
 }
 
@@ -654,7 +656,8 @@ func TestBreakdownOfContention(t *testing.T) {
 func TestMessagesAreReceived(t *testing.T) {
 	send := func(p *tl.PE) { p.Send(tl.E, p.Scratch(2)); p.Send(tl.E, p.Scratch(2)) }
 	for want, ks := range map[string]kernels{
-		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first in call 1): sip0.cube1.pe0 runs no program": {
+		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first in call 1): " +
+			"sip0.cube1.pe0 runs no program": {
 			pe0: send},
 		"sent 1 messages to sip0.cube1.pe0 that were not received (the first in call 3): sip0.cube1.pe0 has ended without": {
 			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2) }},

@@ -78,8 +78,8 @@ func (g *engine) trace() *Trace {
 	for link := range g.wiring.Links() {
 		for _, s := range g.links[int32(link)] {
 			if s.to > s.from {
-				t.Spans = append(t.Spans, Span{LinkGroup, g.wiring.LinkName(link), fmt.Sprintf("message %d", s.message), s.from,
-					s.to})
+				name := fmt.Sprintf("message %d", s.message)
+				t.Spans = append(t.Spans, Span{LinkGroup, g.wiring.LinkName(link), name, s.from, s.to})
 			}
 		}
 	}

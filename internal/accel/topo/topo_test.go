@@ -127,7 +127,8 @@ func TestContradictions(t *testing.T) {
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 0, 2) },
 		func() (*Topology, error) { return Default().WithSIPs(Ring, mostSIPs+1, 1) },
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 1<<32, 1<<32) }, // whose product is 0
-		func() (*Topology, error) { return Default().Arrange("0x0:torus") },          // does not match the number of positions
+		// does not match the number of positions
+		func() (*Topology, error) { return Default().Arrange("0x0:torus") },
 		func() (*Topology, error) { return Default().Arrange("0x0:ring") },
 		func() (*Topology, error) { return Default().Arrange("0:ring") },
 		func() (*Topology, error) { return Default().Arrange("-2:ring") },

@@ -103,7 +103,8 @@ func TestLookup(t *testing.T) {
 	if info, err := Lookup(AllReduce, "two-shot"); err != nil || info.Name != "two-stage" {
 		t.Errorf("by its alias: %v, %v", info.Name, err)
 	}
-	for collective, want := range map[string]string{AllReduce: "unknown allreduce algorithm", "sort": "unknown collective"} {
+	for collective, want := range map[string]string{AllReduce: "unknown allreduce algorithm",
+		"sort": "unknown collective"} {
 		if _, err := Lookup(collective, "bubbles"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Lookup(%q, ...): %v, want %q", collective, err, want)
 		}
