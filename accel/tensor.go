@@ -177,6 +177,7 @@ type memory struct {
 	regions map[PEID][]region // allocated ranges by PE, in order of their offsets
 }
 
+// region is an allocated range of a PE's HBM.
 type region struct {
 	offset int64 // in the HBM of the PE, in bytes
 	cells  []Float16

@@ -182,7 +182,9 @@ func vary(s *bench.State, m machine.Accelerator, before accel.Time,
 
 // reasons returns the distinct reasons why a parameter was not changed.
 func reasons(failures []error) string {
-	all := lists.Map(failures, func(err error) string { return strings.TrimPrefix(err.Error(), errNotChanged.Error()+": ") })
+	all := lists.Map(failures, func(err error) string {
+		return strings.TrimPrefix(err.Error(), errNotChanged.Error()+": ")
+	})
 	return strings.Join(lists.Distinct(all), "; ")
 }
 

@@ -245,6 +245,7 @@ func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 
 const exact = 2048 // f16 represents all whole numbers up to this one
 
+// input returns element i of a cube's tile.
 func (c Case) input(sip, cube, i int) int {
 	cubes := c.Topo.Cubes.Count()
 	all := c.Topo.SIPs.Count * cubes
@@ -257,6 +258,7 @@ func (c Case) input(sip, cube, i int) int {
 	return 1 + input(sip, cube, i, 1)
 }
 
+// input returns a hash of its position between 0 and top.
 func input(sip, cube, i, top int) int {
 	h := uint64(i)*0x9E3779B97F4A7C15 + uint64(sip)*0xBF58476D1CE4E5B9 + uint64(cube)*0x94D049BB133111EB
 	h ^= h >> 29

@@ -49,6 +49,7 @@ func hasPart(rows []journal.Row, name string) bool {
 
 func elements(r *journal.Row) int { return int(rowset.Number(r, "n_elem")) }
 
+// bytesPerPE returns the size of a tile; one PE of each cube takes part.
 func bytesPerPE(r *journal.Row) int { return 2 * elements(r) }
 
 // exports returns the two tables in their published form, and a page that shows everything.

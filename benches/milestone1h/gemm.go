@@ -239,8 +239,10 @@ func (c productCase) report(s *bench.State, r *sim.Result) error {
 
 const exactF16 = 2048
 
+// entry returns element i of A (0) or B (1).
 func entry(matrix, i int) int { return input(matrix, 0, i, 2) - 1 }
 
+// rowEntry returns element i of the epilogue's row.
 func rowEntry(i int) int { return input(2, 0, i, 16) - 8 }
 
 func cells(n int, value func(i int) int) []dtype.Float16 {

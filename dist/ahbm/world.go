@@ -50,6 +50,7 @@ func newWorld(size int, secret string, m Machine) *world {
 		complete: make(chan struct{}), left: make([]bool, size)}
 }
 
+// absent returns the number of ranks that have not joined.
 func (w *world) absent() int {
 	worlds.Lock()
 	defer worlds.Unlock()

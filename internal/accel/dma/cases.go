@@ -155,6 +155,7 @@ func (m *machine) places() []place {
 	}
 }
 
+// reasonIf returns why if the condition holds, otherwise "".
 func reasonIf(is bool, why string) string {
 	if is {
 		return why

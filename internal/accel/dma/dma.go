@@ -108,6 +108,7 @@ type transfer struct {
 	write bool
 }
 
+// end returns the end of paths at the reader or writer.
 func (x transfer) end() topo.End {
 	if x.host {
 		return topo.End{Kind: topo.AtPCIe, PEID: topo.PEID{SIP: x.by.SIP}}
@@ -309,6 +310,7 @@ type Check struct {
 // OK reports whether the check found no fault.
 func (c *Check) OK() bool { return len(c.Faults) == 0 }
 
+// expect counts one comparison and, unless it holds, records a fault.
 func (c *Check) expect(holds bool, format string, args ...any) {
 	c.Rows++
 	if !holds {
@@ -368,6 +370,7 @@ func (r *Report) each(name, text string, fault func(*Row) string) Check {
 	return r.matching(name, text, fault, func(*Row) bool { return true })
 }
 
+// matching checks the selected rows; fault returns the fault of a row, or "".
 func (r *Report) matching(name, text string, fault func(*Row) string, of func(*Row) bool) Check {
 	c := Check{Name: name, Text: text}
 	for i := range r.Rows {
@@ -394,6 +397,7 @@ func breaksDown(row *Row) string {
 	return ""
 }
 
+// asPublished compares a row with its published value, which is rounded to nanoseconds.
 func asPublished(row *Row) string {
 	have, want := event.Time(row.Time).Nanoseconds(), event.Time(row.Published).Nanoseconds()
 	if math.Abs(math.Round(have)-want) <= row.within*want {

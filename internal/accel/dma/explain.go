@@ -40,6 +40,7 @@ func (p *Parts) empty(way topo.Path) {
 	p.Wires += ns(way.Fixed() - way.Costs())
 }
 
+// burst returns the time of one burst on its channel.
 func (m *machine) burst() event.Time { return m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst) }
 
 // bursts calls do with the channel of each burst that a piece of a transfer moves.
@@ -129,6 +130,8 @@ type flits struct {
 	ready, gone [][]event.Time // by hop, by flit
 }
 
+// newFlits computes the times of all flits on all links. ready has the times at which flits may enter
+// the first link; its last element applies to the rest.
 func newFlits(way topo.Path, bytes, size int, ready []event.Time) *flits {
 	count := (bytes + size - 1) / size
 	f := &flits{way: way}
@@ -200,6 +203,8 @@ type whole struct {
 	drain       []event.Time
 }
 
+// newWhole computes the times of head and tail on all links. The head leaves at the first time of ready, the tail not
+// before the last.
 func newWhole(way topo.Path, bytes, piece int, ready []event.Time) *whole {
 	w := &whole{way: way, pieces: len(ready), each: way.Bottleneck().BW.Time(piece)}
 	head, tail := ready[0], ready[len(ready)-1]

@@ -120,6 +120,7 @@ func writeTransfers(congested bool) func(io.Writer, []*Row) error {
 	}
 }
 
+// writeSizes writes one line per case with a column per size. Rows are ordered by case, then by size.
 func writeSizes(w io.Writer, rows []*Row) error {
 	titles := lists.Map(sweepBytes, func(bytes int) string { return unit.FormatBytes(int64(bytes)) })
 	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append(titles, "GB/s at most")...)...)}

@@ -180,6 +180,7 @@ func (f *Fabric) flitSize(m *Message, i int) int {
 	return f.flitBytes
 }
 
+// seq returns the sequence number of a flit's event at a hop. Earlier messages come first, then earlier flits.
 func (m *Message) seq(flit, hop int) uint64 {
 	return seqLinks | uint64(m.ID)<<(flitBits+hopBits) | uint64(flit)<<hopBits | uint64(hop)
 }
@@ -201,6 +202,7 @@ func (f *Fabric) Handle(e event.Event) {
 // was scheduled, because the message then arrives at another time.
 func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].version == e.B }
 
+// deliver schedules the Delivered event of a message. The event has the message's current version, see Valid.
 func (f *Fabric) deliver(m *Message, at event.Time) {
 	f.queue.Push(event.Event{Time: at, Seq: seqDeliveries | uint64(m.ID), Kind: Delivered, A: m.ID, B: m.version})
 }
@@ -289,6 +291,7 @@ func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	}
 }
 
+// announce schedules the event of a flit at a hop.
 func (f *Fabric) announce(m *Message, i, hop int, at event.Time) {
 	f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
 }

@@ -204,6 +204,7 @@ type pace struct {
 	time  event.Time
 }
 
+// of returns how long a number of bytes takes.
 func (p *pace) of(bytes int64) event.Time {
 	if bytes != p.bytes {
 		p.bytes, p.time = bytes, p.rate.Time(bytes)
@@ -225,6 +226,7 @@ type rank struct {
 	mail      []int32 // messages that have arrived and wait to be received, in order
 }
 
+// message is a message in transit, or in the mail of its receiver.
 type message struct {
 	from, to int32
 	kind     kind

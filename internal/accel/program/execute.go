@@ -107,6 +107,7 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 	return nil
 }
 
+// composite computes a whole product at once. Simulated tiles change only its time, not its result.
 func (x *Executor) composite(values [][]Float16, g *Gemm) error {
 	fetch := func(o Operand, n int) ([]Float16, error) {
 		if o.Resident() {
@@ -207,6 +208,7 @@ func compute(o *Op, out, a, b, c []Float16) {
 	}
 }
 
+// reduce computes the functions that need a whole tile. Softmax subtracts the maximum first to avoid overflow.
 func reduce(f Fn, out, a []Float16) {
 	largest, sum := float32(math.Inf(-1)), float32(0)
 	for _, v := range a {

@@ -154,6 +154,7 @@ type tile struct {
 	resident  bool // nothing was read, so the next tile is fed after this one has been fetched
 }
 
+// enqueue adds the current tile of a composite to the tiles to be fetched.
 func (g *engine) enqueue(c *composite, number int32, resident bool) {
 	c.pe.tiles = append(c.pe.tiles, tile{number, c.step, resident})
 	g.fetch(c.pe)
@@ -282,6 +283,7 @@ func (g *engine) request(p *pe, c *channel, t transfer) {
 	}
 }
 
+// acquire schedules the start of the first transfer in a channel's queue.
 func (g *engine) acquire(p *pe, c *channel) {
 	direction := int32(0)
 	if c.write {

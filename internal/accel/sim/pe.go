@@ -180,6 +180,7 @@ func roundUp(t event.Time) event.Time {
 // ioCPU is the end at which a SIP's launch starts.
 func ioCPU(sip int) topo.End { return topo.End{Kind: topo.AtIOCPU, PEID: topo.PEID{SIP: sip}} }
 
+// launch computes the common start and sends the launch commands.
 func (g *engine) launch() error {
 	g.now = g.Topo.IOCPUCost
 	sent := map[int]bool{}

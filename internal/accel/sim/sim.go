@@ -137,6 +137,7 @@ func Run(cfg Config, programs []*program.Program) (*Result, error) {
 	return g.result(), nil
 }
 
+// newEngine sets up a simulation. It fails if two programs share a PE or the receive slots do not fit.
 func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[program.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{},
@@ -330,6 +331,7 @@ func (g *engine) delivered(message int32) error {
 	return nil
 }
 
+// result assembles the result, including the critical path of the slowest program.
 func (g *engine) result() *Result {
 	r := &Result{Start: g.target, Late: g.late, Order: g.order, Hops: g.fabric.Hops(),
 		Messages: len(g.purposes), Busy: g.fabric.Busy(), End: g.now}

@@ -45,6 +45,7 @@ const (
 	windowBits = 2
 )
 
+// addressWidths returns the field widths for the topology, or an error if an address needs more than 64 bits.
 func (t *Topology) addressWidths() (widths, error) {
 	pes := int64(t.PEs())
 	largest := max(t.Cube.HBM.Bytes, t.Cube.SRAMBytes, pes<<fieldBits(max(t.PE.TCMBytes, 2)))

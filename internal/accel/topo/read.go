@@ -177,6 +177,7 @@ func (r reader) sips(n yamlfile.Node, what string) {
 	}
 }
 
+// tile reads the three dimensions of the GEMM engine's tile.
 func (r reader) tile(n yamlfile.Node, what string) {
 	items, _ := r.List(n, what)
 	into := []*int{&r.t.PE.TileM, &r.t.PE.TileK, &r.t.PE.TileN}
@@ -223,14 +224,17 @@ func decimal[T ~int64](r reader, key string, into *T, digits int, least, most, u
 	}}
 }
 
+// ns reads a time in nanoseconds with up to three decimals, up to a millisecond.
 func (r reader) ns(key string, into *event.Time) yamlfile.Field {
 	return decimal(r, key, into, 3, 0, int64(1000*event.Microsecond), 1)
 }
 
+// rate reads a bandwidth in GB/s with up to three decimals.
 func (r reader) rate(key string, into *Bandwidth) yamlfile.Field {
 	return decimal(r, key, into, 3, 1, int64(GBps(1_000_000)), 1)
 }
 
+// memory reads a size as a whole number of units (MB or GB).
 func (r reader) memory(key string, into *int64, unit, most int64) yamlfile.Field {
 	return decimal(r, key, into, 0, 1, most, unit)
 }

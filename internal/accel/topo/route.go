@@ -97,8 +97,10 @@ const (
 	portIn
 )
 
+// atRouter returns the number of a router's outgoing link on a side, within its cube.
 func (w *Wiring) atRouter(r router, side Side) int { return w.t.Cube.Noc.index(r)*4 + int(side) }
 
+// atEnd returns the number of the link from an end to its router, or (in) to the end from its router, within its cube.
 func (w *Wiring) atEnd(e End, in bool) int {
 	base := w.t.Cube.Noc.Rows * w.t.Cube.Noc.Cols * 4
 	slot := 0
@@ -118,6 +120,7 @@ func (w *Wiring) atEnd(e End, in bool) int {
 	return base + 2*slot
 }
 
+// atUCIe returns the number of a link of UCIe connection k on a side, within its cube.
 func (w *Wiring) atUCIe(part int, side Side, k int) int {
 	base := w.t.Cube.Noc.Rows*w.t.Cube.Noc.Cols*4 + 4*w.t.PEs() + 4
 	return base + (part*4+int(side))*w.perPort + k
@@ -139,6 +142,7 @@ const (
 	ioLast = switchToPCIe
 )
 
+// atIO returns the number of a link of an IO chiplet. The column and connection apply to links of PHYs only.
 func (w *Wiring) atIO(part, col, k int) int {
 	if part < ioSingle {
 		return (part*w.t.Cubes.W+col)*w.perPort + k
@@ -368,6 +372,7 @@ func (s Side) Step() (rows, cols int) {
 // index returns the number of a router. Positions in the hole have numbers too.
 func (n *Noc) index(r router) int { return r.row*n.Cols + r.col }
 
+// exists reports whether there is a router at a position: inside the grid and not in the hole.
 func (n *Noc) exists(r router) bool {
 	inHole := r.row >= n.HoleRow && r.row < n.HoleRow+n.HoleH && r.col >= n.HoleCol && r.col < n.HoleCol+n.HoleW
 	return r.row >= 0 && r.row < n.Rows && r.col >= 0 && r.col < n.Cols && !inHole
@@ -392,6 +397,7 @@ func (n *Noc) nearest(p Pos) router {
 	return best
 }
 
+// distance returns the Manhattan distance, since wires run horizontally and vertically.
 func distance(a, b Pos) Length { return abs(a.X-b.X) + abs(a.Y-b.Y) }
 
 func abs(l Length) Length { return max(l, -l) }

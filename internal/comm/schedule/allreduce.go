@@ -54,6 +54,8 @@ var allReduces = []Algorithm{
 		Traffic:  func(ranks int, bytes float64) float64 { return (1 + 1/float64(ranks)) * bytes }}}, // as NCCL counts it
 }
 
+// naive gathers all vectors at rank 0, which adds them up in rank order and sends the sum to every rank. It is the
+// reference in traffic and time that other algorithms must beat.
 func naive(e *emitter) {
 	for off, n := range e.pieces() {
 		if e.rank != 0 {
@@ -105,6 +107,8 @@ func oneStageScratch(p Params, rank int) int {
 	return pieceLen(p)
 }
 
+// twoStage lets every rank reduce its own part from all inputs (reduce-scatter) and then read the other parts
+// (all-gather), both by direct access.
 func twoStage(e *emitter) { e.grouped(e.everyone(), func(int, int) {}) }
 
 // grouped is two-stage within a team. between runs between the stages and completes the sum of the rank's
@@ -119,6 +123,8 @@ func (e *emitter) grouped(team Peers, between func(off, n int)) {
 	e.barrier(team) // no peer reads this rank's memory any more
 }
 
+// ring is the bandwidth-optimal ring: a reduce-scatter, then an all-gather, each in Ranks-1 rounds (Patarasuk and Yuan
+// 2009).
 func ring(e *emitter) {
 	all := e.everyone()
 	for off, n := range e.pieces() {
@@ -128,6 +134,7 @@ func ring(e *emitter) {
 	}
 }
 
+// recursiveDoubling exchanges whole vectors in log2(Ranks) rounds: the fewest rounds, but the most traffic.
 func recursiveDoubling(e *emitter) {
 	for off, n := range e.pieces() {
 		e.copy(in(off, n), out(off, n))
@@ -143,6 +150,8 @@ func pieceScratch(p Params, rank int) int {
 	return pieceLen(p)
 }
 
+// halvingDoubling is Rabenseifner's algorithm: recursive halving, then recursive doubling. It needs 2
+// log2(Ranks) rounds with the traffic of a ring.
 func halvingDoubling(e *emitter) {
 	for off, n := range e.pieces() {
 		e.copy(in(off, n), out(off, n))

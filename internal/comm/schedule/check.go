@@ -87,6 +87,7 @@ func (c *checker) message(src, dst *event, carried clock) error {
 	return c.store(dst, dst.rank, pieces)
 }
 
+// local performs a step without a partner. A get reads, and a put writes, the memory of a peer.
 func (c *checker) local(at *event) error {
 	reader, writer := at.rank, at.rank
 	switch at.Op {

@@ -170,6 +170,8 @@ func treeReduceScratch(p Params, rank int) int {
 	return pieceLen(p)
 }
 
+// directReduce lets every rank reduce one part and put it into the root's output, so that all ranks
+// share the additions.
 func directReduce(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.barrier(e.everyone())
@@ -238,6 +240,8 @@ func directScatter(e *emitter) {
 		func() { e.get(e.Root, in(off, n), out(0, n)) })
 }
 
+// pairwise exchanges one block per round. In every round each rank sends to one rank and receives from one, so no
+// receiver is overloaded.
 func pairwise(e *emitter) {
 	e.keepPair()
 	for k := 1; k < e.Ranks; k++ {

@@ -45,6 +45,7 @@ func (e *emitter) pieces() iter.Seq2[int, int] {
 	}
 }
 
+// pieceLen returns the length of a pipelined piece; the last piece may be shorter.
 func pieceLen(p Params) int {
 	if p.ChunkElems == 0 {
 		return p.Count
@@ -117,12 +118,14 @@ func (e *emitter) getReduce(peers Peers, src, dst Range) {
 	}
 }
 
+// signal raises a flag at each peer but the rank itself.
 func (e *emitter) signal(to Peers) {
 	if to.N > 1 || to.First != e.rank {
 		e.emit(Step{Op: Signal, Tag: e.round, To: to})
 	}
 }
 
+// wait waits for the next flag of each peer but the rank itself.
 func (e *emitter) wait(from Peers) {
 	if from.N > 1 || from.First != e.rank {
 		e.emit(Step{Op: Wait, Tag: e.round, From: from})

@@ -57,6 +57,7 @@ func (p *Puller) Next() *Step {
 	return step
 }
 
+// fetch fills steps. It stays empty at the end of the stream.
 func (p *Puller) fetch() {
 	if p.taken >= short && p.more == nil {
 		p.more, p.stop = iter.Pull(p.batches(p.taken))
@@ -120,6 +121,7 @@ type cursor[T any] struct {
 	carried   T // the value attached to the message being sent
 }
 
+// raised is a flag that has been raised but not seen.
 type raised[T any] struct {
 	src     event
 	carried T

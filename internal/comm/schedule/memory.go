@@ -169,6 +169,8 @@ func (c clock) join(other clock) {
 // The access happened before anything on a rank whose clock has at least epoch steps of this rank.
 type access struct{ rank, epoch int }
 
+// before reports whether the access happened before the current step of rank, whose clock is c. The steps of one rank
+// are always ordered.
 func (a access) before(rank int, c clock) bool { return a.rank == rank || c[a.rank] >= a.epoch }
 
 // history has the accesses that the next access must be ordered with: the last write and the reads since.

@@ -81,6 +81,7 @@ func (p *prover) message(src, dst *event, carried spans) error {
 	return p.move(src, dst)
 }
 
+// hear adds the ranks that a message or flag carries to the ones that rank knows to have entered the barrier.
 func (p *prover) hear(rank int, carried spans) {
 	if p.heard != nil {
 		p.heard[rank] = p.heard[rank].union(carried)

@@ -249,6 +249,7 @@ func torusShape(p *Params) error {
 	return nil
 }
 
+// groupShape fills in GroupSize, which must divide Ranks.
 func groupShape(p *Params) error {
 	if p.GroupSize == 0 {
 		p.GroupSize = mostNearlySquare(p.Ranks)
