@@ -188,7 +188,6 @@ type region struct {
 const alignment = 4096
 
 // alloc allocates n elements behind the last allocation of a PE. Nothing is ever freed.
-
 func (m *memory) alloc(id PEID, n int) (tl.Ptr, []Float16, error) {
 	list := m.regions[id]
 	var offset int64
