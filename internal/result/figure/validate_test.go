@@ -89,7 +89,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{`size 1 x 0`, shapes(Shape{Kind: Box, W: 1})},
 		{`diameter 0`, shapes(Shape{Kind: Circle})},
 		{`1 points, want at least two`, shapes(Shape{Kind: Arrow, Points: [][2]float64{{0, 0}}})},
-		{`change with 3 points`, shapes(Shape{Kind: Path, Bend: 1, Points: [][2]float64{{0, 0}, {1, 1}, {2, 0}}})},
+		{`bend with 3 points`, shapes(Shape{Kind: Path, Bend: 1, Points: [][2]float64{{0, 0}, {1, 1}, {2, 0}}})},
 		{`no text`, shapes(Shape{Kind: Text})},
 		{`a coordinate is +Inf`, shapes(Shape{Kind: Text, Text: "t", X: math.Inf(1)})},
 		{`a corner is (NaN, 0)`, shapes(Shape{Kind: Path, Points: [][2]float64{{math.NaN(), 0}, {1, 1}}})},
