@@ -376,8 +376,8 @@ func trace(t *testing.T, precondition bool, passes float64) {
 			return err
 		}
 		for p, s := range b.Seconds {
-			if (s > 0) != (profile.Phase(p) != profile.Precond) { // a diagonal is fused into the updates
-				t.Errorf("%v took %g s", profile.Phase(p), s)
+			if (s > 0) != (krylov.Phase(p) != krylov.Precond) { // a diagonal is fused into the updates
+				t.Errorf("%v took %g s", krylov.Phase(p), s)
 			}
 		}
 		rows := float64(sys.parts.Plan.Owned)
@@ -455,9 +455,9 @@ func TestTraceOfLevels(t *testing.T) {
 			}
 		}
 		if rows, _ := h.Size(0); len(p.Levels) != h.Levels() || h.Levels() < 2 || rows != 3000 ||
-			math.Abs(total-p.Seconds[profile.Precond]) > 1e-9 {
+			math.Abs(total-p.Seconds[krylov.Precond]) > 1e-9 {
 			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total,
-				p.Seconds[profile.Precond])
+				p.Seconds[krylov.Precond])
 		}
 		return nil
 	}))

@@ -373,7 +373,7 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 	if err != nil {
 		return err
 	}
-	phases, blocking, levels := all[2:2+profile.NumPhases], all[2+profile.NumPhases], all[3+profile.NumPhases:]
+	phases, blocking, levels := all[2:2+krylov.NumPhases], all[2+krylov.NumPhases], all[3+krylov.NumPhases:]
 	traced := make([]float64, s.Size()) // time of a traced iteration on each rank
 	for p, us := range phases {
 		if math.IsNaN(us[0]) {
@@ -382,8 +382,8 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator any,
 		for r := range us {
 			traced[r] += us[r]
 		}
-		s.Record(meanOf(profile.Phase(p)), lists.Sum(us)/float64(s.Size()))
-		s.Record(slowestOf(profile.Phase(p)), slices.Max(us))
+		s.Record(meanOf(krylov.Phase(p)), lists.Sum(us)/float64(s.Size()))
+		s.Record(slowestOf(krylov.Phase(p)), slices.Max(us))
 	}
 	s.Record("traced_us", slices.Max(traced))
 	if b.Blocking > 0 && s.Size() > 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
 const (
@@ -76,7 +76,7 @@ func entryOf(r *journal.Row) entry {
 		e[m.name] = known64(r, m.name)
 	}
 	phases := map[string]phase{}
-	for p := range profile.NumPhases {
+	for p := range krylov.NumPhases {
 		phases[p.String()] = phase{known64(r, meanOf(p)), known64(r, slowestOf(p))}
 		delete(e, meanOf(p))
 		delete(e, slowestOf(p))

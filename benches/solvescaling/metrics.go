@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
 // metric is a number of a row. docs/solve-scaling.md explains each.
@@ -71,14 +71,14 @@ var metrics = append([]metric{
 // phaseMetrics returns the metrics for the time of each phase in an iteration: the mean over the ranks, and the slowest
 // rank.
 func phaseMetrics() (all []metric) {
-	for p := range profile.NumPhases {
+	for p := range krylov.NumPhases {
 		all = append(all, metric{meanOf(p), "us", "lower"}, metric{slowestOf(p), "us", "lower"})
 	}
 	return all
 }
 
-func meanOf(p profile.Phase) string    { return p.String() + "_us" }
-func slowestOf(p profile.Phase) string { return p.String() + "_max_us" }
+func meanOf(p krylov.Phase) string    { return p.String() + "_us" }
+func slowestOf(p krylov.Phase) string { return p.String() + "_max_us" }
 
 // checkKnown returns an error if word is not in the list.
 func checkKnown(what, word string, all []string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
 // newRow returns a row with the given coordinates and numbers.
@@ -30,7 +30,7 @@ func newRow(mode string, p int, dof, seconds, iterations float64) journal.Row {
 		"throughput_dof_s": dof / seconds, "rel_residual": 1e-9, "triad_gbps": 10*float64(p) + 1,
 		"triad_typical_gbps": 9 * float64(p), "gbps": 8 * float64(p), "triad_fraction": 0.8,
 		"reductions_per_iteration": 2, "row_imbalance": 1, "nnz_imbalance": 1}
-	for ph, share := range map[profile.Phase]float64{profile.SpMV: 0.6, profile.Updates: 0.3, profile.Dots: 0.1} {
+	for ph, share := range map[krylov.Phase]float64{krylov.SpMV: 0.6, krylov.Updates: 0.3, krylov.Dots: 0.1} {
 		m[meanOf(ph)], m[slowestOf(ph)] = share*us, share*us
 	}
 	return journal.Row{Run: "r", Bench: "solve-scaling", Point: pt, NumRanks: &p, Backend: "cpu", Host: "vm",
@@ -102,10 +102,10 @@ func TestBaselineIsWhole(t *testing.T) {
 // The numbers of a row determine its cause: exactly one is named.
 func TestVerdict(t *testing.T) {
 	waiting := func(m map[string]float64, us float64) {
-		for _, p := range []profile.Phase{profile.SpMV, profile.Updates} {
+		for _, p := range []krylov.Phase{krylov.SpMV, krylov.Updates} {
 			m[meanOf(p)], m[slowestOf(p)] = 0.2*us, 0.2*us
 		}
-		m[meanOf(profile.AllReduce)] = 0.5 * us
+		m[meanOf(krylov.AllReduce)] = 0.5 * us
 	}
 	for _, c := range []struct {
 		name   string
@@ -124,15 +124,15 @@ func TestVerdict(t *testing.T) {
 			"bound by late ranks: ranks wait for 50 % of it, though the messages by themselves take 220 us"},
 		{"waiting", waiting, "bound by waiting, 50 % of it: whether for messages or for late ranks was not measured"},
 		{"a slow rank", func(m map[string]float64, us float64) {
-			m[meanOf(profile.SpMV)] = 0.3 * us
+			m[meanOf(krylov.SpMV)] = 0.3 * us
 		}, "bound by a slow rank: the slowest works 30 % of it longer than the mean rank, though the largest part has " +
 			"only 1.00 times"},
 		{"preconditioner", func(m map[string]float64, us float64) {
-			m["triad_fraction"], m["traced_us"], m[meanOf(profile.SpMV)], m[slowestOf(profile.SpMV)] = 0.2, us, 0, 0
-			m[meanOf(profile.Precond)], m[slowestOf(profile.Precond)] = 0.6*us, 0.6*us
+			m["triad_fraction"], m["traced_us"], m[meanOf(krylov.SpMV)], m[slowestOf(krylov.SpMV)] = 0.2, us, 0, 0
+			m[meanOf(krylov.Precond)], m[slowestOf(krylov.Precond)] = 0.6*us, 0.6*us
 		}, "bound by its preconditioner, 60 % of it; how much of that is its messages is not measured"},
 		{"imbalance", func(m map[string]float64, us float64) {
-			m[meanOf(profile.SpMV)], m["row_imbalance"] = 0.3*us, 1.6
+			m[meanOf(krylov.SpMV)], m["row_imbalance"] = 0.3*us, 1.6
 		}, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
 		{"traced", func(m map[string]float64, us float64) { // the phases belong to slower, traced iterations
 			waiting(m, us)
@@ -461,7 +461,7 @@ func TestHiddenReductions(t *testing.T) {
 	}{{0, 5, ""}, {20, 5, "which take 20 us of a traced iteration where ranks wait for them at once, 75 % are hidden " +
 		"behind the product: 5 us are left."},
 		{20, 25, "None of the reductions was hidden: they take 25 us"}} {
-		m["allreduce_blocking_us"], m[meanOf(profile.AllReduce)] = c.blocking, c.left
+		m["allreduce_blocking_us"], m[meanOf(krylov.AllReduce)] = c.blocking, c.left
 		if text := sections(derive(rows))[0].Text; c.want != "" && !strings.Contains(text, c.want) ||
 			c.want == "" && strings.Contains(text, "hidden") {
 			t.Errorf("%g of %g us: %s", c.left, c.blocking, text)

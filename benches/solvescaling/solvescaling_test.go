@@ -21,7 +21,6 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -145,7 +144,7 @@ func TestRow(t *testing.T) {
 		t.Errorf("%v reductions per iteration of cg-single", r)
 	}
 	total := 0.0
-	for p := range profile.NumPhases {
+	for p := range krylov.NumPhases {
 		if total += m[meanOf(p)]; m[meanOf(p)] > m[slowestOf(p)]*(1+1e-9) {
 			t.Errorf("%v: mean %v above the slowest rank's %v", p, m[meanOf(p)], m[slowestOf(p)])
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -48,17 +48,17 @@ func sections(rows []journal.Row) []bench.Section {
 // phaseTable shows the time of each phase of an iteration, one line for each number of ranks.
 func phaseTable(c *curve) [][]string {
 	head := []string{"ranks", "whole"}
-	for p := range profile.NumPhases {
+	for p := range krylov.NumPhases {
 		head = append(head, strings.ReplaceAll(p.String(), "_", " "))
 	}
 	out := [][]string{head}
 	for _, r := range c.rows {
-		if _, traced := r.Metrics[meanOf(profile.SpMV)]; !traced {
+		if _, traced := r.Metrics[meanOf(krylov.SpMV)]; !traced {
 			continue
 		}
 		whole := cmp.Or(r.Metrics["traced_us"], perIteration(r))
 		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
-		for p := range profile.NumPhases {
+		for p := range krylov.NumPhases {
 			words = append(words, cell(r, meanOf(p), func(us float64) string { return unit.FormatSig(us, 3) }))
 		}
 		out = append(out, words)
@@ -244,7 +244,7 @@ type shares struct{ work, imbalance, waiting float64 }
 func sharesOf(r *journal.Row) (shares, bool) {
 	us := cmp.Or(r.Metrics["traced_us"], r.Metrics["time_us"]) // older rows lack traced_us; their phases add up to time_us
 	mean, most := 0.0, 0.0
-	for _, p := range []profile.Phase{profile.SpMV, profile.Dots, profile.Updates, profile.Precond, profile.Other} {
+	for _, p := range []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Precond, krylov.Other} {
 		mean += r.Metrics[meanOf(p)]
 		most += r.Metrics[slowestOf(p)]
 	}
@@ -295,7 +295,7 @@ func causeOf(r *journal.Row) cause {
 // preconditioning returns the share of the preconditioner in a traced iteration, including its communication.
 func preconditioning(r *journal.Row) float64 {
 	if us := r.Metrics["traced_us"]; us > 0 {
-		return r.Metrics[meanOf(profile.Precond)] / us
+		return r.Metrics[meanOf(krylov.Precond)] / us
 	}
 	return 0
 }
@@ -341,7 +341,7 @@ func waitingCause(r *journal.Row, s shares) cause {
 // hiddenText says how much of the reductions is hidden behind other work. It returns "" for methods
 // that hide none, and on one rank.
 func hiddenText(r *journal.Row) string {
-	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(profile.AllReduce)]
+	blocking, left := r.Metrics["allreduce_blocking_us"], r.Metrics[meanOf(krylov.AllReduce)]
 	if !(blocking > 0) {
 		return ""
 	}

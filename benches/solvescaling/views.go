@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/roofline"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -235,17 +235,17 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	p = figure.Panel{Title: title, Legend: figure.LegendRight,
 		X: figure.Axis{Label: "ranks", Scale: figure.Category},
 		Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
-	for phase := range profile.NumPhases {
+	for phase := range krylov.NumPhases {
 		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "),
 			Kind: figure.StackedBars, Color: int(phase) + 1})
 	}
 	for _, r := range c.rows {
-		if _, traced := r.Metrics[meanOf(profile.SpMV)]; !traced {
+		if _, traced := r.Metrics[meanOf(krylov.SpMV)]; !traced {
 			continue
 		}
 		at := float64(len(p.X.Categories))
 		p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
-		for phase := range profile.NumPhases {
+		for phase := range krylov.NumPhases {
 			p.Series[phase].Points = append(p.Series[phase].Points,
 				figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
 		}

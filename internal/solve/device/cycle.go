@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/profile"
@@ -102,7 +103,7 @@ func (s *System) own(to *uint64, bytes int) error {
 // do makes a step of the set-up, and gives the rank's parts of its sums. All ranks make the same.
 func (s *System) do(k loaded, p gpusolve.Params, op uint32) (sums [gpusolve.MaxSums]float64, err error) {
 	p.Op = op
-	st := newStep(k, &p, profile.Precond)
+	st := newStep(k, &p, krylov.Precond)
 	err = s.context.Do(func() error { return errors.Join(st.start(s), s.stream.Synchronize()) })
 	if err != nil {
 		return sums, err

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
 	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -53,7 +54,7 @@ func (s *System) apply(b []float64) (z []float64, err error) {
 			return err
 		}
 		for i := range s.steps {
-			if s.steps[i].phase == profile.Precond {
+			if s.steps[i].phase == krylov.Precond {
 				if err := s.steps[i].start(s); err != nil {
 					return err
 				}
@@ -367,8 +368,8 @@ func TestCycleTrace(t *testing.T) {
 		per := b.Bytes / float64(b.Iterations*s.Part.Rows)
 		if want := 8*(15+4./4) + 4 + 8*9 + 1; b.Iterations != 3 || math.Abs(per-want) > 0.3 ||
 			len(b.Levels) != len(s.cycle.levels) ||
-			math.Abs(sum-b.Seconds[profile.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[profile.SpMV] > 0) ||
-			!(b.Seconds[profile.Updates] > 0) || b.Flops != 0 {
+			math.Abs(sum-b.Seconds[krylov.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[krylov.SpMV] > 0) ||
+			!(b.Seconds[krylov.Updates] > 0) || b.Flops != 0 {
 			return fmt.Errorf("%d iterations of %v, levels %v, %g bytes a row, want %g", b.Iterations, b.Seconds, b.Levels, per,
 				want)
 		}

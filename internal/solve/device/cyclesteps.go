@@ -2,7 +2,7 @@ package device
 
 import (
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
 // CoarseHalo is an error that is planted: on coarser levels nothing is sent to other ranks. It is none
@@ -13,7 +13,7 @@ const CoarseHalo uint32 = 1 << 16
 func (s *System) readyCycle() {
 	direct := *s.params
 	direct.R = s.cycle.levels[0].params.S
-	st := newStep(s.steps[0].kernel, &direct, profile.SpMV)
+	st := newStep(s.steps[0].kernel, &direct, krylov.SpMV)
 	st.turns = true
 	s.steps = append(append(s.cycleSteps(0), st), s.steps[1:]...)
 	s.ahead = 1 // an iteration is many kernels
@@ -28,7 +28,7 @@ func (s *System) cycleSteps(l int) []step {
 		if s.spec.Fault&CoarseHalo != 0 && l > 0 {
 			p.Fault |= gpusolve.DroppedHalo
 		}
-		st := newStep(k, &p, profile.Precond)
+		st := newStep(k, &p, krylov.Precond)
 		st.level = l
 		return st
 	}

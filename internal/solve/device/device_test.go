@@ -19,7 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -568,7 +568,7 @@ func TestTrace(t *testing.T) {
 				return err
 			}
 			per := b.Bytes / float64(b.Iterations*s.Part.Rows)
-			if b.Iterations != 12 || b.Seconds[profile.SpMV] <= 0 || (b.Seconds[profile.Updates] > 0) != (c.method == "cg") ||
+			if b.Iterations != 12 || b.Seconds[krylov.SpMV] <= 0 || (b.Seconds[krylov.Updates] > 0) != (c.method == "cg") ||
 				math.Abs(per-c.per) > 0.3 {
 				return fmt.Errorf("%s: %d iterations of %v, %g bytes a row", c.method, b.Iterations, b.Seconds, per)
 			}

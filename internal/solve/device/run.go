@@ -119,12 +119,12 @@ type step struct {
 	kernel loaded
 	launch *cuda.Launch
 	params *gpusolve.Params // the system's, or one of its own
-	phase  profile.Phase
+	phase  krylov.Phase
 	level  int  // of a cycle
 	turns  bool // the vectors that take turns have done so
 }
 
-func newStep(k loaded, p *gpusolve.Params, phase profile.Phase) step {
+func newStep(k loaded, p *gpusolve.Params, phase krylov.Phase) step {
 	return step{kernel: k, launch: cuda.NewLaunch(k.Kernel, int(p.Blocks), gpusolve.Rows, k.shared, false, p), params: p,
 		phase: phase}
 }
@@ -207,7 +207,7 @@ func (s *System) Trace(limit int) (b profile.Profile, err error) {
 		return b, err
 	}
 	for phase := range b.Seconds {
-		if !slices.ContainsFunc(s.steps, func(st step) bool { return st.phase == profile.Phase(phase) }) {
+		if !slices.ContainsFunc(s.steps, func(st step) bool { return st.phase == krylov.Phase(phase) }) {
 			b.Seconds[phase] = math.NaN()
 		}
 	}
@@ -239,7 +239,7 @@ func (s *System) Trace(limit int) (b profile.Profile, err error) {
 			}
 			st := s.steps[k%len(s.steps)]
 			b.Seconds[st.phase] += us / 1e6
-			if st.phase == profile.Precond {
+			if st.phase == krylov.Precond {
 				b.Levels[st.level] += us / 1e6
 			}
 		}

@@ -397,11 +397,11 @@ func (s *System) readyLaunches() error {
 		}
 	}
 	s.params.Blocks = s.blocksFor(s.Part.Rows)
-	s.begin = newStep(kernels[0], s.params, profile.Other).launch
+	s.begin = newStep(kernels[0], s.params, krylov.Other).launch
 	for i, k := range kernels[1:] {
-		st := newStep(k, s.params, profile.Updates)
+		st := newStep(k, s.params, krylov.Updates)
 		if i == 0 {
-			st.phase, st.turns = profile.SpMV, true
+			st.phase, st.turns = krylov.SpMV, true
 		}
 		s.steps = append(s.steps, st)
 	}

@@ -6,27 +6,28 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Phase is a part of the work on a stage.
-type Phase uint8
+// Phase is a part of an iteration that is timed separately.
+type Phase int
 
-// The phases of a stage.
+// The phases of an iteration. The caller of the engine times AllReduce; the engine reports all others.
 const (
-	Update       Phase = iota // vector updates, including a diagonal preconditioner
-	Precondition              // any other preconditioner, including its communication
-	Exchange                  // starting to send ghosts
-	Multiply                  // the matrix product
-	Wait                      // waiting for ghosts
-	Dots                      // local parts of the scalar products
-	Idle                      // the stage is done
-	numPhases
+	SpMV      Phase = iota // the product with the matrix
+	HaloPack               // starting to send ghosts
+	HaloWait               // waiting for ghosts
+	Dots                   // local parts of the scalar products
+	AllReduce              // adding up the scalar products over the ranks
+	Updates                // vector updates, including a diagonal preconditioner
+	Precond                // a non-diagonal preconditioner, including its communication
+	Other                  // everything else, such as the scalar arithmetic of the method
+	NumPhases
 )
 
-// String returns the name of the phase.
+// String returns the name of the phase in metrics.
 func (p Phase) String() string {
-	if p >= numPhases {
-		return fmt.Sprintf("Phase(%d)", uint8(p))
+	if p < 0 || p >= NumPhases {
+		return fmt.Sprintf("Phase(%d)", int(p))
 	}
-	return [...]string{"update", "precondition", "exchange", "multiply", "wait", "dots", "idle"}[p]
+	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "precond", "other"}[p]
 }
 
 // Halo updates the ghosts of a vector. Start is called when the values of the boundary rows are final, and must not
@@ -133,7 +134,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 		e.update(s, r, e.made, follows)
 	}
 	if s.overlaps && e.Begin != nil {
-		e.enter(Idle)
+		e.enter(Other)
 		if err := e.Begin(e.add(s)); err != nil {
 			return nil, err
 		}
@@ -146,7 +147,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	if err := e.product(s, halo); err != nil {
 		return nil, err
 	}
-	e.enter(Idle)
+	e.enter(Other)
 	return e.add(s), nil
 }
 
@@ -244,11 +245,11 @@ func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
 		case hi <= made:
 			block = e.vectors[s.left.dst][lo:hi]
 		default:
-			e.enter(Multiply)
+			e.enter(SpMV)
 			block = e.block
 			e.matrix.Product(block, e.vectors[s.left.src], lo, hi)
 		}
-		e.enter(Update)
+		e.enter(Updates)
 		e.before.Run(lo, hi, block)
 		if follows { // a row can be multiplied once the vector is final up to the reach of the matrix
 			e.multiplyInterior(s, hi-e.matrix.Reach())
@@ -258,13 +259,13 @@ func (e *Engine) update(s *Stage, r sparse.Range, made int, follows bool) {
 
 // start starts to send the values that the product needs.
 func (e *Engine) start(s *Stage, halo Halo) error {
-	e.enter(Exchange)
+	e.enter(HaloPack)
 	return halo.Start(e.vectors[s.multiply.src])
 }
 
 // precondition applies a preconditioner that is not a diagonal.
 func (e *Engine) precondition(s *Stage, halo Halo) error {
-	e.enter(Precondition)
+	e.enter(Precond)
 	if err := e.operator.Apply(e.vectors[s.precondition.dst], e.vectors[s.precondition.src]); err != nil {
 		return fmt.Errorf("preconditioning: %w", err)
 	}
@@ -293,7 +294,7 @@ func (e *Engine) product(s *Stage, halo Halo) error {
 	} else {
 		e.multiplyInterior(s, rows)
 	}
-	e.enter(Wait)
+	e.enter(HaloWait)
 	if err := halo.Finish(e.vectors[s.multiply.src]); err != nil || s.leaves() {
 		return err
 	}
@@ -319,7 +320,7 @@ func (e *Engine) multiplyInterior(s *Stage, limit int) {
 }
 
 func (e *Engine) multiply(s *Stage, lo, hi int) {
-	e.enter(Multiply)
+	e.enter(SpMV)
 	e.matrix.Multiply(e.vectors[s.multiply.dst], e.vectors[s.multiply.src], lo, hi)
 	e.takeDots(lo, hi)
 }

@@ -135,12 +135,12 @@ func TestTraceNamesThePhases(t *testing.T) {
 	last := Phase(0)
 	e.Trace = func(p Phase) { seen[p]++; last = p }
 	must.Get(e.Run(s.Next(nil), NoHalo{}))(t)
-	for p := Update; p < numPhases; p++ {
+	for p := Updates; p < NumPhases; p++ {
 		if seen[p] == 0 {
 			t.Errorf("phase %v was not seen", p)
 		}
 	}
-	if last != Idle || seen[Exchange] != 1 || seen[Wait] != 1 {
+	if last != Other || seen[HaloPack] != 1 || seen[HaloWait] != 1 {
 		t.Errorf("phases %v, the last %v", seen, last)
 	}
 }
@@ -198,7 +198,7 @@ func TestHowLongReductionsTakeChangesNothing(t *testing.T) {
 			e.Begin = func([]float64) error { left, multiplied = looks, 0; return nil }
 			e.Underway = func() bool { left--; return left >= 0 }
 			e.Trace = func(p Phase) {
-				if p == Multiply {
+				if p == SpMV {
 					multiplied++
 				}
 			}

@@ -75,7 +75,7 @@ func TestOverlapBeginsBeforeTheProduct(t *testing.T) {
 	e.Begin = func(sums []float64) error {
 		begun = append([]float64(nil), sums...)
 		for _, p := range seen {
-			if p == Precondition || p == Multiply {
+			if p == Precond || p == SpMV {
 				t.Errorf("%v comes before the reduction", p)
 			}
 		}

@@ -3,7 +3,6 @@
 package profile
 
 import (
-	"fmt"
 	"slices"
 	"syscall"
 
@@ -14,41 +13,11 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Phase is a part of an iteration that is timed separately.
-type Phase int
-
-// The phases of an iteration. Other is everything between them, such as the scalar arithmetic of the method.
-const (
-	SpMV Phase = iota
-	HaloPack
-	HaloWait
-	Dots
-	AllReduce
-	Updates
-	Precond // a non-diagonal preconditioner, including its communication
-	Other
-	NumPhases
-)
-
-// String returns the name of the phase in metrics.
-func (p Phase) String() string {
-	if p < 0 || p >= NumPhases {
-		return fmt.Sprintf("Phase(%d)", int(p))
-	}
-	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "precond", "other"}[p]
-}
-
-// phaseOf maps the phases of the engine to the phases of a profile.
-var phaseOf = map[krylov.Phase]Phase{
-	krylov.Update: Updates, krylov.Precondition: Precond, krylov.Exchange: HaloPack, krylov.Multiply: SpMV,
-	krylov.Wait: HaloWait, krylov.Dots: Dots, krylov.Idle: Other,
-}
-
 // Profile is the time of some iterations on this rank, by phase.
 type Profile struct {
 	Iterations int
-	Seconds    [NumPhases]float64 // NaN for a phase that cannot be timed separately
-	Bytes      float64            // memory traffic of the iterations, by the model
+	Seconds    [krylov.NumPhases]float64 // NaN for a phase that cannot be timed separately
+	Bytes      float64                   // memory traffic of the iterations, by the model
 	// Flops is the number of operations of the iterations, by the model. It is 0 when the operations of the
 	// preconditioner are not known.
 	Flops float64
@@ -150,7 +119,7 @@ func (n *Internals) Trace(limit int) (Profile, error) {
 		if err != nil {
 			return p, err
 		}
-		each := blocking.Seconds[AllReduce] / float64(max(1, blocking.Iterations)) * float64(p.Iterations)
+		each := blocking.Seconds[krylov.AllReduce] / float64(max(1, blocking.Iterations)) * float64(p.Iterations)
 		if p.Blocking == 0 || each < p.Blocking {
 			p.Blocking = each
 		}
@@ -168,19 +137,19 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 	if err != nil {
 		return p, false, err
 	}
-	watch := stopwatch{clock: n.Clock, phase: Other}
+	watch := stopwatch{clock: n.Clock, phase: krylov.Other}
 	if h, ok := n.Operator.(Hierarchy); ok {
 		watch.levels = make([]int64, h.Levels())
 		h.Trace(func(level int) {
-			watch.enter(Precond)
+			watch.enter(krylov.Precond)
 			watch.level = level
 		})
 		defer h.Trace(nil)
 	}
-	n.Engine.Trace = func(p krylov.Phase) { watch.enter(phaseOf[p]) }
+	n.Engine.Trace = watch.enter
 	n.Engine.Begin = func(local []float64) error {
-		watch.enter(AllReduce)
-		defer watch.enter(Other)
+		watch.enter(krylov.AllReduce)
+		defer watch.enter(krylov.Other)
 		return begin(local)
 	}
 	defer func() { n.Engine.Trace, n.Engine.Begin = nil, n.Sums.Begin }()
@@ -197,13 +166,13 @@ func (n *Internals) trace(limit int, begin func(local []float64) error) (p Profi
 		if err != nil {
 			return p, false, err
 		}
-		watch.enter(AllReduce)
+		watch.enter(krylov.AllReduce)
 		if sums, err = n.Sums.Sum(local); err != nil {
 			return p, false, err
 		}
-		watch.enter(Other)
+		watch.enter(krylov.Other)
 	}
-	watch.enter(Other)
+	watch.enter(krylov.Other)
 	p.Iterations = solver.Result().Iterations
 	if _, diagonal := n.Operator.(krylov.Diagonal); !diagonal && n.Operator != nil {
 		p.Flops = 0
@@ -288,19 +257,19 @@ func (n *Internals) Multiply(dst, x []float64) error {
 // stopwatch adds up the picoseconds of each phase.
 type stopwatch struct {
 	clock dist.Clock
-	phase Phase
+	phase krylov.Phase
 	start int64 // of the current phase
-	spent [NumPhases]int64
+	spent [krylov.NumPhases]int64
 
-	level  int     // current level of the hierarchy, during Precond
+	level  int     // current level of the hierarchy, during krylov.Precond
 	levels []int64 // picoseconds of each level; nil without a hierarchy
 }
 
 // enter ends the current phase and starts another.
-func (w *stopwatch) enter(p Phase) {
+func (w *stopwatch) enter(p krylov.Phase) {
 	now := w.clock.Now()
 	w.spent[w.phase] += now - w.start
-	if w.phase == Precond && w.levels != nil {
+	if w.phase == krylov.Precond && w.levels != nil {
 		w.levels[w.level] += now - w.start
 	}
 	w.phase, w.start = p, now
