@@ -48,14 +48,14 @@ func (m Method) Check(t sparse.Traits) error {
 	switch {
 	case m.Needs == SymmetricDefinite && t.Indefinite:
 		able := Methods.NamesWhere(func(m Method) bool { return m.Needs == Symmetric })
-		return fmt.Errorf("method %s needs %v, and this one is indefinite: use %s", m.Name, m.Needs,
+		return fmt.Errorf("method %s needs %v, but this matrix is indefinite: use %s", m.Name, m.Needs,
 			strings.Join(able, " or "))
 	case m.Needs == Any || t.Symmetric:
 		return nil
 	}
 	general := Methods.NamesWhere(func(m Method) bool { return m.Needs == Any })
-	return fmt.Errorf("method %s needs %v, which this is not: %s take any", m.Name, m.Needs,
-		strings.Join(general, " and "))
+	return fmt.Errorf("method %s needs %v, but this matrix is not symmetric: use %s", m.Name, m.Needs,
+		strings.Join(general, " or "))
 }
 
 // Step continues a method with the sums of the last stage over all ranks. It returns the next stage, or nil if the

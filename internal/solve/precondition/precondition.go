@@ -62,13 +62,13 @@ func init() { Preconditioners.Register(Preconditioner{Name: None, Help: "solve w
 // is definite, the preconditioner may try.
 func (p Preconditioner) Check(problem sparse.Problem, t sparse.Traits) error {
 	if _, gridded := problem.(sparse.Gridded); p.Grid && !gridded {
-		return fmt.Errorf("preconditioner %s needs the points of a grid, which this problem has not", p.Name)
+		return fmt.Errorf("preconditioner %s needs a problem on a grid, which this one is not", p.Name)
 	}
 	if p.Needs == krylov.SymmetricDefinite && t.Indefinite {
-		return fmt.Errorf("preconditioner %s needs %v, and this one is indefinite", p.Name, p.Needs)
+		return fmt.Errorf("preconditioner %s needs %v, but this matrix is indefinite", p.Name, p.Needs)
 	}
 	if p.Needs != krylov.Any && !t.Symmetric {
-		return fmt.Errorf("preconditioner %s needs %v, which this is not", p.Name, p.Needs)
+		return fmt.Errorf("preconditioner %s needs %v, but this matrix is not symmetric", p.Name, p.Needs)
 	}
 	if p.Suits != nil {
 		return p.Suits(problem)
