@@ -443,7 +443,9 @@ func TestGroupClockHasSameOverhead(t *testing.T) {
 	cfg.Stop.MaxTime, cfg.Stop.MinTime = time.Millisecond, 0
 	var results []*Result
 	for _, c := range []Clock{clock.Monotonic(), g.Clock()} {
-		results = append(results, must.Get(Run(hang(t), cfg, c, syncgroup.Solo(), Body{Call: func() error { return nil }}))(t))
+		results = append(results, must.Get(Run(hang(t), cfg, c, syncgroup.Solo(), Body{Call: func() error {
+			return nil
+		}}))(t))
 	}
 	if a, b := results[0], results[1]; a.ClockOverhead != b.ClockOverhead || a.ClockResolution != b.ClockResolution {
 		t.Errorf("overhead %d and resolution %d ps by default, %d and %d with the group's clock", a.ClockOverhead,

@@ -151,7 +151,8 @@ func TestFamily(t *testing.T) {
 		seed := rapid.IntRange(0, 12).Draw(t, "seed")
 		var all []process
 		for i, parent := range parents {
-			all = append(all, process{pid: i + 1, parent: parent}) // loops are possible, because the table changes while it is read
+			// Loops are possible, because the table changes while it is read.
+			all = append(all, process{pid: i + 1, parent: parent})
 		}
 		want := map[int]bool{}
 		for range all {
