@@ -86,7 +86,8 @@ func (m Model) AllReduces(p Parallelism) (perLayer int, remark string, err error
 		perLayer, remark = 1, "the experts' dispatch and combine are all-to-alls and not counted"
 	case DataAttention:
 		if m.Parallel {
-			return 0, "", fmt.Errorf("%s has one all-reduce for attention and MLP: the attention cannot be distributed separately", m.Name)
+			return 0, "", fmt.Errorf("%s has one all-reduce for attention and MLP: the attention cannot be distributed "+
+				"separately", m.Name)
 		}
 		perLayer, remark = 1, "the attention needs no all-reduce"
 	default:

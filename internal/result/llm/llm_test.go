@@ -119,7 +119,7 @@ func TestParallelisms(t *testing.T) {
 		{"mixtral-8x7b", Tensor, 2, "", ""}, {"mixtral-8x7b", Expert, 1, "all-to-all", ""},
 		{"llama3-8b", Expert, 0, "", "no experts"},
 		{"deepseek-v3", DataAttention, 1, "needs no all-reduce", ""},
-		{"command-r-plus", DataAttention, 0, "", "distributed separately"},
+		{"command-r-plus", DataAttention, 0, "", "cannot be distributed"},
 		{"llama3-8b", "pipeline", 0, "", "unknown parallelism"},
 	} {
 		n, besides, err := named(t, c.model).AllReduces(c.way)
