@@ -273,8 +273,8 @@ func ExampleMisuseError() {
 	})
 	// Output:
 	// true
-	// rank 0 calls allreduce of 4 f32 (sum) by ring in place,
-	// but rank 1 allreduce of 5 f32 (sum) by ring in place (call 1)
+	// ranks disagree on call 1: rank 0 called allreduce of 4 f32 (sum) by ring in place,
+	// rank 1 called allreduce of 5 f32 (sum) by ring in place
 }
 
 // Spawn makes a program its own launcher: it is started again for every rank, and

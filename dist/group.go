@@ -236,7 +236,7 @@ func (g *Group) addCause(err error) error {
 	g.watch.mu.Lock()
 	defer g.watch.mu.Unlock()
 	var misuse *MisuseError
-	own := shm.Cannot(g.Rank(), errContextEnded).Text
+	own := shm.RefusalBy(g.Rank(), errContextEnded).Text
 	if g.watch.cause != nil && errors.As(err, &misuse) && strings.HasPrefix(misuse.Text, own) {
 		return &MisuseError{Text: misuse.Text, Cause: g.watch.cause}
 	}
@@ -305,7 +305,7 @@ func (g *Group) prepareOrFail(c Call) (*Op, error) {
 // refuse fails the group because this rank cannot make a call.
 func (g *Group) refuse(err error) error {
 	g.engine.Refuse(err)
-	return &MisuseError{Text: shm.Cannot(g.Rank(), err).Text, Cause: err}
+	return &MisuseError{Text: shm.RefusalBy(g.Rank(), err).Text, Cause: err}
 }
 
 // AllReduce sets out on every rank to the combination of all ranks' in. out and in may be the same buffer.

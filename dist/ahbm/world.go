@@ -117,7 +117,7 @@ func (w *world) refuse(rank int, reason error) {
 	if w.failed != nil {
 		return
 	}
-	w.failed = shm.Cannot(rank, reason).Err()
+	w.failed = shm.RefusalBy(rank, reason).Err()
 	if w.call != nil {
 		w.end(w.failed)
 	}

@@ -17,11 +17,10 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// Every collective begins with an agreement of all ranks on what it is. Within a
-// host it is a wait of everyone for everyone; between hosts the first rank of each
-// speaks for its host.
+// Every collective begins with an agreement of all ranks on the call. Within a host everyone waits for everyone;
+// between hosts the first rank of each host represents it.
 
-// words are small numbers that all ranks tell each other.
+// words are small numbers that all ranks send to each other.
 type words [3]uint64
 
 // begin starts a call of so many epochs on this host.
@@ -38,8 +37,7 @@ func (e *engine) begin(l *shm.Label, epochs int) error {
 	return nil
 }
 
-// agree makes all ranks agree on a call, and brings the words of this host's
-// ranks to read.
+// agree makes all ranks agree on a call. It calls read with the words of each rank of this host.
 func (e *engine) agree(l *shm.Label, mine words, read func(peer int, w words)) error {
 	if err := e.tell(l, mine); err != nil {
 		return err
@@ -64,8 +62,7 @@ func (e *engine) agree(l *shm.Label, mine words, read func(peer int, w words)) e
 	return e.dismiss()
 }
 
-// gather gives all ranks' words. Every rank tells every other itself: it is for
-// calls that happen rarely.
+// gather returns the words of all ranks. Every rank sends its own to every other, which is acceptable for rare calls.
 func (e *engine) gather(l *shm.Label, mine words) ([]words, error) {
 	if err := e.tell(l, mine); err != nil {
 		return nil, err
@@ -106,8 +103,8 @@ func (e *engine) gather(l *shm.Label, mine words) ([]words, error) {
 	return all, e.dismiss()
 }
 
-// tell begins an agreement: it publishes words to the ranks of this host and waits
-// for theirs. With other hosts it has a second epoch, see dismiss.
+// tell begins an agreement: it publishes words to the ranks of this host and waits for theirs. In a group over several
+// hosts the agreement has a second epoch, see dismiss.
 func (e *engine) tell(l *shm.Label, w words) error {
 	epochs := 1
 	if e.hosts != nil {
@@ -127,7 +124,7 @@ func (e *engine) tell(l *shm.Label, w words) error {
 	return e.awaitLocals(epoch)
 }
 
-// told reads what tell has brought from a rank of this host.
+// told returns the words that a rank of this host has published with tell.
 func (e *engine) told(peer int, mine words) (w words) {
 	if peer == e.Rank() {
 		return mine
@@ -138,8 +135,8 @@ func (e *engine) told(peer int, mine words) (w words) {
 	return w
 }
 
-// dismiss ends an agreement with other hosts: nobody goes on before all of this host
-// have read the words, and its first rank has heard the other hosts.
+// dismiss ends an agreement with other hosts. No rank continues before all ranks of this host have read the words and
+// its first rank has received those of the other hosts.
 func (e *engine) dismiss() error {
 	if len(e.locals) == 1 {
 		return nil
@@ -162,25 +159,25 @@ func (e *engine) awaitLocals(epoch uint32) error {
 	return nil
 }
 
-// census is a rank's part in finding out who is left of a failed group: the effects of
-// package survivors. Ballots lie in the memory of a host, or go over control connections.
+// census finds the survivors of a failed group, on one rank. It does the input and output of package survivors: ballots
+// lie in the memory of a host, or are sent over control connections.
 type census struct {
 	e       *engine
 	voter   *survivors.Voter
-	ballots []survivors.Ballot // of the others, as last seen
-	texts   [][]byte           // that they were read from
-	fault   error              // of this rank's own
+	ballots []survivors.Ballot // last seen of the others
+	texts   [][]byte           // the encoded ballots
+	fault   error              // of this rank
 }
 
 const (
 	censusPace = 2 * time.Millisecond // between two looks
-	// maxFaults is how often the ranks that are left may fail to form a group though none
-	// has died: one of them may have, right after it voted.
+	// maxFaults is how often the survivors may fail to form a group although none is known to have died. One of them may
+	// have died right after it voted.
 	maxFaults = 3
 )
 
-// Shrink makes a new group of the ranks that are left. Its memory is new: a rank that is
-// left out since it comes too late may still write to that of this one.
+// Shrink implements dist.Shrinker. The new group has new memory, because a rank that is left out for being late may
+// still write to the memory of this one.
 func (e *engine) Shrink() (dist.Engine, []int, error) {
 	c := &census{e: e, voter: survivors.New(e.Rank(), e.Size()),
 		ballots: make([]survivors.Ballot, e.Size()), texts: make([][]byte, e.Size())}
@@ -224,7 +221,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// join makes the new group. It gives up as soon as that can come to nothing.
+// join forms the new group. It gives up as soon as that has become impossible.
 func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	e := c.e
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -253,7 +250,7 @@ func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	return e.origin.backend.enter(limited, config, e.hosts.cluster.of(lists.At(e.hosts.world, ranks)))
 }
 
-// hopeless is why some ranks cannot form a group, nil while they may.
+// hopeless returns why some ranks cannot form a group, or nil.
 func (c *census) hopeless(ranks []int) error {
 	at := c.view(false)
 	for _, r := range ranks {
@@ -268,7 +265,7 @@ func (c *census) hopeless(ranks []int) error {
 	return nil
 }
 
-// settle comes to an agreement.
+// settle votes until all survivors agree.
 func (c *census) settle() error {
 	began := time.Now()
 	moved, limit := began, c.e.joined.Timeout
@@ -320,7 +317,7 @@ func (c *census) publish() {
 	}
 }
 
-// view is what this rank sees now.
+// view returns what this rank knows about the others now.
 func (c *census) view(late bool) survivors.View {
 	e := c.e
 	at := survivors.View{Ballots: c.ballots, Gone: make([]bool, e.Size()), Late: make([]bool, e.Size())}
@@ -354,11 +351,11 @@ func (c *census) view(late bool) survivors.View {
 	return at
 }
 
-// first makes an outcome that of all ranks of a host, unless there is one.
+// first makes an outcome the common outcome of all ranks of this host, unless there is one already.
 func (c *census) first(step int, o survivors.Outcome) (counts survivors.Outcome) {
 	text, err := json.Marshal(o)
 	if err == nil {
-		text, err = c.e.member.First(step, text)
+		text, err = c.e.member.Propose(step, text)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &counts)

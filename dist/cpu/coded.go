@@ -8,9 +8,9 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// coded is the two-stage all-reduce of encoded elements: every rank encodes its
-// input, the owner of each part decodes and adds up in rank order, and encodes the
-// sum for everyone. Also its own output it decodes, so that all get the same bits.
+// coded is the two-stage all-reduce of encoded elements: every rank encodes its input; the owner of each part decodes
+// it, adds in rank order and encodes the sum for everyone. The owner decodes its own sum too, so that all ranks get the
+// same bits.
 type coded struct {
 	codec  dist.Codec
 	plan   dist.Plan
@@ -24,28 +24,26 @@ type coded struct {
 	finish finish
 }
 
-// carrier brings the encodings of a piece to those who decode them.
+// carrier moves the encodings of a piece to the ranks that decode them.
 type carrier interface {
 	// begin starts a call of so many pieces.
 	begin(pieces int) error
-	// at is the memory of a rank's encoding of a part of piece c, or, as part number
-	// the number of ranks, of the sum of its own part. Of the others' it is there for
-	// this rank's part and, after await, for the sum.
+	// at returns the memory of a rank's encoding of one part of piece c. With part = number of ranks it is the sum of the
+	// rank's own part. Of other ranks, only this rank's part and, after await, the sum are available.
 	at(c, rank, part int) []byte
-	// scatter shows this rank's encodings to the owners of the parts, and brings
-	// those of this rank's own part.
+	// scatter makes this rank's encodings available to the owners of the parts, and gets the encodings of this rank's own
+	// part.
 	scatter(c int) error
-	// share shows the sum of this rank's part to all.
+	// share makes the sum of this rank's part available to all.
 	share(c int) error
-	// await brings the sum of a rank's part.
+	// await gets the sum of a rank's part.
 	await(c, rank int) error
-	// end returns once nobody reads what this rank has shown: the next call may put something
-	// else there, before it waits for anybody.
+	// end returns once nobody reads the memory of this rank any more. The next call may overwrite it before it waits for
+	// anybody.
 	end() error
 }
 
-// codedPiece is the default number of bytes of a piece before encoding. Between
-// hosts the whole vector is one.
+// codedPiece is the default size of a piece in bytes, before encoding. Between hosts the whole vector is one piece.
 const codedPiece = 64 << 10
 
 func (e *engine) coded(p dist.Plan) (func() error, error) {
@@ -70,7 +68,7 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 		return o.run, nil
 	}
 	stages := newCodedStages(e, o)
-	// A stage holds the encodings of all parts and, behind them, of the sum of the own one.
+	// A stage holds the encodings of all parts and, behind them, of the sum of its own part.
 	if need := (size + 1) * stages.part; need > stages.half {
 		return nil, fmt.Errorf("codec %s needs %d bytes for a piece of %d elements, a stage has %d: use a smaller "+
 			"chunk or group",
@@ -80,10 +78,10 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 	return o.run, nil
 }
 
-// room is the size of the encoding of so many elements.
+// room returns the size of the encoding of so many elements.
 func (o *coded) room(elements int) int { return o.codec.Size(o.plan.DType, elements) }
 
-// bounds are the elements of a rank's part of a piece: whole groups, the rest last.
+// bounds returns the elements of a rank's part of a piece: whole groups of the codec; the last part has the remainder.
 func (o *coded) bounds(c, rank int) (from, to int) {
 	each := o.piece / len(o.srcs)
 	from = c*o.piece + rank*each
@@ -124,7 +122,7 @@ func (o *coded) encode(c int) {
 	}
 }
 
-// reduce makes the sum of this rank's part of piece c.
+// reduce computes the sum of this rank's part of piece c.
 func (o *coded) reduce(c int) {
 	from, to := o.bounds(c, o.rank)
 	if from == to {
@@ -139,7 +137,7 @@ func (o *coded) reduce(c int) {
 	o.codec.Encode(o.carry.at(c, o.rank, len(o.srcs))[:room], sum, o.plan.DType)
 }
 
-// decode puts a rank's sum of piece c into the output.
+// decode writes a rank's sum of piece c to the output.
 func (o *coded) decode(c, rank int) {
 	from, to := o.bounds(c, rank)
 	if from == to {
@@ -151,7 +149,7 @@ func (o *coded) decode(c, rank int) {
 	o.finish.Apply(part, from*o.width)
 }
 
-// summed is the reduction before the finish: an average is a sum at first.
+// summed returns the reduction before the finish: an average is computed as a sum first.
 func summed(r dist.Reduction) dist.Reduction {
 	if r == dist.Avg {
 		return dist.Sum
@@ -159,8 +157,8 @@ func summed(r dist.Reduction) dist.Reduction {
 	return r
 }
 
-// codedStages carries encodings in the ranks' stages, which all of them read. A
-// piece is two epochs, and the end of the call one more; pieces take turns in the two halves of the stages.
+// codedStages carries encodings in the ranks' stages, which all of them read. A piece takes two epochs, and the end of
+// the call one more. Pieces alternate between the two halves of the stages.
 type codedStages struct {
 	m     *shm.Member
 	label *shm.Label
@@ -203,15 +201,14 @@ func (s *codedStages) end() error {
 	return s.m.AwaitAll(s.epoch + 2)
 }
 
-// codedLinks carries encodings as messages between all pairs of ranks, whatever is
-// between them.
+// codedLinks carries encodings as messages between all pairs of ranks, within a host and between hosts.
 type codedLinks struct {
 	e     *engine
 	o     *coded
 	label *shm.Label
 	mover *mover
-	mine  [][]byte // of this rank's input, by part
-	given [][]byte // of this rank's part, by rank
+	mine  [][]byte // encodings of this rank's input, by part
+	given [][]byte // encodings of this rank's part, by rank
 	sums  [][]byte // by rank
 }
 
@@ -227,7 +224,7 @@ func newCodedLinks(e *engine, o *coded) *codedLinks {
 	return s
 }
 
-// room is the size of the encoding of a rank's part, of which there is one piece.
+// room returns the size of the encoding of a rank's part. There is one piece.
 func (s *codedLinks) room(rank int) int {
 	from, to := s.o.bounds(0, rank)
 	return s.o.room(to - from)
@@ -253,12 +250,11 @@ func (s *codedLinks) share(int) error {
 	return s.each(func(_, from int) ([]byte, []byte) { return s.sums[s.e.Rank()], s.sums[from] })
 }
 
-func (s *codedLinks) await(int, int) error { return nil } // share has brought it
+func (s *codedLinks) await(int, int) error { return nil } // share has received it
 
 func (s *codedLinks) end() error { return nil }
 
-// each exchanges a message with every other rank; empty ones are not sent, at both
-// ends alike.
+// each exchanges a message with every other rank. Both ends skip empty messages.
 func (s *codedLinks) each(messages func(to, from int) (src, dst []byte)) error {
 	size, me := s.e.Size(), s.e.Rank()
 	for k := 1; k < size; k++ {

@@ -1,29 +1,25 @@
-// Package cpu is the dist backend for processors: ranks are processes (or
-// goroutines) that share memory. Importing it enables the backend "cpu".
+// Package cpu is the dist backend for processors: ranks are processes (or goroutines) that share memory. Importing it
+// enables the backend "cpu".
 //
-// The ranks share one memory segment without a name. In it lie the board of
-// flags (package shm) and, for each rank, a region from which Alloc takes
-// symmetric memory. Any schedule is executed step by step, its messages over links;
-// all-reduce, which everything waits for, also has code of its own:
+// The ranks share one memory segment without a name. It contains the board of flags (package shm) and, for each rank, a
+// region from which Alloc takes symmetric memory. Every schedule can be executed step by step, with messages over
+// links. All-reduce also has faster code of its own:
 //
-//   - one-stage: each rank puts its input beside its flag, and everyone adds up
-//     everything. One transfer between cores; nothing is waited for at the end.
-//     What is far larger than the caches goes in a pipe of pieces instead, and the
+//   - one-stage: each rank writes its input beside its flag, and everyone adds all inputs. This takes one transfer
+//     between cores and no barrier at the end. Vectors far larger than the caches are pipelined in pieces, and the
 //     sums are stored past the caches.
-//   - two-stage on symmetric memory: each rank adds its part straight from all
-//     inputs and stores the sum straight into all outputs.
-//   - two-stage on private memory: the same through pieces that stay in the
-//     caches, copied in while the others still work on the piece before.
+//   - two-stage on symmetric memory: each rank adds its part directly from all inputs and stores the sum directly
+//     into all outputs.
+//   - two-stage on private memory: the same through pieces that stay in the caches, which are copied in while the
+//     others still work on the previous piece.
 //
-// All of them add in rank order, as the schedules of the same name do.
+// All of them add in rank order, like the schedules of the same name.
 //
-// With a Config.Exchange the ranks may be on several hosts. Those of one host
-// share memory as before; between hosts a link is a TCP connection (package tcp).
-// Schedules that only send messages work over both, and all-reduce has code of its
-// own again, "hierarchical": parts are added up within each host, between the hosts,
-// and fetched within each host, piece by piece. Nothing reaches into the memory of another
-// host, so there is no symmetric memory: Alloc gives ordinary memory, and
-// Capabilities says so. Groups split off that lie on one host have it again.
+// With a Config.Exchange the ranks may be on several hosts. Those of one host share memory as before; between hosts a
+// link is a TCP connection (package tcp). Schedules that only send messages work over both. All-reduce again has code
+// of its own, "hierarchical": parts are added within each host, then between the hosts, and fetched within each host,
+// piece by piece. No rank can reach the memory of another host, so there is no symmetric memory: Alloc returns ordinary
+// memory, and the group lacks the feature. Groups that are split off and lie on one host have it again.
 package cpu
 
 import (
@@ -43,7 +39,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// Name is the backend's name.
+// Name is the name of the backend.
 const Name = dist.HostBackend
 
 func init() {
@@ -53,17 +49,17 @@ func init() {
 	}, backend{})
 }
 
-// backend is the same for all groups, but tests begin the count of epochs where
-// it soon wraps around, or stream short outputs too.
+// backend is the same for all groups. Tests set its fields, to start epochs where they soon wrap around, or to stream
+// short outputs.
 type backend struct {
 	firstEpoch uint32
-	streamFrom int // 0: the constant of that name
+	streamFrom int // 0: the constant streamFrom
 }
 
 // Capabilities implements the method that dist.Describe calls: algorithms may be registered after init.
 func (backend) Capabilities() dist.Capabilities { return capabilities() }
 
-// Join meets the other ranks on this host, or on several.
+// Join implements dist.Backend.
 func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Exchange != nil && c.Size > 1 {
 		return b.joinHosts(ctx, c)
@@ -74,8 +70,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	}
 	e := localEngine{shared}
 	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
-	// Nobody returns before all have made their claims: from here on a rank
-	// without a claim is a dead one.
+	// Barrier: every rank has made its claim after this, so a missing claim means that the rank has died.
 	defer context.AfterFunc(ctx, func() {
 		e.member.Refuse(fmt.Sprintf("rank %d gave up joining: %v", c.Rank, context.Cause(ctx)))
 	})()
@@ -83,13 +78,13 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		e.Close()
 		return nil, err
 	}
-	e.member.CountFromHere()
+	e.member.ResetCallCount()
 	return e, nil
 }
 
-// share meets the ranks of this host, as which the identity names this one, and makes the engine of the
-// group on the memory that they share: a board with room for all ranks, so that they keep their
-// numbers, and a region for each of this host. h says who is where if there are others.
+// share joins the ranks of this host and returns the engine on the memory that they share: a board with room for all
+// ranks of the group, so that they keep their numbers, and a region for each rank of this host. h is nil if there are
+// no other hosts.
 func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *hosts) (*engine, error) {
 	region, err := regionBytes(id.Size)
 	if err != nil {
@@ -112,7 +107,7 @@ func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *h
 	return e, nil
 }
 
-// newFile makes the shared memory of so many bytes, which begins with the board.
+// newFile creates the shared memory, which begins with the board.
 func (b backend) newFile(size, bytes int) (*os.File, error) {
 	f, err := shm.NewFile(bytes)
 	if err != nil || b.firstEpoch == 0 {
@@ -127,8 +122,8 @@ func (b backend) newFile(size, bytes int) (*os.File, error) {
 	return f, s.Close()
 }
 
-// regionBytes is how much symmetric memory a rank can have: all there is. It is
-// only addresses until something is written.
+// regionBytes returns how much symmetric memory a rank can have: as much as the host has. It only reserves addresses
+// until something is written.
 func regionBytes(size int) (int, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -139,7 +134,7 @@ func regionBytes(size int) (int, error) {
 	return (n + grain - 1) &^ (grain - 1), nil
 }
 
-// capabilities are made at first use: algorithms may be registered until then.
+// capabilities are computed at first use, because algorithms may be registered until then.
 var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dtype.Reductions(),

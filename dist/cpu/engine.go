@@ -224,7 +224,7 @@ func (e *engine) Close() error {
 	return e.segment.Close()
 }
 
-func (e *engine) Refuse(reason error) { _ = e.member.Fail(shm.Cannot(e.Rank(), reason)) }
+func (e *engine) Refuse(reason error) { _ = e.member.Fail(shm.RefusalBy(e.Rank(), reason)) }
 
 // Prepare chooses the code for a call.
 func (e localEngine) Prepare(p dist.Plan) (func() error, error) {

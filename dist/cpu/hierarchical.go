@@ -8,33 +8,29 @@ import (
 )
 
 const (
-	// hierarchyPiece is the default size of a piece: what two ranks have of it stays in
-	// their caches, and each system call has much to do. hierarchyLeast is the smallest:
-	// below it system calls are what takes the time.
+	// hierarchyPiece is the default size of a piece: the pieces of two ranks stay in their caches, and each system call
+	// moves much data. hierarchyLeast is the minimum: below it system calls dominate.
 	hierarchyPiece = 1 << 20
 	hierarchyLeast = 64 << 10
-	// inSlots and sumSlots are the pieces that a rank's stage holds for the others
-	// of its host, each of hierarchyMost at most; see the order below for why so many.
+	// inSlots and sumSlots are the numbers of pieces, of at most hierarchyMost bytes, that the stage of a rank holds for
+	// the others of its host. The order of epochs below explains the numbers.
 	inSlots, sumSlots = 2, 4
 	hierarchyMost     = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
-	// ahead is how many pieces are given to the other hosts before the first sum is
-	// waited for.
+	// ahead is how many pieces are sent to the other hosts before the first sum is awaited.
 	ahead = 2
-	// wholeFor2 and wholeForMany are up to which size of a part hosts give each other
-	// all of it and everyone adds up: one way instead of two. Between two hosts that is
-	// no more traffic, only more adding.
+	// wholeFor2 and wholeForMany are the sizes of a part up to which hosts send each other all of it and everyone adds:
+	// one latency instead of two. Between two hosts that is no more traffic, only more additions.
 	wholeFor2    = 256 << 10
 	wholeForMany = 8 << 10
 )
 
-// hierarchy is the all-reduce between hosts: the ranks of a host add up a part
-// each, the same local rank of every host (a column) adds these up over TCP, and
-// the ranks of a host fetch the sums from each other. There are as many columns
-// as the smallest host has ranks.
+// hierarchy is the all-reduce between hosts. Each rank of a host adds one part over the ranks of the host. The ranks
+// with the same local number on all hosts (a column) add these sums over TCP. Then the ranks of a host fetch the sums
+// from each other. There are as many columns as the smallest host has ranks.
 //
-// The vector goes in pieces. Between hosts a piece's part is cut once more: each
-// host adds up one share of it ("in" is what it is given for that, "sum" what it
-// gives back). On every connection the order is, without any header but the first:
+// The vector is sent in pieces. Between hosts, a piece's part is divided once more: each host adds one share of it
+// ("in" is the data that it receives for that, "sum" the data that it returns). On every connection the order is, with
+// a header before the first only:
 //
 //	in 0, in 1, sum 0, in 2, sum 1, ... in n-1, sum n-2, sum n-1
 //
@@ -42,31 +38,29 @@ const (
 //
 //	in 0, in 1, in 2, sum 0, in 3, sum 1, ... in n-1, sum n-3, sum n-2, sum n-1
 //
-// since iteration c signals in c+1, then sum c-1, and fetches sum c-2 last.
-// Before in c+2 overwrites the slot of in c, in c+1 of all has been awaited, which
-// they signalled after adding up in c. Before piece c+4 overwrites the slot of
-// sum c, in c+4 of all has been awaited, which they signalled after fetching
-// sum c.
+// because iteration c signals in c+1, then sum c-1, and fetches sum c-2 last. Slots are safe for two reasons. Before in
+// c+2 overwrites the slot of in c, in c+1 of all ranks has been awaited, which they signal after adding in c. Before
+// piece c+4 overwrites the slot of sum c, in c+4 of all has been awaited, which they signal after fetching sum c.
 type hierarchy struct {
 	allReduce
 	h *hosts
 	e *engine
 
 	columns int
-	column  int         // this rank's, -1: none
-	peers   []*tcp.Link // of the column, by host; nil for this one
+	column  int         // of this rank; -1: none
+	peers   []*tcp.Link // the column, by host; nil for this host
 	links   []*tcp.Link // the same without nil
 	whole   bool
 	piece   int // bytes
 	pieces  int
 
-	given  [ahead][][]byte    // by slot and host: what came for this host's share; nil: it comes into the output
+	given  [ahead][][]byte    // by slot and host: data received for this host's share; nil: received into the output
 	sums   [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
 	stages [inSlots][][]byte  // by slot and local rank
 	shared [sumSlots][][]byte // by slot and column
-	inMark [ahead][]uint64    // by slot and host: where in c ends
-	sent   [sumSlots][]uint64 // by slot and host: where what lies in the slot has been sent
-	came   [sumSlots][]uint64 // by slot and host: where sum c ends
+	inMark [ahead][]uint64    // by slot and host: stream position where in c ends
+	sent   [sumSlots][]uint64 // by slot and host: stream position at which the slot has been sent
+	came   [sumSlots][]uint64 // by slot and host: stream position where sum c ends
 }
 
 func (h *hosts) hierarchical(p dist.Plan) func() error {
@@ -90,7 +84,7 @@ func (h *hosts) hierarchical(p dist.Plan) func() error {
 	return o.run
 }
 
-// cut decides the pieces, alike on all ranks.
+// cut chooses the pieces, the same on all ranks.
 func (o *hierarchy) cut(chunk int) {
 	bytes, most := len(o.in), wholeForMany
 	if len(o.peers) == 2 {
@@ -100,7 +94,7 @@ func (o *hierarchy) cut(chunk int) {
 	if chunk > 0 {
 		o.piece = max(chunk, hierarchyLeast)
 	}
-	if o.e.Size() > len(o.h.byHost) { // some host's ranks pass pieces through their stages
+	if o.e.Size() > len(o.h.byHost) { // the ranks of some host pass pieces through their stages
 		o.piece = min(o.piece, hierarchyMost)
 	}
 	o.piece &^= cacheLine - 1
@@ -110,9 +104,8 @@ func (o *hierarchy) cut(chunk int) {
 	o.pieces = (bytes + o.piece - 1) / o.piece
 }
 
-// reserve makes the memory that pieces pass through. Where the output is free
-// until the sum is put there, one host's share comes straight into it: what is
-// not there needs no place in a cache.
+// reserve allocates the memory that pieces pass through. If the output is unused until the sum is stored there, the
+// share of one host is received directly into it, which saves cache space.
 func (o *hierarchy) reserve(outputFree bool) {
 	locals, hosts := o.h.locals, len(o.peers)
 	for slot := range ahead {
@@ -150,14 +143,14 @@ func (o *hierarchy) reserve(outputFree bool) {
 	}
 }
 
-// part is a column's part of piece c, counted from the start of the piece.
+// part returns a column's part of piece c, relative to the start of the piece.
 func (o *hierarchy) part(c, column int) (off, from, to int) {
 	off = c * o.piece
 	from, to = part(min(o.piece, len(o.in)-off), o.columns, column)
 	return off, from, to
 }
 
-// share is a host's share of this rank's part of piece c.
+// share returns a host's share of this rank's part of piece c.
 func (o *hierarchy) share(c, host int) (off, from, to int) {
 	off, from, to = o.part(c, max(o.column, 0))
 	if o.whole {
@@ -167,7 +160,7 @@ func (o *hierarchy) share(c, host int) (off, from, to int) {
 	return off, from + a, from + b
 }
 
-// inEpoch and sumEpoch count from the call's first epoch, 1.
+// inEpoch and sumEpoch return epochs, counted from the first epoch of the call, 1.
 func (o *hierarchy) inEpoch(c int) uint32  { return uint32(c + 1 + max(0, c-2)) }
 func (o *hierarchy) sumEpoch(c int) uint32 { return uint32(min(o.pieces, c+3) + c + 1) }
 
@@ -216,8 +209,8 @@ func (o *hierarchy) run() error {
 	return nil
 }
 
-// give puts what the others of its host need of this rank's piece c before them, adds up its part of
-// what they gave, and sends that to the other hosts.
+// give makes piece c available to the others of this host, adds this rank's part of the pieces that they gave, and
+// sends that sum to the other hosts.
 func (o *hierarchy) give(c int, base uint32) error {
 	slot := c % sumSlots
 	if len(o.h.locals) > 1 {
@@ -248,7 +241,7 @@ func (o *hierarchy) give(c int, base uint32) error {
 	return err
 }
 
-// addLocals makes the host's sum of this rank's part of piece c.
+// addLocals computes the host's sum of this rank's part of piece c.
 func (o *hierarchy) addLocals(c int) {
 	if o.column < 0 {
 		return
@@ -265,14 +258,14 @@ func (o *hierarchy) addLocals(c int) {
 	}
 }
 
-// mine is what this host gives another for its share of piece c, and with own
-// host what it keeps.
+// mine returns the data that this host sends to another for its share of piece c, or, for its own host, the data that
+// it keeps.
 func (o *hierarchy) mine(c, host int) []byte { return o.shareOf(o.in, c, host) }
 
-// total is where the sum of a host's share of piece c is put.
+// total returns where the sum of a host's share of piece c is stored.
 func (o *hierarchy) total(c, host int) []byte { return o.shareOf(o.out, c, host) }
 
-// shareOf is a host's share of piece c: of the vector, where a rank is alone on its host.
+// shareOf returns a host's share of piece c: in the vector itself if the rank is alone on its host.
 func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 	off, from, to := o.share(c, host)
 	if len(o.h.locals) > 1 {
@@ -281,7 +274,7 @@ func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 	return vector[off+from : off+to]
 }
 
-// gift is where this host's share of another's piece c comes.
+// gift returns where another host's data for this host's share of piece c is received.
 func (o *hierarchy) gift(c, host int) []byte {
 	total := o.total(c, o.h.host)
 	if given := o.given[c%ahead][host]; given != nil {
@@ -290,8 +283,7 @@ func (o *hierarchy) gift(c, host int) []byte {
 	return total
 }
 
-// reduce adds up this host's share of piece c as soon as all have given theirs,
-// and sends the sum to the others.
+// reduce adds this host's share of piece c once all hosts have sent theirs, and sends the sum to the others.
 func (o *hierarchy) reduce(c int) error {
 	if o.column < 0 {
 		return nil
@@ -299,7 +291,7 @@ func (o *hierarchy) reduce(c int) error {
 	if err := o.received(o.inMark[c%ahead]); err != nil {
 		return err
 	}
-	if o.whole { // what is being sent is about to be overwritten, if it is one memory
+	if o.whole { // in place, the data being sent is about to be overwritten
 		if err := o.flushed(c % sumSlots); err != nil {
 			return err
 		}
@@ -333,11 +325,10 @@ func (o *hierarchy) reduce(c int) error {
 	return err
 }
 
-// complete waits for the sums of piece c from the other hosts and shows the part
-// to the ranks of this one.
+// complete waits for the sums of piece c from the other hosts and makes the part available to the ranks of this host.
 func (o *hierarchy) complete(c int) error {
 	if len(o.h.locals) == 1 {
-		return nil // they come straight into the output
+		return nil // they are received directly into the output
 	}
 	if o.column >= 0 && !o.whole {
 		if err := o.received(o.came[c%sumSlots]); err != nil {
@@ -365,12 +356,12 @@ func (o *hierarchy) fetch(c int, base uint32) error {
 	return nil
 }
 
-// received waits until the links have received up to the marks.
+// received waits until the links have received up to the given stream positions.
 func (o *hierarchy) received(marks []uint64) error {
 	return o.until(func(h int, l *tcp.Link) bool { return l.In.Done() >= marks[h] })
 }
 
-// flushed waits until what lies in a slot has been sent.
+// flushed waits until the data in a slot has been sent.
 func (o *hierarchy) flushed(slot int) error {
 	return o.until(func(h int, l *tcp.Link) bool { return l.Out.Done() >= o.sent[slot][h] })
 }

@@ -17,44 +17,42 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// hosts is what an engine has in addition when its ranks are on several hosts.
-// The ranks of this host have shared memory as in any group, on a board that has room for
-// all ranks, under their numbers in the whole group: so a failure that one of them
-// notices or hears of is there for all of them, and names the right ranks. The
-// others are reached over TCP.
+// hosts is the part of an engine for groups over several hosts. The ranks of this host share memory as in any group.
+// Their board has room for all ranks, under their numbers in the whole group, so a failure that one of them notices or
+// is told of reaches all of them and names the right ranks. Other ranks are reached over TCP.
 type hosts struct {
 	*cluster
 	engine    *engine
 	rank      int
-	world     []int      // the ranks' numbers in the first group
+	world     []int      // ranks in the first group
 	ranks     []rankInfo // by rank
 	byHost    [][]int    // ranks by host, in order of their first ranks
 	host      int        // this rank's
 	locals    []int      // byHost[host]
-	localRank int        // this rank's index in it
-	tag       [16]byte   // names the group to the listeners
+	localRank int        // index of this rank in locals
+	tag       [16]byte   // identifies the group on a connection
 
-	leaders  []*tcp.Link    // those to the first ranks of the other hosts, if this is the first of its own
-	controls []*tcp.Control // nil for this rank alone
+	leaders  []*tcp.Link    // links to the first ranks of the other hosts, if this rank is the first of its host
+	controls []*tcp.Control // nil for this rank
 
 	crowded bool
-	group   int // for hierarchical schedules: so many neighbouring ranks are always on one host
+	group   int // see groupSize; for hierarchical schedules
 
 	calls  atomic.Uint64 // begun
 	labels [2]atomic.Pointer[shm.Label]
 
-	alive  sync.RWMutex // of the segment, which control connections outlive
+	alive  sync.RWMutex // guards the segment: control connections outlive it
 	closed bool
-	told   atomic.Bool // the others know that the group has failed
+	told   atomic.Bool // the other hosts know that the group has failed
 
 	noted sync.Mutex
-	notes [][]byte // what the others have published last, by rank
+	notes [][]byte // last text that each rank has published
 
-	memory map[unsafe.Pointer]bool // that alloc gave
-	sleeps tcp.Sleeper             // of collectives
+	memory map[unsafe.Pointer]bool // allocations
+	sleeps tcp.Sleeper             // for collectives
 }
 
-// newHosts works out who is where; it opens nothing.
+// newHosts computes which ranks are on which host. It opens nothing.
 func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h := &hosts{cluster: c, rank: rank, world: world,
 		memory: map[unsafe.Pointer]bool{}, controls: make([]*tcp.Control, len(world)), notes: make([][]byte, len(world))}
@@ -76,7 +74,7 @@ func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h.localRank = slices.Index(h.locals, rank)
 	h.group = groupSize(h.ranks)
 
-	// Ranks that count as on other hosts may be on this machine all the same.
+	// Ranks that count as being on other hosts may still be on this machine.
 	cpus, ranks, together := map[int]bool{}, 0, 0
 	for _, p := range h.ranks {
 		if p.Machine == me.Machine {
@@ -93,11 +91,10 @@ func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	return h
 }
 
-// pids are the processes of the ranks.
+// pids returns the process IDs of the ranks.
 func (h *hosts) pids() []int { return lists.Map(h.ranks, func(p rankInfo) int { return p.PID }) }
 
-// groupSize is the largest number of neighbouring ranks, from a multiple of it
-// on, that are always on one host.
+// groupSize returns the largest n such that ranks k*n to k*n+n-1 are on one host for every k.
 func groupSize(ranks []rankInfo) int {
 	for size := len(ranks); size > 1; size-- {
 		if len(ranks)%size != 0 {
@@ -114,8 +111,7 @@ func groupSize(ranks []rankInfo) int {
 	return 1
 }
 
-// acrossHosts leaves what works without reaching into a peer's memory, and puts
-// what is right without a table first.
+// acrossHosts removes the algorithms that reach into the memory of a peer, and puts hierarchical first, as the default.
 func acrossHosts(c dist.Capabilities) dist.Capabilities {
 	c.Features = slices.DeleteFunc(slices.Clone(c.Features), func(f dist.Feature) bool {
 		// hierarchical first adds within each host, so its order depends on where the ranks are.
@@ -139,7 +135,7 @@ func acrossHosts(c dist.Capabilities) dist.Capabilities {
 
 const hierarchical = "hierarchical"
 
-// local tells whether a rank is on this host.
+// local reports whether a rank is on this host.
 func (h *hosts) local(peer int) bool { return h.ranks[peer].Host == h.ranks[h.rank].Host }
 
 // hostsEngine is the engine of a group whose ranks are on several hosts. Ranks reach each other's memory only within a
@@ -232,7 +228,7 @@ func (h *hosts) branch(joined shm.Membership, color int) (dist.Engine, error) {
 	return e, nil
 }
 
-// close tells the others that this rank leaves, so that they do not take it for dead.
+// close tells the others that this rank leaves, so that they do not consider it dead.
 func (h *hosts) close() {
 	h.alive.Lock()
 	h.closed = true
@@ -259,8 +255,7 @@ func (h *hosts) begun(l *shm.Label) {
 	h.calls.Store(n)
 }
 
-// said tells how many calls have begun, and what the n-th says if it is one of the
-// last two.
+// said returns how many calls have begun, and the text of the n-th if it is one of the last two.
 func (h *hosts) said(n uint64) (calls uint64, text string) {
 	calls = h.calls.Load()
 	if l := h.labels[n&1].Load(); l != nil && n <= calls && n+2 > calls {
@@ -269,12 +264,12 @@ func (h *hosts) said(n uint64) (calls uint64, text string) {
 	return calls, text
 }
 
-// header stands before a message of the present call.
+// header returns the header of a message of the current call.
 func (h *hosts) header(l *shm.Label, bytes int) tcp.Header {
 	return tcp.Header{Call: h.calls.Load(), Sign: l.Signature(), Bytes: uint64(bytes)}
 }
 
-// note is what a rank has published last.
+// note returns the last text that a rank has published.
 func (h *hosts) note(rank int) []byte {
 	h.noted.Lock()
 	defer h.noted.Unlock()

@@ -23,11 +23,11 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// rankInfo is what a rank tells the others when it joins: who it is and where.
+// rankInfo is what a rank tells the others when it joins.
 type rankInfo struct {
-	Host    string // under which it counts
-	Machine string // that it really is
-	Name    string // of the host in messages
+	Host    string // the host that it counts as being on
+	Machine string // the machine that it is on
+	Name    string // name of the host in errors
 	PID     int
 	CPUs    []int
 	Threads int
@@ -35,9 +35,8 @@ type rankInfo struct {
 	Proof   []byte // that it knows the secret
 }
 
-// joinHosts meets ranks that may be on several hosts. Every rank does the same
-// exchanges in the same order, also one that has failed meanwhile: it says so
-// in the next one, and all give up together.
+// joinHosts joins ranks that may be on several hosts. Every rank does the same exchanges in the same order, even after
+// a failure: it reports the failure in the next exchange, and all ranks give up together.
 func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not joined within %v", c.Timeout))
 	defer cancel()
@@ -46,7 +45,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		return nil, err
 	}
 	if !slices.ContainsFunc(ranks, func(r rankInfo) bool { return r.Host != ranks[0].Host }) {
-		c.Exchange = nil // one host: as if nobody had asked
+		c.Exchange = nil // all ranks are on one host
 		return b.Join(ctx, c)
 	}
 	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(connection.SilenceLimit, c.Timeout)}
@@ -54,7 +53,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		return nil, err
 	}
 	e, fault := b.enter(ctx, c, cl)
-	// Nobody returns before all are connected with all.
+	// No rank returns before all are connected.
 	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, text(fault))
 	if err == nil {
 		for r, text := range faults {
@@ -72,8 +71,8 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 	return e, nil
 }
 
-// meetHosts is the first exchange: who is where, and whether all know the
-// secret. The key is made from it and from what all ranks gave.
+// meetHosts is the first exchange: it finds which rank is where and checks that all know the secret. The key is derived
+// from the secret and the nonces of all ranks.
 func meetHosts(ctx context.Context, c dist.Config) ([]rankInfo, []byte, error) {
 	machine, err := tcp.Machine()
 	if err != nil {
@@ -103,7 +102,7 @@ func meetHosts(ctx context.Context, c dist.Config) ([]rankInfo, []byte, error) {
 	return ranks, mac.Sum(nil), nil
 }
 
-// proof shows that a rank knows the secret, without showing the secret.
+// proof proves that a rank knows the secret, without revealing it.
 func proof(c dist.Config, rank int, nonce []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(c.Secret))
 	fmt.Fprintf(mac, "rank %d of %d in %s ", rank, c.Size, c.ID)
@@ -111,18 +110,18 @@ func proof(c dist.Config, rank int, nonce []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// cluster is what a group over several hosts has in common with those split off
-// from it. Ranks here are those of the first group.
+// cluster is shared by a group over several hosts and the groups split off from it. Its ranks are those of the first
+// group.
 type cluster struct {
 	key     []byte
 	all     []rankInfo
 	mesh    *tcp.Mesh
 	timeout time.Duration
-	silence time.Duration // after which an unreachable host counts as lost
+	silence time.Duration // time after which an unreachable host counts as lost
 }
 
-// open opens this rank's listener and tells the others where it is. Where all
-// ranks are on one machine it is closed to every other.
+// open opens this rank's listener and tells the others its address. If all ranks are on one machine, it accepts no
+// other machine.
 func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 	ports, err := connection.PortRangeFromEnv(os.Environ())
 	if err != nil {
@@ -134,15 +133,15 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 	return err
 }
 
-// of is the cluster of some of its ranks, under new numbers.
+// of returns the cluster of some of its ranks, with new numbers.
 func (cl *cluster) of(ranks []int) *cluster {
 	some := *cl
 	some.mesh, some.all = cl.mesh.Of(ranks), lists.At(cl.all, ranks)
 	return &some
 }
 
-// enter makes the first group of a cluster: this host's shared memory, and
-// connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
+// enter forms the first group of a cluster: the shared memory of this host, and connections to the ranks on other
+// hosts. On failure it closes the mesh of the cluster.
 func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (dist.Engine, error) {
 	h := newHosts(cl, c.Rank, lists.Range[int](c.Size), c.ID)
 	id := shm.Identity{ID: c.ID + " on " + h.ranks[c.Rank].Host, Rank: h.localRank, Size: len(h.locals)}
@@ -159,10 +158,10 @@ func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (dist.En
 	return e, nil
 }
 
-// connect opens the connections to all other ranks: control with everyone, the
-// other two with ranks of other hosts. Of two ranks the later one dials.
+// connect opens the connections to all other ranks: a control connection to every rank, and two more to ranks on other
+// hosts. The rank with the higher number dials.
 func (h *hosts) connect(ctx context.Context) error {
-	var mu sync.Mutex // of faults
+	var mu sync.Mutex // guards faults
 	var faults []string
 	var all sync.WaitGroup
 	for peer := range h.ranks {
@@ -181,7 +180,7 @@ func (h *hosts) connect(ctx context.Context) error {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil && len(faults) < 3 { // the others say the same
+				if err != nil && len(faults) < 3 { // three are enough
 					who := fmt.Sprintf("rank %d cannot connect with %s", h.rank, h.Name(peer))
 					faults = append(faults, fmt.Sprintf("%s: %v", who, err))
 				}

@@ -100,13 +100,13 @@ func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 	}
 	switch end, _ := control.End(); end {
 	case tcp.Left:
-		return h.engine.member.Lost(l.Peer, false, "has left the group", doing)
+		return h.engine.member.FailPeer(l.Peer, false, "has left the group", doing)
 	case tcp.Closed:
-		return h.engine.member.Lost(l.Peer, true, fmt.Sprintf("is dead (%v)", err), doing)
+		return h.engine.member.FailPeer(l.Peer, true, fmt.Sprintf("is dead (%v)", err), doing)
 	case tcp.Cut:
-		return h.engine.member.Lost(l.Peer, false, fmt.Sprintf("is out of reach (%v)", err), doing)
+		return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("is out of reach (%v)", err), doing)
 	}
-	return h.engine.member.Lost(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
+	return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
 }
 
 // disagree fails the group because a peer makes another call than this rank.

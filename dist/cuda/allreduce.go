@@ -287,7 +287,7 @@ func (c *call) pieces(w way, first, count int) error {
 			if err := c.wait(); err != nil {
 				return err
 			}
-			if err := e.agreement.Agree(copied); err != nil {
+			if err := e.agreement.Check(copied); err != nil {
 				return err
 			}
 		}

@@ -99,7 +99,7 @@ func (c *call) run() error {
 		return c.e.forsaken(c.plan)
 	}
 	if c.plan.Count == 0 {
-		return c.e.agreement.Agree(c.label)
+		return c.e.agreement.Check(c.label)
 	}
 	return c.e.device.Do(func() error {
 		if !c.staged {
@@ -164,7 +164,7 @@ func (e *engine) Await(doing string, s *cuda.Stream) error {
 			runtime.Gosched()
 			time.Sleep(20 * time.Microsecond)
 		}
-		if e.agreement.Bereft(doing) {
+		if e.agreement.CheckFailed(doing) {
 			atomic.CompareAndSwapUint32(&e.failed().Claimed, 0, gpu.GivenUp)
 		}
 	}
@@ -179,7 +179,7 @@ func (e *engine) verdict(doing string) error {
 	}
 	failure := *f
 	atomic.StoreUint32(&f.Claimed, 0)
-	if e.agreement.Bereft(doing) {
+	if e.agreement.CheckFailed(doing) {
 		return e.agreement.Failure()
 	}
 	why := shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)}
@@ -192,7 +192,7 @@ func (e *engine) verdict(doing string) error {
 // broken ends the group because the driver has failed. A rank whose memory is gone
 // breaks the others: it is the one to name.
 func (e *engine) broken(doing string, err error) error {
-	if cuda.Sticky(err) && e.agreement.Explained(doing) {
+	if cuda.Sticky(err) && e.agreement.CausedByPeer(doing) {
 		return e.agreement.Failure()
 	}
 	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, err)})

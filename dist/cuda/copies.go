@@ -54,7 +54,7 @@ func (c *call) others() error {
 		if err := c.finish(); err != nil {
 			return err
 		}
-		return e.agreement.Agree(endOfCopies) // nobody may change an input that another still reads
+		return e.agreement.Check(endOfCopies) // nobody may change an input that another still reads
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (c *call) reduceBlock(mine, n int) error {
 			}
 			done += piece
 		}
-		return e.agreement.Agree(endOfCopies)
+		return e.agreement.Check(endOfCopies)
 	}
 	return nil
 }

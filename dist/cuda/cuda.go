@@ -133,7 +133,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 			return nil, lacking(err)
 		}
 	}
-	a, err := shm.MeetToAgree(ctx, shm.Identity{
+	a, err := shm.JoinCallChecker(ctx, shm.Identity{
 		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
@@ -304,7 +304,7 @@ func (c *call) ended() error {
 		}
 	}
 	if c.e.knobs.asBlocks {
-		return c.e.agreement.Agree(ofRank0)
+		return c.e.agreement.Check(ofRank0)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ type engine struct {
 	rank, size int
 	lineage    []ancestor // this group, that which it was split from, and so on
 	timeout    time.Duration
-	agreement  *shm.Agreement
+	agreement  *shm.CallChecker
 	device     *device
 	sharing    int    // ranks of the group on this rank's GPU
 	residents  int    // ranks whose kernels must run on it at once: of all groups that were split from one
@@ -111,7 +111,7 @@ func (e *engine) open() error {
 		if err != nil {
 			return err
 		}
-		told, err := e.agreement.Exchange("init", []byte(pipes))
+		told, err := e.agreement.AllGather("init", []byte(pipes))
 		if err != nil {
 			return err
 		}
@@ -170,10 +170,10 @@ func (e *engine) equip() error {
 			return err
 		}
 	}
-	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
+	if err := e.agreement.Check(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.agreement.CountFromHere()
+	e.agreement.ResetCallCount()
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (e *engine) equip() error {
 // Where processes share it, their kernels must not take turns.
 func (e *engine) sharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.agreement.Exchange("init",
+	all, err := e.agreement.AllGather("init",
 		[]byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
 	if err != nil {
 		return 0, err
@@ -243,7 +243,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 }
 
 // newEngine is that of a group of ranks that have met.
-func newEngine(a *shm.Agreement, timeout time.Duration, k knobs) *engine {
+func newEngine(a *shm.CallChecker, timeout time.Duration, k knobs) *engine {
 	e := &engine{agreement: a, rank: a.Rank(), size: a.Size(), timeout: timeout, knobs: k}
 	e.lineage = []ancestor{{engine: e}}
 	return e
@@ -302,7 +302,7 @@ func (e *engine) forsaken(p dist.Plan) error {
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
+func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.RefusalBy(e.rank, reason)) }
 
 // Alloc gives device memory that all ranks reach.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {

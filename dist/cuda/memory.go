@@ -167,7 +167,7 @@ func (e *engine) settleMulticast() (why string, err error) {
 			why = err.Error()
 		}
 	}
-	all, err := e.agreement.Exchange("init", []byte(why))
+	all, err := e.agreement.AllGather("init", []byte(why))
 	for rank, theirs := range all {
 		if why == "" && len(theirs) > 0 {
 			why = fmt.Sprintf("rank %d: %s", rank, theirs)
@@ -185,7 +185,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
 	}
 	card, failed := e.newMemory(a)
-	cards, err := e.agreement.Exchange(what, card)
+	cards, err := e.agreement.AllGather(what, card)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -205,7 +205,7 @@ func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*a
 	if failed != nil {
 		verdict[0] = 0
 	}
-	verdicts, err := e.agreement.Exchange(what, verdict)
+	verdicts, err := e.agreement.AllGather(what, verdict)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}

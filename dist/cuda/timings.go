@@ -116,7 +116,7 @@ func (t *timer) settle() error {
 	if err != nil {
 		return err
 	}
-	all, err := t.e.agreement.Exchange("the time of a call", binary.LittleEndian.AppendUint64(nil, math.Float64bits(us)))
+	all, err := t.e.agreement.AllGather("the time of a call", binary.LittleEndian.AppendUint64(nil, math.Float64bits(us)))
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (t *timer) limit() (us float64, what string, err error) {
 	if t.e.rank == 0 && t.e.sharing == t.e.size {
 		us, what, err = t.e.coldLimit(t.plan)
 	}
-	return us, what, errors.Join(err, t.e.agreement.Agree(measured))
+	return us, what, errors.Join(err, t.e.agreement.Check(measured))
 }
 
 var measured = shm.NewLabel("what limits a call")

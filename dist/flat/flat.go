@@ -175,7 +175,7 @@ func (e *engine) Refuse(reason error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed == nil {
-		e.failed = shm.Cannot(0, reason).Err()
+		e.failed = shm.RefusalBy(0, reason).Err()
 	}
 }
 

@@ -65,7 +65,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 }
 
 func (e *engine) Refuse(reason error) {
-	_ = e.coordinator.Fail(shm.Cannot(e.Rank(), reason))
+	_ = e.coordinator.Fail(shm.RefusalBy(e.Rank(), reason))
 }
 
 // broken ends the group because MPI's own call failed.

@@ -7,13 +7,13 @@ import (
 )
 
 // localCoordinator is that of ranks on one host, through shared memory.
-type localCoordinator struct{ *shm.Agreement }
+type localCoordinator struct{ *shm.CallChecker }
 
 var _ coordinator = localCoordinator{}
 
 // meetLocal finds the other ranks on this host, and returns once all are there.
 func meetLocal(ctx context.Context, m meeting) (coordinator, error) {
-	a, err := shm.MeetToAgree(ctx,
+	a, err := shm.JoinCallChecker(ctx,
 		shm.Identity{ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: len(m.hosts), Timeout: m.timeout})
 	if err != nil {
 		return nil, err
@@ -21,9 +21,9 @@ func meetLocal(ctx context.Context, m meeting) (coordinator, error) {
 	return localCoordinator{a}, nil
 }
 
-func (b localCoordinator) agree(l *label) error { return b.Agree(l.here) }
-func (b localCoordinator) tell(l *label) error  { return b.Tell(l.here) }
-func (b localCoordinator) hear(*label) error    { return b.Hear() }
+func (b localCoordinator) agree(l *label) error { return b.Check(l.here) }
+func (b localCoordinator) tell(l *label) error  { return b.Post(l.here) }
+func (b localCoordinator) hear(*label) error    { return b.Wait() }
 
 func (b localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if b.Failed() {
@@ -33,6 +33,6 @@ func (b localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if why == "" {
 		return nil, nil
 	}
-	f := b.Loss(peer, dead, why, doing)
+	f := b.PeerFailure(peer, dead, why, doing)
 	return &f, nil
 }

@@ -253,7 +253,8 @@ func (p *remoteCoordinator) compare(l *label) error {
 	for r := range p.meeting.hosts {
 		if said(r) != said(0) {
 			return p.Fail(shm.Failure{Kind: shm.Disagreement,
-				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls.Load())})
+				Text: fmt.Sprintf("ranks disagree on call %d: rank 0 called %s, rank %d called %s", p.calls.Load(), said(0), r,
+					said(r))})
 		}
 	}
 	return p.Fail(shm.Failure{Kind: shm.Disagreement,

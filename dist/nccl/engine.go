@@ -36,7 +36,7 @@ func contextOf(d *cuda.Device) (c *cuda.Context, err error) {
 type engine struct {
 	lib        *nccl.Library
 	device     *cuda.Context
-	agreement  *shm.Agreement
+	agreement  *shm.CallChecker
 	rank, size int
 	timeout    time.Duration
 
@@ -107,16 +107,16 @@ func (e *engine) open() error {
 	if err := e.device.Do(func() error { return e.settle("init") }); err != nil {
 		return err
 	}
-	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
+	if err := e.agreement.Check(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.agreement.CountFromHere()
+	e.agreement.ResetCallCount()
 	return nil
 }
 
 // oneEach refuses ranks that share a GPU, as NCCL itself would in other words.
 func (e *engine) oneEach() error {
-	all, err := e.agreement.Exchange("init", []byte(e.device.Device().BusID))
+	all, err := e.agreement.AllGather("init", []byte(e.device.Device().BusID))
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (e *engine) newID() (id nccl.ID, err error) {
 		}
 		mine = id[:]
 	}
-	all, err := e.agreement.Exchange("init", mine)
+	all, err := e.agreement.AllGather("init", mine)
 	if err != nil {
 		return id, err
 	}
@@ -148,7 +148,7 @@ func (e *engine) newID() (id nccl.ID, err error) {
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
+func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.RefusalBy(e.rank, reason)) }
 
 // Split makes groups of the ranks of each color, each with a communicator of its own.
 func (e *engine) Split(color, key int) (dist.Engine, error) {

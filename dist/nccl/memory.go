@@ -41,7 +41,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if failed != nil {
 		verdict[0] = 0
 	}
-	all, err := e.agreement.Exchange(fmt.Sprintf("alloc of %d %v", count, d), verdict)
+	all, err := e.agreement.AllGather(fmt.Sprintf("alloc of %d %v", count, d), verdict)
 	if err != nil {
 		return dist.Buffer{}, err
 	}

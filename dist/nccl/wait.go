@@ -70,7 +70,7 @@ func (w *watch) look(e *engine, doing string) error {
 	if w.began.IsZero() {
 		w.began = time.Now()
 	}
-	if e.agreement.Bereft(doing) {
+	if e.agreement.CheckFailed(doing) {
 		e.abort()
 		return e.agreement.FailureIn(doing)
 	}
@@ -105,7 +105,7 @@ func (e *engine) late(doing string) error {
 // that one is named instead.
 func (e *engine) broken(doing string, err error) error {
 	defer e.abort()
-	if e.agreement.Explained(doing) {
+	if e.agreement.CausedByPeer(doing) {
 		return e.agreement.FailureIn(doing)
 	}
 	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal,

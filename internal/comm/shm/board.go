@@ -6,29 +6,28 @@ import (
 )
 
 const (
-	// LineBytes is the grain of what different ranks write: two cache lines, because processors fetch them in pairs.
+	// LineBytes is the alignment of data that different ranks write: two cache lines, because processors fetch them in
+	// pairs.
 	LineBytes = 128
 
-	// TinyBytes fit beside a flag in its own cache line: one transfer between
-	// cores brings both.
+	// TinyBytes fit beside a flag in its cache line, so that one transfer between cores brings both.
 	TinyBytes = 56
-	// InlineBytes is what a slot holds.
+	// InlineBytes is the size of a slot.
 	InlineBytes = 64 << 10
-	// StageBytes is the memory of a rank for pieces on their way to the others.
+	// StageBytes is the memory of each rank for pieces in flight.
 	StageBytes = 4 << 20
 
-	// noteBytes is the memory of a rank for what it publishes, and maxFirsts how often
-	// ranks can find out who was first: see Member.First.
+	// noteBytes is the memory of each rank for the texts that it publishes, and maxFirsts the number of questions of
+	// Member.Propose.
 	noteBytes = 1 << 20
 	maxFirsts = 64
 
-	// A channel's slots are large enough that their flags cost little, and few
-	// enough to stay in a cache.
+	// The slots of a channel are large enough that their flags cost little, and few enough to stay in a cache.
 	channelSlots     = 4
 	channelSlotBytes = 32 << 10
 )
 
-// line holds a flag, and what is published with it.
+// line holds a flag and the data that is published with it.
 type line struct {
 	flag atomic.Uint64 // signature in the upper half, epoch in the lower
 	tiny [TinyBytes]byte
@@ -36,28 +35,27 @@ type line struct {
 	_    [LineBytes - 64]byte
 }
 
-// epoch is the half of a flag that one can sleep on.
+// epoch returns the half of a flag that a rank can sleep on.
 func (l *line) epoch() *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&l.flag)) // the lower half comes first: all our machines are little-endian
 }
 
-// label is what a rank says it is calling, for errors. Two, for a rank may be
-// one call ahead of one that reads.
+// label is the text of a call, for errors. There are two, because a rank may be one call ahead of a reader.
 type label struct {
 	length uint32
 	text   [2*LineBytes - 4]byte
 }
 
-// cell is written by its rank alone, except sleepers.
+// cell is written only by its rank, except for sleepers.
 type cell struct {
 	lines    [2]line
-	sleepers atomic.Int32 // how many ranks sleep on one of the flags
+	sleepers atomic.Int32 // number of ranks that sleep on one of the flags
 	_        [LineBytes - 4]byte
 	state    atomic.Uint32
 	_        [LineBytes - 4]byte
 	labels   [2]label
-	// notes is what the rank has published, one after the other: what others read is
-	// never written again. The last one counts.
+	// notes are the texts that the rank has published, one after the other. They are never overwritten. The last one
+	// counts.
 	published atomic.Uint64 // a place in notes, see note
 	_         [LineBytes - 8]byte
 	notes     [noteBytes]byte
@@ -70,7 +68,7 @@ const (
 	stateLeft
 )
 
-// pair is a count of signals from one rank to another.
+// pair counts the signals from one rank to another.
 type pair struct {
 	count    atomic.Uint32
 	_        [LineBytes - 4]byte
@@ -78,8 +76,8 @@ type pair struct {
 	_        [LineBytes - 4]byte
 }
 
-// ring is a channel from one rank to another. The slots are separate lines from
-// the two counts, which are written by different ranks.
+// ring is a channel from one rank to another. The slots and the two counters are in separate cache lines, because
+// different ranks write the counters.
 type ring struct {
 	sent          atomic.Uint32 // slots filled
 	_             [LineBytes - 4]byte
@@ -97,22 +95,21 @@ type ringSlot struct {
 	data [channelSlotBytes]byte
 }
 
-// header is common to all ranks.
+// header is shared by all ranks.
 type header struct {
 	failure Notice
-	firsts  [maxFirsts]atomic.Uint64 // places in the notes of the rank that was first
+	firsts  [maxFirsts]atomic.Uint64 // answers of Member.Propose: places in notes; 0: none yet
 }
 
-// The two uses of channels: messages of the program may be on their way while a
-// collective sends its own.
+// The two uses of channels. They are separate because messages of the program may be in flight while a collective sends
+// its own.
 const (
 	ForCollectives = iota
 	ForProgram
 	channelUses
 )
 
-// Board is the memory by which the ranks of one group tell each other how far
-// they are.
+// Board is the memory through which the ranks of one group see each other's progress.
 type Board struct {
 	header *header
 	cells  []cell
@@ -120,14 +117,14 @@ type Board struct {
 	rings  []ring // [(use*size+from)*size+to]
 }
 
-// BoardBytes is the size of the board of a group.
+// BoardBytes returns the size of the board of a group.
 func BoardBytes(size int) int {
 	n := int(unsafe.Sizeof(header{})) + size*int(unsafe.Sizeof(cell{})) +
 		size*size*int(unsafe.Sizeof(pair{})) + channelUses*size*size*int(unsafe.Sizeof(ring{}))
 	return (n + pageSize - 1) &^ (pageSize - 1)
 }
 
-// BoardAt lays the board of a group over zeroed memory.
+// BoardAt returns the board of a group in zeroed memory of the segment.
 func BoardAt(s *Segment, off, size int) Board {
 	p := s.Pointer(off, BoardBytes(size))
 	b := Board{header: (*header)(p)}
@@ -140,8 +137,7 @@ func BoardAt(s *Segment, off, size int) Board {
 	return b
 }
 
-// StartAt lets the count of epochs begin elsewhere than at 0, on a board that
-// nobody uses yet.
+// StartAt sets the first epoch of a board that is not in use yet. Tests use it to check that epochs wrap around.
 func (b Board) StartAt(epoch uint32) {
 	for i := range b.cells {
 		b.cells[i].lines[epoch&1].flag.Store(uint64(epoch))

@@ -5,35 +5,35 @@ import (
 	"sync/atomic"
 )
 
-// Note describes a message to its receiver, which expects the same.
+// Note describes a message. The receiver checks that it expects the same.
 type Note struct {
 	Type  uint64 // of the elements
 	Count uint64
 	Bytes uint64
 }
 
-// Channel is one end of the messages from one rank to another, in order. A
-// message longer than a slot goes in pieces, so sender and receiver work at once.
+// Channel is one end of the messages from one rank to another, which keep their order. A message longer than a slot is
+// sent in pieces, so that sender and receiver work at the same time.
 type Channel struct {
 	m     *Member
 	ring  *ring
 	peer  int
 	count uint32 // slots used by this end so far
-	// describe words a message for errors.
+	// describe returns the name of a message in errors.
 	describe func(Note) string
 }
 
-// ChannelTo is the sending end of the messages to a peer.
+// ChannelTo returns the sending end of the messages to a peer.
 func (m *Member) ChannelTo(use, peer int, describe func(Note) string) *Channel {
 	return &Channel{m: m, peer: peer, ring: &m.board.rings[(use*m.Size()+m.rank)*m.Size()+peer], describe: describe}
 }
 
-// ChannelFrom is the receiving end of the messages from a peer.
+// ChannelFrom returns the receiving end of the messages from a peer.
 func (m *Member) ChannelFrom(use, peer int, describe func(Note) string) *Channel {
 	return &Channel{m: m, peer: peer, ring: &m.board.rings[(use*m.Size()+peer)*m.Size()+m.rank], describe: describe}
 }
 
-// Transfer is a message on its way through one end of a channel.
+// Transfer is the state of one message at one end of a channel.
 type Transfer struct {
 	c    *Channel
 	note Note
@@ -44,16 +44,15 @@ type Transfer struct {
 // Begin starts a message; Step moves it on.
 func (c *Channel) Begin(n Note) Transfer { return Transfer{c: c, note: n} }
 
-// Complete tells whether nothing is left to do. An empty message is one slot.
+// Complete reports whether the message is done. An empty message takes one slot.
 func (t *Transfer) Complete() bool { return t.any && t.done == int(t.note.Bytes) }
 
-// piece is the range of the message's bytes that the next slot has.
+// piece returns the range of bytes that the next slot holds.
 func (t *Transfer) piece() (from, to int) {
 	return t.done, min(t.done+channelSlotBytes, int(t.note.Bytes))
 }
 
-// Send puts as many pieces of src into slots as are free, and tells whether
-// there was any.
+// Send copies pieces of src into the free slots, and reports whether there were any.
 func (t *Transfer) Send(src []byte) (moved bool) {
 	r := t.c.ring
 	for !t.Complete() && t.c.count-r.taken.Load() < channelSlots {
@@ -71,8 +70,8 @@ func (t *Transfer) Send(src []byte) (moved bool) {
 	return moved
 }
 
-// Recv hands over the pieces that have come, and tells whether there was any.
-// Take gets the offset of each in the message.
+// Recv calls take with the pieces that have arrived and their offsets in the message, and reports whether there were
+// any.
 func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error) {
 	r := t.c.ring
 	for !t.Complete() && int32(r.sent.Load()-t.c.count) > 0 {
@@ -94,22 +93,22 @@ func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error
 	return moved, nil
 }
 
-// ForSpace waits a step for a slot that can be filled.
+// ForSpace waits one step for a free slot.
 func (w *Wait) ForSpace(c *Channel) error {
 	w.Peer = c.peer
 	return w.forWord(&c.ring.taken, c.count-channelSlots, &c.ring.takenSleepers)
 }
 
-// ForPiece waits a step for a slot that can be emptied.
+// ForPiece waits one step for a filled slot.
 func (w *Wait) ForPiece(c *Channel) error {
 	w.Peer = c.peer
 	return w.forWord(&c.ring.sent, c.count, &c.ring.sentSleepers)
 }
 
-// Empty tells whether the receiver has taken everything that was sent.
+// Empty reports whether the receiver has taken everything that was sent.
 func (c *Channel) Empty() bool { return c.ring.taken.Load() == c.count }
 
-// ForEmpty waits a step for the receiver to take what was sent.
+// ForEmpty waits one step for the receiver.
 func (w *Wait) ForEmpty(c *Channel) error {
 	w.Peer = c.peer
 	if seen := c.ring.taken.Load(); seen != c.count {
@@ -120,7 +119,7 @@ func (w *Wait) ForEmpty(c *Channel) error {
 
 func (w *Wait) forWord(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
 	if word.Load() != seen {
-		return nil // it moved meanwhile
+		return nil // something moved meanwhile
 	}
 	return w.pause(word, seen, sleepers)
 }

@@ -1,33 +1,26 @@
-// Package shm is how ranks on one host reach each other: a segment of
-// memory that all map, how they find it, flags to say how far each has come,
-// and channels for messages. It moves bytes and knows nothing of collectives,
-// element types or algorithms. Its parts also serve protocols of their own, such as
-// package syncgroup's: [Segment] with its claims, which tell who lives, [Park] and
-// [Unpark], and [Notice].
+// Package shm connects ranks on one host: a memory segment that all of them map, the way they find it, flags that show
+// the progress of each rank, and channels for messages. It moves bytes and knows nothing about collectives, element
+// types or algorithms. Package syncgroup uses parts of it for its own protocol: [Segment] with its claims, which show
+// which ranks are alive, [Park], [Unpark] and [Notice].
 //
 // # The board
 //
-// A group's [Board] lies in the segment and holds no pointers. Every rank writes
-// only its own cell, of which the others read. Progress is a count of epochs, of 32
-// bits that wrap around: a rank signals epoch e by storing it, together with the
-// signature of the call it is in, in line e mod 2 of its cell, and waits for a peer
-// until that line shows e or later.
+// The [Board] of a group lies in the segment and contains no pointers. Every rank writes only its own cell, and the
+// others read it. Progress is a counter of epochs (32 bits, wrapping). A rank signals epoch e by storing it in line e
+// mod 2 of its cell, together with the signature of its current call. It waits for a peer until the peer's line shows e
+// or later.
 //
-// A call is a number of epochs, the same on every rank that makes the same call.
-// The rules that keep it safe, all explored by the model checker in the tests:
+// A call is a number of epochs, the same on every rank that makes the same call. Two rules keep it safe. The model
+// checker in the tests explores both:
 //
-//   - In the first epoch of a call everyone waits for everyone, and nobody
-//     signals the third before that wait is over. So two ranks that make different calls
-//     see each other's signature there, whatever comes later in either.
-//   - What a rank writes beside its flag for epoch e (the slot of e mod 2) it
-//     may write again for epoch e+2 only after waiting for epoch e+1 of all. A
-//     fast rank is thus up to one call ahead of a slow one, never two, and no call
-//     needs a wait at its end to protect the slots.
+//   - In the first epoch of a call everyone waits for everyone, and nobody signals the third epoch before that wait is
+//     over. So two ranks that make different calls see each other's signature there.
+//   - A rank may overwrite the data beside its flag for epoch e (the slot e mod 2) for epoch e+2 only after it has
+//     waited for epoch e+1 of all ranks. A fast rank is therefore at most one call ahead of a slow one, and no call
+//     needs a barrier at its end to protect the slots.
 //
 // # Waiting
 //
-// A rank that waits spins, then lets others run, then sleeps on the flag in the
-// kernel. Whoever signals makes a system call only if somebody sleeps. Sleep is
-// bounded, so that a failed group, a dead rank and the end of patience are
-// noticed.
+// A waiting rank spins, then yields its core, then sleeps on the flag in the kernel. A signal makes a system call only
+// if some rank sleeps. Each sleep is bounded, so that a failed group, a dead rank and a timeout are noticed.
 package shm

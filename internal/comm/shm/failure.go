@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Kind says what went wrong in a group.
+// Kind classifies the failure of a group.
 type Kind uint32
 
 // The kinds of failure.
 const (
 	Disagreement Kind = iota + 1 // ranks made different calls
 	Refusal                      // a rank cannot make its call
-	PeerGone                     // a rank died, left or does not come
+	PeerGone                     // a rank died, left or does not respond
 )
 
-// Failure ends a group: every rank gets it.
+// Failure is the reason why a group has ended. Every rank gets the same one.
 type Failure struct {
 	Kind Kind
 	Rank int // the rank that is gone
@@ -25,12 +25,12 @@ type Failure struct {
 	Text string
 }
 
-// Cannot is the failure of a group in which a rank cannot make its call.
-func Cannot(rank int, reason error) Failure {
+// RefusalBy returns the failure of a group in which rank cannot make its call.
+func RefusalBy(rank int, reason error) Failure {
 	return Failure{Kind: Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", rank, reason)}
 }
 
-// Err is the failure as programs get it.
+// Err returns the failure as a [MisuseError] or a [PeerError].
 func (f Failure) Err() error {
 	if f.Kind != PeerGone {
 		return &MisuseError{Text: f.Text}
@@ -38,18 +38,17 @@ func (f Failure) Err() error {
 	return &PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
 }
 
-// MisuseError says that ranks did not call the same thing, and names both sides; or
-// that a rank cannot make its call at all, and names it.
+// MisuseError reports that ranks made different calls, with both calls; or that a rank cannot make its call.
 type MisuseError struct {
 	Text  string
-	Cause error // why it cannot, where that is known
+	Cause error // why the rank cannot make its call; nil: not known here
 }
 
 func (e *MisuseError) Error() string { return e.Text }
 
 func (e *MisuseError) Unwrap() error { return e.Cause }
 
-// PeerError says that a rank is dead, has left or does not come.
+// PeerError reports that a rank is dead, has left or does not respond.
 type PeerError struct {
 	Rank int
 	PID  int // 0: not known
@@ -59,27 +58,27 @@ type PeerError struct {
 
 func (e *PeerError) Error() string { return e.Text }
 
-// disagree fails the group because a peer makes another call.
+// disagree fails the group because peer makes a different call.
 func (m *Member) disagree(peer int) error {
-	return m.DisagreeOn(m.calls-m.first, peer, m.said(m.rank), m.said(peer))
+	return m.DisagreeOn(m.calls-m.first, peer, m.currentCall(m.rank), m.currentCall(peer))
 }
 
-// DisagreeOn fails the group because a peer makes another call than this rank.
+// DisagreeOn fails the group because peer makes a different call than this rank. call is its number.
 func (m *Member) DisagreeOn(call uint64, peer int, mine, theirs string) error {
 	a, b := m.rank, peer
 	if a > b {
 		a, b, mine, theirs = b, a, theirs, mine
 	}
-	return m.Disagree(fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, mine, b, theirs, call))
+	return m.Disagree(fmt.Sprintf("ranks disagree on call %d: rank %d called %s, rank %d called %s", call, a, mine, b, theirs))
 }
 
-// said is what a rank calls in the present call.
-func (m *Member) said(rank int) string {
+// currentCall returns the label of the current call of rank.
+func (m *Member) currentCall(rank int) string {
 	l := &m.board.cells[rank].labels[(m.calls-1)&1]
 	return string(l.text[:min(int(l.length), len(l.text))])
 }
 
-// Name is how errors name a rank.
+// Name returns the name of a rank in errors.
 func (m *Member) Name(rank int) string {
 	if m.others != nil {
 		return m.others.Name(rank)
@@ -87,16 +86,16 @@ func (m *Member) Name(rank int) string {
 	return fmt.Sprintf("rank %d (pid %d)", rank, m.pids[rank])
 }
 
-// Loss is the failure of a group of which a rank is gone for which this one waits; doing
-// is what for, "" the present collective.
-func (m *Member) Loss(peer int, dead bool, why, doing string) Failure {
+// PeerFailure returns the failure of a group whose rank peer is gone while this rank waits for it. doing says what for;
+// "" is the current collective.
+func (m *Member) PeerFailure(peer int, dead bool, why, doing string) Failure {
 	return Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
 		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(doing))}
 }
 
-// Lost fails the group by a [Member.Loss].
-func (m *Member) Lost(peer int, dead bool, why, doing string) error {
-	return m.Fail(m.Loss(peer, dead, why, doing))
+// FailPeer fails the group with [Member.PeerFailure].
+func (m *Member) FailPeer(peer int, dead bool, why, doing string) error {
+	return m.Fail(m.PeerFailure(peer, dead, why, doing))
 }
 
 func (m *Member) purpose(doing string) string {
@@ -106,26 +105,26 @@ func (m *Member) purpose(doing string) string {
 	if m.calls == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" in %s (call %d)", m.said(m.rank), m.calls-m.first)
+	return fmt.Sprintf(" in %s (call %d)", m.currentCall(m.rank), m.calls-m.first)
 }
 
 // Refuse fails the group because this rank cannot make its call.
 func (m *Member) Refuse(text string) { _ = m.Fail(Failure{Kind: Refusal, Text: text}) }
 
-// Disagree fails the group with a text that names both sides.
+// Disagree fails the group with a text that has both calls.
 func (m *Member) Disagree(text string) error { return m.Fail(Failure{Kind: Disagreement, Text: text}) }
 
-// Fail makes f the failure of the group, unless there is one, and returns the
-// one that counts. Any goroutine may call it.
-func (m *Member) Fail(f Failure) error { return m.board.header.failure.Leave(f).Err() }
+// Fail makes f the failure of the group, unless it has failed before, and returns the failure that counts. Any
+// goroutine may call it.
+func (m *Member) Fail(f Failure) error { return m.board.header.failure.Post(f).Err() }
 
-// Failed tells whether the group has failed, at the cost of one load.
-func (m *Member) Failed() bool { return m.board.header.failure.Left() }
+// Failed reports whether the group has failed. It costs one load.
+func (m *Member) Failed() bool { return m.board.header.failure.Posted() }
 
-// Ended is what ended the group, nil while nothing has.
+// Ended returns the failure of the group, or nil.
 func (m *Member) Ended() *Failure { return m.board.header.failure.Read() }
 
-// Failure is the error of what ended the group, or nil.
+// Failure returns the failure of the group as an error, or nil.
 func (m *Member) Failure() error {
 	if f := m.Ended(); f != nil {
 		return f.Err()
@@ -133,13 +132,13 @@ func (m *Member) Failure() error {
 	return nil
 }
 
-// FailureIn is the failure as a rank sees it that waits for what doing says, ""
-// the present collective; where another rank's call is the cause, it names both.
+// FailureIn returns the failure for a rank that waits for doing; "" is the current collective. If another rank refused
+// its call, the error names the call of this rank too.
 func (m *Member) FailureIn(doing string) error {
 	if doing != "" || m.calls == 0 {
 		return m.Failure()
 	}
-	return m.failureIn(m.said(m.rank))
+	return m.failureIn(m.currentCall(m.rank))
 }
 
 func (m *Member) failureIn(call string) error {
@@ -150,11 +149,10 @@ func (m *Member) failureIn(call string) error {
 	return f.Err()
 }
 
-// Notice is what ended a group, in the memory that its ranks share: the first one
-// that is left counts.
+// Notice is a place in shared memory for the failure of a group. The first failure that is posted counts.
 type Notice struct {
-	// Whoever takes claimed writes the rest and then sets written; others read it
-	// only after they have seen that.
+	// The rank that sets claimed writes the other fields and then sets written. The others read them only after written is
+	// set.
 	written atomic.Uint32
 	_       [LineBytes - 4]byte
 	claimed atomic.Uint32
@@ -167,15 +165,14 @@ type Notice struct {
 
 const (
 	deadBit = 1 << 16 // in Notice.kind
-	// claimLimit is how long the one that took the claim may take to write: it may
-	// have died before it did.
+	// claimLimit is how long the rank that set claimed may take to write the rest. It may have died before.
 	claimLimit = time.Second
 )
 
-// Leave leaves a notice, unless there is one, and returns the one that counts.
-func (n *Notice) Leave(f Failure) *Failure {
+// Post posts a failure, unless there is one, and returns the one that counts.
+func (n *Notice) Post(f Failure) *Failure {
 	if !n.claimed.CompareAndSwap(0, 1) {
-		for until := time.Now().Add(claimLimit); !n.Left(); yield() {
+		for until := time.Now().Add(claimLimit); !n.Posted(); yield() {
 			if time.Now().After(until) {
 				return &f
 			}
@@ -191,17 +188,17 @@ func (n *Notice) Leave(f Failure) *Failure {
 	return n.read()
 }
 
-// Left tells whether a notice has been left.
-func (n *Notice) Left() bool { return n.written.Load() != 0 }
+// Posted reports whether a failure has been posted.
+func (n *Notice) Posted() bool { return n.written.Load() != 0 }
 
 func (n *Notice) read() *Failure {
 	return &Failure{Kind: Kind(n.kind &^ deadBit), Rank: int(n.rank), PID: int(n.pid), Dead: n.kind&deadBit != 0,
 		Text: string(n.text[:min(int(n.length), len(n.text))])}
 }
 
-// Read is the notice, nil if there is none.
+// Read returns the failure, or nil if there is none.
 func (n *Notice) Read() *Failure {
-	if !n.Left() {
+	if !n.Posted() {
 		return nil
 	}
 	return n.read()

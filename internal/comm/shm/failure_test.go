@@ -19,7 +19,7 @@ func TestNoticeIsReadOnceWritten(t *testing.T) {
 		n.length = uint32(copy(n.text[:], "disk full"))
 		n.written.Store(1)
 	}()
-	if f := n.Leave(Failure{Rank: 2, Text: "also"}); f.Rank != 1 || f.Text != "disk full" {
+	if f := n.Post(Failure{Rank: 2, Text: "also"}); f.Rank != 1 || f.Text != "disk full" {
 		t.Errorf("got %+v, want what rank 1 left", f)
 	}
 }
@@ -28,7 +28,7 @@ func TestNoticeIsReadOnceWritten(t *testing.T) {
 func TestNoticeOfTheDead(t *testing.T) {
 	n := new(Notice)
 	n.claimed.Store(1)
-	if f := n.Leave(Failure{Rank: 2, Text: "gone"}); f.Rank != 2 || n.Read() != nil {
+	if f := n.Post(Failure{Rank: 2, Text: "gone"}); f.Rank != 2 || n.Read() != nil {
 		t.Errorf("got %+v and %+v", f, n.Read())
 	}
 }

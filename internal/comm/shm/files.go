@@ -11,25 +11,24 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// counted is how many files come with a message, by rank or of one.
+// counted is the number of files that come with a message, of one rank or of each.
 type counted struct{ Files []int }
 
-// watchTime is how often a rank that passes files looks whether the others live.
+// watchTime is how often a rank that passes files checks whether the others are alive.
 const watchTime = 5 * time.Millisecond
 
-// ExchangeFiles gives every rank the open files of all ranks, by way of rank 0. Those of
-// the other ranks belong to the caller. Where one cannot do its part the group has failed
-// for all.
-func (a *Agreement) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.File, err error) {
+// ExchangeFiles returns the open files of all ranks, passed through rank 0. The caller must close those of the other
+// ranks. If one rank fails, the group fails for all.
+func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.File, err error) {
 	id := a.identity
-	a.passed++
-	id.ID = fmt.Sprintf("%s/files/%d", id.ID, a.passed)
+	a.fileExchanges++
+	id.ID = fmt.Sprintf("%s/files/%d", id.ID, a.fileExchanges)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
 	defer cancel()
 	over, watched := make(chan struct{}), make(chan struct{})
-	go func() { // a socket does not tell who has died
+	go func() { // a socket does not show which rank has died
 		defer close(watched)
-		for !a.Bereft(what) {
+		for !a.CheckFailed(what) {
 			select {
 			case <-time.After(watchTime):
 			case <-over:
@@ -63,7 +62,7 @@ func closeFiles(all [][]*os.File, but int) {
 	}
 }
 
-// collectFiles is the part of rank 0.
+// collectFiles is what rank 0 does in ExchangeFiles.
 func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
 	l, err := connection.ListenLocal(id.address())
 	if err != nil {
@@ -97,7 +96,7 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 	return all, err
 }
 
-// giveFiles is the part of the other ranks.
+// giveFiles is what the other ranks do in ExchangeFiles.
 func (id Identity) giveFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if err != nil {

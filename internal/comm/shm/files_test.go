@@ -14,13 +14,13 @@ import (
 )
 
 // agreeing has ranks, goroutines of this process, meet and do something.
-func agreeing(t *testing.T, size int, do func(a *Agreement) error) []error {
+func agreeing(t *testing.T, size int, do func(a *CallChecker) error) []error {
 	t.Helper()
 	errs := make([]error, size)
 	var ranks sync.WaitGroup
 	for r := range size {
 		ranks.Go(func() {
-			a, err := MeetToAgree(t.Context(),
+			a, err := JoinCallChecker(t.Context(),
 				Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: hangGuard})
 			if errs[r] = err; err == nil {
 				errs[r] = do(a)
@@ -44,7 +44,7 @@ func named(dir, name string) (*os.File, error) {
 func TestExchangeFiles(t *testing.T) {
 	const size, times = 3, 2
 	dir := t.TempDir()
-	errs := agreeing(t, size, func(a *Agreement) error {
+	errs := agreeing(t, size, func(a *CallChecker) error {
 		for n := range times {
 			var mine []*os.File
 			for i := range a.Rank() + 1 - n {
@@ -70,7 +70,7 @@ func TestExchangeFiles(t *testing.T) {
 					f.Close()
 				}
 			}
-			if err := a.Agree(NewLabel("read")); err != nil {
+			if err := a.Check(NewLabel("read")); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func TestExchangeFiles(t *testing.T) {
 // A rank that leaves instead is named at once by all who wait for its files.
 func TestExchangeFilesWithoutOne(t *testing.T) {
 	for gone := range 3 {
-		errs := agreeing(t, 3, func(a *Agreement) error {
+		errs := agreeing(t, 3, func(a *CallChecker) error {
 			if a.Rank() == gone {
 				return nil
 			}

@@ -8,13 +8,12 @@ import (
 
 const pageSize = 4096
 
-// apart is how far allocations are from each other, as addresses only. A core
-// that reads one to its end prefetches into the page behind it; were that
-// another rank's to write, the two would fight over its first lines.
+// apart is the distance between allocations, in addresses only. A core that reads an allocation to its end prefetches
+// the next page. If another rank wrote that page, the two would compete for its first cache lines.
 const apart = pageSize
 
-// Heap gives out parts of a range of the segment, in whole pages. It is local to
-// the rank that owns the range: peers are told offsets.
+// Heap allocates parts of a range of the segment, in whole pages. It is local to the rank that owns the range; peers
+// only get offsets.
 type Heap struct {
 	segment *Segment
 	mu      sync.Mutex
@@ -24,12 +23,12 @@ type Heap struct {
 
 type extent struct{ off, n int }
 
-// NewHeap manages n bytes of the segment from off on.
+// NewHeap returns a heap of the n bytes of the segment from off on.
 func NewHeap(s *Segment, off, n int) *Heap {
 	return &Heap{segment: s, free: []extent{{off, n}}, used: map[int]int{}}
 }
 
-// Alloc gives zeroed memory: the first gap that is large enough.
+// Alloc returns the offset of n zeroed bytes, in the first gap that is large enough.
 func (h *Heap) Alloc(n int) (off int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,7 +48,7 @@ func (h *Heap) Alloc(n int) (off int, err error) {
 	return 0, fmt.Errorf("no %d bytes left in one piece of this rank's symmetric memory", n)
 }
 
-// Free takes back what Alloc gave at off, and gives the memory to the system.
+// Free releases the allocation at off and returns its memory to the system.
 func (h *Heap) Free(off int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

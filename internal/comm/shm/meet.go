@@ -16,26 +16,25 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Identity is how a rank finds the others of its group on this host.
+// Identity tells a rank how to find the others of its group on this host.
 type Identity struct {
 	ID      string // of the group
 	Secret  string
 	Rank    int
 	Size    int
-	Claim   int // the rank's number in the segment
+	Claim   int // the number of the rank in the segment
 	Timeout time.Duration
 }
 
-// Meeting is what a rank knows once all have met.
+// Meeting is the result of [Meet].
 type Meeting struct {
-	Segment  *Segment // claimed for this rank
+	Segment  *Segment // with a claim of this rank
 	PIDs     []int
 	Crowded  bool         // more ranks than cores they may use
 	listener net.Listener // of rank 0
 }
 
-// room is what a rank tells rank 0 of the processor, and welcome the answer, with
-// which the segment's file comes.
+// room is what a rank tells rank 0 about its processor. welcome is the answer; the file of the segment comes with it.
 type room struct {
 	CPUs    []int // that the rank may use
 	Threads int   // that run Go code in its process
@@ -46,8 +45,8 @@ type welcome struct {
 	Crowded bool
 }
 
-// Meet finds the other ranks, and maps and claims the memory that rank 0 makes for
-// all. Ranks of other users, or without the secret, are refused.
+// Meet finds the other ranks, and maps and claims the memory that rank 0 creates for all. It refuses processes of other
+// users and processes without the secret.
 func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*Meeting, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
 	defer cancel()
@@ -75,14 +74,14 @@ func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*
 	return m, nil
 }
 
-// Close ends the refusing of those who come too late.
+// Close stops answering processes that join too late.
 func (m *Meeting) Close() {
 	if m.listener != nil {
 		m.listener.Close()
 	}
 }
 
-// address is a name in the abstract name space: it leaves no file behind.
+// address returns a socket name in the abstract name space, which leaves no file behind.
 func (id Identity) address() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", os.Getuid(), id.ID))
 	return "kernbench-shm-" + hex.EncodeToString(sum[:12])
@@ -100,7 +99,7 @@ func (id Identity) room() room {
 	return room{CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0)}
 }
 
-// host is the part of rank 0.
+// host is what rank 0 does in Meet.
 func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.File, error)) (file *os.File, err error) {
 	if id.Size == 1 {
 		m.PIDs = []int{os.Getpid()}
@@ -134,7 +133,7 @@ func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.Fil
 	return file, nil
 }
 
-// admit gives everyone the file.
+// admit sends the file to every rank.
 func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[room]) error {
 	ranks[0] = &connection.Arrival[room]{Join: id.join(), Payload: id.room()}
 	cpus, together := map[int]bool{}, map[int]int{}
@@ -160,7 +159,7 @@ func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[
 	return failed
 }
 
-// visit is the part of the other ranks; rank 0 may come later.
+// visit is what the other ranks do in Meet. Rank 0 may start later than they do.
 func (id Identity) visit(ctx context.Context, m *Meeting) (*os.File, error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if cause := context.Cause(ctx); err != nil && cause != nil {

@@ -8,33 +8,31 @@ import (
 	"unsafe"
 )
 
-// Membership is what a rank needs to know to use a board.
+// Membership is the input of [Join].
 type Membership struct {
 	Segment *Segment
 	Board   Board
 	Rank    int
 	PIDs    []int // of the processes, by rank
-	World   []int // the ranks' numbers in the segment's first group, under which they made their claims
+	World   []int // ranks in the first group of the segment, which their claims use
 	Crowded bool  // more ranks than cores
 	Timeout time.Duration
 	Others  Others // nil: all ranks are on this host
 }
 
-// Others is what a member asks about ranks of other hosts, in a group that has
-// some: the board then has room for all ranks, but only those of this host are
-// on it.
+// Others answers questions about ranks of other hosts. The board then has room for all ranks, but only those of this
+// host use it.
 type Others interface {
-	// Name is how errors name a rank.
+	// Name returns the name of a rank in errors.
 	Name(rank int) string
-	// Lost says why a rank is out of reach, "" while it is not.
+	// Lost returns why a rank is out of reach, or "".
 	Lost(rank int) string
-	// Behind is the rank that holds up the present collective when a wait for a
-	// rank has been in vain: that one may itself wait for another.
+	// Behind returns the rank that delays the current collective, after a wait for a rank has timed out: that rank may
+	// itself be waiting for another one.
 	Behind(rank int) int
 }
 
-// Member is one rank's end of a board. Except for channels of the program, one
-// goroutine at a time uses it.
+// Member is one rank's access to a board. One goroutine at a time uses it, except for the channels of the program.
 type Member struct {
 	segment *Segment
 	board   Board
@@ -46,8 +44,8 @@ type Member struct {
 	lines [2][]*line // by parity of the epoch and rank
 	mine  *cell
 	calls uint64 // begun
-	first uint64 // calls that do not count in errors
-	epoch uint32 // last signalled
+	first uint64 // calls that errors do not count
+	epoch uint32 // last one signalled
 	last  uint32 // of the present call
 	sig   uint64 // of the present call, in the upper half
 	told  [2]*Label
@@ -56,7 +54,7 @@ type Member struct {
 	signals []uint32 // sent to each peer, and seen from each
 	seen    []uint32
 
-	// Of waiting.
+	// State of waiting.
 	timeout   time.Duration
 	others    Others
 	near, far pace
@@ -65,7 +63,7 @@ type Member struct {
 	shared bool
 }
 
-// Join makes the rank a member. Its claim must have been made before.
+// Join returns the member of a rank, which has already made its claim.
 func Join(s Membership) *Member {
 	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World,
 		timeout: s.Timeout, others: s.Others, looks: quickLooks, near: nearPace, far: farPace}
@@ -93,40 +91,38 @@ func Join(s Membership) *Member {
 	return m
 }
 
-// Leave tells the others that this rank will not signal any more.
+// Leave tells the others that this rank will not signal again.
 func (m *Member) Leave() { m.mine.state.Store(stateLeft) }
 
-// Rank is the member's number.
+// Rank returns the number of this rank.
 func (m *Member) Rank() int { return m.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (m *Member) Size() int { return len(m.board.cells) }
 
-// Stage is a rank's memory for pieces on their way.
+// Stage returns the memory of a rank for pieces in flight.
 func (m *Member) Stage(rank int) []byte { return m.board.cells[rank].stage[:] }
 
-// Label is what a call says of itself, and a hash of it: calls of different text
-// have different signatures.
+// Label identifies a call: a text for errors, and its hash. Ranks compare the hash.
 type Label struct {
 	text string
 	sig  uint64
 }
 
-// Text is what the label says.
+// Text returns the text of the label.
 func (l *Label) Text() string { return l.text }
 
-// Signature is equal for labels of equal text.
+// Signature returns the hash. Labels with the same text have the same signature.
 func (l *Label) Signature() uint64 { return l.sig }
 
-// NewLabel makes the label of a call. Everything that ranks must agree on is in the text.
+// NewLabel returns the label of a call. text contains everything that ranks must agree on.
 func NewLabel(text string) *Label {
 	h := fnv.New32a()
 	h.Write([]byte(text))
 	return &Label{text: text, sig: uint64(h.Sum32()) << 32}
 }
 
-// Begin starts a call of so many epochs, which is also how many times the rank
-// will signal before it begins the next one.
+// Begin starts a call. epochs is the number of times that the rank will signal before it begins the next call.
 func (m *Member) Begin(l *Label, epochs int) error {
 	if m.Failed() {
 		return m.failureIn(l.text)
@@ -141,8 +137,8 @@ func (m *Member) Begin(l *Label, epochs int) error {
 	return nil
 }
 
-// CountFromHere leaves the calls made so far out of the count in errors.
-func (m *Member) CountFromHere() { m.first = m.calls }
+// ResetCallCount excludes the calls so far from the call numbers in errors.
+func (m *Member) ResetCallCount() { m.first = m.calls }
 
 func (m *Member) tell(parity uint64, l *Label) {
 	to := &m.mine.labels[parity]
@@ -150,11 +146,10 @@ func (m *Member) tell(parity uint64, l *Label) {
 	m.told[parity] = l
 }
 
-// Next is the epoch that the next Signal raises.
+// Next returns the epoch that the next Signal will signal.
 func (m *Member) Next() uint32 { return m.epoch + 1 }
 
-// Signal raises the next epoch. What the rank has stored before is visible to
-// whoever sees it.
+// Signal signals the next epoch. A rank that sees it also sees everything that this rank stored before.
 func (m *Member) Signal() {
 	m.epoch++
 	l := &m.mine.lines[m.epoch&1]
@@ -164,7 +159,7 @@ func (m *Member) Signal() {
 	}
 }
 
-// Await returns once a peer has signalled an epoch of this call.
+// Await waits until a peer has signalled an epoch of this call.
 func (m *Member) Await(peer int, epoch uint32) error {
 	flag, want := &m.lines[epoch&1][peer].flag, m.sig|uint64(epoch)
 	for range m.looks {
@@ -192,8 +187,7 @@ func (m *Member) await(peer int, epoch uint32) error {
 	}
 }
 
-// Reached tells whether a peer has signalled an epoch of this call, without
-// waiting for it.
+// Reached reports whether a peer has signalled an epoch of this call. It does not wait.
 func (m *Member) Reached(peer int, epoch uint32) (bool, error) {
 	switch Judge(m.lines[epoch&1][peer].flag.Load(), epoch, m.last, m.sig) {
 	case Reached:
@@ -204,31 +198,31 @@ func (m *Member) Reached(peer int, epoch uint32) (bool, error) {
 	return false, nil
 }
 
-// Verdict is what a peer's flag tells a rank that waits for it.
+// Verdict is the result of comparing a peer's flag with the epoch that a rank waits for.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Early   Verdict = iota // it is not there yet
-	Reached                // it is there, or beyond
-	Differs                // it is there in another call
+	Early   Verdict = iota // the peer has not reached the epoch
+	Reached                // the peer has reached it
+	Differs                // the peer has reached it in a different call
 )
 
-// Judge compares a flag with the epoch waited for, in a call that ends with epoch
-// last and has the signature sig. Epochs wrap around.
+// Judge compares a flag with an epoch, in a call that ends with epoch last and has the signature sig. Epochs wrap
+// around.
 func Judge(flag uint64, epoch, last uint32, sig uint64) Verdict {
 	at := uint32(flag)
 	switch {
 	case int32(at-epoch) < 0:
 		return Early
-	// Beyond this call the peer has seen this rank's signature, and agreed.
+	// A peer that is past this call has already compared its signature with this rank's.
 	case int32(at-last) > 0, flag&^0xffffffff == sig:
 		return Reached
 	}
 	return Differs
 }
 
-// AwaitAll returns once all have signalled an epoch of this call.
+// AwaitAll waits until all ranks have signalled an epoch of this call.
 func (m *Member) AwaitAll(epoch uint32) error {
 	for peer := range m.lines[0] {
 		if peer == m.rank {
@@ -241,7 +235,7 @@ func (m *Member) AwaitAll(epoch uint32) error {
 	return nil
 }
 
-// Arrived reports whether AwaitAll would not wait.
+// Arrived reports whether AwaitAll would return without waiting.
 func (m *Member) Arrived(epoch uint32) bool {
 	for peer, l := range m.lines[epoch&1] {
 		if peer != m.rank && Judge(l.flag.Load(), epoch, m.last, m.sig) == Early {
@@ -251,20 +245,20 @@ func (m *Member) Arrived(epoch uint32) bool {
 	return true
 }
 
-// Tiny is the memory beside a rank's flag for an epoch.
+// Tiny returns the memory beside a rank's flag for an epoch, in the same cache line.
 func (m *Member) Tiny(rank int, epoch uint32) *[TinyBytes]byte {
 	return &m.lines[epoch&1][rank].tiny
 }
 
-// Word is the i-th of the words in Tiny.
+// Word returns the i-th 64-bit word of Tiny.
 func (m *Member) Word(rank int, epoch uint32, i int) *uint64 {
 	return (*uint64)(unsafe.Pointer(&m.lines[epoch&1][rank].tiny[8*i]))
 }
 
-// Slot is the larger memory of a rank for an epoch.
+// Slot returns the InlineBytes of memory of a rank for an epoch.
 func (m *Member) Slot(rank int, epoch uint32) []byte { return m.lines[epoch&1][rank].body[:] }
 
-// Notify raises the count of signals to one peer.
+// Notify increments the count of signals to one peer.
 func (m *Member) Notify(peer int) {
 	m.signals[peer]++
 	p := &m.board.pairs[m.rank*m.Size()+peer]
@@ -281,7 +275,7 @@ func (m *Member) Expect(peer int) error {
 	return m.reach(peer, &p.count, m.seen[peer], &p.sleepers)
 }
 
-// reach waits until a count that a peer raises is at least target.
+// reach waits until a counter of a peer is at least target.
 func (m *Member) reach(peer int, word *atomic.Uint32, target uint32, sleepers *atomic.Int32) error {
 	w := m.NewWait(peer, "")
 	for {

@@ -24,16 +24,16 @@ func Park(word *atomic.Uint32, seen uint32, limit time.Duration) {
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// Unpark wakes all, of any process, that sleep on word.
+// Unpark wakes all threads, of any process, that sleep on word.
 func Unpark(word *atomic.Uint32) {
 	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// Yield lets another goroutine, and another process, have the core.
+// Yield lets other goroutines and other processes use the core.
 func Yield() {
 	runtime.Gosched()
 	yield()
 }
 
-// yield lets another process have the core.
+// yield lets other processes use the core.
 func yield() { syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -9,17 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Segment is memory that several processes map, each at an address of its own.
-// Places in it are offsets. It has no name: when the last process that maps it
-// is gone, so is it.
+// Segment is memory that several processes map, each at its own address. Positions in it are offsets. It has no name:
+// it disappears with the last process that maps it.
 type Segment struct {
-	file *os.File // this rank's own open file: it carries the rank's lock
+	file *os.File // opened by this rank itself, because it carries the rank's lock
 	mem  []byte
 	refs atomic.Int32
 }
 
-// NewFile makes the file of a segment. The bytes are virtual: memory is used
-// only where something is written.
+// NewFile creates the file of a segment. Its size is virtual: memory is used only where something is written.
 func NewFile(bytes int) (*os.File, error) {
 	fd, err := unix.MemfdCreate("kernbench", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -30,7 +28,7 @@ func NewFile(bytes int) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("making shared memory of %d bytes: %w", bytes, err)
 	}
-	// A file that shrinks kills whoever has it mapped.
+	// If the file shrank, processes that map it would be killed.
 	const seals = unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		f.Close()
@@ -41,8 +39,8 @@ func NewFile(bytes int) (*os.File, error) {
 
 // Map maps the segment of a file. The file may be closed afterwards.
 func Map(f *os.File) (*Segment, error) {
-	// A descriptor that was handed over shares its open file with the other
-	// ranks; locks need one of this rank's own.
+	// A descriptor that was passed over a socket shares its open file with the other ranks, but locks need an open file of
+	// this rank.
 	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("mapping shared memory: %w", err)
@@ -58,20 +56,19 @@ func Map(f *os.File) (*Segment, error) {
 		own.Close()
 		return nil, fmt.Errorf("mapping %d bytes of shared memory: %w", info.Size(), err)
 	}
-	// Best effort: where the system gives huge pages to shared memory, large
-	// arrays take fewer table walks.
+	// Best effort: if the system gives huge pages to shared memory, large arrays need fewer page-table walks.
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
-	// Children do not use it.
+	// Child processes must not inherit it.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	s := &Segment{file: own, mem: mem}
 	s.refs.Store(1)
 	return s, nil
 }
 
-// Keep makes one more Close necessary to unmap.
+// Keep adds a reference: one more Close is needed to unmap the segment.
 func (s *Segment) Keep() { s.refs.Add(1) }
 
-// Close unmaps the segment when it is the last one to.
+// Close drops a reference and unmaps the segment with the last one.
 func (s *Segment) Close() error {
 	if s.refs.Add(-1) > 0 {
 		return nil
@@ -81,23 +78,23 @@ func (s *Segment) Close() error {
 	return err
 }
 
-// Len is the size of the segment.
+// Len returns the size of the segment.
 func (s *Segment) Len() int { return len(s.mem) }
 
-// At gives n bytes from off on.
+// At returns the n bytes from off on.
 func (s *Segment) At(off, n int) []byte { return s.mem[off : off+n : off+n] }
 
-// Pointer gives the address of n bytes from off on, which lie within the segment.
+// Pointer returns the address of the n bytes from off on. They must lie within the segment.
 func (s *Segment) Pointer(off, n int) unsafe.Pointer { return unsafe.Pointer(&s.At(off, n)[0]) }
 
-// Offset tells where in the segment p lies.
+// Offset returns the position of p in the segment, and whether p lies in it.
 func (s *Segment) Offset(p unsafe.Pointer) (off int, inside bool) {
 	d := uintptr(p) - uintptr(unsafe.Pointer(&s.mem[0]))
 	return int(d), d < uintptr(len(s.mem))
 }
 
-// Populate maps the pages of a range now instead of one by one at first use,
-// where the kernel can. The first to touch a page decides in which memory it lies.
+// Populate maps the pages of a range now, if the kernel can, instead of at first use. The first rank that touches a
+// page decides which memory node it lies in.
 func (s *Segment) Populate(off, n int) {
 	from, to := off&^(pageSize-1), (off+n+pageSize-1)&^(pageSize-1)
 	if from < to {
@@ -105,13 +102,13 @@ func (s *Segment) Populate(off, n int) {
 	}
 }
 
-// punch gives the memory of a range back to the system; it reads as zero.
+// punch returns the memory of a range to the system. It then reads as zero.
 func (s *Segment) punch(off, n int) error {
 	return unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(off), int64(n))
 }
 
-// Claim makes this open segment that of a rank. The kernel takes the claim back
-// when the process ends, however it ends.
+// Claim marks this open segment as belonging to a rank. The kernel releases the claim when the process ends, however it
+// ends.
 func (s *Segment) Claim(rank int) error {
 	lock := byteLock(rank)
 	if err := unix.FcntlFlock(s.file.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
@@ -120,7 +117,7 @@ func (s *Segment) Claim(rank int) error {
 	return nil
 }
 
-// Claimed tells whether a rank that has made its claim still lives.
+// Claimed reports whether a rank that has made its claim is still alive.
 func (s *Segment) Claimed(rank int) bool {
 	lock := byteLock(rank)
 	err := unix.FcntlFlock(s.file.Fd(), unix.F_OFD_GETLK, &lock)
@@ -130,5 +127,3 @@ func (s *Segment) Claimed(rank int) bool {
 func byteLock(rank int) unix.Flock_t {
 	return unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: int64(rank), Len: 1}
 }
-
-// Name is what memory of a segment is called.

@@ -9,42 +9,39 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// pace is how a rank waits before it sleeps.
+// pace is how long a rank spins and yields before it sleeps.
 type pace struct {
-	// spins is how often a rank with a core of its own looks again before it offers
-	// the core: the usual spread of arrival.
+	// spins is how often a rank with its own core looks again before it yields: enough for the usual spread of arrival
+	// times.
 	spins int
-	// yields is how often the core is offered before the rank asks the time or, with
-	// more ranks than cores, sleeps, which costs the signalling side a system call.
+	// yields is how often it yields before it reads the clock or, with more ranks than cores, sleeps. A sleeping rank
+	// costs the signalling side a system call.
 	yields int
-	// awake is how long a rank with a core of its own goes on offering it. A sleeper
-	// is late by what waking takes, so that others fall asleep over it in turn; and
-	// under a hypervisor a core that sleeps is given to another guest and comes back
-	// when that one lets go. One rank that is held up for a moment must not begin this.
+	// awake is how long a rank with its own core continues to yield instead of sleeping. A sleeper wakes late, which makes
+	// others fall asleep in turn; and a hypervisor gives a sleeping core to another guest. One short delay of one rank
+	// must not start this chain.
 	awake time.Duration
 }
 
 var (
-	// nearPace is that of a wait for shared memory, some tens of microseconds of spins.
+	// nearPace is the pace of waits for shared memory: some tens of microseconds of spinning.
 	nearPace = pace{spins: 600, yields: 500, awake: 10 * time.Millisecond}
-	// farPace is that of a wait for the network, where each look is a system call:
-	// some hundred microseconds of spins, and then sleep, of which a packet wakes.
+	// farPace is the pace of waits for the network, where each look is a system call: some hundred microseconds of
+	// spinning, then sleep until a packet arrives.
 	farPace = pace{spins: 400, yields: 200}
 )
 
-// crowded is the pace with more ranks than cores, where the one waited for may need
-// this very core: it is offered at once.
+// crowded is the pace with more ranks than cores. The awaited rank may need this very core, so it is yielded at once.
 func (p pace) crowded() pace { return pace{yields: p.yields} }
 
 const (
-	// quickLooks come before anything else that waiting may need: most waits are
-	// shorter.
+	// quickLooks is the number of looks before any other work of waiting, because most waits are shorter.
 	quickLooks = 64
-	// patience bounds each sleep, so that a failure or a dead rank is seen.
+	// patience bounds each sleep, so that a failure or a dead rank is noticed.
 	patience = 20 * time.Millisecond
 )
 
-// Wait is one wait for a peer: spin, yield, sleep. Whatever moves begins it anew.
+// Wait is one wait for a peer: spin, yield, sleep. It starts over whenever something moves.
 type Wait struct {
 	Peer  int // that is waited for
 	m     *Member
@@ -56,30 +53,28 @@ type Wait struct {
 	gone  int       // 1 + the peer that was found gone
 }
 
-// NewWait begins to wait for shared memory; doing is for errors, "" means the
-// present collective.
+// NewWait starts a wait for shared memory. doing is used in errors; "" is the current collective.
 func (m *Member) NewWait(peer int, doing string) Wait {
 	return Wait{m: m, pace: &m.near, Peer: peer, doing: doing}
 }
 
-// NewFarWait begins to wait for the network, or for both.
+// NewFarWait starts a wait for the network, or for the network and shared memory.
 func (m *Member) NewFarWait(peer int, doing string) Wait {
 	return Wait{m: m, pace: &m.far, Peer: peer, doing: doing}
 }
 
-// Moved resets the patience: something has happened.
+// Moved restarts the wait after something has moved.
 func (w *Wait) Moved() { w.steps, w.began, w.gone = 0, time.Time{}, 0 }
 
-// pause is one step of the waiting for *word to become other than seen. It
-// fails when waiting is of no use any more.
+// pause is one step of waiting until *word differs from seen. It fails if waiting has become pointless.
 func (w *Wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
 	if w.spin() {
 		return nil
 	}
 	limit, err := w.Step()
 	if limit > 0 {
-		// Whoever changes the word looks at sleepers afterwards; this rank counts
-		// itself first and then lets the kernel compare the word.
+		// The rank that changes the word looks at sleepers afterwards. So this rank first counts itself and then lets the
+		// kernel compare the word.
 		sleepers.Add(1)
 		Park(word, seen, limit)
 		sleepers.Add(-1)
@@ -87,8 +82,8 @@ func (w *Wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 	return err
 }
 
-// Step is one step of waiting. It returns for how long to sleep at most, 0 to look
-// again at once, and fails when waiting is of no use any more.
+// Step is one step of waiting. It returns the longest time to sleep, or 0 to look again at once. It fails if waiting
+// has become pointless.
 func (w *Wait) Step() (limit time.Duration, err error) {
 	if w.spin() {
 		return 0, nil
@@ -107,7 +102,7 @@ func (w *Wait) Step() (limit time.Duration, err error) {
 		w.steps -= w.pace.yields
 		return 0, nil
 	}
-	return w.useful()
+	return w.check()
 }
 
 func (w *Wait) spin() bool {
@@ -119,7 +114,7 @@ func (w *Wait) spin() bool {
 	return true
 }
 
-// awake tells whether it is too early to sleep.
+// awake reports whether it is too early to sleep.
 func (w *Wait) awake() bool {
 	if w.pace.awake == 0 {
 		return false
@@ -130,15 +125,15 @@ func (w *Wait) awake() bool {
 	return time.Since(w.since) < w.pace.awake
 }
 
-// useful fails when waiting is of no use any more.
-func (w *Wait) useful() (limit time.Duration, err error) {
+// check fails if waiting has become pointless.
+func (w *Wait) check() (limit time.Duration, err error) {
 	m, now := w.m, time.Now()
 	if w.began.IsZero() {
 		w.began = now
 	}
 	left := m.timeout - now.Sub(w.began)
 	if left <= 0 {
-		return 0, w.inVain()
+		return 0, w.timeOut()
 	}
 	why, dead := m.Gone(w.Peer)
 	if why == "" && m.others != nil {
@@ -148,14 +143,14 @@ func (w *Wait) useful() (limit time.Duration, err error) {
 	case why == "":
 		return min(patience, left), nil
 	case w.gone != 1+w.Peer:
-		w.gone = 1 + w.Peer // it may have signalled before it went: look once more
+		w.gone = 1 + w.Peer // it may have signalled before it left: look once more
 		return 0, nil
 	}
-	return 0, m.Lost(w.Peer, dead, why, w.doing)
+	return 0, m.FailPeer(w.Peer, dead, why, w.doing)
 }
 
-// inVain fails the group because a peer has not come in time.
-func (w *Wait) inVain() error {
+// timeOut fails the group because a peer has not responded in time.
+func (w *Wait) timeOut() error {
 	m, peer := w.m, w.Peer
 	if m.others != nil && w.doing == "" {
 		peer = m.others.Behind(peer)
@@ -169,7 +164,7 @@ const (
 	reasonLeft = "has left the group"
 )
 
-// Gone says why a rank of this host will not signal any more, "" while it may.
+// Gone returns why a rank of this host will not signal any more, or "".
 func (m *Member) Gone(peer int) (why string, dead bool) {
 	switch m.board.cells[peer].state.Load() {
 	case stateLeft:

@@ -31,7 +31,7 @@ func TestFirstAbortCounts(t *testing.T) {
 			groups := Local(test.ranks)
 			defer closeAll(groups)
 			head := groups[0].(*member).head
-			head.aborted.Leave(shm.Failure{Rank: 1, Text: "disk full"}) // as abortFor does it before it poisons the gate
+			head.aborted.Post(shm.Failure{Rank: 1, Text: "disk full"}) // as abortFor does it before it poisons the gate
 			wantAborted(t, test.call(groups), 1, "disk full")
 		})
 	}

@@ -216,8 +216,8 @@ func (m *member) abortFor(rank int, reason string) error {
 	if m.closed.Load() {
 		return &AbortedError{Rank: rank, Reason: reason}
 	}
-	f := m.head.aborted.Leave(shm.Failure{Rank: rank, Text: reason})
-	if m.head.aborted.Left() { // unless the one that was first died before it was
+	f := m.head.aborted.Post(shm.Failure{Rank: rank, Text: reason})
+	if m.head.aborted.Posted() { // unless the one that was first died before it was
 		m.head.gate.Or(gatePoisoned)
 		m.parker.unpark(&m.head.gate)
 	}

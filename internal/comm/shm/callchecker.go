@@ -1,0 +1,213 @@
+package shm
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
+)
+
+// CallChecker verifies that all ranks on a host issue the same sequence of collectives, and propagates failures between
+// them. Backends that move their data elsewhere (MPI, NCCL, CUDA) use it. Package syncgroup has a protocol of its own
+// on the same memory: it must work before a group exists and while the backend under test hangs, and it carries samples
+// instead of call signatures.
+type CallChecker struct {
+	*Member
+	Meeting *Meeting
+
+	identity      Identity
+	fileExchanges int // number of ExchangeFiles calls; names the next one
+	splits        int // number of Split calls; names the next subgroup
+}
+
+// JoinCallChecker blocks until all ranks of the group on this host have joined.
+func JoinCallChecker(ctx context.Context, id Identity) (*CallChecker, error) {
+	id.Claim = id.Rank
+	met, err := Meet(ctx, id, func() (*os.File, error) { return NewFile(BoardBytes(id.Size)) })
+	if err != nil {
+		return nil, err
+	}
+	a := &CallChecker{Meeting: met, identity: id, Member: Join(Membership{
+		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs,
+		World: lists.Range[int](id.Size), Crowded: met.Crowded, Timeout: id.Timeout,
+	})}
+	// Barrier: every rank has made its claim after this, so a missing claim means that the rank has died.
+	if err := a.Check(NewLabel("init")); err != nil {
+		a.Close()
+		return nil, err
+	}
+	a.ResetCallCount()
+	return a, nil
+}
+
+// Check blocks until every rank has posted this call. It fails if one posts a different call.
+func (a *CallChecker) Check(l *Label) error {
+	if err := a.Post(l); err != nil {
+		return err
+	}
+	return a.Wait()
+}
+
+// Post publishes this rank's call without blocking.
+func (a *CallChecker) Post(l *Label) error {
+	if err := a.Begin(l, 1); err != nil {
+		return err
+	}
+	a.Signal()
+	return nil
+}
+
+// Wait blocks until every rank has posted a call that matches the last Post.
+func (a *CallChecker) Wait() error { return a.AwaitAll(a.Next() - 1) }
+
+// AllGather returns every rank's data, in rank order. It takes two barriers: one so that nobody reads before all have
+// written, one so that nobody overwrites before all have read. The data of a rank is limited to StageBytes-8 bytes.
+func (a *CallChecker) AllGather(what string, mine []byte) ([][]byte, error) {
+	if len(mine) > StageBytes-8 {
+		return nil, fmt.Errorf("gathering %d bytes per rank: the limit is %d", len(mine), StageBytes-8)
+	}
+	stage := a.Stage(a.Rank())
+	binary.LittleEndian.PutUint64(stage, uint64(len(mine)))
+	copy(stage[8:], mine)
+	if err := a.Check(NewLabel(what)); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, a.Size())
+	for rank := range all {
+		stage := a.Stage(rank)
+		all[rank] = slices.Clone(stage[8:][:binary.LittleEndian.Uint64(stage)])
+	}
+	return all, a.Check(NewLabel(what + " (read)"))
+}
+
+// Split partitions the group by color and orders each part by key, then by rank, like MPI_Comm_split. It returns the
+// new group and its members' ranks in this group, or nil if color is negative.
+func (a *CallChecker) Split(color, key int) (part *CallChecker, ranks []int, err error) {
+	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
+	all, err := a.AllGather("split", mine)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.splits++
+	if color < 0 {
+		return nil, nil, nil
+	}
+	field := func(rank, i int) int { return int(binary.LittleEndian.Uint64(all[rank][8*i:])) }
+	for rank := range all {
+		if field(rank, 0) == color {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(field(a, 1), field(b, 1)) })
+	id := a.identity
+	id.ID = fmt.Sprintf("%s/%d.%d", id.ID, a.splits, color)
+	id.Rank, id.Size = slices.Index(ranks, id.Rank), len(ranks)
+	part, err = JoinCallChecker(context.Background(), id)
+	return part, ranks, err
+}
+
+// A library call often fails shortly before this rank notices that its peer died. Wait this long for that notice, so
+// that the peer is blamed and not the library.
+const deathGrace = 300 * time.Millisecond
+
+// CausedByPeer reports whether a library or driver error during doing was caused by a dead or failed peer. It waits up
+// to deathGrace for the evidence.
+func (a *CallChecker) CausedByPeer(doing string) bool {
+	for begin := time.Now(); time.Since(begin) < deathGrace; time.Sleep(time.Millisecond) {
+		if a.CheckFailed(doing) {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckFailed reports whether the group has failed. If a rank has died or left since the last check, it marks the group
+// as failed for everyone.
+func (a *CallChecker) CheckFailed(doing string) bool {
+	if a.Failed() {
+		return true
+	}
+	for rank := range a.Size() {
+		if why, dead := a.Gone(rank); rank != a.Rank() && why != "" {
+			_ = a.FailPeer(rank, dead, why, doing)
+			return true
+		}
+	}
+	return false
+}
+
+// Alone reports whether all ranks of other processes have left or died. Ranks of this process share its resources and
+// do not count.
+func (a *CallChecker) Alone() bool {
+	for rank, pid := range a.Meeting.PIDs {
+		if why, _ := a.Gone(rank); rank != a.Rank() && why == "" && pid != os.Getpid() {
+			return false
+		}
+	}
+	return true
+}
+
+// Close leaves the group.
+func (a *CallChecker) Close() {
+	a.Leave()
+	a.Meeting.Close()
+	a.Meeting.Segment.Close()
+}
+
+// A place encodes where a rank has written a note: its rank + 1, the offset and the length. It is never 0.
+const (
+	placeBits = 21
+	placeMask = 1<<placeBits - 1
+)
+
+// note appends a note to this rank's notes and returns its place.
+func (m *Member) note(text []byte) (place uint64, err error) {
+	if m.noted+len(text) > noteBytes {
+		return 0, fmt.Errorf("rank %d has no room left to publish %d bytes", m.rank, len(text))
+	}
+	off := m.noted
+	m.noted += copy(m.mine.notes[off:], text)
+	return uint64(m.rank+1)<<(2*placeBits) | uint64(off)<<placeBits | uint64(len(text)), nil
+}
+
+// noteAt returns the note at a place.
+func (m *Member) noteAt(place uint64) []byte {
+	if place == 0 {
+		return nil
+	}
+	notes := &m.board.cells[place>>(2*placeBits)-1].notes
+	return notes[place>>placeBits&placeMask:][:place&placeMask]
+}
+
+// Publish makes text readable for the other ranks of this host, in place of the one before. It also works in a group
+// that has failed.
+func (m *Member) Publish(text []byte) error {
+	place, err := m.note(text)
+	if err == nil {
+		m.mine.published.Store(place)
+	}
+	return err
+}
+
+// Published returns the text that a rank has published last, or nil.
+func (m *Member) Published(rank int) []byte { return m.noteAt(m.board.cells[rank].published.Load()) }
+
+// Propose proposes text as the answer to question n and returns the answer of the first rank of this host that proposed
+// one. n counts from 0 to maxFirsts-1.
+func (m *Member) Propose(n int, text []byte) ([]byte, error) {
+	if n >= maxFirsts {
+		return nil, fmt.Errorf("question %d: there are at most %d", n, maxFirsts)
+	}
+	place, err := m.note(text)
+	if err != nil {
+		return nil, err
+	}
+	first := &m.board.header.firsts[n]
+	first.CompareAndSwap(0, place)
+	return m.noteAt(first.Load()), nil
+}
