@@ -12,16 +12,15 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// link is the way to and from one peer: channels in shared memory, or a TCP
-// connection to a rank of another host. It is one type with two cases, not an
-// interface, because it is polled while spinning.
+// link connects this rank with one peer: channels in shared memory, or a TCP connection to a rank of another host. It
+// is one type with two cases and not an interface, because it is polled while spinning.
 type link struct {
 	peer     int
 	to, from *shm.Channel
-	tcp      *tcp.Link // instead of the channels
+	tcp      *tcp.Link // replaces the channels; nil: shared memory
 }
 
-// outgoing is a message on its way to a peer.
+// outgoing is the state of a message to a peer.
 type outgoing struct {
 	link  *link // nil: none
 	src   []byte
@@ -45,16 +44,15 @@ func (o *outgoing) pending() bool {
 	return o.link != nil && !o.slots.Complete()
 }
 
-// incoming is a message on its way from a peer. What is to be added to the memory
-// comes over TCP in pieces that stay in a cache, one of which is on its way
-// while the other is added.
+// incoming is the state of a message from a peer. Data that is added to memory arrives over TCP in pieces that stay in
+// a cache: one piece is received while the other is added.
 type incoming struct {
 	link  *link // nil: none
 	dst   []byte
-	take  func(off int, piece []byte) // what is done with a piece
+	take  func(off int, piece []byte) // called with each piece
 	slots shm.Transfer
 
-	posted, taken int // bytes of what is added, over TCP
+	posted, taken int // bytes to add, received over TCP
 	marks         [2]uint64
 	pieces        [2][]byte
 }
@@ -81,14 +79,14 @@ func (i *incoming) pending() bool {
 	return i.link != nil && !i.slots.Complete()
 }
 
-// reserve makes room for adding messages of up to so many bytes over TCP.
+// reserve allocates the pieces for adding messages of up to so many bytes over TCP.
 func (i *incoming) reserve(bytes int) {
 	for k := range i.pieces {
 		i.pieces[k] = make([]byte, min(bytes, incomingPiece))
 	}
 }
 
-// post expects the next piece of what is to be added.
+// post posts a receive of the next piece to add.
 func (i *incoming) post() {
 	n := min(incomingPiece, len(i.dst)-i.posted)
 	if n == 0 {
@@ -100,7 +98,7 @@ func (i *incoming) post() {
 	i.marks[k] = i.link.tcp.In.Posted()
 }
 
-// add takes the pieces that have come, and tells whether there was any.
+// add adds the pieces that have arrived, and reports whether there were any.
 func (i *incoming) add() (moved bool) {
 	for i.taken < i.posted {
 		k := i.taken / incomingPiece % 2
@@ -116,20 +114,20 @@ func (i *incoming) add() (moved bool) {
 	return moved
 }
 
-// mover moves the messages of one rank's step: one out, one in, or both at once,
-// each over the link that leads there. It keeps its memory between messages.
+// mover transfers the messages of one step of a rank: one out, one in, or both at once. It keeps its memory between
+// messages.
 type mover struct {
 	e       *engine
-	label   *shm.Label // of the collective, nil for a message of the program
-	doing   string     // for errors; "": the present collective
+	label   *shm.Label // label of the collective; nil for a message of the program
+	doing   string     // for errors; "": the current collective
 	dtype   dist.DType
 	kernel  vec.Kernel
 	combine *dist.Combiner // instead of the kernel
-	sum     []byte         // what it makes, where the output may be one of its sources
+	sum     []byte         // its result, if the output may be one of its sources
 	out     outgoing
 	in      incoming
 	srcs    [2][]byte
-	store   func(off int, piece []byte) // made once: a closure a message would be garbage
+	store   func(off int, piece []byte) // made once, because a closure per message would be garbage
 	add     func(off int, piece []byte)
 	sleeper tcp.Sleeper
 }
@@ -144,7 +142,7 @@ func (e *engine) newMover(l *shm.Label, d dist.DType, op vec.Op, doing string) *
 	return t
 }
 
-// reduce combines the sources, of which dst may be one, in their order.
+// reduce combines the sources in their order. dst may be one of them.
 func (t *mover) reduce(dst []byte, srcs [][]byte) {
 	switch {
 	case t.combine == nil:
@@ -164,8 +162,8 @@ func (t *mover) note(b []byte) shm.Note {
 	return shm.Note{Type: uint64(t.dtype), Count: uint64(len(b) / t.dtype.Size()), Bytes: uint64(len(b))}
 }
 
-// header is what goes before a message over TCP. Of a message of the program both
-// ends count the elements, whose type is the signature.
+// header returns the header of a message over TCP. For messages of the program both ends count the messages, and the
+// signature is the element type.
 func (t *mover) header(b []byte) tcp.Header {
 	if t.label != nil {
 		return t.e.hosts.header(t.label, len(b))
@@ -174,8 +172,8 @@ func (t *mover) header(b []byte) tcp.Header {
 	return tcp.Header{Call: n.Count, Sign: n.Type, Bytes: n.Bytes}
 }
 
-// move sends src over one link and receives dst over another, either of which may
-// be nil. With add, what comes is added to what is there.
+// move sends src over one link and receives dst over another; either link may be nil. With add, received data is added
+// to dst.
 func (t *mover) move(to *link, src []byte, from *link, dst []byte, add bool) error {
 	t.send(to, src)
 	t.receive(from, dst, add)
@@ -241,10 +239,10 @@ func (t *mover) receive(from *link, dst []byte, add bool) {
 	}
 }
 
-// progress moves what can be moved.
+// progress moves as much as possible without waiting.
 func (t *mover) progress() (moved bool, err error) {
 	sent, err := t.out.move()
-	// What the peer said last may explain why nothing can be sent.
+	// The last message of the peer may explain why nothing can be sent.
 	came, lost := t.in.move()
 	if lost != nil {
 		return false, t.broken(t.in.link, lost)
@@ -255,11 +253,10 @@ func (t *mover) progress() (moved bool, err error) {
 	return sent || came, nil
 }
 
-// mixedPatience bounds a sleep in which shared memory, that cannot end it, is
-// waited for too.
+// mixedPatience bounds a sleep that also waits for shared memory, which cannot end the sleep.
 const mixedPatience = time.Millisecond
 
-// pause is one step of a wait that is not for shared memory alone.
+// pause is one step of a wait that involves the network.
 func (t *mover) pause(w *shm.Wait, sending, receiving bool) error {
 	var out, in *tcp.Link
 	mixed := false
@@ -281,7 +278,7 @@ func (t *mover) pause(w *shm.Wait, sending, receiving bool) error {
 	return err
 }
 
-// broken says what an error of a link means.
+// broken converts the error of a link into the failure of the group.
 func (t *mover) broken(l *link, err error) error {
 	var other *tcp.MismatchError
 	switch {
@@ -297,8 +294,8 @@ func (t *mover) broken(l *link, err error) error {
 	return t.e.hosts.broken(l.tcp, err, t.doing)
 }
 
-// message is a send or a receive of the program. The two halves of a link may be
-// at work at once, each with a mover of its own.
+// message prepares a send or a receive of the program. Both directions of a link may be in use at once, each with its
+// own mover.
 func (e *engine) message(p dist.Plan) func() error {
 	t := e.newMover(nil, p.DType, vec.Sum, p.String())
 	var to, from *link

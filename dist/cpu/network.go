@@ -12,10 +12,10 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// askLimit is how long a peer may take to explain itself.
+// askLimit is how long a peer may take to answer which call it is in.
 const askLimit = time.Second
 
-// progress moves what can be moved on the links.
+// progress moves as much as possible on the links without waiting.
 func (h *hosts) progress(links []*tcp.Link) (moved bool, err error) {
 	for _, l := range links {
 		if l.Idle() {
@@ -30,8 +30,8 @@ func (h *hosts) progress(links []*tcp.Link) (moved bool, err error) {
 	return moved, nil
 }
 
-// until waits for a peer, and keeps the links moving meanwhile: their other ends may have to move before
-// that rank can. With mixed it waits for shared memory too, which cannot end a sleep.
+// until waits for a peer and keeps the links moving meanwhile, because the awaited rank may depend on their data. With
+// mixed it also waits for shared memory, which cannot end a sleep.
 func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool, error)) error {
 	w := h.engine.member.NewFarWait(peer, "")
 	for {
@@ -59,7 +59,7 @@ func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool
 	}
 }
 
-// settle returns when nothing posted on the links is left.
+// settle waits until everything that was posted on the links has been moved.
 func (h *hosts) settle(links []*tcp.Link) error {
 	for _, l := range links {
 		if err := h.until(l.Peer, links, false, func() (bool, error) { return l.Idle(), nil }); err != nil {
@@ -74,8 +74,7 @@ func (h *hosts) awaitLocal(peer int, epoch uint32, links []*tcp.Link) error {
 	return h.until(peer, links, true, func() (bool, error) { return h.engine.member.Reached(peer, epoch) })
 }
 
-// awaitLocals waits for an epoch of all ranks of this host, and keeps the links
-// moving.
+// awaitLocals waits for an epoch of all ranks of this host, and keeps the links moving.
 func (h *hosts) awaitLocals(epoch uint32, links []*tcp.Link) error {
 	for _, peer := range h.locals {
 		if peer != h.rank {
@@ -87,12 +86,12 @@ func (h *hosts) awaitLocals(epoch uint32, links []*tcp.Link) error {
 	return nil
 }
 
-// broken says what an error of a link means.
+// broken converts the error of a link into the failure of the group.
 func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 	if other, is := errors.AsType[*tcp.MismatchError](err); is {
 		return h.disagree(l.Peer, other)
 	}
-	// What the peer said before its connections ended explains it better.
+	// The last message of the peer explains the error better.
 	control := h.controls[l.Peer]
 	control.AwaitEnd(askLimit)
 	if h.engine.member.Failed() {
@@ -109,7 +108,7 @@ func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 	return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
 }
 
-// disagree fails the group because a peer makes another call than this rank.
+// disagree fails the group because a peer makes a different call.
 func (h *hosts) disagree(peer int, e *tcp.MismatchError) error {
 	_, theirs, _ := h.controls[peer].Ask(e.Got.Call, askLimit)
 	theirs = cmp.Or(theirs, "something else")
@@ -117,12 +116,12 @@ func (h *hosts) disagree(peer int, e *tcp.MismatchError) error {
 	return h.engine.member.DisagreeOn(e.Want.Call, peer, mine, theirs)
 }
 
-// Name is how errors name a rank.
+// Name returns the name of a rank in errors.
 func (h *hosts) Name(rank int) string {
 	return fmt.Sprintf("rank %d (pid %d, host %s)", rank, h.ranks[rank].PID, h.ranks[rank].Name)
 }
 
-// Lost says why a rank is out of reach, "" while it is not.
+// Lost returns why a rank is out of reach, or "".
 func (h *hosts) Lost(rank int) string {
 	if h.local(rank) {
 		return ""
@@ -133,8 +132,7 @@ func (h *hosts) Lost(rank int) string {
 	return ""
 }
 
-// Behind asks all ranks how far they are: the one that was waited for in vain may
-// itself wait for another.
+// Behind asks all ranks for their progress, because the rank whose wait timed out may itself be waiting for another.
 func (h *hosts) Behind(rank int) int {
 	calls := h.calls.Load()
 	ranks := make([]progress, len(h.ranks))
@@ -152,15 +150,14 @@ func (h *hosts) Behind(rank int) int {
 	return furthestBehind(ranks, calls, rank)
 }
 
-// progress is how many calls a rank has come to, or that it does not answer.
+// progress is the number of calls that a rank has begun, or that it does not answer.
 type progress struct {
 	calls  uint64
 	silent bool
 }
 
-// furthestBehind is the rank to blame for a wait in vain, of ranks of which this one has
-// come to so many calls: the first that does not answer, else the one that is furthest
-// behind, since those between wait for it too, else the one that was waited for.
+// furthestBehind returns the rank to blame for a timeout: the first one that does not answer, else the one with the
+// fewest calls if that is fewer than this rank's, since the others wait for it too, else the awaited one.
 func furthestBehind(ranks []progress, calls uint64, waited int) int {
 	if r := slices.IndexFunc(ranks, func(p progress) bool { return p.silent }); r >= 0 {
 		return r
@@ -174,7 +171,7 @@ func furthestBehind(ranks []progress, calls uint64, waited int) int {
 	return blamed
 }
 
-// hear takes a failure that another host's rank reports.
+// hear handles a failure that a rank of another host reports.
 func (h *hosts) hear(f shm.Failure) {
 	h.alive.RLock()
 	defer h.alive.RUnlock()
@@ -183,7 +180,7 @@ func (h *hosts) hear(f shm.Failure) {
 	}
 }
 
-// spread tells the other hosts of the group's failure, once.
+// spread tells the other hosts that the group has failed, once.
 func (h *hosts) spread() {
 	f := h.engine.member.Ended()
 	if f == nil || !h.told.CompareAndSwap(false, true) {

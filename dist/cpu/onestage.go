@@ -9,18 +9,18 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// ownBytes is how much of a slot is fetched ahead for writing: as much as a core
-// can have on its way without holding up what it does.
+// ownBytes is how much of a slot is prefetched for writing: as much as a core can have in flight without delaying its
+// work.
 const ownBytes = 4 << 10
 
-// oneStage is an all-reduce in which everyone puts its input beside its flag
-// and adds up everything itself. A longer vector goes in pieces, one an epoch.
+// oneStage is the all-reduce in which every rank writes its input beside its flag and adds all inputs itself. A longer
+// vector is sent in pieces, one per epoch.
 type oneStage struct {
 	allReduce
-	few    func(out []byte, srcs [][]byte) // instead of the kernel, for what fits beside a flag
+	few    func(out []byte, srcs [][]byte) // replaces the kernel for inputs that fit beside a flag
 	piece  int                             // bytes
 	epochs int
-	own    int         // bytes of the slot to fetch for the next call
+	own    int         // bytes of the slot to prefetch for the next call
 	slots  [2][][]byte // by parity of the epoch and rank
 }
 
@@ -31,8 +31,8 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	return e.newOneStage(p, "").run
 }
 
-// PrepareHalves cuts an all-reduce that is one epoch: a rank puts its input where the
-// others find it whenever they look.
+// PrepareHalves divides an all-reduce of one epoch: a rank writes its input where the others find it whenever they
+// look.
 func (e localEngine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
@@ -54,7 +54,7 @@ func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
 		o.few = fewSum(p.DType, len(o.in))
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
-	// A flag's own line is left alone: the others look at it all the time.
+	// The line of a flag is not prefetched: the others read it all the time.
 	if len(o.in) > shm.TinyBytes {
 		o.own = min(len(o.in), ownBytes)
 	}
@@ -84,9 +84,9 @@ func (o *oneStage) run() error {
 	return nil
 }
 
-// begin and end are the halves of run, of a call of one piece. What is given stays where it is until
-// all have ended the call: before a rank gives the piece after the next, it has awaited the next one of
-// all, which they give after they have ended this.
+// begin and end are the halves of run, for a call of one piece. The input stays valid until all ranks have ended the
+// call: before a rank overwrites it two calls later, it has awaited the next call of all ranks, which they begin after
+// they have ended this one.
 func (o *oneStage) begin() error {
 	if err := o.m.Begin(o.label, o.epochs); err != nil {
 		return err
@@ -99,13 +99,13 @@ func (o *oneStage) end() error { return o.take(0, len(o.in)) }
 
 func (o *oneStage) arrived() bool { return o.m.Arrived(o.m.Next() - 1) }
 
-// give puts a piece where the others find it.
+// give writes a piece where the others find it.
 func (o *oneStage) give(off, end int) {
 	copy(o.slots[o.m.Next()&1][o.m.Rank()], o.in[off:end])
 	o.m.Signal()
 }
 
-// take waits for the piece of all others and adds it up.
+// take waits for the pieces of all others and adds them.
 func (o *oneStage) take(off, end int) error {
 	m := o.m
 	in, out := o.in[off:end], o.out[off:end]
@@ -117,8 +117,8 @@ func (o *oneStage) take(off, end int) error {
 	if err := m.AwaitAll(epoch); err != nil {
 		return err
 	}
-	// All have read what this rank wrote in the epoch before: its lines can
-	// come back while the sum is made, before the next epoch needs them.
+	// All ranks have read this rank's data of the previous epoch. So its cache lines can come back while the sum is
+	// computed, before the next epoch needs them.
 	if o.own > 0 {
 		vec.Own(&o.slots[(epoch+1)&1][me][0], o.own)
 	}
@@ -131,9 +131,8 @@ func (o *oneStage) take(off, end int) error {
 	return nil
 }
 
-// fewSum gives what adds a handful of elements, for which setting up a kernel takes
-// longer than adding, or nil if so many bytes are more. The order of additions is the
-// kernels'.
+// fewSum returns a function that adds a few elements, for which setting up a kernel would take longer than adding; nil
+// if there are more. It adds in the same order as the kernels.
 func fewSum(d dist.DType, bytes int) func(out []byte, srcs [][]byte) {
 	if bytes > shm.TinyBytes {
 		return nil
@@ -170,8 +169,7 @@ func sumFew[E float64 | float32 | int64 | int32](out []byte, srcs [][]byte) {
 	}
 }
 
-// The two 16-bit types are written out: through a type parameter every widening
-// would be a call.
+// The two 16-bit types are written out, because with a type parameter every widening would be a call.
 
 func sumFewF16(out []byte, srcs [][]byte) {
 	for at := uintptr(0); at < uintptr(len(out)); at += 2 {
@@ -198,20 +196,19 @@ func element[E any](b []byte, at uintptr) *E {
 }
 
 const (
-	// pipedSlots is how many pieces are on their way: one that is being given out, one
-	// that is being added up, and one that slower ranks still read.
+	// pipedSlots is the number of pieces in flight: one that is being written, one that is being added, and one that
+	// slower ranks still read.
 	pipedSlots = 3
-	// pipedPiece is the size of a piece: streams like long ones.
+	// pipedPiece is the size of a piece. Streaming stores need long ones.
 	pipedPiece = 256 << 10
 )
 
-// piped is the one-stage all-reduce of vectors far larger than the caches. Everyone
-// gives out its input piece by piece, each before it adds up the piece before, and
-// stores the sums past the caches, which are left to the pieces.
+// piped is the one-stage all-reduce of vectors far larger than the caches. Every rank writes its input piece by piece,
+// each before it adds the previous piece, and stores the sums past the caches, which are left to the pieces.
 //
-// Epoch c+1 of a call says that piece c has been given out, and the last one that the
-// rank has read all pieces. Before give overwrites a slot, the piece before has been
-// awaited, which everyone gave out after it had read what was in the slot.
+// Epoch c+1 of a call says that piece c has been written, and the last epoch that the rank has read all pieces. Before
+// give overwrites a slot, the previous piece of all ranks has been awaited, which they wrote after they had read the
+// slot.
 type piped struct {
 	allReduce
 	reduce func(dst []byte, srcs [][]byte)
@@ -223,7 +220,7 @@ func (e *engine) piped(p dist.Plan) func() error {
 	o := &piped{allReduce: e.allReduce(p, " in a pipe")}
 	o.reduce = o.kernel.ReduceNT
 	if !o.finish.IsNop() {
-		o.reduce = o.kernel.Reduce // the sums are read again at once
+		o.reduce = o.kernel.Reduce // the sums are read again soon
 	}
 	o.pieces = (len(o.in) + pipedPiece - 1) / pipedPiece
 	for slot := range o.slots {
@@ -265,7 +262,7 @@ func (o *piped) give(c int) {
 	o.m.Signal()
 }
 
-// take makes the sum of piece c.
+// take computes the sum of piece c.
 func (o *piped) take(c int) {
 	from, to := o.bounds(c)
 	for r, slot := range o.slots[c%pipedSlots] {

@@ -10,10 +10,9 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// steps executes a schedule. All ranks agree on the call first, telling each
-// other where their buffers are; from then on the schedule's own flags and
-// messages keep the order. They go over links; only ranks of one host reach into
-// each other's memory, and the schedules offered see to that.
+// steps executes a schedule. All ranks first agree on the call and tell each other where their buffers are; after that
+// the flags and messages of the schedule keep the order. Messages go over links. Only ranks of one host reach into each
+// other's memory; schedules that need more are not offered between hosts.
 type steps struct {
 	e     *engine
 	label *shm.Label
@@ -21,8 +20,8 @@ type steps struct {
 	mover *mover
 
 	mem    [3][]byte // input, output and scratch as the steps see them
-	off    words     // where in the segment, when peers reach them
-	peers  []words   // the same of all ranks of this host
+	off    words     // offsets in the segment, if peers reach them
+	peers  []words   // offsets of all ranks of this host
 	read   func(peer int, w words)
 	direct bool
 	srcs   [][]byte
@@ -33,7 +32,7 @@ type steps struct {
 	finish          finish
 }
 
-// step is a schedule's step in bytes.
+// step is a step of a schedule, in bytes.
 type step struct {
 	op       schedule.Op
 	to, from schedule.Peers
@@ -70,7 +69,7 @@ func (e *engine) steps(p dist.Plan) (func() error, error) {
 
 // execute prepares a schedule for a call.
 func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps, error) {
-	// Only there do the other ranks' steps depend on it.
+	// Only then do the steps of the other ranks depend on it.
 	how := ""
 	if s.Params().InPlace && p.Op == dist.AllReduce {
 		how = " in place"
@@ -100,7 +99,7 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 	return o, nil
 }
 
-// lay decides in which memory the steps work.
+// lay chooses the memory that the steps work in.
 func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 	width := p.DType.Size()
 	scratch := s.Len(schedule.Scratch, o.e.Rank()) * width
@@ -112,11 +111,11 @@ func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 	in, inShared := o.e.offset(p.In)
 	out, outShared := o.e.offset(p.Out)
 	o.copyIn, o.copyOut = !inShared && len(o.in) > 0, !outShared && len(o.out) > 0
-	if p.InPlace { // one memory, so both or none
+	if p.InPlace { // they are the same memory, so both or none
 		o.copyIn, o.copyOut = o.copyIn || o.copyOut, o.copyIn || o.copyOut
 	}
-	// One piece of shared memory: scratch, input, output; in place the last two
-	// are the longer one, with the other at its block.
+	// One allocation of shared memory: scratch, input, output. In place, the last two are the longer one, and the other is
+	// its block.
 	align := func(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 	base, err := o.e.reserve(align(scratch) + align(len(o.in)) + align(len(o.out)))
 	if err != nil {
@@ -163,7 +162,7 @@ func (o *steps) run() error {
 	return nil
 }
 
-// own is a range of this rank's memory, or a range of a peer's.
+// own returns a range of this rank's memory, or of a peer's.
 func (o *steps) own(s span) []byte { return o.mem[s.buf][s.off : s.off+s.len] }
 
 func (o *steps) of(peer int, s span) []byte {
@@ -215,7 +214,7 @@ func (o *steps) gather(s *step) {
 	}
 }
 
-// signal raises a flag; over TCP it is an empty message.
+// signal raises a flag; over TCP it sends an empty message.
 func (o *steps) signal(peer int) error {
 	switch l := o.e.links[peer]; {
 	case peer == o.e.Rank():

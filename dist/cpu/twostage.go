@@ -7,22 +7,20 @@ import (
 )
 
 const (
-	// block is what one pass of a kernel takes: the piece of every input and of
-	// an output stay in the first cache until it has gone to all outputs.
+	// block is the size of one pass of a kernel: a block of every input and of an output stays in the L1 cache until it
+	// has been written to all outputs.
 	block = 8 << 10
-	// cacheLine is the grain of the parts, so that no two ranks write one line.
+	// cacheLine is the alignment of the parts, so that no two ranks write the same line.
 	cacheLine = 64
-	// streamFrom is the size of all ranks' outputs together from which they are
-	// stored past the caches: they would push everything else out and still not be
-	// there when read. Streams like longer blocks.
+	// streamFrom is the size of all ranks' outputs together from which they are stored past the caches: they would evict
+	// everything else and not be there when read. Streaming stores need longer blocks.
 	streamFrom  = 128 << 20
 	streamBlock = 32 << 10
 )
 
-// direct is the two-stage all-reduce on symmetric memory. Each rank adds its
-// part straight from all inputs and stores the sum straight into all outputs,
-// so nothing is read twice. In place too: part i of every buffer is touched by
-// rank i alone.
+// direct is the two-stage all-reduce on symmetric memory. Each rank adds its part directly from all inputs and stores
+// the sum directly into all outputs, so nothing is read twice. It also works in place: only rank i touches part i of
+// any buffer.
 type direct struct {
 	allReduce
 	segment *shm.Segment
@@ -32,13 +30,13 @@ type direct struct {
 	to      int
 	stream  bool
 	block   int
-	turned  bool  // this call goes through the part from its end
+	turned  bool  // this call processes the part from its end
 	ins     []int // where the part begins in each rank's input and output
 	outs    []int
 	scratch []byte
 }
 
-// part cuts bytes into parts of whole cache lines.
+// part divides bytes into parts of whole cache lines.
 func part(bytes, parts, i int) (from, to int) {
 	lines := (bytes + cacheLine - 1) / cacheLine
 	off, n := dist.Block(lines, parts, i)
@@ -73,9 +71,8 @@ func (o *direct) run() error {
 		o.ins[r] = int(*m.Word(r, epoch, 0))
 		o.outs[r] = int(*m.Word(r, epoch, 1))
 	}
-	// Calls go through the part forward and backward in turn: each begins with what the last one left
-	// in the caches. Always from the front, of a part that is a little too large for
-	// a cache nothing would be found there.
+	// Calls process the part forwards and backwards in turn, so that each begins with data that the last one left in the
+	// caches. Always from the front, a part slightly larger than a cache would find nothing there.
 	blocks := (o.to - o.from + o.block - 1) / o.block
 	for i := range blocks {
 		if o.turned {
@@ -93,7 +90,7 @@ func (o *direct) run() error {
 	return nil
 }
 
-// reduce makes n bytes of the sum and gives them to everyone.
+// reduce computes n bytes of the sum and stores them in all outputs.
 func (o *direct) reduce(off, n int) {
 	for r, in := range o.ins {
 		o.srcs[r] = o.segment.At(in+off, n)
@@ -115,30 +112,28 @@ func (o *direct) reduce(off, n int) {
 }
 
 const (
-	// stagedSlots is how many pieces are on their way. With three, a rank that
-	// goes at the others' pace waits for nobody: it gives out piece c+1 while they
-	// add up piece c, and fetches the sums of c-1 meanwhile.
+	// stagedSlots is the number of pieces in flight. With three, a rank that keeps pace with the others never waits: it
+	// writes piece c+1 while they add piece c, and fetches the sums of c-1 meanwhile.
 	stagedSlots = 3
-	// stagedMost is the size of a piece of a long call by default, of which each rank
-	// holds six; a shorter call has two pieces, so that there is one to give out while
-	// the stores of the other drain. stagedLeast is what a rank should at least have
-	// to add up of one: below that the flags cost more.
+	// stagedMost is the default size of a piece of a long call; each rank holds six of them. A shorter call has two
+	// pieces, so that one can be written while the stores of the other drain. stagedLeast is the minimum that a rank
+	// should add of one piece: below it the flags cost more.
 	stagedMost  = 256 << 10
 	stagedLeast = 2 << 10
 )
 
-// staged is the two-stage all-reduce on private memory. What others need of a
-// piece is copied into this rank's stage; every rank adds its part of the piece
-// from the stages and puts the sum into its own stage, where the others fetch it.
+// staged is the two-stage all-reduce on private memory. Each rank copies the data that others need of a piece into its
+// stage. Every rank adds its part of the piece from the stages and writes the sum into its own stage, from where the
+// others fetch it.
 //
-// The epochs of a call of n pieces, in the order of the signals, with "in" for a piece
-// that has been given out and "sum" for a part added up:
+// The epochs of a call of n pieces, in the order of the signals ("in": a piece has been written, "sum": a part has been
+// added):
 //
 //	in 0, in 1, sum 0, in 2, sum 1, ... in n-1, sum n-2, sum n-1
 //
-// Before in c+1 overwrites a slot, the sums of c-2 have been awaited, whose
-// makers were the slot's readers. Before sum c does, in c has been awaited,
-// which the readers of the slot signalled after reading it.
+// Before in c+1 overwrites a slot, the sums of c-2 have been awaited; the ranks that computed them were the readers of
+// the slot. Before sum c overwrites a slot, in c has been awaited, which the readers of the slot signalled after
+// reading it.
 type staged struct {
 	allReduce
 	piece  int // bytes
@@ -174,7 +169,7 @@ func (o *staged) lay(size int) {
 	}
 }
 
-// inEpoch and sumEpoch count from the call's first epoch, 1.
+// inEpoch and sumEpoch return epochs, counted from the first epoch of the call, 1.
 func (o *staged) inEpoch(c int) uint32 { return uint32(max(1, 2*c)) }
 
 func (o *staged) sumEpoch(c int) uint32 {
@@ -214,14 +209,14 @@ func (o *staged) run() error {
 	return nil
 }
 
-// bounds is a piece, and the part of it that a rank adds up, counted from its start.
+// bounds returns a piece, and the part of it that a rank adds, relative to its start.
 func (o *staged) bounds(c, rank int) (off, from, to int) {
 	off = c * o.piece
 	from, to = part(min(o.piece, len(o.in)-off), len(o.srcs), rank)
 	return off, from, to
 }
 
-// give copies what others need of piece c into this rank's stage.
+// give copies the data that others need of piece c into this rank's stage.
 func (o *staged) give(c int) {
 	me := o.m.Rank()
 	for r := range o.srcs {
@@ -232,7 +227,7 @@ func (o *staged) give(c int) {
 	o.m.Signal()
 }
 
-// reduce makes this rank's part of the sum of piece c.
+// reduce computes this rank's part of the sum of piece c.
 func (o *staged) reduce(c int) {
 	me := o.m.Rank()
 	off, from, to := o.bounds(c, me)

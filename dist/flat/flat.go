@@ -1,14 +1,12 @@
-// Package flat is the backend of a simulated network: LogGP with contention at the receiver
-// (package loggp), on which every algorithm of the library runs with up to a million ranks.
-// There is only rank 0 (dist.Shape.Virtual): its calls stand for those of all ranks, no data
-// moves, and the clock is simulated time.
+// Package flat is the backend of a simulated network: LogGP with contention at the receiver (package loggp). Every
+// algorithm of the library runs on it, with up to a million ranks. There is only rank 0 (dist.Shape.Virtual), whose
+// calls stand for the calls of all ranks. No data moves, and the clock is simulated time.
 //
-// Before a call is timed, its steps are proved, for exactly these ranks and elements: every
-// rank ends with what the collective promises, and nothing can deadlock. So a result says that
-// the schedule was proved and that data was not executed.
+// Before a call is timed, its steps are proved, for exactly these ranks and elements: every rank ends with the result
+// of the collective, and there is no deadlock. So a row records that the schedule was proved and that data was not
+// executed.
 //
-// The network is described by a file (dist.Config.Machine); without one it is the built-in
-// network.yaml of package loggp.
+// The network is described by a file (dist.Config.Machine); the default is the built-in network.yaml of package loggp.
 package flat
 
 import (
@@ -31,8 +29,8 @@ import (
 // Name is the name of the backend.
 const Name = "flat"
 
-// The most ranks, and the most of algorithms that read peers' memory: that no access of
-// theirs is too early takes time with the square of the ranks to prove.
+// The maximum number of ranks, in general and for algorithms that read the memory of peers: proving that none of those
+// accesses is too early takes time quadratic in the ranks.
 const (
 	mostRanks  = 1 << 20
 	mostDirect = 1 << 10
@@ -47,14 +45,14 @@ func init() {
 	}, backend{})
 }
 
-// capabilities are all collectives that are schedules.
+// capabilities returns all collectives that are schedules.
 func capabilities() dist.Capabilities {
 	c := dist.Capabilities{DTypes: dtype.All(), Reductions: dtype.Reductions(),
 		Algorithms: map[dist.Collective][]string{},
 		Features:   []dist.Feature{dist.SymmetricMemory, dist.UnevenBlocks, dist.Pipelining}}
 	for _, op := range dist.Collectives() {
 		if names := schedule.Names(string(op)); len(names) > 0 {
-			// The first is what "auto" takes: messages between neighbours, the least over links.
+			// The first one is the default: it sends messages between neighbours and moves the fewest bytes over links.
 			slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 			c.Ops, c.Algorithms[op] = append(c.Ops, op), names
 		}
@@ -93,7 +91,7 @@ func (backend) DescribeMachine(path, _ string) (instrument.Machine, error) {
 		n.Overhead.Nanoseconds(), n.Gap.Nanoseconds(), float64(n.Bandwidth)/1e6)}, err
 }
 
-// NearbyMachine implements instrument.MachineReader: a network is always named.
+// NearbyMachine implements instrument.MachineReader. There is no default file.
 func (backend) NearbyMachine() string { return "" }
 
 func network(path string) (loggp.Network, error) {
@@ -103,7 +101,7 @@ func network(path string) (loggp.Network, error) {
 	return loggp.Load(path)
 }
 
-// Join implements dist.Backend. There is nobody to wait for.
+// Join implements dist.Backend. There are no other ranks to wait for.
 func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Rank != 0 {
 		return nil, fmt.Errorf("rank %d: there is only rank 0, which stands for all ranks", c.Rank)
@@ -115,7 +113,7 @@ func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 	return &engine{size: c.Size, network: n}, err
 }
 
-// engine is rank 0, for all ranks.
+// engine is rank 0, which stands for all ranks.
 type engine struct {
 	size    int
 	network loggp.Network
@@ -130,7 +128,7 @@ var _ dist.Engine = (*engine)(nil)
 func (e *engine) Rank() int { return 0 }
 func (e *engine) Size() int { return e.size }
 
-// Capabilities leave out what cannot be proved for so many ranks.
+// Capabilities leaves out algorithms that cannot be proved for so many ranks.
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
 	if e.size <= mostDirect {
@@ -145,7 +143,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return c
 }
 
-// Prepare proves the call's schedule and simulates it: every run takes as long.
+// Prepare proves and simulates the schedule of the call once. Every run then advances the clock by that time.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	params := p.Params(e.size)
 	params.ChunkElems = p.Chunk
@@ -179,7 +177,7 @@ func (e *engine) Refuse(reason error) {
 	}
 }
 
-// Alloc gives memory that is nowhere, of any size.
+// Alloc returns memory without contents, of any size.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	return dist.NewBuffer(d, count, nil, &nowhere{}), nil
 }
@@ -199,14 +197,14 @@ func (e *engine) Clock() dist.Clock { return dist.Simulated(e.time) }
 func (e *engine) Close() error      { return nil }
 
 // nowhere is memory without contents.
-type nowhere struct{ _ byte } // not of size 0: allocations differ
+type nowhere struct{ _ byte } // not of size 0, so that allocations have different addresses
 
 var errNowhere = errors.New("no data moves on a simulated network: there is nothing to look at")
 
 func (*nowhere) Read([]byte, int) error  { return errNowhere }
 func (*nowhere) Write(int, []byte) error { return errNowhere }
 
-// time is the network's, simulated.
+// time returns the simulated time of the network.
 func (e *engine) time() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package netns makes hosts for tests: network namespaces with cables to a
-// common switch, which can be cut and slowed down. It needs root and iproute2.
+// Package netns provides hosts for tests: network namespaces with cables to a common switch. The cables can be cut and
+// slowed down. It needs root and iproute2.
 package netns
 
 import (
@@ -18,8 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is a network namespace that plays a host: own interfaces, addresses and
-// name.
+// Host is a network namespace that acts as a host: it has its own interfaces, addresses and name.
 type Host struct {
 	Name  string
 	Space string // of the namespace
@@ -29,8 +28,8 @@ type Host struct {
 	net   *Network
 }
 
-// Network is some hosts on one switch, which is a namespace too, so that nothing
-// of this machine's own network is touched.
+// Network is a set of hosts on one switch. The switch is a namespace too, so the network of this machine is not
+// touched.
 type Network struct {
 	testing.TB
 	Hosts []*Host
@@ -39,8 +38,7 @@ type Network struct {
 
 var networks atomic.Int32
 
-// New makes a network that is gone when the test ends. What still runs on a host
-// then is an error.
+// New returns a network that is removed when the test ends. Processes that still run on a host then are an error.
 func New(t testing.TB, hosts int) *Network {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
@@ -77,7 +75,7 @@ func (n *Network) run(argv ...string) {
 	}
 }
 
-// remove ends whatever still runs in the namespaces and removes them.
+// remove kills the processes that still run in the namespaces, and removes these.
 func (n *Network) remove() {
 	spaces := []string{n.hub}
 	for _, h := range n.Hosts {
@@ -100,7 +98,7 @@ func (n *Network) remove() {
 	}
 }
 
-// Command is a command that runs on the host, under its name.
+// Command returns a command that runs on the host.
 func (h *Host) Command(argv ...string) *exec.Cmd {
 	enter := []string{"netns", "exec", h.Space, "sh", "-c", `echo "$1" > /proc/sys/kernel/hostname; shift; exec "$@"`,
 		"sh", h.Name}
@@ -109,8 +107,8 @@ func (h *Host) Command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// RemoteShell makes a program that runs a command on a host of the network, as ssh
-// does for MPI's launchers: hosts go by their IPv4 addresses.
+// RemoteShell writes a program that runs a command on a host of the network, like ssh, for the launchers of MPI. Hosts
+// are named by their IPv4 addresses.
 func (h *Host) RemoteShell() (path string) {
 	n := h.net
 	n.Helper()
@@ -135,8 +133,8 @@ func (h *Host) Listen(address string) (l net.Listener, err error) {
 	return l, err
 }
 
-// Within opens sockets on the host, whose namespace the thread enters for this moment
-// only; a socket stays where it was opened.
+// Within calls open in the namespace of the host. The thread enters it only for that time; a socket stays where it was
+// opened.
 func (h *Host) Within(open func() error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -157,27 +155,27 @@ func (h *Host) Within(open func() error) (err error) {
 	return open()
 }
 
-// Has tells whether a process runs on the host.
+// Has reports whether a process runs on the host.
 func (h *Host) Has(pid int) bool {
 	there, err := os.Stat("/run/netns/" + h.Space)
 	its, gone := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
 	return err == nil && gone == nil && os.SameFile(there, its)
 }
 
-// Cut pulls the host's cable: nothing tells either side.
+// Cut disconnects the cable of the host. Neither side is notified.
 func (h *Host) Cut() {
 	h.net.Helper()
 	h.net.run("ip", "-n", h.net.hub, "link", "set", h.cable, "down")
 }
 
-// Slow limits what the host sends, such as "20mbit".
+// Slow limits the rate at which the host sends, such as "20mbit".
 func (h *Host) Slow(rate string) {
 	h.net.Helper()
 	h.net.run("tc", "-n", h.Space, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency",
 		"100ms")
 }
 
-// DropFour leaves the host with its IPv6 address alone.
+// DropFour removes the IPv4 address of the host.
 func (h *Host) DropFour() {
 	h.net.Helper()
 	h.net.run("ip", "-n", h.Space, "addr", "del", h.Four+"/24", "dev", "eth0")

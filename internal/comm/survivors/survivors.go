@@ -1,18 +1,15 @@
-// Package survivors is how the ranks of a group that has failed agree on which of them
-// are left, though more may die, or come late, while they do. It has no clock and no
-// network: a rank publishes a [Ballot], looks at those of the others, and publishes the
-// next one, until its agreement is decided.
+// Package survivors lets the ranks of a failed group agree on the set of survivors, even if more ranks die or arrive
+// late meanwhile. It has no clock and no network: a rank publishes a [Ballot], looks at those of the others, and
+// publishes the next one, until its agreement is decided.
 //
-// An agreement is decided as by Paxos, in rounds that the members lead in turn. The
-// leader waits until a quorum has entered its round, proposes what was voted for in the
-// highest round before, or else those who came, and decides once a quorum has voted for
-// it. Whoever finds its leader gone or late enters the next round.
+// An agreement is decided as in Paxos, in rounds that the members lead in turn. The leader waits until a quorum has
+// entered its round. It proposes the outcome that was voted for in the highest earlier round, or else the ranks that
+// have joined, and decides once a quorum has voted for it. A rank whose leader is gone or late enters the next round.
 //
-// A quorum is everybody but those that are gone, dead or departed, which is certain and
-// final: so any number may die. A rank that is late may live, and sees the others as
-// late; it can be done without only by more than half of all members. So all that live get
-// one outcome, and of a network that is cut in two at most one side. Ranks that have a
-// memory in common need no majority: there the first decision that is made counts.
+// A quorum is every rank that is not gone. Gone (dead or departed) is certain and final, so any number of ranks may
+// die. A late rank may still be alive, and considers the others late; it can be left out only by more than half of all
+// members. So all surviving ranks get one outcome, and if a network is cut in two, at most one side does. Ranks that
+// share memory need no majority: there the first decision counts.
 package survivors
 
 import (
@@ -21,27 +18,27 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Ballot is what a rank has published last: all that the others know of it.
+// Ballot is the state that a rank has published last: everything that the others know about it.
 type Ballot struct {
-	Step    int     // the agreement that it is in, from 1; 0: it has not come
-	Fault   string  `json:",omitempty"` // why it cannot go on with what it came from; "": it can
-	Round   int     // the highest that it has entered, from 1
-	Voted   int     `json:",omitempty"` // in which round it voted, 0: not yet
-	Vote    Outcome `json:",omitempty"` // for what
+	Step    int     // the current agreement, from 1; 0: it has not joined one
+	Fault   string  `json:",omitempty"` // why it cannot use the previous outcome; "": it can
+	Round   int     // the highest round that it has entered, from 1
+	Voted   int     `json:",omitempty"` // the round in which it voted; 0: none
+	Vote    Outcome `json:",omitempty"` // its vote
 	Decided bool    `json:",omitempty"` // Vote is the outcome of this agreement
-	Before  Outcome `json:",omitempty"` // of the agreement before
+	Before  Outcome `json:",omitempty"` // outcome of the previous agreement
 }
 
-// Outcome are those who came to an agreement, in the order of their ranks.
+// Outcome lists the ranks that take part, in order.
 type Outcome []Entry
 
-// Entry is one of them.
+// Entry is one rank of an outcome.
 type Entry struct {
 	Rank  int
 	Fault string `json:",omitempty"`
 }
 
-// Ranks are those of an outcome.
+// Ranks returns the ranks of an outcome.
 func (o Outcome) Ranks() []int {
 	return lists.Map(o, func(e Entry) int { return e.Rank })
 }
@@ -49,39 +46,39 @@ func (o Outcome) Ranks() []int {
 // View is what a rank sees of the group, by rank.
 type View struct {
 	Ballots []Ballot
-	// Gone tells who is dead or has left. It must be found out before the ballots, so that
-	// they are the last that such a rank has published.
+	// Gone marks ranks that are dead or have left. It must be determined before the ballots are read, so that these are
+	// the last ones of such ranks.
 	Gone []bool
-	// Late tells who is not waited for any longer.
+	// Late marks ranks that are not waited for any longer.
 	Late []bool
-	// Stalled tells that nothing has happened for so long that another leader should try.
+	// Stalled: nothing has happened for so long that another leader should try.
 	Stalled bool
-	// First makes an outcome the decision of a step, unless there is one, and gives the
-	// one that counts. nil: the ranks have no memory in common.
+	// First makes an outcome the decision of a step, unless there is one, and returns the one that counts. nil: the ranks
+	// share no memory.
 	First func(step int, o Outcome) Outcome
 }
 
-// Voter is one rank's part.
+// Voter is the state machine of one rank.
 type Voter struct {
-	Ballot  // to be published whenever it has changed
+	Ballot  // to publish whenever it has changed
 	LeftOut bool
 	rank    int
 	members []int
 }
 
-// New begins the first agreement of a rank, of a group of so many.
+// New starts the first agreement of a rank, in a group of size ranks.
 func New(rank, size int) *Voter {
 	return &Voter{rank: rank, Ballot: Ballot{Step: 1, Round: 1}, members: lists.Range[int](size)}
 }
 
-// Next begins the next agreement, among those of the outcome of the last.
+// Next starts the next agreement, among the ranks of the last outcome.
 func (v *Voter) Next(fault string) {
 	v.members = v.Vote.Ranks()
 	v.Ballot = Ballot{Step: v.Step + 1, Fault: fault, Round: 1, Before: v.Vote}
 }
 
-// Look takes in what the others have published and tells whether the own ballot has
-// changed. It is over once Decided or LeftOut.
+// Look processes the ballots of the others and reports whether the own ballot has changed. The agreement is over once
+// Decided or LeftOut.
 func (v *Voter) Look(at View) (changed bool) {
 	for !v.Decided && !v.LeftOut && v.look(at) {
 		changed, at.Stalled = true, false
@@ -89,7 +86,7 @@ func (v *Voter) Look(at View) (changed bool) {
 	return changed
 }
 
-// look does one thing at a time.
+// look makes one change at a time.
 func (v *Voter) look(at View) (changed bool) {
 	if v.adopt(at) {
 		return true
@@ -117,7 +114,7 @@ func (v *Voter) look(at View) (changed bool) {
 
 func (v *Voter) leader() int { return v.members[(v.Round-1)%len(v.members)] }
 
-// adopt takes over what others know to be decided.
+// adopt takes over a decision that others have published.
 func (v *Voter) adopt(at View) bool {
 	for _, r := range v.members {
 		switch b := at.Ballots[r]; {
@@ -140,7 +137,7 @@ func (v *Voter) decide(o Outcome) {
 	v.LeftOut = !slices.Contains(o.Ranks(), v.rank)
 }
 
-// lead is the part of the leader of a round.
+// lead is what the leader of a round does.
 func (v *Voter) lead(at View) (changed bool) {
 	if !v.quorum(at) {
 		return false
@@ -176,8 +173,7 @@ func (v *Voter) lead(at View) (changed bool) {
 	return true
 }
 
-// quorum tells whether enough have entered the round or, once there is a proposal, have
-// voted for it.
+// quorum reports whether enough ranks have entered the round or, once there is a proposal, have voted for it.
 func (v *Voter) quorum(at View) bool {
 	ready, all, butLate := 1, true, true
 	for _, r := range v.members {
@@ -193,7 +189,7 @@ func (v *Voter) quorum(at View) bool {
 	return all || butLate && (at.First != nil || 2*ready > len(v.members))
 }
 
-// Missing are the members that have not come, or all others where each has, and are not gone.
+// Missing returns the members that have not joined and are not gone; if all have joined, all others that are not gone.
 func (v *Voter) Missing(at View) (ranks []int) {
 	var others []int
 	for _, r := range v.members {

@@ -8,63 +8,60 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// board is the memory that the ranks of one host share. It holds no pointers,
-// so that the same layout serves goroutines (in the heap) and processes (in a
-// mapped file). Words that different ranks write stand on lines of their own.
+// board is the memory that the ranks of one host share. It holds no pointers, so that the same layout serves goroutines
+// (on the heap) and processes (in a mapped file). Words that different ranks write are on separate cache lines.
 type board struct {
 	head  *header
 	cells []cell
 }
 
 const (
-	// boardMagic names the layout: change it whenever header or cell change.
+	// boardMagic identifies the layout: change it whenever header or cell change.
 	boardMagic = 0x6b62_6167_7265_6502
 
 	line = shm.LineBytes
 
-	// slotValues makes a slot 8 KiB: a block of samples usually goes in one round.
+	// slotValues makes a slot 8 KiB, so that a block of samples usually takes one round.
 	slotValues = 1023
 
-	// maxRanks fits the two 16-bit halves of header.arrived.
+	// maxRanks is limited by the two 16-bit halves of header.arrived.
 	maxRanks = 1<<16 - 1
 )
 
-// header is common to all ranks.
+// header is shared by all ranks.
 type header struct {
 	magic, size uint64
 	_           [line - 16]byte
 
-	// gate is the word everyone waits on: a generation in steps of gateStep,
-	// and the two flags below it.
+	// gate is the word that everyone waits on: a generation in steps of gateStep, and the two flags below it.
 	gate atomic.Uint32
 	_    [line - 4]byte
 
-	// arrived counts the ranks in the present round; its upper half counts
-	// those that came for an exchange.
+	// arrived counts the ranks in the current round; its upper half counts those in an exchange.
 	arrived atomic.Uint32
 	_       [line - 4]byte
 
-	// sleepers spares the releasing rank a system call when nobody sleeps.
+	// sleepers is the number of sleeping ranks. If it is 0, the releasing rank saves a system call.
 	sleepers atomic.Int32
 	_        [line - 4]byte
 
-	aborted shm.Notice // left before gatePoisoned is set
+	aborted shm.Notice // posted before gatePoisoned is set
 }
 
 const (
-	gateAgain    = 1 << 0 // this release woke sleepers: meet once more, spinning
+	gateAgain    = 1 << 0 // this release woke sleepers: do one more round, spinning
 	gatePoisoned = 1 << 1 // the group has been aborted
 	gateStep     = 1 << 2
 )
 
 // cell belongs to one rank.
 type cell struct {
-	rounds atomic.Uint32 // rounds begun: tells who is late
+	rounds atomic.Uint32 // rounds begun; shows which rank is late
 	state  atomic.Uint32
 	_      [line - 8]byte
 	cpus   [line / 8]uint64 // affinity mask, one bit per CPU
-	// Two slots in turn: a rank writes a slot again only after a round that all
-	// began when they had finished reading it, so one round per chunk is enough.
+	// Two slots, used alternately. A rank overwrites a slot only after a round that all began when they had finished
+	// reading it, so one round per chunk is enough.
 	slots [2]slot
 }
 
@@ -79,19 +76,19 @@ type slot struct {
 	values [slotValues]int64
 }
 
-// boardBytes is the size of the memory for n ranks.
+// boardBytes returns the size of the memory for n ranks.
 func boardBytes(n int) int {
 	return int(unsafe.Sizeof(header{})) + n*int(unsafe.Sizeof(cell{}))
 }
 
-// viewBoard lays a board for n ranks over memory of boardBytes(n) bytes.
+// viewBoard returns a board for n ranks in memory of boardBytes(n) bytes.
 func viewBoard(memory unsafe.Pointer, n int) board {
 	cells := unsafe.Add(memory, unsafe.Sizeof(header{}))
 	return board{head: (*header)(memory), cells: unsafe.Slice((*cell)(cells), n)}
 }
 
-// allow writes which CPUs the cell's rank may use. Of one beyond the mask nothing is
-// known: no spinning.
+// allow records which CPUs the rank of the cell may use. If one is beyond the mask, nothing is known and ranks do not
+// spin.
 func (c *cell) allow(cpus []int) {
 	for _, cpu := range cpus {
 		if word := cpu / 64; word < len(c.cpus) {
@@ -100,7 +97,7 @@ func (c *cell) allow(cpus []int) {
 	}
 }
 
-// coresForAll tells whether the affinity masks together hold a CPU for each rank.
+// coresForAll reports whether the affinity masks together contain a CPU for each rank.
 func (b board) coresForAll() bool {
 	var union [len(cell{}.cpus)]uint64
 	for r := range b.cells {

@@ -19,8 +19,8 @@ const (
 	frameLeave    = 'l' // rank to hub: will send no more
 )
 
-// maxPayload holds MaxValues of one rank; with many ranks the sum must fit too. With
-// the kind it is the most that a connection carries in one frame.
+// maxPayload holds MaxValues of one rank; with many ranks the sum must fit too. Together with the kind byte it is the
+// largest frame of a connection.
 const maxPayload = 1<<30 - 1
 
 var errMalformed = errors.New("malformed frame")
@@ -38,11 +38,11 @@ func (f *frame) UnmarshalBinary(data []byte) error {
 }
 
 func encodeValues(values []int64) []byte {
-	payload, _ := binary.Append(nil, binary.LittleEndian, values) // which all have a size
+	payload, _ := binary.Append(nil, binary.LittleEndian, values) // cannot fail: integers have a fixed size
 	return payload
 }
 
-// encodeGathered is the hub's answer to an exchange.
+// encodeGathered returns the hub's answer to an exchange.
 func encodeGathered(perRank [][]byte) []byte {
 	var dst []byte
 	for _, values := range perRank {
@@ -73,7 +73,7 @@ func decodeGathered(payload []byte, ranks int) ([][]int64, error) {
 	return result, nil
 }
 
-// encodeAbort is the rank, in four bytes, and the reason.
+// encodeAbort returns the rank, in four bytes, and the reason.
 func encodeAbort(e *AbortedError) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(int32(e.Rank))), e.Reason...)
 }

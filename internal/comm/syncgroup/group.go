@@ -1,15 +1,17 @@
-// Package syncgroup keeps the ranks of one launch in step: a barrier and an
-// all-gather of integers over the harness's own channel.
+// Package syncgroup keeps the ranks of one launch in step: a barrier and an all-gather of integers over the harness's
+// own channel.
 //
-// It never uses the backend under test, so that a rank that hangs or dies there
-// is still diagnosed here. It moves a few numbers per block of samples; it is no
-// transport for data and knows nothing of benches, rows or workers.
+// It never uses the backend under test, so that a rank that hangs or dies there is still diagnosed here. It moves a few
+// numbers per block of samples. It is not a transport for data and knows nothing about benches, rows or workers.
 //
-// Three implementations share one contract, checked by one conformance suite:
-// [Local] for ranks that are goroutines of one process ([Solo] is its case of a
-// single rank), [NewShm] and [JoinShm] for processes of one host, [ServeHub] and
-// [JoinStream] for ranks on several hosts. The first two are one protocol over
-// memory of package shm.
+// Three implementations share one contract, which one conformance suite checks: [Local] for ranks that are goroutines
+// of one process ([Solo] is its case of a single rank), [NewShm] and [JoinShm] for processes of one host, [ServeHub]
+// and [JoinStream] for ranks on several hosts. The first two are one protocol over memory of package shm.
+//
+// That protocol differs from shm.CallChecker on purpose. Here one counter and one gate release all ranks within a few
+// hundred nanoseconds, any context can end a wait, and ranks may be goroutines. A CallChecker compares the signature of
+// each call and gives every rank a flag of its own, which lets fast ranks run one call ahead; a barrier of the harness
+// must not allow that.
 package syncgroup
 
 import (
@@ -18,22 +20,21 @@ import (
 	"fmt"
 )
 
-// Group is one rank's end of a sync group. Every rank makes the same sequence
-// of Barrier and Exchange calls, one at a time.
+// Group is one rank's end of a sync group. Every rank makes the same sequence of Barrier and Exchange calls, one at a
+// time.
 //
-// An error from Barrier or Exchange is final: the ranks are no longer in step,
-// so the whole group is poisoned and every rank gets an error from then on.
-// Only a call that has to wait looks at its context; one whose context ends
-// poisons the group, since the others could never complete it.
+// An error from Barrier or Exchange is final: the ranks are no longer in step, so the whole group is poisoned and every
+// later call returns an error. A call looks at its context only while it waits. If its context ends, it poisons the
+// group, because the others could never complete the call.
 type Group interface {
-	// Rank is this end's number, 0 <= Rank() < Size().
+	// Rank returns the number of this rank, 0 <= Rank() < Size().
 	Rank() int
-	// Size is the number of ranks.
+	// Size returns the number of ranks.
 	Size() int
 	// Barrier returns once every rank has called it.
 	Barrier(ctx context.Context) error
-	// Exchange gives every rank the values of all ranks, indexed by rank. Lengths
-	// may differ. The result is valid until the next call on this end.
+	// Exchange returns the values of all ranks, indexed by rank. Lengths may differ. The result is valid until the next
+	// call on this end.
 	Exchange(ctx context.Context, mine []int64) ([][]int64, error)
 	// Abort poisons the group: the pending and later calls of every rank return
 	// an [AbortedError] with this rank and reason. The first abort wins. It may
@@ -44,8 +45,8 @@ type Group interface {
 	Close() error
 }
 
-// AbortedError says which rank ended the group, and why. Rank is [HubRank] if it
-// was none of them. Implementations may cut a reason longer than 400 bytes.
+// AbortedError reports which rank ended the group, and why. Rank is [HubRank] if it was none of them. Implementations
+// may cut a reason longer than 400 bytes.
 type AbortedError struct {
 	Rank   int
 	Reason string
@@ -61,5 +62,5 @@ func (e *AbortedError) Error() string {
 // ErrClosed is returned by calls on an end that has been closed.
 var ErrClosed = errors.New("this end of the sync group is closed")
 
-// MaxValues is the most values one rank may give to one Exchange.
+// MaxValues is the maximum number of values of one rank in one Exchange.
 const MaxValues = 1 << 24

@@ -8,14 +8,12 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// HubRank is the rank of an [AbortedError] when it was the hub, or the way to
-// it, that ended the group.
+// HubRank is the rank of an [AbortedError] if the hub, or the connection to it, ended the group.
 const HubRank = -1
 
-// ServeHub joins ranks on several hosts, each of which has the other end of one of the
-// connections, in rank order, and calls [JoinStream] there. It returns when each has
-// closed its end or lost its connection: with an [AbortedError] if the group was
-// aborted. The end of ctx aborts the group, and ends it.
+// ServeHub connects ranks on several hosts. conns are the connections to them, in rank order; each rank calls
+// [JoinStream] on the other end. ServeHub returns when every rank has closed its end or lost its connection, with an
+// [AbortedError] if the group was aborted. It aborts the group when ctx ends.
 func ServeHub(ctx context.Context, conns []*connection.Conn) error {
 	h := newHub(len(conns))
 	host := connection.NewUntimedHost(h)
@@ -30,10 +28,10 @@ func ServeHub(ctx context.Context, conns []*connection.Conn) error {
 	return nil
 }
 
-// hub is the coordinator of the ranks: it decides and does nothing.
+// hub is the coordinator: it decides, and its caller does the input and output.
 type hub struct {
-	arrived  []*frame // by rank: its call that has not been answered
-	waiting  int      // how many of them
+	arrived  []*frame // by rank: its unanswered call
+	waiting  int      // number of unanswered calls
 	finished []bool   // by rank: left, or its connection ended
 	left     int
 	over     bool
@@ -48,7 +46,7 @@ func newHub(size int) *hub {
 	return &hub{arrived: make([]*frame, size), finished: make([]bool, size), over: size == 0}
 }
 
-// rankOf is the rank of a connection: they are numbered from 1 on.
+// rankOf returns the rank of a connection; connections are numbered from 1.
 func rankOf(peer int) int { return peer - 1 }
 
 func (h *hub) Over() bool                  { return h.over }
@@ -78,8 +76,8 @@ func (h *hub) Receive(peer int, f frame, _ time.Duration) []action {
 	return h.abort(rank, fmt.Sprintf("sent a frame of kind %q and %d bytes: %v", f.kind, len(f.payload), errMalformed))
 }
 
-// drop marks a rank as gone. Without a reason it left of itself, which is an
-// error only for those that wait for it now or later.
+// drop marks a rank as gone. Without a reason it left on its own, which is an error only for ranks that wait for it now
+// or later.
 func (h *hub) drop(rank int, reason string) []action {
 	if h.finished[rank] {
 		return nil
@@ -118,7 +116,7 @@ func (h *hub) arrive(rank int, f frame) []action {
 	return nil
 }
 
-// answer releases the ranks, all of which have arrived.
+// answer releases the ranks once all have arrived.
 func (h *hub) answer() []action {
 	kind, total := h.arrived[0].kind, 0
 	perRank := make([][]byte, len(h.arrived))

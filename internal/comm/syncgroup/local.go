@@ -19,7 +19,7 @@ func Local(n int) []Group {
 	if n < 1 || n > maxRanks {
 		panic(fmt.Sprintf("syncgroup.Local: %d ranks: must be 1 to %d", n, maxRanks))
 	}
-	// Words, not bytes, so that the atomics in the board are aligned.
+	// Allocate words, not bytes, so that the atomics in the board are aligned.
 	memory := make([]uint64, boardBytes(n)/8)
 	b := viewBoard(unsafe.Pointer(&memory[0]), n)
 	parker := &goroutineParker{woken: make(chan struct{})}
@@ -32,7 +32,7 @@ func Local(n int) []Group {
 	return groups
 }
 
-// goroutineParker parks goroutines rather than threads, so any number of ranks does.
+// goroutineParker parks goroutines instead of threads, so any number of ranks works.
 type goroutineParker struct {
 	mu    sync.Mutex
 	woken chan struct{} // closed and replaced by unpark

@@ -11,23 +11,22 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// parker is where a rank sleeps and how it learns that another is no more: the
-// part in which goroutines and processes differ.
+// parker puts a rank to sleep and detects dead ranks. Goroutines and processes differ only in this.
 type parker interface {
-	// park sleeps while *word == seen: until unpark, the end of ctx (if it can tell),
-	// or a bounded time. It may return early for no reason.
+	// park sleeps while *word == seen: until unpark, the end of ctx (if it can watch it), or a bounded time. It may return
+	// early.
 	park(ctx context.Context, word *atomic.Uint32, seen uint32)
-	// unpark wakes all that sleep on word.
+	// unpark wakes all ranks that sleep on word.
 	unpark(word *atomic.Uint32)
-	// alive is false once the joined rank can no longer arrive.
+	// alive returns false once a rank that has joined can no longer arrive.
 	alive(rank int) bool
 }
 
 const (
-	// spinTime covers the usual spread of arrival of a collective call; past it
-	// a system call costs little beside the wait.
+	// spinTime covers the usual spread of arrival times of a collective call. After it a system call costs little compared
+	// with the wait.
 	spinTime = 100 * time.Microsecond
-	// patience bounds each sleep, so that an ended context or a dead rank is seen.
+	// patience bounds each sleep, so that an ended context or a dead rank is noticed.
 	patience = 20 * time.Millisecond
 )
 
@@ -37,7 +36,7 @@ type member struct {
 	parker parker
 	rank   int
 
-	spin    bool // every rank has a core of its own
+	spin    bool // every rank has its own core
 	parity  int  // which of the two slots the next chunk uses
 	result  [][]int64
 	closing sync.Mutex // orders Abort and Close, which unmaps the board
@@ -56,9 +55,8 @@ const (
 	kindExchange = 1 | 1<<16
 )
 
-// Barrier lets all ranks leave within a few hundred nanoseconds when each has a
-// core. A rank that slept starts tens of microseconds late, so a release that
-// woke anyone is followed by one more round, which all reach awake.
+// Barrier releases all ranks within a few hundred nanoseconds if each has its own core. A rank that slept starts tens
+// of microseconds late. So a release that woke a rank is followed by one more round, which all ranks reach awake.
 func (m *member) Barrier(ctx context.Context) error {
 	again, err := m.round(ctx, kindBarrier, true)
 	if err == nil && again {
@@ -67,8 +65,8 @@ func (m *member) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Exchange passes the values through the slots, one chunk a round. The first
-// chunk carries the lengths, from which all ranks know the number of rounds.
+// Exchange passes the values through the slots, one chunk per round. The first chunk carries the lengths, from which
+// all ranks compute the number of rounds.
 func (m *member) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
 	if err := checkLength(mine); err != nil {
 		m.Abort(err.Error())
@@ -95,8 +93,7 @@ func (m *member) Exchange(ctx context.Context, mine []int64) ([][]int64, error) 
 	}
 }
 
-// collect appends every rank's chunk to the result and reports whether any rank
-// has more.
+// collect appends every rank's chunk to the result and reports whether any rank has more.
 func (m *member) collect(parity int) (more bool) {
 	for r := range m.cells {
 		from := &m.cells[r].slots[parity]
@@ -108,8 +105,8 @@ func (m *member) collect(parity int) (more bool) {
 	return more
 }
 
-// round arrives, and returns once all ranks have. The last to arrive opens the
-// gate; with tighten, where ranks spin, it asks for another round if it had to wake anyone.
+// round arrives and returns once all ranks have. The last one to arrive opens the gate. With tighten, if ranks spin, it
+// asks for another round if it had to wake a rank.
 func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bool, err error) {
 	if m.closed.Load() {
 		return false, ErrClosed
@@ -119,7 +116,7 @@ func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bo
 	if old&gatePoisoned != 0 {
 		return false, m.abortedError()
 	}
-	if m.cells[m.rank].rounds.Add(1) == 2 { // all have joined: processes know now whose cores they have
+	if m.cells[m.rank].rounds.Add(1) == 2 { // all have joined, so the affinity of all ranks is known
 		m.spin = m.spin || m.coresForAll()
 	}
 	arrived := head.arrived.Add(kind)
@@ -145,7 +142,7 @@ func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bo
 	return next&gateAgain != 0, nil
 }
 
-// await returns the gate's new value once it differs from old.
+// await returns the new value of the gate once it differs from old.
 func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) {
 	gate := &m.head.gate
 	defer func() {
@@ -174,14 +171,14 @@ func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) 
 			m.Abort(err.Error())
 			return now, err
 		}
-		// A rank that opened the gate may leave at once: look at the gate again.
+		// A rank that opened the gate may leave at once, so look at the gate again.
 		if rank, why := m.gone(); why != "" && gate.Load() == old {
 			return now, m.abortFor(rank, why)
 		}
 	}
 }
 
-// late lists the ranks that have not begun the round this one waits in.
+// late returns the ranks that have not begun the current round.
 func (m *member) late() (ranks []int) {
 	mine := m.cells[m.rank].rounds.Load()
 	for r := range m.cells {
@@ -192,7 +189,7 @@ func (m *member) late() (ranks []int) {
 	return ranks
 }
 
-// gone finds a rank that will not arrive any more, and says why.
+// gone returns a rank that will not arrive any more, and why.
 func (m *member) gone() (rank int, why string) {
 	for r := range m.cells {
 		switch state := m.cells[r].state.Load(); {
@@ -208,8 +205,7 @@ func (m *member) gone() (rank int, why string) {
 
 func (m *member) Abort(reason string) { _ = m.abortFor(m.rank, reason) }
 
-// abortFor poisons the group, unless it is poisoned already, and returns the
-// abort that counts.
+// abortFor poisons the group, unless it is poisoned already, and returns the abort that counts.
 func (m *member) abortFor(rank int, reason string) error {
 	m.closing.Lock()
 	defer m.closing.Unlock()
@@ -217,14 +213,14 @@ func (m *member) abortFor(rank int, reason string) error {
 		return &AbortedError{Rank: rank, Reason: reason}
 	}
 	f := m.head.aborted.Post(shm.Failure{Rank: rank, Text: reason})
-	if m.head.aborted.Posted() { // unless the one that was first died before it was
+	if m.head.aborted.Posted() { // it is not if the first rank to abort died before it had posted
 		m.head.gate.Or(gatePoisoned)
 		m.parker.unpark(&m.head.gate)
 	}
 	return &AbortedError{Rank: f.Rank, Reason: f.Text}
 }
 
-// abortedError is what abortFor has left. Valid once the gate is poisoned.
+// abortedError returns the abort that was posted. It is valid once the gate is poisoned.
 func (m *member) abortedError() error {
 	f := m.head.aborted.Read()
 	return &AbortedError{Rank: f.Rank, Reason: f.Text}

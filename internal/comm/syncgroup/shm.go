@@ -11,9 +11,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
-// NewShm makes the shared memory of a group of size processes on this host, as
-// a file without a name. Hand it to each process (for example through
-// exec.Cmd.ExtraFiles), which calls [JoinShm]; the maker may then close it.
+// NewShm creates the shared memory of a group of size processes on this host, as a file without a name. Pass it to each
+// process (for example through exec.Cmd.ExtraFiles), which calls [JoinShm]; the creator may then close it.
 func NewShm(size int) (*os.File, error) {
 	if size < 1 || size > maxRanks {
 		return nil, fmt.Errorf("making shared memory: %d ranks: must be 1 to %d", size, maxRanks)
@@ -22,7 +21,7 @@ func NewShm(size int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := binary.NativeEndian.AppendUint64(nil, boardMagic) // what JoinShm checks
+	start := binary.NativeEndian.AppendUint64(nil, boardMagic) // checked by JoinShm
 	start = binary.NativeEndian.AppendUint64(start, uint64(size))
 	if _, err := f.WriteAt(start, 0); err != nil {
 		f.Close()
@@ -31,9 +30,8 @@ func NewShm(size int) (*os.File, error) {
 	return f, nil
 }
 
-// JoinShm joins the group as the given rank. It does not wait for the others,
-// and f may be closed afterwards. Barriers spin only if the CPUs that the ranks
-// may use, taken together when they joined, are at least as many as the ranks.
+// JoinShm joins the group as the given rank. It does not wait for the others, and f may be closed afterwards. Barriers
+// spin only if the ranks together may use at least as many CPUs as there are ranks, as recorded when they joined.
 func JoinShm(f *os.File, rank, size int) (Group, error) {
 	if size < 1 || size > maxRanks || rank < 0 || rank >= size {
 		return nil, fmt.Errorf("joining shared memory as rank %d of %d: rank must be 0 to %d and size 1 to %d",
@@ -59,7 +57,7 @@ func JoinShm(f *os.File, rank, size int) (Group, error) {
 	return &member{board: b, parker: processParker{segment}, rank: rank, release: segment.Close}, nil
 }
 
-// openBoard checks that the memory was made for size ranks by this version.
+// openBoard checks that the memory was created for size ranks by this version.
 func openBoard(s *shm.Segment, size int) (board, error) {
 	want := boardBytes(size)
 	if s.Len() != want {
@@ -74,10 +72,10 @@ func openBoard(s *shm.Segment, size int) (board, error) {
 	return b, nil
 }
 
-// processParker sleeps in the kernel, which also knows which ranks live.
+// processParker sleeps in the kernel, which also knows which ranks are alive.
 type processParker struct{ segment *shm.Segment }
 
-// park cannot watch ctx: it relies on patience.
+// park cannot watch ctx; its sleep is bounded by patience instead.
 func (processParker) park(_ context.Context, word *atomic.Uint32, seen uint32) {
 	shm.Park(word, seen, patience)
 }

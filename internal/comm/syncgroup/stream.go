@@ -15,7 +15,7 @@ type stream struct {
 	link       *connection.Link[frame]
 	closed     atomic.Bool
 
-	answers chan frame    // at most one is under way
+	answers chan frame    // at most one is in flight
 	ended   chan struct{} // closed once verdict is set
 	end     sync.Once
 	verdict *AbortedError
@@ -23,9 +23,9 @@ type stream struct {
 
 var _ Group = (*stream)(nil)
 
-// JoinStream joins the group for which [ServeHub] has the other end of conn. It does
-// not wait for the others. A barrier costs a round trip, and the ranks leave it as
-// far apart as their ways from the hub differ: use [JoinShm] on one host.
+// JoinStream joins the group whose hub has the other end of conn, see [ServeHub]. It does not wait for the others. A
+// barrier costs a round trip, and the ranks leave it at different times if their latencies to the hub differ: use
+// [JoinShm] on one host.
 func JoinStream(conn *connection.Conn, rank, size int) (Group, error) {
 	if size < 1 || rank < 0 || rank >= size {
 		return nil, fmt.Errorf("joining a hub as rank %d of %d: rank must be 0 to %d", rank, size, size-1)
@@ -86,7 +86,7 @@ func (s *stream) Exchange(ctx context.Context, mine []int64) ([][]int64, error) 
 	return all, err
 }
 
-// call sends f and waits for the hub's answer, which is of the same kind.
+// call sends f and waits for the hub's answer, which has the same kind.
 func (s *stream) call(ctx context.Context, f frame) (frame, error) {
 	if s.closed.Load() {
 		return frame{}, ErrClosed

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Machine names what ranks must have in common to share memory: the running
-// kernel and the network namespace, within which they find each other.
+// Machine identifies what ranks must have in common to share memory: the running kernel and the network namespace, in
+// which they find each other.
 func Machine() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -23,8 +23,8 @@ func Machine() (string, error) {
 	return strings.TrimSpace(string(boot)) + " " + space, nil
 }
 
-// nearFirst puts the addresses first that are in a network of this host: they
-// are the most likely to be reached.
+// nearFirst sorts addresses that are in a network of this host to the front, because they are the most likely to be
+// reachable.
 func nearFirst(addrs []netip.Addr) []netip.Addr {
 	nets, _ := net.InterfaceAddrs()
 	far := func(a netip.Addr) int {

@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Bootstrap is an exchange for ranks that know nothing of each other but an address
-// at which rank 0 listens, and a secret.
+// Bootstrap is an exchange for ranks that know nothing about each other except an address at which rank 0 listens, and
+// a secret.
 type Bootstrap struct {
 	Endpoint string // host:port
 	Rank     int
@@ -23,11 +23,11 @@ type Bootstrap struct {
 	Secret   []byte
 
 	mu       sync.Mutex
-	arrivals <-chan connection.Arrival[[]byte] // at rank 0, once it listens
+	arrivals <-chan connection.Arrival[[]byte] // of rank 0, once it listens
 	round    int
 }
 
-// Exchange gives every rank what all ranks gave. It waits as long as ctx lasts.
+// Exchange returns the data of all ranks, in rank order. ctx limits the waiting.
 func (b *Bootstrap) Exchange(ctx context.Context, mine []byte) (all [][]byte, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (b *Bootstrap) facts() []connection.Fact {
 		Advice: "every rank must make the same calls"}}
 }
 
-// gather is the part of rank 0.
+// gather is what rank 0 does.
 func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	if err := b.listen(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	for r, a := range ranks[1:] {
 		all[r+1] = a.Payload
 	}
-	// All at once, so that those that cannot be told cost little together.
+	// Answer all at once, so that unreachable ranks share one timeout.
 	faults := make([]error, b.Size)
 	var told sync.WaitGroup
 	for r, a := range ranks[1:] {
@@ -87,8 +87,8 @@ func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	return all, errors.Join(faults...)
 }
 
-// listen opens the endpoint once, for as long as the process lives: ranks may
-// come to the next exchange before rank 0 does.
+// listen opens the endpoint once, for the life of the process, because ranks may start the next exchange before rank 0
+// does.
 func (b *Bootstrap) listen() error {
 	if b.arrivals != nil {
 		return nil
@@ -104,8 +104,8 @@ func (b *Bootstrap) listen() error {
 	return nil
 }
 
-// bindTo is the endpoint as rank 0 opens it. A host's own name may stand for a
-// loopback address there, as Debian sets it up, so a name means every address.
+// bindTo returns the address that rank 0 listens on. A host's own name may stand for a loopback address, as Debian sets
+// it up, so a name means every address.
 func (b *Bootstrap) bindTo() string {
 	host, port, err := net.SplitHostPort(b.Endpoint)
 	if _, notLiteral := netip.ParseAddr(host); err == nil && notLiteral != nil && host != "localhost" {
@@ -114,7 +114,7 @@ func (b *Bootstrap) bindTo() string {
 	return b.Endpoint
 }
 
-// visit is the part of the other ranks; rank 0 may come later.
+// visit is what the other ranks do. Rank 0 may start later.
 func (b *Bootstrap) visit(ctx context.Context, mine []byte) ([][]byte, error) {
 	return connection.Retry(ctx, func() ([][]byte, error) {
 		c, err := b.service().Dial(ctx, "tcp", b.Endpoint)

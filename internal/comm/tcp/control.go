@@ -19,12 +19,12 @@ type End uint8
 // The ends.
 const (
 	Open   End = iota
-	Left       // the peer said so
-	Closed     // without notice: its process ended
-	Cut        // the network gave up
+	Left       // the peer has left
+	Closed     // the process of the peer ended without leaving
+	Cut        // the network is broken
 )
 
-// frame is what control connections carry.
+// frame is a message on a control connection.
 type frame struct {
 	Fail *shm.Failure `json:",omitempty"`
 	Bye  bool         `json:",omitempty"`
@@ -38,21 +38,21 @@ type question struct{ ID, Call uint64 }
 type answer struct {
 	ID    uint64
 	Calls uint64 // begun by the rank
-	Text  string // of the call asked for, "" if it is another
+	Text  string // of the requested call; "" if it is not one of the last two
 }
 
-// Handler is what a rank does about the messages of its peers, on goroutines of
-// their connections.
+// Handler has the reactions of a rank to the messages of its peers. They are called on the goroutines of the
+// connections.
 type Handler struct {
-	// Failed is told of a failure of the group.
+	// Failed is called when the peer reports a failure of the group.
 	Failed func(shm.Failure)
-	// Said tells how many calls this rank has begun, and what one of them says.
+	// Said returns how many calls this rank has begun, and the text of one of them.
 	Said func(call uint64) (calls uint64, text string)
-	// Noted is told what the peer publishes.
+	// Noted is called with a text that the peer publishes.
 	Noted func(text []byte)
 }
 
-// Control is the connection on which two ranks talk about the group itself.
+// Control is the connection on which two ranks exchange messages about the group itself.
 type Control struct {
 	link    *connection.Link[frame]
 	handler Handler
@@ -65,8 +65,8 @@ type Control struct {
 	ended   chan struct{}
 }
 
-// NewControl takes over a TCP connection. A peer of which nothing is heard for the
-// given time, not even by its kernel, is cut off.
+// NewControl takes over a TCP connection. It is given up if the peer, or its kernel, does not respond for the given
+// time.
 func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Control, error) {
 	if err := probe(conn.Conn.(*net.TCPConn), silence); err != nil {
 		conn.Close()
@@ -78,8 +78,7 @@ func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Contr
 	return c, nil
 }
 
-// probe lets the kernel ask every second whether the peer is still there, and give
-// the connection up after the given time.
+// probe makes the kernel check every second whether the peer responds, and give the connection up after the given time.
 func probe(conn *net.TCPConn, silence time.Duration) error {
 	err := conn.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: time.Second, Interval: time.Second, Count: max(1, int(silence/time.Second)),
@@ -117,7 +116,7 @@ func (c *Control) listen() {
 		case f.Tell != nil:
 			c.mu.Lock()
 			if to := c.answers[f.Tell.ID]; to != nil {
-				to <- *f.Tell // has room for the one answer there is
+				to <- *f.Tell // has room for the only answer
 				delete(c.answers, f.Tell.ID)
 			}
 			c.mu.Unlock()
@@ -143,11 +142,11 @@ func (c *Control) finish(err error) {
 // Fail tells the peer that the group has failed.
 func (c *Control) Fail(f shm.Failure) { c.link.Send(frame{Fail: &f}) }
 
-// Publish tells the peer a text. It also works in a group that has failed.
+// Publish sends a text to the peer. It also works in a group that has failed.
 func (c *Control) Publish(text []byte) { c.link.Send(frame{Note: text}) }
 
-// Ask asks the peer how many calls it has begun and what it says of one of them.
-// Without an answer within the limit, ok is false.
+// Ask asks the peer how many calls it has begun, and for the text of one of them. ok is false if there is no answer
+// within the limit.
 func (c *Control) Ask(call uint64, limit time.Duration) (calls uint64, text string, ok bool) {
 	c.mu.Lock()
 	c.asked++
@@ -169,15 +168,14 @@ func (c *Control) Ask(call uint64, limit time.Duration) (calls uint64, text stri
 	return 0, "", false
 }
 
-// End tells how the connection ended, Open while it has not, and the error that
-// said so.
+// End returns how the connection ended, or Open, and the error that ended it.
 func (c *Control) End() (End, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.end, c.why
 }
 
-// AwaitEnd waits for the end, at most so long.
+// AwaitEnd waits for the end, at most for limit.
 func (c *Control) AwaitEnd(limit time.Duration) {
 	select {
 	case <-c.ended:
@@ -185,8 +183,8 @@ func (c *Control) AwaitEnd(limit time.Duration) {
 	}
 }
 
-// Close tells the peer that this rank leaves. What the peer still sends is read, so
-// that the message arrives, but nobody waits for it.
+// Close tells the peer that this rank leaves. It continues to read, so that the message arrives, but nobody waits for
+// it.
 func (c *Control) Close() {
 	c.link.Send(frame{Bye: true})
 	c.link.Finish()

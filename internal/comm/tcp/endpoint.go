@@ -11,24 +11,23 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Place says where a rank may be reached.
+// Place describes where a rank can be reached.
 type Place struct {
-	Host      string // its name in messages
+	Host      string // its name in errors
 	Interface string // the network interface; "": all of them
-	Alone     bool   // all ranks are on this machine, so that nobody else need reach it
+	Alone     bool   // all ranks are on this machine: accept no others
 	Ports     connection.PortRange
 }
 
-// Endpoint is where a rank's connections come in.
+// Endpoint is the address at which a rank accepts connections.
 type Endpoint struct {
 	Host      string
 	Addresses []netip.Addr
 	Port      int
-	Fault     string // instead: why there is none
+	Fault     string // why there is no endpoint
 }
 
-// Mesh is how ranks connect with each other: this rank's listener, and where those of
-// all others are.
+// Mesh connects ranks: it has this rank's listener and the addresses of all others.
 type Mesh struct {
 	*Listener
 	endpoints []Endpoint
@@ -36,8 +35,8 @@ type Mesh struct {
 	from      netip.Addr // of the interface that was chosen, if any
 }
 
-// Open opens this rank's listener and exchanges with the others where it is. On one
-// machine, or with an interface, it is closed to every other.
+// Open opens this rank's listener and exchanges its address with the others. On one machine, or with an interface, it
+// accepts no connections from elsewhere.
 func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byte) (*Mesh, error) {
 	l, bind, mine := at.listen(key)
 	all, err := Swap(ctx, exchange, size, mine)
@@ -58,7 +57,7 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 	return &Mesh{l, all, key, bind}, nil
 }
 
-// Of is the mesh of some of the ranks, under new numbers. It holds the listener too.
+// Of returns the mesh of some of the ranks, with new numbers. It shares the listener.
 func (m *Mesh) Of(ranks []int) *Mesh {
 	m.Keep()
 	some := *m
@@ -74,7 +73,7 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 		e.Addresses = []netip.Addr{bind}
 	} else {
 		e.Addresses, err = connection.InterfaceAddrs(at.Interface)
-		if err == nil && at.Interface != "" { // and no other: one address, IPv4 before IPv6
+		if err == nil && at.Interface != "" { // only this interface: one address, IPv4 before IPv6
 			slices.SortStableFunc(e.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 			bind, e.Addresses = e.Addresses[0], e.Addresses[:1]
 			if bind.IsLoopback() && !at.Alone {
@@ -94,8 +93,8 @@ func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 	return l, bind, e
 }
 
-// Connect connects this rank with a peer, from the chosen interface, in a group that has numbers of its own for
-// both; at is the peer's in the mesh. Of two ranks the later one dials.
+// Connect connects this rank with a peer, from the chosen interface. rank and peer are their numbers in the group; at
+// is the number of the peer in the mesh. The rank with the higher number dials.
 func (m *Mesh) Connect(ctx context.Context, group [16]byte, rank, peer, at int, use Use) (*connection.Conn, error) {
 	if peer > rank {
 		return m.Accept(ctx, Ticket{Group: group, Rank: uint32(peer), Use: use})

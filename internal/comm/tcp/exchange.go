@@ -8,12 +8,10 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
-// Exchange gives every rank what all ranks gave, by rank. All ranks make the
-// same calls of it in the same order.
+// Exchange returns the data of all ranks, by rank. All ranks call it in the same order.
 type Exchange = func(ctx context.Context, mine []byte) ([][]byte, error)
 
-// Through is the exchange over a sync group, whose messages are
-// integers: eight bytes each, behind the length.
+// Through returns an exchange over a sync group, whose messages are integers: the length, then eight bytes each.
 func Through(g syncgroup.Group) Exchange {
 	return func(ctx context.Context, mine []byte) ([][]byte, error) {
 		all, err := g.Exchange(ctx, pack(mine))

@@ -16,12 +16,11 @@ type Link struct {
 	fd   int
 }
 
-// bufferBytes is what the kernel may hold of one direction: enough for a long
-// fat link to stay busy while the rank adds up.
+// bufferBytes is the size of the kernel buffer of one direction: enough to keep a link with high latency and bandwidth
+// busy while the rank adds.
 const bufferBytes = 4 << 20
 
-// NewLink takes over a connection. A send that is not acknowledged within the
-// limit fails it.
+// NewLink takes over a connection. It fails if a send is not acknowledged within the limit.
 func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 	defer conn.Close()
 	raw, err := conn.SyscallConn()
@@ -29,7 +28,7 @@ func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Peer: peer, fd: -1}
-	// A descriptor of our own: the runtime's poller has no part in what follows.
+	// Use a separate descriptor, so that the Go runtime's poller is not involved.
 	if e := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
 		err = e
 	}
@@ -51,16 +50,15 @@ func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 	return l, nil
 }
 
-// enlarge makes the send buffer large at once where the system allows it. Where
-// it does not, asking would only switch off the kernel's own growing. The
-// receive buffer always grows by itself as far as it is used, which is less than
-// the whole where the receiver keeps up, and so stays in a cache.
+// enlarge sets a large send buffer if the system allows it. Otherwise asking would only switch off the automatic
+// growth. The receive buffer always grows automatically as far as it is used. If the receiver keeps up, that is less
+// than the maximum, and so it stays in a cache.
 func (l *Link) enlarge() {
 	_ = unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bufferBytes)
 }
 
-// Close ends both directions. What was sent still arrives; what has come and was
-// not taken is thrown away first, because the kernel would answer it with a reset.
+// Close ends both directions. Data that was sent still arrives. Data that has arrived is read and discarded first,
+// because the kernel would otherwise send a reset.
 func (l *Link) Close() {
 	if l.fd < 0 {
 		return
@@ -76,10 +74,10 @@ func (l *Link) Close() {
 	l.fd = -1
 }
 
-// Progress moves what can be moved in both directions.
+// Progress moves as much as possible in both directions.
 func (l *Link) Progress() (moved bool, err error) {
 	if moved, err = l.Out.Progress(); err != nil {
-		// What the peer said last may explain it, and is still to be read.
+		// The last data from the peer may explain the error, and can still be read.
 		if _, inErr := l.In.Progress(); inErr != nil {
 			err = inErr
 		}
@@ -89,14 +87,14 @@ func (l *Link) Progress() (moved bool, err error) {
 	return moved || in, err
 }
 
-// Idle tells whether nothing is posted in either direction.
+// Idle reports whether nothing is posted in either direction.
 func (l *Link) Idle() bool { return !l.Out.Pending() && !l.In.Pending() }
 
 // Sleeper sleeps until a link can move. It keeps its memory between sleeps.
 type Sleeper struct{ fds []unix.PollFd }
 
-// Sleep sleeps until one of the halves that have something posted can move, at
-// most for the limit, in whole milliseconds. Without any it sleeps that long.
+// Sleep sleeps until one of the halves with something posted can move, at most for the limit, in whole milliseconds. If
+// nothing is posted it sleeps for the limit.
 func (s *Sleeper) Sleep(limit time.Duration, links ...*Link) {
 	s.fds = s.fds[:0]
 	for _, l := range links {
@@ -112,8 +110,8 @@ func (s *Sleeper) Sleep(limit time.Duration, links ...*Link) {
 	s.poll(limit)
 }
 
-// SleepOn sleeps until something can be sent on one link or received from another,
-// at most for the limit; nil is none. Their other halves may be other goroutines'.
+// SleepOn sleeps until one link can send or another can receive, at most for the limit; either may be nil. Other
+// goroutines may use their other halves.
 func (s *Sleeper) SleepOn(limit time.Duration, out, in *Link) {
 	s.fds = s.fds[:0]
 	if out != nil {
@@ -132,5 +130,5 @@ func (s *Sleeper) add(l *Link, events int16) {
 }
 
 func (s *Sleeper) poll(limit time.Duration) {
-	_, _ = unix.Poll(s.fds, int(max(1, limit.Milliseconds()))) // an interrupt only wakes up early
+	_, _ = unix.Poll(s.fds, int(max(1, limit.Milliseconds()))) // an interrupt only ends the sleep early
 }

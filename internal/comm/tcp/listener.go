@@ -16,7 +16,7 @@ func service(key []byte) connection.Service {
 	return connection.Service{Banner: "kernbench tcp 2\n", Secret: key}
 }
 
-// Use says what a connection is for.
+// Use is the purpose of a connection.
 type Use uint32
 
 // The uses.
@@ -26,15 +26,15 @@ const (
 	ForControl
 )
 
-// Ticket names one connection: of which group, from whom, and for what.
+// Ticket identifies one connection: its group, its ranks and its use.
 type Ticket struct {
 	Group [16]byte
 	Rank  uint32
 	Use   Use
 }
 
-// Listener is where a rank's connections come in, whatever group they are for: the
-// peer may be earlier than this rank. Who does not know the key is refused.
+// Listener accepts the connections of a rank, for all its groups, because a peer may connect before this rank expects
+// it. It refuses peers that do not know the key.
 type Listener struct {
 	listener net.Listener
 
@@ -42,10 +42,10 @@ type Listener struct {
 	closed  bool
 	refs    int
 	arrived map[Ticket]chan *connection.Conn
-	refused string // the last one, and why
+	refused string // the last refused peer, and why
 }
 
-// Listen listens on one of the ports of the address, of all addresses if it is not valid.
+// Listen listens on one of the ports of the address, or of all addresses if it is not valid.
 func Listen(addr netip.Addr, ports connection.PortRange, key []byte) (*Listener, error) {
 	at := ""
 	if addr.IsValid() {
@@ -60,17 +60,17 @@ func Listen(addr netip.Addr, ports connection.PortRange, key []byte) (*Listener,
 	return l, nil
 }
 
-// Port is where it listens.
+// Port returns the port of the listener.
 func (l *Listener) Port() int { return l.listener.Addr().(*net.TCPAddr).Port }
 
-// Keep makes one more Close necessary.
+// Keep adds a reference: one more Close is needed.
 func (l *Listener) Keep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refs++
 }
 
-// Close lets nobody in any more.
+// Close drops a reference and stops listening with the last one.
 func (l *Listener) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *Listener) admit(c *connection.Conn) {
 	c.Close()
 }
 
-// of is where the connection of a ticket is waited for. The lock is held.
+// of returns the channel on which the connection of a ticket is awaited. The caller holds the lock.
 func (l *Listener) of(t Ticket) chan *connection.Conn {
 	if l.arrived[t] == nil {
 		l.arrived[t] = make(chan *connection.Conn, 1)
@@ -137,8 +137,8 @@ func (l *Listener) Accept(ctx context.Context, t Ticket) (*connection.Conn, erro
 	}
 }
 
-// Dial connects to a peer's listener by the first of its addresses that works, from an
-// address of this host, or any if that is not valid.
+// Dial connects to a peer's listener, at the first of its addresses that works. It connects from the address from of
+// this host, or from any if that is not valid.
 func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn,
 	error) {
 	var faults []error

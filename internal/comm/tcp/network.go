@@ -17,18 +17,16 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Network is what the links between the hosts of a job allow, as ranks of theirs
-// measured it over connections of their own.
+// Network describes the links between the hosts of a job, as their ranks measured them over their own connections.
 type Network struct {
 	Hosts    []string `json:"hosts"`    // by name, in the order of their first ranks
 	Ranks    []int    `json:"ranks"`    // the host of each rank
-	Machines int      `json:"machines"` // fewer than hosts where some are hosts in name only
+	Machines int      `json:"machines"` // fewer than hosts if several hosts are on one machine
 	Pairs    []Pair   `json:"pairs,omitempty"`
 	AtOnce   []Rates  `json:"at_once,omitempty"` // by host, while all send to all others
 }
 
-// Pair is the way from one host to another. Of several ranks on each host, as many
-// connections were measured together.
+// Pair is the link from one host to another. With several ranks on each host, their connections were measured together.
 type Pair struct {
 	From      int     `json:"from"` // index of a host
 	To        int     `json:"to"`
@@ -37,13 +35,13 @@ type Pair struct {
 	BothGBps  float64 `json:"both_gbps"`  // with the other way as busy
 }
 
-// Rates are those of one host.
+// Rates are the rates of one host.
 type Rates struct {
 	OutGBps float64 `json:"out_gbps"`
 	InGBps  float64 `json:"in_gbps"`
 }
 
-// Best are the highest rates that were seen of a host: its limits.
+// Best returns the highest rates that were measured of a host: its limits.
 func (n Network) Best(host int) (r Rates) {
 	if len(n.AtOnce) > 0 {
 		r = n.AtOnce[host]
@@ -58,7 +56,7 @@ func (n Network) Best(host int) (r Rates) {
 	return r
 }
 
-// Latency is the least and the greatest time of a message between two hosts.
+// Latency returns the smallest and the largest latency between two hosts.
 func (n Network) Latency() (least, most float64) {
 	least = math.Inf(1)
 	for _, p := range n.Pairs {
@@ -67,46 +65,44 @@ func (n Network) Latency() (least, most float64) {
 	return least, most
 }
 
-// Measuring says how a network is measured, and by whom. All ranks do it together.
+// Measuring describes a measurement of the network. All ranks take part.
 type Measuring struct {
 	Exchange   Exchange
 	Rank, Size int
-	Host       string // that the rank counts as being on; "": the one it is on
+	Host       string // the host that this rank counts as being on; "": its own
 	Interface  string // the network interface to measure; "": any
 	Ports      connection.PortRange
-	// Fabric names what the data that the measurement is for may go over instead, see
-	// [Fabric]. Where a rank has one, the network between hosts says nothing and is an error.
+	// Fabric is the name of the network that the backend may use instead of TCP, see [Fabric]. If a rank has one, a
+	// measurement of TCP is meaningless, and Measure returns an error.
 	Fabric string
-	// Time is how long a transfer takes at least, of which each rate needs about five.
+	// Time is the minimum duration of a transfer. Each rate needs about five transfers.
 	Time time.Duration
 	// Rounds bounds the pairs of each host that are measured; 0: all of them.
 	Rounds int
 }
 
-// identity is what a rank tells the others of itself.
+// identity is what a rank tells the others about itself.
 type identity struct {
 	Host, Machine, Name string
 	Fabric              string `json:",omitempty"`
 	Nonce               []byte
 }
 
-// Fabric names this host's devices for networks that a library may use in place of TCP,
-// "" when it has none.
+// Fabric returns the names of this host's devices for networks that a library may use instead of TCP, or "".
 func Fabric() string { return fabricIn("/sys/class") }
 
 func fabricIn(classes string) string {
 	// InfiniBand, RoCE, Omni-Path and EFA are all in the first; the other is Slingshot.
 	for _, class := range []string{"infiniband", "cxi"} {
-		if entries, _ := os.ReadDir(filepath.Join(classes, class)); len(entries) > 0 { // mostly there is none
+		if entries, _ := os.ReadDir(filepath.Join(classes, class)); len(entries) > 0 { // usually there is no such folder
 			return entries[0].Name()
 		}
 	}
 	return ""
 }
 
-// Measure measures latency and bandwidth between the hosts: pairs of them, one way and
-// both ways, and all at once. Pairs that have no host in common are measured at the
-// same time. Ranks that are all on one host have nothing to measure.
+// Measure measures latency and bandwidth between the hosts: pairs of hosts, one way and both ways, and all at once.
+// Pairs without a common host are measured at the same time. It does nothing if all ranks are on one host.
 func (m Measuring) Measure(ctx context.Context) (Network, error) {
 	machine, err := Machine()
 	if err != nil {
@@ -141,7 +137,7 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 	return p.Network, nil
 }
 
-// prober is one rank's part of a measurement.
+// prober is the state of a measurement on one rank.
 type prober struct {
 	Measuring
 	Network
@@ -151,7 +147,7 @@ type prober struct {
 	sleep  Sleeper
 }
 
-// place works out who is where.
+// place computes which rank is on which host.
 func (p *prober) place(all []identity) {
 	at, machines := map[string]int{}, map[string]bool{}
 	for r, id := range all {
@@ -168,7 +164,7 @@ func (p *prober) place(all []identity) {
 	p.Machines = len(machines)
 }
 
-// partner is the rank of another host that has the same place there, if there is one.
+// partner returns the rank with the same index on another host, if there is one.
 func (p *prober) partner(host int) (rank int, ok bool) {
 	own := p.byHost[p.Network.Ranks[p.Rank]]
 	if i := slices.Index(own, p.Rank); host != p.Network.Ranks[p.Rank] && i < len(p.byHost[host]) {
@@ -219,8 +215,7 @@ func (p *prober) close() {
 	}
 }
 
-// share gives every rank all ranks' times. What has gone wrong at one of them ends the
-// measurement at all.
+// share returns the times of all ranks. If one of them has failed, it fails on all.
 func (p *prober) share(us float64, fault error) ([]float64, error) {
 	type result struct {
 		US    float64

@@ -12,14 +12,13 @@ import (
 )
 
 const (
-	// maxVec is how many posted ranges one system call takes, and maxMove how many
-	// bytes: so many that both ranks are at work for long in each, small enough that
-	// sending and receiving take turns while the data is still in a cache.
+	// maxVec is the number of posted ranges per system call, and maxMove the number of bytes: large enough to keep both
+	// ranks busy, small enough that sending and receiving alternate while the data is still in a cache.
 	maxVec  = 8
 	maxMove = 1 << 20
 )
 
-// Header goes before a message and must be what the receiver expects.
+// Header precedes a message. The receiver checks that it is the one that it expects.
 type Header struct {
 	Call  uint64 // number of the collective, or of the message
 	Sign  uint64 // signature of the call, or the elements' type
@@ -38,24 +37,24 @@ func headerOf(b *[headerBytes]byte) Header {
 	return Header{binary.LittleEndian.Uint64(b[0:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
 }
 
-// MismatchError says that the peer sends something else than is expected.
+// MismatchError reports that the peer sends another message than expected.
 type MismatchError struct{ Got, Want Header }
 
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the peer sends %+v where %+v is expected", e.Got, e.Want)
 }
 
-// queue is the ranges of memory that are still to be moved, in order, with the
-// arguments of the system call that moves them.
+// queue holds the ranges of memory that are still to be moved, in order, and the arguments of the system call that
+// moves them.
 type queue struct {
 	fd     int
 	ranges [][]byte
 	first  int
-	posted uint64 // bytes, ever
+	posted uint64 // bytes in total
 	moved  uint64
 	vec    [maxVec]unix.Iovec
 	msg    unix.Msghdr
-	small  [headerBytes + 1024]byte // a header and what follows it, as one
+	small  [headerBytes + 1024]byte // a header and the data after it, joined
 }
 
 func (q *queue) post(b []byte) {
@@ -69,13 +68,13 @@ func (q *queue) post(b []byte) {
 	q.posted += uint64(len(b))
 }
 
-// Posted is how many bytes have been posted, ever: the mark to wait for.
+// Posted returns the number of bytes that have ever been posted: the stream position to wait for.
 func (q *queue) Posted() uint64 { return q.posted }
 
-// Done is how many of them have been moved.
+// Done returns how many of them have been moved.
 func (q *queue) Done() uint64 { return q.moved }
 
-// Pending tells whether there is something left to move.
+// Pending reports whether there is something left to move.
 func (q *queue) Pending() bool { return q.moved != q.posted }
 
 // calls are the system calls of one direction: for one range and for several.
@@ -86,9 +85,8 @@ var (
 	receiving = calls{unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.MSG_DONTWAIT}
 )
 
-// once makes one system call for the first of the ranges. The call never sleeps,
-// and the scheduler is not told of it: it would take a long one for a sleep and
-// give the thread's place away.
+// once makes one system call for the first ranges. The call never sleeps, and the Go scheduler is not told about it: it
+// would mistake a long call for a sleep and give the processor to another thread.
 func (q *queue) once(c calls) (n int, err error) {
 	k, total := q.gather()
 	if k == 1 || total <= len(q.small) {
@@ -104,7 +102,7 @@ func (q *queue) once(c calls) (n int, err error) {
 	}
 }
 
-// gather makes the first of the ranges the arguments of a system call.
+// gather sets the arguments of a system call to the first ranges.
 func (q *queue) gather() (k, total int) {
 	for _, b := range q.ranges[q.first:] {
 		if k == maxVec || total >= maxMove {
@@ -119,8 +117,7 @@ func (q *queue) gather() (k, total int) {
 	return k, total
 }
 
-// short moves the first k ranges as one: to the kernel a copy of a small message
-// is cheaper than a list.
+// short moves the first k ranges as one: copying a small message is cheaper than a list of ranges.
 func (q *queue) short(c calls, k, total int) (n int, err error) {
 	ranges, b := q.ranges[q.first:q.first+k], q.small[:]
 	if k == 1 {
@@ -158,7 +155,7 @@ func outcome(r uintptr, errno syscall.Errno) (n int, err error) {
 
 var errAgain = errors.New("nothing can be moved now")
 
-// advance takes n bytes from the front of the queue.
+// advance removes n bytes from the front of the queue.
 func (q *queue) advance(n int) {
 	q.moved += uint64(n)
 	for n > 0 {
@@ -179,17 +176,16 @@ type Sender struct {
 	head [headerBytes]byte
 }
 
-// PostHeader posts a header. The one before must have been sent.
+// PostHeader posts a header. The previous one must have been sent.
 func (s *Sender) PostHeader(h Header) {
 	h.put(&s.head)
 	s.post(s.head[:])
 }
 
-// Post posts memory, which must stay as it is until Done has passed the mark
-// that Posted gives afterwards.
+// Post posts memory. It must not change until Done has reached the position that Posted returns afterwards.
 func (s *Sender) Post(b []byte) { s.post(b) }
 
-// Progress sends what the kernel takes now, and tells whether it took any.
+// Progress sends as much as the kernel accepts now, and reports whether it accepted any.
 func (s *Sender) Progress() (moved bool, err error) {
 	if !s.Pending() {
 		return false, nil
@@ -210,10 +206,10 @@ type Receiver struct {
 	queue
 	head  [headerBytes]byte
 	want  Header
-	until uint64 // the mark at which head is complete and to be compared; 0: it has been
+	until uint64 // the position at which head is complete and must be compared; 0: it has been
 }
 
-// ExpectHeader posts a header. The one before must have come.
+// ExpectHeader posts a header to receive. The previous one must have arrived.
 func (r *Receiver) ExpectHeader(h Header) {
 	r.want = h
 	r.post(r.head[:])
@@ -223,8 +219,8 @@ func (r *Receiver) ExpectHeader(h Header) {
 // Expect posts memory to receive into.
 func (r *Receiver) Expect(b []byte) { r.post(b) }
 
-// Progress receives what is there, and tells whether there was any. Behind a
-// header that is not the expected one, the memory holds garbage.
+// Progress receives the data that has arrived, and reports whether there was any. After a header that is not the
+// expected one, the memory holds garbage.
 func (r *Receiver) Progress() (moved bool, err error) {
 	if !r.Pending() {
 		return false, nil

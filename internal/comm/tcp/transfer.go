@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	probeBuffer = 256 << 10 // stays in a cache: the link is measured, not memory
+	probeBuffer = 256 << 10 // stays in a cache, so that the link is measured and not memory
 	probeFirst  = 64 << 10  // bytes of the first transfer
-	probeGrowth = 8         // from one to the next, until they take long enough
+	probeGrowth = 8         // factor from one transfer to the next, until they take long enough
 	probeMost   = 8 << 30
 	probeTries  = 3
-	probePings  = 10 // round trips of which the time is taken
+	probePings  = 10 // timed round trips
 )
 
-// measure does all measurements, each by all ranks at once.
+// measure makes all measurements, each on all ranks at once.
 func (p *prober) measure() error {
 	odd := len(p.Hosts) | 1
 	done := 0
@@ -31,7 +31,7 @@ func (p *prober) measure() error {
 			return err
 		}
 	}
-	if len(p.Hosts) == 2 { // both ways are all ways
+	if len(p.Hosts) == 2 { // both ways is already everything at once
 		a, b := p.Pairs[0], p.Pairs[1]
 		p.AtOnce = []Rates{{a.BothGBps, b.BothGBps}, {b.BothGBps, a.BothGBps}}
 		return nil
@@ -46,9 +46,8 @@ func (p *prober) measure() error {
 	return nil
 }
 
-// pairsOf are the pairs of hosts of a round, in which none has two partners: those
-// whose numbers add up to the round's, in the next odd number of hosts. In as many
-// rounds all have met.
+// pairsOf returns the pairs of hosts of a round, such that no host has two partners: hosts whose numbers add up to the
+// round, modulo the next odd number of hosts. After that many rounds every pair has met.
 func pairsOf(hosts, round int) (pairs [][2]int) {
 	odd := hosts | 1
 	for a := range hosts {
@@ -59,7 +58,7 @@ func pairsOf(hosts, round int) (pairs [][2]int) {
 	return pairs
 }
 
-// measurePairs measures some pairs at the same time: latency, then each way, then both.
+// measurePairs measures some pairs at the same time: latency, then each direction, then both.
 func (p *prober) measurePairs(pairs [][2]int) error {
 	latency, err := p.latency(pairs)
 	if err != nil {
@@ -83,8 +82,7 @@ func (p *prober) measurePairs(pairs [][2]int) error {
 	return nil
 }
 
-// latency is the shortest time of a message one way between the first ranks of each
-// pair of hosts.
+// latency returns the shortest time of a message, in one direction, between the first ranks of each pair of hosts.
 func (p *prober) latency(pairs [][2]int) ([]float64, error) {
 	best := make([]float64, len(pairs))
 	for i := range best {
@@ -106,7 +104,7 @@ func (p *prober) latency(pairs [][2]int) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if try == 0 { // all ranks come to the same number
+		if try == 0 { // all ranks compute the same number
 			tries = 1 + int(max(1, min(20, us64(p.Time)/slices.Max(all))))
 		}
 		for i, pair := range pairs {
@@ -148,10 +146,9 @@ func (p *prober) meet(links ...*Link) error {
 	return p.drive(func() bool { return !slices.ContainsFunc(links, func(l *Link) bool { return !l.Idle() }) }, links...)
 }
 
-// rate measures how fast bytes go from hosts to others, all at once, as each receiver
-// sees it, and gives the best of some transfers. They grow until they take long enough;
-// the first that does is not counted, because what a network lets through in a burst is
-// not what it can keep up, and one that then takes less was no match for a burst.
+// rate measures the bandwidth between hosts, all at once, as each receiver sees it, and returns the best of several
+// transfers. Transfers grow until they take long enough. The first long one is not counted, because networks let bursts
+// pass faster than they can sustain. A later one that is too short again was helped by a burst.
 func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
 	var best []Rates // none until a transfer took long enough
 	for bytes, counted := probeFirst, 0; counted < probeTries; {
@@ -175,9 +172,8 @@ func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
 	return best, nil
 }
 
-// rates are those of one transfer of so many bytes on each connection, from the times
-// of the ranks that received. What a host sent has arrived when the last of its
-// receivers had all.
+// rates returns the rates of one transfer of so many bytes per connection, from the times of the receivers. The data of
+// a host has arrived when its last receiver has everything.
 func (p *prober) rates(flows func(from, to int) bool, bytes int, us []float64) []Rates {
 	type load struct{ bytes, us float64 }
 	in, out := make([]load, len(p.Hosts)), make([]load, len(p.Hosts))
@@ -206,8 +202,8 @@ func (p *prober) rates(flows func(from, to int) bool, bytes int, us []float64) [
 	return rates
 }
 
-// transfer is this rank's part of one transfer. It tells how long it took until
-// everything that the rank was to receive was there; 0 if that is nothing.
+// transfer is what this rank does in one transfer. It returns how long it took until the rank had received everything,
+// or 0 if it receives nothing.
 func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64, err error) {
 	var links, from, to []*Link
 	here := p.Network.Ranks[p.Rank]
@@ -254,8 +250,8 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 	}, links...)
 }
 
-// drive moves what is posted until all is done. It spins for a moment, then sleeps:
-// the other end may be far, or need this core.
+// drive moves posted data until all is done. It spins for a moment, then sleeps, because the other end may be far away
+// or need this core.
 func (p *prober) drive(done func() bool, links ...*Link) error {
 	for idle := 0; !done(); {
 		moved := false

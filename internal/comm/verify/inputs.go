@@ -1,15 +1,14 @@
-// Package verify makes inputs whose reduction is known exactly: small integers
-// hashed from seed, rank and position, in a range in which every partial result
-// in any order is exact in the element type. So every algorithm must give the
-// same bits, and any difference is an error, not a rounding. The conformance
-// suite of process groups and the benches check with the same inputs.
+// Package verify generates inputs whose reduction is known exactly: small integers, hashed from seed, rank and
+// position. Their range is so small that every partial result, in any order, is exact in the element type. So every
+// algorithm must return the same bits, and any difference is an error, not rounding. The conformance suite of process
+// groups and the benches use the same inputs.
 package verify
 
 import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Inputs are the contents of all ranks' vectors as a pure function.
+// Inputs are the contents of all ranks' vectors, as a pure function.
 type Inputs struct {
 	seed      uint64
 	dtype     dtype.DType
@@ -18,10 +17,10 @@ type Inputs struct {
 	low, span int64 // values are low .. low+span-1
 }
 
-// NewInputs are the inputs of one reduction over a number of ranks.
+// NewInputs returns the inputs of one reduction over a number of ranks.
 func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs {
 	in := Inputs{seed: seed, dtype: d, reduction: r, ranks: ranks}
-	most := max(exactTo(d)/int64(ranks), 1) // of one rank, so that the sum of all is exact
+	most := max(exactTo(d)/int64(ranks), 1) // largest value of one rank, so that the sum of all ranks is exact
 	in.low, in.span = -most, 2*most+1
 	if d == dtype.U8 {
 		in.low, in.span = 0, most+1
@@ -29,8 +28,8 @@ func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs 
 	return in
 }
 
-// exactTo is the largest n such that all integers up to n are exact in the
-// type; for wide types a smaller one does.
+// exactTo returns the largest n such that all integers up to n are exact in the type; for wide types a smaller one is
+// enough.
 func exactTo(d dtype.DType) int64 {
 	switch d {
 	case dtype.BF16:
@@ -60,10 +59,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// doubling ranks may give a 2 to a product: 2^7 still fits every type.
+// doubling is the number of ranks that may contribute a factor of 2 to a product: 2^7 still fits every type.
 const doubling = 7
 
-// Value is the element of a rank's vector at a position.
+// Value returns the element of a rank's vector at a position.
 func (in Inputs) Value(rank, position int) int64 {
 	h := Hash(in.seed, rank, position)
 	if in.reduction != dtype.Prod {
@@ -79,8 +78,8 @@ func (in Inputs) Value(rank, position int) int64 {
 	return v
 }
 
-// AddTo adds a rank's elements from a position on to sums: Value of many, for
-// vectors that are to be made at the speed of memory. It is not for products.
+// AddTo adds a rank's elements from a position on to sums. It is Value for many elements, at the speed of memory, but
+// not for products.
 func (in Inputs) AddTo(sums []int64, rank, first int) {
 	at, low, span := start(in.seed, rank)+uint64(first), in.low, uint64(in.span)
 	for i := range sums {
@@ -88,8 +87,7 @@ func (in Inputs) AddTo(sums []int64, rank, first int) {
 	}
 }
 
-// Reduced is the reduction of all ranks' elements at a position, before the
-// division of an average.
+// Reduced returns the reduction of all ranks' elements at a position, before the division of an average.
 func (in Inputs) Reduced(position int) int64 {
 	acc := in.Value(0, position)
 	for rank := 1; rank < in.ranks; rank++ {
@@ -108,9 +106,8 @@ func (in Inputs) Reduced(position int) int64 {
 	return acc
 }
 
-// Stored is the reduction as an output has it. An average is the sum times the rounded
-// reciprocal, as package dist defines it: of f64 in f64, of the other floats in f32.
-// Integers are divided and truncated.
+// Stored returns the reduction as it is stored in an output. An average is the sum times the rounded reciprocal, as
+// package dist defines it: of f64 in f64, of the other floats in f32. Integers are divided and truncated.
 func (in Inputs) Stored(position int) float64 {
 	v := in.Reduced(position)
 	switch {
@@ -124,5 +121,5 @@ func (in Inputs) Stored(position int) float64 {
 	return float64(v / int64(in.ranks))
 }
 
-// Most is the largest magnitude that a rank gives to anything but a product.
+// Most returns the largest magnitude of an input of anything but a product.
 func (in Inputs) Most() int64 { return in.low + in.span - 1 }
