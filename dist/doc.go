@@ -1,84 +1,72 @@
-// Package dist is process groups: ranks that call collectives together.
+// Package dist provides process groups: ranks that call collectives together.
 //
 //	g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: n, ID: "job-7"})
-//	in, err := g.Alloc(dist.F32, 1<<20) // memory every rank of the host reaches
+//	in, err := g.Alloc(dist.F32, 1<<20) // memory that every rank of the host reaches
 //	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: in, Out: out})
 //	err = op.Run()                      // allocates nothing
 //
-// There is no global group: a program may be in several. A backend is enabled by
-// importing its package, for example dist/cpu, or dist/all for every one. This
-// package checks calls, chooses algorithms and keeps order; moving the data is the
-// backend's part.
+// There is no global group: a program may be in several. Importing a backend's package enables it, for example dist/cpu,
+// or dist/all for every one. This package checks calls, chooses algorithms and keeps their order; the backend moves the
+// data.
 //
 // # Joining
 //
-// [Init] joins the group that [Config] names and returns when all its ranks have.
-// A program that a launcher has started gets its Config from [FromEnv]; one that
-// has not starts its own ranks with [Spawn]. [Group.Split] makes smaller groups
-// of a group, and [End] is the last thing a program calls.
+// [Init] joins the group that [Config] identifies and returns once all ranks have joined. A program that a launcher has
+// started gets its Config from [FromEnv]; any other program starts its own ranks with [Spawn]. [Group.Split] makes
+// smaller groups. A program calls [End] last.
 //
 // # Memory
 //
-// A [Buffer] refers to elements as a slice does. [Of] makes one of a slice of the
-// program, [Make] one of new memory, [Group.Alloc] one of symmetric memory, which all ranks reach without a
-// copy where the backend has it; [Slice] gives the elements back as a slice.
+// A [Buffer] refers to elements, like a slice. [Of] wraps a slice, [Make] allocates host memory, and [Group.Alloc]
+// allocates symmetric memory, which all ranks reach without a copy if the backend has it. [Slice] returns the elements
+// as a slice.
 //
 // # Calls
 //
-// Every rank of a group makes the same collectives in the same order, with the
-// same element type, count, reduction, root and options. The methods of [Group]
-// make a call at once; [Group.Prepare] does everything that can be done before,
-// so that running the [Op] any number of times allocates nothing.
+// Every rank of a group makes the same collectives in the same order, with the same element type, count, reduction, root
+// and options. [Group.Do], and the methods named after operations, make a call at once. [Group.Prepare] does all the
+// work that need not be repeated, so that the [Op] can run any number of times without allocating.
 //
-// Count is the number of elements of the whole vector. Where a rank holds one
-// block of it (all-gather, gather, scatter, reduce-scatter), block r is
-// Block(count, size, r), so counts need not divide; [Counts] gives blocks other lengths.
-// In an all-to-all every In is a whole vector and rank r collects block r of each, in
-// rank order. In place means that In and Out are one memory: the shorter is the rank's
-// own block of the longer one.
+// Count is the number of elements of the whole vector. If a rank holds one block of it (all-gather, gather, scatter,
+// reduce-scatter), block r is Block(count, size, r), so counts need not be divisible; [Call] can set other lengths. In
+// an all-to-all every In is a whole vector, and rank r collects block r of each, in rank order. In place means that In
+// and Out are the same memory: the shorter one is the rank's own block of the longer one.
 //
 // # Overlap
 //
-// One goroutine at a time may use a group. [Op.Start] and the Async methods run a
-// call beside the program and [Handle.Wait] waits for it. Collectives run in the
-// order in which they were called, started or not; so do the messages to one
-// peer, and those from it. [Op.Begin] and [Op.Finish] are the halves of a call: a small
-// all-reduce needs no thread between them where the backend declares Overlap.
+// One goroutine at a time may use a group. [Op.Start] runs a call in the background, and [Op.Wait] waits for it.
+// Collectives run in the order of their calls, started or not. Messages to one peer, and from one peer, also keep their
+// order. [Op.Begin] makes the first half of a call and Wait the second: a small all-reduce needs no thread in between if
+// the group has the feature [Overlap].
 //
 // # Contexts
 //
-// A context that ends, ends the group: a rank cannot leave a collective that others are
-// in without ending it for them. [Group.Watch] makes a group heed a context, for all its
-// calls and at no cost to them; [WithContext] gives one to a single call.
-// [Handle.WaitContext] only stops waiting.
+// A context that ends, ends the group, because a rank cannot leave a collective without ending it for the others.
+// [Group.Watch] makes a group observe a context, at no cost for its calls. To stop waiting for a call without ending it,
+// select on [Op.Done].
 //
 // # Element types and codecs
 //
-// [Float16] and [BFloat16] are types of Go here, made by [Float16From] and [BFloat16From];
-// [Convert] converts between buffers of any types. A [Codec] encodes what an all-reduce
-// moves; [ParseCodec] finds those that are known.
+// [Float16] and [BFloat16] are Go types; [Convert] converts between buffers of any types. A [Codec] encodes the data
+// that an all-reduce moves; [ParseCodec] returns one by name.
 //
 // # Algorithms
 //
-// [Algorithms] lists those of a collective. A call names one ([Algorithm]), or leaves
-// the choice to the [Tuning] table of the group, whose first entry that matches
-// decides. [Group.Capabilities] lists those that the backend has for the group.
+// A call names an algorithm, or the [Tuning] table of the group chooses one: the first entry that matches decides.
+// [Group.Capabilities] lists the algorithms of the group.
 //
 // # Errors
 //
-// Ranks that do not agree (other count, type, operation or order of calls) all
-// get a [MisuseError] that names both sides. A rank that is dead, has left or
-// does not come within Config.Timeout gives a [PeerError] that names it. Both
-// are final: every later call of the group returns the same error. What is left of the
-// group goes on as a new one with [Group.Shrink], where the backend can.
+// If ranks disagree (on count, type, operation or order of calls), all of them get a [MisuseError] with both calls. If
+// a rank is dead, has left or does not respond within Config.Timeout, the others get a [PeerError] that names it. Both
+// are final: every later call of the group returns the same error. With [Group.Shrink] the surviving ranks continue in a
+// new group, if the backend supports it.
 //
 // # Which results are equal, bit for bit
 //
-// All ranks get the same bits from an all-reduce, and the same inputs give the
-// same bits in every run with the same algorithm, chunk and number of ranks (the
-// ranks of a backend that declares RanksRound may differ where sums are inexact).
-// Integers, and minima and maxima, are equal whatever the algorithm. For
-// floating-point sums and products:
+// All ranks get the same bits from an all-reduce, and the same inputs give the same bits in every run with the same
+// algorithm, chunk and number of ranks. (With the feature [RanksMayDiffer], ranks may differ if sums are inexact.)
+// Integers, minima and maxima do not depend on the algorithm. For floating-point sums and products:
 //
 //   - naive, one-stage and two-stage, and direct of the other collectives, combine in rank order:
 //     their results are equal to each other for f32 and f64, whatever the chunk.
@@ -91,8 +79,7 @@
 //
 // # Backends
 //
-// A [Backend] registers a [Description] of itself, and whoever must know something
-// of it before a group exists asks for that ([Describe]): what it can do, whether
-// its ranks are processes, whether its time is real, who starts them. Package
-// disttest is the suite that every backend passes.
+// A [Backend] is registered with a [Description]: its capabilities, whether its ranks are processes, whether its time is
+// real. Code that needs to know this before a group exists calls [Describe]. Package disttest is the conformance suite
+// of all backends.
 package dist

@@ -16,23 +16,21 @@ import (
 	"time"
 )
 
-// The variables by which a child knows which rank it is to become.
+// Environment variables that tell a child which rank it is.
 const (
 	spawnRank = "KERNBENCH_SPAWN_RANK"
 	spawnID   = "KERNBENCH_SPAWN_ID"
 	spawnFD   = 3 // where a child writes its error
 )
 
-// Spawn runs fn on n ranks, each a process of its own: it starts the running
-// program n times with the same arguments and waits. Each child runs the program
-// from its beginning up to this call, which makes it a rank of a new group,
-// calls fn and ends the process. So whatever comes before Spawn happens in every child too,
-// and what comes after it only in the parent. A program calls it once.
+// Spawn runs fn on n ranks, each in its own process: it starts the running program n times with the same arguments and
+// waits. Each child runs the program from its beginning up to this call, which makes it a rank of a new group, calls fn
+// and exits. So code before Spawn also runs in every child, and code after it only in the parent. A program calls it
+// once.
 //
-// Backend, Timeout and Tuning are taken from c, the rest is filled in. When a
-// rank fails, the others are killed, and the error is that of the first to fail.
-// Children never outlive the parent. So a rank that dies leaves no survivors here, for
-// which [Group.Shrink] would be.
+// Spawn takes Backend, Timeout and Tuning from c and fills in the rest. When a rank fails, the others are killed, and
+// the error is that of the first rank to fail. Children never outlive the parent. A rank that dies leaves no survivors,
+// so [Group.Shrink] is of no use here.
 func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g *Group) error) error {
 	if rank, ok := os.LookupEnv(spawnRank); ok {
 		os.Exit(becomeRank(ctx, rank, n, c, fn))
@@ -51,7 +49,7 @@ func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g 
 	for rank := range n {
 		ranks.Go(func() {
 			if err := runChild(ctx, program, rank, id); err != nil {
-				cancel(fmt.Errorf("rank %d: %w", rank, err)) // the first one stays
+				cancel(fmt.Errorf("rank %d: %w", rank, err)) // later causes are ignored
 			}
 		})
 	}
@@ -59,7 +57,7 @@ func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g 
 	return context.Cause(ctx)
 }
 
-// becomeRank is a child's whole life after reaching Spawn.
+// becomeRank is what a child does after it has reached Spawn. It returns the exit code.
 func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(context.Context, *Group) error) (code int) {
 	err := func() error {
 		number, err := strconv.Atoi(rank)
@@ -82,8 +80,8 @@ func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(conte
 	return 1
 }
 
-// runChild keeps its thread for the child's whole life: the kernel kills the
-// child when the thread that started it ends.
+// runChild runs one child. It locks its thread for the life of the child, because the kernel kills the child when the
+// thread that started it ends.
 func runChild(ctx context.Context, program string, rank int, id string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -112,7 +110,7 @@ func runChild(ctx context.Context, program string, rank int, id string) error {
 	if err == nil {
 		return nil
 	}
-	read.SetReadDeadline(time.Now().Add(time.Second)) // a grandchild may hold the other end
+	read.SetReadDeadline(time.Now().Add(time.Second)) // a grandchild may hold the other end of the pipe
 	if said := strings.TrimSpace(<-text); said != "" {
 		return errors.New(said)
 	}

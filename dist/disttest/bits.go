@@ -11,10 +11,9 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
-// bits checks the contracts on results that depend on the order of additions:
-// on inputs of very different sizes, equal across ranks, runs and kinds of memory, equal
-// between an algorithm's own code and its steps, and between the algorithms that add in
-// rank order.
+// bits checks results that depend on the order of additions, on inputs of very different magnitudes: they must be equal
+// across ranks, runs and kinds of memory, between an algorithm's own code and its steps, and between the algorithms
+// that add in rank order.
 func (s Suite) bits(g *dist.Group) error {
 	caps := g.Capabilities()
 	for _, d := range []dist.DType{dist.F64, dist.F32, dist.F16, dist.BF16} {
@@ -23,7 +22,7 @@ func (s Suite) bits(g *dist.Group) error {
 				h := verify.Hash(3, g.Rank(), i)
 				return math.Ldexp(float64(h%1000)-500, int(h>>20%12)-6)
 			})
-			var first []byte // of those that add in rank order
+			var first []byte // result of the algorithms that add in rank order
 			names, prefixes := caps.Algorithms[dist.AllReduce], []string{"", tuning.StepsPrefix}
 			if !caps.Has(dist.ScheduleSteps) {
 				prefixes = prefixes[:1]
@@ -33,10 +32,10 @@ func (s Suite) bits(g *dist.Group) error {
 			}
 			for _, name := range names {
 				ordered := inRankOrder(name, d)
-				var runs []byte // of its own code, then of its steps
+				var runs []byte // result of its own code, then of its steps
 				for _, prefix := range prefixes {
 					if !ordered && !caps.Has(dist.ScheduleOrder) {
-						runs = nil // its own code adds up in another order
+						runs = nil // its own code adds in another order
 					}
 					for _, how := range ways(caps, ordered) {
 						out, err := s.sum(g, d, in, prefix+name, how)
@@ -62,7 +61,7 @@ func (s Suite) bits(g *dist.Group) error {
 	return nil
 }
 
-// way is a way to call that no bit may depend on.
+// way is a variant of a call on which no bit may depend.
 type way struct {
 	chunk     int
 	symmetric bool
@@ -76,8 +75,7 @@ func (w way) String() string {
 	return fmt.Sprintf("chunk %d, %s memory", w.chunk, memory)
 }
 
-// ways are those that an all-reduce has; a chunk changes the order of additions, unless
-// it is that of the ranks.
+// ways returns the variants of an all-reduce. A chunk changes the order of additions, unless that is the rank order.
 func ways(caps dist.Capabilities, ordered bool) []way {
 	list := []way{{}, {}}
 	if caps.Has(dist.SymmetricMemory) {
@@ -89,14 +87,14 @@ func ways(caps dist.Capabilities, ordered bool) []way {
 	return list
 }
 
-// inRankOrder tells whether an all-reduce promises the bits of adding in rank
-// order with one rounding, or in a type that rounds at every addition alike.
+// inRankOrder reports whether an all-reduce promises the bits of adding in rank order, with one rounding or with a
+// rounding at every addition.
 func inRankOrder(algorithm string, d dist.DType) bool {
 	info, _ := schedule.Lookup(schedule.AllReduce, algorithm)
 	return info.Order == schedule.RankOrder && (info.Wide || d.Size() > 2)
 }
 
-// sum reduces in, and checks that every rank got the same.
+// sum reduces in and checks that every rank got the same bits.
 func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, how way) ([]byte, error) {
 	count := len(in) / d.Size()
 	out := make([]byte, len(in))

@@ -30,9 +30,9 @@ func (c cell) String() string {
 		c.count, c.dtype, c.reduction, c.algorithm, c.root, c.chunk, memory, c.inPlace)
 }
 
-// cells are the calls of one operation that are checked in a group: not everything with
-// everything, but any three properties that can meet in a call do. In groups above three
-// ranks, and in the short suite, any two do, others in groups of another size.
+// cells returns the calls of one operation that are checked in a group: not all combinations, but any three properties
+// that can occur together do. In groups above three ranks, and in the short suite, any two do, different ones for each
+// size.
 func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list []cell) {
 	either, never := []bool{false, true}, []bool{false}
 	reductions, counts, roots, chunked, memories, places := caps.Reductions, s.counts(size), []int{0}, never, never, either
@@ -79,13 +79,12 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 	return list
 }
 
-// cover picks points of a grid, of so many values on each axis, such that any two or
-// three values of different axes that meet in a possible point meet in a picked one. It
-// looks at the points in an order that is mixed, but the same for the same seed, and
-// picks those in which values meet for the first time.
+// cover picks points of a grid, which has so many values on each axis, such that any two or three values of different
+// axes that occur together in a possible point occur together in a picked one. It visits the points in a shuffled
+// order, the same for the same seed, and picks those with a new combination.
 func cover(lengths []int, together int, seed uint64, possible func(at []int) bool) [][]int {
 	points, values := 1, 0
-	first := make([]int, len(lengths)) // the number of each axis's first value
+	first := make([]int, len(lengths)) // index of the first value of each axis
 	for axis, n := range lengths {
 		first[axis] = values
 		points, values = points*n, values+n
@@ -104,12 +103,11 @@ func cover(lengths []int, together int, seed uint64, possible func(at []int) boo
 			chosen = append(chosen, point)
 		}
 	}
-	slices.Sort(chosen) // neighbours share their inputs
+	slices.Sort(chosen) // neighbours share inputs
 	return lists.Map(chosen, func(point int) []int { return pointAt(lengths, point) })
 }
 
-// meet notes that the values of a point meet, any two or three of them, and tells whether
-// some had not before.
+// meet records all pairs or triples of values of a point, and reports whether any was new.
 func meet(met []bool, values int, at []int, together int) (fresh bool) {
 	for i, a := range at {
 		for j, b := range at[:i] {
@@ -126,7 +124,7 @@ func meet(met []bool, values int, at []int, together int) (fresh bool) {
 	return fresh
 }
 
-// pointAt is the point of a number, whose last axis runs fastest.
+// pointAt returns the point with a number; the last axis varies fastest.
 func pointAt(lengths []int, point int) []int {
 	at := make([]int, len(lengths))
 	for axis := len(lengths) - 1; axis >= 0; axis-- {

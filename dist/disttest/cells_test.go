@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// meetings notes any two, or any three, properties that meet in the cells.
+// meetings records which pairs, or triples, of properties occur together in the cells.
 func meetings(cells []cell, together int) map[[3]any]bool {
 	type (
 		count     int
@@ -38,8 +38,8 @@ func meetings(cells []cell, together int) map[[3]any]bool {
 	return met
 }
 
-// Any three properties that can meet in a call do so in some cell, or any two in the
-// short suite and in large groups, though most calls are left out.
+// Any three properties that can occur together in a call do so in some cell (any two in the short suite and in large
+// groups), although most calls are left out.
 func TestCellsCover(t *testing.T) {
 	caps := dist.Capabilities{DTypes: []dist.DType{dist.F32, dist.BF16, dist.I64, dist.U8},
 		Reductions: dtype.Reductions(), Algorithms: map[dist.Collective][]string{},
@@ -66,7 +66,7 @@ func TestCellsCover(t *testing.T) {
 	}
 }
 
-// product is everything with everything, for operations that are reduced or rooted or neither.
+// product returns all combinations, for operations that reduce, are rooted, or neither.
 func product(s Suite, caps dist.Capabilities, op dist.Collective, size int) (list []cell) {
 	algorithms := []string{"auto"}
 	for _, a := range caps.Algorithms[op] {

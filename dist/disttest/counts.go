@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// counts checks blocks of given lengths: growing, with some that are empty, and all of
-// it one rank's, by every algorithm, in place or not, in both kinds of memory.
+// counts checks blocks of given lengths (growing, some of them empty, all elements in one block), with every algorithm,
+// in place or not, in both kinds of memory.
 func counts(g *dist.Group) error {
 	for _, op := range []dist.Collective{dist.AllGather, dist.Gather, dist.Scatter, dist.ReduceScatter, dist.AllToAll} {
 		if !g.Capabilities().Can(op) {
@@ -37,7 +37,7 @@ func counts(g *dist.Group) error {
 	return nil
 }
 
-// counted makes one call and looks at every element of the output.
+// counted makes one call and checks every element of the output.
 func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) int) error {
 	size, rank := g.Size(), g.Rank()
 	lengths := make([]int, size)
@@ -54,7 +54,7 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 	in, out, shift := wantCounted(op, size, rank, c.root, lengths)
 	call := dist.Call{Op: op, Root: c.root, Algorithm: c.algorithm, Counts: lengths}
 	if slices.Max(lengths) == 0 {
-		return nil // of one rank, whose block is empty
+		return nil // one rank with an empty block
 	}
 	var err error
 	if call.In, call.Out, err = countedBuffers(g, c, lengths, len(in), len(out), shift); err != nil {
@@ -75,10 +75,10 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 			return fmt.Errorf("rank %d has %d elements, %d are wanted: %w", rank, call.Out.Count(), len(out), err)
 		}
 	}
-	return g.Barrier() // before the memory is used otherwise
+	return g.Barrier() // before the memory is reused
 }
 
-// countedBuffers allocates as much on all ranks as the longest needs.
+// countedBuffers allocates the length of the longest buffer on all ranks.
 func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) (in, out dist.Buffer, err error) {
 	if in, err = room(g, dist.F64, lists.Sum(lengths), c.symmetric); err == nil {
 		out, err = room(g, dist.F64, lists.Sum(lengths), c.symmetric)
@@ -94,8 +94,8 @@ func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) 
 	return in.Slice(0, ins), out.Slice(0, outs), nil
 }
 
-// wantCounted is a rank's input, the right output, and where in the longer one the
-// shorter one lies in place. Element i of rank r's input is r*100000+i.
+// wantCounted returns a rank's input, the right output, and the position of the shorter one in the longer one in place.
+// Element i of rank r's input is r*100000+i.
 func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, out []float64, shift int) {
 	input := func(rank, from, n int) (list []float64) {
 		for i := range n {

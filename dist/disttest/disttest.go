@@ -1,11 +1,9 @@
-// Package disttest is the conformance suite of dist: what every backend must do
-// for the capabilities it declares. Tests of backends run it (Run), and so does
-// kernbench selftest, with real processes.
+// Package disttest is the conformance suite of dist: it checks that a backend does what its capabilities declare. Tests
+// of backends run it (Run), and so does kernbench selftest, with real processes.
 //
-// Inputs are small integers hashed from seed, rank and position, with a range
-// chosen so that every partial sum in any order is exact in the element type. So
-// all algorithms, chunks and rank counts must give the very same bits, those of a plain
-// reference; a wrong, missing, doubled or misplaced element shows.
+// Inputs are small integers hashed from seed, rank and position. Their range is so small that every partial sum, in any
+// order, is exact in the element type. So all algorithms, chunks and rank counts must return the bits of a plain
+// reference, and a wrong, missing, duplicated or misplaced element is detected.
 package disttest
 
 import (
@@ -21,38 +19,36 @@ import (
 	"github.com/kernbench/kernbench/dist"
 )
 
-// Suite says how to get groups to check.
+// Suite describes the groups to check.
 type Suite struct {
-	// Open makes a new group with the given Config.Timeout, and gives its ranks
-	// that are in this process, in rank order. Where others have ranks too they
-	// all run the same cases in the same order.
+	// Open returns the ranks of a new group that are in this process, in rank order. timeout is its Config.Timeout. If
+	// other processes have ranks too, they all run the same cases in the same order.
 	Open func(size int, timeout time.Duration) ([]*dist.Group, error)
-	// Meet waits for the other processes, by other means than a group; nil where
-	// there are none.
+	// Meet waits for the other processes without using a group; nil if there are none.
 	Meet  func() error
 	Sizes []int // numbers of ranks to check
 	Short bool  // fewer combinations
 }
 
-// Case is one check of the suite, of groups of one size. Check gives an error
-// that is ErrLacking where the backend does not declare what the case is about.
+// Case is one check of the suite, for groups of one size. Check returns ErrLacking if the backend does not declare the
+// capability that it needs.
 type Case struct {
 	Name  string
 	Size  int
 	Check func() error
 }
 
-// ErrLacking is the error of a case that needs a capability which the backend does not declare.
+// ErrLacking is the error of a case that needs a capability that the backend does not declare.
 var ErrLacking = errors.New("the backend does not declare")
 
-// T is what the suite needs of a *testing.T.
+// T is the part of *testing.T that the suite uses.
 type T[Self any] interface {
 	Run(name string, f func(Self)) bool
 	Error(args ...any)
 	Skip(args ...any)
 }
 
-// Run checks everything, each case as a test.
+// Run runs every case as a test.
 func Run[Self T[Self]](t Self, s Suite) {
 	for _, c := range s.Cases() {
 		t.Run(c.Name, func(t Self) {
@@ -66,7 +62,7 @@ func Run[Self T[Self]](t Self, s Suite) {
 	}
 }
 
-// Cases lists the checks.
+// Cases returns all checks.
 func (s Suite) Cases() []Case {
 	var cases []Case
 	var shared vectors
@@ -111,14 +107,12 @@ func (s Suite) Cases() []Case {
 }
 
 const (
-	patience = 30 * time.Second // guards against hanging
-	// impatience is that where a rank is to be found missing: longer than a busy machine
-	// holds up one that is not.
+	patience = 30 * time.Second // limit against hanging
+	// impatience is the timeout of groups with a missing rank: longer than a busy machine delays a rank that is there.
 	impatience = 3 * time.Second
 )
 
-// meet keeps ranks of other processes from going on while some are still in a
-// call that is to fail.
+// meet keeps ranks of other processes from continuing while some are still in a call that must fail.
 func (s Suite) meet() error {
 	if s.Meet == nil {
 		return nil
@@ -126,7 +120,7 @@ func (s Suite) meet() error {
 	return s.Meet()
 }
 
-// together runs body on every rank of a new group and gives all their errors.
+// together runs body on every rank of a new group and returns all errors.
 func (s Suite) together(size int, n needs, body func(g *dist.Group) error) error {
 	groups, err := s.Open(size, patience)
 	if err != nil {
@@ -142,18 +136,18 @@ func (s Suite) together(size int, n needs, body func(g *dist.Group) error) error
 	return errors.Join(errs...)
 }
 
-// needs is what a case takes for granted.
+// needs lists the capabilities that a case requires.
 type needs struct {
 	ops   []dist.Collective
 	types []dist.DType
-	what  string // has tells whether it is there
+	what  string // name of the requirement that has checks
 	has   func(dist.Capabilities) bool
 }
 
 func ops(list ...dist.Collective) []dist.Collective { return list }
 func types(list ...dist.DType) []dist.DType         { return list }
 
-// lacking is an error that says what the backend of a group does not declare.
+// lacking returns an error that names what the backend of a group does not declare.
 func (n needs) lacking(g *dist.Group) error {
 	c := g.Capabilities()
 	for _, op := range n.ops {
@@ -174,9 +168,9 @@ func (n needs) lacking(g *dist.Group) error {
 
 var joined atomic.Int64
 
-// Join makes a group whose ranks are goroutines of this process, in rank order. Rank and size are
-// filled in, and an ID that no other group has. It serves as [Suite.Open] of a backend that allows
-// several ranks in one process; of, if it is not nil, changes a rank's configuration.
+// Join returns a group whose ranks are goroutines of this process, in rank order. It fills in rank, size and a unique
+// ID. It serves as [Suite.Open] of a backend that allows several ranks in one process. of, if not nil, changes the
+// configuration of a rank.
 func Join(size int, c dist.Config, of func(*dist.Config)) ([]*dist.Group, error) {
 	c.Size, c.ID = size, fmt.Sprintf("%s-test-%d-%d-%d", c.Backend, os.Getpid(), time.Now().UnixNano(), joined.Add(1))
 	groups, errs := make([]*dist.Group, size), make([]error, size)
@@ -194,7 +188,7 @@ func Join(size int, c dist.Config, of func(*dist.Config)) ([]*dist.Group, error)
 	return groups, errors.Join(errs...)
 }
 
-// Each runs body on all ranks at once, and gives the error of each.
+// Each runs body on all ranks at once, and returns the error of each.
 func Each(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	errs := make([]error, len(groups))
 	var ranks sync.WaitGroup
@@ -205,8 +199,8 @@ func Each(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	return errs
 }
 
-// Ranks runs body on all ranks of a group that [Join] makes, which each closes. Where there is no group,
-// the reason is the error of every rank.
+// Ranks runs body on all ranks of a new group, see [Join], and closes it. If the group cannot be joined, every rank has
+// that error.
 func Ranks(size int, c dist.Config, body func(g *dist.Group) error) []error {
 	groups, err := Join(size, c, nil)
 	if err != nil {
@@ -218,8 +212,7 @@ func Ranks(size int, c dist.Config, body func(g *dist.Group) error) []error {
 	})
 }
 
-// parallel is Each for the suite: it closes the group of a rank that fails so that the others
-// do not wait for it.
+// parallel is Each for the suite: it closes the group of a rank that fails, so that the others do not wait for it.
 func parallel(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	return Each(groups, func(g *dist.Group) error {
 		err := body(g)
@@ -231,8 +224,7 @@ func parallel(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	})
 }
 
-// counts are the vector lengths to check: none, fewer than ranks, not dividing,
-// and long enough for every path.
+// counts returns the vector lengths to check: 0, fewer than ranks, not divisible, and long enough for every code path.
 func (s Suite) counts(size int) []int {
 	c := []int{0, 1, 2, size - 1, size + 1, 17, 1000, 65537}
 	if s.Short {

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
-// epilogues checks scale, bias and residual against the formula, on every
-// algorithm of the operations that reduce and on one that does not.
+// epilogues checks scale, bias and residual against the formula, with every algorithm of the operations that reduce and
+// with one that does not.
 func epilogues(g *dist.Group) error {
 	caps := g.Capabilities()
 	for _, d := range []dist.DType{dist.F32, dist.BF16} {
@@ -46,7 +46,7 @@ func epilogue(g *dist.Group, op dist.Collective, r dist.Reduction, d dist.DType,
 	}
 	bias := vector(d, period, func(i int) float64 { return float64(i + 3) })
 	residual := vector(d, out, func(i int) float64 { return float64(int(verify.Hash(9, g.Rank(), i)%16) - 8) })
-	// The formula with its roundings: the product and every sum are float32 here.
+	// The formula with its roundings: the product and every sum are float32.
 	want := vector(d, out, func(i int) float64 {
 		x := float32(d.Get(e.out, i)) * float32(alpha)
 		x += float32(d.Get(bias, i%period))
@@ -69,8 +69,8 @@ func epilogue(g *dist.Group, op dist.Collective, r dist.Reduction, d dist.DType,
 	return nil
 }
 
-// norms checks residual and norm in one epilogue against the formula, by every algorithm,
-// with rows that are whole packs of a device and rows that are not.
+// norms checks residual and norm in one epilogue against the formula, with every algorithm, and with rows that do and
+// do not fill vector registers of a device.
 func norms(g *dist.Group) error {
 	caps := g.Capabilities()
 	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
@@ -110,8 +110,7 @@ func norm(g *dist.Group, d dist.DType, algorithm string, row, count int, symmetr
 	if err != nil {
 		return err
 	}
-	// The squares are added up in any order, and what follows is a few roundings in float32;
-	// the last is in the type.
+	// The squares may be added in any order, and a few float32 roundings follow; the last one is to the element type.
 	tolerance := float64(row+16)*0x1p-24 + map[dist.DType]float64{dist.F32: 0, dist.F16: 0x1p-11, dist.BF16: 0x1p-8}[d]
 	squares := make([]float64, count/row)
 	for i := range count {
@@ -186,8 +185,8 @@ func (c int8Scaled) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, _ dist
 	}
 }
 
-// codecs checks that a codec that changes nothing gives the sum, and that a
-// lossy one gives the same bits everywhere, near the sum and not equal to it.
+// codecs checks that a codec that changes nothing returns the sum, and that a lossy one returns the same bits on all
+// ranks, close to the sum but not equal to it.
 func codecs(g *dist.Group) error {
 	if g.Size() == 1 {
 		return nil
@@ -216,9 +215,8 @@ func codecs(g *dist.Group) error {
 
 func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 	_, lossy := c.(int8Scaled)
-	// Half a step of 1/127 of the largest in its group, for each input and once
-	// more for their sum, which is at most as large as all of them; and one for
-	// the rounding to the type.
+	// The error bound: half a step of 1/127 of the largest element of the group, for each input and once more for their
+	// sum, which is at most as large as all of them; and one rounding to the type.
 	all := float64(size) * float64(inputs(d, dist.Sum, size).Most())
 	tolerance := 2*all/254 + 1
 	for i := range len(want) / d.Size() {
@@ -230,17 +228,17 @@ func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 	return nil
 }
 
-// quantising tells whether the codecs of package dist can be used.
+// quantising reports whether the group takes the codecs of package dist.
 func quantising(c dist.Capabilities) bool {
 	return !slices.ContainsFunc(dist.Codecs(), func(codec dist.Codec) bool { return !c.Takes(codec) })
 }
 
-// quantised checks that the codecs of package dist give the bits of their own Go code,
-// whatever encodes: groups of very different magnitudes, some too small to be kept.
+// quantised checks that the codecs of package dist return the bits of their own Go code, whatever device encodes: for
+// groups of very different magnitudes, some too small to be kept.
 func quantised(g *dist.Group) error {
 	caps := g.Capabilities()
 	if g.Size() == 1 {
-		return nil // what does not move need not be encoded
+		return nil // nothing moves, so nothing is encoded
 	}
 	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
 		for _, count := range []int{1, 31, 32, 33, 1000, 40007} {
@@ -277,8 +275,7 @@ func quantised(g *dist.Group) error {
 	return nil
 }
 
-// roundTrip is the ranks' inputs and what is left of their sum once all has been encoded
-// and decoded.
+// roundTrip returns the ranks' inputs and their sum after all encoding and decoding.
 func roundTrip(c dist.Codec, d dist.DType, r dist.Reduction, count, size int) (inputs [][]byte, out []byte) {
 	var codes [][]byte
 	encode := func(b []byte) []byte {
@@ -313,7 +310,7 @@ func differing(a, b []byte) int {
 	return 0
 }
 
-// combiners checks a reduction of the program's own, the bitwise or, by every algorithm.
+// combiners checks a reduction that the program defines, the bitwise or, with every algorithm.
 func combiners(g *dist.Group) error {
 	or := dist.NewCombiner("or", func(acc, x []int32) {
 		for i, v := range x {

@@ -9,8 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// subgroups checks splitting: by parity with the order turned round, without
-// some ranks, and a group of a group.
+// subgroups checks splitting: by parity in reverse order, without some ranks, and a group of a group.
 func subgroups(g *dist.Group) error {
 	odd, err := g.Split(g.Rank()%2, -g.Rank())
 	if err != nil {
@@ -26,7 +25,7 @@ func subgroups(g *dist.Group) error {
 	if odd.Size() != len(members) || members[odd.Rank()] != g.Rank() {
 		return fmt.Errorf("rank %d is %d of %d in its half, want to be in %v", g.Rank(), odd.Rank(), odd.Size(), members)
 	}
-	// The halves work at the same time, on memory of the large group too.
+	// The halves work at the same time, also on memory of the large group.
 	shared, err := g.Alloc(dist.F32, 100)
 	if err != nil {
 		return err
@@ -51,7 +50,7 @@ func subgroups(g *dist.Group) error {
 	return nested(g, odd)
 }
 
-// nested leaves the first rank of a half out, and splits what remains again.
+// nested leaves the first rank of a half out, and splits the remaining ranks again.
 func nested(g, half *dist.Group) error {
 	color := 1
 	if half.Rank() == 0 {
@@ -79,8 +78,7 @@ func nested(g, half *dist.Group) error {
 	return g.Barrier()
 }
 
-// async checks that started operations keep their order among themselves and
-// with others, and that each gives its own result.
+// async checks that started operations keep their order, also with others, and that each has its own result.
 func async(g *dist.Group) error {
 	const n = 8
 	var started [n]*dist.Op
@@ -94,7 +92,7 @@ func async(g *dist.Group) error {
 		}
 	}
 	last := []float64{float64(g.Rank())}
-	if err := g.AllReduce(dist.Of(last), dist.Of(last), dist.Sum); err != nil { // after those started
+	if err := g.AllReduce(dist.Of(last), dist.Of(last), dist.Sum); err != nil { // runs after the started ones
 		return err
 	}
 	for k := n - 1; k >= 0; k-- {
@@ -143,8 +141,8 @@ func restart(g *dist.Group) error {
 	return nil
 }
 
-// begun checks calls in two halves: the first half waits for no other rank, messages may travel before the
-// second, another collective keeps the order, and every call gives its own result.
+// begun checks calls in two halves: the first half waits for no other rank, messages may be sent before the second,
+// another collective keeps the order, and every call has its own result.
 func begun(g *dist.Group) error {
 	for _, algorithm := range append([]string{"auto"}, g.Capabilities().Algorithms[dist.AllReduce]...) {
 		if err := begunBy(g, algorithm); err != nil {
@@ -174,8 +172,7 @@ func begunBy(g *dist.Group, algorithm string) error {
 			sum[i] = float64(g.Rank() + k + i)
 		}
 		other[0] = float64(100*k + g.Rank())
-		// Each rank begins once the one before it has: if the first half waited for a later
-		// rank, nobody would go on.
+		// Each rank begins after the previous rank has. If the first half waited for a later rank, this would deadlock.
 		if err := inTurn(g, func() error {
 			if err := add.Begin(); err != nil {
 				return err
@@ -210,7 +207,7 @@ func begunBy(g *dist.Group, algorithm string) error {
 	return nil
 }
 
-// inTurn calls fn on one rank after the other, in the order of a chain of messages.
+// inTurn calls fn on one rank after the other, ordered by a chain of messages.
 func inTurn(g *dist.Group, fn func() error) error {
 	token := dist.Of([]float64{1})
 	if g.Rank() > 0 {
@@ -224,8 +221,7 @@ func inTurn(g *dist.Group, fn func() error) error {
 	return g.Send(token, g.Rank()+1)
 }
 
-// memory checks that symmetric memory is zero, apart, and usable after others
-// were freed.
+// memory checks that symmetric memory is zeroed, does not overlap, and is usable after others were freed.
 func memory(g *dist.Group) error {
 	var kept []dist.Buffer
 	for k := range 12 {

@@ -27,14 +27,13 @@ func (s Suite) matrix(size int, op dist.Collective, shared *vectors) error {
 	})
 }
 
-// space is memory for inputs and outputs, one of each kind, and what outputs
-// are filled with beforehand.
+// space has memory for inputs and outputs, one of each kind, and the bytes that outputs are filled with beforehand.
 type space struct {
 	in, out [2]dist.Buffer // private, symmetric
 	fill    []byte
 }
 
-// kindOf is where in a space memory of a kind is.
+// kindOf returns the index of a kind of memory in a space.
 func kindOf(symmetric bool) int {
 	if symmetric {
 		return 1
@@ -42,7 +41,7 @@ func kindOf(symmetric bool) int {
 	return 0
 }
 
-// filler is no small number in any type.
+// filler is a byte that makes no small number in any type.
 const filler = 0xa5
 
 func newSpace(g *dist.Group, elements int) (space, error) {
@@ -60,7 +59,7 @@ func newSpace(g *dist.Group, elements int) (space, error) {
 	return s, err
 }
 
-// as views the start of bytes as elements.
+// as returns the start of a buffer as elements of another type.
 func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 	if count == 0 {
 		return dist.NewBuffer(d, 0, nil, b.Memory())
@@ -71,7 +70,7 @@ func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 	return dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[0]), b.Memory())
 }
 
-// put and get copy bytes into a buffer and out of it, wherever its memory is.
+// put and get copy bytes into a buffer and out of it, also if the host cannot reach it.
 func put(b dist.Buffer, from []byte) error {
 	if len(from) == 0 {
 		return nil
@@ -89,25 +88,25 @@ func get(b dist.Buffer) ([]byte, error) {
 	return m.Bytes(), err
 }
 
-// expectation is one operation's input and right output on one rank.
+// expectation is the input and the right output of one operation on one rank.
 type expectation struct {
 	in, out []byte
 	shift   int // elements from the start of the longer buffer to the shorter
 }
 
-// runs is how often each prepared call is run, every time with other inputs and an
-// output that was spoilt before: what goes wrong in every second run shows.
+// runs is how often each prepared call is run, every time with other inputs and a spoilt output, so that errors in
+// every second run are detected.
 const runs = 4
 
-// vectors are the inputs and results that the ranks of this process share, and all operations
-// in groups of one size: making them takes longer than the calls.
+// vectors caches the inputs and results that the ranks of this process and all operations in groups of one size share,
+// because computing them takes longer than the calls.
 type vectors struct {
 	mu   sync.Mutex
 	size int
 	made map[vectorOf][]byte
 }
 
-// vectorOf is which vector it is: the input of a rank, or, of rank reduced, the result.
+// vectorOf identifies a vector: the input of a rank, or, for rank reduced, the result.
 type vectorOf struct {
 	dtype      dist.DType
 	reduction  dist.Reduction
@@ -116,10 +115,10 @@ type vectorOf struct {
 
 const reduced = -1
 
-// first is the first elements of a vector.
+// first returns the first elements of a vector.
 func (v *vectors) first(count int, of vectorOf) []byte {
 	if of.rank != reduced && of.reduction != dist.Prod {
-		of.reduction = dist.Sum // its inputs are those of all others
+		of.reduction = dist.Sum // all reductions but products have the same inputs
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -137,8 +136,8 @@ func (v *vectors) first(count int, of vectorOf) []byte {
 	return v.made[of]
 }
 
-// expectations are those of the runs of one call: the inputs of each begin one element
-// later, so all of them are parts of the same vectors.
+// expectations returns the expectations of the runs of one call. The inputs of each run begin one element later, so all
+// of them are parts of the same vectors.
 func (v *vectors) expectations(g *dist.Group, op dist.Collective, c cell) (list [runs]expectation) {
 	width := c.dtype.Size()
 	for run := range list {
@@ -151,8 +150,7 @@ func (v *vectors) expectations(g *dist.Group, op dist.Collective, c cell) (list 
 	return list
 }
 
-// expect is the expectation of one run, made of parts of the ranks' inputs and of their
-// reduction.
+// expect returns the expectation of one run, from parts of the ranks' inputs and of their reduction.
 func expect(op dist.Collective, size, rank, root, count int, part func(rank, off, n int) []byte) expectation {
 	off, n := dist.Block(count, size, rank)
 	// owned is the vector whose block k comes from rank k.
@@ -212,7 +210,7 @@ func runAll(list [runs]expectation, g *dist.Group, op dist.Collective, c cell, s
 	return nil
 }
 
-// buffers are those of the call.
+// buffers returns the buffers of the call.
 func (e expectation) buffers(d dist.DType, in, out dist.Buffer, inPlace bool) (from, to dist.Buffer) {
 	ins, outs := len(e.in)/d.Size(), len(e.out)/d.Size()
 	if !inPlace {
@@ -230,11 +228,11 @@ func (e expectation) buffers(d dist.DType, in, out dist.Buffer, inPlace bool) (f
 	return long, long
 }
 
-// run makes one run and compares what it left.
+// run makes one run and compares the output.
 func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer, fill []byte, inPlace bool) error {
 	width := d.Size()
 	guarded := as(out, dist.U8, len(e.in)+len(e.out)+width)
-	// what is not written stays wrong
+	// Elements that the call does not write stay wrong.
 	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil {
 		return err
 	}

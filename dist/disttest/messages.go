@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// messages checks sends and receives in every kind of memory: in order, of all sizes,
-// all started at once in both directions while a collective runs, and one at a time.
+// messages checks sends and receives in every kind of memory: in order, of all sizes, all started at once in both
+// directions while a collective runs, and one at a time.
 func messages(g *dist.Group) error {
 	if g.Size() == 1 {
 		return nil
@@ -27,7 +27,7 @@ func messages(g *dist.Group) error {
 	return nil
 }
 
-// room gives memory of either kind.
+// room returns memory of either kind.
 func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, error) {
 	if symmetric {
 		return g.Alloc(d, count)
@@ -35,8 +35,7 @@ func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, 
 	return dist.Make(d, count), nil
 }
 
-// round sends messages round the ring. They lie one behind the other, so that most begin
-// where nothing is aligned.
+// round sends messages around the ring. They lie one behind the other, so that most are not aligned.
 func round(g *dist.Group, symmetric bool) error {
 	to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 	sizes := []int{0, 1, 100, 100_000, 3, 20_001}
@@ -85,7 +84,7 @@ func round(g *dist.Group, symmetric bool) error {
 	return same(in, func(i int) float64 { return float64(from*1000 + i) })
 }
 
-// same looks at every element.
+// same checks every element.
 func same(b dist.Buffer, want func(i int) float64) error {
 	m, err := b.Mirror()
 	if err != nil {
@@ -101,8 +100,8 @@ func same(b dist.Buffer, want func(i int) float64) error {
 	return nil
 }
 
-// pingPong sends between ranks 0 and 1, the others look on. Who has sent spoils the memory
-// at once: it must have left.
+// pingPong sends between ranks 0 and 1. After a send the sender spoils the memory at once, because the data must have
+// left it.
 func pingPong(g *dist.Group, symmetric bool) error {
 	const most = 50_000
 	b, err := room(g, dist.F64, most+1, symmetric)

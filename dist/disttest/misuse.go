@@ -12,16 +12,16 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// mistakeRanks is the size of the groups in which a rank does something wrong.
+// mistakeRanks is the size of the groups in which one rank makes a mistake.
 const mistakeRanks = 3
 
-// mistake is a way for the last rank to call something else than the others.
+// mistake is a call of the last rank that differs from the call of the others.
 type mistake struct {
 	name   string
 	right  func(g *dist.Group) error // what the others call
 	wrong  func(g *dist.Group) error
-	naming []string                     // both sides, as the error must name them
-	has    func(dist.Capabilities) bool // what else the backend must have
+	naming []string                     // parts that the error must contain, of both calls
+	has    func(dist.Capabilities) bool // further requirements on the backend
 }
 
 func sumOf[E float32 | float64](count int) func(g *dist.Group) error {
@@ -87,7 +87,7 @@ func mistakes() []mistake {
 	}
 }
 
-// begunSum adds up in two halves.
+// begunSum returns an all-reduce in two halves.
 func begunSum(count int) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
 		b := dist.Of(make([]float32, count))
@@ -106,8 +106,8 @@ func scaledSum(scale float64) func(g *dist.Group) error {
 	return sumBy[float32](8, dist.Call{Epilogue: &dist.Epilogue{Scale: scale}})
 }
 
-// freedSum adds up in symmetric memory, which it has freed before or not, by a call that
-// was prepared before that or not.
+// freedSum returns an all-reduce in symmetric memory that it may free before, by a call that was prepared before
+// freeing or not.
 func freedSum(free, prepared bool) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
 		b, err := g.Alloc(dist.F32, 8)
@@ -134,7 +134,7 @@ func freedSum(free, prepared bool) func(g *dist.Group) error {
 // first is a reduction that only has a name.
 var first = dist.NewCombiner("first", func(_, _ []float32) {})
 
-// gatherOf gathers blocks of these lengths.
+// gatherOf returns an all-gather of blocks of these lengths.
 func gatherOf(counts ...int) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
 		in, out := dist.Make(dist.F32, counts[g.Rank()]), dist.Make(dist.F32, 4)
@@ -142,25 +142,25 @@ func gatherOf(counts ...int) func(g *dist.Group) error {
 	}
 }
 
-// blocks tells whether blocks may have counts of their own.
+// blocks reports whether blocks may have different lengths.
 func blocks(c dist.Capabilities) bool { return c.Has(dist.UnevenBlocks) && c.Can(dist.AllGather) }
 
-// shared tells whether there is symmetric memory.
+// shared reports whether there is symmetric memory.
 func shared(c dist.Capabilities) bool { return c.Has(dist.SymmetricMemory) }
 
-// coded tells whether elements can be encoded.
+// coded reports whether any codec can be used.
 func coded(c dist.Capabilities) bool { return c.Has(dist.AnyCodec) }
 
-// maximal tells whether there is another reduction than sums and averages.
+// maximal reports whether the maximum is one of the reductions.
 func maximal(c dist.Capabilities) bool { return slices.Contains(c.Reductions, dist.Max) }
 
-// staged tells whether both algorithms of stages can be named.
+// staged reports whether both one-stage and two-stage can be named.
 func staged(c dist.Capabilities) bool {
 	list := c.Algorithms[dist.AllReduce]
 	return slices.Contains(list, "one-stage") && slices.Contains(list, "two-stage")
 }
 
-// choosing tells whether algorithms can be named.
+// choosing reports whether algorithms can be named.
 func choosing(c dist.Capabilities) bool { return len(c.Algorithms[dist.AllReduce]) > 0 }
 
 func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
@@ -172,13 +172,13 @@ func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
 	return last(g)
 }
 
-// failing makes a group in which a call is to fail and judges what each rank got of it. Nobody leaves before all have
+// failing opens a group in which a call must fail and checks the error of each rank. No rank leaves before all have
 // their error.
 func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *dist.Group) error,
 	judge func(rank int, got error) error) error {
 	groups, err := s.Open(size, timeout)
 	if err != nil && timeout < patience && s.Meet == nil {
-		groups, err = s.Open(size, patience) // the machine is too busy to be impatient
+		groups, err = s.Open(size, patience) // the machine is too busy for the short timeout
 	}
 	if err != nil {
 		return err
@@ -199,8 +199,7 @@ func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *di
 	return errors.Join(errs...)
 }
 
-// mistake checks that every rank gets an error that names both sides, and that
-// the group stays failed.
+// mistake checks that every rank gets an error with both calls, and that the group stays failed.
 func (s Suite) mistake(m mistake) error {
 	const last = mistakeRanks - 1
 	n := needs{ops(dist.AllReduce, dist.Reduce, dist.Barrier), types(dist.F32, dist.F64), "a choice of " + m.name, m.has}
@@ -219,21 +218,21 @@ func (s Suite) mistake(m mistake) error {
 	})
 }
 
-// refused checks that a call one rank cannot even make is everyone's error.
+// refused checks that a call that one rank cannot make is an error on all ranks.
 func (s Suite) refused() error {
 	return s.failing(2, patience, needs{ops: ops(dist.AllReduce), types: types(dist.F32)}, func(g *dist.Group) error {
 		in, out := dist.Of(make([]float32, 8)), dist.Of(make([]float32, 8-3*g.Rank()))
 		return g.AllReduce(out, in, dist.Sum)
 	}, func(rank int, got error) error {
 		parts := []string{"out has 5 elements", "rank 1 cannot"}
-		if rank == 0 { // what it calls itself
+		if rank == 0 { // its own call
 			parts = append(parts, "rank 0 calls allreduce of 8 f32")
 		}
 		return misused(rank, got, parts...)
 	})
 }
 
-// misused checks that what a rank got is a MisuseError with these parts.
+// misused checks that an error is a MisuseError that contains these parts.
 func misused(rank int, got error, parts ...string) error {
 	var misuse *dist.MisuseError
 	if !errors.As(got, &misuse) {
@@ -247,9 +246,8 @@ func misused(rank int, got error, parts ...string) error {
 	})...)
 }
 
-// cancelled checks that a context that ends also ends a call that waits for a rank which
-// never comes: on its own rank with the context's error, on the others with one that
-// names that rank. What was waited for with a context can be waited for again.
+// cancelled checks that the end of a context ends a call that waits for a missing rank: on its own rank with the error
+// of the context, on the others with an error that names that rank.
 func (s Suite) cancelled() error {
 	return s.failing(mistakeRanks, patience, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
 		switch g.Rank() {
@@ -271,8 +269,7 @@ func (s Suite) cancelled() error {
 	})
 }
 
-// cancel ends the context of a group while a prepared call is on its way, and gives the
-// call's error.
+// cancel ends the context of a group while a prepared call runs, and returns the error of the call.
 func cancel(g *dist.Group) error {
 	op, err := g.Prepare(dist.Call{Op: dist.Barrier})
 	if err != nil {
@@ -294,8 +291,8 @@ func cancel(g *dist.Group) error {
 	return op.Wait()
 }
 
-// shrink checks that what is left of a group goes on as a new one: after a rank has left
-// and the others had an error, and again when nothing has happened.
+// shrink checks that the survivors of a group continue as a new one: after a rank has left and the others had an error,
+// and again without a failure.
 func (s Suite) shrink() error {
 	const gone = 1
 	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", has(dist.Shrinking)}
@@ -335,7 +332,7 @@ func (s Suite) shrink() error {
 	})
 }
 
-// sumOfRanks checks an all-reduce, on memory of the group.
+// sumOfRanks checks an all-reduce in memory of the group.
 func sumOfRanks(g *dist.Group) error {
 	b, err := g.Alloc(dist.I32, 1000)
 	if err != nil {
@@ -353,10 +350,10 @@ func sumOfRanks(g *dist.Group) error {
 	return g.Barrier()
 }
 
-// absent checks that a rank that does not come is named.
+// absent checks that the error names a rank that does not respond.
 func (s Suite) absent() error { return s.missing(func(*dist.Group) error { return nil }) }
 
-// left checks that a rank that has closed its group is named.
+// left checks that the error names a rank that has closed its group.
 func (s Suite) left() error { return s.missing((*dist.Group).Close) }
 
 func (s Suite) missing(instead func(g *dist.Group) error) error {
