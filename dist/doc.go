@@ -5,9 +5,9 @@
 //	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: in, Out: out})
 //	err = op.Run()                      // allocates nothing
 //
-// There is no global group: a program may be in several. Importing a backend's package enables it, for example dist/cpu,
-// or dist/all for every one. This package checks calls, chooses algorithms and keeps their order; the backend moves the
-// data.
+// There is no global group: a program may be in several. Importing a backend's package enables it, for
+// example dist/cpu, or dist/all for every one. This package checks calls, chooses algorithms and keeps
+// their order; the backend moves the data.
 //
 // # Joining
 //
@@ -23,9 +23,10 @@
 //
 // # Calls
 //
-// Every rank of a group makes the same collectives in the same order, with the same element type, count, reduction, root
-// and options. [Group.Do], and the methods named after operations, make a call at once. [Group.Prepare] does all the
-// work that need not be repeated, so that the [Op] can run any number of times without allocating.
+// Every rank of a group makes the same collectives in the same order, with the same element type,
+// count, reduction, root and options. [Group.Do], and the methods named after operations, make a call
+// at once. [Group.Prepare] does all the work that need not be repeated, so that the [Op] can run any
+// number of times without allocating.
 //
 // Count is the number of elements of the whole vector. If a rank holds one block of it (all-gather, gather, scatter,
 // reduce-scatter), block r is Block(count, size, r), so counts need not be divisible; [Call] can set other lengths. In
@@ -36,14 +37,14 @@
 //
 // One goroutine at a time may use a group. [Op.Start] runs a call in the background, and [Op.Wait] waits for it.
 // Collectives run in the order of their calls, started or not. Messages to one peer, and from one peer, also keep their
-// order. [Op.Begin] makes the first half of a call and Wait the second: a small all-reduce needs no thread in between if
-// the group has the feature [Overlap].
+// order. [Op.Begin] makes the first half of a call and Wait the second: a small all-reduce needs no
+// thread in between if the group has the feature [Overlap].
 //
 // # Contexts
 //
 // A context that ends, ends the group, because a rank cannot leave a collective without ending it for the others.
-// [Group.Watch] makes a group observe a context, at no cost for its calls. To stop waiting for a call without ending it,
-// select on [Op.Done].
+// [Group.Watch] makes a group observe a context, at no cost for its calls. To stop waiting for a call
+// without ending it, select on [Op.Done].
 //
 // # Element types and codecs
 //
@@ -59,8 +60,8 @@
 //
 // If ranks disagree (on count, type, operation or order of calls), all of them get a [MisuseError] with both calls. If
 // a rank is dead, has left or does not respond within Config.Timeout, the others get a [PeerError] that names it. Both
-// are final: every later call of the group returns the same error. With [Group.Shrink] the surviving ranks continue in a
-// new group, if the backend supports it.
+// are final: every later call of the group returns the same error. With [Group.Shrink] the surviving
+// ranks continue in a new group, if the backend supports it.
 //
 // # Which results are equal, bit for bit
 //
@@ -79,7 +80,7 @@
 //
 // # Backends
 //
-// A [Backend] is registered with a [Description]: its capabilities, whether its ranks are processes, whether its time is
-// real. Code that needs to know this before a group exists calls [Describe]. Package disttest is the conformance suite
-// of all backends.
+// A [Backend] is registered with a [Description]: its capabilities, whether its ranks are processes,
+// whether its time is real. Code that needs to know this before a group exists calls [Describe].
+// Package disttest is the conformance suite of all backends.
 package dist

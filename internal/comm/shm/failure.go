@@ -69,7 +69,8 @@ func (m *Member) DisagreeOn(call uint64, peer int, mine, theirs string) error {
 	if a > b {
 		a, b, mine, theirs = b, a, theirs, mine
 	}
-	return m.Disagree(fmt.Sprintf("ranks disagree on call %d: rank %d called %s, rank %d called %s", call, a, mine, b, theirs))
+	return m.Disagree(fmt.Sprintf("ranks disagree on call %d: rank %d called %s, rank %d called %s", call, a, mine, b,
+		theirs))
 }
 
 // currentCall returns the label of the current call of rank.
