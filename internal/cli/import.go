@@ -236,14 +236,9 @@ func (a *app) showImported(f importFlags, id string) error {
 		return err
 	}
 	rows := r.Latest()
-	if err := export.Write(a.stdout, f.format, export.Input{Header: &r.Header, Rows: rows},
-		export.Options{Width: a.width, MaxRows: tableRows(f.format)}); err != nil {
+	opts := export.Options{Width: a.width, MaxRows: tableRows(f.format)}
+	if err := a.printRows(r, rows, f.format, opts); err != nil {
 		return err
-	}
-	if f.format == export.Default {
-		for _, n := range r.Notes {
-			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
-		}
 	}
 	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
 	a.wrote(files, f.quiet)
