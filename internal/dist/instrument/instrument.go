@@ -101,14 +101,14 @@ type Timing struct {
 	Close func() error
 }
 
-// Timer is a dist.Engine that has timings. Timings is a collective call. It returns none for a call that cannot be timed
-// without the host.
+// Timer is a dist.Engine that has timings. Timings is a collective call. It returns none for a call that cannot be
+// timed without the host.
 type Timer interface {
 	Timings(p dist.Plan) ([]Timing, error)
 }
 
-// Timings returns the ways to time op, a call of g, without the host's part. All ranks call it together, while the group
-// is idle.
+// Timings returns the ways to time op, a call of g, without the host's part. All ranks call it together, while the
+// group is idle.
 func Timings(g *dist.Group, op *dist.Op) ([]Timing, error) {
 	t, ok := dist.EngineAs[Timer](g)
 	if !ok {
