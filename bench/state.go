@@ -71,7 +71,7 @@ func (s *State) DType(name string) DType {
 // Rank returns the number of this rank, from 0.
 func (s *State) Rank() int { return s.set.Group.Rank() }
 
-// Size returns the number of ranks. On a backend with virtual ranks (dist.Shape), only rank 0
+// Size returns the number of ranks. On a backend with virtual ranks (dist.Description), only rank 0
 // executes the body.
 func (s *State) Size() int { return max(s.set.Ranks, s.set.Group.Size()) }
 

@@ -20,7 +20,10 @@ type Backend interface {
 // Engine is a backend's part of one group, on one rank. Its methods are called one at a time, with one exception: the
 // functions that Prepare returns for sends and receives run concurrently with everything else.
 //
-// An engine may also implement [Overlapper], [Shrinker] and [Reporter].
+// An engine may also implement [Overlapper] and [Shrinker], and have these methods:
+//
+//	Clock() Clock // the clock of a simulation; without it, the clock is the monotonic clock of the host
+//	Facts() Facts // what the group runs on
 type Engine interface {
 	// Rank is the number of this rank in the group, from 0, and Size the number of ranks.
 	Rank() int
@@ -38,21 +41,12 @@ type Engine interface {
 	Refuse(reason error)
 	// Split is a collective call. With a negative color this rank joins no group and gets nil.
 	Split(color, key int) (Engine, error)
-	// Clock returns the clock to measure the group's work with.
-	Clock() Clock
 	// Close leaves the group. Ranks that still wait for this one get an error.
 	Close() error
 }
 
-// Clock is the clock of a group: integer picoseconds from an arbitrary start. A backend whose time is real returns
-// [Monotonic], one whose time is simulated returns [Simulated].
+// Clock is the clock of a group: integer picoseconds from an arbitrary start.
 type Clock = clock.Clock
-
-// Monotonic returns the monotonic clock of this host. It knows the cost of reading it, which benches subtract.
-func Monotonic() Clock { return clock.Monotonic() }
-
-// Simulated returns a deterministic clock that reads simulated time with now, in picoseconds.
-func Simulated(now func() int64) Clock { return clock.Simulated(now) }
 
 // Overlapper is an Engine that can make a call in two halves and needs no thread of its own between them.
 type Overlapper interface {
@@ -70,9 +64,6 @@ type Shrinker interface {
 	// longer than a few times Config.Timeout.
 	Shrink() (e Engine, was []int, err error)
 }
-
-// Reporter is an Engine that knows on what its group runs.
-type Reporter interface{ Facts() Facts }
 
 // Facts describe what a group runs on, for the record of a result and for tuning tables.
 type Facts struct {
@@ -164,23 +155,18 @@ func checkSize(op Collective, algorithm string, size int) error {
 
 // Description is what a backend declares when it is registered, for everything that happens before a group is joined.
 // Planning, launching and analysis ask for it ([Describe]) and compare no names of backends: a new backend is its
-// package and the import that registers it. Name is required. The zero Shape is one process per rank, measured.
+// package and the import that registers it. Name is required.
 type Description struct {
 	Name string
 	Help string // one line
 	// Capabilities are the most that a group can do; [Group.Capabilities] may be less. A Backend that offers the
 	// algorithms which other packages register has a method Capabilities() Capabilities instead, which [Describe] calls.
 	Capabilities
-	Shape
-	// Hints help to plan, launch, tune and analyse runs. A backend outside of this module may leave them out.
-	hints.Hints
-}
-
-// Shape is how the ranks of a backend run, and what their times depend on.
-type Shape struct {
-	InProcess bool // all ranks of a group are goroutines of one process
-	Simulated bool // its clock is simulated time: nothing else on this host changes what it shows
+	InProcess bool // all ranks of a group are goroutines of one process; false: each rank is a process
+	Simulated bool // the clock shows simulated time, which does not depend on anything else that runs on this host
 	// Virtual: there is only rank 0, whose calls stand for the calls of all ranks. Their steps are proved and timed, but
 	// no data moves, so results cannot be checked.
 	Virtual bool
+	// Hints help to plan, launch, tune and analyse runs. A backend outside of this module may leave them out.
+	hints.Hints
 }

@@ -118,49 +118,6 @@ func (b Buffer) Update(mirror Buffer) error {
 	return m.Write(b.off, mirror.Bytes())
 }
 
-// pieceBytes is the size of the host memory through which Overwrite and Inspect copy device memory.
-const pieceBytes = 4 << 20
-
-// Overwrite sets all elements of b: set is called for b itself if the host can reach it, otherwise for
-// one piece of host memory after the other, whose first element has the index first in b. It reads
-// nothing from b and makes no copy of all of it, as Mirror would.
-func (b Buffer) Overwrite(set func(piece Buffer, first int)) error {
-	return b.inPieces(func(piece Buffer, m DeviceMemory, first int) error {
-		set(piece, first)
-		if m == nil {
-			return nil
-		}
-		return m.Write(b.off+first*b.dtype.Size(), piece.Bytes())
-	})
-}
-
-// Inspect calls look with all elements of b, in the same pieces as Overwrite.
-func (b Buffer) Inspect(look func(piece Buffer, first int) error) error {
-	return b.inPieces(func(piece Buffer, m DeviceMemory, first int) error {
-		if m != nil {
-			if err := m.Read(piece.Bytes(), b.off+first*b.dtype.Size()); err != nil {
-				return err
-			}
-		}
-		return look(piece, first)
-	})
-}
-
-func (b Buffer) inPieces(f func(piece Buffer, m DeviceMemory, first int) error) error {
-	m, far := b.memory.(DeviceMemory)
-	if !far || b.count == 0 {
-		return f(b, nil, 0)
-	}
-	most := pieceBytes / b.dtype.Size()
-	host := Make(b.dtype, min(b.count, most))
-	for first := 0; first < b.count; first += most {
-		if err := f(host.Slice(0, min(most, b.count-first)), m, first); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // DType returns the element type.
 func (b Buffer) DType() DType { return b.dtype }
 

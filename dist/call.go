@@ -95,9 +95,6 @@ func NewCombiner[E Element](name string, combine func(acc, x []E)) *Combiner {
 	return &Combiner{name, dtype.Of[E](), func(acc, x []byte) { combine(dtype.View[E](acc), dtype.View[E](x)) }}
 }
 
-// Name returns the name that ranks compare.
-func (c *Combiner) Name() string { return c.name }
-
 // Apply combines the elements of x into those of acc. Backends call it.
 func (c *Combiner) Apply(acc, x []byte) { c.combine(acc, x) }
 
@@ -119,9 +116,6 @@ func init() {
 // Help() string, which returns one line for `kernbench list --all`.
 func RegisterCodec(c Codec) { codecs.Register(c) }
 
-// Codecs lists the known codecs by name: int8, int6 and int4, which have a float32 scale per 32 elements of f32, f16 or
-// bf16, and the registered ones.
-func Codecs() []Codec { return codecs.All() }
-
-// ParseCodec returns the codec of a name.
+// ParseCodec returns the codec with the given name: int8, int6 or int4, which have a float32 scale per 32 elements of
+// f32, f16 or bf16, or a registered one.
 func ParseCodec(name string) (Codec, error) { return codecs.Lookup(name) }

@@ -49,35 +49,3 @@ func TestDeviceMemory(t *testing.T) {
 		}
 	}
 }
-
-// Device memory of any length is written and seen whole, in pieces of which each is at its
-// place; host memory is one piece, the buffer itself.
-func TestPiecesOfDeviceMemory(t *testing.T) {
-	for _, count := range []int{0, 1, pieceBytes / 4, pieceBytes/4 + 1, 2*pieceBytes/4 + 3} {
-		c := &card{make([]byte, 4*(count+2))}
-		for _, b := range []Buffer{NewBuffer(F32, count+2, nil, c).Slice(1, count), Make(F32, count)} {
-			err := b.Overwrite(func(piece Buffer, first int) {
-				for i := range piece.Count() {
-					Slice[float32](piece)[i] = float32(first+i) + 1
-				}
-			})
-			next := 0
-			seen := b.Inspect(func(piece Buffer, first int) error {
-				for i, v := range Slice[float32](piece) {
-					if first != next || v != float32(first+i)+1 {
-						t.Fatalf("%v: element %d of the piece at %d, after %d, is %v", b, i, first, next, v)
-					}
-				}
-				next = first + piece.Count()
-				return nil
-			})
-			if err != nil || seen != nil || next != count {
-				t.Errorf("%v: %d elements seen, %v, %v", b, next, err, seen)
-			}
-		}
-		if whole, _ := NewBuffer(F32, count+2, nil, c).Mirror(); Slice[float32](whole)[0] != 0 ||
-			Slice[float32](whole)[count+1] != 0 {
-			t.Errorf("%d elements: written beyond them", count)
-		}
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // solo is a group of one rank: enough for what is checked before data moves.
@@ -80,7 +81,7 @@ func TestCallsAreChecked(t *testing.T) {
 		"the norm's epsilon is -1": {Op: dist.AllReduce, In: f(4), Out: f(4),
 			Epilogue: &dist.Epilogue{Norm: &dist.RMSNorm{Weight: f(2), Epsilon: -1}}},
 		"codec int4 cannot encode f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4),
-			Codec: dist.Codecs()[0]},
+			Codec: quant.Int4},
 		"2 counts, want 1":  {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{1, 2}},
 		"counts are [-1]":   {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{-1}},
 		"counts [2] make 2": {Op: dist.AllGather, In: f(3), Out: f(3), Count: 3, Counts: []int{2}},
@@ -245,7 +246,7 @@ func TestConvert(t *testing.T) {
 }
 
 func TestCodecsByName(t *testing.T) {
-	for _, c := range dist.Codecs() {
+	for _, c := range quant.Codecs() {
 		if got, err := dist.ParseCodec(c.Name()); err != nil || got != c {
 			t.Errorf("%s: %v, %v", c.Name(), got, err)
 		}
@@ -257,7 +258,7 @@ func TestCodecsByName(t *testing.T) {
 			t.Error("a second int4 was registered")
 		}
 	}()
-	dist.RegisterCodec(dist.Codecs()[0])
+	dist.RegisterCodec(quant.Int4)
 }
 
 // A group whose context has ended fails. A context that ends after the group was closed has no effect.

@@ -53,7 +53,7 @@ func TestFromEnv(t *testing.T) {
 }
 
 func init() {
-	Register(Description{Name: "in-process", Shape: Shape{InProcess: true}}, nil)
+	Register(Description{Name: "in-process", InProcess: true}, nil)
 }
 
 // Ranks on several hosts that have no way to find each other are refused, and nobody else.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/epilogue"
 )
 
@@ -73,23 +74,25 @@ func (g *Group) Capabilities() Capabilities { return g.caps }
 
 // Facts returns what the group runs on.
 func (g *Group) Facts() Facts {
-	if r, ok := g.engine.(Reporter); ok {
-		return r.Facts()
+	if e, ok := g.engine.(interface{ Facts() Facts }); ok {
+		return e.Facts()
 	}
 	return Facts{}
 }
 
-// Clock returns the clock to measure the group's work with.
-func (g *Group) Clock() Clock { return g.engine.Clock() }
+// Clock returns the clock to measure the group's work with: simulated time, or the monotonic clock of this host.
+func (g *Group) Clock() Clock {
+	if e, ok := g.engine.(interface{ Clock() Clock }); ok {
+		return e.Clock()
+	}
+	return clock.Monotonic()
+}
 
 // Tuning is a table that chooses the algorithm of a call that names none. Its method Hash identifies its contents.
 type Tuning = tuning.Table
 
 // LoadTuning reads a tuning table from a file.
 func LoadTuning(path string) (*Tuning, error) { return tuning.Load(path) }
-
-// Tuning returns the table that "auto" chooses from.
-func (g *Group) Tuning() *Tuning { return g.tuning }
 
 // Alloc returns zeroed memory that every rank of the group reaches without a copy (symmetric memory). All ranks call it
 // with the same arguments.

@@ -30,7 +30,7 @@ func (p Plan) String() string {
 	s := fmt.Sprintf("%s of %d %v", p.Op, p.Count, p.DType)
 	by := p.Reduction.String()
 	if p.Combiner != nil {
-		by = fmt.Sprintf("%q", p.Combiner.Name()) // quoted: not a built-in reduction
+		by = fmt.Sprintf("%q", p.Combiner.name) // quoted: not a built-in reduction
 	}
 	switch {
 	case p.Op.Reduces() && p.Op.Rooted():

@@ -7,11 +7,8 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 )
-
-// HostBackend is the backend of this host's processors. It is the default, and the backend in rows of benches that have
-// no group at all.
-const HostBackend = "cpu"
 
 // registered is a backend with its description.
 type registered struct {
@@ -26,14 +23,14 @@ var backends = registry.New("backend", func(r registered) registry.Entry {
 // Register makes a backend known by its name. Packages of backends call it from init. It panics if the name is taken.
 func Register(d Description, b Backend) { backends.Register(registered{d, b}) }
 
-// Backends lists the names of the registered backends that match accepts, or all of them if match is nil. [HostBackend]
-// is first, the others are sorted.
+// Backends lists the names of the registered backends that match accepts, or all of them if match is nil. Backend
+// cpu is first, because it is the default; the others are sorted.
 func Backends(match func(Description) bool) []string {
 	names := slices.DeleteFunc(backends.Names(), func(name string) bool {
 		return match != nil && !match(Describe(name))
 	})
 	slices.SortFunc(names, func(a, b string) int {
-		switch HostBackend {
+		switch hints.HostBackend {
 		case a:
 			return -1
 		case b:

@@ -25,7 +25,7 @@ func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
 }
 
 func init() {
-	dist.Register(dist.Description{Name: "test-only", Shape: dist.Shape{Simulated: true},
+	dist.Register(dist.Description{Name: "test-only", Simulated: true,
 		Capabilities: dist.Capabilities{Ops: []dist.Collective{dist.Send}}}, backend{})
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -78,7 +78,7 @@ func assigns(pairs ...string) (list []plan.Assign) {
 func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, []plan.Task) {
 	t.Helper()
 	p := must.Get(plan.Make(Bench(),
-		plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: dist.HostBackend,
+		plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: hints.HostBackend,
 			Seed: 1}))(t)
 	var list []plan.Task
 	for _, g := range p.Groups {
@@ -90,7 +90,7 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 // perform runs a task with goroutines for ranks.
 func perform(t *testing.T, part string, task plan.Task, options point.Point) []bench.Outcome {
 	t.Helper()
-	return performOn(t, dist.HostBackend, part, task, options)
+	return performOn(t, hints.HostBackend, part, task, options)
 }
 
 func performOn(t *testing.T, backend, part string, task plan.Task, options point.Point) []bench.Outcome {

@@ -6,19 +6,19 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // complete are the rows of a run in which everything passed, as the plan has them.
 func complete(t *testing.T) []journal.Row {
 	t.Helper()
-	p := must.Get(plan.Make(Bench(), plan.Request{Backend: dist.HostBackend}))(t)
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: hints.HostBackend}))(t)
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
-		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend,
+		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: hints.HostBackend,
 			Status: status, Reason: task.Reason, Options: p.Options}
 		if matrix.Find(task.Point.At("algorithm").String()).Hardware != "" && status == journal.OK {
 			r.Status, r.Optional, r.Reason = journal.NotExecuted, true, "needs a GPU"

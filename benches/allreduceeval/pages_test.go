@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -22,7 +22,7 @@ import (
 // timedRun are good rows of the performance part, as a machine might give them.
 func timedRun(t *testing.T) (rows []journal.Row) {
 	t.Helper()
-	p := must.Get(plan.Make(Bench(), plan.Request{Backend: dist.HostBackend}))(t)
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: hints.HostBackend}))(t)
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
 			if task.Part != matrix.Performance {
@@ -34,7 +34,7 @@ func timedRun(t *testing.T) (rows []journal.Row) {
 			us := 2 + float64(len(task.Point.At("algorithm").String())) + float64(size.Int())/20e3*(1+float64(h.Sum32()%100)/400)
 			low, high := us*0.98, us*1.02
 			rows = append(rows, journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks,
-				Backend: dist.HostBackend, Status: journal.OK, Kind: journal.Measured,
+				Backend: hints.HostBackend, Status: journal.OK, Kind: journal.Measured,
 				Samples: 200, Options: p.Options, Host: "host",
 				Metrics: map[string]float64{"time_us": us, "algbw": float64(size.Int()) / us / 1e3,
 					"busbw": float64(size.Int()) / us / 1e3, "wrong": 0, "traffic_bytes": float64(size.Int())},
@@ -73,7 +73,7 @@ func TestPrintedPages(t *testing.T) {
 		"interrupted": {slices.Concat(all[:len(all)/2], times[:10]), "interrupted"},
 	} {
 		dir := t.TempDir()
-		run := &journal.Run{Header: journal.Header{Schema: 1, Run: "r", Bench: Name, Backend: dist.HostBackend,
+		run := &journal.Run{Header: journal.Header{Schema: 1, Run: "r", Bench: Name, Backend: hints.HostBackend,
 			Points: len(all) + len(times)},
 			Rows: c.rows, End: &journal.End{Outcome: c.outcome, Seconds: 100}}
 		must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: run}))(t)

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
@@ -161,7 +161,7 @@ func TestQuickProfile(t *testing.T) {
 		"failed, 0 skipped,", "correctness with 8 ranks: it was left out of this run (900 cells)"}
 	dir := filepath.Join(t.TempDir(), "run")
 	p := must.Get(plan.Make(Bench(),
-		plan.Request{Axes: assigns("dtype=bf16", "size=1Ki,16Ki,256Ki"), Backend: dist.HostBackend, Seed: 1}))(t)
+		plan.Request{Axes: assigns("dtype=bf16", "size=1Ki,16Ki,256Ki"), Backend: hints.HostBackend, Seed: 1}))(t)
 	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: append(os.Environ(), smallVar+"=1")}))(t)
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	for _, row := range r.Latest() {

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -191,10 +192,10 @@ func (w *timed) refresh() error {
 	if err != nil {
 		return err
 	}
-	if err := w.out.Overwrite(func(piece dist.Buffer, _ int) { fill(piece.Bytes()) }); err != nil {
+	if err := instrument.Overwrite(w.out, func(piece dist.Buffer, _ int) { fill(piece.Bytes()) }); err != nil {
 		return err
 	}
-	return w.in.Overwrite(func(piece dist.Buffer, first int) { copy(piece.Bytes(), in[first*w.d.Size():]) })
+	return instrument.Overwrite(w.in, func(piece dist.Buffer, first int) { copy(piece.Bytes(), in[first*w.d.Size():]) })
 }
 
 // verifyChunk is what a rank checks at a time. Every rank checks its share of a

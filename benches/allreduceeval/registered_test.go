@@ -12,10 +12,10 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -74,7 +74,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 			t.Errorf("part %s plans %d rows of %s, and %d of naive", part, got, honest, like)
 		}
 	}
-	rows := runRows(t, plan.Request{Backend: dist.HostBackend, Seed: 1, Only: []string{`part != "errors"`},
+	rows := runRows(t, plan.Request{Backend: hints.HostBackend, Seed: 1, Only: []string{`part != "errors"`},
 		Axes: assigns("algorithm="+honest+","+dishonest, "num_ranks=3", "dtype=f32", "inplace=false", "epilogue=false",
 			"size=1Ki,64Ki")})
 	want := map[string]journal.Status{}

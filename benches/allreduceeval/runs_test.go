@@ -31,7 +31,7 @@ type rest struct{ dist.Engine }
 const forgetfulName = "forgetful"
 
 func (b forgetful) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
-	c.Backend = dist.HostBackend
+	c.Backend = hints.HostBackend
 	g, err := dist.Init(ctx, c)
 	return forgetfulEngine{Group: g, wrong: !b.streamed || c.StreamFrom > 0}, err
 }

@@ -226,7 +226,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 		s.Detail("algorithm", tuning.Choice{Algorithm: w.plan.Algorithm, ChunkBytes: w.plan.Chunk * sh.dtype.Size(),
 			Blocks: w.plan.Blocks}.String())
 		if algorithm == auto {
-			s.Detail("tuning", g.Tuning().Hash())
+			s.Detail("tuning", cmp.Or(cfg.Tuning, tuning.Default()).Hash())
 		}
 	}
 	if sh.op != barrier {

@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/verify"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // inputs fill the ranks' vectors and say what must come out. Long vectors repeat the
@@ -78,7 +79,7 @@ func (in *inputs) elements(scratch []byte, origin, position, n, count int) []byt
 // fill writes a rank's input, wherever its memory is.
 func (in *inputs) fill(to dist.Buffer, rank, first int) error {
 	scratch := make([]byte, stretch*in.dtype.Size())
-	return to.Overwrite(func(b dist.Buffer, begin int) {
+	return instrument.Overwrite(to, func(b dist.Buffer, begin int) {
 		stretches(b, func(from, n int, elements []byte) {
 			copy(elements, in.elements(scratch, rank, first+begin+from, n, to.Count()))
 		})
@@ -108,7 +109,7 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 			}
 		}
 	}
-	err := out.Inspect(func(b dist.Buffer, begin int) error {
+	err := instrument.Inspect(out, func(b dist.Buffer, begin int) error {
 		stretches(b, func(from, n int, elements []byte) { compare(begin+from, n, elements) })
 		return nil
 	})

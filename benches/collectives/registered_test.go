@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -37,7 +38,7 @@ func init() {
 // A registered algorithm is offered by the backend that executes schedules, taken
 // by the bench, and has limits; a group that it is not for skips it.
 func TestRegisteredAlgorithm(t *testing.T) {
-	if can := dist.Describe(dist.HostBackend).Algorithms[dist.AllReduce]; !slices.Contains(can, "relay") {
+	if can := dist.Describe(hints.HostBackend).Algorithms[dist.AllReduce]; !slices.Contains(can, "relay") {
 		t.Errorf("the backend has %v", can)
 	}
 	p := planned(t, plan.Request{Axes: axes("algorithm=relay,steps:relay", "num_ranks=2,3", "size=4K"),

@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
 // work is one rank's part of a point: its buffers and the prepared call.
@@ -123,7 +124,7 @@ func (w *work) verify() error { return w.inputs.check(w.out, w.sh, w.rank, w.shi
 // whose range the byte is in have many other values, so a stale output is
 // still seen.
 func poison(out dist.Buffer) error {
-	return out.Overwrite(func(piece dist.Buffer, _ int) {
+	return instrument.Overwrite(out, func(piece dist.Buffer, _ int) {
 		bytes := piece.Bytes()
 		if len(bytes) > 0 {
 			bytes[0] = 0xa5

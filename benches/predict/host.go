@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -100,7 +101,7 @@ func samplesOf(run string) ([]model.Sample, error) {
 	if len(samples) == 0 {
 		return nil, fmt.Errorf("run %s of bench %s has no measured all-reduces in this host's memory: make some with "+
 			"`kernbench run --bench collectives --backend %s`",
-			r.ID(), r.Header.Bench, dist.HostBackend)
+			r.ID(), r.Header.Bench, hints.HostBackend)
 	}
 	loaded.Store(run, samples)
 	return samples, nil
@@ -172,7 +173,8 @@ func (f *fitted) fit(algorithm string) predict.Fit {
 	if len(f.samples) > 0 {
 		why = fmt.Sprintf("no times of %s by %d ranks were measured", algorithm, f.ranks)
 	}
-	return predict.Fit{Series: model.Series{Algorithm: algorithm, DType: "f32", Ranks: f.ranks, Backend: dist.HostBackend},
+	series := model.Series{Algorithm: algorithm, DType: "f32", Ranks: f.ranks, Backend: hints.HostBackend}
+	return predict.Fit{Series: series,
 		Library: f.host.Unfitted(), Why: why}
 }
 

@@ -40,7 +40,7 @@ func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "the simulated accelerator: a rank is a SIP",
 		Capabilities: capabilities(ccl.Names()),
-		Shape:        dist.Shape{InProcess: true, Simulated: true},
+		InProcess:    true, Simulated: true,
 		Hints: hints.Hints{
 			NoShrink: "the simulated accelerator cannot run groups of some of its SIPs",
 			MaxBytes: 4 << 20,                     // larger calls take too long to simulate

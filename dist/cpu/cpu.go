@@ -40,7 +40,7 @@ import (
 )
 
 // Name is the name of the backend.
-const Name = dist.HostBackend
+const Name = hints.HostBackend
 
 func init() {
 	dist.Register(dist.Description{

@@ -89,7 +89,6 @@ func (e *engine) channels(use, peer int) *link {
 func (e *engine) Rank() int                       { return e.member.Rank() }
 func (e *engine) Size() int                       { return e.member.Size() }
 func (e *engine) Capabilities() dist.Capabilities { return e.caps }
-func (e *engine) Clock() dist.Clock               { return dist.Monotonic() }
 
 // Alloc returns symmetric memory. It fails on every rank if it fails on one.
 func (e localEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {

@@ -79,7 +79,6 @@ var (
 
 func (e *engine) Rank() int            { return e.rank }
 func (e *engine) Size() int            { return e.size }
-func (e *engine) Clock() dist.Clock    { return dist.Monotonic() }
 func (e *engine) failed() *gpu.Failure { return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0])) }
 
 // Observe reads the GPU's clocks, power and temperature.
@@ -97,7 +96,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return e.knobs.capabilities(c)
 }
 
-// Facts implements dist.Reporter.
+// Facts returns what the group runs on, for [dist.Group.Facts].
 func (e *engine) Facts() dist.Facts {
 	d := e.device.Device()
 	return dist.Facts{Library: fmt.Sprintf("%v, %s", d.Driver(), d.Name), RanksPerDevice: e.sharing, Device: e.model}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/verify"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // epilogues checks scale, bias and residual against the formula, with every algorithm of the operations that reduce and
@@ -230,7 +231,7 @@ func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 
 // quantising reports whether the group takes the codecs of package dist.
 func quantising(c dist.Capabilities) bool {
-	return !slices.ContainsFunc(dist.Codecs(), func(codec dist.Codec) bool { return !c.Takes(codec) })
+	return !slices.ContainsFunc(quant.Codecs(), func(codec quant.Codec) bool { return !c.Takes(codec) })
 }
 
 // quantised checks that the codecs of package dist return the bits of their own Go code, whatever device encodes: for
@@ -246,7 +247,7 @@ func quantised(g *dist.Group) error {
 			if err != nil {
 				return err
 			}
-			for _, c := range dist.Codecs() {
+			for _, c := range quant.Codecs() {
 				for k, r := range []dist.Reduction{dist.Sum, dist.Avg} {
 					if !slices.Contains(caps.Reductions, r) {
 						continue

@@ -1,6 +1,6 @@
 // Package flat is the backend of a simulated network: LogGP with contention at the receiver (package loggp). Every
-// algorithm of the library runs on it, with up to a million ranks. There is only rank 0 (dist.Shape.Virtual), whose
-// calls stand for the calls of all ranks. No data moves, and the clock is simulated time.
+// algorithm of the library runs on it, with up to a million ranks. There is only rank 0, whose calls stand for the calls
+// of all ranks (see dist.Description.Virtual). No data moves, and the clock shows simulated time.
 //
 // Before a call is timed, its steps are proved, for exactly these ranks and elements: every rank ends with the result
 // of the collective, and there is no deadlock. So a row records that the schedule was proved and that data was not
@@ -24,6 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
+	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // Name is the name of the backend.
@@ -39,7 +40,7 @@ const (
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "a simulated network, for any number of ranks: schedules are proved, no data moves",
-		Shape: dist.Shape{InProcess: true, Simulated: true, Virtual: true},
+		InProcess: true, Simulated: true, Virtual: true,
 		Hints: hints.Hints{NoShrink: "a simulated network never loses a rank, and cannot run groups of some " +
 			"of its ranks"},
 	}, backend{})
@@ -193,7 +194,7 @@ func (e *engine) Split(int, int) (dist.Engine, error) {
 	return nil, errors.New("a simulated network has no groups of some of its ranks")
 }
 
-func (e *engine) Clock() dist.Clock { return dist.Simulated(e.time) }
+func (e *engine) Clock() dist.Clock { return clock.Simulated(e.time) }
 func (e *engine) Close() error      { return nil }
 
 // nowhere is memory without contents.

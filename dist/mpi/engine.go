@@ -42,13 +42,12 @@ func (p *process) newEngine(m meeting, b coordinator, make func() (comm, error))
 	return e, nil
 }
 
-func (e *engine) Rank() int         { return e.meeting.rank }
-func (e *engine) Size() int         { return len(e.meeting.hosts) }
-func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+func (e *engine) Rank() int { return e.meeting.rank }
+func (e *engine) Size() int { return len(e.meeting.hosts) }
 
 func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
 
-// Facts implements dist.Reporter.
+// Facts returns what the group runs on, for [dist.Group.Facts].
 func (e *engine) Facts() dist.Facts { return dist.Facts{Library: e.process.lib.String()} }
 
 // capabilities are those of any library. It chooses the algorithms.

@@ -51,9 +51,8 @@ var (
 	_ instrument.Observer = (*engine)(nil)
 )
 
-func (e *engine) Rank() int         { return e.rank }
-func (e *engine) Size() int         { return e.size }
-func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+func (e *engine) Rank() int { return e.rank }
+func (e *engine) Size() int { return e.size }
 
 // Observe reads the GPU's clocks, power and temperature.
 func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
@@ -66,7 +65,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return c
 }
 
-// Facts implements dist.Reporter.
+// Facts returns what the group runs on, for [dist.Group.Facts].
 func (e *engine) Facts() dist.Facts {
 	return dist.Facts{Library: fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), RanksPerDevice: 1}
 }

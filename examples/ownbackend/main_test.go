@@ -56,8 +56,8 @@ func TestPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := p.Groups[0].Tasks[0].Point.String()
-	if !p.Shape.InProcess || p.Processes(p.Groups[0]) != 1 || !strings.Contains(first, "buffers=private") {
-		t.Errorf("planned as %+v, first %s", p.Shape, first)
+	if !p.InProcess || p.Processes(p.Groups[0]) != 1 || !strings.Contains(first, "buffers=private") {
+		t.Errorf("planned with InProcess %v and %d processes, first %s", p.InProcess, p.Processes(p.Groups[0]), first)
 	}
 }
 

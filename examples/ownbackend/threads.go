@@ -15,7 +15,7 @@ func init() {
 		Name:         "threads",
 		Help:         "goroutines of one process, which read each other's memory",
 		Capabilities: capabilities(),
-		Shape:        dist.Shape{InProcess: true}, // one worker process has all ranks
+		InProcess:    true, // one worker process has all ranks
 	}, &threads{groups: map[string]*group{}})
 }
 
@@ -137,7 +137,6 @@ func (e *engine) Close() error {
 func (e *engine) Rank() int                       { return e.rank }
 func (e *engine) Size() int                       { return e.size }
 func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
-func (e *engine) Clock() dist.Clock               { return dist.Monotonic() }
 
 // Alloc implements dist.Engine. Ordinary memory is sufficient.
 func (e *engine) Alloc(_ dist.DType, count int) (dist.Buffer, error) {

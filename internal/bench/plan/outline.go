@@ -57,7 +57,7 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) error {
 	if err != nil {
 		return err
 	}
-	if !p.Shape.InProcess {
+	if !p.InProcess {
 		o.world = req.World
 	}
 	inputs := p.Inputs

@@ -29,7 +29,9 @@ const maxPoints = 1_000_000
 type Plan struct {
 	Bench   *bench.Bench
 	Backend string
-	Shape   dist.Shape // of the backend
+	// InProcess, Simulated and Virtual are copied from the [dist.Description] of the backend.
+	InProcess, Simulated, Virtual bool
+
 	Options point.Point
 	Trials  int
 	Seed    uint64
@@ -147,8 +149,9 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.Describe(req.Backend).Shape, Trials: req.Trials, Seed: req.Seed,
-		Undeclared: undeclared(b, req)}
+	backend := dist.Describe(req.Backend)
+	p := &Plan{Bench: b, Backend: req.Backend, InProcess: backend.InProcess, Simulated: backend.Simulated,
+		Virtual: backend.Virtual, Trials: req.Trials, Seed: req.Seed, Undeclared: undeclared(b, req)}
 	var err error
 	if p.resolved, err = resolveOptions(b, req); err != nil {
 		return nil, err
@@ -185,7 +188,7 @@ func Outline(b *bench.Bench, req Request) (*Plan, error) {
 // Processes returns how many processes a launch of the group starts: one if the backend runs all
 // ranks in one process, else one per rank. A command is always started once per rank.
 func (p *Plan) Processes(g *Group) int {
-	if p.Shape.InProcess && g.Part.Command == nil {
+	if p.InProcess && g.Part.Command == nil {
 		return 1
 	}
 	return max(g.Ranks, 1)
@@ -194,7 +197,7 @@ func (p *Plan) Processes(g *Group) int {
 // BodyRanks returns how many ranks of a launch execute the body: one on a backend with virtual
 // ranks, else all.
 func (p *Plan) BodyRanks(g *Group) int {
-	if p.Shape.Virtual {
+	if p.Virtual {
 		return 1
 	}
 	return g.Ranks

@@ -321,7 +321,7 @@ func (w *workerGroup) warnCrowded(row *journal.Row) {
 		}
 		return
 	}
-	here := w.launcher == nil && !w.slot.plan.Shape.Simulated
+	here := w.launcher == nil && !w.slot.plan.Simulated
 	if here && cores > 0 && float64(ranks) > cores {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", ranks, cores))
 	}

@@ -24,7 +24,7 @@ const simulated = "simulated"
 type simulatedBackend struct{ dist.Backend }
 
 func init() {
-	dist.Register(dist.Description{Name: simulated, Shape: dist.Shape{InProcess: true, Simulated: true}},
+	dist.Register(dist.Description{Name: simulated, InProcess: true, Simulated: true},
 		simulatedBackend{})
 }
 

@@ -128,7 +128,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	if opts.Observe == nil {
 		opts.Observe = func(Event) {}
 	}
-	if opts.Launcher != nil && p.Shape.InProcess {
+	if opts.Launcher != nil && p.InProcess {
 		return Result{}, fmt.Errorf("backend %s has all ranks in one process, which %s cannot start: omit --launcher",
 			p.Backend, opts.Launcher.Name())
 	}
@@ -207,7 +207,7 @@ func Missing(rows []journal.Row) (n int) {
 func (r *runner) announce(e *resumeState) {
 	if !r.opts.unwatched {
 		r.watch = newHostWatch(ClaimName, watchSubject{
-			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Shape.Simulated})
+			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Simulated})
 	}
 	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}
 	if r.opts.Source != nil {
@@ -397,7 +397,7 @@ func (b *backlog) left() int {
 // attempts that the others have left. The first error ends all slots.
 func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 	count := 1
-	if r.plan.Shape.Simulated {
+	if r.plan.Simulated {
 		tasks := 0
 		for _, b := range work {
 			tasks += len(b.todo)

@@ -189,7 +189,7 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 func (w *workerGroup) job() worker.Job {
 	p := w.slot.plan
 	return worker.Job{Bench: p.Bench.Name, Part: w.group.Part.Name, Script: p.Bench.Script, Size: w.group.Ranks,
-		InProcess: p.Shape.InProcess, Virtual: p.Shape.Virtual, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
+		InProcess: p.InProcess, Virtual: p.Virtual, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
 		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Files()}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
@@ -253,7 +254,7 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	asked := r.Flags.Backend
 	can := b.Backends
 	if len(can) == 0 {
-		can = []string{dist.HostBackend}
+		can = []string{hints.HostBackend}
 	}
 	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // prefer the MPI backend
 		if name, ok := lists.First(can, func(name string) bool { return dist.Describe(name).Launcher != nil }); ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -153,7 +154,7 @@ func solves(ctx context.Context, s *bench.State) error {
 
 // workers checks that worker processes start.
 func (s session) workers(ctx context.Context) error {
-	return s.run(ctx, target{dist.HostBackend, workersPart, nil}, func(row *journal.Row) Result {
+	return s.run(ctx, target{hints.HostBackend, workersPart, nil}, func(row *journal.Row) Result {
 		return Result{Area: "host", Name: "worker processes",
 			Detail: fmt.Sprintf("%d started and reached each other", *row.NumRanks)}
 	})
@@ -184,7 +185,7 @@ func (s session) backends(ctx context.Context, names []string) error {
 				return err
 			}
 		}
-		if name == dist.HostBackend {
+		if name == hints.HostBackend {
 			if err := s.conformance(ctx, name+" over TCP", target{name, apartPart, launcher}); err != nil {
 				return err
 			}

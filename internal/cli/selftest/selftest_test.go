@@ -15,6 +15,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -38,8 +39,8 @@ func TestMain(m *testing.M) {
 // plant registers a backend whose all-reduce has a wrong last element on rank 1,
 // and an algorithm that does not reduce.
 func plant() {
-	cpu, _ := dist.As[dist.Backend](dist.HostBackend)
-	d := dist.Describe(dist.HostBackend)
+	cpu, _ := dist.As[dist.Backend](hints.HostBackend)
+	d := dist.Describe(hints.HostBackend)
 	for name, most := range mostRanks {
 		d.Name = name
 		dist.Register(d, toy{cpu, most})

@@ -12,6 +12,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
+// HostBackend is the name of the backend of this host's processors. It is the default backend, and the backend in rows
+// of benches that have no group at all.
+const HostBackend = "cpu"
+
 // Hints are part of a backend's description. The zero Hints fit a backend without special needs.
 type Hints struct {
 	// Preferred reports whether a run that names no backend takes this one for so many ranks, because the machine has

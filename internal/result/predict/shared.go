@@ -3,7 +3,7 @@ package predict
 import (
 	"iter"
 
-	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -42,7 +42,7 @@ func (s inMemory) Steps(rank int) iter.Seq[schedule.Step] {
 func asExecuted(of schedule.Schedule, s model.Series, elem int) schedule.Schedule {
 	piece := of.Params().ChunkElems
 	switch {
-	case s.Backend != dist.HostBackend || of.Ranks() == 1 || of.Count() == 0:
+	case s.Backend != hints.HostBackend || of.Ranks() == 1 || of.Count() == 0:
 		return of
 	case of.Name() == "one-stage":
 		if inline := shm.InlineBytes / elem; piece == 0 || piece > inline {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -150,7 +151,7 @@ type reference struct {
 // onHost solves as processors do, on one rank.
 func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
 	alone, err := dist.Init(context.Background(),
-		dist.Config{Backend: dist.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
+		dist.Config{Backend: hints.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
 	if err != nil {
 		return nil, err
 	}
