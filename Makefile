@@ -1,5 +1,4 @@
-# make build, make run and make test are the commands of the README; CONTRIBUTING.md
-# has the others.
+# The README explains build, run and test; CONTRIBUTING.md explains the other targets.
 
 GO      ?= go
 BIN     := bin/kernbench
@@ -8,174 +7,190 @@ LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/host/hostinfo.Versio
 
 export CGO_ENABLED := 0
 
-# The same for everything, so that what one command compiles the next one has. Nobody
-# reads debug information, and writing it is an eighth of the compiler's time. Packages
-# are compiled beside each other: threads within one only wait for each other.
+# Every command uses the same flags, so that all share Go's build cache. -dwarf=false leaves out
+# debug information, which takes an eighth of the compile time. -c=1 compiles each package
+# with one thread: packages are already compiled in parallel, and more threads would compete
+# for the same cores.
 export GOFLAGS += -trimpath '-gcflags=all=-dwarf=false -c=1'
 
-# Compilers and checkers have memory enough to collect garbage less often, which saves
-# another eighth. So have tests, but with the race detector they run as users run them.
-FREELY := GOGC=800
+# RARE_GC makes compilers and linters collect garbage less often. That costs memory and saves
+# another eighth of their time. The tests themselves run with GOGC=400, except under the race
+# detector, where they run with Go's default.
+RARE_GC := GOGC=800
 
-# Property tests try the same cases every time; `make fuzz` tries fresh ones.
+# Property tests try the same random cases every time; `make fuzz` tries new ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test checks many alone deps lint unit rest-many rest-alone race raced race-many race-alone fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
+.PHONY: run picture build test test-slurm-lint test-parallel test-serial deps lint unit \
+	norace-parallel norace-serial race race-build race-parallel race-serial faults slurm fuzz \
+	bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused \
+	bench-solve ptx gpu-test dist clean
 
-# run does the main job: it regenerates every result and figure of the all-reduce
-# evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
+# run regenerates every result and figure of the all-reduce evaluation on the simulated
+# accelerator. They are written to benches/1H_milestone_output/ccl.
 run: build
 	$(BIN) run --bench milestone-1h-ccl
 
-# picture renews the README's picture from what `make run` left.
+# picture copies a figure of `make run` into the README.
 picture:
 	cp benches/1H_milestone_output/ccl/figures/comparison_fsim.png docs/milestone_ccl.png
 
+# build compiles the program to bin/kernbench.
 build:
 	$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
 
-# test installs what the tests need (as root; otherwise it says what to
-# install and stops), then runs every check there is. Commands that start together on an
-# empty cache would each compile the same packages, so vet goes first, alone.
+# test installs the packages that the tests need (as root; other users are told what to install),
+# then runs every check. vet runs first and alone: commands that start together with an empty
+# build cache would each compile the same packages.
 test: deps
-	$(FREELY) $(GO) vet ./...
-	@$(MAKE) --no-print-directory -j3 checks many alone
+	$(RARE_GC) $(GO) vet ./...
+	@$(MAKE) --no-print-directory -j3 test-slurm-lint test-parallel test-serial
 
-# Tests of processes and ranks wait more than they work, Slurm's most of all: what is only
-# reading and building goes on beside them. Ranks, one package after the other, take longest, so that the
-# others step aside for them. Nothing waits for the linters.
-checks:
-	@$(MAKE) --no-print-directory slurm && $(MAKE) --no-print-directory raced && nice -n 19 $(MAKE) --no-print-directory lint
+# The three jobs of test run at the same time. test-serial takes longest, because its packages run
+# one after the other, so it has the highest priority. The Slurm tests mostly wait, which leaves
+# the cores to the other jobs. The linters come last, with the lowest priority.
+test-slurm-lint:
+	@$(MAKE) --no-print-directory slurm && $(MAKE) --no-print-directory race-build && nice -n 19 $(MAKE) --no-print-directory lint
 
-many:
-	@nice -n 5 $(MAKE) --no-print-directory rest-many && nice -n 5 $(MAKE) --no-print-directory race-many
+test-parallel:
+	@nice -n 5 $(MAKE) --no-print-directory norace-parallel && nice -n 5 $(MAKE) --no-print-directory race-parallel
 
-alone:
-	@$(MAKE) --no-print-directory rest-alone && $(MAKE) --no-print-directory race-alone
+test-serial:
+	@$(MAKE) --no-print-directory norace-serial && $(MAKE) --no-print-directory race-serial
 
+# deps installs the Debian packages that the tests need.
 deps:
 	@scripts/deps.sh
 
-# `go tool staticcheck` would compile the library once more, with other flags.
+# lint checks formatting and runs vet and staticcheck. staticcheck is started with `go run`, because
+# `go tool` would compile the standard library again, with other flags.
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
-	$(FREELY) $(GO) vet ./...
-	$(FREELY) $(GO) run -ldflags=-w honnef.co/go/tools/cmd/staticcheck ./...
+	$(RARE_GC) $(GO) vet ./...
+	$(RARE_GC) $(GO) run -ldflags=-w honnef.co/go/tools/cmd/staticcheck ./...
 
-# A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
-# lint has vetted everything, and linking is faster without debug information. Ranks
-# poll for each other, so packages whose tests are ranks run one after the other, while
-# the next one is linked; packages whose tests wait for processes, or for a GPU that is not there, run
-# beside them. Their lock is not on go.mod, for which every go command waits. The scripts have a RANKS of
-# their own, which make would hand this one to.
-TEST   := $(FREELY) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
-MANY    = -p=$$(nproc) -exec="env $(1)"
-ALONE   = -p=2 -exec="flock --close $(CURDIR)/Makefile env $(1)"
-RANKED := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
+# TEST runs `go test`. The timeout is long because the machine may be shared; it only ends tests that hang.
+# vet is off because lint runs it. -ldflags=-w leaves out debug information, which makes linking faster.
+#
+# RANKED matches the packages whose tests run ranks. Ranks poll for messages of other ranks, so they are
+# slow when they have to share cores. These packages run one after the other (SERIAL), while
+# the next test binary is being linked. All other packages, whose tests mostly wait for processes, run in
+# parallel with them (PARALLEL). The argument of both macros is the environment of the tests.
+#
+# The lock that serialises the test binaries is on the Makefile. It cannot be on go.mod, because every go
+# command waits for a lock on that file. The name is RANKED, not RANKS, because make would pass
+# RANKS on to the scripts, which use a variable of that name.
+TEST     := $(RARE_GC) GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
+PARALLEL = -p=$$(nproc) -exec="env $(1)"
+SERIAL   = -p=2 -exec="flock --close $(CURDIR)/Makefile env $(1)"
+RANKED   := ^(github.com/kernbench/kernbench|\.)/(benches/(allreduceeval|collectives|gemmallreduce|gpuallreduce|solvescaling)|dist/(cpu|mpi)|solve)(/|$$)
 
+# unit runs all tests without the race detector.
 unit:
-	$(TEST) $(call MANY,GOGC=400) $$($(GO) list ./... | grep -vE '$(RANKED)')
-	$(TEST) $(call ALONE,GOGC=400) $$($(GO) list ./... | grep -E '$(RANKED)')
+	$(TEST) $(call PARALLEL,GOGC=400) $$($(GO) list ./... | grep -vE '$(RANKED)')
+	$(TEST) $(call SERIAL,GOGC=400) $$($(GO) list ./... | grep -E '$(RANKED)')
 
-# rest is what the race detector does not run as a whole: with it, everything has run.
-REST := $(GO) list ./... | grep -vxF "$$(scripts/raced.sh whole | sed 's|^\.|github.com/kernbench/kernbench|')"
+# NORACE lists the packages whose tests the race targets leave out, in whole or in part. The norace and the race
+# targets together run every test at least once.
+NORACE := $(GO) list ./... | grep -vxF "$$(scripts/raced.sh whole | sed 's|^\.|github.com/kernbench/kernbench|')"
 
-rest-many:
-	$(TEST) $(call MANY,GOGC=400) $$($(REST) | grep -vE '$(RANKED)')
+norace-parallel:
+	$(TEST) $(call PARALLEL,GOGC=400) $$($(NORACE) | grep -vE '$(RANKED)')
 
-rest-alone:
-	$(TEST) $(call ALONE,GOGC=400) $$($(REST) | grep -E '$(RANKED)')
+norace-serial:
+	$(TEST) $(call SERIAL,GOGC=400) $$($(NORACE) | grep -E '$(RANKED)')
 
-# The race detector needs cgo, the shipped binary must not: so both are tested.
-race: race-many race-alone
+# race runs the tests with the race detector. It needs cgo, which the released binary does not use, so
+# tests without cgo are needed too.
+race: race-parallel race-serial
 
-# Where it sees them, the pixels of figures are most of what it sees: what rasterises and
-# encodes them keeps nothing from one figure to the next.
+# PIXELS are packages compiled without the race detector: they rasterise and encode figures. With the
+# detector, they would take most of the test time. They keep no state between figures.
 PIXELS := image/png compress/flate github.com/golang/freetype/raster
 
-# Inlining is a third of the compiler's time, and brings little where a package is somebody else's: few of
-# them are where tests spend theirs.
+# INLINED are the packages that the race build compiles with inlining: our own, and the few others in which
+# the tests spend time. Inlining takes a third of the compile time.
 INLINED := github.com/kernbench/kernbench/... runtime/... internal/... sync/... slices strconv pgregory.net/rapid
 
-raced race-many race-alone: export CGO_ENABLED = 1
-raced race-many race-alone: export GOFLAGS += '-gcflags=all=-dwarf=false -c=1 -l' $(INLINED:%='-gcflags=%=-dwarf=false -c=1') \
+race-build race-parallel race-serial: export CGO_ENABLED = 1
+race-build race-parallel race-serial: export GOFLAGS += '-gcflags=all=-dwarf=false -c=1 -l' $(INLINED:%='-gcflags=%=-dwarf=false -c=1') \
 	$(PIXELS:%='-gcflags=%=-dwarf=false -c=1 -race=false')
 
-# raced compiles for race-many and race-alone, which would both compile the same: who
-# comes first does it for all.
-raced:
-	@flock scripts/raced.sh env $(FREELY) $(GO) list -race -export -deps -test $$(scripts/raced.sh) >/dev/null
+# race-build compiles the packages of race-parallel and race-serial. A lock lets only the first caller
+# compile; the other one then finds the results in the build cache.
+race-build:
+	@flock scripts/raced.sh env $(RARE_GC) $(GO) list -race -export -deps -test $$(scripts/raced.sh) >/dev/null
 
-race-many: raced
-	$(TEST) $(call MANY,-u GOGC) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
+race-parallel: race-build
+	$(TEST) $(call PARALLEL,-u GOGC) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
 
-race-alone: raced
-	$(TEST) $(call ALONE,-u GOGC) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
+race-serial: race-build
+	$(TEST) $(call SERIAL,-u GOGC) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
 
-# slurm runs kernbench under a real Slurm of several virtual nodes on this machine.
+# slurm tests kernbench under a real Slurm with two virtual nodes on this machine.
 slurm: build
 	@scripts/slurm.sh $(BIN)
 
-# faults injects 300 random faults into running jobs, some of them of a Slurm; FAULTS and
-# FAULTS_SEED choose. The tests themselves have 30.
+# faults injects 300 random faults into running jobs, some of them under Slurm. FAULTS sets another number and
+# FAULTS_SEED repeats an earlier choice of faults. `make test` injects 30.
 faults:
 	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -v ./internal/process/faults
 
-# fuzz gives every fuzz target a minute and the property tests fresh cases.
+# fuzz runs every fuzz target for a minute, and the property tests with 1000 new cases each.
 fuzz:
 	@scripts/fuzz.sh 60s
 	RAPID_SEED=0 RAPID_CHECKS=1000 $(GO) test ./...
 
-# bench measures the harness itself: see docs/performance.md.
+# bench measures the overhead of kernbench itself; see docs/performance.md.
 bench: build
 	@scripts/bench.sh $(BIN)
 
-# bench-collectives compares the all-reduce with Open MPI, MPICH and gloo, as far
-# as installed. With BIN=path it takes a kernbench built elsewhere, without Go.
+# bench-collectives compares the all-reduce with those of Open MPI, MPICH and gloo that are installed. This and
+# the following targets use an existing binary if it is named with BIN=path; then they do not need Go.
 bench-collectives: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-collectives.sh $(BIN)
 
-# bench-limits tells what share of this host's limit the all-reduce reaches.
+# bench-limits measures which share of this host's memory bandwidth the all-reduce reaches.
 bench-limits: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-limits.sh $(BIN)
 
-# bench-tcp compares the all-reduce between two nominal hosts with gloo and Open
-# MPI's TCP, over loopback.
+# bench-tcp compares the TCP all-reduce with gloo and with Open MPI over TCP. It treats this machine as two
+# hosts, connected by the loopback interface.
 bench-tcp: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-tcp.sh $(BIN)
 
-# bench-mpi tells what calling MPI from kernbench costs over calling it from C.
+# bench-mpi measures how much longer an MPI call takes from kernbench than from C.
 bench-mpi: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-mpi.sh $(BIN)
 
-# bench-tune makes the two real studies of docs/tune.md.
+# bench-tune repeats the two tuning studies of docs/tune.md.
 bench-tune: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-tune.sh $(BIN)
 
-# bench-gemm compares the matrix products with OpenBLAS from C.
+# bench-gemm compares kernbench's matrix products with OpenBLAS, called from C.
 bench-gemm: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-gemm.sh $(BIN)
 
-# bench-fused measures the matrix product fused with its all-reduce.
+# bench-fused measures how well a matrix product and its all-reduce overlap.
 bench-fused: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-fused.sh $(BIN)
 
-# bench-solve compares an iteration of CG + Jacobi with PETSc's, and checks weak
-# scaling, partitioners and memory.
+# bench-solve compares the solvers with PETSc's and checks weak scaling, partitioners and memory use.
 bench-solve: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-solve.sh $(BIN)
 
-# ptx renews the PTX of the GPU kernels from their CUDA sources; it needs nvcc.
+# ptx compiles the CUDA sources of the GPU kernels to PTX. It needs nvcc.
 ptx:
 	@scripts/ptx.sh
 
-# dist builds what is given to others, in bin/dist: archives, Debian packages, checksums.
+# dist builds the release files in bin/dist: archives, Debian packages and checksums.
 dist:
 	@scripts/dist.sh $(VERSION) amd64 arm64 static-amd64 static-arm64
 
-# gpu-test builds the tests that need a GPU, to be carried to a machine that has one.
+# gpu-test builds a test binary, bin/gpu.test, to be copied to a machine with a GPU and run there.
 gpu-test:
 	$(GO) test -tags gpu -c -o bin/gpu.test ./internal/kernel/gpu
 
+# clean removes everything that the other targets build or measure.
 clean:
 	rm -rf bin out peers/build
