@@ -128,18 +128,18 @@ func (s *State) Phase(name string) { s.set.Phase(name) }
 func (s *State) UseClock(c Clock) {
 	s.set.Clock = c
 	if p, ok := c.(profiler); ok {
-		p.Look()
+		p.StartProfile()
 	}
 	if c.Deterministic() {
 		s.out.Kind = journal.Simulated
 	}
 }
 
-// profiler is a Clock that can profile calls. Look enables profiling before the timed calls.
-// Inside returns the profile of the last call, encoded by package profile, or nil.
+// profiler is a [Clock] that can profile calls. StartProfile enables profiling before the timed calls.
+// Profile returns the profile of the last call, encoded by package profile, or nil if there is none.
 type profiler interface {
-	Look()
-	Inside() ([]byte, error)
+	StartProfile()
+	Profile() ([]byte, error)
 }
 
 // Sampling returns the configuration of [State.Time]. A body may change it before the call, for

@@ -278,7 +278,7 @@ func (s *State) record(res *measure.Result) {
 	}
 	if p, ok := s.set.Clock.(profiler); ok && s.Rank() == 0 {
 		var err error
-		if o.Inside, err = p.Inside(); err != nil {
+		if o.Inside, err = p.Profile(); err != nil {
 			s.Warn("%v", err)
 		}
 	}

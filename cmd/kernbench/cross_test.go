@@ -106,8 +106,8 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 	}
 	loaded := must.Get(packages.Load(&packages.Config{
 		Dir: root,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
-			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedDeps | packages.NeedTypes | packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax,
 		Env: append(os.Environ(), "GOARCH="+arch, "CGO_ENABLED=0"), Tests: true, Overlay: overlay,
 	}, patterns...))(t)
 	if len(loaded) == 0 {

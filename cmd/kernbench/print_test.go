@@ -17,12 +17,10 @@ import (
 func (b *browser) print() {
 	dir := b.TempDir()
 	for _, run := range []struct {
-		args []string
-		// sections int // minimum
-		sections int // at least
-		// pages    int // maximum
-		pages int // at most
-		many  bool
+		args     []string
+		sections int  // minimum number of sections
+		pages    int  // maximum number of printed pages
+		many     bool // the table of rows is long, so it starts collapsed
 	}{
 		{[]string{"--bench", "memory", "--size", "16K", "--ranks", "1", "--max-time", "10ms", "--remeasure", "0"}, 5, 3,
 			false},
@@ -39,7 +37,8 @@ func (b *browser) print() {
 		b.do(chromedp.Navigate("file://" + filepath.Join(dir, name, "report.html")))
 		b.want("document.title.startsWith('" + name +
 			"') && document.querySelector('main > section').querySelector('p, li').innerText.length > 20")
-		links := b.eval("[...document.querySelectorAll('nav a')].filter((a) => document.querySelector(a.hash)).length").(float64)
+		links := b.eval("[...document.querySelectorAll('nav a')].filter((a) => document.querySelector(a.hash))" +
+			".length").(float64)
 		if all := b.eval("document.querySelectorAll('nav a').length").(float64); links != all || int(links) < run.sections {
 			b.Errorf("%s: %v of %v entries of the contents lead somewhere, want %d", name, links, all, run.sections)
 		}

@@ -109,10 +109,9 @@ func serveWeb(t *testing.T, work string, args ...string) string {
 // browser is a browser tab with the page under test.
 type browser struct {
 	*testing.T
-	ctx    context.Context
-	cancel context.CancelFunc
-	// dir        string // folder of results
-	dir        string // of results
+	ctx        context.Context
+	cancel     context.CancelFunc
+	dir        string // folder of results
 	site       string
 	mu         sync.Mutex
 	complaints []string
@@ -521,8 +520,7 @@ func (b *browser) inside() {
 	b.open("/run", "run", "simulated", "only", "size > 0")
 	b.until("document.querySelector('#inside .notice.bad')?.innerText.includes('unpacking')")
 	b.want("window.hacked === undefined")
-	// b.forget() // the refusal is expected
-	b.forget() // that the server refuses it
+	b.forget() // the refusal is expected
 }
 
 // token checks that requests without the token are refused.

@@ -57,13 +57,11 @@ type group struct {
 	size, joined int
 	inputs       [][]float32 // of the current call, by rank
 
-	mu    sync.Mutex
-	moved sync.Cond
-	// here   int // waiting ranks
-	here  int // ranks that wait
-	round int
-	// failed error // the first error; it is final
-	failed error // final
+	mu     sync.Mutex
+	moved  sync.Cond
+	here   int // number of ranks that wait
+	round  int
+	failed error // the first error; once set, it stays
 }
 
 // engine is one rank of a group.

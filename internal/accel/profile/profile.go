@@ -222,11 +222,11 @@ func (Clock) Deterministic() bool { return true }
 // Name returns the name of the clock in results.
 func (Clock) Name() string { return "simulated" }
 
-// Look makes later launches record what Inside returns.
-func (c Clock) Look() { c.Record() }
+// StartProfile makes later launches record a profile, which [Clock.Profile] returns.
+func (c Clock) StartProfile() { c.Record() }
 
-// Inside returns the encoded profile of the latest launch, or nil if it was not recorded.
-func (c Clock) Inside() ([]byte, error) { return Of(c.Latest()).Encode() }
+// Profile returns the encoded profile of the latest launch, or nil if it was not recorded.
+func (c Clock) Profile() ([]byte, error) { return Of(c.Latest()).Encode() }
 
 // MaxFile is the size limit of an encoded record in bytes; maxText limits it after decompression.
 const (

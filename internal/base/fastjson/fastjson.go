@@ -14,7 +14,7 @@
 //		fastjson.Field("min", fastjson.Float, func(s *Stat) *float64 { return &s.Min }),
 //	}
 //
-// Readers report false if they decline the text. The target then holds anything, and the
+// A reader returns false if it declines the text. The content of the target is then undefined, and the
 // Decoder must be Reset.
 package fastjson
 

@@ -21,7 +21,7 @@ func TestMetrics(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		bench Bench
-		want  []string // those with a unit of the bench's own are marked
+		want  []string // expected metrics; "own" marks those whose unit the bench declares
 		all   bool
 	}{
 		{"programs", Bench{Parts: []*Part{{Command: &Command{}, Metrics: metrics("a", "b")},

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Cadence is what happens between two samples.
+// Cadence says how consecutive samples follow each other.
 type Cadence string
 
 const (

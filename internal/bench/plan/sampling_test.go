@@ -61,7 +61,8 @@ func TestSampling(t *testing.T) {
 		if got := g.Part.Measure; got.Cadence != want.Cadence || got.Cache != want.Cache || got.Stop != want.Stop {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
-		// --resume takes a row for another by its key.
+		// --resume identifies rows by their keys, so rows that measure another quantity must have
+		// other keys.
 		if other := g.Tasks[0].Key != declared.Groups[0].Tasks[0].Key; other != c.other {
 			t.Errorf("%s: another key: %v, want %v", what, other, c.other)
 		}

@@ -18,9 +18,10 @@ const (
 	smallestSet = 16 << 10
 	// usualCache is assumed if the size of the last-level cache is unknown.
 	usualCache = 64 << 20
-	// memoryShare is the divisor of the host's memory that gives the memory for one number of cores.
-	// The first cores keep larger sets for runs with fewer cores: with 128 cores that is four and a
-	// half times as much in total.
+	// memoryShare limits the working sets for one number of cores to 1/memoryShare of the host's
+	// memory in total. The same memory serves all numbers of cores, and each core needs room for its
+	// largest set. The first cores are used by small numbers of cores too, with larger sets, so all
+	// cores together use more than that share: 4.5 times as much with 128 cores.
 	memoryShare = 16
 )
 
@@ -45,14 +46,14 @@ func (p Profile) workingSets(cores int, lastLevel, memory int64) []int64 {
 	}
 	largest := max(total/int64(cores)/blockBytes*blockBytes, 4*smallestSet)
 	var out []int64
-	for s := int64(smallestSet); s <= largest/2; s *= p.Step { // none close to the largest
+	for s := int64(smallestSet); s <= largest/2; s *= p.Step { // skip sizes close to the largest
 		out = append(out, s)
 	}
 	return append(out, largest)
 }
 
-// memoryPerCore returns how much memory each core needs for the sets of all numbers of cores. Core
-// i is first used by the smallest number above i, with the largest set.
+// memoryPerCore returns how much memory each core needs for its working sets with every number of
+// cores. A core's largest set belongs to the smallest number of cores that includes it.
 func memoryPerCore(cores int, sets map[int][]int64) []int64 {
 	needs := make([]int64, cores)
 	for i := range needs {

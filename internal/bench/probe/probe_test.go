@@ -20,8 +20,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// scripted is a host with round numbers: two cores have twice the bandwidth of one, and small sets ten times
-// that of large ones.
+// scripted is a host with round numbers: two cores have twice the bandwidth of one, and small sets
+// have ten times the bandwidth of large ones.
 func scripted() Result {
 	h := hostinfo.Local()
 	r := Result{Schema: Schema, Class: Class(h), Version: Version(h.Build), Cores: 4, Profile: "scripted",
@@ -68,7 +68,7 @@ func TestLookupPassesOverDisturbedCells(t *testing.T) {
 	}
 }
 
-// A copy needs exactly the time of the probed copy, and a read that of the probed read.
+// TimeUS reproduces the probed times of a pure copy and of a pure read.
 func TestTimeOfTraffic(t *testing.T) {
 	r := scripted()
 	const set = 1 << 20

@@ -295,20 +295,22 @@ type Traffic struct {
 }
 
 // TimeUS returns the time in microseconds that the traffic needs at the probed bandwidths. A load
-// costs what it costs in a pure read, and a store what a copy costs beyond its load. So a copying
-// kernel needs exactly the time of the probed copy, a reading one that of the probed read, and a
-// reduction, with two or more loads per store, lies in between.
+// costs as much as in the probed read; a store costs the time by which the probed copy exceeds its
+// loads. So a kernel that copies needs exactly the time of the probed copy, and a kernel that only
+// reads needs exactly the time of the probed read. A reduction, with two or more loads per store, lies
+// in between.
 func (r Result) TimeUS(t Traffic) float64 {
 	perLoad := 1 / r.ReadGBps(t.Cores, t.Set)
 	perStore := max(0, 2/r.CopyGBps(t.Cores, t.Set)-perLoad)
 	return (t.Loads*perLoad + t.Stores*perStore) / 1e3
 }
 
-// ExchangeUS returns the time in microseconds in which each of a number of cores receives crossing
-// bytes of another core's private memory and sends as many, all at the same time, when each core
-// touches memory bytes of its own. It is 0 if that was not probed. Crossing bytes cost the rate
-// between caches. Memory, which may be touched less often than bytes cross, is charged once, by
-// what an exchange of working sets of that size costs beyond that rate.
+// ExchangeUS returns the time in microseconds of an exchange between a number of cores, all at the
+// same time: each core sends crossing bytes of its private memory to another core and receives as
+// many, and touches memory bytes of its own. It is 0 if exchanges were not probed. The crossing bytes
+// are charged at the rate between caches. The touched memory is charged once, even if its bytes cross
+// several times: with the extra time, compared with that rate, that an exchange of working sets of
+// this size takes.
 func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
 	if len(r.Exchange) == 0 {
 		return 0

@@ -275,7 +275,7 @@ func (e *examinee) timed(batch int) (reported, took time.Duration, err error) {
 	return reported, took, err
 }
 
-// tellsTime compares reported times with the time of the answer. A batch must contain that many
+// tellsTime compares reported times with the time until the answer arrived. A batch of n must make n
 // calls, and the unit must be nanoseconds.
 func tellsTime(e *examinee) (string, error) {
 	if _, err := e.ready(func(r reply) bool { return !r.Preamble && r.Clock == nil }); err != nil {
@@ -293,7 +293,7 @@ func tellsTime(e *examinee) (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case took < noticeable: // a larger one
+		case took < noticeable: // too short to compare: try a larger batch
 		case ns <= took/100:
 			return "", fmt.Errorf("sample: a batch of %d reports %v, but its answer took %v: are these nanoseconds, of the "+
 				"whole batch?", batch, ns, took)

@@ -25,7 +25,8 @@ type remeasureBudget struct {
 	first, again time.Duration
 }
 
-// spend counts the duration of a measurement of a point that had before earlier ones.
+// spend charges the duration of one measurement of a point to the budget. before is the number of
+// earlier measurements of the same point.
 func (b *remeasureBudget) spend(before int, took time.Duration) {
 	if before == 0 {
 		b.first += took
@@ -34,8 +35,8 @@ func (b *remeasureBudget) spend(before int, took time.Duration) {
 	}
 }
 
-// allows reports whether a point may be measured once more. measured is the number of its
-// measurements, once the duration of one, and left the rest of its time limit.
+// allows reports whether a point may be measured once more. measured is the number of its measurements
+// so far, once is the duration of one of them, and left is the rest of the point's time limit.
 func (b *remeasureBudget) allows(measured int, once, left time.Duration) bool {
 	return measured <= b.maxRepeats && once <= left && b.again+once <= b.first+remeasureGrace
 }
@@ -154,9 +155,9 @@ func (w *hostWatch) claimants() []int {
 	return w.claim.Others()
 }
 
-// findOthers describes another kernbench on this host: the holder of the claim, or a process that
-// has asked for the claim and still lives, or one that has come and gone since the first before
-// claimants.
+// findOthers describes another kernbench on this host: the holder of the claim, a living process that
+// has asked for the claim, or any process that has asked for it since there were only before
+// claimants, even if that process has ended. callers is the number of claimants so far.
 func (w *hostWatch) findOthers(before int) (text string, callers int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -171,8 +171,9 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	return res, err
 }
 
-// outcome classifies the end of the execution and records notes about it. broken says why a joined
-// job could not continue; the returned error is what is not explained by these.
+// outcome classifies the end of the execution and records notes about it. broken is the reason if a
+// joined job could not continue. The returned error is set for faults of the harness only: interrupts,
+// broken jobs and --fail-fast are outcomes.
 func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string, _ error) {
 	var job *jobError
 	switch {

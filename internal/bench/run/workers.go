@@ -258,8 +258,8 @@ func (w *workerGroup) drain(rank int) {
 	}
 }
 
-// processEvent handles an event of a process. It is a failure if a worker ends before it was asked
-// to, or if the launch itself ends, which is a nil event.
+// processEvent handles an event of a process. It returns a failure if a worker ends before it was
+// asked to, or if the launch itself ends, which is reported as a nil event.
 func (w *workerGroup) processEvent(e launch.Event) *failure {
 	if e == nil {
 		w.events = nil
@@ -269,7 +269,7 @@ func (w *workerGroup) processEvent(e launch.Event) *failure {
 	switch {
 	case !ok:
 		return nil
-	case x.Stopped: // not by this group, and the other processes with it
+	case x.Stopped: // by someone else, together with all other processes of the launch
 		return w.launchEnded()
 	case w.launcher != nil:
 		return w.launcherDied(&x)
@@ -277,8 +277,8 @@ func (w *workerGroup) processEvent(e launch.Event) *failure {
 	return w.workerDied(&x)
 }
 
-// launchEnded returns why a launch ended although its workers were not asked to: because of a lost
-// rank, of a worker that ended by itself before, or for the reason given by whoever ended it.
+// launchEnded returns why a launch ended although its workers were not asked to exit: a rank was lost,
+// a worker ended by itself before, or the launch was stopped with a reason.
 func (w *workerGroup) launchEnded() *failure {
 	if f := w.lostRank(); f != nil {
 		return f

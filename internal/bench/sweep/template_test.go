@@ -32,7 +32,7 @@ func TestSubstitute(t *testing.T) {
 		{"{shape}", nil, "qkv=4096x6144"}, {"{shape.0}x{shape.1}", nil, "4096x6144"}, {"{a.0}", nil, "dotted"},
 		{"{on},{f}", nil, "true,0.5"}, {"{{size}}", nil, "{size}"}, {"{{{size}}}", nil, "{65536}"},
 		{`{{"a": {f}}}`, nil, `{"a": 0.5}`},
-		{"{tricky}", nil, "{size} }{"}, // a value is never read again
+		{"{tricky}", nil, "{size} }{"}, // values are not expanded again
 		{"{num_ranks}", &four, "4"},
 		{"{num_ranks}", nil, "error: starts its own ranks"},
 		{"{sise}", nil, `error: unknown axis "sise", did you mean "size"`},
@@ -90,8 +90,7 @@ func FuzzSubstitute(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// An argument that was accepted and named no axis keeps its text but
-		// for doubled braces.
+		// An argument without placeholders keeps its text, except for doubled braces.
 		if text, constant := literalArg(arg); constant && text != out[0] {
 			t.Fatalf("%q: %q and %q", arg, text, out[0])
 		}

@@ -196,7 +196,8 @@ func (g *surrogate) launchedPairs(a, b int, like [][]float64) [][]bool {
 	return has
 }
 
-// relativeToLeast makes the least of the cells that were launched zero, and -1 of the others.
+// relativeToLeast subtracts the smallest launched cell from all launched cells and sets the others to
+// -1.
 func relativeToLeast(f [][]float64, launched [][]bool) {
 	least := math.Inf(1)
 	for x, row := range f {

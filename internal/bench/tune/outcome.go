@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// addRows sorts new rows to the launches that asked for them.
+// addRows assigns new rows to the launches that requested them.
 func (s *Study) addRows(rows []journal.Row, starts []time.Time) {
 	fresh := slices.Clone(rows[min(s.taken, len(rows)):])
 	s.taken = len(rows)
@@ -119,14 +119,14 @@ func (s *Study) outcome(f *subStudy, l Launch, times map[taskTrial]float64) (o O
 	return o, true
 }
 
-// missingMetric says that a row has no such metric, and which are like it.
+// missingMetric returns a message that the row lacks the metric, with similar names as suggestions.
 func (s *Study) missingMetric(r *journal.Row) string {
 	return fmt.Sprint("the row has no such metric: ",
 		suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics))))
 }
 
-// missingOver is a name of --over that a row lacks: a column of a program's table is known
-// only when it is there.
+// missingOver returns a name of --over that the row lacks, or "". Such a name is not detected earlier,
+// because the columns of a program's table are known only when a row has them.
 func (s *Study) missingOver(r *journal.Row) string {
 	name, _ := lists.First(s.goal.Over, func(n string) bool {
 		_, has := r.Point.Get(n)

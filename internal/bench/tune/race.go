@@ -16,9 +16,11 @@ const (
 	// exploreShare is the fraction of the race budget for exploring, and pilotShare the fraction
 	// of that for random settings.
 	exploreShare, pilotShare = 0.65, 0.5
-	// maxLevelFailures is after how many failures without a success a level is left alone.
+	// maxLevelFailures is the number of failures, without a success, after which a level is no longer
+	// tried.
 	maxLevelFailures = 3
-	// timingSettings settings and the default show how long a launch takes, where time is limited.
+	// timingSettings is the number of settings, besides the default, in the first round of a study
+	// with a time limit. That round shows how long a launch takes.
 	timingSettings = 2
 )
 

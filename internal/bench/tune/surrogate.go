@@ -263,8 +263,9 @@ func (g *surrogate) gather(all []record, space Space, weight []float64, offset m
 	}
 }
 
-// fitShares takes the shares under which the values are likeliest, one after the other
-// from a few; at first it is hardly known how much launches differ.
+// fitShares chooses the shares that maximise the likelihood of the values. It optimises one share
+// after the other over a few candidates. On the first fit it also chooses the noise, for which there
+// is no good estimate yet.
 func (g *surrogate) fitShares(first bool) {
 	const enough = 200 // the first points are a random sample, so they are representative
 	points, y, launches := g.points, g.y, g.launches
@@ -292,8 +293,9 @@ func (g *surrogate) fitShares(first bool) {
 	try(&g.own, 0.002, 0.02, 0.1)
 }
 
-// reweigh takes weight from launches far from what is expected, the more the farther,
-// and from rounds what their launches have in common.
+// reweigh reduces the weight of outliers: launches more than far standard deviations from their
+// expected value, by the square of the distance. It also estimates the offset that all launches of a
+// round have in common.
 func (g *surrogate) reweigh(all []record, space Space, weight []float64, offset map[int]float64) {
 	const far = 2.5 // standard deviations
 	left := make([]float64, len(all))

@@ -58,7 +58,8 @@ func newSynthetic(rng *rand.Rand, noise func(*rand.Rand) float64) *synthetic {
 		}
 		b.space.Settings = append(b.space.Settings, l)
 		b.log = append(b.log, y)
-		// Failing ones: where two variables meet, which single levels do not tell.
+		// Settings with one combination of two levels fail, which no single level explains, and so
+		// does one setting in fifty at random.
 		b.fails = append(b.fails, i > 0 && (l[0] == 1 && l[1] == 2 || rng.IntN(50) == 0))
 	}
 	b.best = -1

@@ -40,13 +40,13 @@ type Planned struct {
 
 // Run is one `run` command.
 type Run struct {
-	Program string         // its name, for messages
-	Known   []*bench.Bench // all benches of the program
-	Benches []*bench.Bench // the selected ones
-	Flags   Flags
-	Read    Values
-	Job     *jobenv.Job // the job that the run joins, or nil
-	Look    bool        // the plans will only be displayed, so outlines suffice
+	Program  string         // its name, for messages
+	Known    []*bench.Bench // all benches of the program
+	Benches  []*bench.Bench // the selected ones
+	Flags    Flags
+	Read     Values
+	Job      *jobenv.Job // the job that the run joins, or nil
+	PlanOnly bool        // the plans will only be displayed, so outlines suffice
 }
 
 // Plans checks the flags and plans every selected bench.
@@ -111,7 +111,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	}
 	req.Hosts = r.hosts()
 	make := plan.Make
-	if r.Look {
+	if r.PlanOnly {
 		make = plan.Outline
 	}
 	p, err := withFiles(b, req, make)

@@ -112,8 +112,9 @@ func Build(dir string, solve ...fs.FS) (string, error) {
 	return to, os.WriteFile(to, made, 0o700)
 }
 
-// compiled returns what gcc makes of the sources in a folder. Many tests and processes need the same
-// library, so it is cached in the user's cache folder under a hash of its sources.
+// compiled returns the shared library that gcc builds from the sources in a folder. Many tests and
+// processes need the same library, so it is cached in the user's cache folder under a hash of sources
+// and flags.
 func compiled(src string, args []string) ([]byte, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.GOARCH, args)

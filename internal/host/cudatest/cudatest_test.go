@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What was compiled is had again without a compiler, but not of other sources or by other flags.
+// A library in the cache is used without a compiler, unless sources or flags have changed.
 func TestCompiledOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	src := t.TempDir()

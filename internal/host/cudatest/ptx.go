@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// StalePTX says why ptx/NAME.ptx of a folder of kernels is not what `make ptx` makes of NAME.cu, the
-// folder's headers and those of the folders that it includes some from, in the order of their names:
-// its first line names the hash of all these.
+// StalePTX returns an error if folder/ptx/NAME.ptx was not compiled from the present sources. `make
+// ptx` writes a SHA-256 into the first line of the PTX. It covers the headers of the included folders,
+// then the headers of the folder itself, each set sorted by name, and at last NAME.cu.
 func StalePTX(folder fs.FS, name string, included ...fs.FS) error {
 	sum := sha256.New()
 	for _, from := range append(included, folder) {

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// PTX of these sources passes; that of others, or one that names none, does not.
+// PTX of the present sources passes. PTX of other sources, or without a hash, does not.
 func TestStalePTX(t *testing.T) {
 	current := fmt.Sprintf("// source: sha256 %x\n.version 8.0\n", sha256.Sum256([]byte("header kernel")))
 	for _, c := range []struct {

@@ -94,7 +94,7 @@ func mpiVersion(lib *dynlib.Library) (string, error) {
 	if err := lib.Bind(map[string]*dynlib.Func{name: &f}); err != nil {
 		return "", err
 	}
-	// MPI_MAX_LIBRARY_VERSION_STRING of MPICH, which is larger than that of Open MPI
+	// MPICH's MPI_MAX_LIBRARY_VERSION_STRING; Open MPI's is smaller.
 	text, length := make([]byte, 8192), new(int32)
 	if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))); code != 0 {
 		return "", fmt.Errorf("%s returned %d", name, code)

@@ -135,9 +135,9 @@ func CgroupMounts(root fs.FS) (mounts []CgroupMount) {
 	return mounts
 }
 
-// folder returns the folder of a group below the mount point, and whether the mount contains the group.
-// In a container the path of the group may be that of the host; the mount then shows only
-// the part below its root.
+// folder returns the folder of a group below the mount point, and whether the mount contains the
+// group. In a container, the kernel may report the group's path as the host sees it, while the mount
+// shows only the part below its root.
 func (m CgroupMount) folder(group string) (string, bool) {
 	below, ok := strings.CutPrefix(group+"/", strings.TrimSuffix(m.root, "/")+"/")
 	return path.Join(m.point, below), ok

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The daemon ends when it is stopped. Folder and server of a killed process are removed by the
-// next one; those of a running process are kept.
+// The daemon ends when it is stopped. The folder and server of a killed process are removed by the
+// next process. Folders of running processes are kept.
 func TestDaemonsAreSwept(t *testing.T) {
 	programs, temp := t.TempDir(), t.TempDir()
 	must.Do(t, cudatest.MPS(programs))

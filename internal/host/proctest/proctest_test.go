@@ -85,7 +85,7 @@ func TestBuffer(t *testing.T) {
 			fmt.Fprint(&b, "x")
 		}
 	}()
-	for len(b.String()) < 100 { // also what the race detector looks at
+	for len(b.String()) < 100 { // reads while the process writes; the race detector would report unsafe access
 	}
 	<-done
 	if b.String() != strings.Repeat("x", 100) {

@@ -91,7 +91,7 @@ const (
 // sender.
 type Side byte
 
-// HostSide listened, MemberSide dialled.
+// HostSide is the side that listened, MemberSide the side that dialled.
 const (
 	HostSide   Side = 'h'
 	MemberSide Side = 'm'

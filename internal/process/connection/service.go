@@ -19,7 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// Service is what the two sides of a connection must agree on before they connect.
+// Service describes how two processes connect. Both sides must use the same Banner and Secret.
 type Service struct {
 	Banner string // names the service and its version; ends in a newline
 	Secret []byte

@@ -21,7 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// State is what the processes of a rank were doing. Its text completes the phrase "it was".
+// State describes what the processes of a rank were doing. Its text completes the phrase "it was".
 type State string
 
 // The states. An asleep rank has put itself to sleep for a time; a waiting one can be woken by
@@ -35,7 +35,7 @@ const (
 	Stopped State = "stopped"
 )
 
-// Activity is what a rank was doing when it was observed.
+// Activity describes what a rank was doing when it was observed.
 type Activity struct {
 	State State         `json:"state,omitempty"`
 	Call  string        `json:"call,omitempty"` // system call in which it waited
@@ -50,7 +50,7 @@ func (d Activity) String() string {
 	return text
 }
 
-// Rank is what is known of one rank of a launch that failed or hung.
+// Rank holds the evidence about one rank of a launch that failed or hung.
 type Rank struct {
 	Rank int
 	// Order is the rank's position in the order in which the ranks ended, from 1. It is 0 while the
@@ -64,7 +64,7 @@ type Rank struct {
 	LastLine string    // most informative line of its last output
 }
 
-// Verdict is the rank to blame, -1 if none stands out, and the reason for the user.
+// Verdict names the rank to blame, or -1 if none stands out, and gives the user a reason.
 type Verdict struct {
 	Rank   int
 	Reason string
@@ -140,7 +140,8 @@ func SoleReporter(ranks []Rank) int {
 	return teller
 }
 
-// suspicion is smaller for ranks that are more likely the cause.
+// suspicion returns a sort key for ranks that failed: the smaller, the more likely the rank is the
+// cause.
 func suspicion(r Rank) int {
 	switch {
 	case IsAbrupt(r.Signal):

@@ -21,7 +21,7 @@ import (
 // first.
 type Snapshot []Process
 
-// Process is what the kernel reports of a process.
+// Process holds the kernel's information about a process.
 type Process struct {
 	PID, Parent int
 	State       byte   // of its main thread, as ps shows it
@@ -30,7 +30,7 @@ type Process struct {
 	Threads     []Thread
 }
 
-// Thread is what the kernel reports of a thread.
+// Thread holds the kernel's information about a thread.
 type Thread struct {
 	ID      int
 	Running bool   // running, or ready to run on the next free core

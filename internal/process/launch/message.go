@@ -29,7 +29,8 @@ type request struct {
 	files []*os.File // received for a launch
 }
 
-// reply is a frame from the agent to the supervisor. Exactly one field is set, or Leaving as well.
+// reply is a frame from the agent to the supervisor. Exactly one field is set, except that Leaving
+// accompanies Done or Refused.
 type reply struct {
 	Hello    bool      `json:"hello,omitempty"`    // the first reply
 	Launched []Started `json:"launched,omitempty"` // every process runs

@@ -37,7 +37,7 @@ const (
 	pollInterval = 500 * time.Millisecond
 )
 
-// Spec is what this node runs.
+// Spec describes the ranks that this node runs.
 type Spec struct {
 	Argv        []string
 	Environ     []string // base of the ranks' environment
@@ -176,8 +176,8 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 	return l, err
 }
 
-// watch handles the events of the ranks and of the group until one of them ends the round. nil is
-// the good end.
+// watch handles the events of the ranks and of the group until one of them ends the round. It returns
+// nil if the job finished on all nodes without a failure.
 func (n *node) watch(ctx context.Context, round *rendezvous.Round, l *launch.Launch) *rendezvous.Verdict {
 	var events <-chan launch.Event
 	if l != nil {

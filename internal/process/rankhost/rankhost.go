@@ -109,7 +109,7 @@ type output struct {
 	Data []byte `json:"data"`
 }
 
-// Config is what a rank knows before it meets the others.
+// Config holds the settings with which a rank joins the others.
 type Config struct {
 	Rank, Size           int
 	LocalRank, LocalSize int // on this host

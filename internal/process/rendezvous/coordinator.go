@@ -135,8 +135,8 @@ const (
 	noteTicks = 12
 )
 
-// message is one frame in either direction. One field is set, and with it Attempt in a member's
-// message; none in a heartbeat.
+// message is one frame in either direction. A heartbeat has no field set. Any other message has
+// exactly one, and a member's message also has Attempt.
 type message struct {
 	// From a member. All but Join belong to the round Attempt.
 	Join    *join    `json:"join,omitempty"`

@@ -25,7 +25,7 @@ import (
 //	start                             all join and become ready
 //	fail PEER rank=R code=C [signal=S] [pid=P] [more] [output=TEXT] [attempt=N]
 //	tick N [silent=PEER]              all others are heard
-//	stand N                           the host is stopped for so many ticks
+//	stand N                           the host is stopped for N ticks
 func TestStories(t *testing.T) {
 	s := story{T: t}
 	proctest.Stories(t, func(verb string, args []string) []string { return told(s.do(verb, args)) })

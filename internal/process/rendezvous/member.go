@@ -30,8 +30,8 @@ const (
 	AnyNode = connection.AnyRank
 )
 
-// Config is what a node knows before it joins. All fields except Node, Host and LocalAddr must be
-// the same on every node.
+// Config holds the settings with which a node joins the rendezvous. All fields except Node, Host and
+// LocalAddr must be the same on every node.
 type Config struct {
 	Endpoint    string // host:port; unused for a single node
 	ID          string // job ID

@@ -45,8 +45,8 @@ var Contents = registry.New("figure kind", func(k ContentKind) registry.Entry {
 	return registry.Entry{Name: k.Name, Help: k.Help}
 })
 
-// kindOf returns the name that the type of c is registered with, and whether it is registered.
-// For other types the name is that of the type.
+// kindOf returns the name under which the type of c is registered, and whether it is registered. For
+// other types, name is the name of the Go type.
 func kindOf(c Content) (name string, registered bool) {
 	k, ok := lists.First(Contents.All(), func(k ContentKind) bool { return reflect.TypeOf(k.New()) == reflect.TypeOf(c) })
 	if !ok {

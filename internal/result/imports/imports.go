@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Given holds what the user says about a file. It completes the file's own text and must
-// not contradict it.
+// Given holds the properties of a file that the user states on the command line. They complete the
+// file's own text and must not contradict it.
 type Given struct {
 	Op        string
 	Ranks     int

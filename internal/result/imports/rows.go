@@ -151,8 +151,8 @@ func Metrics(rows []journal.Row) []journal.MetricInfo {
 // ClaimsPart is the part of the rows that hold verdicts on claims.
 const ClaimsPart = "claims"
 
-// VerdictRows returns a row for each verdict. The row of a claim that holds is ok, that of an
-// undecided claim is skipped, and every other one has failed.
+// VerdictRows returns a row for each verdict: ok if the claim holds, skipped if it is undecided, and
+// failed otherwise.
 func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row {
 	var out []journal.Row
 	for i, v := range verdicts {

@@ -113,8 +113,8 @@ func (r Range) Include(other Range) Range {
 // differ.
 const MinRangeLaunches = 3
 
-// OverLaunches returns the range for times of so many launches. It widens the range of fewer
-// than MinRangeLaunches by 10 %, by which another launch may well differ.
+// OverLaunches returns the range for the times of n launches. With fewer than MinRangeLaunches it
+// widens the range by 10 %, because another launch may well differ by that much.
 func (r Range) OverLaunches(n int) Range {
 	const otherLaunch = 1.1
 	if n < MinRangeLaunches {

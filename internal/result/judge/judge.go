@@ -142,8 +142,8 @@ func AllEqual(values []float64) bool {
 	return true
 }
 
-// evidence is what the numbers of one case show before the correction for many cases.
-// Changes are logarithms of new / old.
+// evidence holds the test result of one case before the correction for many cases. Changes are
+// logarithms of new / old.
 type evidence struct {
 	old, new          []float64 // logarithms
 	method            Method

@@ -116,7 +116,8 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 			return out, err
 		}
 		page, ok := out.(runPage)
-		if ok && (page.Info.Outcome == running || page.Info.Outcome == stopped) { // its outcome depends on a process, not only on the journal
+		// Do not cache a run that has not ended: its outcome also depends on whether its process lives.
+		if ok && (page.Info.Outcome == running || page.Info.Outcome == stopped) {
 			return out, nil
 		}
 		made, err := json.Marshal(out)

@@ -183,7 +183,8 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		http.Error(w, fmt.Sprintf("%d pages are following runs already: close one", maxStreams), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d pages are following runs already: close one", maxStreams),
+			http.StatusServiceUnavailable)
 		return
 	}
 	next, every, name := func() (any, bool, error) {
