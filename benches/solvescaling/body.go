@@ -64,7 +64,7 @@ func body(ctx context.Context, s *bench.State) error {
 	if s.Str(peerAxis) != noPeer {
 		return runPeer(ctx, s, spec, name)
 	}
-	if device.Serves(s.Backend()) {
+	if device.SupportsBackend(s.Backend()) {
 		return deviceBody(ctx, s, spec, name)
 	}
 	memory := newMemory()

@@ -24,7 +24,7 @@ func checkDevice(p, options point.Point) error {
 		}
 		return v.String()
 	}
-	if !device.Serves(text(bench.BackendName)) {
+	if !device.SupportsBackend(text(bench.BackendName)) {
 		return nil
 	}
 	on := fmt.Sprintf("--%s %s", bench.BackendName, text(bench.BackendName))
@@ -42,7 +42,7 @@ func checkDevice(p, options point.Point) error {
 	}
 	spec := solve.Spec{Method: text(methodAxis), Preconditioner: text(precondAxis), Partitioner: text(partitionerAxis),
 		Weights: solve.Weights(text(weightsAxis))}
-	if err := device.Refuse(problem, spec); err != nil {
+	if err := device.CheckSupported(problem, spec); err != nil {
 		return fmt.Errorf("%s: %w", on, err)
 	}
 	return nil
@@ -55,9 +55,9 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 		return collectives.Missing(err)
 	}
 	defer g.Close()
-	asked := device.Spec{Spec: spec, Made: device.Noise}
+	asked := device.Spec{Spec: spec, DeviceRHS: device.Noise}
 	if s.Str(rhsAxis) == "ones" {
-		asked.Made = device.Ones
+		asked.DeviceRHS = device.Ones
 	}
 	sys, err := device.New(g, asked)
 	if _, is := errors.AsType[*solve.Refusal](err); is {

@@ -19,7 +19,7 @@ import (
 )
 
 // gpus is the backend of GPUs.
-var gpus = dist.Backends(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
+var gpus = dist.Backends(func(d dist.Description) bool { return device.SupportsBackend(d.Name) })[0]
 
 // On GPUs the bench runs in real processes that share device memory. A stand-in for the driver runs the kernels on the
 // CPU. The rows pass the same gate, with the same iterations and metrics as rows of CPUs, and a problem that does not
@@ -121,10 +121,10 @@ func TestDeviceRefuses(t *testing.T) {
 		"method=minres":                      "method minres does not run on GPUs, only cg, cg-single, cg-pipelined",
 		"precond=none,amg":                   "preconditioner amg does not run on GPUs, only none, jacobi, gmg",
 		"precond=gmg":                        "",
-		"precond=gmg method=cg,cg-pipelined": "preconditioner gmg runs on GPUs with method cg alone, not with cg-pipelined",
+		"precond=gmg method=cg,cg-pipelined": "preconditioner gmg requires method cg on GPUs, not cg-pipelined",
 		"partitioner=block":                  "partitioner block does not run on GPUs, only simple",
 		"problem=variable":                   "",
-		"problem=neumann":                    "only problems with the same entries in every row",
+		"problem=neumann":                    "with the same entries in every row",
 		"problem=poisson dim=3":              "",
 		"problem=anisotropic":                "",
 		"rhs=file:b.mtx":                     "makes the right-hand side itself",

@@ -102,7 +102,7 @@ func Bench() *bench.Bench {
 		bench.Refuse(checkOptions),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.Backends(func(d dist.Description) bool {
-			return profile.CanSolve(d) || device.Serves(d.Name)
+			return profile.CanSolve(d) || device.SupportsBackend(d.Name)
 		})...),
 		bench.Version("1"),
 		bench.Accumulates(),

@@ -180,7 +180,7 @@ func (s session) backends(ctx context.Context, names []string) error {
 		if err := s.conformance(ctx, name, target{name, conformancePart, launcher}); err != nil {
 			return err
 		}
-		if s.Backend != "" && device.Serves(name) {
+		if s.Backend != "" && device.SupportsBackend(name) {
 			if err := s.conformance(ctx, "solves on "+name, target{name, solvesPart, launcher}); err != nil {
 				return err
 			}

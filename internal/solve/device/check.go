@@ -11,27 +11,27 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// window is how many rows are checked at a time: what the host holds of x.
+// window is the number of rows that Check handles at a time. It limits the host memory for x.
 const window = 1 << 22
 
-// Check gives ||b - Ax|| / ||b|| of the last solution, as solve.System.Check does, in a way that
-// shares nothing with the solve but the rows' numbers: the host makes the rows again from the
-// problem and multiplies them one by one, and reads x, and what it needs of other ranks' x,
-// from where each rank keeps its own.
+// Check returns ||b - Ax|| / ||b|| of the last solution, like solve.System.Check. It is independent of
+// the solve: the host generates the rows again from the problem, multiplies them one by one, and reads
+// x, including the neighbours' parts, from the memory of the ranks that own it. All ranks must call it
+// together.
 func (s *System) Check() (float64, error) {
-	if err := s.group.Barrier(); err != nil { // everyone's x is there
+	if err := s.group.Barrier(); err != nil { // every rank has finished its solve
 		return 0, err
 	}
-	problem := s.spec.Problem
-	rows := s.layout.rows(s.group.Rank())
+	rows := s.Rows()
 	squares := []float64{0, 0}
 	for lo := rows.Lo; lo < rows.Hi; lo += window {
 		part := sparse.Range{Lo: lo, Hi: min(lo+window, rows.Hi)}
-		x, first, err := s.around(part)
+		columns := sparse.Range{Lo: max(0, part.Lo-s.matrix.reach), Hi: min(s.Size, part.Hi+s.matrix.reach)}
+		x, err := s.readSolution(columns)
 		if err != nil {
-			return 0, fmt.Errorf("reading the solution: %w", err)
+			return 0, err
 		}
-		residual, rhs := s.residual(problem, part, x, first)
+		residual, rhs := s.residual(part, x, columns.Lo)
 		squares[0] += residual
 		squares[1] += rhs
 	}
@@ -45,41 +45,35 @@ func (s *System) Check() (float64, error) {
 	return math.Sqrt(sums[0] / sums[1]), nil
 }
 
-// Solution is this rank's part of the last solution.
+// Solution returns this rank's part of the last solution.
 func (s *System) Solution() ([]float64, error) {
-	x, _, err := s.values(s.layout.rows(s.group.Rank()))
-	return x, err
+	return s.readSolution(s.Rows())
 }
 
-// Rows are this rank's.
-func (s *System) Rows() sparse.Range { return s.layout.rows(s.group.Rank()) }
+// Rows returns the range of rows that this rank owns.
+func (s *System) Rows() sparse.Range { return s.layout.strips[s.group.Rank()] }
 
-// around reads x for some rows and all columns of theirs, from the given first one on.
-func (s *System) around(rows sparse.Range) (x []float64, first int, err error) {
-	return s.values(sparse.Range{Lo: max(0, rows.Lo-s.shape.reach), Hi: min(s.Size, rows.Hi+s.shape.reach)})
-}
-
-// values reads x from its owners.
-func (s *System) values(rows sparse.Range) (x []float64, first int, err error) {
-	for r := range s.at {
-		theirs := s.layout.rows(r)
-		lo, hi := max(rows.Lo, theirs.Lo), min(rows.Hi, theirs.Hi)
+// readSolution reads the solution at rows from the ranks that own them.
+func (s *System) readSolution(rows sparse.Range) (x []float64, err error) {
+	for r, strip := range s.layout.strips {
+		lo, hi := max(rows.Lo, strip.Lo), min(rows.Hi, strip.Hi)
 		if lo >= hi {
 			continue
 		}
-		from := s.layout.row(s.at[r], vecX) + 8*uint64(lo-theirs.Lo)
+		from := s.layout.rowAddress(s.memory[r], vecX) + 8*uint64(lo-strip.Lo)
 		part, err := s.read(cuda.Pointer(from), hi-lo)
 		if err != nil {
-			return nil, 0, err
+			return nil, fmt.Errorf("reading the solution of rank %d: %w", r, err)
 		}
 		x = append(x, part...)
 	}
-	return x, rows.Lo, nil
+	return x, nil
 }
 
-// residual adds up the squares of b - Ax and of b over some rows, in pieces that all
-// processors share and whose sums are added in their order.
-func (s *System) residual(problem sparse.Problem, rows sparse.Range, x []float64, first int) (residual, rhs float64) {
+// residual returns the sums of squares of b - Ax and of b over some rows. x starts at column first.
+// CPUs share the work in fixed pieces, whose sums are added in order, so that the result does not
+// depend on the number of CPUs.
+func (s *System) residual(rows sparse.Range, x []float64, first int) (residual, rhs float64) {
 	const piece = 1 << 15
 	pieces := (rows.Len() + piece - 1) / piece
 	sums := make([][2]float64, pieces)
@@ -90,9 +84,9 @@ func (s *System) residual(problem sparse.Problem, rows sparse.Range, x []float64
 			var row sparse.Row
 			for k := w; k < pieces; k += count {
 				lo := rows.Lo + k*piece
-				var off, all float64 // sums that processors shared a line of the cache for would be slow
+				var off, all float64 // local sums, because elements of sums share cache lines
 				for i := lo; i < min(lo+piece, rows.Hi); i++ {
-					problem.Row(i, &row)
+					s.spec.Problem.Row(i, &row)
 					b := s.spec.RHS(i)
 					d := b
 					for e, c := range row.Cols {

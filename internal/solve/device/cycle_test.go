@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -19,8 +18,8 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// cycled are grids of several levels, with the points of their stencils: even and odd sides, lines
-// that strips cut, a long one.
+// cycled lists grids with several levels, and the number of points of their stencils: even and odd
+// extents, lines that are split between ranks, and a long narrow grid.
 var cycled = []struct {
 	grid   sparse.Grid
 	points int
@@ -28,7 +27,7 @@ var cycled = []struct {
 	{sparse.Grid{600, 3, 1}, 5}, {sparse.Grid{45, 52, 1}, variable}, {sparse.Grid{12, 13, 15}, variable},
 	{sparse.Grid{11, 13, 1}, 5}}
 
-// With multigrid the solution and the iterations are those of the processor's, whose cycle is the same.
+// With multigrid, solutions and iteration counts equal the CPU's, which runs the same cycle.
 func TestCycleAgreesWithCPU(t *testing.T) {
 	var all []named
 	for _, c := range cycled {
@@ -40,17 +39,15 @@ func TestCycleAgreesWithCPU(t *testing.T) {
 	agreeWithCPU(t, all)
 }
 
-// apply gives this rank's part of the cycle's solution for a right-hand side, of which every rank has all.
+// apply runs one cycle with the right-hand side b, which is complete on every rank, and returns this
+// rank's part of the result.
 func (s *System) apply(b []float64) (z []float64, err error) {
 	lv := s.cycle.levels[0]
 	rows, rank := s.Rows(), s.group.Rank()
 	below, above := lv.layout.ghosts(rank)
-	var bytes []byte
-	for _, v := range b[rows.Lo-below : rows.Hi+above] {
-		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(v))
-	}
 	err = s.context.Do(func() error {
-		if err := s.context.Write(cuda.Pointer(lv.params.R[0]), bytes); err != nil {
+		values := dist.Of(b[rows.Lo-below : rows.Hi+above])
+		if err := s.context.Write(cuda.Pointer(lv.params.R[0]), values.Bytes()); err != nil {
 			return err
 		}
 		for i := range s.steps {
@@ -65,13 +62,14 @@ func (s *System) apply(b []float64) (z []float64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.over(); err != nil {
+	if _, err := s.finished(); err != nil {
 		return nil, err
 	}
 	return s.read(cuda.Pointer(lv.params.S[0]+8*uint64(below)), rows.Len())
 }
 
-// applied is the cycle's solutions for some right-hand sides, and the sizes of its levels.
+// applied returns the results of a cycle on GPUs for some right-hand sides, and the rows and entries
+// of its levels.
 func applied(t *testing.T, ranks int, spec Spec, sides ...[]float64) (out [][]float64, levels []float64) {
 	t.Helper()
 	for _, b := range sides {
@@ -89,7 +87,7 @@ func applied(t *testing.T, ranks int, spec Spec, sides ...[]float64) (out [][]fl
 				return err
 			}
 			copy(out[i][s.Rows().Lo:], z)
-			if err := g.Barrier(); err != nil { // nobody sends to who still writes its right-hand side
+			if err := g.Barrier(); err != nil { // before the next right-hand side overwrites ghosts
 				return err
 			}
 		}
@@ -106,7 +104,7 @@ func applied(t *testing.T, ranks int, spec Spec, sides ...[]float64) (out [][]fl
 	return out, levels
 }
 
-// noises are two vectors of so many values.
+// noises returns two different random vectors of n values.
 func noises(n int) (u, v []float64) {
 	for i := range n {
 		u, v = append(u, sparse.Noise(1, i)), append(v, sparse.Noise(2, i))
@@ -114,7 +112,7 @@ func noises(n int) (u, v []float64) {
 	return u, v
 }
 
-// appliedOnHost is what the processor's cycle makes of a vector, and the sizes of its levels.
+// appliedOnHost returns the result of the CPU's cycle for b, and the rows and entries of its levels.
 func appliedOnHost(t *testing.T, spec Spec, b []float64) (z []float64, levels []float64) {
 	t.Helper()
 	err := together(t, "cpu", 1, func(g *dist.Group) error {
@@ -136,7 +134,7 @@ func appliedOnHost(t *testing.T, spec Spec, b []float64) (z []float64, levels []
 	return z, levels
 }
 
-// off is how far two vectors are apart, relative to the largest value.
+// off returns the largest difference between two vectors, relative to the largest value.
 func off(got, want []float64) float64 {
 	most, size := 0.0, 0.0
 	for i, v := range want {
@@ -145,16 +143,17 @@ func off(got, want []float64) float64 {
 	return most / size
 }
 
-// cycleSpec is a system with multigrid.
+// cycleSpec returns a system with the multigrid preconditioner.
 func cycleSpec(t *testing.T, grid sparse.Grid, points int) Spec {
 	spec := poisson(t, grid, points)
 	spec.Method, spec.Preconditioner = "cg", multigridName
 	return spec
 }
 
-// The cycle itself is the processor's but for rounding, level by level as large, symmetric and positive, also where
-// strips are shorter than a line, or empty on coarser levels.
-func TestCycleIsThatOfTheCPU(t *testing.T) {
+// The cycle on GPUs equals the CPU's except for rounding, has levels of the same size, and is
+// symmetric and positive. That also holds if a rank's strip is shorter than a grid line, or empty on
+// coarser levels.
+func TestCycleEqualsCPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip(inKernels)
 	}
@@ -185,7 +184,7 @@ func sameCycle(t *testing.T, name string, spec Spec, counts []int) {
 				t.Errorf("%s, %v, %d ranks: the cycle is off by %g", name, storage, ranks, d)
 			}
 			if !slices.Equal(levels, sizes) {
-				t.Errorf("%s, %v: levels of %v rows and entries, on the processor %v", name, storage, levels, sizes)
+				t.Errorf("%s, %v: levels of %v rows and entries, on the CPU %v", name, storage, levels, sizes)
 			}
 			uv, vu, uu := sparse.Dot(u, z[1]), sparse.Dot(v, z[0]), sparse.Dot(u, z[0])
 			if math.Abs(uv-vu) > 1e-12*uu || !(uu > 0) {
@@ -195,7 +194,7 @@ func sameCycle(t *testing.T, name string, spec Spec, counts []int) {
 	}
 }
 
-// Errors in the cycle show in what it gives, and in the iterations of a solve.
+// A fault in the cycle changes its result, and fails the solve or changes its number of iterations.
 func TestCycleFaultsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip(inKernels)
@@ -214,7 +213,7 @@ func TestCycleFaultsAreFound(t *testing.T) {
 			err = out.Gate(spec.RTol)
 		}
 		if err == nil && abs(out.Iterations-host.Iterations) > 1 {
-			err = fmt.Errorf("%d iterations, on the processor %d", out.Iterations, host.Iterations)
+			err = fmt.Errorf("%d iterations, on the CPU %d", out.Iterations, host.Iterations)
 		}
 		t.Logf("%s: off by %g, %v", name, off(z[0], want), err)
 		if d := off(z[0], want); d < 1e-4 || err == nil {
@@ -223,7 +222,8 @@ func TestCycleFaultsAreFound(t *testing.T) {
 	}
 }
 
-// A rank whose steps of a cycle do not come is named, and everyone's solve ends.
+// If a rank's steps of a cycle do not arrive, the error names that rank, and the solves of all ranks
+// end.
 func TestLateRankInCycle(t *testing.T) {
 	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
 	waitLimit = 300 * time.Millisecond
@@ -234,7 +234,7 @@ func TestLateRankInCycle(t *testing.T) {
 			return err
 		}
 		if g.Rank() == 1 {
-			s.steps[3].params.Mail[2] = s.params.Mail[1] // rank 2 gets none of its
+			s.steps[3].params.Mail[2] = s.params.Mail[1] // rank 2 receives nothing from rank 1
 		}
 		_, errs[g.Rank()] = s.Solve(0)
 		return nil
@@ -242,18 +242,18 @@ func TestLateRankInCycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "rank 2 waited 300ms for the scalar products of rank 1"; errs[2] == nil ||
+	if want := "rank 2 timed out after 300ms waiting for the dot products of rank 1"; errs[2] == nil ||
 		!strings.Contains(errs[2].Error(), want) {
 		t.Errorf("%v, want %s", errs[2], want)
 	}
 	for r, err := range errs {
 		if err == nil {
-			t.Errorf("the solve of rank %d ends well", r)
+			t.Errorf("the solve of rank %d succeeds", r)
 		}
 	}
 }
 
-// Nor does the set-up wait for ever.
+// The set-up has the same time limit.
 func TestLateRankInSetup(t *testing.T) {
 	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
 	waitLimit = 300 * time.Millisecond
@@ -262,10 +262,10 @@ func TestLateRankInSetup(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for range 2 * (1 - g.Rank()) { // the second step waits for rank 1, which makes none
-			_, err = s.do(s.cycle.transfer, s.cycle.levels[0].params, gpusolve.BeginLanczos)
+		for range 2 * (1 - g.Rank()) { // the second step waits for rank 1, which runs none
+			_, err = s.runStep(s.cycle.transfer, s.cycle.levels[0].params, gpusolve.BeginLanczos)
 		}
-		if want := "rank 0 waited 300ms for the scalar products of rank 1"; g.Rank() == 0 &&
+		if want := "rank 0 timed out after 300ms waiting for the dot products of rank 1"; g.Rank() == 0 &&
 			(err == nil || !strings.Contains(err.Error(), want)) {
 			return fmt.Errorf("%v, want %s", err, want)
 		}
@@ -276,10 +276,11 @@ func TestLateRankInSetup(t *testing.T) {
 	}
 }
 
-// Whatever a rank reads of the next finer and the next coarser level, it has it there as its own or as a ghost.
+// A rank has everything that it reads from the next finer and the next coarser level, in its own rows
+// or as a ghost.
 func TestLevelsReach(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine")
+		t.Skip("has no goroutines for the race detector")
 	}
 	for _, grid := range []sparse.Grid{{61, 47, 1}, {600, 3, 1}, {17, 16, 15}, {40, 3, 31}, {9, 100, 1}} {
 		for _, halved := range [][3]bool{{true, true, grid[2] > 1}, {true, false, false}, {false, true, false}} {
@@ -301,15 +302,15 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 		fine.layout.strips = append(fine.layout.strips,
 			sparse.Range{Lo: r * grid.Size() / ranks, Hi: (r + 1) * grid.Size() / ranks})
 	}
-	next := fine.coarseLayout(coarse, form{diagonals: diagonals})
-	for _, step := range neighbours(diagonals) { // a product reads all of them, be they in the grid or not
-		if d := step[0] + coarse[0]*(step[1]+coarse[1]*step[2]); abs(d) > next.reach && !multigrid.IsLast(coarse.Size()) {
-			t.Fatalf("%v reaches %d, there is room for %d", coarse, d, next.reach)
+	next := fine.coarseLayout(coarse, storage{diagonals: diagonals})
+	for _, q := range neighbours(diagonals) { // a product also reads the neighbours outside the grid
+		if d := columnOffset(coarse, q.Step); abs(d) > next.reach && !multigrid.IsLast(coarse.Size()) {
+			t.Fatalf("%v: a product reads %d rows away, but only %d ghosts are stored", coarse, d, next.reach)
 		}
 	}
 	has := func(l *layout, rank, row int) bool {
 		below, above := l.ghosts(rank)
-		return row >= l.rows(rank).Lo-below && row < l.rows(rank).Hi+above
+		return row >= l.strips[rank].Lo-below && row < l.strips[rank].Hi+above
 	}
 	for r := range ranks {
 		for c := range coarse.Size() {
@@ -319,15 +320,15 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 					centre[axis] = 2*at[axis] + 1
 				}
 			}
-			strip, kept := fine.layout.rows(r), next.rows(r)
+			strip, kept := fine.layout.strips[r], next.strips[r]
 			if f := grid.Index(centre); (f >= strip.Lo && f < strip.Hi) != (c >= kept.Lo && c < kept.Hi) {
 				t.Fatalf("%v to %v, %d ranks: point %d is not on the rank of point %d", grid, coarse, ranks, c, f)
 			}
-			for _, step := range neighbours(diagonals) { // the points of the finer grid that have to do with c
+			for _, q := range neighbours(diagonals) { // the fine points that restriction and interpolation of c use
 				p := centre
 				inside := true
-				for axis := range p {
-					if p[axis] += step[axis]; p[axis] < 0 || p[axis] >= grid[axis] || step[axis] != 0 && coarse[axis] == grid[axis] {
+				for axis, d := range q.Step {
+					if p[axis] += d; p[axis] < 0 || p[axis] >= grid[axis] || d != 0 && coarse[axis] == grid[axis] {
 						inside = false
 					}
 				}
@@ -346,9 +347,9 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 	}
 }
 
-// A trace tells what of the time is the cycle's, by level, and counts its bytes: 15 vectors of the
-// first level, the matrix four times, and four vectors of the next one, beside the 9 vectors and the
-// matrix of cg. Levels in the cache are not counted.
+// A trace reports the cycle's time by level, and counts its bytes: 15 vectors of the first level, its
+// matrix four times, and four vectors of the next level, in addition to the 9 vectors and the matrix
+// of cg. Levels that fit in the cache are not counted.
 func TestCycleTrace(t *testing.T) {
 	spec := cycleSpec(t, sparse.Grid{200, 150, 1}, 5)
 	err := together(t, gpus, 2, func(g *dist.Group) error {

@@ -1,16 +1,16 @@
-// Package device is one rank's part of a linear system in the memory of a GPU: it places
-// rows and vectors there, has the kernels of package gpusolve make the matrix and solve, and
-// checks the solution on the host.
+// Package device solves linear systems on GPUs. It places one rank's rows and vectors in GPU memory,
+// runs the kernels of package gpusolve, which generate the matrix and solve, and checks the solution
+// on the host.
 //
-// Rows are strips of consecutive numbers, and a vector has its ghosts before and behind them,
-// so that a column lies as far from its row in memory as in the whole matrix. Ranks reach
-// each other's ghosts through the memory of their group (package dist/cuda), and the kernels
-// send what others need themselves: between the start and the end of a solve the host starts
-// kernels, some at a time, and looks whether it has ended.
+// Each rank owns a strip of consecutive rows. A vector stores its ghosts directly before and after the
+// rank's own rows, so the distance between a row and a column in memory is the same as in the whole
+// matrix. Kernels write ghosts directly into the memory of other ranks, which the backend (dist/cuda)
+// makes accessible. During a solve, the host only starts kernels, several iterations ahead, and polls
+// whether the solve has ended.
 //
-// Methods are the kernels' own, and not the stages of package krylov: those hand every
-// scalar product to the host before they go on, which is what a GPU has no time for. They are
-// held to krylov's iterations and solutions by tests.
+// The methods are implemented in the kernels and do not use package krylov, which returns every dot
+// product to the host before it continues. On a GPU that round trip would dominate. Tests compare
+// iterations and solutions with krylov's.
 package device
 
 import (
@@ -28,120 +28,121 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// RHS is a right-hand side that the device makes itself.
+// RHS is a right-hand side that the GPU can generate.
 type RHS uint32
 
-// The right-hand sides: ones, or [sparse.Noise].
+// The right-hand sides: all ones, or [sparse.Noise].
 const (
 	Ones  = RHS(gpusolve.Ones)
 	Noise = RHS(gpusolve.Noise)
 )
 
-// Spec is what is to be solved. Of the embedded one, RHS is what the solution is checked
-// against: the same function as Made, for the host.
+// Spec describes a system. DeviceRHS and the embedded RHS must be the same function: the GPU solves
+// with the first, and the host checks the solution with the second.
 type Spec struct {
 	solve.Spec
-	Made  RHS
-	Fault uint32 // that is planted, of package gpusolve
+	DeviceRHS RHS
+	Fault     uint32 // fault of package gpusolve to plant; for tests
 
-	wide bool // starts of 64 bits for however few entries
+	wide bool // use 64-bit row offsets even if 32 bits suffice; for tests
 }
 
-// method is how a method uses memory.
+// method describes the kernels of a method, its vectors, and its cost per iteration.
 type method struct {
 	name                string
-	module              string // of its kernels
-	vectors             int    // that an iteration moves
-	diagonals           int    // how often it reads those of jacobi
-	flops, precondFlops int    // of a row, without the matrix
-	before              int    // kernels before the first iteration
+	module              string // file of its kernels
+	vectorPasses        int    // vectors read or written in an iteration
+	diagonalPasses      int    // reads of jacobi's reciprocals in an iteration
+	flops, precondFlops int    // per row, without the product and only with jacobi
+	prologue            int    // kernels before the first iteration
 	steps               []string
-	places              []place
+	stored              []storedVector
 }
 
-// place is a vector of a method, and whether it has ghosts.
-type place struct {
+// storedVector is a vector that a method stores. ghosts is set if products read it.
+type storedVector struct {
 	vector
 	ghosts bool
 }
 
 var methods = []method{
-	{name: "cg", module: "cg", vectors: 9, diagonals: 2, flops: 10, precondFlops: 4, steps: []string{"direct", "descend"},
-		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecP1, true}}},
-	{name: "cg-single", module: "cg", vectors: 10, diagonals: 1, flops: 12, precondFlops: 4, before: 1,
+	{name: "cg", module: "cg", vectorPasses: 9, diagonalPasses: 2, flops: 10, precondFlops: 4,
+		steps:  []string{"direct", "descend"},
+		stored: []storedVector{{vecX, false}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecP1, true}}},
+	{name: "cg-single", module: "cg", vectorPasses: 10, diagonalPasses: 1, flops: 12, precondFlops: 4, prologue: 1,
 		steps: []string{"single"},
-		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecR1, true}, {vecS0, true}, {vecS1, true},
+		stored: []storedVector{{vecX, false}, {vecQ, false}, {vecR, true}, {vecR1, true}, {vecS0, true}, {vecS1, true},
 			{vecW0, true}, {vecW1, true}}},
-	{name: "cg-pipelined", module: "pipelined", vectors: 12, diagonals: 1, flops: 18, precondFlops: 3, before: 1,
-		steps: []string{"step"},
-		places: []place{{vecX, true}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecS0, true}, {vecW0, true},
+	{name: "cg-pipelined", module: "pipelined", vectorPasses: 12, diagonalPasses: 1, flops: 18, precondFlops: 3,
+		prologue: 1, steps: []string{"step"},
+		stored: []storedVector{{vecX, true}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecS0, true}, {vecW0, true},
 			{vecW1, true}}},
 }
 
-// Methods lists the methods that there are on a device.
+// Methods lists the methods that run on GPUs.
 func Methods() []string { return lists.Map(methods, func(m method) string { return m.name }) }
 
-// Preconditioners lists the preconditioners that there are.
+// Preconditioners lists the preconditioners that run on GPUs.
 func Preconditioners() []string { return []string{precondition.None, "jacobi", multigridName} }
 
-// multigridName is the preconditioner that is a cycle over several levels. It runs with cg alone.
+// multigridName is the preconditioner that runs a cycle over several levels. It requires method cg.
 const multigridName = "gmg"
 
-// Pairs reports whether a method runs with a preconditioner.
-func Pairs(method, preconditioner string) bool {
+// Compatible reports whether a method can use a preconditioner on GPUs.
+func Compatible(method, preconditioner string) bool {
 	return preconditioner != multigridName || method == "" || method == "cg"
 }
 
-// Partitioners lists the partitioners that there are.
+// Partitioners lists the partitioners that run on GPUs.
 func Partitioners() []string { return []string{partition.Default} }
 
-// Refuse says what there is not on a device of a problem, a method, a preconditioner or a
-// partition; nil if all of it is there. The problem may be any size.
-func Refuse(p sparse.Problem, s solve.Spec) error {
+// CheckSupported returns an error if GPUs do not support the problem, or the method, preconditioner or partition of s.
+// It does not check the size of the problem.
+func CheckSupported(p sparse.Problem, s solve.Spec) error {
 	for _, c := range []struct {
-		what, word string
-		have       []string
+		noun, name string
+		supported  []string
 	}{
 		{"method", s.Method, Methods()},
 		{"preconditioner", s.Preconditioner, Preconditioners()},
 		{"partitioner", s.Partitioner, Partitioners()},
 		{"weights", string(s.Weights), []string{string(partition.ByRows)}},
 	} {
-		if c.word != "" && !slices.Contains(c.have, c.word) {
-			return fmt.Errorf("%s %s does not run on GPUs, only %s", c.what, c.word, strings.Join(c.have, ", "))
+		if c.name != "" && !slices.Contains(c.supported, c.name) {
+			return fmt.Errorf("%s %s does not run on GPUs, only %s", c.noun, c.name, strings.Join(c.supported, ", "))
 		}
 	}
-	if !Pairs(s.Method, s.Preconditioner) {
-		return fmt.Errorf("preconditioner %s runs on GPUs with method cg alone, not with %s", s.Preconditioner, s.Method)
+	if !Compatible(s.Method, s.Preconditioner) {
+		return fmt.Errorf("preconditioner %s requires method cg on GPUs, not %s", s.Preconditioner, s.Method)
 	}
-	if _, ok := rowsOf(p); !ok {
-		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a " +
-			"grid, and that of variable coefficients: poisson, anisotropic, variable")
+	if _, ok := matrixOf(p); !ok {
+		return errors.New("a GPU generates the matrix itself and supports only grid problems, with the same entries in " +
+			"every row or with variable coefficients: poisson, anisotropic, variable")
 	}
 	if t := p.Traits(); !t.Definite {
-		return errors.New("the methods on GPUs need a matrix that is symmetric and positive definite")
+		return errors.New("the methods on GPUs need a symmetric positive definite matrix")
 	}
 	return nil
 }
 
-// stencils are the numbers of points that there are kernels for.
+// stencils lists the numbers of points for which there are kernels.
 var stencils = []int{5, 7, 9, 27}
 
-// shape is the matrix of one rank.
-type shape struct {
+// matrix describes one rank's part of the matrix.
+type matrix struct {
 	grid     sparse.Grid
 	points   []sparse.StencilPoint
-	variable bool // their entries follow from coefficients, which a seed makes
+	variable bool // entries are computed from random coefficients of the grid points
 	seed     uint64
-	reach    int // the most columns from the diagonal
+	reach    int // largest distance of a column from the diagonal
 	plain    bool
-	wide     bool // starts of 64 bits
-	entries  int  // of this rank
+	wide     bool // 64-bit row offsets
+	entries  int  // number of entries on this rank
 	jacobi   bool
 }
 
-// rowsOf is the rows of a problem that a device can make.
-func rowsOf(p sparse.Problem) (m shape, ok bool) {
+// matrixOf describes the rows of a problem. ok is false if the kernels cannot generate them.
+func matrixOf(p sparse.Problem) (m matrix, ok bool) {
 	if m.grid, m.points, ok = sparse.StencilOf(p); ok {
 		return m, slices.Contains(stencils, len(m.points))
 	}
@@ -151,33 +152,45 @@ func rowsOf(p sparse.Problem) (m shape, ok bool) {
 	return m, m.variable
 }
 
-func shapeOf(s Spec, rows sparse.Range) (shape, error) {
-	if err := Refuse(s.Problem, s.Spec); err != nil {
-		return shape{}, &solve.Refusal{Reason: err}
+func newMatrix(s Spec, rows sparse.Range) (matrix, error) {
+	if err := CheckSupported(s.Problem, s.Spec); err != nil {
+		return matrix{}, &solve.Refusal{Reason: err}
 	}
-	m, _ := rowsOf(s.Problem)
+	m, _ := matrixOf(s.Problem)
 	m.plain, m.jacobi = s.Uncompressed, s.Preconditioner != "" && s.Preconditioner != precondition.None
 	for _, q := range m.points {
-		m.reach = max(m.reach, abs(m.distance(q.Step)))
+		m.reach = max(m.reach, abs(columnOffset(m.grid, q.Step)))
 	}
 	m.entries = m.entriesBefore(rows.Hi) - m.entriesBefore(rows.Lo)
 	m.wide = s.wide || m.entries > math.MaxUint32
 	if m.plain && rows.Len()+2*m.reach > math.MaxUint32 {
-		return m, &solve.Refusal{Reason: fmt.Errorf("%d rows on one GPU: columns of 32 bits number at most %d, --storage "+
-			"compressed has none", rows.Len(), math.MaxUint32)}
+		return m, &solve.Refusal{Reason: fmt.Errorf("%d rows on one GPU exceed the %d of 32-bit column indices: use "+
+			"--storage compressed, which stores none", rows.Len(), math.MaxUint32)}
 	}
 	return m, nil
 }
 
 func abs(i int) int { return max(i, -i) }
 
-// distance is that of the columns of two neighbours.
-func (m *shape) distance(step [3]int) int {
-	return step[0] + m.grid[0]*(step[1]+m.grid[1]*step[2])
+// columnOffset returns the difference between the row numbers of two grid points that are step apart.
+func columnOffset(grid sparse.Grid, step [3]int) int {
+	return step[0] + grid[0]*(step[1]+grid[1]*step[2])
 }
 
-// sides are those of the grid at which a row lacks an entry, as the kernels number them.
-func sides(step [3]int) (bits uint32) {
+// fillStencil sets the parameters that describe the entries of a row.
+func fillStencil(p *gpusolve.Params, grid sparse.Grid, points []sparse.StencilPoint) {
+	p.Points = uint32(len(points))
+	for axis, n := range grid {
+		p.Grid[axis] = uint64(n)
+	}
+	for k, q := range points {
+		p.Reach[k], p.Coef[k], p.Sides[k] = int64(columnOffset(grid, q.Step)), q.Coef, sideMask(q.Step)
+	}
+}
+
+// sideMask returns a bit for each side of the grid at which a row lacks the entry at step. The kernels
+// use the same bits.
+func sideMask(step [3]int) (bits uint32) {
 	for axis, d := range step {
 		switch {
 		case d < 0:
@@ -189,9 +202,10 @@ func sides(step [3]int) (bits uint32) {
 	return bits
 }
 
-// entriesBefore is how many entries the rows before one have: the rows that have a point of
-// the stencil are those of a box of the grid.
-func (m *shape) entriesBefore(row int) int {
+// entriesBefore returns the number of entries in the rows before row. For each point of the stencil,
+// the grid points that have this neighbour form a box, so that its entries can be counted without a
+// loop over rows.
+func (m *matrix) entriesBefore(row int) int {
 	at := m.grid.Point(row)
 	if row == m.grid.Size() {
 		at = [3]int{0, 0, m.grid[2]}
@@ -212,14 +226,14 @@ func (m *shape) entriesBefore(row int) int {
 	return n
 }
 
-// diagonal is the entry that every row has on it.
-func (m *shape) diagonal() float64 {
+// diagonal returns the diagonal entry, which is the same in every row of a stencil.
+func (m *matrix) diagonal() float64 {
 	q, _ := lists.First(m.points, func(q sparse.StencilPoint) bool { return q.Step == [3]int{} })
 	return q.Coef
 }
 
-// bytes is what the matrix of so many rows takes, jacobi's reciprocals included.
-func (m *shape) bytes(rows, ghosts int) int {
+// bytes returns the memory of the matrix, including jacobi's reciprocals.
+func (m *matrix) bytes(rows, ghosts int) int {
 	if !m.plain {
 		return rows + m.coefficientBytes(rows+ghosts) + m.diagonalBytes(rows+ghosts)
 	}
@@ -230,26 +244,27 @@ func (m *shape) bytes(rows, ghosts int) int {
 	return n + m.diagonalBytes(rows+ghosts)
 }
 
-// coefficientBytes is what the coefficients of points take that are not stored as entries.
-func (m *shape) coefficientBytes(values int) int {
+// coefficientBytes returns the memory of the coefficients, from which kernels compute the entries that
+// are not stored.
+func (m *matrix) coefficientBytes(values int) int {
 	if m.variable && !m.plain {
 		return 8 * values
 	}
 	return 0
 }
 
-func (m *shape) diagonalBytes(values int) int {
+func (m *matrix) diagonalBytes(values int) int {
 	if (m.plain || m.variable) && m.jacobi {
 		return 8 * values
 	}
 	return 0
 }
 
-// kernel is the name of a step of a module for this matrix.
-func (m *shape) kernel(module, step string) string {
+// kernel returns the name of the kernel of a step for this kind of matrix.
+func (m *matrix) kernel(module, step string) string {
 	name := module + "_" + step
 	switch {
-	case step == "begin", step == "descend":
+	case step == "begin", step == "descend", step == "triad":
 		return name
 	case m.plain && m.wide:
 		return name + "_plain64"

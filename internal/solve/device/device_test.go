@@ -24,7 +24,7 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// The tests run the kernels themselves, compiled for the processor.
+// The tests run the same kernels, compiled for the CPU.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "device")
 	if err != nil {
@@ -41,12 +41,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// gpus is the backend of GPUs.
-var gpus = dist.Backends(func(d dist.Description) bool { return Serves(d.Name) })[0]
+// gpus is the name of the GPU backend.
+var gpus = dist.Backends(func(d dist.Description) bool { return SupportsBackend(d.Name) })[0]
 
 var groups atomic.Int64
 
-// together runs f on every rank of a group.
+// together runs f on every rank of a new group.
 func together(t *testing.T, backend string, ranks int, f func(g *dist.Group) error) error {
 	t.Helper()
 	id := fmt.Sprintf("device-%d-%d", os.Getpid(), groups.Add(1))
@@ -67,10 +67,10 @@ func together(t *testing.T, backend string, ranks int, f func(g *dist.Group) err
 	return errors.Join(errs...)
 }
 
-// variable stands for as many points as the problem of variable coefficients has.
+// variable selects the problem with variable coefficients instead of a number of points.
 const variable = 0
 
-// poisson is a problem on a given grid, with its right-hand side.
+// poisson returns a system on a grid with a random right-hand side.
 func poisson(t *testing.T, grid sparse.Grid, points int) Spec {
 	t.Helper()
 	p, err := sparse.NewGridPoisson(grid, points)
@@ -82,23 +82,24 @@ func poisson(t *testing.T, grid sparse.Grid, points int) Spec {
 	}
 	const seed = 5
 	return Spec{Spec: solve.Spec{Problem: p, RTol: 1e-9, Seed: seed,
-		RHS: func(row int) float64 { return sparse.Noise(seed, row) }}, Made: Noise}
+		RHS: func(row int) float64 { return sparse.Noise(seed, row) }}, DeviceRHS: Noise}
 }
 
-// solved is what a solve left: its outcome, its whole solution, and the bits of that.
+// solved is the outcome of a solve and the whole solution.
 type solved struct {
 	solve.Outcome
 	x []float64
 }
 
-// onDevice solves on GPUs.
+// onDevice solves a system on GPUs.
 func onDevice(t *testing.T, ranks int, spec Spec) (out solved, err error) {
 	t.Helper()
 	all, err := eachOnDevice(t, ranks, []Spec{spec})
 	return all[0], err
 }
 
-// eachOnDevice solves one system after the other on GPUs, each of them twice: both must give the same bits.
+// eachOnDevice solves the systems one after the other on GPUs, each of them twice. Both solves must
+// return the same bits.
 func eachOnDevice(t *testing.T, ranks int, specs []Spec) ([]solved, error) {
 	t.Helper()
 	out := make([]solved, len(specs))
@@ -115,7 +116,7 @@ func eachOnDevice(t *testing.T, ranks int, specs []Spec) ([]solved, error) {
 	})
 }
 
-// twice solves on one rank, which leaves its part of the solution.
+// twice solves on one rank and copies that rank's part of the solution to out.
 func twice(g *dist.Group, spec Spec, out *solved) error {
 	s, err := New(g, spec)
 	if err != nil {
@@ -150,14 +151,14 @@ func twice(g *dist.Group, spec Spec, out *solved) error {
 		return fmt.Errorf("%d iterations, then %d, with a history of %d", first.Iterations, again.Iterations,
 			len(again.History))
 	}
-	copy(out.x[s.layout.rows(g.Rank()).Lo:], x)
+	copy(out.x[s.Rows().Lo:], x)
 	if g.Rank() == 0 {
 		out.Outcome = again
 	}
 	return nil
 }
 
-// onHost solves as the backend cpu does, on one rank.
+// onHost solves on one rank of the backend cpu.
 func onHost(t *testing.T, spec solve.Spec) (out solved) {
 	t.Helper()
 	err := together(t, "cpu", 1, func(g *dist.Group) error {
@@ -175,8 +176,9 @@ func onHost(t *testing.T, spec solve.Spec) (out solved) {
 	return out
 }
 
-// Every method, preconditioner, storage, stencil and number of ranks gives what the processor's
-// solver gives: sizes have tails, strips end within a line, and some are shorter than the reach.
+// Every method, preconditioner, storage, stencil and number of ranks agrees with the CPU's solver. Row
+// counts are not multiples of a block, strips end within a grid line, and some strips are shorter than
+// the reach of a row.
 func TestAgreesWithCPU(t *testing.T) {
 	var all []named
 	for _, c := range []struct {
@@ -192,7 +194,7 @@ func TestAgreesWithCPU(t *testing.T) {
 		}
 		for _, method := range Methods() {
 			for _, pre := range Preconditioners() {
-				if !Pairs(method, pre) {
+				if !Compatible(method, pre) {
 					continue
 				}
 				spec := poisson(t, c.grid, c.points)
@@ -204,18 +206,18 @@ func TestAgreesWithCPU(t *testing.T) {
 	agreeWithCPU(t, all)
 }
 
-// inKernels is why the race detector has nothing to see.
-const inKernels = "what differs from TestAgreesWithCPU is in the kernels"
+// inKernels is the reason to skip tests with -short, which CI runs with the race detector.
+const inKernels = "only the kernels differ from TestAgreesWithCPU, and the race detector does not see them"
 
-// named is a system and what it is called.
+// named is a system with a name for messages.
 type named struct {
 	name string
 	spec Spec
 }
 
-// agreeWithCPU holds solves on 1, 3 and 4 ranks, in every storage, against the processor's; TestSuite
-// has 2. With -short it is for the race detector, which sees what a rank does around its kernels: that
-// is the same for every grid.
+// agreeWithCPU compares solves on 1, 3 and 4 ranks with the CPU, for every storage; TestSuite covers 2
+// ranks. With -short it is meant for the race detector, which sees only the host code. That code is
+// the same for every grid.
 func agreeWithCPU(t *testing.T, all []named) {
 	t.Helper()
 	counts := []int{1, 3, 4}
@@ -249,20 +251,20 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	if err := got.Gate(rtol); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
-	// rounding, where there are as many as unknowns
+	// Rounding changes the count if it is near the number of unknowns.
 	if d := got.Iterations - want.Iterations; abs(d) > max(1, want.Iterations/50) {
-		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
+		t.Errorf("%s: %d iterations, on the CPU %d", name, got.Iterations, want.Iterations)
 	}
-	// Where a solve ends the processor has begun an iteration, and made w from the true residual: two
-	// products that a kernel leaves out. Rounding may bring one replacement more or less, which is two as
-	// well.
+	// At the end of a solve, the CPU has begun another iteration and has recomputed w from the true
+	// residual: two products that the kernels omit. Rounding may cause one residual replacement more
+	// or less, which is also two products.
 	allowed := []int{0}
 	if strings.Contains(name, "cg-pipelined") {
 		allowed = []int{-4, -2, 0}
 	}
 	if got.Iterations == want.Iterations &&
 		(got.Reductions != want.Reductions || !slices.Contains(allowed, got.Products-want.Products)) {
-		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products,
+		t.Errorf("%s: %d reductions and %d products, on the CPU %d and %d", name, got.Reductions, got.Products,
 			want.Reductions, want.Products)
 	}
 	most, size := 0.0, 0.0
@@ -274,7 +276,7 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	}
 }
 
-// Errors in the kernels do not pass: the solve fails, or its gate does.
+// Faults in the kernels are detected: the solve fails, or its result does not pass the gate.
 func TestFaultsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip(inKernels)
@@ -283,7 +285,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"stale scalar": gpusolve.StaleScalar, "missing wait": gpusolve.MissingWait, "stale reduction": gpusolve.StaleSums} {
 		for _, method := range Methods() {
 			if name == "wrong dot" && method != "cg" {
-				continue // all its scalar products are one message
+				continue // it sends all its dot products in one message
 			}
 			spec := poisson(t, sparse.Grid{61, 47, 1}, 5)
 			spec.Method, spec.Fault, spec.MaxIter = method, fault, 600
@@ -300,8 +302,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// Recurrences that drift are made anew: a solve to the last digit that doubles have there ends by its
-// true residual, after several replacements, with the iterations of the processor.
+// Residual replacement corrects drifting recurrences: a solve to nearly full double precision
+// converges in the true residual, after several replacements, with the same iterations as on the CPU.
 func TestReplacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip(inKernels)
@@ -316,12 +318,12 @@ func TestReplacement(t *testing.T) {
 		}
 		compare(t, fmt.Sprintf("cg-pipelined, %d ranks", ranks), got, want, spec.RTol)
 		if more := got.Products - got.Iterations; more < 3*2 {
-			t.Errorf("%d ranks: %d products more than iterations, which are not several replacements", ranks, more)
+			t.Errorf("%d ranks: %d products more than iterations, want several replacements of two products each", ranks, more)
 		}
 	}
 }
 
-// A rank whose scalar products do not come is named by who waited for them, and everyone's solve ends.
+// If a rank's dot products do not arrive, the error names that rank, and the solves of all ranks end.
 func TestLateRank(t *testing.T) {
 	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
 	waitLimit = 300 * time.Millisecond
@@ -332,7 +334,7 @@ func TestLateRank(t *testing.T) {
 			return err
 		}
 		if g.Rank() == 1 {
-			s.params.Mail[2] = s.params.Mail[1] // rank 2 gets none of its
+			s.params.Mail[2] = s.params.Mail[1] // rank 2 receives nothing from rank 1
 		}
 		_, errs[g.Rank()] = s.Solve(0)
 		return nil
@@ -341,17 +343,18 @@ func TestLateRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r, err := range errs {
-		late := map[int]int{0: 2, 1: 2, 2: 1}[r] // the others then wait for rank 2
-		if want := fmt.Sprintf("rank %d waited 300ms for the scalar products of rank %d", r, late); err == nil ||
-			!strings.Contains(err.Error(), want) {
+		late := map[int]int{0: 2, 1: 2, 2: 1}[r] // ranks 0 and 1 then wait for rank 2
+		want := fmt.Sprintf("rank %d timed out after 300ms waiting for the dot products of rank %d", r, late)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
 
-// A multiprocessor with a kernel that waits cannot set more shared memory aside. So no kernel of ranks that share a GPU
-// may keep it from another one; a rank alone leaves that to the driver.
-func TestWaitingKernelsLeaveSharedMemory(t *testing.T) {
+// A multiprocessor cannot change its split between cache and shared memory while a waiting kernel runs
+// there. So kernels of ranks that share a GPU must all ask for the same split. For a rank alone the
+// driver chooses.
+func TestSharedMemorySplit(t *testing.T) {
 	for _, ranks := range []int{1, 2} {
 		for _, precond := range []string{"", multigridName} {
 			log := filepath.Join(t.TempDir(), "calls")
@@ -388,9 +391,9 @@ func TestWaitingKernelsLeaveSharedMemory(t *testing.T) {
 	}
 }
 
-// Ranks may look at other times whether a solve has ended, and so start different numbers of kernels too many:
-// the next solve does not mind.
-func TestRanksLookAtOtherTimes(t *testing.T) {
+// Ranks may notice the end of a solve at different times, and so start different numbers of surplus
+// kernels. The next solve still works.
+func TestRanksPollAtDifferentTimes(t *testing.T) {
 	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
 	waitLimit = 5 * time.Second
 	for _, solver := range [][2]string{{"cg", ""}, {"cg-single", ""}, {"cg-pipelined", ""}, {"cg", multigridName}} {
@@ -402,10 +405,10 @@ func TestRanksLookAtOtherTimes(t *testing.T) {
 				return err
 			}
 			defer s.Close()
-			s.ahead += 5 * g.Rank()
+			s.lookahead += 5 * g.Rank()
 			first := 0
 			for i := range 3 {
-				s.expected = 0 // as if it were the first
+				s.expectedSteps = 0 // like the first solve
 				out, err := s.Solve(0)
 				if i == 0 {
 					first = out.Iterations
@@ -422,16 +425,16 @@ func TestRanksLookAtOtherTimes(t *testing.T) {
 	}
 }
 
-// A matrix that is stored is the problem's, entry by entry, on every rank.
-func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
+// The number of entries before each row equals the problem's.
+func TestEntriesBefore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine")
+		t.Skip("has no goroutines for the race detector")
 	}
 	for _, grid := range []sparse.Grid{{31, 43, 1}, {11, 9, 13}, {1, 7, 1}, {5, 1, 2}} {
 		for _, points := range []int{2*dimOf(grid) + 1, map[int]int{2: 9, 3: 27}[dimOf(grid)], variable} {
 			spec := poisson(t, grid, points)
 			problem := spec.Problem
-			m, err := shapeOf(spec, sparse.Range{Lo: 0, Hi: grid.Size()})
+			m, err := newMatrix(spec, sparse.Range{Lo: 0, Hi: grid.Size()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -451,7 +454,8 @@ func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
 	}
 }
 
-// Entries that are made of coefficients are the problem's to the last bit, and so are the reciprocals of its diagonal.
+// Entries computed from coefficients equal the problem's to the last bit, and so do the reciprocals of
+// the diagonal.
 func TestVariableEntries(t *testing.T) {
 	for _, grid := range []sparse.Grid{{23, 17, 1}, {7, 5, 6}, {1, 9, 1}} {
 		spec := poisson(t, grid, variable)
@@ -464,7 +468,7 @@ func TestVariableEntries(t *testing.T) {
 			}
 			defer s.Close()
 			below, _ := s.layout.ghosts(g.Rank())
-			vals, err := s.read(cuda.Pointer(s.params.Vals), s.shape.entries)
+			vals, err := s.read(cuda.Pointer(s.params.Vals), s.matrix.entries)
 			if err != nil {
 				return err
 			}
@@ -497,7 +501,7 @@ func dimOf(g sparse.Grid) int {
 	return 2
 }
 
-// What a GPU has not, and what does not fit, is refused on every rank before anything runs.
+// Unsupported and oversized systems are refused on every rank before anything runs.
 func TestRefusals(t *testing.T) {
 	neumann, err := sparse.New("neumann", sparse.Params{Rows: 100})
 	if err != nil {
@@ -507,7 +511,7 @@ func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"method bicgstab does not run on GPUs":    func(s *Spec) { s.Method = "bicgstab" },
 		"preconditioner amg does not run on GPUs": func(s *Spec) { s.Preconditioner = "amg" },
-		"preconditioner gmg runs on GPUs with method cg alone, not with cg-single": func(s *Spec) {
+		"preconditioner gmg requires method cg on GPUs, not cg-single": func(s *Spec) {
 			s.Method, s.Preconditioner = "cg-single", "gmg"
 		},
 		"partitioner block does not run on GPUs": func(s *Spec) { s.Partitioner = "block" },
@@ -535,7 +539,7 @@ func TestRefusals(t *testing.T) {
 	}
 	err = together(t, "cpu", 1, func(g *dist.Group) error {
 		if _, err := New(g, base); err == nil {
-			return errors.New("a group of processors is taken")
+			return errors.New("a group of backend cpu was accepted")
 		}
 		return nil
 	})
@@ -544,12 +548,13 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A trace has every iteration's kernels, and its bytes are those of the documented model.
+// A trace covers the kernels of every iteration, and its bytes follow the model documented in package
+// gpusolve.
 func TestTrace(t *testing.T) {
 	for _, c := range []struct {
 		method string
 		format sparse.Format
-		per    float64 // bytes a row, of rows with five entries
+		per    float64 // bytes per row with five entries
 	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg-pipelined", sparse.Compressed, 97},
 		{"cg", sparse.Plain, 136}, {"cg", sparse.Compressed, 81}} {
 		spec := poisson(t, sparse.Grid{200, 150, 1}, 5)
@@ -572,8 +577,8 @@ func TestTrace(t *testing.T) {
 				math.Abs(per-c.per) > 0.3 {
 				return fmt.Errorf("%s: %d iterations of %v, %g bytes a row", c.method, b.Iterations, b.Seconds, per)
 			}
-			if us, err := s.Triad(); err != nil || us <= 0 {
-				return fmt.Errorf("a triad of %g us, %v", us, err)
+			if seconds, err := s.Triad(); err != nil || seconds <= 0 {
+				return fmt.Errorf("the triad took %g s: %v", seconds, err)
 			}
 			return nil
 		})

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -17,148 +17,160 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// ahead is how many iterations are started before the host looks whether the solve has ended,
-// when it does not know how many there will be.
-const ahead = 16
+// defaultLookahead is the number of iterations that the host starts before it polls for the end of the
+// solve, if no earlier solve shows how many are needed.
+const defaultLookahead = 16
 
-// Solve solves once, from zero. A limit above 0 ends it early. All ranks call it together.
-// The true residual is left to Check.
+// Solve solves once, from zero. A positive limit is the largest number of iterations. All ranks must
+// call it together. It does not compute the true residual; Check does.
 func (s *System) Solve(limit int) (solve.Outcome, error) {
-	if err := s.group.Barrier(); err != nil { // nobody writes to who still reads the last solution
+	if err := s.group.Barrier(); err != nil { // no rank still reads the last solution
 		return solve.Outcome{}, err
 	}
 	clock := s.group.Clock()
-	began := clock.Now()
-	if err := s.context.Do(func() error { return s.run(limit, nil) }); err != nil {
+	start := clock.Now()
+	if err := s.context.Do(func() error { return s.run(limit, func() error { return nil }) }); err != nil {
 		return solve.Outcome{}, err
 	}
-	seconds := float64(clock.Now()-began) / 1e12
-	out, err := s.outcome()
+	seconds := float64(clock.Now()-start) / 1e12
+	out, err := s.result()
 	out.Seconds = seconds
 	if limit == 0 && err == nil {
-		s.expected = int(s.seen().State.Steps)
+		s.expectedSteps = int(s.progress().State.Steps)
 	}
 	return out, err
 }
 
-// seen is what the kernels have told the host.
-func (s *System) seen() *gpusolve.Outcome {
-	return (*gpusolve.Outcome)(unsafe.Pointer(&s.shared.Bytes[0]))
+// progress returns the memory in which the kernels report the state of the solve.
+func (s *System) progress() *gpusolve.Outcome {
+	return (*gpusolve.Outcome)(unsafe.Pointer(&s.mapped.Bytes[0]))
 }
 
-// over tells whether a solve has ended, or cannot.
-func (s *System) over() (bool, error) {
-	o := s.seen()
+// finished reports whether the solve has ended. The error says that a kernel timed out waiting for
+// another rank.
+func (s *System) finished() (bool, error) {
+	o := s.progress()
 	if atomic.LoadUint32(&o.Late) != 0 {
-		return true, fmt.Errorf("rank %d waited %v for the scalar products of rank %d in vain (step %d; in their place "+
-			"are those of step %d)",
-			s.group.Rank(), waitLimit, o.WaitedFor, o.Step, o.Seen)
+		return true, fmt.Errorf("rank %d timed out after %v waiting for the dot products of rank %d (step %d; the last ones "+
+			"received are of step %d)", s.group.Rank(), waitLimit, o.WaitedFor, o.Step, o.Seen)
 	}
 	return atomic.LoadUint32(&o.State.Status) != gpusolve.Running, nil
 }
 
-// run starts steps until the solve has ended. After the start and each step watch is called, where it is not nil.
-func (s *System) run(limit int, watch func() error) error {
-	*s.seen() = gpusolve.Outcome{}
+// run starts steps until the solve has ended. It calls afterStep after the first kernel and after each
+// step.
+func (s *System) run(limit int, afterStep func() error) error {
+	*s.progress() = gpusolve.Outcome{}
 	p := s.params
-	p.Most = uint32(s.most)
+	p.Most = uint32(s.maxIter)
 	if limit > 0 {
-		p.Most = uint32(min(s.most, limit))
+		p.Most = uint32(min(s.maxIter, limit))
 	}
-	// How many kernels a rank starts after the last that was needed is a matter of time. So that
-	// ranks count alike, they go on counting from those that were needed.
-	began := p.Step
-	defer func() { p.Step, p.Turn = began+s.seen().State.Steps+2, 0 }()
+	// Ranks notice the end of a solve at different times and so start different numbers of surplus
+	// kernels. Step numbers continue from the last kernel that was needed, so that they stay equal on
+	// all ranks.
+	firstStep := p.Step
+	defer func() { p.Step, p.Turn = firstStep+s.progress().State.Steps+2, 0 }()
 	p.Step++
 	if err := s.begin.Start(s.stream); err != nil {
 		return err
 	}
-	var marks [2]*cuda.Event
-	for i := range marks {
-		var err error
-		if marks[i], err = s.context.Event(); err != nil {
-			return err
-		}
-		defer marks[i].Destroy()
+	events, err := s.newEvents()
+	if err != nil {
+		return err
 	}
-	if watch != nil {
-		if err := watch(); err != nil {
-			return err
-		}
+	defer events.destroy()
+	if err := afterStep(); err != nil {
+		return err
 	}
-	known := s.expected > 0 && limit == 0
-	batch := s.ahead
-	if known {
-		batch = s.expected/len(s.steps) + 1 // the last sees that it has ended
+	batch, awaited := s.lookahead, -1
+	if s.expectedSteps > 0 && limit == 0 {
+		batch, awaited = s.expectedSteps/len(s.steps)+1, 0 // the last iteration notices the end
 	}
 	for k := 0; ; k++ {
-		if err := s.iterate(batch, watch); err != nil {
+		if err := s.startIterations(batch, afterStep); err != nil {
 			return err
 		}
-		if err := marks[k%2].Record(s.stream); err != nil {
+		if err := events[k%2].Record(s.stream); err != nil {
 			return err
 		}
-		looked := marks[(k+1)%2] // the end of the batch before: meanwhile the GPU works on this one
-		if k == 0 && known {
-			looked = marks[0]
-		}
-		if k > 0 || known {
-			if err := await(looked); err != nil {
+		// While the host waits for the previous batch, the GPU works on this one.
+		if awaited = max(awaited, k-1); awaited >= 0 {
+			if err := await(events[awaited%2]); err != nil {
 				return err
 			}
-			if over, err := s.over(); over || err != nil {
+			if done, err := s.finished(); done || err != nil {
 				return errors.Join(err, s.stream.Synchronize())
 			}
 		}
-		batch = s.ahead
+		batch = s.lookahead
 	}
 }
 
-// step is a kernel of an iteration, with its argument.
-type step struct {
-	kernel loaded
-	launch *cuda.Launch
-	params *gpusolve.Params // the system's, or one of its own
-	phase  krylov.Phase
-	level  int  // of a cycle
-	turns  bool // the vectors that take turns have done so
+// eventPair is a pair of CUDA events.
+type eventPair [2]*cuda.Event
+
+func (s *System) newEvents() (pair eventPair, err error) {
+	for i := range pair {
+		if pair[i], err = s.context.Event(); err != nil {
+			return pair, errors.Join(err, pair.destroy())
+		}
+	}
+	return pair, nil
 }
 
-func newStep(k loaded, p *gpusolve.Params, phase krylov.Phase) step {
+func (pair eventPair) destroy() (err error) {
+	for _, e := range pair {
+		if e != nil {
+			err = errors.Join(err, e.Destroy())
+		}
+	}
+	return err
+}
+
+// step is a kernel of an iteration with its parameters.
+type step struct {
+	kernel loadedKernel
+	launch *cuda.Launch
+	params *gpusolve.Params // of the system, or a copy with changes
+	phase  krylov.Phase
+	level  int  // multigrid level
+	swaps  bool // the next step uses the swapped vectors
+}
+
+func newStep(k loadedKernel, p *gpusolve.Params, phase krylov.Phase) step {
 	return step{kernel: k, launch: cuda.NewLaunch(k.Kernel, int(p.Blocks), gpusolve.Rows, k.shared, false, p), params: p,
 		phase: phase}
 }
 
-// start starts a step that all ranks make and wait for.
+// start starts a step. All ranks must start the same steps, because the kernels wait for each other.
 func (st *step) start(s *System) error {
 	p := s.params
 	p.Step++
 	st.params.Step, st.params.Turn, st.params.Most = p.Step, p.Turn, p.Most
 	err := st.launch.Start(s.stream)
-	if st.turns {
+	if st.swaps {
 		p.Turn ^= 1
 	}
 	return err
 }
 
-// iterate starts some iterations.
-func (s *System) iterate(count int, watch func() error) error {
+// startIterations starts count iterations.
+func (s *System) startIterations(count int, afterStep func() error) error {
 	for range count {
 		for i := range s.steps {
 			if err := s.steps[i].start(s); err != nil {
 				return err
 			}
-			if watch != nil {
-				if err := watch(); err != nil {
-					return err
-				}
+			if err := afterStep(); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// await returns when the GPU has come to an event.
+// await blocks until the GPU has reached an event.
 func await(e *cuda.Event) error {
 	for {
 		if done, err := e.Done(); done || err != nil {
@@ -168,9 +180,9 @@ func await(e *cuda.Event) error {
 	}
 }
 
-// outcome is how the solve ended, in the words of package krylov.
-func (s *System) outcome() (solve.Outcome, error) {
-	state := s.seen().State
+// result returns how the solve ended.
+func (s *System) result() (solve.Outcome, error) {
+	state := s.progress().State
 	status := map[uint32]krylov.Status{gpusolve.Converged: krylov.Converged, gpusolve.TooMany: krylov.TooManyIterations,
 		gpusolve.Breakdown: krylov.Breakdown}
 	out := solve.Outcome{TrueResidual: math.NaN()}
@@ -186,22 +198,16 @@ func (s *System) outcome() (solve.Outcome, error) {
 	return out, err
 }
 
-// read copies values from the device.
+// read copies values from the GPU.
 func (s *System) read(from cuda.Pointer, count int) ([]float64, error) {
-	bytes := make([]byte, 8*count)
-	if err := s.context.Do(func() error { return s.context.Read(bytes, from) }); err != nil {
-		return nil, err
-	}
 	out := make([]float64, count)
-	for i := range out {
-		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(bytes[8*i:]))
-	}
-	return out, nil
+	err := s.context.Do(func() error { return s.context.Read(dist.Of(out).Bytes(), from) })
+	return out, err
 }
 
-// Trace solves for at most limit iterations with an event between any two kernels: SpMV is the
-// kernel with the product and all that is fused into it, Updates the other of cg. Where
-// ranks wait for each other, they do so within these. A cycle is Precond, and told by its levels.
+// Trace solves for at most limit iterations and measures each kernel with CUDA events. SpMV is the
+// kernel with the product and everything fused into it, Updates is the second kernel of cg, and
+// Precond is the multigrid cycle, also by level. These times include waiting for other ranks.
 func (s *System) Trace(limit int) (b profile.Profile, err error) {
 	if err := s.group.Barrier(); err != nil {
 		return b, err
@@ -231,8 +237,8 @@ func (s *System) Trace(limit int) (b profile.Profile, err error) {
 		}); err != nil {
 			return err
 		}
-		b.Iterations = int(s.seen().State.Iterations)
-		for k := s.method.before; k < int(s.seen().State.Steps); k++ {
+		b.Iterations = int(s.progress().State.Iterations)
+		for k := s.method.prologue; k < int(s.progress().State.Steps); k++ {
 			us, err := marks[k+1].Since(marks[k])
 			if err != nil {
 				return err
@@ -250,68 +256,63 @@ func (s *System) Trace(limit int) (b profile.Profile, err error) {
 	return b, err
 }
 
-// iterationBytes is what an iteration moves through the GPU's memory.
+// iterationBytes returns the bytes that an iteration moves through GPU memory.
 func (s *System) iterationBytes() float64 {
+	bytes := float64(8*s.method.vectorPasses*s.Part.Rows + s.matrixPass())
 	if s.cycle != nil {
-		return float64(8*s.method.vectors*s.Part.Rows+s.matrixPass()) + s.cycleBytes()
+		return bytes + s.cycleBytes()
 	}
-	diagonal := s.shape.diagonalBytes(s.Part.Rows)
-	return float64(8*s.method.vectors*s.Part.Rows + s.matrixPass() + s.method.diagonals*diagonal)
+	return bytes + float64(s.method.diagonalPasses*s.matrix.diagonalBytes(s.Part.Rows))
 }
 
-// matrixPass is what a product reads of the matrix.
+// matrixPass returns the bytes of the matrix that a product reads.
 func (s *System) matrixPass() int {
-	return s.MatrixBytes - s.shape.diagonalBytes(s.Part.Rows+s.Part.Halo)
+	return s.MatrixBytes - s.matrix.diagonalBytes(s.Part.Rows+s.Part.Halo)
 }
 
-// iterationFlops is the operations of an iteration; 0 where those of the preconditioner are not counted.
+// iterationFlops returns the operations of an iteration, or 0 with multigrid, whose operations are not
+// counted.
 func (s *System) iterationFlops() float64 {
 	if s.cycle != nil {
 		return 0
 	}
 	n := s.method.flops
-	if s.shape.jacobi {
+	if s.matrix.jacobi {
 		n += s.method.precondFlops
 	}
-	return float64(2*s.shape.entries + n*s.Part.Rows)
+	return float64(2*s.matrix.entries + n*s.Part.Rows)
 }
 
-// TriadBytes is what one sweep of the triad moves, counted as stream.c does.
+// TriadBytes returns the bytes that one triad sweep moves, counted as stream.c does.
 func (s *System) TriadBytes() float64 { return 24 * float64(s.triad.values) }
 
-// Triad is the seconds of one sweep x = r + 3 q over vectors beyond the caches.
+// Triad returns the seconds of one sweep x = r + 3 q over vectors larger than the caches.
 func (s *System) Triad() (seconds float64, err error) {
 	err = s.context.Do(func() error {
-		old := *s.params
-		defer func() { *s.params = old }()
+		saved := *s.params
+		defer func() { *s.params = saved }()
 		s.params.X, s.params.R[0], s.params.Q, s.params.Rows = uint64(s.triad.at[0]), uint64(s.triad.at[1]),
 			uint64(s.triad.at[2]), uint64(s.triad.values)
-		s.params.Blocks = uint32(s.blocks)
-		us, err := s.timed(func() error { return s.start("triad") })
+		s.params.Blocks = uint32(s.blockLimit)
+		events, err := s.newEvents()
+		if err != nil {
+			return err
+		}
+		defer events.destroy()
+		if err := errors.Join(events[0].Record(s.stream), s.startKernel("triad"), events[1].Record(s.stream),
+			s.stream.Synchronize()); err != nil {
+			return err
+		}
+		us, err := events[1].Since(events[0])
 		seconds = us / 1e6
 		return err
 	})
 	return seconds, err
 }
 
-// timed is how many microseconds the GPU takes for what start starts.
-func (s *System) timed(start func() error) (us float64, err error) {
-	var marks [2]*cuda.Event
-	for i := range marks {
-		if marks[i], err = s.context.Event(); err != nil {
-			return 0, err
-		}
-		defer marks[i].Destroy()
-	}
-	if err := errors.Join(marks[0].Record(s.stream), start(), marks[1].Record(s.stream),
-		s.stream.Synchronize()); err != nil {
-		return 0, err
-	}
-	return marks[1].Since(marks[0])
-}
-
-// GPU is what the GPU of this rank is called.
+// GPU returns the model name of this rank's GPU.
 func (s *System) GPU() string { return s.context.Device().Name }
 
-// Alone is not measured on a device: its kernels wait for other ranks where they work.
+// Alone returns 0: the time without communication cannot be measured, because the kernels that compute
+// also wait for other ranks.
 func (s *System) Alone(int) (float64, error) { return 0, nil }

@@ -20,13 +20,14 @@ import (
 	"github.com/kernbench/kernbench/solve"
 )
 
-// reacher is a backend whose memory kernels of this program reach, on every rank.
+// reacher is implemented by backends whose buffers a kernel can access on every rank. at holds the
+// buffer's address on each rank.
 type reacher interface {
 	Reach(b dist.Buffer) (context *cuda.Context, at []cuda.Pointer, ok bool)
 }
 
-// Serves reports whether systems can be made on groups of a backend.
-func Serves(backend string) bool {
+// SupportsBackend reports whether New accepts groups of a backend.
+func SupportsBackend(backend string) bool {
 	_, ok := dist.As[reacher](backend)
 	return ok
 }
@@ -36,133 +37,138 @@ type System struct {
 	Size  int // rows of the whole problem
 	Times profile.SetupTimes
 	Part  partition.Local
-	Bytes int // of device memory that this rank takes
-	// MatrixBytes are those of the stored rows.
+	Bytes int // device memory of this rank, without the vectors of the triad
+	// MatrixBytes is the memory of this rank's part of the matrix.
 	MatrixBytes int
 
-	group  *dist.Group
-	spec   Spec
-	method method
-	shape  shape
-	layout layout
-	most   int // iterations of a solve
+	group   *dist.Group
+	spec    Spec
+	method  method
+	matrix  matrix
+	layout  layout
+	maxIter int // largest number of iterations of a solve
 
-	context *cuda.Context
-	at      []cuda.Pointer // the vectors' memory, by rank
-	buffer  dist.Buffer
-	private []cuda.Pointer
-	stream  *cuda.Stream
-	shared  *cuda.Shared
-	params  *gpusolve.Params
-	begin   *cuda.Launch
-	steps   []step // of an iteration
-	cycle   *cycle // nil: a diagonal, or nothing
-	blocks  int    // the most that every kernel may have
+	context    *cuda.Context
+	memory     []cuda.Pointer // base address of the vectors on each rank
+	buffer     dist.Buffer
+	private    []cuda.Pointer
+	stream     *cuda.Stream
+	mapped     *cuda.Shared
+	params     *gpusolve.Params
+	begin      *cuda.Launch
+	steps      []step // of an iteration
+	cycle      *cycle // nil without multigrid
+	blockLimit int    // most blocks of a kernel that can all run at once
 
 	triad struct {
 		at     [3]cuda.Pointer
 		values int
 	}
 
-	expected int // steps of a whole solve, once one has ended
-	ahead    int // iterations that are started before the host looks
+	expectedSteps int // steps of the last complete solve, 0 before it
+	lookahead     int // iterations that the host starts before it polls for the end
 }
 
-// waitLimit is how long a kernel waits for another rank: far longer than a host is ever late, and short enough
-// that a process which is ended while a kernel of its waits for a dead rank is soon gone. Tests take less.
+// waitLimit is how long a kernel waits for another rank. A host is never late by that much, and a
+// process whose kernel waits for a dead rank still exits soon. Tests shorten it.
 var waitLimit = 20 * time.Second
 
-// New sets a system up together with the other ranks of the group. What a device cannot do,
-// and a problem that does not fit, is a *solve.Refusal on every rank.
+// New sets up a system together with the other ranks of the group. If GPUs do not support it or lack
+// memory, all ranks return a *solve.Refusal.
 func New(g *dist.Group, spec Spec) (*System, error) {
-	clock := g.Clock()
-	began := clock.Now()
-	s := &System{group: g, spec: spec, ahead: ahead}
-	if err := s.plan(); err != nil {
-		return nil, err
-	}
-	if err := s.allocate(); err != nil {
+	s := &System{group: g, spec: spec, lookahead: defaultLookahead}
+	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	planned := clock.Now()
-	if err := s.context.Do(s.prepare); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	made := clock.Now()
-	s.Times.Generation = float64(made-planned) / 1e12
-	if s.spec.Preconditioner == multigridName {
-		spent := profile.CPUTime()
-		if err := s.buildCycle(); err != nil {
-			return nil, errors.Join(fmt.Errorf("setting up the preconditioner %s: %w", multigridName, err), s.Close())
-		}
-		s.Times.Precondition, s.Times.PreconditionCPU = float64(clock.Now()-made)/1e12, profile.CPUTime()-spent
-	}
-	if err := g.Barrier(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	s.Times.Total = float64(clock.Now()-began) / 1e12
 	return s, nil
 }
 
-// plan decides who owns which rows, and what they need.
+func (s *System) setUp() error {
+	clock := s.group.Clock()
+	start := clock.Now()
+	since := func(start int64) float64 { return float64(clock.Now()-start) / 1e12 }
+	if err := s.plan(); err != nil {
+		return err
+	}
+	if err := s.allocate(); err != nil {
+		return err
+	}
+	allocated := clock.Now()
+	if err := s.context.Do(s.prepare); err != nil {
+		return err
+	}
+	s.Times.Generation = since(allocated)
+	if s.spec.Preconditioner == multigridName {
+		prepared, cpu := clock.Now(), profile.CPUTime()
+		if err := s.buildCycle(); err != nil {
+			return fmt.Errorf("setting up the preconditioner %s: %w", multigridName, err)
+		}
+		s.Times.Precondition, s.Times.PreconditionCPU = since(prepared), profile.CPUTime()-cpu
+	}
+	err := s.group.Barrier()
+	s.Times.Total = since(start)
+	return err
+}
+
+// plan assigns rows to ranks and lays out their memory.
 func (s *System) plan() (err error) {
 	s.Size = s.spec.Problem.Size()
-	s.most = s.spec.MaxIter
-	if s.most == 0 {
-		s.most = krylov.MaxIter(s.Size)
+	s.maxIter = s.spec.MaxIter
+	if s.maxIter == 0 {
+		s.maxIter = krylov.MaxIter(s.Size)
 	}
 	if s.spec.StopAfter > 0 {
-		s.most = min(s.most, s.spec.StopAfter)
+		s.maxIter = min(s.maxIter, s.spec.StopAfter)
 	}
-	by, err := partition.Partitioners.Lookup(partition.Default)
+	partitioner, err := partition.Partitioners.Lookup(partition.Default)
 	if err != nil {
 		return err
 	}
-	owners, err := by.Make(s.spec.Problem, partition.Options{Ranks: s.group.Size()})
+	owners, err := partitioner.Make(s.spec.Problem, partition.Options{Ranks: s.group.Size()})
 	if err != nil {
 		return err
 	}
 	strips := stripsOf(owners, s.group.Size())
-	if s.shape, err = shapeOf(s.spec, strips[s.group.Rank()]); err != nil {
+	if s.matrix, err = newMatrix(s.spec, strips[s.group.Rank()]); err != nil {
 		return err
 	}
-	// One that there is not has been refused.
+	// newMatrix has refused unknown methods.
 	s.method, _ = lists.First(methods, func(m method) bool { return m.name == cmp.Or(s.spec.Method, "cg") })
-	s.layout = newLayout(strips, s.Size, s.shape.reach, s.method.places)
+	s.layout = newLayout(strips, s.Size, s.matrix.reach, s.method.stored)
 	if s.spec.Preconditioner == multigridName {
-		s.layout = s.firstLevel(strips)
+		s.layout = s.firstLevelLayout(strips)
 	}
-	s.measurePart()
+	s.describePart()
 	return nil
 }
 
-// measurePart fills in what the partition's quality is made of.
-func (s *System) measurePart() {
+// describePart computes the quality of the partition and the size of the matrix.
+func (s *System) describePart() {
 	rank := s.group.Rank()
-	rows := s.layout.rows(rank)
+	rows := s.layout.strips[rank]
 	below, above := s.layout.ghosts(rank)
-	s.Part = partition.Local{Rows: rows.Len(), Entries: s.shape.entries, Halo: below + above}
+	s.Part = partition.Local{Rows: rows.Len(), Entries: s.matrix.entries, Halo: below + above}
 	for r := range s.group.Size() {
-		if send, _ := s.layout.sends(rank, r); send.Len() > 0 {
+		if send, _ := s.layout.sent(rank, r); send.Len() > 0 {
 			s.Part.Neighbours++
 		}
 	}
-	for _, q := range s.shape.points { // an entry is cut whose column is another's
-		d := s.shape.distance(q.Step)
+	for _, q := range s.matrix.points { // an entry is cut if another rank owns its column
+		d := columnOffset(s.matrix.grid, q.Step)
 		edge := sparse.Range{Lo: max(rows.Lo, rows.Hi-d), Hi: rows.Hi}
 		if d < 0 {
 			edge = sparse.Range{Lo: rows.Lo, Hi: min(rows.Hi, rows.Lo-d)}
 		}
-		one := shape{grid: s.shape.grid, points: []sparse.StencilPoint{q}}
+		single := matrix{grid: s.matrix.grid, points: []sparse.StencilPoint{q}}
 		if d != 0 && edge.Len() > 0 {
-			s.Part.CutEntries += one.entriesBefore(edge.Hi) - one.entriesBefore(edge.Lo)
+			s.Part.CutEntries += single.entriesBefore(edge.Hi) - single.entriesBefore(edge.Lo)
 		}
 	}
-	s.MatrixBytes = s.shape.bytes(rows.Len(), below+above)
+	s.MatrixBytes = s.matrix.bytes(rows.Len(), below+above)
 }
 
-// fits refuses what the GPU has no room for, on all ranks alike.
-func (s *System) fits(context *cuda.Context) error {
+// checkMemory returns a *solve.Refusal on all ranks if the system does not fit on one of the GPUs.
+func (s *System) checkMemory(context *cuda.Context) error {
 	var free, total uint64
 	err := context.Do(func() (err error) {
 		free, total, err = context.Memory()
@@ -175,87 +181,80 @@ func (s *System) fits(context *cuda.Context) error {
 	if err != nil {
 		return err
 	}
-	s.triad.values = 2 * cache / 8 // of each of three vectors
-	s.Bytes = 8*s.layout.values() + s.MatrixBytes + 8*(s.most+2) + s.levelBytes()
+	s.triad.values = 2 * cache / 8 // of each of the three vectors
+	s.Bytes = 8*s.layout.values() + s.MatrixBytes + 8*(s.maxIter+2) + s.estimateLevelBytes()
 	ranks := s.sharing()
 	short := []float64{0}
 	if uint64(s.Bytes+24*s.triad.values)*uint64(ranks) > free {
 		short[0] = 1
 	}
-	if s.group.Size() > 1 {
-		if err := s.group.AllReduce(dist.Of(short), dist.Of([]float64{short[0]}), dist.Sum); err != nil {
-			return err
-		}
-	}
-	if short[0] == 0 {
-		return nil
+	err = s.group.AllReduce(dist.Of(short), dist.Of([]float64{short[0]}), dist.Sum)
+	if err != nil || short[0] == 0 {
+		return err
 	}
 	const gib = 1 << 30
-	return &solve.Refusal{Reason: fmt.Errorf("%d unknowns need %.1f GiB on each GPU (%d ranks of %.1f bytes an "+
-		"unknown), which has %.1f of %.1f GiB free",
-		s.Size, float64(s.Bytes)*float64(ranks)/gib, ranks, float64(s.Bytes)/float64(max(1, s.Part.Rows)), float64(free)/gib,
-		float64(total)/gib)}
+	return &solve.Refusal{Reason: fmt.Errorf("%d unknowns need %.1f GiB on each GPU (%d ranks with %.1f bytes per "+
+		"unknown), but only %.1f of %.1f GiB are free", s.Size, float64(s.Bytes)*float64(ranks)/gib, ranks,
+		float64(s.Bytes)/float64(max(1, s.Part.Rows)), float64(free)/gib, float64(total)/gib)}
 }
 
-// allocate makes the memory that all ranks reach, and what is this rank's own.
+// allocate allocates the vectors, which all ranks can access.
 func (s *System) allocate() error {
 	backend, ok := dist.As[reacher](s.group.Backend())
 	if !ok {
-		return fmt.Errorf("backend %s has no memory that kernels reach", s.group.Backend())
+		return fmt.Errorf("backend %s has no memory that kernels can access on all ranks", s.group.Backend())
 	}
-	probe, err := s.group.Alloc(dist.F64, 1) // leads to the GPU
+	probe, err := s.group.Alloc(dist.F64, 1) // the context of a buffer identifies the GPU
 	if err != nil {
 		return err
 	}
 	context, _, ok := backend.Reach(probe)
 	if !ok {
-		return errors.New("the memory of this group is none that kernels reach")
+		return errors.New("kernels cannot access this group's memory on all ranks")
 	}
-	if err := errors.Join(s.group.Free(probe), s.fits(context)); err != nil {
+	if err := errors.Join(s.group.Free(probe), s.checkMemory(context)); err != nil {
 		return err
 	}
 	s.context = context
 	if s.buffer, err = s.group.Alloc(dist.F64, s.layout.values()); err != nil {
 		return err
 	}
-	_, s.at, _ = backend.Reach(s.buffer)
+	_, s.memory, _ = backend.Reach(s.buffer)
 	return nil
 }
 
-// modules are the kernels of each GPU of this process, as far as they were needed.
-var modules struct {
+// modules caches the compiled kernels of each GPU of this process.
+var modules = struct {
 	sync.Mutex
-	of map[module]*cuda.Module
+	loaded map[moduleKey]*cuda.Module
+}{loaded: map[moduleKey]*cuda.Module{}}
+
+type moduleKey struct {
+	context *cuda.Context
+	name    string
 }
 
-type module struct {
-	on   *cuda.Context
-	name string
-}
-
-// sharing is how many ranks have their kernels on this rank's GPU.
+// sharing returns the number of ranks that run kernels on this rank's GPU.
 func (s *System) sharing() int { return max(1, s.group.Facts().RanksPerDevice) }
 
-// kernel finds a kernel by its name, which begins with that of its module. Kernels of ranks that share a GPU
-// wait for each other, and only some of them have shared memory: all leave room for it.
-func (s *System) kernel(name string) (*cuda.Kernel, error) {
-	of, _, _ := strings.Cut(name, "_")
-	key := module{s.context, of}
+// findKernel returns a kernel by name, which starts with its module. Kernels of ranks that share a GPU wait for each
+// other, so they must run at the same time. A multiprocessor cannot give a kernel more shared memory while another one
+// runs, so all these kernels ask for the largest carveout.
+func (s *System) findKernel(name string) (*cuda.Kernel, error) {
+	file, _, _ := strings.Cut(name, "_")
+	key := moduleKey{s.context, file}
 	modules.Lock()
 	defer modules.Unlock()
-	m := modules.of[key]
+	m := modules.loaded[key]
 	if m == nil {
-		ptx, err := gpusolve.PTX(of)
+		ptx, err := gpusolve.PTX(file)
 		if err != nil {
 			return nil, err
 		}
 		if m, err = s.context.Load("the solve", ptx); err != nil {
 			return nil, err
 		}
-		if modules.of == nil {
-			modules.of = map[module]*cuda.Module{}
-		}
-		modules.of[key] = m
+		modules.loaded[key] = m
 	}
 	k, err := m.Kernel(name)
 	if err != nil || s.sharing() == 1 {
@@ -264,97 +263,102 @@ func (s *System) kernel(name string) (*cuda.Kernel, error) {
 	return k, k.LeaveShared()
 }
 
-// prepare fills the argument in, makes the matrix, and readies the steps of a solve.
+// prepare sets the parameters, generates the matrix, and prepares the steps of a solve.
 func (s *System) prepare() (err error) {
 	if s.stream, err = s.context.Stream(); err != nil {
 		return err
 	}
-	if s.shared, err = s.context.Share(int(unsafe.Sizeof(gpusolve.Outcome{}))); err != nil {
+	if s.mapped, err = s.context.Share(int(unsafe.Sizeof(gpusolve.Outcome{}))); err != nil {
 		return err
 	}
-	p := &gpusolve.Params{Rank: uint32(s.group.Rank()), Size: uint32(s.group.Size()), Points: uint32(len(s.shape.points)),
-		RHS: uint32(s.spec.Made), Seed: s.spec.Seed, LimitNS: uint64(waitLimit), Factor: 1, Tolerance: s.spec.RTol,
-		Fault:   s.spec.Fault,
-		Outcome: uint64(s.shared.Device)}
+	p := &gpusolve.Params{Rank: uint32(s.group.Rank()), Size: uint32(s.group.Size()), RHS: uint32(s.spec.DeviceRHS),
+		Seed: s.spec.Seed, LimitNS: uint64(waitLimit), Factor: 1, Tolerance: s.spec.RTol, Fault: s.spec.Fault,
+		Outcome: uint64(s.mapped.Device)}
 	s.params = p
-	for axis, n := range s.shape.grid {
-		p.Grid[axis] = uint64(n)
-	}
-	for k, q := range s.shape.points {
-		p.Reach[k], p.Coef[k], p.Sides[k] = int64(s.shape.distance(q.Step)), q.Coef, sides(q.Step)
-	}
+	fillStencil(p, s.matrix.grid, s.matrix.points)
 	switch {
-	case s.shape.variable:
-		p.Variable, p.CoefSeed = 1, s.shape.seed
-	case s.shape.jacobi:
-		p.Factor = 1 / s.shape.diagonal()
+	case s.matrix.variable:
+		p.Variable, p.CoefSeed = 1, s.matrix.seed
+	case s.matrix.jacobi:
+		p.Factor = 1 / s.matrix.diagonal()
 	}
-	s.layout.fill(p, s.at, s.group.Rank())
-	if err := s.ownMemory(); err != nil {
+	s.layout.fillParams(p, s.memory, s.group.Rank())
+	if err := s.allocPrivate(); err != nil {
 		return err
 	}
-	if err := s.readyLaunches(); err != nil {
+	if err := s.prepareSolve(); err != nil {
 		return err
 	}
-	return errors.Join(s.start("make"), s.stream.Synchronize())
+	return errors.Join(s.startKernel("make"), s.stream.Synchronize())
 }
 
-// ownMemory allocates what no other rank reaches.
-func (s *System) ownMemory() error {
+// allocPrivate allocates the memory that only this rank accesses.
+func (s *System) allocPrivate() error {
 	p, rows := s.params, s.Part.Rows
-	type more struct {
-		to     *uint64
-		bytes  int
-		before int // bytes that are read, and left out, on both sides: of what would lie beyond the grid
+	type region struct {
+		to            *uint64
+		bytes, margin int
 	}
-	beyond := 8 * up(s.shape.reach)
-	need := []more{{&p.Control, gpusolve.ControlBytes, 0}, {&p.History, 8 * (s.most + 2), 0},
+	// Products also read the values of neighbours outside the grid, and then ignore them. A margin on both sides keeps
+	// these reads within the allocation.
+	margin := 8 * alignUp(s.matrix.reach)
+	regions := []region{{&p.Control, gpusolve.ControlBytes, 0}, {&p.History, 8 * (s.maxIter + 2), 0},
 		{&p.Partials, 8 * gpusolve.MaxSums * maxBlocks, 0},
-		{&p.Diagonal, s.shape.diagonalBytes(rows + s.Part.Halo), beyond}}
-	if s.shape.plain {
+		{&p.Diagonal, s.matrix.diagonalBytes(rows + s.Part.Halo), margin}}
+	if s.matrix.plain {
 		width := 4
-		if s.shape.wide {
+		if s.matrix.wide {
 			width = 8
 		}
-		need = append(need, more{&p.Starts, width * (rows + 1), 0}, more{&p.Cols, 4 * s.shape.entries, 0},
-			more{&p.Vals, 8 * s.shape.entries, 0})
+		regions = append(regions, region{&p.Starts, width * (rows + 1), 0}, region{&p.Cols, 4 * s.matrix.entries, 0},
+			region{&p.Vals, 8 * s.matrix.entries, 0})
 	} else {
-		need = append(need, more{&p.Codes, rows, 0}, more{&p.Vals, s.shape.coefficientBytes(rows + s.Part.Halo), beyond})
+		regions = append(regions, region{&p.Codes, rows, 0},
+			region{&p.Vals, s.matrix.coefficientBytes(rows + s.Part.Halo), margin})
 	}
 	for i := range s.triad.at {
-		need = append(need, more{(*uint64)(&s.triad.at[i]), 8 * s.triad.values, 0})
+		regions = append(regions, region{(*uint64)(&s.triad.at[i]), 8 * s.triad.values, 0})
 	}
-	for _, n := range need {
-		if n.bytes == 0 {
+	for _, r := range regions {
+		if r.bytes == 0 {
 			continue
 		}
-		at, err := s.context.Alloc(n.bytes + 2*n.before)
+		at, err := s.alloc(r.bytes + 2*r.margin)
 		if err != nil {
-			return fmt.Errorf("allocating %d bytes for the matrix: %w", n.bytes, err)
+			return fmt.Errorf("allocating %d bytes for the matrix: %w", r.bytes, err)
 		}
-		s.private = append(s.private, at)
-		*n.to = uint64(at) + uint64(n.before)
+		*r.to = uint64(at) + uint64(r.margin)
 	}
 	return s.context.Fill(cuda.Pointer(p.Control), 0, gpusolve.ControlBytes)
+}
+
+// alloc allocates device memory, which Close frees.
+func (s *System) alloc(bytes int) (cuda.Pointer, error) {
+	at, err := s.context.Alloc(bytes)
+	if err == nil {
+		s.private = append(s.private, at)
+	}
+	return at, err
 }
 
 // maxBlocks is more than any GPU runs at once.
 const maxBlocks = 8192
 
-// loaded is a kernel, and the shared memory that a block of it has.
-type loaded struct {
+// loadedKernel is a kernel and the shared memory of each of its blocks, in bytes.
+type loadedKernel struct {
 	*cuda.Kernel
 	shared int
 }
 
-// load finds a kernel. All have at most as many blocks as the GPU runs of each at once, less where others have their
-// kernels there too, because these wait for each other.
-func (s *System) load(name string) (k loaded, err error) {
-	if k.Kernel, err = s.kernel(name); err != nil {
+// load finds a kernel and lowers blockLimit, so that all its blocks can run at once, together with the
+// kernels of other ranks on the same GPU. Blocks and ranks wait for each other, so a block that does
+// not fit would cause a deadlock.
+func (s *System) load(name string) (k loadedKernel, err error) {
+	if k.Kernel, err = s.findKernel(name); err != nil {
 		return k, err
 	}
-	if strings.Contains(name, "_plain") { // a step with the product
-		k.shared = 8 * gpusolve.Rows * len(s.shape.points)
+	if strings.Contains(name, "_plain") { // the kernels with a product buffer entries in shared memory
+		k.shared = 8 * gpusolve.Rows * len(s.matrix.points)
 		if err := k.AllowShared(k.shared); err != nil {
 			return k, err
 		}
@@ -368,24 +372,25 @@ func (s *System) load(name string) (k loaded, err error) {
 		return k, err
 	}
 	sharing := s.sharing()
-	if s.blocks = min(s.blocks, resident*processors/sharing); s.blocks < 1 {
-		return k, fmt.Errorf("%d ranks share the GPU, whose %d multiprocessors cannot run a block of each at once", sharing,
-			processors)
+	if s.blockLimit = min(s.blockLimit, resident*processors/sharing); s.blockLimit < 1 {
+		return k, fmt.Errorf("%d ranks share the GPU, but its %d multiprocessors cannot run one block of each at once",
+			sharing, processors)
 	}
 	return k, nil
 }
 
-// blocksFor is how many blocks a kernel has for so many rows.
+// blocksFor returns the number of blocks for some rows.
 func (s *System) blocksFor(rows int) uint32 {
-	return uint32(max(1, min(s.blocks, (rows+gpusolve.Rows-1)/gpusolve.Rows)))
+	return uint32(max(1, min(s.blockLimit, (rows+gpusolve.Rows-1)/gpusolve.Rows)))
 }
 
-// readyLaunches readies the steps of a solve, all of the same number of blocks.
-func (s *System) readyLaunches() error {
-	s.blocks = maxBlocks
-	var kernels []loaded
+// prepareSolve loads the kernels of a solve and prepares its steps, all with the same number of
+// blocks.
+func (s *System) prepareSolve() error {
+	s.blockLimit = maxBlocks
+	var kernels []loadedKernel
 	for _, step := range append([]string{"begin"}, s.method.steps...) {
-		k, err := s.load(s.shape.kernel(s.method.module, step))
+		k, err := s.load(s.matrix.kernel(s.method.module, step))
 		if err != nil {
 			return err
 		}
@@ -401,33 +406,29 @@ func (s *System) readyLaunches() error {
 	for i, k := range kernels[1:] {
 		st := newStep(k, s.params, krylov.Updates)
 		if i == 0 {
-			st.phase, st.turns = krylov.SpMV, true
+			st.phase, st.swaps = krylov.SpMV, true
 		}
 		s.steps = append(s.steps, st)
 	}
 	return nil
 }
 
-// start starts a kernel that is no part of a solve.
-func (s *System) start(step string) error {
-	name := "cg_" + step
-	if step == "make" {
-		name = s.shape.kernel("cg", step)
-	}
-	k, err := s.kernel(name)
+// startKernel starts a kernel that is not part of a solve.
+func (s *System) startKernel(step string) error {
+	k, err := s.findKernel(s.matrix.kernel("cg", step))
 	if err != nil {
 		return err
 	}
 	return cuda.NewLaunch(k, int(s.params.Blocks), gpusolve.Rows, 0, false, s.params).Start(s.stream)
 }
 
-// Close gives the memory back.
+// Close frees the memory.
 func (s *System) Close() error {
 	if s.context == nil {
 		return nil
 	}
 	var faults []error
-	if s.at != nil {
+	if s.memory != nil {
 		faults = append(faults, s.group.Free(s.buffer))
 	}
 	if s.cycle != nil {
@@ -438,8 +439,8 @@ func (s *System) Close() error {
 		if s.stream != nil {
 			faults = append(faults, s.stream.Destroy())
 		}
-		if s.shared != nil {
-			faults = append(faults, s.shared.Free())
+		if s.mapped != nil {
+			faults = append(faults, s.mapped.Free())
 		}
 		return errors.Join(faults...)
 	}))...)

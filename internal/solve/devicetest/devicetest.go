@@ -1,6 +1,6 @@
-// Package devicetest is the conformance suite of solves on a device: a self-test runs it where
-// the device is, because what tests elsewhere run on is the processor. Small systems are held against
-// the solution of the host and its iterations, large ones to the gate alone.
+// Package devicetest is the conformance suite for solves on GPUs. `kernbench selftest` runs it on the
+// real GPU, because ordinary tests run the kernels on the CPU. It compares small systems with the
+// CPU's solution and iterations; large systems must only pass the gate.
 package devicetest
 
 import (
@@ -25,17 +25,18 @@ const (
 	limit = 5000
 )
 
-// variable stands for as many points as the problem of variable coefficients has.
+// variable selects the problem with variable coefficients instead of a number of points.
 const variable = 0
 
-// shape is a grid, and the points of the stencil on it.
+// shape is a grid and the number of points of its stencil.
 type shape struct {
 	grid   sparse.Grid
 	points int
 }
 
-// Systems have tails, lines that strips cut, and strips shorter than a line; some have three levels of
-// multigrid. The large ones have more rows than a GPU takes at once.
+// Row counts are not multiples of a block, grid lines are split between ranks, and some strips are
+// shorter than a line. Some grids have three multigrid levels. The large ones have more rows than a
+// GPU processes at once.
 var (
 	small = []shape{{sparse.Grid{41, 23, 1}, 5}, {sparse.Grid{23, 17, 1}, 9}, {sparse.Grid{11, 9, 13}, 7},
 		{sparse.Grid{7, 9, 5}, 27}, {sparse.Grid{300, 2, 1}, 5},
@@ -46,9 +47,9 @@ var (
 		{sparse.Grid{121, 133, 1}, variable}, {sparse.Grid{61, 47, 59}, variable}}
 )
 
-// Faults solves systems by every method, preconditioner and storage, twice each, and gives
-// how many there were and what is wrong with them; then it plants errors, which must be noticed. All
-// ranks of the group call it together.
+// Faults solves systems with every method, preconditioner and storage, each of them twice. It then
+// plants faults in the kernels, which must be detected. It returns the number of cases and everything
+// that is wrong. All ranks of the group must call it together.
 func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 	shapes := small
 	if !short {
@@ -58,18 +59,18 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 		var want *reference
 		for _, spec := range specs(shape.grid, shape.points) {
 			cases++
-			// as many iterations as on the host mean nothing of the others but rounding
-			if k >= len(small) && spec.Preconditioner != cycled {
+			// On large systems without multigrid, rounding changes the number of iterations.
+			if k >= len(small) && spec.Preconditioner != multigrid {
 				want = nil
-			} else if want == nil || want.of != [2]string{spec.Method, spec.Preconditioner} {
+			} else if want == nil || want.solver != [2]string{spec.Method, spec.Preconditioner} {
 				var err error
 				if want, err = onHost(g, spec); err != nil {
-					return cases, append(faults, fmt.Errorf("on the host: %w", err))
+					return cases, append(faults, fmt.Errorf("solving on the CPU: %w", err))
 				}
 			}
-			if err := twice(g, spec, want); err != nil {
-				return cases, append(faults, fmt.Errorf("%v of %d points, %s, %s, uncompressed %v: %w", shape.grid, shape.points, spec.Method,
-					spec.Preconditioner, spec.Uncompressed, err))
+			if err := solveTwice(g, spec, want); err != nil {
+				return cases, append(faults, fmt.Errorf("grid %v, %d points, method %s, preconditioner %s, uncompressed %v: %w",
+					shape.grid, shape.points, spec.Method, spec.Preconditioner, spec.Uncompressed, err))
 			}
 		}
 	}
@@ -78,24 +79,24 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 		spec := specs(sparse.Grid{31, 47, 1}, 5)[0]
 		spec.Method, spec.Preconditioner, spec.MaxIter = f.method, f.precond, 500
 		var want *reference
-		if f.precond == cycled { // a cycle that is worse than it should be shows in the iterations alone
+		if f.precond == multigrid { // a worse cycle only shows in the number of iterations
 			var err error
 			if want, err = onHost(g, spec); err != nil {
-				return cases, append(faults, fmt.Errorf("on the host: %w", err))
+				return cases, append(faults, fmt.Errorf("solving on the CPU: %w", err))
 			}
 		}
 		spec.Fault = f.fault
-		if err := twice(g, spec, want); err == nil {
-			faults = append(faults, fmt.Errorf("%s with a %s passes", f.method, f.name))
+		if err := solveTwice(g, spec, want); err == nil {
+			faults = append(faults, fmt.Errorf("method %s with a %s was not detected", f.method, f.name))
 		}
 	}
 	return cases, faults
 }
 
-// cycled is the preconditioner of several levels.
-const cycled = "gmg"
+// multigrid is the preconditioner with several levels.
+const multigrid = "gmg"
 
-// specs are the ways to solve a system.
+// specs returns all ways to solve a system on GPUs.
 func specs(grid sparse.Grid, points int) (all []device.Spec) {
 	problem, err := sparse.NewGridPoisson(grid, points)
 	if points == variable {
@@ -106,11 +107,11 @@ func specs(grid sparse.Grid, points int) (all []device.Spec) {
 	}
 	for _, method := range device.Methods() {
 		for _, precond := range device.Preconditioners() {
-			if !device.Pairs(method, precond) {
+			if !device.Compatible(method, precond) {
 				continue
 			}
 			for _, uncompressed := range []bool{true, false} {
-				all = append(all, device.Spec{Made: device.Noise, Spec: solve.Spec{Problem: problem,
+				all = append(all, device.Spec{DeviceRHS: device.Noise, Spec: solve.Spec{Problem: problem,
 					RHS: func(row int) float64 { return sparse.Noise(seed, row) }, Seed: seed,
 					Method: method, Preconditioner: precond, Uncompressed: uncompressed, RTol: rtol, MaxIter: limit}})
 			}
@@ -124,7 +125,7 @@ type fault struct {
 	fault                 uint32
 }
 
-// planted are the errors that a number of ranks can show for certain.
+// planted returns the faults that are certain to have an effect on this number of ranks.
 func planted(ranks int) (all []fault) {
 	for _, method := range device.Methods() {
 		all = append(all, fault{"stale scalar", method, "", gpusolve.StaleScalar},
@@ -134,21 +135,21 @@ func planted(ranks int) (all []fault) {
 		}
 	}
 	if ranks > 1 {
-		all = append(all, fault{"dropped halo of coarser levels", "cg", cycled, device.CoarseHalo})
+		all = append(all, fault{"dropped halo of coarser levels", "cg", multigrid, device.CoarseHalo})
 	}
 	return append(all, fault{"wrong scalar product", "cg", "", gpusolve.WrongDot},
-		fault{"dropped coarse correction", "cg", cycled, gpusolve.NoCorrection},
-		fault{"wrong restriction", "cg", cycled, gpusolve.WrongRestriction})
+		fault{"dropped coarse correction", "cg", multigrid, gpusolve.NoCorrection},
+		fault{"wrong restriction", "cg", multigrid, gpusolve.WrongRestriction})
 }
 
-// reference is what the host's solver makes of a system.
+// reference is the result of the CPU's solver.
 type reference struct {
-	of         [2]string // method and preconditioner
+	solver     [2]string // method and preconditioner
 	iterations int
 	x          []float64
 }
 
-// onHost solves as processors do, on one rank.
+// onHost solves a system on the CPU, on one rank.
 func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
 	alone, err := dist.Init(context.Background(),
 		dist.Config{Backend: hints.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
@@ -164,11 +165,12 @@ func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
 	return &reference{[2]string{spec.Method, spec.Preconditioner}, out.Iterations, s.Solution()}, err
 }
 
-// differs says how a solution, of which this rank has x, differs from that of the host: rounding may cost
-// an iteration, or 2 % where there are as many as unknowns, and as much of the solution as the tolerance leaves open.
-func (want *reference) differs(out solve.Outcome, rows sparse.Range, x []float64) error {
+// check compares a solution with the reference. x is this rank's part. Rounding may change the number
+// of iterations by one, or by 2 % if there are nearly as many iterations as unknowns, and the solution
+// within the tolerance of the solve.
+func (want *reference) check(out solve.Outcome, rows sparse.Range, x []float64) error {
 	if d := out.Iterations - want.iterations; max(d, -d) > max(1, want.iterations/50) {
-		return fmt.Errorf("%d iterations, on the host %d", out.Iterations, want.iterations)
+		return fmt.Errorf("%d iterations, on the CPU %d", out.Iterations, want.iterations)
 	}
 	most, size := 0.0, 0.0
 	for _, v := range want.x {
@@ -178,14 +180,14 @@ func (want *reference) differs(out solve.Outcome, rows sparse.Range, x []float64
 		most = max(most, math.Abs(v-want.x[rows.Lo+i]))
 	}
 	if len(x) != rows.Len() || !(most <= 1e-6*size) {
-		return fmt.Errorf("the solution is off by %g of %g from the host's", most, size)
+		return fmt.Errorf("the solution differs by %g from the CPU's, whose largest value is %g", most, size)
 	}
 	return nil
 }
 
-// twice solves a system twice, which must give the same bits, pass the gate, and be what the host's
-// solver gives, where that is known.
-func twice(g *dist.Group, spec device.Spec, want *reference) error {
+// solveTwice solves a system twice. Both solves must return the same bits and pass the gate. If want
+// is not nil, the result must agree with it.
+func solveTwice(g *dist.Group, spec device.Spec, want *reference) error {
 	s, err := device.New(g, spec)
 	if err != nil {
 		return err
@@ -215,5 +217,5 @@ func twice(g *dist.Group, spec device.Spec, want *reference) error {
 	if err != nil {
 		return err
 	}
-	return want.differs(last, s.Rows(), x)
+	return want.check(last, s.Rows(), x)
 }
