@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// On a GPU every provider gives rows with what they were made by, and a wrong product none:
-// on a stand-in for the driver and for cuBLASLt.
+// On a GPU, every provider's rows name the algorithm and the library, and a wrong product fails the row. The test uses
+// a stand-in for the driver and for cuBLASLt.
 func TestOnDevice(t *testing.T) {
 	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable, gpugemm.LibraryVariable)
 	for _, test := range []struct{ axes, data, fault, want string }{

@@ -1,6 +1,5 @@
-// Package gemm is the bench `gemm`: how fast this host, or its GPU, multiplies
-// matrices, by shape, element type, implementation and number of threads, and how
-// far that is from the arithmetic that its units can do.
+// Package gemm is the bench `gemm`. It measures matrix multiplication on the cores or the GPU of this host, by shape,
+// element type, implementation and number of threads, and compares the rate with the peak of the arithmetic units.
 package gemm
 
 import (
@@ -9,17 +8,21 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	_ "github.com/kernbench/kernbench/internal/kernel/gpugemm" // registers the GPU providers
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// Bench declares it.
+// Bench declares the bench.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
 	cfg.Stop.MinSamples = 5 // a large product takes a second
@@ -28,37 +31,41 @@ func Bench() *bench.Bench {
 		bench.Help("matrix multiplication on this host's cores or its GPU by shape, element type, provider and threads"),
 		bench.Doc(`Multiplies matrices, C = A x B, on this host's cores or on its GPU.
 
-A shape is MxNxK: C has M rows and N columns. The labelled ones are layers of a
-transformer with 8 billion parameters, for 512 tokens (4096 on a GPU) and for one.
-f16 and bf16 operands give an f32 result; so do tf32 and e4m3 (fp8) on a GPU.
+A shape is MxNxK: C has M rows and N columns. The labelled shapes are layers of a
+transformer with 8 billion parameters, for 512 tokens (4096 on a GPU), and for one
+token (decode). f16 and bf16 operands have an f32 result, and on a GPU also tf32 and
+e4m3 (fp8).
 
-On cores the providers are builtin, builtin held to a level of instructions (builtin-avx2),
-and openblas, opened at run time. OpenBLAS may take a virtual machine for an old
-processor; the row says so, and this sets it right:
+The providers for cores are builtin, builtin restricted to an instruction set
+(builtin-avx2), and openblas, which is loaded at run time. On a virtual machine,
+OpenBLAS may choose kernels for an older processor. The row then has a warning, and
+this command sets the right processor:
 
     kernbench run --bench gemm --axis provider=builtin,openblas --env OPENBLAS_CORETYPE=SkylakeX
 
-On a GPU they are builtin, which needs the driver alone, cublaslt, opened at run
-time, with the algorithm that its heuristic names first, and cublaslt-exhaustive,
-with the fastest of all that it has. The row says which algorithm that is. Products
-are timed by the GPU, many in a row; B lies by columns, as a layer's weights do:
+The providers for a GPU are builtin, which needs only the driver; cublaslt, which is
+loaded at run time, with the first algorithm of its heuristic; and
+cublaslt-exhaustive, with the fastest of all its algorithms. The row names the
+algorithm. The GPU times many products in a row. B is stored by columns, like the
+weights of a layer:
 
     kernbench run --bench gemm --backend cuda --axis provider=builtin,cublaslt --dtype bf16,e4m3 --shape 4096x4096x4096
 
-gflops is 2*M*N*K over the median time. peak_pct is its share of what the cores
-reach in arithmetic alone, measured on one core in the same row (peak_gflops)
-and multiplied with the number of threads, or of what the whole GPU reaches. Every
-product is checked: exactly with whole numbers, and within the error bound with
-reals, which are what is timed: with --data zeros a GPU is faster than it will be.`),
+gflops is 2*M*N*K divided by the median time. peak_pct is the share of the peak, which
+is arithmetic without memory access. For cores, the peak is measured on one core in the
+same row (peak_gflops) and multiplied by the number of threads. For a GPU, it is the
+peak of the whole GPU. Every product is verified: exactly with integers, and within the
+error bound with real numbers. Real numbers are timed by default. With --data zeros a
+GPU uses less power and is faster than with real data.`),
 		bench.Tuples("shape", "64x64x64", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
 			"qkv=512x6144x4096", "attn_out=512x4096x4096", "mlp_up=512x28672x4096", "mlp_down=512x4096x14336",
 			"decode=1x4096x4096"),
 		bench.DTypes("dtype", "f32", "f64", "bf16", "f16"),
 		bench.Strings("provider", builtin),
 		bench.Ints("threads", "1,2"),
-		bench.Choice(dataOption, "what the timed operands hold", randomData, "zeros", "ones"),
-		bench.Seconds("2", "most time to sample one point, but at least one call"),
-		bench.Drop(unsupported),
+		bench.Choice(dataOption, "contents of the timed operands", randomData, "zeros", "ones"),
+		bench.Seconds("2", "longest time to sample one point, but at least one call"),
+		bench.Drop(checkPoint),
 		bench.Metric("gflops", "GFLOP/s", "higher"),
 		bench.Metric("peak_pct", "%", "higher"),
 		bench.Metric("peak_gflops", "GFLOP/s", ""),
@@ -69,17 +76,35 @@ reals, which are what is timed: with --data zeros a GPU is faster than it will b
 	}, onDevices()...)...)
 }
 
-// builtin is the name of our own provider on every backend.
+// onDevices declares the backends other than this host's cores, and their default axes.
+func onDevices() []bench.Clause {
+	items := []bench.Clause{bench.Backends(gemm.Backends()...)}
+	for _, backend := range gemm.Backends()[1:] {
+		var providers []string
+		for _, p := range gemm.On(backend) {
+			if !strings.Contains(p.Name(), "-") { // the others are variants of these
+				providers = append(providers, p.Name())
+			}
+		}
+		items = append(items, bench.On(backend,
+			bench.Tuples("shape", "2048x2048x2048", "4096x4096x4096", "8192x8192x8192", "qkv=4096x6144x4096",
+				"attn_out=4096x4096x4096", "mlp_up=4096x28672x4096", "mlp_down=4096x4096x14336", "decode=1x4096x4096"),
+			bench.DTypes("dtype", "bf16"), bench.Strings("provider", providers...), bench.Ints("threads", "1")))
+	}
+	return items
+}
+
+// builtin is the name of kernbench's own provider, on every backend.
 const builtin = "builtin"
 
-// What the timed operands hold.
+// The option for the contents of the timed operands, and its default.
 const (
 	dataOption = "data"
 	randomData = "random"
 )
 
-// contents fills the operands that are timed.
-func contents(s *bench.State, a, b gemm.Matrix) {
+// fillTimed fills the operands that are timed.
+func fillTimed(s *bench.State, a, b gemm.Matrix) {
 	switch s.Str(dataOption) {
 	case "zeros":
 		proof.Constant(a, 0)
@@ -93,9 +118,9 @@ func contents(s *bench.State, a, b gemm.Matrix) {
 	}
 }
 
-// unsupported says why a point cannot be run on any backend.
-func unsupported(p point.Point) error {
-	name := p.At("provider")
+// checkPoint returns an error if no backend can run a point.
+func checkPoint(p point.Point) error {
+	name := p.At("provider").String()
 	shape := p.At("shape")
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
@@ -105,45 +130,45 @@ func unsupported(p point.Point) error {
 		return err
 	}
 	var known []string
-	var lacking error
+	var unsupported error
 	for _, backend := range gemm.Backends() {
 		for _, provider := range gemm.On(backend) {
-			if known = append(known, provider.Name()); provider.Name() != name.String() {
+			if known = append(known, provider.Name()); provider.Name() != name {
 				continue
 			}
-			if lacking = lacks(provider, d); lacking == nil {
+			if unsupported = checkType(provider, d); unsupported == nil {
 				return nil
 			}
 		}
 	}
-	if lacking != nil {
-		return lacking
+	if unsupported != nil {
+		return unsupported
 	}
-	return bench.Unknown("provider", name.String(), known)
+	return bench.Unknown("provider", name, known)
 }
 
-func lacks(p gemm.Provider, d dtype.DType) error {
+func checkType(p gemm.Provider, d dtype.DType) error {
 	if slices.Contains(p.Types(), d) {
 		return nil
 	}
 	return fmt.Errorf("%s cannot multiply %v, only %v", p.Name(), d, p.Types())
 }
 
-// providerOf finds the point's provider among those of its backend.
+// providerOf returns the point's provider on its backend.
 func providerOf(s *bench.State) (gemm.Provider, error) {
 	provider, err := gemm.Lookup(s.Backend(), s.Str("provider"))
 	if err != nil {
 		return nil, bench.Skip("%v", err)
 	}
-	if err := lacks(provider, s.DType("dtype")); err != nil {
+	if err := checkType(provider, s.DType("dtype")); err != nil {
 		return nil, bench.Skip("on %s %v", s.Backend(), err)
 	}
 	return provider, nil
 }
 
 func body(ctx context.Context, s *bench.State) error {
-	dims, d, threads := s.Dims("shape"), s.DType("dtype"), s.Int("threads")
-	m, n, k := int(dims[0]), int(dims[1]), int(dims[2])
+	dims, threads := s.Dims("shape"), s.Int("threads")
+	p := product{d: s.DType("dtype"), m: int(dims[0]), n: int(dims[1]), k: int(dims[2])}
 	provider, err := providerOf(s)
 	if err != nil {
 		return err
@@ -153,48 +178,155 @@ func body(ctx context.Context, s *bench.State) error {
 		return notExecuted(err)
 	}
 	defer engine.Close()
-	if resident, ok := engine.(gemm.Resident); ok {
-		return onDevice(ctx, s, resident)
-	}
-	s.Warn("%v", engine)
-	for _, w := range engine.Warnings() {
-		s.Warn("%s", w)
-	}
-	if cpus := runtime.NumCPU(); threads > cpus {
-		s.Warn("%d threads share %d processors", threads, cpus)
-	}
-
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	flops := 2 * float64(m) * float64(n) * float64(k)
-	if flops > longFlops*float64(threads) {
-		s.Sampling().Warmup.MinCalls = 1 // the checks have warmed up
+	if resident, ok := engine.(gemm.Resident); ok {
+		return onDevice(ctx, s, resident, p)
+	}
+	return onCores(ctx, s, engine, p, threads)
+}
+
+// product is the size of a product and its operand type.
+type product struct {
+	d       dtype.DType
+	m, n, k int
+}
+
+func (p product) flops() float64 { return 2 * float64(p.m) * float64(p.n) * float64(p.k) }
+
+// onCores measures a point on this host's cores.
+func onCores(ctx context.Context, s *bench.State, engine gemm.Engine, p product, threads int) error {
+	warn(s, engine)
+	if cpus := runtime.NumCPU(); threads > cpus {
+		s.Warn("%d threads share %d CPUs", threads, cpus)
+	}
+	if p.flops() > longFlops*float64(threads) {
+		s.Sampling().Warmup.MinCalls = 1 // the exact check has warmed up
 	}
 
 	s.Phase("fill")
-	a, b, c := gemm.New(d, m, k), gemm.New(d, k, n), gemm.New(gemm.Result(d), m, n)
-	if err := exact(engine, c, a, b, s.Seed()); err != nil {
+	a, b, c := gemm.New(p.d, p.m, p.k), gemm.New(p.d, p.k, p.n), gemm.New(gemm.Result(p.d), p.m, p.n)
+	if err := checkExact(engine, c, a, b, s.Seed()); err != nil {
 		return err
 	}
-	contents(s, a, b)
+	fillTimed(s, a, b)
 	proof.Spoil(c)
 	s.Verify(func() error { return proof.Close(c, a, b, samples, s.Seed()) })
 
-	peak := probe.PeakGFLOPS(d)
+	peak := probe.PeakGFLOPS(p.d)
 	if err := s.Time(ctx, func() error { return engine.Multiply(c, a, b) }); err != nil {
 		return err
 	}
-	peak = max(peak, probe.PeakGFLOPS(d)) // the clock may have changed meanwhile
-	s.Limit("peak", flops/(peak*float64(threads))/1e3)
-	s.Record("peak_gflops", peak)
-	if us := s.Metric("time_us"); us > 0 && flops > 0 {
-		gflops := flops / us / 1e3
-		s.Record("gflops", gflops)
-		s.Record("peak_pct", 100*gflops/(peak*float64(threads)))
-	}
+	recordRate(s, p.flops())
+	recordPeak(s, p.flops(), max(peak, probe.PeakGFLOPS(p.d)), threads)
 	return nil
 }
 
-// notExecuted is what a row says where the machine lacks what the provider needs.
+// onDevice measures a point with operands in the memory of a GPU.
+func onDevice(ctx context.Context, s *bench.State, e gemm.Resident, p product) error {
+	s.Phase("fill")
+	// B is generated by columns, as the GPU stores it, so that it need not be transposed.
+	a, b, c := gemm.New(p.d, p.m, p.k), gemm.New(p.d, p.n, p.k).T(), gemm.New(gemm.Result(p.d), p.m, p.n)
+	if err := checkExact(asTimed{e}, c, a, b, s.Seed()); err != nil {
+		return notExecuted(err)
+	}
+	fillTimed(s, a, b)
+	s.Phase("load")
+	if err := e.Load(c, a, b); err != nil {
+		return err
+	}
+	warn(s, e)
+	for name, text := range e.Details() {
+		s.Detail(name, text)
+	}
+	s.Verify(func() error {
+		if err := e.Fetch(c); err != nil {
+			return err
+		}
+		return proof.Close(c, a, b, samples, s.Seed())
+	})
+
+	collectives.Observe(s, e, "before")
+	peak, noPeak := e.Peak(p.d)
+	if err := timeOnDevice(ctx, s, e, p.flops()); err != nil {
+		return err
+	}
+	collectives.Observe(s, e, "after")
+	if noPeak != nil {
+		s.Warn("no peak to compare with: %v", noPeak)
+		return nil
+	}
+	again, err := e.Peak(p.d)
+	if err == nil {
+		recordPeak(s, p.flops(), max(peak, again), 1)
+	}
+	return err
+}
+
+// eventOverhead is about the time between a CUDA event and the first product after it, in picoseconds. A sample has
+// enough products to make it negligible.
+const eventOverhead = 4_000_000
+
+// timeOnDevice takes the samples with the GPU's clock.
+func timeOnDevice(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) error {
+	s.UseClock(clock.DeviceEvents(eventOverhead))
+	s.Flops(flops)
+	err := s.Time(ctx, func() error { _, err := e.Sample(1); return err },
+		bench.SampledBy(func(batch int, samples []int64) error {
+			for i := range samples {
+				us, err := e.Sample(batch)
+				if err != nil {
+					return err
+				}
+				samples[i] = int64(us * 1e6)
+			}
+			return nil
+		}))
+	if err == nil {
+		recordRate(s, flops)
+	}
+	return err
+}
+
+// asTimed multiplies as the timed products do, with the algorithm that Load chose.
+type asTimed struct{ gemm.Resident }
+
+func (e asTimed) Multiply(c, a, b gemm.Matrix) error {
+	if err := e.Load(c, a, b); err != nil {
+		return err
+	}
+	if _, err := e.Sample(1); err != nil {
+		return err
+	}
+	return e.Fetch(c)
+}
+
+// warn adds the engine's description and warnings to the row.
+func warn(s *bench.State, e gemm.Engine) {
+	s.Warn("%v", e)
+	for _, w := range e.Warnings() {
+		s.Warn("%s", w)
+	}
+}
+
+// recordRate records the rate of a timed product.
+func recordRate(s *bench.State, flops float64) {
+	if us := s.Metric("time_us"); us > 0 && flops > 0 {
+		s.Record("gflops", flops/us/1e3)
+	}
+}
+
+// recordPeak compares the rate with a peak in GFLOP/s per thread. Callers measure the peak before and after the product
+// and pass the larger value, because the clock frequency may have changed.
+func recordPeak(s *bench.State, flops, peak float64, threads int) {
+	all := peak * float64(threads)
+	s.Limit("peak", flops/all/1e3)
+	s.Record("peak_gflops", peak)
+	if rate := s.Metric("gflops"); rate > 0 {
+		s.Record("peak_pct", 100*rate/all)
+	}
+}
+
+// notExecuted marks a row as not executed if the machine lacks something that the provider needs.
 func notExecuted(err error) error {
 	if missing, is := errors.AsType[*gemm.MissingError](err); is {
 		return bench.NotExecuted(false, "%v", missing)
@@ -202,14 +334,14 @@ func notExecuted(err error) error {
 	return err
 }
 
-// longFlops is a product that takes some tenths of a second on a core.
+// longFlops is the work of a product that takes some tenths of a second on a core.
 const longFlops = 1e10
 
-// samples is how many elements of a product of reals are looked at.
+// samples is the number of elements that are verified in a product of real numbers.
 const samples = 200
 
-// exact multiplies whole numbers and checks every element.
-func exact(e gemm.Engine, c, a, b gemm.Matrix, seed uint64) error {
+// checkExact multiplies integers and verifies every element.
+func checkExact(e gemm.Engine, c, a, b gemm.Matrix, seed uint64) error {
 	proof.Integers(a, seed)
 	proof.Integers(b, seed+1)
 	proof.Spoil(c)
@@ -217,7 +349,7 @@ func exact(e gemm.Engine, c, a, b gemm.Matrix, seed uint64) error {
 		return err
 	}
 	if err := proof.Exact(c, a, b, seed); err != nil {
-		return fmt.Errorf("product of whole numbers: %w", err)
+		return fmt.Errorf("product of integers: %w", err)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-// What a provider lacks is told before anything is started.
-func TestUnsupported(t *testing.T) {
+// Unsupported points are rejected when planning.
+func TestCheckPoint(t *testing.T) {
 	for _, test := range []struct{ shape, dtype, provider, want string }{
 		{"8x8x8", "f32", "builtin", ""},
 		{"8x8x8", "bf16", "builtin", ""},
@@ -40,22 +40,22 @@ func TestUnsupported(t *testing.T) {
 		{"8x8x8", "e4m3", "openblas", "cannot multiply e4m3"},
 		{"8x8x8", "i64", "cublaslt", "cannot multiply i64"},
 	} {
-		err := unsupported(at(t, test.shape, test.dtype, test.provider, 1))
+		err := checkPoint(at(t, test.shape, test.dtype, test.provider, 1))
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }
 
-// An engine that is wrong fails the point before it is timed.
+// A wrong product fails the point before it is timed.
 func TestWrongProductIsFound(t *testing.T) {
 	e := must.Get(gemm.Builtin().Open(1))(t)
 	defer e.Close()
 	a, b, c := gemm.New(dtype.F32, 9, 9), gemm.New(dtype.F32, 9, 9), gemm.New(dtype.F32, 9, 9)
-	if err := exact(e, c, a, b, 1); err != nil {
-		t.Errorf("a right engine: %v", err)
+	if err := checkExact(e, c, a, b, 1); err != nil {
+		t.Errorf("a correct engine: %v", err)
 	}
-	if err := exact(offByOne{e}, c, a, b, 1); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
+	if err := checkExact(offByOne{e}, c, a, b, 1); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
 		t.Errorf("an engine that is off by one: %v", err)
 	}
 }
@@ -68,7 +68,7 @@ func (e offByOne) Multiply(c, a, b gemm.Matrix) error {
 	return err
 }
 
-// The comparison has one line per point that both have.
+// The comparison has one line per point that both providers have.
 func TestSections(t *testing.T) {
 	row := func(shape, provider string, gflops float64) journal.Row {
 		return journal.Row{Status: journal.OK, Point: at(t, shape, "f32", provider, 1),
@@ -83,6 +83,6 @@ func TestSections(t *testing.T) {
 		t.Errorf("figures: %+v", figs)
 	}
 	if sections(nil) != nil || figures(nil) != nil {
-		t.Error("views of nothing")
+		t.Error("views of no rows")
 	}
 }

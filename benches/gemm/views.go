@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// measured are the rows of a product with a rate.
+// measured returns the good rows that have a rate.
 func measured(rows []journal.Row) rowset.Set {
 	return rowset.Good(rows).Where(func(r *journal.Row) bool {
 		_, has := r.Metrics["gflops"]
@@ -20,13 +20,13 @@ func measured(rows []journal.Row) rowset.Set {
 	})
 }
 
-// dims are M, N and K.
+// dims returns M, N and K.
 func dims(r *journal.Row) []int64 {
 	return r.Point.At("shape").Dims()
 }
 
-// who names a line of the figure.
-func who(r *journal.Row) string {
+// seriesName names a line of the figure.
+func seriesName(r *journal.Row) string {
 	threads := rowset.Text(r, "threads")
 	switch {
 	case r.Backend != gemm.Host:
@@ -37,8 +37,8 @@ func who(r *journal.Row) string {
 	return fmt.Sprintf("%s, %s threads", rowset.Text(r, "provider"), threads)
 }
 
-// figures draws the rate of the cubes, one panel per element type. A layer that happens to be a
-// cube is another product, with a name, and has its place in the table.
+// figures draws the rate of cubic products, with one panel per element type. Layers have labels ("attn_out=...") and
+// appear only in the table, even if they are cubes.
 func figures(rows []journal.Row) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_rate", Title: "Matrix multiplication by size"}
 	cubes := measured(rows).Where(func(r *journal.Row) bool {
@@ -54,7 +54,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			Title: g.Key,
 			X:     figure.Axis{Label: "M = N = K", Scale: figure.Log2},
 			Y:     figure.Axis{Label: unit, Scale: figure.Linear, Min: new(float64)},
-			Series: rowset.Series(g.Rows, who, func(r *journal.Row) (figure.Point, bool) {
+			Series: rowset.Series(g.Rows, seriesName, func(r *journal.Row) (figure.Point, bool) {
 				return figure.Point{X: float64(dims(r)[0]), Y: scale * r.Metrics["gflops"]}, true
 			}),
 		})
@@ -65,7 +65,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{fig}
 }
 
-// sections compares the built-in provider with every other at the same point.
+// sections compares the built-in provider with every other one at the same point.
 func sections(rows []journal.Row) []bench.Section {
 	all := measured(rows)
 	ours := all.At("provider", builtin)
@@ -88,9 +88,9 @@ func sections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	return []bench.Section{{
-		Title: "Beside other libraries",
-		Text: "Rates of the same products in the same run. The peak is the arithmetic of the cores, or of the GPU, " +
-			"alone, measured in each row.",
+		Title: "Comparison with other libraries",
+		Text: "Rates of the same products in the same run. The peak is arithmetic without memory access, on the cores or " +
+			"on the GPU, measured in each row.",
 		Table: table,
 	}}
 }
