@@ -38,8 +38,8 @@ const (
 // auto lets the executor find the number of partitions.
 const auto = "auto"
 
-// negative refuses a number of threads or multiprocessors below 0, which is the default's word.
-func negative(_, options bench.Point) error {
+// checkOptions refuses a number of threads or multiprocessors below 0, which is the default's word.
+func checkOptions(_, options bench.Point) error {
 	for _, name := range []string{threadsOption, asideOption} {
 		if v, has := options.Get(name); has && v.Int() < 0 {
 			return fmt.Errorf("--%s %s: want at least 0", name, v)
@@ -58,13 +58,13 @@ func Bench() *bench.Bench {
 	return bench.New("gemm-allreduce", body, slices.Concat([]bench.Clause{
 		bench.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
 		bench.Doc(manual),
-		bench.Tuples(shapeAxis, processorShapes...),
+		bench.Tuples(shapeAxis, hostShapes...),
 		bench.DTypes(dtypeAxis, "f32"),
 		bench.Ranks("2"),
 		bench.Strings(splitAxis, string(fused.SplitM)),
 		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		bench.Bools(overlapAxis, true),
-		bench.OnlyOn(processors(), bench.Option(threadsOption, bench.KindInt, "0",
+		bench.OnlyOn(hostBackends(), bench.Option(threadsOption, bench.KindInt, "0",
 			"threads of each rank; 0 is its share of the cores")),
 		bench.Seconds("30", "most time to sample one point, what it is held against included"),
 		bench.Metric("gemm_us", "us", "lower"),
@@ -75,12 +75,12 @@ func Bench() *bench.Bench {
 		bench.Metric("parts", "", ""),
 		bench.Measure(cfg),
 		bench.Timeout(5 * time.Minute),
-		bench.Drop(impossible),
+		bench.Drop(checkPoint),
 		bench.Refuse(machine.Refuse),
-		bench.Refuse(negative),
+		bench.Refuse(checkOptions),
 		bench.DefaultRanks(machine.Ranks),
 		bench.Backends(dist.Backends(canRun)...),
-		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpus(), ", ")),
+		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpuBackends(), ", ")),
 		bench.OneHost("the product is made in memory that all of them reach"),
 		bench.Accumulates(), // so that backends come into one figure
 		bench.Figures(figures),
@@ -137,7 +137,7 @@ for times that differ by less than a tenth.
 // all-reduce, or overlap could not show: how often each element of C is multiplied, K,
 // decides. Processors multiply slowly beside the memory that they reduce in.
 var (
-	processorShapes   = []string{"1024x1024x16", "1024x1024x32", "1024x1024x64"}
+	hostShapes        = []string{"1024x1024x16", "1024x1024x32", "1024x1024x64"}
 	acceleratorShapes = []string{"512x1024x256", "512x1024x1024", "512x1024x2048"}
 )
 
@@ -163,21 +163,21 @@ func isAccelerator(d dist.Description) bool {
 // canRun tells whether a backend is an accelerator, has products of its own, or all-reduces of
 // products in memory that all ranks reach, and their processors too.
 func canRun(d dist.Description) bool {
-	return isAccelerator(d) || slices.Contains(gpus(), d.Name) || onItsProcessors(d)
+	return isAccelerator(d) || slices.Contains(gpuBackends(), d.Name) || onHost(d)
 }
 
-// processors are the backends whose ranks multiply themselves.
-func processors() []string { return dist.Backends(onItsProcessors) }
+// hostBackends are the backends whose ranks multiply themselves.
+func hostBackends() []string { return dist.Backends(onHost) }
 
-func onItsProcessors(d dist.Description) bool {
+func onHost(d dist.Description) bool {
 	can := d.Capabilities
 	return !isAccelerator(d) && !d.Virtual && can.Can(dist.AllReduce) && can.Has(dist.SymmetricMemory) &&
 		!d.Has(dist.OnDevice) &&
 		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
-// impossible says why a point cannot be run, when planning.
-func impossible(p point.Point) error {
+// checkPoint says why a point cannot be run, when planning.
+func checkPoint(p point.Point) error {
 	shape := p.At(shapeAxis)
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
@@ -193,7 +193,7 @@ func impossible(p point.Point) error {
 		return fmt.Errorf("there is no product of %v", d)
 	}
 	if _, has := p.Get(methodAxis); has {
-		if err := notOnGPU(p, d); err != nil {
+		if err := checkOnGPU(p, d); err != nil {
 			return err
 		}
 	}
@@ -228,16 +228,16 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	if a, ok := dist.As[accelerator](s.Backend()); ok {
-		return simulate(ctx, s, plan, a)
+		return runSimulated(ctx, s, plan, a)
 	}
-	if slices.Contains(gpus(), s.Backend()) {
-		return onGPUs(ctx, s, plan)
+	if slices.Contains(gpuBackends(), s.Backend()) {
+		return runOnGPUs(ctx, s, plan)
 	}
-	return onProcessors(ctx, s, plan)
+	return runOnHost(ctx, s, plan)
 }
 
-// tried words the trials that auto made.
-func tried(trials []fused.Trial) string {
+// formatTrials words the trials that auto made.
+func formatTrials(trials []fused.Trial) string {
 	parts := lists.Map(trials, func(t fused.Trial) string { return fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()) })
 	return strings.Join(parts, ", ")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 var assigned = benchtest.Assign
@@ -34,7 +35,7 @@ func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 	b := Bench()
 	must.Do(t, b.Validate())
 	req := plan.Request{Axes: assigned(axes...), Backend: backend, Seed: 1}
-	if slices.Contains(processors(), backend) {
+	if slices.Contains(hostBackends(), backend) {
 		req.Options = assigned("threads=2")
 	}
 	return must.Get(plan.Make(b, req))(t)
@@ -191,7 +192,7 @@ func TestImpossible(t *testing.T) {
 		{"8x8", "m", "1", "f32", "MxNxK"},
 		{"8x8x8", "m", "1", "i32", "no product of i32"},
 	} {
-		err := impossible(at(c.shape, c.split, c.partitions, c.dtype))
+		err := checkPoint(at(c.shape, c.split, c.partitions, c.dtype))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -258,7 +259,7 @@ func TestViews(t *testing.T) {
 		line[9] != "0.74" {
 		t.Errorf("the summary: %v", line)
 	}
-	for i, want := range []string{"product in 16 pieces takes 30 % longer", "all-reduce in 32 pieces takes 5.0 times",
+	for i, want := range []string{"product in 16 partitions takes 30 % longer", "all-reduce in 32 partitions takes 5.0 times",
 		"slow each other down", "the all-reduce takes 1.0 % of the product"} {
 		if line := got[1].Table[1+i]; !strings.Contains(line[3], want) {
 			t.Errorf("line %v, want %q", line, want)
@@ -279,43 +280,44 @@ func TestViews(t *testing.T) {
 // that is slower.
 func TestDoubt(t *testing.T) {
 	overlapped := fused.Plan{Partitions: 4, Overlap: true}
-	in := func(us, half float64) span { return span{us - half, us + half} }
+	in := func(us, half float64) judge.Range { return judge.Range{Low: us - half, High: us + half} }
 	for name, c := range map[string]struct {
 		o    outcome
 		want string
 	}{
 		"all of the shorter one": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 101,
-			timeIn: in(101, 2), sequentialIn: in(150, 2), known: true}, ""},
+			timeRange: in(101, 2), sequentialRange: in(150, 2), rangesKnown: true}, ""},
 		"more than all of it": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60,
-			timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
-			"recovered 180 % (95 % from 172 to 188) is more than overlap can save: these times do not belong together"},
+			timeRange: in(60, 2), sequentialRange: in(150, 2), rangesKnown: true},
+			"recovered 180 % (95 % interval 172 to 188) is more than overlap can save: the times are inconsistent"},
 		"more, by pieces": {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 60, allReduceParts: 40,
-			sequential: 150, time: 60, timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
-			"the two take less time in 4 pieces than in one, even one after the other"},
+			sequential: 150, time: 60, timeRange: in(60, 2), sequentialRange: in(150, 2), rangesKnown: true},
+			"even without overlap, the two take less time in 4 partitions than in one"},
 		"more, within noise": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 96,
-			timeIn: in(96, 5), sequentialIn: in(150, 5), known: true}, ""},
+			timeRange: in(96, 5), sequentialRange: in(150, 5), rangesKnown: true}, ""},
 		"more, no interval": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60}, ""},
 		"less than nothing": {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 130, allReduceParts: 50,
-			sequential: 150, time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true},
-			"recovered -60 % (95 % from -68 to -52): overlap loses, as the product in 4 pieces takes 30 % longer"},
+			sequential: 150, time: 180, timeRange: in(180, 2), sequentialRange: in(150, 2), rangesKnown: true},
+			"recovered -60 % (95 % interval -68 to -52): overlap is slower, because the product in 4 partitions takes 30 % " +
+				"longer"},
 		"less, within noise": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 153,
-			timeIn: in(153, 2), sequentialIn: in(150, 2), known: true}, ""},
+			timeRange: in(153, 2), sequentialRange: in(150, 2), rangesKnown: true}, ""},
 		"a short all-reduce": {outcome{plan: overlapped, gemm: 100, allReduce: 9.9, sequential: 110, time: 50,
-			timeIn: in(50, 1), sequentialIn: in(110, 1), known: true},
+			timeRange: in(50, 1), sequentialRange: in(110, 1), rangesKnown: true},
 			"the all-reduce takes 9.9 % of the product: overlap cannot show here"},
 		"a short product": {outcome{plan: overlapped, gemm: 5, allReduce: 100, sequential: 105, time: 104},
 			"the product takes 5.0 % of the all-reduce: overlap cannot show here"},
 		"one after the other": {outcome{plan: fused.Plan{Partitions: 1, Overlap: true}, gemm: 100, allReduce: 5,
 			sequential: 105, time: 105}, ""},
 		"in turn, not at once": {outcome{plan: fused.Plan{Partitions: 4}, gemm: 100, allReduce: 50, sequential: 150,
-			time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true}, ""},
+			time: 180, timeRange: in(180, 2), sequentialRange: in(150, 2), rangesKnown: true}, ""},
 		"nothing to multiply": {outcome{plan: overlapped}, ""},
 		"a tenth is enough": {outcome{plan: overlapped, gemm: 100, allReduce: 10, sequential: 110, time: 105,
-			timeIn: in(105, 1), sequentialIn: in(110, 1), known: true}, ""},
+			timeRange: in(105, 1), sequentialRange: in(110, 1), rangesKnown: true}, ""},
 		"the simulator's exact": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 150.5,
-			timeIn: in(150.5, 0), sequentialIn: in(150, 0), known: true}, "overlap loses"},
+			timeRange: in(150.5, 0), sequentialRange: in(150, 0), rangesKnown: true}, "overlap is slower"},
 	} {
-		if got := c.o.doubt(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		if got := c.o.warning(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -337,7 +339,7 @@ func TestSettledAndShown(t *testing.T) {
 	if line := got[0].Table[1]; line[5] != "110" || line[7] != "80 % (76 to 84)" {
 		t.Errorf("the best is %v, want the settled one of 110 us", line)
 	}
-	if line := got[0].Table[2]; line[7] != "cannot show: the all-reduce takes 2.0 % of the product" {
+	if line := got[0].Table[2]; line[7] != "inconclusive: the all-reduce takes 2.0 % of the product" {
 		t.Errorf("a short all-reduce: %v", line)
 	}
 }
@@ -346,11 +348,11 @@ func TestSettledAndShown(t *testing.T) {
 // on processors by the two machines of docs/results, where product over all-reduce was
 // K/61 (16 cores) and K/12 (2 cores).
 func TestDefaultShapesCanShow(t *testing.T) {
-	for _, shape := range processorShapes {
+	for _, shape := range hostShapes {
 		v, _ := point.Parse(point.Tuple, shape)
 		for _, k := range []float64{61, 12} {
-			if o := (outcome{gemm: float64(v.Dims()[2]), allReduce: k}); !o.shows() {
-				t.Errorf("%s: %s", shape, o.unequal())
+			if o := (outcome{gemm: float64(v.Dims()[2]), allReduce: k}); !o.conclusive() {
+				t.Errorf("%s: %s", shape, o.imbalance())
 			}
 		}
 	}
@@ -360,8 +362,8 @@ func TestDefaultShapesCanShow(t *testing.T) {
 		p := must.Get(planOf(shape.Dims(), "m", "1", true))(t)
 		sim := must.Get(newSimulator(on, machine.Chosen{}, "whole", task.Ranks))(t)
 		times := must.Get(sim.times(p))(t)
-		if o := (outcome{gemm: float64(times.Gemm), allReduce: float64(times.AllReduce)}); !o.shows() {
-			t.Errorf("%v: %s", shape, o.unequal())
+		if o := (outcome{gemm: float64(times.Gemm), allReduce: float64(times.AllReduce)}); !o.conclusive() {
+			t.Errorf("%v: %s", shape, o.imbalance())
 		}
 		if testing.Short() {
 			break // the smallest K, whose product is the shortest
@@ -374,7 +376,7 @@ func TestDefaultShapesCanShow(t *testing.T) {
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	b := Bench()
 	devices := dist.Backends(func(d dist.Description) bool {
-		return d.Has(dist.OnDevice) && !slices.Contains(gpus(), d.Name)
+		return d.Has(dist.OnDevice) && !slices.Contains(gpuBackends(), d.Name)
 	})
 	for _, name := range devices {
 		if slices.Contains(b.Backends, name) {

@@ -39,17 +39,17 @@ const (
 // share a GPU of 130 multiprocessors and 4 TB/s.
 var deviceShapes = []string{"8192x8192x512", "8192x8192x1024", "8192x8192x2048"}
 
-// gpus are the backends whose products are made by a GPU.
-func gpus() []string {
+// gpuBackends are the backends whose products are made by a GPU.
+func gpuBackends() []string {
 	return dist.Backends(func(d dist.Description) bool { return d.Name == gpugemm.Backend })
 }
 
 // onDevices declares what GPUs have beside the others, and what a plain run takes there.
 func onDevices() (out []bench.Clause) {
-	for _, name := range gpus() {
+	for _, name := range gpuBackends() {
 		out = append(out, bench.On(name, bench.Tuples(shapeAxis, deviceShapes...), bench.DTypes(dtypeAxis, "bf16")))
 	}
-	return append(out, bench.OnlyOn(gpus(),
+	return append(out, bench.OnlyOn(gpuBackends(),
 		bench.Strings(providerAxis, "builtin"),
 		bench.Strings(methodAxis, byStreams),
 		bench.Bools(pdlAxis, false),
@@ -57,8 +57,8 @@ func onDevices() (out []bench.Clause) {
 			"multiprocessors of a rank that are set aside for sums while it multiplies partitions; 0 is an eighth of them")))
 }
 
-// notOnGPU says why a point with the axes of GPUs cannot be run there.
-func notOnGPU(p point.Point, d dtype.DType) error {
+// checkOnGPU says why a point with the axes of GPUs cannot be run there.
+func checkOnGPU(p point.Point, d dtype.DType) error {
 	text := func(name string) string { v, _ := p.Get(name); return v.String() }
 	shape, _ := p.Get(shapeAxis)
 	provider, method := text(providerAxis), text(methodAxis)
@@ -87,8 +87,8 @@ func notOnGPU(p point.Point, d dtype.DType) error {
 // eventPicoseconds is the resolution of a GPU's events.
 const eventPicoseconds = 500_000
 
-// onGPUs runs a point on GPUs.
-func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
+// runOnGPUs runs a point on GPUs.
+func runOnGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
 	g, err := join(ctx, s)
 	if err != nil {
@@ -120,7 +120,7 @@ func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 		return err
 	}
 	collectives.Observe(s, instrument.ObserverOf(g), "after")
-	return w.beside.finish(ctx, s, w.reported)
+	return w.baselines.finish(ctx, s, w.reportedPlan)
 }
 
 // gpuWork is one rank's part of a point.
@@ -135,9 +135,9 @@ type gpuWork struct {
 	want  []int64 // C times a vector
 	fresh bool    // no call has seen these operands
 
-	op, whole *overlap.Op
-	reported  fused.Plan // with as many partitions as were added up
-	beside    beside
+	op, whole    *overlap.Op
+	reportedPlan fused.Plan // with as many partitions as were added up
+	baselines    baselines
 }
 
 // describe records what this rank works on.
@@ -175,7 +175,7 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 	}
 	var ops []*overlap.Op
 	for _, n := range counts {
-		op, err := w.operation(n)
+		op, err := w.prepareOp(n)
 		if err != nil {
 			return err
 		}
@@ -183,18 +183,18 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 	}
 	w.whole = ops[0]
 	if one {
-		return w.takeOneKernel()
+		return w.useOneKernel()
 	}
-	w.details(w.whole)
+	w.recordDetails(w.whole)
 	if p.Partitions > 0 {
-		w.take(counts[len(counts)-1], ops[len(ops)-1])
+		w.use(counts[len(counts)-1], ops[len(ops)-1])
 		return nil
 	}
 	return w.tune(ctx, counts, ops)
 }
 
-// operation prepares C in so many partitions; one is never overlapped.
-func (w *gpuWork) operation(partitions int) (*overlap.Op, error) {
+// prepareOp prepares C in so many partitions; one is never overlapped.
+func (w *gpuWork) prepareOp(partitions int) (*overlap.Op, error) {
 	p := w.plan
 	p.Partitions = partitions
 	cut := overlap.Plan{Columns: p.Split == fused.SplitN, Overlap: p.Overlap && partitions > 1}
@@ -204,44 +204,44 @@ func (w *gpuWork) operation(partitions int) (*overlap.Op, error) {
 	return w.rank.Prepare(cut)
 }
 
-func (w *gpuWork) takeOneKernel() error {
+func (w *gpuWork) useOneKernel() error {
 	op, err := w.rank.Prepare(overlap.Plan{OneKernel: true, Overlap: true})
 	if err != nil {
 		return err
 	}
-	w.take(1, op)
-	w.reported.Partitions = op.Tiles()
-	w.details(op)
+	w.use(1, op)
+	w.reportedPlan.Partitions = op.Tiles()
+	w.recordDetails(op)
 	w.s.Detail("product_alone", w.whole.Details()["algorithm"])
 	return nil
 }
 
-// details records how an operation multiplies.
-func (w *gpuWork) details(op *overlap.Op) {
+// recordDetails records how an operation multiplies.
+func (w *gpuWork) recordDetails(op *overlap.Op) {
 	for name, text := range op.Details() {
 		w.s.Detail(name, text)
 	}
 }
 
-// take makes an operation the point's.
-func (w *gpuWork) take(partitions int, op *overlap.Op) {
+// use makes an operation the point's.
+func (w *gpuWork) use(partitions int, op *overlap.Op) {
 	w.plan.Partitions, w.op = partitions, op
-	w.reported = w.plan
-	var parts *ways
+	w.reportedPlan = w.plan
+	var parts *operation
 	if op != w.whole {
-		parts = onDevice(op)
+		parts = deviceOp(op)
 	}
-	w.beside = besides(onDevice(w.whole), parts)
+	w.baselines = newBaselines(deviceOp(w.whole), parts)
 }
 
-func onDevice(o *overlap.Op) *ways {
-	return &ways{run: o.Run, multiply: o.Multiply, reduce: o.Reduce}
+func deviceOp(o *overlap.Op) *operation {
+	return &operation{run: o.Run, multiply: o.Multiply, reduce: o.Reduce}
 }
 
 // tune finds the number of partitions by trying.
 func (w *gpuWork) tune(ctx context.Context, counts []int, ops []*overlap.Op) error {
 	w.s.Phase("tuning")
-	place, trials, err := fused.Search(counts, func(place int) (float64, error) {
+	place, trials, err := fused.FindFastest(counts, func(place int) (float64, error) {
 		if err := w.s.Barrier(ctx); err != nil {
 			return 0, err
 		}
@@ -259,9 +259,9 @@ func (w *gpuWork) tune(ctx context.Context, counts []int, ops []*overlap.Op) err
 		return err
 	}
 	if len(trials) > 0 {
-		w.s.Detail("tried", tried(trials))
+		w.s.Detail("tried", formatTrials(trials))
 	}
-	w.take(counts[place], ops[place])
+	w.use(counts[place], ops[place])
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (w *gpuWork) refresh(ctx context.Context) (err error) {
 // preamble times one of the others. Before a call that will be checked it then spoils C,
 // where that may have left what the call must.
 func (w *gpuWork) preamble(ctx context.Context) error {
-	if err := w.beside.next(ctx, w.s); err != nil || !w.fresh {
+	if err := w.baselines.timeNext(ctx, w.s); err != nil || !w.fresh {
 		return err
 	}
 	w.fresh = false
@@ -308,5 +308,5 @@ func (w *gpuWork) verify() error {
 	if err != nil {
 		return err
 	}
-	return w.plan.Wrong(parts, w.want, w.seed)
+	return w.plan.Verify(parts, w.want, w.seed)
 }

@@ -62,14 +62,14 @@ func TestOnGPUs(t *testing.T) {
 				cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 				for rank, o := range benchtest.Perform(t, bench.Body(body).Run, task, p.Options,
 					bench.Setting{Backend: gpugemm.Backend, Measure: cfg}) {
-					checkOnGPU(t, task.Point.String(), rank, o, test.want)
+					checkRow(t, task.Point.String(), rank, o, test.want)
 				}
 			}
 		}
 	}
 }
 
-func checkOnGPU(t *testing.T, point string, rank int, o bench.Outcome, want string) {
+func checkRow(t *testing.T, point string, rank int, o bench.Outcome, want string) {
 	t.Helper()
 	switch {
 	case want == "wrong":

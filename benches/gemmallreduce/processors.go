@@ -19,8 +19,8 @@ import (
 // joinLimit is how long a rank waits for another, set-up included.
 const joinLimit = time.Minute
 
-// onProcessors runs a point for real.
-func onProcessors(ctx context.Context, s *bench.State, plan fused.Plan) error {
+// runOnHost runs a point for real.
+func runOnHost(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
 	threads, err := threadsOf(ctx, s)
 	if err != nil {
@@ -49,10 +49,10 @@ func onProcessors(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.SampleAtMost(s.Float(bench.SecondsOption))
 	proof.Spoil(matrixOf(w.c, plan))
 	s.Verify(w.verify)
-	if err := s.Time(ctx, w.op.Run, bench.Preamble(func() error { return w.beside.next(ctx, s) })); err != nil {
+	if err := s.Time(ctx, w.op.Run, bench.Preamble(func() error { return w.baselines.timeNext(ctx, s) })); err != nil {
 		return err
 	}
-	return w.beside.finish(ctx, s, w.op.Plan())
+	return w.baselines.finish(ctx, s, w.op.Plan())
 }
 
 // threadsOf is the number of threads of this rank: what the user says, or the
@@ -97,7 +97,7 @@ type work struct {
 	want  []int64   // C times a vector
 	seed  uint64
 
-	beside beside
+	baselines baselines
 }
 
 // newWork fills the operands and finds out what C must be, over the harness's
@@ -148,7 +148,7 @@ func (w *work) choose(s *bench.State, plan fused.Plan) (err error) {
 		var trials []fused.Trial
 		w.op, trials, err = w.rank.Tune(plan, w.c, w.a, w.b)
 		if len(trials) > 0 {
-			s.Detail("tried", tried(trials))
+			s.Detail("tried", formatTrials(trials))
 		}
 	}
 	if err != nil {
@@ -158,12 +158,12 @@ func (w *work) choose(s *bench.State, plan fused.Plan) (err error) {
 	if w.op.Plan().Partitions < 2 {
 		w.op, parts = w.whole, nil // one partition is one after the other, and the same code
 	}
-	w.beside = besides(onHost(w.whole), onHost(parts))
+	w.baselines = newBaselines(timedOp(w.whole), timedOp(parts))
 	return nil
 }
 
-// onHost are an operation's ways by the clock of the host.
-func onHost(o *fused.Op) *ways {
+// timedOp are an operation's ways by the clock of the host.
+func timedOp(o *fused.Op) *operation {
 	if o == nil {
 		return nil
 	}
@@ -174,10 +174,10 @@ func onHost(o *fused.Op) *ways {
 			return float64(time.Since(start).Nanoseconds()) / 1e3, err
 		}
 	}
-	return &ways{run: timed(o.Run), multiply: timed(o.Multiply), reduce: timed(o.Reduce)}
+	return &operation{run: timed(o.Run), multiply: timed(o.Multiply), reduce: timed(o.Reduce)}
 }
 
-func (w *work) verify() error { return w.op.Wrong(w.want, w.seed) }
+func (w *work) verify() error { return w.op.Verify(w.want, w.seed) }
 
 // matrixOf views all of C row by row, whatever lies there.
 func matrixOf(c dist.Buffer, p fused.Plan) gemm.Matrix {

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
+	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // accelerator is a backend that is a simulated machine, on which kernels are run:
@@ -58,9 +59,9 @@ func simulatorOf(s *bench.State, on accelerator) (simulator, error) {
 	return sim, err
 }
 
-// simulate runs a point in the simulator. Its ranks are goroutines of one
+// runSimulated runs a point in the simulator. Its ranks are goroutines of one
 // process; rank 0 simulates the whole machine and tells the others what it found.
-func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerator) error {
+func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accelerator) error {
 	if d := s.DType(dtypeAxis); d != dtype.F16 {
 		return bench.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
 	}
@@ -135,7 +136,8 @@ func (f *simulation) outcome(p fused.Plan) outcome {
 	if p.Partitions > 1 {
 		o.gemmParts, o.allReduceParts = float64(f.GemmParts)/us, float64(f.AllReduceParts)/us
 	}
-	o.timeIn, o.sequentialIn, o.known = span{o.time, o.time}, span{o.sequential, o.sequential}, true
+	o.timeRange, o.rangesKnown = judge.Range{Low: o.time, High: o.time}, true
+	o.sequentialRange = judge.Range{Low: o.sequential, High: o.sequential}
 	return o
 }
 
@@ -191,12 +193,12 @@ func (s simulator) choose(p fused.Plan) (int, string, error) {
 		}
 		trials = append(trials, fused.Trial{Partitions: n, Times: []float64{float64(t.Overlapped) / 1e6}})
 	}
-	return fused.Choose(trials), tried(trials), nil
+	return fused.Choose(trials), formatTrials(trials), nil
 }
 
-// known are the simulations made so far in this process: the points of a sweep
+// simulatedTimes are the simulations made so far in this process: the points of a sweep
 // have many in common.
-var known sync.Map // of simulated plans
+var simulatedTimes sync.Map // of simulated plans
 
 type simulatedPlan struct {
 	fused.Plan
@@ -212,18 +214,18 @@ func (s simulator) times(p fused.Plan) (kernels.FusedTimes, error) {
 		p.Split = fused.SplitM // the same either way
 	}
 	key := simulatedPlan{p, s.file, s.topo.SIPs, s.topo.Fabric}
-	if t, ok := known.Load(key); ok {
+	if t, ok := simulatedTimes.Load(key); ok {
 		return t.(kernels.FusedTimes), nil
 	}
-	t, _, err := s.run(described(p))
+	t, _, err := s.run(kernelOf(p))
 	if err == nil {
-		known.Store(key, t)
+		simulatedTimes.Store(key, t)
 	}
 	return t, err
 }
 
-// described is a plan in the simulator's words.
-func described(p fused.Plan) kernels.Fused {
+// kernelOf is a plan in the simulator's words.
+func kernelOf(p fused.Plan) kernels.Fused {
 	return kernels.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) kernels.Partition {
 		return kernels.Partition{Rows: part.Rows, Cols: part.Cols}
 	})}
@@ -237,9 +239,9 @@ func (s simulator) run(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16
 // checkedWork is the most multiplications of all ranks that are made for real.
 const checkedWork = 1 << 31
 
-// elements are a rank's operands in the simulator: -1, 0 and 1, and so many
+// fillSimulated are a rank's operands in the simulator: -1, 0 and 1, and so many
 // zeros along k that every sum over ranks is a whole number that f16 has.
-func elements(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) {
+func fillSimulated(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) {
 	depth := m.Rows
 	if alongCols {
 		depth = m.Cols
@@ -267,28 +269,28 @@ type launcher func(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16, er
 // wrongRows simulates the plan with data and counts the rows of C that are wrong
 // on any rank.
 func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (bench.Wrong, error) {
-	f, parts := described(p), p.Parts()
+	f, parts := kernelOf(p), p.Parts()
 	as, bs := make([]gemm.Matrix, ranks), make([]gemm.Matrix, ranks)
 	x, want := proof.Probe(p.N, seed), make([]int64, p.M)
 	for r := range ranks {
 		as[r], bs[r] = gemm.New(dtype.F16, p.M, p.K), gemm.New(dtype.F16, p.K, p.N)
-		elements(as[r], true, ranks, 2*r, seed)
-		elements(bs[r], false, ranks, 2*r+1, seed)
+		fillSimulated(as[r], true, ranks, 2*r, seed)
+		fillSimulated(bs[r], false, ranks, 2*r+1, seed)
 		for i, v := range proof.Times(as[r], proof.Times(bs[r], x)) {
 			want[i] += v
 		}
 	}
 	f.A = func(rank, part int) []dtype.Float16 {
 		if p.Split == fused.SplitN {
-			return halves(as[rank])
+			return float16s(as[rank])
 		}
-		return halves(as[rank].RowRange(parts[part].From, parts[part].To))
+		return float16s(as[rank].RowRange(parts[part].From, parts[part].To))
 	}
 	f.B = func(rank, part int) []dtype.Float16 {
 		if p.Split == fused.SplitN {
-			return halves(bs[rank].ColRange(parts[part].From, parts[part].To))
+			return float16s(bs[rank].ColRange(parts[part].From, parts[part].To))
 		}
-		return halves(bs[rank])
+		return float16s(bs[rank])
 	}
 	_, result, err := run(f)
 	if err != nil {
@@ -300,7 +302,7 @@ func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (bench.Wrong,
 		for k, part := range parts {
 			c[k] = gemm.Of(result[r][k], part.Rows, part.Cols, part.Cols)
 		}
-		if theirs, is := errors.AsType[*bench.Wrong](p.Wrong(c, want, seed)); is {
+		if theirs, is := errors.AsType[*bench.Wrong](p.Verify(c, want, seed)); is {
 			wrong.Detail = cmp.Or(wrong.Detail, fmt.Sprintf("rank %d, %s", r, theirs.Detail))
 			wrong.Count += theirs.Count
 		}
@@ -308,8 +310,8 @@ func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (bench.Wrong,
 	return wrong, nil
 }
 
-// halves copies a matrix row by row.
-func halves(m gemm.Matrix) []dtype.Float16 {
+// float16s copies a matrix row by row.
+func float16s(m gemm.Matrix) []dtype.Float16 {
 	out := make([]dtype.Float16, 0, m.Rows*m.Cols)
 	for i := range m.Rows {
 		for j := range m.Cols {

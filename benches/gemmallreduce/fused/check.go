@@ -28,10 +28,10 @@ func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
 	return proof.Times(a, proof.Times(b, proof.Probe(p.N, seed))), nil
 }
 
-// Wrong compares C, as a run of the plan left it in its partitions, with the sum of all
+// Verify compares C, as a run of the plan left it in its partitions, with the sum of all
 // ranks' terms. A row with one wrong element is always found, one with several but once in
 // 2^30. The error is a *proof.Mistake that counts rows, or rows of partitions.
-func (p Plan) Wrong(parts []gemm.Matrix, sum []int64, seed uint64) error {
+func (p Plan) Verify(parts []gemm.Matrix, sum []int64, seed uint64) error {
 	x := proof.Probe(p.N, seed)
 	var fault proof.Mistake
 	note := func(row, part int) { fault.Note("row %d, partition %d of %d along %s", row, part, len(parts), p.Split) }
@@ -61,5 +61,5 @@ func (p Plan) Wrong(parts []gemm.Matrix, sum []int64, seed uint64) error {
 	return fault.Err()
 }
 
-// Wrong is Plan.Wrong of what a run left.
-func (o *Op) Wrong(sum []int64, seed uint64) error { return o.plan.Wrong(o.views, sum, seed) }
+// Verify is Plan.Wrong of what a run left.
+func (o *Op) Verify(sum []int64, seed uint64) error { return o.plan.Verify(o.views, sum, seed) }

@@ -144,7 +144,7 @@ func quick(g *dist.Group, o *Op, a, b gemm.Matrix) error {
 	if err := g.AllReduce(dist.Of(sum), dist.Of(sum), dist.Sum); err != nil {
 		return err
 	}
-	return o.Wrong(sum, 3)
+	return o.Verify(sum, 3)
 }
 
 // Random plans on ranks that are goroutines, against a naive reference.
@@ -190,21 +190,21 @@ func TestPlantedErrors(t *testing.T) {
 				if part == 1 {
 					return nil
 				}
-				return o.move(part, channel)
+				return o.reduceChannel(part, channel)
 			}
 		},
 		"a partition is reduced twice": func(o *Op) {
 			o.reduce = func(part, channel int) error {
 				if part == 1 {
-					if err := o.move(part, channel); err != nil {
+					if err := o.reduceChannel(part, channel); err != nil {
 						return err
 					}
 				}
-				return o.move(part, channel)
+				return o.reduceChannel(part, channel)
 			}
 		},
 		"a partition is reduced before it is multiplied": func(o *Op) {
-			o.moves[0], o.moves[2] = o.moves[2], o.moves[0]
+			o.reductions[0], o.reductions[2] = o.reductions[2], o.reductions[0]
 		},
 		"a partition is not multiplied": func(o *Op) {
 			o.pieces[2].A, o.pieces[2].C = o.pieces[2].A.RowRange(0, 0), o.pieces[2].C.RowRange(0, 0)
@@ -297,7 +297,7 @@ func TestTune(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(trials) != 3 || len(trials[0].Times) != rounds {
+		if len(trials) != 3 || len(trials[0].Times) != maxRounds {
 			return fmt.Errorf("tried %v", trials)
 		}
 		chosen[g.Rank()] = o.Plan().Partitions

@@ -132,17 +132,17 @@ type Channel struct{ From, To int }
 // channelGrain keeps channels from sharing a cache line, and channelLeast is what is worth
 // a thread's while: below it, meeting the other ranks takes longer than moving.
 const (
-	channelGrain = 64       // bytes
-	channelLeast = 16 << 10 // bytes
+	cacheLine       = 64       // bytes
+	minChannelBytes = 16 << 10 // bytes
 )
 
 // channels cuts count elements of so many bytes each into at most n channels.
 func channels(count, size, n int) []Channel {
-	grains := (count*size + channelGrain - 1) / channelGrain
-	n = max(1, min(n, count*size/channelLeast))
+	grains := (count*size + cacheLine - 1) / cacheLine
+	n = max(1, min(n, count*size/minChannelBytes))
 	out := make([]Channel, 0, n)
 	for i := range n {
-		from, to := i*grains/n*channelGrain/size, (i+1)*grains/n*channelGrain/size
+		from, to := i*grains/n*cacheLine/size, (i+1)*grains/n*cacheLine/size
 		if to = min(to, count); from < to {
 			out = append(out, Channel{from, to})
 		}

@@ -70,7 +70,7 @@ func TestLanes(t *testing.T) {
 		at := 0
 		all := channels(count, size, n)
 		for i, l := range all {
-			if l.From != at || l.To <= l.From || i > 0 && l.From*size%channelGrain != 0 {
+			if l.From != at || l.To <= l.From || i > 0 && l.From*size%cacheLine != 0 {
 				t.Fatalf("channel %+v after %d", l, at)
 			}
 			at = l.To

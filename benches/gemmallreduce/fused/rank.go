@@ -59,17 +59,17 @@ func (r *Rank) Alloc(operand dtype.DType, m, n int) (dist.Buffer, error) {
 
 // Op is a prepared plan.
 type Op struct {
-	rank   *Rank
-	plan   Plan
-	parts  []Part
-	views  []gemm.Matrix // of C, by partition
-	pieces []gemm.Piece
-	idle   []gemm.Piece // nothing to multiply, for the reductions alone
-	moves  [][]*dist.Op // by partition and channel
-	jobs   int          // channels at most
-	reduce func(piece, job int) error
-	one    func(piece, job int) error // of the partition now, where they do not overlap
-	now    int
+	rank          *Rank
+	plan          Plan
+	parts         []Part
+	views         []gemm.Matrix // of C, by partition
+	pieces        []gemm.Piece
+	empty         []gemm.Piece // nothing to multiply, for the reductions alone
+	reductions    [][]*dist.Op // by partition and channel
+	maxChannels   int          // channels at most
+	reduce        func(piece, job int) error
+	reduceCurrent func(piece, job int) error // of the partition now, where they do not overlap
+	current       int
 }
 
 // Prepare makes a plan ready to run: C = sum over ranks of A x B, in memory that
@@ -93,16 +93,16 @@ func (r *Rank) Prepare(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, error) {
 			piece.A = a.RowRange(part.From, part.To)
 		}
 		o.views, o.pieces = append(o.views, piece.C), append(o.pieces, piece)
-		o.idle = append(o.idle, gemm.Piece{C: piece.C.RowRange(0, 0), A: piece.A.RowRange(0, 0), B: piece.B})
-		moves, err := r.moves(memory)
+		o.empty = append(o.empty, gemm.Piece{C: piece.C.RowRange(0, 0), A: piece.A.RowRange(0, 0), B: piece.B})
+		moves, err := r.prepareReductions(memory)
 		if err != nil {
 			return nil, fmt.Errorf("preparing the reduction of partition %d to %d: %w", part.From, part.To, err)
 		}
-		o.moves = append(o.moves, moves)
-		o.jobs = max(o.jobs, len(moves))
+		o.reductions = append(o.reductions, moves)
+		o.maxChannels = max(o.maxChannels, len(moves))
 	}
-	o.reduce = o.move
-	o.one = func(_, job int) error { return o.move(o.now, job) }
+	o.reduce = o.reduceChannel
+	o.reduceCurrent = func(_, job int) error { return o.reduceChannel(o.current, job) }
 	return o, nil
 }
 
@@ -112,8 +112,8 @@ func view(memory dist.Buffer, part Part) gemm.Matrix {
 		Data: memory.Bytes()}
 }
 
-// moves are the reductions of a partition, each on a channel of its own.
-func (r *Rank) moves(memory dist.Buffer) ([]*dist.Op, error) {
+// prepareReductions are the reductions of a partition, each on a channel of its own.
+func (r *Rank) prepareReductions(memory dist.Buffer) ([]*dist.Op, error) {
 	var out []*dist.Op
 	for i, l := range channels(memory.Count(), memory.DType().Size(), len(r.channels)) {
 		part := memory.Slice(l.From, l.To-l.From)
@@ -126,12 +126,12 @@ func (r *Rank) moves(memory dist.Buffer) ([]*dist.Op, error) {
 	return out, nil
 }
 
-// move does one channel of a partition's reduction; a short partition has fewer.
-func (o *Op) move(part, channel int) error {
-	if channel >= len(o.moves[part]) {
+// reduceChannel does one channel of a partition's reduction; a short partition has fewer.
+func (o *Op) reduceChannel(part, channel int) error {
+	if channel >= len(o.reductions[part]) {
 		return nil
 	}
-	return o.moves[part][channel].Run()
+	return o.reductions[part][channel].Run()
 }
 
 // Plan is what was prepared.
@@ -143,14 +143,14 @@ func (o *Op) Part(i int) gemm.Matrix { return o.views[i] }
 // Run computes C on all ranks. It allocates nothing after the first time.
 func (o *Op) Run() error {
 	if o.plan.Overlap && len(o.pieces) > 1 {
-		return o.rank.engine.Overlap(o.pieces, o.jobs, o.reduce)
+		return o.rank.engine.Overlap(o.pieces, o.maxChannels, o.reduce)
 	}
 	for i := range o.pieces {
 		if err := o.multiply(i); err != nil {
 			return err
 		}
-		o.now = i
-		if err := o.rank.engine.Overlap(o.idle[i:i+1], o.jobs, o.one); err != nil {
+		o.current = i
+		if err := o.rank.engine.Overlap(o.empty[i:i+1], o.maxChannels, o.reduceCurrent); err != nil {
 			return err
 		}
 	}
@@ -177,4 +177,4 @@ func (o *Op) Multiply() error {
 }
 
 // Reduce makes the reductions alone, of what C holds.
-func (o *Op) Reduce() error { return o.rank.engine.Overlap(o.idle, o.jobs, o.reduce) }
+func (o *Op) Reduce() error { return o.rank.engine.Overlap(o.empty, o.maxChannels, o.reduce) }

@@ -29,9 +29,9 @@ func (t Trial) Median() float64 {
 // What is worth trying: partitions that are large enough for the product to be
 // made of whole blocks and for the reduction to be more than waiting.
 const (
-	leastExtent   = 64        // rows or columns
-	leastBytes    = 256 << 10 // of C
-	mostCandidate = 16        // more have little to gain, and are hit by every rank that is late
+	minExtent    = 64        // rows or columns
+	minBytes     = 256 << 10 // of C
+	maxCandidate = 16        // more have little to gain, and are hit by every rank that is late
 )
 
 // Candidates are the numbers of partitions worth trying for a result of elements
@@ -43,7 +43,7 @@ func Candidates(p Plan, size int) []int {
 		return out
 	}
 	extent, _ := p.Extent()
-	for n := 2; n <= mostCandidate && extent/n >= leastExtent && p.M*p.N*size/n >= leastBytes; n *= 2 {
+	for n := 2; n <= maxCandidate && extent/n >= minExtent && p.M*p.N*size/n >= minBytes; n *= 2 {
 		out = append(out, n)
 	}
 	return out
@@ -84,8 +84,8 @@ func (t Trial) beats(first Trial) bool {
 // After each round of trials the slower half is given up, so that the numbers that
 // matter are tried most. Calls that take long get fewer rounds.
 const (
-	rounds, leastRounds = 5, 2
-	longTuning          = 10e6 // microseconds
+	maxRounds, minRounds = 5, 2
+	tuningLimit          = 10e6 // microseconds
 )
 
 // fasterHalf is which trials to go on with: the first, which the others must
@@ -98,10 +98,10 @@ func fasterHalf(trials []Trial, alive []int) (keep []int) {
 	return keep
 }
 
-// Search tries numbers of partitions, of which the first is one, and gives the place of that
+// FindFastest tries numbers of partitions, of which the first is one, and gives the place of that
 // to take. time is of one call with those at a place: the slowest rank's, so that all ranks
 // decide alike.
-func Search(counts []int, time func(place int) (us float64, err error)) (place int, trials []Trial, err error) {
+func FindFastest(counts []int, time func(place int) (us float64, err error)) (place int, trials []Trial, err error) {
 	if len(counts) == 1 {
 		return 0, nil, nil
 	}
@@ -111,7 +111,7 @@ func Search(counts []int, time func(place int) (us float64, err error)) (place i
 		return 0, nil, err
 	}
 	spent := 0.0
-	for round := 0; round < leastRounds || round < rounds && spent < longTuning; round++ {
+	for round := 0; round < minRounds || round < maxRounds && spent < tuningLimit; round++ {
 		for _, i := range alive {
 			us, err := time(i)
 			if err != nil {
@@ -141,7 +141,7 @@ func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, erro
 		}
 		ops = append(ops, op)
 	}
-	place, trials, err := Search(counts, func(place int) (float64, error) { return r.time(ops[place]) })
+	place, trials, err := FindFastest(counts, func(place int) (float64, error) { return r.time(ops[place]) })
 	if err != nil {
 		return nil, nil, err
 	}
