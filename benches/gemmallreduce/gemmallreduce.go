@@ -1,8 +1,7 @@
-// Package gemmallreduce is the bench `gemm-allreduce`: a matrix product whose
-// inner dimension is divided among ranks, and the all-reduce of its result, done
-// one after the other and overlapped. It tells how much of the shorter one
-// overlap hides behind the longer one, in how many partitions that is best, and
-// where it does not pay and why.
+// Package gemmallreduce is the bench `gemm-allreduce`. It measures a matrix product whose inner
+// dimension is divided among ranks, and the all-reduce of its result, sequentially and overlapped. It
+// shows which share of the shorter operation is hidden behind the longer one, which number of
+// partitions is best, and where and why overlap does not pay.
 package gemmallreduce
 
 import (
@@ -35,10 +34,10 @@ const (
 	fabricOption   = "fabric"
 )
 
-// auto lets the executor find the number of partitions.
+// auto selects the number of partitions by trying.
 const auto = "auto"
 
-// checkOptions refuses a number of threads or multiprocessors below 0, which is the default's word.
+// checkOptions refuses negative numbers of threads or multiprocessors. 0 selects the default.
 func checkOptions(_, options bench.Point) error {
 	for _, name := range []string{threadsOption, asideOption} {
 		if v, has := options.Get(name); has && v.Int() < 0 {
@@ -48,10 +47,10 @@ func checkOptions(_, options bench.Point) error {
 	return nil
 }
 
-// Bench declares it.
+// Bench declares the bench.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
-	// Calls begin together, because before each one of the others is timed.
+	// A baseline is timed before each call, so calls must start together.
 	cfg.Cadence = bench.Isolated
 	cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 30, 500, 500*time.Millisecond
 	cfg.Warmup.MaxCalls = 20
@@ -65,8 +64,8 @@ func Bench() *bench.Bench {
 		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		bench.Bools(overlapAxis, true),
 		bench.OnlyOn(hostBackends(), bench.Option(threadsOption, bench.KindInt, "0",
-			"threads of each rank; 0 is its share of the cores")),
-		bench.Seconds("30", "most time to sample one point, what it is held against included"),
+			"threads of each rank; 0 selects its share of the cores")),
+		bench.Seconds("30", "longest time to sample one point, including its baselines"),
 		bench.Metric("gemm_us", "us", "lower"),
 		bench.Metric("allreduce_us", "us", "lower"),
 		bench.Metric("sequential_us", "us", "lower"),
@@ -80,51 +79,51 @@ func Bench() *bench.Bench {
 		bench.Refuse(checkOptions),
 		bench.DefaultRanks(machine.Ranks),
 		bench.Backends(dist.Backends(canRun)...),
-		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpuBackends(), ", ")),
-		bench.OneHost("the product is made in memory that all of them reach"),
-		bench.Accumulates(), // so that backends come into one figure
+		bench.HostMemory("products are computed on CPUs, or by the kernels of backend " + strings.Join(gpuBackends(), ", ")),
+		bench.OneHost("the product is computed in memory that all ranks can access"),
+		bench.Accumulates(), // so that one figure can show several backends
 		bench.Figures(figures),
 		bench.Sections(sections),
 	}, onAccelerators(), onDevices())...)
 }
 
-// manual is what the help of the bench says.
-const manual = `Computes C = sum over ranks of A x B, where A and B are each rank's own, in
-partitions of C: while one is multiplied, the one before it is reduced.
+// manual is the help text of the bench.
+const manual = `Computes C = sum over ranks of A x B, where each rank has its own A and B. C is
+divided into partitions: while one is multiplied, the previous one is reduced.
 
-A shape is MxNxK, with the K of one rank. split=m cuts the rows of C, split=n its
-columns. partitions is a number, or auto: then numbers are tried before timing
-and the fastest is taken, 1 among them, which is the product and then the
-all-reduce. Partitions need not divide; more than there are rows (or columns)
-are refused. overlap=false does the partitions in turn.
+A shape is MxNxK, where K is the inner dimension of one rank. split=m divides the rows
+of C, split=n its columns. partitions is a number or auto. auto tries several numbers
+before timing and uses the fastest. It always tries 1, which is the product and then the
+all-reduce. Partitions may have different sizes, but not more partitions than rows (or
+columns). overlap=false multiplies and reduces the partitions in turn.
 
-Every row has, from the same cores and the same minute: the product alone
-(gemm_us), the all-reduce alone (allreduce_us), one after the other
-(sequential_us), and the point itself (time_us). No overlap can be faster than
-the longer of the two (bound_us); recovered_pct is which part of the shorter one
-it saved, with the 95 % interval recovered_low_pct to recovered_high_pct. An overlap
-that saves more than all of it, or less than nothing, beyond its interval gets a
-warning. Where the shorter one is below a tenth of the longer, overlap cannot show:
-the row says so and states no share. gemm_parts_us and allreduce_parts_us are the two alone in the point's
-partitions, which is where the reason lies when overlap loses.
+Every row measures on the same cores, in turns: the product alone (gemm_us), the
+all-reduce alone (allreduce_us), the two in sequence (sequential_us), and the point
+itself (time_us). Overlap cannot be faster than the longer of the two (bound_us).
+recovered_pct is the share of the shorter one that overlap saves, with the 95 % interval
+recovered_low_pct to recovered_high_pct. If that is above 100 % or below 0 % beyond its
+interval, the row has a warning. If the shorter one takes less than a tenth of the
+longer, overlap cannot show: the row says so and has no recovered_pct. gemm_parts_us and
+allreduce_parts_us are the two alone in the partitions of the point. They explain why
+overlap is slower, if it is.
 
-On GPUs (--backend cuda) the products are bf16 by --provider builtin, or also f16, tf32 and f32
-by cublaslt, and times are those of the GPU's own events. method=streams adds up partitions on
-a second stream while the next are multiplied, on the multiprocessors that --aside sets aside;
-pdl=true lets each kernel of the sums start before the one in front of it has ended
-(programmatic dependent launch). method=kernel is one kernel, which adds up its tiles where
-their products end; parts is then their number, and gemm_parts_us and allreduce_parts_us its
-halves. Ranks that share a GPU have equal shares of its multiprocessors, for which all times
-are measured: the detail multiprocessors.
+On GPUs (--backend cuda), --provider builtin multiplies bf16, and cublaslt also f16,
+tf32 and f32. Times come from the GPU's events. method=streams reduces partitions on a
+second stream while the next ones are multiplied, on the multiprocessors that --aside
+reserves. pdl=true starts each reduction kernel before the previous one has ended
+(programmatic dependent launch). method=kernel is a single kernel, which reduces each
+tile when its product is done; parts is then the number of tiles, and gemm_parts_us and
+allreduce_parts_us are the times of its two halves. Ranks that share a GPU have equal
+shares of its multiprocessors, for all measurements (detail multiprocessors).
 
-A rank has as many threads as its share of the cores, or --threads. Every
-element is checked, exactly. The simulated accelerator multiplies f16 and draws
-its curve into the same figure when it runs into the same folder; products too
-large to be computed there are timed alone, and the row says so. Its machine is that of
---topology FILE or of the topology.yaml of the current folder, whose SIPs are the ranks, else
-the built-in one with as many SIPs as ranks; several files give a curve each. Messages move
-whole there unless --fabric says otherwise: flit by flit is simulated twenty times as long,
-for times that differ by less than a tenth.
+On CPUs, the threads of a rank are its share of the cores, or --threads. Every element
+is verified exactly. The simulated accelerator multiplies f16. It adds its curve to the
+same figure if it runs into the same folder. It only simulates the time of large
+products, without data, and the row says so. Its machine comes from --topology FILE, else
+from topology.yaml in the current folder, else it is the built-in one; each SIP is a
+rank. Several files add a curve each. Messages move as a whole unless --fabric says
+otherwise: simulating every flit takes twenty times as long and changes the times by less
+than a tenth.
 
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false
@@ -133,15 +132,15 @@ for times that differ by less than a tenth.
   kernbench run --bench gemm-allreduce --backend cuda --provider builtin,cublaslt --pdl false,true
   kernbench run --bench gemm-allreduce --backend cuda --method streams,kernel --partitions auto`
 
-// The shapes of a run that names none are ones whose product takes about as long as the
-// all-reduce, or overlap could not show: how often each element of C is multiplied, K,
-// decides. Processors multiply slowly beside the memory that they reduce in.
+// Default shapes: the product takes about as long as the all-reduce, because overlap cannot show
+// otherwise. Their ratio depends on K, the number of multiplications per element of C. CPUs multiply
+// slowly compared with the bandwidth of the memory in which they reduce, so they need a small K.
 var (
 	hostShapes        = []string{"1024x1024x16", "1024x1024x32", "1024x1024x64"}
 	acceleratorShapes = []string{"512x1024x256", "512x1024x1024", "512x1024x2048"}
 )
 
-// onAccelerators declares what a plain run takes on simulated machines.
+// onAccelerators declares the default shapes and the options of simulated machines.
 func onAccelerators() (out []bench.Clause) {
 	names := dist.Backends(isAccelerator)
 	for _, name := range names {
@@ -160,13 +159,13 @@ func isAccelerator(d dist.Description) bool {
 	return ok
 }
 
-// canRun tells whether a backend is an accelerator, has products of its own, or all-reduces of
-// products in memory that all ranks reach, and their processors too.
+// canRun reports whether the bench runs on a backend: on a simulated accelerator, on GPUs, or on CPUs
+// that all-reduce in memory which all ranks can access.
 func canRun(d dist.Description) bool {
 	return isAccelerator(d) || slices.Contains(gpuBackends(), d.Name) || onHost(d)
 }
 
-// hostBackends are the backends whose ranks multiply themselves.
+// hostBackends returns the backends whose ranks multiply on CPUs.
 func hostBackends() []string { return dist.Backends(onHost) }
 
 func onHost(d dist.Description) bool {
@@ -176,7 +175,7 @@ func onHost(d dist.Description) bool {
 		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
-// checkPoint says why a point cannot be run, when planning.
+// checkPoint returns an error if no backend can run a point.
 func checkPoint(p point.Point) error {
 	shape := p.At(shapeAxis)
 	if len(shape.Dims()) != 3 {
@@ -190,7 +189,7 @@ func checkPoint(p point.Point) error {
 		return err
 	}
 	if gemm.Result(d) == 0 {
-		return fmt.Errorf("there is no product of %v", d)
+		return fmt.Errorf("no provider multiplies %v", d)
 	}
 	if _, has := p.Get(methodAxis); has {
 		if err := checkOnGPU(p, d); err != nil {
@@ -202,13 +201,13 @@ func checkPoint(p point.Point) error {
 	if err != nil {
 		return err
 	}
-	if plan.Partitions == 0 { // auto, which chooses among possible ones
+	if plan.Partitions == 0 { // auto tries only possible numbers
 		plan.Partitions = 1
 	}
 	return plan.Check()
 }
 
-// planOf reads a plan from a point's values; auto is 0 partitions.
+// planOf returns the plan of a point. It has 0 partitions for auto.
 func planOf(dims []int64, split, partitions string, overlap bool) (fused.Plan, error) {
 	p := fused.Plan{M: int(dims[0]), N: int(dims[1]), K: int(dims[2]), Split: fused.Split(split), Overlap: overlap}
 	if partitions == auto {
@@ -236,7 +235,7 @@ func body(ctx context.Context, s *bench.State) error {
 	return runOnHost(ctx, s, plan)
 }
 
-// formatTrials words the trials that auto made.
+// formatTrials lists the numbers of partitions that auto tried, with their median times.
 func formatTrials(trials []fused.Trial) string {
 	parts := lists.Map(trials, func(t fused.Trial) string { return fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()) })
 	return strings.Join(parts, ", ")

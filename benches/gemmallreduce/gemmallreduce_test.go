@@ -190,7 +190,7 @@ func TestImpossible(t *testing.T) {
 		{"8x8x8", "m", "0", "f32", "want a number from 1"},
 		{"8x8x8", "m", "two", "f32", "want a number from 1"},
 		{"8x8", "m", "1", "f32", "MxNxK"},
-		{"8x8x8", "m", "1", "i32", "no product of i32"},
+		{"8x8x8", "m", "1", "i32", "no provider multiplies i32"},
 	} {
 		err := checkPoint(at(c.shape, c.split, c.partitions, c.dtype))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

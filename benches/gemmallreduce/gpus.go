@@ -29,22 +29,22 @@ const (
 	asideOption  = "aside"
 )
 
-// The methods: partitions on two streams, or one kernel that adds up its tiles.
+// The methods: partitions on two streams, or one kernel that reduces its own tiles.
 const (
 	byStreams = "streams"
 	oneKernel = "kernel"
 )
 
-// deviceShapes are products that take about as long as their all-reduce where two ranks
-// share a GPU of 130 multiprocessors and 4 TB/s.
+// deviceShapes are products that take about as long as their all-reduce if two ranks share a GPU with
+// 130 multiprocessors and 4 TB/s.
 var deviceShapes = []string{"8192x8192x512", "8192x8192x1024", "8192x8192x2048"}
 
-// gpuBackends are the backends whose products are made by a GPU.
+// gpuBackends returns the backends whose products are computed on GPUs.
 func gpuBackends() []string {
 	return dist.Backends(func(d dist.Description) bool { return d.Name == gpugemm.Backend })
 }
 
-// onDevices declares what GPUs have beside the others, and what a plain run takes there.
+// onDevices declares the axes and the option of GPUs, and their default shapes.
 func onDevices() (out []bench.Clause) {
 	for _, name := range gpuBackends() {
 		out = append(out, bench.On(name, bench.Tuples(shapeAxis, deviceShapes...), bench.DTypes(dtypeAxis, "bf16")))
@@ -54,10 +54,10 @@ func onDevices() (out []bench.Clause) {
 		bench.Strings(methodAxis, byStreams),
 		bench.Bools(pdlAxis, false),
 		bench.Option(asideOption, bench.KindInt, "0",
-			"multiprocessors of a rank that are set aside for sums while it multiplies partitions; 0 is an eighth of them")))
+			"multiprocessors of a rank that are reserved for reductions while it multiplies; 0 selects an eighth of them")))
 }
 
-// checkOnGPU says why a point with the axes of GPUs cannot be run there.
+// checkOnGPU returns an error if GPUs cannot run a point that has their axes.
 func checkOnGPU(p point.Point, d dtype.DType) error {
 	text := func(name string) string { v, _ := p.Get(name); return v.String() }
 	shape, _ := p.Get(shapeAxis)
@@ -68,18 +68,17 @@ func checkOnGPU(p point.Point, d dtype.DType) error {
 	case method != byStreams && method != oneKernel:
 		return bench.Unknown("method", method, []string{byStreams, oneKernel})
 	case slices.Min(shape.Dims()) == 0:
-		return fmt.Errorf("shape %v: there is nothing to multiply", shape)
+		return fmt.Errorf("shape %v: want positive sizes, GPUs have no empty products", shape)
 	case !slices.Contains(gpugemm.ProductTypes(provider), d):
-		return fmt.Errorf("provider %s has no products of %v here: it has %v", provider, d, gpugemm.ProductTypes(provider))
+		return fmt.Errorf("provider %s cannot multiply %v here, only %v", provider, d, gpugemm.ProductTypes(provider))
 	case method != oneKernel:
 		return nil
 	case text(partitionsAxis) != auto:
-		return fmt.Errorf("the tiles of one kernel are its partitions: %s=%s", partitionsAxis, auto)
+		return fmt.Errorf("%s=%s has its own tiles as partitions: use %s=%s", methodAxis, oneKernel, partitionsAxis, auto)
 	case text(splitAxis) != string(fused.SplitM) || text(overlapAxis) != "true" || text(pdlAxis) == "true" ||
 		provider != "builtin":
-		return fmt.Errorf("one kernel has its own tiles and products, always overlaps and follows no other: %s=%s %s=true "+
-			"%s=false %s=builtin",
-			splitAxis, fused.SplitM, overlapAxis, pdlAxis, providerAxis)
+		return fmt.Errorf("%s=%s requires %s=%s %s=true %s=false %s=builtin", methodAxis, oneKernel, splitAxis, fused.SplitM,
+			overlapAxis, pdlAxis, providerAxis)
 	}
 	return nil
 }
@@ -87,7 +86,7 @@ func checkOnGPU(p point.Point, d dtype.DType) error {
 // eventPicoseconds is the resolution of a GPU's events.
 const eventPicoseconds = 500_000
 
-// runOnGPUs runs a point on GPUs.
+// runOnGPUs measures a point on GPUs.
 func runOnGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
 	g, err := join(ctx, s)
@@ -123,24 +122,24 @@ func runOnGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	return w.baselines.finish(ctx, s, w.reportedPlan)
 }
 
-// gpuWork is one rank's part of a point.
+// gpuWork is one rank's part of a point on GPUs.
 type gpuWork struct {
 	s     *bench.State
 	group *dist.Group
 	rank  *overlap.Rank
-	plan  fused.Plan // as C is cut, which is how it is checked
+	plan  fused.Plan // with the number of partitions that C is verified in
 
 	a, b  gemm.Matrix
 	seed  uint64
-	want  []int64 // C times a vector
-	fresh bool    // no call has seen these operands
+	want  []int64 // product of C and a random vector; see expected
+	fresh bool    // no call has used these operands yet
 
 	op, whole    *overlap.Op
-	reportedPlan fused.Plan // with as many partitions as were added up
+	reportedPlan fused.Plan // plan, with the number of tiles for one kernel
 	baselines    baselines
 }
 
-// describe records what this rank works on.
+// describe records the device of this rank.
 func (w *gpuWork) describe() {
 	sharing := w.group.Facts().RanksPerDevice
 	w.s.Detail("engine", w.group.Facts().Library)
@@ -152,8 +151,8 @@ func (w *gpuWork) describe() {
 	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Share()))
 }
 
-// prepare makes operands, C and the operations: the point, what it is held against, and where
-// the number of partitions is to be found, those that are tried.
+// prepare allocates operands and C, and prepares the operations: the point, its sequential baseline,
+// and for auto all numbers of partitions to try.
 func (w *gpuWork) prepare(ctx context.Context) error {
 	p, one := w.plan, w.s.Str(methodAxis) == oneKernel
 	counts := []int{1}
@@ -169,7 +168,7 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 	}
 	w.s.Phase("fill")
 	d := w.s.DType(dtypeAxis)
-	w.a, w.b = gemm.New(d, p.M, p.K), gemm.New(d, p.N, p.K).T() // B by columns, as it lies there
+	w.a, w.b = gemm.New(d, p.M, p.K), gemm.New(d, p.N, p.K).T() // B is stored by columns, as on the GPU
 	if err := w.refresh(ctx); err != nil {
 		return err
 	}
@@ -193,7 +192,8 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 	return w.tune(ctx, counts, ops)
 }
 
-// prepareOp prepares C in so many partitions; one is never overlapped.
+// prepareOp prepares the operation with C in this number of partitions. One partition is never
+// overlapped.
 func (w *gpuWork) prepareOp(partitions int) (*overlap.Op, error) {
 	p := w.plan
 	p.Partitions = partitions
@@ -216,14 +216,14 @@ func (w *gpuWork) useOneKernel() error {
 	return nil
 }
 
-// recordDetails records how an operation multiplies.
+// recordDetails records the algorithms of an operation.
 func (w *gpuWork) recordDetails(op *overlap.Op) {
 	for name, text := range op.Details() {
 		w.s.Detail(name, text)
 	}
 }
 
-// use makes an operation the point's.
+// use selects the operation of the point.
 func (w *gpuWork) use(partitions int, op *overlap.Op) {
 	w.plan.Partitions, w.op = partitions, op
 	w.reportedPlan = w.plan
@@ -238,7 +238,8 @@ func deviceOp(o *overlap.Op) *operation {
 	return &operation{run: o.Run, multiply: o.Multiply, reduce: o.Reduce}
 }
 
-// tune finds the number of partitions by trying.
+// tune selects the fastest number of partitions by trying. Times are those of the slowest rank, so
+// that all ranks choose alike.
 func (w *gpuWork) tune(ctx context.Context, counts []int, ops []*overlap.Op) error {
 	w.s.Phase("tuning")
 	place, trials, err := fused.FindFastest(counts, func(place int) (float64, error) {
@@ -265,9 +266,9 @@ func (w *gpuWork) tune(ctx context.Context, counts []int, ops []*overlap.Op) err
 	return nil
 }
 
-// refresh makes operands that no call has seen, and what C must be of them.
+// refresh generates operands that no call has used, and the expected result.
 func (w *gpuWork) refresh(ctx context.Context) (err error) {
-	w.seed += 1 << 10 // beyond the seeds of all ranks
+	w.seed += 1 << 10 // larger than the seeds of all ranks
 	fused.Operands(w.a, w.b, w.s.Rank(), w.seed)
 	if w.want, err = expected(ctx, w.s, w.plan, w.a, w.b, w.seed); err != nil {
 		return err
@@ -276,14 +277,14 @@ func (w *gpuWork) refresh(ctx context.Context) (err error) {
 	return w.rank.Load(w.a, w.b)
 }
 
-// preamble times one of the others. Before a call that will be checked it then spoils C,
-// where that may have left what the call must.
+// preamble times a baseline before a call of the point. If the call will be verified, it then
+// overwrites C, which may already hold the right result from the baseline.
 func (w *gpuWork) preamble(ctx context.Context) error {
 	if err := w.baselines.timeNext(ctx, w.s); err != nil || !w.fresh {
 		return err
 	}
 	w.fresh = false
-	if err := w.s.Barrier(ctx); err != nil { // nobody still adds up
+	if err := w.s.Barrier(ctx); err != nil { // no rank still reduces into C
 		return err
 	}
 	return w.rank.Spoil()

@@ -109,12 +109,12 @@ func checkRow(t *testing.T, point string, rank int, o bench.Outcome, want string
 // What the methods cannot do is told when planning.
 func TestImpossibleOnGPUs(t *testing.T) {
 	for axes, want := range map[string]string{
-		"method=kernel partitions=4":                      "the tiles of one kernel are its partitions",
-		"method=kernel partitions=auto split=n":           "one kernel has its own tiles",
-		"method=kernel partitions=auto provider=cublaslt": "one kernel has its own tiles",
-		"provider=cublaslt dtype=e4m3":                    "cublaslt has no products of e4m3 here",
-		"dtype=f32":                                       "builtin has no products of f32 here",
-		"shape=0x8x8":                                     "nothing to multiply",
+		"method=kernel partitions=4":                      "use partitions=auto",
+		"method=kernel partitions=auto split=n":           "method=kernel requires split=m overlap=true",
+		"method=kernel partitions=auto provider=cublaslt": "method=kernel requires split=m overlap=true",
+		"provider=cublaslt dtype=e4m3":                    "cublaslt cannot multiply e4m3 here",
+		"dtype=f32":                                       "builtin cannot multiply f32 here",
+		"shape=0x8x8":                                     "want positive sizes",
 		"method=kernels":                                  "did you mean",
 		"provider=openblas":                               "unknown provider",
 	} {

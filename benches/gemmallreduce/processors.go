@@ -9,17 +9,16 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// joinLimit is how long a rank waits for another, set-up included.
+// joinLimit is how long a rank waits for the others to join the group, including their set-up.
 const joinLimit = time.Minute
 
-// runOnHost runs a point for real.
+// runOnHost measures a point on CPUs.
 func runOnHost(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
 	threads, err := threadsOf(ctx, s)
@@ -47,7 +46,7 @@ func runOnHost(ctx context.Context, s *bench.State, plan fused.Plan) error {
 		return err
 	}
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	proof.Spoil(matrixOf(w.c, plan))
+	proof.Spoil(w.whole.Part(0))
 	s.Verify(w.verify)
 	if err := s.Time(ctx, w.op.Run, bench.Preamble(func() error { return w.baselines.timeNext(ctx, s) })); err != nil {
 		return err
@@ -55,8 +54,8 @@ func runOnHost(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	return w.baselines.finish(ctx, s, w.op.Plan())
 }
 
-// threadsOf is the number of threads of this rank: what the user says, or the
-// cores that it may use, divided by the ranks that may use them too.
+// threadsOf returns the number of threads of each rank: the value of --threads, or the rank's share of
+// the cores that it may use.
 func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	if n := s.Int(threadsOption); n > 0 {
 		return n, nil
@@ -65,7 +64,7 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	least := gemm.MaxThreads // all ranks have as many, since they share the work evenly
+	least := gemm.MaxThreads // all ranks use the same number, because they have the same amount of work
 	for _, own := range all {
 		sharers := 0
 		for _, theirs := range all {
@@ -78,8 +77,7 @@ func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	return least, nil
 }
 
-// join makes the group of this point. No other point of the launch, and no other
-// launch, has its name.
+// join creates the group of this point. Its name is unique among all points and launches.
 func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	return dist.Init(ctx, dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
@@ -87,21 +85,20 @@ func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	})
 }
 
-// work is one rank's part of a point.
+// work is one rank's part of a point on CPUs.
 type work struct {
 	rank  *fused.Rank
 	a, b  gemm.Matrix
 	c     dist.Buffer
 	op    *fused.Op // the point
-	whole *fused.Op // in one partition: what it is held against
-	want  []int64   // C times a vector
+	whole *fused.Op // the sequential baseline, with C in one partition
+	want  []int64   // product of C and a random vector; see expected
 	seed  uint64
 
 	baselines baselines
 }
 
-// newWork fills the operands and finds out what C must be, over the harness's
-// own channel.
+// newWork fills the operands, computes the expected result and prepares the sequential baseline.
 func newWork(ctx context.Context, s *bench.State, rank *fused.Rank, plan fused.Plan) (*work, error) {
 	d := s.DType(dtypeAxis)
 	w := &work{rank: rank, a: gemm.New(d, plan.M, plan.K), b: gemm.New(d, plan.K, plan.N), seed: s.Seed()}
@@ -119,8 +116,8 @@ func newWork(ctx context.Context, s *bench.State, rank *fused.Rank, plan fused.P
 	return w, err
 }
 
-// expected is what C must give times a vector: the sum of all ranks' terms, which they tell
-// each other over the harness's own channel.
+// expected returns the product of C and a random vector: the sum of the terms of all ranks. The ranks
+// exchange them through the harness, because the all-reduce is under test.
 func expected(ctx context.Context, s *bench.State, plan fused.Plan, a, b gemm.Matrix, seed uint64) ([]int64, error) {
 	own, err := fused.Term(plan, s.Size(), a, b, seed)
 	if err != nil {
@@ -139,7 +136,7 @@ func expected(ctx context.Context, s *bench.State, plan fused.Plan, a, b gemm.Ma
 	return want, nil
 }
 
-// choose prepares the point, whose partitions may have to be found.
+// choose prepares the point. For auto it tries several numbers of partitions first.
 func (w *work) choose(s *bench.State, plan fused.Plan) (err error) {
 	if plan.Partitions > 0 {
 		w.op, err = w.rank.Prepare(plan, w.c, w.a, w.b)
@@ -156,13 +153,13 @@ func (w *work) choose(s *bench.State, plan fused.Plan) (err error) {
 	}
 	parts := w.op
 	if w.op.Plan().Partitions < 2 {
-		w.op, parts = w.whole, nil // one partition is one after the other, and the same code
+		w.op, parts = w.whole, nil // one partition is the sequential operation
 	}
 	w.baselines = newBaselines(timedOp(w.whole), timedOp(parts))
 	return nil
 }
 
-// timedOp are an operation's ways by the clock of the host.
+// timedOp times an operation with the host's clock. It returns nil for nil.
 func timedOp(o *fused.Op) *operation {
 	if o == nil {
 		return nil
@@ -178,11 +175,3 @@ func timedOp(o *fused.Op) *operation {
 }
 
 func (w *work) verify() error { return w.op.Verify(w.want, w.seed) }
-
-// matrixOf views all of C row by row, whatever lies there.
-func matrixOf(c dist.Buffer, p fused.Plan) gemm.Matrix {
-	if c.DType() == dtype.F64 {
-		return gemm.Of(dist.Slice[float64](c), p.M, p.N, p.N)
-	}
-	return gemm.Of(dist.Slice[float32](c), p.M, p.N, p.N)
-}

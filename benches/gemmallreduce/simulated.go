@@ -22,17 +22,16 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// accelerator is a backend that is a simulated machine, on which kernels are run:
-// a rank is a SIP.
+// accelerator is implemented by backends that are simulated machines. Each rank is a SIP.
 type accelerator interface {
-	// Machine is that of a file, "" is the one built in.
+	// Machine returns the machine of a topology file, or the built-in one if file is "".
 	Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error)
 }
 
-// asTopology leaves it to the file how messages move.
+// asTopology is the value of --fabric that keeps the fabric of the topology file.
 const asTopology = "topology"
 
-// newSimulator is the machine for so many ranks, on which messages move as said.
+// newSimulator returns a machine with this number of ranks and this fabric.
 func newSimulator(on accelerator, c machine.Chosen, fabric string, ranks int) (simulator, error) {
 	t, config, err := on.Machine(c.File, c.Arrangement, ranks)
 	if err != nil {
@@ -45,7 +44,7 @@ func newSimulator(on accelerator, c machine.Chosen, fabric string, ranks int) (s
 	return simulator{t, config, c.File}, nil
 }
 
-// simulatorOf is what the options describe; the row says it.
+// simulatorOf returns the machine that the options select, and records its properties.
 func simulatorOf(s *bench.State, on accelerator) (simulator, error) {
 	c, err := machine.Describe(s)
 	if err != nil {
@@ -59,8 +58,8 @@ func simulatorOf(s *bench.State, on accelerator) (simulator, error) {
 	return sim, err
 }
 
-// runSimulated runs a point in the simulator. Its ranks are goroutines of one
-// process; rank 0 simulates the whole machine and tells the others what it found.
+// runSimulated simulates a point. Rank 0 simulates the whole machine and sends the result to the other
+// ranks, which are goroutines of the same process.
 func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accelerator) error {
 	if d := s.DType(dtypeAxis); d != dtype.F16 {
 		return bench.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
@@ -112,19 +111,19 @@ func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accel
 	return nil
 }
 
-// simulatedClock is advanced by each call.
+// simulatedClock advances by the simulated time of each call.
 type simulatedClock struct{ now int64 }
 
 func (c *simulatedClock) Now() int64        { return c.now }
 func (*simulatedClock) Deterministic() bool { return true }
 func (*simulatedClock) Name() string        { return "simulated" }
 
-// simulation is what rank 0 found, times in picoseconds.
+// simulation is the result of rank 0. Times are in picoseconds.
 type simulation struct {
 	Partitions                        int
-	Time, Gemm, AllReduce, Sequential int64 // the last three in one partition
+	Time, Gemm, AllReduce, Sequential int64 // Gemm, AllReduce and Sequential are for one partition
 	GemmParts, AllReduceParts         int64
-	Wrong                             bench.Wrong // rows
+	Wrong                             bench.Wrong // counts rows
 	Tried                             string
 	Checked                           bool
 }
@@ -141,15 +140,14 @@ func (f *simulation) outcome(p fused.Plan) outcome {
 	return o
 }
 
-// simulator times and computes plans on a machine.
+// simulator runs plans on a simulated machine.
 type simulator struct {
 	topo *topo.Topology
 	ccl  *ccl.Config
-	file string // of the topology
+	file string // topology file
 }
 
-// plan simulates a plan, whose partitions may have to be found, and one
-// partition, which it is held against.
+// plan simulates a plan and its sequential baseline. With 0 partitions it chooses a number first.
 func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
 	one := p
 	one.Partitions = 1
@@ -182,7 +180,7 @@ func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error
 	return f, err
 }
 
-// choose tries numbers of partitions; times repeat, so once each.
+// choose tries numbers of partitions, each of them once, because simulated times do not vary.
 func (s simulator) choose(p fused.Plan) (int, string, error) {
 	var trials []fused.Trial
 	for _, n := range fused.Candidates(p, dtype.F16.Size()) {
@@ -196,8 +194,8 @@ func (s simulator) choose(p fused.Plan) (int, string, error) {
 	return fused.Choose(trials), formatTrials(trials), nil
 }
 
-// simulatedTimes are the simulations made so far in this process: the points of a sweep
-// have many in common.
+// simulatedTimes caches the simulations of this process, because the points of a sweep share many of
+// them.
 var simulatedTimes sync.Map // of simulated plans
 
 type simulatedPlan struct {
@@ -207,11 +205,11 @@ type simulatedPlan struct {
 	fabric topo.Fabric
 }
 
-// times simulates the time of a plan, overlapped and not.
+// times simulates a plan, overlapped and not, and caches the result.
 func (s simulator) times(p fused.Plan) (kernels.FusedTimes, error) {
 	p.Overlap = true
 	if p.Partitions == 1 {
-		p.Split = fused.SplitM // the same either way
+		p.Split = fused.SplitM // the split makes no difference
 	}
 	key := simulatedPlan{p, s.file, s.topo.SIPs, s.topo.Fabric}
 	if t, ok := simulatedTimes.Load(key); ok {
@@ -224,23 +222,24 @@ func (s simulator) times(p fused.Plan) (kernels.FusedTimes, error) {
 	return t, err
 }
 
-// kernelOf is a plan in the simulator's words.
+// kernelOf converts a plan for the simulator.
 func kernelOf(p fused.Plan) kernels.Fused {
 	return kernels.Fused{K: p.K, Parts: lists.Map(p.Parts(), func(part fused.Part) kernels.Partition {
 		return kernels.Partition{Rows: part.Rows, Cols: part.Cols}
 	})}
 }
 
-// run simulates on the machine.
+// run simulates a fused product on the machine.
 func (s simulator) run(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16, error) {
 	return kernels.GemmAllReduce(s.topo, s.ccl, f)
 }
 
-// checkedWork is the most multiplications of all ranks that are made for real.
+// checkedWork is the largest number of multiplications, over all ranks, for which the simulator also
+// computes data.
 const checkedWork = 1 << 31
 
-// fillSimulated are a rank's operands in the simulator: -1, 0 and 1, and so many
-// zeros along k that every sum over ranks is a whole number that f16 has.
+// fillSimulated fills an operand with -1, 0 and 1. It leaves enough zeros along K that every sum over
+// ranks is an integer that f16 represents exactly.
 func fillSimulated(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) {
 	depth := m.Rows
 	if alongCols {
@@ -263,11 +262,10 @@ func fillSimulated(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) 
 	}
 }
 
-// launcher simulates a fused product.
+// launcher simulates a fused product and returns its times, and the result by rank and partition.
 type launcher func(f kernels.Fused) (kernels.FusedTimes, [][][]dtype.Float16, error)
 
-// wrongRows simulates the plan with data and counts the rows of C that are wrong
-// on any rank.
+// wrongRows simulates the plan with data and counts the wrong rows of C on all ranks.
 func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (bench.Wrong, error) {
 	f, parts := kernelOf(p), p.Parts()
 	as, bs := make([]gemm.Matrix, ranks), make([]gemm.Matrix, ranks)

@@ -154,7 +154,7 @@ func TestRandomPlans(t *testing.T) {
 			M: rapid.IntRange(0, 60).Draw(t, "m"), N: rapid.IntRange(0, 70).Draw(t, "n"), K: rapid.IntRange(0, 20).Draw(t, "k"),
 			Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split")), Overlap: rapid.Bool().Draw(t, "overlap"),
 		}
-		extent, _ := p.Extent()
+		extent, _ := p.extent()
 		p.Partitions = rapid.IntRange(1, max(1, min(extent, 9))).Draw(t, "partitions")
 		d := rapid.SampledFrom([]dtype.DType{dtype.F32, dtype.F64, dtype.BF16}).Draw(t, "type")
 		ranks, threads := rapid.IntRange(1, 4).Draw(t, "ranks"), rapid.IntRange(1, 3).Draw(t, "threads")

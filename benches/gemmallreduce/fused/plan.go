@@ -1,89 +1,77 @@
-// Package fused is a matrix product and the all-reduce of its result as one
-// operation: C = sum over ranks of A_r x B_r, where the inner dimension is
-// divided among the ranks of a group. C is cut into partitions, and while one is
-// multiplied the one before it is reduced.
+// Package fused combines a matrix product and the all-reduce of its result in one operation: C = sum
+// over ranks of A_r x B_r, where the inner dimension is divided among the ranks of a group. C is
+// divided into partitions. While one partition is multiplied, the previous one is reduced.
 //
-// A Plan describes it for any machine and is pure: the simulated accelerator is
-// given the same one. A Rank executes plans on processors, over a group of
-// package dist.
+// A Plan describes the operation independently of the machine; the simulated accelerator uses it too.
+// A Rank executes plans on CPUs, over a group of package dist.
 //
-// # Where the partitions lie
+// # Layout of the partitions
 //
-// A partition of split m is a range of rows. One of split n is a range of
-// columns, and its elements lie together, row by row, so that C is partitions
-// one after the other and not one matrix: a reduction works on memory without
-// gaps, and a strided one would have to be copied first. Plan.Parts says where
-// each begins.
+// With split m, a partition is a range of rows. With split n, it is a range of columns, and its
+// elements are stored together, row by row. Then C is not one matrix in memory, but a sequence of
+// partitions. The reason is that a reduction needs contiguous memory, and strided columns would have
+// to be copied first. Plan.Parts returns the offset of each partition.
 //
-// # Who communicates
+// # Communication by the same threads
 //
-// Processors have no engine that moves data beside them, so a rank's threads do
-// both. None is set aside for communication: it would be missed by a product
-// that takes longer, and alone it could not use the memory's bandwidth. Instead
-// the reduction of a partition is cut into as many channels as there are threads,
-// and these are spread among the tasks of the next partition's product
-// (gemm.Overlapper). So at any time a share of the threads moves data and the others
-// multiply, in the proportion that the two kinds of work have, and the moving
-// ones do not fight for a bandwidth that a few of them can use up. What they
-// move was multiplied a moment ago and is still in the caches, which is the
-// other half of the gain.
+// CPUs have no copy engine, so the threads of a rank both multiply and communicate. No thread is
+// reserved for communication: the product would miss it if it takes longer, and one thread cannot use
+// the full memory bandwidth. Instead, the reduction of a partition is divided into one channel per
+// thread, and the channels are interleaved with the tasks of the next partition's product
+// (gemm.Overlapper). At any time some threads move data and the others multiply, in proportion to the
+// two amounts of work, so that a few moving threads have the bandwidth to themselves. The data they
+// move was computed recently and is still in the caches, which is the other half of the gain.
 package fused
 
 import (
 	"errors"
 	"fmt"
+
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// Split is the dimension of C that is cut.
+// Split is the dimension of C that is partitioned.
 type Split string
 
-// The splits: rows, or columns.
+// SplitM partitions the rows of C, SplitN its columns.
 const (
 	SplitM Split = "m"
 	SplitN Split = "n"
 )
 
-// Splits lists them.
+// Splits lists the names of the splits.
 func Splits() []string { return []string{string(SplitM), string(SplitN)} }
 
-// Plan is what to compute and how to cut it.
+// Plan describes a product and its partitions.
 type Plan struct {
-	M, N       int // of C
-	K          int // of one rank
+	M, N       int // size of C
+	K          int // inner dimension on each rank
 	Split      Split
 	Partitions int
-	Overlap    bool // reduce a partition while the next is multiplied
+	Overlap    bool // reduce a partition while the next one is multiplied
 }
 
 // Part is one partition.
 type Part struct {
-	From, To int // rows or columns of C
-	Offset   int // of its first element in the memory of C
+	From, To int // range of rows (SplitM) or columns (SplitN) of C
+	Offset   int // position of its first element in the memory of C
 	Rows     int
 	Cols     int
 }
 
-// Count is the number of elements.
+// Count returns the number of elements.
 func (p Part) Count() int { return p.Rows * p.Cols }
 
-// Extent is the length of the dimension that is cut, and its name.
-func (p Plan) Extent() (int, string) {
+// extent returns the length of the partitioned dimension, and its name.
+func (p Plan) extent() (int, string) {
 	if p.Split == SplitN {
 		return p.N, "columns"
 	}
 	return p.M, "rows"
 }
 
-// String is the plan in words.
-func (p Plan) String() string {
-	how := "in turn"
-	if p.Overlap {
-		how = "overlapped"
-	}
-	return fmt.Sprintf("%d x %d x %d, %d along %s, %s", p.M, p.N, p.K, p.Partitions, p.Split, how)
-}
-
-// Check says why the plan is impossible.
+// Check returns an error if the plan is impossible.
 func (p Plan) Check() error {
 	var faults []error
 	if p.M < 0 || p.N < 0 || p.K < 0 {
@@ -92,23 +80,22 @@ func (p Plan) Check() error {
 	if p.Split != SplitM && p.Split != SplitN {
 		faults = append(faults, fmt.Errorf("split %q: want %s or %s", p.Split, SplitM, SplitN))
 	}
-	extent, what := p.Extent()
+	extent, what := p.extent()
 	switch {
 	case p.Partitions < 1:
 		faults = append(faults, fmt.Errorf("%d partitions: want at least 1", p.Partitions))
-	// Nothing is still one partition, of nothing.
+	// An empty C has one empty partition.
 	case p.Partitions > max(extent, 1):
-		faults = append(faults, fmt.Errorf("%d partitions of %d %s: each needs at least one, so %d at most", p.Partitions,
+		faults = append(faults, fmt.Errorf("%d partitions of %d %s: want at most %d", p.Partitions,
 			extent, what, max(extent, 1)))
 	}
 	return errors.Join(faults...)
 }
 
-// Parts are the partitions in order. Their lengths differ by at most one, the
-// longer ones first: what remains of a division is given to several, so that
-// the slowest partition is as short as can be.
+// Parts returns the partitions in order. Their lengths differ by at most one, longer ones first, so
+// that the slowest partition is as short as possible.
 func (p Plan) Parts() []Part {
-	extent, _ := p.Extent()
+	extent, _ := p.extent()
 	parts := make([]Part, p.Partitions)
 	from, at := 0, 0
 	for i := range parts {
@@ -126,26 +113,78 @@ func (p Plan) Parts() []Part {
 	return parts
 }
 
-// Channel is a range of elements of a partition that one thread reduces.
-type Channel struct{ From, To int }
+// channel is a range of elements of a partition that one thread reduces.
+type channel struct{ From, To int }
 
-// channelGrain keeps channels from sharing a cache line, and channelLeast is what is worth
-// a thread's while: below it, meeting the other ranks takes longer than moving.
+// Channels start at cache lines, so that threads do not share one. A channel has at least
+// minChannelBytes, because waiting for the other ranks would take longer than moving less data.
 const (
 	cacheLine       = 64       // bytes
 	minChannelBytes = 16 << 10 // bytes
 )
 
-// channels cuts count elements of so many bytes each into at most n channels.
-func channels(count, size, n int) []Channel {
+// channels divides count elements of size bytes into at most n channels.
+func channels(count, size, n int) []channel {
 	grains := (count*size + cacheLine - 1) / cacheLine
 	n = max(1, min(n, count*size/minChannelBytes))
-	out := make([]Channel, 0, n)
+	out := make([]channel, 0, n)
 	for i := range n {
 		from, to := i*grains/n*cacheLine/size, (i+1)*grains/n*cacheLine/size
 		if to = min(to, count); from < to {
-			out = append(out, Channel{from, to})
+			out = append(out, channel{from, to})
 		}
 	}
 	return out
+}
+
+// Results are verified exactly, without a second multiplication and without operands of other ranks.
+// The operands are small integers, so C times a random vector must equal the sum over ranks of A x (B
+// x vector). Each rank computes its term (Term), the caller adds the terms through a channel that is
+// not under test, and Verify compares.
+
+// Operands fills a rank's A and B with small integers that depend on the rank.
+func Operands(a, b gemm.Matrix, rank int, seed uint64) {
+	proof.Integers(a, seed+uint64(2*rank))
+	proof.Integers(b, seed+uint64(2*rank)+1)
+}
+
+// Term returns a rank's contribution to the product of C and the random vector.
+func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
+	if depth := ranks * p.K; depth > proof.MaxDepth {
+		return nil, fmt.Errorf("checking a product over %d x %d: whole numbers are exact up to %d", ranks, p.K,
+			proof.MaxDepth)
+	}
+	return proof.Times(a, proof.Times(b, proof.Probe(p.N, seed))), nil
+}
+
+// Verify compares C with the sum of all ranks' terms. parts holds the partitions of C after a run of the plan. A row with
+// one wrong element is always detected, and one with several with a probability of 1 - 2^-30. The error is a
+// *proof.Mistake that counts wrong rows.
+func (p Plan) Verify(parts []gemm.Matrix, sum []int64, seed uint64) error {
+	x := proof.Probe(p.N, seed)
+	total := make([]int64, p.M)
+	blamed := make([]int, p.M)      // partition to name in the message
+	fractional := make([]bool, p.M) // an element is not an integer
+	for i, part := range p.Parts() {
+		first, vector := part.From, x
+		if p.Split == SplitN {
+			first, vector = 0, x[part.From:part.To]
+		}
+		got, integers := proof.WholeTimes(parts[i], vector)
+		for r := range part.Rows {
+			row := first + r
+			total[row] += got[r]
+			if p.Split == SplitM || !integers[r] {
+				blamed[row] = i
+			}
+			fractional[row] = fractional[row] || !integers[r]
+		}
+	}
+	var fault proof.Mistake
+	for row := range p.M {
+		if fractional[row] || total[row] != sum[row] {
+			fault.Note("row %d, partition %d of %d along %s", row, blamed[row], len(parts), p.Split)
+		}
+	}
+	return fault.Err()
 }

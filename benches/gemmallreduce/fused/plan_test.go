@@ -1,7 +1,6 @@
 package fused
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +37,7 @@ func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Plan{M: rapid.IntRange(0, 50).Draw(t, "m"), N: rapid.IntRange(0, 50).Draw(t, "n"),
 			Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split"))}
-		extent, _ := p.Extent()
+		extent, _ := p.extent()
 		p.Partitions = rapid.IntRange(1, max(extent, 1)).Draw(t, "partitions")
 		must.Do(t, p.Check())
 		at, from, least, most := 0, 0, extent, 0
@@ -63,7 +62,7 @@ func TestParts(t *testing.T) {
 }
 
 // Channels cover the elements once and share no cache line.
-func TestLanes(t *testing.T) {
+func TestChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count, size, n := rapid.IntRange(0, 100_000).Draw(t, "count"), rapid.SampledFrom([]int{4, 8}).Draw(t, "size"),
 			rapid.IntRange(1, 9).Draw(t, "channels")
@@ -133,12 +132,5 @@ func TestFasterHalf(t *testing.T) {
 		if alive = fasterHalf(trials, alive); !slices.Equal(alive, want) {
 			t.Fatalf("went on with %v, want %v", alive, want)
 		}
-	}
-}
-
-func TestPlanInWords(t *testing.T) {
-	if s := fmt.Sprint(Plan{M: 1, N: 2, K: 3, Split: SplitN, Partitions: 2,
-		Overlap: true}); s != "1 x 2 x 3, 2 along n, overlapped" {
-		t.Errorf("the plan is %q", s)
 	}
 }

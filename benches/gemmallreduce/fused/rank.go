@@ -10,16 +10,16 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Rank executes plans as one rank of a group, with a number of threads that do
-// both the products and the reductions. One goroutine at a time uses it.
+// Rank executes plans as one rank of a group. Its threads do both the products and the reductions.
+// Only one goroutine may use it at a time.
 type Rank struct {
 	group    *dist.Group
 	engine   gemm.Overlapper
-	channels []*dist.Group // the same ranks again, one for each thread
+	channels []*dist.Group // one group per thread, all with the same ranks
 }
 
-// Open makes the threads and channels. All ranks of the group call it, with the
-// same number of threads.
+// Open starts the threads and opens the channels. All ranks of the group must call it with the same
+// number of threads.
 func Open(g *dist.Group, threads int) (*Rank, error) {
 	engine, err := gemm.Builtin().Open(threads)
 	if err != nil {
@@ -28,7 +28,7 @@ func Open(g *dist.Group, threads int) (*Rank, error) {
 	overlapper, ok := engine.(gemm.Overlapper)
 	if !ok {
 		engine.Close()
-		return nil, fmt.Errorf("%v cannot do other work between its tasks", engine)
+		return nil, fmt.Errorf("engine %v cannot run other work between its tasks", engine)
 	}
 	r := &Rank{group: g, engine: overlapper}
 	for range threads {
@@ -41,18 +41,18 @@ func Open(g *dist.Group, threads int) (*Rank, error) {
 	return r, nil
 }
 
-// String says what does the work, for the record of a result.
+// String describes the engine, for the record of a result.
 func (r *Rank) String() string { return r.engine.String() }
 
-// Close ends the threads and leaves the channels; the group stays. Ranks that still
-// wait for this one in a channel get an error.
+// Close ends the threads and closes the channels, but not the group. Ranks that wait for this one in a
+// channel get an error.
 func (r *Rank) Close() error {
 	r.engine.Close()
 	return errors.Join(lists.Map(r.channels, func(l *dist.Group) error { return l.Close() })...)
 }
 
-// Alloc gives the memory of a result of M x N: symmetric, so that the reduction
-// needs no copy. All ranks call it. Any plan of that size may use it.
+// Alloc allocates an m x n result in symmetric memory, so that the reduction needs no copy. All ranks
+// must call it. Any plan of that size can use it.
 func (r *Rank) Alloc(operand dtype.DType, m, n int) (dist.Buffer, error) {
 	return r.group.Alloc(gemm.Result(operand), m*n)
 }
@@ -62,18 +62,18 @@ type Op struct {
 	rank          *Rank
 	plan          Plan
 	parts         []Part
-	views         []gemm.Matrix // of C, by partition
+	views         []gemm.Matrix // partitions of C
 	pieces        []gemm.Piece
-	empty         []gemm.Piece // nothing to multiply, for the reductions alone
+	empty         []gemm.Piece // pieces without rows, for reductions alone
 	reductions    [][]*dist.Op // by partition and channel
-	maxChannels   int          // channels at most
+	maxChannels   int          // largest number of channels of a partition
 	reduce        func(piece, job int) error
-	reduceCurrent func(piece, job int) error // of the partition now, where they do not overlap
+	reduceCurrent func(piece, job int) error // reduces partition current, without overlap
 	current       int
 }
 
-// Prepare makes a plan ready to run: C = sum over ranks of A x B, in memory that
-// Alloc gave. It is local, but all ranks must prepare alike what they run.
+// Prepare prepares a plan that computes C = sum over ranks of A x B, in memory from Alloc. It is a
+// local call, but all ranks must prepare the same plans.
 func (r *Rank) Prepare(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, error) {
 	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("preparing a fused product: %w", err)
@@ -106,13 +106,13 @@ func (r *Rank) Prepare(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, error) {
 	return o, nil
 }
 
-// view is a partition as a matrix.
+// view returns a partition as a matrix.
 func view(memory dist.Buffer, part Part) gemm.Matrix {
 	return gemm.Matrix{Type: memory.DType(), Rows: part.Rows, Cols: part.Cols, RowStep: part.Cols, ColStep: 1,
 		Data: memory.Bytes()}
 }
 
-// prepareReductions are the reductions of a partition, each on a channel of its own.
+// prepareReductions prepares the reduction of a partition, with one operation per channel.
 func (r *Rank) prepareReductions(memory dist.Buffer) ([]*dist.Op, error) {
 	var out []*dist.Op
 	for i, l := range channels(memory.Count(), memory.DType().Size(), len(r.channels)) {
@@ -126,7 +126,7 @@ func (r *Rank) prepareReductions(memory dist.Buffer) ([]*dist.Op, error) {
 	return out, nil
 }
 
-// reduceChannel does one channel of a partition's reduction; a short partition has fewer.
+// reduceChannel runs one channel of a partition's reduction. Short partitions have fewer channels.
 func (o *Op) reduceChannel(part, channel int) error {
 	if channel >= len(o.reductions[part]) {
 		return nil
@@ -134,13 +134,13 @@ func (o *Op) reduceChannel(part, channel int) error {
 	return o.reductions[part][channel].Run()
 }
 
-// Plan is what was prepared.
+// Plan returns the plan of the operation.
 func (o *Op) Plan() Plan { return o.plan }
 
-// Part is the matrix that a partition is after a run.
+// Part returns a partition of C as a matrix.
 func (o *Op) Part(i int) gemm.Matrix { return o.views[i] }
 
-// Run computes C on all ranks. It allocates nothing after the first time.
+// Run computes C on all ranks. It allocates nothing after the first call.
 func (o *Op) Run() error {
 	if o.plan.Overlap && len(o.pieces) > 1 {
 		return o.rank.engine.Overlap(o.pieces, o.maxChannels, o.reduce)
@@ -157,13 +157,13 @@ func (o *Op) Run() error {
 	return nil
 }
 
-// multiply makes one partition of this rank's product and nothing else.
+// multiply computes one partition of this rank's product, without a reduction.
 func (o *Op) multiply(i int) error {
 	p := &o.pieces[i]
 	return o.rank.engine.Multiply(p.C, p.A, p.B)
 }
 
-// Multiply makes this rank's product alone, in the plan's partitions.
+// Multiply computes this rank's product alone, in the plan's partitions.
 func (o *Op) Multiply() error {
 	if o.plan.Overlap && len(o.pieces) > 1 {
 		return o.rank.engine.Overlap(o.pieces, 0, nil)
@@ -176,5 +176,8 @@ func (o *Op) Multiply() error {
 	return nil
 }
 
-// Reduce makes the reductions alone, of what C holds.
+// Reduce runs the reductions alone, on the present contents of C.
 func (o *Op) Reduce() error { return o.rank.engine.Overlap(o.empty, o.maxChannels, o.reduce) }
+
+// Verify compares C after a run with the sum of all ranks' terms, like Plan.Verify.
+func (o *Op) Verify(sum []int64, seed uint64) error { return o.plan.Verify(o.views, sum, seed) }

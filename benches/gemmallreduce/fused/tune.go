@@ -11,14 +11,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
-// Trial is a number of partitions that was tried, and its times in microseconds,
-// each the slowest rank's.
+// Trial is a number of partitions with its times in microseconds. Each time is that of the slowest
+// rank.
 type Trial struct {
 	Partitions int
 	Times      []float64
 }
 
-// Median of the times.
+// Median returns the median time, or 0 without times.
 func (t Trial) Median() float64 {
 	if len(t.Times) == 0 {
 		return 0
@@ -26,35 +26,34 @@ func (t Trial) Median() float64 {
 	return stats.Median(t.Times)
 }
 
-// What is worth trying: partitions that are large enough for the product to be
-// made of whole blocks and for the reduction to be more than waiting.
+// Limits of the numbers of partitions to try: a partition must be large enough that its product
+// consists of whole blocks, and that its reduction takes longer than waiting for the other ranks.
 const (
-	minExtent    = 64        // rows or columns
-	minBytes     = 256 << 10 // of C
-	maxCandidate = 16        // more have little to gain, and are hit by every rank that is late
+	minExtent    = 64        // rows or columns per partition
+	minBytes     = 256 << 10 // of C per partition
+	maxCandidate = 16        // more partitions gain little, and every late rank delays each of them
 )
 
-// Candidates are the numbers of partitions worth trying for a result of elements
-// of so many bytes: one, which is the product and then the reduction, and powers
-// of two.
+// Candidates returns the numbers of partitions to try for a result with elements of size bytes: powers
+// of two from 1, which is the product and then the reduction.
 func Candidates(p Plan, size int) []int {
 	out := []int{1}
 	if !p.Overlap {
 		return out
 	}
-	extent, _ := p.Extent()
+	extent, _ := p.extent()
 	for n := 2; n <= maxCandidate && extent/n >= minExtent && p.M*p.N*size/n >= minBytes; n *= 2 {
 		out = append(out, n)
 	}
 	return out
 }
 
-// margin is how much faster than one partition others must be to be preferred:
-// what the clock cannot tell apart should stay simple.
+// margin is the relative gain over one partition that a larger number must have. Differences below the
+// resolution of the measurement do not justify more partitions.
 const margin = 0.01
 
-// Choose gives the number of partitions of the fastest trial, or 1, the first
-// trial's, unless that is beaten clearly.
+// Choose returns the number of partitions of the fastest trial that clearly beats the first one, or
+// that of the first trial if none does. The first trial has one partition.
 func Choose(trials []Trial) int {
 	best := trials[0]
 	for _, t := range trials[1:] {
@@ -65,8 +64,8 @@ func Choose(trials []Trial) int {
 	return best.Partitions
 }
 
-// beats tells whether a trial that was not given up is faster than the first: in
-// the median, and in four of five rounds, since the machine may have been slow in
+// beats reports whether the trial completed all rounds and is faster than the first trial: in the
+// median by margin, and in at least four of five rounds, because the machine may have been slow in
 // some.
 func (t Trial) beats(first Trial) bool {
 	if len(t.Times) < len(first.Times) {
@@ -81,15 +80,15 @@ func (t Trial) beats(first Trial) bool {
 	return 5*wins >= 4*len(first.Times) && t.Median() < (1-margin)*first.Median()
 }
 
-// After each round of trials the slower half is given up, so that the numbers that
-// matter are tried most. Calls that take long get fewer rounds.
+// Tuning drops the slower half of the trials after each round, so that the promising numbers are tried
+// most. If calls take long, it makes fewer rounds.
 const (
 	maxRounds, minRounds = 5, 2
 	tuningLimit          = 10e6 // microseconds
 )
 
-// fasterHalf is which trials to go on with: the first, which the others must
-// beat, and of those the faster half, one at least.
+// fasterHalf returns the indices of the trials to continue: the first one, which the others must beat,
+// and the faster half of the others, at least one.
 func fasterHalf(trials []Trial, alive []int) (keep []int) {
 	rest := slices.Clone(alive[1:])
 	slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(trials[a].Median(), trials[b].Median()) })
@@ -98,16 +97,16 @@ func fasterHalf(trials []Trial, alive []int) (keep []int) {
 	return keep
 }
 
-// FindFastest tries numbers of partitions, of which the first is one, and gives the place of that
-// to take. time is of one call with those at a place: the slowest rank's, so that all ranks
-// decide alike.
+// FindFastest tries numbers of partitions and returns the index of the fastest. The first number must
+// be 1. time must return the time of the slowest rank for one call with the number at an index, so
+// that all ranks choose alike.
 func FindFastest(counts []int, time func(place int) (us float64, err error)) (place int, trials []Trial, err error) {
 	if len(counts) == 1 {
 		return 0, nil, nil
 	}
-	alive := lists.Range[int](len(counts)) // places
+	alive := lists.Range[int](len(counts)) // indices
 	trials = lists.Map(counts, func(n int) Trial { return Trial{Partitions: n} })
-	if _, err := time(0); err != nil { // warms up
+	if _, err := time(0); err != nil { // warm-up
 		return 0, nil, err
 	}
 	spent := 0.0
@@ -118,18 +117,17 @@ func FindFastest(counts []int, time func(place int) (us float64, err error)) (pl
 				return 0, nil, fmt.Errorf("trying %d partitions: %w", trials[i].Partitions, err)
 			}
 			trials[i].Times = append(trials[i].Times, us)
-			spent += us // all ranks stop after the same round
+			spent += us // equal on all ranks, so that they stop after the same round
 		}
 		alive = fasterHalf(trials, alive)
 	}
 	return slices.Index(counts, Choose(trials)), trials, nil
 }
 
-// Tune finds the number of partitions by trying, since what decides it (the
-// caches, how much of the memory's bandwidth a few threads get, the noise of the
-// machine) is in no data sheet. One partition is always tried, so that the choice
-// is not slower than the product and then the reduction, but for noise. All ranks
-// call it and get the same answer.
+// Tune selects the number of partitions by trying, because it depends on properties that no data sheet
+// lists: the caches, the bandwidth of a few threads, the noise of the machine. One partition is always
+// tried, so except for noise the choice is never slower than the product and then the reduction. All
+// ranks must call it, and get the same answer.
 func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, error) {
 	var ops []*Op
 	counts := Candidates(p, c.DType().Size())
@@ -148,7 +146,7 @@ func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, erro
 	return ops[place], trials, nil
 }
 
-// time runs once on all ranks together and gives the slowest one's microseconds.
+// time runs the operation once on all ranks and returns the microseconds of the slowest one.
 func (r *Rank) time(op *Op) (float64, error) {
 	if err := r.group.Barrier(); err != nil {
 		return 0, err
