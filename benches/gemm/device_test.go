@@ -39,7 +39,8 @@ func TestOnDevice(t *testing.T) {
 			for _, task := range g.Tasks {
 				cfg := bench.DefaultMeasure()
 				cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
-				o := benchtest.Perform(t, bench.Body(body).Run, task, p.Options, bench.Setting{Backend: gpugemm.Backend, Measure: cfg})[0]
+				setting := bench.Setting{Backend: gpugemm.Backend, Measure: cfg}
+				o := benchtest.Perform(t, bench.Body(body).Run, task, p.Options, setting)[0]
 				checkDevice(t, test.want, test.data, o)
 			}
 		}

@@ -27,7 +27,7 @@ import (
 
 var assigned = benchtest.Assign
 
-// simulated is the backend that is an accelerator.
+// simulated is the backend of the simulated accelerator.
 const simulated = ahbm.Name
 
 func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
@@ -41,7 +41,7 @@ func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 	return must.Get(plan.Make(b, req))(t)
 }
 
-// perform runs the body of one task with goroutines for ranks.
+// perform runs the body of one task, with a goroutine for each rank.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
 	cfg := measure.Default()
@@ -51,7 +51,7 @@ func perform(t *testing.T, task plan.Task, options point.Point, backend string) 
 	return benchtest.Perform(t, bench.Body(body).Run, task, options, bench.Setting{Backend: backend, Measure: cfg})
 }
 
-// rows makes rows of what the tasks gave, for the views.
+// rows runs the tasks of a plan and returns their rows.
 func rows(t *testing.T, p *plan.Plan, backend string) (out []journal.Row) {
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
@@ -69,8 +69,8 @@ func rows(t *testing.T, p *plan.Plan, backend string) (out []journal.Row) {
 	return out
 }
 
-// Every point is exact: 2, 4 and 8 ranks, both splits, partitions that do not
-// divide, overlapped and not, and nothing at all.
+// Every point is exact: on 2, 4 and 8 ranks, with both splits, with partitions of different sizes,
+// overlapped and not, and with empty matrices.
 func TestPointsAreExact(t *testing.T) {
 	ranks := "2,4,8"
 	if testing.Short() {
@@ -100,8 +100,8 @@ func TestPointsAreExact(t *testing.T) {
 	}
 }
 
-// Calls that take longer than all the sampling may leave a single sample: what
-// the point is held against is timed all the same.
+// If a call takes longer than the sampling time, there is a single sample. All baselines are timed
+// nevertheless.
 func TestOneSample(t *testing.T) {
 	p := planned(t, "cpu", "shape=130x70x33", "num_ranks=2", "partitions=3")
 	cfg := measure.Default()
@@ -116,7 +116,7 @@ func TestOneSample(t *testing.T) {
 	}
 }
 
-// The simulator's rows have the same shape, are exact, and repeat.
+// The simulator's rows have the same metrics, are exact, and are deterministic.
 func TestSimulated(t *testing.T) {
 	overlap, want := "true,false", 12
 	if testing.Short() {
@@ -140,9 +140,8 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// A wrong element of any partition on any rank is found, and so is one that is
-// no number.
-func TestWrongIsFound(t *testing.T) {
+// A wrong element in any partition on any rank is detected, and so is a NaN.
+func TestWrongRows(t *testing.T) {
 	on, ok := dist.As[accelerator](simulated)
 	if !ok {
 		t.Fatalf("backend %s is no accelerator", simulated)
@@ -173,8 +172,8 @@ func TestWrongIsFound(t *testing.T) {
 	}
 }
 
-// What cannot be is told when planning, with the reason.
-func TestImpossible(t *testing.T) {
+// Impossible points are rejected when planning, with the reason.
+func TestCheckPoint(t *testing.T) {
 	at := func(shape, split, partitions, d string) point.Point {
 		s := must.Get(point.Parse(point.Tuple, shape))(t)
 		return point.Point{{Name: shapeAxis, Value: s}, {Name: dtypeAxis, Value: point.StringValue(d)},
@@ -212,7 +211,7 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// made is a row of given times.
+// made returns a row with the given times.
 func made(backend string, k int64, partitions string, gemm, allReduce, sequential, time, gemmParts,
 	allReduceParts float64) journal.Row {
 	ranks := 2
@@ -232,7 +231,7 @@ func made(backend string, k int64, partitions string, gemm, allReduce, sequentia
 		{Name: overlapAxis, Value: point.BoolValue(true)}}}
 }
 
-// One panel with a curve of each backend, and the reasons of what lost.
+// One panel has a curve for each backend, and the report explains why overlap is slower.
 func TestViews(t *testing.T) {
 	all := []journal.Row{
 		made("cpu", 8, "1", 100, 50, 150, 150, 0, 0), made("cpu", 8, "4", 100, 50, 150, 110, 102, 55),
@@ -259,8 +258,8 @@ func TestViews(t *testing.T) {
 		line[9] != "0.74" {
 		t.Errorf("the summary: %v", line)
 	}
-	for i, want := range []string{"product in 16 partitions takes 30 % longer", "all-reduce in 32 partitions takes 5.0 times",
-		"slow each other down", "the all-reduce takes 1.0 % of the product"} {
+	for i, want := range []string{"product in 16 partitions takes 30 % longer",
+		"all-reduce in 32 partitions takes 5.0 times", "slow each other down", "the all-reduce takes 1.0 % of the product"} {
 		if line := got[1].Table[1+i]; !strings.Contains(line[3], want) {
 			t.Errorf("line %v, want %q", line, want)
 		}
@@ -271,14 +270,14 @@ func TestViews(t *testing.T) {
 		t.Error("times below the bound are cut off")
 	}
 	if figures(nil) != nil || sections(nil) != nil {
-		t.Error("views of nothing")
+		t.Error("views of no rows")
 	}
 }
 
-// What overlap cannot do is told, where the interval leaves no doubt; so is where it cannot
-// show. Planted: a time that was not all of the work, a product that is faster in pieces, one
-// that is slower.
-func TestDoubt(t *testing.T) {
+// A warning says that the recovered share is impossible or negative, if the interval leaves no doubt,
+// or that overlap cannot show. The cases include a time that does not cover all of the work, and
+// products that are faster or slower in partitions.
+func TestWarning(t *testing.T) {
 	overlapped := fused.Plan{Partitions: 4, Overlap: true}
 	in := func(us, half float64) judge.Range { return judge.Range{Low: us - half, High: us + half} }
 	for name, c := range map[string]struct {
@@ -323,8 +322,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// The table says where overlap cannot show, and its best is a time that has settled.
-func TestSettledAndShown(t *testing.T) {
+// The table says where overlap cannot show, and prefers a settled time as the best.
+func TestBestIsSettled(t *testing.T) {
 	narrow := func(r journal.Row, percent float64) journal.Row {
 		us := r.Metrics["time_us"]
 		low, high := us*(1-percent/100), us*(1+percent/100)
@@ -344,9 +343,9 @@ func TestSettledAndShown(t *testing.T) {
 	}
 }
 
-// A plain run takes shapes that can show overlap: on the simulated machine by its own times,
-// on processors by the two machines of docs/results, where product over all-reduce was
-// K/61 (16 cores) and K/12 (2 cores).
+// Overlap can show with the default shapes: on the simulated machine by its simulated times, and on
+// CPUs by the two machines of docs/results, where the ratio of product to all-reduce was K/61 (16
+// cores) and K/12 (2 cores).
 func TestDefaultShapesCanShow(t *testing.T) {
 	for _, shape := range hostShapes {
 		v, _ := point.Parse(point.Tuple, shape)
@@ -366,13 +365,13 @@ func TestDefaultShapesCanShow(t *testing.T) {
 			t.Errorf("%v: %s", shape, o.imbalance())
 		}
 		if testing.Short() {
-			break // the smallest K, whose product is the shortest
+			break // the smallest K has the shortest product
 		}
 	}
 }
 
-// Backends whose memory the processors cannot reach are not offered, unless they multiply
-// themselves; the first offered is this host's own.
+// The bench does not offer backends whose memory CPUs cannot access, unless their GPUs multiply. The
+// first backend is cpu.
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	b := Bench()
 	devices := dist.Backends(func(d dist.Description) bool {
@@ -389,8 +388,8 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// What only some backends have is refused on the others, whatever its value: it would change
-// nothing there.
+// Options and axes of some backends are refused on the others, even with their default value, because
+// they have no effect there.
 func TestOptionsOfOtherBackends(t *testing.T) {
 	for _, c := range []struct{ backend, option, axis, want string }{
 		{"cpu", "fabric=flits", "", "--fabric is an option of backend ahbm, not of cpu"},

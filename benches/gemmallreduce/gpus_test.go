@@ -18,9 +18,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// On GPUs every point is exact and has the rows of the other backends, and what goes wrong in a
-// product or its sums is found: on a stand-in for the driver, whose streams do nothing that
-// nobody waits for.
+// On GPUs, every point is exact and has the same metrics as on other backends, and faults in products
+// and reductions are detected. The test uses a stand-in for the driver, whose streams delay all work
+// until something waits for it.
 func TestOnGPUs(t *testing.T) {
 	lib, err := cudatest.Build(t.TempDir())
 	if err != nil {
@@ -96,7 +96,7 @@ func checkRow(t *testing.T, point string, rank int, o bench.Outcome, want string
 	}
 	for _, name := range []string{"engine", "algorithm", "multiprocessors", journal.SharingDetail, "gpu_before",
 		"gpu_after"} {
-		if o.Details[name] == "" && (rank == 0 || !strings.HasPrefix(name, "gpu_")) { // rank 0's instruments are the row's
+		if o.Details[name] == "" && (rank == 0 || !strings.HasPrefix(name, "gpu_")) { // only rank 0 records GPU readings
 			t.Errorf("%s: no detail %s: %v", point, name, o.Details)
 		}
 	}
@@ -106,7 +106,7 @@ func checkRow(t *testing.T, point string, rank int, o bench.Outcome, want string
 	}
 }
 
-// What the methods cannot do is told when planning.
+// Points that a method cannot run are rejected when planning.
 func TestImpossibleOnGPUs(t *testing.T) {
 	for axes, want := range map[string]string{
 		"method=kernel partitions=4":                      "use partitions=auto",
@@ -128,7 +128,7 @@ func TestImpossibleOnGPUs(t *testing.T) {
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
-// Fewer than none are refused before anything runs.
+// Negative options are rejected when planning.
 func TestNegativeOptions(t *testing.T) {
 	for backend, option := range map[string]string{gpugemm.Backend: "aside=-3", "cpu": "threads=-2"} {
 		_, err := plan.Make(Bench(), plan.Request{Backend: backend, Options: assigned(option), Seed: 1})
@@ -138,7 +138,7 @@ func TestNegativeOptions(t *testing.T) {
 	}
 }
 
-// Ranks that are processes and share a GPU get equal shares of its multiprocessors.
+// Ranks in separate processes that share a GPU get equal shares of its multiprocessors.
 func TestSharesOfAGPU(t *testing.T) {
 	lib, err := cudatest.Build(t.TempDir())
 	if err != nil {

@@ -18,9 +18,9 @@ type operation struct {
 	run, multiply, reduce func() (us float64, err error)
 }
 
-// baselines are the operations to which a point is compared. One of them is timed before each call of the point, so that
-// drift affects all of them equally. The point is compared with the sequential operation in particular, so every second
-// turn is that one.
+// baselines are the operations to which a point is compared. One of them is timed before each call of
+// the point, so that drift affects all of them equally. The point is compared with the sequential
+// operation in particular, so every second turn is that one.
 type baselines struct {
 	list  []baseline
 	order []int // indices into list, repeated
@@ -165,8 +165,8 @@ func (o outcome) recovered() (percent float64, in judge.Range) {
 		High: share(o.sequentialRange.High, o.timeRange.Low)}
 }
 
-// warning says what a reader must know about the recovered share, or "": overlap cannot show, or the share is impossible
-// or negative beyond its interval.
+// warning says what a reader must know about the recovered share: overlap cannot show, or the share is
+// impossible or negative beyond its interval. It is "" otherwise.
 func (o outcome) warning() string {
 	if o.shorter() <= 0 || o.plan.Partitions < 2 || !o.plan.Overlap {
 		return ""

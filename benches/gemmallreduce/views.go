@@ -42,8 +42,8 @@ func (p product) String() string {
 	return s + p.variant
 }
 
-// minSlowdown is the least ratio of a time to the sequential one that the report calls slower. The interval must show it
-// too.
+// minSlowdown is the ratio to the sequential time from which the report calls a time slower. The
+// interval must show it too.
 const minSlowdown = 1.01
 
 // results reads the good rows.
@@ -194,8 +194,8 @@ func sections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	us := func(v float64) string { return unit.FormatSig(v, 3) }
-	gain := [][]string{{"", "product", "all-reduce", "sequential", "bound", "best", "partitions", "recovered", "auto chose",
-		"auto / sequential"}}
+	gain := [][]string{{"", "product", "all-reduce", "sequential", "bound", "best", "partitions", "recovered",
+		"auto chose", "auto / sequential"}}
 	loss := [][]string{{"", "partitions", "slower than sequential by", "reason"}}
 	for _, s := range all {
 		b := s.best
@@ -213,9 +213,9 @@ func sections(rows []journal.Row) []bench.Section {
 	out := []bench.Section{{
 		Title: "Gain from overlap",
 		Text: "Times in microseconds, on the same cores or on the same share of a GPU. Sequential is the product and then " +
-			"the all-reduce. The bound is the longer of the two alone. Recovered is the share of the shorter one that the best " +
-			"number of partitions saves, with its 95 % interval. It is inconclusive if one takes less than a tenth of the " +
-			"other. If the best number of partitions is 1, overlap does not pay.",
+			"the all-reduce. The bound is the longer of the two alone. Recovered is the share of the shorter one that the " +
+			"best number of partitions saves, with its 95 % interval. It is inconclusive if one takes less than a tenth of " +
+			"the other. If the best number of partitions is 1, overlap does not pay.",
 		Table: gain,
 	}}
 	if len(loss) > 1 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -22,22 +21,22 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// patience only guards against hanging.
+// patience is a generous time limit, so that a deadlock does not hang the test.
 const patience = 30 * time.Second
 
-// together runs a body on goroutines that are the ranks of a group.
+// together runs body on every rank of a group. The ranks are goroutines.
 func together(size int, body func(g *dist.Group) error) error {
 	return errors.Join(disttest.Ranks(size, dist.Config{Backend: "cpu", Timeout: patience}, body)...)
 }
 
-// operands are a rank's, as every rank can make them.
+// operands returns the operands of a rank.
 func operands(p Plan, d dtype.DType, rank int) (a, b gemm.Matrix) {
 	a, b = gemm.New(d, p.M, p.K), gemm.New(d, p.K, p.N)
 	Operands(a, b, rank, 7)
 	return a, b
 }
 
-// naive is the sum over ranks of the products, element by element.
+// naive returns the sum over ranks of the products, computed element by element.
 func naive(p Plan, d dtype.DType, ranks int) [][]float64 {
 	c := make([][]float64, p.M)
 	for i := range c {
@@ -68,7 +67,7 @@ func values(m gemm.Matrix) [][]float64 {
 	return out
 }
 
-// agrees compares a run's partitions with the reference.
+// agrees compares the partitions after a run with the reference.
 func agrees(o *Op, want [][]float64) error {
 	for k, part := range o.parts {
 		m := o.Part(k)
@@ -87,20 +86,7 @@ func agrees(o *Op, want [][]float64) error {
 	return nil
 }
 
-// spoiled is C filled with what no sum is.
-func spoiled(c dist.Buffer) {
-	if c.DType() == dtype.F64 {
-		for i := range dist.Slice[float64](c) {
-			dist.Slice[float64](c)[i] = math.NaN()
-		}
-		return
-	}
-	for i := range dist.Slice[float32](c) {
-		dist.Slice[float32](c)[i] = float32(math.NaN())
-	}
-}
-
-// exact runs a plan twice and compares every element, and the quick check with it.
+// exact runs a plan twice, compares every element with the reference, and checks Verify too.
 func exact(g *dist.Group, p Plan, d dtype.DType, threads int, want [][]float64, twist func(*Op)) error {
 	r, err := Open(g, threads)
 	if err != nil {
@@ -121,7 +107,9 @@ func exact(g *dist.Group, p Plan, d dtype.DType, threads int, want [][]float64, 
 		twist(o)
 	}
 	for range 2 {
-		spoiled(c)
+		for k := range o.parts {
+			proof.Spoil(o.Part(k))
+		}
 		if err := g.Barrier(); err != nil {
 			return err
 		}
@@ -132,10 +120,10 @@ func exact(g *dist.Group, p Plan, d dtype.DType, threads int, want [][]float64, 
 			return err
 		}
 	}
-	return g.Barrier() // nobody leaves while another still looks
+	return g.Barrier() // no rank closes its group while another still verifies
 }
 
-// quick is the check of Term and Wrong.
+// quick checks C with Term and Verify.
 func quick(g *dist.Group, o *Op, a, b gemm.Matrix) error {
 	sum, err := Term(o.Plan(), g.Size(), a, b, 3)
 	if err != nil {
@@ -147,7 +135,7 @@ func quick(g *dist.Group, o *Op, a, b gemm.Matrix) error {
 	return o.Verify(sum, 3)
 }
 
-// Random plans on ranks that are goroutines, against a naive reference.
+// Random plans agree with the naive reference.
 func TestRandomPlans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Plan{
@@ -163,7 +151,8 @@ func TestRandomPlans(t *testing.T) {
 	})
 }
 
-// The rank counts and sizes that users have, with channels that are real ones.
+// Common numbers of ranks, and sizes with several channels per partition, agree with the naive
+// reference.
 func TestRanks(t *testing.T) {
 	for _, ranks := range []int{2, 4, 8} {
 		for _, split := range []Split{SplitM, SplitN} {
@@ -182,7 +171,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// Every planted error is found, by the reference and by the quick check alike.
+// Every planted fault is detected, by the reference and by Verify.
 func TestPlantedErrors(t *testing.T) {
 	for name, twist := range map[string]func(o *Op){
 		"a partition is not reduced": func(o *Op) {
@@ -216,12 +205,12 @@ func TestPlantedErrors(t *testing.T) {
 		for _, split := range []Split{SplitM, SplitN} {
 			p := Plan{M: 12, N: 12, K: 6, Split: split, Partitions: 3, Overlap: true}
 			if split == SplitN && name == "a rank's product counts for another" {
-				continue // there all partitions have the same A
+				continue // with split n, all partitions have the same A
 			}
 			want := naive(p, dtype.F32, 2)
 			var byReference, byCheck atomic.Int64
 			err := together(2, func(g *dist.Group) error {
-				// One thread, so that the order is that of the items.
+				// With one thread, the tasks run in a fixed order.
 				err := exact(g, p, dtype.F32, 1, want, twist)
 				var m *proof.Mistake
 				if errors.As(err, &m) {
@@ -278,7 +267,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// All ranks tune to the same number of partitions, and what it gives is right.
+// All ranks choose the same number of partitions, and the result is correct.
 func TestTune(t *testing.T) {
 	var chosen [2]int
 	err := together(2, func(g *dist.Group) error {
@@ -311,8 +300,7 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// The halves alone: the product is the rank's own, and reducing it gives the
-// same as a run.
+// Multiply computes only the rank's own product, and Reduce then completes it to the result of Run.
 func TestHalves(t *testing.T) {
 	for _, overlap := range []bool{true, false} {
 		p := Plan{M: 40, N: 30, K: 5, Split: SplitN, Partitions: 4, Overlap: overlap}
@@ -350,7 +338,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// The test program becomes one whose ranks are processes when this is set.
+// If this variable is set, the test binary runs a group whose ranks are processes.
 const spawner = "FUSED_TEST_SPAWN"
 
 func TestMain(m *testing.M) {

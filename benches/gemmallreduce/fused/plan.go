@@ -157,9 +157,9 @@ func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
 	return proof.Times(a, proof.Times(b, proof.Probe(p.N, seed))), nil
 }
 
-// Verify compares C with the sum of all ranks' terms. parts holds the partitions of C after a run of the plan. A row with
-// one wrong element is always detected, and one with several with a probability of 1 - 2^-30. The error is a
-// *proof.Mistake that counts wrong rows.
+// Verify compares C with the sum of all ranks' terms. parts holds the partitions of C after a run of
+// the plan. A row with one wrong element is always detected, and one with several with a probability
+// of 1 - 2^-30. The error is a *proof.Mistake that counts wrong rows.
 func (p Plan) Verify(parts []gemm.Matrix, sum []int64, seed uint64) error {
 	x := proof.Probe(p.N, seed)
 	total := make([]int64, p.M)

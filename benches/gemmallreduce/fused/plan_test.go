@@ -31,8 +31,7 @@ func TestImpossiblePlans(t *testing.T) {
 	}
 }
 
-// Partitions cover C once, in order, differ by at most one, and lie one after
-// the other in memory.
+// Partitions cover C once, in order, and are adjacent in memory. Their lengths differ by at most one.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Plan{M: rapid.IntRange(0, 50).Draw(t, "m"), N: rapid.IntRange(0, 50).Draw(t, "n"),
@@ -97,7 +96,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// What is not clearly faster than one partition is not chosen.
+// A number of partitions is chosen only if it is clearly faster than one partition.
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		times map[int][]float64
@@ -123,7 +122,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Each round goes on with the first and the faster half of the others.
+// Each round continues with the first trial and the faster half of the others.
 func TestFasterHalf(t *testing.T) {
 	trials := []Trial{{1, []float64{9}}, {2, []float64{5}}, {4, []float64{1}}, {8, []float64{3}}, {16, []float64{7}},
 		{32, []float64{4}}}
