@@ -120,6 +120,12 @@ type point struct {
 	row int32
 }
 
+// compare orders points along an axis. Points with equal coordinates are ordered by row, so that the result of a
+// bisection does not depend on the order in which the points are given.
+func (p point) compare(q point, axis int) int {
+	return cmp.Or(cmp.Compare(p.at[axis], q.at[axis]), cmp.Compare(p.row, q.row))
+}
+
 // bisectPoints bisects points at arbitrary coordinates. If weights is nil, every point has the weight 1.
 func bisectPoints(n int, locate func(int) [3]float64, weights []int32, ranks int) *Table {
 	points := make([]point, n)
@@ -131,8 +137,7 @@ func bisectPoints(n int, locate func(int) [3]float64, weights []int32, ranks int
 	return t
 }
 
-// bisect assigns the points to the ranks from, ..., to-1. Points with equal coordinates are ordered by row, so that the
-// result does not depend on the order of points.
+// bisect assigns the points to the ranks from, ..., to-1. It reorders points.
 func (t *Table) bisect(points []point, weights []int32, from, to int) {
 	if to-from == 1 || len(points) == 0 {
 		for _, p := range points {
@@ -141,12 +146,12 @@ func (t *Table) bisect(points []point, weights []int32, from, to int) {
 		return
 	}
 	axis := longest(points)
-	slices.SortFunc(points, func(a, b point) int {
-		return cmp.Or(cmp.Compare(a.at[axis], b.at[axis]), cmp.Compare(a.row, b.row))
-	})
 	mid := (from + to) / 2
 	left := rowsBefore(mid, len(t.owners), t.ranks) - rowsBefore(from, len(t.owners), t.ranks)
-	if weights != nil { // the cut that is nearest to the proportional share
+	if weights == nil {
+		selectFirst(points, left, axis)
+	} else { // the cut that is nearest to the proportional share
+		slices.SortFunc(points, func(a, b point) int { return a.compare(b, axis) })
 		mine := lists.Map(points, func(p point) int32 { return weights[p.row] })
 		left = cutStrips(mine, to-from)[mid-from]
 	}
@@ -169,4 +174,40 @@ func longest(points []point) int {
 		}
 	}
 	return best
+}
+
+// selectFirst moves the first n points along an axis to the front, in any order (Hoare's quickselect). Sorting before
+// every cut would be shorter to write, but it takes 4 to 8 times as long: 2.2 s for a million points in 64 parts.
+func selectFirst(points []point, n, axis int) {
+	before := func(p, q point) bool {
+		return p.at[axis] < q.at[axis] || p.at[axis] == q.at[axis] && p.row < q.row
+	}
+	for n > 0 && n < len(points) {
+		median := []point{points[0], points[len(points)/2], points[len(points)-1]}
+		slices.SortFunc(median, func(p, q point) int { return p.compare(q, axis) })
+		pivot := median[1]
+		i, j := 0, len(points)-1
+		for i <= j {
+			for before(points[i], pivot) {
+				i++
+			}
+			for before(pivot, points[j]) {
+				j--
+			}
+			if i <= j {
+				points[i], points[j] = points[j], points[i]
+				i++
+				j--
+			}
+		}
+		// Every point of points[:j+1] now precedes every point of points[i:]. The point between them, if any, is the pivot.
+		switch {
+		case n <= j:
+			points = points[:j+1]
+		case n > i:
+			points, n = points[i:], n-i
+		default:
+			return
+		}
+	}
 }

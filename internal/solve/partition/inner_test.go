@@ -47,6 +47,25 @@ func TestSplitMatchesSorting(t *testing.T) {
 	})
 }
 
+// selectFirst finds the same points as sorting, also if many coordinates are equal.
+func TestSelectMatchesSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := make([]point, rapid.IntRange(1, 60).Draw(t, "points"))
+		for i := range points {
+			points[i] = point{[3]float64{1: float64(rapid.IntRange(0, 9).Draw(t, "y"))}, int32(i)}
+		}
+		sorted := slices.Clone(points)
+		slices.SortFunc(sorted, func(a, b point) int { return a.compare(b, 1) })
+		n := rapid.IntRange(0, len(points)).Draw(t, "n")
+		selectFirst(points, n, 1)
+		for _, p := range sorted[:n] {
+			if !slices.Contains(points[:n], p) {
+				t.Fatalf("row %d is not among the first %d of %v", p.row, n, points)
+			}
+		}
+	})
+}
+
 func pointsOf(r region) [][3]int {
 	var out [][3]int
 	for _, b := range r {
