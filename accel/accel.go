@@ -11,7 +11,7 @@
 //
 // # The machine
 //
-// A Topology has the number of SIPs, cubes and PEs, how they are connected and the cost of each
+// A Topology describes the number of SIPs, cubes and PEs, how they are connected and the cost of each
 // part. A Config selects the all-reduce algorithm and sets up the receive queues. Load reads both
 // from YAML files (docs/accelerator.md explains every key). The methods WithSIPs and WithCubes of a
 // Topology return variants of it.
@@ -30,7 +30,7 @@
 //
 // # Results
 //
-// A Result has the time of the slowest PE (Crit), its breakdown along the critical path
+// A Result holds the time of the slowest PE (Crit), its breakdown along the critical path
 // (Breakdown), the time of every PE and the use of its engines. Kernels that wait for each other end
 // in a *Deadlock that names the chain. The simulation has no randomness: the same files give the
 // same times on any machine, until Version changes.
@@ -63,7 +63,7 @@ type (
 	PEID = topo.PEID
 	// Config selects the all-reduce algorithm and has the settings of each algorithm.
 	Config = ccl.Config
-	// Result has the simulated times of a launch.
+	// Result holds the simulated times of a launch.
 	Result = sim.Result
 	// Deadlock is the error returned when kernels wait for each other.
 	Deadlock = sim.Deadlock

@@ -60,7 +60,7 @@ const ElemSize = program.ElemSize
 // Ptr is the address of an f16 element in HBM, valid on every PE of the system.
 type Ptr topo.Address
 
-// Plus returns the address of the element that many elements after p.
+// Plus returns the address of an element the given number of elements after p.
 func (p Ptr) Plus(elements int) Ptr { return p + Ptr(elements*ElemSize) }
 
 // Tile is a one-dimensional array of f16 in the TCM of a PE. Loads, receives and math return tiles.

@@ -17,7 +17,7 @@ import (
 // visible is the smallest effect that is drawn, in per cent; mostBars is the number of bars that stay readable.
 const visible, mostBars = 0.1, 16
 
-// study has the results for one all-reduce or product.
+// study holds the results for one all-reduce or product.
 type study struct {
 	title   string
 	part    string
@@ -94,6 +94,7 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 	return figs
 }
 
+// panel draws one bar for each direction of each visible parameter, the largest effect first.
 func (s *study) panel() figure.Panel {
 	t := &figure.Tornado{Lowered: s.percent + " % less", Raised: s.percent + " % more"}
 	shown := s.effects[:min(len(s.effects), mostBars)]

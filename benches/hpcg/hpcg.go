@@ -95,6 +95,7 @@ func checkOptions(_, options bench.Point) error {
 	return nil
 }
 
+// body joins the ranks and makes the problem: a cube of side^3 unknowns for each rank, as in HPCG.
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
 	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: 15 * time.Minute,
@@ -143,6 +144,9 @@ func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, preco
 // unreachable is a tolerance that no solve reaches, so that every solve makes all its iterations.
 const unreachable = 1e-300
 
+// run follows the phases of HPCG: the reference makes 50 iterations, which sets the residual to reach; the rated
+// method is validated, then counted how many iterations it needs for that residual, and then timed with this number
+// of iterations.
 func (b *benchmark) run(p problem) error {
 	b.s.Phase("reference")
 	reference, err := b.system(p, p.rhs, "cg", preconditioner, unreachable)

@@ -79,8 +79,8 @@ func invalid(checks []check) error {
 	return fmt.Errorf("the result is not valid: %s", strings.Join(wrong, "; "))
 }
 
-// iterationsNeeded returns the number of iterations after which the residual reaches a target, but at least that of the
-// reference. If it never does, iterationsNeeded returns maxIterations+1.
+// iterationsNeeded returns the number of iterations after which the residual reaches a target, and at least
+// referenceIterations. If it never does, iterationsNeeded returns maxIterations+1.
 func iterationsNeeded(history []float64, target float64) int {
 	for i, r := range history {
 		if r <= target*(1+slack) {

@@ -123,6 +123,7 @@ func body(build func(*bench.State, machine.Accelerator) (Case, error)) bench.Bod
 	}
 }
 
+// report records the metrics of an all-reduce: the time of the slowest PE, its breakdown and the bandwidth bound.
 func report(s *bench.State, c Case, r *sim.Result) {
 	if c.Verify {
 		s.Record("wrong", 0) // otherwise Run would have failed

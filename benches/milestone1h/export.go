@@ -151,6 +151,7 @@ type sweepEntry struct {
 	usages
 }
 
+// sweepEntries returns the products of the sweep in the published form.
 func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 	var entries []sweepEntry
 	for _, r := range rowset.Good(rows).Part(sweepPart) {
@@ -215,6 +216,7 @@ func sweepTable(entries []sweepEntry) table {
 	return t
 }
 
+// scalingTable returns the scaling rows as a table, one line per split and number of PEs.
 func scalingTable(rows rowset.Set) table {
 	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup",
 		"mac_utilization"}}}

@@ -28,12 +28,12 @@ const (
 	scalingPart = "scaling"
 )
 
-// shapes has the published shapes, M x K x N: tiles filled exactly, tiles too small along K or M, deep products
+// shapes holds the published shapes, M x K x N: tiles filled exactly, tiles too small along K or M, deep products
 // and a large one.
 var shapes = []string{"32x32x32", "32x64x32", "32x128x32", "32x128x128", "32x3072x32", "8x128x128", "128x8x128",
 	"512x512x512"}
 
-// epilogues has the functions of the MATH engine for each epilogue.
+// epilogues holds the functions of the MATH engine for each epilogue.
 var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {tl.Add, tl.Maximum}}
 
 // GEMM declares milestone-1h-gemm.
@@ -185,7 +185,7 @@ func usageOf(u sim.Usage) usage {
 	return usage{u.Busy.Nanoseconds(), u.Active().Nanoseconds(), u.Count}
 }
 
-// usages has the usage of a PE's engines and stages by name.
+// usages holds the usage of a PE's engines and stages by name.
 type usages struct {
 	Engines map[string]usage `json:"engines"`
 	Stages  map[string]usage `json:"stages"`
@@ -194,6 +194,7 @@ type usages struct {
 // usageDetail is the detail of a row that has its usages as JSON.
 const usageDetail = "usage"
 
+// report records the metrics of a product: times, the utilisation of the GEMM engine, and the use of all engines.
 func (c productCase) report(s *bench.State, r *sim.Result) error {
 	if c.verify {
 		s.Record("wrong", 0) // otherwise run would have failed

@@ -90,7 +90,7 @@ func sweepFile(t *testing.T, files []bench.File, rows rowset.Set) {
 	}
 }
 
-// publishedTiles has the published tile counts and fill factors.
+// publishedTiles holds the published tile counts and fill factors.
 var publishedTiles = map[string]struct {
 	tiles int
 	fill  float64

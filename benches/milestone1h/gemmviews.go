@@ -139,7 +139,7 @@ func modelFigure(rows rowset.Set) figure.Figure {
 		Panels: []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: series}}}
 }
 
-// scalingCurve has the rows of one split on one machine, by number of PEs.
+// scalingCurve holds the rows of one split on one machine, by number of PEs.
 type scalingCurve struct {
 	split, on string // on: which of several machines
 	rows      rowset.Set
@@ -177,6 +177,8 @@ func (c scalingCurve) knee() (pes int, best *journal.Row) {
 	return pes, best
 }
 
+// scalingCurves draws the speed-up over the number of PEs and the utilisation of their GEMM engines,
+// one curve per split.
 func scalingCurves(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: scalingFigure, Columns: 2,
 		Title: fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),

@@ -18,7 +18,7 @@ import (
 // kind, 4x4:torus.
 const sipsAxis = machine.Arrangement
 
-// publishedSIPs has the sizes of the published evaluation, which apply without a topology file.
+// publishedSIPs holds the sizes of the published evaluation, which apply without a topology file.
 var publishedSIPs = map[topo.Kind]topo.Grid{topo.Ring: {W: 6, H: 1}, topo.Torus: {W: 2, H: 3}, topo.Mesh: {W: 2, H: 3}}
 
 // withSIPs returns the machine with the SIP topology of an axis value. A kind alone has the number of SIPs of the

@@ -17,7 +17,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 )
 
-// A comparison holds several ways to solve the same system on the same ranks: methods, preconditioners and peers.
+// A comparison holds the solvers (method, preconditioner and peer) that solved the same system on the same number of
+// ranks.
 type comparison struct {
 	title      string
 	ranks      int
@@ -29,23 +30,25 @@ type comparison struct {
 type candidate struct {
 	name         string
 	row          *journal.Row // fastest trial to the solution
-	setup, solve float64      // of that trial, in seconds
+	setup, solve float64      // times of that trial, in seconds
 	total, alone judge.Range  // in seconds: set-up plus solve, and the solve alone, over all trials and solves
-	launches     int
-	disturbed    bool // all its rows are disturbed; otherwise only undisturbed rows count
+	launches     int          // number of rows in total and alone
+	disturbed    bool         // all its rows are disturbed; otherwise only undisturbed rows count
 }
 
-func (w *candidate) timeToSolution() float64 { return w.setup + w.solve }
+func (cand *candidate) timeToSolution() float64 { return cand.setup + cand.solve }
 
-func total(w *candidate) judge.Range { return w.total.OverLaunches(w.launches) }
-func alone(w *candidate) judge.Range { return w.alone.OverLaunches(w.launches) }
+func total(cand *candidate) judge.Range { return cand.total.OverLaunches(cand.launches) }
+func alone(cand *candidate) judge.Range { return cand.alone.OverLaunches(cand.launches) }
 
-// faster reports whether w is certainly faster, by one of its times.
-func (w *candidate) faster(than *candidate, by func(*candidate) judge.Range) bool {
-	return !w.disturbed && !than.disturbed && by(w).Below(by(than))
+// faster reports whether cand is certainly faster by one of its times: the intervals do not overlap, and neither
+// candidate was disturbed.
+func (cand *candidate) faster(than *candidate, by func(*candidate) judge.Range) bool {
+	return !cand.disturbed && !than.disturbed && by(cand).Below(by(than))
 }
 
-// systemKey identifies what the candidates of a comparison have in common, except for the ranks.
+// systemKey identifies the system that the candidates of a comparison solve: everything but the method, the
+// preconditioner, the peer and the number of ranks.
 func systemKey(r *journal.Row) string {
 	q := *r
 	q.Point = r.Point.Without(methodAxis, precondAxis, peerAxis)
@@ -84,7 +87,8 @@ func comparisonTitle(r *journal.Row) string {
 		rowset.Text(r, partitionerAxis), r.Backend)
 }
 
-// add adds a row. Failed rows are only listed.
+// add adds a row to its candidate. Failed rows are only listed. The first undisturbed row of a candidate replaces its
+// disturbed rows, and later disturbed rows are ignored.
 func (c *comparison) add(r *journal.Row) {
 	name := solverOf(r)
 	solve, solved := r.Metrics["solve_time_s"]
@@ -94,28 +98,28 @@ func (c *comparison) add(r *journal.Row) {
 		}
 		return
 	}
-	at := slices.IndexFunc(c.candidates, func(w *candidate) bool { return w.name == name })
+	at := slices.IndexFunc(c.candidates, func(cand *candidate) bool { return cand.name == name })
 	if at < 0 {
 		at = len(c.candidates)
 		c.candidates = append(c.candidates, &candidate{name: name})
 	}
-	w, setup := c.candidates[at], r.Metrics["precond_setup_s"]
+	cand, setup := c.candidates[at], r.Metrics["precond_setup_s"]
 	switch disturbed := r.Quality == journal.QualityDisturbed; {
-	case w.row != nil && disturbed && !w.disturbed:
+	case cand.row != nil && disturbed && !cand.disturbed:
 		return
-	case w.row == nil || w.disturbed && !disturbed:
-		*w = candidate{name: name, disturbed: disturbed}
+	case cand.row == nil || cand.disturbed && !disturbed:
+		*cand = candidate{name: name, disturbed: disturbed}
 	}
-	if w.row == nil || setup+solve < w.timeToSolution() {
-		w.row, w.setup, w.solve = r, setup, solve
+	if cand.row == nil || setup+solve < cand.timeToSolution() {
+		cand.row, cand.setup, cand.solve = r, setup, solve
 	}
 	one := judge.Range{Low: solve, High: solve}
 	if st, ok := r.Stats.Find("solve_time_s"); ok && st.Min > 0 {
 		one = judge.Range{Low: st.Min, High: st.Max}
 	}
-	w.launches++
-	w.total = w.total.Include(judge.Range{Low: setup + one.Low, High: setup + one.High})
-	w.alone = w.alone.Include(one)
+	cand.launches++
+	cand.total = cand.total.Include(judge.Range{Low: setup + one.Low, High: setup + one.High})
+	cand.alone = cand.alone.Include(one)
 }
 
 // comparisonSections returns a section for each comparison: a table of the candidates, and a recommendation.
@@ -133,17 +137,18 @@ func comparisonSections(rows []journal.Row) (out []bench.Section) {
 }
 
 // line returns the table line of a candidate. Metrics per iteration are multiplied by the iterations of the solve.
-func (w *candidate) line() []string {
-	m := w.row.Metrics
+func (cand *candidate) line() []string {
+	m := cand.row.Metrics
 	times := func(metric string, write func(float64) string) string {
-		return cell(w.row, metric, func(v float64) string { return write(v * m["iterations"]) })
+		return cell(cand.row, metric, func(v float64) string { return write(v * m["iterations"]) })
 	}
-	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(w).Low, 3), unit.FormatSig(total(w).High, 3))
-	if w.disturbed {
+	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(cand).Low, 3), unit.FormatSig(total(cand).High, 3))
+	if cand.disturbed {
 		interval = "disturbed"
 	}
-	return []string{w.name, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(w.setup, 3), unit.FormatSig(w.solve, 3),
-		unit.FormatSig(w.timeToSolution(), 3), interval, unit.FormatSig(m["time_us"], 4),
+	return []string{cand.name, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(cand.setup, 3),
+		unit.FormatSig(cand.solve, 3),
+		unit.FormatSig(cand.timeToSolution(), 3), interval, unit.FormatSig(m["time_us"], 4),
 		times("reductions_per_iteration", func(v float64) string { return fmt.Sprintf("%.0f", v) }),
 		times("bytes_model", unit.FormatBytesApprox), times("bytes", unit.FormatBytesApprox)}
 }
@@ -151,20 +156,19 @@ func (w *candidate) line() []string {
 // advice recommends a candidate and explains why, as far as the rows allow.
 func (c *comparison) advice() (out []string) {
 	best := c.candidates[0]
-	// not resolved from the best
-	level := lists.Filter(c.candidates[1:], func(w *candidate) bool { return !best.faster(w, total) })
-	if next := c.candidates[1]; len(level) == 0 {
+	// tied lists the candidates that may be as fast as the best, within the intervals of the measurements.
+	tied := lists.Filter(c.candidates[1:], func(cand *candidate) bool { return !best.faster(cand, total) })
+	if next := c.candidates[1]; len(tied) == 0 {
 		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name,
 			seconds(best.timeToSolution()), ratio(best.timeToSolution(), next.timeToSolution()), next.name))
 		out = append(out, c.why(best)...)
 	} else {
-		out = append(out, c.unresolved(best, level), c.counted())
+		out = append(out, c.unresolved(best, tied), c.counted())
 	}
-	if w := c.fastestSolve(); w != nil && w != best {
+	if cand := c.fastestSolve(); cand != nil && cand != best {
 		out = append(out, fmt.Sprintf("With many right-hand sides for one matrix, the set-up is paid once: a solve "+
-			"by %s takes "+
-			"%s, one by %s %s.",
-			w.name, seconds(w.solve), best.name, seconds(best.solve)))
+			"by %s takes %s, one by %s %s.",
+			cand.name, seconds(cand.solve), best.name, seconds(best.solve)))
 	}
 	if len(c.failed) > 0 {
 		out = append(out, "Failed and not compared: "+strings.Join(c.failed, ", ")+".")
@@ -173,10 +177,10 @@ func (c *comparison) advice() (out []string) {
 }
 
 // unresolved names the candidates among which the choice is open, and the reason.
-func (c *comparison) unresolved(best *candidate, level []*candidate) string {
+func (c *comparison) unresolved(best *candidate, tied []*candidate) string {
 	names, why := []string{best.name}, "their intervals overlap"
-	for _, w := range level {
-		if names = append(names, w.name); best.disturbed || w.disturbed {
+	for _, cand := range tied {
+		if names = append(names, cand.name); best.disturbed || cand.disturbed {
 			why = "other programs disturbed the rows"
 		}
 	}
@@ -193,12 +197,12 @@ func (c *comparison) counted() string {
 	var words []string
 	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""},
 		{"makes the fewest reductions", "reductions_per_iteration"}, {"moves the fewest bytes", "bytes_model"}} {
-		of := func(w *candidate) float64 {
+		of := func(cand *candidate) float64 {
 			if n.times == "" {
-				return w.row.Metrics["iterations"]
+				return cand.row.Metrics["iterations"]
 			}
-			if v, known := w.row.Metrics[n.times]; known {
-				return v * w.row.Metrics["iterations"]
+			if v, known := cand.row.Metrics[n.times]; known {
+				return v * cand.row.Metrics["iterations"]
 			}
 			return math.Inf(1) // a peer does not report it
 		}
@@ -214,11 +218,11 @@ func (c *comparison) counted() string {
 // candidate if that was not run.
 func (c *comparison) why(best *candidate) []string {
 	plain := c.candidates[1]
-	for _, w := range c.candidates {
-		same := rowset.Text(w.row, methodAxis) == rowset.Text(best.row, methodAxis) &&
-			rowset.Text(w.row, peerAxis) == rowset.Text(best.row, peerAxis)
-		if w != best && same && rowset.Text(w.row, precondAxis) == precondition.None {
-			plain = w
+	for _, cand := range c.candidates {
+		same := rowset.Text(cand.row, methodAxis) == rowset.Text(best.row, methodAxis) &&
+			rowset.Text(cand.row, peerAxis) == rowset.Text(best.row, peerAxis)
+		if cand != best && same && rowset.Text(cand.row, precondAxis) == precondition.None {
+			plain = cand
 		}
 	}
 	m, p := best.row.Metrics, plain.row.Metrics
@@ -239,8 +243,8 @@ func (c *comparison) why(best *candidate) []string {
 // fastestSolve returns the candidate whose solve alone is certainly the shortest, or nil.
 func (c *comparison) fastestSolve() *candidate {
 	best := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(a.solve, b.solve) })
-	for _, w := range c.candidates {
-		if w != best && !best.faster(w, alone) {
+	for _, cand := range c.candidates {
+		if cand != best && !best.faster(cand, alone) {
 			return nil
 		}
 	}
@@ -257,7 +261,7 @@ func ratio(a, b float64) string {
 	return unit.FormatSig(a/b, 2) + " times"
 }
 
-// maxComparisons is the number of contests that the figure shows.
+// maxComparisons is the largest number of comparisons that the figure shows.
 const maxComparisons = 4
 
 // comparisonFigure stacks set-up and solve: a bar for each candidate, and a panel for each comparison.
@@ -271,13 +275,13 @@ func comparisonFigure(rows []journal.Row) (figure.Figure, bool) {
 			X: figure.Axis{Scale: figure.Category}, Y: figure.Axis{Label: "time to solution", Unit: figure.Micros}}
 		p.Series = []figure.Series{{Name: "solve", Kind: figure.StackedBars},
 			{Name: "set-up of the preconditioner", Kind: figure.StackedBars}}
-		for i, w := range c.candidates {
-			if w.disturbed {
+		for i, cand := range c.candidates {
+			if cand.disturbed {
 				p.Note = "hollow: other programs disturbed the row"
 			}
-			p.X.Categories = append(p.X.Categories, w.name)
-			for k, s := range []float64{w.solve, w.setup} {
-				p.Series[k].Points = append(p.Series[k].Points, figure.Point{X: float64(i), Y: 1e6 * s, Hollow: w.disturbed})
+			p.X.Categories = append(p.X.Categories, cand.name)
+			for k, s := range []float64{cand.solve, cand.setup} {
+				p.Series[k].Points = append(p.Series[k].Points, figure.Point{X: float64(i), Y: 1e6 * s, Hollow: cand.disturbed})
 			}
 		}
 		f.Panels = append(f.Panels, p)

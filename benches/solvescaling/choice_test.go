@@ -84,7 +84,7 @@ func TestComparison(t *testing.T) {
 	fewer := fast
 	one := 1
 	fewer.NumRanks = &one
-	for name, rows := range map[string][]journal.Row{"one way": {fast, fast}, "two problems": {slow, other},
+	for name, rows := range map[string][]journal.Row{"one solver": {fast, fast}, "two problems": {slow, other},
 		"different ranks": {slow, fewer}, "none": nil} {
 		if s := comparisonSections(rows); len(s) != 0 {
 			t.Errorf("%s: %+v", name, s)

@@ -14,7 +14,8 @@ import (
 
 const (
 	exportName = "results/" + figureName + ".json"
-	// exportSchema must change if a reader of older files would be misled.
+	// exportSchema is the version of the export. Increase it when a field changes its meaning, so that older readers do
+	// not misread the file.
 	exportSchema = 1
 )
 
@@ -50,6 +51,8 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	return []bench.File{{Name: exportName, Data: append(data, '\n')}}, nil
 }
 
+// entryOf returns the entry of a row. Every field is present in every entry, with null for a value that the row does
+// not have.
 func entryOf(r *journal.Row) entry {
 	e := entry{
 		"key": r.Key, "run_id": r.Run, "trial": r.Trial, "status": r.Status, "reason": r.Reason,

@@ -62,8 +62,9 @@ func (t *triad) sweep(ctx context.Context, s *bench.State) error {
 // best returns the highest bandwidth of any sweep.
 func (t *triad) best() float64 { return slices.Max(t.gbps) }
 
-// typical returns the bandwidth of the median sweep. That is what the memory gives to ranks that wait for each other
-// after every sweep, as in a solver, on a machine that is sometimes disturbed.
+// typical returns the bandwidth of the median sweep. Ranks of a solver wait for each other after every pass over
+// memory, as they do after every sweep. On a machine that is sometimes disturbed they get this bandwidth, not the
+// best one.
 func (t *triad) typical() float64 {
 	sorted := slices.Sorted(slices.Values(t.gbps))
 	return sorted[len(sorted)/2]

@@ -29,7 +29,7 @@ const (
 	versionDetail = "version"
 	gpuDetail     = "gpu"
 	rhsDetail     = "rhs_sha256" // of a right-hand side from a file
-	// nullSpaceDetail is what was projected out of the solve of a singular matrix.
+	// nullSpaceDetail names the null space that was projected out of the solve of a singular matrix.
 	nullSpaceDetail = "null_space"
 
 	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each level
@@ -65,20 +65,21 @@ func configurationKey(r *journal.Row) string {
 	return strings.Join(words, " ")
 }
 
-// familyKey identifies what rows of different rank counts share.
+// familyKey identifies the rows that form one scaling curve: rows with the same configuration and size that differ
+// only in the number of ranks.
 func familyKey(r *journal.Row) string {
 	size := sizeAxis(solveMode(r))
 	return configurationKey(r) + " " + size + "=" + rowset.Text(r, size)
 }
 
-// perIteration returns the best time of an iteration. The metric already is the best.
+// perIteration returns the time of an iteration in the fastest solve of a row, in microseconds.
 func perIteration(r *journal.Row) float64 { return r.Metrics["time_us"] }
 
 // stoppedWarning is the beginning of the warning for a solve that was stopped without a solution.
 const stoppedWarning = "stopped after "
 
-// stopped reports whether the iterations of a row led to no solution. Such a row has the time of an iteration, but none
-// of a solve.
+// stopped reports whether the solves of a row were stopped before they reached a solution. Such a row has the time of
+// an iteration, but no time to solution.
 func stopped(r *journal.Row) bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, stoppedWarning) })
 }
@@ -193,6 +194,7 @@ func curves(rows []journal.Row, mode string) []*curve {
 	return out
 }
 
+// add adds a row to the curve. Of several rows with the same number of ranks, the fastest successful one stays.
 func (c *curve) add(r *journal.Row) {
 	if r.Status != journal.OK {
 		c.bad = append(c.bad, r)

@@ -218,7 +218,7 @@ func iterationsText(algorithmic float64) string {
 	return "as many"
 }
 
-// cause is what limits an iteration: a name, and a sentence with the numbers that show it.
+// cause is the bottleneck of an iteration: a name, and a sentence with the numbers that show it.
 type cause struct{ name, sentence string }
 
 // Thresholds above which something counts as the cause, as fractions of an iteration or of the triad.

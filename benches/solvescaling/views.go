@@ -134,6 +134,7 @@ func pair(name string, color int, whole, perIteration []figure.Point) []figure.S
 	return out
 }
 
+// weakPanel draws efficiency over ranks at a constant number of unknowns per rank.
 func weakPanel(rows []journal.Row) (figure.Panel, bool) {
 	zero, ideal := 0.0, 100.0
 	p := figure.Panel{Title: "weak scaling", X: ranksAxis(),
@@ -147,6 +148,8 @@ func weakPanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, scales(p)
 }
 
+// strongPanel draws speed-up over ranks for a problem of constant size. The dashed speed-up per iteration is ranks
+// times the efficiency of an iteration.
 func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 	p := figure.Panel{Title: "strong scaling", X: ranksAxis(), Y: figure.Axis{Label: "speed-up", Scale: figure.Log2}}
 	all := good(curves(rows, strong))
@@ -180,6 +183,7 @@ func idealLine(least, most, perRank float64) []figure.Line {
 		Points: []figure.Point{{X: least, Y: perRank * least}, {X: most, Y: perRank * most}}}}
 }
 
+// throughputPanel draws unknowns solved per second over ranks. The ideal line starts at the best rate of one rank.
 func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	p := figure.Panel{Title: "throughput", X: ranksAxis(),
 		Y: figure.Axis{Label: "unknowns solved per second", Scale: figure.Log10}}
@@ -231,6 +235,7 @@ func phasePanels(rows []journal.Row) []figure.Panel {
 	return out
 }
 
+// phasePanel draws the phases of one curve. traced is false if no row was traced.
 func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	p = figure.Panel{Title: title, Legend: figure.LegendRight,
 		X: figure.Axis{Label: "ranks", Scale: figure.Category},

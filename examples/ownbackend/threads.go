@@ -59,9 +59,9 @@ type group struct {
 
 	mu     sync.Mutex
 	moved  sync.Cond
-	here   int // number of ranks that wait
-	round  int
-	failed error // the first error; once set, it stays
+	here   int   // ranks that wait in the current barrier
+	round  int   // number of completed barriers
+	failed error // the first error; the group stays failed
 }
 
 // engine is one rank of a group.

@@ -29,7 +29,7 @@ func Default() *Config {
 	return c
 }
 
-// Config has the algorithm in use and the settings of each algorithm.
+// Config holds the algorithm in use and the settings of each algorithm.
 type Config struct {
 	Algorithm  string
 	Algorithms map[string]Settings

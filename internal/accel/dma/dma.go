@@ -25,7 +25,7 @@ import (
 // BuiltIn is the name of the built-in topology, for which values have been published.
 const BuiltIn = "built-in"
 
-// Report has the tables and checks of one topology.
+// Report holds the tables and checks of one topology.
 type Report struct {
 	Topology string      `json:"topology"`
 	SHA256   string      `json:"sha256"` // of the file
@@ -38,7 +38,7 @@ type Report struct {
 	Checks   []Check     `json:"checks"`
 }
 
-// Row has the times of transfers that started together. Time and its parts are those of the slowest one.
+// Row holds the times of transfers that started together. Time and Parts describe the slowest one.
 type Row struct {
 	Table      string      `json:"table"` // idle, size, congestion or published
 	Case       string      `json:"case"`
@@ -72,7 +72,7 @@ func (p Parts) list() []ns {
 	return []ns{p.Command, p.Nodes, p.Wires, p.Drain, p.Memory, p.Queueing}
 }
 
-// partNames has the column titles of the parts.
+// partNames holds the column titles of the parts.
 var partNames = []string{"command", "nodes", "wires", "drain", "memory", "queueing"}
 
 // Total returns the sum of the parts.

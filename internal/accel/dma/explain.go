@@ -167,6 +167,8 @@ func newFlits(way topo.Path, bytes, size int, ready []event.Time) *flits {
 
 func (f *flits) arrived(i, _ int) event.Time { return f.ready[len(f.way)][i] }
 
+// explain follows a flit back over the hops. At each hop it charges the wire and the node to their causes, then goes
+// back over the flits that occupied the link before it, which is the drain.
 func (f *flits) explain(p *Parts, i int) int {
 	if i < 0 {
 		i = len(f.ready[0]) - 1
@@ -222,6 +224,7 @@ func (w *whole) arrived(i, count int) event.Time {
 	return w.tail[len(w.way)] - event.Time(count-1-i)*w.each
 }
 
+// explain charges the bytes to the slowest link, and wires and nodes to the head.
 func (w *whole) explain(p *Parts, _ int) int {
 	atHead := false
 	for hop, h := range slices.Backward(w.way) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Formats has the formats of Write, the default first.
+// Formats holds the formats of Write, the default first.
 var Formats = []string{"table", "json", "csv"}
 
 // Write writes a report.

@@ -55,8 +55,8 @@ type Queue struct {
 	steps        int // all entries moved and days visited so far; tests limit it
 }
 
-// day has the events of one day of every year: a sorted run of events that were added in order, of which
-// the first taken ones are gone, and a binary heap of the others.
+// day holds the events of one day of every year. Events that were added in order form a sorted run, whose first taken
+// events have been removed. The others are in a binary heap.
 type day struct {
 	run   []Event
 	taken int
@@ -185,7 +185,7 @@ func (q *Queue) Pop() (Event, bool) {
 	return q.Pop()
 }
 
-// rebuild distributes the events over so many days. A day is about a quarter of the average gap between the
+// rebuild distributes the events over a new number of days. A day is about a quarter of the average gap between the
 // next 256 instants, because skipping an empty day is cheaper than sorting into a full one.
 func (q *Queue) rebuild(days int) {
 	all := make([]Event, 0, q.n)

@@ -42,7 +42,7 @@ const (
 	flitBits, hopBits        = 24, 13 // the lower bits of a sequence number: flit and hop
 )
 
-// Fabric has the state of the links and of the messages in transit.
+// Fabric holds the state of the links and of the messages in transit.
 type Fabric struct {
 	queue      *event.Queue
 	model      topo.Fabric
@@ -97,7 +97,7 @@ type pendingHop struct {
 	ready event.Time
 }
 
-// New returns a fabric of so many free links.
+// New returns a fabric with the given number of links, all free. flitBytes is the size of a flit.
 func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 	return &Fabric{queue: q, model: model, flitBytes: flitBytes,
 		free: make([]event.Time, links), busy: make([]event.Time, links), trains: make([]claim, links)}
@@ -217,8 +217,8 @@ func (f *Fabric) Done(m *Message) {
 	m.train, m.headReady, m.nextHop, m.queue = nil, nil, nil, nil
 }
 
-// whole moves a whole message over one link. The head continues at once. The tail follows when the message
-// has drained, but not before it has arrived itself.
+// whole moves a whole message over one link. The head continues as soon as the link is free. The link stays occupied
+// until the message has drained, and at least until the tail has arrived over the previous links.
 func (f *Fabric) whole(m *Message, now event.Time) {
 	h := m.Path[m.hop]
 	start := max(now, f.free[h.Link])
@@ -235,7 +235,8 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 	f.queue.Push(event.Event{Time: start + h.Wire + h.Cost, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
 }
 
-// single moves one flit over one link.
+// single moves one flit over one link. The head pays the cost of the node after the link, and later flits do not
+// overtake it (headReady). A node that stores and forwards releases all flits together when the last one is there.
 func (f *Fabric) single(m *Message, i int, e event.Event) {
 	now := e.Time
 	at := int(m.nextHop[i])
@@ -271,7 +272,8 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	f.push(m, i, at+1, max(ready, m.headReady[at+1]))
 }
 
-// push schedules a flit at one of its hops, or its arrival.
+// push schedules a flit at one of its hops, or its arrival. A flit that becomes ready after the previous flit of its
+// message at the same hop gets no event of its own yet: the previous flit schedules it (pendingHop).
 func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	m.nextHop[i] = int32(hop)
 	if hop < len(m.Path) {

@@ -10,7 +10,7 @@ import (
 // line is a linear schedule: flit i is due at from + i*every.
 type line struct{ from, every event.Time }
 
-// schedule has the time of each flit of a train at one place. Flit i of full size is due at the maximum of
+// schedule holds the time of each flit of a train at one place. Flit i of full size is due at the maximum of
 // the lines. The last flit may be shorter and has its own time. Links and nodes preserve this form (max-plus
 // algebra): a link that needs t per flit delays every line by t and gives it a slope of at least t; a node
 // that delays the head adds a constant line.
@@ -55,8 +55,9 @@ type segment struct {
 	ready, gone schedule
 }
 
-// passLink returns when flits have left a link that is free from a time on. each is the link's time for a
-// full flit, last for the last one.
+// passLink returns when flits have left a link that is free from the time free on. each is the link's time for a full
+// flit, last for the last one. Flit i leaves at the latest of: i+1 flit times after the link became free, and any
+// earlier flit's ready time plus the flit times from that one to i.
 func passLink(ready schedule, flits int, free, each, last event.Time) schedule {
 	if flits == 1 {
 		return schedule{last: max(ready.last, free) + last}
@@ -70,7 +71,8 @@ func passLink(ready schedule, flits int, free, each, last event.Time) schedule {
 	return gone
 }
 
-// passNode returns when flits that have left a link are ready for the next one.
+// passNode returns when flits that have left a link are ready for the next one. Only the head pays the cost of the
+// node, which is the constant line.
 func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 	if h.Collect || flits == 1 {
 		ready := gone.last + h.Wire + h.Cost
@@ -86,8 +88,8 @@ func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 	return ready
 }
 
-// advance moves a train over its next link, assuming that no other message arrives before its last flit.
-// One that does splits the train.
+// advance moves a train over its next link, assuming that no other message comes to the link before the last flit. If
+// one does, it splits the train (splitTrain).
 func (f *Fabric) advance(m *Message, e event.Event) {
 	if m.split {
 		return // the train was split after this event was scheduled

@@ -22,7 +22,7 @@ type Fused struct {
 	A, B func(sip, part int) []accel.Float16
 }
 
-// FusedTimes has the times of a Fused from the common start to the end of the last PE.
+// FusedTimes holds the times of a Fused from the common start to the end of the last PE.
 type FusedTimes struct {
 	Gemm       accel.Time // the products alone
 	AllReduce  accel.Time // the all-reduces alone
@@ -62,7 +62,7 @@ type block struct {
 	a, b, c    accel.Shard
 }
 
-// fusedLayout has the blocks of each PE and the memory that they are in.
+// fusedLayout holds the blocks of each PE and the memory that they are in.
 type fusedLayout struct {
 	system *accel.System
 	blocks map[accel.PEID][]block
@@ -102,7 +102,7 @@ func grid(p Partition, pes int, tile program.Tile) (rows, cols int) {
 	return rows, cols
 }
 
-// allocate gives each PE of a SIP its block of a partition and the block's operands.
+// allocate assigns a block of a partition to each PE of a SIP, and allocates the block's operands and result.
 func (l *fusedLayout) allocate(f Fused, sip, part int) error {
 	p := f.Parts[part]
 	if p.Rows == 0 || p.Cols == 0 {

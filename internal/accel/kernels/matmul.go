@@ -45,7 +45,7 @@ func Splits() []string { return []string{string(SplitM), string(SplitN), string(
 type Matmul struct {
 	M, K, N int
 	Variant Variant
-	// Epilogue has the functions that the MATH engine applies to each element of the result. Their
+	// Epilogue holds the functions that the MATH engine applies to each element of the result. Their
 	// second argument is the element of Operands.Row in the same column.
 	Epilogue []tl.Fn
 	// Cubes and PEs (of each cube) share the work along Split; 0 means 1.
@@ -58,7 +58,7 @@ type Matmul struct {
 	Corrupt func(p *tl.PE, g *tl.Gemm)
 }
 
-// Operands has the matrices of a product, by rows; nil means zeros.
+// Operands holds the matrices of a product, by rows; nil means zeros.
 type Operands struct{ A, B, Row []accel.Float16 }
 
 // Product is the result of a Matmul.
@@ -78,13 +78,13 @@ func (m Matmul) Run(s *accel.System, in Operands) (*Product, error) {
 	return p, nil
 }
 
-// layout has the matrices of a product in HBM.
+// layout holds the matrices of a product in HBM.
 type layout struct {
 	a, b, row, c *accel.Tensor
 	partial      *accel.Tensor // SplitK: each PE's partial sum of C
 }
 
-// placements has the placement of each matrix for each split.
+// placements holds the placement of each matrix for each split.
 var placements = map[Split]struct{ a, b, row, c accel.Placement }{
 	SplitM: {accel.RowWise, accel.Replicate, accel.Replicate, accel.RowWise},
 	SplitN: {accel.Replicate, accel.ColumnWise, accel.ColumnWise, accel.ColumnWise},
@@ -120,6 +120,7 @@ func (m Matmul) layOut(s *accel.System) (l layout, err error) {
 	return l, err
 }
 
+// run lays out the operands, launches the kernel and reads the result back.
 func (m Matmul) run(s *accel.System, in Operands) (*Product, error) {
 	switch m.Variant {
 	case RefRef, LoadRef, LoadLoad:

@@ -31,7 +31,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// Network has the parameters of the network and of memory.
+// Network holds the parameters of the network and of memory.
 type Network struct {
 	Name     string
 	Latency  event.Time
@@ -147,6 +147,7 @@ func newRun(s schedule.Schedule, elem int, n Network) *simulation {
 		wire: pace{rate: n.Bandwidth}, adding: pace{rate: n.Reduce}, copying: pace{rate: n.Copy}}
 }
 
+// run handles events until none is left, and fails if a rank has not reached the end of its steps.
 func (r *simulation) run(s schedule.Schedule) (Result, error) {
 	for i := range r.ranks {
 		r.ranks[i].steps = schedule.Pull(s, i)
@@ -214,11 +215,12 @@ func (p *pace) of(bytes int64) event.Time {
 
 // rank is the state of a rank and of its network interface.
 type rank struct {
-	steps     *schedule.Puller
-	step      *schedule.Step
-	fetched   bool // step has been fetched but not begun
-	ended     bool
-	receiving bool // waits for the peers of step, of which seen have been received
+	steps   *schedule.Puller
+	step    *schedule.Step
+	fetched bool // step has been fetched but not begun
+	ended   bool
+	// receiving means that the rank waits for the peers of step. Of these, seen have been received.
+	receiving bool
 	seen      int
 	now, left event.Time // left: when the bytes that the step sends have left
 	out, in   event.Time // when each direction of the interface is free

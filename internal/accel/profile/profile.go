@@ -205,8 +205,8 @@ func Condense(path []Step, n int) []Step {
 	return out
 }
 
-// Clock is simulated time for benches (bench.State.UseClock) and process groups. Besides the time it
-// gives the profile of the latest launch.
+// Clock is simulated time for benches (bench.State.UseClock) and process groups. It also returns the profile of the
+// latest launch.
 type Clock struct {
 	Time   func() event.Time
 	Record func()                               // makes later launches record what the links carry

@@ -62,6 +62,7 @@ func (x *Executor) name(program int, o *Op) {
 	}
 }
 
+// do performs an operation that takes time: it moves data between memory, values and queues, or computes.
 func (x *Executor) do(program int, o *Op, port Port) error {
 	values := x.values[program]
 	switch o.Kind {

@@ -10,7 +10,7 @@ import "github.com/kernbench/kernbench/internal/accel/topo"
 // ElemSize is the size of an element in bytes. All elements are f16.
 const ElemSize = 2
 
-// Program is what one PE executes.
+// Program is the recorded kernel of one PE.
 type Program struct {
 	ID     topo.PEID
 	Host   bool // the host of ID's SIP runs it instead of a PE: loads and stores through the PCIe endpoint

@@ -9,10 +9,10 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// composite is a product in the pipeline of its PE: DMA read, fetch, GEMM, epilogue, store, DMA write.
-// An engine takes a tile when it has finished the previous tile and the previous engine has finished this
-// one. Reads and writes are messages to the HBM and back, one at a time in each direction, so their times
-// are not known beforehand.
+// composite is a product in the pipeline of its PE: DMA read, fetch, GEMM, epilogue, store, DMA write. An engine
+// starts a tile when it has finished the previous tile and the previous engine has finished this one. Reads and
+// writes are messages to the HBM and back, one at a time in each direction, so their times are found by simulating
+// them and not by a formula.
 type composite struct {
 	pe        *pe
 	op        int
@@ -94,7 +94,7 @@ func (g *engine) freeTCM(p *pe, bytes int64) error {
 	return nil
 }
 
-// plus returns the address of the element that many elements after a.
+// plus returns an address a number of elements after a.
 func plus(a topo.Address, elements int) topo.Address {
 	return a + topo.Address(elements*program.ElemSize)
 }
@@ -302,7 +302,7 @@ func (g *engine) release(p *pe, c *channel) transfer {
 	return t
 }
 
-// hbm has the state of the channels of one PE's share of the memory.
+// hbm holds the state of the channels of one PE's share of the memory.
 type hbm struct {
 	free    []event.Time // when each channel is free
 	writing []bool       // whether the last access of each channel was a write

@@ -214,6 +214,7 @@ func (g *engine) launch() error {
 	return nil
 }
 
+// mCPU and atPE return the ends of launch commands in a cube.
 func mCPU(id topo.PEID) topo.End {
 	id.PE = 0
 	return topo.End{Kind: topo.AtMCPU, PEID: id}

@@ -10,7 +10,11 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// queue is one IPCQ: a ring of slots at the receiver and credits at the sender.
+// queue is one IPCQ: a ring of slots at the receiver and credits at the sender. The sender begins with one credit per
+// slot. A send takes a credit, and without one it waits. The message travels to the receiving PE, is written to its
+// slot, becomes visible, is matched with a receive and is read. Then the receiver's PE_CPU returns the credit, and
+// the receive ends when the credit has reached the sender. So at most Slots messages are between send and read, and
+// no slot is ever overwritten.
 type queue struct {
 	number  int32
 	port    program.Port
@@ -19,6 +23,7 @@ type queue struct {
 	slots   *slotMemory
 	credits int
 
+	// Messages stay in order, so each stage needs only a counter: the number of arrivals that have passed it.
 	// Messages stay in order, so counters tell how many of the arrivals have passed each stage.
 	arrivals []*arrival // in the order they were sent
 	landed   int        // reached the receiving PE
@@ -73,8 +78,8 @@ func (g *engine) checkSlots() error {
 	return nil
 }
 
-// checkMessages fails if, at the end, a message was not received, or by a receive of another size. Such a
-// kernel is wrong, and so is its time.
+// checkMessages fails if, at the end, a message was not received or was received with another size. Such a kernel is
+// wrong, and its time means nothing.
 func (g *engine) checkMessages() error {
 	for _, q := range g.queues {
 		from, to := g.Topo.At(int(q.port.From)), g.Topo.At(int(q.port.To))
@@ -174,7 +179,8 @@ func (g *engine) atSlot(q *queue) {
 	g.at(g.access(q.slots, a.bytes, true), evVisible, q.number, 0)
 }
 
-// visible runs when a message is in its slot and can be received.
+// visible runs when a message is in its slot and can be received. A program that waits for a message from any
+// neighbour takes it, unless an earlier receive has been posted for this queue.
 func (g *engine) visible(q *queue) {
 	q.arrivals[q.inSlot].visible = g.now
 	q.inSlot++

@@ -38,7 +38,7 @@ func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
 	return tl.Ptr(a)
 }
 
-// kernels has the kernel of each PE.
+// kernels holds the kernel of each PE.
 type kernels map[topo.PEID]tl.Kernel
 
 // recordedAs returns the programs of kernels.

@@ -32,7 +32,7 @@ type Count struct {
 	Messages     int
 }
 
-// Trace has everything that happened, in simulated time.
+// Trace holds everything that happened, in simulated time.
 type Trace struct {
 	Spans  []Span
 	Arrows []Arrow
@@ -131,7 +131,7 @@ func (p *pe) laneOf(op int) [2]string {
 	return [2]string{p.prog.ID.String(), lane}
 }
 
-// Load has the load of links over the time of a launch, from the common start on.
+// Load holds the load of links over the time of a launch, from the common start on.
 type Load struct {
 	Bucket  event.Time  // length of a bucket
 	Buckets int         // number of buckets
@@ -279,7 +279,7 @@ func (u Usage) Plus(o Usage) Usage {
 	return Usage{u.Count + o.Count, u.Busy + o.Busy, min(u.First, o.First), max(u.Last, o.Last)}
 }
 
-// Usages has the usage of one PE by activity.
+// Usages holds the usage of one PE by activity.
 type Usages [Activities]Usage
 
 // Of combines the selected activities.

@@ -33,7 +33,7 @@ func (l Location) String() string {
 // Address is a physical address. Its bit fields are the SIP, the die, and the offset on the die.
 type Address uint64
 
-// widths has the sizes of the fields of an address in bits. The hardware has 4, 5 and 42; larger
+// widths holds the sizes of the fields of an address in bits. The hardware has 4, 5 and 42; larger
 // topologies have wider fields.
 type widths struct{ sip, die, local int }
 

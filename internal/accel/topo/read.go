@@ -85,6 +85,7 @@ func (r reader) system() []yamlfile.Field {
 	}
 }
 
+// cube returns the fields of the section cube.
 func (r reader) cube() []yamlfile.Field {
 	c := &r.t.Cube
 	noc, h := &c.Noc, &c.HBM
@@ -119,6 +120,7 @@ func (r reader) cube() []yamlfile.Field {
 	}
 }
 
+// pe returns the fields of the section pe.
 func (r reader) pe() []yamlfile.Field {
 	p := &r.t.PE
 	p.Tiers = map[Space]Tier{}

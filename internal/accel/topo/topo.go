@@ -151,7 +151,7 @@ type HBM struct {
 	BW            Bandwidth  // of the link to its router
 }
 
-// PE has the costs and sizes of a processing element.
+// PE describes the costs and sizes of a processing element.
 type PE struct {
 	CPUCost       event.Time
 	DispatchCost  event.Time
@@ -271,7 +271,7 @@ func (t *Topology) NextSIP(p PEID, side Side) (PEID, bool) {
 	return PEID{sip, p.Cube, p.PE}, ok
 }
 
-// shortKinds has the names of kinds that may follow a size.
+// shortKinds holds the names of kinds that may follow a size.
 var shortKinds = map[string]Kind{"ring": Ring, "torus": Torus, "mesh": Mesh,
 	string(Ring): Ring, string(Torus): Torus, string(Mesh): Mesh}
 

@@ -1,12 +1,12 @@
 package schedule
 
-// chunkInPlace has the options of all-reduces without a shape.
+// chunkInPlace lists the options of all-reduces that do not arrange the ranks in a shape.
 var chunkInPlace = []string{takesChunk, takesInPlace}
 
 // fewerBits is the reason why only one of the codecs is timed.
 const fewerBits = "quickreduce with 8 bits is the most exact, and takes the same way"
 
-// allReduces has the all-reduce algorithms. Their traffic and hops are computed by Cost.
+// allReduces holds the all-reduce algorithms. Their traffic and hops are computed by Cost.
 var allReduces = []Algorithm{
 	{Info: Info{Collective: AllReduce, Name: "naive",
 		Help:  "everyone sends to rank 0, which adds up and sends the sum back",
@@ -142,7 +142,7 @@ func recursiveDoubling(e *emitter) {
 	}
 }
 
-// pieceScratch is the scratch for one piece. A single rank needs none.
+// pieceScratch returns the scratch length for one piece. A single rank needs none.
 func pieceScratch(p Params, rank int) int {
 	if p.Ranks == 1 {
 		return 0
@@ -171,7 +171,8 @@ func tree(e *emitter) {
 	}
 }
 
-// torus puts rank y*Width+x at (x, y).
+// torus arranges the ranks in a grid, rank y*Width+x at (x, y). It reduces and scatters along each row, all-reduces
+// the rank's part along its column, and gathers along the row again. Only neighbours on the torus exchange messages.
 func torus(e *emitter) {
 	x, y := e.rank%e.Width, e.rank/e.Width
 	row := Peers{First: y * e.Width, Stride: 1, N: e.Width}
@@ -186,7 +187,9 @@ func torus(e *emitter) {
 	}
 }
 
-// hierarchical groups consecutive ranks, which launchers place on the same host.
+// hierarchical is two-stage within groups of consecutive ranks, which launchers place on the same host. Between the
+// stages, ranks with the same position in their groups all-reduce their parts by halving and doubling, so each part
+// crosses the network between hosts once.
 func hierarchical(e *emitter) {
 	index := e.rank % e.GroupSize
 	group := Peers{First: e.rank - index, Stride: 1, N: e.GroupSize}

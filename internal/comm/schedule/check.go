@@ -35,6 +35,8 @@ type checker struct {
 	pieces   []piece // reused
 }
 
+// newChecker sets up memories whose inputs hold each rank's own contribution and whose outputs and scratch are
+// unwritten.
 func newChecker(s Schedule) *checker {
 	n := s.Ranks()
 	c := &checker{schedule: s, layout: newLayout(s), memories: make([][3]*memory, n), clocks: make([]clock, n),
@@ -213,7 +215,7 @@ func (c *checker) result(rank int) error {
 // first on of the input of rank of, or the sum over all ranks.
 type promised struct{ off, n, first, of int }
 
-// everybody stands for the sum over all ranks.
+// everybody, as promised.of, means the sum over all ranks.
 const everybody = -1
 
 // promise returns the expected contents of a rank's output.

@@ -9,7 +9,7 @@ var (
 	rootedChunk   = []string{takesRoot, takesChunk, takesInPlace}
 )
 
-// otherCollectives has the algorithms of all collectives but all-reduce.
+// otherCollectives holds the algorithms of all collectives but all-reduce.
 var otherCollectives = []Algorithm{
 	{Info: Info{Collective: ReduceScatter, Name: "ring", Takes: inPlaceBlocks,
 		Help: "partial sums travel once round the ring"}, Steps: emitting(ringReduceScatter),
@@ -93,6 +93,8 @@ func ringReduceScatterScratch(p Params, rank int) int {
 	return 2 * largest
 }
 
+// directReduceScatter lets every rank add up its own block from all inputs. The second barrier keeps the callers from
+// overwriting inputs that peers still read.
 func directReduceScatter(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.barrier(e.everyone())
@@ -100,12 +102,15 @@ func directReduceScatter(e *emitter) {
 	e.barrier(e.everyone())
 }
 
+// ringAllGather passes each block once round the ring.
 func ringAllGather(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.copy(in(0, n), out(off, n))
 	e.collectRound(e.everyone(), func(i int) (int, int) { return e.Block((i + e.Ranks) % e.Ranks) })
 }
 
+// directAllGather lets every rank read the other blocks, starting with its next neighbour's, so that not all ranks
+// read from the same one at once.
 func directAllGather(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.copy(in(0, n), out(off, n))
@@ -118,6 +123,7 @@ func directAllGather(e *emitter) {
 	e.barrier(e.everyone())
 }
 
+// treeBroadcast sends the vector down a binary tree, piece by piece.
 func treeBroadcast(e *emitter) {
 	if e.rank == e.Root {
 		e.copy(in(0, e.Count), out(0, e.Count))
@@ -144,6 +150,7 @@ func (e *emitter) fromRoot(root, others func()) {
 	e.signal(One(e.Root))
 }
 
+// directBroadcast lets every rank read the root's input.
 func directBroadcast(e *emitter) {
 	whole := func(copy func(src, dst Range)) func() {
 		return func() { copy(in(0, e.Count), out(0, e.Count)) }
@@ -162,6 +169,8 @@ func treeReduce(e *emitter) {
 	}
 }
 
+// treeReduceScratch returns the scratch length: a piece for inner ranks. The root adds up in its output, and leaves
+// add nothing.
 func treeReduceScratch(p Params, rank int) int {
 	e := emitter{Params: p, rank: rank}
 	if rank == p.Root || e.treeLeaf() {
@@ -184,6 +193,7 @@ func directReduce(e *emitter) {
 	e.barrier(e.everyone())
 }
 
+// directReduceScratch returns the scratch length: the rank's part, which it adds up before it puts it at the root.
 func directReduceScratch(p Params, rank int) int {
 	if rank == p.Root {
 		return 0
@@ -192,6 +202,7 @@ func directReduceScratch(p Params, rank int) int {
 	return n
 }
 
+// linearGather lets the root receive the blocks in rank order, one after the other.
 func linearGather(e *emitter) {
 	if e.rank != e.Root {
 		_, n := e.Block(e.rank)
@@ -217,6 +228,7 @@ func directGather(e *emitter) {
 		func() { e.put(in(0, n), e.Root, out(off, n)) })
 }
 
+// linearScatter lets the root send the blocks in rank order, one after the other.
 func linearScatter(e *emitter) {
 	if e.rank != e.Root {
 		_, n := e.Block(e.rank)
@@ -233,6 +245,7 @@ func linearScatter(e *emitter) {
 	}
 }
 
+// directScatter lets every rank read its block from the root's input.
 func directScatter(e *emitter) {
 	off, n := e.Block(e.rank)
 	e.fromRoot(
@@ -253,6 +266,7 @@ func pairwise(e *emitter) {
 	}
 }
 
+// directAllToAll lets every rank read its block of every input, starting with its next neighbour's.
 func directAllToAll(e *emitter) {
 	e.keepPair()
 	e.barrier(e.everyone())

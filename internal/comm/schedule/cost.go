@@ -40,7 +40,7 @@ func Cost(s Schedule) (Traffic, error) {
 	return t, nil
 }
 
-// tally has the counts of one rank, in the order of Traffic's fields.
+// tally holds the counts of one rank, in the order of Traffic's fields.
 type tally [8]int
 
 const (
@@ -61,6 +61,7 @@ type meter struct {
 	tally []tally
 }
 
+// begin counts the elements that a step moves, loads, stores and adds.
 func (m *meter) begin(at *event) error {
 	m.start[at.rank] = m.time[at.rank]
 	y := &m.tally[at.rank]

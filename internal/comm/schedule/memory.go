@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// This file has the checker's model of memory: the layout of buffers, their contents, and the last accesses.
+// This file holds the checker's model of memory: the layout of buffers, their contents, and the last accesses.
+// This file holds the checker's model of memory: the layout of buffers, their contents, and the last accesses.
 
 // ranks is a set of ranks as bits. It is immutable, so cells can share it.
 type ranks []uint64
@@ -173,7 +174,7 @@ type access struct{ rank, epoch int }
 // are always ordered.
 func (a access) before(rank int, c clock) bool { return a.rank == rank || c[a.rank] >= a.epoch }
 
-// history has the accesses that the next access must be ordered with: the last write and the reads since.
+// history holds the accesses that the next access must be ordered with: the last write and the reads since.
 // Most reads are by the owner, so they are kept separately.
 type history struct {
 	write access
@@ -256,7 +257,7 @@ func (c *checker) describe(with conflict) string {
 	return fmt.Sprintf("rank %d's %s at its step %d", with.rank, with.verb, with.epoch-1)
 }
 
-// layout has the lengths of every rank's buffers and their positions in memory. In place, Input and Output
+// layout holds the lengths of every rank's buffers and their positions in memory. In place, Input and Output
 // are both in memory 0.
 type layout struct {
 	ranks   int
@@ -265,6 +266,8 @@ type layout struct {
 	shift   [][3]int
 }
 
+// newLayout computes the lengths from the parameters and the collective; only the scratch length is taken from the
+// schedule.
 func newLayout(s Schedule) layout {
 	p := s.Params()
 	l := layout{ranks: s.Ranks(), inPlace: p.InPlace, len: make([][3]int, s.Ranks()), shift: make([][3]int, s.Ranks())}

@@ -42,7 +42,7 @@ const (
 var mutationKinds = []string{dropped, repeated, exchanged, otherPeer, fewerPeers, shiftedSrc, shiftedDst, shorter,
 	otherSource, otherTarget, otherRound, plainWrite, otherRank, noFlag}
 
-// mayBeHarmless has the kinds of changes that need not be a fault: repeating a step that overwrites, another
+// mayBeHarmless holds the kinds of changes that need not be a fault: repeating a step that overwrites, another
 // order of independent steps, reading an equal copy, exchanging ranks with equal roles. All other kinds are
 // faults at any step.
 var mayBeHarmless = []string{repeated, exchanged, otherSource, otherRank}

@@ -156,7 +156,7 @@ type interval struct {
 	prev, next int32
 }
 
-// intervals has the intervals of all memories in order of creation. Ranks that take turns create theirs next
+// intervals holds the intervals of all memories in order of creation. Ranks that take turns create theirs next
 // to each other and return to them in the same order, which suits the caches.
 type intervals struct {
 	pages []*[page]interval

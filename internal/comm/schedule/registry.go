@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// Info has the properties that an algorithm declares. Other packages get lists of algorithms and their
+// Info holds the properties that an algorithm declares. Other packages get lists of algorithms and their
 // properties from here (Algorithms, Evaluated, Lookup). Tests compare Direct, Order and Wide with the steps.
 type Info struct {
 	Collective string
@@ -79,7 +79,7 @@ const (
 	takesBlocks  = "Blocks"
 )
 
-// algorithms has a registry for each collective. The algorithms of this package are
+// algorithms holds a registry for each collective. The algorithms of this package are
 // registered before any init function runs, so that the first one of a collective,
 // which is the default where no tuning table chooses, does not depend on other packages.
 var algorithms = byCollective(slices.Concat(allReduces, otherCollectives))

@@ -98,7 +98,7 @@ type Params struct {
 	ChunkElems int  // elements per pipelined piece; default: one piece
 	InPlace    bool // Input and Output share one memory
 
-	// Blocks has the blocks of the ranks; nil means the even blocks of Split. In an all-to-all the block from
+	// Blocks holds the blocks of the ranks; nil means the even blocks of Split. In an all-to-all the block from
 	// rank a to rank b is block a*Ranks+b, and Count is the number of elements of all blocks.
 	Blocks *Blocks
 }

@@ -208,8 +208,8 @@ func (e *engine) work(who int) {
 	}
 }
 
-// meet waits until the block is packed. From then on no thread takes tasks of this turn or panels of the next, so meet
-// resets these counters.
+// meet is a barrier: it returns when all threads have packed their panels of the block. At that moment no thread
+// takes tasks of this turn or panels of the next, so the last thread to arrive resets these two counters.
 func (e *engine) meet(turn int) {
 	anew := func() {
 		e.tasks[turn].Store(0)

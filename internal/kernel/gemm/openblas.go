@@ -68,6 +68,8 @@ var openLibrary = sync.OnceValues(func() (*library, error) {
 	return l, nil
 })
 
+// Open opens the library on first use, and fails if the library does not accept the number of threads. Engines with
+// different numbers share the library, so each product sets its number again (use).
 func (p openBLAS) Open(threads int) (Engine, error) {
 	if err := checkThreads(threads); err != nil {
 		return nil, err
@@ -122,6 +124,7 @@ func (e *blasEngine) Warnings() []string {
 
 func (e *blasEngine) Close() {} // the library stays open, and its threads sleep
 
+// Multiply implements Engine. Matrices with more rows or columns than 32 bits can count are an error.
 func (e *blasEngine) Multiply(c, a, b Matrix) error {
 	if done, err := settle(&c, &a, &b, e.types); done {
 		return err

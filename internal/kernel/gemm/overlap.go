@@ -125,6 +125,7 @@ func order(list []item, pieces []overlapPiece, jobs, threads int) []item {
 	return list
 }
 
+// Overlap implements Overlapper. It allocates nothing if a call of the same shape was made before.
 func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error) error {
 	if jobs < 0 || jobs > 0 && do == nil {
 		return fmt.Errorf("overlapping %d jobs: want 0 or more, and a function that does them", jobs)

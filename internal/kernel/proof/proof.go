@@ -44,8 +44,8 @@ func (m *Mistake) Err() error {
 	return m
 }
 
-// largest is the largest whole number among the operands. Sums of up to MaxDepth products stay below 2^24, up to which
-// f32 represents every whole number.
+// largest is the largest whole number among the operands. The sum of MaxDepth products is at most 2^20 x 4 x 4 = 2^24,
+// and f32 represents every whole number up to that one.
 const largest = 4
 
 // MaxDepth is the largest number of products of Integers whose sum is exact.

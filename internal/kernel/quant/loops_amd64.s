@@ -1,11 +1,11 @@
 #include "textflag.h"
 
-// The loops over a batch with AVX2 and F16C. Each turn does a group of 32
-// numbers, four vectors of eight. DI is what is written, SI what is read, DX a
-// number per group, CX counts the groups.
+// The loops over a batch, with AVX2 and F16C. Each turn processes one group of
+// 32 numbers as four vectors of eight. DI points to the destination, SI to the
+// source, DX to the factor or scale of the group, and CX counts the groups left.
 
-// EACH does the same to all four vectors of a group, whose numbers take so many
-// bytes where they are read and where they are written.
+// EACH applies the macro M to the four vectors of a group. READ and WRITTEN are
+// the sizes of a vector in bytes at the source and at the destination.
 #define EACH(M, READ, WRITTEN) \
 	M(0*READ(SI), 0*WRITTEN(DI), Y0); \
 	M(1*READ(SI), 1*WRITTEN(DI), Y1); \
@@ -42,8 +42,8 @@ loop:
 	VMOVD        X0, (DI)
 	NEXT(32, 1, loop)
 
-// order undoes what packing within halves of a register did to the places of
-// four bytes.
+// VPACK works on each 128-bit half of a register separately, so the groups of
+// four bytes come out interleaved. VPERMD with these indices restores their order.
 DATA order<>+0(SB)/4, $0
 DATA order<>+4(SB)/4, $4
 DATA order<>+8(SB)/4, $1
@@ -54,7 +54,8 @@ DATA order<>+24(SB)/4, $3
 DATA order<>+28(SB)/4, $7
 GLOBL order<>(SB), RODATA|NOPTR, $32
 
-// Y8 is the factor; Y10 is all ones unless it is 0.
+// Y8 holds the factor. Y10 is a mask: all ones, or zero if the factor is 0, so
+// that such a group becomes zeros even if it contains NaN or infinity.
 #define QUANTISE(from, to, y) VMULPS from, Y8, y; VCVTPS2DQ y, y; VPAND Y10, y, y
 
 TEXT ·quantiseAVX2(SB), NOSPLIT, $0-32

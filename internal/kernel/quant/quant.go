@@ -172,6 +172,7 @@ func (c Codec) decode(dst []byte, srcs [][]byte, at int, d dtype.DType, r dtype.
 	vec.Narrow(dst, sum, d)
 }
 
+// combine sets sum = sum op values, element by element.
 func combine(sum, values []float32, r dtype.Reduction) {
 	switch r {
 	case dtype.Prod:

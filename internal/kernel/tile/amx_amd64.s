@@ -1,9 +1,11 @@
 #include "textflag.h"
 
-// bf16 operands in tile registers of 16 rows of 64 bytes: 32 x 32 elements of C
-// in four, two of A (16 rows, 32 elements along k) and two of B (16 pairs along
-// k, 16 columns). A step makes four products of 16 cycles each from four loads
-// of 8. The assembler knows none of these instructions.
+// The bf16 kernel for AMX. A tile register has 16 rows of 64 bytes. Four of them
+// hold 32 x 32 elements of C, two hold A (16 rows of 32 elements along k each) and
+// two hold B (16 pairs along k of 16 columns each). A step loads the four tiles of
+// A and B, 8 cycles each, and makes four products of 16 cycles each, so it is
+// limited by the products. The assembler does not know these instructions, so
+// their bytes are written out.
 #define LDTILECFG_DI BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (DI)
 #define TILEZERO_0 BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0
 #define TILEZERO_1 BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8
@@ -27,7 +29,8 @@
 #define STORE_C3 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x18; BYTE $0x40 // tilestored tmm3, 64(AX)(R11*1)
 #define TILERELEASE BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0
 
-// Palette 1: bytes 16 to 31 are the bytes per row, 48 to 55 the rows.
+// shape is the operand of LDTILECFG: palette 1, then the bytes per row of each
+// register (from byte 16 on, 16 bits each) and the rows (from byte 48 on).
 DATA  shape<>+0(SB)/8, $1
 DATA  shape<>+8(SB)/8, $0
 DATA  shape<>+16(SB)/8, $0x0040004000400040
@@ -38,10 +41,13 @@ DATA  shape<>+48(SB)/8, $0x1010101010101010
 DATA  shape<>+56(SB)/8, $0
 GLOBL shape<>(SB), RODATA, $64
 
+// func tileAMX(t *Args)
+//
 // Every call configures the tile registers and releases them again: the next call
-// may run on another thread, and a thread that holds them is slow to switch.
-// General registers as in the AVX-512 frame, and R9 is the tile's row of A, R12
-// and AX are 16 rows of A and C further, R13 is 16 steps of B, R15 tiles left.
+// may run on another thread, and switching a thread that holds them is slow.
+// General registers are as in the AVX-512 frame. In addition, R9 is the first row
+// of A of the tile, R12 and AX point 16 rows further in A and C, R13 is the size
+// of 16 steps of B, and R15 is the number of tiles left.
 TEXT ·tileAMX(SB), NOSPLIT, $0-8
 	LEAQ shape<>(SB), DI
 	LDTILECFG_DI

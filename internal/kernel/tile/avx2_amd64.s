@@ -1,8 +1,9 @@
 #include "textflag.h"
 
-// Tiles of 6 rows and two vectors: 12 registers of C, two of B's row and one
-// element of A. Registers as in the AVX-512 frame, and R13 the tile's row of A,
-// R15 tiles left, AX the address to prefetch.
+// Tiles of 6 rows and two vectors use 15 of the 16 registers: 12 hold C, two a row
+// of B, and one an element of A. General registers are as in the AVX-512 frame. In
+// addition, R13 is the first row of A of the tile, R15 the number of tiles left,
+// and AX the address to prefetch.
 #define ROWS(OP) \
 	OP((SI), Y4, Y5);          \
 	OP((SI)(R8*1), Y6, Y7);    \

@@ -2,22 +2,33 @@
 // vectors, stay in registers while the loop walks along k. A step loads one row
 // of B's panel and multiplies it with a broadcast element of every row of A.
 //
-// With 14 rows and two vectors a step has 28 multiply-adds, which two units do
-// in 14 cycles, against 16 loads, which two units do in 8: arithmetic is the
-// limit, even if rows and steps of A are far apart. So A need not be packed, and
-// a small B need not be either.
+// With 14 rows and two vectors, a step has 28 multiply-adds and 16 loads. Two
+// arithmetic units need 14 cycles for the former, and two load units 8 cycles for
+// the latter. So arithmetic is the limit, even if rows and steps of A are far
+// apart in memory: A need not be packed, and neither does a small B.
 //
 // Three vectors with up to nine rows take 12 loads for 27 multiply-adds and four
 // with up to six rows 10 for 24. That matters if two threads share a core with its
 // load units. These kernels are used for B in place: panels of that width would
 // be of no use to the other kernels.
 //
-// Registers: SI row 0 of A at this step, R9 to the next; R8, R13, R15, AX, R12,
-// DX and R11 from there to rows 1, 3, 5, 7, 9, 11 and 13; BX row of B, R10 to the
-// next, and at the end row of C; CX steps left, and at the end from row to row of
-// C; DI the arguments; DI and R14 what to prefetch. Z0-Z1 row of B, Z2 element of
-// A, Z4-Z31 rows of C; with three vectors Z0-Z2, Z3 and Z5-Z31, with four Z0-Z3,
-// Z4 and Z8-Z31. K1 and K2 the columns that exist.
+// General registers:
+//
+//	SI                    element of row 0 of A at this step; R9 is the distance to the next step
+//	R8, R13, R15, AX,     distances from row 0 of A to rows 1, 3, 5, 7, 9, 11 and 13;
+//	R12, DX, R11          the other rows are multiples of these
+//	BX                    row of B, R10 the distance to the next; after the loop, row of C
+//	CX                    steps left; after the loop, the distance between rows of C
+//	DI                    the arguments; during the loop DI and R14 are addresses to prefetch
+//
+// Vector registers, by the number of vectors in a row of C:
+//
+//	        row of B    element of A    rows of C
+//	1 or 2  Z0-Z1       Z2              Z4-Z31
+//	3       Z0-Z2       Z3              Z5-Z31
+//	4       Z0-Z3       Z4              Z8-Z31
+//
+// K1 and K2 mask the columns that exist.
 
 #define ROWS1(OP)  OP((SI), Z4, Z5)
 #define ROWS2(OP)  ROWS1(OP); OP((SI)(R8*1), Z6, Z7)

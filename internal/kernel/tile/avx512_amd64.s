@@ -1,9 +1,10 @@
 #include "textflag.h"
 #include "avx512_amd64.h"
 
-// One kernel per number of rows, with one to four vectors, for whole vectors of B
-// ("tile") and, up to two, for some of their columns ("edge"): the cost of an
-// edge of C depends on its size, and nothing outside of it is read or written.
+// tileRxV is the kernel for R rows and V whole vectors of columns. edgeRxV, for
+// one or two vectors, uses only the columns in the mask. With a kernel for each
+// size, the cost of an edge of C is proportional to its size, and nothing outside
+// of C is read or written. The macros are in avx512_amd64.h.
 
 TEXT ·tile1x1F32(SB), NOSPLIT, $40-8
 	F32_1(ROWS1, LOAD_F32_1)

@@ -1,9 +1,10 @@
 #include "textflag.h"
 #include "avx512_amd64.h"
 
-// bf16 operands, two elements along k at a step. The assembler does not know
-// VDPBF16PS, so its bytes are written out: EVEX.512.F3.0F38.W0 52 /r. Only the
-// register of C varies between rows, in two bits of the second byte and in ModRM.
+// The bf16 kernel of AVX512_BF16. A step takes two elements along k. The assembler
+// does not know VDPBF16PS, so its bytes are written out: EVEX.512.F3.0F38.W0 52 /r.
+// Rows differ only in the register of C, which is encoded in two bits of the second
+// byte and in ModRM.
 #define DOTS(at, reg, lo, hi) \
 	BYTE $0x62; BYTE $reg; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $lo; /* Z0, Z2, lo */ \
 	BYTE $0x62; BYTE $reg; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $hi  /* Z1, Z2, hi */

@@ -165,6 +165,7 @@ var (
 		Whole: portableTile[float32], Peak: portablePeak[float32], PeakFlops: 16}
 )
 
+// portableTile computes tiles of 4 x 8 elements. Every element is summed along k in order.
 func portableTile[N float32 | float64](t *Args) {
 	const rows, cols = 4, 8
 	for n := range t.Tiles {

@@ -2,8 +2,8 @@
 
 // func transpose8(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, blocks int)
 //
-// Eight lines of 4-byte units, eight columns a block: pairs of lines are
-// interleaved, then pairs of pairs, then the halves exchanged.
+// Transposes blocks of 8 x 8 units of 4 bytes: it interleaves pairs of lines, then
+// pairs of pairs, and then exchanges the 128-bit halves.
 TEXT ·transpose8(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
@@ -64,7 +64,7 @@ block:
 
 // func transpose4(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, blocks int)
 //
-// Four lines of 8-byte units, four columns a block.
+// Transposes blocks of 4 x 4 units of 8 bytes.
 TEXT ·transpose4(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8

@@ -2,8 +2,9 @@
 // AVX-512 one, which explains it. AVX2 has no byte masks: the range must be a
 // multiple of 32 bytes, and the caller does the rest in portable code.
 //
-// Y0-Y7 accumulators, in pairs (Y0, Y4), (Y1, Y5)... where there are pairs;
-// Y8-Y12 free to the macros, Y12-Y15 constants where there are any.
+// Y0-Y7 are the accumulators; types that need two per vector pair them as
+// (Y0, Y4), (Y1, Y5), and so on. The macros may use Y8-Y12. Y12-Y15 hold
+// constants, for types that have any.
 
 #define EACH8(M, UNIT) \
 	M(0*UNIT(R8), Y0, Y0); \

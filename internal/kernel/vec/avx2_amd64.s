@@ -13,9 +13,9 @@
 #define STREAM_F16(to, acc, high)   VCVTPS2PH $0, acc, X8; VMOVNTDQ X8, to
 #define HALF(LOADER, OP)            KERNEL(EACH8, 8, 16, LOADER, OP, STORE_F16, STREAM_F16)
 
-// bf16: even and odd elements as in the AVX-512 code, which explains why a NaN
-// needs no special care.
-// The constants are 0xffff0000, 0x7fff and 1.
+// bf16: even and odd elements are processed separately. avx512_amd64.s explains
+// that, and why a NaN needs no special care here. The constants are 0xffff0000,
+// 0x7fff and 1.
 #define BF16_CONSTANTS \
 	VPCMPEQD Y15, Y15, Y15; \
 	VPSLLD   $16, Y15, Y13; \
@@ -43,10 +43,11 @@
 #define STREAM_BF16(to, acc, high) NARROW_BF16(acc, high); VMOVNTDQ Y8, to
 #define BFLOAT(LOADER, OP)         KERNEL(EACH4, 4, 32, LOADER, OP, STORE_BF16, STREAM_BF16)
 
-// MIN and MAX give their second operand when the two are equal or one is a
-// NaN, so the two orders differ exactly for -0 with +0 and for a NaN. Their
-// union is the -0 or a NaN; for the maximum their intersection is the +0, and
-// only where one is a NaN the union must be taken.
+// VMINPS and VMAXPS return their second operand if the operands are equal or one
+// is a NaN. So the results of both orders differ only for -0 and +0, and if one
+// operand is a NaN. For the minimum, the bitwise OR of both results is right: it
+// is -0, or a NaN. For the maximum, the AND is right for +0, but a NaN needs the
+// OR, which is selected where the operands are unordered.
 #define MIN_F32(from, acc, high) \
 	VMOVUPS from, Y10;      \
 	VMINPS  acc, Y10, Y11;  \
@@ -280,9 +281,10 @@ done:                    \
 #define LONG_BF16(from, to, y) VPMOVZXWD from, y; VPSLLD $16, y, y; VMOVDQU y, to
 #define SHORT_F16(from, to, y)  VMOVUPS from, y; VCVTPS2PH $0, y, to
 
-// To bf16: half a step less one is added, and one more where the last bit that
-// stays is odd; a NaN, which might become an infinity, is made quiet instead.
-// Y12 is 1, Y13 half a step less one, Y14 the bit that makes a NaN quiet.
+// To bf16, rounding to nearest even: adds 0x7fff (half a step minus one), plus one
+// if the last remaining bit is odd, and drops the lower half. A NaN, which could
+// become an infinity that way, only gets its quiet bit set. Y12 is 1, Y13 is
+// 0x7fff, and Y14 is the quiet bit.
 #define SHORT_BF16(from, to, y) \
 	VMOVDQU   from, y;      \
 	VCMPPS    $3, y, y, Y4; \

@@ -1,6 +1,6 @@
-// The frame of every AVX-512 kernel: a loop into which the macros of one
-// element type are put. They work on an accumulator, or on a pair of them where
-// one vector in memory widens into two; "from" is memory or a register.
+// The frame of every AVX-512 kernel: a loop that is instantiated with the macros
+// of one element type. The macros work on an accumulator, or on a pair of them if
+// one vector in memory widens into two. "from" is memory or a register.
 //
 //	LOAD(from, acc, high)    set the accumulator from the first source
 //	OP(from, acc, high)      combine the next source into it
@@ -9,15 +9,21 @@
 //
 // The accumulators of one block stay in registers while the loop walks over
 // the sources. That costs five scalar instructions per source and block, so
-// one loop serves any number of sources. What remains after the last whole
-// block goes one vector at a time under a byte mask, so nothing outside the
+// one loop serves any number of sources. The rest after the last whole block
+// is processed one vector at a time under a byte mask, so nothing outside the
 // range is touched.
 //
-// Registers: DI destination, SI first source's slice header, CX end of the
-// headers (three words each), AX position, DX end of the range, BX streaming,
-// R9 next position, R10 current header, R8 address. Z0-Z7 accumulators, Z8-Z15
-// their high halves, Z16-Z21 and K2-K3 free to the macros, Z22 or Y22 as TAIL,
-// Z26-Z31 and K4-K5 constants.
+// Registers:
+//
+//	DI              destination
+//	SI, CX          first slice header of the sources (three words each), and their end
+//	AX, DX          position in the arrays, and the end of the range, in bytes
+//	BX              not 0 for streaming stores
+//	R8, R9, R10     address of a source, next position, current slice header
+//	Z0-Z7, Z8-Z15   accumulators, and their high halves
+//	Z16-Z21, K2-K3  for use by the macros
+//	Z22 or Y22      the last vector, in its memory form
+//	Z26-Z31, K4-K5  constants
 
 #define EACH(M, UNIT) \
 	M(0*UNIT(R8), Z0, Z8);  \

@@ -108,6 +108,8 @@ func Lookup(d dtype.DType, op Op) Kernel {
 	return lookup(best, d, op)
 }
 
+// lookup returns the kernel of a level. Portable loops process the rest of an array, and all of it if the level has no
+// loop for this type and operation.
 func lookup(level Level, d dtype.DType, op Op) Kernel {
 	size := d.Size() // panics unless d is a type
 	rest := portable[d][op]

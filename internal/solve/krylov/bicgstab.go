@@ -2,10 +2,11 @@ package krylov
 
 import "math"
 
-// bicgstab is van der Vorst's method, preconditioned from the right. It computes the new (shadow, r) from products that
-// are known before r, so two reductions per iteration are enough. The norm of r is taken in the following stage, which
-// reads r anyway. The shadow residual is b. If the residual becomes orthogonal to the shadow except for rounding, the
-// shadow gives no further direction; the method then restarts from x with the current residual as the shadow.
+// bicgstab is the method of van der Vorst (1992), preconditioned from the right. It computes the new (shadow, r) from
+// products that are known before r, so two reductions per iteration are enough. The norm of r is taken in the
+// following stage, which reads r anyway. The first shadow residual is b. If the residual becomes orthogonal to the
+// shadow except for rounding, the shadow yields no further direction; the method then restarts from x with the
+// current residual as the shadow.
 type bicgstab struct {
 	*Core
 	r, p, v, t, y, z Vec     // r also holds s; y and z are the preconditioned p and s
@@ -53,7 +54,7 @@ func (m *bicgstab) direct(s *Stage) *Stage {
 	return s.Set(m.p, Term{1, m.r}).Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(m.shadow, m.v)
 }
 
-// half goes from r to s = r - alpha v.
+// half makes the first half of an iteration, from r to s = r - alpha v. sums[0] is (shadow, v).
 func (m *bicgstab) half(sums []float64) *Stage {
 	if sums[0] == 0 {
 		return m.Breakdown("the direction is orthogonal to the shadow residual: try gmres")
@@ -64,7 +65,8 @@ func (m *bicgstab) half(sums []float64) *Stage {
 		Dot(m.t, m.r).Dot(m.t, m.t).Dot(m.shadow, m.r).Dot(m.shadow, m.t)
 }
 
-// whole goes from s to the next r and its direction.
+// whole makes the second half, from s to the next r = s - omega t, and the next direction. omega minimises the norm
+// of that r.
 func (m *bicgstab) whole(sums []float64) *Stage {
 	ts, tt, bs, bt := sums[0], sums[1], sums[2], sums[3]
 	if tt == 0 { // then s is zero too, and x is exact after half a step
@@ -87,6 +89,8 @@ func (m *bicgstab) whole(sums []float64) *Stage {
 		Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(m.shadow, m.v).Dot(m.r, m.r)
 }
 
+// iterate checks the new residual, whose squared norm is sums[1], and replaces the shadow if it is nearly orthogonal
+// to the residual.
 func (m *bicgstab) iterate(sums []float64) *Stage {
 	length := math.Sqrt(sums[1])
 	if m.Iterated(length) {
@@ -99,6 +103,7 @@ func (m *bicgstab) iterate(sums []float64) *Stage {
 	return m.half(sums)
 }
 
+// close ends a solve whose second half was impossible. The solve has converged unless the matrix is singular.
 func (m *bicgstab) close(sums []float64) *Stage {
 	if m.Iterated(math.Sqrt(sums[0])) {
 		return nil

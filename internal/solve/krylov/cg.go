@@ -2,9 +2,9 @@ package krylov
 
 import "math"
 
-// cg is the method of Hestenes and Stiefel. An iteration has two stages, one of them with the product. That stage also
-// updates x with the step of the previous iteration, because it reads the old direction anyway to make the new one. The
-// last update of x is a stage of its own.
+// cg is the method of Hestenes and Stiefel (1952). An iteration has two stages and so two all-reduces: one for (p,
+// Ap), one for (r, r) and (r, z). The stage with the product also updates x with the step of the previous iteration,
+// because it reads the old direction anyway to make the new one. The last update of x is a stage of its own.
 type cg struct {
 	*Core
 	r, p, q, z Vec
@@ -34,6 +34,7 @@ func (m *cg) start([]float64) *Stage {
 	return m.Begin(m.r).Precondition(m.z, m.r).Dot(m.r, m.z)
 }
 
+// started begins with the preconditioned residual as the first direction.
 func (m *cg) started(sums []float64) *Stage {
 	if m.Began(sums[0]) {
 		return nil
@@ -48,6 +49,8 @@ func (m *cg) product(s *Stage) *Stage {
 	return s.Multiply(m.q, m.p).Dot(m.p, m.q)
 }
 
+// descend shortens the residual by a step along p. sums[0] is (p, Ap), which is positive for every p if the matrix is
+// positive definite.
 func (m *cg) descend(sums []float64) *Stage {
 	if sums[0] <= 0 {
 		return m.Breakdown("the matrix is not positive definite: use minres")
@@ -61,6 +64,8 @@ func (m *cg) descend(sums []float64) *Stage {
 	return s
 }
 
+// direct moves x along p and makes the next direction conjugate to p. sums holds (r, r) and, with a preconditioner,
+// (r, z); without one z is r, so the last sum is (r, z) in both cases.
 func (m *cg) direct(sums []float64) *Stage {
 	over := m.Iterated(math.Sqrt(sums[0]))
 	rz := sums[len(sums)-1]

@@ -84,8 +84,8 @@ const blockRows = 256
 // Long vectors start at a page boundary. The same rows of all vectors would then share a few sets of the first-level
 // cache, which are too small for them if two ranks share the cache. So each vector starts some cache lines further.
 const (
-	page  = 4096 / 8
-	apart = 9 * 64 / 8
+	page  = 4096 / 8   // values per page
+	apart = 9 * 64 / 8 // distance between the starts of consecutive vectors, modulo a page: 9 cache lines
 )
 
 // NewEngine allocates the vectors of a solve. operator is the preconditioner, or nil.

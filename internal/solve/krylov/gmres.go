@@ -2,9 +2,11 @@ package krylov
 
 import "math"
 
-// gmres is restarted GMRES, preconditioned from the right. It orthogonalises a new basis vector twice by classical
-// Gram-Schmidt, and takes the scalar products with the whole basis at once: two reductions per step, however long the
-// basis. The norm after the second pass follows from Pythagoras.
+// gmres is restarted GMRES (Saad and Schultz 1986), preconditioned from the right, so that the residual of the least-
+// squares problem is the residual of the system. It orthogonalises each new basis vector twice by classical Gram-
+// Schmidt, which is at least as accurate as the modified variant and takes the scalar products with the whole basis
+// at once: two reductions per step, for a basis of any length. The norm after the second pass follows from
+// Pythagoras.
 type gmres struct {
 	*Core
 	w, z  Vec
@@ -105,12 +107,15 @@ func (m *gmres) less(along []float64, scale float64) []Term {
 	return m.terms
 }
 
+// orthogonalise subtracts the components of w along the basis, and requests them again for the second pass.
 func (m *gmres) orthogonalise(sums []float64) *Stage {
 	copy(m.h[m.j], sums[:m.j+1])
 	m.Next = m.steps.again
 	return m.against(m.Stage().Set(m.w, m.less(sums[:m.j+1], 1)...))
 }
 
+// again completes a step: it adds the corrections of the second pass to the new column of H, rotates the column, and
+// either extends the basis or ends the cycle. sums holds the corrections and the squared norm of w before them.
 func (m *gmres) again(sums []float64) *Stage {
 	j := m.j
 	along, squared := sums[:j+1], sums[j+1]
@@ -178,6 +183,7 @@ func (m *gmres) update() *Stage {
 	return s.Set(X, append([]Term{{1, X}}, m.terms...)...)
 }
 
+// updatePreconditioned adds M times the combination of the basis, which is in z, to x.
 func (m *gmres) updatePreconditioned([]float64) *Stage {
 	m.Next = m.residual
 	return m.Stage().Add(X, 1, m.z)
@@ -192,11 +198,13 @@ func (m *gmres) residual([]float64) *Stage {
 	return m.Stage().Multiply(m.w, X)
 }
 
+// subtract turns A x, which is in w, into the residual b - A x.
 func (m *gmres) subtract([]float64) *Stage {
 	m.Next = m.restart
 	return m.Stage().Set(m.w, Term{-1, m.w}, Term{1, B}).Dot(m.w, m.w)
 }
 
+// restart decides by the true residual: the solve has converged, cannot continue, or starts another cycle.
 func (m *gmres) restart(sums []float64) *Stage {
 	norm := math.Sqrt(sums[0])
 	m.Result.Residual = norm / m.Norm

@@ -65,6 +65,7 @@ func (m *minres) lanczos() Vec {
 	return m.r2
 }
 
+// product normalises the Lanczos vector and multiplies it with the matrix.
 func (m *minres) product(s *Stage) *Stage {
 	m.Next = m.steps.project
 	return s.Set(m.v, Term{1 / m.beta, m.lanczos()}).Multiply(m.t, m.v).Dot(m.v, m.t).Dot(m.v, m.r1)
@@ -78,6 +79,8 @@ func (m *minres) previous() float64 {
 	return m.beta / m.oldb
 }
 
+// project makes the next Lanczos vector from sums (v, Av) and (v, r1). sums[2] is the squared norm of the residual
+// vector, if there is a preconditioner.
 func (m *minres) project(sums []float64) *Stage {
 	if m.Result.Iterations > 0 && m.Config.Precondition && m.Check(math.Sqrt(sums[2])) {
 		return nil
@@ -89,6 +92,8 @@ func (m *minres) project(sums []float64) *Stage {
 	return s.Precondition(m.lanczos(), m.r2).Dot(m.r2, m.lanczos())
 }
 
+// rotate applies the previous two rotations to the new column of the tridiagonal matrix, makes the next rotation, and
+// checks the residual. sums[0] is the squared norm of the new Lanczos vector.
 func (m *minres) rotate(sums []float64) *Stage {
 	if sums[0] < 0 {
 		return m.Breakdown("the preconditioner is not positive definite")

@@ -95,6 +95,7 @@ func (v *pipelined) pipeline(s *Stage) *Stage {
 	return s.Precondition(v.m.now, w).Multiply(v.n, v.m.now)
 }
 
+// first checks whether x = 0 is the solution, and takes the first step.
 func (v *pipelined) first(sums []float64) *Stage {
 	if v.Began(sums[0]) {
 		return nil
@@ -103,6 +104,8 @@ func (v *pipelined) first(sums []float64) *Stage {
 	return v.step(sums)
 }
 
+// iterate checks the residual of the recurrences. If that has converged, the solve ends only after a replacement has
+// confirmed it by the true residual.
 func (v *pipelined) iterate(sums []float64) *Stage {
 	residual := math.Sqrt(sums[0])
 	v.highest = max(v.highest, residual)
@@ -123,7 +126,8 @@ func (v *pipelined) iterate(sums []float64) *Stage {
 	return v.step(sums)
 }
 
-// step takes the step of an iteration.
+// step takes the step of an iteration. sums holds (r, r), (w, u) and, with a preconditioner, (r, u). x moves in every
+// other iteration, by two steps at once.
 func (v *pipelined) step(sums []float64) *Stage {
 	gamma, delta := sums[len(sums)-1], sums[1]
 	if v.u == v.r { // without a preconditioner, (r, u) is (r, r)
@@ -207,6 +211,8 @@ func (v *pipelined) back(s *Stage, c float64) {
 	}
 }
 
+// residual is the second half of a replacement: n is A x now. The previous vectors first lose the old current ones
+// and later gain the new ones (back), so that the last steps stay the same.
 func (v *pipelined) residual([]float64) *Stage {
 	v.Next = v.steps.resume
 	s := v.Stage()

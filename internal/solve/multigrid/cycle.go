@@ -28,6 +28,8 @@ type level struct {
 // Apply implements krylov.Operator: a V-cycle, starting from zero.
 func (c *Cycle) Apply(dst, src []float64) error { return c.cycle(0, dst, src) }
 
+// cycle improves x from zero on level l: it smooths, restricts the residual, solves the coarser level, adds the
+// interpolated correction and smooths again. enter reports the level to Trace, on the way down and up.
 func (c *Cycle) cycle(l int, x, b []float64) error {
 	c.enter(l)
 	lv := c.levels[l]

@@ -84,6 +84,7 @@ func (g *geometric) half(axis, at int) (coarse int, kept bool) {
 	return at, true
 }
 
+// pick implements coarsener: it keeps every second point along the axes that are halved.
 func (g *geometric) pick(f *fine) (int, error) {
 	if err := g.choose(f); err != nil {
 		return 0, err
@@ -118,6 +119,8 @@ func (g *geometric) eachLine(fn func(i, n int, p [3]int)) {
 	}
 }
 
+// interpolate implements coarsener. A rank knows the numbers of its own coarse points only. Rows next to other ranks
+// therefore get placeholders for the other columns first, and one exchange (directory) returns the missing numbers.
 func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
 	own := stretchesOf(g.mine)
 	p := sparse.NewShapes(len(g.at), 0)

@@ -12,7 +12,8 @@ import (
 var lastRows = 300
 
 const (
-	// stalled is the largest allowed ratio of the unknowns of a level to those of the finer one.
+	// stalled is the largest ratio of the unknowns of two consecutive levels. Above it, coarsening saves too little work
+	// and the hierarchy ends.
 	stalled = 0.8
 	// mostLevels limits the number of levels.
 	mostLevels = 30
@@ -313,6 +314,8 @@ type cholesky struct {
 // is set to zero, which is right if the matrix is singular and the system has a solution.
 const tiny = 1e-12
 
+// newCholesky factors a dense symmetric matrix of n rows, which it overwrites. It returns an error if the matrix is
+// not positive semidefinite.
 func newCholesky(a []float64, n int) (*cholesky, error) {
 	for i := range n {
 		for j := 0; j <= i; j++ {

@@ -55,6 +55,7 @@ type injected struct {
 	size    Size
 }
 
+// newInjected sets up all levels. The coarse matrices are generated, not computed from the fine ones.
 func newInjected(l *precondition.Local) (krylov.Operator, error) {
 	out := &Injected{}
 	at := *l
@@ -163,6 +164,8 @@ func (c coarseLayout) Rows(int) []sparse.Range { return c.rows }
 // Apply implements krylov.Operator.
 func (c *Injected) Apply(dst, src []float64) error { return c.cycle(0, dst, src) }
 
+// cycle solves level l approximately, starting from x = 0. Ghosts are exchanged twice: for the residual, and before
+// the second sweep. The first sweep needs no exchange because x is zero.
 func (c *Injected) cycle(l int, x, b []float64) error {
 	c.enter(l)
 	lv := c.levels[l]

@@ -55,9 +55,9 @@ func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 	return out.Shapes()
 }
 
-// sendRows sends those of the n rows that belong to ghosts to their owners. The message holds the number of the ghost,
-// the number of entries, then the number of each column and its value. sendRows returns the messages for each of the
-// rank's own rows.
+// sendRows sends the rows of ghosts, among n rows, to the owners of the ghosts. A message holds for each row the
+// number of the ghost, the number of entries, then the number of each column and its value. sendRows returns the
+// messages for each of the rank's own rows.
 func sendRows(team precondition.Team, of *space, n int, row func(place int) (int32, []int32, []float64),
 	columns *space) ([][][]float64, error) {
 	to := make([][]float64, team.Size())

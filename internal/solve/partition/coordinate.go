@@ -45,12 +45,15 @@ type bisection struct {
 	parts []region
 }
 
+// bisectGrid bisects a grid without looking at its points: regions are a few boxes each.
 func bisectGrid(g sparse.Grid, ranks int) *bisection {
 	b := &bisection{grid: g, parts: make([]region, ranks)}
 	b.root = b.bisect(region{{hi: g}}, 0, ranks)
 	return b
 }
 
+// bisect cuts a region for the ranks from, ..., to-1. Each side gets exactly the rows that its ranks should own in
+// the end, so rounding errors do not accumulate over the levels.
 func (b *bisection) bisect(r region, from, to int) *cut {
 	if to-from == 1 {
 		b.parts[from] = r
@@ -86,6 +89,7 @@ func byExtent(b box) []int {
 	return axes
 }
 
+// Owner implements sparse.Layout. It descends the tree of cuts, in log2(ranks) steps.
 func (b *bisection) Owner(row int) int {
 	p := b.grid.Point(row)
 	from, to := 0, len(b.parts)

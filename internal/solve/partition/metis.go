@@ -48,6 +48,8 @@ var metisSpec = dynlib.Register(dynlib.Spec{Name: "METIS", Sonames: []string{"li
 
 var openMetis = sync.OnceValues(func() (*metisLibrary, error) { return loadMetis(metisSpec) })
 
+// loadMetis opens a METIS library with 32-bit indices. It rejects Scotch's replacement, which crashes, and libraries
+// with 64-bit indices, which would read past the end of our arrays.
 func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
 	lib, err := dynlib.Open(spec)
 	if err != nil {
@@ -84,6 +86,7 @@ func metisName() (string, error) {
 	return lib.name, nil
 }
 
+// metis partitions the graph with METIS_PartGraphKway, with METIS's own defaults except for the objective.
 func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 	lib, err := openMetis()
 	if err != nil {

@@ -106,6 +106,7 @@ func (r *refiner) target(v int32) (to int32, gain int, ok bool) {
 // spare returns the room left in a part.
 func (r *refiner) spare(p int32) int { return r.limits[p] - r.weights[p] }
 
+// apply moves v to a part, and updates the part weights and the edge sums of hubs.
 func (r *refiner) apply(v, to int32) {
 	from, w := r.part[v], r.g.vertexWeight(v)
 	r.weights[from] -= w

@@ -285,6 +285,8 @@ func (b *Builder) constantOf(i, from int) *constant {
 	return shape
 }
 
+// addVarying stores rows with equal offsets and different values, transposed, so that a kernel loads the k-th values
+// of consecutive rows as vectors.
 func (b *Builder) addVarying(lo, hi int) {
 	if lo == hi {
 		return

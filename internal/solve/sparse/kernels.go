@@ -76,6 +76,7 @@ func (v *varying) portable(dst, x []float64, lo, hi, base int) {
 	}
 }
 
+// portable multiplies n slices from slice s on. It defines the results of the assembly kernels.
 func (c *scattered) portable(dst, x []float64, s, n, row int) {
 	for i := range n {
 		sum := [8]float64{minusZero, minusZero, minusZero, minusZero, minusZero, minusZero, minusZero, minusZero}
@@ -175,6 +176,7 @@ func (s *Sweep) AddBlock(coef float64) {
 	s.add(coef, nil, nil, opBlock)
 }
 
+// add appends an operation that adds a term, and notes whether it is the first to touch its vector.
 func (s *Sweep) add(coef float64, x, by []float64, does int) {
 	if by != nil {
 		s.rows = min(s.rows, len(by))

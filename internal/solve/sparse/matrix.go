@@ -56,10 +56,11 @@ type varying struct {
 	vals32 []float32
 }
 
-// scattered is the form of arbitrary rows, stored in slices of 8 rows. The k-th entries of the rows of a slice are
-// adjacent, and a mask tells which rows have a k-th entry. Columns are 16-bit distances from the first row of the slice
-// if all of them fit, else absolute 32-bit numbers. Values are float64, or float32 or bytes that index a dictionary if
-// those are exact. Columns and values are padded, because the kernels load 8 at a time.
+// scattered is the form of arbitrary rows, stored in slices of 8 rows (sliced ELLPACK; see Kreutzer et al. 2014). The
+// k-th entries of the rows of a slice are adjacent, and a mask holds one bit for each row that has a k-th entry, so
+// that shorter rows need no padding. Columns are 16-bit distances from the first row of the slice if all of them fit,
+// else absolute 32-bit numbers. Values are float64, or float32 or bytes that index a dictionary if those are exact.
+// The arrays are padded at the end, because the kernels load 8 elements at a time.
 type scattered struct {
 	starts []start
 	masks  []uint8

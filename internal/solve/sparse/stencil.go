@@ -78,7 +78,7 @@ func stencilOn(grid Grid, dim int, traits Traits, coef func(step [3]int) float64
 	return s
 }
 
-// shape returns the dimension and the number of points, with defaults filled in. boxes tells whether stencils with
+// shape returns the dimension and the number of points, with defaults filled in. boxes means that stencils with
 // diagonal neighbours (9 and 27 points) are allowed.
 func (p Params) shape(boxes bool) (dim, points int, err error) {
 	dim, points = p.Dim, p.Stencil
@@ -338,6 +338,7 @@ func (v *variable) k(i int) float64 {
 	return 1 + 999*u*u*u*u
 }
 
+// Row implements Problem. Fluxes to points outside the grid, where u is zero, count in the diagonal only.
 func (v *variable) Row(i int, r *Row) {
 	r.Reset()
 	p, own := v.grid.Point(i), v.k(i)
