@@ -62,9 +62,9 @@ func TestCopies(t *testing.T) {
 	rows := run(t, "num_ranks=2", "size=4K", "algorithm=naive,one-stage", "copy=engine,loads,bulk")
 	reasons := map[string]string{
 		"naive engine": "", "naive loads": "",
-		"naive bulk":       "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0",
-		"one-stage engine": "copy=engine: its kernel adds up what it loads and copies nothing",
-		"one-stage loads":  "copy=loads: its kernel adds up what it loads and copies nothing",
+		"naive bulk":       "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies need 9.0",
+		"one-stage engine": "copy=engine: its kernel adds while it loads, and copies nothing",
+		"one-stage loads":  "copy=loads: its kernel adds while it loads, and copies nothing",
 		"one-stage bulk":   "copy=bulk: GPU 0",
 	}
 	for _, r := range rows {

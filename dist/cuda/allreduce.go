@@ -11,77 +11,78 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-// packBytes is what a thread loads at once.
+// packBytes is the size of a pack: the bytes that a thread loads with one instruction.
 const packBytes = 16
 
-// way is how an algorithm is done by kernels.
-type way struct {
+// variant describes how the kernels implement an algorithm.
+type variant struct {
 	kernel gpu.Algorithm
-	// most is how many elements of a width one launch can do; nil: as many as there are.
-	most func(e *engine, width int) int
-	// apart: the input must not be the output.
-	apart bool
-	// own: the inputs are copied to this rank first, and nobody is met in the kernel.
-	own bool
-	// switched: the switch between the GPUs adds, in memory that has an address for all ranks.
-	switched bool
-	// bits are those of the integers that move, 0 where elements do.
+	// maxElements returns how many elements of width bytes one launch can process; nil means all.
+	maxElements func(e *engine, width int) int
+	// outOfPlace: the kernel needs different buffers for input and output.
+	outOfPlace bool
+	// copiesInputs: all inputs are copied to this rank before the launch, and the kernel does not
+	// synchronize with other ranks.
+	copiesInputs bool
+	// inSwitch: the switch between the GPUs adds, in multicast memory.
+	inSwitch bool
+	// bits is the width of the encoded integers, or 0 if the kernel moves the elements themselves.
 	bits int
 }
 
-var ways = map[string]way{
-	oneStage: {kernel: gpu.OneStage, apart: true},
-	push:     {kernel: gpu.Push},
-	twoStage: {kernel: gpu.Pull, most: func(e *engine, width int) int { return stageBytes * e.size / width }},
-	lamport:  {kernel: gpu.Lamport, most: func(_ *engine, width int) int { return lamportBytes / width }},
-	multimem: {kernel: gpu.Multimem, switched: true},
-	naive: {kernel: gpu.OneStage, own: true, most: func(e *engine, width int) int {
-		return 2 * stageBytes / e.size &^ 255 / width
-	}},
+var variants = map[string]variant{
+	oneStage:     {kernel: gpu.OneStage, outOfPlace: true},
+	twoStagePush: {kernel: gpu.Push},
+	twoStage:     {kernel: gpu.Pull, maxElements: func(e *engine, width int) int { return stageBytes * e.size / width }},
+	lamport:      {kernel: gpu.Lamport, maxElements: func(_ *engine, width int) int { return lamportBytes / width }},
+	multimem:     {kernel: gpu.Multimem, inSwitch: true},
+	naive: {kernel: gpu.OneStage, copiesInputs: true,
+		maxElements: func(e *engine, width int) int { return e.inputRoom() / width }},
 }
 
-// way is that of the call.
-func (c *call) way() way { return wayOf(c.plan) }
+// inputRoom returns how many bytes of scratch memory each rank's input gets when all inputs are copied
+// to this rank. It is a multiple of 256, which keeps every input aligned.
+func (e *engine) inputRoom() int { return 2 * stageBytes / e.size &^ 255 }
 
-func wayOf(p dist.Plan) way {
+func (c *call) variant() variant { return variantOf(c.plan) }
+
+// variantOf returns the variant that implements a plan. Epilogues that the algorithm's own kernel cannot
+// apply are given to another kernel.
+func variantOf(p dist.Plan) variant {
 	if codec, encoded := p.Codec.(quant.Codec); encoded {
-		return quantised[codec]
+		return codecVariants[codec]
 	}
-	w, x := ways[p.Algorithm], p.Epilogue
-	if x == nil || w.own {
-		return w
+	v, x := variants[p.Algorithm], p.Epilogue
+	switch {
+	case x == nil || v.copiesInputs:
+		return v
+	case x.Norm != nil: // needs complete rows in one block
+		return variant{kernel: gpu.Norm, outOfPlace: true}
+	case v.kernel == gpu.Lamport:
+		return v
+	case x.Bias.Count()+x.Residual.Count() > 0: // differ between ranks, so each rank computes all its sums
+		return variants[oneStage]
+	case v.inSwitch: // the switch returns sums that are already rounded
+		return variants[twoStagePush]
 	}
-	if x.Norm != nil { // of rows that a block has as a whole
-		return way{kernel: gpu.Norm, apart: true}
-	}
-	if w.kernel == gpu.Lamport {
-		return w
-	}
-	if x.Bias.Count()+x.Residual.Count() > 0 {
-		return ways[oneStage] // only a rank's own sum can have its own bias
-	}
-	if w.switched { // it gives sums that are rounded already
-		return ways[push]
-	}
-	return w
+	return v
 }
 
-// settlePiece chooses how many elements go at once.
-func (c *call) settlePiece(w way) {
-	width := c.plan.DType.Size()
-	if !c.staged && !(w.apart && c.plan.InPlace) {
+// choosePiece sets how many elements one launch processes.
+func (c *call) choosePiece(v variant) {
+	if !c.staged && !(v.outOfPlace && c.plan.InPlace) {
 		c.piece = c.plan.Count
 	}
-	if w.most != nil {
-		c.piece = min(c.piece, w.most(c.e, width))
+	if v.maxElements != nil {
+		c.piece = min(c.piece, v.maxElements(c.e, c.plan.DType.Size()))
 	}
 	if row := c.row(); row > 0 {
 		c.piece -= c.piece % row
 	}
 }
 
-// aligned refuses memory that kernels cannot work on.
-func (c *call) aligned(spans ...span) error {
+// checkAligned returns an error if a buffer does not begin at a pack boundary, as kernels need it.
+func (c *call) checkAligned(spans ...span) error {
 	for _, s := range spans {
 		if !c.staged && s.off%packBytes != 0 {
 			return fmt.Errorf("the buffer begins at byte %d of its memory: want a multiple of %d", s.off, packBytes)
@@ -90,61 +91,63 @@ func (c *call) aligned(spans ...span) error {
 	return nil
 }
 
-// allReduce prepares the kernel of the call's algorithm.
-func (c *call) allReduce() error {
+// prepareAllReduce finds the kernel of the call's variant and sets its parameters and grid.
+func (c *call) prepareAllReduce() error {
 	e, p := c.e, c.plan
-	w, width := c.way(), p.DType.Size()
-	if c.settlePiece(w); c.piece == 0 && p.Count > 0 {
+	v, width := c.variant(), p.DType.Size()
+	if c.choosePiece(v); c.piece == 0 && p.Count > 0 {
 		return fmt.Errorf("rows of %d elements are too long for %s in one launch", c.row(), p.Algorithm)
 	}
 	ranks := e.size
-	if w.own {
+	if v.copiesInputs {
 		ranks = gpu.Any
 	}
-	name, err := w.kernel.Kernel(p.DType, ranks)
+	name, err := v.kernel.Kernel(p.DType, ranks)
 	if err != nil {
 		return err
 	}
-	var k *cuda.Kernel
-	if err := e.device.Do(func() error { k, err = e.device.kernel(w.kernel, name, e.near()); return err }); err != nil {
+	k, err := e.device.kernel(v.kernel, name, e.flagsOnOneGPU())
+	if err != nil {
 		return &dist.UnavailableError{Err: err}
 	}
-	if err := c.parameters(); err != nil {
+	if err := c.setParams(); err != nil {
 		return err
 	}
-	c.number, c.each = &e.epoch, 2
-	scratch := span{allocation: e.scratch}
+	c.epoch, c.epochStep = &e.flagEpoch, 2
+	scratch := e.scratch
 	c.params.SlotBytes = stageBytes
-	bytes := min(c.piece, p.Count) * width
-	if w.kernel == gpu.Lamport {
-		c.number, c.each, scratch = &e.calls, 1, span{allocation: e.slots}
+	elements := min(c.piece, p.Count)
+	bytes := elements * width
+	switch {
+	case v.kernel == gpu.Lamport:
+		c.epoch, c.epochStep, scratch = &e.lamportCalls, 1, e.lamportSlots
 		c.params.SlotBytes = uint64(lamportSlot(e.size))
-		bytes *= 2 // a thread has half a pack
-	}
-	if w.bits > 0 {
-		c.params.SlotBytes = uint64(slotBytes(min(c.piece, p.Count), e.size, w.bits))
-		bytes = bytes / width * 2 // a thread has eight elements of any type
-	}
-	if w.own {
-		c.each = 0
-		// There is nobody to meet, and rounding is as at the hops of the schedule.
+		bytes *= 2 // a thread processes half a pack
+	case v.bits > 0:
+		c.params.SlotBytes = uint64(slotBytes(elements, e.size, v.bits))
+		bytes = elements * 2 // a thread processes eight elements, whatever their type
+	case v.copiesInputs:
+		c.epochStep = 0
+		// No barriers, because the inputs are local. Round after every addition, like the hops of
+		// the schedule that the naive algorithm stands for.
 		c.params.Options = gpu.DropStart | gpu.DropEnd | gpu.RoundEach
 	}
 	for r := range e.size {
-		c.params.Scratch[r], c.params.Flags[r] = uint64(scratch.pointer(r)), uint64(e.flags.at[r])
+		c.params.Scratch[r], c.params.Flags[r] = uint64(scratch.addr[r]), uint64(e.flags.addr[r])
 	}
-	if err := c.shape(k, bytes, w.kernel == gpu.Push || w.kernel == gpu.Pull || w.switched || w.bits > 0); err != nil {
+	partitioned := v.kernel == gpu.Push || v.kernel == gpu.Pull || v.inSwitch || v.bits > 0
+	if err := c.chooseGrid(k, bytes, partitioned); err != nil {
 		return err
 	}
-	c.work = func(c *call, first, count int) error { return c.pieces(w, first, count) }
-	if c.row() > 0 && w.kernel != gpu.Norm {
+	c.work = func(first, count int) error { return c.runPieces(v, first, count) }
+	if c.row() > 0 && v.kernel != gpu.Norm {
 		return c.prepareNorm()
 	}
 	return nil
 }
 
-// parameters are what all launches of the call have in common.
-func (c *call) parameters() error {
+// setParams sets the parameters that all launches of the call have in common.
+func (c *call) setParams() error {
 	e, p := c.e, c.plan
 	c.params = &gpu.Params{Failure: uint64(e.failure.Device), LimitNS: uint64(e.timeout), Scale: 1,
 		Rank: uint32(e.rank), Size: uint32(e.size), Iterations: 1, Rotation: 1}
@@ -158,13 +161,13 @@ func (c *call) parameters() error {
 	if x.Scale != 0 {
 		c.params.Scale *= x.Scale
 	}
-	return c.vectors(x)
+	return c.placeVectors(x)
 }
 
-// shape chooses blocks and threads for so many bytes, so that the blocks of all ranks
-// that share the GPU are resident at once: they wait for each other. In a parted call
-// each rank sums a part.
-func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
+// chooseGrid chooses blocks and threads for a launch that processes the given bytes. Blocks wait for
+// blocks of other ranks, so the blocks of all ranks that share the GPU must be resident at once. If
+// partitioned, each rank sums only its part.
+func (c *call) chooseGrid(k *cuda.Kernel, bytes int, partitioned bool) error {
 	e := c.e
 	threads := 512
 	if bytes <= 64<<10 {
@@ -175,130 +178,143 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 	if err != nil {
 		return err
 	}
-	room := e.room(resident)
+	room := e.maxBlocksAtOnce(resident)
 	if room == 0 {
-		return fmt.Errorf("kernel %s: %d ranks share the GPU, whose %d multiprocessors run %d blocks each: there is no "+
-			"room for all at once",
-			k.Name, e.residents, e.device.multiprocessors, resident)
+		return fmt.Errorf("kernel %s: the blocks of all %d ranks on the GPU must run at once, and its %d multiprocessors "+
+			"run only %d blocks each", k.Name, e.residentRanks, e.device.multiprocessors, resident)
 	}
 	packs := (bytes + packBytes - 1) / packBytes
-	if parted {
-		packs = (packs + e.size - 1) / e.size // of this rank's part
+	if partitioned {
+		packs = (packs + e.size - 1) / e.size
 	}
 	blocks := max(1, min(room, maxBlocks, (packs+threads-1)/threads))
-	asked := e.knobs.blocks
-	if asked == 0 {
-		if asked = c.plan.Blocks; c.plan.Tuned {
-			asked = min(asked, room)
+	requested := e.knobs.blocks
+	if requested == 0 {
+		if requested = c.plan.Blocks; c.plan.Tuned {
+			requested = min(requested, room) // a tuning table may have been made with fewer ranks on the GPU
 		}
 	}
-	if asked > min(room, maxBlocks) {
-		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, asked, e.residents,
-			min(room, maxBlocks))
-	} else if asked > 0 {
-		blocks = asked
+	if requested > min(room, maxBlocks) {
+		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, requested,
+			e.residentRanks, min(room, maxBlocks))
+	} else if requested > 0 {
+		blocks = requested
 	}
 	c.params.Blocks = uint32(blocks)
-	grid, cooperative := c.lead(blocks)
+	grid, cooperative := c.gridOf(blocks)
 	c.launch = cuda.NewLaunch(k, grid, threads, 0, cooperative, c.params)
 	return nil
 }
 
-// locals are the epilogue's vectors, each rank's own: bias, residual, weight of the norm.
-func locals(x *dist.Epilogue) (list [3]dist.Buffer) {
-	list[0], list[1] = x.Bias, x.Residual
+// The vectors of an epilogue, as indices of call.vectors. They belong to each rank alone.
+const (
+	biasVector = iota
+	residualVector
+	weightVector // of the norm
+)
+
+func epilogueVectors(x *dist.Epilogue) (list [3]dist.Buffer) {
+	list[biasVector], list[residualVector] = x.Bias, x.Residual
 	if x.Norm != nil {
-		list[2] = x.Norm.Weight
+		list[weightVector] = x.Norm.Weight
 	}
 	return list
 }
 
-// vectors finds them on the device, or room for them.
-func (c *call) vectors(x *dist.Epilogue) error {
-	for i, b := range locals(x) {
+// placeVectors sets where the epilogue's vectors are on the device. It allocates device memory for
+// those in host memory, which uploadVectors then copies at every run.
+func (c *call) placeVectors(x *dist.Epilogue) error {
+	for i, b := range epilogueVectors(x) {
 		if b.Count() == 0 {
 			continue
 		}
-		if s, there := c.e.spanOf(b); there {
-			c.bias[i] = s
+		if s, ours := c.e.findSpan(b); ours {
+			c.vectors[i] = s
 			continue
 		}
 		if b.Bytes() == nil {
 			return errors.New("a vector of the epilogue is memory of another group")
 		}
 		err := c.e.device.Do(func() error {
-			at, err := c.e.device.Alloc(len(b.Bytes()))
+			addr, err := c.e.device.Alloc(len(b.Bytes()))
 			a := &allocation{e: c.e, bytes: len(b.Bytes())}
-			a.at[c.e.rank] = at
-			c.e.vectors = append(c.e.vectors, at)
-			c.bias[i], c.copied[i] = span{allocation: a}, true
+			a.addr[c.e.rank] = addr
+			c.e.vectorCopies = append(c.e.vectorCopies, addr)
+			c.vectors[i], c.onHost[i] = span{allocation: a}, true
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	if c.bias[0].allocation != nil {
-		c.params.Bias, c.params.BiasCount = uint64(c.bias[0].pointer(c.e.rank)), uint64(x.Bias.Count())
+	if bias := c.vectors[biasVector]; bias.allocation != nil {
+		c.params.Bias, c.params.BiasCount = uint64(bias.pointer(c.e.rank)), uint64(x.Bias.Count())
 	}
-	if c.bias[2].allocation != nil {
-		if c.bias[2].off%packBytes != 0 {
-			return fmt.Errorf("the norm's weight begins at byte %d of its memory: want a multiple of %d", c.bias[2].off,
-				packBytes)
+	if weight := c.vectors[weightVector]; weight.allocation != nil {
+		if weight.off%packBytes != 0 {
+			return fmt.Errorf("the norm's weight begins at byte %d of its memory: want a multiple of %d", weight.off, packBytes)
 		}
-		c.params.Weight, c.params.Row, c.params.Epsilon = uint64(c.bias[2].pointer(c.e.rank)), uint64(c.row()), x.Norm.Epsilon
+		c.params.Weight, c.params.Row = uint64(weight.pointer(c.e.rank)), uint64(c.row())
+		c.params.Epsilon = x.Norm.Epsilon
 	}
 	return nil
 }
 
-// copyVectors brings those of the program's own memory to the device.
-func (c *call) copyVectors() error {
+// uploadVectors copies the epilogue's vectors from host memory to the device.
+func (c *call) uploadVectors() error {
 	if c.plan.Epilogue == nil {
 		return nil
 	}
-	for i, b := range locals(c.plan.Epilogue) {
-		if c.copied[i] {
-			if err := c.e.device.Write(c.bias[i].pointer(c.e.rank), b.Bytes()); err != nil {
-				return c.e.broken(c.label.Text(), err)
+	for i, b := range epilogueVectors(c.plan.Epilogue) {
+		if c.onHost[i] {
+			if err := c.e.device.Write(c.vectors[i].pointer(c.e.rank), b.Bytes()); err != nil {
+				return c.fail(err)
 			}
 		}
 	}
 	return nil
 }
 
-// pieces does the call in launches that fit. The ranks have met, and their buffers
-// are known.
-func (c *call) pieces(w way, first, count int) error {
+// setRange sets which elements the next launch processes: count elements from first on. The inputs and
+// outputs are set separately, because they may be copies.
+func (c *call) setRange(first, count int) {
+	c.params.Count, c.params.Base = uint64(count), uint64(first)
+	if residual := c.vectors[residualVector]; residual.allocation != nil {
+		c.params.Residual = uint64(residual.pointer(c.e.rank)) + uint64(first*c.plan.DType.Size())
+	}
+}
+
+// runPieces processes count elements from first on, in as many launches as needed. The ranks have
+// exchanged the addresses of their buffers before.
+func (c *call) runPieces(v variant, first, count int) error {
 	e, width := c.e, c.plan.DType.Size()
 	if first == 0 {
-		if err := c.copyVectors(); err != nil {
+		if err := c.uploadVectors(); err != nil {
 			return err
 		}
 	}
 	for done := 0; done < count; {
 		n := min(c.piece, count-done)
-		if w.switched && !c.direct {
+		if v.inSwitch && !c.direct {
 			n = min(n, stageBytes/width)
 		}
-		if err := c.gather(w, done*width, n*width); err != nil {
-			return e.broken(c.label.Text(), err)
+		if err := c.setBuffers(v, done*width, n*width); err != nil {
+			return c.fail(err)
 		}
-		if w.own || e.knobs.asBlocks && w.apart && c.plan.InPlace { // an output may be an input that another still copies
+		// An output may be an input that another rank still copies.
+		if v.copiesInputs || e.knobs.asBlocks && v.outOfPlace && c.plan.InPlace {
 			if err := c.wait(); err != nil {
 				return err
 			}
-			if err := e.agreement.Check(copied); err != nil {
+			if err := e.agreement.Agree(inputsCopied); err != nil {
 				return err
 			}
 		}
-		c.params.Count, c.params.Base = uint64(n), uint64(first+done)
-		if c.bias[1].allocation != nil {
-			c.params.Residual = uint64(c.bias[1].pointer(e.rank)) + uint64((first+done)*width)
-		}
-		if err := c.start(); err != nil {
+		c.setRange(first+done, n)
+		if err := c.launchAndWait(); err != nil {
 			return err
 		}
-		if err := c.fromSwitch(w, done*width, n*width); err != nil {
+		if err := c.copyFromStage(v, done*width, n*width); err != nil {
 			return err
 		}
 		if err := c.normalise(); err != nil {
@@ -309,118 +325,78 @@ func (c *call) pieces(w way, first, count int) error {
 	return nil
 }
 
-var copied = shm.NewLabel("the sums of a naive all-reduce")
+var inputsCopied = shm.NewLabel("the sums of a naive all-reduce")
 
-// gather says where the kernel finds the inputs and outputs of this piece. Inputs that
-// must be elsewhere are copied there first, in the order of the stream.
-func (c *call) gather(w way, off, bytes int) error {
+// setBuffers sets where the kernel finds the inputs and outputs of a piece, which begins at byte off.
+// Inputs that the kernel needs elsewhere are copied there on the stream.
+func (c *call) setBuffers(v variant, off, bytes int) error {
 	e := c.e
-	if w.switched {
-		return c.toSwitch(off, bytes)
+	if v.inSwitch {
+		return c.setSwitchBuffers(off, bytes)
 	}
 	for r := range e.size {
 		c.params.In[r] = uint64(c.peers[0][r]) + uint64(off)
 		c.params.Out[r] = uint64(c.peers[1][r]) + uint64(off)
-		if w.own {
-			to := e.scratch.at[e.rank] + cuda.Pointer(r*(2*stageBytes/e.size&^255))
+		if v.copiesInputs {
+			to := e.scratch.addr[e.rank] + cuda.Pointer(r*e.inputRoom())
 			if err := e.copy(to, cuda.Pointer(c.params.In[r]), bytes); err != nil {
 				return err
 			}
 			c.params.In[r] = uint64(to)
 		}
 	}
-	if w.apart && c.plan.InPlace && !c.staged {
-		if err := e.stream.Copy(e.stage[0].at[e.rank], cuda.Pointer(c.params.In[e.rank]), bytes); err != nil {
+	if v.outOfPlace && c.plan.InPlace && !c.staged {
+		if err := e.stream.Copy(e.stage[0].addr[e.rank], cuda.Pointer(c.params.In[e.rank]), bytes); err != nil {
 			return err
 		}
 		for r := range e.size {
-			c.params.In[r] = uint64(e.stage[0].at[r])
+			c.params.In[r] = uint64(e.stage[0].addr[r])
 		}
 	}
 	return nil
 }
 
-// toSwitch says where the switch finds inputs and outputs: under one address for all ranks.
-// Buffers that have none go through the stage, and so do those whose end is not that of a
-// pack: the switch stores whole ones.
-func (c *call) toSwitch(off, bytes int) error {
+// setSwitchBuffers sets the multicast addresses of input and output. Buffers without one are copied to
+// the stage, which has one. So are buffers that do not end at a pack boundary, because the switch
+// stores whole packs.
+func (c *call) setSwitchBuffers(off, bytes int) error {
 	e := c.e
 	if c.direct {
-		c.params.In[0], c.params.Out[0] = uint64(c.in.forAll())+uint64(off), uint64(c.out.forAll())+uint64(off)
+		c.params.In[0] = uint64(c.in.multicastPointer()) + uint64(off)
+		c.params.Out[0] = uint64(c.out.multicastPointer()) + uint64(off)
 		return nil
 	}
-	c.params.In[0], c.params.Out[0] = uint64(e.stage[0].multi.All), uint64(e.stage[1].multi.All)
-	return e.stream.Copy(e.stage[0].at[e.rank], c.peers[0][e.rank]+cuda.Pointer(off), bytes)
+	c.params.In[0], c.params.Out[0] = uint64(e.stage[0].multicast.Multicast), uint64(e.stage[1].multicast.Multicast)
+	return e.stream.Copy(e.stage[0].addr[e.rank], c.peers[0][e.rank]+cuda.Pointer(off), bytes)
 }
 
-// fromSwitch brings sums to the output that went through the stage.
-func (c *call) fromSwitch(w way, off, bytes int) error {
-	if !w.switched || c.direct {
+// copyFromStage copies sums that the switch left in the stage to the output.
+func (c *call) copyFromStage(v variant, off, bytes int) error {
+	if !v.inSwitch || c.direct {
 		return nil
 	}
-	if err := c.e.stream.Copy(c.peers[1][c.e.rank]+cuda.Pointer(off), c.e.stage[1].at[c.e.rank], bytes); err != nil {
-		return c.e.broken(c.label.Text(), err)
+	if err := c.e.stream.Copy(c.peers[1][c.e.rank]+cuda.Pointer(off), c.e.stage[1].addr[c.e.rank], bytes); err != nil {
+		return c.fail(err)
 	}
 	return c.wait()
 }
 
-// start starts the kernel and waits for its end.
-func (c *call) start() error {
-	c.count(1)
+// launchAndWait launches the kernel and waits for its end.
+func (c *call) launchAndWait() error {
+	c.advanceEpoch(1)
 	if c.e.launches() {
 		if err := c.launch.Start(c.e.stream); err != nil {
-			return c.e.broken(c.label.Text(), err)
+			return c.fail(err)
 		}
 	}
-	return c.ended()
+	return c.awaitLaunch()
 }
 
-// count numbers the next launch, of so many calls.
-func (c *call) count(calls uint32) {
+// advanceEpoch sets the epoch of the next launch, which performs the given number of calls.
+func (c *call) advanceEpoch(calls uint32) {
 	c.params.Iterations = calls
-	c.params.Epoch = *c.number
-	if c.each > 0 {
-		*c.number += c.each - 1 + calls
+	c.params.Epoch = *c.epoch
+	if c.epochStep > 0 {
+		*c.epoch += c.epochStep - 1 + calls
 	}
-}
-
-// stagedRun copies the program's own memory to the device and the result back, a
-// piece at a time.
-func (c *call) stagedRun() error {
-	p, e := c.plan, c.e
-	if p.Op != dist.AllReduce {
-		return c.stagedOther()
-	}
-	for first := 0; first < p.Count; first += c.piece {
-		n := min(c.piece, p.Count-first)
-		if err := c.copyIn(e.stage[0].at[e.rank], p.In.Slice(first, n)); err != nil {
-			return e.broken(c.label.Text(), err)
-		}
-		if err := c.meet(); err != nil {
-			return err
-		}
-		if err := c.work(c, first, n); err != nil {
-			return err
-		}
-		if err := c.copyOut(p.Out.Slice(first, n), e.stage[1].at[e.rank]); err != nil {
-			return e.broken(c.label.Text(), err)
-		}
-	}
-	return nil
-}
-
-// copyIn and copyOut move a buffer that the kernels do not work on itself: host
-// memory, or device memory that is not aligned.
-func (c *call) copyIn(to cuda.Pointer, b dist.Buffer) error {
-	if s, there := c.e.spanOf(b); there {
-		return errors.Join(c.e.stream.Copy(to, s.pointer(c.e.rank), b.Count()*b.DType().Size()), c.e.stream.Synchronize())
-	}
-	return c.e.device.Write(to, b.Bytes())
-}
-
-func (c *call) copyOut(b dist.Buffer, from cuda.Pointer) error {
-	if s, there := c.e.spanOf(b); there {
-		return errors.Join(c.e.stream.Copy(s.pointer(c.e.rank), from, b.Count()*b.DType().Size()), c.e.stream.Synchronize())
-	}
-	return c.e.device.Read(b.Bytes(), from)
 }

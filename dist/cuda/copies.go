@@ -9,72 +9,73 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
 
-// move is a copy from a rank's memory into this rank's output, in bytes.
+// move is a copy from a rank's input to this rank's output. Offsets and length are in bytes.
 type move struct {
 	from     int // rank
 	src, dst int
 	bytes    int
 }
 
-var endOfCopies = shm.NewLabel("the end of a collective by copies")
+var copiesDone = shm.NewLabel("the end of a collective by copies")
 
-// others prepares the collectives that only move data: every rank copies what it needs
-// from the others' inputs. A reduce-scatter is an all-reduce of which each rank keeps its
-// block, and a reduce one that the root keeps.
-func (c *call) others() error {
+// prepareCopies prepares every collective except the all-reduce. Each rank copies the data that it needs
+// from the other ranks' inputs. In a reduce-scatter each rank sums its block, and in a reduce the root
+// sums everything.
+func (c *call) prepareCopies() error {
 	p, e := c.plan, c.e
 	width := p.DType.Size()
-	if c.staged && c.longest()*width > stageBytes {
-		return fmt.Errorf("%v through the host: at most %d bytes; use memory that Alloc gives", p, stageBytes)
+	if c.staged && c.longestBuffer()*width > stageBytes {
+		return fmt.Errorf("%v on host memory: at most %d bytes; use memory from Alloc", p, stageBytes)
 	}
-	switch mine, n := p.Params(e.size).Block(e.rank); {
+	switch first, n := p.Params(e.size).Block(e.rank); {
 	case p.Op == dist.ReduceScatter:
-		return c.reduceBlock(mine, n)
+		return c.prepareBlockSum(first, n)
 	case p.Op == dist.Reduce && e.rank == p.Root:
-		return c.reduceBlock(0, p.Count)
+		return c.prepareBlockSum(0, p.Count)
 	case p.Op == dist.Reduce:
-		return c.reduceBlock(0, 0)
+		return c.prepareBlockSum(0, 0)
 	}
 	if p.Epilogue != nil {
-		if err := c.prepareFinish(); err != nil {
+		if err := c.prepareEpilogue(); err != nil {
 			return err
 		}
 	}
-	moves := c.moves()
-	c.work = func(c *call, _, _ int) error {
+	moves := c.listMoves()
+	c.work = func(int, int) error {
 		for _, m := range moves {
 			to, from := c.peers[1][e.rank]+cuda.Pointer(m.dst), c.peers[0][m.from]+cuda.Pointer(m.src)
 			if m.bytes == 0 || to == from {
 				continue
 			}
 			if err := e.copy(to, from, m.bytes); err != nil {
-				return e.broken(c.label.Text(), err)
+				return c.fail(err)
 			}
 		}
-		if err := c.finish(); err != nil {
+		if err := c.applyEpilogue(); err != nil {
 			return err
 		}
-		return e.agreement.Check(endOfCopies) // nobody may change an input that another still reads
+		return e.agreement.Agree(copiesDone) // no rank may change its input before all have read it
 	}
 	return nil
 }
 
-// longest is how many elements the longest buffer of any rank has, the same on all.
-func (c *call) longest() (most int) {
+// longestBuffer returns the number of elements in the longest buffer of any rank, so that all ranks come
+// to the same result.
+func (c *call) longestBuffer() (longest int) {
 	p, size := c.plan, c.e.size
 	if p.Op != dist.AllToAll {
 		return p.Count
 	}
 	for r := range size {
-		before, _, give := p.Params(size).Pair(r, size-1)
-		_, after, get := p.Params(size).Pair(size-1, r)
-		most = max(most, before+give, after+get)
+		in, _, sent := p.Params(size).Pair(r, size-1) // the last block of rank r's input
+		_, out, received := p.Params(size).Pair(size-1, r)
+		longest = max(longest, in+sent, out+received)
 	}
-	return most
+	return longest
 }
 
-// moves are the copies that this rank makes.
-func (c *call) moves() (list []move) {
+// listMoves returns the copies that this rank makes.
+func (c *call) listMoves() (list []move) {
 	p, e := c.plan, c.e
 	width := p.DType.Size()
 	switch p.Op {
@@ -98,130 +99,97 @@ func (c *call) moves() (list []move) {
 	return list
 }
 
-// prepareFinish makes the kernel that applies an epilogue to the output: a sum over
-// one rank.
-func (c *call) prepareFinish() error {
+// prepareNaive prepares the naive all-reduce's kernel for this call, whose plan is changed by set.
+func (c *call) prepareNaive(set func(p *dist.Plan)) error {
 	p := c.plan
-	if err := c.aligned(c.out); err != nil {
+	defer func() { c.plan = p }()
+	c.plan.Op, c.plan.Algorithm, c.plan.InPlace = dist.AllReduce, naive, false
+	set(&c.plan)
+	return c.prepareAllReduce()
+}
+
+// prepareEpilogue prepares the kernel that applies the epilogue to the output: a sum over one rank.
+func (c *call) prepareEpilogue() error {
+	if err := c.checkAligned(c.out); err != nil {
 		return err
 	}
-	one := p
-	one.Op, one.Algorithm, one.InPlace, one.Count, one.Reduction = dist.AllReduce, naive, false, p.Out.Count(), dist.Sum
-	c.plan = one
-	err := c.allReduce()
-	c.plan = p
+	err := c.prepareNaive(func(p *dist.Plan) { p.Count, p.Reduction = p.Out.Count(), dist.Sum })
 	if err == nil {
 		c.params.Size = 1
 	}
 	return err
 }
 
-// finish applies the epilogue, if there is one, and waits for everything.
-func (c *call) finish() error {
-	out := c.plan.Out.Count()
-	if c.plan.Epilogue == nil || out == 0 {
+// applyEpilogue applies the epilogue, if there is one, and waits until the stream's work is done.
+func (c *call) applyEpilogue() error {
+	count := c.plan.Out.Count()
+	if c.plan.Epilogue == nil || count == 0 {
 		return c.wait()
 	}
-	if err := c.copyVectors(); err != nil {
+	if err := c.uploadVectors(); err != nil {
 		return err
 	}
-	c.params.In[0], c.params.Out[0], c.params.Out[c.e.rank] = uint64(c.peers[1][c.e.rank]), uint64(c.peers[1][c.e.rank]),
-		uint64(c.peers[1][c.e.rank])
-	c.params.Count, c.params.Base = uint64(out), 0
-	if c.bias[1].allocation != nil {
-		c.params.Residual = uint64(c.bias[1].pointer(c.e.rank))
-	}
-	return c.start()
+	out := uint64(c.peers[1][c.e.rank])
+	c.params.In[0], c.params.Out[0], c.params.Out[c.e.rank] = out, out, out
+	c.setRange(0, count)
+	return c.launchAndWait()
 }
 
-// stagedOther is a call of these on the program's own memory.
-func (c *call) stagedOther() error {
-	p, e := c.plan, c.e
-	if p.In.Count() > 0 {
-		if err := c.copyIn(e.stage[0].at[e.rank], p.In); err != nil {
-			return e.broken(c.label.Text(), err)
-		}
-	}
-	if err := c.meet(); err != nil {
+// prepareBlockSum prepares the sum of n elements of all inputs from first on, which this rank keeps. Each
+// rank may sum different elements. Blocks need not begin at a pack boundary, so they are copied to
+// scratch memory, where they do.
+func (c *call) prepareBlockSum(first, n int) error {
+	e, width := c.e, c.plan.DType.Size()
+	if err := c.prepareNaive(func(*dist.Plan) {}); err != nil {
 		return err
 	}
-	if err := c.work(c, 0, p.Count); err != nil {
-		return err
-	}
-	if p.Out.Count() == 0 {
-		return nil
-	}
-	if err := c.copyOut(p.Out, e.stage[1].at[e.rank]); err != nil {
-		return e.broken(c.label.Text(), err)
-	}
-	return nil
-}
-
-// reduceBlock sums n elements of all inputs from mine on by the kernel of one stage, each
-// rank at a place of its own. Blocks need not be aligned, so it goes through
-// scratch memory, in which they are.
-func (c *call) reduceBlock(mine, n int) error {
-	p, e := c.plan, c.e
-	width := p.DType.Size()
-	whole := p
-	whole.Op, whole.Algorithm, whole.InPlace = dist.AllReduce, naive, false
-	c.plan = whole
-	if err := c.allReduce(); err != nil {
-		return err
-	}
-	c.plan = p
-	c.params.Options &^= gpu.RoundEach // a direct sum
-	room := 2 * stageBytes / e.size &^ 255
-	c.work = func(c *call, _, _ int) error {
-		if err := c.copyVectors(); err != nil {
+	c.params.Options &^= gpu.RoundEach // round once
+	sum := e.blockSum.addr[e.rank]
+	c.work = func(int, int) error {
+		if err := c.uploadVectors(); err != nil {
 			return err
 		}
 		for done := 0; done < n; {
-			piece := min(room/width, n-done)
+			piece := min(e.inputRoom()/width, n-done)
 			for r := range e.size {
-				to := e.scratch.at[e.rank] + cuda.Pointer(r*room)
-				if err := e.copy(to, c.peers[0][r]+cuda.Pointer((mine+done)*width), piece*width); err != nil {
-					return e.broken(c.label.Text(), err)
+				to := e.scratch.addr[e.rank] + cuda.Pointer(r*e.inputRoom())
+				if err := e.copy(to, c.peers[0][r]+cuda.Pointer((first+done)*width), piece*width); err != nil {
+					return c.fail(err)
 				}
-				c.params.In[r], c.params.Out[r] = uint64(to), uint64(c.result())
+				c.params.In[r], c.params.Out[r] = uint64(to), uint64(sum)
 			}
-			c.params.Count, c.params.Base = uint64(piece), uint64(done)
-			if c.bias[1].allocation != nil {
-				c.params.Residual = uint64(c.bias[1].pointer(e.rank)) + uint64(done*width)
-			}
-			if err := c.start(); err != nil {
+			c.setRange(done, piece)
+			if err := c.launchAndWait(); err != nil {
 				return err
 			}
-			to := c.peers[1][e.rank] + cuda.Pointer(done*width)
-			if err := e.copy(to, c.result(), piece*width); err != nil {
-				return e.broken(c.label.Text(), err)
+			if err := e.copy(c.peers[1][e.rank]+cuda.Pointer(done*width), sum, piece*width); err != nil {
+				return c.fail(err)
 			}
 			if err := c.wait(); err != nil {
 				return err
 			}
 			done += piece
 		}
-		return e.agreement.Check(endOfCopies)
+		return e.agreement.Agree(copiesDone)
 	}
 	return nil
 }
 
-// result is where a rank puts a block before it goes to its place.
-func (c *call) result() cuda.Pointer { return c.e.partial.at[c.e.rank] }
-
-// copier starts copies on a stream, by the copy engine or by a kernel of package gpu. It
-// is used by one call at a time.
+// copier starts copies on a stream, by the copy engine or by a kernel of package gpu. One call at a time
+// uses it.
 type copier struct {
-	stream      *cuda.Stream
-	params      *gpu.Copy
-	all, single *cuda.Launch // of many blocks, and of one; nil: the copy engine
-	alike       int          // by what the ends' addresses may differ, or a multiple; 0: by anything
+	stream *cuda.Stream
+	params *gpu.Copy
+	// many and single are launches of many blocks and of one block; nil means the copy engine.
+	many, single *cuda.Launch
+	// alignment: source and destination must have the same address modulo this; 0 means any.
+	alignment int
 }
 
-// singleBytes is the most that one block copies: more blocks take less time beyond that.
+// singleBytes is the most that one block copies. Longer copies are faster with many blocks.
 const singleBytes = 64 << 10
 
-// newCopier makes one of a method; "" is the copy engine.
+// newCopier returns a copier for a value of the knob "copy"; "" is the copy engine.
 func (e *engine) newCopier(method string, stream *cuda.Stream) (c copier, err error) {
 	c = copier{stream: stream, params: new(gpu.Copy)}
 	kernel, threads, shared := gpu.Loads, gpu.LoadsThreads, 0
@@ -229,7 +197,7 @@ func (e *engine) newCopier(method string, stream *cuda.Stream) (c copier, err er
 	case "", byEngine:
 		return c, nil
 	case byBulk:
-		kernel, threads, shared, c.alike = gpu.Bulk, gpu.BulkThreads, gpu.BulkShared, gpu.BulkAlignment
+		kernel, threads, shared, c.alignment = gpu.Bulk, gpu.BulkThreads, gpu.BulkShared, gpu.BulkAlignment
 	}
 	err = e.device.Do(func() error {
 		k, err := e.device.kernel(kernel, string(kernel), false)
@@ -239,35 +207,37 @@ func (e *engine) newCopier(method string, stream *cuda.Stream) (c copier, err er
 		if err != nil {
 			return err
 		}
-		// Nobody waits for these blocks, so there may be as many as there is room for.
-		blocks := max(1, 2*e.device.multiprocessors/e.residents)
-		c.all, c.single = cuda.NewLaunch(k, blocks, threads, shared, false, c.params),
-			cuda.NewLaunch(k, 1, threads, shared, false, c.params)
+		// These blocks wait for no other rank, so they need not all be resident at once.
+		blocks := max(1, 2*e.device.multiprocessors/e.residentRanks)
+		c.many = cuda.NewLaunch(k, blocks, threads, shared, false, c.params)
+		c.single = cuda.NewLaunch(k, 1, threads, shared, false, c.params)
 		return nil
 	})
 	return c, err
 }
 
-// flags tells whether a copy can raise a flag.
-func (c *copier) flags(bytes int) bool { return c.single != nil && bytes <= singleBytes }
+// raisesFlag reports whether a copy of so many bytes sets a flag when it is done. Only a single block
+// can: with several, none knows when the others are done.
+func (c *copier) raisesFlag(bytes int) bool { return c.single != nil && bytes <= singleBytes }
 
-// start starts a copy. A flag, where there can be one, gets the value when it is done.
+// start starts a copy. If the copy raises a flag, it stores value there when it is done.
 func (c *copier) start(to, from cuda.Pointer, bytes int, flag cuda.Pointer, value uint32) error {
-	if c.all == nil {
+	if c.many == nil {
 		return c.stream.Copy(to, from, bytes)
 	}
-	if c.alike > 0 && int(to^from)%c.alike != 0 {
-		return fmt.Errorf("%s=%s: the ends of a copy do not lie alike within %d bytes", copyKnob, byBulk, c.alike)
+	if c.alignment > 0 && int(to^from)%c.alignment != 0 {
+		return fmt.Errorf("%s=%s: source and destination of a copy differ in their alignment to %d bytes", copyKnob, byBulk,
+			c.alignment)
 	}
 	*c.params = gpu.Copy{To: uint64(to), From: uint64(from), Bytes: uint64(bytes), Flag: uint64(flag), Value: value}
-	if bytes <= singleBytes {
+	if c.raisesFlag(bytes) {
 		return c.single.Start(c.stream)
 	}
 	c.params.Flag = 0
-	return c.all.Start(c.stream)
+	return c.many.Start(c.stream)
 }
 
-// copy starts a copy of a collective.
+// copy starts a copy of a collective on the engine's stream.
 func (e *engine) copy(to, from cuda.Pointer, bytes int) error {
-	return e.copies.start(to, from, bytes, 0, 0)
+	return e.copier.start(to, from, bytes, 0, 0)
 }

@@ -1,74 +1,68 @@
-// Package cuda is the dist backend for NVIDIA GPUs. It needs the driver and
-// nothing else: its kernels are compiled by the driver when a group first uses
-// them. Importing it enables the backend "cuda".
+// Package cuda is the dist backend for NVIDIA GPUs. It needs only the driver, which compiles the kernels
+// when a group first uses them. Importing the package enables the backend "cuda".
 //
-// A rank is a process, and all ranks are on one host. Rank r has GPU r modulo the
-// number of GPUs. Ranks that share a GPU do so through MPS, for which a private
-// daemon is started and ended again: otherwise their kernels take turns, and a
-// barrier between two of them takes milliseconds instead of a microsecond. Without
-// MPS such a group is refused, unless KERNBENCH_CUDA_TAKE_TURNS is set.
+// A rank is a process, and all ranks are on one host. Rank r uses GPU r modulo the number of GPUs. Ranks
+// that share a GPU do so through MPS, NVIDIA's Multi-Process Service. The backend starts a private MPS
+// daemon for them and stops it in the end. Without MPS, kernels of different processes take turns, and a
+// barrier between them takes milliseconds instead of a microsecond. Groups that share a GPU without MPS
+// are therefore refused, unless KERNBENCH_CUDA_TAKE_TURNS is set.
 //
-// Groups that Split makes have the GPUs and the memory of the group they come from, and
-// memory of their own for their calls. A rank that is in several groups makes calls in
-// one at a time: kernels of two may not run at once.
+// Groups made by Split use the GPUs of their parent group. They can work on its memory, and allocate
+// their own flags and scratch memory. A rank that belongs to several groups may use only one of them at
+// a time, because their kernels may not be resident together.
 //
-// Alloc gives device memory that all ranks of the group reach, by handles that the
-// driver passes between processes. The host cannot reach it: see dist.Buffer's
-// Mirror and Update. Calls on the program's own memory work too; they are copied to
-// the device and back, in pieces if need be. All ranks of a call use the same kind
-// of memory.
+// Alloc returns device memory that all ranks of the group can access, through handles that the driver
+// passes between processes. The host cannot access it: see Mirror and Update of dist.Buffer. Calls on
+// host memory work too; the data is copied to the device and back, in pieces if it is long. All ranks of
+// a call must use the same kind of memory.
 //
 // # Algorithms
 //
-// All but naive and multimem add up in rank order, in float32 (float64 for f64), and round once,
-// so all ranks get the same bits, and those of the other backends' one-stage and
-// two-stage.
+// All algorithms except naive and multimem add in rank order, in float32 (float64 for f64), and round
+// once. So all ranks get the same bits, and the same as one-stage and two-stage of the other backends.
 //
 //   - one-stage: every rank reads all inputs.
-//   - two-stage: every rank sums its part, then fetches the others.
+//   - two-stage: every rank sums its part, then reads the other parts.
 //   - two-stage-push: every rank sums its part and stores it into everyone's output.
-//   - lamport: every rank stores its elements at all others, each word with a flag. It is for small
-//     calls: more than 1 MiB goes in pieces, each a launch.
-//   - multimem: the switch between the GPUs adds, in an order of its own, where every rank has
-//     a GPU with multicast memory. An average is divided after the sum was rounded.
-//   - naive: every rank copies all inputs to itself and adds them up there, rounding
-//     at every step.
-//   - the codecs int8, int6 and int4 (quickreduce): every rank encodes its input and stores
-//     each part at its owner, who adds up and stores the encoded sum at all. The bits are
-//     those of the other backends. Other codecs are code of the program, which no GPU runs.
+//   - lamport: every rank stores its elements at all other ranks, each word with a flag. It suits small
+//     calls: more than 1 MiB is sent in pieces, with a launch for each.
+//   - multimem: the switch between the GPUs adds, in its own order. It needs a GPU with multicast memory
+//     for every rank. An average is divided after the sum was rounded.
+//   - naive: every rank copies all inputs to its own memory and adds them there, rounding at every step.
+//   - the codecs int8, int6 and int4 (quickreduce): every rank encodes its input and stores each part at
+//     its owner, which adds the parts and stores the encoded sum at all ranks. The result has the same
+//     bits as on the other backends. Codecs defined by the program cannot run on a GPU.
 //
-// Bias and residual of an epilogue are each rank's own, so with one of them both
-// two-stage algorithms and multimem are done as one-stage; with another epilogue multimem is
-// done as two-stage-push.
+// The bias and the residual of an epilogue may differ between ranks. With either of them, one-stage
+// replaces two-stage, two-stage-push and multimem. With other epilogues, two-stage-push replaces
+// multimem.
 //
 // # Messages
 //
-// A Send and its Recv in device memory are one copy, which the receiver starts once the
-// sender has said, in shared memory of the host, where the elements are; the sender returns
-// when the receiver has them. So two ranks that both Send first wait for each other,
-// whatever the length: start one of the two. Up to 64 KiB a single block copies and raises a
-// flag that the host sees; beyond, the copy engine does it. No kernel waits for a rank.
-// Messages in the program's own memory go through the host and never see the GPU. Both ends
-// have the same kind of memory.
+// A Send and its Recv in device memory are one copy. The sender publishes the address of its elements in
+// shared memory of the host, the receiver starts the copy, and the sender returns when the copy is done.
+// So if two ranks both Send first, they wait for each other, whatever the length: start one of the two
+// asynchronously. Up to 64 KiB, a single block copies and raises a flag that the host polls; longer
+// messages use the copy engine. No kernel waits for another rank. Messages in host memory go through
+// shared memory of the host, not through the GPU. Sender and receiver must use the same kind of memory.
 //
 // # Mistakes
 //
-// Before a kernel is started the ranks agree on the call through shared memory, so a
-// mistake is found beforehand and is the error that package dist promises, on
-// every rank. A kernel that waits for a rank longer than Config.Timeout gives up by
-// itself and says which block of which rank waited for whom.
+// Before a kernel is launched, the ranks agree on the call through shared memory. A mistake is therefore
+// found beforehand, and every rank gets the error that package dist promises. A kernel that waits for a
+// rank longer than Config.Timeout gives up, and the error says which block of which rank waited for
+// whom.
 package cuda
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/hints"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -81,39 +75,42 @@ import (
 const Name = "cuda"
 
 const (
-	oneStage = "one-stage"
-	twoStage = "two-stage"
-	push     = "two-stage-push"
-	lamport  = "lamport"
-	naive    = "naive"
-	multimem = "multimem"
+	oneStage     = "one-stage"
+	twoStage     = "two-stage"
+	twoStagePush = "two-stage-push"
+	lamport      = "lamport"
+	naive        = "naive"
+	multimem     = "multimem"
 )
 
 func init() {
-	schedule.Register(schedule.Algorithm{Info: schedule.Info{Collective: schedule.AllReduce, Name: push, Short: "push",
-		Help:  "every rank adds its part from all inputs and stores it into everyone's output",
+	schedule.Register(schedule.Algorithm{Info: schedule.Info{
+		Collective: schedule.AllReduce, Name: twoStagePush, Short: "push",
+		Help:  "every rank sums its part of all inputs and stores it into everyone's output",
 		Order: schedule.RankOrder, Wide: true,
-		Hardware: "memory of others that a rank can store into, as GPUs have it",
+		Hardware: "ranks that can store into each other's memory, such as GPUs",
 		Traffic:  func(ranks int, bytes float64) float64 { return 2 * float64(ranks-1) / float64(ranks) * bytes }}})
 	dist.Register(dist.Description{
-		Name: Name, Help: "NVIDIA GPUs, by kernels of kernbench's own: one GPU per rank, or shared through MPS",
+		Name: Name, Help: "NVIDIA GPUs, with kernbench's own kernels: one GPU per rank, or shared through MPS",
 		Capabilities: capabilities(),
 		Hints: hints.Hints{
-			NoShrink: "kernels may still wait for a rank that is gone, in memory that went with it; start the ranks anew",
+			NoShrink: "kernels may still access memory of the rank that has died; start all ranks again",
 			Knobs:    declaredKnobs,
 		},
 	}, backend{})
 }
 
+// capabilities returns what the backend can do on a machine that has everything. Each call returns a new
+// value, which the caller may change.
 func capabilities() dist.Capabilities {
 	return dist.Capabilities{
-		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce, dist.Gather,
-			dist.Scatter,
-			dist.AllToAll, dist.Barrier, dist.Send, dist.Recv},
+		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce,
+			dist.Gather, dist.Scatter, dist.AllToAll, dist.Barrier, dist.Send, dist.Recv},
 		DTypes:     gpu.DTypes(),
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
-		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive, multimem}},
-		Codecs:     codecs(),
+		Algorithms: map[dist.Collective][]string{
+			dist.AllReduce: {oneStage, twoStage, twoStagePush, lamport, naive, multimem}},
+		Codecs: codecs(),
 		Features: []dist.Feature{dist.SymmetricMemory, dist.OnDevice, dist.UnevenBlocks, dist.ThreadBlocks,
 			dist.FusedEpilogue, dist.FusedNorm, dist.WideEpilogue, dist.ScheduleOrder},
 	}
@@ -121,39 +118,40 @@ func capabilities() dist.Capabilities {
 
 type backend struct{}
 
-// Join meets the other ranks on this host and opens this rank's GPU.
+// Join waits for the other ranks on this host and opens this rank's GPU.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Size > gpu.MaxRanks {
-		return nil, fmt.Errorf("%d ranks: the kernels serve at most %d", c.Size, gpu.MaxRanks)
+		return nil, fmt.Errorf("%d ranks: the kernels support at most %d", c.Size, gpu.MaxRanks)
 	}
-	// What is missing here is missing for all, who need not meet to learn it. But where
-	// there may be a GPU to share, the driver must not be opened before MPS is there.
+	// If there is no GPU, all ranks find out here, without waiting for each other. If there is one, do
+	// not open the driver yet: it looks for MPS only when it is opened.
 	if cuda.Count(os.LookupEnv) == 0 {
 		if _, err := cuda.Open(); err != nil {
-			return nil, lacking(err)
+			return nil, classifyOpenError(err)
 		}
 	}
-	a, err := shm.JoinCallChecker(ctx, shm.Identity{
+	a, err := shm.MeetToAgree(ctx, shm.Identity{
 		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	e := newEngine(a, c.Timeout, knobsOf(c.Knobs))
-	return e.joined(e.open())
+	e := newEngine(a, c.Timeout, parseKnobs(c.Knobs))
+	return e.finishJoin(e.open())
 }
 
-// lacking tells a machine without a GPU from a driver that does not work.
-func lacking(err error) error {
+// classifyOpenError returns a dist.UnavailableError if the machine has no GPU. Other errors mean that the
+// driver does not work, and are returned unchanged.
+func classifyOpenError(err error) error {
 	if cuda.Code(err) == cuda.CodeNoDevice {
 		return &dist.UnavailableError{Err: err}
 	}
 	return err
 }
 
-// End ends the MPS daemon, if this process has started one.
-func (backend) End() error { return thisProcess.end() }
+// Close stops the MPS daemon if this process has started one.
+func (backend) Close() error { return thisProcess.stopMPS() }
 
-// Sweep ends the MPS daemons of processes that could not do so themselves.
+// Sweep stops MPS daemons whose process has died without stopping them.
 func (backend) Sweep() error { return mps.Sweep() }
 
 const (
@@ -176,16 +174,16 @@ const (
 
 var declaredKnobs = []hints.Knob{
 	{Name: ranksAsKnob, Default: asProcesses, Values: []string{asProcesses, asBlocks},
-		Help: "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, " +
-			"which is the limit",
+		Help: "what performs a rank's part of a call: its own process, or blocks of one kernel that rank 0 launches for " +
+			"all ranks, which shows the lower limit of the time",
 		Retune: true},
 	{Name: blocksKnob, Default: auto, Check: checkBlocks,
-		Help: "blocks of each rank: auto, or a number of at most as many as the GPU runs at once"},
+		Help: "thread blocks of each rank: auto, or a number; the GPU must be able to run all of them at once"},
 	{Name: scopeKnob, Default: auto, Values: []string{auto, systemScope, deviceScope},
-		Help: "how far the flags of a barrier reach: the system, or the one GPU on which all ranks are"},
+		Help: "memory scope of barrier flags: the system, or the device if all ranks are on one GPU"},
 	{Name: copyKnob, Default: auto, Values: []string{auto, byEngine, byLoads, byBulk},
-		Help: "how elements are copied where an algorithm or a message copies them: by the copy engine, by loads and " +
-			"stores of a kernel, or by bulk copies of one"},
+		Help: "how an algorithm or a message copies elements: by the copy engine, by loads and stores of a kernel, or by " +
+			"bulk copies of a kernel"},
 }
 
 func checkBlocks(value string) error {
@@ -195,98 +193,89 @@ func checkBlocks(value string) error {
 	return nil
 }
 
-// knobs are what the group was told of how to work.
+// knobs are the group's options, parsed.
 type knobs struct {
-	asBlocks bool
-	blocks   int // of each rank; 0: as many as fit the call
-	scope    string
-	copy     string // "": as it is fastest
+	asBlocks bool   // ranks are blocks of one kernel
+	blocks   int    // thread blocks of each rank; 0: chosen for each call
+	scope    string // auto, systemScope or deviceScope
+	copy     string // byEngine, byLoads or byBulk; "": chosen for each copy
 }
 
-func knobsOf(values map[string]string) knobs {
-	n, _ := strconv.Atoi(values[blocksKnob]) // auto is 0; others were checked
+func parseKnobs(values map[string]string) knobs {
+	n, _ := strconv.Atoi(values[blocksKnob]) // 0 for auto; other values were checked
 	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob],
 		copy: strings.TrimPrefix(values[copyKnob], auto)}
 }
 
-// capabilities leaves out what one kernel cannot do for all ranks: what each does by
-// itself.
-func (k knobs) capabilities(c dist.Capabilities) dist.Capabilities {
-	if k.copy != "" {
-		return k.copying(c)
-	}
-	if !k.asBlocks {
+// restrict removes from c the capabilities that the knobs rule out. It changes the map and slices of c.
+func (k knobs) restrict(c dist.Capabilities) dist.Capabilities {
+	if k.copy == "" && !k.asBlocks {
 		return c
 	}
-	c.Ops = []dist.Collective{dist.AllReduce, dist.Barrier}
-	c.Algorithms = maps.Clone(c.Algorithms)
-	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(slices.Clone(c.Algorithms[dist.AllReduce]), func(name string) bool {
-		return ways[name].own
-	})
-	// Bias and residual belong to each rank, and one kernel works for all.
-	c.Features = slices.DeleteFunc(slices.Clone(c.Features), func(f dist.Feature) bool { return f == dist.FusedEpilogue })
 	c.Codecs = nil
-	return c
-}
-
-// copying leaves the algorithms that copy: the others do not depend on how.
-func (k knobs) copying(c dist.Capabilities) dist.Capabilities {
-	c.Algorithms, c.Missing = maps.Clone(c.Algorithms), maps.Clone(c.Missing)
 	all := c.Algorithms[dist.AllReduce]
-	c.Algorithms[dist.AllReduce] = nil
-	for _, name := range all {
-		if ways[name].own {
-			c.Algorithms[dist.AllReduce] = append(c.Algorithms[dist.AllReduce], name)
-		} else {
-			c.Missing[name] = fmt.Sprintf("%s=%s: its kernel adds up what it loads and copies nothing", copyKnob, k.copy)
+	c.Algorithms[dist.AllReduce] = lists.Filter(all, func(name string) bool {
+		return variants[name].copiesInputs == (k.copy != "")
+	})
+	if k.copy != "" { // other algorithms would not depend on the knob
+		for _, name := range all {
+			if !variants[name].copiesInputs {
+				c.Missing[name] = fmt.Sprintf("%s=%s: its kernel adds while it loads, and copies nothing", copyKnob, k.copy)
+			}
 		}
+		return c
 	}
-	c.Codecs = nil
+	// One kernel works for all ranks, so it cannot do what each rank does for itself.
+	c.Ops = []dist.Collective{dist.AllReduce, dist.Barrier}
+	c.Features = lists.Filter(c.Features, func(f dist.Feature) bool { return f != dist.FusedEpilogue })
 	return c
 }
 
-// unable is why this rank's GPU cannot work as the knobs say.
-func (e *engine) unable() error {
+// checkCopyKnob returns an error if this rank's GPU does not support the knob "copy".
+func (e *engine) checkCopyKnob() error {
 	switch {
 	case e.knobs.copy == "":
 		return nil
 	case e.knobs.asBlocks:
-		return fmt.Errorf("%s=%s: ranks that are blocks of one kernel copy nothing", copyKnob, e.knobs.copy)
+		return fmt.Errorf("%s=%s: ranks that are blocks of one kernel make no copies", copyKnob, e.knobs.copy)
 	case e.knobs.copy != byBulk:
 		return nil
 	}
 	major, err := e.device.Device().Get(cuda.ComputeMajor)
 	if err == nil && major < gpu.BulkMajor {
-		err = fmt.Errorf("%s=%s: GPU %d (%s) has compute capability %d, and bulk copies came with %d.0", copyKnob, byBulk,
-			e.device.ordinal, e.device.Device().Name, major, gpu.BulkMajor)
+		err = fmt.Errorf("%s=%s: GPU %d (%s) has compute capability %d, and bulk copies need %d.0", copyKnob,
+			byBulk, e.device.ordinal, e.device.Device().Name, major, gpu.BulkMajor)
 	}
 	return err
 }
 
-// near tells whether flags need to reach no further than this GPU. By itself that is
-// taken for granted only among blocks of one kernel, of which CUDA promises it.
-func (e *engine) near() bool {
+// flagsOnOneGPU reports whether flags use the memory scope of the GPU instead of the system. By default
+// only blocks of one kernel do: for processes that share a GPU, CUDA does not guarantee that it works.
+func (e *engine) flagsOnOneGPU() bool {
 	return e.knobs.scope == deviceScope || e.knobs.asBlocks && e.knobs.scope != systemScope
 }
 
-// misfit is what the knobs want of ranks that have several GPUs.
-func (e *engine) misfit() error {
+// checkOneGPU returns an error if the knobs need all ranks on one GPU and they are on several.
+func (e *engine) checkOneGPU() error {
+	var knob string
 	switch {
-	case e.sharing == e.size:
-		return nil
 	case e.knobs.asBlocks:
-		return fmt.Errorf("%s=%s: all ranks must be on one GPU, and %d of %d are", ranksAsKnob, asBlocks, e.sharing, e.size)
+		knob = ranksAsKnob + "=" + asBlocks
 	case e.knobs.scope == deviceScope:
-		return fmt.Errorf("%s=%s: all ranks must be on one GPU, and %d of %d are", scopeKnob, deviceScope, e.sharing, e.size)
+		knob = scopeKnob + "=" + deviceScope
 	}
-	return nil
+	if knob == "" || e.ranksOnGPU == e.size {
+		return nil
+	}
+	return fmt.Errorf("%s: all ranks must be on one GPU, and %d of %d are", knob, e.ranksOnGPU, e.size)
 }
 
-// launches tells whether this rank starts kernels.
+// launches reports whether this rank launches kernels.
 func (e *engine) launches() bool { return !e.knobs.asBlocks || e.rank == 0 }
 
-// lead makes a launch that of all ranks, where they are blocks of one.
-func (c *call) lead(blocks int) (grid int, cooperative bool) {
+// gridOf returns the grid for so many blocks per rank. If the ranks are blocks of one kernel, the launch
+// contains the blocks of all ranks and must be cooperative, so that all are resident.
+func (c *call) gridOf(blocks int) (grid int, cooperative bool) {
 	if !c.e.knobs.asBlocks {
 		return blocks, false
 	}
@@ -294,17 +283,17 @@ func (c *call) lead(blocks int) (grid int, cooperative bool) {
 	return blocks * c.e.size, true
 }
 
-var ofRank0 = shm.NewLabel("a kernel of rank 0 for all ranks")
+var rank0KernelDone = shm.NewLabel("a kernel of rank 0 for all ranks")
 
-// ended waits for the end of a launch, be it this rank's or that of rank 0.
-func (c *call) ended() error {
+// awaitLaunch waits for the end of a launch, by this rank or, for all ranks, by rank 0.
+func (c *call) awaitLaunch() error {
 	if c.e.launches() {
 		if err := c.wait(); err != nil {
 			return err
 		}
 	}
 	if c.e.knobs.asBlocks {
-		return c.e.agreement.Check(ofRank0)
+		return c.e.agreement.Agree(rank0KernelDone)
 	}
 	return nil
 }

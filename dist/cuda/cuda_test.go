@@ -160,7 +160,7 @@ func TestConformance(t *testing.T) {
 func plant(t *testing.T, speeds string) {
 	forget := func() {
 		for _, d := range thisProcess.devices {
-			d.copies, d.caches = probe{}, [len(d.caches)]probe{}
+			d.copyProbe, d.cacheProbes = probe{}, [len(d.cacheProbes)]probe{}
 		}
 	}
 	t.Setenv(cudatest.SpeedsVariable, speeds)
@@ -190,11 +190,11 @@ func TestLimits(t *testing.T) {
 	}{
 		{"100,400,800,500", oneStage, dist.AllReduce, count, unique - cache, 6 * 4 * count, 100, 800},
 		{"100,400,300,200", oneStage, dist.AllReduce, count, unique - cache, 6 * 4 * count, 100, 400},
-		{"100,400,800,500", push, dist.AllReduce, count, unique - cache, unique, 100, 500},
+		{"100,400,800,500", twoStagePush, dist.AllReduce, count, unique - cache, unique, 100, 500},
 		{"100,400,800,500", twoStage, dist.AllReduce, count, unique - cache, 7 * 4 * count, 100, 800},
 		{"100,400,800,500", lamport, dist.AllReduce, count, unique - cache, 12 * 4 * count, 100, 500},
 		{"100,400,800,500", naive, dist.AllReduce, count, unique - cache, 14 * 4 * count, 100, 800},
-		{"200,400,800,500", push, dist.AllReduce, few, 0, 4 * 4 * few, 200, 500}, // fits into the cache
+		{"200,400,800,500", twoStagePush, dist.AllReduce, few, 0, 4 * 4 * few, 200, 500}, // fits into the cache
 		{"200,400,300,200", "", dist.AllGather, count, 3*4*count - cache, unique, 200, 400},
 		{"200,400,300,200", "", dist.Reduce, count, 3*4*count - cache, 3 * 4 * count, 200, 400},
 		{"200,400,300,200", "", dist.Gather, count, 2*4*count - cache, 2 * 4 * count, 200, 400},
@@ -228,8 +228,8 @@ func TestLimits(t *testing.T) {
 	// 2 GHz take in 1024 GB/s.
 	plant(t, "100,1025,300,200")
 	if list, err := limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count,
-		Algorithm: push}, DType: dist.F32}); err == nil ||
-		!strings.Contains(err.Error(), "more than the 1024 GB/s that 4 multiprocessors at 2000 MHz can take in") {
+		Algorithm: twoStagePush}, DType: dist.F32}); err == nil ||
+		!strings.Contains(err.Error(), "more than the 1024 GB/s that 4 multiprocessors at 2000 MHz can receive") {
 		t.Errorf("a cache faster than the multiprocessors: %v, %v", list, err)
 	}
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
@@ -241,9 +241,9 @@ func TestAuto(t *testing.T) {
 		ranks, bytes int
 		want         string
 	}{
-		{2, 8 << 10, lamport}, {2, 512 << 10, lamport}, {2, 1 << 20, push},
-		{4, 256 << 10, lamport}, {4, 512 << 10, push},
-		{8, 64 << 10, lamport}, {8, 128 << 10, oneStage}, {8, 256 << 10, push},
+		{2, 8 << 10, lamport}, {2, 512 << 10, lamport}, {2, 1 << 20, twoStagePush},
+		{4, 256 << 10, lamport}, {4, 512 << 10, twoStagePush},
+		{8, 64 << 10, lamport}, {8, 128 << 10, oneStage}, {8, 256 << 10, twoStagePush},
 	} {
 		if got := tuning.Default().Choose(Name, schedule.AllReduce, c.ranks, dist.BF16, c.bytes,
 			true).Algorithm; got != c.want {
@@ -251,7 +251,7 @@ func TestAuto(t *testing.T) {
 		}
 	}
 	for _, e := range tuning.Default().Entries() {
-		if _, known := ways[e.Algorithm]; e.Backend == Name && !known {
+		if _, known := variants[e.Algorithm]; e.Backend == Name && !known {
 			t.Errorf("the table has %s, which is no algorithm here", e.Algorithm)
 		}
 	}

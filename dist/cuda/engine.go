@@ -21,53 +21,53 @@ import (
 )
 
 const (
-	// stageBytes is the device memory through which calls on the program's own memory
-	// go, for input and output each; longer ones go in pieces.
+	// stageBytes is the size of the device memory for calls on host memory, for input and output
+	// each. Longer calls go in pieces.
 	stageBytes = 16 << 20
-	// lamportBytes is the most that goes at once by the Lamport algorithm.
+	// lamportBytes is the most that one launch of the Lamport algorithm sends.
 	lamportBytes = 1 << 20
-	// maxBlocks is the most blocks of a rank.
+	// maxBlocks is the largest number of thread blocks of a rank.
 	maxBlocks = 1024
 )
 
-// lamportSlot is what the ranks send to one in a call by the Lamport algorithm: each word with a flag.
-// Two calls take turns.
+// lamportSlot returns how many bytes a rank receives in one call of the Lamport algorithm: every word comes
+// with a flag, which doubles the size. There are two such slots, used alternately.
 func lamportSlot(ranks int) int { return 2 * ranks * lamportBytes }
 
-// engine is one rank's end of a group.
+// engine is one rank's side of a group.
 type engine struct {
-	rank, size int
-	lineage    []ancestor // this group, that which it was split from, and so on
-	timeout    time.Duration
-	agreement  *shm.CallChecker
-	device     *device
-	sharing    int    // ranks of the group on this rank's GPU
-	residents  int    // ranks whose kernels must run on it at once: of all groups that were split from one
-	spread     bool   // these have several GPUs
-	alone      bool   // every rank of the group has a GPU to itself
-	model      string // name of the GPU that every rank has, shared by as many; "" where they differ
-	knobs      knobs
-	stream     *cuda.Stream
-	failure    *cuda.Shared
+	rank, size    int
+	lineage       []ancestor // this group, the group it was split from, and so on
+	timeout       time.Duration
+	agreement     *shm.Agreement
+	device        *device
+	ranksOnGPU    int    // number of the group's ranks on this rank's GPU
+	residentRanks int    // number of ranks on the GPU in the original group; their kernels must be resident at once
+	severalGPUs   bool   // the ranks of the original group are on several GPUs
+	exclusiveGPUs bool   // every rank of the group has its own GPU
+	model         string // name of the GPUs if all are equal and equally shared, else ""
+	knobs         knobs
+	stream        *cuda.Stream
+	failure       *cuda.Shared
 
-	mu          sync.Mutex // of allocations, which messages look at
-	allocations map[int]*allocation
-	allocated   int // so far
-	// lacksMulticast is why the group has no memory that one address reaches on all ranks; "": it has.
-	lacksMulticast string
-	flags          *allocation // on which blocks meet
-	slots          *allocation // of Lamport
-	scratch        *allocation // of two-stage
-	stage          [2]*allocation
-	partial        *allocation    // of a block that is summed before it goes to its place
-	vectors        []cuda.Pointer // biases and residuals of the program's own memory
+	mu             sync.Mutex // guards allocations, which messages read concurrently
+	allocations    map[int]*allocation
+	nextAllocation int // id of the next allocation
+	// multicastMissing is the reason why the group has no multicast memory, or "" if it has.
+	multicastMissing string
+	flags            *allocation    // for barriers between blocks
+	lamportSlots     *allocation    // where Lamport receives
+	scratch          *allocation    // partial sums of two-stage, encodings of quickreduce, copied inputs
+	stage            [2]*allocation // input and output of calls on host memory
+	blockSum         *allocation    // aligned result of prepareBlockSum
+	vectorCopies     []cuda.Pointer // device copies of epilogue vectors in host memory
 
-	copies   copier // of collectives
-	messages *mailbox
+	copier  copier // for collectives
+	mailbox *mailbox
 
-	fault string // that is planted
-	epoch uint32 // of the flags
-	calls uint32 // of Lamport
+	fault        string // injected by a test; see Plant
+	flagEpoch    uint32 // number of barriers passed on flags
+	lamportCalls uint32 // number of Lamport calls
 }
 
 var (
@@ -77,9 +77,12 @@ var (
 	_ instrument.Timer         = (*engine)(nil)
 )
 
-func (e *engine) Rank() int            { return e.rank }
-func (e *engine) Size() int            { return e.size }
-func (e *engine) failed() *gpu.Failure { return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0])) }
+func (e *engine) Rank() int         { return e.rank }
+func (e *engine) Size() int         { return e.size }
+func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+func (e *engine) failureRecord() *gpu.Failure {
+	return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0]))
+}
 
 // Observe reads the GPU's clocks, power and temperature.
 func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
@@ -87,56 +90,57 @@ func (e *engine) Observe() (string, error) { return e.device.Device().Observe() 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
 	c.Missing = map[string]string{}
-	if e.lacksMulticast != "" {
+	if e.multicastMissing != "" {
 		c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool {
 			return name == multimem
 		})
-		c.Missing[multimem] = e.lacksMulticast
+		c.Missing[multimem] = e.multicastMissing
 	}
-	return e.knobs.capabilities(c)
+	return e.knobs.restrict(c)
 }
 
-// Facts returns what the group runs on, for [dist.Group.Facts].
+// Facts implements dist.Reporter.
 func (e *engine) Facts() dist.Facts {
 	d := e.device.Device()
-	return dist.Facts{Library: fmt.Sprintf("%v, %s", d.Driver(), d.Name), RanksPerDevice: e.sharing, Device: e.model}
+	return dist.Facts{Library: fmt.Sprintf("%v, %s", d.Driver(), d.Name), RanksPerDevice: e.ranksOnGPU, Device: e.model}
 }
 
-// open finds the GPU and equips the group. All ranks do it together.
+// open finds this rank's GPU and allocates the group's buffers. It is collective.
 func (e *engine) open() error {
-	n := cuda.Count(os.LookupEnv) // the driver must not be opened before MPS is there
+	n := cuda.Count(os.LookupEnv) // without opening the driver, which must not happen before MPS is set up
 	if n > 0 && e.size > n {
-		pipes, err := thisProcess.share(e.rank == 0)
+		pipes, err := thisProcess.startMPS(e.rank == 0)
 		if err != nil {
 			return err
 		}
-		told, err := e.agreement.AllGather("init", []byte(pipes))
+		all, err := e.agreement.Exchange("init", []byte(pipes))
 		if err != nil {
 			return err
 		}
-		if err := thisProcess.use(string(told[0])); err != nil {
+		if err := thisProcess.useMPS(string(all[0])); err != nil {
 			return err
 		}
 	}
 	var err error
-	if e.device, err = thisProcess.open(e.rank); err != nil {
-		return lacking(err)
+	if e.device, err = thisProcess.openDevice(e.rank); err != nil {
+		return classifyOpenError(err)
 	}
-	if err := e.unable(); err != nil { // before ranks meet: each finds out by itself
+	if err := e.checkCopyKnob(); err != nil { // before the next exchange: every rank finds the same error by itself
 		return &dist.UnavailableError{Err: err}
 	}
-	if e.sharing, err = e.sharers(); err != nil {
+	if e.ranksOnGPU, err = e.countSharers(); err != nil {
 		return err
 	}
-	e.residents, e.spread = e.sharing, e.sharing < e.size
-	if err := e.misfit(); err != nil {
+	e.residentRanks, e.severalGPUs = e.ranksOnGPU, e.ranksOnGPU < e.size
+	if err := e.checkOneGPU(); err != nil {
 		return err
 	}
-	return e.equip()
+	return e.allocateBuffers()
 }
 
-// equip makes what every call needs. All ranks do it together.
-func (e *engine) equip() error {
+// allocateBuffers creates the stream and allocates the flags and buffers that calls need. It is
+// collective.
+func (e *engine) allocateBuffers() error {
 	e.allocations = map[int]*allocation{}
 	err := e.device.Do(func() (err error) {
 		if e.stream, err = e.device.Stream(); err != nil {
@@ -145,54 +149,56 @@ func (e *engine) equip() error {
 		if e.failure, err = e.device.Share(int(unsafe.Sizeof(gpu.Failure{}))); err != nil {
 			return err
 		}
-		if e.copies, err = e.newCopier(e.knobs.copy, e.stream); err != nil {
+		if e.copier, err = e.newCopier(e.knobs.copy, e.stream); err != nil {
 			return &dist.UnavailableError{Err: fmt.Errorf("%s=%s: %w", copyKnob, e.knobs.copy, err)}
 		}
-		e.messages, err = e.newMailbox()
+		e.mailbox, err = e.newMailbox()
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if e.lacksMulticast, err = e.settleMulticast(); err != nil {
+	if e.multicastMissing, err = e.checkMulticast(); err != nil {
 		return err
 	}
 	for _, need := range []struct {
 		to       **allocation
 		bytes    int
 		allocate func(what string, bytes int) (*allocation, error)
-	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.slots, 2 * lamportSlot(e.size), e.allocate},
+	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.lamportSlots, 2 * lamportSlot(e.size), e.allocate},
 		{&e.scratch, 2 * stageBytes, e.allocate},
-		{&e.stage[0], stageBytes, e.allocateForAll}, {&e.stage[1], stageBytes, e.allocateForAll},
-		{&e.partial, 2 * stageBytes, e.allocate}} {
+		{&e.stage[0], stageBytes, e.allocateMulticast}, {&e.stage[1], stageBytes, e.allocateMulticast},
+		{&e.blockSum, 2 * stageBytes, e.allocate}} {
 		if *need.to, err = need.allocate("init", need.bytes); err != nil {
 			return err
 		}
 	}
-	if err := e.agreement.Check(shm.NewLabel("init")); err != nil {
+	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.agreement.ResetCallCount()
+	e.agreement.CountFromHere()
 	return nil
 }
 
-// sharers counts the ranks whose GPU is this rank's, and names the GPU where all ranks have
-// one of the kind and share it with as many: then they choose alike from a tuning table.
-// Where processes share it, their kernels must not take turns.
-func (e *engine) sharers() (n int, err error) {
+// countSharers returns how many ranks use this rank's GPU. It also sets exclusiveGPUs, and sets model if
+// all ranks have the same kind of GPU, shared by equally many ranks: only then would all ranks choose the
+// same entry of a tuning table. It returns an error if processes share the GPU without MPS.
+func (e *engine) countSharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.agreement.AllGather("init",
+	all, err := e.agreement.Exchange("init",
 		[]byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
 	if err != nil {
 		return 0, err
 	}
+	// ranks counts them by GPU; processes are those on this rank's GPU.
 	ranks, names, processes := map[string]int{}, map[string]bool{}, map[string]bool{}
-	for _, told := range all {
-		from := strings.Split(string(told), "\x00")
-		ranks[from[0]]++
-		names[from[1]] = true
-		if from[0] == own.BusID {
-			processes[from[2]] = true
+	for _, text := range all {
+		fields := strings.Split(string(text), "\x00")
+		busID, name, pid := fields[0], fields[1], fields[2]
+		ranks[busID]++
+		names[name] = true
+		if busID == own.BusID {
+			processes[pid] = true
 		}
 	}
 	if len(processes) > 1 && os.Getenv(TurnsVariable) == "" {
@@ -201,55 +207,53 @@ func (e *engine) sharers() (n int, err error) {
 				len(processes), e.device.ordinal, own.Name, TurnsVariable)
 		}
 	}
-	n, e.alone = ranks[own.BusID], len(ranks) == e.size
-	if len(names) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool {
-		return other != n
-	}) {
+	n, e.exclusiveGPUs = ranks[own.BusID], len(ranks) == e.size
+	equal := !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool { return other != n })
+	if len(names) == 1 && equal {
 		e.model = own.Name
 	}
 	return n, nil
 }
 
-// ancestor is a group, and the ranks that those of a group which was split from it have there.
+// ancestor is a group that another group was split from, directly or in several steps.
 type ancestor struct {
 	engine *engine
-	ranks  []int // nil: the same
+	ranks  []int // rank in this ancestor by rank in the other group; nil: the same
 }
 
-// Split makes new groups, each with memory of its own for its calls. Ranks meet in each
-// as those of a first group do; its GPUs are those of this one.
+// Split partitions the group by color. Each part allocates its own flags and buffers, and keeps the GPUs.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if len(e.lineage) == maxLineage {
-		return nil, fmt.Errorf("splitting: %d groups were made of each other, which is as many as can be", maxLineage)
+		return nil, fmt.Errorf("splitting: groups can be nested at most %d deep", maxLineage)
 	}
 	a, ranks, err := e.agreement.Split(color, key)
 	if a == nil {
 		return nil, err
 	}
 	part := newEngine(a, e.timeout, e.knobs)
-	part.device, part.residents, part.spread = e.device, e.residents, e.spread
+	part.device, part.residentRanks, part.severalGPUs = e.device, e.residentRanks, e.severalGPUs
 	for _, from := range e.lineage {
-		there := ranks
+		theirs := ranks
 		if from.ranks != nil {
-			there = lists.At(from.ranks, ranks)
+			theirs = lists.At(from.ranks, ranks)
 		}
-		part.lineage = append(part.lineage, ancestor{from.engine, there})
+		part.lineage = append(part.lineage, ancestor{from.engine, theirs})
 	}
-	if part.sharing, err = part.sharers(); err == nil {
-		err = part.equip()
+	if part.ranksOnGPU, err = part.countSharers(); err == nil {
+		err = part.allocateBuffers()
 	}
-	return part.joined(err)
+	return part.finishJoin(err)
 }
 
-// newEngine is that of a group of ranks that have met.
-func newEngine(a *shm.CallChecker, timeout time.Duration, k knobs) *engine {
+// newEngine returns the engine of ranks that have met. It has no GPU yet.
+func newEngine(a *shm.Agreement, timeout time.Duration, k knobs) *engine {
 	e := &engine{agreement: a, rank: a.Rank(), size: a.Size(), timeout: timeout, knobs: k}
 	e.lineage = []ancestor{{engine: e}}
 	return e
 }
 
-// joined is the engine, unless it could not be made ready: then the others learn why.
-func (e *engine) joined(err error) (dist.Engine, error) {
+// finishJoin returns the engine or, if err is not nil, tells the other ranks the reason and closes it.
+func (e *engine) finishJoin(err error) (dist.Engine, error) {
 	if err != nil {
 		e.agreement.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
 		e.Close()
@@ -258,99 +262,95 @@ func (e *engine) joined(err error) (dist.Engine, error) {
 	return e, nil
 }
 
-// room is how many blocks of this rank's collective run at once beside those of all others
-// on the GPU, where a multiprocessor runs so many. Between GPUs one is left for messages:
-// a rank may have to take one in before another comes to the collective. On a single GPU
-// that one's blocks are not there yet.
-func (e *engine) room(resident int) int {
-	n := resident * e.device.multiprocessors / e.residents
-	if e.spread && n > 1 {
+// maxBlocksAtOnce returns how many blocks this rank's collective may have, so that the blocks of all ranks
+// on the GPU are resident at once. A multiprocessor runs resident blocks at a time. With several GPUs, one
+// block is left free for the copy of a message: this rank may have to receive a message before another
+// rank, on another GPU, enters the collective. On a single GPU there is room anyway, because the blocks
+// of that rank are not running yet.
+func (e *engine) maxBlocksAtOnce(resident int) int {
+	n := resident * e.device.multiprocessors / e.residentRanks
+	if e.severalGPUs && n > 1 {
 		n--
 	}
 	return n
 }
 
-// Device is the GPU as this process uses it, and how many ranks share it: for kernels that
-// another package starts among the ranks of the group.
-func (e *engine) Device() (c *cuda.Context, sharing int) { return e.device.Context, e.sharing }
+// Device returns the GPU's context in this process and how many ranks share the GPU, for packages that
+// launch their own kernels.
+func (e *engine) Device() (c *cuda.Context, sharing int) { return e.device.Context, e.ranksOnGPU }
 
-// Addresses is where the memory of all ranks is that Alloc gave together with this buffer's.
+// Addresses returns, by rank, the address that corresponds to b in the memory of every rank.
 func (e *engine) Addresses(b dist.Buffer) ([]cuda.Pointer, error) {
-	s, ours := e.spanOf(b)
+	s, ours := e.findSpan(b)
 	if !ours {
-		return nil, fmt.Errorf("%v: not memory that Alloc of this group gave", b)
+		return nil, fmt.Errorf("%v: not memory that Alloc of this group returned", b)
 	}
-	var all []cuda.Pointer
-	for rank := range e.size {
-		all = append(all, s.pointer(rank))
-	}
-	return all, nil
+	return lists.Map(lists.Range[int](e.size), s.pointer), nil
 }
 
-// Patience is where a kernel says that it has waited for another rank too long, and how long
-// that is.
-func (e *engine) Patience() (failure cuda.Pointer, limit time.Duration) {
+// KernelTimeout returns how long a kernel may wait for another rank, and the address of the gpu.Failure
+// in which it reports a timeout.
+func (e *engine) KernelTimeout() (failure cuda.Pointer, limit time.Duration) {
 	return e.failure.Device, e.timeout
 }
 
-// forsaken fails the group because memory of a call is no longer there.
-func (e *engine) forsaken(p dist.Plan) error {
-	err := fmt.Errorf("%v: the memory was freed", p)
-	e.Refuse(err)
+// failFreed fails the group because the memory of a prepared call was freed.
+func (e *engine) failFreed(p dist.Plan) error {
+	e.Refuse(fmt.Errorf("%v: the memory was freed", p))
 	return e.agreement.Failure()
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.RefusalBy(e.rank, reason)) }
+func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
 
-// Alloc gives device memory that all ranks reach.
+// Alloc returns zeroed device memory that all ranks can access.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	a, err := e.allocateForAll(fmt.Sprintf("alloc of %d %v", count, d), count*d.Size())
+	a, err := e.allocateMulticast(fmt.Sprintf("alloc of %d %v", count, d), count*d.Size())
 	if err != nil {
 		return dist.Buffer{}, err
 	}
 	return dist.NewBuffer(d, count, nil, a), nil
 }
 
-// Free marks the memory as unused. It is given back by the next Alloc after all
-// ranks have freed it: until then they may reach it.
+// Free marks memory as unused. The next Alloc after all ranks have freed it releases it; until then
+// another rank may access it.
 func (e *engine) Free(b dist.Buffer) error {
 	a, ours := b.Memory().(*allocation)
 	if !ours || a.e != e || a.freed {
-		return fmt.Errorf("freeing %v: not memory that Alloc of this group gave", b)
+		return fmt.Errorf("freeing %v: not memory that Alloc of this group returned", b)
 	}
 	a.freed = true
 	return nil
 }
 
-// lastWait is how long a rank that closes waits for the others to let go of its
-// memory.
-const lastWait = time.Second
+// closeGrace is how long Close waits for the other ranks to unmap this rank's memory.
+const closeGrace = time.Second
 
-// Close leaves the group.
+// Close leaves the group and frees its resources. Errors that follow from a failure of the group are
+// not reported again.
 func (e *engine) Close() error {
 	defer e.agreement.Close()
 	e.agreement.Leave()
-	if e.device == nil || e.messages == nil {
+	if e.device == nil || e.mailbox == nil {
 		return nil
 	}
 	return e.device.Do(func() error {
 		var faults []error
 		for _, a := range e.allocations {
-			a.freed = true // for groups that were split from this one
-			faults = append(faults, a.unmap())
+			a.freed = true // groups split from this one must not use it any more
+			faults = append(faults, a.closeImports())
 		}
-		// Memory that others have mapped must stay until they are gone.
-		for begin := time.Now(); time.Since(begin) < lastWait && !e.agreement.Alone(); {
+		// Memory that other processes have mapped must not be freed before they unmap it.
+		for begin := time.Now(); time.Since(begin) < closeGrace && !e.agreement.Alone(); {
 			time.Sleep(time.Millisecond)
 		}
 		for _, a := range e.allocations {
 			faults = append(faults, a.release())
 		}
-		for _, v := range e.vectors {
+		for _, v := range e.vectorCopies {
 			faults = append(faults, e.device.Free(v))
 		}
-		faults = append(faults, e.stream.Destroy(), e.failure.Free(), e.messages.close())
+		faults = append(faults, e.stream.Destroy(), e.failure.Free(), e.mailbox.close())
 		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.agreement.Failed() {
 			return err
 		}

@@ -15,11 +15,13 @@ import (
 
 var _ instrument.Limiter = (*engine)(nil)
 
-// Limits is what the GPU's memory and its cache allow where all ranks share it: every byte
-// of their buffers is read or written once, but for those that the cache can hold, at the
-// speed of a copy within the GPU; and every access of the algorithm goes through the cache.
-// Both speeds were measured beside this call. What goes between GPUs, or through the host,
-// has no limit here.
+// Limits returns lower bounds of a call's time, for ranks that share one GPU:
+//
+//   - memory: every byte of the ranks' buffers that does not fit into the cache is read or written
+//     once, at the speed of a copy within the GPU;
+//   - cache: every access of the algorithm goes through the L2 cache.
+//
+// Both speeds are measured on this GPU. There are no limits for calls between GPUs or on host memory.
 func (*engine) Limits(p dist.Plan) ([]instrument.Limit, error) {
 	a, ours := p.In.Memory().(*allocation)
 	if !ours {
@@ -29,31 +31,32 @@ func (*engine) Limits(p dist.Plan) ([]instrument.Limit, error) {
 		return nil, nil
 	}
 	e := a.e
-	if e.sharing != e.size {
-		return nil, nil // links limit it, which nothing here has measured
+	if e.ranksOnGPU != e.size {
+		return nil, nil // the links between the GPUs limit the call, and their speed is not measured
 	}
 	capacity, err := e.device.Device().Get(cuda.L2Bytes)
 	if err != nil {
 		return nil, err
 	}
-	l, err := e.limitsOf(p, capacity)
+	l, err := e.computeLimits(p, capacity)
 	if err != nil {
 		return nil, err
 	}
 	return []instrument.Limit{{Name: "memory", US: l.memory.us()}, {Name: "cache", US: l.cache.us()}}, nil
 }
 
-// coldLimit is the limit of a call whose buffers are not in the cache, and what it is.
+// coldLimit returns the lower bound for a call whose buffers are not in the cache, and how it was
+// computed.
 func (e *engine) coldLimit(p dist.Plan) (us float64, what string, err error) {
-	l, err := e.limitsOf(p, 0)
+	l, err := e.computeLimits(p, 0)
 	return max(l.memory.us(), l.cache.us()), fmt.Sprintf("memory: %v; cache: %v",
 		l.memory.text("all ranks' buffers", "a copy"), l.cache.text("accesses", "the cache")), err
 }
 
-// limits are the least times of a call by what must be moved.
+// limits are the data volumes that bound a call's time.
 type limits struct{ memory, cache volume }
 
-// volume is bytes, and how many of them go in a microsecond.
+// volume is a number of bytes and a speed in bytes per microsecond.
 type volume struct{ bytes, speed float64 }
 
 func (v volume) us() float64 {
@@ -67,10 +70,10 @@ func (v volume) text(what, how string) string {
 	return fmt.Sprintf("%.4g MB of %s at %.0f GB/s of %s: %.4g us", v.bytes/1e6, what, v.speed/1e3, how, v.us())
 }
 
-// limitsOf finds them where so many bytes of the buffers may be in the cache.
-func (e *engine) limitsOf(p dist.Plan, cached int) (l limits, err error) {
+// computeLimits returns the limits of a call, of whose buffers the given number of bytes is cached.
+func (e *engine) computeLimits(p dist.Plan, cached int) (l limits, err error) {
 	width := p.DType.Size()
-	if bytes := unique(p, e.size)*width - cached; bytes > 0 {
+	if bytes := bufferElements(p, e.size)*width - cached; bytes > 0 {
 		l.memory.bytes = float64(bytes)
 		if l.memory.speed, err = e.device.copySpeed(); err != nil {
 			return l, fmt.Errorf("measuring the GPU's memory: %w", err)
@@ -84,9 +87,9 @@ func (e *engine) limitsOf(p dist.Plan, cached int) (l limits, err error) {
 	return l, nil
 }
 
-// unique is how many elements all ranks' buffers have, inputs and outputs; in place,
-// memory is read and written.
-func unique(p dist.Plan, ranks int) int {
+// bufferElements returns the number of elements in the inputs and outputs of all ranks. A buffer that is
+// both counts twice, because it is read and written.
+func bufferElements(p dist.Plan, ranks int) int {
 	switch p.Op {
 	case dist.AllGather, dist.ReduceScatter, dist.Broadcast, dist.Reduce:
 		return p.Count + ranks*p.Count
@@ -94,13 +97,13 @@ func unique(p dist.Plan, ranks int) int {
 		return 2 * p.Count
 	}
 	if p.Op == dist.AllToAll && p.Counts != nil {
-		return 2 * p.Count // which is of all ranks then
+		return 2 * p.Count // with Counts, Count is the sum over all ranks
 	}
 	return 2 * ranks * p.Count
 }
 
-// accesses is how many elements all ranks load and store at least, and how many of them
-// load the same ones at about the same time, which the GPU can answer at once.
+// accesses returns the least number of elements that all ranks load and store, and how many ranks load
+// the same elements at about the same time. The cache can serve such loads together.
 func accesses(p dist.Plan, size int) (elements float64, readers int) {
 	n, count := float64(size), float64(p.Count)
 	switch p.Op {
@@ -108,57 +111,62 @@ func accesses(p dist.Plan, size int) (elements float64, readers int) {
 	case dist.AllGather, dist.Broadcast:
 		return 2 * n * count, size
 	default:
-		return float64(unique(p, size)), 1
+		return float64(bufferElements(p, size)), 1
 	}
-	w := wayOf(p)
+	v := variantOf(p)
 	switch {
-	case w.bits > 0: // encoded, stored at the owner, loaded there, stored at all and loaded again
-		encoded := (float64(w.bits)/8 + 4./quant.Group) / float64(p.DType.Size())
+	case v.bits > 0: // encoded data is stored at the owner, loaded there, stored at all ranks and loaded again
+		encoded := (float64(v.bits)/8 + 4./quant.Group) / float64(p.DType.Size())
 		elements, readers = n*count*(2+4*encoded), 1
-	case w.own: // copied by every rank, and then added up
+	case v.copiesInputs: // every rank copies all inputs, then loads the copies
 		elements, readers = count*(3*n*n+n), size
-	case w.kernel == gpu.Pull:
+	case v.kernel == gpu.Pull:
 		elements, readers = count*(3*n+1), size
-	case w.kernel == gpu.Lamport: // loaded, stored at all others and loaded there, each word with a flag
+	case v.kernel == gpu.Lamport: // loaded, stored at all other ranks and loaded there, each word with a flag
 		elements, readers = count*(4*n*(n-1)+2*n), 1
-	case w.kernel == gpu.Push:
+	case v.kernel == gpu.Push:
 		elements, readers = 2*n*count, 1
 	default:
 		elements, readers = count*(n*n+n), size
 	}
-	if w.apart && p.InPlace { // copied first
+	if v.outOfPlace && p.InPlace { // the input is copied first
 		elements += 2 * n * count
 	}
 	return elements, readers
 }
 
-// copySpeed is how many bytes a microsecond are read and written in the best of some
-// copies of memory beyond the caches, measured once.
-func (d *device) copySpeed() (float64, error) { return d.copies.of(d, measureCopy) }
+// copySpeed returns the speed of the GPU's memory: the bytes read and written per microsecond in the best
+// of several copies that exceed the cache.
+func (d *device) copySpeed() (float64, error) {
+	return d.copyProbe.measure(d, (*measurement).measureCopy)
+}
 
-// cacheSpeed is how many bytes a microsecond are loaded and stored of memory that stays in
-// the cache: in the best of some reads, of reads by several of the same, and of copies.
+// cacheSpeed returns the speed of the cache: the bytes loaded and stored per microsecond in the best of
+// several reads, reads of the same data by several readers, and copies, of data that stays in the cache.
 func (d *device) cacheSpeed(readers int) (float64, error) {
-	alone, err := d.caches[0].of(d, func(b *bench) (float64, error) { return b.measureCache(1) })
+	alone, err := d.cacheProbes[0].measure(d, func(b *measurement) (float64, error) { return b.measureCache(1) })
 	if err != nil || readers < 2 {
 		return alone, err
 	}
-	together, err := d.caches[readers-1].of(d, func(b *bench) (float64, error) { return b.measureCache(readers) })
+	together, err := d.cacheProbes[readers-1].measure(d, func(b *measurement) (float64, error) {
+		return b.measureCache(readers)
+	})
 	return max(alone, together), err
 }
 
-// probe is a measurement that is made once.
+// probe is a speed that is measured once.
 type probe struct {
 	sync.Once
 	speed float64
 	err   error
 }
 
-func (p *probe) of(d *device, measure func(*bench) (float64, error)) (float64, error) {
+// measure returns the speed, which it measures at the first call.
+func (p *probe) measure(d *device, measure func(*measurement) (float64, error)) (float64, error) {
 	p.Do(func() {
 		p.err = d.Do(func() (err error) {
-			b := bench{device: d}
-			p.speed, err = b.run(measure)
+			m := measurement{device: d}
+			p.speed, err = m.run(measure)
 			return err
 		})
 	})
@@ -166,20 +174,21 @@ func (p *probe) of(d *device, measure func(*bench) (float64, error)) (float64, e
 }
 
 const (
-	probeRuns  = 5
-	leastProbe = 16 << 20
+	probeRepeats  = 5
+	minProbeBytes = 16 << 20
 )
 
-// bench is what a measurement on the device needs: memory, a stream and two events.
-type bench struct {
+// measurement holds the resources of one speed measurement.
+type measurement struct {
 	*device
-	cache  int // bytes
+	cache  int // size of the L2 cache in bytes
 	stream *cuda.Stream
-	events [2]*cuda.Event
-	memory []cuda.Pointer
+	events [2]*cuda.Event // before and after the timed work
+	memory []cuda.Pointer // freed by close
 }
 
-func (b *bench) run(measure func(*bench) (float64, error)) (speed float64, err error) {
+// run allocates the resources, measures, and frees them.
+func (b *measurement) run(measure func(*measurement) (float64, error)) (speed float64, err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	if b.cache, err = b.Device().Get(cuda.L2Bytes); err != nil {
 		return 0, err
@@ -195,7 +204,8 @@ func (b *bench) run(measure func(*bench) (float64, error)) (speed float64, err e
 	return measure(b)
 }
 
-func (b *bench) alloc(bytes int) (cuda.Pointer, error) {
+// alloc returns zeroed memory that close frees.
+func (b *measurement) alloc(bytes int) (cuda.Pointer, error) {
 	p, err := b.Alloc(bytes)
 	if err == nil {
 		b.memory = append(b.memory, p)
@@ -204,9 +214,9 @@ func (b *bench) alloc(bytes int) (cuda.Pointer, error) {
 	return p, err
 }
 
-// best is the greatest of some rates of so many bytes.
-func (b *bench) best(bytes int, start func() error) (speed float64, err error) {
-	for range probeRuns {
+// best times start, which moves the given bytes, several times and returns the highest speed.
+func (b *measurement) best(bytes int, start func() error) (speed float64, err error) {
+	for range probeRepeats {
 		if err := errors.Join(b.events[0].Record(b.stream), start(), b.events[1].Record(b.stream),
 			b.stream.Synchronize()); err != nil {
 			return 0, err
@@ -220,12 +230,12 @@ func (b *bench) best(bytes int, start func() error) (speed float64, err error) {
 		}
 	}
 	if speed == 0 {
-		return 0, errors.New("the device's clock stands still")
+		return 0, errors.New("the GPU's timer did not advance")
 	}
 	return speed, nil
 }
 
-func (b *bench) close() error {
+func (b *measurement) close() error {
 	faults := lists.Map(b.memory, b.Free)
 	for _, e := range b.events {
 		if e != nil {
@@ -238,9 +248,10 @@ func (b *bench) close() error {
 	return errors.Join(faults...)
 }
 
-func measureCopy(b *bench) (float64, error) {
-	const copies = 8
-	bytes := max(leastProbe, 4*b.cache)
+// measureCopy times copies of memory much larger than the cache.
+func (b *measurement) measureCopy() (float64, error) {
+	const copies = 8 // per sample, so that the time to start them does not matter
+	bytes := max(minProbeBytes, 4*b.cache)
 	from, err := b.alloc(bytes)
 	if err != nil {
 		return 0, err
@@ -249,7 +260,7 @@ func measureCopy(b *bench) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.best(2*bytes*copies, func() error { // several, so that starting them does not count
+	return b.best(2*bytes*copies, func() error {
 		var faults []error
 		for range copies {
 			faults = append(faults, b.stream.Copy(to, from, bytes))
@@ -260,12 +271,12 @@ func measureCopy(b *bench) (float64, error) {
 
 const (
 	cacheThreads = 512
-	cacheRounds  = 1024 // about a millisecond on a GPU of 2023
+	cacheRounds  = 1024 // takes about a millisecond on an H200
 )
 
-// measureCache times loads, and loads and stores, of memory that is a small part of the
-// cache: half of some caches is further away than the other half.
-func (b *bench) measureCache(readers int) (speed float64, err error) {
+// measureCache times loads, and loads with stores, of memory that is at most an eighth of the cache. The
+// L2 of some GPUs has two halves, and data in the far half takes longer; a small part stays near.
+func (b *measurement) measureCache(readers int) (speed float64, err error) {
 	grid := max(readers, 2*b.multiprocessors/readers*readers)
 	own := grid / readers * cacheThreads * gpu.CacheFlight
 	p := &gpu.CacheParams{Packs: uint64(min(own, max(1, b.cache/8/packBytes))), Rounds: cacheRounds,
@@ -277,7 +288,7 @@ func (b *bench) measureCache(readers int) (speed float64, err error) {
 	p.Memory, p.Sink = uint64(memory), uint64(memory)+2*p.Packs*packBytes
 	for _, k := range []struct {
 		name     string
-		accesses int // of a pack
+		accesses int // per pack
 	}{{gpu.CacheRead, 1}, {gpu.CacheCopy, 2}} {
 		kernel, err := b.kernel(gpu.Cache, k.name, false)
 		if err != nil {
@@ -291,15 +302,15 @@ func (b *bench) measureCache(readers int) (speed float64, err error) {
 		}
 		speed = max(speed, found)
 	}
-	return speed, b.plausible(speed)
+	return speed, b.checkPlausible(speed)
 }
 
-// plausible refuses a speed of the cache, in bytes a microsecond, that the multiprocessors cannot
-// take in: 128 bytes each in a cycle. Then the kernel did not do what it was timed for.
-func (b *bench) plausible(speed float64) error {
+// checkPlausible returns an error if a cache speed, in bytes per microsecond, exceeds what the
+// multiprocessors can receive: 128 bytes each per cycle. Then the compiler has removed the loads.
+func (b *measurement) checkPlausible(speed float64) error {
 	rate, err := b.Device().Get(cuda.ClockRate)
 	if most := float64(b.multiprocessors) * 128 * float64(rate) / 1e3; err == nil && rate > 0 && speed > most {
-		return fmt.Errorf("%.0f GB/s were found, more than the %.0f GB/s that %d multiprocessors at %d MHz can take in",
+		return fmt.Errorf("measured %.0f GB/s, more than the %.0f GB/s that %d multiprocessors at %d MHz can receive",
 			speed/1e3, most/1e3, b.multiprocessors, rate/1000)
 	}
 	return nil

@@ -14,27 +14,26 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// A message in device memory is one copy, which the receiver starts: the sender says in
-// shared memory of the host where its elements are, and waits until the receiver has said
-// that it has them. No kernel ever waits for another rank, so messages can be taken in
-// whatever order ranks come to them, and beside a collective. Messages in the program's own
-// memory go through shared memory of the host, in pieces, and no GPU sees them.
+// A message in device memory is one copy, which the receiver starts. The sender publishes the address of
+// its elements in shared memory of the host, and waits until the receiver has confirmed the copy. No
+// kernel waits for another rank, so messages work in any order, and concurrently with a collective.
+// Messages in host memory go through shared memory of the host, in pieces, and not through the GPU.
 
-// mailbox is what the messages of a group need.
+// mailbox holds the resources of a group's messages.
 type mailbox struct {
-	e        *engine
-	to, from []*shm.Channel // by peer
-	stream   *cuda.Stream   // of what comes in: a collective may wait in the other
-	arrived  *cuda.Shared   // a flag for each peer, by which the host sees that a copy is done
-	numbers  []uint32       // of the copies from each peer
+	e            *engine
+	to, from     []*shm.Channel // by peer, for messages to and from it
+	stream       *cuda.Stream   // for receives; a collective may block the engine's other stream
+	arrivalFlags *cuda.Shared   // one flag per peer, set when a copy from it is done
+	copyNumbers  []uint32       // by peer: how many copies from it were started; the value of its flag
 }
 
-// flagBytes keeps the flags of different peers apart.
+// flagBytes is the distance between the flags of two peers, so that they are in different cache lines.
 const flagBytes = 128
 
-// newMailbox is called where the device's context is current.
+// newMailbox must be called with the device's context current.
 func (e *engine) newMailbox() (*mailbox, error) {
-	m := &mailbox{e: e, numbers: make([]uint32, e.size)}
+	m := &mailbox{e: e, copyNumbers: make([]uint32, e.size)}
 	for peer := range e.size {
 		m.to = append(m.to, e.agreement.ChannelTo(shm.ForProgram, peer, describe))
 		m.from = append(m.from, e.agreement.ChannelFrom(shm.ForProgram, peer, describe))
@@ -43,17 +42,18 @@ func (e *engine) newMailbox() (*mailbox, error) {
 	if m.stream, err = e.device.Stream(); err != nil {
 		return nil, err
 	}
-	if m.arrived, err = e.device.Share(e.size * flagBytes); err != nil {
+	if m.arrivalFlags, err = e.device.Share(e.size * flagBytes); err != nil {
 		return nil, errors.Join(err, m.stream.Destroy())
 	}
 	return m, nil
 }
 
-func (m *mailbox) close() error { return errors.Join(m.stream.Destroy(), m.arrived.Free()) }
+func (m *mailbox) close() error { return errors.Join(m.stream.Destroy(), m.arrivalFlags.Free()) }
 
-// onDevice marks the type of elements that are in device memory.
+// onDevice is a bit in shm.Note.Type for elements in device memory. Sender and receiver must agree on it.
 const onDevice = 1 << 32
 
+// describe formats a note for the error about a mismatch.
 func describe(n shm.Note) string {
 	s := fmt.Sprintf("%d %v", n.Count, dist.DType(n.Type&^onDevice))
 	if n.Type&onDevice != 0 {
@@ -65,14 +65,14 @@ func describe(n shm.Note) string {
 // message is a prepared send or receive.
 type message struct {
 	*mailbox
-	plan  dist.Plan
-	doing string
-	note  shm.Note
-	at    span   // this rank's elements, where they are in device memory
-	bytes []byte // what goes through the host: the elements, or where they are
-	take  func(off int, piece []byte)
-	copy  copier
-	err   error // of the copy
+	plan   dist.Plan
+	op     string
+	note   shm.Note
+	span   span                        // this rank's elements, if they are in device memory
+	bytes  []byte                      // sent through shared memory: the elements or, for device memory, the encoded span
+	take   func(off int, piece []byte) // handles a received piece of bytes
+	copier copier
+	err    error // of the copy that take started
 }
 
 // message prepares a send or a receive.
@@ -81,19 +81,19 @@ func (e *engine) message(p dist.Plan) (func() error, error) {
 	if p.Op == dist.Recv {
 		b = p.Out
 	}
-	m := &message{mailbox: e.messages, plan: p, doing: p.String(), bytes: b.Bytes()}
+	m := &message{mailbox: e.mailbox, plan: p, op: p.String(), bytes: b.Bytes()}
 	m.note = shm.Note{Type: uint64(p.DType), Count: uint64(p.Count), Bytes: uint64(len(m.bytes))}
 	m.take = func(off int, piece []byte) { copy(m.bytes[off:], piece) }
 	if p.Count > 0 && m.bytes == nil {
 		var ours bool
-		if m.at, ours = e.spanOf(b); !ours {
+		if m.span, ours = e.findSpan(b); !ours {
 			return nil, fmt.Errorf("%v is memory of another group", b)
 		}
-		m.bytes = binary.LittleEndian.AppendUint64(nil, m.at.word())
+		m.bytes = binary.LittleEndian.AppendUint64(nil, m.span.encode())
 		m.note.Type, m.note.Bytes = m.note.Type|onDevice, uint64(len(m.bytes))
 		m.take = func(_ int, word []byte) { m.err = m.fetch(binary.LittleEndian.Uint64(word)) }
 		if p.Op == dist.Recv {
-			if err := m.settleCopy(); err != nil {
+			if err := m.chooseCopier(); err != nil {
 				return nil, err
 			}
 		}
@@ -104,36 +104,36 @@ func (e *engine) message(p dist.Plan) (func() error, error) {
 	return m.recv, nil
 }
 
-// settleCopy chooses how the elements are copied. A kernel that raises a flag when it is
-// done is seen sooner than the end of a stream; the copy engine is faster in the long run.
-func (m *message) settleCopy() (err error) {
+// chooseCopier chooses how the elements are copied. For short messages a kernel is best: the host sees its
+// flag sooner than the end of a stream. For long ones the copy engine is faster.
+func (m *message) chooseCopier() (err error) {
 	method := m.e.knobs.copy
 	if method == "" && m.plan.Count*m.plan.DType.Size() <= singleBytes {
 		method = byLoads
 	}
-	m.copy, err = m.e.newCopier(method, m.stream)
+	m.copier, err = m.e.newCopier(method, m.stream)
 	return err
 }
 
-// far tells whether the elements are in device memory.
-func (m *message) far() bool { return m.at.allocation != nil }
+// onDevice reports whether the elements are in device memory.
+func (m *message) onDevice() bool { return m.span.allocation != nil }
 
-// ready fails where the message cannot be on its way.
-func (m *message) ready() error {
-	if m.at.gone() {
-		return m.e.forsaken(m.plan)
+// check returns an error if the memory was freed or the group has failed.
+func (m *message) check() error {
+	if m.span.wasFreed() {
+		return m.e.failFreed(m.plan)
 	}
 	return m.e.agreement.Failure()
 }
 
-// send returns when the elements may be changed: once they are in shared memory, or
-// copied.
+// send returns when the caller may change the elements: when they are in shared memory or, for device
+// memory, when the receiver has copied them.
 func (m *message) send() error {
-	if err := m.ready(); err != nil {
+	if err := m.check(); err != nil {
 		return err
 	}
 	c := m.to[m.plan.Peer]
-	t, w := c.Begin(m.note), m.e.agreement.NewWait(m.plan.Peer, m.doing)
+	t, w := c.Begin(m.note), m.e.agreement.NewWait(m.plan.Peer, m.op)
 	for !t.Complete() {
 		if t.Send(m.bytes) {
 			w.Moved()
@@ -141,7 +141,7 @@ func (m *message) send() error {
 			return err
 		}
 	}
-	if !m.far() {
+	if !m.onDevice() {
 		return nil
 	}
 	for !c.Empty() {
@@ -149,16 +149,16 @@ func (m *message) send() error {
 			return err
 		}
 	}
-	return m.e.agreement.Failure() // such as that of the copy
+	return m.e.agreement.Failure() // the receiver may have failed to copy
 }
 
-// recv returns when the elements are there.
+// recv returns when the elements have arrived.
 func (m *message) recv() error {
-	if err := m.ready(); err != nil {
+	if err := m.check(); err != nil {
 		return err
 	}
 	c := m.from[m.plan.Peer]
-	t, w := c.Begin(m.note), m.e.agreement.NewWait(m.plan.Peer, m.doing)
+	t, w := c.Begin(m.note), m.e.agreement.NewWait(m.plan.Peer, m.op)
 	for !t.Complete() {
 		switch moved, err := t.Recv(m.take); {
 		case err != nil:
@@ -176,55 +176,56 @@ func (m *message) recv() error {
 	return nil
 }
 
-// fetch copies the elements that are where the word says in the sender's memory, and
-// returns when they are here.
+// fetch copies the elements from the span in the sender's memory that word encodes. It returns when the
+// copy is done.
 func (m *message) fetch(word uint64) error {
 	e, peer := m.e, m.plan.Peer
-	from := e.span(word)
+	from := e.decodeSpan(word)
 	if from.allocation == nil {
-		return e.broken(m.doing, fmt.Errorf("rank %d sends from memory that rank %d does not know", peer, e.rank))
+		return e.fail(m.op, fmt.Errorf("rank %d sends from memory that rank %d has not mapped", peer, e.rank))
 	}
-	m.numbers[peer]++
-	number, bytes := m.numbers[peer], m.plan.Count*m.plan.DType.Size()
+	m.copyNumbers[peer]++
+	number, bytes := m.copyNumbers[peer], m.plan.Count*m.plan.DType.Size()
 	return e.device.Do(func() error {
-		if err := m.copy.start(m.at.pointer(e.rank), from.pointer(peer), bytes,
-			m.arrived.Device+cuda.Pointer(peer*flagBytes), number); err != nil {
-			return e.broken(m.doing, err)
+		if err := m.copier.start(m.span.pointer(e.rank), from.pointer(peer), bytes,
+			m.arrivalFlags.Device+cuda.Pointer(peer*flagBytes), number); err != nil {
+			return e.fail(m.op, err)
 		}
-		if !m.copy.flags(bytes) {
-			return m.ended(nil, 0)
+		if !m.copier.raisesFlag(bytes) {
+			return m.awaitCopy(nil, 0)
 		}
-		return m.ended((*atomic.Uint32)(unsafe.Pointer(&m.arrived.Bytes[peer*flagBytes])), number)
+		return m.awaitCopy((*atomic.Uint32)(unsafe.Pointer(&m.arrivalFlags.Bytes[peer*flagBytes])), number)
 	})
 }
 
-// ended waits for a copy: for its flag, or where it has none for the stream.
-func (m *message) ended(flag *atomic.Uint32, number uint32) error {
+// awaitCopy waits until a copy is done: until its flag has the given number or, if flag is nil, until the
+// stream is idle.
+func (m *message) awaitCopy(flag *atomic.Uint32, number uint32) error {
 	e := m.e
-	begin := time.Time{}
-	for looks := 1; ; looks++ {
+	var started time.Time
+	for polls := 1; ; polls++ {
 		if flag != nil && flag.Load() == number {
 			return nil
 		}
-		if flag != nil && looks%watchEvery != 0 {
+		if flag != nil && polls%watchEvery != 0 {
 			continue
 		}
-		switch done, err := m.copy.stream.Done(); {
+		switch done, err := m.copier.stream.Done(); {
 		case err != nil:
-			return e.broken(m.doing, err)
+			return e.fail(m.op, err)
 		case done && flag != nil && flag.Load() != number:
-			return e.broken(m.doing, fmt.Errorf("the kernel of copy %d has ended, and its flag is %d", number, flag.Load()))
+			return e.fail(m.op, fmt.Errorf("the kernel of copy %d has ended, but its flag is %d", number, flag.Load()))
 		case done:
 			return nil
 		}
-		if begin.IsZero() {
-			begin = time.Now()
+		if started.IsZero() {
+			started = time.Now()
 		}
-		if looks > politeLooks {
+		if polls > busyPolls {
 			runtime.Gosched()
-			time.Sleep(20 * time.Microsecond)
-			if time.Since(begin) > e.timeout {
-				return e.broken(m.doing, fmt.Errorf("a copy of %d bytes is not done after %v", m.plan.Count*m.plan.DType.Size(),
+			time.Sleep(pollPause)
+			if time.Since(started) > e.timeout {
+				return e.fail(m.op, fmt.Errorf("a copy of %d bytes is not done after %v", m.plan.Count*m.plan.DType.Size(),
 					e.timeout))
 			}
 		}

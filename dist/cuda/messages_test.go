@@ -73,7 +73,7 @@ func TestCopyMethods(t *testing.T) {
 		} else {
 			err = g.Recv(b.Slice(1, 8), 0)
 		}
-		if err == nil || !strings.Contains(err.Error(), "copy=bulk: the ends of a copy do not lie alike") {
+		if err == nil || !strings.Contains(err.Error(), "source and destination of a copy differ in their alignment") {
 			return fmt.Errorf("ends that differ: %v", err)
 		}
 		return nil
@@ -88,12 +88,12 @@ func TestCopyRefused(t *testing.T) {
 	_, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
 	if reason, lacks := errors.AsType[*dist.UnavailableError](err); !lacks ||
 		!strings.Contains(reason.Error(),
-			"copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0") {
+			"copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies need 9.0") {
 		t.Errorf("a GPU without bulk copies: %v", err)
 	}
 	_, err = openWith(2, time.Minute, map[string]string{copyKnob: byLoads, ranksAsKnob: asBlocks})
 	if reason, lacks := errors.AsType[*dist.UnavailableError](err); !lacks ||
-		!strings.Contains(reason.Error(), "blocks of one kernel copy nothing") {
+		!strings.Contains(reason.Error(), "blocks of one kernel make no copies") {
 		t.Errorf("ranks as blocks: %v", err)
 	}
 	gs := must.Get(openWith(2, time.Minute, map[string]string{copyKnob: byLoads}))(t)
@@ -369,13 +369,13 @@ func TestSubgroupMemory(t *testing.T) {
 
 // A word has room for what a group may have.
 func TestSpanWord(t *testing.T) {
-	a := &allocation{number: maxAllocations - 1}
-	e := &engine{allocations: map[int]*allocation{a.number: a}}
+	a := &allocation{id: maxAllocations - 1}
+	e := &engine{allocations: map[int]*allocation{a.id: a}}
 	for range maxLineage {
 		e.lineage = append(e.lineage, ancestor{engine: e})
 	}
 	s := span{allocation: a, off: 1<<offsetBits - 1, level: maxLineage - 1}
-	if got := e.span(s.word()); got.allocation != a || got.off != s.off || got.level != s.level {
+	if got := e.decodeSpan(s.encode()); got.allocation != a || got.off != s.off || got.level != s.level {
 		t.Errorf("%+v came back as %+v", s, got)
 	}
 }

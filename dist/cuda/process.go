@@ -13,65 +13,67 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
 
-// TurnsVariable allows ranks to share a GPU without MPS.
+// TurnsVariable, if set, allows ranks to share a GPU without MPS.
 const TurnsVariable = "KERNBENCH_CUDA_TAKE_TURNS"
 
-// process is what all groups of this process share.
+// process is the state that all groups of this process share.
 type process struct {
 	mu      sync.Mutex
-	daemon  *mps.Daemon
-	opened  bool // the driver reads its variables only once
-	devices map[int]*device
+	daemon  *mps.Daemon     // nil unless this process started one
+	opened  bool            // the driver is open, and no longer reads its environment variables
+	devices map[int]*device // by ordinal
 }
 
 var thisProcess = &process{devices: map[int]*device{}}
 
-// device is a GPU as this process uses it.
+// device is a GPU with this process's context, compiled kernels and measured speeds.
 type device struct {
 	*cuda.Context
 	ordinal         int
 	multiprocessors int
-	copies          probe
-	caches          [gpu.MaxRanks]probe // by how many read the same, less one
+	copyProbe       probe
+	cacheProbes     [gpu.MaxRanks]probe // by the number of readers of the same data, minus one
 
 	mu      sync.Mutex
 	modules map[moduleKey]module
 }
 
-// moduleKey is a file, and whether its flags are those of one GPU.
+// moduleKey identifies a compiled file of kernels.
 type moduleKey struct {
-	file string
-	near bool
+	file   string
+	oneGPU bool // its flags have the memory scope of one GPU
 }
 
-// module is the kernels of a file, or why this driver does not take them.
+// module is a compiled file of kernels, or the driver's reason to reject it.
 type module struct {
 	*cuda.Module
 	err error
 }
 
-// share sees to it that ranks which share a GPU can work at the same time. The rank
-// that starts the daemon tells the others where it is.
-func (p *process) share(start bool) (dir string, err error) {
+// startMPS returns the pipe directory of an MPS daemon, so that ranks can share a GPU. Only one rank
+// passes start, and starts a daemon if there is none; it tells the others the directory. The result is
+// "" for the other ranks, and if taking turns is allowed.
+func (p *process) startMPS(start bool) (dir string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if dir := os.Getenv(mps.PipeVariable); dir != "" {
-		return dir, nil // the user's, or that of an earlier group
+		return dir, nil // a daemon of the user or of an earlier group
 	}
 	if os.Getenv(TurnsVariable) != "" || !start {
 		return "", nil
 	}
 	if p.opened {
-		return "", errors.New("the driver is open already, without MPS")
+		return "", errors.New("the driver has already been opened without MPS")
 	}
 	if p.daemon, err = mps.Start(); err != nil {
-		return "", fmt.Errorf("ranks that share a GPU need MPS, without which their kernels take turns (%s=1 allows that): %w", TurnsVariable, err)
+		return "", fmt.Errorf("ranks that share a GPU need MPS, without which their kernels take turns "+
+			"(%s=1 allows that): %w", TurnsVariable, err)
 	}
 	return p.daemon.Pipes, nil
 }
 
-// use tells the driver of this process where the daemon is.
-func (p *process) use(pipes string) error {
+// useMPS sets the pipe directory for the driver of this process, which must not be open yet.
+func (p *process) useMPS(pipes string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pipes == "" || os.Getenv(mps.PipeVariable) == pipes {
@@ -80,8 +82,8 @@ func (p *process) use(pipes string) error {
 	return setenv(mps.PipeVariable, pipes)
 }
 
-// setenv sets a variable for the driver, which asks the C library: that does not see what Go
-// sets.
+// setenv sets an environment variable both in Go and in the C library. The driver reads the C library's
+// copy, which os.Setenv does not change.
 func setenv(name, value string) error {
 	os.Setenv(name, value)
 	lib, err := dynlib.Open(dynlib.Spec{Name: "the C library", Sonames: []string{"libc.so.6"}})
@@ -94,18 +96,18 @@ func setenv(name, value string) error {
 	}
 	key, text := append([]byte(name), 0), append([]byte(value), 0)
 	if set.Call(uintptr(unsafe.Pointer(&key[0])), uintptr(unsafe.Pointer(&text[0])), 1) != 0 {
-		return fmt.Errorf("setting %s did not work", name)
+		return fmt.Errorf("setting the environment variable %s failed", name)
 	}
 	return nil
 }
 
-// loadingVariable tells the driver when to bring kernels to the GPU: at their first start, unless told
-// otherwise. That may wait for kernels that run, and these, of other ranks on the same GPU, for the kernel that
-// is to start.
+// loadingVariable selects when the driver loads kernels to the GPU. By default it does so at their first
+// launch, and that load may wait for running kernels. This would be a deadlock if these belong to other
+// ranks on the same GPU and wait for the kernel that is being launched. So openDevice sets it to EAGER.
 const loadingVariable = "CUDA_MODULE_LOADING"
 
-// open gives the GPU of a rank.
-func (p *process) open(rank int) (*device, error) {
+// openDevice opens the GPU of a rank.
+func (p *process) openDevice(rank int) (*device, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opened = true
@@ -123,7 +125,7 @@ func (p *process) open(rank int) (*device, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%v has no GPU for this process", driver)
+		return nil, fmt.Errorf("%v offers no GPU to this process", driver)
 	}
 	ordinal := rank % len(list)
 	if d := p.devices[ordinal]; d != nil {
@@ -141,30 +143,33 @@ func (p *process) open(rank int) (*device, error) {
 	return d, nil
 }
 
-// kernel gives a kernel, compiled when it is first asked for. A file that the driver
-// refuses takes only its own algorithms away. near: its flags are those of this GPU alone.
-func (d *device) kernel(a gpu.Algorithm, name string, near bool) (*cuda.Kernel, error) {
+// kernel returns a kernel. Its file is compiled at the first use. If the driver rejects a file, only the
+// algorithms of that file are unavailable. oneGPU selects flags with the memory scope of one GPU.
+func (d *device) kernel(a gpu.Algorithm, name string, oneGPU bool) (k *cuda.Kernel, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	key := moduleKey{a.File(), near}
+	key := moduleKey{a.File(), oneGPU}
 	m, known := d.modules[key]
 	if !known {
 		var ptx []byte
 		if ptx, m.err = a.PTX(); m.err == nil {
-			if near {
+			if oneGPU {
 				ptx = gpu.OnOneGPU(ptx)
 			}
-			m.Module, m.err = d.Load(a.File(), ptx)
+			m.err = d.Do(func() (err error) { m.Module, err = d.Load(a.File(), ptx); return err })
 		}
 		d.modules[key] = m
 	}
 	if m.err != nil {
 		return nil, m.err
 	}
-	return m.Kernel(name)
+	err = d.Do(func() (err error) { k, err = m.Kernel(name); return err })
+	return k, err
 }
 
-func (p *process) end() error {
+// stopMPS stops the MPS daemon that this process has started, if any. The GPUs are closed first, because
+// their contexts are clients of the daemon.
+func (p *process) stopMPS() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.daemon == nil {
@@ -172,7 +177,7 @@ func (p *process) end() error {
 	}
 	d := p.daemon
 	p.daemon = nil
-	for _, device := range p.devices { // clients first
+	for _, device := range p.devices {
 		_ = device.Close()
 	}
 	return d.Stop()

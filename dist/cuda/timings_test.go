@@ -141,7 +141,7 @@ func TestKnobs(t *testing.T) {
 		}
 	}
 	k := knobs{asBlocks: true}
-	if c := k.capabilities(capabilities()); c.Can(dist.AllGather) || c.Has(dist.FusedEpilogue) ||
+	if c := k.restrict(capabilities()); c.Can(dist.AllGather) || c.Has(dist.FusedEpilogue) ||
 		len(c.Algorithms[dist.AllReduce]) != len(capabilities().Algorithms[dist.AllReduce])-1 {
 		t.Errorf("ranks as blocks can %+v", c)
 	}
@@ -199,13 +199,13 @@ func TestTuned(t *testing.T) {
 // The encodings of what goes at once fit into scratch memory, inputs and sums, whatever the
 // number of ranks: also of vectors of a gigabyte, of which a piece goes at once.
 func TestEncodingsFit(t *testing.T) {
-	most := mostEncoded(nil, 2)
+	most := maxEncoded(nil, 2)
 	if most%quant.Group != 0 || most < stageBytes/2 {
 		t.Errorf("%d elements go at once", most)
 	}
 	for ranks := 1; ranks <= gpu.MaxRanks; ranks++ {
 		for _, count := range []int{1, 31, 33, most - 1, most, most + 1, 256 << 20, 1 << 30} {
-			for codec, w := range quantised {
+			for codec, w := range codecVariants {
 				piece := min(count, most)
 				slot := slotBytes(piece, ranks, w.bits)
 				groups, part := (piece+quant.Group-1)/quant.Group, 0 // of the rank with most, as the kernel deals them out
@@ -229,10 +229,10 @@ func TestEncodingsFit(t *testing.T) {
 func TestEncodedPieces(t *testing.T) {
 	const count = 100_003
 	sums := map[int][]byte{}
-	for _, room := range []int{encodedRoom, 64 << 10} {
-		was := encodedRoom
-		encodedRoom = room
-		t.Cleanup(func() { encodedRoom = was })
+	for _, room := range []int{encodedScratch, 64 << 10} {
+		was := encodedScratch
+		encodedScratch = room
+		t.Cleanup(func() { encodedScratch = was })
 		log := filepath.Join(t.TempDir(), "calls")
 		t.Setenv(cudatest.LogVariable, log)
 		gs := must.Get(open(2, time.Minute))(t)
@@ -262,12 +262,12 @@ func TestEncodedPieces(t *testing.T) {
 			return nil
 		})
 		calls, err := os.ReadFile(log)
-		if want := 2 * 2 * ((count + mostEncoded(nil, 2) - 1) / mostEncoded(nil, 2)); err != nil ||
+		if want := 2 * 2 * ((count + maxEncoded(nil, 2) - 1) / maxEncoded(nil, 2)); err != nil ||
 			strings.Count(string(calls), "quickreduce6_bf16") != want {
 			t.Errorf("%d launches, want %d (%v)", strings.Count(string(calls), "quickreduce6_bf16"), want, err)
 		}
 		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
-		encodedRoom = was
+		encodedScratch = was
 	}
 	if !bytes.Equal(sums[2*stageBytes], sums[64<<10]) || len(sums) != 2 {
 		t.Error("pieces have other bits than the whole")

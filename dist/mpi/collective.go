@@ -3,6 +3,7 @@ package mpi
 import (
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
@@ -12,26 +13,27 @@ import (
 
 // collective is a prepared call.
 type collective struct {
-	e     *engine
-	plan  dist.Plan // keeps the buffers
-	label *label
-	call  *mpi.Call // nil: there is nothing to move
-	step  epilogue.Step
+	e        *engine
+	plan     dist.Plan // keeps the buffers reachable, since call refers to them by address
+	label    *label
+	call     *mpi.Call // nil if there is nothing to move
+	epilogue epilogue.Step
 
-	blocks  [2]mpi.Blocks // what the call refers to
-	scratch []byte
-	// Copies within this rank, before and after the call.
-	before, after move
+	blocks  [2]mpi.Blocks // counts and displacements that call refers to by address
+	scratch []byte        // substitute for a buffer where MPI's in-place rules differ from dist's
+	// before and after are copies within this rank, made before and after the call.
+	before, after localCopy
 }
 
-type move struct{ dst, src []byte }
+type localCopy struct{ dst, src []byte }
 
-func (m move) do() {
+func (m localCopy) do() {
 	if len(m.src) > 0 {
 		copy(m.dst, m.src)
 	}
 }
 
+// collective prepares a collective.
 func (e *engine) collective(p dist.Plan) (func() error, error) {
 	if p.Count > mpi.MostElements || p.Out.Count() > mpi.MostElements {
 		return nil, fmt.Errorf("MPI counts up to %d elements, not %d", mpi.MostElements, max(p.Count, p.Out.Count()))
@@ -43,20 +45,21 @@ func (e *engine) collective(p dist.Plan) (func() error, error) {
 	return o.run, nil
 }
 
-// newCollective is a call of which all is known but how MPI makes it.
+// newCollective returns a collective without its MPI call.
 func (e *engine) newCollective(p dist.Plan) *collective {
 	o := &collective{e: e, plan: p, label: newLabel(p.Terms())}
 	if p.Op.Reduces() && p.Reduction == dist.Avg {
-		o.step = epilogue.Average(p.DType, e.Size())
+		o.epilogue = epilogue.Average(p.DType, e.Size())
 	}
 	if x := p.Epilogue; x != nil {
-		o.step = o.step.Then(p.DType, x.Scale, x.Bias.Bytes(), x.Residual.Bytes())
+		o.epilogue = o.epilogue.Then(p.DType, x.Scale, x.Bias.Bytes(), x.Residual.Bytes())
 	}
 	return o
 }
 
+// run agrees on the call with the other ranks, and makes it.
 func (o *collective) run() error {
-	if err := o.e.coordinator.agree(o.label); err != nil {
+	if err := agree(o.e.coordinator, o.label); err != nil {
 		return err
 	}
 	if o.call == nil {
@@ -64,17 +67,18 @@ func (o *collective) run() error {
 	}
 	o.before.do()
 	if err := o.call.Run(); err != nil {
-		return o.e.broken(o.label.text, err)
+		return o.e.fail(o.label.text, err)
 	}
 	o.after.do()
-	o.step.Apply(o.plan.Out.Bytes(), 0)
+	o.epilogue.Apply(o.plan.Out.Bytes(), 0)
 	runtime.KeepAlive(o)
 	return nil
 }
 
-// begun is an all-reduce in two halves, by MPI's call that does not block. MPI matches only such calls with
-// each other, and ranks that begin different ones find that out before they use what came of it.
-type begun struct {
+// splitAllReduce is an MPI_Iallreduce that is started by begin and completed by finish. It is started
+// before the ranks have agreed on it. That is safe: MPI matches non-blocking collectives only with each
+// other, and if ranks start different ones, finish returns the error and the result is not used.
+type splitAllReduce struct {
 	*collective
 	slot *mpi.Slot
 	call *mpi.Call
@@ -92,61 +96,52 @@ func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived
 	if p.InPlace {
 		in = lib.InPlace
 	}
-	o := &begun{collective: c, slot: new(mpi.Slot)}
+	o := &splitAllReduce{collective: c, slot: new(mpi.Slot)}
 	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType),
 		lib.Op(p.DType, vec.Combining(p.Reduction)), e.comm, o.slot)
 	o.test = lib.Test(o.slot)
 	return o.begin, o.finish, nil, nil
 }
 
-func (o *begun) begin() error {
-	if err := o.e.coordinator.tell(o.label); err != nil {
+func (o *splitAllReduce) begin() error {
+	if err := o.e.coordinator.post(o.label); err != nil {
 		return err
 	}
 	if err := o.call.Run(); err != nil {
-		return o.e.broken(o.label.text, err)
+		return o.e.fail(o.label.text, err)
 	}
 	return nil
 }
 
-func (o *begun) finish() error {
-	err := o.e.coordinator.hear(o.label)
+func (o *splitAllReduce) finish() error {
+	err := o.e.coordinator.wait(o.label)
 	if err == nil {
 		err = o.await()
 	}
 	if err != nil {
-		abandon(o)
+		keepForever(o)
 		return err
 	}
-	o.step.Apply(o.plan.Out.Bytes(), 0)
+	o.epilogue.Apply(o.plan.Out.Bytes(), 0)
 	return nil
 }
 
-// await looks until the call has ended, which all are in.
-func (o *begun) await() error {
-	var p backoff
-	for {
-		if err := o.test.Run(); err != nil {
-			return o.e.broken(o.label.text, err)
-		}
-		if o.slot.Done() {
-			return nil
-		}
-		waited := p.pause()
-		if p.looks%watchEvery != 0 {
-			continue
-		}
-		if _, err := o.e.coordinator.watch(o.e.Rank(), o.label.text); err != nil {
+// await polls until the all-reduce, which all ranks have started, is complete.
+func (o *splitAllReduce) await() error {
+	fail := func(err error) error { return o.e.fail(o.label.text, err) }
+	return poll(o.test, o.slot, fail, func(waited time.Duration) error {
+		if _, err := o.e.coordinator.checkPeer(o.e.Rank(), o.label.text); err != nil {
 			return err
 		}
-		if waited > o.e.meeting.timeout {
-			return o.e.broken(o.label.text, fmt.Errorf("not done after %v, though all ranks have begun it", waited))
+		if waited > o.e.members.timeout {
+			return fail(fmt.Errorf("not done after %v, though all ranks have started it", waited))
 		}
-	}
+		return nil
+	})
 }
 
-// prepare chooses MPI's call. MPI's in-place forms are used where they mean what
-// dist's do.
+// prepare chooses the MPI call. It passes MPI_IN_PLACE where that has the meaning of dist's in-place
+// calls.
 func (o *collective) prepare() *mpi.Call {
 	p, lib, c := o.plan, o.e.process.lib, o.e.comm
 	t, op := lib.Type(p.DType), lib.Op(p.DType, vec.Combining(p.Reduction))
@@ -171,19 +166,20 @@ func (o *collective) prepare() *mpi.Call {
 		}
 		return lib.Allreduce(in, out, p.Count, t, op, c)
 	case dist.ReduceScatter:
-		if p.InPlace { // MPI would leave the block at the start of the vector
+		if p.InPlace { // MPI_IN_PLACE would store the block at the start of the vector
 			o.scratch = make([]byte, len(p.Out.Bytes()))
-			out, o.after = mpi.Memory(o.scratch), move{p.Out.Bytes(), o.scratch}
+			out, o.after = mpi.Memory(o.scratch), localCopy{p.Out.Bytes(), o.scratch}
 		}
 		if even {
 			return lib.ReduceScatterBlock(in, out, n, t, op, c)
 		}
 		return lib.ReduceScatter(in, out, o.blocks[0], t, op, c)
 	case dist.AllGather:
-		// In place must be everywhere or nowhere, and a rank without a block
-		// cannot tell. So it is everywhere; the library would make this copy too.
+		// Either all ranks pass MPI_IN_PLACE or none, and a rank with an empty block cannot know
+		// whether the others work in place. So all ranks pass it, after copying their block into
+		// the output if needed. The library would make the same copy.
 		if !p.InPlace {
-			o.before = move{p.Out.Bytes()[mine*p.DType.Size():], p.In.Bytes()}
+			o.before = localCopy{p.Out.Bytes()[mine*p.DType.Size():], p.In.Bytes()}
 		}
 		if even {
 			return lib.Allgather(lib.InPlace, out, n, t, c)
@@ -192,7 +188,7 @@ func (o *collective) prepare() *mpi.Call {
 	case dist.Broadcast:
 		if rank == p.Root {
 			if !p.InPlace {
-				o.after = move{p.Out.Bytes(), p.In.Bytes()}
+				o.after = localCopy{p.Out.Bytes(), p.In.Bytes()}
 			}
 			out = in
 		}
@@ -203,7 +199,7 @@ func (o *collective) prepare() *mpi.Call {
 			in = lib.InPlace
 		case p.InPlace:
 			o.scratch = make([]byte, len(p.In.Bytes()))
-			in, o.before = mpi.Memory(o.scratch), move{o.scratch, p.In.Bytes()}
+			in, o.before = mpi.Memory(o.scratch), localCopy{o.scratch, p.In.Bytes()}
 		}
 		return lib.Reduce(in, out, p.Count, t, op, p.Root, c)
 	case dist.Gather:

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 func beRank(body string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), hangs)
 	defer cancel()
-	p, err := world(ctx)
+	p, err := startWorld(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,46 +1,52 @@
-// Package mpi is the dist backend over an MPI library: Open MPI or MPICH, opened
-// at run time, whichever the process's launcher belongs to (mpirun, mpiexec, or
-// srun with either's plug-in). Importing it enables the backend "mpi". The variable
-// KERNBENCH_MPI_LIB names another file to open; a library that is neither of
-// the two is refused with what it calls itself.
+// Package mpi is the dist backend over an MPI library: Open MPI or MPICH. The library is opened at
+// run time, and is the one that the process's launcher belongs to (mpirun, mpiexec, or srun with
+// either's plug-in). Importing the package enables the backend "mpi". The variable
+// KERNBENCH_MPI_LIB names another file to open. Libraries other than these two are refused; the
+// error quotes the version string of the library.
 //
 //	mpirun -n 4 program   // in which every rank joins with its rank and size
 //
-// A process is one rank of MPI's world, and a group has all of them; Split makes
-// smaller ones. MPI starts at the first Join and, because it cannot start
-// twice, ends only when the program says so, before it ends itself: see
-// dist.End. A launcher takes a rank that just exits for a failure.
+// A process is one rank of MPI_COMM_WORLD, and a group contains all of them; Split makes smaller
+// groups. MPI starts at the first Join. It cannot start twice, so it ends only when the program
+// calls dist.End, shortly before it exits. A launcher treats a rank that exits without MPI_Finalize
+// as failed.
 //
-// Every operation is the MPI call that a C program would make, on the caller's
-// memory, so MPI chooses the algorithms and there are none to name. Blocks that
-// do not divide go to the calls for unequal ones. The 16-bit floats, which MPI
-// lacks, are combined by a function of ours, in float32 and rounded at every
-// step. Alloc gives ordinary memory: nothing is shared that MPI does not share.
-// Counts above 2^31-1 are an error.
+// Every operation is the MPI call that a C program would make, on the caller's memory. MPI chooses
+// the algorithms, so there are none to name. If blocks differ in length, the v-variants are used
+// (MPI_Gatherv and so on). MPI has no 16-bit floats: a user-defined MPI_Op combines them in float32
+// and rounds at every step. Alloc returns ordinary private memory. Counts above 2^31-1 are an error.
 //
 // # Mistakes
 //
-// MPI itself may hang, or add up what does not belong together, when ranks do not
-// make the same call. So before each collective the ranks agree on it, and only
-// then enter MPI's own: a mistake is found beforehand, and is the error that
-// package dist promises, on every rank. On one host they agree through shared
-// memory (package shm), for some tenths of a microsecond. Across hosts
-// they do so by MPI messages, which costs about one small all-reduce more.
+// If ranks issue different calls, MPI may hang or combine unrelated data. So before each collective
+// the ranks agree on it, and only then enter MPI. A mistake is therefore found beforehand, and every
+// rank gets the error that package dist promises. Ranks on one host agree through shared memory
+// (package shm), which takes a few tenths of a microsecond. Ranks on several hosts agree by MPI
+// messages, which costs about one additional small all-reduce.
 //
-// Sends and receives are checked by what the message itself says. Waiting ends
-// with Config.Timeout and when a peer leaves, or dies on the same host. What has
-// no limit is MPI's own collective once all ranks have agreed on it: a rank that
-// stops right there stops the others, until the launcher ends the job.
+// Sends and receives are checked by the tag and length of the message itself. Waiting ends after
+// Config.Timeout, when a peer leaves, and when a peer on the same host dies. The only wait without a
+// limit is MPI's own blocking collective once all ranks have agreed on it: if a rank stops right
+// there, the others stop too, until the launcher ends the job.
 package mpi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/comm/hints"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // Name is the backend's name.
@@ -56,24 +62,30 @@ func init() {
 	}, backend{})
 }
 
+// capabilities returns the same capabilities for every MPI library.
+func capabilities() dist.Capabilities {
+	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dtype.Reductions(),
+		Features: []dist.Feature{dist.FusedEpilogue, dist.UnevenBlocks}}
+}
+
 type backend struct{}
 
-// Join meets the other ranks of MPI's world.
+// Join starts MPI if needed, waits for the other ranks and creates the group's communicator.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	p, err := world(ctx)
+	p, err := startWorld(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if c.Rank != p.rank || c.Size != p.size {
-		return nil, fmt.Errorf("this process is rank %d of %d in the world of %v: groups have all of its ranks, each with "+
-			"its number there"+
-			" (a world of 1 is that of a process that %s's launcher did not start)", p.rank, p.size, p.lib, p.lib.Family)
+		return nil, fmt.Errorf("this process is rank %d of %d in the world of %v: a group contains all ranks of the world, "+
+			"with the same numbers (the world has one rank if the process was not started by %s's launcher)",
+			p.rank, p.size, p.lib, p.lib.Family)
 	}
-	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts,
+	m := membership{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts,
 		world: lists.Range[int](c.Size)}
-	// No rank may enter a call of MPI that others do not make: first they meet.
+	// MPI_Comm_create_group blocks until every rank calls it. Meeting first makes sure that all do.
 	var b coordinator
 	if m.oneHost() {
 		b, err = meetLocal(ctx, m)
@@ -83,16 +95,151 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.newEngine(m, b, func() (comm, error) { return p.lib.Create(p.lib.World, tagOf(c.ID)) })
+	return p.newEngine(m, b, func() (comm, error) { return p.lib.Create(p.lib.World, groupTag(c.ID)) })
 }
 
 // Close finalizes MPI in this process.
 func (backend) Close() error { return endWorld() }
 
-// tagOf gives groups that are joined at the same time different tags, within
-// what MPI guarantees.
-func tagOf(id string) int {
+// groupTag derives a message tag from a group's id, so that groups joined at the same time use
+// different tags. MPI guarantees tags up to 32767.
+func groupTag(id string) int {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return int(h.Sum32() & 0x7fff)
+}
+
+type comm = mpi.Comm
+
+// process is the state of MPI in this process, shared by all groups.
+type process struct {
+	lib       *mpi.Library
+	rank      int
+	size      int
+	hosts     []uint64      // host id by rank; equal for ranks that share memory
+	bootstrap comm          // for the first messages between ranks on different hosts
+	notices   *noticeRouter // for messages about failures
+	heap      heap
+}
+
+// lifetime tracks the single start and end of MPI in this process. MPI requires that the thread
+// that called MPI_Init also calls MPI_Finalize, so one goroutine holds that thread in between.
+var lifetime struct {
+	sync.Mutex
+	started bool
+	ready   chan struct{} // closed when p and err are set
+	p       *process
+	err     error
+	quit    chan struct{} // closed to end MPI; nil afterwards
+	over    chan error    // receives the result of MPI_Finalize
+}
+
+// startWorld starts MPI unless it is running already. MPI_Init returns when all ranks have called it.
+func startWorld(ctx context.Context) (*process, error) {
+	lifetime.Lock()
+	if !lifetime.started {
+		lifetime.started = true
+		lifetime.ready, lifetime.quit, lifetime.over = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go holdThread(os.Environ(), lifetime.quit)
+	}
+	over := lifetime.quit == nil
+	lifetime.Unlock()
+	if over {
+		return nil, errors.New("MPI has ended in this process, and cannot start again")
+	}
+	select {
+	case <-lifetime.ready:
+		return lifetime.p, lifetime.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("MPI did not start: it waits until all ranks of the job call MPI_Init: %w", ctx.Err())
+	}
+}
+
+// holdThread starts MPI, waits for quit and ends MPI, all on one thread.
+func holdThread(environ []string, quit chan struct{}) {
+	runtime.LockOSThread()
+	p, err := start(environ)
+	lifetime.p, lifetime.err = p, err
+	close(lifetime.ready)
+	<-quit
+	if p == nil {
+		lifetime.over <- nil
+		return
+	}
+	lifetime.over <- p.end()
+}
+
+// endTimeout limits how long endWorld waits for the other ranks.
+const endTimeout = 20 * time.Second
+
+// endWorld ends MPI if it has started.
+func endWorld() error {
+	lifetime.Lock()
+	defer lifetime.Unlock()
+	if !lifetime.started || lifetime.quit == nil {
+		return nil
+	}
+	select {
+	case <-lifetime.ready:
+	default:
+		return nil // MPI_Init still blocks, and cannot be cancelled
+	}
+	close(lifetime.quit)
+	lifetime.quit = nil
+	select {
+	case err := <-lifetime.over:
+		return err
+	case <-time.After(endTimeout):
+		return fmt.Errorf("ending MPI: other ranks did not end within %v", endTimeout)
+	}
+}
+
+// start opens and initializes the library, and finds out which ranks share a host.
+func start(environ []string) (p *process, err error) {
+	p = &process{}
+	if p.lib, err = mpi.Open(environ); err != nil {
+		return nil, err
+	}
+	if err := p.lib.Init(); err != nil {
+		return nil, err
+	}
+	if p.rank, p.size, err = p.lib.RankSize(p.lib.World); err != nil {
+		return nil, err
+	}
+	if p.hosts, err = p.allGather(p.lib.World, hostID(), p.size); err != nil {
+		return nil, err
+	}
+	if p.bootstrap, err = p.lib.Dup(p.lib.World); err != nil {
+		return nil, err
+	}
+	own, err := p.lib.Dup(p.lib.World)
+	p.notices = &noticeRouter{box: newMailbox(p.lib, own, anyTag), groups: map[uint64]*remoteCoordinator{}}
+	return p, err
+}
+
+// end receives all remaining notices, as MPI_Finalize requires, and ends MPI.
+func (p *process) end() error {
+	p.notices.box.flush(flushTimeout)
+	return errors.Join(p.lib.Barrier(p.bootstrap).Run(), p.notices.read(), p.lib.Finalize())
+}
+
+// allGather returns one number of each rank of c, which has size ranks. It blocks inside MPI, so all
+// ranks must be known to call it.
+func (p *process) allGather(c comm, mine uint64, size int) ([]uint64, error) {
+	all := slices.Repeat([]uint64{mine}, size+1) // one allocation for output and input
+	out, in := all[:size], all[size:]
+	return out, p.lib.Allgather(mpi.Memory(in), mpi.Memory(out), 1, p.lib.Type(dtype.I64), c).Run()
+}
+
+// hostID returns a number that is equal for processes that can share memory and find each other's
+// Unix sockets: processes of the same user, boot and network namespace. Tests replace it, to run
+// every rank as if on a host of its own.
+var hostID = func() uint64 {
+	h := fnv.New64a()
+	machine, err := tcp.Machine()
+	if err != nil {
+		machine = fmt.Sprint(os.Getpid()) // unknown: assume that no other rank is on this host
+	}
+	fmt.Fprintf(h, "%s %d", machine, os.Getuid())
+	return h.Sum64()
 }

@@ -3,6 +3,7 @@ package nccl
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -14,25 +15,25 @@ type call struct {
 	e     *engine
 	plan  dist.Plan
 	label *shm.Label
-	// start tells NCCL what to do.
-	start func(in, out cuda.Pointer) error
-	do    func() error // perform, so that a run allocates nothing
+	start func(in, out cuda.Pointer) error // enqueues the NCCL operations on the stream
+	do    func() error                     // the method value perform, made once so that run allocates nothing
 }
 
-// Prepare chooses NCCL's call.
+// Prepare chooses the NCCL call for a plan.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	c := &call{e: e, plan: p, label: shm.NewLabel(p.Terms())}
 	for _, b := range []dist.Buffer{p.In, p.Out} {
 		if a, ours := b.Memory().(*allocation); b.Count() > 0 && b.Bytes() == nil && (!ours || a.device != e.device) {
-			return nil, fmt.Errorf("%v is memory of another backend's or GPU's", b)
+			return nil, fmt.Errorf("%v belongs to another backend or GPU", b)
 		}
 	}
-	c.start, c.do = c.operation(), c.perform
+	c.start, c.do = c.selectCall(), c.perform
 	return c.run, nil
 }
 
-// operation is what NCCL is told for the plan. In-place forms are NCCL's own.
-func (c *call) operation() func(in, out cuda.Pointer) error {
+// selectCall returns the function that enqueues the plan's operation. NCCL recognizes in-place calls by
+// the addresses, with the same meaning as dist.
+func (c *call) selectCall() func(in, out cuda.Pointer) error {
 	e, p := c.e, c.plan
 	d, s := p.DType, e.stream
 	_, n := dist.Block(p.Count, e.size, e.rank)
@@ -44,14 +45,14 @@ func (c *call) operation() func(in, out cuda.Pointer) error {
 		if even {
 			return func(in, out cuda.Pointer) error { return e.comm.ReduceScatter(in, out, n, d, p.Reduction, s) }
 		}
-		return c.blocks(func(rank int, in, out cuda.Pointer, off cuda.Pointer, n int) error {
+		return c.forEachBlock(func(rank int, in, out cuda.Pointer, off cuda.Pointer, n int) error {
 			return e.comm.Reduce(in+off, out, n, d, p.Reduction, rank, s)
 		})
 	case dist.AllGather:
 		if even {
 			return func(in, out cuda.Pointer) error { return e.comm.AllGather(in, out, n, d, s) }
 		}
-		return c.blocks(func(rank int, in, out cuda.Pointer, off cuda.Pointer, n int) error {
+		return c.forEachBlock(func(rank int, in, out cuda.Pointer, off cuda.Pointer, n int) error {
 			return e.comm.Broadcast(in, out+off, n, d, rank, s)
 		})
 	case dist.Broadcast:
@@ -60,14 +61,17 @@ func (c *call) operation() func(in, out cuda.Pointer) error {
 		return func(in, out cuda.Pointer) error { return e.comm.Reduce(in, out, p.Count, d, p.Reduction, p.Root, s) }
 	case dist.Barrier:
 		return func(cuda.Pointer, cuda.Pointer) error {
-			return e.comm.AllReduce(e.byte, e.byte, 1, dist.U8, dist.Max, s)
+			return e.comm.AllReduce(e.barrierByte, e.barrierByte, 1, dist.U8, dist.Max, s)
 		}
 	}
-	return c.messages()
+	return c.exchangeBlocks()
 }
 
-// blocks makes a group of one operation for each rank's block that has elements.
-func (c *call) blocks(each func(rank int, in, out, off cuda.Pointer, n int) error) func(in, out cuda.Pointer) error {
+// forEachBlock returns a group of one operation for each rank's block that is not empty. off is the
+// block's position in bytes, n its length in elements.
+func (c *call) forEachBlock(
+	each func(rank int, in, out, off cuda.Pointer, n int) error,
+) func(in, out cuda.Pointer) error {
 	e, p := c.e, c.plan
 	return func(in, out cuda.Pointer) error {
 		return e.comm.Group(func() error {
@@ -85,52 +89,56 @@ func (c *call) blocks(each func(rank int, in, out, off cuda.Pointer, n int) erro
 	}
 }
 
-// messages makes the operations that are a group of sends and receives. A rank's own
-// block is copied.
-func (c *call) messages() func(in, out cuda.Pointer) error {
+// exchangeBlocks returns gather, scatter or all-to-all as a group of sends and receives. A rank's block
+// for itself is copied.
+func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 	e, p := c.e, c.plan
 	width := p.DType.Size()
-	_, mine := dist.Block(p.Count, e.size, e.rank)
-	sends := p.Op == dist.AllToAll || p.Op == dist.Scatter && e.rank == p.Root
-	receives := p.Op == dist.AllToAll || p.Op == dist.Gather && e.rank == p.Root
-	// message is this rank's exchange with another, or with itself.
-	message := func(rank int, in, out cuda.Pointer) error {
-		off, n := dist.Block(p.Count, e.size, rank)
+	_, own := dist.Block(p.Count, e.size, e.rank)
+	exchange := func(peer int, in, out cuda.Pointer) error {
+		off, n := dist.Block(p.Count, e.size, peer)
+		block := cuda.Pointer(off * width)
+		var sent, received int // elements
 		from, to := in, out
-		if sends { // of a block for each; else the whole input is the block
-			from += cuda.Pointer(off * width)
-		} else {
-			n = mine
+		switch p.Op {
+		case dist.AllToAll:
+			sent, from = n, in+block
+			received, to = own, out+cuda.Pointer(peer*own*width)
+		case dist.Scatter:
+			if e.rank == p.Root {
+				sent, from = n, in+block
+			}
+			if peer == p.Root {
+				received = own
+			}
+		case dist.Gather:
+			if peer == p.Root {
+				sent = own
+			}
+			if e.rank == p.Root {
+				received, to = n, out+block
+			}
 		}
-		send, recv, got := sends || p.Op == dist.Gather && rank == p.Root, receives ||
-			p.Op == dist.Scatter && rank == p.Root, mine
-		switch {
-		case p.Op == dist.AllToAll:
-			to += cuda.Pointer(rank * mine * width)
-		case receives:
-			_, got = dist.Block(p.Count, e.size, rank)
-			to += cuda.Pointer(off * width)
-		}
-		if rank == e.rank {
-			if !send || !recv || n == 0 || from == to {
+		if peer == e.rank {
+			if sent == 0 || received == 0 || from == to {
 				return nil
 			}
-			return e.stream.Copy(to, from, n*width)
+			return e.stream.Copy(to, from, sent*width)
 		}
-		if send && n > 0 {
-			if err := ignoreProgress(e.comm.Send(from, n, p.DType, rank, e.stream)); err != nil {
+		if sent > 0 {
+			if err := ignoreProgress(e.comm.Send(from, sent, p.DType, peer, e.stream)); err != nil {
 				return err
 			}
 		}
-		if recv && got > 0 {
-			return ignoreProgress(e.comm.Recv(to, got, p.DType, rank, e.stream))
+		if received > 0 {
+			return ignoreProgress(e.comm.Recv(to, received, p.DType, peer, e.stream))
 		}
 		return nil
 	}
 	return func(in, out cuda.Pointer) error {
 		return e.comm.Group(func() error {
-			for rank := range e.size {
-				if err := message(rank, in, out); err != nil {
+			for peer := range e.size {
+				if err := exchange(peer, in, out); err != nil {
 					return err
 				}
 			}
@@ -139,14 +147,14 @@ func (c *call) messages() func(in, out cuda.Pointer) error {
 	}
 }
 
-// run agrees on the call, does it and waits for its end.
+// run agrees on the call with the other ranks, performs it and waits for its end.
 func (c *call) run() error {
 	a := c.e.agreement
 	if err := a.Begin(c.label, 1); err != nil {
 		return err
 	}
 	epoch := a.Next()
-	c.e.progress(epoch, 0)
+	c.e.setProgress(epoch, 0)
 	a.Signal()
 	if err := a.AwaitAll(epoch); err != nil {
 		return err
@@ -157,52 +165,134 @@ func (c *call) run() error {
 	return c.e.device.Do(c.do)
 }
 
-// progress notes for the others how far this rank is with a call: 0 at its start,
-// 1 when NCCL has it.
-func (e *engine) progress(epoch uint32, how uint64) {
-	atomic.StoreUint64(e.agreement.Word(e.rank, epoch, 0), uint64(epoch)<<1|how)
+// setProgress publishes this rank's progress in a call, for failTimeout of other ranks: 0 when the rank
+// has agreed on the call, 1 when NCCL has accepted it.
+func (e *engine) setProgress(epoch uint32, progress uint64) {
+	atomic.StoreUint64(e.agreement.Word(e.rank, epoch, 0), uint64(epoch)<<1|progress)
 }
 
+// perform copies host memory to the device if needed, and runs the operation.
 func (c *call) perform() error {
 	e := c.e
-	in, err := c.place(0, c.plan.In)
+	in, err := c.resolve(0, c.plan.In)
 	if err == nil && c.plan.In.Bytes() != nil {
 		err = e.device.Write(in, c.plan.In.Bytes())
 	}
 	if err != nil {
-		return e.broken(c.label.Text(), err)
+		return e.fail(c.label.Text(), err)
 	}
-	out, err := c.place(1, c.plan.Out)
+	out, err := c.resolve(1, c.plan.Out)
 	if err != nil {
-		return e.broken(c.label.Text(), err)
+		return e.fail(c.label.Text(), err)
 	}
 	if err := ignoreProgress(c.start(in, out)); err != nil {
-		return e.broken(c.label.Text(), err)
+		return e.fail(c.label.Text(), err)
 	}
-	e.progress(e.agreement.Next()-1, 1)
-	if err := e.settle(c.label.Text()); err != nil {
+	e.setProgress(e.agreement.Next()-1, 1)
+	if err := e.awaitComm(c.label.Text()); err != nil {
 		return err
 	}
-	if err := e.wait(c.label.Text()); err != nil {
+	if err := e.await(c.label.Text(), e.stream.Done); err != nil {
 		return err
 	}
 	if c.plan.Out.Bytes() != nil {
 		if err := e.device.Read(c.plan.Out.Bytes(), out); err != nil {
-			return e.broken(c.label.Text(), err)
+			return e.fail(c.label.Text(), err)
 		}
 	}
 	return nil
 }
 
-// place is where NCCL finds a buffer: in the program's own device memory, or the stage.
-func (c *call) place(which int, b dist.Buffer) (cuda.Pointer, error) {
+// resolve returns the device address of a buffer: in its own device memory, or, for a buffer in host
+// memory, in the stage.
+func (c *call) resolve(stage int, b dist.Buffer) (cuda.Pointer, error) {
 	if b.Count() == 0 {
 		return 0, nil
 	}
-	if a, far := b.Memory().(*allocation); far {
-		return a.at + cuda.Pointer(b.Offset()), nil
+	if a, ours := b.Memory().(*allocation); ours {
+		return a.addr + cuda.Pointer(b.Offset()), nil
 	}
-	s := &c.e.stage[which]
-	err := s.reserve(c.e.device, len(b.Bytes()))
-	return s.at, err
+	s := &c.e.stage[stage]
+	err := s.grow(c.e.device, len(b.Bytes()))
+	return s.addr, err
+}
+
+const (
+	checkEvery = 256    // polls between two checks of the communicator and the group
+	busyPolls  = 20_000 // polls without sleeping
+	pollPause  = 20 * time.Microsecond
+)
+
+// awaitComm returns when the communicator has accepted the last call.
+func (e *engine) awaitComm(op string) error {
+	return e.await(op, func() (bool, error) {
+		err := e.comm.State()
+		return err == nil, ignoreProgress(err)
+	})
+}
+
+// await polls done until it returns true. It aborts the communicator and returns an error if done or the
+// communicator fails, if a rank dies or leaves, or after the timeout.
+func (e *engine) await(op string, done func() (bool, error)) error {
+	var started time.Time
+	for polls := 1; ; polls++ {
+		ok, err := done()
+		if err != nil {
+			return e.fail(op, err)
+		}
+		if ok {
+			return nil
+		}
+		if e.agreement.Meeting.Crowded { // NCCL's own threads and other ranks need this core
+			shm.Yield()
+		}
+		if polls%checkEvery != 0 {
+			continue
+		}
+		if polls > busyPolls {
+			time.Sleep(pollPause)
+		}
+		if started.IsZero() {
+			started = time.Now()
+		}
+		if e.agreement.Bereft(op) {
+			e.abort()
+			return e.agreement.FailureIn(op)
+		}
+		if err := ignoreProgress(e.comm.State()); err != nil {
+			return e.fail(op, err)
+		}
+		if time.Since(started) > e.timeout {
+			return e.failTimeout(op)
+		}
+	}
+}
+
+// failTimeout ends the group because a call did not end in time. The error blames the first rank that
+// agreed on the call and whose NCCL has not accepted it.
+func (e *engine) failTimeout(op string) error {
+	f := shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d waited %v for NCCL in %s, which all ranks have started", e.rank, e.timeout, op)}
+	epoch := e.agreement.Next() - 1
+	for rank := range e.size {
+		if atomic.LoadUint64(e.agreement.Word(rank, epoch, 0)) == uint64(epoch)<<1 {
+			f = shm.Failure{Kind: shm.PeerGone, Rank: rank, PID: e.agreement.Meeting.PIDs[rank],
+				Text: fmt.Sprintf("rank %d waited %v in %s for rank %d, which has not started it", e.rank, e.timeout, op, rank)}
+			break
+		}
+	}
+	failed := e.agreement.Fail(f)
+	e.abort()
+	return failed
+}
+
+// fail ends the group because NCCL or the driver returned err during op. If a rank has died, the error
+// names that rank instead: its death is the likely cause.
+func (e *engine) fail(op string, err error) error {
+	defer e.abort()
+	if e.agreement.Explained(op) {
+		return e.agreement.FailureIn(op)
+	}
+	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal,
+		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, op, e.lib, err)})
 }

@@ -15,35 +15,35 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// contexts are the GPUs' contexts in this process, by ordinal, which all groups share.
-var contexts = struct {
+// gpuContexts holds the CUDA contexts of this process by GPU ordinal. All groups share them.
+var gpuContexts = struct {
 	sync.Mutex
 	open map[int]*cuda.Context
 }{open: map[int]*cuda.Context{}}
 
-func contextOf(d *cuda.Device) (c *cuda.Context, err error) {
-	contexts.Lock()
-	defer contexts.Unlock()
-	if c = contexts.open[d.Ordinal]; c == nil {
+func openContext(d *cuda.Device) (c *cuda.Context, err error) {
+	gpuContexts.Lock()
+	defer gpuContexts.Unlock()
+	if c = gpuContexts.open[d.Ordinal]; c == nil {
 		if c, err = d.Context(); err == nil {
-			contexts.open[d.Ordinal] = c
+			gpuContexts.open[d.Ordinal] = c
 		}
 	}
 	return c, err
 }
 
-// engine is one rank's end of a group.
+// engine is one rank's side of a group.
 type engine struct {
 	lib        *nccl.Library
 	device     *cuda.Context
-	agreement  *shm.CallChecker
+	agreement  *shm.Agreement
 	rank, size int
 	timeout    time.Duration
 
-	comm   *nccl.Comm // nil once aborted
-	stream *cuda.Stream
-	byte   cuda.Pointer // of barriers
-	stage  [2]stage
+	comm        *nccl.Comm // nil after abort
+	stream      *cuda.Stream
+	barrierByte cuda.Pointer // a byte for barriers to reduce
+	stage       [2]stage     // for input and output in host memory
 }
 
 var (
@@ -51,8 +51,9 @@ var (
 	_ instrument.Observer = (*engine)(nil)
 )
 
-func (e *engine) Rank() int { return e.rank }
-func (e *engine) Size() int { return e.size }
+func (e *engine) Rank() int         { return e.rank }
+func (e *engine) Size() int         { return e.size }
+func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
 
 // Observe reads the GPU's clocks, power and temperature.
 func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
@@ -65,28 +66,28 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return c
 }
 
-// Facts returns what the group runs on, for [dist.Group.Facts].
+// Facts implements dist.Reporter.
 func (e *engine) Facts() dist.Facts {
 	return dist.Facts{Library: fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), RanksPerDevice: 1}
 }
 
-// join makes the group of ranks that have met, of which the engine knows the GPU.
+// join completes an engine whose ranks have met. On an error, the other ranks learn the reason.
 func join(e *engine) (dist.Engine, error) {
 	e.rank, e.size = e.agreement.Rank(), e.agreement.Size()
 	if err := e.open(); err != nil {
 		e.Refuse(err)
-		_ = e.Close() // the reason is err
+		_ = e.Close() // err is the first cause
 		return nil, err
 	}
 	return e, nil
 }
 
-// open makes the communicator, which all ranks do together.
+// open creates the communicator. It is collective.
 func (e *engine) open() error {
-	if err := e.oneEach(); err != nil {
+	if err := e.checkOneRankPerGPU(); err != nil {
 		return err
 	}
-	id, err := e.newID()
+	id, err := e.shareID()
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (e *engine) open() error {
 		if e.stream, err = e.device.Stream(); err != nil {
 			return err
 		}
-		if e.byte, err = e.device.Alloc(1); err != nil {
+		if e.barrierByte, err = e.device.Alloc(1); err != nil {
 			return err
 		}
 		e.comm, err = e.lib.Start(e.size, e.rank, id)
@@ -103,34 +104,34 @@ func (e *engine) open() error {
 	if err != nil {
 		return err
 	}
-	if err := e.device.Do(func() error { return e.settle("init") }); err != nil {
+	if err := e.device.Do(func() error { return e.awaitComm("init") }); err != nil {
 		return err
 	}
-	if err := e.agreement.Check(shm.NewLabel("init")); err != nil {
+	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.agreement.ResetCallCount()
+	e.agreement.CountFromHere()
 	return nil
 }
 
-// oneEach refuses ranks that share a GPU, as NCCL itself would in other words.
-func (e *engine) oneEach() error {
-	all, err := e.agreement.AllGather("init", []byte(e.device.Device().BusID))
+// checkOneRankPerGPU returns a dist.UnavailableError if ranks share a GPU. NCCL would report that as an
+// invalid usage, without naming the ranks.
+func (e *engine) checkOneRankPerGPU() error {
+	all, err := e.agreement.Exchange("init", []byte(e.device.Device().BusID))
 	if err != nil {
 		return err
 	}
 	for rank, id := range all {
 		if first := slices.IndexFunc(all, func(other []byte) bool { return string(other) == string(id) }); first < rank {
 			return &dist.UnavailableError{Err: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both "+
-				"have GPU %s (%s)",
-				first, rank, e.size, id, e.device.Device().Name)}
+				"have GPU %s (%s)", first, rank, e.size, id, e.device.Device().Name)}
 		}
 	}
 	return nil
 }
 
-// newID has rank 0 name the communicator for all.
-func (e *engine) newID() (id nccl.ID, err error) {
+// shareID returns the communicator's id, which rank 0 creates for all.
+func (e *engine) shareID() (id nccl.ID, err error) {
 	var mine []byte
 	if e.rank == 0 {
 		if id, err = e.lib.NewID(); err != nil {
@@ -138,7 +139,7 @@ func (e *engine) newID() (id nccl.ID, err error) {
 		}
 		mine = id[:]
 	}
-	all, err := e.agreement.AllGather("init", mine)
+	all, err := e.agreement.Exchange("init", mine)
 	if err != nil {
 		return id, err
 	}
@@ -147,9 +148,9 @@ func (e *engine) newID() (id nccl.ID, err error) {
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.RefusalBy(e.rank, reason)) }
+func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
 
-// Split makes groups of the ranks of each color, each with a communicator of its own.
+// Split partitions the group by color. Each part gets its own communicator.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
 	part, _, err := e.agreement.Split(color, key)
 	if part == nil {
@@ -158,15 +159,16 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	return join(&engine{lib: e.lib, device: e.device, agreement: part, timeout: e.timeout})
 }
 
-// lastWait is how long a rank that closes waits for the others, whose last call may
-// still need this one's communicator.
-const lastWait = time.Second
+// closeGrace is how long Close waits for the other ranks to leave: their last call may still need this
+// rank's communicator.
+const closeGrace = time.Second
 
-// Close leaves the group.
+// Close leaves the group and frees its resources. Errors that follow from a failure of the group are
+// not reported again.
 func (e *engine) Close() error {
 	defer e.agreement.Close()
 	e.agreement.Leave()
-	for begin := time.Now(); !e.agreement.Failed() && time.Since(begin) < lastWait && !e.agreement.Alone(); {
+	for begin := time.Now(); !e.agreement.Failed() && time.Since(begin) < closeGrace && !e.agreement.Alone(); {
 		time.Sleep(time.Millisecond)
 	}
 	if e.stream == nil {
@@ -182,8 +184,8 @@ func (e *engine) Close() error {
 		for _, s := range e.stage {
 			faults = append(faults, s.free(e.device))
 		}
-		if e.byte != 0 {
-			faults = append(faults, e.device.Free(e.byte))
+		if e.barrierByte != 0 {
+			faults = append(faults, e.device.Free(e.barrierByte))
 		}
 		faults = append(faults, e.stream.Destroy())
 		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.agreement.Failed() {
@@ -193,8 +195,8 @@ func (e *engine) Close() error {
 	})
 }
 
-// abort ends the communicator and its work on the GPU. There is nobody to tell an
-// error to: something else has failed before.
+// abort ends the communicator and its work on the GPU. Its error is ignored, because the failure that
+// led to abort is already being reported.
 func (e *engine) abort() {
 	if e.comm != nil {
 		_ = e.comm.Abort()
@@ -202,9 +204,94 @@ func (e *engine) abort() {
 	}
 }
 
+// ignoreProgress turns ErrInProgress into nil: a non-blocking communicator returns it for calls that it
+// has accepted.
 func ignoreProgress(err error) error {
 	if err == nccl.ErrInProgress {
 		return nil
 	}
 	return err
+}
+
+// allocation is device memory of this rank, made by Alloc.
+type allocation struct {
+	device *cuda.Context
+	addr   cuda.Pointer
+	freed  bool
+}
+
+var _ dist.DeviceMemory = (*allocation)(nil)
+
+func (a *allocation) Read(dst []byte, off int) error {
+	return a.device.Do(func() error { return a.device.Read(dst, a.addr+cuda.Pointer(off)) })
+}
+
+func (a *allocation) Write(off int, src []byte) error {
+	return a.device.Do(func() error { return a.device.Write(a.addr+cuda.Pointer(off), src) })
+}
+
+// Alloc returns zeroed device memory. If one rank has no memory left, every rank gets an error.
+func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
+	a := &allocation{device: e.device}
+	bytes := max(1, count*d.Size())
+	failed := e.device.Do(func() (err error) {
+		if a.addr, err = e.device.Alloc(bytes); err != nil {
+			return err
+		}
+		return e.device.Fill(a.addr, 0, bytes)
+	})
+	ok := []byte{1}
+	if failed != nil {
+		ok[0] = 0
+	}
+	all, err := e.agreement.Exchange(fmt.Sprintf("alloc of %d %v", count, d), ok)
+	if err != nil {
+		return dist.Buffer{}, err
+	}
+	if rank := slices.IndexFunc(all, func(ok []byte) bool { return ok[0] == 0 }); rank >= 0 && failed == nil {
+		failed = errors.Join(fmt.Errorf("rank %d has no memory left", rank),
+			e.device.Do(func() error { return e.device.Free(a.addr) }))
+	}
+	if failed != nil {
+		return dist.Buffer{}, fmt.Errorf("allocating %d bytes on GPU %s: %w", bytes, e.device.Device().BusID, failed)
+	}
+	return dist.NewBuffer(d, count, nil, a), nil
+}
+
+// Free frees memory that Alloc returned.
+func (e *engine) Free(b dist.Buffer) error {
+	a, ours := b.Memory().(*allocation)
+	if !ours || a.device != e.device || a.freed {
+		return fmt.Errorf("freeing %v: not memory that Alloc of this group returned", b)
+	}
+	a.freed = true
+	return e.device.Do(func() error { return e.device.Free(a.addr) })
+}
+
+// stage is device memory for calls on host memory. It grows to the largest buffer used so far.
+type stage struct {
+	addr  cuda.Pointer
+	bytes int
+}
+
+// grow makes the stage at least so large. Its content is lost.
+func (s *stage) grow(c *cuda.Context, bytes int) (err error) {
+	if bytes <= s.bytes {
+		return nil
+	}
+	if err := s.free(c); err != nil {
+		return err
+	}
+	if s.addr, err = c.Alloc(bytes); err == nil {
+		s.bytes = bytes
+	}
+	return err
+}
+
+func (s *stage) free(c *cuda.Context) error {
+	if s.bytes == 0 {
+		return nil
+	}
+	s.bytes = 0
+	return c.Free(s.addr)
 }

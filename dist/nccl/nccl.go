@@ -1,31 +1,29 @@
-// Package nccl is the dist backend over NCCL, NVIDIA's library for collectives,
-// opened at run time. Importing it enables the backend "nccl". The variable
-// KERNBENCH_NCCL_LIB names another file to open; RCCL, which has the same
-// functions, was not tried.
+// Package nccl is the dist backend over NCCL, NVIDIA's library for collectives. The library is opened
+// at run time. Importing the package enables the backend "nccl". The variable KERNBENCH_NCCL_LIB names
+// another file to open. AMD's RCCL has the same functions, but has not been tried.
 //
-// A rank is a process, and all ranks are on one host, each on a GPU of its own: rank r
-// has GPU r of those that its process sees. NCCL refuses ranks that share a GPU, so
-// with fewer GPUs than ranks a group is refused beforehand, as a dist.UnavailableError.
+// A rank is a process. All ranks are on one host, each on its own GPU: rank r uses GPU r of those that
+// its process sees. NCCL does not support ranks that share a GPU, so Join returns a
+// dist.UnavailableError if there are fewer GPUs than ranks.
 //
-// Every operation is the NCCL call that a C program would make. NCCL chooses the
-// algorithms, so there are none to name; its variables (NCCL_ALGO, NCCL_PROTO,
-// NCCL_MIN_CTAS) work as everywhere. What it has no call for is made as its own tests
-// make it: gather, scatter and all-to-all are grouped sends and receives, blocks that
-// do not divide grouped broadcasts or reductions, a barrier is an all-reduce of one
-// byte. NCCL averages by scaling every input first, which is the average that package
-// dist defines only where the number of ranks is a power of two: others have none.
+// Every operation is the NCCL call that a C program would make. NCCL chooses the algorithms, so there
+// are none to name; its variables (NCCL_ALGO, NCCL_PROTO, NCCL_MIN_CTAS) have their usual effect.
+// Operations that NCCL lacks are built as in nccl-tests: gather, scatter and all-to-all are grouped
+// sends and receives, blocks of different lengths are grouped broadcasts or reductions, and a barrier
+// is an all-reduce of one byte. NCCL averages by scaling every input before it adds. That equals the
+// average of package dist only if the number of ranks is a power of two, so other groups do not offer
+// dist.Avg.
 //
-// Alloc gives device memory, which the host cannot reach: see dist.Buffer's Mirror and
-// Update. Calls on the program's own memory work too; they are copied to the device and
-// back.
+// Alloc returns device memory, which the host cannot access directly: see Mirror and Update of
+// dist.Buffer. Calls on host memory work too; the data is copied to the device and back.
 //
 // # Mistakes
 //
-// Before each call the ranks agree on it through shared memory, so a mistake is found
-// beforehand and is the error that package dist promises, on every rank. While NCCL
-// works, its communicator is asked for errors and the others are watched: when a rank
-// dies, does not come within Config.Timeout or NCCL fails, the communicator is aborted
-// on every rank, and the error names the rank or has NCCL's own words.
+// Before each call the ranks agree on it through shared memory, so a mistake is found before NCCL
+// starts, and every rank gets the error that package dist promises. While NCCL works, the engine polls
+// the communicator for errors and watches the other ranks. If a rank dies or does not start the call
+// within Config.Timeout, or if NCCL fails, the communicator is aborted on every rank. The error names
+// the rank or quotes NCCL.
 package nccl
 
 import (
@@ -64,7 +62,7 @@ func capabilities() dist.Capabilities {
 	}
 }
 
-// preferred tells whether there is a GPU for each of several ranks, and NCCL.
+// preferred reports whether NCCL is installed and each of several ranks can have its own GPU.
 func preferred(ranks int) bool {
 	if ranks < 2 || cuda.Count(os.LookupEnv) < ranks {
 		return false
@@ -75,21 +73,22 @@ func preferred(ranks int) bool {
 
 type backend struct{}
 
-// Join meets the other ranks on this host and makes the communicator.
+// Join waits for the other ranks on this host and creates the communicator.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
-	if err := oneHost(ctx, c); err != nil {
+	if err := checkOneHost(ctx, c); err != nil {
 		return nil, err
 	}
-	// What is missing here is missing for all, who need not meet to learn it.
+	// Look for the library and the GPU first: if they are missing, they are missing for all ranks,
+	// and none of them has to wait for the others to find out.
 	lib, err := nccl.Open()
 	if err != nil {
 		return nil, err
 	}
-	device, err := deviceOf(c.Rank)
+	device, err := openDevice(c.Rank)
 	if err != nil {
 		return nil, err
 	}
-	a, err := shm.JoinCallChecker(ctx, shm.Identity{
+	a, err := shm.MeetToAgree(ctx, shm.Identity{
 		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
@@ -97,8 +96,8 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return join(&engine{lib: lib, device: device, agreement: a, timeout: c.Timeout})
 }
 
-// oneHost refuses ranks of several hosts.
-func oneHost(ctx context.Context, c dist.Config) error {
+// checkOneHost returns a dist.UnavailableError if the ranks are on several hosts.
+func checkOneHost(ctx context.Context, c dist.Config) error {
 	if c.Exchange == nil {
 		return nil
 	}
@@ -114,15 +113,15 @@ func oneHost(ctx context.Context, c dist.Config) error {
 	}
 	for rank, host := range hosts {
 		if string(host) != string(hosts[0]) {
-			return &dist.UnavailableError{Err: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s is for ranks "+
-				"of one host", rank, Name)}
+			return &dist.UnavailableError{Err: fmt.Errorf("ranks 0 and %d are on different hosts: backend %s needs all "+
+				"ranks on one host", rank, Name)}
 		}
 	}
 	return nil
 }
 
-// deviceOf is the GPU of a rank, of those that this process may use.
-func deviceOf(rank int) (*cuda.Context, error) {
+// openDevice opens the GPU of a rank, among those that this process may use.
+func openDevice(rank int) (*cuda.Context, error) {
 	driver, err := cuda.Open()
 	if cuda.Code(err) == cuda.CodeNoDevice {
 		return nil, &dist.UnavailableError{Err: err}
@@ -132,10 +131,10 @@ func deviceOf(rank int) (*cuda.Context, error) {
 	}
 	list, err := driver.Devices()
 	if err == nil && len(list) == 0 {
-		err = &dist.UnavailableError{Err: errors.New("there is no GPU for this process")}
+		err = &dist.UnavailableError{Err: errors.New("this process sees no GPU")}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return contextOf(list[rank%len(list)])
+	return openContext(list[rank%len(list)])
 }

@@ -20,14 +20,14 @@ type oneKernel struct {
 	refused error // why it is not a faster one
 }
 
-// prepareOne prepares the fastest kernel that all ranks run, for they have to agree on the
+// prepareOneKernel prepares the fastest kernel that all ranks run, for they have to agree on the
 // tiles.
-func (o *Op) prepareOne() error {
+func (o *Op) prepareOneKernel() error {
 	r := o.rank
 	if r.config.DType != dtype.BF16 || r.config.Dependent {
 		return fmt.Errorf("the one kernel multiplies bf16 and follows none: not %v, not launched dependently", r.config.DType)
 	}
-	own, refused := r.fastest()
+	own, refused := r.fastestKernel()
 	votes := make([]float32, len(gpufused.OneKernels)+1)
 	votes[own] = 1
 	if err := r.group.AllReduce(dist.Of(votes), dist.Of(votes), dist.Sum); err != nil {
@@ -46,19 +46,19 @@ func (o *Op) prepareOne() error {
 		own, refused = at, fmt.Errorf("another rank does not run %s", gpufused.OneKernels[own].File)
 	}
 	return r.device.Do(func() (err error) {
-		if o.one, err = r.openOne(gpufused.OneKernels[own]); err != nil {
+		if o.oneKernel, err = r.openKernel(gpufused.OneKernels[own]); err != nil {
 			return err
 		}
-		o.one.refused = refused
+		o.oneKernel.refused = refused
 		stride := roundUp(r.n, gpugemm.StepC)
-		o.part = []part{{to: r.m, rows: r.m, cols: r.n, stride: stride}}
-		return r.arrange(o.one, stride)
+		o.parts = []part{{to: r.m, rows: r.m, cols: r.n, stride: stride}}
+		return r.setLaunch(o.oneKernel, stride)
 	})
 }
 
-// fastest is the place of the first kernel that this rank runs, and why it does not run a faster
+// fastestKernel is the place of the first kernel that this rank runs, and why it does not run a faster
 // one although the GPU should; the number of kernels if it runs none.
-func (r *Rank) fastest() (at int, refused error) {
+func (r *Rank) fastestKernel() (at int, refused error) {
 	at = len(gpufused.OneKernels)
 	err := r.device.Do(func() error {
 		compute, err := r.device.Device().Compute()
@@ -69,7 +69,7 @@ func (r *Rank) fastest() (at int, refused error) {
 			if !k.RunsOn(compute) {
 				continue
 			}
-			_, err := r.openOne(k)
+			_, err := r.openKernel(k)
 			if err == nil {
 				at = i
 				return nil
@@ -85,10 +85,10 @@ func (r *Rank) fastest() (at int, refused error) {
 	return at, errors.Join(err, refused)
 }
 
-// openOne has the driver compile a kernel and finds how many blocks it has: as many as fit
+// openKernel has the driver compile a kernel and finds how many blocks it has: as many as fit
 // on this rank's multiprocessors. Blocks wait for those of other ranks, so that all need a place:
 // where ranks share a GPU each block has a multiprocessor, however those of a rank are spread.
-func (r *Rank) openOne(k gpufused.OneKernel) (*oneKernel, error) {
+func (r *Rank) openKernel(k gpufused.OneKernel) (*oneKernel, error) {
 	kernel, err := k.Load(r.device, r.modules)
 	if err != nil {
 		return nil, err
@@ -100,19 +100,19 @@ func (r *Rank) openOne(k gpufused.OneKernel) (*oneKernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, sharing := r.site.Device(); sharing > 1 {
+	if _, sharing := r.engine.Device(); sharing > 1 {
 		fit = min(fit, 1)
 	}
-	blocks := k.Blocks(r.share, fit)
+	blocks := k.Blocks(r.multiprocessors, fit)
 	if blocks == 0 {
-		return nil, fmt.Errorf("kernel %s: blocks on %d multiprocessors, %d each: want room for %d", kernel.Name, r.share,
+		return nil, fmt.Errorf("kernel %s: blocks on %d multiprocessors, %d each: want room for %d", kernel.Name, r.multiprocessors,
 			fit, k.Cluster)
 	}
 	return &oneKernel{OneKernel: k, kernel: kernel, blocks: blocks}, nil
 }
 
-// arrange makes the launch.
-func (r *Rank) arrange(k *oneKernel, stride int) (err error) {
+// setLaunch makes the launch.
+func (r *Rank) setLaunch(k *oneKernel, stride int) (err error) {
 	p := r.params()
 	p.A, p.B, p.M, p.N, p.K = r.operands[0], r.operands[1], uint32(r.m), uint32(r.n), uint32(r.k)
 	p.StrideA, p.StrideB, p.StrideC = uint32(r.k), uint32(r.k), uint32(stride)
@@ -130,10 +130,10 @@ func (r *Rank) arrange(k *oneKernel, stride int) (err error) {
 
 // Tiles is how many tiles the one kernel adds up; 0 where there are partitions.
 func (o *Op) Tiles() int {
-	if o.one == nil {
+	if o.oneKernel == nil {
 		return 0
 	}
-	return o.one.Tiles(o.rank.m, o.rank.n)
+	return o.oneKernel.Tiles(o.rank.m, o.rank.n)
 }
 
 func (k *oneKernel) details() map[string]string {
@@ -144,16 +144,16 @@ func (k *oneKernel) details() map[string]string {
 	return all
 }
 
-// runOne runs the kernel, or one half of it.
-func (o *Op) runOne(what string, options uint32) (us float64, err error) {
+// runOneKernel runs the kernel, or one half of it.
+func (o *Op) runOneKernel(what string, options uint32) (us float64, err error) {
 	r := o.rank
-	return o.timed(what, r.multiply, func() error {
+	return o.timed(what, r.productStream, func() error {
 		r.calls++
-		p := o.one.launch.params
-		p.Epoch, p.Options, p.Arrived = r.calls, options, r.come
+		p := o.oneKernel.launch.params
+		p.Epoch, p.Options, p.Arrived = r.calls, options, r.arrivedTiles
 		if options&gpufused.NoSum == 0 {
-			r.come += uint32(o.one.Tiles(r.m, r.n))
+			r.arrivedTiles += uint32(o.oneKernel.Tiles(r.m, r.n))
 		}
-		return o.one.launch.Start(r.multiply)
+		return o.oneKernel.launch.Start(r.productStream)
 	})
 }

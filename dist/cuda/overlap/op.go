@@ -36,7 +36,7 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 	if r.c, err = r.group.Alloc(dist.F32, m*(n+gpugemm.StepC*partitions)); err != nil {
 		return err
 	}
-	if r.at, err = r.site.Addresses(r.c); err != nil {
+	if r.addresses, err = r.engine.Addresses(r.c); err != nil {
 		return err
 	}
 	r.words = gpufused.FlagWords(m, n)
@@ -44,7 +44,7 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.flags, err = r.site.Addresses(flags); err != nil {
+	if r.flags, err = r.engine.Addresses(flags); err != nil {
 		return err
 	}
 	return r.device.Do(func() error {
@@ -67,13 +67,13 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 // Load brings this rank's operands to the GPU: A of M x K, and B, which lies by columns there.
 func (r *Rank) Load(a, b gemm.Matrix) error {
 	return r.device.Do(func() error {
-		return errors.Join(r.device.Write(r.operands[0], r.packed(a, r.m)),
-			r.device.Write(r.operands[1], r.packed(b.T(), r.n)))
+		return errors.Join(r.device.Write(r.operands[0], r.pack(a, r.m)),
+			r.device.Write(r.operands[1], r.pack(b.T(), r.n)))
 	})
 }
 
-// packed are the elements row by row, with zeros up to the K that products want.
-func (r *Rank) packed(m gemm.Matrix, rows int) []byte {
+// pack are the elements row by row, with zeros up to the K that products want.
+func (r *Rank) pack(m gemm.Matrix, rows int) []byte {
 	size := m.Type.Size()
 	to := make([]byte, rows*r.k*size)
 	for i := range rows {
@@ -107,11 +107,11 @@ type launch struct {
 
 // Op is a prepared plan.
 type Op struct {
-	rank *Rank
-	plan Plan
-	part []part
-	gate *launch
-	one  *oneKernel // nil: partitions
+	rank      *Rank
+	plan      Plan
+	parts     []part
+	gate      *launch
+	oneKernel *oneKernel // nil: partitions
 	// unordered is planted: sums do not wait for the products they add up.
 	unordered bool
 }
@@ -120,7 +120,7 @@ type Op struct {
 func (r *Rank) Prepare(p Plan) (*Op, error) {
 	o := &Op{rank: r, plan: p}
 	if p.OneKernel {
-		return o, o.prepareOne()
+		return o, o.prepareOneKernel()
 	}
 	err := r.device.Do(func() error {
 		gate, err := gpufused.Gate(r.config.Dependent).Load(r.device, r.modules)
@@ -134,7 +134,7 @@ func (r *Rank) Prepare(p Plan) (*Op, error) {
 			if err != nil {
 				return err
 			}
-			o.part = append(o.part, one)
+			o.parts = append(o.parts, one)
 			offset += one.rows * one.stride
 		}
 		return nil
@@ -142,8 +142,8 @@ func (r *Rank) Prepare(p Plan) (*Op, error) {
 	return o, err
 }
 
-// both tells whether products and sums are made at the same time.
-func (o *Op) both() bool { return o.plan.Overlap && len(o.plan.Ranges) > 1 }
+// overlaps tells whether products and sums are made at the same time.
+func (o *Op) overlaps() bool { return o.plan.Overlap && len(o.plan.Ranges) > 1 }
 
 func (o *Op) preparePart(extent Range, offset int) (part, error) {
 	r := o.rank
@@ -155,13 +155,13 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 	}
 	x.stride = roundUp(x.cols, gpugemm.StepC)
 	shape := gpugemm.Shape{DType: r.config.DType, M: x.rows, N: x.cols, K: r.k, StrideC: x.stride,
-		Multiprocessors: r.share}
-	blocks := 2 * r.share
-	if o.both() {
-		shape.Multiprocessors, blocks = max(1, r.share-r.aside()), 2*r.aside()
+		Multiprocessors: r.multiprocessors}
+	blocks := 2 * r.multiprocessors
+	if o.overlaps() {
+		shape.Multiprocessors, blocks = max(1, r.multiprocessors-r.sumMultiprocessors()), 2*r.sumMultiprocessors()
 	}
 	var err error
-	if x.product, err = r.products.Prepare(shape, a, b, r.at[r.group.Rank()]+cuda.Pointer(4*offset)); err != nil {
+	if x.product, err = r.products.Prepare(shape, a, b, r.addresses[r.group.Rank()]+cuda.Pointer(4*offset)); err != nil {
 		return x, err
 	}
 	kernel, err := gpufused.Sum(r.group.Size(), r.config.Dependent).Load(r.device, r.modules)
@@ -177,11 +177,11 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 
 // params are what all launches have in common.
 func (r *Rank) params() *gpufused.Params {
-	failure, limit := r.site.Patience()
+	failure, limit := r.engine.KernelTimeout()
 	p := &gpufused.Params{Failure: uint64(failure), LimitNS: uint64(limit), Rank: uint32(r.group.Rank()),
 		Size: uint32(r.group.Size())}
 	for rank := range r.group.Size() {
-		p.C[rank], p.Flags[rank] = uint64(r.at[rank]), uint64(r.flags[rank])
+		p.C[rank], p.Flags[rank] = uint64(r.addresses[rank]), uint64(r.flags[rank])
 	}
 	return p
 }
@@ -196,21 +196,21 @@ func (r *Rank) launch(k *cuda.Kernel, blocks, threads, shared int, p *gpufused.P
 
 // Details say how the product is made.
 func (o *Op) Details() map[string]string {
-	if o.one != nil {
-		return o.one.details()
+	if o.oneKernel != nil {
+		return o.oneKernel.details()
 	}
-	return o.part[0].product.Details()
+	return o.parts[0].product.Details()
 }
 
 // Spoil fills C with what no sum is.
 func (r *Rank) Spoil() error {
 	const nan = 0xff
-	return r.device.Do(func() error { return r.device.Fill(r.at[r.group.Rank()], nan, r.c.Count()*4) })
+	return r.device.Do(func() error { return r.device.Fill(r.addresses[r.group.Rank()], nan, r.c.Count()*4) })
 }
 
 // Parts reads the partitions as a run left them. They are good until they are read again.
 func (o *Op) Parts() ([]gemm.Matrix, error) {
-	last, r := o.part[len(o.part)-1], o.rank
+	last, r := o.parts[len(o.parts)-1], o.rank
 	need := 4 * (last.offset + last.rows*last.stride)
 	err := r.device.Do(func() (err error) {
 		if r.mirror == nil { // pinned, and once: C may have gigabytes, and is read often
@@ -218,7 +218,7 @@ func (o *Op) Parts() ([]gemm.Matrix, error) {
 				return err
 			}
 		}
-		return r.device.Read(r.mirror.Bytes[:need], r.at[r.group.Rank()])
+		return r.device.Read(r.mirror.Bytes[:need], r.addresses[r.group.Rank()])
 	})
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (o *Op) Parts() ([]gemm.Matrix, error) {
 	bytes := r.mirror.Bytes[:need]
 	values := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), len(bytes)/4)
 	var all []gemm.Matrix
-	for _, x := range o.part {
+	for _, x := range o.parts {
 		all = append(all, gemm.Of(values[x.offset:x.offset+x.rows*x.stride], x.rows, x.cols, x.stride))
 	}
 	return all, nil

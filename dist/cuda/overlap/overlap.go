@@ -38,11 +38,11 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 )
 
-// site is what the engine of a group must offer.
-type site interface {
+// gpuEngine is what the engine of a group must offer.
+type gpuEngine interface {
 	Device() (c *cuda.Context, sharing int)
 	Addresses(b dist.Buffer) ([]cuda.Pointer, error)
-	Patience() (failure cuda.Pointer, limit time.Duration)
+	KernelTimeout() (failure cuda.Pointer, limit time.Duration)
 	Await(doing string, s *cuda.Stream) error
 }
 
@@ -60,36 +60,36 @@ type Config struct {
 
 // Rank is one rank's GPU, or its share of one. One goroutine at a time uses it.
 type Rank struct {
-	group    *dist.Group
-	site     site
-	device   *cuda.Context
-	config   Config
-	modules  map[string]*cuda.Module
-	products *gpugemm.Products
-	multiply *cuda.Stream
-	add      *cuda.Stream
-	events   []*cuda.Event // the start, the end, and one for each partition
+	group         *dist.Group
+	engine        gpuEngine
+	device        *cuda.Context
+	config        Config
+	modules       map[string]*cuda.Module
+	products      *gpugemm.Products
+	productStream *cuda.Stream
+	sumStream     *cuda.Stream
+	events        []*cuda.Event // the start, the end, and one for each partition
 
-	share int
-	flags []cuda.Pointer // by rank
-	words int            // of flags
-	epoch uint32         // of the gate
-	calls uint32         // of the one kernel
-	come  uint32         // tiles, to this rank
+	multiprocessors int
+	flags           []cuda.Pointer // by rank
+	words           int            // of flags
+	epoch           uint32         // of the gate
+	calls           uint32         // of the one kernel
+	arrivedTiles    uint32         // tiles, to this rank
 
-	operands [2]cuda.Pointer
-	m, n, k  int // of the operands; k is rounded up
-	c        dist.Buffer
-	at       []cuda.Pointer // of C, by rank
-	mirror   *cuda.Shared   // of this rank's C
+	operands  [2]cuda.Pointer
+	m, n, k   int // of the operands; k is rounded up
+	c         dist.Buffer
+	addresses []cuda.Pointer // of C, by rank
+	mirror    *cuda.Shared   // of this rank's C
 }
 
-// leastDependent is the compute capability that dependent launches need.
-const leastDependent = 90
+// minDependentCompute is the compute capability that dependent launches need.
+const minDependentCompute = 90
 
 // Open makes a rank ready. All ranks of the group call it alike.
 func Open(g *dist.Group, c Config) (*Rank, error) {
-	s, ok := dist.EngineAs[site](g)
+	s, ok := dist.EngineAs[gpuEngine](g)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("backend %s has no kernels that overlap products and sums", g.Backend())
@@ -99,7 +99,7 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 		return nil, fmt.Errorf("provider %s has no products of %v here: it has %v", c.Provider, c.DType,
 			gpugemm.ProductTypes(c.Provider))
 	}
-	r := &Rank{group: g, site: s, config: c, modules: map[string]*cuda.Module{}}
+	r := &Rank{group: g, engine: s, config: c, modules: map[string]*cuda.Module{}}
 	var sharing int
 	r.device, sharing = s.Device()
 	err := r.device.Do(func() (err error) {
@@ -107,21 +107,21 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 		if err != nil {
 			return err
 		}
-		if c.Dependent && compute < leastDependent {
+		if c.Dependent && compute < minDependentCompute {
 			return &gemm.MissingError{Reason: fmt.Errorf("%s has compute capability %d.%d: dependent launches need 9.0",
 				r.device.Device().Name, compute/10, compute%10)}
 		}
 		if r.products, err = gpugemm.NewProducts(r.device, c.Provider); err != nil {
 			return err
 		}
-		if r.multiply, err = r.device.Stream(); err != nil {
+		if r.productStream, err = r.device.Stream(); err != nil {
 			return err
 		}
-		if r.add, err = r.device.UrgentStream(); err != nil {
+		if r.sumStream, err = r.device.UrgentStream(); err != nil {
 			return err
 		}
 		all, err := r.device.Device().Get(cuda.Multiprocessors)
-		r.share = max(1, all/sharing)
+		r.multiprocessors = max(1, all/sharing)
 		return err
 	})
 	if err != nil {
@@ -142,22 +142,22 @@ func (r *Rank) Close() error {
 		if r.mirror != nil {
 			faults = append(faults, r.mirror.Free())
 		}
-		if r.add != nil {
-			faults = append(faults, r.add.Destroy())
+		if r.sumStream != nil {
+			faults = append(faults, r.sumStream.Destroy())
 		}
-		return errors.Join(append(faults, r.multiply.Destroy(), r.products.Close())...)
+		return errors.Join(append(faults, r.productStream.Destroy(), r.products.Close())...)
 	})
 }
 
 // Share is how many multiprocessors a rank has, as many as the other ranks on its GPU. Nothing but the number of its
 // blocks holds it to them: what MPS can be told limits how many a rank has, but gave all ranks the same ones.
-func (r *Rank) Share() int { return r.share }
+func (r *Rank) Share() int { return r.multiprocessors }
 
-// aside is how many multiprocessors are left to the sums while products are made.
-func (r *Rank) aside() int {
+// sumMultiprocessors is how many multiprocessors are left to the sums while products are made.
+func (r *Rank) sumMultiprocessors() int {
 	n := r.config.Aside
 	if n == 0 {
-		n = r.share / 8
+		n = r.multiprocessors / 8
 	}
-	return max(1, min(n, r.share-1))
+	return max(1, min(n, r.multiprocessors-1))
 }

@@ -111,9 +111,9 @@ func wrong(o *Op, n int, want []float32) (count int, err error) {
 	for k, x := range parts {
 		for i := range x.Rows {
 			for j := range x.Cols {
-				at := (o.part[k].from+i)*n + j
+				at := (o.parts[k].from+i)*n + j
 				if o.plan.Columns {
-					at = i*n + o.part[k].from + j
+					at = i*n + o.parts[k].from + j
 				}
 				if x.At(i, j) != float64(want[at]) {
 					count++
@@ -254,7 +254,7 @@ func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[strin
 func TestWhichOneKernel(t *testing.T) {
 	small := func(r *Rank) { // rank 1 has no room for a cluster
 		if r.group.Rank() == 1 {
-			r.share = 1
+			r.multiprocessors = 1
 		}
 	}
 	for _, c := range []struct {
@@ -312,9 +312,9 @@ func TestPlantedErrors(t *testing.T) {
 		"a product that is not made":         {on: overlapped, fault: "stale"},
 		"sums that do not wait for products": {on: overlapped, plant: func(o *Op) { o.unordered = true }},
 		"a partition that is added up at another's place": {on: overlapped, plant: func(o *Op) {
-			o.part[1].sum.params.First++
+			o.parts[1].sum.params.First++
 		}},
-		"a partition that is not added up": {on: overlapped, plant: func(o *Op) { o.part[2].sum.params.Packs = 0 }},
+		"a partition that is not added up": {on: overlapped, plant: func(o *Op) { o.parts[2].sum.params.Packs = 0 }},
 	} {
 		t.Setenv(cudatest.ProductVariable, c.fault)
 		if n, err := c.on.check(c.plant); n == 0 || err != nil {
@@ -375,7 +375,7 @@ func testHalves(t *testing.T) {
 				return err
 			}
 			for i, x := range parts {
-				if err := proof.Exact(x, a.RowRange(o.part[i].from, o.part[i].to), b, 1); err != nil {
+				if err := proof.Exact(x, a.RowRange(o.parts[i].from, o.parts[i].to), b, 1); err != nil {
 					return fmt.Errorf("the product alone: %w", err)
 				}
 			}
@@ -487,8 +487,8 @@ func TestShare(t *testing.T) {
 				return err
 			}
 			defer r.Close()
-			if s := r.Share(); s != want || r.aside() != 1 {
-				return fmt.Errorf("the share is %d, of which %d are set aside, want %d", s, r.aside(), want)
+			if s := r.Share(); s != want || r.sumMultiprocessors() != 1 {
+				return fmt.Errorf("the share is %d, of which %d are set aside, want %d", s, r.sumMultiprocessors(), want)
 			}
 			return g.Barrier()
 		})

@@ -18,21 +18,21 @@ import (
 
 // Memory is as many bytes of every rank, in the order of ranks.
 type Memory struct {
-	At  []cuda.Pointer // of each rank, as this process reaches it
-	All cuda.Pointer   // for multicast instructions
+	Addresses []cuda.Pointer // of each rank, as this process reaches it
+	Multicast cuda.Pointer   // for multicast instructions
 
 	context *cuda.Context
-	group   *shm.CallChecker
+	group   *shm.Agreement
 	blocks  []*cuda.Block // by rank
 	object  *cuda.Block
 	bound   bool
 }
 
-// Make makes memory of at least so many bytes, with any content. All ranks do it together,
+// New makes memory of at least so many bytes, with any content. All ranks do it together,
 // and all have it or none: what one of them lacks is the error of all, and the group goes on.
 // Where the group itself has failed, that is the error.
-func Make(c *cuda.Context, group *shm.CallChecker, bytes int) (*Memory, error) {
-	m := &Memory{context: c, group: group, At: make([]cuda.Pointer, group.Size()),
+func New(c *cuda.Context, group *shm.Agreement, bytes int) (*Memory, error) {
+	m := &Memory{context: c, group: group, Addresses: make([]cuda.Pointer, group.Size()),
 		blocks: make([]*cuda.Block, group.Size())}
 	err := c.Do(func() error { return m.make(bytes) })
 	if err != nil {
@@ -76,7 +76,7 @@ func (m *Memory) agree(what string, mine error, number int) (numbers []int, err 
 	if mine != nil {
 		card = append(card, mine.Error()...)
 	}
-	all, err := m.group.AllGather(what, card)
+	all, err := m.group.Exchange(what, card)
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +144,10 @@ func (m *Memory) bind(align int) error {
 		if err := b.Map(align); err != nil {
 			return fmt.Errorf("memory of rank %d: %w", rank, err)
 		}
-		m.At[rank] = b.Address
+		m.Addresses[rank] = b.Address
 	}
 	err := m.object.Map(align)
-	m.All = m.object.Address
+	m.Multicast = m.object.Address
 	return err
 }
 

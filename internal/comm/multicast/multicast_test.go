@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // ranks runs do on every rank of a group and returns the ranks' errors.
-func ranks(t *testing.T, do func(c *cuda.Context, a *shm.CallChecker) error) []error {
+func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []error {
 	t.Helper()
 	driver := must.Get(cuda.Open())(t)
 	devices := must.Get(driver.Devices())(t)
@@ -41,7 +41,7 @@ func ranks(t *testing.T, do func(c *cuda.Context, a *shm.CallChecker) error) []e
 				if err != nil {
 					return err
 				}
-				a, err := shm.JoinCallChecker(t.Context(),
+				a, err := shm.MeetToAgree(t.Context(),
 					shm.Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: time.Minute})
 				if err != nil {
 					return err
@@ -95,27 +95,27 @@ func files(t *testing.T) (list []string) {
 func TestMake(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
-	errs := ranks(t, func(c *cuda.Context, a *shm.CallChecker) error {
-		m, err := Make(c, a, 1000)
+	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+		m, err := New(c, a, 1000)
 		if err != nil {
 			return err
 		}
-		err = c.Do(func() error { return c.Fill(m.At[a.Rank()], byte(1+a.Rank()), 1000) })
-		if err := errors.Join(err, a.Check(shm.NewLabel("filled"))); err != nil {
+		err = c.Do(func() error { return c.Fill(m.Addresses[a.Rank()], byte(1+a.Rank()), 1000) })
+		if err := errors.Join(err, a.Agree(shm.NewLabel("filled"))); err != nil {
 			return err
 		}
 		have := make([]byte, 1000)
-		for r, at := range m.At {
+		for r, at := range m.Addresses {
 			if err := c.Do(func() error {
 				return c.Read(have, at)
 			}); err != nil || have[0] != byte(1+r) || have[999] != byte(1+r) {
 				return fmt.Errorf("rank %d reads %d of rank %d (%v)", a.Rank(), have[0], r, err)
 			}
 		}
-		if m.All == 0 || slices.Contains(m.At, m.All) {
+		if m.Multicast == 0 || slices.Contains(m.Addresses, m.Multicast) {
 			return errors.New("the address of all is that of one")
 		}
-		return errors.Join(a.Check(shm.NewLabel("read")), m.Close())
+		return errors.Join(a.Agree(shm.NewLabel("read")), m.Close())
 	})
 	must.Do(t, errors.Join(errs...))
 	balanced(t, log)
@@ -134,9 +134,9 @@ func TestRefused(t *testing.T) {
 		"map":    "binding multicast memory: rank 1: memory of rank 0: cuMemSetAccess: operation not supported",
 	} {
 		t.Setenv(cudatest.BindVariable, fault)
-		errs := ranks(t, func(c *cuda.Context, a *shm.CallChecker) error {
-			_, err := Make(c, a, 1000)
-			return errors.Join(err, a.Check(shm.NewLabel("going on")))
+		errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+			_, err := New(c, a, 1000)
+			return errors.Join(err, a.Agree(shm.NewLabel("going on")))
 		})
 		for r, err := range errs {
 			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -151,14 +151,14 @@ func TestRefused(t *testing.T) {
 
 // If a rank leaves instead, the group fails, and nothing is left of what the others had created.
 func TestWithoutOne(t *testing.T) {
-	errs := ranks(t, func(c *cuda.Context, a *shm.CallChecker) error {
+	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
 		if a.Rank() == 1 { // leaves half-way
-			m := &Memory{context: c, group: a, At: make([]cuda.Pointer, size), blocks: make([]*cuda.Block, size)}
+			m := &Memory{context: c, group: a, Addresses: make([]cuda.Pointer, size), blocks: make([]*cuda.Block, size)}
 			defer m.Close()
 			_, err := m.agree("the size of multicast memory", nil, 1)
 			return err
 		}
-		_, err := Make(c, a, 1000)
+		_, err := New(c, a, 1000)
 		return err
 	})
 	for _, r := range []int{0, 2} {
