@@ -149,7 +149,7 @@ func (c *call) exchangeBlocks() func(in, out cuda.Pointer) error {
 
 // run agrees on the call with the other ranks, performs it and waits for its end.
 func (c *call) run() error {
-	a := c.e.agreement
+	a := c.e.checker
 	if err := a.Begin(c.label, 1); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (c *call) run() error {
 // setProgress publishes this rank's progress in a call, for failTimeout of other ranks: 0 when the rank
 // has agreed on the call, 1 when NCCL has accepted it.
 func (e *engine) setProgress(epoch uint32, progress uint64) {
-	atomic.StoreUint64(e.agreement.Word(e.rank, epoch, 0), uint64(epoch)<<1|progress)
+	atomic.StoreUint64(e.checker.Word(e.rank, epoch, 0), uint64(epoch)<<1|progress)
 }
 
 // perform copies host memory to the device if needed, and runs the operation.
@@ -188,7 +188,7 @@ func (c *call) perform() error {
 	if err := ignoreProgress(c.start(in, out)); err != nil {
 		return e.fail(c.label.Text(), err)
 	}
-	e.setProgress(e.agreement.Next()-1, 1)
+	e.setProgress(e.checker.Next()-1, 1)
 	if err := e.awaitComm(c.label.Text()); err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (e *engine) await(op string, done func() (bool, error)) error {
 		if ok {
 			return nil
 		}
-		if e.agreement.Meeting.Crowded { // NCCL's own threads and other ranks need this core
+		if e.checker.Meeting.Crowded { // NCCL's own threads and other ranks need this core
 			shm.Yield()
 		}
 		if polls%checkEvery != 0 {
@@ -255,9 +255,9 @@ func (e *engine) await(op string, done func() (bool, error)) error {
 		if started.IsZero() {
 			started = time.Now()
 		}
-		if e.agreement.Bereft(op) {
+		if e.checker.CheckFailed(op) {
 			e.abort()
-			return e.agreement.FailureIn(op)
+			return e.checker.FailureIn(op)
 		}
 		if err := ignoreProgress(e.comm.State()); err != nil {
 			return e.fail(op, err)
@@ -273,15 +273,15 @@ func (e *engine) await(op string, done func() (bool, error)) error {
 func (e *engine) failTimeout(op string) error {
 	f := shm.Failure{Kind: shm.Refusal,
 		Text: fmt.Sprintf("rank %d waited %v for NCCL in %s, which all ranks have started", e.rank, e.timeout, op)}
-	epoch := e.agreement.Next() - 1
+	epoch := e.checker.Next() - 1
 	for rank := range e.size {
-		if atomic.LoadUint64(e.agreement.Word(rank, epoch, 0)) == uint64(epoch)<<1 {
-			f = shm.Failure{Kind: shm.PeerGone, Rank: rank, PID: e.agreement.Meeting.PIDs[rank],
+		if atomic.LoadUint64(e.checker.Word(rank, epoch, 0)) == uint64(epoch)<<1 {
+			f = shm.Failure{Kind: shm.PeerGone, Rank: rank, PID: e.checker.Meeting.PIDs[rank],
 				Text: fmt.Sprintf("rank %d waited %v in %s for rank %d, which has not started it", e.rank, e.timeout, op, rank)}
 			break
 		}
 	}
-	failed := e.agreement.Fail(f)
+	failed := e.checker.Fail(f)
 	e.abort()
 	return failed
 }
@@ -290,9 +290,9 @@ func (e *engine) failTimeout(op string) error {
 // names that rank instead: its death is the likely cause.
 func (e *engine) fail(op string, err error) error {
 	defer e.abort()
-	if e.agreement.Explained(op) {
-		return e.agreement.FailureIn(op)
+	if e.checker.CausedByPeer(op) {
+		return e.checker.FailureIn(op)
 	}
-	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal,
+	return e.checker.Fail(shm.Failure{Kind: shm.Refusal,
 		Text: fmt.Sprintf("rank %d in %s: %v: %v", e.rank, op, e.lib, err)})
 }

@@ -36,7 +36,7 @@ func openContext(d *cuda.Device) (c *cuda.Context, err error) {
 type engine struct {
 	lib        *nccl.Library
 	device     *cuda.Context
-	agreement  *shm.Agreement
+	checker    *shm.CallChecker
 	rank, size int
 	timeout    time.Duration
 
@@ -51,9 +51,8 @@ var (
 	_ instrument.Observer = (*engine)(nil)
 )
 
-func (e *engine) Rank() int         { return e.rank }
-func (e *engine) Size() int         { return e.size }
-func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+func (e *engine) Rank() int { return e.rank }
+func (e *engine) Size() int { return e.size }
 
 // Observe reads the GPU's clocks, power and temperature.
 func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
@@ -66,14 +65,14 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return c
 }
 
-// Facts implements dist.Reporter.
+// Facts returns what the group runs on, for [dist.Group.Facts].
 func (e *engine) Facts() dist.Facts {
 	return dist.Facts{Library: fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), RanksPerDevice: 1}
 }
 
 // join completes an engine whose ranks have met. On an error, the other ranks learn the reason.
 func join(e *engine) (dist.Engine, error) {
-	e.rank, e.size = e.agreement.Rank(), e.agreement.Size()
+	e.rank, e.size = e.checker.Rank(), e.checker.Size()
 	if err := e.open(); err != nil {
 		e.Refuse(err)
 		_ = e.Close() // err is the first cause
@@ -107,17 +106,17 @@ func (e *engine) open() error {
 	if err := e.device.Do(func() error { return e.awaitComm("init") }); err != nil {
 		return err
 	}
-	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
+	if err := e.checker.Check(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.agreement.CountFromHere()
+	e.checker.ResetCallCount()
 	return nil
 }
 
 // checkOneRankPerGPU returns a dist.UnavailableError if ranks share a GPU. NCCL would report that as an
 // invalid usage, without naming the ranks.
 func (e *engine) checkOneRankPerGPU() error {
-	all, err := e.agreement.Exchange("init", []byte(e.device.Device().BusID))
+	all, err := e.checker.AllGather("init", []byte(e.device.Device().BusID))
 	if err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func (e *engine) shareID() (id nccl.ID, err error) {
 		}
 		mine = id[:]
 	}
-	all, err := e.agreement.Exchange("init", mine)
+	all, err := e.checker.AllGather("init", mine)
 	if err != nil {
 		return id, err
 	}
@@ -148,15 +147,15 @@ func (e *engine) shareID() (id nccl.ID, err error) {
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
+func (e *engine) Refuse(reason error) { _ = e.checker.Fail(shm.RefusalBy(e.rank, reason)) }
 
 // Split partitions the group by color. Each part gets its own communicator.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	part, _, err := e.agreement.Split(color, key)
+	part, _, err := e.checker.Split(color, key)
 	if part == nil {
 		return nil, err
 	}
-	return join(&engine{lib: e.lib, device: e.device, agreement: part, timeout: e.timeout})
+	return join(&engine{lib: e.lib, device: e.device, checker: part, timeout: e.timeout})
 }
 
 // closeGrace is how long Close waits for the other ranks to leave: their last call may still need this
@@ -166,9 +165,9 @@ const closeGrace = time.Second
 // Close leaves the group and frees its resources. Errors that follow from a failure of the group are
 // not reported again.
 func (e *engine) Close() error {
-	defer e.agreement.Close()
-	e.agreement.Leave()
-	for begin := time.Now(); !e.agreement.Failed() && time.Since(begin) < closeGrace && !e.agreement.Alone(); {
+	defer e.checker.Close()
+	e.checker.Leave()
+	for begin := time.Now(); !e.checker.Failed() && time.Since(begin) < closeGrace && !e.checker.Alone(); {
 		time.Sleep(time.Millisecond)
 	}
 	if e.stream == nil {
@@ -176,7 +175,7 @@ func (e *engine) Close() error {
 	}
 	return e.device.Do(func() error {
 		var faults []error
-		if e.agreement.Failed() || !e.agreement.Alone() {
+		if e.checker.Failed() || !e.checker.Alone() {
 			e.abort()
 		} else if e.comm != nil {
 			faults = append(faults, ignoreProgress(e.comm.Destroy()))
@@ -188,7 +187,7 @@ func (e *engine) Close() error {
 			faults = append(faults, e.device.Free(e.barrierByte))
 		}
 		faults = append(faults, e.stream.Destroy())
-		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.agreement.Failed() {
+		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.checker.Failed() {
 			return err
 		}
 		return nil
@@ -244,7 +243,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if failed != nil {
 		ok[0] = 0
 	}
-	all, err := e.agreement.Exchange(fmt.Sprintf("alloc of %d %v", count, d), ok)
+	all, err := e.checker.AllGather(fmt.Sprintf("alloc of %d %v", count, d), ok)
 	if err != nil {
 		return dist.Buffer{}, err
 	}

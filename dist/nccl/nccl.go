@@ -88,12 +88,12 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := shm.MeetToAgree(ctx, shm.Identity{
+	a, err := shm.JoinCallChecker(ctx, shm.Identity{
 		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	return join(&engine{lib: lib, device: device, agreement: a, timeout: c.Timeout})
+	return join(&engine{lib: lib, device: device, checker: a, timeout: c.Timeout})
 }
 
 // checkOneHost returns a dist.UnavailableError if the ranks are on several hosts.
