@@ -306,7 +306,7 @@ func (c *call) runPieces(v variant, first, count int) error {
 			if err := c.wait(); err != nil {
 				return err
 			}
-			if err := e.agreement.Agree(inputsCopied); err != nil {
+			if err := e.checker.Check(inputsCopied); err != nil {
 				return err
 			}
 		}

@@ -96,7 +96,7 @@ func (c *call) run() error {
 		return c.e.failFreed(c.plan)
 	}
 	if c.plan.Count == 0 {
-		return c.e.agreement.Agree(c.label)
+		return c.e.checker.Check(c.label)
 	}
 	return c.e.device.Do(func() error {
 		if c.staged {
@@ -165,7 +165,7 @@ func (c *call) copyOut(b dist.Buffer, from cuda.Pointer) error {
 
 // exchangeAddresses agrees on the call with all ranks and sets peers and direct.
 func (c *call) exchangeAddresses() error {
-	a := c.e.agreement
+	a := c.e.checker
 	if err := a.Begin(c.label, 1); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (e *engine) Await(op string, s *cuda.Stream) error {
 			runtime.Gosched()
 			time.Sleep(pollPause)
 		}
-		if e.agreement.Bereft(op) {
+		if e.checker.CheckFailed(op) {
 			atomic.CompareAndSwapUint32(&e.failureRecord().Claimed, 0, gpu.GivenUp)
 		}
 	}
@@ -235,23 +235,23 @@ func (e *engine) checkKernelFailure(op string) error {
 	}
 	failure := *record
 	atomic.StoreUint32(&record.Claimed, 0)
-	if e.agreement.Bereft(op) {
-		return e.agreement.Failure()
+	if e.checker.CheckFailed(op) {
+		return e.checker.Failure()
 	}
 	f := shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, op, failure)}
 	if failure.Peer != failure.Rank { // the kernel knows which rank it waited for
-		f.Kind, f.Rank, f.PID = shm.PeerGone, int(failure.Peer), e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)]
+		f.Kind, f.Rank, f.PID = shm.PeerGone, int(failure.Peer), e.checker.Meeting.PIDs[failure.Peer%uint32(e.size)]
 	}
-	return e.agreement.Fail(f)
+	return e.checker.Fail(f)
 }
 
 // fail ends the group because the driver returned err during op. When a rank dies, its memory goes, and
 // the kernels of other ranks that access it fail too. The error then names the rank that died.
 func (e *engine) fail(op string, err error) error {
-	if cuda.Sticky(err) && e.agreement.Explained(op) {
-		return e.agreement.Failure()
+	if cuda.Sticky(err) && e.checker.CausedByPeer(op) {
+		return e.checker.Failure()
 	}
-	return e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, op, err)})
+	return e.checker.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, op, err)})
 }
 
 // normKernel is a separate launch that applies the norm of an epilogue to the output, for algorithms

@@ -54,7 +54,7 @@ func (c *call) prepareCopies() error {
 		if err := c.applyEpilogue(); err != nil {
 			return err
 		}
-		return e.agreement.Agree(copiesDone) // no rank may change its input before all have read it
+		return e.checker.Check(copiesDone) // no rank may change its input before all have read it
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (c *call) prepareBlockSum(first, n int) error {
 			}
 			done += piece
 		}
-		return e.agreement.Agree(copiesDone)
+		return e.checker.Check(copiesDone)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 			return nil, classifyOpenError(err)
 		}
 	}
-	a, err := shm.MeetToAgree(ctx, shm.Identity{
+	a, err := shm.JoinCallChecker(ctx, shm.Identity{
 		ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (c *call) awaitLaunch() error {
 		}
 	}
 	if c.e.knobs.asBlocks {
-		return c.e.agreement.Agree(rank0KernelDone)
+		return c.e.checker.Check(rank0KernelDone)
 	}
 	return nil
 }

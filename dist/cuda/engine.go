@@ -39,7 +39,7 @@ type engine struct {
 	rank, size    int
 	lineage       []ancestor // this group, the group it was split from, and so on
 	timeout       time.Duration
-	agreement     *shm.Agreement
+	checker       *shm.CallChecker
 	device        *device
 	ranksOnGPU    int    // number of the group's ranks on this rank's GPU
 	residentRanks int    // number of ranks on the GPU in the original group; their kernels must be resident at once
@@ -77,9 +77,8 @@ var (
 	_ instrument.Timer         = (*engine)(nil)
 )
 
-func (e *engine) Rank() int         { return e.rank }
-func (e *engine) Size() int         { return e.size }
-func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+func (e *engine) Rank() int { return e.rank }
+func (e *engine) Size() int { return e.size }
 func (e *engine) failureRecord() *gpu.Failure {
 	return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0]))
 }
@@ -99,7 +98,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return e.knobs.restrict(c)
 }
 
-// Facts implements dist.Reporter.
+// Facts returns what the group runs on, for [dist.Group.Facts].
 func (e *engine) Facts() dist.Facts {
 	d := e.device.Device()
 	return dist.Facts{Library: fmt.Sprintf("%v, %s", d.Driver(), d.Name), RanksPerDevice: e.ranksOnGPU, Device: e.model}
@@ -113,7 +112,7 @@ func (e *engine) open() error {
 		if err != nil {
 			return err
 		}
-		all, err := e.agreement.Exchange("init", []byte(pipes))
+		all, err := e.checker.AllGather("init", []byte(pipes))
 		if err != nil {
 			return err
 		}
@@ -173,10 +172,10 @@ func (e *engine) allocateBuffers() error {
 			return err
 		}
 	}
-	if err := e.agreement.Agree(shm.NewLabel("init")); err != nil {
+	if err := e.checker.Check(shm.NewLabel("init")); err != nil {
 		return err
 	}
-	e.agreement.CountFromHere()
+	e.checker.ResetCallCount()
 	return nil
 }
 
@@ -185,7 +184,7 @@ func (e *engine) allocateBuffers() error {
 // same entry of a tuning table. It returns an error if processes share the GPU without MPS.
 func (e *engine) countSharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.agreement.Exchange("init",
+	all, err := e.checker.AllGather("init",
 		[]byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
 	if err != nil {
 		return 0, err
@@ -226,7 +225,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if len(e.lineage) == maxLineage {
 		return nil, fmt.Errorf("splitting: groups can be nested at most %d deep", maxLineage)
 	}
-	a, ranks, err := e.agreement.Split(color, key)
+	a, ranks, err := e.checker.Split(color, key)
 	if a == nil {
 		return nil, err
 	}
@@ -246,8 +245,8 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 }
 
 // newEngine returns the engine of ranks that have met. It has no GPU yet.
-func newEngine(a *shm.Agreement, timeout time.Duration, k knobs) *engine {
-	e := &engine{agreement: a, rank: a.Rank(), size: a.Size(), timeout: timeout, knobs: k}
+func newEngine(a *shm.CallChecker, timeout time.Duration, k knobs) *engine {
+	e := &engine{checker: a, rank: a.Rank(), size: a.Size(), timeout: timeout, knobs: k}
 	e.lineage = []ancestor{{engine: e}}
 	return e
 }
@@ -255,7 +254,7 @@ func newEngine(a *shm.Agreement, timeout time.Duration, k knobs) *engine {
 // finishJoin returns the engine or, if err is not nil, tells the other ranks the reason and closes it.
 func (e *engine) finishJoin(err error) (dist.Engine, error) {
 	if err != nil {
-		e.agreement.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
+		e.checker.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
 		e.Close()
 		return nil, err
 	}
@@ -297,11 +296,11 @@ func (e *engine) KernelTimeout() (failure cuda.Pointer, limit time.Duration) {
 // failFreed fails the group because the memory of a prepared call was freed.
 func (e *engine) failFreed(p dist.Plan) error {
 	e.Refuse(fmt.Errorf("%v: the memory was freed", p))
-	return e.agreement.Failure()
+	return e.checker.Failure()
 }
 
 // Refuse fails the group because this rank cannot make its call.
-func (e *engine) Refuse(reason error) { _ = e.agreement.Fail(shm.Cannot(e.rank, reason)) }
+func (e *engine) Refuse(reason error) { _ = e.checker.Fail(shm.RefusalBy(e.rank, reason)) }
 
 // Alloc returns zeroed device memory that all ranks can access.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
@@ -329,8 +328,8 @@ const closeGrace = time.Second
 // Close leaves the group and frees its resources. Errors that follow from a failure of the group are
 // not reported again.
 func (e *engine) Close() error {
-	defer e.agreement.Close()
-	e.agreement.Leave()
+	defer e.checker.Close()
+	e.checker.Leave()
 	if e.device == nil || e.mailbox == nil {
 		return nil
 	}
@@ -341,7 +340,7 @@ func (e *engine) Close() error {
 			faults = append(faults, a.closeImports())
 		}
 		// Memory that other processes have mapped must not be freed before they unmap it.
-		for begin := time.Now(); time.Since(begin) < closeGrace && !e.agreement.Alone(); {
+		for begin := time.Now(); time.Since(begin) < closeGrace && !e.checker.Alone(); {
 			time.Sleep(time.Millisecond)
 		}
 		for _, a := range e.allocations {
@@ -351,7 +350,7 @@ func (e *engine) Close() error {
 			faults = append(faults, e.device.Free(v))
 		}
 		faults = append(faults, e.stream.Destroy(), e.failure.Free(), e.mailbox.close())
-		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.agreement.Failed() {
+		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.checker.Failed() {
 			return err
 		}
 		return nil

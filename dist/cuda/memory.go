@@ -139,8 +139,8 @@ func (e *engine) allocateMulticast(what string, bytes int) (*allocation, error) 
 	if e.multicastMissing != "" {
 		return e.allocate(what, bytes)
 	}
-	m, lacks := multicast.New(e.device.Context, e.agreement, roundToGranule(bytes))
-	if lacks != nil && e.agreement.Failed() {
+	m, lacks := multicast.New(e.device.Context, e.checker, roundToGranule(bytes))
+	if lacks != nil && e.checker.Failed() {
 		return nil, lacks
 	}
 	a, err := e.allocateShared(what, bytes, m)
@@ -165,7 +165,7 @@ func (e *engine) checkMulticast() (why string, err error) {
 			why = err.Error()
 		}
 	}
-	all, err := e.agreement.Exchange("init", []byte(why))
+	all, err := e.checker.AllGather("init", []byte(why))
 	for rank, theirs := range all {
 		if why == "" && len(theirs) > 0 {
 			why = fmt.Sprintf("rank %d: %s", rank, theirs)
@@ -183,7 +183,7 @@ func (e *engine) allocateShared(what string, bytes int, multi *multicast.Memory)
 		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
 	}
 	record, failed := e.allocateLocal(a)
-	records, err := e.agreement.Exchange(what, record)
+	records, err := e.checker.AllGather(what, record)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -203,7 +203,7 @@ func (e *engine) allocateShared(what string, bytes int, multi *multicast.Memory)
 	if failed != nil {
 		ok[0] = 0
 	}
-	all, err := e.agreement.Exchange(what, ok)
+	all, err := e.checker.AllGather(what, ok)
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
@@ -281,7 +281,7 @@ func (a *allocation) importPeers(records [][]byte) error {
 	for rank, record := range records {
 		switch {
 		case rank == a.e.rank || a.multicast != nil:
-		case a.e.agreement.Meeting.PIDs[rank] == os.Getpid():
+		case a.e.checker.Meeting.PIDs[rank] == os.Getpid():
 			a.addr[rank] = cuda.Pointer(binary.LittleEndian.Uint64(record[8+cuda.HandleBytes:]))
 		default:
 			p, err := a.e.device.Import(cuda.Handle(record[8 : 8+cuda.HandleBytes]))

@@ -35,8 +35,8 @@ const flagBytes = 128
 func (e *engine) newMailbox() (*mailbox, error) {
 	m := &mailbox{e: e, copyNumbers: make([]uint32, e.size)}
 	for peer := range e.size {
-		m.to = append(m.to, e.agreement.ChannelTo(shm.ForProgram, peer, describe))
-		m.from = append(m.from, e.agreement.ChannelFrom(shm.ForProgram, peer, describe))
+		m.to = append(m.to, e.checker.ChannelTo(shm.ForProgram, peer, describe))
+		m.from = append(m.from, e.checker.ChannelFrom(shm.ForProgram, peer, describe))
 	}
 	var err error
 	if m.stream, err = e.device.Stream(); err != nil {
@@ -123,7 +123,7 @@ func (m *message) check() error {
 	if m.span.wasFreed() {
 		return m.e.failFreed(m.plan)
 	}
-	return m.e.agreement.Failure()
+	return m.e.checker.Failure()
 }
 
 // send returns when the caller may change the elements: when they are in shared memory or, for device
@@ -133,7 +133,7 @@ func (m *message) send() error {
 		return err
 	}
 	c := m.to[m.plan.Peer]
-	t, w := c.Begin(m.note), m.e.agreement.NewWait(m.plan.Peer, m.op)
+	t, w := c.Begin(m.note), m.e.checker.NewWait(m.plan.Peer, m.op)
 	for !t.Complete() {
 		if t.Send(m.bytes) {
 			w.Moved()
@@ -149,7 +149,7 @@ func (m *message) send() error {
 			return err
 		}
 	}
-	return m.e.agreement.Failure() // the receiver may have failed to copy
+	return m.e.checker.Failure() // the receiver may have failed to copy
 }
 
 // recv returns when the elements have arrived.
@@ -158,7 +158,7 @@ func (m *message) recv() error {
 		return err
 	}
 	c := m.from[m.plan.Peer]
-	t, w := c.Begin(m.note), m.e.agreement.NewWait(m.plan.Peer, m.op)
+	t, w := c.Begin(m.note), m.e.checker.NewWait(m.plan.Peer, m.op)
 	for !t.Complete() {
 		switch moved, err := t.Recv(m.take); {
 		case err != nil:

@@ -22,7 +22,7 @@ type Memory struct {
 	Multicast cuda.Pointer   // for multicast instructions
 
 	context *cuda.Context
-	group   *shm.Agreement
+	group   *shm.CallChecker
 	blocks  []*cuda.Block // by rank
 	object  *cuda.Block
 	bound   bool
@@ -31,7 +31,7 @@ type Memory struct {
 // New makes memory of at least so many bytes, with any content. All ranks do it together,
 // and all have it or none: what one of them lacks is the error of all, and the group goes on.
 // Where the group itself has failed, that is the error.
-func New(c *cuda.Context, group *shm.Agreement, bytes int) (*Memory, error) {
+func New(c *cuda.Context, group *shm.CallChecker, bytes int) (*Memory, error) {
 	m := &Memory{context: c, group: group, Addresses: make([]cuda.Pointer, group.Size()),
 		blocks: make([]*cuda.Block, group.Size())}
 	err := c.Do(func() error { return m.make(bytes) })
@@ -76,7 +76,7 @@ func (m *Memory) agree(what string, mine error, number int) (numbers []int, err 
 	if mine != nil {
 		card = append(card, mine.Error()...)
 	}
-	all, err := m.group.Exchange(what, card)
+	all, err := m.group.AllGather(what, card)
 	if err != nil {
 		return nil, err
 	}

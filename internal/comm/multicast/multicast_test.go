@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // ranks runs do on every rank of a group and returns the ranks' errors.
-func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []error {
+func ranks(t *testing.T, do func(c *cuda.Context, a *shm.CallChecker) error) []error {
 	t.Helper()
 	driver := must.Get(cuda.Open())(t)
 	devices := must.Get(driver.Devices())(t)
@@ -41,7 +41,7 @@ func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []err
 				if err != nil {
 					return err
 				}
-				a, err := shm.MeetToAgree(t.Context(),
+				a, err := shm.JoinCallChecker(t.Context(),
 					shm.Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: time.Minute})
 				if err != nil {
 					return err
@@ -95,13 +95,13 @@ func files(t *testing.T) (list []string) {
 func TestMake(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
-	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+	errs := ranks(t, func(c *cuda.Context, a *shm.CallChecker) error {
 		m, err := New(c, a, 1000)
 		if err != nil {
 			return err
 		}
 		err = c.Do(func() error { return c.Fill(m.Addresses[a.Rank()], byte(1+a.Rank()), 1000) })
-		if err := errors.Join(err, a.Agree(shm.NewLabel("filled"))); err != nil {
+		if err := errors.Join(err, a.Check(shm.NewLabel("filled"))); err != nil {
 			return err
 		}
 		have := make([]byte, 1000)
@@ -115,7 +115,7 @@ func TestMake(t *testing.T) {
 		if m.Multicast == 0 || slices.Contains(m.Addresses, m.Multicast) {
 			return errors.New("the address of all is that of one")
 		}
-		return errors.Join(a.Agree(shm.NewLabel("read")), m.Close())
+		return errors.Join(a.Check(shm.NewLabel("read")), m.Close())
 	})
 	must.Do(t, errors.Join(errs...))
 	balanced(t, log)
@@ -134,9 +134,9 @@ func TestRefused(t *testing.T) {
 		"map":    "binding multicast memory: rank 1: memory of rank 0: cuMemSetAccess: operation not supported",
 	} {
 		t.Setenv(cudatest.BindVariable, fault)
-		errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+		errs := ranks(t, func(c *cuda.Context, a *shm.CallChecker) error {
 			_, err := New(c, a, 1000)
-			return errors.Join(err, a.Agree(shm.NewLabel("going on")))
+			return errors.Join(err, a.Check(shm.NewLabel("going on")))
 		})
 		for r, err := range errs {
 			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 
 // If a rank leaves instead, the group fails, and nothing is left of what the others had created.
 func TestWithoutOne(t *testing.T) {
-	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+	errs := ranks(t, func(c *cuda.Context, a *shm.CallChecker) error {
 		if a.Rank() == 1 { // leaves half-way
 			m := &Memory{context: c, group: a, Addresses: make([]cuda.Pointer, size), blocks: make([]*cuda.Block, size)}
 			defer m.Close()
