@@ -1,11 +1,12 @@
-// All-reduce of gloo over loopback TCP, measured as allreduce_mpi.c measures
-// MPI: f32 sum, 4 B to 64 MiB by factors of 4, streaming, median over samples
-// of the slowest rank, every element checked before and after timing. It starts
-// its own ranks, each bound to a core where there are enough.
+// Measures the all-reduce of gloo over loopback TCP in the same way as
+// allreduce_mpi.c measures MPI: f32 sums of 4 B to 64 MiB by factors of 4,
+// streaming, median over samples of the slowest rank, every element checked
+// before and after timing. It starts its own ranks and binds each to a core if
+// there are enough cores.
 //
 // usage: allreduce_gloo RANKS ALGORITHM [SECONDS_PER_SIZE [MOST_BYTES]]
 //   ring      gloo::allreduce, out of place
-//   halving   AllreduceHalvingDoubling, in place, as its interface has it
+//   halving   AllreduceHalvingDoubling, in place, because its interface has no other way
 //   busy      the same, polling instead of sleeping
 // prints csv: size,inplace,time_us,samples,batch,wrong
 #include <gloo/allreduce.h>
@@ -141,7 +142,7 @@ class Rank {
     call();
     double bad = wrong(0);
 
-    // In place, repeated sums of anything but zeros overflow.
+    // Calls in place sum their own results again and again, so anything but zeros would overflow.
     if (inPlace) std::fill(out.begin(), out.end(), 0.0f);
     else fill(1);
     std::vector<double> per{0};
@@ -188,7 +189,7 @@ class Rank {
   std::shared_ptr<gloo::rendezvous::Context> control_, data_;
 };
 
-// bind gives the rank a core of its own, if there are enough.
+// bind binds the rank to its own core, if there are enough cores.
 void bind(int rank, int ranks) {
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks) return;

@@ -1,12 +1,12 @@
-/* All-reduce of an MPI library, measured as the bench `collectives` does it:
- * f32 sum, 4 B to 64 MiB by factors of 4, out of place, calls following one
- * another without a barrier (streaming). A sample is a batch of calls long
- * enough for the clock; the time of a sample is the slowest rank's, and the
- * number printed is the median over samples.
+/* Measures the all-reduce of an MPI library in the same way as the bench
+ * `collectives`: f32 sums of 4 B to 64 MiB by factors of 4, out of place, with
+ * calls that follow one another without a barrier (streaming). A sample is a
+ * batch of calls that takes long enough for the clock. Its time is the time of
+ * the slowest rank, and the printed time is the median over samples.
  *
  * usage: mpirun -np N allreduce_mpi [SECONDS_PER_SIZE [LARGEST_BYTES [SMALLEST_BYTES]]]
  * prints csv: size,inplace,time_us,samples,batch,wrong
- * Every element is checked before and after timing; any wrong one fails. */
+ * Every element is checked before and after timing. The program fails if one is wrong. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const double SAMPLE_SECONDS = 5e-6;
 
 static int rank, ranks;
 
-/* Small integers, so that every sum is exact in any order. */
+/* Inputs are small integers, so that every sum is exact in any order. */
 static float input(int r, size_t i, unsigned round)
 {
 	unsigned x = (unsigned)i * 2654435761u + (unsigned)r * 40503u + round * 97u;
@@ -54,7 +54,7 @@ static int ascending(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* What reading the clock twice takes at least, to be taken off every sample. */
+/* Returns the shortest time between two readings of the clock, which is subtracted from every sample. */
 static double clock_cost(void)
 {
 	double least = 1;
@@ -66,9 +66,9 @@ static double clock_cost(void)
 	return least;
 }
 
-/* The time of a call, in seconds, the same on every rank. It also warms up. Of all tries
- * the fastest counts: one in which a core was taken away would leave a handful of samples,
- * and those of the same pause. */
+/* Returns the time of a call in seconds, the same on every rank, and warms up. It takes the
+ * fastest of several tries, because another program may use the core during a try. Too long
+ * an estimate would leave time for a few samples only. */
 static double calibrate(const float *a, float *b, size_t n)
 {
 	double least = 1e9, spent = 0;

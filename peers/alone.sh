@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs a command in a network namespace that has only loopback: MPI launchers
-# and gloo listen on every interface, whatever they are told. Where namespaces
-# are not to be had it says so and runs the command as it is.
+# Runs a command in a network namespace that has only the loopback interface, because MPI launchers and gloo
+# listen on every interface and cannot be told otherwise. If no namespace can be created, it prints a warning
+# and runs the command without one.
 up='ip link set lo up 2>/dev/null || ifconfig lo up 2>/dev/null'
 for how in -n -rn; do
 	if unshare "$how" sh -c "$up" 2>/dev/null; then

@@ -1,10 +1,11 @@
-/* One matrix product by OpenBLAS, timed call by call:
+/* Times the calls of one matrix product by OpenBLAS:
  *
  *   gemm_cblas M N K f32|f64 THREADS SECONDS
  *
  * prints time_us=... for every call (several short calls are one sample, as in
- * kernbench) and wrong=... with the number of sampled elements that are off.
- * Prototypes are here so that the library's headers are not needed.
+ * kernbench) and wrong=... with the number of wrong elements among those that it
+ * checks. It declares the prototypes itself, so that the library's headers are not
+ * needed.
  *
  *   cc -O3 gemm_cblas.c -o gemm_cblas -l:libopenblas.so.0 -lm
  */
@@ -66,7 +67,7 @@ int main(int argc, char **argv) {
 	do
 		multiply();
 	while (++warm, now() - start < 0.1 * seconds);
-	/* A sample takes at least 20 us, so that the clock costs nothing. */
+	/* A sample takes at least 20 us, so that the cost of reading the clock is negligible. */
 	int batch = 1 + (int)(20e-6 / ((now() - start) / warm));
 	start = now();
 	for (int i = 0; i < 1 || (now() - start < seconds && i < 5000); i++) {

@@ -1,8 +1,9 @@
-// C = A x B by cuBLASLt from C, the yardstick of bench gemm's provider cublaslt: bf16
-// operands from -1 to 1, B by columns, a result in f32 (or bf16 with "bf16" as the second
-// argument), one shape a line of the arguments. It prints TFLOP/s of the heuristic's first
-// choice and of the best of all that it offers. ROUNDS is how many samples of 2 ms the first has (250, at most;
-// 10 end before the card is hot).
+// Computes C = A x B with cuBLASLt, called from C, as a reference for the provider cublaslt
+// of the bench gemm. The operands are bf16 from -1 to 1, and B is stored by columns. The first
+// argument is the type of the result, f32 or bf16; the others are shapes. For each shape it
+// prints the TFLOP/s of the heuristic's first choice and of the fastest algorithm offered.
+// The variable ROUNDS sets the number of 2 ms samples of the first choice (250, which is also
+// the maximum; 10 end before the GPU is hot and lowers its clock).
 //
 //	nvcc -O2 -o gemm_cublaslt peers/gemm_cublaslt.c -lcublasLt && ./gemm_cublaslt f32 4096x4096x4096
 #include <cublasLt.h>
@@ -48,7 +49,7 @@ int main(int argc, char **argv) {
 		cublasLtMatrixLayout_t la, lb, lc;
 		cublasLtMatmulPreference_t want;
 		cublasOperation_t t = CUBLAS_OP_T;
-		// Column by column our C is its transpose: B times A.
+		// cuBLASLt stores matrices by columns, so our row-major C is its transpose: B times A.
 		CHECK(cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F)); CHECK(cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t));
 		CHECK(cublasLtMatrixLayoutCreate(&lb, CUDA_R_16BF, k, n, k)); CHECK(cublasLtMatrixLayoutCreate(&la, CUDA_R_16BF, k, m, k)); CHECK(cublasLtMatrixLayoutCreate(&lc, out, n, m, n));
 		CHECK(cublasLtMatmulPreferenceCreate(&want)); CHECK(cublasLtMatmulPreferenceSetAttribute(want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
@@ -59,7 +60,7 @@ int main(int argc, char **argv) {
 		double first = 0, best = 0;
 		int which = 0, calls = 2e-3 / (2.0 * m * n * k / 8e14 + 1e-6) + 3;
 		for (int i = 0; i < offered; i++) {
-			// The first choice runs as long as a point of the bench: under load the clock sinks.
+			// The first choice runs as long as a point of the bench, because a GPU under load lowers its clock.
 			static double us[250];
 			const char *set = getenv("ROUNDS");
 			int rounds = i > 0 ? 5 : set && atoi(set) > 0 && atoi(set) < 250 ? atoi(set) : 250;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a program under one of the MPI libraries, one rank per core, or unbound
-# where there are more ranks than cores.
+# Runs a program under one of the MPI libraries with one rank per core, or unbound if there are more ranks
+# than cores.
 # usage: mpi.sh openmpi|mpich RANKS PROGRAM [ARGUMENT...]
 here=$(dirname "$0")
 library=$1 ranks=$2

@@ -1,16 +1,16 @@
-/* CG + Jacobi of PETSc on the Poisson matrices of the bench solve-scaling: the
- * same rows (5 points in 2-D, 7 in 3-D, 2*dim on the diagonal, -1 beside it),
- * the same strips, a right-hand side of ones, x from zero, and the same stop
- * test, ||r|| <= rtol ||b|| of the residual itself.
+/* Times PETSc's CG + Jacobi on the Poisson matrices of the bench solve-scaling: the
+ * same stencil (5 points in 2-D, 7 in 3-D, 2*dim on the diagonal, -1 beside it),
+ * the same strips of rows, a right-hand side of ones, x starting at zero, and the
+ * same convergence test, ||r|| <= rtol ||b|| with the unpreconditioned residual.
  *
  * usage: petsc_cg DIM UNKNOWNS RTOL REPEAT STOP [-PETSc options]
  *
- * With a STOP above 0 a solve may end after that many iterations without having
- * converged; it makes the same test after each of them. It is good if its residual
- * is what the method believes, to 10 RTOL of the right-hand side.
+ * If STOP is above 0, a solve ends after that many iterations even if it has not
+ * converged. It is correct if the true residual agrees with the one that the method
+ * computes, up to 10 RTOL of the norm of the right-hand side.
  *
- * Prints the best of REPEAT solves: time_us is of one iteration, of the slowest
- * rank. Build: mpicc -O3 petsc_cg.c $(pkg-config --cflags --libs PETSc) */
+ * Prints the best of REPEAT solves. time_us is the time of one iteration on the
+ * slowest rank. Build: mpicc -O3 petsc_cg.c $(pkg-config --cflags --libs PETSc) */
 #include <math.h>
 #include <petscksp.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
   PetscCall(KSPSetUp(ksp));
   double best = HUGE_VAL;
   for (int k = 0; k <= repeat; k++) {
-    /* The first is a warm-up of a few iterations. */
+    /* The first solve is a warm-up of at most 20 iterations. */
     PetscCall(KSPSetTolerances(ksp, rtol, 1e-300, 1e10, k == 0 ? 20 : stop > 0 ? stop : 1000000));
     PetscCall(VecSet(x, 0));
     MPI_Barrier(PETSC_COMM_WORLD);

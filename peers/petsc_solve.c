@@ -1,12 +1,12 @@
-/* Solves a linear system by PETSc's conjugate gradients, for the rows of the bench
- * solve-scaling that --peer asks for: the same matrix and right-hand side, from files in
- * PETSc's binary format, in strips of rows, x from zero, and the same stop test,
- * ||r|| <= rtol ||b|| of the residual itself.
+/* Solves a linear system with PETSc's conjugate gradients, for --peer petsc of the bench
+ * solve-scaling. It reads the bench's matrix and right-hand side from files in PETSc's
+ * binary format and distributes them in strips of rows. x starts at zero, and the
+ * convergence test is the same: ||r|| <= rtol ||b|| with the unpreconditioned residual.
  *
  * usage: petsc_solve PRECONDITIONER MATRIX RHS SOLUTION RTOL MAXITER REPEAT [-PETSc options]
  *
- * Sets up and solves REPEAT times after a solve to warm up, prints a line of name=value for each (times of the
- * slowest rank; processor time of all ranks together), and writes the last solution, which the caller checks.
+ * After a warm-up solve it sets up and solves REPEAT times, and prints a line of name=value pairs for each: times
+ * of the slowest rank, and the CPU time of all ranks together. It writes the last solution, which the caller checks.
  * Build: mpicc -O3 petsc_solve.c $(pkg-config --cflags --libs PETSc) */
 #include <petscksp.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static double processor(void) {
   return u.ru_utime.tv_sec + u.ru_stime.tv_sec + 1e-6 * (u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* took gives the slowest rank's seconds and all ranks' processor time since the two began. */
+/* took returns the time of the slowest rank and the CPU time of all ranks since `began` and `spent` were read. */
 static void took(double began, double spent, double *seconds, double *cpu) {
   double s = MPI_Wtime() - began, c = processor() - spent;
   MPI_Allreduce(&s, seconds, 1, MPI_DOUBLE, MPI_MAX, PETSC_COMM_WORLD);
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     PetscCall(KSPSetOperators(ksp, A, A));
     PetscCall(KSPSetType(ksp, KSPCG));
     PetscCall(KSPSetNormType(ksp, KSP_NORM_UNPRECONDITIONED));
-    PetscCall(KSPSetTolerances(ksp, rtol, 1e-300, 1e10, k == 0 && limit > 20 ? 20 : limit)); /* the first warms up */
+    PetscCall(KSPSetTolerances(ksp, rtol, 1e-300, 1e10, k == 0 && limit > 20 ? 20 : limit)); /* the first solve is a warm-up */
     PetscCall(precondition(ksp, argv[1]));
     PetscCall(KSPSetFromOptions(ksp));
     PetscCall(VecSet(x, 0));

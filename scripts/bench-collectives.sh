@@ -1,27 +1,29 @@
 #!/usr/bin/env bash
-# Holds kernbench's all-reduce against Open MPI, MPICH and gloo, as far as they
-# are installed: the same sizes, in turns, so that each trial of one side has a
-# trial of the other beside it. Prints time, ratio with interval and per cent of
-# this host's limit for each size, and whether the goals are met.
+# Compares kernbench's all-reduce with those of Open MPI, MPICH and gloo that are
+# installed. All sides run the same sizes, and their trials alternate, so that trial k
+# of each side is measured at nearly the same time and drift of the machine affects
+# all sides equally. Prints, for each size, the times, their ratio with a confidence
+# interval and the percentage of this host's limit, and whether the goals are met.
 #
 #   scripts/bench-collectives.sh [bin/kernbench]
 #
 # RANKS    rank counts, separated by commas (2)
-# TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
-#          ones beat few long ones on a machine whose speed wanders
-# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
-# BUFFERS  which buffers of "symmetric private" (both)
-# MAX      the largest size in bytes (67108864)
-# GOALS    how many times faster than the best peer the geometric means should be,
-#          on symmetric and on private buffers ("3.5 1.8")
-# HEAP     1 adds Open MPI with its large temporary buffers kept on the heap instead
-#          of mapped anew at every call, which is faster, and judges against it too (1)
-# HALVES   1 adds bf16 and f16 against f32, at equal numbers of elements (1)
-# PEERS    which peers, of "openmpi mpich gloo" (all)
-# OUT      where the runs are kept (out/bench-collectives); a run that was
-#          interrupted goes on where it stopped
+# TRIALS   interleaved pairs of trials (20; a verdict needs at least 10). On a machine
+#          whose speed drifts, many short trials are better than few long ones
+# SECONDS_PER_SIZE  maximum sampling time per size and trial, for each side (0.1)
+# BUFFERS  kinds of buffers to measure: "symmetric private" (both)
+# MAX      largest size in bytes (67108864)
+# GOALS    required geometric means of the speed-up over the best peer, on symmetric
+#          and on private buffers ("3.5 1.8")
+# HEAP     1 adds another Open MPI configuration and compares with it too: large
+#          temporary buffers stay on the heap instead of being mapped at every call,
+#          which is faster (1)
+# HALVES   1 also compares bf16 and f16 with f32, at equal numbers of elements (1)
+# PEERS    peers to compare with: "openmpi mpich gloo" (all)
+# OUT      folder of the runs (out/bench-collectives). An interrupted script continues
+#          where it stopped
 #
-# It needs a built kernbench, and for the peers a C compiler; no Go.
+# Needs a built kernbench and, for the peers, a C compiler; Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -42,7 +44,7 @@ halves=${HALVES:-1}
 wanted=${PEERS:-openmpi mpich gloo}
 out=${OUT:-out/bench-collectives}
 . "$here/scripts/peers.sh"
-# shellcheck disable=SC2086 # a list of words
+# shellcheck disable=SC2086 # the variable is a list of words
 choose_peers $wanted
 probed
 [[ " ${peers[*]} " == *" openmpi "* ]] || heap=0
@@ -60,7 +62,7 @@ for ((k = 1; k <= trials; k++)); do
 			--env MALLOC_MMAP_MAX_=0 --env MALLOC_TRIM_THRESHOLD_=2147483647
 	fi
 	if [ "$halves" = 1 ]; then
-		# 4 bytes an element or 2: the sizes of equal counts are half as large.
+		# bf16 and f16 have 2 bytes per element, f32 has 4, so equal counts mean half the size.
 		add "$k" f32 --bench collectives --size "16:$most:x16" --ranks "$ranks" --bind core --dtype f32 --probe "$limits" --seconds "$seconds"
 		add "$k" f16 --bench collectives --size "8:$((most / 2)):x16" --ranks "$ranks" --bind core --dtype f16,bf16 --probe "$limits" --seconds "$seconds"
 	fi

@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# Measures the matrix product fused with its all-reduce: how much of the shorter
-# of the two overlap hides, with the number of partitions that it chooses itself
-# and with fixed ones. Every row times the two alone, one after the other and
-# overlapped in turns, on the same cores; each trial is a fresh set of processes.
-# Prints every row, and whether the goals are met with the chosen number:
+# Measures how well a matrix product and its all-reduce overlap: which share of the
+# shorter one is hidden, with the automatic number of partitions and with fixed numbers.
+# Every row times, in turns and on the same cores, each of the two alone, one after the
+# other, and overlapped. Each trial uses new processes. Prints every row, and whether
+# the automatic number meets the goals:
 #
-#   - at least 60 % of the shorter one recovered, where the two are within 4 times
-#     of each other;
-#   - never more than 3 % slower than one after the other.
+#   - If neither takes more than 4 times as long as the other, at least 60 % of the
+#     shorter one is hidden.
+#   - Overlapping is never more than 3 % slower than running one after the other.
 #
 #   scripts/bench-fused.sh [bin/kernbench]
 #
-# RANKS       (4)
-# SHAPES      MxNxK with the K of one rank (8192x8192x256,8192x8192x512,8192x8192x2048)
-# SPLITS      of m,n (m)
-# PARTITIONS  fixed numbers for the curves, once ("1,4,8,16,32,64"; empty: none)
-# TRIALS      of the chosen number (10, the least that a verdict rests on)
-# SECONDS_PER_POINT  sampling per point and trial (4)
-# SIMULATE    a shape for the simulator's curve in the same figure (512x1024x1024;
-#             empty: none)
-# OUT         where the run is kept (out/bench-fused), with report.html and figures;
-#             a run that was interrupted goes on where it stopped
+# RANKS       number of ranks (4)
+# SHAPES      MxNxK, where K is the part of one rank
+#             (8192x8192x256,8192x8192x512,8192x8192x2048)
+# SPLITS      dimensions to partition, m or n or both (m)
+# PARTITIONS  fixed numbers for the curves, measured once ("1,4,8,16,32,64"; empty for none)
+# TRIALS      trials of the automatic number (10; a verdict needs at least 10)
+# SECONDS_PER_POINT  sampling time per point and trial (4)
+# SIMULATE    shape of the simulator's curve in the same figure (512x1024x1024; empty
+#             for none)
+# OUT         folder of the run (out/bench-fused), with report.html and figures. An
+#             interrupted script continues where it stopped
 #
-# About 9 minutes on 16 cores. It needs a built kernbench; no Go.
+# Takes about 9 minutes on 16 cores. Needs a built kernbench; Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Holds kernbench's matrix products against OpenBLAS from C: the same shapes in
-# turns, so that each trial of one side has a trial of the other beside it.
-# Prints the ratio of the times with its interval for each point, and whether
-# the goals are met: faster up to 64 rows, at least 0.9 times as fast above, and
-# bf16 at least 1.6 times as fast as f32. About 10 minutes on 2 idle cores, more
-# than half of it for 4096.
+# Compares kernbench's matrix products with OpenBLAS, called from C. Both run the same
+# shapes, and their trials alternate, so that drift of the machine affects both equally.
+# Prints the ratio of the times with its confidence interval for each point, and whether
+# the goals are met: faster up to 64 rows, at least 0.9 times as fast above, and bf16 at
+# least 1.6 times as fast as f32. Takes about 10 minutes on 2 idle cores, more than half
+# of it for 4096.
 #
 #   scripts/bench-gemm.sh [bin/kernbench]
 #
-# SMALL     cubes that must be faster, with one thread (4,8,16,32,48,64)
-# LARGE     cubes that must be 0.9 times as fast, in groups: both sides of a group
-#           are measured before the next, so that a machine that changes its speed
-#           changes it for both ("128,512,1024 2048 4096")
-# HALF      cubes for bf16, in groups ("512,1024 2048")
-# TYPES     of "f32 f64" (both)
-# THREADS   numbers of threads, each in processes of its own ("1 2")
-# TRIALS    interleaved pairs (10, the least that a verdict rests on)
-# SECONDS_PER_POINT  sampling per point and trial, one product at least (0.1)
-# CORETYPE  what OpenBLAS is told to be (SkylakeX)
-# OUT       where the runs are kept (out/bench-gemm); a run that was interrupted
-#           goes on where it stopped
+# SMALL     edges of cubes that must be faster, with one thread (4,8,16,32,48,64)
+# LARGE     edges of cubes that must be at least 0.9 times as fast, in groups. Both sides
+#           measure a group before the next one starts, so that they see the same speed
+#           of the machine ("128,512,1024 2048 4096")
+# HALF      edges of cubes for bf16, in groups ("512,1024 2048")
+# TYPES     element types: "f32 f64" (both)
+# THREADS   numbers of threads; each gets its own processes ("1 2")
+# TRIALS    interleaved pairs of trials (10; a verdict needs at least 10)
+# SECONDS_PER_POINT  sampling time per point and trial, at least one product (0.1)
+# CORETYPE  processor type that OpenBLAS should assume (SkylakeX)
+# OUT       folder of the runs (out/bench-gemm). An interrupted script continues where
+#           it stopped
 #
-# It needs a built kernbench, a C compiler and libopenblas.so.0 (Debian:
-# libopenblas0-pthread); no Go.
+# Needs a built kernbench, a C compiler and libopenblas.so.0 (Debian:
+# libopenblas0-pthread); Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -40,10 +40,10 @@ ${CC:-cc} -O3 "$here/peers/gemm_cblas.c" -o "$build/gemm_cblas" -l:libopenblas.s
 	{ echo "gemm_cblas does not build: it needs a C compiler and libopenblas.so.0 (Debian: libopenblas0-pthread)" >&2; exit 1; }
 began=$(date +%s)
 
-# cubes makes shapes of edges: 8,16 is 8x8x8,16x16x16.
+# cubes converts edges to shapes: 8,16 becomes 8x8x8,16x16x16.
 cubes() { sed -E 's/([0-9]+)/\1x\1x\1/g' <<<"$1"; }
 
-# folder names the runs of a side: ours-512_1024-f32-t2.
+# folder names the folder of one side's runs, such as ours-512_1024-f32-t2.
 folder() { echo "$1-${2//,/_}-$3-t$4"; } # side, edges, type, threads
 
 # ours adds a trial of kernbench.
@@ -74,7 +74,7 @@ for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials done after $(($(date +%s) - began)) s" >&2
 done
 
-# judge prints a table; the worst outcome is the script's.
+# judge prints a table. The script exits with the worst outcome of all tables.
 judge() { # title, least, folders, more arguments
 	local title=$1 least=$2 ours=$3 peer=$4
 	shift 4
@@ -83,7 +83,7 @@ judge() { # title, least, folders, more arguments
 	"$bin" speedup "$out/$ours" "$out/$peer" --least "$least" --goal "$least" "$@" || worse $?
 }
 
-# against judges a pair of sides.
+# against compares two sides.
 against() { # least, edges, type, threads
 	judge "$3, $4 thread(s), $2: at least $1" "$1" "$(folder ours "$2" "$3" "$4")" "$(folder openblas "$2" "$3" "$4")"
 }

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Tells what share of this host's limit the all-reduce reaches. The speed of a
-# machine that others use too wanders from minute to minute, so every trial is
-# compared with a probe made just before it. Prints the median over the trials of
-# each share, with the least and the most, and whether the goal is met.
+# Measures which share of this host's limit the all-reduce reaches. The speed of a shared
+# machine changes from minute to minute, so each trial is compared with a probe of the
+# limits made just before it. Prints the median, minimum and maximum of each share over
+# the trials, and whether the goal is met.
 #
 #   scripts/bench-limits.sh [bin/kernbench]
 #
 # RANKS    rank counts, separated by commas (2)
-# TRIALS   probes, each with a run of every point after it (10)
-# SECONDS_PER_SIZE  most sampling per size and trial (0.1)
-# MIN, MAX the least and the largest size in bytes (1048576, 67108864)
-# GOAL     per cent of the limit that every median should reach (70)
-# OUT      where the runs are kept (out/bench-limits); a run that was interrupted
-#          goes on where it stopped
+# TRIALS   number of probes, each followed by a run of every point (10)
+# SECONDS_PER_SIZE  maximum sampling time per size and trial (0.1)
+# MIN, MAX smallest and largest size in bytes (1048576, 67108864)
+# GOAL     percentage of the limit that every median should reach (70)
+# OUT      folder of the runs (out/bench-limits). An interrupted script continues where
+#          it stopped
 #
-# It needs a built kernbench; no Go and no peer.
+# Needs a built kernbench; neither Go nor a peer is needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,27 +1,29 @@
 #!/usr/bin/env bash
-# What calling MPI from kernbench costs over calling it from C: the all-reduce of
-# `kernbench run --bench collectives --backend mpi` and of peers/allreduce_mpi.c
-# by the same library, the same sizes, in turns, so that each trial of one side
-# has a trial of the other beside it. Prints both times and the median of the
-# differences with its interval for each size, and whether the goal is met.
+# Measures how much longer an MPI call takes from kernbench than from C. It compares the
+# all-reduce of `kernbench run --bench collectives --backend mpi` with that of
+# peers/allreduce_mpi.c, which uses the same library. Both run the same sizes, and their
+# trials alternate, so that drift of the machine affects both equally. Prints both times
+# and the median difference with its confidence interval for each size, and whether the
+# goal is met.
 #
 #   scripts/bench-mpi.sh [bin/kernbench]
 #
 # RANKS    number of ranks (2)
-# TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
-#          ones beat few long ones on a machine whose speed wanders
-# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
-# MAX      largest size in bytes; sizes go from 4 by factors of 4 (1048576)
-# GOAL     the most that a call may cost over C's, in microseconds (1.5), up to
-# GOAL_MAX bytes (4096): above, both sides spend their time in the library alike,
-#          and what is left is noise of the machine, which is only printed
-# PEERS    which libraries, of "openmpi mpich" (both)
-# OUT      where the runs are kept (out/bench-mpi); a run that was interrupted
-#          goes on where it stopped
+# TRIALS   interleaved pairs of trials (20; a verdict needs at least 10). On a machine
+#          whose speed drifts, many short trials are better than few long ones
+# SECONDS_PER_SIZE  maximum sampling time per size and trial, for each side (0.1)
+# MAX      largest size in bytes; sizes start at 4 and grow by factors of 4 (1048576)
+# GOAL     largest allowed difference per call in microseconds (1.5)
+# GOAL_MAX largest size in bytes for which GOAL is checked (4096). Larger calls spend
+#          nearly all their time in the library, so that their difference is mostly
+#          noise; it is only printed
+# PEERS    libraries to measure: "openmpi mpich" (both)
+# OUT      folder of the runs (out/bench-mpi). An interrupted script continues where it
+#          stopped
 #
-# Exit status: 0 the goal is met, 1 it is not, 3 not resolved. It needs a built
-# kernbench, a C compiler, the libraries' headers (Debian: libopenmpi-dev,
-# libmpich-dev) and jq; no Go.
+# Exit status: 0 if the goal is met, 1 if it is not, 3 if the data cannot tell. Needs a
+# built kernbench, a C compiler, the libraries' headers (Debian: libopenmpi-dev,
+# libmpich-dev) and jq; Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -47,7 +49,7 @@ for p in $wanted; do
 		{ echo "$p: no compiler of that library (Debian: libopenmpi-dev, libmpich-dev)" >&2; exit 1; }
 done
 
-# one adds the trials of one run up to the k-th. A failed row costs only its pair.
+# one adds trials to a run until it has k of them. A failed row costs only its own pair.
 one() {
 	local k=$1 name=$2
 	shift 2
@@ -63,12 +65,12 @@ for ((k = 1; k <= trials; k++)); do
 	done
 done
 
-# times lists size, trial and time of the good rows.
+# times prints size, trial and time of each good row.
 times() {
 	"$bin" show "$out/$1" --format jsonl | jq -r 'select(.status == "ok") | [.point.size, .trial, .metrics.time_us] | @tsv'
 }
 
-# differences pairs the two sides by size and trial.
+# differences pairs the rows of both sides by size and trial.
 differences() {
 	sort -k1,1n -k4,4g | awk -v goal="$goal" -v upto="$goal_max" "$median_interval"'
 	function close_size(   lo, verdict) {

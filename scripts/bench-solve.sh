@@ -1,28 +1,31 @@
 #!/usr/bin/env bash
-# Holds kernbench's CG against PETSc's CG + Jacobi, an iteration of the same
-# solve, in turns; then weak scaling, the partitioners, and memory, each with
-# its goal. PARTS=multigrid holds set-up and solve by multigrid against PETSc's best. Prints ratios with their intervals and whether the goals are met.
+# Compares kernbench's conjugate gradients with PETSc's CG + Jacobi: the time of one
+# iteration of the same solve, with alternating trials. Then checks weak scaling, the
+# partitioners and the memory use, each against a goal. PARTS=multigrid compares set-up
+# and solve with multigrid with the fastest of PETSc's preconditioners. Prints ratios with
+# their confidence intervals, and whether the goals are met.
 #
 #   scripts/bench-solve.sh [bin/kernbench]
 #
 # RANKS    rank counts of the comparison with PETSc (1,2)
-# TRIALS   interleaved pairs (10, the least that a verdict rests on)
+# TRIALS   interleaved pairs of trials (10; a verdict needs at least 10)
 # DOF      unknowns of the comparison (1000000: 1000x1000 and 100x100x100)
-# STOP     iterations after which a solve of the comparison and of weak scaling need
-#          not go on (100): what counts is the time of one. Both sides make their
-#          stop test after each; 0 lets them converge, over a thousand iterations in 2-D
-# RTOL     tolerance of that stop test (1e-6)
-# WEAK     rank counts of weak scaling at 1M unknowns per rank (1,2)
-# PIPELINED  rank counts at which cg-pipelined is held against cg, 10,000 unknowns per rank (2; on a machine
-#          with as many cores, 16)
-# PARTS    what to do, of "petsc multigrid weak pipelined partition memory" (all)
-# SYSTEMS  those of the multigrid part, of "2d1m 2d4m 3d variable mesh" (all)
-# SCALE    by which the unknowns of the multigrid part are divided (1), to try it out
-# OUT      where the runs are kept (out/bench-solve); a run that was interrupted
-#          goes on where it stopped
+# STOP     iterations after which a solve of the comparison and of weak scaling may stop
+#          (100), because only the time of one iteration is compared. Both sides test for
+#          convergence after each iteration. 0 lets them converge, which takes more than
+#          a thousand iterations in 2-D
+# RTOL     relative tolerance of the convergence test (1e-6)
+# WEAK     rank counts of weak scaling with 1M unknowns per rank (1,2)
+# PIPELINED  rank counts at which cg-pipelined is compared with cg, with 10,000 unknowns
+#          per rank (2; use 16 on a machine with at least 16 cores)
+# PARTS    parts to run: "petsc multigrid weak pipelined partition memory" (all)
+# SYSTEMS  systems of the multigrid part: "2d1m 2d4m 3d variable mesh" (all)
+# SCALE    divisor of the unknowns of the multigrid part, for a quick try (1)
+# OUT      folder of the runs (out/bench-solve). An interrupted script continues where it
+#          stopped
 #
-# It needs a built kernbench; for PETSc a C compiler, pkg-config and Debian's
-# petsc-dev, which it installs when it may; no Go.
+# Needs a built kernbench and, for PETSc, a C compiler, pkg-config and Debian's petsc-dev,
+# which root installs automatically; Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -40,14 +43,14 @@ out=${OUT:-out/bench-solve}
 . "$here/scripts/peers.sh"
 wanted() { [[ " $parts " == *" $1 "* ]]; }
 
-# one runs kernbench quietly; a failed row is in the run's table.
+# one runs kernbench quietly. Failed rows appear in the run's table.
 one() {
 	local name=$1
 	shift
 	"$bin" run "$@" --quiet --out "$out/$name" >"$out/$name.txt" || excuse "$name" "$out/$name.txt"
 }
 
-# numbers prints columns of the good rows of a run.
+# numbers prints the named columns of a run's good rows.
 numbers() {
 	local run=$1
 	shift
@@ -66,7 +69,7 @@ build_petsc() {
 	install_petsc
 	local compiler
 	compiler=$(command -v mpicc.openmpi || command -v mpicc) || return 1
-	# shellcheck disable=SC2046 # the flags are words
+	# shellcheck disable=SC2046 # the flags are separate words
 	"$compiler" -O3 -march=native $(pkg-config --cflags PETSc) "$here/peers/petsc_cg.c" -o "$build/petsc_cg" $(pkg-config --libs PETSc) -lm
 }
 
@@ -86,7 +89,7 @@ if wanted petsc; then
 	"$bin" speedup "$out/compressed" "$out/petsc" --least 1.6 --goal 1.6 || worse $?
 fi
 
-# against adds the k-th trial of a system, by ours and by PETSc in turns.
+# against adds trial k of a system for both sides, one after the other.
 against() { # k, folder, unknowns, our preconditioner, PETSc's in its place, arguments of run
 	local k=$1 name=$2 dof=$(($3 / scale)) precond=$4 peer=$5
 	shift 5
@@ -94,7 +97,8 @@ against() { # k, folder, unknowns, our preconditioner, PETSc's in its place, arg
 		--total-dof "$dof" --precond "$precond" --peer "$peer" --trials "$k" --resume "$@"
 }
 
-# over prints ours over the fastest of PETSc's in the same trial, set-up and solve together, for each number of ranks.
+# over prints, for each number of ranks, our time divided by the time of PETSc's fastest
+# preconditioner in the same trial. Times include set-up and solve.
 over() { # goal, title, folders
 	local goal=$1 title=$2 run
 	shift 2
@@ -146,9 +150,10 @@ if wanted weak; then
 	for ((k = 1; k <= trials; k++)); do
 		one weak --bench solve-scaling --mode weak --dof-per-rank 1000000 --ranks "$weak" --bind core --storage plain --rtol "$rtol" --stop-after "$stop" --repeat 3 --trials "$k" --resume
 	done
-	# What the memory of the cores allows is measured by the solver's own sweeps, on all
-	# cores at once and without communication. Triad says the same only where the last
-	# cache holds as much of one rank's problem as of all ranks': it is shown, not judged.
+	# The limit set by memory bandwidth is measured with the solver's own sweeps over its
+	# data, on all cores at once and without communication. The triad benchmark gives the
+	# same limit only if the last-level cache holds the same share of one rank's problem as
+	# of all ranks' problems, so its value is printed but not judged.
 	echo "== weak scaling at 1M unknowns per rank: an iteration against what the memory of the cores allows (goal 0.90)"
 	numbers weak num_ranks time_us triad_typical_gbps alone_us trial | awk "$median_interval"'
 		{ t[$1, $5] = $2; b[$1, $5] = $3; own[$1, $5] = $4; if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 }; if ($5 > last) last = $5 }
@@ -175,8 +180,8 @@ if wanted pipelined; then
 	"$bin" speedup "$out/cg-pipelined" "$out/cg" --except method --least 1 --goal 1 || worse $?
 fi
 
-# A tolerance of one half ends a solve after a few iterations: what is asked for
-# here is its set-up.
+# A tolerance of one half ends the solve after a few iterations, because this part only
+# measures the set-up.
 setup=(--bench solve-scaling --mode strong --rtol 0.5 --repeat 1)
 
 if wanted partition; then

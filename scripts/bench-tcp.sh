@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
-# Holds kernbench's all-reduce between two "hosts" against gloo and Open MPI's
-# TCP: all of them over loopback, the same sizes, in turns, so that each trial of
-# one side has a trial of the other beside it. Out of place and in place are held
-# apart, as the peers have them. Prints time, ratio with interval and per cent of
-# the probed loopback's limit for each size, and whether it is nowhere slower.
+# Compares kernbench's all-reduce between two "hosts" with gloo and with Open MPI over
+# TCP. All of them use the loopback interface of this machine. They run the same sizes,
+# and their trials alternate, so that drift of the machine affects all sides equally.
+# Out-of-place and in-place calls are compared separately, as far as the peers have them.
+# Prints, for each size, the times, their ratio with a confidence interval and the
+# percentage of the probed limit of loopback, and whether kernbench is nowhere slower.
 #
 #   scripts/bench-tcp.sh [bin/kernbench]
 #
-# RANKS    rank counts, separated by commas, an equal share on each host (2)
-# HOSTS    how many hosts the ranks count as being on (2)
-# TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
-#          ones beat few long ones on a machine whose speed wanders
-# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
-# MAX      the largest size in bytes (67108864)
-# PEERS    which peers, of "openmpi-tcp gloo" (both)
-# OUT      where the runs are kept (out/bench-tcp); a run that was interrupted
-#          goes on where it stopped
+# RANKS    rank counts, separated by commas; each host gets an equal share (2)
+# HOSTS    number of hosts that the ranks pretend to be on (2)
+# TRIALS   interleaved pairs of trials (20; a verdict needs at least 10). On a machine
+#          whose speed drifts, many short trials are better than few long ones
+# SECONDS_PER_SIZE  maximum sampling time per size and trial, for each side (0.1)
+# MAX      largest size in bytes (67108864)
+# PEERS    peers to compare with: "openmpi-tcp gloo" (both)
+# OUT      folder of the runs (out/bench-tcp). An interrupted script continues where it
+#          stopped
 #
-# It needs a built kernbench, and for the peers a C and a C++ compiler; no Go.
+# Needs a built kernbench and, for the peers, a C and a C++ compiler; Go is not needed.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -29,7 +30,7 @@ most=${MAX:-67108864}
 wanted=${PEERS:-openmpi-tcp gloo}
 out=${OUT:-out/bench-tcp}
 . "$here/scripts/peers.sh"
-# shellcheck disable=SC2086 # a list of words
+# shellcheck disable=SC2086 # the variable is a list of words
 choose_peers $wanted
 probed
 

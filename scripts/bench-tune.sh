@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Two real studies of `kernbench tune`: which garbage collection, threads and chunk make a Go
-# program fast (examples/tuning), and which transport, eager limit, algorithm and component
-# Open MPI's all-reduce (peers/openmpi-tune.yaml). Prints both answers, the load and the share of
-# stolen time before and after each, and leaves them with the runs. For an idle machine: 6 minutes.
+# Repeats two studies of `kernbench tune`. The first finds the garbage-collection setting,
+# number of threads and chunk size with which a Go program is fastest (examples/tuning).
+# The second finds the transport, eager limit, algorithm and component with which Open
+# MPI's all-reduce is fastest (peers/openmpi-tune.yaml). Prints both answers, and the load
+# and the share of stolen CPU time before and after each study. Takes 6 minutes and needs
+# an idle machine.
 #
 #   scripts/bench-tune.sh [bin/kernbench]
 #
-# GO_BUDGET, MPI_BUDGET   most time for each study (150s, 200s)
-# OUT      where the runs are kept (out/bench-tune); answers are in OUT/answers.md
+# GO_BUDGET, MPI_BUDGET   time limit of each study (150s, 200s)
+# OUT      folder of the runs (out/bench-tune); the answers are in OUT/answers.md
 #
-# It needs a built kernbench, Go, and Open MPI with mpicc (Debian: libopenmpi-dev, openmpi-bin).
+# Needs a built kernbench, Go, and Open MPI with mpicc (Debian: libopenmpi-dev, openmpi-bin).
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the harness itself: what it adds to a sample, and how many launches a
-# second it manages, beside the shell loop that people write instead. The numbers
-# go to a dated file in docs/results. Usage: scripts/bench.sh bin/kernbench
+# Measures the overhead of kernbench itself: how much it adds to a sample, and how many
+# launches per second it makes, compared with the shell loop that people write instead.
+# The numbers go to a dated file in docs/results. Usage: scripts/bench.sh bin/kernbench
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -14,7 +14,7 @@ echo "== cost of the harness per sample"
 now() { date +%s.%N; }
 rate() { awk -v n="$1" -v a="$2" -v b="$3" 'BEGIN { printf "%.0f", n / (b - a) }'; }
 
-# The loop logs each launch to a file, as one has to when it is a real program.
+# The loop logs each launch to a file, as one would for a real program.
 shell_loop() {
 	for ((i = 0; i < 200; i++)); do
 		LAUNCH_RATE_DUMMY=$((i % 10)) /bin/true >"$out/log.$i.out" 2>"$out/log.$i.err"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints random comments of the Go sources, to be read by somebody who has seen nothing else:
-#   scripts/comments.sh [SEED [HOW-MANY]]
-# A comment is a run of // lines with the line of code that follows it. The same seed gives the
-# same comments as long as the sources are the same.
+# Prints random comments of the Go sources, for a review by someone who does not know them:
+#   scripts/comments.sh [SEED [COUNT]]
+# A comment is a run of // lines together with the line of code that follows it. The same
+# seed selects the same comments as long as the sources do not change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seed=${1:-1} many=${2:-100}

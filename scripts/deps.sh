@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what the tests need from Debian's packages, by name. As another user
-# than root it says what is missing and stops: a test never skips for that.
+# Installs the Debian packages that the tests need. Users other than root are told what is
+# missing, and the script fails: no test is skipped because something is not installed.
 set -euo pipefail
 
 has_library() { ldconfig -p | grep -q "$1"; }
 
-# A C compiler for the race detector, the torch.distributed example, other
-# people's launchers, network namespaces, the documents' jq commands, a browser for
-# the page, and libraries opened at run time.
+# A C compiler for the race detector, torch for the torch.distributed example, the MPI
+# launchers, tools for network namespaces, jq for the commands in the documents, a browser
+# for the web page, and libraries that are opened at run time.
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
 command -v g++ >/dev/null || need+=(g++)

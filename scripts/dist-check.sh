@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# dist-check.sh FOLDER looks into what dist.sh has built: every archive and every package has a program for
-# the architecture that its name says, a package the same in its fields, a static program asks for no
-# loader of libraries, and the image has its package. The first that is not so ends it.
+# dist-check.sh FOLDER checks the files that dist.sh has built: every archive and package
+# contains a program for the architecture in its name, a package's fields name the same
+# architecture, static programs need no dynamic loader, and the image contains its package.
+# It stops at the first fault.
 set -euo pipefail
 cd "${1:?dist-check.sh FOLDER}"
 work=$(mktemp -d)

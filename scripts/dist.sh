@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# dist.sh VERSION TARGET... builds what is given to others, in bin/dist: for every TARGET
-# (amd64, arm64: linux with glibc; static-amd64, static-arm64: any linux, without C
-# libraries) an archive with binary, manual pages, completions, licence notices, and for
-# those with glibc a Debian package; SHA256SUMS of all; and the Containerfile. DIST names
-# another folder.
+# dist.sh VERSION TARGET... builds the release files in bin/dist. A TARGET is amd64 or arm64
+# (Linux with glibc), or static-amd64 or static-arm64 (any Linux, but no C libraries). For
+# each target it makes an archive with the binary, manual pages, completions and licence
+# notices, and for glibc targets also a Debian package. It adds SHA256SUMS of all files and
+# the Containerfile. DIST names another output folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?dist.sh VERSION TARGET...}
@@ -20,7 +20,7 @@ build() { # ARCH TAGS FILE
 		-ldflags "-s -w -X github.com/kernbench/kernbench/internal/host/hostinfo.Version=$version" ./cmd/kernbench
 }
 
-# notices has the licences of every module that is linked into the binary.
+# notices prints the licences of every module that is linked into the binary.
 notices() { # ARCH
 	echo "kernbench $version contains the following modules."
 	GOARCH=$1 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}{{end}}' ./cmd/kernbench |
@@ -39,7 +39,7 @@ notices() { # ARCH
 	cat "$(go env GOROOT)/LICENSE"
 }
 
-# The pages are the same for all: they are written by a binary that runs here.
+# The manual pages are the same for all targets, so a binary for this machine writes them.
 host=$(go env GOHOSTARCH)
 mkdir "$work/here"
 build "$host" "" "$work/here/kernbench"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs `go test` with the arguments given, flags before packages. The tests start real
-# processes, many at once, on machines that others use too: up to three packages that
-# failed are run once more, alone, and said to be unsteady if they pass. What is wrong
-# fails again; what is unsteady is a defect to mend, but not of the change under test.
+# Runs `go test` with the given arguments, flags before packages. The tests start many
+# processes at once, and the machine may be shared, so a test may fail because of the load.
+# If at most three packages fail, they run once more, one at a time. Packages that pass
+# then are reported as UNSTEADY: that is a defect to fix, but not of the change under test.
+# Real failures fail again.
 set -uo pipefail
 
 flags=()

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# All that docs/results/h200 is made of, on a machine with a GPU, its driver and the binary:
+# Makes everything in docs/results/h200, on a machine with a GPU, its driver and the binary:
 #
 #   scripts/gpu-results.sh bin/kernbench OUT [SECONDS]
 #
-# Started again it goes on where it was cut off. Each part has a time limit, and all
-# together SECONDS (720); what is most worth having comes first. OUT.tar.gz has
-# everything but the raw samples where they would make it larger than 20 MB. PARTS names
-# the parts to run, RANKS the rank counts (2,4,8), LARGE, MIDDLE and SMALL the sizes.
+# If it is started again, it continues where it was interrupted. Each part has a time limit,
+# and all parts together have SECONDS (720); the most important parts come first. OUT.tar.gz
+# contains everything, except raw samples if these would make it larger than 20 MB. PARTS
+# names the parts to run, RANKS the rank counts (2,4,8), and LARGE, MIDDLE and SMALL the
+# sizes.
 #
-# What takes the time is not sampling, which is milliseconds a point, but moving and
-# checking whole vectors: a timed point has new inputs and every element checked about a
-# dozen times, and with 8 ranks of 512 MiB each time moves 9 GB between host and GPU. So the large sizes
-# have few algorithms, and nothing is measured again because the host was busy.
+# Sampling takes only milliseconds per point. Most of the time goes into moving and checking
+# whole vectors: each timed point gets new inputs and has every element checked about a
+# dozen times, and with 8 ranks of 512 MiB each time moves 9 GB between host and GPU. So few
+# algorithms run with the large sizes, and no point is measured again because the host was
+# busy.
 set -uo pipefail
 kb=$(realpath "$1")
 out=$2
@@ -22,7 +24,7 @@ large=${LARGE:-256M,512M} middle=${MIDDLE:-64M} small=${SMALL:-4K,8K,64K,512K,4M
 mkdir -p "$out"
 cd "$out" || exit 2
 
-# part NAME LIMIT COMMAND... runs a command unless it has ended before. A run is continued.
+# part NAME LIMIT COMMAND... runs a command unless it has already finished. An interrupted run is continued.
 part() {
 	local name=$1 limit=$2 left=$((budget - (SECONDS - began) - 30)) start=$SECONDS rc=0
 	shift 2

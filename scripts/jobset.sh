@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the schema by which docs/jobset.yaml is checked: the custom resource definition of a
-# release of JobSet, as its Go module has it, without descriptions and the status. Needs the
-# network and Debian's python3-yaml; the argument is the release.
+# Extracts the schema with which docs/jobset.yaml is checked. It is the custom resource
+# definition in the Go module of a JobSet release, without descriptions and without the
+# status. The argument is the release. Needs the network and Debian's python3-yaml.
 set -euo pipefail
 
 version=${1:-v0.10.1}

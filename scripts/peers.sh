@@ -1,11 +1,11 @@
-# What the scripts that measure kernbench have in common, most of them against
-# other programs. To be sourced, with bin (kernbench), here (the project) and out (the runs) set.
+# Functions shared by the scripts that measure kernbench, mostly against other programs. To be
+# sourced with bin (the kernbench program), here (the project) and out (the folder of runs) set.
 # shellcheck shell=bash disable=SC2154
 build=$here/peers/build
 code=0
 
-# Trials of two builds of kernbench are not trials of one thing: those of another
-# are moved out of the way, to $out.old.
+# Trials of different builds of kernbench must not be mixed. Runs of another build are moved to
+# $out.old.
 stamp=$(sha256sum <"$bin")
 if [ -d "$out" ] && [ "$(cat "$out/build.sha256" 2>/dev/null)" != "$stamp" ]; then
 	echo "$out holds results of another kernbench: moved to $out.old" >&2
@@ -15,34 +15,32 @@ fi
 mkdir -p "$build" "$out"
 echo "$stamp" >"$out/build.sha256"
 
-# add adds the trials of one run up to the k-th: a script that was interrupted
-# goes on where it stopped. A failed row is in the run's table and costs only its
-# own pair.
+# add adds trials to a run until it has k of them, so that an interrupted script continues
+# where it stopped. A failed row appears in the run's table and costs only its own pair.
 add() { # k, folder, arguments of run
 	local k=$1 name=$2
 	shift 2
 	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" || excuse "trial $k of $name" "$out/$name.txt"
 }
 
-# excuse goes on after rows that failed, but not after an interrupt.
+# excuse lets the script continue after failed rows, but not after an interrupt.
 excuse() { # what, table
 	local status=$?
 	[ "$status" -ne 130 ] || exit 130
 	echo "$1: rows failed, see $2" >&2
 }
 
-# worse keeps the gravest outcome in code: 1 not met, before 3 not resolved.
+# worse keeps the worst outcome in code: 1 (goal not met) is worse than 3 (not resolved).
 worse() { [ "$code" -eq 1 ] || code=$1; }
 
-# probed makes sure that the host's limits have been measured, and sets limits to
-# the file.
+# probed makes sure that the host's limits have been measured, and sets limits to the file.
 probed() {
 	limits=$out/limits.json
 	[ -s "$limits" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
 }
 
-# medians reads lines of a key, a tab and a value, and gives for each key, behind a
-# tab each, the median of its values, the least, the most and how many they are.
+# medians reads lines with a key, a tab and a value. For each key it prints the median,
+# minimum, maximum and number of its values, separated by tabs.
 medians() {
 	LC_ALL=C sort -t $'\t' -k1,1 -k2,2g | awk -F '\t' -v OFS='\t' '
 		function flush() { if (n) print key, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n; n = 0 }
@@ -51,14 +49,14 @@ medians() {
 		END { flush() }'
 }
 
-# What Debian calls the packages of a peer, for the message about what is missing.
+# package lists the Debian packages of each peer, for messages about missing ones.
 declare -A package=(
 	[openmpi]="openmpi-bin libopenmpi-dev" [openmpi-tcp]="openmpi-bin libopenmpi-dev"
 	[mpich]="mpich libmpich-dev" [gloo]="libgloo-dev g++"
 )
 
-# mpi_compiler finds the compiler of an MPI library: by its full name, or the plain
-# one where only that library is installed.
+# mpi_compiler finds the compiler of an MPI library: by its full name, or by the plain name if
+# no other MPI library is installed.
 mpi_compiler() {
 	command -v "mpicc.$1" && return
 	local version
@@ -69,7 +67,7 @@ mpi_compiler() {
 	esac && command -v mpicc
 }
 
-# build_allreduce builds one peer's program, or fails when its library is not there.
+# build_allreduce builds the program of one peer. It fails if the peer's library is missing.
 build_allreduce() {
 	local log=$build/$1.log library=${1%-tcp} compiler
 	case $library in
@@ -87,7 +85,7 @@ build_allreduce() {
 	esac
 }
 
-# choose_peers sets peers to those of its arguments that could be built.
+# choose_peers sets peers to the arguments whose programs could be built.
 choose_peers() {
 	peers=()
 	local p
@@ -104,10 +102,10 @@ choose_peers() {
 	fi
 }
 
-# For awk: edge(n) is which of n sorted values begins the 95 % interval of their
-# median, by the binomial distribution: the 2nd of 10, and as far from the end the
-# 9th. 0 where n is too small for one.
-# shellcheck disable=SC2034 # for those who source this
+# For awk: edge(n) returns the index of the sorted value at which the 95 % confidence interval
+# of the median of n values begins, from the binomial distribution. For n = 10 it is 2, so the
+# interval goes from the 2nd to the 9th value. It returns 0 if n is too small for an interval.
+# shellcheck disable=SC2034 # used by the scripts that source this file
 median_interval='
 function edge(n,    p, tail, i) {
 	p = 0.5 ^ n

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Renews the PTX of the GPU kernels from their CUDA sources. Needs nvcc (CUDA 12.4
-# or later); machines that only run the kernels need none of this. A source whose
-# name ends in 90a uses instructions that only Hopper has.
+# Compiles the CUDA sources of the GPU kernels to PTX. Needs nvcc (CUDA 12.4 or later), which
+# is not needed to run the kernels. A source whose name ends in 90a uses instructions that
+# only Hopper GPUs have.
 set -euo pipefail
 cd "$(dirname "$0")/../internal/kernel"
 export PATH=$PATH:/usr/local/cuda/bin LC_ALL=C
@@ -13,21 +13,22 @@ for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpufused/*.cu gpusolve/*.cu}; do
 	name=$(basename "$source" .cu)
 	mkdir -p "$out"
 	made=$(mktemp)
-	# What older GPUs lack is in files of its own.
+	# Sources marked "Needs compute_90" use instructions that older GPUs lack.
 	target=80 version=8.0 archs="sm_80 sm_90"
 	if grep -q 'Needs compute_90' "$source"; then target=90 version=8.2 archs=sm_90; fi
 	if [[ $name == *90a ]]; then target=90a archs=sm_90a; fi
-	# A product is rounded before it is added to something, as everywhere else.
+	# Do not contract a product and a sum into one operation: every other backend rounds the product first.
 	nvcc -std=c++17 -O3 -fmad=false -arch=compute_$target -ptx "$source" -o "$made"
 	{
 		echo "// source: sha256 $(cat $neighbours "$folder"/*.cuh "$source" | sha256sum | cut -d' ' -f1)"
-		# The compiler's newer notes on loads are left out and the version lowered, so
-		# that drivers from 525 on take it; ptxas below has the last word.
+		# Remove hints on loads that only newer compilers write, and lower the version, so that
+		# drivers from 525 on accept the PTX. ptxas checks the result below.
 		grep -v -e '^//' -e '\.pragma "used_bytes_mask' -e '^[[:space:]]*$' "$made" | sed "s/^\.version .*/.version $version/"
 	} >"$out/$name.ptx"
 	for arch in $archs; do
 		ptxas -arch=$arch -v "$out/$name.ptx" -o /dev/null 2>"$made" || { cat "$made" >&2; exit 1; }
-		# Such as matrix instructions that wait for each other: a third of the speed, and still right.
+		# ptxas warns of a "Performance Loss" when it makes matrix instructions wait for each other. The
+		# result is right, but the kernel runs at a third of its speed.
 		if grep 'Performance Loss' "$made" >&2; then exit 1; fi
 		spills=$(grep -c 'bytes spill' "$made") || true
 		spilled=$(grep 'bytes spill' "$made" | grep -vc ' 0 bytes spill stores') || true

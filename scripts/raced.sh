@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Lists the packages that the race detector is for: those whose own code starts goroutines,
-# locks or uses atomics. Where only tests do, goroutines stand for ranks or callers, and what
-# they share lies in a package of this list; a sync.Once or a sync.Map alone is safe by itself.
-# The named ones go on computing while their calls move data (an early read of what arrives
-# is a race), share plans between simulated ranks, or are real processes at work.
-# `raced.sh whole` lists those of them whose tests are the same with the detector: none is left out with
-# -short or by a build tag.
+# Lists the packages to test with the race detector: packages whose own code starts
+# goroutines, takes locks or uses atomics. Goroutines in tests alone do not count: they stand
+# for ranks or callers, and the data that they share belongs to a listed package. A sync.Once
+# or a sync.Map alone does not count either, because it is safe by itself. The packages named
+# below compute while their calls move data (reading it too early would be a race), share
+# plans between simulated ranks, or run real processes.
+# `raced.sh whole` lists only the packages that run all their tests with the detector: no test
+# is left out by -short or by a build tag.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# screenshots.sh [bin/kernbench] makes the pictures of docs/guides: it runs the commands of every guide and
-# photographs what they lead to in a headless Chromium. Times differ from machine to machine, and so do pictures.
+# screenshots.sh [bin/kernbench] makes the pictures of docs/guides. It runs the commands of every
+# guide and takes screenshots of the results in a headless Chromium. The pictures show measured
+# times, so they differ from machine to machine.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 cd "$(dirname "$0")/.."
@@ -9,11 +10,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ln -s "$bin" "$work/kernbench"
 
-# The commands of a guide, but for the server, which does not end by itself.
+# The commands of a guide, without the web server, which would run forever.
 follow() {
 	mkdir "$work/$1"
 	awk '/^```sh$/ {on = 1; next} /^```$/ {on = 0} on && !/^kernbench web/' "$guides/$1.md" >"$work/$1.sh"
-	# What compare and check find is their own affair.
+	# The exit codes of compare and check depend on the measured times, so they are ignored.
 	(cd "$work/$1" && PATH=$work:$PATH bash "$work/$1.sh" >commands.log 2>&1) || true
 }
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs kernbench under a real Slurm: a controller and two virtual nodes on this
-# machine, all in a temporary folder and gone at the end. Needs root and Debian's
+# Runs kernbench under a real Slurm: a controller and two virtual nodes on this machine. All
+# files are in a temporary folder, which is removed at the end. Needs root and Debian's
 # slurm-wlm and munge, which it installs if they are missing.
 #
 #	slurm.sh KERNBENCH        tests a built kernbench
-#	slurm.sh -- COMMAND...    runs any command in sight of that Slurm
+#	slurm.sh -- COMMAND...    runs a command that can use this Slurm
 set -euo pipefail
 
 command=()
@@ -23,7 +23,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# A mount namespace of its own, in which the virtual nodes' names can be resolved.
+# Use a separate mount namespace, in which /etc/hosts resolves the names of the virtual nodes.
 if [ -z "${KERNBENCH_SLURM_INSIDE-}" ]; then
 	KERNBENCH_SLURM_INSIDE=1 exec unshare --mount --propagation private "$0" "$@"
 fi
@@ -40,7 +40,7 @@ finish() {
 }
 trap finish EXIT
 
-# munged insists on folders that nobody else can write to.
+# munged requires folders that nobody else can write to.
 chmod 755 "$dir"
 head -c 1024 /dev/urandom >"$dir/key" && chmod 400 "$dir/key"
 munged --foreground --force --key-file="$dir/key" --socket="$dir/munge" --pid-file="$dir/munged.pid" \
@@ -86,7 +86,7 @@ if [ ${#command[@]} -gt 0 ]; then
 fi
 
 fail() { echo "FAIL: $1" >&2; tail -n 5 "$dir"/*.log >&2; exit 1; }
-# expect COUNT PATTERN WHAT: the output has so many lines of the pattern.
+# expect COUNT PATTERN WHAT checks that COUNT lines of the output match the pattern.
 expect() {
 	local found
 	found=$(grep -cE "$2" "$dir/out") || true
@@ -94,17 +94,17 @@ expect() {
 }
 quick="--bench memory --size 16K --op copy --remeasure 0 --format csv"
 
-# Faults in jobs of srun, beside what follows; make faults has more of them.
+# Inject faults into srun jobs while the tests below run. `make faults` injects more.
 "${GO:-go}" test -c -vet=off -ldflags=-w -o "$dir/faults" ./internal/process/faults
 "$dir/faults" -test.run='^TestSrun$' -test.v -test.parallel=4 -test.timeout=20m >"$dir/faults.out" 2>&1 &
 faults=$!
 
-# 1. A sweep over an environment variable, each launch through srun on both nodes.
+# 1. A sweep over an environment variable. Each launch goes through srun on both nodes.
 "$kernbench" run -q $quick --ranks 2 --env SWEPT=1,2 --launcher 'srun --nodes=2' --out "$dir/run" >"$dir/out" 2>&1 || fail "a sweep through srun: $(cat "$dir/out")"
 expect 2 ',ok,' "a sweep through srun"
 
-# 2. kernbench as the ranks of srun's job: rank 0 records, and finds the others by
-# what Slurm tells. The second run is added to the folder.
+# 2. kernbench as the ranks of an srun job. Rank 0 records, and finds the other ranks through
+# Slurm's variables. The second run is added to the same folder.
 head -c 32 /dev/urandom | base64 >"$dir/secret" && chmod 600 "$dir/secret"
 join() { srun --nodes=2 --ntasks=4 --kill-on-bad-exit=1 "$kernbench" run -q $quick --rdzv-secret-file "$dir/secret" --out "$dir/run" "$@" >"$dir/out" 2>&1; }
 join --env SWEPT=1,2 --ranks 2,4 || fail "joined under srun: $(cat "$dir/out")"
@@ -114,11 +114,11 @@ expect 2 'memory,,2,cpu,.*,skipped,.*this job has 4 ranks' "joined under srun"
 "$kernbench" show "$dir/run" --runs >"$dir/out"
 expect 2 ' complete$' "two runs in one folder"
 
-# Without a secret, ranks on several nodes say what to set, once on each.
+# Without a secret, ranks on several nodes say what to set, once per node.
 srun --nodes=2 --ntasks=2 "$kernbench" run -q $quick --out "$dir/none" >"$dir/out" 2>&1 && fail "ranks joined without a secret"
 expect 2 'several nodes need a shared secret: --rdzv-secret-file FILE, or the variable KERNBENCH_RDZV_SECRET' "no secret"
 
-# The same two ways for a bench in Python: srun starts its ranks, and its ranks join the job.
+# The same two ways for a bench in Python: srun starts its ranks, or its ranks join the job.
 cat >"$dir/ranks.py" <<'PYTHON'
 import os
 from kernbench import bench
@@ -139,8 +139,8 @@ srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $python --rdz
 	fail "Python joined under srun: $(cat "$dir/out")"
 expect 2 '"status":"ok".*"node0_[12]":2' "Python joined under srun"
 
-# 3. A worker that is killed is a failed row that names it; then the process of a
-# rank, which breaks the job. --resume completes it.
+# 3. A killed worker gives a failed row that names it. Then the process of a rank is killed,
+# which breaks the job, and --resume completes it.
 victim() { # victim PATTERN VARIABLE: processes of this cluster with such a command and variable
 	for pid in $(pgrep -f "$1" || true); do
 		if grep -qzxF "$2" "/proc/$pid/environ" 2>/dev/null && grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$pid/environ" 2>/dev/null; then echo "$pid"; fi
@@ -168,7 +168,7 @@ expect 1 ',failed,.*,1,.*the process of rank 1 .* was lost' "a killed rank"
 "$kernbench" run -q $slow --ranks 2 --out "$dir/rank" --resume >"$dir/out" 2>&1 || fail "resuming: $(cat "$dir/out")"
 expect 6 ',ok,' "resuming"
 
-# 4. One launcher per node; then a rank that fails.
+# 4. One launcher per node. Then one with a rank that fails.
 launch() {
 	srun --nodes=2 --ntasks=2 "$kernbench" launch --nnodes 2 --nproc-per-node 2 --rdzv-endpoint 127.0.0.1:29437 \
 		--rdzv-id test --rdzv-secret-file "$dir/secret" -- sh -c "$1"
@@ -179,7 +179,7 @@ code=0
 launch '[ $RANK = 3 ] && exit 5; sleep 100' >"$dir/out" 2>&1 || code=$?
 [ "$code" = 5 ] && grep -q 'rank 3 (node 1, .*) ended with exit code 5' "$dir/out" || fail "exit code $code: $(cat "$dir/out")"
 
-# 5. The batch script of docs/clusters.md, as it stands there.
+# 5. The batch script of docs/clusters.md, unchanged.
 sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' docs/clusters.md |
 	sed "s#kernbench launch#$kernbench launch#; s#~/.kernbench-secret#$dir/secret#; s#python3 train.py#sh -c 'echo \$RANK of \$WORLD_SIZE'#" >"$dir/job.sh"
 job=$(sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh") # --wait looks every ten seconds
@@ -188,8 +188,8 @@ expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
 
 wait "$faults" && grep -q '^--- PASS: TestSrun ' "$dir/faults.out" || fail "faults: $(cat "$dir/faults.out")" # not skipped
 
-# 6. A run whose terminal is closed, or that is killed, leaves no job and no step, even of
-# ranks that ignore SIGTERM; within a job of the user's, the job stays.
+# 6. A run whose terminal is closed, or that is killed, leaves no job and no step, even if its
+# ranks ignore SIGTERM. If the run is inside a job of the user, that job stays.
 cat >"$dir/deaf.yaml" <<YAML
 name: deaf
 command: [sh, -c, "trap '' TERM INT HUP; echo begun >>$dir/begun; sleep 300; sleep 300"]

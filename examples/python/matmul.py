@@ -49,7 +49,7 @@ def matmul(state, ctx):
     def by_triton():
         product[(n // M, n // N)](a, b, c, n, M, N, K, num_warps=8)
 
-    def wrong():  # bfloat16 keeps 8 bits; the sums grow with the square root of n
+    def wrong():  # bfloat16 has 8 significant bits, and the sums grow with the square root of n
         return int(((c.float() - want).abs() > 0.02 * want.abs() + 0.01 * n ** 0.5).sum())
 
     state.verify(wrong)

@@ -11,9 +11,9 @@
         state.set_bytes(len(data))
         state.exec(lambda: bytes(data))
 
-`kernbench run -f FILE.py` runs every point. This module needs nothing but the standard
-library of Python 3.8; kernbench brings it along, and `kernbench python --print-module`
-prints it. docs/protocol.md describes what it says to kernbench.
+`kernbench run -f FILE.py` runs every point. This module needs only the standard library
+of Python 3.8. kernbench contains it, and `kernbench python --print-module` prints it.
+docs/protocol.md describes the messages that it exchanges with kernbench.
 """
 
 import atexit
@@ -375,13 +375,13 @@ class State:
 
     def exec(self, fn: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
              mode: str = "wall", preamble_fn: Optional[Callable] = None) -> None:
-        """Says what is timed: fn, once the body has returned. A preamble runs before each call,
-        untimed. The mode is
+        """Sets the function to time. It is called after the body has returned. A preamble runs
+        before each call and is not timed. The mode says how calls are timed:
 
-        wall    the clock of the host, until the work is done: until sync() returns if it is given,
-                else until the device that torch or CuPy uses is idle, and what fn returned is ready
-        events  events of CUDA or HIP on torch's current stream, before and after the calls
-        graph   the same around replays of a CUDA graph of the call, which torch captures
+        wall    by the clock of the host, until the work is done: until sync() returns if it is given,
+                else until the device that torch or CuPy uses is idle and the result of fn is ready
+        events  by events of CUDA or HIP on torch's current stream, before and after the calls
+        graph   by events around replays of a CUDA graph of the call, which torch captures
         """
         if self._timer is not None:
             raise RuntimeError("state.exec was called twice")

@@ -15,10 +15,10 @@ def modes(state, ctx):
     mode = state["mode"]
     preamble, side = None, torch.cuda.Stream()
     call = lambda: torch.cuda.work(7)  # noqa: E731
-    if mode == "preamble":  # is in the stream, outside the events
+    if mode == "preamble":  # runs in the stream, but outside the events
         mode, preamble = "events", lambda: torch.cuda.work(1000)
     if mode == "elsewhere":
         mode, call = "events", lambda: torch.cuda.work(5000, on=side)
-    if mode == "graph":  # what is verified is a replay
+    if mode == "graph":  # the verified result comes from a replay
         state.verify(lambda: int([e for e in torch.cuda.log if "wait" not in e][-1].split()[0] != "replay"))
     state.exec(call, preamble=preamble, mode=mode)

@@ -13,7 +13,7 @@ async def later():
 @bench.axis("trap", ["bool", "coroutine", "generator", "jax", "jax, nothing", "device"])
 @bench.sampling(max_samples=50)
 def traps(state, ctx):
-    """What would be measured wrong"""
+    """Mistakes that would give wrong times"""
     trap = state["trap"]
     if trap == "bool":
         state.verify(lambda: False)

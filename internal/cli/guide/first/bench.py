@@ -1,4 +1,4 @@
-"""A first bench in Python. Put your own kernel in the place of the copy."""
+"""A first bench in Python. Replace the copy with your own kernel."""
 
 from kernbench import bench
 
@@ -13,6 +13,6 @@ def first(state, ctx):
     def copy():
         target[:] = source
 
-    state.verify(lambda: sum(a != b for a, b in zip(source, target)))  # a wrong result is never a fast one
+    state.verify(lambda: sum(a != b for a, b in zip(source, target)))  # a row with wrong elements fails
     state.set_bytes(2 * len(source))
     state.exec(copy)

@@ -1,4 +1,4 @@
-"""A jax that computes when it is waited for."""
+"""A stand-in for jax whose results are computed only when the caller waits for them."""
 
 waited = []
 

@@ -1,4 +1,4 @@
-"""A torch whose GPU is a queue: work has a duration, and streams have clocks of their own."""
+"""A stand-in for torch. Its GPU is a queue: work has a duration, and each stream has its own clock."""
 
 from . import cuda
 

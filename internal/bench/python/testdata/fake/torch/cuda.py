@@ -13,7 +13,7 @@ class Stream:
 _default = Stream()
 _current = [_default]
 _capturing = []
-log = []  # what happened, for the tests
+log = []  # events, for the tests
 
 
 def is_available():
@@ -70,7 +70,7 @@ _slow = [0.0]
 
 def synchronize(device=None):
     log.append("wait %d" % (_device[0] if device is None else device))
-    if _slow[0]:  # what runs elsewhere takes real time, which only the host sees
+    if _slow[0]:  # work on another stream takes real time, which only the host sees
         time.sleep(_slow[0] / 1e6)
         _slow[0] = 0.0
 
@@ -92,7 +92,7 @@ class CUDAGraph:
 
     def replay(self):
         log.append("replay %d" % len(self.kernels))
-        current_stream().at += sum(self.kernels) / 2  # a graph is quicker than its calls
+        current_stream().at += sum(self.kernels) / 2  # a graph is twice as fast as its calls
 
 
 @contextmanager
