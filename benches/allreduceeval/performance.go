@@ -87,7 +87,7 @@ func performance(ctx context.Context, s *bench.State) error {
 func (w *timed) time(ctx context.Context, s *bench.State) error {
 	err := s.Time(ctx, w.op.Run, bench.InPlace(w.inPlace))
 	if err == nil {
-		err = collectives.TimeOtherwise(ctx, s, w.g, w.op)
+		err = collectives.RecordTimings(ctx, s, w.g, w.op)
 	}
 	if err != nil {
 		closeWorkspace(s)

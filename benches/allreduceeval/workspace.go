@@ -52,7 +52,7 @@ func workspaceKey(s *bench.State, which string) string {
 func openWorkspace(ctx context.Context, s *bench.State, d dist.DType) (*workspace, error) {
 	w, err := joinedWorkspace(ctx, s, usual, dist.Config{})
 	if err != nil {
-		return nil, collectives.Missing(err)
+		return nil, collectives.JoinError(err)
 	}
 	collectives.Describe(s, w.g)
 	if w.refs == nil || w.d != d {

@@ -48,10 +48,10 @@ func Bench() *bench.Bench {
 		bench.Option("hosts", bench.KindInt, "0",
 			"count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		bench.Metric("pct_of_limit", "%", "higher"),
-		bench.Drop(invalid),
+		bench.Drop(checkPoint),
 		bench.Figures(figures),
 		bench.Sections(sections),
-		bench.Tuning(declaredTuning()),
+		bench.Tuning(tuningDefaults()),
 	}, onBackends()...)...)
 }
 
@@ -143,7 +143,7 @@ func preferred(p point.Point) string {
 		buffers: p.At("buffers").String()}
 	for _, name := range dist.Backends(nil) {
 		d := dist.Describe(name)
-		if d.Preferred != nil && lacking(d.Capabilities, name, p.At("algorithm").String(), sh) == "" &&
+		if d.Preferred != nil && unsupported(d.Capabilities, name, p.At("algorithm").String(), sh) == "" &&
 			d.Preferred(sh.ranks) {
 			return name
 		}
@@ -168,7 +168,7 @@ const (
 
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("probe")
-	limit := limitsFor(ctx, s, hostOf(s))
+	limit := newLimitRecorder(ctx, s, hostName(s))
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
 	}
@@ -181,8 +181,8 @@ func body(ctx context.Context, s *bench.State) error {
 	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), limit)
 }
 
-// Sum is an all-reduce of sums in memory of the group.
-type Sum struct {
+// AllReduceCall is an all-reduce of sums in memory of the group.
+type AllReduceCall struct {
 	DType     dist.DType
 	Count     int
 	InPlace   bool
@@ -191,13 +191,13 @@ type Sum struct {
 }
 
 // AllReduce is for benches about an all-reduce: it times and checks it as this one does.
-func AllReduce(ctx context.Context, s *bench.State, sum Sum) error {
+func AllReduce(ctx context.Context, s *bench.State, sum AllReduceCall) error {
 	algorithm := cmp.Or(sum.Algorithm, auto)
 	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: s.Exchange,
 		ID: fmt.Sprintf("%s/%d %v %s %v", s.Session(), sum.Count, sum.DType, algorithm, sum.Knobs), Knobs: sum.Knobs}
 	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(),
 		inPlace: sum.InPlace, buffers: symmetric}
-	limit := limitsFor(ctx, s, "")
+	limit := newLimitRecorder(ctx, s, "")
 	return joinAndTime(ctx, s, cfg, sh, algorithm, limit)
 }
 
@@ -208,13 +208,13 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	s.Phase("set-up")
 	g, err := dist.Init(ctx, cfg)
 	if err != nil {
-		return Missing(err)
+		return JoinError(err)
 	}
 	defer g.Close()
 	if c := g.Clock(); c.Deterministic() {
 		s.UseClock(c)
 	}
-	if reason := lacking(g.Capabilities(), s.Backend(), algorithm, sh); reason != "" {
+	if reason := unsupported(g.Capabilities(), s.Backend(), algorithm, sh); reason != "" {
 		return bench.Skip("backend %s: %s", s.Backend(), reason)
 	}
 	w, err := newWork(g, sh, s.Seed(), algorithm)
@@ -243,7 +243,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 		return err
 	}
 	if w.op != nil {
-		if err := TimeOtherwise(ctx, s, g, w.op); err != nil {
+		if err := RecordTimings(ctx, s, g, w.op); err != nil {
 			return err
 		}
 	}
@@ -251,10 +251,10 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	return nil
 }
 
-// TimeOtherwise times a call in the ways that its backend has besides running it, such as
+// RecordTimings times a call in the ways that its backend has besides running it, such as
 // many calls in one launch of a kernel: for every bench that times a call. What limits
 // one of them, and how far it is from that, is in the row too.
-func TimeOtherwise(ctx context.Context, s *bench.State, g *dist.Group, op *dist.Op) error {
+func RecordTimings(ctx context.Context, s *bench.State, g *dist.Group, op *dist.Op) error {
 	list, err := instrument.Timings(g, op)
 	if err != nil {
 		return err
@@ -293,9 +293,9 @@ func Describe(s *bench.State, g *dist.Group) {
 	Observe(s, instrument.ObserverOf(g), "before")
 }
 
-// Missing is the error of a bench that could not join its group: where the machine lacks
+// JoinError is the error of a bench that could not join its group: where the machine lacks
 // what the backend needs, the point was not executed.
-func Missing(err error) error {
+func JoinError(err error) error {
 	if reason, yes := errors.AsType[*dist.UnavailableError](err); yes {
 		return bench.NotExecuted(false, "%v", reason)
 	}
@@ -324,7 +324,7 @@ func config(s *bench.State) (dist.Config, error) {
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
 			s.Str("size"), s.Str("inplace"), s.Str("buffers"), s.Str(machine.Option), s.Str(machine.Arrangement)}, "/"),
-		Exchange: s.Exchange, Host: hostOf(s),
+		Exchange: s.Exchange, Host: hostName(s),
 	}
 	on, err := machine.Describe(s)
 	if err != nil {
@@ -343,8 +343,8 @@ func config(s *bench.State) (dist.Config, error) {
 	return cfg, nil
 }
 
-// lacking says what of the point the backend cannot do, "" if nothing.
-func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string {
+// unsupported says what of the point the backend cannot do, "" if nothing.
+func unsupported(caps dist.Capabilities, backend, algorithm string, sh shape) string {
 	for _, op := range sh.calls() {
 		if !slices.Contains(caps.Ops, op) {
 			return fmt.Sprintf("no %s", op)

@@ -237,14 +237,14 @@ func TestDropped(t *testing.T) {
 		{"buffers=shared", "kind of buffers"},
 		{"reduction=add", "reduction"},
 	} {
-		err := invalid(pointOf(t, c.axes))
+		err := checkPoint(pointOf(t, c.axes))
 		if err == nil || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: %v, want the reason %q", c.axes, err, c.reason)
 		}
 	}
 	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8",
 		"op=allgather inplace=true num_ranks=3 size=8", "algorithm=steps:ring", "algorithm=ring@4K size=4K", "size=0"} {
-		if err := invalid(pointOf(t, good)); err != nil {
+		if err := checkPoint(pointOf(t, good)); err != nil {
 			t.Errorf("%s is dropped: %v", good, err)
 		}
 	}

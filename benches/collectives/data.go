@@ -24,33 +24,33 @@ func newInputs(seed uint64, sh shape) *inputs {
 }
 
 const (
-	// stretch is how many elements are made at a time, so that they stay in the cache.
-	stretch = 1024
+	// batchSize is how many elements are made at a time, so that they stay in the cache.
+	batchSize = 1024
 	// period is after how many positions the inputs repeat: a prime, so no block or chunk
 	// of a vector is a multiple of it, and one that was taken from a wrong place shows.
 	period = 1<<20 - 3
-	// long is from how many elements on a table pays, for as many origins: a rank's own
+	// tableThreshold is from how many elements on a table pays, for as many origins: a rank's own
 	// input, the reduction or the root's. What comes from all ranks in turn is made anew.
-	long, tables = period / 2, 2
-	// shift is between the inputs of one call and of the next.
-	shift = 7919
+	tableThreshold, maxTables = period / 2, 2
+	// callShift is between the inputs of one call and of the next.
+	callShift = 7919
 )
 
-// stretches calls f for the elements [from, from+n) of a buffer and their bytes.
-func stretches(b dist.Buffer, f func(from, n int, elements []byte)) {
+// forBatches calls f for the elements [from, from+n) of a buffer and their bytes.
+func forBatches(b dist.Buffer, f func(from, n int, elements []byte)) {
 	size, data := b.DType().Size(), b.Bytes()
-	for from := 0; from < b.Count(); from += stretch {
-		n := min(stretch, b.Count()-from)
+	for from := 0; from < b.Count(); from += batchSize {
+		n := min(batchSize, b.Count()-from)
 		f(from, n, data[from*size:(from+n)*size])
 	}
 }
 
 // encode writes what comes from an origin, a rank or everyone, at consecutive positions.
 func (in *inputs) encode(to []byte, origin, position int) {
-	var values [stretch]float64 // the inputs are small whole numbers
+	var values [batchSize]float64 // the inputs are small whole numbers
 	size := in.dtype.Size()
 	for n := 0; len(to) > 0; to, position = to[n*size:], position+n {
-		n = min(stretch, len(to)/size)
+		n = min(batchSize, len(to)/size)
 		for i := range n {
 			values[i] = in.value(origin, (position+i)%period)
 		}
@@ -65,11 +65,11 @@ func (in *inputs) elements(scratch []byte, origin, position, n, count int) []byt
 	table := in.tables[origin]
 	switch {
 	case table != nil:
-	case count < long, len(in.tables) == tables:
+	case count < tableThreshold, len(in.tables) == maxTables:
 		in.encode(scratch[:n*size], origin, position)
 		return scratch[:n*size]
 	default:
-		table = make([]byte, (period+stretch)*size)
+		table = make([]byte, (period+batchSize)*size)
 		in.encode(table, origin, 0)
 		in.tables[origin] = table
 	}
@@ -78,9 +78,9 @@ func (in *inputs) elements(scratch []byte, origin, position, n, count int) []byt
 
 // fill writes a rank's input, wherever its memory is.
 func (in *inputs) fill(to dist.Buffer, rank, first int) error {
-	scratch := make([]byte, stretch*in.dtype.Size())
+	scratch := make([]byte, batchSize*in.dtype.Size())
 	return instrument.Overwrite(to, func(b dist.Buffer, begin int) {
-		stretches(b, func(from, n int, elements []byte) {
+		forBatches(b, func(from, n int, elements []byte) {
 			copy(elements, in.elements(scratch, rank, first+begin+from, n, to.Count()))
 		})
 	})
@@ -91,11 +91,11 @@ func (in *inputs) fill(to dist.Buffer, rank, first int) error {
 func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 	var wrong bench.Wrong
 	d, size := in.dtype, in.dtype.Size()
-	scratch, want := make([]byte, stretch*size), make([]byte, 0, stretch*size)
+	scratch, want := make([]byte, batchSize*size), make([]byte, 0, batchSize*size)
 	compare := func(from, n int, elements []byte) {
 		want = want[:0]
 		for i := 0; i < n; { // a stretch may come from several origins
-			origin, position, run := sh.run(rank, from+i, n-i)
+			origin, position, run := sh.contiguous(rank, from+i, n-i)
 			want = append(want, in.elements(scratch, origin, position+shifted, run, out.Count())...)
 			i += run
 		}
@@ -110,7 +110,7 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 		}
 	}
 	err := instrument.Inspect(out, func(b dist.Buffer, begin int) error {
-		stretches(b, func(from, n int, elements []byte) { compare(begin+from, n, elements) })
+		forBatches(b, func(from, n int, elements []byte) { compare(begin+from, n, elements) })
 		return nil
 	})
 	if err != nil {
@@ -121,7 +121,7 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 
 // value is what comes from an origin at a position, before it is rounded to the element type.
 func (in *inputs) value(origin, position int) float64 {
-	if origin == everyone {
+	if origin == allRanks {
 		return in.Stored(position)
 	}
 	return float64(in.Value(origin, position))

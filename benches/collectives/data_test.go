@@ -18,15 +18,15 @@ func TestInputsOfAnyLength(t *testing.T) {
 		if op == barrier {
 			continue
 		}
-		for _, count := range []int{1, 2*stretch + 5, 3*long + 7} {
+		for _, count := range []int{1, 2*batchSize + 5, 3*tableThreshold + 7} {
 			sh := shape{op: op, dtype: dist.U8, count: count, ranks: 3}
-			const rank, shifted = 1, 5 * shift
+			const rank, shifted = 1, 5 * callShift
 			in := newInputs(9, sh)
-			ins, outs := sh.lengths(rank)
+			ins, outs := sh.counts(rank)
 			given := dist.Make(sh.dtype, ins)
-			must.Do(t, in.fill(given, rank, sh.inputAt(rank)+shifted))
+			must.Do(t, in.fill(given, rank, sh.inputOffset(rank)+shifted))
 			for i, v := range given.Bytes() {
-				if want := in.value(rank, (sh.inputAt(rank)+shifted+i)%period); float64(v) != want {
+				if want := in.value(rank, (sh.inputOffset(rank)+shifted+i)%period); float64(v) != want {
 					t.Fatalf("%s of %d: input %d is %d, want %v", op, count, i, v, want)
 				}
 			}

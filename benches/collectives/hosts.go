@@ -18,9 +18,9 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// hostOf is the host that a rank counts as being on: neighbouring ranks
+// hostName is the host that a rank counts as being on: neighbouring ranks
 // together, or where it really is when the run does not say.
-func hostOf(s *bench.State) string {
+func hostName(s *bench.State) string {
 	hosts := s.Int("hosts")
 	if hosts < 1 {
 		return ""
@@ -47,10 +47,10 @@ type measuredNetwork struct {
 	err error
 }
 
-// networkOf is the network between the hosts of the ranks, measured once per launch by
+// measureNetwork is the network between the hosts of the ranks, measured once per launch by
 // all ranks together, of which this one counts as on the host given, if one is. Where they
 // are all on one there is none.
-func networkOf(ctx context.Context, s *bench.State, host string) (tcp.Network, error) {
+func measureNetwork(ctx context.Context, s *bench.State, host string) (tcp.Network, error) {
 	d := dist.Describe(s.Backend())
 	if s.Size() < 2 || !d.HostMemory && !d.Network {
 		return tcp.Network{}, nil
@@ -114,7 +114,7 @@ func networkUS(n tcp.Network, sh shape) (us float64) {
 	case dist.Barrier, dist.AllReduce, dist.AllGather, dist.ReduceScatter, dist.AllToAll:
 		us = most // every host waits for every other
 	}
-	out, in, total := demand(sh, n.Ranks, len(n.Hosts))
+	out, in, total := crossingBytes(sh, n.Ranks, len(n.Hosts))
 	sum := 0.0
 	for h := range n.Hosts {
 		best := n.Best(h)
@@ -124,10 +124,10 @@ func networkUS(n tcp.Network, sh shape) (us float64) {
 	return max(us, total/sum/1e3)
 }
 
-// demand is what must go out of and come into each host, and go between all of them,
+// crossingBytes is what must go out of and come into each host, and go between all of them,
 // in bytes. A host is given the sum of its ranks' vectors, or one copy, and passes it
 // on within.
-func demand(sh shape, hostOf []int, hosts int) (out, in []float64, total float64) {
+func crossingBytes(sh shape, hostOf []int, hosts int) (out, in []float64, total float64) {
 	out, in = make([]float64, hosts), make([]float64, hosts)
 	whole := float64(sh.count) * float64(sh.dtype.Size())
 	own, ranks := make([]float64, hosts), make([]float64, hosts) // its ranks' blocks, and their number

@@ -64,7 +64,7 @@ func TestDemand(t *testing.T) {
 		if op == barrier {
 			sh.count = 0
 		}
-		out, in, total := demand(sh, []int{0, 0, 1}, 2)
+		out, in, total := crossingBytes(sh, []int{0, 0, 1}, 2)
 		if got := [...]float64{out[0], out[1], in[0], in[1], total}; got != [...]float64{want.out0, want.out1, want.in0,
 			want.in1, want.total} {
 			t.Errorf("%s: %v, want %v", op, got, want)

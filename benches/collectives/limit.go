@@ -21,9 +21,9 @@ type limits struct {
 	exchange  float64 // what crosses between ranks' own memories; 0 where peers reach the memory
 }
 
-// limitOf derives them from what the algorithm moves by itself. Chunks change
+// limitsOf derives them from what the algorithm moves by itself. Chunks change
 // neither the traffic nor, when pipelined, the shortest chain.
-func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
+func limitsOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 	t, err := trafficOf(sh, algorithm)
 	if err != nil {
 		return limits{}, err
@@ -40,7 +40,7 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 	}
 	if sh.buffers == private && sh.ranks <= p.Cores {
 		crossing := elem * float64(t.Sent.Max+t.Read.Max+t.Written.Max)
-		l.exchange = p.ExchangeUS(sh.ranks, crossing, elem*float64(sh.memory()))
+		l.exchange = p.ExchangeUS(sh.ranks, crossing, elem*float64(sh.bufferElements()))
 	}
 	return l, nil
 }
@@ -71,21 +71,21 @@ func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 	return t, nil
 }
 
-// hostLimits is this host's own probe result, obtained once per process.
-var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.LoadOrMeasure(context.Background()) })
+// localProbe is this host's own probe result, obtained once per process.
+var localProbe = sync.OnceValues(func() (probe.Result, error) { return probe.LoadOrMeasure(context.Background()) })
 
-// limitsFor gives the function that records the limits of a call: those that the
+// newLimitRecorder gives the function that records the limits of a call: those that the
 // backend knows, or those of this host where its memory is what limits, and of the
 // network between several, which all ranks measure. The rest is for rank 0, whose numbers
 // make the row.
-func limitsFor(ctx context.Context, s *bench.State, host string) func(g *dist.Group, sh shape, plan dist.Plan) {
-	n, err := networkOf(ctx, s, host)
+func newLimitRecorder(ctx context.Context, s *bench.State, host string) func(g *dist.Group, sh shape, plan dist.Plan) {
+	n, err := measureNetwork(ctx, s, host)
 	if err != nil && s.Rank() == 0 {
 		s.Warn("limits: %v", err)
 	}
 	if err == nil && s.Rank() == 0 {
 		if d := dist.Describe(s.Backend()); d.HostMemory || d.Network && n.Machines > 1 {
-			linked := linkedLimitsFor(s, n)
+			linked := memoryAndNetworkLimits(s, n)
 			return func(_ *dist.Group, sh shape, plan dist.Plan) { linked(sh, plan) }
 		}
 		return func(g *dist.Group, sh shape, plan dist.Plan) {
@@ -98,15 +98,15 @@ func limitsFor(ctx context.Context, s *bench.State, host string) func(g *dist.Gr
 	return func(*dist.Group, shape, dist.Plan) {}
 }
 
-// linkedLimitsFor are the limits where data moves through memory and, between hosts,
+// memoryAndNetworkLimits are the limits where data moves through memory and, between hosts,
 // over links. The memory of one machine says nothing of ranks on another.
-func linkedLimitsFor(s *bench.State, n tcp.Network) func(sh shape, plan dist.Plan) {
+func memoryAndNetworkLimits(s *bench.State, n tcp.Network) func(sh shape, plan dist.Plan) {
 	if len(n.Hosts) < 2 {
-		return hostLimitsFor(s)
+		return memoryLimits(s)
 	}
 	memory, network := func(shape, dist.Plan) {}, networkLimit(s, n)
 	if n.Machines == 1 {
-		memory = hostLimitsFor(s)
+		memory = memoryLimits(s)
 	}
 	return func(sh shape, plan dist.Plan) {
 		memory(sh, plan)
@@ -114,14 +114,14 @@ func linkedLimitsFor(s *bench.State, n tcp.Network) func(sh shape, plan dist.Pla
 	}
 }
 
-// hostLimitsFor finds the probe result; a row without limits says why.
-func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
+// memoryLimits finds the probe result; a row without limits says why.
+func memoryLimits(s *bench.State) func(sh shape, plan dist.Plan) {
 	var p probe.Result
 	var err error
 	if path := s.Str("probe"); path != "" {
 		p, err = probe.Load(path, hostinfo.Local())
 	} else {
-		p, err = hostLimits()
+		p, err = localProbe()
 	}
 	if err != nil {
 		s.Warn("limits: %v", err)
@@ -135,7 +135,7 @@ func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	}
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(sh shape, plan dist.Plan) {
-		l, err := limitOf(p, sh, plan.Algorithm)
+		l, err := limitsOf(p, sh, plan.Algorithm)
 		record(s, []instrument.Limit{
 			{Name: "bandwidth", US: l.bandwidth}, {Name: "hops", US: l.hops}, {Name: "exchange", US: l.exchange},
 		}, err)
@@ -159,7 +159,7 @@ func record(s *bench.State, list []instrument.Limit, err error) {
 // limits of the machine, by the option probe, and of the network, and gives the function
 // that records those of a call by an algorithm.
 func AllReduceLimits(ctx context.Context, s *bench.State) func(g *dist.Group, p dist.Plan, algorithm string) {
-	record := limitsFor(ctx, s, "")
+	record := newLimitRecorder(ctx, s, "")
 	return func(g *dist.Group, p dist.Plan, algorithm string) {
 		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(),
 			inPlace: p.InPlace, buffers: private}

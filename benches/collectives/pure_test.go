@@ -34,7 +34,7 @@ func TestLimits(t *testing.T) {
 		{shape{op: barrier, dtype: dtype.F32, ranks: 2}, "direct", 0, 0.5},
 		{shape{op: barrier, dtype: dtype.F32, ranks: 1}, "direct", 0, 0},
 	} {
-		l, err := limitOf(scripted(), c.sh, c.algorithm)
+		l, err := limitsOf(scripted(), c.sh, c.algorithm)
 		if err != nil {
 			t.Errorf("%+v: %v", c.sh, err)
 			continue
@@ -43,7 +43,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s %s: limits %+v, want %v and %v", c.sh.op, c.algorithm, l, c.bandwidth, c.hops)
 		}
 	}
-	if _, err := limitOf(scripted(), of(allReduce, 2), "nonsense"); err == nil {
+	if _, err := limitsOf(scripted(), of(allReduce, 2), "nonsense"); err == nil {
 		t.Error("an unknown algorithm has a limit")
 	}
 }
@@ -70,7 +70,7 @@ func TestExchangeLimit(t *testing.T) {
 		// What more ranks than cores exchange has not been probed.
 		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 3},
 	} {
-		l, err := limitOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers,
+		l, err := limitsOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers,
 			inPlace: c.inPlace}, c.algorithm)
 		if err != nil || math.Abs(l.exchange-c.want) > 1e-9 {
 			t.Errorf("%+v: %v us and %v", c, l.exchange, err)

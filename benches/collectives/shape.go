@@ -66,8 +66,8 @@ func (sh shape) calls() []dist.Collective {
 	return []dist.Collective{dist.Collective(sh.op)}
 }
 
-// invalid says why a point cannot be run, or is the same as another.
-func invalid(p point.Point) error {
+// checkPoint says why a point cannot be run, or is the same as another.
+func checkPoint(p point.Point) error {
 	op := p.At("op").String()
 	if !slices.Contains(ops(), op) {
 		return bench.Unknown("op", op, ops())
@@ -129,8 +129,8 @@ func knownAlgorithm(op, name string) error {
 	return bench.Unknown(op+" algorithm", choice.Algorithm, known)
 }
 
-// lengths are how many elements a rank gives and gets.
-func (sh shape) lengths(rank int) (in, out int) {
+// counts are how many elements a rank gives and gets.
+func (sh shape) counts(rank int) (in, out int) {
 	_, block := dist.Block(sh.count, sh.ranks, rank)
 	atRoot := 0
 	if rank == root {
@@ -155,18 +155,18 @@ func (sh shape) lengths(rank int) (in, out int) {
 	return sh.count, sh.count
 }
 
-// memory is how many elements the buffers of a rank hold at most: the root, which
+// bufferElements is how many elements the buffers of a rank hold at most: the root, which
 // also has the longest block.
-func (sh shape) memory() int {
-	in, out := sh.lengths(root)
+func (sh shape) bufferElements() int {
+	in, out := sh.counts(root)
 	if sh.inPlace {
 		return max(in, out)
 	}
 	return in + out
 }
 
-// inputAt is the position in the whole vector of a rank's first input element.
-func (sh shape) inputAt(rank int) int {
+// inputOffset is the position in the whole vector of a rank's first input element.
+func (sh shape) inputOffset(rank int) int {
 	switch dist.Collective(sh.op) {
 	case dist.AllGather, dist.Gather:
 		off, _ := dist.Block(sh.count, sh.ranks, rank)
@@ -175,8 +175,8 @@ func (sh shape) inputAt(rank int) int {
 	return 0
 }
 
-// everyone as the origin of an element means the reduction over all ranks.
-const everyone = -1
+// allRanks as the origin of an element means the reduction over all ranks.
+const allRanks = -1
 
 // origin says what the i-th output element of a rank must be: the element at
 // a position of the vector of one rank, or of everyone.
@@ -184,9 +184,9 @@ func (sh shape) origin(rank, i int) (from, position int) {
 	off, block := dist.Block(sh.count, sh.ranks, rank)
 	switch dist.Collective(sh.op) {
 	case dist.AllReduce, dist.Reduce:
-		return everyone, i
+		return allRanks, i
 	case dist.ReduceScatter:
-		return everyone, off + i
+		return allRanks, off + i
 	case dist.AllGather, dist.Gather:
 		return owner(sh.count, sh.ranks, i), i
 	case dist.Broadcast:
@@ -199,9 +199,9 @@ func (sh shape) origin(rank, i int) (from, position int) {
 	return (rank + sh.ranks - 1) % sh.ranks, i // sendrecv: the neighbour's
 }
 
-// run is the origin of the i-th output element and how many of the next n, with it, follow
+// contiguous is the origin of the i-th output element and how many of the next n, with it, follow
 // each other there too.
-func (sh shape) run(rank, i, n int) (from, position, length int) {
+func (sh shape) contiguous(rank, i, n int) (from, position, length int) {
 	from, position = sh.origin(rank, i)
 	follows := func(k int) bool {
 		f, p := sh.origin(rank, i+k)

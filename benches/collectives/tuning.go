@@ -23,9 +23,9 @@ var tunedPieces = []int{16 << 10, 128 << 10, 1 << 20}
 // multiprocessors.
 var tunedBlocks = []int{1, 4, 16}
 
-// declaredTuning is how the bench is tuned: the algorithm and its pieces for every size, number of
+// tuningDefaults is how the bench is tuned: the algorithm and its pieces for every size, number of
 // ranks, kind of buffers and whatever else the command line varies, against what auto takes.
-func declaredTuning() bench.TuningDefaults {
+func tuningDefaults() bench.TuningDefaults {
 	return bench.TuningDefaults{
 		Metric: "time_us",
 		Per:    []string{"op", "dtype", "reduction", "size", bench.RanksAxis, "inplace", "buffers"},

@@ -94,7 +94,7 @@ func TestTuneWritesTheTable(t *testing.T) {
 func TestTunedAlgorithms(t *testing.T) {
 	for _, backend := range dist.Backends(nil) {
 		can := dist.Describe(backend).Capabilities
-		values := strings.Split(declaredTuning().Axes(backend)[0][1], ",")
+		values := strings.Split(tuningDefaults().Axes(backend)[0][1], ",")
 		pieces := slices.ContainsFunc(values, func(v string) bool {
 			choice, err := tuning.ParseChoice(v)
 			return err == nil && choice.ChunkBytes > 0
@@ -108,11 +108,11 @@ func TestTunedAlgorithms(t *testing.T) {
 			}
 		}
 	}
-	if values := declaredTuning().Axes("cuda")[0][1]; !strings.Contains(values,
+	if values := tuningDefaults().Axes("cuda")[0][1]; !strings.Contains(values,
 		"two-stage-push,two-stage-push#1,two-stage-push#4,two-stage-push#16") {
 		t.Error(values)
 	}
-	if values := declaredTuning().Axes("cpu")[0][1]; strings.Contains(values, "#") ||
+	if values := tuningDefaults().Axes("cpu")[0][1]; strings.Contains(values, "#") ||
 		!strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
 		t.Error(values)
 	}

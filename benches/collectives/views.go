@@ -151,7 +151,7 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 			unsettled++
 			continue
 		}
-		reg.low, reg.high = own.Over(least)
+		reg.low, reg.high = own.RatioTo(least)
 		if own.Slower(least) {
 			reg.factor = own.TimeUS / least.TimeUS
 		}
@@ -162,11 +162,11 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 
 // sections says in words what was not executed, and what auto costs.
 func sections(rows []journal.Row) []bench.Section {
-	return append(virtual(rows), autoSections(rows)...)
+	return append(virtualSections(rows), autoSections(rows)...)
 }
 
-// virtual says of which rows no data moved, and on which machines.
-func virtual(rows []journal.Row) []bench.Section {
+// virtualSections says of which rows no data moved, and on which machines.
+func virtualSections(rows []journal.Row) []bench.Section {
 	of := lists.Filter(rows, func(r journal.Row) bool { return r.Details[dataDetail] != "" && r.Status == journal.OK })
 	if len(of) == 0 {
 		return nil

@@ -7,14 +7,14 @@ import (
 
 // work is one rank's part of a point: its buffers and the prepared call.
 type work struct {
-	sh      shape
-	rank    int
-	inputs  *inputs
-	in, out dist.Buffer
-	run     func() error
-	op      *dist.Op  // nil where there are two
-	plan    dist.Plan // of the call, or of the first of two
-	vectors int       // inputs made so far
+	sh        shape
+	rank      int
+	inputs    *inputs
+	in, out   dist.Buffer
+	run       func() error
+	op        *dist.Op  // nil where there are two
+	plan      dist.Plan // of the call, or of the first of two
+	refreshes int       // inputs made so far
 }
 
 func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, error) {
@@ -33,14 +33,14 @@ func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, err
 func (w *work) allocate(g *dist.Group) error {
 	var most struct{ in, out int }
 	for rank := range w.sh.ranks {
-		in, out := w.sh.lengths(rank)
+		in, out := w.sh.counts(rank)
 		most.in, most.out = max(most.in, in), max(most.out, out)
 	}
 	get := g.Alloc
 	if w.sh.buffers == private {
 		get = func(d dist.DType, count int) (dist.Buffer, error) { return dist.Make(d, count), nil }
 	}
-	in, out := w.sh.lengths(w.rank)
+	in, out := w.sh.counts(w.rank)
 	if !w.sh.inPlace {
 		a, err := get(w.sh.dtype, most.in)
 		if err != nil {
@@ -108,17 +108,17 @@ func (w *work) prepare(g *dist.Group, algorithm string) error {
 // refresh spoils the output and makes inputs that no call has seen, so that what an
 // earlier call left is never taken for the result of a later one.
 func (w *work) refresh() error {
-	w.vectors++
+	w.refreshes++
 	if err := poison(w.out); err != nil { // in place the input comes there
 		return err
 	}
-	return w.inputs.fill(w.in, w.rank, w.sh.inputAt(w.rank)+w.shifted())
+	return w.inputs.fill(w.in, w.rank, w.sh.inputOffset(w.rank)+w.inputShift())
 }
 
-// shifted is how far the inputs of now are from those at first.
-func (w *work) shifted() int { return w.vectors * shift }
+// inputShift is how far the inputs of now are from those at first.
+func (w *work) inputShift() int { return w.refreshes * callShift }
 
-func (w *work) verify() error { return w.inputs.check(w.out, w.sh, w.rank, w.shifted()) }
+func (w *work) verify() error { return w.inputs.check(w.out, w.sh, w.rank, w.inputShift()) }
 
 // poison makes an output that nothing was written to wrong. The element types
 // whose range the byte is in have many other values, so a stale output is

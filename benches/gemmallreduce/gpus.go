@@ -91,7 +91,7 @@ func runOnGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
 	g, err := join(ctx, s)
 	if err != nil {
-		return collectives.Missing(err)
+		return collectives.JoinError(err)
 	}
 	defer g.Close()
 	w := &gpuWork{s: s, group: g, plan: plan, seed: s.Seed()}

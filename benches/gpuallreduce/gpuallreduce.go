@@ -104,7 +104,7 @@ func body(ctx context.Context, s *bench.State, knobs []hints.Knob) error {
 	s.SampleAtMost(s.Float(bench.SecondsOption))
 	d := s.DType("dtype")
 	return collectives.AllReduce(ctx, s,
-		collectives.Sum{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
+		collectives.AllReduceCall{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
 			Knobs: values(s.Point(), knobs)})
 }
 

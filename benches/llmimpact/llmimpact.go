@@ -67,8 +67,8 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Metric("message_bytes", "B", ""),
 		bench.Metric("allreduces", "", ""),
 		bench.Drop(invalidPoint),
-		bench.Refuse(badCluster),
-		bench.ContentHashes(content),
+		bench.Refuse(checkClusters),
+		bench.ContentHashes(contentHashes),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
@@ -131,7 +131,7 @@ func body(_ context.Context, s *bench.State) error {
 		s.Detail(journal.SharingDetail, fmt.Sprint(ranks))
 	}
 	if gbps := s.Float("target-gbps"); gbps > 0 {
-		alternative(s, "target", step, step.With(llm.TargetUS(curve, ranks, step, gbps)))
+		recordAlternative(s, "target", step, step.With(llm.TargetUS(curve, ranks, step, gbps)))
 	}
 	if name := s.Str("against"); name != "-" && name != s.Str("curve") {
 		other, err := loadCurve(name, s.Str("algorithm"))
@@ -143,7 +143,7 @@ func body(_ context.Context, s *bench.State) error {
 		} else if each, err := other.US(ranks, step.Message); err != nil {
 			s.Detail("against", "no comparison: "+err.Error())
 		} else {
-			alternative(s, "against", step, step.With(each))
+			recordAlternative(s, "against", step, step.With(each))
 		}
 	}
 	return nil
@@ -167,9 +167,9 @@ func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 	}
 }
 
-// alternative records what another time of the all-reduce would give: the time,
+// recordAlternative records what another time of the all-reduce would give: the time,
 // and how much shorter the step would be (less than 0: longer).
-func alternative(s *bench.State, name string, now, then llm.Step) {
+func recordAlternative(s *bench.State, name string, now, then llm.Step) {
 	s.Report(name+"_us", then.CommUS, "us", "lower")
 	s.Report(name+"_gain_pct", 100*(1-then.StepUS()/now.StepUS()), "%", "higher")
 }
@@ -177,8 +177,8 @@ func alternative(s *bench.State, name string, now, then llm.Step) {
 // predicted marks the name of a cluster whose times are predicted.
 const predicted = "predict:"
 
-// badCluster refuses a cluster that does not exist, before anything runs.
-func badCluster(p, options point.Point) error {
+// checkClusters refuses a cluster that does not exist, before anything runs.
+func checkClusters(p, options point.Point) error {
 	for _, v := range slices.Concat(p, options) {
 		if cluster, ok := strings.CutPrefix(v.Value.String(), predicted); ok && (v.Name == "curve" || v.Name == "against") {
 			if _, err := predict.Find(cluster); err != nil {
@@ -189,8 +189,8 @@ func badCluster(p, options point.Point) error {
 	return nil
 }
 
-// content is that of the files and runs that curves are made of.
-func content(p, options point.Point) map[string]string {
+// contentHashes is that of the files and runs that curves are made of.
+func contentHashes(p, options point.Point) map[string]string {
 	all := map[string]string{}
 	for _, v := range slices.Concat(p, options) {
 		if v.Name != "curve" && v.Name != "against" {

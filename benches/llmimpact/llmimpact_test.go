@@ -171,7 +171,7 @@ func TestViews(t *testing.T) {
 		t.Error("views of nothing")
 	}
 	secs := sections(rowsOf(t, "--target-gbps=400"))
-	if len(secs) != 4 || secs[2].Title != "What would help most" || len(secs[2].Table) != maxHelp+1 ||
+	if len(secs) != 4 || secs[2].Title != "What would help most" || len(secs[2].Table) != maxGains+1 ||
 		secs[2].Table[1][0] != "gpt-oss-120b" {
 		t.Errorf("the ranked gains: %+v", secs[2])
 	}

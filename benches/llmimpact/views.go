@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// find is the row of a step, or nil.
-func find(rows rowset.Set, model, step, tp, curve string) *journal.Row {
+// rowAt is the row of a step, or nil.
+func rowAt(rows rowset.Set, model, step, tp, curve string) *journal.Row {
 	return rows.First("model", model, "step", step, "tp", tp, "curve", curve)
 }
 
@@ -70,7 +70,7 @@ func shareMap(rows rowset.Set) figure.Figure {
 			var line []figure.Cell
 			for _, st := range steps {
 				cell := figure.Cell{Value: math.NaN()}
-				if r := find(rows, m, st, s.tp, s.curve); r != nil {
+				if r := rowAt(rows, m, st, s.tp, s.curve); r != nil {
 					cell.Value = r.Metrics["share_pct"]
 					cell.Text = fmt.Sprintf("%.0f%%", cell.Value)
 				}
@@ -88,8 +88,8 @@ func shareMap(rows rowset.Set) figure.Figure {
 	return f
 }
 
-// sideBySide is how many bars a narrow panel shows well.
-const sideBySide = 6
+// maxNarrowBars is how many bars a narrow panel shows well.
+const maxNarrowBars = 6
 
 // stepBars stacks floor and communication of the first step at the largest
 // group: what a token costs.
@@ -109,7 +109,7 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars},
 			figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
 		for _, m := range rows.Distinct("model") {
-			if r := find(rows, m, step, tp, curve); r != nil {
+			if r := rowAt(rows, m, step, tp, curve); r != nil {
 				x := float64(len(names))
 				names = append(names, m)
 				floor.Points = append(floor.Points, figure.Point{X: x, Y: r.Metrics["floor_us"]})
@@ -122,7 +122,7 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 				Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &most}})
 		}
 	}
-	if f.Columns = 1; len(rows.Distinct("model")) <= sideBySide {
+	if f.Columns = 1; len(rows.Distinct("model")) <= maxNarrowBars {
 		f.Columns = max(1, len(f.Panels))
 	}
 	return f, len(f.Panels) > 0
@@ -146,7 +146,7 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 				if i == 0 {
 					names = append(names, m)
 				}
-				if r := find(rows, m, st, tp, curve); r != nil {
+				if r := rowAt(rows, m, st, tp, curve); r != nil {
 					if gain, has := r.Metrics[what.gain]; has {
 						s.Points = append(s.Points, figure.Point{X: float64(k), Y: gain})
 					}
@@ -165,11 +165,11 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// alternativeView is one thing the rows were compared with.
-type alternativeView struct{ name, us, gain string }
+// alternative is one thing the rows were compared with.
+type alternative struct{ name, us, gain string }
 
-func alternatives(rows rowset.Set) (out []alternativeView) {
-	for _, a := range []alternativeView{{"against", "against_us", "against_gain_pct"},
+func alternatives(rows rowset.Set) (out []alternative) {
+	for _, a := range []alternative{{"against", "against_us", "against_gain_pct"},
 		{"target", "target_us", "target_gain_pct"}} {
 		i := slices.IndexFunc(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
 		if i < 0 {
@@ -190,14 +190,14 @@ func sections(rows []journal.Row) []bench.Section {
 	if len(set) == 0 {
 		return nil
 	}
-	out := []bench.Section{summary(set, len(all)-len(set)), costs(set)}
-	if s, ok := help(set); ok {
+	out := []bench.Section{summarySection(set, len(all)-len(set)), costSection(set)}
+	if s, ok := gainSection(set); ok {
 		out = append(out, s)
 	}
-	return append(out, method(set))
+	return append(out, methodSection(set))
 }
 
-func summary(rows rowset.Set, missing int) bench.Section {
+func summarySection(rows rowset.Set, missing int) bench.Section {
 	var b strings.Builder
 	worst := func(phase string) {
 		of := rows.Where(func(r *journal.Row) bool { return strings.HasPrefix(rowset.Text(r, "step"), phase) })
@@ -225,9 +225,9 @@ func where(r *journal.Row) string {
 		rowset.Text(r, "curve"))
 }
 
-// costs has a line for each model and group, and a column for each step: the
+// costSection has a line for each model and group, and a column for each step: the
 // time per layer, per step, and the share. All the rest is in the rows.
-func costs(rows rowset.Set) bench.Section {
+func costSection(rows rowset.Set) bench.Section {
 	steps := rows.Distinct("step")
 	table := [][]string{append([]string{"model", "curve", "tp"}, steps...)}
 	for _, m := range rows.Distinct("model") {
@@ -235,7 +235,7 @@ func costs(rows rowset.Set) bench.Section {
 			line, any := []string{m, at.curve, at.tp}, false
 			for _, st := range steps {
 				cell := ""
-				if r := find(rows, m, st, at.tp, at.curve); r != nil {
+				if r := rowAt(rows, m, st, at.tp, at.curve); r != nil {
 					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]),
 						unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
 					any = true
@@ -252,14 +252,14 @@ func costs(rows rowset.Set) bench.Section {
 		Table: table}
 }
 
-// maxHelp is how many of the gains are listed.
-const maxHelp = 12
+// maxGains is how many of the gains are listed.
+const maxGains = 12
 
-// help ranks what would shorten steps most.
-func help(rows rowset.Set) (bench.Section, bool) {
+// gainSection ranks what would shorten steps most.
+func gainSection(rows rowset.Set) (bench.Section, bool) {
 	type gain struct {
 		row  *journal.Row
-		what alternativeView
+		what alternative
 	}
 	var gains []gain
 	for _, a := range alternatives(rows) {
@@ -282,7 +282,7 @@ func help(rows rowset.Set) (bench.Section, bool) {
 		return cmp.Compare(b.row.Metrics[b.what.gain], a.row.Metrics[a.what.gain])
 	})
 	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
-	for _, g := range gains[:min(len(gains), maxHelp)] {
+	for _, g := range gains[:min(len(gains), maxGains)] {
 		s.Table = append(s.Table, []string{rowset.Text(g.row, "model"), rowset.Text(g.row, "step"),
 			rowset.Text(g.row, "tp"), g.what.name,
 			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]),
@@ -291,8 +291,8 @@ func help(rows rowset.Set) (bench.Section, bool) {
 	return s, true
 }
 
-// method says where the numbers come from.
-func method(rows rowset.Set) bench.Section {
+// methodSection says where the numbers come from.
+func methodSection(rows rowset.Set) bench.Section {
 	var b strings.Builder
 	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a " +
 		"straight line in logarithms; a message outside the curve has no time. " +

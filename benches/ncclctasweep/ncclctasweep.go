@@ -51,7 +51,7 @@ what is missing.
 }
 
 func body(ctx context.Context, s *bench.State) error {
-	return collectives.AllReduce(ctx, s, collectives.Sum{DType: dist.BF16, Count: s.Int("M") * hidden, InPlace: true})
+	return collectives.AllReduce(ctx, s, collectives.AllReduceCall{DType: dist.BF16, Count: s.Int("M") * hidden, InPlace: true})
 }
 
 // figures shows the time over M, a line for each number of CTAs.

@@ -34,15 +34,15 @@ const (
 
 	measuredMetric, measuredLow, measuredHigh = "measured_us", "measured_low_us", "measured_high_us"
 
-	useDetail, fitDetail, overallDetail, withoutDetail = "measured", "fit", "overall", "without"
+	useDetail, fitDetail, overallDetail, skippedDetail = "measured", "fit", "overall", "without"
 )
 
 func isHost(cluster string) bool {
 	return cluster == hostName || strings.HasPrefix(cluster, hostName+"-")
 }
 
-// ranksOn reads host and host-N.
-func ranksOn(cluster string, cores int) (int, error) {
+// parseRanks reads host and host-N.
+func parseRanks(cluster string, cores int) (int, error) {
 	n, err := cores, error(nil)
 	if number, named := strings.CutPrefix(cluster, hostName+"-"); named {
 		n, err = strconv.Atoi(number)
@@ -59,14 +59,14 @@ func hostAlgorithms() []string {
 	return append([]string{predict.Best}, schedule.Names(schedule.AllReduce)...)
 }
 
-// badHost refuses what there is no model of on a host.
-func badHost(cluster, algorithm, probeFile, run string) error {
+// checkHost refuses what there is no model of on a host.
+func checkHost(cluster, algorithm, probeFile, run string) error {
 	choice, err := tuning.ParseChoice(algorithm)
 	if err != nil {
 		return err
 	}
 	choice.ChunkBytes = 0 // any size of pieces will do
-	if name, known := choice.String(), hostAlgorithms(); !slices.Contains(known, name) && name != switched {
+	if name, known := choice.String(), hostAlgorithms(); !slices.Contains(known, name) && name != nvls {
 		return bench.Unknown("algorithm", name, known)
 	}
 	if probeFile != "" {
@@ -74,7 +74,7 @@ func badHost(cluster, algorithm, probeFile, run string) error {
 		if err != nil {
 			return fmt.Errorf("--%s: %w", probeOption, err)
 		}
-		if _, err := ranksOn(cluster, p.Cores); err != nil {
+		if _, err := parseRanks(cluster, p.Cores); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func badHost(cluster, algorithm, probeFile, run string) error {
 
 // samplesOf are the measured all-reduces of a run, which is read once.
 func samplesOf(run string) ([]model.Sample, error) {
-	if list, ok := loaded.Load(run); ok {
+	if list, ok := samplesByRun.Load(run); ok {
 		return list.([]model.Sample), nil
 	}
 	_, r, err := journal.LoadRun(run)
@@ -103,14 +103,14 @@ func samplesOf(run string) ([]model.Sample, error) {
 			"`kernbench run --bench collectives --backend %s`",
 			r.ID(), r.Header.Bench, hints.HostBackend)
 	}
-	loaded.Store(run, samples)
+	samplesByRun.Store(run, samples)
 	return samples, nil
 }
 
-var loaded sync.Map // []model.Sample, by run
+var samplesByRun sync.Map // []model.Sample, by run
 
-// hostOf is the machine of a probe.
-func hostOf(p probe.Result) (*predict.Host, error) {
+// newHost is the machine of a probe.
+func newHost(p probe.Result) (*predict.Host, error) {
 	if len(p.Exchange) == 0 || p.HopUS() == 0 {
 		return nil, errors.New("the probe has a single core: there is nobody to talk to")
 	}
@@ -119,8 +119,8 @@ func hostOf(p probe.Result) (*predict.Host, error) {
 		Copy: func(ranks int, bytes float64) float64 { return p.CopyGBps(ranks, bytes) / 2 / float64(ranks) }}, nil
 }
 
-// fitted is a host with what was fitted to measured times of so many ranks.
-type fitted struct {
+// hostModel is a host with what was fitted to measured times of so many ranks.
+type hostModel struct {
 	host    *predict.Host
 	ranks   int
 	source  string
@@ -129,13 +129,13 @@ type fitted struct {
 	without []string
 }
 
-// fits are made once for all points of a launch.
-var fits sync.Map // *fitted, by cluster and files
+// hostModels are made once for all points of a launch.
+var hostModels sync.Map // *fitted, by cluster and files
 
-func fitOf(ctx context.Context, cluster, probeFile, run string) (*fitted, error) {
+func loadHostModel(ctx context.Context, cluster, probeFile, run string) (*hostModel, error) {
 	key := [3]string{cluster, probeFile, run}
-	if f, ok := fits.Load(key); ok {
-		return f.(*fitted), nil
+	if f, ok := hostModels.Load(key); ok {
+		return f.(*hostModel), nil
 	}
 	var p probe.Result
 	var err error
@@ -147,11 +147,11 @@ func fitOf(ctx context.Context, cluster, probeFile, run string) (*fitted, error)
 	if len(p.Copy) == 0 {
 		return nil, err
 	}
-	f := &fitted{source: fmt.Sprintf("%s probe of host %s, %s", p.Profile, p.Host, p.Time.Format("2006-01-02 15:04:05Z"))}
-	if f.ranks, err = ranksOn(cluster, p.Cores); err != nil {
+	f := &hostModel{source: fmt.Sprintf("%s probe of host %s, %s", p.Profile, p.Host, p.Time.Format("2006-01-02 15:04:05Z"))}
+	if f.ranks, err = parseRanks(cluster, p.Cores); err != nil {
 		return nil, err
 	}
-	if f.host, err = hostOf(p); err != nil {
+	if f.host, err = newHost(p); err != nil {
 		return nil, err
 	}
 	if run != "" {
@@ -160,12 +160,12 @@ func fitOf(ctx context.Context, cluster, probeFile, run string) (*fitted, error)
 		}
 		f.fits, f.without = f.host.Fits(f.ranks, f.samples)
 	}
-	fits.Store(key, f)
+	hostModels.Store(key, f)
 	return f, nil
 }
 
 // fit is that of an algorithm; without measured times it is the model as the probe has it.
-func (f *fitted) fit(algorithm string) predict.Fit {
+func (f *hostModel) fit(algorithm string) predict.Fit {
 	if fit, ok := lists.First(f.fits, func(fit predict.Fit) bool { return fit.Algorithm == algorithm }); ok {
 		return fit
 	}
@@ -175,12 +175,12 @@ func (f *fitted) fit(algorithm string) predict.Fit {
 	}
 	series := model.Series{Algorithm: algorithm, DType: "f32", Ranks: f.ranks, Backend: hints.HostBackend}
 	return predict.Fit{Series: series,
-		Library: f.host.Unfitted(), Why: why}
+		Library: f.host.DefaultLibrary(), Reason: why}
 }
 
 // predictHost is body for ranks on a host.
 func predictHost(ctx context.Context, s *bench.State) error {
-	f, err := fitOf(ctx, s.Str(clusterAxis), s.Str(probeOption), s.Str(measuredOption))
+	f, err := loadHostModel(ctx, s.Str(clusterAxis), s.Str(probeOption), s.Str(measuredOption))
 	if err != nil {
 		return err
 	}
@@ -198,19 +198,19 @@ func predictHost(ctx context.Context, s *bench.State) error {
 	s.Detail("sources", f.source)
 	s.Detail(fitDetail, fit.String())
 	if len(f.without) > 0 {
-		s.Detail(withoutDetail, strings.Join(f.without, "; "))
+		s.Detail(skippedDetail, strings.Join(f.without, "; "))
 	}
 	if e, ok := predict.Overall(f.fits); ok {
 		s.Detail(overallDetail, e.String())
 	}
-	f.measured(s, choose, bytes)
+	f.recordMeasured(s, choose, bytes)
 	e, why := fit.Validation(bytes)
 	record(s, us, bytes, f.ranks, e, why)
 	return nil
 }
 
 // candidates are the algorithms that were measured, or else all.
-func (f *fitted) candidates() (names []string) {
+func (f *hostModel) candidates() (names []string) {
 	for _, fit := range f.fits {
 		if fit.Usable() {
 			names = append(names, fit.Algorithm)
@@ -223,7 +223,7 @@ func (f *fitted) candidates() (names []string) {
 }
 
 // fastest is the least predicted time of some algorithms.
-func (f *fitted) fastest(algorithms []string, bytes int64) (least float64, best predict.Fit, err error) {
+func (f *hostModel) fastest(algorithms []string, bytes int64) (least float64, best predict.Fit, err error) {
 	least = math.Inf(1)
 	for _, name := range algorithms {
 		fit := f.fit(name)
@@ -240,14 +240,14 @@ func (f *fitted) fastest(algorithms []string, bytes int64) (least float64, best 
 	return least, best, err
 }
 
-// measured adds the measured time of the size, the least of some algorithms of those that are
+// recordMeasured adds the measured time of the size, the least of some algorithms of those that are
 // resolved, and what it was used for.
-func (f *fitted) measured(s *bench.State, algorithms []string, bytes int64) {
+func (f *hostModel) recordMeasured(s *bench.State, algorithms []string, bytes int64) {
 	var least predict.Time
 	for _, name := range algorithms {
 		t, ok := f.fit(name).At(bytes)
-		lost := strings.HasPrefix(t.Use, predict.NotKnown)
-		if ok && (least.TimeUS == 0 || !lost && (strings.HasPrefix(least.Use, predict.NotKnown) || t.TimeUS < least.TimeUS)) {
+		lost := strings.HasPrefix(t.Use, predict.NotResolved)
+		if ok && (least.TimeUS == 0 || !lost && (strings.HasPrefix(least.Use, predict.NotResolved) || t.TimeUS < least.TimeUS)) {
 			least = t
 		}
 	}
@@ -270,7 +270,7 @@ func (f *fitted) measured(s *bench.State, algorithms []string, bytes int64) {
 }
 
 func notResolved(r *journal.Row) bool {
-	return strings.Contains(r.Details[useDetail], predict.NotKnown)
+	return strings.Contains(r.Details[useDetail], predict.NotResolved)
 }
 
 // hostPanel has the predicted times as lines and the measured ones as marks of the same colour,
@@ -344,7 +344,7 @@ func hostSection(rows rowset.Set) bench.Section {
 		s.Text += fmt.Sprintf(" %s in the table not resolved: disturbed while measured, or not known well enough.",
 			unit.Plural(lost, "time"))
 	}
-	if without := rows[0].Details[withoutDetail]; without != "" {
+	if without := rows[0].Details[skippedDetail]; without != "" {
 		s.Text += " Not compared at all: " + without + "."
 	}
 	if len(said) > 0 {

@@ -34,7 +34,7 @@ func run(t *testing.T, host string, algorithms ...string) string {
 	dir := filepath.Join(t.TempDir(), "run")
 	w := must.Get(journal.Open(dir))(t)
 	records := []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "collectives"}}
-	h := must.Get(hostOf(probed()))(t)
+	h := must.Get(newHost(probed()))(t)
 	ranks := 2
 	for _, algorithm := range algorithms {
 		for i := range 8 {

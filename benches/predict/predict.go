@@ -32,8 +32,8 @@ const (
 // allReduce is the operation that there is a model of.
 const allReduce = "allreduce"
 
-// switched is the algorithm of a switch that adds.
-const switched = "nvls"
+// nvls is the algorithm of a switch that adds.
+const nvls = "nvls"
 
 // Bench declares it.
 func Bench() *bench.Bench {
@@ -43,7 +43,7 @@ func Bench() *bench.Bench {
 		bench.Doc(`Predicts the time of an all-reduce by the model by which NCCL chooses: ring, tree
 or a switch that adds (nvls), with the protocols LL, LL128 and Simple; best is the fastest.
 
-cluster is a kind of node (`+strings.Join(predict.Names(), ", ")+`), its GPUs and the number of nodes, as in
+cluster is a kind of node (`+strings.Join(predict.NodeKinds(), ", ")+`), its GPUs and the number of nodes, as in
 h100-8x4, or a file.yaml that says how many GPUs, NICs and GB/s there are, and from which source.
 
 Latencies and bandwidths within a node are fitted to every second size of the published times of NCCL on
@@ -78,16 +78,16 @@ resolved and count for neither; a fit beyond what the probe found is not validat
 		bench.Metric("low_us", "us", ""),
 		bench.Metric("high_us", "us", ""),
 		bench.Metric(measuredMetric, "us", ""),
-		bench.Refuse(mistake),
-		bench.ContentHashes(content),
-		bench.Drop(impossible),
+		bench.Refuse(checkPoint),
+		bench.ContentHashes(contentHashes),
+		bench.Drop(checkCombination),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
 }
 
-// content is that of a cluster's file and of the times that a host's model is fitted to.
-func content(p, options point.Point) map[string]string {
+// contentHashes is that of a cluster's file and of the times that a host's model is fitted to.
+func contentHashes(p, options point.Point) map[string]string {
 	all := map[string]string{}
 	cluster := p.At(clusterAxis)
 	if sha := predict.Digest(cluster.String()); sha != "" {
@@ -101,25 +101,25 @@ func content(p, options point.Point) map[string]string {
 	return all
 }
 
-// impossible drops what does not go together.
-func impossible(p point.Point) error {
+// checkCombination drops what does not go together.
+func checkCombination(p point.Point) error {
 	algorithm, protocol := p.At(algorithmAxis).String(), p.At(protocolAxis).String()
 	switch own := protocol != predict.Best; {
-	case isHost(p.At(clusterAxis).String()) && (own || algorithm == switched):
+	case isHost(p.At(clusterAxis).String()) && (own || algorithm == nvls):
 		return errors.New("protocols and a switch that adds are for GPUs: ranks on a host have neither")
-	case algorithm == switched && own && protocol != "Simple":
-		return fmt.Errorf("%s has the protocol Simple alone", switched)
+	case algorithm == nvls && own && protocol != "Simple":
+		return fmt.Errorf("%s has the protocol Simple alone", nvls)
 	}
 	return nil
 }
 
-// mistake refuses what there is no model of, before anything runs.
-func mistake(p, options point.Point) error {
+// checkPoint refuses what there is no model of, before anything runs.
+func checkPoint(p, options point.Point) error {
 	if op := p.At(opAxis).String(); op != allReduce {
 		return bench.Unknown("op", op, []string{allReduce})
 	}
 	if cluster := p.At(clusterAxis).String(); isHost(cluster) {
-		return badHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(),
+		return checkHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(),
 			options.At(measuredOption).String())
 	}
 	if a, known := p.At(algorithmAxis).String(),
@@ -166,7 +166,7 @@ func body(ctx context.Context, s *bench.State) error {
 
 // record notes a predicted time and what it is worth, by the error on sizes left out of the fit, or why that is
 // not known.
-func record(s *bench.State, us float64, bytes int64, ranks int, e predict.Error, why string) {
+func record(s *bench.State, us float64, bytes int64, ranks int, e predict.ErrorStats, why string) {
 	s.Record("time_us", us)
 	busbw, _ := bandwidth.Bus(allReduce, ranks, bytes, us)
 	s.Record("busbw", busbw)
@@ -175,8 +175,8 @@ func record(s *bench.State, us float64, bytes int64, ranks int, e predict.Error,
 		return
 	}
 	s.Detail(validationDetail, e.String())
-	s.Record("low_us", us/(1+e.Percentile))
-	s.Record("high_us", us*(1+e.Percentile))
+	s.Record("low_us", us/(1+e.P90))
+	s.Record("high_us", us*(1+e.P90))
 }
 
 func micros(us float64) string { return unit.FormatSig(us, 4) + " us" }
@@ -206,7 +206,7 @@ func figures(rows []journal.Row) []figure.Figure {
 		if !slices.ContainsFunc(g.Rows, func(r *journal.Row) bool { return r.Metrics["high_us"] > 0 }) {
 			p.Title += ", not validated"
 		}
-		p.Series = rowset.Series(g.Rows.Where(whole(g.Rows)), func(r *journal.Row) string {
+		p.Series = rowset.Series(g.Rows.Where(drawnRows(g.Rows)), func(r *journal.Row) string {
 			name := rowset.Text(r, algorithmAxis)
 			if protocol := rowset.Text(r, protocolAxis); protocol != predict.Best {
 				name += ", " + protocol
@@ -225,9 +225,9 @@ func figures(rows []journal.Row) []figure.Figure {
 	return slices.DeleteFunc([]figure.Figure{f, hosts}, func(f figure.Figure) bool { return len(f.Panels) == 0 })
 }
 
-// whole tells which rows to draw: the best of all and, where they were asked for, pairs of an algorithm
+// drawnRows tells which rows to draw: the best of all and, where they were asked for, pairs of an algorithm
 // and a protocol, in which case the best of some only lies on one of them.
-func whole(rows rowset.Set) func(*journal.Row) bool {
+func drawnRows(rows rowset.Set) func(*journal.Row) bool {
 	free := func(r *journal.Row) int {
 		return strings.Count(rowset.Text(r, algorithmAxis)+rowset.Text(r, protocolAxis), predict.Best)
 	}
@@ -235,8 +235,8 @@ func whole(rows rowset.Set) func(*journal.Row) bool {
 	return func(r *journal.Row) bool { return !pairs || free(r) != 1 }
 }
 
-// matrix is the times of a cluster by algorithm and protocol.
-func matrix(rows rowset.Set) [][]string {
+// timeTable is the times of a cluster by algorithm and protocol.
+func timeTable(rows rowset.Set) [][]string {
 	pairs := rows.Where(func(r *journal.Row) bool {
 		return rowset.Text(r, algorithmAxis) != predict.Best && rowset.Text(r, protocolAxis) != predict.Best
 	})
@@ -280,7 +280,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string { return rowset.Text(r, clusterAxis) }) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
-		} else if table := matrix(g.Rows); len(table) > 1 {
+		} else if table := timeTable(g.Rows); len(table) > 1 {
 			tables = append(tables, bench.Section{Headline: true, Detail: true,
 				Title: "Time by algorithm and protocol on " + g.Key, Text: g.Rows[0].Details[clusterDetail] + ".", Table: table})
 		}
@@ -289,13 +289,13 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		return rowset.Text(r, algorithmAxis) == predict.Best && rowset.Text(r, protocolAxis) == predict.Best
 	})
 	for _, g := range rowset.GroupBy(best, func(r *journal.Row) string { return rowset.Text(r, clusterAxis) }) {
-		out = append(out, choice(g.Key, g.Rows))
+		out = append(out, choiceSection(g.Key, g.Rows))
 	}
 	return append(out, tables...)
 }
 
-// choice is the best at each size, and what that is worth: in a column, or in the text where it is the same at all.
-func choice(cluster string, rows rowset.Set) bench.Section {
+// choiceSection is the best at each size, and what that is worth: in a column, or in the text where it is the same at all.
+func choiceSection(cluster string, rows rowset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
 		Table: [][]string{{"size", "fastest", "time", "90 % of errors within"}}}
 	worth := rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] })

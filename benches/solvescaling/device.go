@@ -52,7 +52,7 @@ func checkDevice(p, options point.Point) error {
 func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
 	g, err := join(ctx, s)
 	if err != nil {
-		return collectives.Missing(err)
+		return collectives.JoinError(err)
 	}
 	defer g.Close()
 	asked := device.Spec{Spec: spec, DeviceRHS: device.Noise}

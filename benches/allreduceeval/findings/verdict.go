@@ -66,8 +66,8 @@ func doubts(samples []model.Sample) (why []string, settled int) {
 	type reason = lists.Group[string, model.Sample]
 	reasons := lists.GroupBy(open, func(s model.Sample) string {
 		switch {
-		case s.Doubt != "":
-			return "disturbed by " + doubtKind(s.Doubt)
+		case s.Disturbance != "":
+			return "disturbed by " + doubtKind(s.Disturbance)
 		case s.LowUS <= 0:
 			return "without an interval"
 		}
@@ -124,7 +124,7 @@ func fastest(c model.Choice) string {
 	switch {
 	case !c.Settled():
 		return "not known"
-	case c.Second != "" && c.Even:
+	case c.Second != "" && c.Tied:
 		return c.Best + " or " + c.Second
 	}
 	return c.Best

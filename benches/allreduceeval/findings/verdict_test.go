@@ -13,7 +13,7 @@ import (
 // The first line says whether results are right and times usable, and why not.
 func TestVerdict(t *testing.T) {
 	sample := func(us, low, high float64, doubt string) model.Sample {
-		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Doubt: doubt, Samples: 50,
+		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Disturbance: doubt, Samples: 50,
 			Kind:   string(journal.Measured),
 			Series: model.Series{Algorithm: "ring", Ranks: 4, DType: "bf16"}}
 	}

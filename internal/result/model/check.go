@@ -50,8 +50,8 @@ func Check(samples []Sample) []Warning {
 	for _, c := range Fit(samples) {
 		curves[c.Series] = c
 	}
-	return slices.Concat(aboveLimit(samples), identical(samples), noCeiling(samples), fallingRate(samples, curves),
-		farBelow(samples, curves), knownFaster(samples), equalDTypes(samples, curves))
+	return slices.Concat(checkLimits(samples), checkIdentical(samples), checkDenominators(samples), checkFallingRate(samples, curves),
+		checkFarBelow(samples, curves), checkPublished(samples), checkDTypes(samples, curves))
 }
 
 // Ceiling is the limit that counts at a sample: all are least times, so the largest.
@@ -74,13 +74,13 @@ func (s Sample) Ceiling(usual bool) (name string, us float64) {
 func (s Sample) AboveLimit() bool {
 	_, limit := s.Ceiling(false)
 	margin := linkMargin
-	if s.OverMemory() {
+	if s.ThroughMemory() {
 		margin = MemoryMargin
 	}
 	return limit > 0 && max(s.TimeUS, s.HighUS) < limit*(1-margin)
 }
 
-func aboveLimit(samples []Sample) (out []Warning) {
+func checkLimits(samples []Sample) (out []Warning) {
 	for _, s := range samples {
 		if !s.AboveLimit() {
 			continue
@@ -98,20 +98,20 @@ func aboveLimit(samples []Sample) (out []Warning) {
 // Times of two different data paths agree by chance about as often as the
 // tolerance is wide, so one common size must agree far more closely than many.
 const (
-	sameOnce  = 0.0002
-	sameTwice = 0.001
-	sameMany  = 0.001 // at least; the samples' own noise where that is more
-	noisy     = 0.05  // where the noise is above this nothing can be said
+	sameAtOne  = 0.0002
+	sameAtTwo  = 0.001
+	sameAtMany = 0.001 // at least; the samples' own noise where that is more
+	maxNoise   = 0.05  // where the noise is above this nothing can be said
 )
 
-// identical finds pairs of series that differ in algorithm or variant alone and
+// checkIdentical finds pairs of series that differ in algorithm or variant alone and
 // take the same time wherever both were measured.
-func identical(samples []Sample) (out []Warning) {
+func checkIdentical(samples []Sample) (out []Warning) {
 	groups := bySeries(samples)
 	for i, g := range groups {
 		for _, h := range groups[i+1:] {
 			a, b := g.Key, h.Key
-			if !rivals(a, b) || sameWork(a.Algorithm, b.Algorithm, a.Ranks) && a.Variant == b.Variant {
+			if !differInOne(a, b) || sameSteps(a.Algorithm, b.Algorithm, a.Ranks) && a.Variant == b.Variant {
 				continue
 			}
 			if w, same := sameTimes(g.Items, h.Items); same {
@@ -122,8 +122,8 @@ func identical(samples []Sample) (out []Warning) {
 	return out
 }
 
-// rivals differ in the algorithm or the variant, and in nothing else.
-func rivals(a, b Series) bool {
+// differInOne differ in the algorithm or the variant, and in nothing else.
+func differInOne(a, b Series) bool {
 	if (a.Algorithm == b.Algorithm) == (a.Variant == b.Variant) || a.Algorithm == Auto || b.Algorithm == Auto {
 		return false
 	}
@@ -148,16 +148,16 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 		difference(bs[0].Series, as[0].Series)}
 	worst, at := 0.0, pairs[0]
 	for _, p := range pairs {
-		allowed := sameOnce
+		allowed := sameAtOne
 		switch {
 		case len(pairs) == 2:
-			allowed = sameTwice
+			allowed = sameAtTwo
 		case len(pairs) > 2:
 			noise := math.Hypot(p.a.noise(), p.b.noise())
-			if noise > noisy {
+			if noise > maxNoise {
 				return w, false
 			}
-			allowed = max(sameMany, noise)
+			allowed = max(sameAtMany, noise)
 		}
 		diff := math.Abs(p.a.TimeUS-p.b.TimeUS) / min(p.a.TimeUS, p.b.TimeUS)
 		if diff > allowed {
@@ -194,7 +194,7 @@ func difference(s, other Series) string {
 	return cmp.Or(s.Variant, "the plain call")
 }
 
-func noCeiling(samples []Sample) (out []Warning) {
+func checkDenominators(samples []Sample) (out []Warning) {
 	for _, s := range samples {
 		if s.Utilisation > 0 && s.UtilisationOf == "" {
 			out = append(out, Warning{Kind: NoCeiling, Rows: s.Rows, Text: fmt.Sprintf(
@@ -208,13 +208,13 @@ func noCeiling(samples []Sample) (out []Warning) {
 // fallingLimit is the share of the efficiency whose loss needs a reason.
 const fallingLimit = 0.25
 
-// fallingRate compares each series with the same one at fewer ranks, at the
+// checkFallingRate compares each series with the same one at fewer ranks, at the
 // largest size that both have and that bandwidth decides: what more ranks cost
 // in hops is a modelled reason. So is traffic that grows with the ranks, and a
 // limit that they share, hence the efficiency is the limit over the time, or
 // without limits the traffic over the time. Ranks on one CPU share its memory,
 // so that there only a limit can tell.
-func fallingRate(samples []Sample, curves map[Series]Curve) (out []Warning) {
+func checkFallingRate(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	groups := bySeries(samples)
 	for _, g := range groups {
 		for _, h := range groups {
@@ -260,11 +260,11 @@ const (
 // efficiencies of two samples on one scale, and what they are of; "" if there is
 // no fair one.
 func efficiencies(a, b Sample) (ea, eb float64, of string) {
-	la, lb := largest(a.Limits), largest(b.Limits)
+	la, lb := maxLimit(a.Limits), maxLimit(b.Limits)
 	switch {
 	case la > 0 && lb > 0:
 		return la / a.TimeUS, lb / b.TimeUS, shareOfLimit
-	case a.OverMemory(): // the caches, not its traffic, decide
+	case a.ThroughMemory(): // the caches, not its traffic, decide
 		return 0, 0, ""
 	case a.Traffic > 0 && b.Traffic > 0:
 		return float64(a.Traffic) / a.TimeUS, float64(b.Traffic) / b.TimeUS, trafficRate
@@ -279,18 +279,18 @@ func formatEfficiency(e float64, of string) string {
 	return unit.FormatSig(e/1e3, 3) + " GB/s"
 }
 
-func largest(limits map[string]float64) float64 {
+func maxLimit(limits map[string]float64) float64 {
 	return slices.Max(slices.AppendSeq([]float64{0}, maps.Values(limits)))
 }
 
-// sick is the share of a ceiling below which a large message does not take the
+// wrongPathShare is the share of a ceiling below which a large message does not take the
 // path it is meant to take.
-const sick = 0.05
+const wrongPathShare = 0.05
 
-// farBelow notes, once for each series, that its largest message is limited by
+// checkFarBelow notes, once for each series, that its largest message is limited by
 // a bandwidth, but not by that of the ceiling. Where nobody named a ceiling, devices are
 // held to half of what the slowest known link between them gives.
-func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
+func checkFarBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	for _, g := range bySeries(samples) {
 		s := g.Items[len(g.Items)-1]
 		if curves[g.Key].Bound(s.Bytes) != Bandwidth {
@@ -298,9 +298,9 @@ func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 		}
 		than, slowest := "", slowestLink()
 		switch name, limit := s.Ceiling(true); {
-		case limit > 0 && limit < sick*s.TimeUS:
+		case limit > 0 && limit < wrongPathShare*s.TimeUS:
 			than = fmt.Sprintf("%.0f times slower than its ceiling, %s", s.TimeUS/limit, name)
-		case limit == 0 && dist.Describe(s.Backend).Has(dist.OnDevice) && !s.OverMemory() && s.BusBW() < slowest.Reachable/2:
+		case limit == 0 && dist.Describe(s.Backend).Has(dist.OnDevice) && !s.ThroughMemory() && s.BusBW() < slowest.Reachable/2:
 			than = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)",
 				slowest.Name, unit.FormatSig(slowest.Reachable, 3))
 		default:
@@ -313,21 +313,21 @@ func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	return out
 }
 
-// farFaster is how many times less a published curve takes at every common size before it
+// minSpeedup is how many times less a published curve takes at every common size before it
 // is worth a note: nearer ones are a matter of versions and settings.
-const farFaster = 2
+const minSpeedup = 2
 
-// knownFaster notes, once for each series, how far it is behind the published curve of
+// checkPublished notes, once for each series, how far it is behind the published curve of
 // the link that its limits name.
-func knownFaster(samples []Sample) (out []Warning) {
+func checkPublished(samples []Sample) (out []Warning) {
 	for _, g := range bySeries(samples) {
 		least, most, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
 		var curve *Table
 		for _, s := range g.Items {
 			if curve == nil {
-				curve = curveOver(s)
+				curve = publishedCurve(s)
 			}
-			if curve == nil || s.OverMemory() {
+			if curve == nil || s.ThroughMemory() {
 				continue
 			}
 			if us, err := curve.US(s.Ranks, s.Bytes); err == nil {
@@ -335,7 +335,7 @@ func knownFaster(samples []Sample) (out []Warning) {
 				w.Rows = append(w.Rows, s.Rows...)
 			}
 		}
-		if most > 0 && least >= farFaster {
+		if most > 0 && least >= minSpeedup {
 			times := fmt.Sprintf("%.0f", least)
 			if high := fmt.Sprintf("%.0f", most); high != times {
 				times += " to " + high
@@ -348,9 +348,9 @@ func knownFaster(samples []Sample) (out []Warning) {
 	return out
 }
 
-// curveOver is the published curve over the link that the limits of a sample name; nil
+// publishedCurve is the published curve over the link that the limits of a sample name; nil
 // if there is none.
-func curveOver(s Sample) *Table {
+func publishedCurve(s Sample) *Table {
 	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
 		if link, known := LinkOf(name); known && link.Curve != "" {
 			if curve, err := NamedCurve(link.Curve); err == nil {
@@ -361,12 +361,12 @@ func curveOver(s Sample) *Table {
 	return nil
 }
 
-// evenDTypes is how closely times of equal bytes agree when bandwidth decides.
-const evenDTypes = 0.03
+// dtypeTolerance is how closely times of equal bytes agree when bandwidth decides.
+const dtypeTolerance = 0.03
 
-// equalDTypes notes, for each setting, the element types that take equal time
+// checkDTypes notes, for each setting, the element types that take equal time
 // for equal bytes: some conclude from that that bandwidth is not the limit.
-func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
+func checkDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	type size = lists.Group[int64, Sample]
 	for _, set := range groupBy(samples, func(s Sample) Series { s.DType = ""; return s.Series }) {
 		sizes := lists.GroupBy(set.Items, func(s Sample) int64 { return s.Bytes })
@@ -379,7 +379,7 @@ func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 		low := slices.MinFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
 		high := slices.MaxFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
 		bandwidth := slices.ContainsFunc(g, func(s Sample) bool { return curves[s.Series].Bound(s.Bytes) == Bandwidth })
-		if !bandwidth || high.TimeUS > low.TimeUS*(1+evenDTypes) {
+		if !bandwidth || high.TimeUS > low.TimeUS*(1+dtypeTolerance) {
 			continue
 		}
 		w := Warning{Kind: EqualDTypes, Note: true}

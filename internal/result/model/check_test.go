@@ -271,7 +271,7 @@ func TestKnownFaster(t *testing.T) {
 			}
 			samples = append(samples, s)
 		}
-		got := knownFaster(samples)
+		got := checkPublished(samples)
 		if (len(got) == 1) != (c.want != "") || len(got) == 1 && (!got[0].Note || !strings.Contains(got[0].Text, c.want)) {
 			t.Errorf("%g times slower, %d ceilings: %v, want %q", c.slower, len(c.link), got, c.want)
 		}

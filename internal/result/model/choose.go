@@ -16,7 +16,7 @@ type Choice struct {
 	TimeUS  float64
 	Second  string  // the next best, "" if there is no other
 	Margin  float64 // how much longer the second takes: 0.5 is half as long again
-	Even    bool    // the second is not slower beyond doubt
+	Tied    bool    // the second is not slower beyond doubt
 	Sample  Sample  // of the best
 }
 
@@ -33,7 +33,7 @@ func Best(samples []Sample) []Choice {
 	}
 	named := lists.Filter(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Algorithm != "" })
 	var out []Choice
-	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{setting(s), s.Bytes} }) {
+	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{settingOf(s), s.Bytes} }) {
 		rivals := g.Items
 		if settled := lists.Filter(rivals, Sample.Settled); len(settled) > 0 {
 			rivals = settled
@@ -44,7 +44,7 @@ func Best(samples []Sample) []Choice {
 		best := rivals[0]
 		c := Choice{Setting: g.Key.setting, Bytes: best.Bytes, Best: best.Algorithm, TimeUS: best.TimeUS, Sample: best}
 		if s, found := lists.First(rivals, func(s Sample) bool { return s.Algorithm != c.Best }); found {
-			c.Second, c.Margin, c.Even = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(best)
+			c.Second, c.Margin, c.Tied = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(best)
 		}
 		out = append(out, c)
 	}
@@ -54,8 +54,8 @@ func Best(samples []Sample) []Choice {
 	return out
 }
 
-// setting is the series of a sample without its algorithm: what the algorithms compete in.
-func setting(s Sample) Series {
+// settingOf is the series of a sample without its algorithm: what the algorithms compete in.
+func settingOf(s Sample) Series {
 	s.Algorithm = ""
 	return s.Series
 }
@@ -71,19 +71,19 @@ type Crossover struct {
 // Crossovers finds them for each setting. A lead within the noise of the two
 // samples, or within evenLead, changes nothing.
 func Crossovers(samples []Sample) (out []Crossover) {
-	for _, set := range groupBy(samples, setting) {
+	for _, set := range groupBy(samples, settingOf) {
 		times := bySize(set.Items)
 		taken, last := "", int64(0)
 		for _, c := range Best(set.Items) {
 			best := times[c.Bytes][c.Best]
 			old, has := times[c.Bytes][taken]
-			even := old.TimeUS <= best.TimeUS*(1+max(evenLead, old.noise(), best.noise()))
+			even := old.TimeUS <= best.TimeUS*(1+max(minLead, old.noise(), best.noise()))
 			if taken != "" && has && even {
 				last = c.Bytes
 				continue // not worth a switch
 			}
 			if taken != "" {
-				at := between(times, taken, c.Best, last, c.Bytes)
+				at := crossing(times, taken, c.Best, last, c.Bytes)
 				out = append(out, Crossover{Setting: set.Key, From: taken, To: c.Best, Bytes: at})
 			}
 			taken, last = c.Best, c.Bytes
@@ -92,8 +92,8 @@ func Crossovers(samples []Sample) (out []Crossover) {
 	return out
 }
 
-// evenLead is how much faster another algorithm must be to be worth a switch.
-const evenLead = 0.02
+// minLead is how much faster another algorithm must be to be worth a switch.
+const minLead = 0.02
 
 // bySize are the samples of a setting by size and algorithm.
 func bySize(samples []Sample) map[int64]map[string]Sample {
@@ -107,9 +107,9 @@ func bySize(samples []Sample) map[int64]map[string]Sample {
 	return times
 }
 
-// between is where, going from size a to size b, the times of two algorithms
+// crossing is where, going from size a to size b, the times of two algorithms
 // meet, by straight lines in logarithms; a itself where one was not measured.
-func between(times map[int64]map[string]Sample, from, to string, a, b int64) int64 {
+func crossing(times map[int64]map[string]Sample, from, to string, a, b int64) int64 {
 	fa, ok1 := times[a][from]
 	ta, ok2 := times[a][to]
 	fb, ok3 := times[b][from]

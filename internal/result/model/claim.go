@@ -80,14 +80,14 @@ func Judge(rows []journal.Row, claims []Claim, curve func(name string) (*Table, 
 	samples := SamplesOf(rows)
 	var out []Verdict
 	for _, c := range claims {
-		answer, reason := judgeClaim(c, rows, c.choose(samples), curve)
+		answer, reason := judgeClaim(c, rows, c.matching(samples), curve)
 		out = append(out, Verdict{c, answer, reason})
 	}
 	return out
 }
 
-// choose keeps the samples that the claim is about.
-func (c Claim) choose(samples []Sample) []Sample {
+// matching keeps the samples that the claim is about.
+func (c Claim) matching(samples []Sample) []Sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool {
 		algorithm := c.Algorithm != "" && s.Algorithm != c.Algorithm && !(c.Kind == ClaimNoEffect && s.Algorithm == c.Against)
 		size := c.Bytes > 0 && s.Bytes != c.Bytes && c.Kind != ClaimDecode && c.Kind != ClaimBound
@@ -179,7 +179,7 @@ func judgeDTypes(samples []Sample) (Answer, string) {
 }
 
 func judgeNoEffect(c Claim, samples []Sample) (Answer, string) {
-	for _, w := range identical(samples) {
+	for _, w := range checkIdentical(samples) {
 		return Refused, w.Text
 	}
 	worst, at := 0.0, int64(0)
@@ -251,8 +251,8 @@ func rankText(r journal.Row) string {
 	return fmt.Sprintf(" num_ranks=%d", *r.NumRanks)
 }
 
-// claimSlack is how far a stated number may be from the computed one: rounding.
-const claimSlack = 0.05
+// claimTolerance is how far a stated number may be from the computed one: rounding.
+const claimTolerance = 0.05
 
 func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
 	best := slices.MaxFunc(samples, func(a, b Sample) int { return cmp.Compare(a.BusBW(), b.BusBW()) })
@@ -270,7 +270,7 @@ func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
 		return Undecided, fmt.Sprintf("the ceiling %q is not one rate", c.Of)
 	}
 	have := 100 * Utilisation(best, ceilings[0])
-	if math.Abs(have/c.Value-1) > claimSlack {
+	if math.Abs(have/c.Value-1) > claimTolerance {
 		return Refuted, fmt.Sprintf("%s GB/s are %.2g %% of %s (%s GB/s), not %s %%", unit.FormatSig(best.BusBW(), 4), have,
 			ceilings[0].Name,
 			unit.FormatSig(ceilings[0].GBs, 3), unit.FormatSig(c.Value, 3))
@@ -286,7 +286,7 @@ func judgeBusBW(c Claim, samples []Sample) (Answer, string) {
 			nearest, miss = s, d
 		}
 	}
-	if miss > claimSlack {
+	if miss > claimTolerance {
 		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: %s GB/s at most with %s, not %s",
 			unit.FormatSig(nearest.BusBW(), 4), unit.Plural(nearest.Ranks, "rank"), unit.FormatSig(c.Value, 3))
 	}
@@ -312,7 +312,7 @@ func judgePotential(c Claim, samples []Sample, curve func(string) (*Table, error
 	switch {
 	case lines == 0:
 		return Undecided, fmt.Sprintf("the curve %s has none of the sizes", c.Against)
-	case most > c.Value*(1+claimSlack):
+	case most > c.Value*(1+claimTolerance):
 		return Refuted, fmt.Sprintf("%s is %.0f to %.0f times faster at these sizes, so %s times understates what is possible", c.Against, least, most, unit.FormatSig(c.Value, 3))
 	}
 	return Holds, fmt.Sprintf("%s is %s times faster at most", c.Against, unit.FormatSig(most, 3))

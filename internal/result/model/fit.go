@@ -35,8 +35,8 @@ type Segment struct {
 	WorstErr float64
 	WorstAt  int64 // bytes
 
-	off   []int64   // sizes at which the line is off by more than fitLimit
-	folds []Segment // lines through most of the sizes: what a few of them decide
+	misses []int64   // sizes at which the line is off by more than fitLimit
+	folds  []Segment // lines through most of the sizes: what a few of them decide
 }
 
 // Curve is the segments through a series, in order of size.
@@ -52,10 +52,10 @@ const (
 	// fitLimit is the relative error above which a line is said not to fit: twice
 	// what the best public line fits of real libraries leave within one protocol.
 	fitLimit = 0.10
-	// mayBeOff is one of how many sizes may be off without spoiling its segment.
-	mayBeOff = 5
-	// leastSizes is how many sizes a segment needs: any two lie on a line.
-	leastSizes = 3
+	// sizesPerMiss is one of how many sizes may be off without spoiling its segment.
+	sizesPerMiss = 5
+	// minSegmentSizes is how many sizes a segment needs: any two lie on a line.
+	minSegmentSizes = 3
 )
 
 // Fitted reports whether there is a line at all.
@@ -105,7 +105,7 @@ func (c Curve) Bound(bytes int64) Bound {
 		return Unknown
 	}
 	s, ok := c.At(bytes)
-	if !ok || s.Sizes < leastSizes || len(s.off) > s.Sizes/mayBeOff || slices.Contains(s.off, bytes) {
+	if !ok || s.Sizes < minSegmentSizes || len(s.misses) > s.Sizes/sizesPerMiss || slices.Contains(s.misses, bytes) {
 		return Unresolved
 	}
 	says := s.bound(bytes)
@@ -160,28 +160,28 @@ func Fit(samples []Sample) []Curve {
 	return lists.Map(bySeries(samples), func(g group) Curve { return fit(g.Key, g.Items) })
 }
 
-// dot is one size of a series.
-type dot struct{ x, t float64 }
+// fitPoint is one size of a series.
+type fitPoint struct{ x, t float64 }
 
-// dots takes the median where a size occurs more than once.
-func dots(samples []Sample) []dot {
+// fitPoints takes the median where a size occurs more than once.
+func fitPoints(samples []Sample) []fitPoint {
 	times := map[int64][]float64{}
 	for _, s := range samples {
 		times[s.Bytes] = append(times[s.Bytes], s.TimeUS)
 	}
-	return lists.Map(slices.Sorted(maps.Keys(times)), func(bytes int64) dot {
-		return dot{float64(bytes), stats.Median(times[bytes])}
+	return lists.Map(slices.Sorted(maps.Keys(times)), func(bytes int64) fitPoint {
+		return fitPoint{float64(bytes), stats.Median(times[bytes])}
 	})
 }
 
 func fit(series Series, samples []Sample) Curve {
-	ds := dots(samples)
-	c := Curve{Series: series, Measured: lists.Map(ds, func(d dot) int64 { return int64(d.x) })}
+	ds := fitPoints(samples)
+	c := Curve{Series: series, Measured: lists.Map(ds, func(d fitPoint) int64 { return int64(d.x) })}
 	if len(ds) == 1 {
 		c.Fault = "one size only: there is no line"
 		return c
 	}
-	c.Segments = lists.Map(segments(ds, noiseOf(samples)), newSegment)
+	c.Segments = lists.Map(segments(ds, seriesNoise(samples)), newSegment)
 	switch worst, at := c.WorstErr(); {
 	case worst > fitLimit:
 		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no line, as where noise is large or too few sizes were measured to "+
@@ -193,7 +193,7 @@ func fit(series Series, samples []Sample) Curve {
 }
 
 // newSegment is the line through sizes, and those through all but some of them.
-func newSegment(ds []dot) Segment {
+func newSegment(ds []fitPoint) Segment {
 	s := lineThrough(ds)
 	for _, d := range ds {
 		err := math.Abs(s.US(int64(d.x))-d.t) / d.t
@@ -201,12 +201,12 @@ func newSegment(ds []dot) Segment {
 			s.WorstErr, s.WorstAt = err, int64(d.x)
 		}
 		if err > fitLimit {
-			s.off = append(s.off, int64(d.x))
+			s.misses = append(s.misses, int64(d.x))
 		}
 	}
 	const most = 10
-	for fold, n := 0, min(len(ds), most); fold < n && len(ds) >= leastSizes; fold++ {
-		var rest []dot
+	for fold, n := 0, min(len(ds), most); fold < n && len(ds) >= minSegmentSizes; fold++ {
+		var rest []fitPoint
 		for i, d := range ds {
 			if i%n != fold {
 				rest = append(rest, d)
@@ -217,7 +217,7 @@ func newSegment(ds []dot) Segment {
 	return s
 }
 
-func lineThrough(ds []dot) Segment {
+func lineThrough(ds []fitPoint) Segment {
 	alpha, slope, _ := leastDeviations(ds, math.Inf(1))
 	s := Segment{AlphaUS: alpha, BetaGBs: 1 / slope / 1e3, Sizes: len(ds), Min: int64(ds[0].x),
 		Max: int64(ds[len(ds)-1].x)}
@@ -235,7 +235,7 @@ const maxAnchors = 96
 // through two of the dots, or through one at a bound, so it is enough to try
 // those; among many sizes evenly spread ones serve. Lines whose sum is not below best
 // are of no interest.
-func leastDeviations(ds []dot, best float64) (alpha, slope, least float64) {
+func leastDeviations(ds []fitPoint, best float64) (alpha, slope, least float64) {
 	anchors := spread(ds, maxAnchors)
 	try := func(a, m float64) {
 		if a < 0 || m < 0 {
@@ -261,11 +261,11 @@ func leastDeviations(ds []dot, best float64) (alpha, slope, least float64) {
 }
 
 // spread are at most so many of the sizes, evenly spread, with both ends.
-func spread(ds []dot, most int) []dot {
+func spread(ds []fitPoint, most int) []fitPoint {
 	if len(ds) <= most {
 		return ds
 	}
-	out := make([]dot, most)
+	out := make([]fitPoint, most)
 	for i := range out {
 		out[i] = ds[i*(len(ds)-1)/(most-1)]
 	}

@@ -23,7 +23,7 @@ func TestFitRecoversPlantedLine(t *testing.T) {
 				samples[i].TimeUS *= 3
 			}
 		}
-		c := lineThrough(dots(samples))
+		c := lineThrough(fitPoints(samples))
 		tolerance := 2*noise + 1e-9
 		if math.Abs(c.AlphaUS/alpha-1) > tolerance || math.Abs(c.BetaGBs/beta-1) > tolerance {
 			t.Fatalf("planted %v us and %v GB/s under %v noise, found %v and %v", alpha, beta, noise, c.AlphaUS, c.BetaGBs)
@@ -34,18 +34,18 @@ func TestFitRecoversPlantedLine(t *testing.T) {
 // leastDeviations is never worse than any other line: a search of its neighbourhood
 // finds nothing better.
 func TestLeastDeviationsIsLeast(t *testing.T) {
-	cost := func(ds []dot, a, m float64) (sum float64) {
+	cost := func(ds []fitPoint, a, m float64) (sum float64) {
 		for _, d := range ds {
 			sum += math.Abs(a+m*d.x-d.t) / d.t
 		}
 		return sum
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		var ds []dot
+		var ds []fitPoint
 		x := 0.0
 		for range rapid.IntRange(2, 12).Draw(t, "dots") {
 			x += rapid.Float64Range(1, 100).Draw(t, "dx")
-			ds = append(ds, dot{x, rapid.Float64Range(1, 100).Draw(t, "t")})
+			ds = append(ds, fitPoint{x, rapid.Float64Range(1, 100).Draw(t, "t")})
 		}
 		alpha, slope, _ := leastDeviations(ds, math.Inf(1))
 		best := cost(ds, alpha, slope)

@@ -17,8 +17,8 @@ import (
 //go:embed curves.csv
 var curvesFile string
 
-// frameworks is how the times of the serving frameworks were taken.
-const frameworks = "bf16, CUDA graph of 5 all-reduces replayed, so that launches are not counted; measured tables " +
+// frameworkMethod is how the times of the serving frameworks were taken.
+const frameworkMethod = "bf16, CUDA graph of 5 all-reduces replayed, so that launches are not counted; measured tables " +
 	"of NVIDIA aiconfigurator"
 
 // curveSources says of each named curve who measured it, on what, and how.
@@ -27,10 +27,10 @@ var curveSources = [][2]string{
 		"iterations; measured tables of NVIDIA aiconfigurator"},
 	{"nccl-h200", "NCCL 2.29.2 on 8x H200 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
 		"iterations; measured tables of NVIDIA aiconfigurator"},
-	{"vllm-h200", "vLLM 0.24 on 8x H200 SXM (H100 within 3 %): " + frameworks +
+	{"vllm-h200", "vLLM 0.24 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
 		"; above 64Mi from a line fit to the same tables, 2.8 % off at most"},
-	{"sglang-h200", "SGLang 0.5.14 on 8x H200 SXM (H100 within 3 %): " + frameworks},
-	{"trtllm-h200", "TensorRT-LLM 1.3rc20 on 8x H200 SXM (H100 within 3 %): " + frameworks +
+	{"sglang-h200", "SGLang 0.5.14 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod},
+	{"trtllm-h200", "TensorRT-LLM 1.3rc20 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
 		"; 256Mi from their times per forward pass"},
 	{"vllm-eager-h200", "vLLM 0.24 on 8x H200 SXM without CUDA graphs, 8 ranks; measured tables of NVIDIA aiconfigurator"},
 	{"staged-h100", "a published report on 2x H100 whose data went through host memory: the sick case to recognise"},

@@ -85,17 +85,17 @@ type Sample struct {
 	Utilisation   float64
 	UtilisationOf string
 
-	Kind     string // measured, simulated or modelled
-	Doubt    string // what disturbed it while it was measured; "" is nothing
-	Host     string // where it was measured
-	Device   string // the kind of GPU that every rank had; "" is none, or nobody knows
-	Executed string // the algorithm that ran, where the row tells: what auto took
-	Rows     []int  // where the sample comes from: indices into the rows
+	Kind        string // measured, simulated or modelled
+	Disturbance string // what disturbed it while it was measured; "" is nothing
+	Host        string // where it was measured
+	Device      string // the kind of GPU that every rank had; "" is none, or nobody knows
+	Executed    string // the algorithm that ran, where the row tells: what auto took
+	Rows        []int  // where the sample comes from: indices into the rows
 }
 
-// OverMemory tells whether the data goes through memory that the ranks share, so that
+// ThroughMemory tells whether the data goes through memory that the ranks share, so that
 // its caches and not the traffic of a link decide.
-func (s Sample) OverMemory() bool { return s.Sharing > 0 || dist.Describe(s.Backend).HostMemory }
+func (s Sample) ThroughMemory() bool { return s.Sharing > 0 || dist.Describe(s.Backend).HostMemory }
 
 // AlgBW and BusBW are the two bandwidths of docs/bandwidth.md, in GB/s.
 func (s Sample) AlgBW() float64 { return float64(s.Bytes) / s.TimeUS / 1e3 }
@@ -132,7 +132,7 @@ func (s Sample) interval() (r judge.Range, known bool) {
 // undisturbed and known well enough.
 func (s Sample) Settled() bool {
 	r, known := s.interval()
-	return known && s.Doubt == "" && journal.Narrow(r.Low, r.High, s.TimeUS)
+	return known && s.Disturbance == "" && journal.Narrow(r.Low, r.High, s.TimeUS)
 }
 
 // Slower tells whether this time is longer than another beyond doubt and by enough
@@ -140,12 +140,12 @@ func (s Sample) Settled() bool {
 func (s Sample) Slower(than Sample) bool {
 	r, known := s.interval()
 	other, otherKnown := than.interval()
-	return known && otherKnown && other.Below(r) && s.TimeUS > than.TimeUS*(1+evenLead)
+	return known && otherKnown && other.Below(r) && s.TimeUS > than.TimeUS*(1+minLead)
 }
 
-// Over is how many times as long as another this time is, as an interval. Both have
+// RatioTo is how many times as long as another this time is, as an interval. Both have
 // one.
-func (s Sample) Over(than Sample) (low, high float64) {
+func (s Sample) RatioTo(than Sample) (low, high float64) {
 	r, _ := s.interval()
 	other, _ := than.interval()
 	return r.Low / other.High, r.High / other.Low
@@ -222,7 +222,7 @@ func envText(r *journal.Row) string {
 
 func sampleOf(r journal.Row) Sample {
 	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
-		Host: r.Host, Device: r.Details[journal.DeviceDetail], Executed: r.Details[algorithmAxis], Doubt: r.Disturbed()}
+		Host: r.Host, Device: r.Details[journal.DeviceDetail], Executed: r.Details[algorithmAxis], Disturbance: r.Disturbed()}
 	s.Backend, s.Buffers, s.Sharing = r.Backend, r.Details[buffersAxis], r.Sharing()
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks
@@ -263,13 +263,13 @@ func sampleOf(r journal.Row) Sample {
 	} else {
 		s.Traffic, _ = Traffic(s.Algorithm, s.Ranks, s.Bytes)
 	}
-	s.Utilisation, s.UtilisationOf = stated(r)
+	s.Utilisation, s.UtilisationOf = statedUtilisation(r)
 	return s
 }
 
-// stated is a share of a ceiling that the row states, and its denominator: the
+// statedUtilisation is a share of a ceiling that the row states, and its denominator: the
 // detail "utilisation_of", or the row's limits.
-func stated(r journal.Row) (percent float64, of string) {
+func statedUtilisation(r journal.Row) (percent float64, of string) {
 	for _, name := range []string{"utilisation", "utilization", "pct_of_limit"} {
 		if v, has := r.Metrics[name]; has {
 			of = r.Details["utilisation_of"]

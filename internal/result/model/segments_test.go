@@ -78,28 +78,28 @@ func TestNoSegmentOutOfNoise(t *testing.T) {
 // one line by the criterion.
 func TestSegmentsPartition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var ds []dot
+		var ds []fitPoint
 		x := 0.0
 		for range rapid.IntRange(2, 14).Draw(t, "dots") {
 			x += rapid.Float64Range(1, 100).Draw(t, "dx")
-			ds = append(ds, dot{x, rapid.Float64Range(1, 100).Draw(t, "t")})
+			ds = append(ds, fitPoint{x, rapid.Float64Range(1, 100).Draw(t, "t")})
 		}
-		parts := segments(ds, leastNoise)
+		parts := segments(ds, minNoise)
 		if !slices.Equal(slices.Concat(parts...), ds) {
 			t.Fatalf("%v is cut into %v", ds, parts)
 		}
-		cost := func(parts [][]dot) (sum float64) {
+		cost := func(parts [][]fitPoint) (sum float64) {
 			for _, p := range parts {
 				_, _, off := leastDeviations(p, math.Inf(1))
-				sum += 2/leastNoise*off + 3*math.Log(float64(len(ds)))
+				sum += 2/minNoise*off + 3*math.Log(float64(len(ds)))
 			}
 			return sum
 		}
-		if cost(parts) > cost([][]dot{ds})+1e-9 {
-			t.Fatalf("%d segments cost %v, one %v", len(parts), cost(parts), cost([][]dot{ds}))
+		if cost(parts) > cost([][]fitPoint{ds})+1e-9 {
+			t.Fatalf("%d segments cost %v, one %v", len(parts), cost(parts), cost([][]fitPoint{ds}))
 		}
 		for _, p := range parts {
-			if len(parts) > 1 && len(p) < leastSizes {
+			if len(parts) > 1 && len(p) < minSegmentSizes {
 				t.Fatalf("a segment of %d sizes", len(p))
 			}
 		}

@@ -34,7 +34,7 @@ func (t *Table) US(ranks int, bytes int64) (float64, error) {
 	points, has := t.Ranks[ranks]
 	if !has || len(points) == 0 {
 		known := slices.Sorted(maps.Keys(t.Ranks))
-		return 0, fmt.Errorf("curve %s has no %s, only %s", t.Name, unit.Plural(ranks, "rank"), join(known))
+		return 0, fmt.Errorf("curve %s has no %s, only %s", t.Name, unit.Plural(ranks, "rank"), joinInts(known))
 	}
 	first, last := points[0], points[len(points)-1]
 	if bytes < first.Bytes || bytes > last.Bytes {
@@ -60,7 +60,7 @@ func (t *Table) Floor(ranks int) float64 {
 	return least
 }
 
-func join(numbers []int) string {
+func joinInts(numbers []int) string {
 	return strings.Join(lists.Map(numbers, func(n int) string { return fmt.Sprint(n) }), ", ")
 }
 

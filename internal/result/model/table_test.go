@@ -108,8 +108,8 @@ func TestTableOf(t *testing.T) {
 	if err != nil || !shared.Shared || !strings.Contains(shared.Source, "not of a link") {
 		t.Errorf("a curve of a shared GPU: %+v, %v", shared, err)
 	}
-	if a, b := SamplesOf(rows[1:2])[0], SamplesOf(rows[2:3])[0]; a.Series == b.Series || !a.OverMemory() ||
-		b.OverMemory() {
+	if a, b := SamplesOf(rows[1:2])[0], SamplesOf(rows[2:3])[0]; a.Series == b.Series || !a.ThroughMemory() ||
+		b.ThroughMemory() {
 		t.Errorf("%v and %v are one series", a.Series, b.Series)
 	}
 }

@@ -14,7 +14,7 @@ func Traffic(algorithm string, ranks int, bytes int64) (moved int64, known bool)
 	if ranks < 1 || bytes < 0 {
 		return 0, false
 	}
-	algorithm = plainName(algorithm)
+	algorithm = baseName(algorithm)
 	size := float64(bytes)
 	info, _ := schedule.Lookup(allReduce, algorithm)
 	if info.Traffic != nil {
@@ -63,17 +63,17 @@ func LeastTraffic(ranks int, bytes int64) float64 {
 	return float64(bytes) * min(busFactor(ranks), 1+1/float64(max(ranks, 1)))
 }
 
-// sameWork reports whether two algorithms are, at so many ranks, the same steps
+// sameSteps reports whether two algorithms are, at so many ranks, the same steps
 // by construction, so that equal times are no surprise.
-func sameWork(a, b string, ranks int) bool {
-	ta, oka := cost(plainName(a), ranks)
-	tb, okb := cost(plainName(b), ranks)
+func sameSteps(a, b string, ranks int) bool {
+	ta, oka := cost(baseName(a), ranks)
+	tb, okb := cost(baseName(b), ranks)
 	return oka && okb && ta == tb
 }
 
-// plainName is an algorithm's name without how it is executed: neither blocks, pieces nor
+// baseName is an algorithm's name without how it is executed: neither blocks, pieces nor
 // single steps change what it moves.
-func plainName(algorithm string) string {
+func baseName(algorithm string) string {
 	choice, _ := tuning.ParseChoice(algorithm)
 	return choice.Algorithm
 }

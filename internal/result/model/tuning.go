@@ -111,7 +111,7 @@ func entriesOf(samples []Sample) (out []tuning.Entry) {
 		byCondition[c][d] = append(byCondition[c][d], s)
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
-		for _, group := range c.alike(byCondition[c]) {
+		for _, group := range c.groupDTypes(byCondition[c]) {
 			for _, s := range group.spans {
 				choice, err := tuning.ParseChoice(s.algorithm)
 				if err != nil { // a row of another program: no table can name its algorithm
@@ -140,10 +140,10 @@ type choiceGroup struct {
 	spans  []span
 }
 
-// alike joins the element types that choose alike.
-func (c condition) alike(byType map[dtype.DType][]Sample) (groups []choiceGroup) {
+// groupDTypes joins the element types that choose alike.
+func (c condition) groupDTypes(byType map[dtype.DType][]Sample) (groups []choiceGroup) {
 	for _, d := range dtype.All() {
-		spans := c.choices(d, byType[d])
+		spans := c.spansOf(d, byType[d])
 		if len(spans) == 0 {
 			continue
 		}
@@ -157,10 +157,10 @@ func (c condition) alike(byType map[dtype.DType][]Sample) (groups []choiceGroup)
 	return groups
 }
 
-// choices are the algorithms for one element type by size, up to the largest that was
+// spansOf are the algorithms for one element type by size, up to the largest that was
 // measured. The table does not know in place: the call out of place decides, and the
 // one in place only where it alone was measured.
-func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
+func (c condition) spansOf(d dtype.DType, samples []Sample) (out []span) {
 	if slices.ContainsFunc(samples, func(s Sample) bool { return !s.InPlace }) {
 		samples = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.InPlace })
 	}
@@ -172,14 +172,14 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 			previous = out[len(out)-1].algorithm
 		}
 		builtIn := c.table().Choose(c.backend, schedule.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
-		now := choice(times[b.Bytes], b.Best, builtIn.Choice().String(), previous)
+		now := chooseAlgorithm(times[b.Bytes], b.Best, builtIn.Choice().String(), previous)
 		switch {
 		case previous == "":
 			out = append(out, span{now, b.Bytes})
 		case now == previous:
 			out[len(out)-1].upTo = b.Bytes
 		default:
-			out[len(out)-1].upTo = between(times, previous, now, last, b.Bytes)
+			out[len(out)-1].upTo = crossing(times, previous, now, last, b.Bytes)
 			out = append(out, span{now, b.Bytes})
 		}
 		last = b.Bytes
@@ -187,10 +187,10 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 	return out
 }
 
-// choice is the algorithm for one size: what auto took, or would take by the built-in
+// chooseAlgorithm is the algorithm for one size: what auto took, or would take by the built-in
 // table, unless the best is faster than that beyond doubt; and then the one that the
 // sizes below have, if that is as good.
-func choice(times map[string]Sample, best, builtIn, previous string) string {
+func chooseAlgorithm(times map[string]Sample, best, builtIn, previous string) string {
 	today, measured := times[Auto]
 	name := today.Executed
 	if name == "" {

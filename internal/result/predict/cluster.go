@@ -62,12 +62,12 @@ func linkGBs(curve string) float64 {
 }
 
 //go:embed clusters/*.yaml
-var files embed.FS
+var clusterFiles embed.FS
 
-// Names lists the kinds of nodes that are built in. A cluster is named by kind, GPUs of a
+// NodeKinds lists the kinds of nodes that are built in. A cluster is named by kind, GPUs of a
 // node and nodes: h100-8x4.
-func Names() []string {
-	list, err := files.ReadDir("clusters")
+func NodeKinds() []string {
+	list, err := clusterFiles.ReadDir("clusters")
 	if err != nil {
 		panic("predict: " + err.Error())
 	}
@@ -76,7 +76,7 @@ func Names() []string {
 	return names
 }
 
-var form = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
+var clusterName = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
 
 // isFile tells a file from a name.
 func isFile(name string) bool { return strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") }
@@ -99,15 +99,15 @@ func Find(name string) (*Cluster, error) {
 		}
 		return Parse(name, data)
 	}
-	m := form.FindStringSubmatch(name)
+	m := clusterName.FindStringSubmatch(name)
 	if m == nil {
 		return nil, fmt.Errorf("cluster %q: want a kind of node, its GPUs and the number of nodes, as in h100-8x4 (kinds: "+
-			"%s), or a file.yaml", name, strings.Join(Names(), ", "))
+			"%s), or a file.yaml", name, strings.Join(NodeKinds(), ", "))
 	}
-	if !slices.Contains(Names(), m[1]) {
-		return nil, suggest.Unknown("kind of node", m[1], Names())
+	if !slices.Contains(NodeKinds(), m[1]) {
+		return nil, suggest.Unknown("kind of node", m[1], NodeKinds())
 	}
-	data, err := files.ReadFile("clusters/" + m[1] + ".yaml")
+	data, err := clusterFiles.ReadFile("clusters/" + m[1] + ".yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +117,17 @@ func Find(name string) (*Cluster, error) {
 	}
 	gpus, err1 := strconv.Atoi(m[2])
 	nodes, err2 := strconv.Atoi(m[3])
-	if err1 != nil || err2 != nil || gpus < 1 || gpus > c.GPUs || nodes < 1 || nodes > mostNodes {
-		return nil, fmt.Errorf("cluster %q: want 1 to %d GPUs in a node and 1 to %d nodes", name, c.GPUs, mostNodes)
+	if err1 != nil || err2 != nil || gpus < 1 || gpus > c.GPUs || nodes < 1 || nodes > maxNodes {
+		return nil, fmt.Errorf("cluster %q: want 1 to %d GPUs in a node and 1 to %d nodes", name, c.GPUs, maxNodes)
 	}
 	c.Name, c.GPUs, c.Nodes = name, gpus, nodes
 	return c, nil
 }
 
 const (
-	mostNodes = 1 << 14
-	mostGPUs  = 1 << 10
-	mostGBs   = 1e5
+	maxNodes = 1 << 14
+	maxGPUs  = 1 << 10
+	maxGBs   = 1e5
 )
 
 // Parse reads the text of a cluster file; the name is for errors. All faults are reported at
@@ -154,15 +154,15 @@ func Parse(name string, data []byte) (*Cluster, error) {
 	}
 	rate := func(key string, into *float64) yamlfile.Field {
 		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-			v, _ := r.Decimal(n, what, 3, 1, mostGBs*1000)
+			v, _ := r.Decimal(n, what, 3, 1, maxGBs*1000)
 			*into = float64(v) / 1000
 		}}
 	}
 	nvls := "no"
-	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, mostGPUs),
-		whole("nodes", &c.Nodes, 1, mostNodes),
+	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, maxGPUs),
+		whole("nodes", &c.Nodes, 1, maxNodes),
 		whole("nvlink", &c.NVLink, 1, 9), rate("nvlink_gbs", &c.NVLinkGBs), text("nvls", &nvls, "yes", "no"),
-		text("network", &c.Network, "infiniband", "ethernet"), whole("nics_per_node", &c.NICs, 1, mostGPUs),
+		text("network", &c.Network, "infiniband", "ethernet"), whole("nics_per_node", &c.NICs, 1, maxGPUs),
 		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &c.Curve, model.CurveNames()...),
 		yamlfile.Field{Key: "sources", Read: func(n yamlfile.Node, what string) {
 			list, _ := r.Texts(n, what)

@@ -52,9 +52,9 @@ func (h *Host) network(l Library, ranks int, touched float64) loggp.Network {
 // and which share of the probed rates it reaches.
 type Library struct{ OverheadUS, Share float64 }
 
-// Unfitted is where the fit begins: the library takes as long as a cache line at either end of a message, and
+// DefaultLibrary is where the fit begins: the library takes as long as a cache line at either end of a message, and
 // reaches all that was probed.
-func (h *Host) Unfitted() Library { return Library{max(h.HopUS, 0.01), 1} }
+func (h *Host) DefaultLibrary() Library { return Library{max(h.HopUS, 0.01), 1} }
 
 // US is the time of an all-reduce.
 func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
@@ -87,13 +87,13 @@ func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
 type Fit struct {
 	model.Series
 	Library
-	Error   Error // on the sizes left out
-	Learned int   // sizes that it was fitted to
+	Error   ErrorStats // on the sizes left out
+	Trained int        // sizes that it was fitted to
 	Times   []Time
-	Why     string // why there is no fit; ""
+	Reason  string // why there is no fit; ""
 
-	beyond string // why the fit is worth nothing; ""
-	errors []float64
+	implausible string // why the fit is worth nothing; ""
+	errors      []float64
 }
 
 // Time is a measured time and what it was used for.
@@ -104,17 +104,17 @@ type Time struct {
 
 // The uses of a measured time; one that is not resolved goes on with the reason.
 const (
-	InFit      = "in the fit"
-	LeftOut    = "left out of the fit"
-	NotKnown   = "not resolved: "
-	fewestFits = 4 // sizes: two to fit two parameters to, and two to hold them against
+	InFit       = "in the fit"
+	LeftOut     = "left out of the fit"
+	NotResolved = "not resolved: "
+	minFitSizes = 4 // sizes: two to fit two parameters to, and two to hold them against
 )
 
-// doubt is why a time cannot be used.
-func doubt(s model.Sample) string {
+// whyUnusable is why a time cannot be used.
+func whyUnusable(s model.Sample) string {
 	switch {
-	case s.Doubt != "":
-		return s.Doubt
+	case s.Disturbance != "":
+		return s.Disturbance
 	case !s.Settled():
 		return "no 95 % interval, or one wider than 10 % to either side"
 	}
@@ -123,23 +123,23 @@ func doubt(s model.Sample) string {
 
 // Fit fits the model to a series of measured times, in order of size.
 func (h *Host) Fit(series []model.Sample) Fit {
-	f := Fit{Series: series[0].Series, Library: h.Unfitted()}
+	f := Fit{Series: series[0].Series, Library: h.DefaultLibrary()}
 	var usable []int
 	for i, s := range series {
 		f.Times = append(f.Times, Time{s, ""})
-		if why := doubt(s); why != "" {
-			f.Times[i].Use = NotKnown + why
+		if why := whyUnusable(s); why != "" {
+			f.Times[i].Use = NotResolved + why
 		} else {
 			usable = append(usable, i)
 		}
 	}
-	if len(usable) < fewestFits {
-		f.Why = fmt.Sprintf("%d of %s have settled, want %d at least", len(usable), unit.Plural(len(series), "size"),
-			fewestFits)
+	if len(usable) < minFitSizes {
+		f.Reason = fmt.Sprintf("%d of %s have settled, want %d at least", len(usable), unit.Plural(len(series), "size"),
+			minFitSizes)
 		return f
 	}
 	if _, err := h.US(f.Series, f.Library, series[0].Bytes); err != nil {
-		f.Why = err.Error()
+		f.Reason = err.Error()
 		return f
 	}
 	off := func(i int) float64 {
@@ -161,9 +161,9 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		return sum
 	})
 	f.errors = lists.Map(left, func(i int) float64 { return math.Abs(off(i) - 1) })
-	f.Learned, f.Error = len(learned), errorOf("the measured times", f.errors)
+	f.Trained, f.Error = len(learned), newErrorStats("the measured times", f.errors)
 	if f.Share > 1/(1-model.MemoryMargin) {
-		f.beyond = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the "+
+		f.implausible = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the "+
 			"probe was disturbed, or the model is not what the library does",
 			100*f.Share, 100*model.MemoryMargin)
 	}
@@ -172,17 +172,17 @@ func (h *Host) Fit(series []model.Sample) Fit {
 
 // String says what was fitted and what it is worth.
 func (f Fit) String() string {
-	if f.Why != "" {
-		return fmt.Sprintf("%v: not resolved: %s", f.Series, f.Why)
+	if f.Reason != "" {
+		return fmt.Sprintf("%v: not resolved: %s", f.Series, f.Reason)
 	}
 	text := fmt.Sprintf("%v: %.2g us at either end of a message or flag and %.0f %% of the probed rates, fitted to %s; %v", f.Series, f.OverheadUS,
-		100*f.Share, unit.Plural(f.Learned, "size"), f.Error)
-	if f.beyond != "" {
-		text += "; not validated: " + f.beyond
+		100*f.Share, unit.Plural(f.Trained, "size"), f.Error)
+	if f.implausible != "" {
+		text += "; not validated: " + f.implausible
 	}
 	var lost []string
 	for _, t := range f.Times {
-		if strings.HasPrefix(t.Use, NotKnown) {
+		if strings.HasPrefix(t.Use, NotResolved) {
 			lost = append(lost, unit.FormatBytes(t.Bytes))
 		}
 	}
@@ -198,15 +198,15 @@ func (f Fit) At(bytes int64) (Time, bool) {
 }
 
 // Usable tells whether the fit is worth something.
-func (f Fit) Usable() bool { return f.Why == "" && f.beyond == "" }
+func (f Fit) Usable() bool { return f.Reason == "" && f.implausible == "" }
 
 // Validation is the error at a size; a reason where no measured times say what it is.
-func (f Fit) Validation(bytes int64) (Error, string) {
-	if why := cmp.Or(f.Why, f.beyond); why != "" {
-		return Error{}, why
+func (f Fit) Validation(bytes int64) (ErrorStats, string) {
+	if why := cmp.Or(f.Reason, f.implausible); why != "" {
+		return ErrorStats{}, why
 	}
 	if bytes < f.Times[0].Bytes || bytes > f.Times[len(f.Times)-1].Bytes {
-		return Error{}, "outside the measured sizes"
+		return ErrorStats{}, "outside the measured sizes"
 	}
 	return f.Error, ""
 }
@@ -242,7 +242,7 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 
 // Overall is the error of several fits together, of those that are worth something; false where none was held
 // against anything.
-func Overall(fits []Fit) (Error, bool) {
+func Overall(fits []Fit) (ErrorStats, bool) {
 	var all []float64
 	for _, f := range fits {
 		if f.Usable() {
@@ -250,7 +250,7 @@ func Overall(fits []Fit) (Error, bool) {
 		}
 	}
 	if len(all) == 0 {
-		return Error{}, false
+		return ErrorStats{}, false
 	}
-	return errorOf("the measured times", all), true
+	return newErrorStats("the measured times", all), true
 }

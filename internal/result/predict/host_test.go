@@ -51,8 +51,8 @@ func TestHostFit(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
 	for _, algorithm := range []string{"ring", "one-stage", "two-stage", "recursive-doubling", "ring@64K"} {
 		f := h.Fit(timesOf(t, h, algorithm, truth, nil))
-		if f.Why != "" || math.Abs(f.OverheadUS/truth.OverheadUS-1) > 0.05 || math.Abs(f.Share/truth.Share-1) > 0.05 ||
-			f.Learned != 5 || f.Error.Points != 5 || f.Error.Percentile > 0.05 {
+		if f.Reason != "" || math.Abs(f.OverheadUS/truth.OverheadUS-1) > 0.05 || math.Abs(f.Share/truth.Share-1) > 0.05 ||
+			f.Trained != 5 || f.Error.Points != 5 || f.Error.P90 > 0.05 {
 			t.Errorf("%s: %v", algorithm, f)
 		}
 		for i, time := range f.Times {
@@ -86,14 +86,14 @@ func TestHostNotResolved(t *testing.T) {
 			switch {
 			case i >= until:
 			case i%2 == 0:
-				s.TimeUS, s.LowUS, s.HighUS, s.Doubt = 50*s.TimeUS, 50*s.LowUS, 50*s.HighUS, "stolen time: 23 %"
+				s.TimeUS, s.LowUS, s.HighUS, s.Disturbance = 50*s.TimeUS, 50*s.LowUS, 50*s.HighUS, "stolen time: 23 %"
 			default:
 				s.LowUS = s.TimeUS / 2
 			}
 		}
 	}
 	f := h.Fit(timesOf(t, h, "ring", truth, spoil(3)))
-	if f.Why != "" || f.Learned != 4 || f.Error.Points != 3 || f.Error.Percentile > 0.05 ||
+	if f.Reason != "" || f.Trained != 4 || f.Error.Points != 3 || f.Error.P90 > 0.05 ||
 		!strings.HasSuffix(f.String(), "; not resolved: 256, 1Ki, 4Ki") {
 		t.Errorf("%v", f)
 	}
@@ -108,7 +108,7 @@ func TestHostNotResolved(t *testing.T) {
 	}
 	f = h.Fit(timesOf(t, h, "ring", truth, spoil(7)))
 	if _, why := f.Validation(1 << 20); !strings.Contains(why, "3 of 10 sizes have settled, want 4") ||
-		!strings.Contains(f.String(), "not resolved: 3 of 10") || f.Library != h.Unfitted() {
+		!strings.Contains(f.String(), "not resolved: 3 of 10") || f.Library != h.DefaultLibrary() {
 		t.Errorf("%v; %q", f, why)
 	}
 	if _, ok := Overall([]Fit{f}); ok {
@@ -140,7 +140,7 @@ func TestHostFits(t *testing.T) {
 		!strings.Contains(without[0], "private") {
 		t.Errorf("fitted %s, without %q", got, without)
 	}
-	if len(fits) == 3 && !strings.Contains(fits[2].Why, "quickreduce") {
+	if len(fits) == 3 && !strings.Contains(fits[2].Reason, "quickreduce") {
 		t.Errorf("an algorithm that moves encoded elements: %v", fits[2])
 	}
 	if e, ok := Overall(fits); !ok || e.Points != 10 {

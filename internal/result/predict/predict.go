@@ -35,20 +35,20 @@ var (
 	Protocols  = []string{"LL", "LL128", "Simple"}
 )
 
-// times are what is fitted: of a protocol, or of the switch.
-type times struct {
+// stepCost are what is fitted: of a protocol, or of the switch.
+type stepCost struct {
 	base, step float64 // us
 	gbs        float64 // that an algorithm's traffic reaches over NVLink
 }
 
-// fitted are the parameters of one kind of GPU.
-type fitted struct {
-	protocols [3]times // as Protocols
-	nvls      times
+// costModel are the parameters of one kind of GPU.
+type costModel struct {
+	protocols [3]stepCost // as Protocols
+	nvls      stepCost
 }
 
-// values are all parameters, to be changed by a search.
-func (f *fitted) values() []*float64 {
+// variables are all parameters, to be changed by a search.
+func (f *costModel) variables() []*float64 {
 	var out []*float64
 	for i := range f.protocols {
 		p := &f.protocols[i]
@@ -57,15 +57,15 @@ func (f *fitted) values() []*float64 {
 	return append(out, &f.nvls.base, &f.nvls.gbs)
 }
 
-// start is where the search begins: NCCL's own constants (src/graph/tuning.cc: baseLat,
+// initialModel is where the search begins: NCCL's own constants (src/graph/tuning.cc: baseLat,
 // hwLat over NVLink), and shares of the link's reachable rate.
-func start(gbs float64) fitted {
-	return fitted{protocols: [3]times{{6.6, 0.6, gbs / 4}, {14, 1.9, gbs * 0.7}, {8.4, 3.4, gbs}},
-		nvls: times{base: 25, gbs: gbs}}
+func initialModel(gbs float64) costModel {
+	return costModel{protocols: [3]stepCost{{6.6, 0.6, gbs / 4}, {14, 1.9, gbs * 0.7}, {8.4, 3.4, gbs}},
+		nvls: stepCost{base: 25, gbs: gbs}}
 }
 
-// network is what a step between nodes costs by protocol, in us (NCCL's hwLat of the network).
-var network = [3]float64{2.7, 4.0, 14.0}
+// networkStepUS is what a step between nodes costs by protocol, in us (NCCL's hwLat of the network).
+var networkStepUS = [3]float64{2.7, 4.0, 14.0}
 
 // Prediction is the time of one all-reduce.
 type Prediction struct {
@@ -73,9 +73,9 @@ type Prediction struct {
 	US                  float64
 }
 
-// us is the time of an algorithm and protocol on a cluster; false where they do not go
+// timeUS is the time of an algorithm and protocol on a cluster; false where they do not go
 // together, or the switch does not add.
-func (c *Cluster) us(f *fitted, algorithm, protocol string, bytes int64) (float64, bool) {
+func (c *Cluster) timeUS(f *costModel, algorithm, protocol string, bytes int64) (float64, bool) {
 	n, nodes, g := float64(c.Ranks()), float64(c.Nodes), float64(c.GPUs)
 	s := float64(bytes)
 	p := slices.Index(Protocols, protocol)
@@ -89,7 +89,7 @@ func (c *Cluster) us(f *fitted, algorithm, protocol string, bytes int64) (float6
 		rate = min(rate, c.NetworkGBs()*min(share, 1))
 	}
 	us := func(steps, across, traffic, gbs float64) (float64, bool) {
-		return own.base + steps*own.step + across*network[p] + traffic/gbs/1e3, true
+		return own.base + steps*own.step + across*networkStepUS[p] + traffic/gbs/1e3, true
 	}
 	switch algorithm {
 	case "ring":
@@ -118,7 +118,7 @@ func (c *Cluster) us(f *fitted, algorithm, protocol string, bytes int64) (float6
 // Predict is the time of an all-reduce, of the best algorithm and protocol where they are
 // Best.
 func (c *Cluster) Predict(algorithm, protocol string, bytes int64) (Prediction, error) {
-	f, err := c.parameters()
+	f, err := c.costModel()
 	if err != nil {
 		return Prediction{}, err
 	}
@@ -130,14 +130,14 @@ func (c *Cluster) Predict(algorithm, protocol string, bytes int64) (Prediction, 
 }
 
 // best is the fastest of those that are asked for, with the parameters.
-func (c *Cluster) best(f *fitted, algorithm, protocol string, bytes int64) Prediction {
+func (c *Cluster) best(f *costModel, algorithm, protocol string, bytes int64) Prediction {
 	best := Prediction{US: math.Inf(1)}
 	for _, a := range Algorithms {
 		for _, p := range Protocols {
 			if algorithm != Best && a != algorithm || protocol != Best && p != protocol {
 				continue
 			}
-			if us, ok := c.us(f, a, p, bytes); ok && us < best.US {
+			if us, ok := c.timeUS(f, a, p, bytes); ok && us < best.US {
 				best = Prediction{a, p, us}
 			}
 		}
@@ -145,15 +145,15 @@ func (c *Cluster) best(f *fitted, algorithm, protocol string, bytes int64) Predi
 	return best
 }
 
-// parameters are the fit to the curve of the cluster's GPU, or to another GPU's with rates
+// costModel are the fit to the curve of the cluster's GPU, or to another GPU's with rates
 // in proportion to the links'.
-func (c *Cluster) parameters() (fitted, error) {
+func (c *Cluster) costModel() (costModel, error) {
 	name := cmp.Or(c.Curve, fallback)
-	fit, err := fitOf(name)
+	fit, err := fitCurve(name)
 	if err != nil {
-		return fitted{}, err
+		return costModel{}, err
 	}
-	f := fit.fitted
+	f := fit.costModel
 	if c.Curve == "" {
 		scale := c.NVLinkGBs / fit.gbs
 		for i := range f.protocols {
@@ -167,22 +167,22 @@ func (c *Cluster) parameters() (fitted, error) {
 // fallback is the curve that clusters without one of their own take latencies from.
 const fallback = "nccl-h100"
 
-// Error is how far predictions are from published times that the fit has not seen.
-type Error struct {
-	Curve              string
-	Points             int
-	Median, Percentile float64 // of |prediction/published - 1|; the 90th
+// ErrorStats is how far predictions are from published times that the fit has not seen.
+type ErrorStats struct {
+	Curve       string
+	Points      int
+	Median, P90 float64 // of |prediction/published - 1|; the 90th
 }
 
 // String words it.
-func (e Error) String() string {
+func (e ErrorStats) String() string {
 	return fmt.Sprintf("median error %.0f %%, 90th percentile %.0f %%, on %d sizes of %s left out of the fit",
-		100*e.Median, 100*e.Percentile, e.Points, e.Curve)
+		100*e.Median, 100*e.P90, e.Points, e.Curve)
 }
 
 // Validation is the error at a size of NCCL's own choice of algorithm and protocol; a reason
 // where nothing was published to hold it against.
-func (c *Cluster) Validation(bytes int64, choice bool) (e Error, why string) {
+func (c *Cluster) Validation(bytes int64, choice bool) (e ErrorStats, why string) {
 	switch {
 	case c.Curve == "":
 		return e, "no published times of this GPU; latencies are those of " + fallback + ", rates in proportion to the link"
@@ -191,7 +191,7 @@ func (c *Cluster) Validation(bytes int64, choice bool) (e Error, why string) {
 	case !choice:
 		return e, "published times are those of the library's own choice"
 	}
-	fit, err := fitOf(c.Curve)
+	fit, err := fitCurve(c.Curve)
 	if err != nil {
 		return e, err.Error()
 	}
@@ -211,7 +211,7 @@ func (c *Cluster) Table() (*model.Table, error) {
 	t := &model.Table{Name: "predict:" + c.Name, Source: "predicted for cluster " + c.Name,
 		Ranks: map[int][]model.TablePoint{}}
 	said := ""
-	for _, part := range c.parts() {
+	for _, part := range c.subclusters() {
 		for bytes := int64(512); bytes <= 1<<30; bytes *= 2 {
 			p, err := part.Predict(Best, Best, bytes)
 			if err != nil {
@@ -232,8 +232,8 @@ func (c *Cluster) Table() (*model.Table, error) {
 	return t, nil
 }
 
-// parts are what is asked for of a cluster, the smallest first.
-func (c *Cluster) parts() (list []*Cluster) {
+// subclusters are what is asked for of a cluster, the smallest first.
+func (c *Cluster) subclusters() (list []*Cluster) {
 	add := func(gpus, nodes int) {
 		part := *c
 		part.GPUs, part.Nodes = gpus, nodes
@@ -249,22 +249,22 @@ func (c *Cluster) parts() (list []*Cluster) {
 	return list
 }
 
-// fit is the parameters of a curve and their errors by number of ranks; 0: of all.
-type fit struct {
-	fitted
+// clusterFit is the parameters of a curve and their errors by number of ranks; 0: of all.
+type clusterFit struct {
+	costModel
 	gbs    float64
-	errors map[int]Error
+	errors map[int]ErrorStats
 }
 
 var fits sync.Map // by curve
 
-func fitOf(curve string) (fit, error) {
+func fitCurve(curve string) (clusterFit, error) {
 	if known, ok := fits.Load(curve); ok {
-		return known.(fit), nil
+		return known.(clusterFit), nil
 	}
 	table, err := model.NamedCurve(curve)
 	if err != nil {
-		return fit{}, err
+		return clusterFit{}, err
 	}
 	node := &Cluster{Nodes: 1, NVLS: true, NVLinkGBs: linkGBs(curve)}
 	f := node.fit(table)
@@ -274,8 +274,8 @@ func fitOf(curve string) (fit, error) {
 
 // fit searches for the parameters that bring predictions nearest to every second size, and
 // takes the errors at the others.
-func (node *Cluster) fit(table *model.Table) fit {
-	f := fit{fitted: start(node.NVLinkGBs), gbs: node.NVLinkGBs, errors: map[int]Error{}}
+func (node *Cluster) fit(table *model.Table) clusterFit {
+	f := clusterFit{costModel: initialModel(node.NVLinkGBs), gbs: node.NVLinkGBs, errors: map[int]ErrorStats{}}
 	type seen struct {
 		ranks int
 		model.TablePoint
@@ -293,9 +293,9 @@ func (node *Cluster) fit(table *model.Table) fit {
 	predicted := func(p seen) float64 {
 		c := *node
 		c.GPUs = p.ranks
-		return c.best(&f.fitted, Best, Best, p.Bytes).US
+		return c.best(&f.costModel, Best, Best, p.Bytes).US
 	}
-	search(f.values(), 1.0005, func() (sum float64) {
+	search(f.variables(), 1.0005, func() (sum float64) {
 		for _, p := range learned {
 			sum += loss(predicted(p) / p.US)
 		}
@@ -308,16 +308,16 @@ func (node *Cluster) fit(table *model.Table) fit {
 		errors[p.ranks] = append(errors[p.ranks], off)
 	}
 	for ranks, list := range errors {
-		f.errors[ranks] = errorOf(table.Name, list)
+		f.errors[ranks] = newErrorStats(table.Name, list)
 	}
 	return f
 }
 
-// errorOf sums up some errors.
-func errorOf(curve string, list []float64) Error {
+// newErrorStats sums up some errors.
+func newErrorStats(curve string, list []float64) ErrorStats {
 	list = slices.Sorted(slices.Values(list))
-	return Error{Curve: curve, Points: len(list), Median: stats.Median(list),
-		Percentile: list[min(len(list)-1, len(list)*9/10)]}
+	return ErrorStats{Curve: curve, Points: len(list), Median: stats.Median(list),
+		P90: list[min(len(list)-1, len(list)*9/10)]}
 }
 
 // loss is what a prediction counts that is so many times the time: relative, and large

@@ -14,8 +14,8 @@ import (
 func TestLeftOut(t *testing.T) {
 	for kind, curve := range map[string]string{"h100": "nccl-h100", "h200": "nccl-h200"} {
 		table := must.Get(model.NamedCurve(curve))(t)
-		f := must.Get(fitOf(curve))(t)
-		if e := f.errors[0]; e.Points != 18 || e.Median > 0.045 || e.Percentile > 0.145 {
+		f := must.Get(fitCurve(curve))(t)
+		if e := f.errors[0]; e.Points != 18 || e.Median > 0.045 || e.P90 > 0.145 {
 			t.Errorf("%s: %+v", curve, e)
 		}
 		c := must.Get(Find(kind + "-8x1"))(t)
@@ -23,7 +23,7 @@ func TestLeftOut(t *testing.T) {
 		worse := 0
 		for i, p := range table.Ranks[8] {
 			got, err := c.Predict(Best, Best, p.Bytes)
-			if off := math.Abs(got.US/p.US - 1); err != nil || i%2 == 1 && off > e.Percentile {
+			if off := math.Abs(got.US/p.US - 1); err != nil || i%2 == 1 && off > e.P90 {
 				worse++
 			}
 		}
@@ -85,7 +85,7 @@ func TestTable(t *testing.T) {
 
 // Every built-in cluster says what it is made of, and from where that is known.
 func TestClusters(t *testing.T) {
-	for _, kind := range Names() {
+	for _, kind := range NodeKinds() {
 		c := must.Get(Find(kind + "-8x2"))(t)
 		network := "infiniband"
 		if strings.HasSuffix(kind, "-eth") {
@@ -96,7 +96,7 @@ func TestClusters(t *testing.T) {
 			t.Errorf("%+v: %s", c, c.Describe())
 		}
 	}
-	if names := strings.Join(Names(), " "); names != "a100 a100-eth b200 b200-eth h100 h100-eth h200 h200-eth" {
+	if names := strings.Join(NodeKinds(), " "); names != "a100 a100-eth b200 b200-eth h100 h100-eth h200 h200-eth" {
 		t.Errorf("%s", names)
 	}
 }
@@ -104,7 +104,7 @@ func TestClusters(t *testing.T) {
 // Physics: more bytes take longer, the best is the least of all, more nodes are no faster, and
 // no bandwidth is above the link's.
 func TestSane(t *testing.T) {
-	for _, kind := range Names() {
+	for _, kind := range NodeKinds() {
 		last := map[int]float64{}
 		for _, nodes := range []string{"1", "2", "16", "256"} {
 			c := must.Get(Find(kind + "-8x" + nodes))(t)

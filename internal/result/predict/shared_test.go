@@ -19,13 +19,13 @@ func executed(t *testing.T, algorithm, buffers string, p schedule.Params) schedu
 	return asExecuted(s, model.Series{Backend: "cpu", Buffers: buffers}, 4)
 }
 
-// ended has a barrier at its end: the library's slots and stages are its own, which a call may leave to
+// withBarrier has a barrier at its end: the library's slots and stages are its own, which a call may leave to
 // the next while others still read them.
-type ended struct{ inMemory }
+type withBarrier struct{ sharedSchedule }
 
-func (s ended) Steps(rank int) iter.Seq[schedule.Step] {
+func (s withBarrier) Steps(rank int) iter.Seq[schedule.Step] {
 	return func(yield func(schedule.Step) bool) {
-		w := &steps{Params: s.Params(), rank: rank, yield: yield}
+		w := &stepWriter{Params: s.Params(), rank: rank, yield: yield}
 		s.steps(w)
 		w.signal()
 		w.wait(w.everyone())
@@ -43,11 +43,11 @@ func TestInMemoryIsProved(t *testing.T) {
 					if count/max(piece, 1) > 100 && piece > 0 {
 						continue
 					}
-					s, own := executed(t, c[0], c[1], schedule.Params{Ranks: ranks, Count: count, ChunkElems: piece}).(inMemory)
+					s, own := executed(t, c[0], c[1], schedule.Params{Ranks: ranks, Count: count, ChunkElems: piece}).(sharedSchedule)
 					if !own {
 						t.Fatalf("%v: the steps are those of the schedule", c)
 					}
-					if err := schedule.Check(ended{s}); err != nil {
+					if err := schedule.Check(withBarrier{s}); err != nil {
 						t.Errorf("%v, %d ranks, %d elements, pieces of %d: %v", c, ranks, count, piece, err)
 					}
 				}
@@ -56,7 +56,7 @@ func TestInMemoryIsProved(t *testing.T) {
 	}
 	for _, s := range []model.Series{{Backend: "mpi"}, {}} { // another library's is not known
 		of, _ := schedule.New(schedule.AllReduce, "two-stage", schedule.Params{Ranks: 2, Count: 8})
-		if _, own := asExecuted(of, s, 4).(inMemory); own {
+		if _, own := asExecuted(of, s, 4).(sharedSchedule); own {
 			t.Errorf("%+v has the steps of dist/cpu", s)
 		}
 	}
@@ -93,7 +93,7 @@ func TestBeyondTheProbe(t *testing.T) {
 	for share, beyond := range map[float64]bool{0.7: false, 1.2: false, 1.4: true, 4.3: true} {
 		f := h.Fit(timesOf(t, h, "two-stage", Library{0.6, share}, nil))
 		_, why := f.Validation(1 << 20)
-		if f.Why != "" || math.Abs(f.Share/share-1) > 0.05 || strings.Contains(why, "of the probed rates") != beyond ||
+		if f.Reason != "" || math.Abs(f.Share/share-1) > 0.05 || strings.Contains(why, "of the probed rates") != beyond ||
 			f.Usable() == beyond ||
 			strings.Contains(f.String(), "; not validated: ") != beyond {
 			t.Errorf("share %v: %v; %q", share, f, why)
