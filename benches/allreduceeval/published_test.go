@@ -79,9 +79,9 @@ func TestPublishedMistakes(t *testing.T) {
 	const link = "nvlink-h100"
 	shown := map[string]string{
 		"time linear in size called latency-bound": "is bandwidth-bound at 3.11 GB/s",
-		"the signature of another path":            "the data most likely goes another way, such as through host memory",
-		"equal types against bandwidth":            "what a bandwidth limit predicts, and no sign against one",
-		"86.41 against 86.40 ms":                   "the switch between them most likely had no effect",
+		"the signature of another path":            "the data most likely takes another path, such as through host memory",
+		"equal types against bandwidth":            "what a bandwidth limit predicts and no evidence against one",
+		"86.41 against 86.40 ms":                   "The switch between them most likely had no effect",
 		"256 MB as a decode step":                  "the smallest message, 64Mi, is 4096 tokens of Llama 3.1 70B",
 		"required cells that never ran": "3 required points were never executed, so nothing has passed there " +
 			"(the machine has 2 GPUs",

@@ -26,10 +26,10 @@ func TestPublishedReport(t *testing.T) {
 	rows := Rows(read(t, "csv", string(table), Given{}).Records, Source{}, 0, map[string]int{})
 	want := []struct{ text, reason string }{
 		{"a decode step", "refused: 256Mi at hidden 8192 in 16 bits is 16384 tokens"},
-		{"5 configurations", "refuted: 5 configurations are said, the table has 6"},
+		{"5 configurations", "refuted: it says 5 configurations, the table has 6"},
 		{"1.2 % utilisation", "refused: 1.2 % of what?"},
 		{"1.2 % of the 478", "refuted: 3.107 GB/s are 0.65 % of nvlink-h100 raw (478 GB/s), not 1.2 %"},
-		{"the actual data movement", "refuted: bus bandwidth is bytes / time x 2(n-1)/n: 3.107 GB/s at most"},
+		{"the actual data movement", "refuted: bus bandwidth is bytes / time x 2(n-1)/n: the nearest is 3.107 GB/s"},
 		{"a potential", "refuted: nccl-h100 is 85 to 102 times faster at these sizes"},
 		{"latency-bound, not bandwidth-bound",
 			"refuted: the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from " +
@@ -37,7 +37,7 @@ func TestPublishedReport(t *testing.T) {
 		{"no dtype dependency", "refuted: it does not follow: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi)"},
 		{"multimem shows no improvement",
 			"refused: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart)"},
-		{"3/3 tests passed", "refused: of 9 required cells 6 are good, 0 failed, 0 were skipped and 3 never executed"},
+		{"3/3 tests passed", "refused: of 9 required points 6 passed, 0 failed, 0 were skipped and 3 never executed"},
 	}
 	verdicts := VerdictRows(model.Judge(rows, claims, model.NamedCurve), Source{Bench: "b"}, len(rows))
 	if len(verdicts) != len(want) {

@@ -16,49 +16,51 @@ import (
 // The kinds of warnings.
 const (
 	AboveLimit  = "above-limit"    // faster than a ceiling allows
-	Identical   = "identical"      // two variants with one time: the switch had no effect
-	EqualDTypes = "equal-dtypes"   // equal bytes in equal time: what a bandwidth limit predicts
-	NoCeiling   = "no-denominator" // a utilisation that does not say of what
-	FallingRate = "falling-rate"   // efficiency that falls with ranks though nothing explains it
-	FarBelow    = "far-below"      // a few per cent of the ceiling where bandwidth decides
-	KnownFaster = "known-faster"   // a published curve over the same link takes far less time
+	Identical   = "identical"      // two variants take the same time: the switch had no effect
+	EqualDTypes = "equal-dtypes"   // equal bytes take equal time, as a bandwidth limit predicts
+	NoCeiling   = "no-denominator" // a utilisation without the name of its ceiling
+	FallingRate = "falling-rate"   // the efficiency falls with more ranks for no known reason
+	FarBelow    = "far-below"      // bandwidth-bound at a few per cent of the ceiling
+	KnownFaster = "known-faster"   // a published curve over the same link is much faster
 )
 
-// Warning is something about numbers that a reader must know.
+// Warning is a fact that a reader of the numbers must know.
 type Warning struct {
 	Kind string
 	Text string
-	// Note marks an observation that keeps a reader from a wrong conclusion; the
-	// numbers themselves are as they should be.
+	// Note marks an observation that prevents a wrong conclusion. The numbers themselves
+	// are not in doubt.
 	Note bool
-	Rows []int // the rows it is about: indices into the rows the samples came from
-	// Subject is what it is about in few words, for a sentence that refers to it.
+	Rows []int // the rows concerned: indices into the rows from which the samples were made
+	// Subject names in a few words what Identical is about, for other sentences to refer to.
 	Subject string
 }
 
-// How far a time may lie below its limit: what a link carries is known well; what
-// a host's memory gives was measured, and data may stay in a nearer cache than
-// its size suggests.
+// A time may lie this far below its limit, as a share of the limit. The rate of a link is
+// known well. The rate of a host's memory was measured, and data may stay in a faster cache
+// than its size suggests.
 const (
 	MemoryMargin = 0.20
 	linkMargin   = 0.05
 )
 
-// Check holds the samples against physics. Clean data gives notes at most.
+// Check compares the samples with physics. Clean data causes notes at most.
 func Check(samples []Sample) []Warning {
 	curves := map[Series]Curve{}
 	for _, c := range Fit(samples) {
 		curves[c.Series] = c
 	}
-	return slices.Concat(checkLimits(samples), checkIdentical(samples), checkDenominators(samples), checkFallingRate(samples, curves),
-		checkFarBelow(samples, curves), checkPublished(samples), checkDTypes(samples, curves))
+	return slices.Concat(checkLimits(samples), checkIdentical(samples), checkDenominators(samples),
+		checkFallingRate(samples, curves), checkFarBelow(samples, curves), checkPublished(samples),
+		checkDTypes(samples, curves))
 }
 
-// Ceiling is the limit that counts at a sample: all are least times, so the largest.
-// What applications usually get is no law, and counts only where it is asked for.
-func (s Sample) Ceiling(usual bool) (name string, us float64) {
+// Ceiling returns the binding limit of the sample. Limits are least times, so it is the
+// largest one. The reachable rate of a link is experience and not a physical limit; it
+// counts only if reachable is true.
+func (s Sample) Ceiling(reachable bool) (name string, us float64) {
 	for n, least := range s.Limits {
-		if !usual && strings.HasSuffix(n, " reachable") {
+		if !reachable && strings.HasSuffix(n, " reachable") {
 			continue
 		}
 		if least > us || least == us && n < name {
@@ -68,9 +70,8 @@ func (s Sample) Ceiling(usual bool) (name string, us float64) {
 	return name, us
 }
 
-// AboveLimit tells whether a sample is faster than its limits allow, by more than such
-// limits are off. It is the one rule for that: a time whose interval reaches the limit
-// is given the benefit of the doubt.
+// AboveLimit reports whether the sample is faster than its limits allow, by more than the
+// margin to which such limits are known. A sample whose interval reaches the limit is not.
 func (s Sample) AboveLimit() bool {
 	_, limit := s.Ceiling(false)
 	margin := linkMargin
@@ -95,17 +96,18 @@ func checkLimits(samples []Sample) (out []Warning) {
 	return out
 }
 
-// Times of two different data paths agree by chance about as often as the
-// tolerance is wide, so one common size must agree far more closely than many.
+// Relative differences below which times count as identical, by the number of sizes that
+// both series have. The chance that two different data paths agree within a tolerance is
+// about as small as the tolerance, so fewer common sizes must agree more closely.
 const (
 	sameAtOne  = 0.0002
 	sameAtTwo  = 0.001
-	sameAtMany = 0.001 // at least; the samples' own noise where that is more
-	maxNoise   = 0.05  // where the noise is above this nothing can be said
+	sameAtMany = 0.001 // or the samples' own noise if that is more
+	maxNoise   = 0.05  // with more noise than this, nothing can be concluded
 )
 
-// checkIdentical finds pairs of series that differ in algorithm or variant alone and
-// take the same time wherever both were measured.
+// checkIdentical finds pairs of series that differ only in algorithm or only in variant,
+// and yet take the same time wherever both were measured.
 func checkIdentical(samples []Sample) (out []Warning) {
 	groups := bySeries(samples)
 	for i, g := range groups {
@@ -122,7 +124,8 @@ func checkIdentical(samples []Sample) (out []Warning) {
 	return out
 }
 
-// differInOne differ in the algorithm or the variant, and in nothing else.
+// differInOne reports whether two series differ in either the algorithm or the variant, and
+// in nothing else. It is false if one of them is auto, which may run the same algorithm.
 func differInOne(a, b Series) bool {
 	if (a.Algorithm == b.Algorithm) == (a.Variant == b.Variant) || a.Algorithm == Auto || b.Algorithm == Auto {
 		return false
@@ -131,20 +134,27 @@ func differInOne(a, b Series) bool {
 	return a == b
 }
 
-func sameTimes(as, bs []Sample) (Warning, bool) {
-	type pair struct{ a, b Sample }
-	var pairs []pair
+// pair is two samples of the same size.
+type pair struct{ a, b Sample }
+
+// commonSizes returns the pairs of samples that have equal sizes.
+func commonSizes(as, bs []Sample) (out []pair) {
 	for _, a := range as {
 		for _, b := range bs {
 			if a.Bytes == b.Bytes {
-				pairs = append(pairs, pair{a, b})
+				out = append(out, pair{a, b})
 			}
 		}
 	}
+	return out
+}
+
+func sameTimes(as, bs []Sample) (w Warning, same bool) {
+	pairs := commonSizes(as, bs)
 	if len(pairs) == 0 {
-		return Warning{}, false
+		return w, false
 	}
-	w := Warning{Kind: Identical, Subject: difference(as[0].Series, bs[0].Series) + " and " +
+	w = Warning{Kind: Identical, Subject: difference(as[0].Series, bs[0].Series) + " and " +
 		difference(bs[0].Series, as[0].Series)}
 	worst, at := 0.0, pairs[0]
 	for _, p := range pairs {
@@ -166,16 +176,16 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 		if diff >= worst {
 			worst, at = diff, p
 		}
-		w.Rows = append(append(w.Rows, p.a.Rows...), p.b.Rows...)
+		w.Rows = slices.Concat(w.Rows, p.a.Rows, p.b.Rows)
 	}
-	w.Text = fmt.Sprintf("%s take the same time (%s and %s at %s, %.2g %% apart): closer than two data paths come; "+
-		"the switch between them most likely had no effect, so this says nothing about the difference until the path "+
-		"taken is shown",
+	w.Text = fmt.Sprintf("%s take the same time (%s and %s at %s, %.2g %% apart): closer than two different data paths "+
+		"usually are. The switch between them most likely had no effect, so this says nothing about the difference until "+
+		"it is shown which path was taken",
 		w.Subject, exactMicros(at.a.TimeUS), exactMicros(at.b.TimeUS), unit.FormatBytes(at.a.Bytes), 100*worst)
 	return w, true
 }
 
-// exactMicros keeps as many digits as tell two close times apart.
+// exactMicros formats a time with enough digits to distinguish two close times.
 func exactMicros(us float64) string {
 	switch {
 	case us >= 1e6:
@@ -186,7 +196,7 @@ func exactMicros(us float64) string {
 	return unit.FormatSig(us, 6) + " us"
 }
 
-// difference names a series by what sets it apart from another.
+// difference returns the field of s, algorithm or variant, in which it differs from other.
 func difference(s, other Series) string {
 	if s.Algorithm != other.Algorithm {
 		return s.Algorithm
@@ -198,22 +208,21 @@ func checkDenominators(samples []Sample) (out []Warning) {
 	for _, s := range samples {
 		if s.Utilisation > 0 && s.UtilisationOf == "" {
 			out = append(out, Warning{Kind: NoCeiling, Rows: s.Rows, Text: fmt.Sprintf(
-				"%s at %s states %s %% of something it does not name: say which ceiling (raw, line, reachable or measured)",
-				s.Series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.Utilisation, 3))})
+				"%s at %s states a utilisation of %s %% without its ceiling: say of which rate (raw, line, reachable or "+
+					"measured)", s.Series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.Utilisation, 3))})
 		}
 	}
 	return out
 }
 
-// fallingLimit is the share of the efficiency whose loss needs a reason.
+// fallingLimit is the relative loss of efficiency that needs an explanation.
 const fallingLimit = 0.25
 
-// checkFallingRate compares each series with the same one at fewer ranks, at the
-// largest size that both have and that bandwidth decides: what more ranks cost
-// in hops is a modelled reason. So is traffic that grows with the ranks, and a
-// limit that they share, hence the efficiency is the limit over the time, or
-// without limits the traffic over the time. Ranks on one CPU share its memory,
-// so that there only a limit can tell.
+// checkFallingRate compares each series with the same series at fewer ranks, at the largest
+// common size. The size must be bandwidth-bound in both, because more ranks cost more hops,
+// which explains a longer latency. Traffic that grows with the ranks, and a limit that they
+// share, are explanations too; therefore efficiencies compares limit over time, or traffic
+// over time if there are no limits.
 func checkFallingRate(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	groups := bySeries(samples)
 	for _, g := range groups {
@@ -223,33 +232,26 @@ func checkFallingRate(samples []Sample, curves map[Series]Curve) (out []Warning)
 			if few.Ranks < 2 || many.Ranks <= few.Ranks || grown != many {
 				continue
 			}
-			a, b, ok := largestCommon(g.Items, h.Items)
-			if !ok || curves[few].Bound(a.Bytes) != Bandwidth || curves[many].Bound(b.Bytes) != Bandwidth {
+			common := commonSizes(g.Items, h.Items)
+			if len(common) == 0 {
 				continue
 			}
-			ea, eb, of := efficiencies(a, b)
+			p := slices.MaxFunc(common, func(p, q pair) int { return cmp.Compare(p.a.Bytes, q.a.Bytes) })
+			if curves[few].Bound(p.a.Bytes) != Bandwidth || curves[many].Bound(p.b.Bytes) != Bandwidth {
+				continue
+			}
+			ea, eb, of := efficiencies(p.a, p.b)
 			if of == "" || eb > ea*(1-fallingLimit) {
 				continue
 			}
-			out = append(out, Warning{Kind: FallingRate, Rows: slices.Concat(a.Rows, b.Rows), Text: fmt.Sprintf(
+			out = append(out, Warning{Kind: FallingRate, Rows: slices.Concat(p.a.Rows, p.b.Rows), Text: fmt.Sprintf(
 				"%s at %s: %s falls from %s with %d ranks to %s with %d, and neither its traffic nor its latency explains that: "+
-					"look for a slower link, sharing or an unfit algorithm",
-				few.Algorithm, unit.FormatBytes(a.Bytes), of, formatEfficiency(ea, of), few.Ranks, formatEfficiency(eb, of),
+					"look for a slower link, sharing or an unsuitable algorithm",
+				few.Algorithm, unit.FormatBytes(p.a.Bytes), of, formatEfficiency(ea, of), few.Ranks, formatEfficiency(eb, of),
 				many.Ranks)})
 		}
 	}
 	return out
-}
-
-func largestCommon(as, bs []Sample) (a, b Sample, ok bool) {
-	for _, x := range as {
-		for _, y := range bs {
-			if x.Bytes == y.Bytes && (!ok || x.Bytes > a.Bytes) {
-				a, b, ok = x, y, true
-			}
-		}
-	}
-	return a, b, ok
 }
 
 const (
@@ -257,19 +259,25 @@ const (
 	trafficRate  = "the rate of its traffic"
 )
 
-// efficiencies of two samples on one scale, and what they are of; "" if there is
-// no fair one.
+// efficiencies returns the efficiencies of two samples on one scale, and the name of that
+// scale. The name is "" if no scale is fair to both: ranks that share a memory compete for
+// it, so that without a limit their rate is expected to fall.
 func efficiencies(a, b Sample) (ea, eb float64, of string) {
-	la, lb := maxLimit(a.Limits), maxLimit(b.Limits)
+	la, lb := maxLimit(a), maxLimit(b)
 	switch {
 	case la > 0 && lb > 0:
 		return la / a.TimeUS, lb / b.TimeUS, shareOfLimit
-	case a.ThroughMemory(): // the caches, not its traffic, decide
+	case a.ThroughMemory():
 		return 0, 0, ""
 	case a.Traffic > 0 && b.Traffic > 0:
 		return float64(a.Traffic) / a.TimeUS, float64(b.Traffic) / b.TimeUS, trafficRate
 	}
 	return LeastTraffic(a.Ranks, a.Bytes) / a.TimeUS, LeastTraffic(b.Ranks, b.Bytes) / b.TimeUS, trafficRate
+}
+
+func maxLimit(s Sample) float64 {
+	_, us := s.Ceiling(true)
+	return us
 }
 
 func formatEfficiency(e float64, of string) string {
@@ -279,46 +287,43 @@ func formatEfficiency(e float64, of string) string {
 	return unit.FormatSig(e/1e3, 3) + " GB/s"
 }
 
-func maxLimit(limits map[string]float64) float64 {
-	return slices.Max(slices.AppendSeq([]float64{0}, maps.Values(limits)))
-}
-
-// wrongPathShare is the share of a ceiling below which a large message does not take the
-// path it is meant to take.
+// wrongPathShare is the share of a ceiling below which a large message most likely takes
+// another path than intended.
 const wrongPathShare = 0.05
 
-// checkFarBelow notes, once for each series, that its largest message is limited by
-// a bandwidth, but not by that of the ceiling. Where nobody named a ceiling, devices are
-// held to half of what the slowest known link between them gives.
+// checkFarBelow notes, once for each series, that its largest message is bandwidth-bound
+// far below the ceiling. Devices without a named ceiling are compared with half of the
+// reachable rate of the slowest known link between devices.
 func checkFarBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	for _, g := range bySeries(samples) {
 		s := g.Items[len(g.Items)-1]
 		if curves[g.Key].Bound(s.Bytes) != Bandwidth {
 			continue
 		}
-		than, slowest := "", slowestLink()
+		comparison, slowest := "", slowestLink()
 		switch name, limit := s.Ceiling(true); {
 		case limit > 0 && limit < wrongPathShare*s.TimeUS:
-			than = fmt.Sprintf("%.0f times slower than its ceiling, %s", s.TimeUS/limit, name)
-		case limit == 0 && dist.Describe(s.Backend).Has(dist.OnDevice) && !s.ThroughMemory() && s.BusBW() < slowest.Reachable/2:
-			than = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)",
+			comparison = fmt.Sprintf("%.0f times slower than its ceiling, %s", s.TimeUS/limit, name)
+		case limit == 0 && dist.Describe(s.Backend).Has(dist.OnDevice) && !s.ThroughMemory() &&
+			s.BusBW() < slowest.Reachable/2:
+			comparison = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)",
 				slowest.Name, unit.FormatSig(slowest.Reachable, 3))
 		default:
 			continue
 		}
 		out = append(out, Warning{Kind: FarBelow, Note: true, Rows: s.Rows, Text: fmt.Sprintf(
-			"%s at %s is bandwidth-bound at %s GB/s, %s: the data most likely goes another way, such as through host memory",
-			g.Key, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), than)})
+			"%s at %s is bandwidth-bound at %s GB/s, %s: the data most likely takes another path, such as through host memory",
+			g.Key, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), comparison)})
 	}
 	return out
 }
 
-// minSpeedup is how many times less a published curve takes at every common size before it
-// is worth a note: nearer ones are a matter of versions and settings.
+// minSpeedup is how many times faster a published curve must be at every common size to be
+// worth a note. Smaller differences may come from versions and settings.
 const minSpeedup = 2
 
-// checkPublished notes, once for each series, how far it is behind the published curve of
-// the link that its limits name.
+// checkPublished notes, once for each series, how many times faster the published curve of
+// its link is. The limits name the link.
 func checkPublished(samples []Sample) (out []Warning) {
 	for _, g := range bySeries(samples) {
 		least, most, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
@@ -348,8 +353,8 @@ func checkPublished(samples []Sample) (out []Warning) {
 	return out
 }
 
-// publishedCurve is the published curve over the link that the limits of a sample name; nil
-// if there is none.
+// publishedCurve returns the published curve of the link that the sample's limits name, or
+// nil if there is none.
 func publishedCurve(s Sample) *Table {
 	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
 		if link, known := LinkOf(name); known && link.Curve != "" {
@@ -361,23 +366,25 @@ func publishedCurve(s Sample) *Table {
 	return nil
 }
 
-// dtypeTolerance is how closely times of equal bytes agree when bandwidth decides.
+// dtypeTolerance is the largest relative difference between times of equal bytes that
+// bandwidth limits.
 const dtypeTolerance = 0.03
 
-// checkDTypes notes, for each setting, the element types that take equal time
-// for equal bytes: some conclude from that that bandwidth is not the limit.
+// checkDTypes notes, once for each setting and at its largest common size, element types
+// that take equal time for equal bytes. Some reports conclude from this that bandwidth is
+// not the limit, but it is what a bandwidth limit predicts.
 func checkDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	type size = lists.Group[int64, Sample]
+	byTime := func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) }
 	for _, set := range groupBy(samples, func(s Sample) Series { s.DType = ""; return s.Series }) {
 		sizes := lists.GroupBy(set.Items, func(s Sample) int64 { return s.Bytes })
 		several := lists.Filter(sizes, func(of size) bool { return len(of.Items) > 1 })
 		if len(several) == 0 {
 			continue
 		}
-		g := slices.MaxFunc(several, func(a, b size) int { return cmp.Compare(a.Key, b.Key) }).Items // one size says it
+		g := slices.MaxFunc(several, func(a, b size) int { return cmp.Compare(a.Key, b.Key) }).Items
 		slices.SortFunc(g, func(a, b Sample) int { return cmp.Compare(a.DType, b.DType) })
-		low := slices.MinFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
-		high := slices.MaxFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
+		low, high := slices.MinFunc(g, byTime), slices.MaxFunc(g, byTime)
 		bandwidth := slices.ContainsFunc(g, func(s Sample) bool { return curves[s.Series].Bound(s.Bytes) == Bandwidth })
 		if !bandwidth || high.TimeUS > low.TimeUS*(1+dtypeTolerance) {
 			continue
@@ -387,9 +394,8 @@ func checkDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
 			w.Rows = append(w.Rows, s.Rows...)
 		}
 		names := strings.Join(lists.Map(g, func(s Sample) string { return s.DType }), " and ")
-		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s): what a bandwidth limit predicts, and no sign "+
-			"against one",
-			names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(low.Bytes))
+		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s), which is what a bandwidth limit predicts and no "+
+			"evidence against one", names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(low.Bytes))
 		out = append(out, w)
 	}
 	return out

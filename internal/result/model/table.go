@@ -2,45 +2,48 @@ package model
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
-// Table is times by number of ranks and size, to read others off: a measured or
-// published curve without any assumption about its form.
+// Table holds times by number of ranks and size. It interpolates between them and makes
+// no assumption about the shape of the curve.
 type Table struct {
 	Name   string
-	Source string // who measured it, on what, and how
-	Shared bool   // its ranks shared a GPU: it says nothing of a link
-	Ranks  map[int][]TablePoint
+	Source string               // who measured it, on what hardware, and how
+	Shared bool                 // its ranks shared a GPU, so it says nothing about a link
+	Ranks  map[int][]TablePoint // by number of ranks; points in order of size
 }
 
-// TablePoint is one size of a table.
+// TablePoint is the time of one size.
 type TablePoint struct {
 	Bytes int64
 	US    float64
 }
 
-// US reads the time of a message off the table: straight lines between the
-// points in logarithms of both. Outside the measured sizes or ranks it is an
-// error, never a guess.
+// US returns the time of a message, interpolated linearly in the logarithms of size and
+// time. It never extrapolates: sizes and ranks outside the table are an error.
 func (t *Table) US(ranks int, bytes int64) (float64, error) {
-	points, has := t.Ranks[ranks]
-	if !has || len(points) == 0 {
-		known := slices.Sorted(maps.Keys(t.Ranks))
-		return 0, fmt.Errorf("curve %s has no %s, only %s", t.Name, unit.Plural(ranks, "rank"), joinInts(known))
+	points := t.Ranks[ranks]
+	if len(points) == 0 {
+		known := lists.Map(slices.Sorted(maps.Keys(t.Ranks)), strconv.Itoa)
+		return 0, fmt.Errorf("curve %s has no %s, only %s", t.Name, unit.Plural(ranks, "rank"), strings.Join(known, ", "))
 	}
 	first, last := points[0], points[len(points)-1]
 	if bytes < first.Bytes || bytes > last.Bytes {
 		return 0, fmt.Errorf("curve %s with %s goes from %s to %s: %s is outside, and nothing is extrapolated", t.Name,
-			unit.Plural(ranks, "rank"),
-			unit.FormatBytes(first.Bytes), unit.FormatBytes(last.Bytes), unit.FormatBytes(bytes))
+			unit.Plural(ranks, "rank"), unit.FormatBytes(first.Bytes), unit.FormatBytes(last.Bytes), unit.FormatBytes(bytes))
 	}
 	i, exact := slices.BinarySearchFunc(points, bytes, func(p TablePoint, b int64) int { return cmp.Compare(p.Bytes, b) })
 	if exact {
@@ -51,7 +54,8 @@ func (t *Table) US(ranks int, bytes int64) (float64, error) {
 	return a.US * math.Pow(b.US/a.US, share), nil
 }
 
-// Floor is the time of the smallest message, which no bandwidth improves.
+// Floor returns the shortest time in the table for so many ranks. No bandwidth, however
+// high, makes a message faster.
 func (t *Table) Floor(ranks int) float64 {
 	least := math.Inf(1)
 	for _, p := range t.Ranks[ranks] {
@@ -60,16 +64,12 @@ func (t *Table) Floor(ranks int) float64 {
 	return least
 }
 
-func joinInts(numbers []int) string {
-	return strings.Join(lists.Map(numbers, func(n int) string { return fmt.Sprint(n) }), ", ")
-}
-
-// Best is the algorithm name that makes a table of the fastest at each size.
+// BestAlgorithm makes TableOf take the fastest algorithm at each size.
 const BestAlgorithm = "best"
 
-// TableOf makes a table of samples: of one algorithm, or of the fastest at each
-// size. Out of place counts before in place, and 16-bit types, which models
-// compute with, before others.
+// TableOf returns a table of the samples of one algorithm, or of the fastest at each size
+// if algorithm is BestAlgorithm. If several samples have the same ranks and size,
+// preferred decides.
 func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	t := &Table{Name: name, Source: source, Ranks: map[int][]TablePoint{}}
 	type entry struct {
@@ -77,12 +77,12 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		bytes int64
 	}
 	best := map[entry]Sample{}
-	apart := false
+	unshared := false
 	for _, s := range samples {
 		if algorithm != BestAlgorithm && s.Algorithm != algorithm {
 			continue
 		}
-		t.Shared, apart = t.Shared || s.Sharing > 0, apart || s.Sharing == 0 && s.Ranks > 1
+		t.Shared, unshared = t.Shared || s.Sharing > 0, unshared || s.Sharing == 0 && s.Ranks > 1
 		at := entry{s.Ranks, s.Bytes}
 		if old, has := best[at]; !has || preferred(s, old) {
 			best[at] = s
@@ -94,8 +94,9 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm,
 			strings.Join(names, ", "))
 	}
-	if t.Shared && apart {
-		return nil, fmt.Errorf("curve %s: ranks shared a GPU in some of its rows and not in others: no curve has both", name)
+	if t.Shared && unshared {
+		return nil, fmt.Errorf("curve %s: ranks shared a GPU in some of its rows but not in others; a curve cannot mix them",
+			name)
 	}
 	if t.Shared {
 		t.Source += ", whose ranks shared one GPU: times of its memory, not of a link"
@@ -109,7 +110,8 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	return t, nil
 }
 
-// preferred reports whether a sample is the better source for a point.
+// preferred reports whether s should replace old in a table: first 16-bit types, in which
+// language models compute, then out of place, then the shorter time.
 func preferred(s, old Sample) bool {
 	half := func(s Sample) bool { return s.DType == "bf16" || s.DType == "f16" }
 	switch {
@@ -119,4 +121,66 @@ func preferred(s, old Sample) bool {
 		return !s.InPlace
 	}
 	return s.TimeUS < old.TimeUS
+}
+
+//go:embed curves.csv
+var curvesFile string
+
+// frameworkMethod describes how the times of the serving frameworks were measured.
+const frameworkMethod = "bf16, CUDA graph of 5 all-reduces replayed, so that launches are not counted; measured " +
+	"tables of NVIDIA aiconfigurator"
+
+// curveSources lists the published curves by name, each with its source: who measured it,
+// on what hardware, and how.
+var curveSources = [][2]string{
+	{"nccl-h100", "NCCL 2.29.2 on 8x H100 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
+		"iterations; measured tables of NVIDIA aiconfigurator"},
+	{"nccl-h200", "NCCL 2.29.2 on 8x H200 SXM, 2, 4 and 8 ranks: nccl-tests, one process, half, mean of 60 to 100 " +
+		"iterations; measured tables of NVIDIA aiconfigurator"},
+	{"vllm-h200", "vLLM 0.24 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
+		"; above 64Mi from a line fit to the same tables, 2.8 % off at most"},
+	{"sglang-h200", "SGLang 0.5.14 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod},
+	{"trtllm-h200", "TensorRT-LLM 1.3rc20 on 8x H200 SXM (H100 within 3 %): " + frameworkMethod +
+		"; 256Mi from their times per forward pass"},
+	{"vllm-eager-h200", "vLLM 0.24 on 8x H200 SXM without CUDA graphs, 8 ranks; measured tables of NVIDIA aiconfigurator"},
+	{"staged-h100", "a published report on 2x H100 whose data went through host memory: an example of a wrong data path"},
+}
+
+// namedCurves parses the embedded curves.csv on first use. A fault in the file is a
+// mistake in the program, so it panics.
+var namedCurves = sync.OnceValue(func() map[string]*Table {
+	in := csv.NewReader(strings.NewReader(curvesFile))
+	in.Comment = '#'
+	lines, err := in.ReadAll()
+	if err != nil {
+		panic("model: the built-in curves: " + err.Error())
+	}
+	out := map[string]*Table{}
+	for _, s := range curveSources {
+		out[s[0]] = &Table{Name: s[0], Source: s[1], Ranks: map[int][]TablePoint{}}
+	}
+	for _, l := range lines {
+		ranks, err1 := strconv.Atoi(l[1])
+		bytes, err2 := unit.ParseBytes(l[2])
+		us, err3 := strconv.ParseFloat(l[3], 64)
+		t := out[l[0]]
+		if err1 != nil || err2 != nil || err3 != nil || t == nil {
+			panic(fmt.Sprintf("model: the built-in curves: %q", l))
+		}
+		t.Ranks[ranks] = append(t.Ranks[ranks], TablePoint{bytes, us})
+	}
+	return out
+})
+
+// CurveNames returns the names of the built-in published curves.
+func CurveNames() []string {
+	return lists.Map(curveSources, func(s [2]string) string { return s[0] })
+}
+
+// NamedCurve returns a built-in published curve. It is shared: callers must not modify it.
+func NamedCurve(name string) (*Table, error) {
+	if t, known := namedCurves()[name]; known {
+		return t, nil
+	}
+	return nil, suggest.Unknown("curve", name, CurveNames())
 }

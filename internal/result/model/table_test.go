@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Between two points the time lies between theirs and is exact on power laws;
-// at points it is theirs; outside there is none.
+// Between two points the time lies between theirs and is exact for power laws. At a point it is the
+// point's, and outside there is none.
 func TestInterpolation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		power := rapid.Float64Range(0, 1.2).Draw(t, "power")
@@ -54,7 +54,7 @@ func TestNamedCurves(t *testing.T) {
 			}
 		}
 	}
-	// Bus bandwidths that the sources print beside their times.
+	// The bus bandwidths that the sources print next to their times.
 	for _, c := range []struct {
 		curve string
 		ranks int
@@ -77,7 +77,7 @@ func TestNamedCurves(t *testing.T) {
 	}
 	staged, _ := NamedCurve("staged-h100")
 	if _, err := staged.US(8, 64*mib); err == nil || !strings.Contains(err.Error(), "no 8 ranks, only 2") {
-		t.Errorf("ranks nobody measured: %v", err)
+		t.Errorf("ranks that were not measured: %v", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestTableOf(t *testing.T) {
 		row("ring", dtype.BF16, 2, 4096, 11), row("ring", dtype.BF16, 4, 1024, 20)}
 	samples := SamplesOf(rows)
 	best := must.Get(TableOf("t", "s", BestAlgorithm, samples))(t)
-	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit ones
+	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit types
 		t.Errorf("the best at 1 KiB is %v", us)
 	}
 	ring := must.Get(TableOf("t", "s", "ring", samples))(t)
@@ -95,13 +95,13 @@ func TestTableOf(t *testing.T) {
 		t.Errorf("ring at 1 KiB is %v", us)
 	}
 	if _, err := TableOf("t", "s", "rng", samples); err == nil || !strings.Contains(err.Error(), "ring, tree") {
-		t.Errorf("an algorithm nobody ran: %v", err)
+		t.Errorf("an algorithm that did not run: %v", err)
 	}
 	for i := range rows[:2] {
 		rows[i].Details = map[string]string{journal.SharingDetail: "2"}
 	}
 	if _, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows)); err == nil ||
-		!strings.Contains(err.Error(), "no curve has both") {
+		!strings.Contains(err.Error(), "a curve cannot mix them") {
 		t.Errorf("ranks that shared a GPU and ranks that did not make a curve: %v", err)
 	}
 	shared, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows[:2]))
