@@ -223,7 +223,7 @@ func TestNotResolved(t *testing.T) {
 	}
 	// A claim about sizes that are not resolved is undecided.
 	answer, why := judgeBound(Claim{Bound: Latency}, jagged)
-	if answer != Undecided || !strings.Contains(why, "does not tell") {
+	if answer != Undecided || !strings.Contains(why, "does not resolve it") {
 		t.Errorf("%s: %s", answer, why)
 	}
 }

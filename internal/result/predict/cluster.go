@@ -20,26 +20,27 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Cluster is nodes of GPUs, which NVLink connects within a node and a network between them.
+// Cluster is a set of equal nodes of GPUs. NVLink connects the GPUs of a node, and a network connects
+// the nodes.
 type Cluster struct {
 	Name      string
-	GPUs      int // of a node
+	GPUs      int // per node
 	Nodes     int
-	NVLink    int     // its generation; 0 where a file does not say
-	NVLinkGBs float64 // of one GPU and direction, as an application reaches it
+	NVLink    int     // generation; 0 if a file does not say
+	NVLinkGBs float64 // reachable rate of one GPU in one direction
 	NVLS      bool    // the switch within a node can add
-	Network   string  // infiniband or ethernet; "" where a file does not say
-	NICs      int     // of a node
-	NICGBs    float64 // of one NIC and direction
-	Levels    int     // of switches between nodes
-	Curve     string  // of published times; "" where there are none
+	Network   string  // infiniband or ethernet; "" if a file does not say
+	NICs      int     // per node
+	NICGBs    float64 // rate of one NIC in one direction
+	Levels    int     // levels of switches between nodes; the model ignores them
+	Curve     string  // name of a curve of published times; "" if there is none
 	Sources   []string
 }
 
-// Ranks is the number of GPUs.
+// Ranks returns the number of GPUs.
 func (c *Cluster) Ranks() int { return c.GPUs * c.Nodes }
 
-// Describe says what the cluster is made of.
+// Describe returns the cluster's hardware in words.
 func (c *Cluster) Describe() string {
 	text := fmt.Sprintf("%d x %d GPUs, NVLink", c.Nodes, c.GPUs)
 	if c.NVLink > 0 {
@@ -53,7 +54,7 @@ func (c *Cluster) Describe() string {
 		cmp.Or(c.Network, "a network"), unit.Plural(c.Levels, "level"))
 }
 
-// NetworkGBs is what a node's NICs carry together, in one direction.
+// NetworkGBs returns the rate of a node's NICs together, in one direction.
 func (c *Cluster) NetworkGBs() float64 { return float64(c.NICs) * c.NICGBs }
 
 func linkGBs(curve string) float64 {
@@ -64,24 +65,24 @@ func linkGBs(curve string) float64 {
 //go:embed clusters/*.yaml
 var clusterFiles embed.FS
 
-// NodeKinds lists the kinds of nodes that are built in. A cluster is named by kind, GPUs of a
-// node and nodes: h100-8x4.
+// NodeKinds returns the built-in kinds of nodes, sorted. The name of a cluster consists of the kind,
+// the GPUs per node and the number of nodes, such as h100-8x4.
 func NodeKinds() []string {
-	list, err := clusterFiles.ReadDir("clusters")
+	files, err := clusterFiles.ReadDir("clusters")
 	if err != nil {
 		panic("predict: " + err.Error())
 	}
-	names := lists.Map(list, func(e fs.DirEntry) string { return strings.TrimSuffix(e.Name(), ".yaml") })
+	names := lists.Map(files, func(e fs.DirEntry) string { return strings.TrimSuffix(e.Name(), ".yaml") })
 	slices.Sort(names)
 	return names
 }
 
 var clusterName = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
 
-// isFile tells a file from a name.
+// isFile reports whether the name of a cluster is the path of a file.
 func isFile(name string) bool { return strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") }
 
-// Digest is the SHA-256 of the file that a name means, "" where it means none or one that cannot be read.
+// Digest returns the SHA-256 of a cluster file. It returns "" if name is not a file or cannot be read.
 func Digest(name string) string {
 	data, err := os.ReadFile(name)
 	if !isFile(name) || err != nil {
@@ -90,7 +91,7 @@ func Digest(name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// Find is a cluster by name, h100-8x4, or from a file.
+// Find returns a cluster by its name, such as h100-8x4, or from a YAML file.
 func Find(name string) (*Cluster, error) {
 	if isFile(name) {
 		data, err := os.ReadFile(name)
@@ -101,7 +102,7 @@ func Find(name string) (*Cluster, error) {
 	}
 	m := clusterName.FindStringSubmatch(name)
 	if m == nil {
-		return nil, fmt.Errorf("cluster %q: want a kind of node, its GPUs and the number of nodes, as in h100-8x4 (kinds: "+
+		return nil, fmt.Errorf("cluster %q: want a kind of node, its GPUs and the number of nodes, such as h100-8x4 (kinds: "+
 			"%s), or a file.yaml", name, strings.Join(NodeKinds(), ", "))
 	}
 	if !slices.Contains(NodeKinds(), m[1]) {
@@ -130,14 +131,15 @@ const (
 	maxGBs   = 1e5
 )
 
-// Parse reads the text of a cluster file; the name is for errors. All faults are reported at
-// once, each with line and column.
+// Parse reads a cluster file; name appears in errors. It reports all faults at once, each with line
+// and column.
 func Parse(name string, data []byte) (*Cluster, error) {
 	r, root := yamlfile.Parse(name, data, "cluster", "name, gpus_per_node, nodes, nvlink_gbs, nics_per_node and nic_gbs")
 	if root == nil {
 		return nil, r.Err()
 	}
 	c := &Cluster{}
+	// text reads any text, or one of the words if there are any; then the key is optional.
 	text := func(key string, into *string, words ...string) yamlfile.Field {
 		return yamlfile.Field{Key: key, Optional: len(words) > 0, Read: func(n yamlfile.Node, what string) {
 			if len(words) > 0 {
@@ -152,7 +154,7 @@ func Parse(name string, data []byte) (*Cluster, error) {
 			*into, _ = r.Int(n, what, least, most)
 		}}
 	}
-	rate := func(key string, into *float64) yamlfile.Field {
+	rate := func(key string, into *float64) yamlfile.Field { // GB/s with three decimals
 		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
 			v, _ := r.Decimal(n, what, 3, 1, maxGBs*1000)
 			*into = float64(v) / 1000
@@ -172,7 +174,7 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		return nil, err
 	}
 	if c.Name == "" || len(c.Sources) == 0 {
-		return nil, errors.New(name + ": want a name, and sources that say where the numbers are from")
+		return nil, errors.New(name + ": want a name, and sources that say where the numbers come from")
 	}
 	c.NVLS = nvls == "yes"
 	return c, nil

@@ -18,21 +18,22 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Host is a machine whose ranks talk through its memory, as a flat network (package loggp) on
-// which the library's own algorithms run: a message or flag has the latency of a cache line between cores, a rank
-// reads and writes others' memory by itself, and rates depend on how much memory a rank touches. All of it is what a
-// probe measured.
+// Host models a machine whose ranks communicate through its memory, as a flat LogGP network (package
+// loggp) on which the library's own algorithms run. A message or flag has the latency of a cache line
+// between cores, ranks read and write each other's memory directly, and rates depend on how much
+// memory a rank touches. A probe measured all of these numbers.
 type Host struct {
 	Name  string
 	HopUS float64
-	// GB/s of each of so many ranks, each of which touches so many bytes: that cross between
-	// ranks, copied to where others reach them and copied from there; that are read; that are copied.
+	// Rates in GB/s of each rank, if ranks many of them touch bytes each. Exchange is for data that
+	// crosses between private memories: copied to where the peer can reach it, and copied from there.
+	// Load is for reading, Copy for copying.
 	Exchange, Load, Copy func(ranks int, bytes float64) float64
 }
 
-// network is the host, for ranks that touch so many bytes each, with a library on it. An exchange
-// is a copy to where the other finds it, fetching, and a store. What a copy takes beyond its load is the
-// store; adding is two loads and a store.
+// network returns the LogGP parameters for a library on this host, if each rank touches so many bytes.
+// They follow from the probe: a store takes what a copy takes beyond its load, adding takes two loads
+// and a store, and an exchange is a copy to where the peer finds it, a fetch and a store.
 func (h *Host) network(l Library, ranks int, touched float64) loggp.Network {
 	load, copied := 1/h.Load(ranks, touched), 1/h.Copy(ranks, touched)
 	store := max(0, copied-load)
@@ -48,22 +49,22 @@ func (h *Host) network(l Library, ranks int, touched float64) loggp.Network {
 		Reduce: rate(copied + load), Copy: rate(copied), Load: rate(load), Fetch: rate(fetch), Store: rate(store)}
 }
 
-// Library is what no probe knows: how long the library is busy with a message at either end,
-// and which share of the probed rates it reaches.
+// Library holds the two parameters that no probe can measure: how long the library is busy at either
+// end of a message or flag, and which share of the probed rates it reaches.
 type Library struct{ OverheadUS, Share float64 }
 
-// DefaultLibrary is where the fit begins: the library takes as long as a cache line at either end of a message, and
-// reaches all that was probed.
+// DefaultLibrary returns the start of a fit: the overhead of one cache line at either end of a
+// message, and all of the probed rates.
 func (h *Host) DefaultLibrary() Library { return Library{max(h.HopUS, 0.01), 1} }
 
-// US is the time of an all-reduce.
+// US returns the time of an all-reduce in microseconds.
 func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
 	choice, err := tuning.ParseChoice(s.Algorithm)
 	if err != nil {
 		return 0, err
 	}
-	piece := choice.ChunkBytes
-	choice.ChunkBytes = 0
+	chunk := choice.ChunkBytes
+	choice.ChunkBytes = 0 // goes into the parameters instead of the name
 	d, err := dtype.Parse(s.DType)
 	if err != nil {
 		return 0, err
@@ -72,9 +73,8 @@ func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
 	if s.InPlace {
 		touched = float64(bytes)
 	}
-	steps, err := schedule.New(schedule.AllReduce, choice.String(),
-		schedule.Params{Ranks: s.Ranks, Count: int(max(bytes/elem, 1)),
-			ChunkElems: piece / int(elem), InPlace: s.InPlace})
+	steps, err := schedule.New(schedule.AllReduce, choice.String(), schedule.Params{Ranks: s.Ranks,
+		Count: int(max(bytes/elem, 1)), ChunkElems: chunk / int(elem), InPlace: s.InPlace})
 	if err != nil {
 		return 0, err
 	}
@@ -82,35 +82,37 @@ func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
 	return r.Time.Nanoseconds() / 1e3, err
 }
 
-// Fit is the model fitted to every second size of a series of measured times, and held
-// against the others.
+// Fit is the model fitted to every second size of a series of measured times.
 type Fit struct {
 	model.Series
 	Library
 	Error   ErrorStats // on the sizes left out
-	Trained int        // sizes that it was fitted to
+	Trained int        // number of sizes used for the fit
 	Times   []Time
-	Reason  string // why there is no fit; ""
+	Reason  string // why there is no fit; "" if there is one
 
-	implausible string // why the fit is worth nothing; ""
-	errors      []float64
+	implausible string    // why the fitted parameters cannot be right; "" if they can
+	errors      []float64 // relative, on the sizes left out
 }
 
-// Time is a measured time and what it was used for.
+// Time is a measured time and its use in the fit.
 type Time struct {
 	model.Sample
 	Use string
 }
 
-// The uses of a measured time; one that is not resolved goes on with the reason.
+// Resolved reports whether the time could be used.
+func (t Time) Resolved() bool { return !strings.HasPrefix(t.Use, NotResolved) }
+
+// The uses of a measured time. NotResolved is a prefix; the reason follows it.
 const (
 	InFit       = "in the fit"
 	LeftOut     = "left out of the fit"
 	NotResolved = "not resolved: "
-	minFitSizes = 4 // sizes: two to fit two parameters to, and two to hold them against
+	minFitSizes = 4 // two sizes to fit two parameters to, and two to test them
 )
 
-// whyUnusable is why a time cannot be used.
+// whyUnusable returns the reason why a time cannot be used, or "" if it can.
 func whyUnusable(s model.Sample) string {
 	switch {
 	case s.Disturbance != "":
@@ -121,7 +123,7 @@ func whyUnusable(s model.Sample) string {
 	return ""
 }
 
-// Fit fits the model to a series of measured times, in order of size.
+// Fit fits the model to a series of measured times, which must be in order of size.
 func (h *Host) Fit(series []model.Sample) Fit {
 	f := Fit{Series: series[0].Series, Library: h.DefaultLibrary()}
 	var usable []int
@@ -142,65 +144,64 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		f.Reason = err.Error()
 		return f
 	}
-	off := func(i int) float64 {
-		us, _ := h.US(f.Series, f.Library, series[i].Bytes) // which went well once
+	ratio := func(i int) float64 { // predicted over measured time
+		us, _ := h.US(f.Series, f.Library, series[i].Bytes) // cannot fail, because it succeeded above
 		return us / series[i].TimeUS
 	}
-	var learned, left []int
+	var training, heldOut []int
 	for k, i := range usable {
 		if k%2 == 0 {
-			learned, f.Times[i].Use = append(learned, i), InFit
+			training, f.Times[i].Use = append(training, i), InFit
 		} else {
-			left, f.Times[i].Use = append(left, i), LeftOut
+			heldOut, f.Times[i].Use = append(heldOut, i), LeftOut
 		}
 	}
 	search([]*float64{&f.OverheadUS, &f.Share}, 1.005, func() (sum float64) {
-		for _, i := range learned {
-			sum += loss(off(i))
+		for _, i := range training {
+			sum += loss(ratio(i))
 		}
 		return sum
 	})
-	f.errors = lists.Map(left, func(i int) float64 { return math.Abs(off(i) - 1) })
-	f.Trained, f.Error = len(learned), newErrorStats("the measured times", f.errors)
+	f.errors = lists.Map(heldOut, func(i int) float64 { return math.Abs(ratio(i) - 1) })
+	f.Trained, f.Error = len(training), newErrorStats("the measured times", f.errors)
 	if f.Share > 1/(1-model.MemoryMargin) {
-		f.implausible = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the "+
-			"probe was disturbed, or the model is not what the library does",
-			100*f.Share, 100*model.MemoryMargin)
+		f.implausible = fmt.Sprintf("the fit needs %.0f %% of the probed rates, which are accurate to %.0f %%: the probe "+
+			"was disturbed, or the model does not describe the library", 100*f.Share, 100*model.MemoryMargin)
 	}
 	return f
 }
 
-// String says what was fitted and what it is worth.
+// String describes the fitted parameters and their error.
 func (f Fit) String() string {
 	if f.Reason != "" {
 		return fmt.Sprintf("%v: not resolved: %s", f.Series, f.Reason)
 	}
-	text := fmt.Sprintf("%v: %.2g us at either end of a message or flag and %.0f %% of the probed rates, fitted to %s; %v", f.Series, f.OverheadUS,
-		100*f.Share, unit.Plural(f.Trained, "size"), f.Error)
+	text := fmt.Sprintf("%v: %.2g us at either end of a message or flag and %.0f %% of the probed rates, fitted to %s; %v",
+		f.Series, f.OverheadUS, 100*f.Share, unit.Plural(f.Trained, "size"), f.Error)
 	if f.implausible != "" {
 		text += "; not validated: " + f.implausible
 	}
-	var lost []string
+	var unresolved []string
 	for _, t := range f.Times {
-		if strings.HasPrefix(t.Use, NotResolved) {
-			lost = append(lost, unit.FormatBytes(t.Bytes))
+		if !t.Resolved() {
+			unresolved = append(unresolved, unit.FormatBytes(t.Bytes))
 		}
 	}
-	if len(lost) > 0 {
-		text += "; not resolved: " + strings.Join(lost, ", ")
+	if len(unresolved) > 0 {
+		text += "; not resolved: " + strings.Join(unresolved, ", ")
 	}
 	return text
 }
 
-// At is the measured time of a size.
+// At returns the measured time of a size.
 func (f Fit) At(bytes int64) (Time, bool) {
 	return lists.First(f.Times, func(t Time) bool { return t.Bytes == bytes })
 }
 
-// Usable tells whether the fit is worth something.
+// Usable reports whether there is a fit and its parameters are plausible.
 func (f Fit) Usable() bool { return f.Reason == "" && f.implausible == "" }
 
-// Validation is the error at a size; a reason where no measured times say what it is.
+// Validation returns the error of predictions at a size, or the reason why it is not known.
 func (f Fit) Validation(bytes int64) (ErrorStats, string) {
 	if why := cmp.Or(f.Reason, f.implausible); why != "" {
 		return ErrorStats{}, why
@@ -211,10 +212,10 @@ func (f Fit) Validation(bytes int64) (ErrorStats, string) {
 	return f.Error, ""
 }
 
-// Fits fits every algorithm of so many ranks that was measured on a host, and says which rows
-// it did without. Of several series of an algorithm the first counts.
-func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []string) {
-	named := map[string]bool{}
+// Fits fits every algorithm that was measured on a host with so many ranks. If an algorithm has
+// several series, it fits the first; skipped names the others.
+func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, skipped []string) {
+	named := map[string]bool{} // algorithms that were measured by name
 	for _, s := range samples {
 		named[s.Algorithm] = true
 	}
@@ -224,24 +225,23 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 			continue
 		}
 		if s.Algorithm == model.Auto && s.Executed != "" && !named[s.Executed] {
-			s.Algorithm = s.Executed // each size by the algorithm that was taken
+			s.Algorithm = s.Executed // each size counts for the algorithm that auto took
 		}
 		measured = append(measured, s)
 	}
-	taken := map[string]bool{model.Auto: true} // what it took is measured by name
+	fitted := map[string]bool{model.Auto: true} // auto's algorithms were also measured by name
 	for _, g := range lists.GroupBy(measured, func(s model.Sample) model.Series { return s.Series }) {
-		if taken[g.Key.Algorithm] {
-			without = append(without, g.Key.String())
+		if fitted[g.Key.Algorithm] {
+			skipped = append(skipped, g.Key.String())
 			continue
 		}
-		taken[g.Key.Algorithm] = true
+		fitted[g.Key.Algorithm] = true
 		fits = append(fits, h.Fit(g.Items))
 	}
-	return fits, without
+	return fits, skipped
 }
 
-// Overall is the error of several fits together, of those that are worth something; false where none was held
-// against anything.
+// Overall returns the error of all usable fits together, or false if there is none.
 func Overall(fits []Fit) (ErrorStats, bool) {
 	var all []float64
 	for _, f := range fits {

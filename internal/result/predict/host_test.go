@@ -11,7 +11,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/cpu"
 )
 
-// sampleHost has caches of 1 MiB, behind which all rates are a third.
+// sampleHost returns a host with caches of 1 MiB; beyond them all rates drop to a third.
 func sampleHost() *Host {
 	rate := func(gbs float64) func(int, float64) float64 {
 		return func(_ int, bytes float64) float64 {
@@ -24,7 +24,7 @@ func sampleHost() *Host {
 	return &Host{Name: "sample", HopUS: 0.1, Exchange: rate(6), Load: rate(60), Copy: rate(30)}
 }
 
-// timesOf are times that a library would need on the host, some of them changed.
+// timesOf returns the times that a library would take on the host. change may modify them.
 func timesOf(t *testing.T, h *Host, algorithm string, l Library,
 	change func(i int, s *model.Sample)) (list []model.Sample) {
 	t.Helper()
@@ -36,7 +36,7 @@ func timesOf(t *testing.T, h *Host, algorithm string, l Library,
 		if s.TimeUS, err = h.US(s.Series, l, s.Bytes); err != nil {
 			t.Fatal(err)
 		}
-		s.TimeUS *= 1 + 0.02*float64(i%3-1) // the noise of measuring
+		s.TimeUS *= 1 + 0.02*float64(i%3-1) // measurement noise
 		s.LowUS, s.HighUS = 0.99*s.TimeUS, 1.01*s.TimeUS
 		if change != nil {
 			change(i, &s)
@@ -46,7 +46,7 @@ func timesOf(t *testing.T, h *Host, algorithm string, l Library,
 	return list
 }
 
-// What made the times is found again, whatever the algorithm, and the error is the noise.
+// The fit recovers the library's parameters for every algorithm, and its error is the noise.
 func TestHostFit(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
 	for _, algorithm := range []string{"ring", "one-stage", "two-stage", "recursive-doubling", "ring@64K"} {
@@ -63,8 +63,8 @@ func TestHostFit(t *testing.T) {
 	}
 }
 
-// A host that the model does not describe has a large error: here every size left out takes
-// three times as long. And the sizes that were fitted to say nothing of it.
+// The error on the sizes left out is large if the model does not describe the host: here each of them
+// takes three times as long, which the fitted sizes do not show.
 func TestHostErrorShows(t *testing.T) {
 	h := sampleHost()
 	f := h.Fit(timesOf(t, h, "ring", Library{0.6, 0.7}, func(i int, s *model.Sample) {
@@ -77,8 +77,8 @@ func TestHostErrorShows(t *testing.T) {
 	}
 }
 
-// Times that were disturbed or have not settled change neither the fit nor the error, whatever
-// they are, and are named; with too few others there is no fit.
+// Disturbed and unsettled times affect neither the fit nor the error, and are named. If too few others
+// remain, there is no fit.
 func TestHostNotResolved(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
 	spoil := func(until int) func(i int, s *model.Sample) {
@@ -116,8 +116,8 @@ func TestHostNotResolved(t *testing.T) {
 	}
 }
 
-// Of a run, only what was measured in a host's memory with so many ranks counts; auto counts
-// as what it took; one series of each algorithm is fitted, and the rest is named.
+// Only times measured in the host's memory with so many ranks are fitted. Times of auto count for the
+// algorithm it took. One series of each algorithm is fitted, and the others are named.
 func TestHostFits(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
 	all := timesOf(t, h, "ring", truth, nil)
@@ -131,14 +131,14 @@ func TestHostFits(t *testing.T) {
 	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Ranks = 2 })...)
 	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Kind = string(journal.Simulated) })...)
 	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Algorithm = "quickreduce" })...)
-	fits, without := h.Fits(4, all)
+	fits, skipped := h.Fits(4, all)
 	var names []string
 	for _, f := range fits {
 		names = append(names, f.Algorithm)
 	}
-	if got := strings.Join(names, " "); got != "ring two-stage quickreduce" || len(without) != 2 ||
-		!strings.Contains(without[0], "private") {
-		t.Errorf("fitted %s, without %q", got, without)
+	if got := strings.Join(names, " "); got != "ring two-stage quickreduce" || len(skipped) != 2 ||
+		!strings.Contains(skipped[0], "private") {
+		t.Errorf("fitted %s, skipped %q", got, skipped)
 	}
 	if len(fits) == 3 && !strings.Contains(fits[2].Reason, "quickreduce") {
 		t.Errorf("an algorithm that moves encoded elements: %v", fits[2])

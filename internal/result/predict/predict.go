@@ -1,17 +1,22 @@
-// Package predict says how long an all-reduce takes on a cluster of GPUs, by algorithm and
-// protocol: the model by which NCCL itself chooses (its tuning constants and formulas), with
-// latencies and bandwidths fitted to published times. It is arithmetic: nothing is measured.
+// Package predict predicts the time of an all-reduce on machines that are not at hand.
+// It computes and measures nothing.
 //
-// With n ranks on N nodes of g GPUs and S bytes,
+// On a [Cluster] of GPUs it predicts the time by algorithm and protocol, with the model
+// that NCCL uses to choose among them (its tuning constants and formulas). Latencies and
+// bandwidths are fitted to published times. With n ranks on N nodes of g GPUs and S bytes,
 //
 //	t = base(protocol) + steps x latency + traffic / bandwidth
 //
-// where a ring has 2(n-1) steps, 2N of them over the network, and moves 2(n-1)/n S; a tree has
-// 2(g-1) steps inside nodes, where it is a chain, and 2 log2 N between them, and moves 2S; and
-// a switch that adds (NVLS) has two steps of its own and moves (1 + 1/n) S. LL sends a flag
-// with every 4 bytes and LL128 one with every 120; Simple waits for whole pieces.
+// A ring takes 2(n-1) steps, 2N of them over the network, and moves 2(n-1)/n S. A tree is
+// a chain of 2(g-1) steps within the nodes and has 2 log2 N steps between them; it moves
+// 2S. A switch that adds (NVLS) takes two steps and moves (1 + 1/n) S. The protocol LL
+// sends a flag with every 4 bytes, LL128 one with every 120; Simple waits for whole chunks.
 //
-// The fit takes every second size of a curve. The others say how far off it is (Error).
+// On a [Host] it predicts the times of the library's own algorithms between the cores of a
+// machine.
+//
+// Fits use every second size of a curve. The error is measured on the sizes left out
+// ([ErrorStats]).
 package predict
 
 import (
@@ -26,118 +31,117 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Best is the name of the fastest algorithm or protocol.
+// Best selects the fastest algorithm or protocol.
 const Best = "best"
 
-// Algorithms and Protocols are those that NCCL has.
+// Algorithms and Protocols list NCCL's choices.
 var (
 	Algorithms = []string{"ring", "tree", "nvls"}
 	Protocols  = []string{"LL", "LL128", "Simple"}
 )
 
-// stepCost are what is fitted: of a protocol, or of the switch.
+// stepCost holds the fitted parameters of a protocol, or of the switch.
 type stepCost struct {
 	base, step float64 // us
-	gbs        float64 // that an algorithm's traffic reaches over NVLink
+	gbs        float64 // rate of an algorithm's traffic over NVLink
 }
 
-// costModel are the parameters of one kind of GPU.
+// costModel holds the parameters of one kind of GPU.
 type costModel struct {
-	protocols [3]stepCost // as Protocols
+	protocols [3]stepCost // in the order of Protocols
 	nvls      stepCost
 }
 
-// variables are all parameters, to be changed by a search.
-func (f *costModel) variables() []*float64 {
+// variables returns pointers to all parameters, for search to change.
+func (m *costModel) variables() []*float64 {
 	var out []*float64
-	for i := range f.protocols {
-		p := &f.protocols[i]
+	for i := range m.protocols {
+		p := &m.protocols[i]
 		out = append(out, &p.base, &p.step, &p.gbs)
 	}
-	return append(out, &f.nvls.base, &f.nvls.gbs)
+	return append(out, &m.nvls.base, &m.nvls.gbs)
 }
 
-// initialModel is where the search begins: NCCL's own constants (src/graph/tuning.cc: baseLat,
-// hwLat over NVLink), and shares of the link's reachable rate.
+// initialModel returns the start of the search: NCCL's own latencies (baseLat and hwLat
+// over NVLink in src/graph/tuning.cc), and shares of the link's reachable rate.
 func initialModel(gbs float64) costModel {
 	return costModel{protocols: [3]stepCost{{6.6, 0.6, gbs / 4}, {14, 1.9, gbs * 0.7}, {8.4, 3.4, gbs}},
 		nvls: stepCost{base: 25, gbs: gbs}}
 }
 
-// networkStepUS is what a step between nodes costs by protocol, in us (NCCL's hwLat of the network).
+// networkStepUS is the time of a step between nodes by protocol (NCCL's hwLat over the
+// network).
 var networkStepUS = [3]float64{2.7, 4.0, 14.0}
 
-// Prediction is the time of one all-reduce.
+// Prediction is the predicted time of one all-reduce.
 type Prediction struct {
 	Algorithm, Protocol string
 	US                  float64
 }
 
-// timeUS is the time of an algorithm and protocol on a cluster; false where they do not go
-// together, or the switch does not add.
-func (c *Cluster) timeUS(f *costModel, algorithm, protocol string, bytes int64) (float64, bool) {
+// timeUS returns the time of an algorithm with a protocol on the cluster. It returns false
+// if the two cannot be combined, or if the cluster has no switch that adds.
+func (c *Cluster) timeUS(m *costModel, algorithm, protocol string, bytes int64) (float64, bool) {
 	n, nodes, g := float64(c.Ranks()), float64(c.Nodes), float64(c.GPUs)
 	s := float64(bytes)
 	p := slices.Index(Protocols, protocol)
 	if n < 2 || p < 0 {
 		return 0, false
 	}
-	own := f.protocols[p]
-	share := own.gbs / f.protocols[2].gbs // of a link that the protocol reaches
-	rate := own.gbs
-	if c.Nodes > 1 {
-		rate = min(rate, c.NetworkGBs()*min(share, 1))
+	cost := m.protocols[p]
+	rate := cost.gbs
+	if c.Nodes > 1 { // a protocol reaches the same share of the network's rate as of NVLink's
+		rate = min(rate, c.NetworkGBs()*min(cost.gbs/m.protocols[2].gbs, 1))
 	}
-	us := func(steps, across, traffic, gbs float64) (float64, bool) {
-		return own.base + steps*own.step + across*networkStepUS[p] + traffic/gbs/1e3, true
+	us := func(steps, networkSteps, traffic, gbs float64) (float64, bool) {
+		return cost.base + steps*cost.step + networkSteps*networkStepUS[p] + traffic/gbs/1e3, true
 	}
 	switch algorithm {
 	case "ring":
-		across := 0.0
+		networkSteps := 0.0
 		if c.Nodes > 1 {
-			across = 2 * nodes
+			networkSteps = 2 * nodes
 		}
-		return us(2*(n-1)-across, across, 2*(n-1)/n*s, rate)
-	case "tree":
+		return us(2*(n-1)-networkSteps, networkSteps, 2*(n-1)/n*s, rate)
+	case "tree": // NCCL's tree reaches 0.92 of the ring's rate
 		return us(2*(g-1), 2*math.Ceil(math.Log2(nodes)), 2*s, 0.92*rate)
 	case "nvls":
 		if protocol != "Simple" || !c.NVLS || c.GPUs < 4 {
 			return 0, false
 		}
-		own, rate = f.nvls, f.nvls.gbs
-		across, traffic := 0.0, (1+1/g)*s
-		if c.Nodes > 1 { // the sums of the nodes go up and down a tree, each GPU its share
-			across = 2 * math.Ceil(math.Log2(nodes))
+		cost, rate = m.nvls, m.nvls.gbs
+		traffic := (1 + 1/g) * s
+		if c.Nodes > 1 { // the nodes' sums go up and down a tree; each GPU carries its share
 			traffic = max(traffic/rate, 2*s/c.NetworkGBs()) * rate
 		}
-		return us(0, across, traffic, rate)
+		return us(0, 2*math.Ceil(math.Log2(nodes)), traffic, rate)
 	}
 	return 0, false
 }
 
-// Predict is the time of an all-reduce, of the best algorithm and protocol where they are
-// Best.
+// Predict returns the time of an all-reduce. Best as the algorithm or the protocol selects
+// the fastest one.
 func (c *Cluster) Predict(algorithm, protocol string, bytes int64) (Prediction, error) {
-	f, err := c.costModel()
+	m, err := c.costModel()
 	if err != nil {
 		return Prediction{}, err
 	}
-	best := c.best(&f, algorithm, protocol, bytes)
+	best := c.best(&m, algorithm, protocol, bytes)
 	if best.Algorithm == "" {
 		return best, fmt.Errorf("no %s with %s on %s", algorithm, protocol, c.Name)
 	}
 	return best, nil
 }
 
-// best is the fastest of those that are asked for, with the parameters.
-func (c *Cluster) best(f *costModel, algorithm, protocol string, bytes int64) Prediction {
+// best returns the fastest of the selected algorithms and protocols.
+func (c *Cluster) best(m *costModel, algorithm, protocol string, bytes int64) Prediction {
 	best := Prediction{US: math.Inf(1)}
 	for _, a := range Algorithms {
 		for _, p := range Protocols {
 			if algorithm != Best && a != algorithm || protocol != Best && p != protocol {
 				continue
 			}
-			if us, ok := c.timeUS(f, a, p, bytes); ok && us < best.US {
+			if us, ok := c.timeUS(m, a, p, bytes); ok && us < best.US {
 				best = Prediction{a, p, us}
 			}
 		}
@@ -145,72 +149,77 @@ func (c *Cluster) best(f *costModel, algorithm, protocol string, bytes int64) Pr
 	return best
 }
 
-// costModel are the fit to the curve of the cluster's GPU, or to another GPU's with rates
-// in proportion to the links'.
+// costModel returns the fit to the published curve of the cluster's GPU. For a GPU without
+// a curve, it takes the fallback curve and scales its rates by the ratio of the links'.
 func (c *Cluster) costModel() (costModel, error) {
-	name := cmp.Or(c.Curve, fallback)
-	fit, err := fitCurve(name)
+	fit, err := fitCurve(cmp.Or(c.Curve, fallback))
 	if err != nil {
 		return costModel{}, err
 	}
-	f := fit.costModel
+	m := fit.costModel
 	if c.Curve == "" {
 		scale := c.NVLinkGBs / fit.gbs
-		for i := range f.protocols {
-			f.protocols[i].gbs *= scale
+		for i := range m.protocols {
+			m.protocols[i].gbs *= scale
 		}
-		f.nvls.gbs *= scale
+		m.nvls.gbs *= scale
 	}
-	return f, nil
+	return m, nil
 }
 
-// fallback is the curve that clusters without one of their own take latencies from.
+// fallback is the curve whose latencies stand in for a cluster without a curve of its own.
 const fallback = "nccl-h100"
 
-// ErrorStats is how far predictions are from published times that the fit has not seen.
+// ErrorStats summarises the relative errors |prediction/time - 1| on sizes that the fit has
+// not seen.
 type ErrorStats struct {
-	Curve       string
-	Points      int
-	Median, P90 float64 // of |prediction/published - 1|; the 90th
+	Curve  string
+	Points int
+	Median float64
+	P90    float64 // 90th percentile
 }
 
-// String words it.
+// String returns the errors as a sentence.
 func (e ErrorStats) String() string {
 	return fmt.Sprintf("median error %.0f %%, 90th percentile %.0f %%, on %d sizes of %s left out of the fit",
 		100*e.Median, 100*e.P90, e.Points, e.Curve)
 }
 
-// Validation is the error at a size of NCCL's own choice of algorithm and protocol; a reason
-// where nothing was published to hold it against.
-func (c *Cluster) Validation(bytes int64, choice bool) (e ErrorStats, why string) {
+func newErrorStats(curve string, errors []float64) ErrorStats {
+	errors = slices.Sorted(slices.Values(errors))
+	return ErrorStats{Curve: curve, Points: len(errors), Median: stats.Median(errors),
+		P90: errors[min(len(errors)-1, len(errors)*9/10)]}
+}
+
+// Validation returns the error of predictions for this many ranks. If nothing was published
+// to compare with, it returns the reason instead. ownChoice means that the prediction is for
+// NCCL's own choice of algorithm and protocol, which is all that was published.
+func (c *Cluster) Validation(bytes int64, ownChoice bool) (e ErrorStats, reason string) {
 	switch {
 	case c.Curve == "":
 		return e, "no published times of this GPU; latencies are those of " + fallback + ", rates in proportion to the link"
 	case c.Nodes > 1:
 		return e, "no published times between nodes"
-	case !choice:
+	case !ownChoice:
 		return e, "published times are those of the library's own choice"
 	}
 	fit, err := fitCurve(c.Curve)
 	if err != nil {
 		return e, err.Error()
 	}
-	table, err := model.NamedCurve(c.Curve)
-	if err != nil {
-		return e, err.Error()
-	}
-	if _, err := table.US(c.Ranks(), bytes); err != nil {
+	if _, err := fit.table.US(c.Ranks(), bytes); err != nil {
 		return e, err.Error()
 	}
 	return fit.errors[c.Ranks()], ""
 }
 
-// Table is the predictions as a curve: of the whole cluster and of parts of it, GPUs of one
-// node and then whole nodes, halved again and again.
+// Table returns the predictions as a curve for the whole cluster and for its parts: GPUs
+// of one node, then whole nodes, each halved again and again. Its source states the error
+// of each part, or why it is not known.
 func (c *Cluster) Table() (*model.Table, error) {
 	t := &model.Table{Name: "predict:" + c.Name, Source: "predicted for cluster " + c.Name,
 		Ranks: map[int][]model.TablePoint{}}
-	said := ""
+	lastNote := ""
 	for _, part := range c.subclusters() {
 		for bytes := int64(512); bytes <= 1<<30; bytes *= 2 {
 			p, err := part.Predict(Best, Best, bytes)
@@ -219,20 +228,20 @@ func (c *Cluster) Table() (*model.Table, error) {
 			}
 			t.Ranks[part.Ranks()] = append(t.Ranks[part.Ranks()], model.TablePoint{Bytes: bytes, US: p.US})
 		}
-		e, why := part.Validation(1<<20, true)
-		worth := e.String()
-		if why != "" {
-			worth = "not validated: " + why
+		e, reason := part.Validation(1<<20, true)
+		note := e.String()
+		if reason != "" {
+			note = "not validated: " + reason
 		}
-		if worth != said {
-			said = worth
-			t.Source += fmt.Sprintf("; from %d ranks on: %s", part.Ranks(), worth)
+		if note != lastNote {
+			lastNote = note
+			t.Source += fmt.Sprintf("; from %d ranks on: %s", part.Ranks(), note)
 		}
 	}
 	return t, nil
 }
 
-// subclusters are what is asked for of a cluster, the smallest first.
+// subclusters returns the parts of the cluster for Table, the smallest first.
 func (c *Cluster) subclusters() (list []*Cluster) {
 	add := func(gpus, nodes int) {
 		part := *c
@@ -249,61 +258,61 @@ func (c *Cluster) subclusters() (list []*Cluster) {
 	return list
 }
 
-// clusterFit is the parameters of a curve and their errors by number of ranks; 0: of all.
-type clusterFit struct {
+// curveFit is the fit to a published curve.
+type curveFit struct {
 	costModel
-	gbs    float64
-	errors map[int]ErrorStats
+	table  *model.Table
+	gbs    float64            // reachable rate of the curve's link
+	errors map[int]ErrorStats // by number of ranks; 0 is all together
 }
 
-var fits sync.Map // by curve
+// curveFits caches the fits: curve name -> curveFit.
+var curveFits sync.Map
 
-func fitCurve(curve string) (clusterFit, error) {
-	if known, ok := fits.Load(curve); ok {
-		return known.(clusterFit), nil
+func fitCurve(curve string) (curveFit, error) {
+	if known, ok := curveFits.Load(curve); ok {
+		return known.(curveFit), nil
 	}
 	table, err := model.NamedCurve(curve)
 	if err != nil {
-		return clusterFit{}, err
+		return curveFit{}, err
 	}
-	node := &Cluster{Nodes: 1, NVLS: true, NVLinkGBs: linkGBs(curve)}
-	f := node.fit(table)
-	fits.Store(curve, f)
+	f := fitTable(table, linkGBs(curve))
+	curveFits.Store(curve, f)
 	return f, nil
 }
 
-// fit searches for the parameters that bring predictions nearest to every second size, and
-// takes the errors at the others.
-func (node *Cluster) fit(table *model.Table) clusterFit {
-	f := clusterFit{costModel: initialModel(node.NVLinkGBs), gbs: node.NVLinkGBs, errors: map[int]ErrorStats{}}
-	type seen struct {
+// fitTable fits the parameters to every second size of a table measured within one node,
+// whose link reaches gbs, and computes the errors on the other sizes.
+func fitTable(table *model.Table, gbs float64) curveFit {
+	f := curveFit{costModel: initialModel(gbs), table: table, gbs: gbs, errors: map[int]ErrorStats{}}
+	type point struct {
 		ranks int
 		model.TablePoint
 	}
-	var learned, left []seen
+	var training, heldOut []point
 	for _, ranks := range slices.Sorted(maps.Keys(table.Ranks)) {
 		for i, p := range table.Ranks[ranks] {
 			if i%2 == 0 {
-				learned = append(learned, seen{ranks, p})
+				training = append(training, point{ranks, p})
 			} else {
-				left = append(left, seen{ranks, p})
+				heldOut = append(heldOut, point{ranks, p})
 			}
 		}
 	}
-	predicted := func(p seen) float64 {
-		c := *node
-		c.GPUs = p.ranks
-		return c.best(&f.costModel, Best, Best, p.Bytes).US
+	ratio := func(p point) float64 { // predicted over published time
+		node := &Cluster{Nodes: 1, GPUs: p.ranks, NVLS: true, NVLinkGBs: gbs}
+		return node.best(&f.costModel, Best, Best, p.Bytes).US / p.US
 	}
 	search(f.variables(), 1.0005, func() (sum float64) {
-		for _, p := range learned {
-			sum += loss(predicted(p) / p.US)
+		for _, p := range training {
+			sum += loss(ratio(p))
 		}
 		return sum
 	})
 	errors := map[int][]float64{}
-	for _, p := range left {
-		off := math.Abs(predicted(p)/p.US - 1)
+	for _, p := range heldOut {
+		off := math.Abs(ratio(p) - 1)
 		errors[0] = append(errors[0], off)
 		errors[p.ranks] = append(errors[p.ranks], off)
 	}
@@ -313,23 +322,17 @@ func (node *Cluster) fit(table *model.Table) clusterFit {
 	return f
 }
 
-// newErrorStats sums up some errors.
-func newErrorStats(curve string, list []float64) ErrorStats {
-	list = slices.Sorted(slices.Values(list))
-	return ErrorStats{Curve: curve, Points: len(list), Median: stats.Median(list),
-		P90: list[min(len(list)-1, len(list)*9/10)]}
-}
-
-// loss is what a prediction counts that is so many times the time: relative, and large
-// errors more than in proportion.
-func loss(times float64) float64 {
-	off := math.Log(times)
+// loss returns the cost of a prediction that is ratio times the true time. It is symmetric
+// in relative error, and large errors cost more than in proportion.
+func loss(ratio float64) float64 {
+	off := math.Log(ratio)
 	return math.Abs(off) + 4*off*off
 }
 
-// search changes the values, each in turn made larger or smaller as long as that makes the
-// loss less, in ever smaller steps until they are below a factor. It is deterministic, and what it is
-// worth, the points left out say.
+// search minimises the loss by coordinate descent: it multiplies or divides each value in
+// turn by a step while that reduces the loss, with ever smaller steps down to the factor
+// finest. It is deterministic. It may end in a local minimum; the errors on the sizes left
+// out show how good the result is.
 func search(values []*float64, finest float64, loss func() float64) {
 	least := loss()
 	for step := 1.5; step > finest; step = math.Sqrt(step) {

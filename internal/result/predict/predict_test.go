@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// On sizes that the fit has not seen, predictions within a node are as good as docs/models.md
-// says, and the stated error is what one finds oneself.
+// On sizes that the fit has not seen, predictions within a node are as accurate as docs/models.md
+// states, and the stated error matches the one computed here.
 func TestLeftOut(t *testing.T) {
 	for kind, curve := range map[string]string{"h100": "nccl-h100", "h200": "nccl-h200"} {
 		table := must.Get(model.NamedCurve(curve))(t)
@@ -33,7 +33,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// A curve that no such model can follow has a large error: the validation can fail.
+// A curve that the model cannot follow has a large error, so validation can fail.
 func TestErrorShows(t *testing.T) {
 	table := &model.Table{Name: "odd", Ranks: map[int][]model.TablePoint{8: nil}}
 	for i := range 12 {
@@ -43,12 +43,12 @@ func TestErrorShows(t *testing.T) {
 		}
 		table.Ranks[8] = append(table.Ranks[8], model.TablePoint{Bytes: 512 << i, US: us})
 	}
-	if e := (&Cluster{Nodes: 1, NVLS: true, NVLinkGBs: 370}).fit(table).errors[8]; e.Points != 6 || e.Median < 0.9 {
+	if e := fitTable(table, 370).errors[8]; e.Points != 6 || e.Median < 0.9 {
 		t.Errorf("%+v", e)
 	}
 }
 
-// What there are no published times of says so, and why.
+// Predictions without published times to compare with give the reason.
 func TestNotValidated(t *testing.T) {
 	for name, want := range map[string]string{"h100-8x4": "between nodes", "b200-8x1": "of this GPU",
 		"a100-4x1": "of this GPU", "h100-6x1": "no 6 ranks"} {
@@ -66,7 +66,7 @@ func TestNotValidated(t *testing.T) {
 	}
 }
 
-// A curve for others has the cluster and parts of it, and says of each what it is worth.
+// The curve of a cluster contains the cluster and its parts, and states the error of each.
 func TestTable(t *testing.T) {
 	c := must.Get(Find("h100-8x4"))(t)
 	table, err := c.Table()
@@ -83,7 +83,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Every built-in cluster says what it is made of, and from where that is known.
+// Every built-in cluster describes its hardware and cites its sources.
 func TestClusters(t *testing.T) {
 	for _, kind := range NodeKinds() {
 		c := must.Get(Find(kind + "-8x2"))(t)
@@ -101,8 +101,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// Physics: more bytes take longer, the best is the least of all, more nodes are no faster, and
-// no bandwidth is above the link's.
+// Predictions respect physics: more bytes take longer, the best is the fastest of all, more nodes are
+// not faster, and no rate exceeds the link's.
 func TestSane(t *testing.T) {
 	for _, kind := range NodeKinds() {
 		last := map[int]float64{}
@@ -130,7 +130,7 @@ func TestSane(t *testing.T) {
 	}
 }
 
-// Names that do not exist and files with faults are errors that say what would be right.
+// Unknown names and faulty files cause errors that suggest the correct form.
 func TestFind(t *testing.T) {
 	for name, want := range map[string]string{"h100": "h100-8x4", "h1oo-8x4": "h100", "h100-9x1": "1 to 8 GPUs",
 		"none.yaml": "no such file"} {

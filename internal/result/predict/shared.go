@@ -9,15 +9,15 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// sharedSchedule is an all-reduce for which the library has code of its own where ranks share a memory
-// (package dist/cpu): the steps are what that code does, not those of the schedule of its name.
+// sharedSchedule is an all-reduce for which package dist/cpu has special code if the ranks share a
+// memory. Its steps are what that code does, and not the schedule of the same name.
 type sharedSchedule struct {
 	schedule.Schedule
-	scratch int // elements
+	scratch int // length of the scratch buffer in elements
 	steps   func(w *stepWriter)
 }
 
-// stepWriter writes those of a rank.
+// stepWriter emits the steps of one rank.
 type stepWriter struct {
 	schedule.Params
 	rank  int
@@ -38,23 +38,24 @@ func (s sharedSchedule) Steps(rank int) iter.Seq[schedule.Step] {
 	}
 }
 
-// asExecuted is a schedule as the library executes it in the series' memory.
+// asExecuted returns the schedule that the library really executes in the memory of the series: a
+// sharedSchedule if dist/cpu has special code for it, else the given one.
 func asExecuted(of schedule.Schedule, s model.Series, elem int) schedule.Schedule {
-	piece := of.Params().ChunkElems
+	chunk := of.Params().ChunkElems
 	switch {
 	case s.Backend != hints.HostBackend || of.Ranks() == 1 || of.Count() == 0:
 		return of
 	case of.Name() == "one-stage":
-		if inline := shm.InlineBytes / elem; piece == 0 || piece > inline {
-			piece = inline
+		if inline := shm.InlineBytes / elem; chunk == 0 || chunk > inline {
+			chunk = inline
 		}
-		return sharedSchedule{of, 2 * piece, func(w *stepWriter) { w.oneStage(piece) }}
+		return sharedSchedule{of, 2 * chunk, func(w *stepWriter) { w.oneStage(chunk) }}
 	case of.Name() == "two-stage" && s.Buffers == "private":
-		if piece == 0 {
-			piece = max(minStagedPart*of.Ranks(), min(maxStagedBytes, (of.Count()*elem+1)/2)) / elem
+		if chunk == 0 {
+			chunk = max(minStagedPart*of.Ranks(), min(maxStagedBytes, (of.Count()*elem+1)/2)) / elem
 		}
-		piece = max(1, min(piece, of.Count()))
-		return sharedSchedule{of, 2 * stagedSlots * piece, func(w *stepWriter) { w.staged(piece) }}
+		chunk = max(1, min(chunk, of.Count()))
+		return sharedSchedule{of, 2 * stagedSlots * chunk, func(w *stepWriter) { w.staged(chunk) }}
 	case of.Name() == "two-stage":
 		return sharedSchedule{of, 0, (*stepWriter).direct}
 	}
@@ -81,7 +82,7 @@ func (w *stepWriter) copy(src, dst schedule.Range) {
 	}
 }
 
-// sum adds up a range of all ranks.
+// sum adds the same range of all ranks.
 func (w *stepWriter) sum(src, dst schedule.Range) {
 	if src.Len > 0 {
 		w.emit(schedule.Step{Op: schedule.GetReduce, From: w.everyone(), Src: src, Dst: dst})
@@ -92,7 +93,7 @@ func rangeOf(b schedule.Buffer, off, n int) schedule.Range {
 	return schedule.Range{Buf: b, Off: off, Len: n}
 }
 
-// direct is two-stage on symmetric memory: each rank adds up its part of all inputs and stores it
+// direct is two-stage on symmetric memory: each rank adds its part of all inputs and stores the sum
 // into all outputs.
 func (w *stepWriter) direct() {
 	w.signal()
@@ -109,12 +110,13 @@ func (w *stepWriter) direct() {
 	w.wait(w.everyone())
 }
 
-// oneStage puts the input beside a flag, a piece at a time in one of two slots, and adds up everything.
-func (w *stepWriter) oneStage(piece int) {
-	for c := 0; c*piece < w.Count; c++ {
-		off := c * piece
-		n := min(piece, w.Count-off)
-		slot := rangeOf(schedule.Scratch, c%2*piece, n)
+// oneStage copies the input next to a flag, chunk by chunk into one of two slots, and adds the chunks
+// of all ranks.
+func (w *stepWriter) oneStage(chunk int) {
+	for c := 0; c*chunk < w.Count; c++ {
+		off := c * chunk
+		n := min(chunk, w.Count-off)
+		slot := rangeOf(schedule.Scratch, c%2*chunk, n)
 		w.copy(rangeOf(schedule.Input, off, n), slot)
 		w.signal()
 		w.wait(w.everyone())
@@ -122,21 +124,21 @@ func (w *stepWriter) oneStage(piece int) {
 	}
 }
 
-// What pieces two-stage on private memory is cut into, as in dist/cpu: bytes at most, of a part of a rank
-// at least, and how many are on their way.
+// Chunks of two-stage on private memory, as in dist/cpu: their largest size in bytes, the least bytes
+// of a rank's part of one, and how many are in flight.
 const maxStagedBytes, minStagedPart, stagedSlots = 256 << 10, 2 << 10, 3
 
-// staged is two-stage on private memory: a piece is copied to where others reach it while the one
-// before is added up, and the sums are fetched. In dist/cpu a rank adds its own part from its input
-// and not from a copy.
-func (w *stepWriter) staged(piece int) {
-	pieces := (w.Count + piece - 1) / piece
-	length := func(c int) int { return min(piece, w.Count-c*piece) }
-	at := func(c, r int) (off, n int) { return schedule.Split(length(c), w.Ranks, r) }
-	slot := func(c int) int { return c % stagedSlots * piece }
-	sums := func(c int) int { return stagedSlots*piece + slot(c) }
-	give := func(c int) {
-		w.copy(rangeOf(schedule.Input, c*piece, length(c)), rangeOf(schedule.Scratch, slot(c), length(c)))
+// staged is two-stage on private memory. While one chunk is added, the next is copied to where the
+// peers reach it; the sums are fetched two chunks later. Unlike here, a rank in dist/cpu adds its own
+// part from its input and not from the copy.
+func (w *stepWriter) staged(chunk int) {
+	chunks := (w.Count + chunk - 1) / chunk
+	length := func(c int) int { return min(chunk, w.Count-c*chunk) }
+	part := func(c, r int) (off, n int) { return schedule.Split(length(c), w.Ranks, r) }
+	slot := func(c int) int { return c % stagedSlots * chunk }
+	sums := func(c int) int { return stagedSlots*chunk + slot(c) }
+	publish := func(c int) {
+		w.copy(rangeOf(schedule.Input, c*chunk, length(c)), rangeOf(schedule.Scratch, slot(c), length(c)))
 		w.signal()
 	}
 	fetch := func(c int) {
@@ -145,28 +147,28 @@ func (w *stepWriter) staged(piece int) {
 				continue
 			}
 			w.wait(schedule.One(r))
-			if off, n := at(c, r); n > 0 {
+			if off, n := part(c, r); n > 0 {
 				w.emit(schedule.Step{Op: schedule.Get, From: schedule.One(r), Src: rangeOf(schedule.Scratch, sums(c)+off, n),
-					Dst: rangeOf(schedule.Output, c*piece+off, n)})
+					Dst: rangeOf(schedule.Output, c*chunk+off, n)})
 			}
 		}
 	}
-	give(0)
-	for c := range pieces {
+	publish(0)
+	for c := range chunks {
 		if c >= 2 {
 			fetch(c - 2)
 		}
-		if c+1 < pieces {
-			give(c + 1)
+		if c+1 < chunks {
+			publish(c + 1)
 		}
 		w.wait(w.everyone())
-		off, n := at(c, w.rank)
+		off, n := part(c, w.rank)
 		own := rangeOf(schedule.Scratch, sums(c)+off, n)
 		w.sum(rangeOf(schedule.Scratch, slot(c)+off, n), own)
-		w.copy(own, rangeOf(schedule.Output, c*piece+off, n))
+		w.copy(own, rangeOf(schedule.Output, c*chunk+off, n))
 		w.signal()
 	}
-	for c := max(0, pieces-2); c < pieces; c++ {
+	for c := max(0, chunks-2); c < chunks; c++ {
 		fetch(c)
 	}
 }

@@ -19,8 +19,8 @@ func executed(t *testing.T, algorithm, buffers string, p schedule.Params) schedu
 	return asExecuted(s, model.Series{Backend: "cpu", Buffers: buffers}, 4)
 }
 
-// withBarrier has a barrier at its end: the library's slots and stages are its own, which a call may leave to
-// the next while others still read them.
+// withBarrier adds a barrier at the end. The library does not need one, because the next call may use
+// other slots while peers still read these.
 type withBarrier struct{ sharedSchedule }
 
 func (s withBarrier) Steps(rank int) iter.Seq[schedule.Step] {
@@ -32,8 +32,8 @@ func (s withBarrier) Steps(rank int) iter.Seq[schedule.Step] {
 	}
 }
 
-// What the library does in a memory that all share is an all-reduce without a race, and not the
-// schedule of its name.
+// The steps of dist/cpu's special code form an all-reduce without races, and replace the schedule of
+// the same name.
 func TestInMemoryIsProved(t *testing.T) {
 	for _, c := range [][2]string{{"two-stage", "symmetric"}, {"two-stage", "private"}, {"one-stage", "symmetric"},
 		{"one-stage", "private"}} {
@@ -54,7 +54,7 @@ func TestInMemoryIsProved(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range []model.Series{{Backend: "mpi"}, {}} { // another library's is not known
+	for _, s := range []model.Series{{Backend: "mpi"}, {}} { // the steps of other libraries are not known
 		of, _ := schedule.New(schedule.AllReduce, "two-stage", schedule.Params{Ranks: 2, Count: 8})
 		if _, own := asExecuted(of, s, 4).(sharedSchedule); own {
 			t.Errorf("%+v has the steps of dist/cpu", s)
@@ -62,17 +62,17 @@ func TestInMemoryIsProved(t *testing.T) {
 	}
 }
 
-// The times are bytes over rates and flags between caches: of two-stage in symmetric memory nothing
-// crosses, each rank loads as many bytes as the vector has and stores as many; of one-stage all that others
-// have crosses once.
+// Times are bytes over rates, plus flags between caches. In two-stage on symmetric memory no data
+// crosses: each rank loads and stores as many bytes as the vector has. In one-stage, the data of all
+// peers crosses once.
 func TestInMemoryTimes(t *testing.T) {
-	const elem, count = 4, 1 << 12 // in one piece
+	const elem, count = 4, 1 << 12 // one chunk
 	n := loggp.Network{Latency: 100 * event.Nanosecond, Overhead: 10 * event.Nanosecond, Bandwidth: 1e6, Copy: 2e6,
 		Load: 8e6, Fetch: 4e6, Store: 16e6}
 	barrier := 2*n.Overhead + n.Latency
 	for ranks := 2; ranks <= 4; ranks *= 2 {
 		size, others := int64(elem*count), event.Time(ranks-1)
-		more := (others - 1) * n.Overhead // a flag of each other rank is looked at
+		more := (others - 1) * n.Overhead // each further peer's flag must be read
 		for c, want := range map[[2]string]event.Time{
 			{"two-stage", "symmetric"}: 2*(barrier+more) + n.Load.Time(size) + n.Store.Time(size),
 			{"one-stage", "private"}: barrier + more + n.Copy.Time(size) + n.Load.Time(size) + others*n.Fetch.Time(size) +
@@ -86,8 +86,8 @@ func TestInMemoryTimes(t *testing.T) {
 	}
 }
 
-// Times that need more than the probe found are not taken for a validated model, however well
-// they are fitted, and not into the error of all.
+// A fit that needs more than the probed rates is not validated, however close it is, and does not
+// count in the overall error.
 func TestBeyondTheProbe(t *testing.T) {
 	h := sampleHost()
 	for share, beyond := range map[float64]bool{0.7: false, 1.2: false, 1.4: true, 4.3: true} {
