@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// probed is a machine of two cores that nobody has.
+// probed returns the probe result of an invented machine with two cores.
 func probed() probe.Result {
 	cells := []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 80}, {Cores: 1, Bytes: 64 << 20, GBps: 10},
 		{Cores: 2, Bytes: 16 << 10, GBps: 160}, {Cores: 2, Bytes: 64 << 20, GBps: 12}}
@@ -27,8 +27,8 @@ func probed() probe.Result {
 		Hops:     []probe.Hop{{From: 0, To: 1, US: 0.2}}}
 }
 
-// run writes a run of measured all-reduces: what the model says with a library of its own, and
-// of two sizes a disturbed nonsense.
+// run writes a run of measured all-reduces: the model's times for a given library, with two disturbed
+// sizes that take 40 times as long.
 func run(t *testing.T, host string, algorithms ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -62,8 +62,8 @@ func run(t *testing.T, host string, algorithms ...string) string {
 	return dir
 }
 
-// One command: predicted and measured curves in one figure, the error in words, and what was
-// disturbed in neither.
+// One command gives predicted and measured curves in one figure and the error in words. Disturbed
+// times count in neither.
 func TestHost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.json")
 	must.Do(t, probe.Save(file, probed()))
@@ -110,7 +110,8 @@ func TestHost(t *testing.T) {
 	s := sections(rows)
 	for _, want := range []string{"All algorithms together: median error 0 %, 90th percentile ",
 		"on 6 sizes of the measured times left out of the fit",
-		"- ring, f32, 2 ranks, cpu: 0.5 us at either end of a message or flag and 80 % of the probed rates, fitted to 3 sizes", "not resolved: 64Ki, 256Ki", "4 times in the table not resolved"} {
+		"- ring, f32, 2 ranks, cpu: 0.5 us at either end of a message or flag and 80 % of the probed rates, fitted to 3 " +
+			"sizes", "not resolved: 64Ki, 256Ki", "4 times in the table not resolved"} {
 		if !strings.Contains(s[0].Text, want) {
 			t.Errorf("no %q in: %s", want, s[0].Text)
 		}
@@ -120,7 +121,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// Without measured times, or with another host's, rows say so.
+// Without measured times, or with times of another host, the rows say so.
 func TestHostNotValidated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.json")
 	must.Do(t, probe.Save(file, probed()))
@@ -144,16 +145,16 @@ func TestHostNotValidated(t *testing.T) {
 	rows, err = rowsOf(t, "cluster=host-2", "algorithm=ring,nvls", "size=1K", "--probe="+file,
 		"--measured="+run(t, "other", "ring"))
 	if err != nil || len(rows) != 1 || len(rows[0].Warnings) != 1 ||
-		!strings.Contains(rows[0].Warnings[0], "measured on host other, and the probe is of elsewhere") {
+		!strings.Contains(rows[0].Warnings[0], "measured on host other, but the probe is of elsewhere") {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	for want, axes := range map[string][]string{
-		"2 to 2 ranks":        {"cluster=host-4", "--probe=" + file},
-		`unknown algorithm`:   {"cluster=host", "algorithm=rnig"},
-		"no size of pieces":   {"cluster=host", "algorithm=ring@x"},
-		"--measured: ":        {"cluster=host", "--measured=" + t.TempDir()},
-		"no measured all-red": {"cluster=host", "--measured=" + run(t, "other")},
-		"--probe: reading":    {"cluster=host", "--probe=host_test.go"},
+		"2 to 2 ranks":         {"cluster=host-4", "--probe=" + file},
+		`unknown algorithm`:    {"cluster=host", "algorithm=rnig"},
+		"not a size of pieces": {"cluster=host", "algorithm=ring@x"},
+		"--measured: ":         {"cluster=host", "--measured=" + t.TempDir()},
+		"no measured all-red":  {"cluster=host", "--measured=" + run(t, "other")},
+		"--probe: reading":     {"cluster=host", "--probe=host_test.go"},
 	} {
 		if _, err := rowsOf(t, axes...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", axes, err, want)

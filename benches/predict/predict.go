@@ -1,7 +1,7 @@
-// Package predict is the bench `predict`: how long an all-reduce takes on a cluster of GPUs,
-// by NCCL's algorithms and protocols, or between the cores of a host, by the library's own.
-// It measures nothing: package internal/result/predict has the models, fitted to published
-// or measured times, and what their errors are.
+// Package predict is the bench `predict`. It predicts the time of an all-reduce on a cluster
+// of GPUs, by NCCL's algorithms and protocols, or between the cores of a host, by the
+// library's own algorithms. It measures nothing: package internal/result/predict has the
+// models, which are fitted to published or measured times, and their errors.
 package predict
 
 import (
@@ -23,55 +23,62 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// The axes and details.
+// Axes and details of a row.
 const (
 	clusterAxis, opAxis, sizeAxis, algorithmAxis, protocolAxis = "cluster", "op", "size", "algorithm", "protocol"
 	choiceDetail, validationDetail, curveDetail, clusterDetail = "choice", "validation", "published", "cluster"
 )
 
-// allReduce is the operation that there is a model of.
-const allReduce = "allreduce"
+const (
+	allReduce = "allreduce" // the only operation with a model
+	nvls      = "nvls"      // the algorithm of a switch that adds
+)
 
-// nvls is the algorithm of a switch that adds.
-const nvls = "nvls"
-
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	return bench.New("predict", body,
-		bench.Help("how long an all-reduce takes on a cluster of GPUs, by algorithm and protocol: a model fitted to "+
+		bench.Help("predicted time of an all-reduce on a cluster of GPUs, by algorithm and protocol, from a model fitted to "+
 			"published times"),
-		bench.Doc(`Predicts the time of an all-reduce by the model by which NCCL chooses: ring, tree
-or a switch that adds (nvls), with the protocols LL, LL128 and Simple; best is the fastest.
+		bench.Doc(`Predicts the time of an all-reduce with the model that NCCL uses to choose among
+ring, tree and a switch that adds (nvls), with the protocols LL, LL128 and
+Simple. best is the fastest.
 
-cluster is a kind of node (`+strings.Join(predict.NodeKinds(), ", ")+`), its GPUs and the number of nodes, as in
-h100-8x4, or a file.yaml that says how many GPUs, NICs and GB/s there are, and from which source.
+cluster is a kind of node (`+strings.Join(predict.NodeKinds(), ", ")+`),
+its GPUs and the number of nodes, such as h100-8x4, or a file.yaml that states
+the numbers of GPUs and NICs, their GB/s, and the sources of these numbers.
 
-Latencies and bandwidths within a node are fitted to every second size of the published times of NCCL on
-that GPU, and the error is stated on the sizes left out. low_us and high_us are that error's 90th
-percentile to either side. Whatever there are no published times of, other GPUs, several nodes, single
-algorithms and protocols, is labelled "not validated" and has no interval.
+Latencies and bandwidths within a node are fitted to every second size of the
+published times of NCCL on that GPU. The error is measured on the sizes left
+out; low_us and high_us are its 90th percentile to either side. Predictions
+without published times to compare with (other GPUs, several nodes, single
+algorithms and protocols) are labelled "not validated" and have no interval.
 
-Cluster host, or host-2 for two ranks, is the machine that kernbench probe measured (probe FILE; by default
-this host's own). There the algorithms are the library's, and the model is a flat network (LogGP): latency and
-rates are the probe's, ranks read and write each other's memory by themselves, and what no probe can know, the time that the
-library takes for a message or flag and the share of the rates that it reaches, is fitted to every second size of measured times (measured RUN, of bench collectives on cpu). The figure
-has both curves, the report says the error on the sizes left out. Times that were disturbed are not
-resolved and count for neither; a fit beyond what the probe found is not validated. Ranks that share a core are not modelled, nor is a network between hosts.
+Cluster host, or host-2 for two ranks, is a machine that kernbench probe
+measured (--probe FILE; by default this host). There the algorithms are the
+library's own, and the model is a flat network (LogGP). Latency and rates come
+from the probe, and ranks read and write each other's memory directly. A probe
+cannot measure how long the library is busy with a message or flag, and which
+share of the rates it reaches. These two are fitted to every second size of
+measured times (--measured RUN, of bench collectives on cpu). The figure shows
+both curves, and the report states the error on the sizes left out. Disturbed
+times are not resolved and count for neither. A fit that needs more than the
+probed rates is not validated. Ranks that share a core, and networks between
+hosts, are not modelled.
 
   kernbench run --bench predict --cluster h100-8x1
   kernbench run --bench predict --cluster h100-8x4,h200-8x4 --size 1K:1G:x4 --algorithm best
   kernbench run --bench predict --cluster h100-8x1 --algorithm ring,tree --protocol LL,LL128,Simple
   kernbench run --bench llm-impact --curve predict:h100-8x1 --tp 8
   kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`),
-		bench.FileOption(probeOption, "", "probe result that cluster host is made of; empty is this host's own"),
+		bench.FileOption(probeOption, "", "probe result that describes cluster host; empty is this host's own"),
 		bench.Option(measuredOption, bench.KindString, "",
-			"RUN with all-reduces measured on cluster host, to fit its model to and hold it against"),
+			"RUN with all-reduces measured on cluster host, to fit and test its model"),
 		bench.Version("2"),
 		bench.Ranks("1"),
 		bench.Strings(clusterAxis, "h100-8x1", "h100-8x4"),
 		bench.Strings(opAxis, allReduce),
-		bench.Strings(algorithmAxis, append([]string{predict.Best}, predict.Algorithms...)...),
-		bench.Strings(protocolAxis, append([]string{predict.Best}, predict.Protocols...)...),
+		bench.Strings(algorithmAxis, withBest(predict.Algorithms)...),
+		bench.Strings(protocolAxis, withBest(predict.Protocols)...),
 		bench.Bytes(sizeAxis, "1K:1G:x4"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Metric("busbw", "GB/s", "higher"),
@@ -86,7 +93,11 @@ resolved and count for neither; a fit beyond what the probe found is not validat
 	)
 }
 
-// contentHashes is that of a cluster's file and of the times that a host's model is fitted to.
+// withBest returns the values of an axis: best, then the names.
+func withBest(names []string) []string { return append([]string{predict.Best}, names...) }
+
+// contentHashes identifies the contents of a cluster file and of the times to which a host's
+// model is fitted.
 func contentHashes(p, options point.Point) map[string]string {
 	all := map[string]string{}
 	cluster := p.At(clusterAxis)
@@ -101,19 +112,19 @@ func contentHashes(p, options point.Point) map[string]string {
 	return all
 }
 
-// checkCombination drops what does not go together.
+// checkCombination drops points whose cluster, algorithm and protocol cannot be combined.
 func checkCombination(p point.Point) error {
 	algorithm, protocol := p.At(algorithmAxis).String(), p.At(protocolAxis).String()
-	switch own := protocol != predict.Best; {
-	case isHost(p.At(clusterAxis).String()) && (own || algorithm == nvls):
+	switch named := protocol != predict.Best; {
+	case isHost(p.At(clusterAxis).String()) && (named || algorithm == nvls):
 		return errors.New("protocols and a switch that adds are for GPUs: ranks on a host have neither")
-	case algorithm == nvls && own && protocol != "Simple":
-		return fmt.Errorf("%s has the protocol Simple alone", nvls)
+	case algorithm == nvls && named && protocol != "Simple":
+		return fmt.Errorf("%s has only the protocol Simple", nvls)
 	}
 	return nil
 }
 
-// checkPoint refuses what there is no model of, before anything runs.
+// checkPoint refuses points for which there is no model, before anything runs.
 func checkPoint(p, options point.Point) error {
 	if op := p.At(opAxis).String(); op != allReduce {
 		return bench.Unknown("op", op, []string{allReduce})
@@ -122,13 +133,10 @@ func checkPoint(p, options point.Point) error {
 		return checkHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(),
 			options.At(measuredOption).String())
 	}
-	if a, known := p.At(algorithmAxis).String(),
-		append([]string{predict.Best}, predict.Algorithms...); !slices.Contains(known, a) {
-		return bench.Unknown("algorithm", a, known)
-	}
-	if a, known := p.At(protocolAxis).String(),
-		append([]string{predict.Best}, predict.Protocols...); !slices.Contains(known, a) {
-		return bench.Unknown("protocol", a, known)
+	for axis, names := range map[string][]string{algorithmAxis: predict.Algorithms, protocolAxis: predict.Protocols} {
+		if name, known := p.At(axis).String(), withBest(names); !slices.Contains(known, name) {
+			return bench.Unknown(axis, name, known)
+		}
 	}
 	c, err := predict.Find(p.At(clusterAxis).String())
 	if err == nil && c.Ranks() < 2 {
@@ -158,20 +166,20 @@ func body(ctx context.Context, s *bench.State) error {
 	if c.Nodes == 1 && c.Curve != "" {
 		s.Detail(curveDetail, c.Curve)
 	}
-	choice := s.Str(algorithmAxis) == predict.Best && s.Str(protocolAxis) == predict.Best
-	e, why := c.Validation(bytes, choice)
-	record(s, p.US, bytes, c.Ranks(), e, why)
+	ownChoice := s.Str(algorithmAxis) == predict.Best && s.Str(protocolAxis) == predict.Best
+	e, reason := c.Validation(bytes, ownChoice)
+	record(s, p.US, bytes, c.Ranks(), e, reason)
 	return nil
 }
 
-// record notes a predicted time and what it is worth, by the error on sizes left out of the fit, or why that is
-// not known.
-func record(s *bench.State, us float64, bytes int64, ranks int, e predict.ErrorStats, why string) {
+// record records a predicted time with the interval that the error on sizes left out of the
+// fit gives, or with the reason why the error is not known.
+func record(s *bench.State, us float64, bytes int64, ranks int, e predict.ErrorStats, reason string) {
 	s.Record("time_us", us)
 	busbw, _ := bandwidth.Bus(allReduce, ranks, bytes, us)
 	s.Record("busbw", busbw)
-	if why != "" {
-		s.Detail(validationDetail, "not validated: "+why)
+	if reason != "" {
+		s.Detail(validationDetail, "not validated: "+reason)
 		return
 	}
 	s.Detail(validationDetail, e.String())
@@ -183,17 +191,31 @@ func micros(us float64) string { return unit.FormatSig(us, 4) + " us" }
 
 func size(r *journal.Row) float64 { return rowset.Number(r, sizeAxis) }
 
-// figures draws the time against the size, a panel for each cluster; hosts have a figure of their own.
+func cluster(r *journal.Row) string { return rowset.Text(r, clusterAxis) }
+
+func algorithm(r *journal.Row) string { return rowset.Text(r, algorithmAxis) }
+
+// validated reports whether any of the rows has an interval.
+func validated(rows rowset.Set) bool {
+	return slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Metrics["high_us"] > 0 })
+}
+
+// timePanel returns an empty panel of time against size.
+func timePanel(title string) figure.Panel {
+	return figure.Panel{Title: title, X: figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes},
+		Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
+}
+
+// figures draws time against size with a panel for each cluster. Hosts have a figure of
+// their own.
 func figures(rows []journal.Row) []figure.Figure {
 	hosts := figure.Figure{Name: "predict_host", Title: "Predicted and measured time of an all-reduce",
-		Caption: "Lines: a flat network made of the probe, fitted to every second measured size. Marks: measured, with 95 " +
-			"% intervals; hollow: not resolved."}
+		Caption: "Lines: a flat network with the probe's parameters, fitted to every second measured size. Marks: " +
+			"measured, with 95 % intervals; hollow: not resolved."}
 	f := figure.Figure{Name: "predict_time", Title: "Predicted time of an all-reduce",
-		Caption: "A model fitted to every second size of the published times (line). What there are none of is marked as " +
-			"not validated; bars are the 90th percentile of the error on sizes left out of the fit."}
-	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string {
-		return rowset.Text(r, clusterAxis)
-	}) {
+		Caption: "A model fitted to every second size of the published times (line). Bars are the 90th percentile of the " +
+			"error on sizes left out of the fit. Clusters without published times are marked as not validated."}
+	for _, g := range rowset.GroupBy(rowset.Good(rows), cluster) {
 		if isHost(g.Key) {
 			hosts.Panels = append(hosts.Panels, hostPanel(g.Rows))
 			if overall := g.Rows[0].Details[overallDetail]; overall != "" {
@@ -201,13 +223,12 @@ func figures(rows []journal.Row) []figure.Figure {
 			}
 			continue
 		}
-		p := figure.Panel{Title: g.Key, X: figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes},
-			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		if !slices.ContainsFunc(g.Rows, func(r *journal.Row) bool { return r.Metrics["high_us"] > 0 }) {
+		p := timePanel(g.Key)
+		if !validated(g.Rows) {
 			p.Title += ", not validated"
 		}
-		p.Series = rowset.Series(g.Rows.Where(drawnRows(g.Rows)), func(r *journal.Row) string {
-			name := rowset.Text(r, algorithmAxis)
+		p.Series = rowset.Series(drawnRows(g.Rows), func(r *journal.Row) string {
+			name := algorithm(r)
 			if protocol := rowset.Text(r, protocolAxis); protocol != predict.Best {
 				name += ", " + protocol
 			}
@@ -215,7 +236,7 @@ func figures(rows []journal.Row) []figure.Figure {
 		}, func(r *journal.Row) (figure.Point, bool) {
 			return figure.Point{X: size(r), Y: r.Metrics["time_us"], Low: r.Metrics["low_us"], High: r.Metrics["high_us"]}, true
 		})
-		// The best lies on others at every size, and so on top.
+		// Best coincides with another series at every size, so it is drawn last, on top.
 		slices.SortStableFunc(p.Series, func(a, b figure.Series) int {
 			return strings.Count(a.Name, predict.Best) - strings.Count(b.Name, predict.Best)
 		})
@@ -225,22 +246,25 @@ func figures(rows []journal.Row) []figure.Figure {
 	return slices.DeleteFunc([]figure.Figure{f, hosts}, func(f figure.Figure) bool { return len(f.Panels) == 0 })
 }
 
-// drawnRows tells which rows to draw: the best of all and, where they were asked for, pairs of an algorithm
-// and a protocol, in which case the best of some only lies on one of them.
-func drawnRows(rows rowset.Set) func(*journal.Row) bool {
-	free := func(r *journal.Row) int {
-		return strings.Count(rowset.Text(r, algorithmAxis)+rowset.Text(r, protocolAxis), predict.Best)
-	}
-	pairs := slices.ContainsFunc(rows, func(r *journal.Row) bool { return free(r) == 0 })
-	return func(r *journal.Row) bool { return !pairs || free(r) != 1 }
+// bests returns how many of the row's algorithm and protocol are best.
+func bests(r *journal.Row) int {
+	return strings.Count(algorithm(r)+" "+rowset.Text(r, protocolAxis), predict.Best)
 }
 
-// timeTable is the times of a cluster by algorithm and protocol.
+// drawnRows returns the rows to draw. If there are rows with both an algorithm and a
+// protocol, rows with only one of them are left out, because each coincides with one of
+// those.
+func drawnRows(rows rowset.Set) rowset.Set {
+	if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return bests(r) == 0 }) {
+		return rows
+	}
+	return rows.Where(func(r *journal.Row) bool { return bests(r) != 1 })
+}
+
+// timeTable returns the times of a cluster by algorithm and protocol, a line for each size.
 func timeTable(rows rowset.Set) [][]string {
-	pairs := rows.Where(func(r *journal.Row) bool {
-		return rowset.Text(r, algorithmAxis) != predict.Best && rowset.Text(r, protocolAxis) != predict.Best
-	})
-	name := func(r *journal.Row) string { return rowset.Text(r, algorithmAxis) + " " + rowset.Text(r, protocolAxis) }
+	pairs := rows.Where(func(r *journal.Row) bool { return bests(r) == 0 })
+	name := func(r *journal.Row) string { return algorithm(r) + " " + rowset.Text(r, protocolAxis) }
 	columns := rowset.GroupBy(pairs, name)
 	table := [][]string{{"size, times in us"}}
 	for _, c := range columns {
@@ -260,24 +284,27 @@ func timeTable(rows rowset.Set) [][]string {
 	return table
 }
 
-// published is the curve that a row's prediction is fitted to.
+// published returns the line of the curve to which the row's prediction was fitted, or nothing
+// if there is none.
 func published(r *journal.Row) []figure.Line {
 	curve, err := model.NamedCurve(r.Details[curveDetail])
-	if err != nil { // there is none
+	if err != nil {
 		return nil
 	}
-	points := curve.Ranks[int(r.Metrics["gpus"])]
+	points := lists.Map(curve.Ranks[int(r.Metrics["gpus"])], func(p model.TablePoint) figure.Point {
+		return figure.Point{X: float64(p.Bytes), Y: p.US}
+	})
 	if len(points) == 0 {
 		return nil
 	}
-	at := func(p model.TablePoint) figure.Point { return figure.Point{X: float64(p.Bytes), Y: p.US} }
-	return []figure.Line{{Label: "published", Points: lists.Map(points, at)}}
+	return []figure.Line{{Label: "published", Points: points}}
 }
 
-// sections say what to choose at which size, and what the prediction is worth.
+// sections reports the best choice at each size with the prediction's error, then the times
+// by algorithm and protocol.
 func sections(rows []journal.Row) (out []bench.Section) {
 	var tables []bench.Section
-	for _, g := range rowset.GroupBy(rowset.Good(rows), func(r *journal.Row) string { return rowset.Text(r, clusterAxis) }) {
+	for _, g := range rowset.GroupBy(rowset.Good(rows), cluster) {
 		if isHost(g.Key) {
 			out = append(out, hostSection(g.Rows))
 		} else if table := timeTable(g.Rows); len(table) > 1 {
@@ -285,22 +312,21 @@ func sections(rows []journal.Row) (out []bench.Section) {
 				Title: "Time by algorithm and protocol on " + g.Key, Text: g.Rows[0].Details[clusterDetail] + ".", Table: table})
 		}
 	}
-	best := rowset.Good(rows).Where(func(r *journal.Row) bool {
-		return rowset.Text(r, algorithmAxis) == predict.Best && rowset.Text(r, protocolAxis) == predict.Best
-	})
-	for _, g := range rowset.GroupBy(best, func(r *journal.Row) string { return rowset.Text(r, clusterAxis) }) {
+	best := rowset.Good(rows).Where(func(r *journal.Row) bool { return bests(r) == 2 })
+	for _, g := range rowset.GroupBy(best, cluster) {
 		out = append(out, choiceSection(g.Key, g.Rows))
 	}
 	return append(out, tables...)
 }
 
-// choiceSection is the best at each size, and what that is worth: in a column, or in the text where it is the same at all.
+// choiceSection lists the best choice at each size. The validation is a column, or the text
+// if it is the same at all sizes.
 func choiceSection(cluster string, rows rowset.Set) bench.Section {
 	s := bench.Section{Headline: true, Title: "Best choice on " + cluster,
 		Table: [][]string{{"size", "fastest", "time", "90 % of errors within"}}}
-	worth := rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] })
-	if len(worth) == 1 {
-		s.Text = worth[0].Key + "."
+	validations := rowset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] })
+	if len(validations) == 1 {
+		s.Text = validations[0].Key + "."
 	} else {
 		s.Table[0] = append(s.Table[0], "validation")
 	}
@@ -310,7 +336,7 @@ func choiceSection(cluster string, rows rowset.Set) bench.Section {
 			within = unit.FormatSig(r.Metrics["low_us"], 4) + " to " + micros(high)
 		}
 		line := []string{unit.FormatBytes(int64(size(r))), r.Details[choiceDetail], micros(r.Metrics["time_us"]), within}
-		if len(worth) > 1 {
+		if len(validations) > 1 {
 			line = append(line, r.Details[validationDetail])
 		}
 		s.Table = append(s.Table, line)

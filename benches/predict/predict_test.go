@@ -13,21 +13,21 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// rowsOf computes a sweep; what begins with -- is an option.
+// rowsOf computes a sweep. Words that begin with -- are options, others are axes.
 func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
 	t.Helper()
 	return benchtest.Rows(t, Bench(), "cpu", words...)
 }
 
-// Rows are modelled; only what was held against published times has an interval, and
-// everything else says that it is not validated.
+// All rows are modelled. Only predictions that were compared with published times have an interval;
+// all others are marked as not validated.
 func TestRows(t *testing.T) {
 	rows := must.Get(rowsOf(t, "cluster=h100-8x1,h100-8x4,b200-8x1,a100-8x1"))(t)
 	validated := 0
 	for _, r := range rows {
 		cluster, algorithm := rowset.Text(&r, clusterAxis), rowset.Text(&r, algorithmAxis)
 		if r.Status == journal.Skipped && algorithm == "nvls" && cluster == "a100-8x1" {
-			continue // its switch cannot add
+			continue // the switch of an A100 cannot add
 		}
 		if r.Status != journal.OK || r.Kind != journal.Modelled || !(r.Metrics["time_us"] > 0) {
 			t.Errorf("%v: %s (%s), %s, %v", r.Point, r.Status, r.Reason, r.Kind, r.Metrics)
@@ -57,7 +57,7 @@ func TestRows(t *testing.T) {
 	if len(s) != 8 || len(s[0].Table) != 12 {
 		t.Fatalf("%+v", s)
 	}
-	// Time by algorithm and protocol, the best of which is the best choice.
+	// The table of times by algorithm and protocol: its least is the best choice.
 	times := s[4]
 	if times.Title != "Time by algorithm and protocol on h100-8x1" || len(times.Table) != 12 ||
 		strings.Join(times.Table[0][1:],
