@@ -12,17 +12,22 @@ import (
 
 // builtin is the provider of this package.
 type builtin struct {
-	name  string
-	level tile.Level
+	name, help string
+	level      tile.Level
 }
 
 // Builtin returns this package's own provider, with the best instructions of the machine.
-func Builtin() Provider { return builtin{"builtin", tile.Best()} }
+func Builtin() Provider {
+	return builtin{"builtin", "kernbench's own kernels, with the best instructions of this CPU", tile.Best()}
+}
 
 // BuiltinAt returns the provider restricted to a level, which must be one of tile.Levels.
-func BuiltinAt(l tile.Level) Provider { return builtin{"builtin-" + l.String(), l} }
+func BuiltinAt(l tile.Level) Provider {
+	return builtin{"builtin-" + l.String(), fmt.Sprintf("kernbench's own kernels, restricted to %v", l), l}
+}
 
 func (p builtin) Name() string { return p.name }
+func (p builtin) Help() string { return p.help }
 
 func (p builtin) Types() []dtype.DType {
 	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16}

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too many sums")
 	}
-	for _, p := range gemm.Providers() {
+	for _, p := range gemm.On(gemm.Host) {
 		gemmtest.Run(t, p, 1, 3)
 	}
 }
@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 // Random shapes, layouts and numbers of threads, compared with naive sums of products.
 func TestRandomProducts(t *testing.T) {
 	engines := map[string]gemm.Engine{}
-	providers := gemm.Providers()
+	providers := gemm.On(gemm.Host)
 	for _, p := range providers {
 		for threads := 1; threads <= 3; threads++ {
 			e := must.Get(p.Open(threads))(t)

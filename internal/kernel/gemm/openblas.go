@@ -21,6 +21,7 @@ type openBLAS struct{}
 func OpenBLAS() Provider { return openBLAS{} }
 
 func (openBLAS) Name() string { return "openblas" }
+func (openBLAS) Help() string { return "OpenBLAS, opened at run time" }
 
 // Types returns f64 and f32 only, because the usual builds of the library lack the 16-bit types.
 func (openBLAS) Types() []dtype.DType { return []dtype.DType{dtype.F64, dtype.F32} }

@@ -2,11 +2,10 @@ package gemm
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
@@ -15,6 +14,8 @@ import (
 type Provider interface {
 	// Name returns the name by which users choose the provider.
 	Name() string
+	// Help describes the provider in one line.
+	Help() string
 	// Types returns the supported operand types. Result returns the type of C.
 	Types() []dtype.DType
 	// Open prepares an engine with this number of threads.
@@ -64,29 +65,40 @@ func (e *MissingError) Error() string { return e.Reason.Error() }
 
 func (e *MissingError) Unwrap() error { return e.Reason }
 
-// registered holds the providers of other packages, by backend.
-var registered = map[string][]Provider{}
+// registered is a provider of a backend.
+type registered struct {
+	Provider
+	backend string
+}
 
-// Register adds providers of a backend other than Host. Packages call it in init functions.
-func Register(backend string, providers ...Provider) {
-	registered[backend] = append(registered[backend], providers...)
+// providers holds the providers of all backends. Those of Host are registered first.
+var providers = registry.NewOrdered("GEMM provider", func(r registered) registry.Entry {
+	return registry.Entry{Name: r.backend + "/" + r.Name(), Help: r.Help()}
+})
+
+// The providers for the CPUs of this machine: the built-in one, the same at each lower level, and the libraries.
+func init() {
+	Register(Host, Builtin())
+	Register(Host, lists.Map(tile.Levels(), BuiltinAt)...)
+	Register(Host, OpenBLAS())
+}
+
+// Register adds providers of a backend. Packages call it in init functions.
+func Register(backend string, list ...Provider) {
+	for _, p := range list {
+		providers.Register(registered{p, backend})
+	}
 }
 
 // Backends lists the backends with providers, Host first.
-func Backends() []string { return append([]string{Host}, slices.Sorted(maps.Keys(registered))...) }
+func Backends() []string {
+	return lists.Distinct(lists.Map(providers.All(), func(r registered) string { return r.backend }))
+}
 
 // On lists the providers of a backend, whether or not their libraries are installed.
 func On(backend string) []Provider {
-	if backend == Host {
-		return Providers()
-	}
-	return slices.Clone(registered[backend])
-}
-
-// Providers lists every provider for the CPUs of this machine, whether or not its library is installed: the built-in
-// provider, the same at each lower level, and the libraries.
-func Providers() []Provider {
-	return slices.Concat([]Provider{Builtin()}, lists.Map(tile.Levels(), BuiltinAt), []Provider{OpenBLAS()})
+	list := lists.Filter(providers.All(), func(r registered) bool { return r.backend == backend })
+	return lists.Map(list, func(r registered) Provider { return r.Provider })
 }
 
 // Lookup returns a backend's provider by name.

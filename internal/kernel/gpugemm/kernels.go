@@ -51,6 +51,7 @@ const stepK = 64
 type builtin struct{}
 
 func (builtin) Name() string         { return "builtin" }
+func (builtin) Help() string         { return "kernbench's own GPU kernels, which need only the driver" }
 func (builtin) Types() []dtype.DType { return []dtype.DType{dtype.BF16} }
 
 func (p builtin) Open(threads int) (gemm.Engine, error) {

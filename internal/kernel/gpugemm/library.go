@@ -22,6 +22,13 @@ type library struct {
 
 func (p library) Name() string { return p.name }
 
+func (p library) Help() string {
+	if p.exhaustive {
+		return "cuBLASLt, opened at run time, with the fastest of all its algorithms"
+	}
+	return "cuBLASLt, opened at run time, with the first algorithm of its heuristic"
+}
+
 func (library) Types() []dtype.DType {
 	return []dtype.DType{dtype.F64, dtype.F32, dtype.TF32, dtype.F16, dtype.BF16, dtype.E4M3}
 }
