@@ -1,8 +1,8 @@
-// Package allreduceeval is the bench `allreduce-eval`: what a team needs to
-// trust or distrust an all-reduce. It has a correctness matrix whose cells are
-// passed, failed, skipped or not executed and never anything in between, the
-// contracts on bits, the handling of mistakes and failures, and the times with
-// their limits, from which it says in words what they mean.
+// Package allreduceeval is the bench `allreduce-eval`, which evaluates whether an
+// all-reduce can be trusted. It has a correctness matrix, contracts on bits, mistakes
+// and failures that ranks must notice, and times with their limits. The report states
+// in words what they mean. A cell is passed, failed, skipped or not executed, and
+// never anything in between.
 //
 // docs/correctness.md derives what each cell demands.
 package allreduceeval
@@ -10,6 +10,7 @@ package allreduceeval
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -18,7 +19,10 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -26,46 +30,47 @@ import (
 // Name is the bench's name.
 const Name = "allreduce-eval"
 
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	return bench.Suite(Name,
 		bench.Help("evaluation of an all-reduce: correctness matrix, contracts, failures, times and what they mean"),
 		bench.Doc(manual),
 		bench.Version("1"),
-		bench.Derive(warned),
+		bench.Derive(addWarnings),
 		bench.Profile("quick"),
 		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,3,4,8", "inplace=false,true"),
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", bench.KindString, "",
-			"rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
+			"rates to compare times with: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Option(findings.ModelsOption, bench.KindString, findings.Models,
 			"language models that the report draws conclusions for, separated by commas (llm-impact lists them)"),
 		bench.Backends(backends()...),
-		bench.OneHost("it evaluates the sharing of memory, and lets processes of this host die"),
+		bench.OneHost("it evaluates shared memory and kills processes of this host"),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
 		bench.Helper(dyingHelper, dyingRank),
 		bench.Figures(findings.Figures),
-		bench.Sections(func(rows []journal.Row) []bench.Section { return findings.Sections(rows, declared(rows)) }),
+		bench.Sections(func(rows []journal.Row) []bench.Section { return findings.Sections(rows, requiredTasks(rows)) }),
 		bench.Exports(findings.Exports),
 	)
 }
 
-const manual = `Evaluates the all-reduce of a backend and writes a report that explains itself.
+const manual = `Evaluates the all-reduce of a backend and writes a report with conclusions.
 
-correctness  every algorithm, element type, number of ranks, in and out of place,
-             with and without epilogue, over the sizes of the profile; exact and
-             adversarial inputs, in private and symmetric memory, every element
-             checked. A row's cells are its sizes.
-contracts    which results are equal bit for bit, where package dist promises it
-errors       mistakes and failures: an error that says what, on every rank, in time
-performance  time, bandwidths, the traffic that really moves, and the share of
-             every named limit that it reaches; in place too with the full profile
-             or --inplace false,true
+correctness  every algorithm, element type and number of ranks, in and out of place,
+             with and without epilogue, at the sizes of the profile. Inputs are exact
+             and adversarial, in private and symmetric memory, and every element is
+             checked. The cells of a row are its sizes.
+contracts    results that must be equal bit for bit, where package dist promises it
+errors       mistakes and failures: every rank must get an error that says what
+             happened, in time
+performance  time, bandwidths, the bytes that really move, and the share of each named
+             limit that is reached; in place too with the full profile or
+             --inplace false,true
 
 The quick profile takes about two minutes on two cores, the full one up to an hour.
-A backend runs what it has; what it lacks is not executed.
---mutate plants a fault in the correctness part; its cells must turn red. Those called
+Cells that need a feature that the backend lacks are not executed.
+--mutate plants a fault in the correctness part; its cells must turn red. Faults called
 kernel-... are planted in the kernels of backends that have their own (cuda).
 
   kernbench run --bench allreduce-eval
@@ -75,7 +80,7 @@ kernel-... are planted in the kernels of backends that have their own (cuda).
   kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`
 
 func correctnessPart() bench.Clause {
-	return bench.Part(matrix.Correctness, correctness, append(onBackends(reference.Types, ""),
+	return bench.Part(matrix.Correctness, correctness, append(backendAxes(reference.Types, ""),
 		bench.Help("the correctness matrix"),
 		bench.Ranks("2,3,8"),
 		bench.DTypes("dtype", names(reference.Types)...),
@@ -91,32 +96,32 @@ func correctnessPart() bench.Clause {
 }
 
 func contractsPart() bench.Clause {
-	return bench.Part(matrix.Contracts, contractCells, append(onBackends(nil, ""),
-		bench.Help("which results are equal bit for bit"),
+	return bench.Part(matrix.Contracts, contractCells, append(backendAxes(nil, ""),
+		bench.Help("results that must be equal bit for bit"),
 		bench.Ranks("2,4,8"),
 		bench.Strings("contract", matrix.ContractNames...),
 		bench.Strings("algorithm", matrix.Executable()...),
 		bench.Drop(func(p point.Point) error {
-			return matrix.Promised(p.At("contract").String(), p.At("algorithm").String())
+			return matrix.CheckPromised(p.At("contract").String(), p.At("algorithm").String())
 		}),
 	)...)
 }
 
 func errorsPart() bench.Clause {
 	return bench.Part(matrix.Errors, failureCells,
-		bench.Help("mistakes and failures"),
+		bench.Help("mistakes and failures that every rank must notice"),
 		bench.Ranks("2,4"),
 		bench.Strings("mistake", failureNames()...),
 	)
 }
 
 func performancePart() bench.Clause {
-	timed := []dist.DType{dist.F32, dist.BF16}
-	return bench.Part(matrix.Performance, performance, append(onBackends(timed, "1Ki:%d:x8"),
+	types := []dist.DType{dist.F32, dist.BF16}
+	return bench.Part(matrix.Performance, performance, append(backendAxes(types, "1Ki:%d:x8"),
 		bench.Help("times, bandwidths and distance from the limits"),
-		bench.Refuse(mistake),
+		bench.Refuse(checkOptions),
 		bench.Ranks("2,4"),
-		bench.DTypes("dtype", names(timed)...),
+		bench.DTypes("dtype", names(types)...),
 		bench.Strings("algorithm", matrix.Timed()...),
 		bench.Bools("inplace", false),
 		bench.Bytes("size", "1Ki,8Ki,64Ki,512Ki,4Mi,16Mi"),
@@ -127,8 +132,8 @@ func performancePart() bench.Clause {
 	)...)
 }
 
-// sampling spends less time on a row than other benches do: there are many, and
-// the fit over sizes averages. It is a variable for tests.
+// sampling spends less time on a row than other benches do, because there are many rows
+// and the fit over the sizes averages out noise. Tests replace it.
 var sampling = func() bench.Config {
 	c := bench.DefaultMeasure()
 	c.Stop = bench.StopRule{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond,
@@ -137,19 +142,103 @@ var sampling = func() bench.Config {
 	return c
 }
 
-// invalidPoint says why a row of the matrix means nothing.
+// invalidPoint returns the reason why a row of the matrix does not apply, or nil.
 func invalidPoint(p point.Point) error {
 	d, err := dtype.Parse(p.At("dtype").String())
 	if err != nil || !slices.Contains(reference.Types, d) {
-		return fmt.Errorf("the matrix has no cells of %s, only of %s", p.At("dtype").String(), list(reference.Types))
+		return fmt.Errorf("the matrix has no cells of %s, only of %s", p.At("dtype").String(), joinNames(reference.Types))
 	}
 	switch algorithm := p.At("algorithm").String(); {
-	case !slices.Contains(matrix.Known(), algorithm):
-		return bench.Unknown("algorithm", algorithm, matrix.Known())
+	case !slices.Contains(matrix.KnownAlgorithms(), algorithm):
+		return bench.Unknown("algorithm", algorithm, matrix.KnownAlgorithms())
 	case matrix.Codec(algorithm) != nil && !quant.Supports(d):
 		return fmt.Errorf("%s encodes f32, f16 and bf16, not %v", algorithm, d)
 	case p.At("epilogue").String() == "true" && !d.Float():
 		return fmt.Errorf("an epilogue needs a floating-point type, not %v", d)
 	}
 	return nil
+}
+
+// backends returns the backends that have an all-reduce of sums.
+func backends() []string {
+	return dist.Backends(func(d dist.Description) bool {
+		can := d.Capabilities
+		return !d.Virtual && can.Can(dist.AllReduce) && slices.Contains(can.Reductions, dist.Sum)
+	})
+}
+
+// coversMatrix reports whether a backend supports everything in the matrix, so that all
+// cells are required. Other backends run the cells that they support.
+func coversMatrix(can dist.Capabilities) bool {
+	for _, a := range schedule.Algorithms(schedule.AllReduce) {
+		if !slices.Contains(can.Algorithms[dist.AllReduce], a.Name) {
+			return false
+		}
+	}
+	return can.Has(dist.AnyCodec) && can.Has(dist.FusedEpilogue) &&
+		len(intersect(reference.Types, can.DTypes)) == len(reference.Types)
+}
+
+// backendAxes returns the axes algorithm, dtype and size for each backend that does not
+// cover the matrix. sizes is a format with the backend's largest size, or "" for a part
+// without times.
+func backendAxes(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
+	for _, name := range backends() {
+		d := dist.Describe(name)
+		can := d.Capabilities
+		if coversMatrix(can) {
+			continue
+		}
+		algorithms := offeredAlgorithms(can)
+		if sizes != "" {
+			algorithms = slices.DeleteFunc(algorithms, func(name string) bool { return matrix.Find(name).Untimed != "" })
+		}
+		axes := []bench.Clause{bench.Strings("algorithm", append([]string{matrix.Auto}, algorithms...)...)}
+		if has := intersect(dtypes, can.DTypes); len(has) < len(dtypes) {
+			if len(has) == 0 {
+				has = intersect(reference.Types, can.DTypes)
+			}
+			axes = append(axes, bench.DTypes("dtype", names(has)...))
+		}
+		if sizes != "" && d.MaxBytes > 0 {
+			axes = append(axes, bench.Bytes("size", fmt.Sprintf(sizes, d.MaxBytes)))
+		}
+		clauses = append(clauses, bench.On(name, axes...))
+	}
+	return clauses
+}
+
+// offeredAlgorithms returns the algorithms of the matrix that a backend offers by name,
+// or whose codec it accepts.
+func offeredAlgorithms(can dist.Capabilities) []string {
+	return lists.Filter(matrix.Algorithms(), func(name string) bool {
+		codec := matrix.Codec(name)
+		return slices.Contains(can.Algorithms[dist.AllReduce], name) || codec != nil && can.Takes(*codec)
+	})
+}
+
+func intersect(a, b []dist.DType) []dist.DType {
+	return lists.Filter(a, func(d dist.DType) bool { return slices.Contains(b, d) })
+}
+
+func names[T fmt.Stringer](values []T) []string { return lists.Map(values, T.String) }
+
+func joinNames[T fmt.Stringer](values []T) string { return strings.Join(names(values), ", ") }
+
+// requiredTasks returns the untimed tasks of the quick profile, which must all run if
+// the rows come from one backend that covers the matrix. Otherwise it returns nil.
+func requiredTasks(rows []journal.Row) (out []plan.Task) {
+	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
+	if len(backends) != 1 || !coversMatrix(dist.Describe(backends[0]).Capabilities) {
+		return nil
+	}
+	p, err := plan.Make(Bench(), plan.Request{Backend: backends[0],
+		Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}})
+	if err != nil {
+		return nil // the declaration itself is wrong, which every command reports
+	}
+	for _, g := range p.Groups {
+		out = append(out, g.Tasks...)
+	}
+	return out
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// contractCells is the body: a row is a contract of an algorithm, its cells are
-// the element types.
+// contractCells is the body of the contracts part. A row is a contract of an
+// algorithm, and its cells are the element types.
 func contractCells(ctx context.Context, s *bench.State) error {
 	began := time.Now()
 	contract, algorithm := s.Str("contract"), s.Str("algorithm")
-	v := verdict{others: -1}
+	v := verdict{failedRank: -1}
 	t := &trial{seed: s.Seed(), algorithm: algorithm}
 	ran := false
 	for _, d := range matrix.FloatTypes {
@@ -31,32 +31,32 @@ func contractCells(ctx context.Context, s *bench.State) error {
 		}
 		t.workspace = w
 		if contract == matrix.AcrossRanks && w.g.Capabilities().Has(dist.RanksMayDiffer) {
-			return bench.Skip("not promised: the ranks of backend %s add up in orders of their own", s.Backend())
+			return bench.Skip("not promised: each rank of backend %s adds in its own order", s.Backend())
 		}
-		if !promised(contract, algorithm, d) {
-			v.note(d.String(), journal.Skipped)
+		if !contractApplies(contract, algorithm, d) {
+			v.add(d.String(), journal.Skipped)
 			continue
 		}
 		if err := w.unsupported(algorithm, d, false); err != nil {
 			if slices.Contains(w.g.Capabilities().DTypes, d) {
 				return err
 			}
-			v.note(d.String(), journal.NotExecuted)
+			v.add(d.String(), journal.NotExecuted)
 			continue
 		}
 		ran = true
 		s.Phase(d.String())
-		fault, err := t.contract(ctx, s, contract)
+		fault, err := t.checkContract(ctx, s, contract)
 		if err != nil {
 			closeWorkspace(s)
-			return within(d.String(), err)
+			return wrap(d.String(), err)
 		}
-		if err := v.collect(ctx, s, d.String(), within(d.String(), fault)); err != nil {
+		if err := v.collect(ctx, s, d.String(), wrap(d.String(), fault)); err != nil {
 			return err
 		}
 	}
 	if !ran {
-		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(matrix.FloatTypes))
+		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), joinNames(matrix.FloatTypes))
 	}
 	v.report(s, t, time.Since(began))
 	err := v.err(nil)
@@ -66,9 +66,10 @@ func contractCells(ctx context.Context, s *bench.State) error {
 	return err
 }
 
-// promised tells whether a contract of an algorithm speaks of a type: codecs do
-// not encode all, and two algorithms may differ in what they round on the way.
-func promised(contract, algorithm string, d dist.DType) bool {
+// contractApplies reports whether an algorithm promises a contract for an element type.
+// Codecs do not encode all types, and two algorithms with the same order of additions
+// may differ in their intermediate roundings.
+func contractApplies(contract, algorithm string, d dist.DType) bool {
 	if matrix.Codec(algorithm) != nil && !quant.Supports(d) {
 		return false
 	}
@@ -76,56 +77,22 @@ func promised(contract, algorithm string, d dist.DType) bool {
 		matrix.Find(algorithm).Wide == matrix.Find(matrix.Partner(algorithm)).Wide
 }
 
-// contractSizes are element counts that divide and that do not.
+// contractSizes are element counts, even and odd ones. The last is the longest.
 var contractSizes = []int{1, 100, 4097, 65537}
 
-func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (fault, err error) {
-	longest := contractSizes[len(contractSizes)-1]
-	if err := t.reserve((longest + 1) * t.d.Size()); err != nil {
+// checkContract checks a contract at all sizes in all kinds of memory.
+func (t *trial) checkContract(ctx context.Context, s *bench.State, contract string) (fault, err error) {
+	if err := t.reserve((slices.Max(contractSizes) + 1) * t.d.Size()); err != nil {
 		return nil, err
 	}
-	for _, memory := range t.memories() {
+	for _, memory := range t.memoryKinds() {
 		for _, count := range contractSizes {
-			in := t.inputs(reference.Mixed)
-			got, err := t.sum(in, count, memory, t.algorithm)
+			f, err := t.compareBits(ctx, s, contract, count, memory)
 			if err != nil {
 				return nil, err
 			}
-			where := fmt.Sprintf("%d elements in %s memory", count, memoryNames[memory])
-			var other []byte
-			var than string
-			switch contract {
-			case matrix.AcrossRanks:
-				all, err := s.Group().Exchange(ctx, []int64{int64(crc32.Checksum(got, castagnoli))})
-				if err != nil {
-					return nil, err
-				}
-				for r, crc := range all {
-					if crc[0] != all[s.Rank()][0] && fault == nil {
-						fault = fmt.Errorf("%s: ranks %d and %d got different bits", where, s.Rank(), r)
-					}
-				}
-				continue
-			case matrix.AcrossRuns: // with another call between, so that nothing is left over
-				if _, err := t.sum(reference.NewInputs(reference.Mixed, t.d, t.g.Size(), t.seed+1), count, memory,
-					t.algorithm); err != nil {
-					return nil, err
-				}
-				than = "in another run"
-				other, err = t.sum(in, count, memory, t.algorithm)
-			case matrix.AcrossSizes:
-				than = fmt.Sprintf("as part of %d elements", longest)
-				other, err = t.sum(in, longest, memory, t.algorithm)
-			case matrix.AcrossStages:
-				partner := matrix.Partner(t.algorithm)
-				than = "by " + partner
-				other, err = t.sum(in, count, memory, partner)
-			}
-			if err != nil {
-				return nil, err
-			}
-			if !bytes.Equal(got, other[:len(got)]) && fault == nil {
-				fault = fmt.Errorf("%s: other bits than %s, first at element %d", where, than, differs(got, other)/t.d.Size())
+			if fault == nil {
+				fault = wrap(fmt.Sprintf("%d elements in %s memory", count, memoryNames[memory]), f)
 			}
 		}
 	}
@@ -134,37 +101,71 @@ func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func differs(a, b []byte) int {
-	for i := range a {
-		if a[i] != b[i] {
-			return i
-		}
+// compareBits compares a result with the one that must have the same bits.
+func (t *trial) compareBits(ctx context.Context, s *bench.State, contract string,
+	count, memory int) (fault, err error) {
+	in := t.inputs(reference.Mixed)
+	got, err := t.reduce(in, count, memory, t.algorithm)
+	if err != nil {
+		return nil, err
 	}
-	return -1
+	var other []byte
+	var source string
+	switch contract {
+	case matrix.AcrossRanks:
+		sums, err := s.Group().Exchange(ctx, []int64{int64(crc32.Checksum(got, castagnoli))})
+		if err != nil {
+			return nil, err
+		}
+		differs := func(sum []int64) bool { return sum[0] != sums[s.Rank()][0] }
+		if r := slices.IndexFunc(sums, differs); r >= 0 {
+			fault = fmt.Errorf("ranks %d and %d got different bits", s.Rank(), r)
+		}
+		return fault, nil
+	case matrix.AcrossRuns: // a call with other inputs in between overwrites the first result
+		between := reference.NewInputs(reference.Mixed, t.d, t.g.Size(), t.seed+1)
+		if _, err := t.reduce(between, count, memory, t.algorithm); err != nil {
+			return nil, err
+		}
+		source = "in another run"
+		other, err = t.reduce(in, count, memory, t.algorithm)
+	case matrix.AcrossSizes:
+		longest := slices.Max(contractSizes)
+		source = fmt.Sprintf("as part of %d elements", longest)
+		other, err = t.reduce(in, longest, memory, t.algorithm)
+	case matrix.AcrossStages:
+		partner := matrix.Partner(t.algorithm)
+		source = "by " + partner
+		other, err = t.reduce(in, count, memory, partner)
+	}
+	if err != nil || bytes.Equal(got, other[:len(got)]) {
+		return nil, err
+	}
+	first := 0
+	for got[first] == other[first] {
+		first++
+	}
+	return fmt.Errorf("other bits than %s, first at element %d", source, first/t.d.Size()), nil
 }
 
-// sum makes a call and gives a copy of its result.
-func (t *trial) sum(in reference.Inputs, count, memory int, algorithm string) ([]byte, error) {
+// reduce makes a call and returns a copy of its result.
+func (t *trial) reduce(in reference.Inputs, count, memory int, algorithm string) ([]byte, error) {
 	input, err := t.refs.Input(in, reference.Window{Count: count})
 	if err != nil {
 		return nil, err
 	}
-	name, codec := planned(algorithm)
-	space := t.space[memory]
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, Algorithm: name}
-	call.In, call.Out = t.ends(count, memory)
-	if codec != nil {
-		call.Codec = *codec
-	}
-	copy(space.in, input)
-	fill(space.out[:len(input)])
+	host := t.host[memory]
+	copy(host.in, input)
+	fillGuard(host.out[:len(input)])
+	call := newCall(algorithm)
+	call.In, call.Out = t.buffers(count, memory)
 	op, err := t.g.Prepare(call)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.around(memory, len(input), op.Run); err != nil {
+	if err := t.runStaged(memory, len(input), op.Run); err != nil {
 		return nil, err
 	}
 	t.checked += count
-	return bytes.Clone(space.out[:len(input)]), nil
+	return bytes.Clone(host.out[:len(input)]), nil
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// correctness is the body of the matrix: a row is an algorithm, an element type
-// and a way of calling, and its cells are the sizes.
+// correctness is the body of the correctness part. A row is an algorithm, an element
+// type, and whether the call is in place and has an epilogue. Its cells are the sizes.
 func correctness(ctx context.Context, s *bench.State) error {
 	began := time.Now()
 	sizes, err := sizesOf(s.Str("sizes"))
@@ -38,82 +39,82 @@ func correctness(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	defer instrument.Plant(t.g, "")
-	if err := t.plant(); err != nil {
+	if err := t.plantInKernel(); err != nil {
 		return err
 	}
-	verdict, err := t.cells(ctx, s, sizes)
+	verdict, err := t.runCells(ctx, s, sizes)
 	verdict.report(s, t, time.Since(began))
 	if err = verdict.err(err); err != nil {
-		closeWorkspace(s) // a row that failed is the last of its launch
+		closeWorkspace(s) // the launch ends with its first failed row
 	}
 	return err
 }
 
-// sizesOf is a variable for tests.
+// sizesOf returns the sizes of a set. Tests replace it.
 var sizesOf = matrix.Sizes
 
-// trial is a row's way of calling.
+// trial is the run of one row: its arguments and the statistics of its cells.
 type trial struct {
 	*workspace
 	seed      uint64
 	algorithm string
 	inPlace   bool
 	epilogue  bool
-	fault     string // that is injected
+	fault     string // planted fault
 
-	checked int     // elements so far
-	worst   float64 // error over its bound
-	moved   int64   // bytes of encodings
-	plain   int64   // bytes that they stand for
+	checked      int     // number of checked elements
+	worstError   float64 // largest error, as a fraction of its bound
+	encodedBytes int64   // bytes produced by codecs
+	plainBytes   int64   // size of the same elements unencoded
 
-	stale []byte // what an injected fault keeps of the call before
+	stale []byte // previous result, kept by the fault stale-buffer
 }
 
-// cells runs all sizes, also after one that failed. The error is the end of the
-// group: what remains was not executed.
-func (t *trial) cells(ctx context.Context, s *bench.State, sizes []matrix.Size) (verdict, error) {
-	v := verdict{others: -1}
+// runCells runs all sizes, also after one that failed. It returns an error if the group
+// broke; the remaining sizes are then not executed.
+func (t *trial) runCells(ctx context.Context, s *bench.State, sizes []matrix.Size) (verdict, error) {
+	v := verdict{failedRank: -1}
 	for i, size := range sizes {
 		if why := t.tooLarge(size); why != "" {
-			v.note(size.String(), journal.NotExecuted)
-			v.lacking = why
+			v.add(size.String(), journal.NotExecuted)
+			v.shortage = why
 			continue
 		}
 		if size.Streamed && !dist.Describe(s.Backend()).HostMemory {
-			continue // there is no such way
+			continue // only backends in host memory stream
 		}
-		s.Phase("size " + size.String())
-		fault, err := t.sized(ctx, s, size)
+		where := "size " + size.String()
+		s.Phase(where)
+		fault, err := t.runSize(ctx, s, size)
 		if err == nil {
-			err = v.collect(ctx, s, size.String(), within("size "+size.String(), fault))
+			err = v.collect(ctx, s, size.String(), wrap(where, fault))
 		}
 		if err != nil {
-			v.note(size.String(), journal.Failed)
+			v.add(size.String(), journal.Failed)
 			for _, rest := range sizes[i+1:] {
-				v.note(rest.String(), journal.NotExecuted)
+				v.add(rest.String(), journal.NotExecuted)
 			}
-			return v, within("size "+size.String(), err)
+			return v, wrap(where, err)
 		}
 	}
 	return v, nil
 }
 
-// sized makes the calls of a size in the group that is for it.
-func (t *trial) sized(ctx context.Context, s *bench.State, size matrix.Size) (fault, err error) {
+// runSize runs a cell in the group that its size needs.
+func (t *trial) runSize(ctx context.Context, s *bench.State, size matrix.Size) (fault, err error) {
 	if !size.Streamed {
-		return t.cell(size)
+		return t.runCell(size)
 	}
-	was := t.workspace
-	if t.workspace, err = streamedWorkspace(ctx, s, was); err == nil {
-		fault, err = t.cell(size)
+	previous := t.workspace
+	if t.workspace, err = openStreamed(ctx, s, previous); err == nil {
+		fault, err = t.runCell(size)
 	}
-	t.workspace = was
+	t.workspace = previous
 	return fault, err
 }
 
-// tooLarge says why a size does not fit into this host's memory, "" if it does.
-// A rank holds two vectors in each kind of memory, and some ten more for inputs
-// and expectations.
+// tooLarge returns why a size does not fit into this host's memory, or "". A rank holds
+// two vectors in each kind of memory, and about ten more for inputs and expectations.
 func (t *trial) tooLarge(size matrix.Size) string {
 	const vectors = 14
 	need := int64(size.Bytes) * vectors * int64(t.g.Size())
@@ -124,18 +125,23 @@ func (t *trial) tooLarge(size matrix.Size) string {
 	return ""
 }
 
-// hostMemory is a variable for tests.
+// hostMemory returns the bytes of memory of this host. Tests replace it.
 var hostMemory = sync.OnceValue(func() int64 { return hostinfo.Local().Memory })
 
-// cell makes the calls of one size. A fault is a wrong result; an error is the
-// end of the group.
-func (t *trial) cell(size matrix.Size) (fault, err error) {
+// adversarialUpTo is the largest size in bytes that is tested with adversarial inputs.
+// Their expectations depend on algorithm and count, and cost more than the all-reduce
+// itself. Larger sizes get exact inputs only.
+const adversarialUpTo = 1 << 20
+
+// runCell makes all calls of one size. fault describes a wrong result; err means that
+// the group broke.
+func (t *trial) runCell(size matrix.Size) (fault, err error) {
 	count := size.Count(t.d.Size())
 	if err := t.reserve((count + 1) * t.d.Size()); err != nil {
 		return nil, err
 	}
-	memories := t.memories()
-	if size.Bytes > adversarialUpTo { // large ones take turns
+	memories := t.memoryKinds()
+	if size.Bytes > adversarialUpTo { // large sizes alternate between the kinds of memory
 		memories = memories[size.Extra%len(memories):][:1]
 	}
 	for _, memory := range memories {
@@ -143,73 +149,75 @@ func (t *trial) cell(size matrix.Size) (fault, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s memory: %w", memoryNames[memory], err)
 		}
-		for i, c := range t.inputsOf(size, count) {
-			f, err := t.call(o, c)
+		for i, c := range t.inputSequence(size, count) {
+			where := fmt.Sprintf("run %d, %v in %s memory", i+1, c, memoryNames[memory])
+			f, err := t.runAndCheck(o, c)
 			if err != nil {
-				return nil, fmt.Errorf("run %d, %v in %s memory: %w", i+1, c, memoryNames[memory], err)
+				return nil, wrap(where, err)
 			}
-			if f != nil && fault == nil {
-				fault = fmt.Errorf("run %d, %v in %s memory: %w", i+1, c, memoryNames[memory], f)
+			if fault == nil {
+				fault = wrap(where, f)
 			}
 		}
 		if fault == nil {
-			if fault, err = t.normalised(size, count, memory); err != nil {
+			if fault, err = t.runNorm(size, count, memory); err != nil {
 				return nil, err
 			}
 		}
-		t.moved += o.meter.bytes.Load()
-		t.plain += o.meter.elements.Load() * int64(t.d.Size())
+		t.encodedBytes += o.meter.bytes.Load()
+		t.plainBytes += o.meter.elements.Load() * int64(t.d.Size())
 	}
 	return fault, nil
 }
 
-// normalised makes calls whose epilogue has a norm too, where there are rows for it.
-func (t *trial) normalised(size matrix.Size, count, memory int) (fault, err error) {
+// runNorm makes calls whose epilogue includes a norm, if the count divides into rows.
+func (t *trial) runNorm(size matrix.Size, count, memory int) (fault, err error) {
 	row := reference.NormRow(t.d, count)
 	if !t.epilogue || row == 0 || size.Bytes > adversarialUpTo || size.Streamed {
 		return nil, nil
 	}
 	o, err := t.prepare(count, memory, row)
 	for i := 0; i < 2 && fault == nil && err == nil; i++ {
-		fault, err = t.call(o, t.exact(i, count))
+		fault, err = t.runAndCheck(o, t.exactInput(i, count))
 	}
 	where := fmt.Sprintf("with a norm of rows of %d, in %s memory", row, memoryNames[memory])
-	return within(where, fault), within(where, err)
+	return wrap(where, fault), wrap(where, err)
 }
 
-// operation is the all-reduce of a cell in one kind of memory: prepared once, and run
-// with one input after the other.
+// operation is the all-reduce of a cell in one kind of memory. It is prepared once and
+// run with several inputs.
 type operation struct {
-	dist.Call // as the host sees its buffers
+	dist.Call // with buffers that the host can access
 	*dist.Op
 	t      *trial
-	bytes  int // of the buffers and the guard
+	bytes  int // length of a buffer with its guard
 	memory int
-	row    int // of a norm; 0: none
+	row    int // row length of the norm, 0 without a norm
 	runs   int
 	meter  *meter
 }
 
-// prepare does it, with a norm of rows of so many elements if there are any.
+// prepare prepares an operation, with a norm if row > 0.
 func (t *trial) prepare(count, memory, row int) (*operation, error) {
-	args, err := t.arguments(count, memory)
-	if err != nil {
-		return nil, err
-	}
-	if row > 0 {
-		args.Epilogue.Norm = &dist.RMSNorm{Weight: t.buffer(t.refs.Weight(row), t.d, row, privateMemory),
-			Epsilon: reference.NormEpsilon}
+	call := newCall(t.algorithm)
+	call.In, call.Out = t.buffers(count, memory)
+	if t.inPlace {
+		call.In = call.Out
 	}
 	o := &operation{t: t, memory: memory, row: row, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
-	if _, codec := planned(t.algorithm); codec != nil {
-		if args.Codec = *codec; t.g.Capabilities().Has(dist.AnyCodec) { // otherwise the backend's own, which nobody can watch
-			args.Codec = metered{*codec, o.meter}
-		}
+	// A backend that runs any codec can run the metered one. Other backends have their own
+	// implementation, which cannot be observed.
+	if call.Codec != nil && t.g.Capabilities().Has(dist.AnyCodec) {
+		call.Codec = meteredCodec{call.Codec, o.meter}
 	}
-	o.Op, err = t.g.Prepare(args)
-	if o.Call = args; memory == symmetricMemory && t.far[0] != nil {
-		o.In, o.Out = t.buffer(t.space[memory].in, t.d, count, privateMemory),
-			t.buffer(t.space[memory].out, t.d, count, privateMemory)
+	if err := t.addEpilogue(&call, count, row); err != nil {
+		return nil, err
+	}
+	var err error
+	o.Op, err = t.g.Prepare(call)
+	if o.Call = call; memory == symmetricMemory && t.device[0] != nil {
+		o.In, o.Out = t.buffer(t.host[memory].in, t.d, count, privateMemory),
+			t.buffer(t.host[memory].out, t.d, count, privateMemory)
 		if t.inPlace {
 			o.In = o.Out
 		}
@@ -217,57 +225,71 @@ func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	return o, err
 }
 
-// Run makes the call, wherever its memory is.
-func (o *operation) Run() error { return o.t.around(o.memory, o.bytes, o.Op.Run) }
+// addEpilogue adds the epilogue to a call, if the row has one, and a norm if row > 0.
+func (t *trial) addEpilogue(call *dist.Call, count, row int) error {
+	if !t.epilogue {
+		return nil
+	}
+	bias, residual, err := t.refs.Epilogue(count)
+	if err != nil {
+		return err
+	}
+	call.Epilogue = &dist.Epilogue{Scale: reference.EpilogueScale, Residual: t.buffer(residual, t.d, count, privateMemory)}
+	if count > 0 {
+		call.Epilogue.Bias = t.buffer(bias, t.d, len(bias)/t.d.Size(), privateMemory)
+	}
+	if row > 0 {
+		call.Epilogue.Norm = &dist.RMSNorm{Weight: t.buffer(t.refs.Weight(row), t.d, row, privateMemory),
+			Epsilon: reference.NormEpsilon}
+	}
+	return nil
+}
 
-// call is one run of a cell's operation.
-type call struct {
+// Run runs the operation, copying its buffers to and from a device if necessary.
+func (o *operation) Run() error { return o.t.runStaged(o.memory, o.bytes, o.Op.Run) }
+
+// runInput is the input of one run.
+type runInput struct {
 	in     reference.Inputs
 	window reference.Window
 }
 
-func (c call) String() string { return c.in.Kind() + " inputs" }
+func (c runInput) String() string { return c.in.Kind() + " inputs" }
 
-// inputsOf are the inputs of the runs of one preparation: at least four, and none
-// like the one before. A single element is tried with every family.
-func (t *trial) inputsOf(size matrix.Size, count int) []call {
-	t.calls++
+// inputSequence returns the inputs of the runs of one prepared operation: at least four,
+// each different from the one before. A single element is tested with every family of
+// adversarial inputs.
+func (t *trial) inputSequence(size matrix.Size, count int) []runInput {
+	t.preparations++
 	if size.Bytes > adversarialUpTo || size.Streamed || count == 0 {
-		return []call{t.exact(0, count), t.exact(1, count), t.exact(2, count), t.exact(3, count)}
+		return []runInput{t.exactInput(0, count), t.exactInput(1, count), t.exactInput(2, count), t.exactInput(3, count)}
 	}
-	families := reference.Families()
-	hard := func(family int) call {
-		return call{t.inputs(reference.Adversarial), reference.Window{First: families[family], Count: count}}
+	starts := reference.FamilyStarts()
+	adversarial := func(family int) runInput {
+		return runInput{t.inputs(reference.Adversarial), reference.Window{First: starts[family], Count: count}}
 	}
-	list := []call{t.exact(0, count), hard(0), t.exact(1, count), hard(1)}
+	list := []runInput{t.exactInput(0, count), adversarial(0), t.exactInput(1, count), adversarial(1)}
 	if count == 1 {
-		for i := range families[2:] {
-			list = append(list, hard(2+i))
+		for i := range starts[2:] {
+			list = append(list, adversarial(2+i))
 		}
 	}
 	return list
 }
 
-// exact is the i-th run with exact inputs.
-func (t *trial) exact(i, count int) call {
-	first := (int(t.calls%reference.Beginnings) + i) % reference.Beginnings * reference.Alternate
-	return call{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
+// exactInput returns the exact inputs of the i-th such run. They begin at another
+// element from run to run.
+func (t *trial) exactInput(i, count int) runInput {
+	first := (int(t.preparations%reference.RunStarts) + i) % reference.RunStarts * reference.RunStride
+	return runInput{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
 }
 
 func (t *trial) inputs(kind string) reference.Inputs {
 	return reference.NewInputs(kind, t.d, t.g.Size(), t.seed)
 }
 
-// adversarialUpTo is the largest size of which the adversarial inputs are
-// tried: what they must give depends on algorithm and count, and costs more than
-// the all-reduce itself. Larger ones get the exact inputs.
-const adversarialUpTo = 1 << 20
-
-// guard is no small number in any type.
-const guard = 0xa5
-
-// call runs the all-reduce and checks what it left, every element of it.
-func (t *trial) call(o *operation, c call) (fault, err error) {
+// runAndCheck runs an operation and checks every element of its output.
+func (t *trial) runAndCheck(o *operation, c runInput) (fault, err error) {
 	input, err := t.refs.Input(c.in, c.window)
 	if err != nil {
 		return nil, err
@@ -276,101 +298,159 @@ func (t *trial) call(o *operation, c call) (fault, err error) {
 	if err != nil {
 		return nil, err
 	}
-	space := t.space[o.memory]
 	first := 0
 	if t.inPlace {
-		first = len(input) // the input comes there
+		first = len(input) // the input overwrites the rest
 	}
-	fill(space.out[first : len(input)+t.d.Size()]) // what is not written stays wrong
+	fillGuard(t.host[o.memory].out[first : len(input)+t.d.Size()]) // elements that are not written stay wrong
 	copy(o.In.Bytes(), input)
 	if err := t.run(o, input); err != nil {
 		return nil, err
 	}
 	t.checked += c.window.Count
-	share, fault := want.Compare(o.Out.Bytes(), c.window)
-	t.worst = max(t.worst, share)
+	worst, fault := want.Compare(o.Out.Bytes(), c.window)
+	t.worstError = max(t.worstError, worst)
 	if fault == nil {
-		fault = t.untouched(o, input)
+		fault = t.checkUntouched(o, input)
 	}
 	return fault, nil
 }
 
-// untouched says what a run has changed that it must not: its input, or what is behind
-// its output.
-func (t *trial) untouched(o *operation, input []byte) error {
-	space := t.space[o.memory]
-	switch behind := space.out[len(input) : len(input)+t.d.Size()]; {
+// checkUntouched returns an error if a run changed its input or the guard element
+// behind its output.
+func (t *trial) checkUntouched(o *operation, input []byte) error {
+	switch guard := t.host[o.memory].out[len(input) : len(input)+t.d.Size()]; {
 	case !t.inPlace && !bytes.Equal(o.In.Bytes(), input):
 		return errors.New("the input was changed")
-	case slices.ContainsFunc(behind, func(b byte) bool { return b != guard }):
+	case slices.ContainsFunc(guard, func(b byte) bool { return b != guardByte }):
 		return errors.New("memory behind the output was changed")
 	}
 	return nil
 }
 
-// arguments are those of the call but for the codec.
-func (t *trial) arguments(count, memory int) (dist.Call, error) {
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum}
-	call.In, call.Out = t.ends(count, memory)
-	call.Algorithm, _ = planned(t.algorithm)
-	if t.inPlace {
-		call.In = call.Out
-	}
-	if !t.epilogue {
-		return call, nil
-	}
-	bias, residual, err := t.refs.Epilogue(count)
-	if err != nil {
-		return call, err
-	}
-	call.Epilogue = &dist.Epilogue{Scale: reference.EpilogueScale, Residual: t.buffer(residual, t.d, count, privateMemory)}
-	if count > 0 {
-		call.Epilogue.Bias = t.buffer(bias, t.d, len(bias)/t.d.Size(), privateMemory)
-	}
-	return call, nil
-}
-
-// expectation is what a run must leave.
-func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error) {
+// expectation returns the required result of a run.
+func (t *trial) expectation(o *operation, c runInput) (*reference.Expectation, error) {
 	algorithm := t.algorithm
-	if algorithm == matrix.Auto { // the table knows what that is for this call
-		algorithm = o.Plan().Algorithm
+	if algorithm == matrix.Auto {
+		algorithm = o.Plan().Algorithm // the choice for this call
 	}
-	schedule := t.schedule(algorithm)
+	schedule := t.knownSchedule(algorithm)
 	if t.epilogue && t.d.Size() == 2 && t.g.Capabilities().Has(dist.WideEpilogue) {
-		schedule = "" // whose bits are those of a sum that was rounded before
+		schedule = "" // the reference rounds the sum before the epilogue, this backend does not
 	}
 	e, err := t.refs.Expected(c.in, c.window,
 		reference.Call{Schedule: schedule, Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
 	if err == nil && o.row > 0 {
-		e = e.Normed(o.row)
+		e = e.WithNorm(o.row)
 	}
 	return e, err
 }
 
-// fill fills memory with the guard.
-func fill(b []byte) {
-	const block = 4096 // stays in the first cache
+// guardByte fills outputs before a run. Elements made of it are no small number in any
+// type, so they cannot be mistaken for a result.
+const guardByte = 0xa5
+
+// fillGuard fills memory with guardByte.
+func fillGuard(b []byte) {
+	const block = 4096 // stays in the L1 cache
 	for i := range min(block, len(b)) {
-		b[i] = guard
+		b[i] = guardByte
 	}
 	for n := block; n < len(b); n += block {
 		copy(b[n:], b[:block])
 	}
 }
 
-// meter counts what a codec really encodes, which is what the ranks move.
+// meter counts the output of a codec, which is the traffic between the ranks.
 type meter struct{ bytes, elements atomic.Int64 }
 
-// metered is a codec that is watched.
-type metered struct {
+// meteredCodec is a codec that counts its output in a meter.
+type meteredCodec struct {
 	dist.Codec
 	meter *meter
 }
 
-func (m metered) Encode(dst, src []byte, d dist.DType) {
+func (m meteredCodec) Encode(dst, src []byte, d dist.DType) {
 	n := len(src) / d.Size()
 	m.meter.bytes.Add(int64(m.Size(d, n)))
 	m.meter.elements.Add(int64(n))
 	m.Codec.Encode(dst, src, d)
+}
+
+// verdict collects the outcomes of a row's cells. It is the same on all ranks, except
+// for fault.
+type verdict struct {
+	outcomes   []matrix.Outcome
+	fault      error  // the first fault that this rank found
+	failedRank int    // the first rank that found a fault, or -1
+	shortage   string // why required cells could not run
+}
+
+// wrap prefixes an error with the place where it was found. It returns nil for nil.
+func wrap(where string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}
+
+// add records the outcome of a cell.
+func (v *verdict) add(cell string, status journal.Status) {
+	v.outcomes = append(v.outcomes, matrix.Outcome{Cell: cell, Status: string(status)})
+}
+
+// collect exchanges whether a rank found a fault, and records the outcome of the cell.
+func (v *verdict) collect(ctx context.Context, s *bench.State, cell string, fault error) error {
+	var wrong int64
+	if fault != nil {
+		wrong = 1
+	}
+	all, err := s.Group().Exchange(ctx, []int64{wrong})
+	if err != nil {
+		return err
+	}
+	status := journal.OK
+	if rank := slices.IndexFunc(all, func(wrong []int64) bool { return wrong[0] != 0 }); rank >= 0 {
+		status = journal.Failed
+		if v.failedRank < 0 {
+			v.failedRank = rank
+		}
+	}
+	if v.fault == nil {
+		v.fault = fault
+	}
+	v.add(cell, status)
+	return nil
+}
+
+// err returns the outcome of the row. broken is the error that broke the group, if any.
+func (v *verdict) err(broken error) error {
+	switch {
+	case broken != nil:
+		return broken
+	case v.fault != nil:
+		return v.fault
+	case v.failedRank >= 0:
+		return fmt.Errorf("rank %d: %w", v.failedRank, decl.ErrElsewhere)
+	case v.shortage != "":
+		return bench.NotExecuted(true, "%s", v.shortage)
+	}
+	return nil
+}
+
+func (v *verdict) report(s *bench.State, t *trial, took time.Duration) {
+	counts := map[string]int{}
+	for _, o := range v.outcomes {
+		counts[o.Status]++
+	}
+	s.Detail("cells", matrix.FormatOutcomes(v.outcomes))
+	s.Record("cells_passed", float64(counts["ok"]))
+	s.Record("cells_failed", float64(counts["failed"]))
+	s.Report("cells_missing", float64(counts["not-executed"]), "", "lower")
+	s.Report("elements", float64(t.checked), "", "")
+	s.Report("wall_ms", float64(took.Microseconds())/1e3, "ms", "")
+	s.Report("error_of_bound", 100*t.worstError, "%", "lower")
+	if t.plainBytes > 0 {
+		s.Report("bytes_saved", 100*(1-float64(t.encodedBytes)/float64(t.plainBytes)), "%", "higher")
+	}
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The matrix in memory that the host cannot reach, on a stand-in for the GPU's driver:
-// right results pass, faults that are planted around the call or in the kernels turn red,
-// and the rows say that the ranks shared a GPU.
+// The matrix passes in device memory, on a fake GPU driver. Faults around the call and in the kernels
+// are detected, and the rows record that the ranks share a GPU.
 func TestDeviceMemory(t *testing.T) {
 	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	const backend = "cuda"
@@ -32,13 +31,13 @@ func TestDeviceMemory(t *testing.T) {
 			assigns("dtype=f32", "algorithm=one-stage", "inplace=true", "epilogue=false", "sizes=small", "num_ranks=2")},
 		{matrix.Correctness, matrix.NoFault,
 			assigns("dtype=f16", "algorithm=quickreduce,quickreduce-int6,quickreduce-int4", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + instrument.DroppedBarrier,
+		{matrix.Correctness, kernelPrefix + instrument.DroppedBarrier,
 			assigns("dtype=f32", "algorithm=two-stage-push", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + instrument.SkippedTail,
+		{matrix.Correctness, kernelPrefix + instrument.SkippedTail,
 			assigns("dtype=f32", "algorithm=quickreduce-int4", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + instrument.WrongSlot,
+		{matrix.Correctness, kernelPrefix + instrument.WrongSlot,
 			assigns("dtype=f32", "algorithm=lamport", "inplace=true", "epilogue=true", "sizes=small", "num_ranks=2")},
-		{matrix.Correctness, inKernel + instrument.DroppedBarrier,
+		{matrix.Correctness, kernelPrefix + instrument.DroppedBarrier,
 			assigns("dtype=f32", "algorithm=naive", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
 		{matrix.Correctness, matrix.NoFault,
 			assigns("dtype=f32", "algorithm=multimem", "inplace=false", "epilogue=false", "sizes=small", "num_ranks=2")},
@@ -46,7 +45,7 @@ func TestDeviceMemory(t *testing.T) {
 		{matrix.Performance, matrix.NoFault, assigns("dtype=bf16", "algorithm=lamport", "size=2Mi", "num_ranks=2")},
 	} {
 		if testing.Short() && i > 0 {
-			break // the kernels differ, what the host does meanwhile does not
+			break // the first case covers the host code; the others differ in their kernels
 		}
 		p := must.Get(plan.Make(Bench(),
 			plan.Request{Backend: backend, Axes: c.axes, Seed: 1, Only: []string{`part == "` + c.part + `"`},
@@ -61,8 +60,8 @@ func TestDeviceMemory(t *testing.T) {
 							t.Fatalf("lamport beyond its range: %s %s", o.Status, o.Reason)
 						}
 						continue
-					// which have none, no memory for it
-					case c.fault == inKernel+instrument.DroppedBarrier && algorithm == "naive", algorithm == "multimem":
+					// naive has no barrier to drop, and the fake GPU has no multicast memory
+					case c.fault == kernelPrefix+instrument.DroppedBarrier && algorithm == "naive", algorithm == "multimem":
 						want = journal.NotExecuted
 					case c.fault != matrix.NoFault:
 						want = journal.Failed

@@ -21,51 +21,39 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-// failure is a mistake or failure of the last rank. Whatever it is, every rank
-// must get an error that says what, in time.
-type failure struct {
-	name   string
-	naming []string // all of these stand in the error of every rank; T and U are the element types
-	peer   bool     // a PeerError that names the culprit; otherwise a mistake
-}
-
-var failures = map[string]failure{
-	matrix.DuplicateRank: {},
-	matrix.OtherCount:    {naming: []string{"1000 T", "1001 T"}},
-	matrix.OtherDType:    {naming: []string{"1000 T", "1000 U"}},
-	matrix.SmallBuffer:   {naming: []string{"out has 900 elements"}},
-	matrix.Leaves:        {peer: true},
-	matrix.Stalls:        {peer: true},
-	matrix.Dies:          {peer: true},
-}
+// failure is a mistake or failure that the last rank causes. Every rank must get an
+// error that says what happened, in time.
+type failure matrix.Failure
 
 func failureNames() []string {
 	return lists.Map(matrix.Failures, func(f matrix.Failure) string { return f.Name })
 }
 
-// The time that ranks have in these cells: stallTimeout is the group's time-out,
-// failureLimit what all of it may take, also on a busy machine.
+// stallTimeout is the timeout of the group. failureLimit is the time in which every rank
+// must have noticed, which is generous because machines may be busy.
 const (
 	stallTimeout = 2 * time.Second
 	failureLimit = 20 * time.Second
 )
 
-// failureCells is the body: a row is a failure, and its cell is whether all
-// ranks noticed.
+// failureCells is the body of the errors part. A row is a failure, and its only cell
+// passes if all ranks notice it.
 func failureCells(ctx context.Context, s *bench.State) error {
-	f, known := failures[s.Str("mistake")]
-	if f.name = s.Str("mistake"); !known {
-		return bench.Unknown("mistake", f.name, failureNames())
+	name := s.Str("mistake")
+	declared, known := lists.First(matrix.Failures, func(f matrix.Failure) bool { return f.Name == name })
+	if !known {
+		return bench.Unknown("mistake", name, failureNames())
 	}
+	f := failure(declared)
 	if why := f.unsupported(s.Backend()); why != "" {
 		return bench.NotExecuted(false, "%s", why)
 	}
-	s.Phase(f.name)
+	s.Phase(name)
 	began := time.Now()
-	got := f.commit(ctx, s)
+	got := f.provoke(ctx, s)
 	took := time.Since(began)
-	v := verdict{others: -1}
-	if err := v.collect(ctx, s, f.name, within(f.name, f.judge(got, s, took))); err != nil {
+	v := verdict{failedRank: -1}
+	if err := v.collect(ctx, s, name, wrap(name, f.check(got, s, took))); err != nil {
 		return err
 	}
 	if got != nil {
@@ -76,33 +64,33 @@ func failureCells(ctx context.Context, s *bench.State) error {
 	return v.err(nil)
 }
 
-// unsupported says what the backend lacks for the cell.
+// unsupported returns what the backend lacks for the failure, or "".
 func (f failure) unsupported(backend string) string {
 	d := dist.Describe(backend)
 	switch {
-	case f.name == matrix.Dies && d.InProcess:
-		return "the ranks of backend " + backend + " are all in one process: none can die alone"
-	case f.name == matrix.OtherDType && len(d.DTypes) == 1:
-		return "backend " + backend + " has one element type"
-	case (f.name == matrix.Dies || f.name == matrix.Stalls) && !d.Has(dist.AnyCodec):
-		return "stopping half-way takes a codec that stops, which backend " + backend + " does not run"
+	case f.Name == matrix.Dies && d.InProcess:
+		return "all ranks of backend " + backend + " share one process, so none can die alone"
+	case f.Name == matrix.OtherDType && len(d.DTypes) == 1:
+		return "backend " + backend + " has only one element type"
+	case (f.Name == matrix.Dies || f.Name == matrix.Stalls) && !d.Has(dist.AnyCodec):
+		return "stopping half-way needs a test codec, which backend " + backend + " cannot run"
 	}
 	return ""
 }
 
-// commit joins a group of its own, so that its end spoils no other cell, and
-// makes the mistake. It gives this rank's error.
-func (f failure) commit(ctx context.Context, s *bench.State) error {
+// provoke joins a new group, because the failure breaks it, and causes the failure. It
+// returns this rank's error.
+func (f failure) provoke(ctx context.Context, s *bench.State) error {
 	last := s.Size() - 1
 	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: stallTimeout,
-		ID: s.Session() + "/" + f.name}
-	switch f.name {
+		ID: s.Session() + "/" + f.Name}
+	switch f.Name {
 	case matrix.DuplicateRank:
 		if s.Rank() == last {
 			cfg.Rank = last - 1
 		}
 	case matrix.Dies:
-		cfg.Size++ // the one that dies comes in addition
+		cfg.Size++ // the helper process that dies is an additional rank
 		if s.Rank() == 0 {
 			helper, err := bench.HelperCommand(ctx, Name, dyingHelper, cfg.Backend, cfg.ID, strconv.Itoa(cfg.Size))
 			if err != nil {
@@ -113,13 +101,13 @@ func (f failure) commit(ctx context.Context, s *bench.State) error {
 			}
 			defer helper.Wait()
 		}
-		cfg.Timeout = failureLimit // its death must be noticed, not its silence
+		cfg.Timeout = failureLimit // ranks must notice the death itself, not run into the timeout
 	}
 	g, err := dist.Init(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if f.name == matrix.Stalls {
+	if f.Name == matrix.Stalls {
 		return f.stall(ctx, s, g)
 	}
 	defer g.Close()
@@ -127,21 +115,21 @@ func (f failure) commit(ctx context.Context, s *bench.State) error {
 	d, other := failureTypes(s.Backend())
 	in, out := zeros(d, 1000), zeros(d, 1000)
 	switch {
-	case f.name == matrix.Dies:
-		return halfWay(g, quant.Int8)
-	case culprit && f.name == matrix.Leaves:
+	case f.Name == matrix.Dies:
+		return chunkedAllReduce(g, quant.Int8)
+	case culprit && f.Name == matrix.Leaves:
 		return nil
-	case culprit && f.name == matrix.OtherCount:
+	case culprit && f.Name == matrix.OtherCount:
 		in, out = zeros(d, 1001), zeros(d, 1001)
-	case culprit && f.name == matrix.OtherDType:
+	case culprit && f.Name == matrix.OtherDType:
 		in, out = zeros(other, 1000), zeros(other, 1000)
-	case culprit && f.name == matrix.SmallBuffer:
+	case culprit && f.Name == matrix.SmallBuffer:
 		out = zeros(d, 900)
 	}
 	return g.AllReduce(out, in, dist.Sum)
 }
 
-// failureTypes are two element types that the backend has.
+// failureTypes returns two element types of the backend, f32 and i32 if it has them.
 func failureTypes(backend string) (first, other dist.DType) {
 	has := dist.Describe(backend).DTypes
 	choose := func(best dist.DType, i int) dist.DType {
@@ -157,55 +145,57 @@ func zeros(d dist.DType, count int) dist.Buffer {
 	return dist.NewBuffer(d, count, unsafe.Pointer(&reference.Aligned(count * d.Size())[0]), nil)
 }
 
-// halfWay is an all-reduce of several pieces, in the second of which a codec may
-// stop.
-func halfWay(g *dist.Group, c dist.Codec) error {
-	const pieces, piece = 4, 1024
-	b := dist.Of(make([]float32, pieces*piece*g.Size()))
-	return g.Do(dist.Call{Op: dist.AllReduce, In: b, Out: b, Codec: c, Chunk: piece * g.Size()})
+// chunkedAllReduce makes an all-reduce in several chunks, with a codec that may stop in
+// one of them.
+func chunkedAllReduce(g *dist.Group, c dist.Codec) error {
+	const chunks, chunk = 4, 1024 // chunk: elements of each rank
+	b := dist.Of(make([]float32, chunks*chunk*g.Size()))
+	return g.Do(dist.Call{Op: dist.AllReduce, In: b, Out: b, Codec: c, Chunk: chunk * g.Size()})
 }
 
-// stopping is a codec that does something else than encode after some calls.
-type stopping struct {
+// stoppingCodec calls stop before it encodes, once a number of calls have been made.
+type stoppingCodec struct {
 	quant.Codec
 	left *atomic.Int64
 	stop func()
 }
 
-func (c stopping) Encode(dst, src []byte, d dist.DType) {
+func (c stoppingCodec) Encode(dst, src []byte, d dist.DType) {
 	if c.left.Add(-1) < 0 {
 		c.stop()
 	}
 	c.Codec.Encode(dst, src, d)
 }
 
-// after is a codec that stops in the second piece of halfWay.
-func after(g *dist.Group, stop func()) stopping {
+// stopInSecondChunk returns a codec that calls stop in the second chunk of
+// chunkedAllReduce: a chunk takes about one encoding for each rank and one for the sum.
+func stopInSecondChunk(g *dist.Group, stop func()) stoppingCodec {
 	left := &atomic.Int64{}
 	left.Store(int64(g.Size() + 2))
-	return stopping{quant.Int8, left, stop}
+	return stoppingCodec{quant.Int8, left, stop}
 }
 
-// stall lets the last rank stop half-way until the others have their error.
+// stall makes an all-reduce in which the last rank stops half-way until the others have
+// returned.
 func (f failure) stall(ctx context.Context, s *bench.State, g *dist.Group) error {
 	defer g.Close()
 	if s.Rank() != s.Size()-1 {
-		err := halfWay(g, quant.Int8)
+		err := chunkedAllReduce(g, quant.Int8)
 		return errors.Join(err, s.Barrier(ctx))
 	}
 	wake, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- halfWay(g, after(g, func() { <-wake })) }()
+	go func() { done <- chunkedAllReduce(g, stopInSecondChunk(g, func() { <-wake })) }()
 	err := s.Barrier(ctx)
 	close(wake)
 	return errors.Join(<-done, err)
 }
 
-// dyingHelper is the process that is killed half-way.
+// dyingHelper is the name of the helper process that kills itself half-way.
 const dyingHelper = "dying-rank"
 
 func dyingRank(args []string) error {
 	if len(args) != 3 {
-		return fmt.Errorf("want the backend, the group's name and its size, not %q", args)
+		return fmt.Errorf("want the backend, the group's ID and its size, got %q", args)
 	}
 	size, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -216,37 +206,36 @@ func dyingRank(args []string) error {
 	if err != nil {
 		return err
 	}
-	return halfWay(g, after(g, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }))
+	return chunkedAllReduce(g, stopInSecondChunk(g, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }))
 }
 
-// judge says what is wrong with a rank's error.
-func (f failure) judge(got error, s *bench.State, took time.Duration) error {
+// check returns what is wrong with a rank's error, or nil.
+func (f failure) check(got error, s *bench.State, took time.Duration) error {
 	rank, culprit := s.Rank(), s.Size()-1
-	if f.name == matrix.Dies {
+	if f.Name == matrix.Dies {
 		culprit = s.Size()
 	}
 	var peer *dist.PeerError
 	switch {
-	case f.name == matrix.Leaves && rank == culprit:
+	case f.Name == matrix.Leaves && rank == culprit:
 		if got != nil {
-			return fmt.Errorf("leaving gave %v", got)
+			return fmt.Errorf("leaving the group failed: %v", got)
 		}
 		return nil
 	case got == nil:
-		return errors.New("it went unnoticed: no error")
+		return errors.New("not noticed: no error")
 	case took > failureLimit:
-		return fmt.Errorf("noticed after %v only (%v)", took.Round(time.Millisecond), got)
-	case f.peer && rank != culprit && (!errors.As(got, &peer) || peer.Rank != culprit):
+		return fmt.Errorf("noticed only after %v (%v)", took.Round(time.Millisecond), got)
+	case f.NamesPeer && rank != culprit && (!errors.As(got, &peer) || peer.Rank != culprit):
 		return fmt.Errorf("the error does not name rank %d as the culprit: %v", culprit, got)
-	case f.name == matrix.Dies && !peer.Dead:
+	case f.Name == matrix.Dies && !peer.Dead:
 		return fmt.Errorf("the error does not say that rank %d is dead: %v", culprit, got)
 	}
 	first, other := failureTypes(s.Backend())
 	types := strings.NewReplacer("T", first.String(), "U", other.String())
-	for _, part := range f.naming {
-		part = types.Replace(part)
-		if !strings.Contains(got.Error(), part) {
-			return fmt.Errorf("the error does not mention %q: %v", part, got)
+	for _, text := range f.Mentions {
+		if text = types.Replace(text); !strings.Contains(got.Error(), text) {
+			return fmt.Errorf("the error does not mention %q: %v", text, got)
 		}
 	}
 	return nil

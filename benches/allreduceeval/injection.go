@@ -15,35 +15,35 @@ import (
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 )
 
-// Fault injection: what --mutate takes. Each fault does to the all-reduce what a
-// bug would, and must turn its cells red; a checker that stays green is broken. These are
-// done around the call; with inKernel before them, those of package dist are done by the
-// backend's own kernels.
+// The faults that --mutate plants. Each simulates a bug of the all-reduce and must make
+// its cells fail; otherwise the checker is broken. These faults are planted around the
+// call. Faults with the prefix kernelPrefix are planted in the backend's own kernels.
 const (
-	droppedBarrier = "dropped-barrier" // the last rank's input is read before it is there
-	swappedRanks   = "swapped-ranks"   // the first two ranks' blocks change places
+	droppedBarrier = "dropped-barrier" // the last rank's input is read before it is written
+	swappedRanks   = "swapped-ranks"   // the blocks of the first two ranks are swapped
 	skippedTail    = "skipped-tail"    // the last element is left out
 	reducedTwice   = "reduced-twice"   // one element of rank 0 is added twice
-	staleBuffer    = "stale-buffer"    // the result is the one of the call before
-	wrongDType     = "wrong-dtype"     // the bits are added up as those of another type
-	everySecond    = "every-second"    // every second run of a preparation leaves out a block
+	staleBuffer    = "stale-buffer"    // the result is that of the previous call
+	wrongDType     = "wrong-dtype"     // the bits are added up as another type
+	everySecond    = "every-second"    // every second run of an operation leaves out a block
 )
 
-// inKernel comes before a fault that the backend itself plants.
-const inKernel = "kernel-"
+// kernelPrefix marks faults that package instrument plants in a backend's kernels.
+const kernelPrefix = "kernel-"
 
 var faultNames = append([]string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer,
 	wrongDType, everySecond}, kernelFaults()...)
 
 func kernelFaults() []string {
-	return lists.Map(instrument.Faults(), func(f string) string { return inKernel + f })
+	return lists.Map(instrument.Faults(), func(f string) string { return kernelPrefix + f })
 }
 
-// plant has the backend plant the fault, if it is one of these. What cannot go wrong in
-// this way is not executed.
-func (t *trial) plant() error {
-	fault, ours := strings.CutPrefix(t.fault, inKernel)
-	if !ours {
+// plantInKernel plants the fault in the backend's kernels, if it is a kernel fault. If
+// the backend or the algorithm has no such fault, the row is not executed; the trial
+// preparation finds out.
+func (t *trial) plantInKernel() error {
+	fault, inKernel := strings.CutPrefix(t.fault, kernelPrefix)
+	if !inKernel {
 		return nil
 	}
 	err := instrument.Plant(t.g, fault)
@@ -56,22 +56,23 @@ func (t *trial) plant() error {
 	return err
 }
 
-// faults are what is done in the place of a run. Its input is that before any fault.
+// faults are the functions that replace the run of an operation. input is the rank's
+// original input.
 var faults = map[string]func(t *trial, o *operation, input []byte) error{
 	droppedBarrier: dropBarrier,
 	swappedRanks:   swapRanks,
 	skippedTail:    skipTail,
 	reducedTwice:   reduceTwice,
-	staleBuffer:    keepStale,
-	wrongDType:     mistakeDType,
-	everySecond:    skipEverySecond,
+	staleBuffer:    returnStale,
+	wrongDType:     misreadDType,
+	everySecond:    skipBlock,
 }
 
-// run runs an operation, with the injected fault if there is one. Nothing can be done
-// wrong with an empty vector.
+// run runs an operation with the planted fault, if any. An empty vector runs without it,
+// because nothing can go wrong there.
 func (t *trial) run(o *operation, input []byte) error {
 	o.runs++
-	if t.fault == "" || t.fault == matrix.NoFault || strings.HasPrefix(t.fault, inKernel) || o.Out.Count() == 0 {
+	if t.fault == "" || t.fault == matrix.NoFault || strings.HasPrefix(t.fault, kernelPrefix) || o.Out.Count() == 0 {
 		return o.Run()
 	}
 	wrong, known := faults[t.fault]
@@ -81,8 +82,8 @@ func (t *trial) run(o *operation, input []byte) error {
 	return wrong(t, o, input)
 }
 
-// perform does another call than the one that was prepared.
-func (t *trial) perform(c dist.Call) error {
+// runOther makes another call than the prepared one.
+func (t *trial) runOther(c dist.Call) error {
 	op, err := t.g.Prepare(c)
 	if err != nil {
 		return err
@@ -90,19 +91,20 @@ func (t *trial) perform(c dist.Call) error {
 	return op.Run()
 }
 
-// barrierDelay is how late the input comes, so that no luck hides it.
+// barrierDelay is the delay of the late input. It is long enough that the other ranks
+// always read too early.
 const barrierDelay = 20 * time.Millisecond
 
-// dropBarrier has the last rank say that its input is there before it is.
+// dropBarrier starts the operation on the last rank before its input is written.
 func dropBarrier(t *trial, o *operation, input []byte) error {
 	if t.g.Rank() != t.g.Size()-1 {
 		return o.Run()
 	}
-	fill(o.In.Bytes())
+	fillGuard(o.In.Bytes())
 	if err := o.Start(); err != nil {
 		return err
 	}
-	if !t.inPlace { // where the input comes late it must not fall on the result
+	if !t.inPlace { // in place, the late input would overwrite the result
 		time.Sleep(barrierDelay)
 		copy(o.In.Bytes(), input)
 	}
@@ -127,9 +129,10 @@ func skipTail(t *trial, o *operation, _ []byte) error {
 	c, n := o.Call, o.Out.Count()-1
 	c.In, c.Out = c.In.Slice(0, n), o.Out.Slice(0, n)
 	if e := c.Epilogue; e != nil {
-		c.Epilogue = &dist.Epilogue{Scale: e.Scale, Residual: e.Residual.Slice(0, n)} // a norm takes whole rows
+		// Without the norm, which needs whole rows.
+		c.Epilogue = &dist.Epilogue{Scale: e.Scale, Residual: e.Residual.Slice(0, n)}
 	}
-	return t.perform(c)
+	return t.runOther(c)
 }
 
 func reduceTwice(t *trial, o *operation, input []byte) error {
@@ -149,7 +152,7 @@ func reduceTwice(t *trial, o *operation, input []byte) error {
 	return err
 }
 
-func keepStale(t *trial, o *operation, _ []byte) error {
+func returnStale(t *trial, o *operation, _ []byte) error {
 	if err := o.Run(); err != nil {
 		return err
 	}
@@ -160,31 +163,31 @@ func keepStale(t *trial, o *operation, _ []byte) error {
 	return nil
 }
 
-func mistakeDType(t *trial, o *operation, _ []byte) error {
+func misreadDType(t *trial, o *operation, _ []byte) error {
 	other := map[dist.DType]dist.DType{dist.BF16: dist.F16, dist.F16: dist.BF16, dist.F32: dist.I32, dist.F64: dist.I64,
 		dist.I32: dist.F32}[t.d]
 	c := o.Call
-	c.In, c.Out, c.Epilogue = reinterpreted(c.In, other), reinterpreted(c.Out, other), nil
+	c.In, c.Out, c.Epilogue = reinterpret(c.In, other), reinterpret(c.Out, other), nil
 	if !other.Float() {
 		c.Codec = nil
 	}
-	return t.perform(c)
+	return t.runOther(c)
 }
 
-// skipEverySecond leaves the first block as it was before the run.
-func skipEverySecond(_ *trial, o *operation, _ []byte) error {
+// skipBlock restores the first half of the output after every second run.
+func skipBlock(_ *trial, o *operation, _ []byte) error {
 	if o.runs%2 == 1 {
 		return o.Run()
 	}
 	_, n := dist.Block(o.Out.Count(), 2, 0)
 	block := o.Out.Slice(0, n).Bytes()
-	was := bytes.Clone(block)
+	before := bytes.Clone(block)
 	err := o.Run()
-	copy(block, was)
+	copy(block, before)
 	return err
 }
 
-// reinterpreted is the same memory as elements of another type of that size.
-func reinterpreted(b dist.Buffer, d dist.DType) dist.Buffer {
+// reinterpret returns the same memory as elements of another type of the same size.
+func reinterpret(b dist.Buffer, d dist.DType) dist.Buffer {
 	return dist.NewBuffer(d, b.Count(), unsafe.Pointer(&b.Bytes()[0]), b.Memory())
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
-// Every cell of the matrix passes with three ranks, and those that need other
-// hardware say what.
+// Every cell of the matrix passes with three ranks. Algorithms that need other hardware
+// are not executed and say what they need.
 func TestMatrixPasses(t *testing.T) {
 	t.Parallel()
 	axes := assigns("num_ranks=3", "dtype=bf16,i32")
@@ -46,7 +46,7 @@ func TestMatrixPasses(t *testing.T) {
 	}
 }
 
-// All contracts hold, of every algorithm that promises them.
+// Every algorithm keeps the contracts that it promises.
 func TestContractsHold(t *testing.T) {
 	t.Parallel()
 	axes := assigns("num_ranks=3")
@@ -66,7 +66,7 @@ func TestContractsHold(t *testing.T) {
 	}
 }
 
-// Every mistake is noticed by every rank.
+// Every rank notices every mistake and failure.
 func TestMistakesAreNoticed(t *testing.T) {
 	p, list := tasks(t, matrix.Errors, assigns("num_ranks=3"), nil)
 	for _, task := range list {
@@ -78,9 +78,8 @@ func TestMistakesAreNoticed(t *testing.T) {
 	}
 }
 
-// Every planted fault turns its cells red, with every kind of algorithm and way
-// of calling: at the largest size always, and never at the empty one, where
-// there is nothing to do wrong. One for kernels is not executed without any.
+// Every planted fault is detected at the largest size. It cannot be at size 0, where
+// nothing can go wrong. Faults for kernels are not executed on backends without kernels.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
 	axes := assigns("num_ranks=2", "algorithm=one-stage,ring", "dtype=bf16,i32", "sizes="+small)
@@ -89,7 +88,7 @@ func TestMutationsAreCaught(t *testing.T) {
 	}
 	for _, m := range faultNames[1:] {
 		if m == droppedBarrier && raceEnabled {
-			continue // it is a race, and the detector would rightly say so
+			continue // the fault is a data race, which the race detector reports
 		}
 		t.Run(m, func(t *testing.T) {
 			t.Parallel()
@@ -99,13 +98,13 @@ func TestMutationsAreCaught(t *testing.T) {
 				for _, o := range perform(t, matrix.Correctness, task, p.Options) {
 					red = red || o.Status == journal.Failed
 					cells = o.Details["cells"]
-					if strings.HasPrefix(m, inKernel) &&
+					if strings.HasPrefix(m, kernelPrefix) &&
 						(o.Status != journal.NotExecuted || !strings.Contains(o.Reason, "has no kernels of its own")) {
 						t.Errorf("%s: %s %s", task.Point, o.Status, o.Reason)
 					}
 				}
-				if strings.HasPrefix(m, inKernel) {
-					return // of this backend
+				if strings.HasPrefix(m, kernelPrefix) {
+					return // no cells ran on this backend
 				}
 				if !red || !strings.Contains(cells, "0=ok") || !strings.Contains(cells, "64Ki-1=failed") {
 					t.Errorf("%s: cells %s", task.Point, cells)
@@ -115,14 +114,14 @@ func TestMutationsAreCaught(t *testing.T) {
 	}
 }
 
-// Large sizes, of which vectors are shared, are right as well, with a last group
-// that is short and with an epilogue.
+// Large sizes pass too. Their expectations are slices of shared vectors, with an
+// incomplete last codec group and with an epilogue.
 func TestLargeSizes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("many sums, and what runs at the same time is that of the small sizes")
+		t.Skip("takes long, and the code is the same as for small sizes")
 	}
 	axes := assigns("num_ranks=2", "algorithm=two-stage,ring,quickreduce", "dtype=bf16", "inplace=false", "sizes=full")
-	sizesOf = func(string) ([]matrix.Size, error) { return matrix.Powers(2<<20, 4<<20), nil }
+	sizesOf = func(string) ([]matrix.Size, error) { return matrix.PowersOfTwo(2<<20, 4<<20), nil }
 	defer func() { sizesOf = testSizes }()
 	p, list := tasks(t, matrix.Correctness, axes, nil)
 	for _, task := range list {
@@ -134,7 +133,7 @@ func TestLargeSizes(t *testing.T) {
 	}
 }
 
-// A size that memory does not allow is a required cell that did not run.
+// A size that does not fit into memory is a required cell that did not run.
 func TestTooLargeIsMissing(t *testing.T) {
 	was := hostMemory
 	hostMemory = func() int64 { return 1 << 20 }
@@ -148,17 +147,17 @@ func TestTooLargeIsMissing(t *testing.T) {
 	}
 }
 
-// The whole way with real processes: every algorithm, way of calling and number of ranks of the
-// quick profile with one type, but for the largest cells and times, where most of the test would be
-// spent on making and checking vectors (TestMatrixPasses has the largest cells, the backends' suites
-// have all types). The report must say that it is a part.
+// A complete run with real processes: the quick profile with one element type and smaller
+// sizes, because large vectors take most of the time (TestMatrixPasses has the largest
+// cells, and the backends' suites have all types). The report must say that required
+// cells are missing.
 func TestQuickProfile(t *testing.T) {
 	if testing.Short() {
-		t.Skip("ranks that share memory are those of the other tests")
+		t.Skip("starts processes; the other tests run the same bodies")
 	}
 	t.Parallel()
-	wants := []string{"**Correctness:** not shown. What ran is right, but required cells did not run: 864 passed, 0 " +
-		"failed, 0 skipped,", "correctness with 8 ranks: it was left out of this run (900 cells)"}
+	wants := []string{"**Correctness:** not shown. All cells that ran passed, but required cells did not run: 864 " +
+		"passed, 0 failed, 0 skipped,", "correctness with 8 ranks: left out of this run (900 cells)"}
 	dir := filepath.Join(t.TempDir(), "run")
 	p := must.Get(plan.Make(Bench(),
 		plan.Request{Axes: assigns("dtype=bf16", "size=1Ki,16Ki,256Ki"), Backend: hints.HostBackend, Seed: 1}))(t)

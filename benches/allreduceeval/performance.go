@@ -25,7 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// performance is the body of the timed rows.
+// performance is the body of the performance part. A row is one timed call.
 func performance(ctx context.Context, s *bench.State) error {
 	ceilings, err := model.Ceilings(s.Str("link"))
 	if err != nil {
@@ -33,7 +33,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	s.Phase("probe")
 	limits := collectives.AllReduceLimits(ctx, s)
-	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
+	if err := s.Barrier(ctx); err != nil { // no rank measures while another still probes
 		return err
 	}
 	s.Phase("set-up")
@@ -45,7 +45,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	if err := ws.unsupported(algorithm, d, false); err != nil {
 		return err
 	}
-	w, err := newTimed(ws, s)
+	w, err := newTimedRow(ws, s, algorithm)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func performance(ctx context.Context, s *bench.State) error {
 		s.Detail("algorithm", tuning.Choice{Algorithm: executed, Blocks: plan.Blocks}.String())
 	}
 	kind := privateMemory
-	if w.shared {
+	if w.symmetric {
 		kind = symmetricMemory
 	}
 	s.Detail("buffers", memoryNames[kind])
@@ -72,7 +72,7 @@ func performance(ctx context.Context, s *bench.State) error {
 		limits(ws.g, plan, executed)
 	}
 	if traffic, known := model.Traffic(executed, s.Size(), size); known {
-		moved := float64(traffic) * w.ratio()
+		moved := float64(traffic) * w.encodedRatio()
 		s.Record("traffic_bytes", moved)
 		for _, c := range ceilings {
 			s.Limit(c.Name, c.US(moved))
@@ -80,12 +80,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	s.Refresh(w.refresh)
 	s.Verify(w.verify)
-	return w.time(ctx, s)
-}
-
-// time times the call in every way. A group in which that failed is of no use any more.
-func (w *timed) time(ctx context.Context, s *bench.State) error {
-	err := s.Time(ctx, w.op.Run, bench.InPlace(w.inPlace))
+	err = s.Time(ctx, w.op.Run, bench.InPlace(w.inPlace))
 	if err == nil {
 		err = collectives.RecordTimings(ctx, s, w.g, w.op)
 	}
@@ -95,39 +90,41 @@ func (w *timed) time(ctx context.Context, s *bench.State) error {
 	return err
 }
 
-// mistake is what is wrong with the options: a model or a link that nobody knows.
-func mistake(_, options bench.Point) error {
+// checkOptions returns an error if the options name an unknown model or link.
+func checkOptions(_, options bench.Point) error {
 	_, err := model.Ceilings(options.At("link").String())
 	return errors.Join(findings.CheckModels(options.At(findings.ModelsOption).String()), err)
 }
 
-// timed is one rank's part of a timed row: its buffers and the prepared call.
-type timed struct {
+// timedRow is one rank's part of a timed row: its buffers and the prepared operation.
+type timedRow struct {
 	*workspace
-	seed    uint64
-	vectors int // inputs made so far
-	count   int
-	codec   *quant.Codec
-	format  *reference.Format // that the codec must have
-	in, out dist.Buffer
-	inPlace bool // they are one
-	shared  bool
-	op      *dist.Op
+	seed      uint64
+	refreshes int // number of refresh calls
+	count     int
+	codec     *quant.Codec
+	format    *reference.Format // format that the codec must have, nil without a codec
+	in, out   dist.Buffer
+	inPlace   bool // in and out are the same buffer
+	symmetric bool // buffers are in symmetric memory
+	op        *dist.Op
 }
 
-func newTimed(ws *workspace, s *bench.State) (*timed, error) {
-	if most := matrix.Find(s.Str("algorithm")).Most; most > 0 && int64(s.Int("size")) > most {
-		return nil, bench.Skip("%s is made for calls of up to %s, beyond which it goes in pieces: its times would say nothing", s.Str("algorithm"), unit.FormatBytes(most))
+// newTimedRow allocates the buffers and prepares the operation.
+func newTimedRow(ws *workspace, s *bench.State, algorithm string) (*timedRow, error) {
+	info, size := matrix.Find(algorithm), int64(s.Int("size"))
+	if info.Most > 0 && size > info.Most {
+		return nil, bench.Skip("%s is made for calls of up to %s; larger calls are split, and their times mean little",
+			algorithm, unit.FormatBytes(info.Most))
 	}
-	w := &timed{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
-		codec: matrix.Codec(s.Str("algorithm")), format: reference.FormatOf(matrix.Find(s.Str("algorithm")).Codec),
-		shared: ws.g.Capabilities().Has(dist.SymmetricMemory)}
-	// Three vectors for each rank; what the caches and other programs need besides.
-	need := 3 * int64(s.Int("size")) * int64(s.Size())
+	w := &timedRow{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
+		codec: matrix.Codec(algorithm), format: reference.FormatOf(info.Codec),
+		symmetric: ws.g.Capabilities().Has(dist.SymmetricMemory)}
+	// Each rank holds three vectors. A reserve is left for caches and other programs.
+	need := 3 * size * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
-		return nil, bench.Skip("left out: %d ranks with %s need %s of memory, this host has %s",
-			s.Size(), unit.FormatBytes(int64(s.Int("size"))), unit.FormatBytesApprox(float64(need)),
-			unit.FormatBytesApprox(float64(have)))
+		return nil, bench.Skip("left out: %d ranks with %s need %s of memory, this host has %s", s.Size(),
+			unit.FormatBytes(size), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
 	}
 	var err error
 	if w.in, err = w.alloc(); err != nil {
@@ -139,25 +136,22 @@ func newTimed(ws *workspace, s *bench.State) (*timed, error) {
 			return nil, err
 		}
 	}
-	name, codec := planned(s.Str("algorithm"))
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, In: w.in, Out: w.out, Algorithm: name}
-	if codec != nil {
-		call.Codec = *codec
-	}
+	call := newCall(algorithm)
+	call.In, call.Out = w.in, w.out
 	w.op, err = ws.g.Prepare(call)
 	return w, err
 }
 
-func (w *timed) alloc() (dist.Buffer, error) {
-	if w.shared {
+func (w *timedRow) alloc() (dist.Buffer, error) {
+	if w.symmetric {
 		return w.g.Alloc(w.d, w.count)
 	}
 	return w.buffer(reference.Aligned(w.count*w.d.Size()), w.d, w.count, privateMemory), nil
 }
 
-// free gives the memory back. A group that has failed keeps it until its end.
-func (w *timed) free() {
-	if w.shared {
+// free frees symmetric memory. Errors are ignored: a failed group frees it when it closes.
+func (w *timedRow) free() {
+	if w.symmetric {
 		_ = w.g.Free(w.in)
 		if !w.inPlace {
 			_ = w.g.Free(w.out)
@@ -165,47 +159,47 @@ func (w *timed) free() {
 	}
 }
 
-// ratio is the encoded bytes over the plain ones.
-func (w *timed) ratio() float64 {
+// encodedRatio returns the size of the encoded elements relative to the plain ones.
+func (w *timedRow) encodedRatio() float64 {
 	if w.codec == nil {
 		return 1
 	}
 	return float64(w.codec.Size(w.d, w.count)) / float64(w.count*w.d.Size())
 }
 
-func (w *timed) inputs() reference.Inputs {
+func (w *timedRow) inputs() reference.Inputs {
 	return reference.NewInputs(reference.Exact, w.d, w.g.Size(), w.seed)
 }
 
-// window is the elements of the inputs' endless vector that a call adds up: others
-// at each refresh.
-func (w *timed) window() reference.Window {
-	return reference.Window{First: w.vectors % reference.Beginnings * reference.Alternate, Count: w.count}
+// window returns the elements of the inputs' endless vectors that calls add up. It moves
+// with each refresh.
+func (w *timedRow) window() reference.Window {
+	return reference.Window{First: w.refreshes % reference.RunStarts * reference.RunStride, Count: w.count}
 }
 
-// refresh spoils the output and makes the inputs of the next calls, which in place come
-// there. The rows of a launch
-// share the vector they are cut from: to make it takes longer than to use it.
-func (w *timed) refresh() error {
-	w.vectors++
+// refresh overwrites the output with the guard and writes the next inputs, in this order
+// because both may be the same buffer. The rows of a launch share one vector of inputs,
+// because generating it takes longer than the calls.
+func (w *timedRow) refresh() error {
+	w.refreshes++
 	in, err := w.refs.Input(w.inputs(), w.window())
 	if err != nil {
 		return err
 	}
-	if err := instrument.Overwrite(w.out, func(piece dist.Buffer, _ int) { fill(piece.Bytes()) }); err != nil {
+	if err := instrument.Overwrite(w.out, func(piece dist.Buffer, _ int) { fillGuard(piece.Bytes()) }); err != nil {
 		return err
 	}
 	return instrument.Overwrite(w.in, func(piece dist.Buffer, first int) { copy(piece.Bytes(), in[first*w.d.Size():]) })
 }
 
-// verifyChunk is what a rank checks at a time. Every rank checks its share of a
-// large vector, and all together check all of it.
+// verifyChunk is the number of elements that are checked at a time. Of a large vector,
+// each rank checks every size-th chunk, so that all ranks together check all of it.
 const verifyChunk = 1 << 16
 
-// verify holds the output against the expectation, on all cores of the rank.
-func (w *timed) verify() error {
+// verify compares the output with the expectation, on all cores of the rank.
+func (w *timedRow) verify() error {
 	ranks := w.g.Size()
-	faults := make([]error, w.count/verifyChunk+1) // of which the first is told
+	faults := make([]error, w.count/verifyChunk+1) // by chunk; the first is returned
 	var checks errgroup.Group
 	checks.SetLimit(runtime.GOMAXPROCS(0))
 	for i := 0; i*verifyChunk < w.count; i++ {
@@ -214,36 +208,36 @@ func (w *timed) verify() error {
 		}
 		off := i * verifyChunk
 		n := min(verifyChunk, w.count-off)
-		out, err := w.out.Slice(off, n).Mirror() // of a large vector in a device, only this rank's share
+		out, err := w.out.Slice(off, n).Mirror() // copies from a device, if it is there
 		if err != nil {
 			faults[i] = err
 			break
 		}
 		checks.Go(func() error { faults[i] = w.verifyPart(out, off); return nil })
 	}
-	_ = checks.Wait() // there are no errors but those
+	_ = checks.Wait() // the functions return nil
 	return cmp.Or(faults...)
 }
 
-// verifyPart holds some elements against the expectation, those from off on.
-func (w *timed) verifyPart(got dist.Buffer, off int) error {
+// verifyPart compares the elements from off on with the expectation.
+func (w *timedRow) verifyPart(got dist.Buffer, off int) error {
 	e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: got.Count()},
 		w.format)
 	if err != nil {
 		return err
 	}
 	if _, err := e.Compare(got.Bytes(), reference.Window{First: off, Count: got.Count()}); err != nil {
-		return fmt.Errorf("in the elements from %d on: %w", off, err)
+		return fmt.Errorf("elements from %d on: %w", off, err)
 	}
 	return nil
 }
 
-// warned attaches what contradicts physics to the rows it is about. Imported rows
-// may have it already.
-func warned(rows []journal.Row) []journal.Row {
+// addWarnings attaches contradictions to physics to the rows that they concern, unless
+// an imported row already has the same warning.
+func addWarnings(rows []journal.Row) []journal.Row {
 	out := slices.Clone(rows)
 	for i := range out {
-		out[i].Warnings = slices.Clip(out[i].Warnings) // shared with the journal's
+		out[i].Warnings = slices.Clip(out[i].Warnings) // appending must not write into the journal's array
 	}
 	imports.Warn(out, model.Check(model.SamplesOf(out)))
 	return out

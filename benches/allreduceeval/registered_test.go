@@ -21,16 +21,16 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// registerVar has this program and its workers register two algorithms more.
+// registerVar makes this program and its workers register two more algorithms.
 const registerVar = "ALLREDUCEEVAL_TEST_REGISTER"
 
-// Both say that they add up in rank order; the second has the steps of a ring.
+// Both declare rank order, but dishonest has the steps of a ring.
 const (
 	honest    = "test-honest"
 	dishonest = "test-dishonest"
 )
 
-func registerMore() {
+func registerTestAlgorithms() {
 	for name, like := range map[string]string{honest: "naive", dishonest: "ring"} {
 		schedule.Register(schedule.Algorithm{
 			Info: schedule.Info{Collective: schedule.AllReduce, Name: name, Help: "the steps of " + like,
@@ -46,9 +46,8 @@ func registerMore() {
 	}
 }
 
-// An algorithm that is registered is evaluated, and nobody has to know of it: its
-// rows are planned and run, its contracts are judged by the order of additions
-// that it declares, and sections and figures show it.
+// A newly registered algorithm is evaluated without further changes: its rows are planned and run, its
+// contracts follow from the order of additions that it declares, and the sections and figures show it.
 func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same bodies as TestQuickProfile's")
@@ -99,7 +98,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	if len(rows) < len(want) {
 		t.Errorf("%d rows, want at least %d", len(rows), len(want))
 	}
-	for _, s := range findings.Sections(rows, declared(rows)) {
+	for _, s := range findings.Sections(rows, requiredTasks(rows)) {
 		shown := []string{"Correctness matrix", "Correctness by size", "Tests", "Contracts on bits",
 			"Best algorithm by size", "Times"}
 		if text := dump([]bench.Section{s}); slices.Contains(shown, s.Title) && !strings.Contains(text, honest) {
@@ -117,7 +116,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	}
 }
 
-// runRows runs a plan with real processes and gives its rows.
+// runRows runs a plan with real processes and returns its rows.
 func runRows(t *testing.T, req plan.Request) []journal.Row {
 	t.Helper()
 	p := must.Get(plan.Make(Bench(), req))(t)

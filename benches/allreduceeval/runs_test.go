@@ -13,9 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// forgetful is the host's backend with a mistake: in every second run of a preparation
-// the first element of rank 1's output is not written; of the streamed calls alone, if
-// it is for these.
+// forgetful is a faulty host backend: in every second run of an operation it does not write the first
+// element of rank 1's output. If streamed is set, only streamed calls are faulty.
 type forgetful struct{ streamed bool }
 
 type forgetfulEngine struct {
@@ -24,8 +23,8 @@ type forgetfulEngine struct {
 	wrong bool
 }
 
-// rest stands, one level down, for the methods that a group has not; the bench calls
-// none of them.
+// rest provides the remaining methods of dist.Engine, which the bench does not call. It is embedded
+// one level deeper than the group, so the group's methods take precedence.
 type rest struct{ dist.Engine }
 
 const forgetfulName = "forgetful"
@@ -53,8 +52,7 @@ func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
 	}, err
 }
 
-// A mistake on the way of calls far larger than the caches turns a cell of the quick
-// profile red, although its vectors are short.
+// A bug in the streaming path fails a cell of the quick profile, although the vectors are short.
 func TestStreamedCallsAreChecked(t *testing.T) {
 	const name = "forgetful-streams"
 	dist.Register(dist.Description{Name: name, Hints: hints.Hints{HostMemory: true}}, forgetful{streamed: true})
@@ -68,8 +66,8 @@ func TestStreamedCallsAreChecked(t *testing.T) {
 	}
 }
 
-// An operation that is wrong in every second run fails its cells and its timed rows, in
-// place too. The larger ones are checked on several cores.
+// An operation that is wrong in every second run fails its cells and its timed rows, in place too. The
+// larger rows are checked on several cores.
 func TestEverySecondRunIsCaught(t *testing.T) {
 	dist.Register(dist.Description{Name: forgetfulName}, forgetful{})
 	for part, axes := range map[string]string{matrix.Correctness: "inplace=false epilogue=false",

@@ -1,6 +1,6 @@
-// Package gpuallreduce is the bench `gpu-allreduce`: how fast the all-reduce kernels of a
-// GPU are by themselves, beside what a program sees of them, and how far from the limit
-// of the GPU's memory and cache. Its axes are the knobs of the backend.
+// Package gpuallreduce is the bench `gpu-allreduce`. It measures the time of a GPU's all-reduce
+// kernels alone and of whole calls, and compares them with the limit of the GPU's memory. Its axes
+// include the knobs of the backend.
 package gpuallreduce
 
 import (
@@ -24,7 +24,7 @@ import (
 // Name is the bench's name.
 const Name = "gpu-allreduce"
 
-// The metrics that the backend's own timings give; time_us is the whole call.
+// The metrics of the backend's own timings. time_us is the time of whole calls.
 const (
 	kernel = "kernel_us"
 	cold   = "kernel_cold_us"
@@ -32,31 +32,33 @@ const (
 	share  = "kernel_cold_pct_of_limit"
 )
 
-// Bench declares it.
+// Bench returns the declaration of the bench.
 func Bench() *bench.Bench {
 	names := dist.Backends(func(d dist.Description) bool { return len(d.Knobs) > 0 })
 	knobs := knobsOf(names)
 	items := []bench.Clause{
-		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, against the limit " +
-			"of its memory"),
-		bench.Doc(`Times the all-reduce kernels in four ways, on memory that all ranks reach, and checks every
-element of what each leaves:
+		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, compared with the " +
+			"limit of its memory"),
+		bench.Doc(`Times the all-reduce kernels in four ways, on memory that all ranks can access, and checks
+every element of each result:
 
   time_us          whole calls as a program makes them, one at a time
   graph_us         calls that a recorded graph launches one after the other
   kernel_us        calls inside one launch of the kernel, on the same buffers
-  kernel_cold_us   the same on buffers in turn that are twice the GPU's cache together
+  kernel_cold_us   the same, alternating between buffers that together are twice as large
+                   as the GPU's cache
 
-kernel_cold_pct_of_limit holds the last against all ranks' buffers at the speed of a copy
-within the GPU, measured in the same process.
+kernel_cold_pct_of_limit compares the last with a limit: moving the buffers of all ranks
+at the speed of a copy within the GPU, measured in the same process.
 
-ranks_as=blocks has one kernel do the parts of all ranks, which nothing between processes
-can beat; ranks_as=processes is one kernel for each rank. blocks is how many thread blocks
-each rank has, scope how far the flags reach by which they meet (system, or device, which
-takes less time and needs all ranks on one GPU). All ranks share a GPU where there is one.
-copy is how elements are copied where an algorithm copies them, which naive does: by the
-copy engine, by loads and stores of a kernel, or by bulk copies of one. Such calls are
-several launches, so that only time_us is there.
+ranks_as=blocks runs the parts of all ranks in one kernel, whose time is a lower limit for
+separate processes; ranks_as=processes runs one kernel for each rank. blocks is the number
+of thread blocks of each rank. scope is the memory scope of the flags that synchronize
+them: system, or device, which is faster and needs all ranks on one GPU. If there is only
+one GPU, all ranks share it.
+copy is how an algorithm that copies elements (naive) does it: with the copy engine, with
+loads and stores of a kernel, or with bulk copies of a kernel. Such calls take several
+launches, so they have only time_us.
 
   kernbench run --bench gpu-allreduce
   kernbench run --bench gpu-allreduce --ranks 8 --size 64M --algorithm two-stage-push --blocks 8,16,24,33
@@ -67,7 +69,9 @@ several launches, so that only time_us is there.
 		bench.DTypes("dtype", "bf16"),
 		bench.Bytes("size", "8K,1M,64M,256M"),
 		bench.Seconds("0.3", "most time to sample one point in one way"),
-		bench.Refuse(func(p, _ bench.Point) error { return dist.Describe(names[0]).CheckKnobs(names[0], values(p, knobs)) }),
+		bench.Refuse(func(p, _ bench.Point) error {
+			return dist.Describe(names[0]).CheckKnobs(names[0], knobValues(p, knobs))
+		}),
 		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
 		bench.Timeout(5 * time.Minute),
 		bench.Figures(figures), bench.Sections(sections),
@@ -78,7 +82,7 @@ several launches, so that only time_us is there.
 	return bench.New(Name, func(ctx context.Context, s *bench.State) error { return body(ctx, s, knobs) }, items...)
 }
 
-// knobsOf are the knobs of the backends that a call can be swept over, each once.
+// knobsOf returns the knobs of all backends, each once.
 func knobsOf(backends []string) (knobs []hints.Knob) {
 	for _, name := range backends {
 		for _, k := range dist.Describe(name).Knobs {
@@ -90,7 +94,7 @@ func knobsOf(backends []string) (knobs []hints.Knob) {
 	return knobs
 }
 
-func values(p point.Point, knobs []hints.Knob) map[string]string {
+func knobValues(p point.Point, knobs []hints.Knob) map[string]string {
 	m := map[string]string{}
 	for _, k := range knobs {
 		if v, has := p.Get(k.Name); has {
@@ -105,18 +109,18 @@ func body(ctx context.Context, s *bench.State, knobs []hints.Knob) error {
 	d := s.DType("dtype")
 	return collectives.AllReduce(ctx, s,
 		collectives.AllReduceCall{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
-			Knobs: values(s.Point(), knobs)})
+			Knobs: knobValues(s.Point(), knobs)})
 }
 
-// ranksAs is the knob of which the report compares the values.
+// ranksAs is the knob whose values the report compares.
 const ranksAs = "ranks_as"
 
 func series(r *journal.Row) string {
-	return rowset.Text(r, "algorithm") + ", " + rowset.Text(r, ranksAs) + turned(r)
+	return rowset.Text(r, "algorithm") + ", " + rowset.Text(r, ranksAs) + otherKnobs(r)
 }
 
-// turned are the other knobs that are not at their default.
-func turned(r *journal.Row) (text string) {
+// otherKnobs lists the other knobs that are not at their default.
+func otherKnobs(r *journal.Row) (text string) {
 	for _, c := range r.Point {
 		switch c.Name {
 		case "algorithm", "dtype", "size", ranksAs:
@@ -133,7 +137,7 @@ func panel(r *journal.Row) string {
 	return fmt.Sprintf("%d ranks, %s", *r.NumRanks, rowset.Text(r, "dtype"))
 }
 
-// figures shows the time inside a launch, and the four ways beside each other.
+// figures draws the time inside one launch, and the four ways to time a call side by side.
 func figures(rows []journal.Row) []figure.Figure {
 	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
 	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
@@ -164,16 +168,16 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{inside, ways}
 }
 
-// sections says how far the kernels are from the limit, what it costs that ranks are
-// processes, and what it costs to copy.
+// sections compares the kernels with their limit, ranks that are processes with ranks that are blocks,
+// and the ways to copy.
 func sections(rows []journal.Row) []bench.Section {
 	return append(timings(rows), copies(rows)...)
 }
 
-// copyMethod is the knob that says how elements are copied.
+// copyMethod is the knob that selects how elements are copied.
 const copyMethod = "copy"
 
-// copies compares the ways to copy, where whole calls were timed by several.
+// copies compares the ways to copy, if whole calls were timed with several.
 func copies(rows []journal.Row) []bench.Section {
 	set := rowset.Good(rows).Where(func(r *journal.Row) bool {
 		by := rowset.Text(r, copyMethod)
@@ -199,11 +203,11 @@ func copies(rows []journal.Row) []bench.Section {
 		}
 		table = append(table, line)
 	}
-	return []bench.Section{{Title: "Ways to copy", Text: "Microseconds of a whole call, by what copies the elements.",
-		Table: table}}
+	return []bench.Section{{Title: "Ways to copy",
+		Text: "Microseconds of a whole call, by the way in which elements are copied.", Table: table}}
 }
 
-// timings says how far the kernels are from the limit.
+// timings compares the four ways to time a call, and the last of them with the limit.
 func timings(rows []journal.Row) []bench.Section {
 	good := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
 	if len(good) == 0 {
@@ -216,8 +220,8 @@ func timings(rows []journal.Row) []bench.Section {
 			us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
 	}
 	out := []bench.Section{{Title: "Four ways to time a call",
-		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and there with " +
-			"buffers that are not in the cache.", Table: table}}
+		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and inside one launch " +
+			"with buffers that are not in the cache.", Table: table}}
 	return append(out, processes(good)...)
 }
 
@@ -226,7 +230,7 @@ func processes(good rowset.Set) []bench.Section {
 	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}
 	worst := 0.0
 	for _, g := range rowset.GroupBy(good, func(r *journal.Row) string {
-		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size"), turned(r)}, "/")
+		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size"), otherKnobs(r)}, "/")
 	}) {
 		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
 		if len(blocks) == 0 || len(own) == 0 {
@@ -234,7 +238,7 @@ func processes(good rowset.Set) []bench.Section {
 		}
 		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
 		worst = max(worst, b/a-1)
-		table = append(table, []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + turned(own[0]),
+		table = append(table, []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + otherKnobs(own[0]),
 			unit.FormatBytes(int64(rowset.Number(own[0], "size"))),
 			unit.FormatSig(a, 4), unit.FormatSig(b, 4), fmt.Sprintf("%+.1f %%", 100*(b/a-1))})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// run times points on a stand-in for the driver, one after the other.
+// run times points one after the other on a fake CUDA driver.
 func run(t *testing.T, axes ...string) (rows []journal.Row) {
 	t.Helper()
 	cudatest.Library(t, cuda.LibraryVariable)
@@ -37,7 +37,7 @@ func run(t *testing.T, axes ...string) (rows []journal.Row) {
 	return rows
 }
 
-// Both kinds of ranks are timed in all ways, and the report compares them.
+// Both kinds of ranks are timed in all four ways, and the report compares them.
 func TestRun(t *testing.T) {
 	rows := run(t, "num_ranks=2", "size=1K,4K", "algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2")
 	for _, r := range rows {
@@ -56,8 +56,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The ways to copy are timed where something is copied. What the GPU cannot do is not
-// executed, what does not apply to an algorithm is skipped, and both say why.
+// The ways to copy are timed for algorithms that copy. A way that the GPU lacks is not executed, one
+// that does not apply to the algorithm is skipped, and both rows say why.
 func TestCopies(t *testing.T) {
 	rows := run(t, "num_ranks=2", "size=4K", "algorithm=naive,one-stage", "copy=engine,loads,bulk")
 	reasons := map[string]string{
@@ -93,7 +93,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// A knob that is none is refused before anything runs.
+// An invalid value of a knob is rejected before anything runs.
 func TestRefused(t *testing.T) {
 	b := Bench()
 	for _, c := range [][2]string{{"ranks_as=threads", "ranks_as=threads"}, {"blocks=many", "want auto or a number"}} {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
-// The sweep as declared: the two limits move together, each pair in processes of its own.
+// The two limits move together, and each pair gets new processes.
 func TestPlan(t *testing.T) {
 	p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name}))(t)
 	if p.Points != 24 || p.Launches() != 4 {
@@ -30,8 +30,8 @@ func TestPlan(t *testing.T) {
 	}
 	for i, g := range p.Groups {
 		want := []string{"32", "64", "128", "256"}[i]
-		low, _ := g.Env.Get(least)
-		high, _ := g.Env.Get(most)
+		low, _ := g.Env.Get(minCTAs)
+		high, _ := g.Env.Get(maxCTAs)
 		if g.Ranks != 8 || low.Text() != want || high.Text() != want || len(g.Tasks) != 6 {
 			t.Errorf("launch %d: %d ranks, %s, %d points; want 8 ranks, %s CTAs, 6 points", i, g.Ranks, g.Env, len(g.Tasks),
 				want)
@@ -39,18 +39,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// On a stand-in for NCCL with two GPUs: right results are rows, wrong ones fail, and with
-// more ranks than GPUs the row says that it was not executed and why.
+// On a fake NCCL with two GPUs, correct results pass and wrong results fail. With more ranks than GPUs
+// the rows are not executed and say why.
 func TestRun(t *testing.T) {
 	lib := cudatest.Library(t)
-	preferred(t, lib)
+	checkPreferredBackend(t, lib)
 	if testing.Short() {
 		t.Skip("the processes are built without the race detector")
 	}
 	b := Bench()
 	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1,
 		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"),
-		Envs: benchtest.Assign(least+"=32", most+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
+		Envs: benchtest.Assign(minCTAs+"=32", maxCTAs+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
 	for _, g := range p.Groups {
 		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
 	}
@@ -82,9 +82,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// preferred checks what a run of collectives takes that names no backend: NCCL where there
-// is a GPU for every rank and NCCL has what is asked for.
-func preferred(t *testing.T, lib string) {
+// checkPreferredBackend checks the default backend of the bench collectives: NCCL, if every rank has a
+// GPU and NCCL supports the request.
+func checkPreferredBackend(t *testing.T, lib string) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "0,1")
 	t.Setenv(library.LibraryVariable, lib)
 	for _, c := range []struct {

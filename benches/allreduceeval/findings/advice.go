@@ -16,91 +16,85 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// advice is something to do, with the factor by which times would fall.
+// advice is one recommendation.
 type advice struct {
-	gain float64 // +Inf: before anything else
+	gain float64 // predicted speedup; +Inf sorts before everything else
 	text string
 }
 
 const (
-	worthwhile = 1.05 // the least gain that is worth a line
-	elsewhere  = 10.0 // no kernel is so bad: the data takes another way
+	minGain       = 1.05 // smaller speedups are not mentioned
+	wrongPathGain = 10.0 // a gap this large is not the kernel's fault: the data takes another path
 )
 
-// recommend ranks what follows from the rows by what it would bring.
+// recommend derives recommendations from the rows, sorted by predicted gain.
 func recommend(cells []cell, samples []model.Sample) (out []advice) {
-	if t := countOf(cells); t.failed > 0 {
-		out = append(out, advice{math.Inf(1),
-			fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.",
-				unit.Counted(t.failed, "cell that failed", "cells that failed"))})
+	t := count(cells)
+	if t.failed > 0 {
+		out = append(out, advice{math.Inf(1), fmt.Sprintf("Fix the %s first: times of wrong results mean nothing.",
+			unit.Counted(t.failed, "failed cell", "failed cells"))})
 	}
-	if t := countOf(cells); t.required > 0 {
+	if t.required > 0 {
 		out = append(out, advice{math.MaxFloat64,
-			fmt.Sprintf("Run the %s that did not: until then nobody knows.", unit.Plural(t.required, "required cell"))})
+			fmt.Sprintf("Run the %s that did not run: until then their results are unknown.",
+				unit.Plural(t.required, "required cell"))})
 	}
 	for _, w := range model.Check(samples) {
 		if w.Kind == model.Identical {
 			out = append(out, advice{math.MaxFloat64,
-				"Show which path ran (names of kernels, counters of traffic) before comparing " + w.Subject +
+				"Find out which path ran (kernel names, traffic counters) before comparing " + w.Subject +
 					": their times are identical."})
 		}
 	}
-	for _, set := range settings(samples) {
-		mine := inSetting(samples, set)
-		out = append(out, autoAdvice(set, mine)...)
-		out = append(out, limitAdvice(set, mine)...)
-		out = append(out, lossyAdvice(set, mine)...)
+	for _, g := range bySetting(samples) {
+		out = slices.Concat(out, autoAdvice(g.Key, g.Items), limitAdvice(g.Key, g.Items), lossyAdvice(g.Key, g.Items))
 	}
 	slices.SortStableFunc(out, func(a, b advice) int { return cmp.Compare(b.gain, a.gain) })
 	return out
 }
 
-// at finds a sample of a setting.
-func at(samples []model.Sample, algorithm string, bytes int64) (model.Sample, bool) {
+// findSample returns a setting's sample of an algorithm at a size.
+func findSample(samples []model.Sample, algorithm string, bytes int64) (model.Sample, bool) {
 	return lists.First(samples, func(s model.Sample) bool { return s.Algorithm == algorithm && s.Bytes == bytes })
 }
 
-// autoAdvice says where auto took another algorithm than the best, and was slower
-// beyond doubt. Sizes at which it was not count as equal.
+// autoAdvice recommends the tuning table if auto chose another algorithm than the best
+// and was significantly slower. Other sizes count as equal in the mean.
 func autoAdvice(set model.Series, samples []model.Sample) []advice {
-	sum, n := 0.0, 0
+	logs, n := 0.0, 0
 	worst, where := 1.0, ""
 	for _, c := range model.Best(exactSamples(samples)) {
-		a, ok := at(samples, matrix.Auto, c.Bytes)
+		a, ok := findSample(samples, matrix.Auto, c.Bytes)
 		if !ok {
 			continue
 		}
 		n++
-		best, _ := at(samples, c.Best, c.Bytes)
+		best, _ := findSample(samples, c.Best, c.Bytes)
 		if a.Executed == "" || a.Executed == c.Best || !a.Slower(best) {
 			continue
 		}
 		ratio := a.TimeUS / c.TimeUS
-		sum += math.Log(ratio)
+		logs += math.Log(ratio)
 		if ratio > worst {
 			worst = ratio
 			where = fmt.Sprintf("at %s, where auto took %s (%s) and %s takes %s", unit.FormatBytes(c.Bytes), a.Executed,
-				timeOf(a), c.Best, timeOf(best))
+				formatTime(a), c.Best, formatTime(best))
 		}
 	}
-	if where == "" {
-		return nil
-	}
-	mean := math.Exp(sum / float64(n))
-	if mean < worthwhile {
+	mean := math.Exp(logs / float64(n))
+	if where == "" || mean < minGain {
 		return nil
 	}
 	on := "this host"
 	if dist.Describe(set.Backend).Has(dist.OnDevice) {
 		on = "GPUs of this kind"
 	}
-	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on %s: %.2fx over all sizes "+
-		"in the geometric mean, %.2fx %s.",
-		settingOf(set), on, mean, worst, where)}}
+	return []advice{{mean, fmt.Sprintf("%s: give auto this run's `tuning.json` on %s: %.2fx over all sizes "+
+		"in the geometric mean, %.2fx %s.", settingName(set), on, mean, worst, where)}}
 }
 
-// timeOf is a time with its interval and the number of its samples.
-func timeOf(s model.Sample) string {
+// formatTime formats a time with its interval and number of samples.
+func formatTime(s model.Sample) string {
 	if s.LowUS <= 0 {
 		return unit.FormatMicros(s.TimeUS)
 	}
@@ -108,132 +102,114 @@ func timeOf(s model.Sample) string {
 		unit.FormatMicros(s.HighUS), unit.Plural(s.Samples, "sample"))
 }
 
-// limitAdvice says how far the best algorithm of the largest size is from the
-// ceiling that counts there.
+// limitAdvice states how far the fastest algorithm is from its limit at the largest size.
 func limitAdvice(set model.Series, samples []model.Sample) []advice {
 	choices := model.Best(exactSamples(samples))
 	if len(choices) == 0 {
 		return nil
 	}
 	c := choices[len(choices)-1]
-	s, _ := at(samples, c.Best, c.Bytes)
+	s, _ := findSample(samples, c.Best, c.Bytes)
 	name, us := s.Ceiling(true)
-	if us <= 0 || s.TimeUS/us < worthwhile {
+	if us <= 0 || s.TimeUS/us < minGain {
 		return nil
 	}
 	gain, doubt := s.TimeUS/us, ""
 	if !s.Settled() {
 		doubt = " (an indication: this time has not settled)"
 	}
-	if gain > elsewhere {
-		return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s, %.0fx too slow: find out which "+
-			"way the data goes (through host memory, a slower link, a copy) before touching the kernel%s.",
-			settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain, doubt)}}
+	text := fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s", settingName(set), unit.FormatBytes(c.Bytes), c.Best,
+		formatShare(us, s.TimeUS), name)
+	if gain > wrongPathGain {
+		return []advice{{gain, fmt.Sprintf("%s, %.0fx too slow: find out which path the data takes (through host memory, "+
+			"a slower link, a copy) before changing the kernel%s.", text, gain, doubt)}}
 	}
-	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a "+
-		"better kernel%s.",
-		settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain, doubt)}}
+	return []advice{{gain, fmt.Sprintf("%s; a better kernel could be up to %.2fx faster%s.", text, gain, doubt)}}
 }
 
-// lossyAdvice says where the quantised all-reduce would be faster.
+// lossyAdvice names the size at which a quantised all-reduce gains most.
 func lossyAdvice(set model.Series, samples []model.Sample) []advice {
-	best, where, of := 1.0, int64(0), ""
+	gain, bytes, algorithm := 1.0, int64(0), ""
 	for _, c := range model.Best(exactSamples(samples)) {
-		exact, _ := at(samples, c.Best, c.Bytes)
+		exact, _ := findSample(samples, c.Best, c.Bytes)
 		for _, s := range samples {
-			if lossy(s.Algorithm) && s.Bytes == c.Bytes && exact.Slower(s) && c.TimeUS/s.TimeUS > best {
-				best, where, of = c.TimeUS/s.TimeUS, c.Bytes, s.Algorithm
+			if lossy(s.Algorithm) && s.Bytes == c.Bytes && exact.Slower(s) && c.TimeUS/s.TimeUS > gain {
+				gain, bytes, algorithm = c.TimeUS/s.TimeUS, c.Bytes, s.Algorithm
 			}
 		}
 	}
-	if best < worthwhile {
+	if gain < minGain {
 		return nil
 	}
-	return []advice{{best, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.",
-		settingOf(set), of, best, unit.FormatBytes(where))}}
+	return []advice{{gain, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.",
+		settingName(set), algorithm, gain, unit.FormatBytes(bytes))}}
 }
 
-// adviceSections has a section for times that give no reason to act, too: a reader who
-// finds none would not know whether anybody looked.
+// adviceSections lists the recommendations. If there are times but nothing to
+// recommend, the section says so, to show that the times were examined.
 func adviceSections(list []advice, samples []model.Sample) []bench.Section {
 	var text string
 	switch {
 	case len(list) > 0:
-		var lines []string
+		text = "Sorted by predicted gain.\n"
 		for i, a := range list[:min(len(list), 12)] {
-			lines = append(lines, fmt.Sprintf("%d. %s", i+1, a.text))
+			text += fmt.Sprintf("\n%d. %s", i+1, a.text)
 		}
-		text = "In order of what each is predicted to bring.\n\n" + strings.Join(lines, "\n")
 	case len(samples) > 0:
-		text = fmt.Sprintf("None: these times show nothing that would bring %.2fx or more beyond their noise.", worthwhile)
+		text = fmt.Sprintf("None: these times show no gain of %.2fx or more beyond their noise.", minGain)
 	default:
 		return nil
 	}
 	return []bench.Section{{Title: "Recommendations", Lead: true, Text: text}}
 }
 
-// gaps are the tests to add and what this run says nothing about.
-func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) []bench.Section {
-	var out []bench.Section
+// gapSections lists the tests to add, and what this run does not cover.
+func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) (out []bench.Section) {
 	if lines := testsToAdd(rows, cells); len(lines) > 0 {
 		out = append(out, bench.Section{Title: "Tests to add",
 			Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
 	}
-	out = append(out, bench.Section{Title: "Coverage gaps",
-		Text: "What nothing here speaks of:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
-	return out
+	return append(out, bench.Section{Title: "Coverage gaps",
+		Text: "This run says nothing about:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
 }
 
-// testsToAdd groups cells that were not executed, and rows that were left out, by
-// reason.
+// testsToAdd groups the cells and timed rows that did not run by reason.
 func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 	var all []string
-	add := func(what string) { all = append(all, what) }
 	for _, c := range cells {
 		if c.status != journal.NotExecuted {
 			continue
 		}
-		switch {
-		case c.row == nil:
-			add(fmt.Sprintf("%s with %s ranks: %s", c.part, c.coord(bench.RanksAxis), c.reason))
-		case matrix.Find(c.coord("algorithm")).Hardware != "":
-			add(c.coord("algorithm") + ": on a machine with " + matrix.Find(c.coord("algorithm")).Hardware)
-		default:
-			add(c.reason)
+		reason, algorithm := c.reason, c.coord("algorithm")
+		if c.row == nil {
+			reason = fmt.Sprintf("%s with %s ranks: %s", c.part, c.coord(bench.RanksAxis), c.reason)
+		} else if hardware := matrix.Find(algorithm).Hardware; hardware != "" {
+			reason = algorithm + ": on a machine with " + hardware
 		}
+		all = append(all, reason)
 	}
 	for _, r := range rows {
 		if r.Part == matrix.Performance && (r.Status == journal.Skipped || r.Status == journal.NotExecuted) {
-			add("times: " + r.Reason)
+			all = append(all, "times: "+r.Reason)
 		}
 	}
-	for _, g := range lists.GroupBy(all, func(what string) string { return what }) {
+	for _, g := range lists.GroupBy(all, func(reason string) string { return reason }) {
 		lines = append(lines, fmt.Sprintf("- %s (%s)", g.Key, unit.Plural(len(g.Items), "cell")))
 	}
 	return lines
 }
 
-// untimed are the algorithms that are checked and, for a reason, not timed.
-func untimed(samples []model.Sample) (lines []string) {
-	for _, name := range matrix.Algorithms() {
-		timed := slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == name })
-		if why := matrix.Find(name).Untimed; why != "" && !timed {
-			lines = append(lines, fmt.Sprintf("- times of %s: %s (`--algorithm %s`)", name, why, name))
-		}
-	}
-	return lines
-}
-
-// notCovered compares the run with what the full profile has.
+// notCovered compares the run with the full profile.
 func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
-	ran := lists.Filter(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
-	mine := lists.Filter(ran, inPart(matrix.Correctness))
-	if len(mine) == 0 {
+	timed := func(match func(s model.Sample) bool) bool { return slices.ContainsFunc(samples, match) }
+	ran := lists.Filter(inPart(cells, matrix.Correctness),
+		func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
+	if len(ran) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
-	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) &&
+	} else if sizes := distinct(ran, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) &&
 		!slices.Contains(sizes, matrix.Wide) {
-		add("correctness at other sizes than those of the quick profile, above all beyond 1 MiB (`--profile full`)")
+		add("correctness at sizes outside the quick profile, especially above 1 MiB (`--profile full`)")
 	}
 	if len(samples) == 0 {
 		add("times: none were taken")
@@ -243,28 +219,33 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 			add("times outside %s to %s (the full profile has 1Ki to 512Mi)", unit.FormatBytes(low), unit.FormatBytes(high))
 		}
 		for _, n := range []int{2, 3, 4, 8} {
-			if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Ranks == n }) {
+			if !timed(func(s model.Sample) bool { return s.Ranks == n }) {
 				add("times with %d ranks", n)
 			}
 		}
-		if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.InPlace }) {
+		if !timed(func(s model.Sample) bool { return s.InPlace }) {
 			add("times in place, as torch's all_reduce is called (`--inplace false,true`, or the full profile)")
 		}
 		for _, d := range []string{"bf16", "f16", "f32"} {
-			if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.DType == d }) {
+			if !timed(func(s model.Sample) bool { return s.DType == d }) {
 				add("times of %s", d)
 			}
 		}
 	}
-	if len(mine) > 0 {
-		lines = append(lines, untimed(samples)...)
+	if len(ran) > 0 {
+		for _, name := range matrix.Algorithms() {
+			why := matrix.Find(name).Untimed
+			if why != "" && !timed(func(s model.Sample) bool { return s.Algorithm == name }) {
+				add("times of %s: %s (`--algorithm %s`)", name, why, name)
+			}
+		}
 	}
 	add("several hosts, other loads on the machine, and calls that overlap with computation")
 	backends := lists.Distinct(lists.Map(rows, func(r journal.Row) string { return r.Backend }))
 	if len(backends) == 1 {
-		add("other backends than %s", backends[0])
+		add("backends other than %s", backends[0])
 	}
-	if injected(rows) != "" {
+	if plantedFault(rows) != "" {
 		add("the all-reduce itself: a fault was planted in this run")
 	}
 	return lines

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/kernbench/kernbench/dist/cpu" // whose limits are probed
+	_ "github.com/kernbench/kernbench/dist/cpu" // registers the backend of the samples
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// timedAt is a measured sample with an interval of two per cent to either side.
+// timedAt returns a measured sample with an interval of 2 % to either side.
 func timedAt(algorithm, executed string, bytes int64, us float64) model.Sample {
 	s := model.Sample{Bytes: bytes, TimeUS: us, LowUS: us * 0.98, HighUS: us * 1.02, Samples: 40, Kind: "measured",
 		Executed: executed}
@@ -17,12 +17,12 @@ func timedAt(algorithm, executed string, bytes int64, us float64) model.Sample {
 	return s
 }
 
-// A table is advised only where auto took another algorithm than the best, and was
-// slower beyond doubt.
-func TestAdviceOfATable(t *testing.T) {
+// The tuning table is recommended only if auto took another algorithm than the best and
+// was significantly slower.
+func TestTuningAdvice(t *testing.T) {
 	const kib, size = "64Ki", 64 << 10
 	ring, auto := timedAt("ring", "ring", size, 10), timedAt("auto", "two-stage", size, 20)
-	same := timedAt("auto", "ring", size, 20) // the very same work, disturbed
+	same := timedAt("auto", "ring", size, 20) // the same algorithm, but disturbed
 	near := timedAt("auto", "two-stage", size, 10.3)
 	unsure := auto
 	unsure.LowUS, unsure.HighUS = 0, 0
@@ -33,7 +33,7 @@ func TestAdviceOfATable(t *testing.T) {
 	}{
 		"slower by another algorithm": {auto, true}, "the same algorithm": {same, false},
 		"intervals that meet": {near, false},
-		"no interval":         {unsure, false}, "nobody knows what ran": {unknown, false},
+		"no interval":         {unsure, false}, "unknown algorithm": {unknown, false},
 	} {
 		got := autoAdvice(c.auto.Series, []model.Sample{ring, c.auto})
 		if len(got) > 0 != c.want {
@@ -47,23 +47,24 @@ func TestAdviceOfATable(t *testing.T) {
 	}
 }
 
-// The summary calls impossible what the check does, and nothing else: a limit that was
-// probed may be off by a fifth.
+// The summary calls a time impossible exactly when the physics check does. A probed
+// limit may be off by a fifth.
 func TestSummaryAndCheckAgree(t *testing.T) {
 	for _, percent := range []float64{80, 109, 118, 130, 200} {
 		s := timedAt("ring", "ring", 64<<10, 100)
 		s.Limits = map[string]float64{"bandwidth": percent}
 		line := strings.Join(timeLines([]model.Sample{s}, nil), "")
-		if got, want := strings.Contains(line, "cannot be"), len(model.Check([]model.Sample{s})) > 0; got != want ||
+		if got, want := strings.Contains(line, "impossible"), len(model.Check([]model.Sample{s})) > 0; got != want ||
 			want != (percent > 126) {
 			t.Errorf("at %v %% the check warns: %v, the summary says %q", percent, want, line)
 		}
 	}
 }
 
-// The fastest is the fastest that has settled, with interval and samples.
+// The fastest algorithm is chosen among settled times and is reported with its interval
+// and number of samples.
 func TestFastestHasSettled(t *testing.T) {
-	lucky := timedAt("tree", "tree", 64<<10, 1) // one call that the clock missed
+	lucky := timedAt("tree", "tree", 64<<10, 1) // a single sample, too short for the clock
 	lucky.LowUS, lucky.HighUS, lucky.Samples = 0, 0, 1
 	good := timedAt("ring", "ring", 64<<10, 100)
 	line := strings.Join(timeLines([]model.Sample{lucky, good}, nil), "")
@@ -78,8 +79,8 @@ func TestFastestHasSettled(t *testing.T) {
 	}
 }
 
-// Which algorithm is fastest at which size is said of settled times alone; two that the
-// intervals do not tell apart are both named.
+// The fastest algorithm at each size is chosen among settled times. If the intervals do
+// not separate two algorithms, both are named.
 func TestFastestBySize(t *testing.T) {
 	wide := timedAt("tree", "tree", 1<<20, 5)
 	wide.LowUS, wide.HighUS = 1, 9
@@ -95,7 +96,7 @@ func TestFastestBySize(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if got := strings.Join(choiceLines([]model.Sample{wide, wide}), "\n"); strings.Contains(got, "tree") {
-		t.Errorf("a time that has not settled is called the fastest: %s", got)
+		t.Errorf("an unsettled time is called the fastest: %s", got)
 	}
 	table := bestSections(samples)[0].Table
 	if line := strings.Join(table[2], "|"); !strings.Contains(line,
@@ -107,7 +108,7 @@ func TestFastestBySize(t *testing.T) {
 	}
 }
 
-// Times that give no reason to act say so; a run that timed nothing says nothing.
+// A run with times but no recommendations says so. A run without times has no section.
 func TestNoAdvice(t *testing.T) {
 	list := adviceSections(nil, []model.Sample{timedAt("ring", "ring", 64<<10, 10)})
 	if len(list) != 1 || list[0].Title != "Recommendations" || !strings.Contains(list[0].Text, "None: ") {
@@ -118,7 +119,7 @@ func TestNoAdvice(t *testing.T) {
 	}
 }
 
-// What was timed is no gap, and what was not is one.
+// Coverage gaps list what was not timed, and nothing else.
 func TestGapsInTimes(t *testing.T) {
 	s := timedAt("ring", "ring", 1<<20, 10)
 	for _, inPlace := range []bool{false, true} {

@@ -1,39 +1,44 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// cell is one cell of the correctness parts, as the rows tell it.
+// cell is one cell of the parts correctness, contracts and errors.
 type cell struct {
-	part   string
-	row    *journal.Row // nil for a cell that is in no row of the run
-	at     point.Point  // its row's coordinates, with the number of ranks
-	name   string       // size, element type or mistake
-	status journal.Status
-	reason string
-	needed bool // it should have run
+	part     string
+	row      *journal.Row // nil if the run has no row for it
+	at       point.Point  // coordinates of the row, including the number of ranks
+	name     string       // size, element type or failure
+	status   journal.Status
+	reason   string
+	required bool // it must run for the matrix to be complete
 }
 
 func (c cell) coord(name string) string { return c.at.At(name).String() }
 
-// counts are numbers of cells by what became of them.
+// counts holds the number of cells by outcome.
 type counts struct {
 	passed, failed, skipped, missing int
-	required                         int // of the missing ones
+	required                         int // missing cells that are required
 }
 
-func countOf(cells []cell) (t counts) {
+func count(cells []cell) (t counts) {
 	for _, c := range cells {
 		switch c.status {
 		case journal.OK:
@@ -42,7 +47,7 @@ func countOf(cells []cell) (t counts) {
 			t.skipped++
 		case journal.NotExecuted:
 			t.missing++
-			if c.needed {
+			if c.required {
 				t.required++
 			}
 		default:
@@ -52,7 +57,7 @@ func countOf(cells []cell) (t counts) {
 	return t
 }
 
-// ran is how many cells were executed.
+// ran returns the number of cells that were executed.
 func (t counts) ran() int { return t.passed + t.failed }
 
 func (t counts) String() string {
@@ -63,7 +68,7 @@ func (t counts) String() string {
 	return s
 }
 
-// status is one for a group of cells: the worst that is in it.
+// status returns the worst status in a group of cells.
 func (t counts) status() journal.Status {
 	switch {
 	case t.failed > 0:
@@ -78,19 +83,16 @@ func (t counts) status() journal.Status {
 	return ""
 }
 
-// cellsOf takes the cells out of the rows, and adds those of the declared rows
-// that are not among them: a run over fewer ranks or types must not look like one
-// over all.
-func cellsOf(rows []journal.Row, declared []plan.Task) []cell {
+// cellsOf returns the cells of the rows, and the cells of the required tasks that
+// have no row. Without the latter, a run over fewer ranks or types would look complete.
+func cellsOf(rows []journal.Row, required []plan.Task) []cell {
 	var out []cell
 	seen := map[string]bool{}
-	own := false // a run of this bench, not imported numbers
 	for i := range rows {
 		r := &rows[i]
 		if r.Part != matrix.Correctness && r.Part != matrix.Contracts && r.Part != matrix.Errors {
 			continue
 		}
-		own = true
 		at := r.Point
 		if r.NumRanks != nil {
 			at = at.With(bench.RanksAxis, point.IntValue(int64(*r.NumRanks)))
@@ -98,30 +100,30 @@ func cellsOf(rows []journal.Row, declared []plan.Task) []cell {
 		seen[rowKey(r.Part, at)] = true
 		out = append(out, rowCells(r, at)...)
 	}
-	if !own {
-		return out
+	if len(seen) == 0 {
+		return nil // imported numbers, not a run of this bench
 	}
-	for _, t := range declared {
+	for _, t := range required {
 		at := t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
 		if seen[rowKey(t.Part, at)] || matrix.Find(at.At("algorithm").String()).Hardware != "" {
 			continue
 		}
 		for _, name := range cellNames(t.Part, at) {
 			out = append(out, cell{part: t.Part, at: at, name: name, status: journal.NotExecuted,
-				reason: "it was left out of this run", needed: true})
+				reason: "left out of this run", required: true})
 		}
 	}
 	return out
 }
 
-// rowKey names a row whatever its sizes.
+// rowKey identifies a row regardless of its set of sizes.
 func rowKey(part string, p point.Point) string {
 	names := lists.Map(p.Without("sizes"), func(c point.Coord) string { return c.Name + "=" + c.Value.String() })
 	slices.Sort(names)
 	return part + " " + strings.Join(names, " ")
 }
 
-// cellNames are the cells of a row of which nothing is recorded.
+// cellNames returns the cells that a row should have, for rows that record none.
 func cellNames(part string, at point.Point) []string {
 	switch part {
 	case matrix.Correctness:
@@ -135,9 +137,10 @@ func cellNames(part string, at point.Point) []string {
 
 func rowCells(r *journal.Row, at point.Point) (out []cell) {
 	add := func(name string, status journal.Status) {
-		// A good row has run all that the backend has.
-		lacking := r.Status == journal.OK && status == journal.NotExecuted
-		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional && !lacking})
+		// A row is OK only if everything ran that the backend supports, so cells that did
+		// not run in it are not required.
+		unsupported := r.Status == journal.OK && status == journal.NotExecuted
+		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional && !unsupported})
 	}
 	recorded := matrix.ParseOutcomes(r.Details["cells"])
 	if len(recorded) == 0 || r.Status != journal.OK && r.Status != journal.Failed && r.Status != journal.NotExecuted {
@@ -152,9 +155,167 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 	return out
 }
 
-func inPart(part string) func(cell) bool { return func(c cell) bool { return c.part == part } }
+func inPart(cells []cell, part string) []cell {
+	return lists.Filter(cells, func(c cell) bool { return c.part == part })
+}
 
-// values lists what a coordinate takes, in the order of the cells.
-func values(cells []cell, get func(cell) string) []string {
+// distinct returns the different values of a property, in the order of the cells.
+func distinct(cells []cell, get func(cell) string) []string {
 	return lists.NonEmpty(lists.Distinct(lists.Map(cells, get))...)
+}
+
+func byCoord(name string) func(cell) string { return func(c cell) string { return c.coord(name) } }
+
+// gridOf arranges cells by algorithm and another property.
+func gridOf(cells []cell, column func(cell) string, columns []string) *bench.Grid {
+	g := &bench.Grid{Corner: "algorithm", Columns: columns}
+	algorithm := byCoord(g.Corner)
+	for _, name := range distinct(cells, algorithm) {
+		line := bench.GridRow{Name: name}
+		for _, col := range columns {
+			mine := lists.Filter(cells, func(c cell) bool { return algorithm(c) == name && column(c) == col })
+			line.Cells = append(line.Cells, gridCell(mine))
+		}
+		g.Rows = append(g.Rows, line)
+	}
+	return g
+}
+
+// gridCell summarizes a group of cells: how many passed of those that ran or should have.
+func gridCell(cells []cell) bench.GridCell {
+	t := count(cells)
+	out := bench.GridCell{Status: t.status(), Note: t.String()}
+	switch {
+	case len(cells) == 0:
+		return bench.GridCell{}
+	case t.ran() > 0 && t.passed == t.ran() && t.required == 0:
+		out.Text = strconv.Itoa(t.passed)
+	case t.ran() > 0:
+		out.Text = fmt.Sprintf("%d of %d", t.passed, t.ran()+t.required)
+	case out.Status == journal.Skipped:
+		out.Text = "skipped"
+	default:
+		out.Text = "not run"
+	}
+	for _, c := range cells {
+		if c.status != journal.OK && c.reason != "" && (out.Status != journal.Failed || c.status == journal.Failed) {
+			out.Note += ": " + c.reason
+			break
+		}
+	}
+	return out
+}
+
+// matrixSections shows the correctness matrix twice: by type and ranks, and by size.
+func matrixSections(cells []cell) []bench.Section {
+	mine := inPart(cells, matrix.Correctness)
+	if len(mine) == 0 {
+		return nil
+	}
+	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(bench.RanksAxis) }
+	columns := distinct(mine, column)
+	types := lists.Map(reference.Types, dist.DType.String)
+	order := func(column string) (dtype, ranks int) {
+		name, n, _ := strings.Cut(column, " x ")
+		ranks, _ = strconv.Atoi(n)
+		return slices.Index(types, name), ranks
+	}
+	slices.SortStableFunc(columns, func(a, b string) int {
+		typeA, ranksA := order(a)
+		typeB, ranksB := order(b)
+		return cmp.Or(typeA-typeB, ranksA-ranksB)
+	})
+	size := func(c cell) string { return c.name }
+	return []bench.Section{
+		{Title: "Correctness matrix", Lead: true,
+			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
+				"A cell is one size, in or out of place, with or without epilogue. It makes calls with exact and adversarial "+
+				"inputs in every kind of memory and checks every element. "+
+				"Green: passed. Red: failed. Yellow: skipped because it does not apply. Grey: not executed.", count(mine)),
+			Grid: gridOf(mine, column, columns)},
+		{Title: "Correctness by size",
+			Text: "The same cells by size in bytes; +1 is one element more, -1 one element fewer.",
+			Grid: gridOf(mine, size, distinct(mine, size))},
+	}
+}
+
+func contractSections(cells []cell) []bench.Section {
+	mine := inPart(cells, matrix.Contracts)
+	if len(mine) == 0 {
+		return nil
+	}
+	name := func(c cell) string { return matrix.ContractTitle[c.coord("contract")] }
+	return []bench.Section{{Title: "Contracts on bits",
+		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds "+
+			"differently: %s. Yellow: not promised.", count(mine)),
+		Grid: gridOf(mine, name, distinct(mine, name))}}
+}
+
+func failureSections(cells []cell) []bench.Section {
+	mine := inPart(cells, matrix.Errors)
+	table := [][]string{{"mistake or failure", "ranks", "verdict", "noticed after", "error on a rank"}}
+	for _, c := range mine {
+		f, _ := lists.First(matrix.Failures, func(f matrix.Failure) bool { return f.Name == c.name })
+		help, message, after := cmp.Or(f.Help, c.name), c.reason, ""
+		if c.row != nil {
+			if e := c.row.Details["error"]; e != "" && c.status == journal.OK {
+				message = e
+			}
+			if ms, ok := c.row.Metrics["wall_ms"]; ok {
+				after = unit.FormatMicros(ms * 1e3)
+			}
+		}
+		table = append(table, []string{help, c.coord(bench.RanksAxis), string(c.status), after, truncate(message, 160)})
+	}
+	return tableSection(bench.Section{Title: "Mistakes and failures",
+		Text: fmt.Sprintf("One rank causes each of these. Every rank must get an error that says what happened, in time: %s.",
+			count(mine)),
+		Table: table})
+}
+
+// tableSection returns a section with a table, or none if the table has only a heading.
+func tableSection(s bench.Section) []bench.Section {
+	if len(s.Table) == 1 {
+		return nil
+	}
+	return []bench.Section{s}
+}
+
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "..."
+}
+
+// testSections lists the outcomes, checked elements and duration of each group of tests.
+func testSections(cells []cell) []bench.Section {
+	table := [][]string{{"part", "group", "what it does", "passed", "failed", "skipped", "not executed",
+		"elements checked", "time"}}
+	for _, part := range []struct {
+		name  string
+		group func(cell) string
+		help  func(group string) string
+	}{
+		{matrix.Correctness, byCoord("algorithm"), matrix.Help},
+		{matrix.Contracts, byCoord("contract"), func(name string) string { return matrix.ContractHelp[name] }},
+		{matrix.Errors, func(cell) string { return "all" }, func(string) string { return "an error on every rank, in time" }},
+	} {
+		mine := inPart(cells, part.name)
+		for _, name := range distinct(mine, part.group) {
+			in := lists.Filter(mine, func(c cell) bool { return part.group(c) == name })
+			t := count(in)
+			var ms, elements float64
+			for _, r := range lists.Distinct(lists.Map(in, func(c cell) *journal.Row { return c.row })) {
+				if r != nil {
+					ms += r.Metrics["wall_ms"]
+					elements += r.Metrics["elements"]
+				}
+			}
+			table = append(table, []string{part.name, name, part.help(name), strconv.Itoa(t.passed), strconv.Itoa(t.failed),
+				strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
+				unit.FormatSI(elements), unit.FormatDuration(time.Duration(ms * float64(time.Millisecond)))})
+		}
+	}
+	return tableSection(bench.Section{Detail: true, Title: "Tests", Text: "The tests of this run by group.", Table: table})
 }

@@ -15,53 +15,52 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Figures draws times and bus bandwidths against size, the best algorithms, and
-// the shares of the limits.
+// Figures draws time and bus bandwidth by size, the fastest algorithms, and the shares
+// of the limits that they reach.
 func Figures(rows []journal.Row) []figure.Figure {
 	samples := model.SamplesOf(timedRows(rows))
 	if len(samples) == 0 {
 		return nil
 	}
 	curves := model.Fit(samples)
-	lookup := algorithmColors(samples)
+	algorithms := algorithmOrder(samples)
 	times := figure.Figure{Name: "allreduce_time", Title: "All-reduce: time by size",
-		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: the lines of the fits, of " +
-			"the fastest at the largest size. The limit is the least of the algorithms' own limits."}
+		Caption: "Median over iterations of the slowest rank; bars are 95 % intervals. Dashed: lines fitted to " +
+			"the algorithm that is fastest at the largest size. The limit is the least of the algorithms' own limits."}
 	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size",
 		Caption: "busbw = bytes/time x 2(n-1)/n."}
-	for _, set := range settings(samples) {
-		mine := inSetting(samples, set)
+	for _, g := range bySetting(samples) {
 		x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-		t := figure.Panel{Title: settingOf(set), X: x,
+		t := figure.Panel{Title: settingName(g.Key), X: x,
 			Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		b := figure.Panel{Title: settingOf(set), X: x,
+		b := figure.Panel{Title: settingName(g.Key), X: x,
 			Y: figure.Axis{Label: "bus bandwidth", Scale: figure.Log10, Unit: figure.GBps}}
-		for _, name := range lookup {
-			ts, bs := figure.Series{Name: name, Color: colorOf(lookup, name)},
-				figure.Series{Name: name, Color: colorOf(lookup, name)}
-			for _, s := range mine {
-				if s.Algorithm == name {
-					ts.Points = append(ts.Points, figure.Point{X: float64(s.Bytes), Y: s.TimeUS, Low: s.LowUS, High: s.HighUS})
-					bs.Points = append(bs.Points, figure.Point{X: float64(s.Bytes), Y: s.BusBW()})
-				}
+		for i, name := range algorithms {
+			own := lists.Filter(g.Items, func(s model.Sample) bool { return s.Algorithm == name })
+			if len(own) == 0 {
+				continue
 			}
-			if len(ts.Points) > 0 {
-				t.Series, b.Series = append(t.Series, ts), append(b.Series, bs)
-			}
+			t.Series = append(t.Series, figure.Series{Name: name, Color: i + 1,
+				Points: lists.Map(own, func(s model.Sample) figure.Point {
+					return figure.Point{X: float64(s.Bytes), Y: s.TimeUS, Low: s.LowUS, High: s.HighUS}
+				})})
+			b.Series = append(b.Series, figure.Series{Name: name, Color: i + 1,
+				Points: lists.Map(own, func(s model.Sample) figure.Point {
+					return figure.Point{X: float64(s.Bytes), Y: s.BusBW()}
+				})})
 		}
-		if line, ok := fitLine(mine, curves, lookup); ok {
+		if line, ok := fitLine(g.Items, curves, algorithms); ok {
 			t.Series = append(t.Series, line)
 		}
-		t.Lines = limitLines(mine, func(_ model.Sample, us float64) float64 { return us })
-		b.Lines = limitLines(mine, func(s model.Sample, us float64) float64 { return s.BusBW() * s.TimeUS / us })
+		t.Lines = limitLines(g.Items, func(_ model.Sample, us float64) float64 { return us })
+		b.Lines = limitLines(g.Items, func(s model.Sample, us float64) float64 { return s.BusBW() * s.TimeUS / us })
 		times.Panels, rates.Panels = append(times.Panels, t), append(rates.Panels, b)
 	}
 	out := []figure.Figure{times, rates}
-	if f, ok := bestFigure(samples); ok {
-		out = append(out, f)
-	}
-	if f, ok := shareFigure(samples); ok {
-		out = append(out, f)
+	for _, f := range []figure.Figure{bestFigure(samples), shareFigure(samples)} {
+		if len(f.Panels) > 0 {
+			out = append(out, f)
+		}
 	}
 	for i := range out {
 		if len(out[i].Panels) > 1 {
@@ -71,29 +70,28 @@ func Figures(rows []journal.Row) []figure.Figure {
 	return out
 }
 
-// algorithmColors is the order of the algorithms, which decides their colours
-// in all panels.
-func algorithmColors(samples []model.Sample) []string {
+// algorithmOrder returns the timed algorithms in a fixed order. An algorithm's position
+// decides its colour in all panels.
+func algorithmOrder(samples []model.Sample) []string {
 	timed := lists.Map(samples, func(s model.Sample) string { return s.Algorithm })
 	known := append([]string{matrix.Auto}, matrix.Algorithms()...)
 	known = lists.Filter(known, func(name string) bool { return slices.Contains(timed, name) })
 	return lists.Distinct(append(known, timed...))
 }
 
-func colorOf(names []string, name string) int { return slices.Index(names, name) + 1 }
-
-// fitLine is the lines of the algorithm that is the fastest at the largest size.
-func fitLine(samples []model.Sample, curves []model.Curve, names []string) (figure.Series, bool) {
+// fitLine draws the fitted lines of the algorithm that is fastest at the largest size
+// of a setting.
+func fitLine(samples []model.Sample, curves []model.Curve, algorithms []string) (figure.Series, bool) {
 	choices := model.Best(exactSamples(samples))
 	if len(choices) == 0 {
 		return figure.Series{}, false
 	}
 	best := choices[len(choices)-1].Best
 	for _, c := range curves {
-		if c.Algorithm != best || !sameSetting(c.Series, samples[0].Series) || !c.Fitted() {
+		if c.Algorithm != best || settingOf(c.Series) != settingOf(samples[0].Series) || !c.Fitted() {
 			continue
 		}
-		s := figure.Series{Name: "fit of the best", Color: colorOf(names, best), Dashed: true, NoMarker: true}
+		s := figure.Series{Name: "fit of the best", Color: slices.Index(algorithms, best) + 1, Dashed: true, NoMarker: true}
 		for _, line := range c.Segments {
 			for bytes := line.Min; bytes < line.Max; bytes *= 2 {
 				s.Points = append(s.Points, figure.Point{X: float64(bytes), Y: line.US(bytes)})
@@ -105,8 +103,8 @@ func fitLine(samples []model.Sample, curves []model.Curve, names []string) (figu
 	return figure.Series{}, false
 }
 
-// limitLines is the least limit at each size over the algorithms that give
-// exact sums: what the best of them could reach.
+// limitLines draws the least limit at each size over the exact algorithms, which is the
+// best that any of them could reach. value converts a sample's limit to the y axis.
 func limitLines(samples []model.Sample, value func(s model.Sample, us float64) float64) []figure.Line {
 	least := map[int64]float64{}
 	points := map[int64]figure.Point{}
@@ -123,51 +121,49 @@ func limitLines(samples []model.Sample, value func(s model.Sample, us float64) f
 	return []figure.Line{{Label: "limit", Points: lists.Map(sizes, func(b int64) figure.Point { return points[b] })}}
 }
 
-// bestFigure is a map of the fastest algorithm, darker where the lead over the
-// second is larger.
-func bestFigure(samples []model.Sample) (figure.Figure, bool) {
+// bestFigure maps the fastest algorithm by setting and size. A darker cell has a larger
+// lead over the second.
+func bestFigure(samples []model.Sample) (f figure.Figure) {
 	choices := model.Best(exactSamples(samples))
 	if len(choices) == 0 {
-		return figure.Figure{}, false
+		return f
 	}
-	zero := 0.0
-	heat := &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent, Min: &zero}}
+	heat := &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent,
+		Min: new(float64)}}
 	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category},
 		Content: heat,
 		Note:    "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
 	sizes := lists.Distinct(lists.Map(choices, func(c model.Choice) int64 { return c.Bytes }))
 	slices.Sort(sizes)
 	p.X.Categories = lists.Map(sizes, unit.FormatBytes)
-	for _, set := range settings(exactSamples(samples)) {
-		p.Y.Categories = append(p.Y.Categories, settingOf(set))
+	for _, g := range bySetting(exactSamples(samples)) {
+		p.Y.Categories = append(p.Y.Categories, settingName(g.Key))
 		line := make([]figure.Cell, len(sizes))
 		for i, b := range sizes {
 			line[i] = figure.Cell{Value: math.NaN(), Text: "not timed"}
-			here := func(c model.Choice) bool { return c.Bytes == b && sameSetting(c.Setting, set) }
+			here := func(c model.Choice) bool { return c.Bytes == b && settingOf(c.Setting) == g.Key }
 			if c, ok := lists.First(choices, here); ok {
 				line[i] = figure.Cell{Value: min(100*c.Margin, 100), Text: c.Best}
 			}
 		}
 		heat.Cells = append(heat.Cells, line)
 	}
-	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size",
-		Panels: []figure.Panel{p}}, true
+	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size", Panels: []figure.Panel{p}}
 }
 
-// shareFigure shows which share of each named ceiling the fastest reaches.
-func shareFigure(samples []model.Sample) (figure.Figure, bool) {
+// shareFigure shows the share of each limit that the fastest algorithm reaches.
+func shareFigure(samples []model.Sample) figure.Figure {
 	f := figure.Figure{Name: "allreduce_share_of_limits",
 		Title:   "All-reduce: share of each limit that the fastest algorithm reaches",
-		Caption: "The least time that the ceiling allows the algorithm's own traffic, over the time taken."}
-	zero := 0.0
-	for _, set := range settings(exactSamples(samples)) {
-		p := figure.Panel{Title: settingOf(set), X: figure.Axis{Label: "size", Scale: figure.Category},
-			Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: &zero}}
+		Caption: "The least time that the limit allows for the algorithm's own traffic, divided by the time taken."}
+	for _, g := range bySetting(exactSamples(samples)) {
+		p := figure.Panel{Title: settingName(g.Key), X: figure.Axis{Label: "size", Scale: figure.Category},
+			Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: new(float64)}}
 		bars := map[string][]figure.Point{}
-		mine := inSetting(exactSamples(samples), set)
-		for i, c := range model.Best(mine) {
-			s, _ := at(mine, c.Best, c.Bytes)
-			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), label(c.Best)))
+		for i, c := range model.Best(g.Items) {
+			s, _ := findSample(g.Items, c.Best, c.Bytes)
+			short := cmp.Or(matrix.Find(c.Best).Short, c.Best)
+			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), short))
 			for name, us := range s.Limits {
 				bars[name] = append(bars[name], figure.Point{X: float64(i), Y: 100 * us / s.TimeUS})
 			}
@@ -179,10 +175,5 @@ func shareFigure(samples []model.Sample) (figure.Figure, bool) {
 			f.Panels = append(f.Panels, p)
 		}
 	}
-	return f, len(f.Panels) > 0
-}
-
-// label is short where a registered algorithm has a short name.
-func label(algorithm string) string {
-	return cmp.Or(matrix.Find(algorithm).Short, algorithm)
+	return f
 }

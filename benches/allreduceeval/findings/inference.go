@@ -13,25 +13,30 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Models are the language models of the section on inference if nobody names others.
-const Models = "llama3-8b,llama3-70b,deepseek-v3"
+// ModelsOption is the option that names the language models of the section on
+// inference, and Models is its default.
+const (
+	ModelsOption = "models"
+	Models       = "llama3-8b,llama3-70b,deepseek-v3"
+)
 
-// ModelsOption is the option that names them.
-const ModelsOption = "models"
-
-// The steps of inference that the section speaks of: tokens in one forward pass.
+// The steps of inference, as tokens in one forward pass.
 const (
 	decodeTokens  = 1
 	prefillTokens = 512
 )
 
-// CheckModels refuses names of models that nobody knows.
+func parseModels(names string) ([]llm.Model, error) {
+	return lists.TryMap(strings.Split(names, ","), llm.Named)
+}
+
+// CheckModels returns an error if a name is not that of a known model.
 func CheckModels(names string) error {
-	_, err := lists.TryMap(strings.Split(names, ","), llm.Named)
+	_, err := parseModels(names)
 	return err
 }
 
-// modelsOf are the models that the run names; none if one of them is not known.
+// modelsOf returns the models of a run, or none if one of them is not known.
 func modelsOf(rows []journal.Row) []llm.Model {
 	names := Models
 	for _, r := range rows {
@@ -39,12 +44,12 @@ func modelsOf(rows []journal.Row) []llm.Model {
 			names = v.String()
 		}
 	}
-	models, _ := lists.TryMap(strings.Split(names, ","), llm.Named)
+	models, _ := parseModels(names)
 	return models
 }
 
-// inferenceSections say what the times mean for language models: a table of steps, and
-// one conclusion for each model.
+// inferenceSections estimates what the times mean for language models: a table of
+// steps, and one conclusion for each model.
 func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Section {
 	models := modelsOf(rows)
 	exact := exactSamples(samples)
@@ -67,9 +72,10 @@ func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Secti
 			stepRow(m, "prefill", prefillTokens, prefill, prefillErr))
 		lines = append(lines, fmt.Sprintf("- **%s:** %s", m.Title, conclusion(m, decode, decodeErr, prefill, prefillErr)))
 	}
-	text := fmt.Sprintf("What the fastest exact all-reduce at each size would cost a model that is spread over %d "+
-		"ranks, beside the least time that %s needs for the rest "+
-		"(reading the weights or multiplying), without overlap: arithmetic on the times of this run, no run of a model. "+
+	text := fmt.Sprintf("The estimated cost of the fastest exact all-reduce at each size for a model that is "+
+		"spread over %d "+
+		"ranks, next to the least time that %s needs for the rest of the step "+
+		"(reading the weights or multiplying), without overlap. This is arithmetic on the times of this run; no model ran. "+
 		"`--%s` names other models; the bench `llm-impact` has more steps.\n\n%s",
 		ranks, gpu.Name, ModelsOption, strings.Join(lines, "\n"))
 	return []bench.Section{{Title: "What it means for LLM inference", Lead: true, Text: text, Table: table}}
@@ -82,36 +88,39 @@ func stepRow(m llm.Model, phase string, tokens int, s llm.Step, err error) []str
 			"unknown"}
 	}
 	return []string{m.Title, step, unit.FormatBytes(s.Message), fmt.Sprint(s.Count), unit.FormatMicros(s.EachUS),
-		unit.FormatMicros(s.CommUS),
-		unit.FormatMicros(s.FloorUS), fmt.Sprintf("%.0f %%", 100*s.Share())}
+		unit.FormatMicros(s.CommUS), unit.FormatMicros(s.FloorUS), fmt.Sprintf("%.0f %%", 100*s.Share())}
 }
 
-// littleShare of a step is what nobody would notice.
-const littleShare = 0.05
+// negligibleShare is the share of a step below which all-reduces are not worth improving.
+const negligibleShare = 0.05
 
-// conclusion is one sentence on a model.
+// conclusion returns one sentence about a model.
 func conclusion(m llm.Model, decode llm.Step, decodeErr error, prefill llm.Step, prefillErr error) string {
-	outside := func(tokens int) string { return "the run has no times of " + unit.FormatBytes(m.Message(tokens)) }
+	message := func(tokens int) string { return unit.FormatBytes(m.Message(tokens)) }
+	first := func(slow llm.Step, name string, other llm.Step, otherName string) string {
+		return fmt.Sprintf("make messages of %s faster first: %s %s (%s: %.0f %%).", unit.FormatBytes(slow.Message), name,
+			stepCost(slow), otherName, 100*other.Share())
+	}
 	switch {
 	case decodeErr != nil && prefillErr != nil:
-		return fmt.Sprintf("not known, %s nor of %s; measure these sizes.", outside(decodeTokens),
-			unit.FormatBytes(m.Message(prefillTokens)))
+		return fmt.Sprintf("not known: the run has no times at %s or %s; measure these sizes.", message(decodeTokens),
+			message(prefillTokens))
 	case prefillErr != nil:
-		return "decode " + weight(decode) + "; prefill is not known, " + outside(prefillTokens) + "."
+		return fmt.Sprintf("decode %s; prefill is not known: the run has no times at %s.", stepCost(decode),
+			message(prefillTokens))
 	case decodeErr != nil:
-		return "prefill " + weight(prefill) + "; decode is not known, " + outside(decodeTokens) + "."
-	case max(decode.Share(), prefill.Share()) < littleShare:
-		return fmt.Sprintf("a faster all-reduce would not be noticed: %.0f %% of a decode step and %.0f %% of a prefill.",
-			100*decode.Share(), 100*prefill.Share())
+		return fmt.Sprintf("prefill %s; decode is not known: the run has no times at %s.", stepCost(prefill),
+			message(decodeTokens))
+	case max(decode.Share(), prefill.Share()) < negligibleShare:
+		return fmt.Sprintf("a faster all-reduce would hardly be noticed: it takes %.0f %% of a decode step and %.0f %% of a "+
+			"prefill.", 100*decode.Share(), 100*prefill.Share())
 	case decode.Share() >= prefill.Share():
-		return fmt.Sprintf("make messages of %s faster first: decode %s (prefill: %.0f %%).",
-			unit.FormatBytes(decode.Message), weight(decode), 100*prefill.Share())
+		return first(decode, "decode", prefill, "prefill")
 	}
-	return fmt.Sprintf("make messages of %s faster first: prefill %s (decode: %.0f %%).",
-		unit.FormatBytes(prefill.Message), weight(prefill), 100*decode.Share())
+	return first(prefill, "prefill", decode, "decode")
 }
 
-func weight(s llm.Step) string {
-	return fmt.Sprintf("spends %.0f %% of its time in all-reduces, %d of %s", 100*s.Share(), s.Count,
+func stepCost(s llm.Step) string {
+	return fmt.Sprintf("spends %.0f %% of its time in all-reduces, %d of %s each", 100*s.Share(), s.Count,
 		unit.FormatMicros(s.EachUS))
 }

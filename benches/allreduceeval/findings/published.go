@@ -14,29 +14,47 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// claimLine says how many claims about the numbers do not hold, and which.
-func claimLine(rows []journal.Row) []string {
-	var wrong []string
-	all := 0
-	for _, r := range rows {
-		if r.Part != claimsPart {
-			continue
-		}
-		all++
-		if claim := r.Point.At("claim"); r.Status.Bad() {
-			wrong = append(wrong, fmt.Sprintf("%q (%s)", claim, r.Details["answer"]))
-		}
-	}
-	switch {
-	case all == 0:
-		return nil
-	case len(wrong) == 0:
-		return []string{"- **Claims:** none of " + unit.Plural(all, "claim") + " is refuted."}
-	}
-	return []string{fmt.Sprintf("- **Claims:** %d of %d do **not** hold: %s.", len(wrong), all, strings.Join(wrong, ", "))}
+// claimsOf returns the imported rows that judge claims about the numbers, and those
+// among them whose claim does not hold.
+func claimsOf(rows []journal.Row) (all, bad []journal.Row) {
+	all = lists.Filter(rows, func(r journal.Row) bool { return r.Part == "claims" })
+	return all, lists.Filter(all, func(r journal.Row) bool { return r.Status.Bad() })
 }
 
-// warningTitles are the kinds of warnings as the summary's lines begin, in its order.
+// claimLine names the claims that do not hold.
+func claimLine(rows []journal.Row) []string {
+	all, bad := claimsOf(rows)
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(bad) == 0:
+		return []string{"- **Claims:** none of " + unit.Plural(len(all), "claim") + " is refuted."}
+	}
+	wrong := lists.Map(bad, func(r journal.Row) string {
+		return fmt.Sprintf("%q (%s)", r.Point.At("claim"), r.Details["answer"])
+	})
+	return []string{fmt.Sprintf("- **Claims:** %d of %d do **not** hold: %s.", len(bad), len(all),
+		strings.Join(wrong, ", "))}
+}
+
+// claimSections lists the claims about imported numbers with their verdicts.
+func claimSections(rows []journal.Row) []bench.Section {
+	all, bad := claimsOf(rows)
+	table := [][]string{{"claim", "verdict", "because"}}
+	for _, r := range all {
+		because := r.Details["because"]
+		if because == "" {
+			_, because, _ = strings.Cut(r.Reason, ": ")
+		}
+		table = append(table, []string{r.Point.At("claim").String(), r.Details["answer"], because})
+	}
+	return tableSection(bench.Section{Title: "Claims", Lead: true,
+		Text:  fmt.Sprintf("Claims about these numbers, compared with them: %d of %d do not hold.", len(bad), len(all)),
+		Table: table})
+}
+
+// warningTitles lists the kinds of warnings in the order of the summary, with the
+// words that begin their lines.
 var warningTitles = []struct{ kind, title string }{
 	{model.AboveLimit, "Faster than its limit"}, {model.Identical, "A switch without effect"},
 	{model.FallingRate, "Falls with ranks"},
@@ -44,7 +62,7 @@ var warningTitles = []struct{ kind, title string }{
 	{model.KnownFaster, "Far behind others"}, {model.EqualDTypes, "Element types"},
 }
 
-// warningLines are what the times contradict, one line for each kind.
+// warningLines returns one line for each kind of warning.
 func warningLines(warnings []model.Warning, timed int) (lines []string) {
 	for _, k := range warningTitles {
 		mine := lists.Filter(warnings, func(w model.Warning) bool { return w.Kind == k.kind })
@@ -57,14 +75,19 @@ func warningLines(warnings []model.Warning, timed int) (lines []string) {
 		}
 		lines = append(lines, line+".")
 	}
-	if timed > 0 && !slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note }) {
-		lines = append(lines, "- **Plausibility:** no time contradicts a limit or another.")
+	if timed > 0 && !contradicted(warnings) {
+		lines = append(lines, "- **Plausibility:** no time contradicts a limit or another time.")
 	}
 	return lines
 }
 
-// tableLines say what a table leaves out that conclusions are often drawn from all the same:
-// small messages, and who measured it, on what.
+// contradicted reports whether a warning is more than a note.
+func contradicted(warnings []model.Warning) bool {
+	return slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note })
+}
+
+// tableLines points out what a table of times lacks: messages as small as those of
+// decode steps, and provenance. Readers tend to draw conclusions about both anyway.
 func tableLines(rows []journal.Row, samples []model.Sample) (lines []string) {
 	if len(samples) == 0 {
 		return nil
@@ -75,84 +98,52 @@ func tableLines(rows []journal.Row, samples []model.Sample) (lines []string) {
 	if tokens := least / max(widest.Message(1), 1); widest.Hidden > 0 && tokens > model.MaxDecode {
 		lines = append(lines, fmt.Sprintf("- **No decode step:** the smallest message, %s, is %d tokens of %s, a long "+
 			"prefill; a decode step has one token for each sequence (%s at batch 1). "+
-			"Nothing here tells what decoding costs.", unit.FormatBytes(least), tokens, widest.Title,
+			"These times do not tell what decoding costs.", unit.FormatBytes(least), tokens, widest.Title,
 			unit.FormatBytes(widest.Message(1))))
 	}
-	if missing := unsaid(rows); len(missing) > 0 {
+	if missing := missingProvenance(rows); len(missing) > 0 {
 		lines = append(lines, fmt.Sprintf("- **Provenance:** of %d imported times the file does not say %s, so nobody can "+
-			"repeat them.", len(samples), strings.Join(missing, ", ")))
+			"repeat them.", len(samples), strings.Join(missing, " and ")))
 	}
 	return lines
 }
 
-// unsaid is what nothing says about imported times; none where some of it is said.
-func unsaid(rows []journal.Row) []string {
-	const samples = "of how many samples they are"
-	missing := []string{"on which machine, by whom, when and with which build and driver they were taken", samples}
-	imported := false
-	for _, r := range timedRows(rows) {
-		if r.Status != journal.OK {
-			continue
-		}
-		imported = imported || r.Details["tool"] != ""
-		if r.Host != "" || r.Details["device"] != "" || r.Details["source"] != "" || r.Details["tool"] == "" {
-			return nil
-		}
-		if r.Samples > 0 {
-			missing = slices.DeleteFunc(missing, func(s string) bool { return s == samples })
-		}
+// missingProvenance returns what a file of imported times does not say about them. It
+// returns nil if the file names a host, device or source, or nothing was imported.
+func missingProvenance(rows []journal.Row) []string {
+	missing := []string{"on which machine, by whom, when and with which build and driver they were taken"}
+	timed := lists.Filter(timedRows(rows), func(r journal.Row) bool { return r.Status == journal.OK })
+	known := func(r journal.Row) bool {
+		return r.Host != "" || r.Details["device"] != "" || r.Details["source"] != "" || r.Details["tool"] == ""
 	}
-	if !imported {
+	if len(timed) == 0 || slices.ContainsFunc(timed, known) {
 		return nil
+	}
+	if !slices.ContainsFunc(timed, func(r journal.Row) bool { return r.Samples > 0 }) {
+		missing = append(missing, "from how many samples")
 	}
 	return missing
 }
 
-// checkSections are the contradictions to physics.
+// checkSections lists the contradictions to physics.
 func checkSections(warnings []model.Warning, timed int) []bench.Section {
 	if timed == 0 {
 		return nil
 	}
 	text := "No time contradicts a limit, no two algorithms take suspiciously equal times, and no efficiency falls " +
 		"without a reason."
-	var lines []string
+	if contradicted(warnings) {
+		text = "Some of these numbers contradict physics or each other. Do not rely on them before they are explained."
+	}
+	if len(warnings) > 0 {
+		text += "\n"
+	}
 	for _, w := range warnings {
 		kind := "**" + w.Kind + "**: "
 		if w.Note {
 			kind = "note, " + w.Kind + ": "
 		}
-		lines = append(lines, "- "+kind+w.Text)
-	}
-	if slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note }) {
-		text = "Numbers that contradict physics or each other; do not build on them before they are explained."
-	}
-	if len(lines) > 0 {
-		text += "\n\n" + strings.Join(lines, "\n")
+		text += "\n- " + kind + w.Text
 	}
 	return []bench.Section{{Title: "Physics checks", Text: text}}
-}
-
-// claimSections judge what was said about imported numbers.
-func claimSections(rows []journal.Row) []bench.Section {
-	table := [][]string{{"claim", "verdict", "because"}}
-	bad := 0
-	for _, r := range rows {
-		if r.Part != claimsPart {
-			continue
-		}
-		because := r.Details["because"]
-		if because == "" {
-			_, because, _ = strings.Cut(r.Reason, ": ")
-		}
-		if r.Status.Bad() {
-			bad++
-		}
-		table = append(table, []string{r.Point.At("claim").String(), r.Details["answer"], because})
-	}
-	if len(table) == 1 {
-		return nil
-	}
-	return []bench.Section{{Title: "Claims", Lead: true,
-		Text: fmt.Sprintf("What was said about these numbers, held against them: %d of %d claims do not hold.", bad,
-			len(table)-1), Table: table}}
 }

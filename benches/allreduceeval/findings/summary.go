@@ -1,7 +1,7 @@
-// Package findings says what the rows of the bench allreduce-eval mean: cells
-// counted and laid out in grids, times fitted and held against their limits,
-// figures, recommendations, and what nobody knows. It makes text and figures of
-// rows and runs nothing.
+// Package findings turns the rows of the bench allreduce-eval into a report: it
+// counts cells and arranges them in grids, fits times and compares them with their
+// limits, draws figures, recommends what to do, and lists what the run does not
+// cover. It runs nothing.
 package findings
 
 import (
@@ -20,65 +20,145 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// claimsPart is the part of imported rows that judge claims.
-const claimsPart = "claims"
-
-// timedRows are those that samples are taken from, so that the indices of
-// warnings fit.
+// timedRows returns the rows with times. Imported rows may have no part.
 func timedRows(rows []journal.Row) []journal.Row {
 	return lists.Filter(rows, func(r journal.Row) bool { return r.Part == matrix.Performance || r.Part == "" })
 }
 
-// Sections is the report in words: what is known, what it means, what to do,
-// and what nobody knows, in the order in which a reader with little time needs it.
-// Rows that are declared and not there are required cells that did not run.
-func Sections(rows []journal.Row, declared []plan.Task) []bench.Section {
-	cells := cellsOf(rows, declared)
+// Sections returns the report's text, most important first: what is known, what it
+// means, what to do, and what is not covered. required lists the tasks of a complete
+// run; those without a row count as required cells that did not run.
+func Sections(rows []journal.Row, required []plan.Task) []bench.Section {
+	cells := cellsOf(rows, required)
 	samples := model.SamplesOf(timedRows(rows))
 	curves := model.Fit(samples)
 	warnings := model.Check(samples)
 	advice := recommend(cells, samples)
-	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings, advice)}}
+	out := []bench.Section{{Title: "In short", Lead: true,
+		Text: summarize(rows, cells, samples, curves, warnings, advice)}}
 	return slices.Concat(out, claimSections(rows), adviceSections(advice, samples), inferenceSections(rows, samples),
-		matrixSections(cells),
-		testTable(cells), contractSections(cells), failureSections(cells), checkSections(warnings, len(samples)),
-		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
+		matrixSections(cells), testSections(cells), contractSections(cells), failureSections(cells),
+		checkSections(warnings, len(samples)), bestSections(samples), fitSections(curves), timeSections(samples),
+		gapSections(rows, cells, samples))
 }
 
-// inShort is what somebody with one minute must know, each sentence made from
-// the rows.
-func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning,
+// summarize returns the lines that a reader with one minute needs.
+func summarize(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning,
 	advice []advice) string {
 	lines := append([]string{verdictLine(rows, cells, samples)}, claimLine(rows)...)
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
-	if v := injected(rows); v != "" {
-		add("**A fault was planted** (`%s`): red cells are what this run should show.", v)
+	if fault := plantedFault(rows); fault != "" {
+		add("**A fault was planted** (`%s`): this run should show red cells.", fault)
 	}
 	add("**Correctness:** %s", correctnessLine(cells))
-	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"},
-		{matrix.Errors, "Mistakes and failures"}} {
-		if t := countOf(lists.Filter(cells, inPart(part.name))); t != (counts{}) {
-			holds := "all hold that are promised"
-			if part.name == matrix.Errors {
-				holds = "all are noticed by every rank, in time"
-			}
-			add("**%s:** %s (%s).", part.title, partState(t, holds), t)
+	for _, part := range []struct{ name, title, holds string }{
+		{matrix.Contracts, "Contracts on bits", "all promised contracts hold"},
+		{matrix.Errors, "Mistakes and failures", "every rank noticed all of them in time"},
+	} {
+		if t := count(inPart(cells, part.name)); t != (counts{}) {
+			add("**%s:** %s (%s).", part.title, partState(t, part.holds), t)
 		}
 	}
 	if n, why := missingTimes(rows); n > 0 {
-		add("**Not measured:** %s executed, so nothing has passed there (%s).",
+		add("**Not measured:** %s executed, so they have not passed (%s).",
 			unit.Counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
 	}
-	lines = append(append(append(lines, warningLines(warnings, len(samples))...), tableLines(rows, samples)...),
-		choiceLines(samples)...)
-	lines = append(lines, timeLines(samples, curves)...)
+	lines = slices.Concat(lines, warningLines(warnings, len(samples)), tableLines(rows, samples), choiceLines(samples),
+		timeLines(samples, curves))
 	if len(advice) > 0 {
 		add("**Next:** %s", advice[0].text)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// missingTimes counts the timed points that should have run and did not, with the reasons.
+// verdictLine is the report in one sentence: whether results are correct and times usable.
+func verdictLine(rows []journal.Row, cells []cell, samples []model.Sample) string {
+	return "- **Verdict:** " + correctVerdict(cells) + "; " + timesVerdict(rows, samples) + "."
+}
+
+func correctVerdict(cells []cell) string {
+	t, all := count(inPart(cells, matrix.Correctness)), count(cells)
+	switch {
+	case t.ran() == 0 && all.failed == 0:
+		return "correctness was **not run**"
+	case t.failed > 0:
+		return fmt.Sprintf("results are **wrong** (%s)", unit.Counted(t.failed, "cell failed", "cells failed"))
+	case all.failed > 0:
+		return fmt.Sprintf("sums are correct, but %s",
+			unit.Counted(all.failed, "cell of the contracts or failures is **not** as promised",
+				"cells of the contracts or failures are **not** as promised"))
+	case t.required > 0:
+		return fmt.Sprintf("**correct as far as it ran**, but %s not run",
+			unit.Counted(t.required, "required cell was", "required cells were"))
+	}
+	return fmt.Sprintf("**correct** (%s passed)", unit.Plural(t.passed, "cell"))
+}
+
+// timesVerdict judges all times together. They are usable if all have settled, usable
+// with care if at least half have, and not usable otherwise or if a timed row failed.
+func timesVerdict(rows []journal.Row, samples []model.Sample) string {
+	failed := len(lists.Filter(timedRows(rows), func(r journal.Row) bool { return r.Status.Bad() }))
+	if len(samples) == 0 && failed == 0 {
+		return "times were **not run**"
+	}
+	why, settled := unsettledReasons(samples)
+	if failed > 0 {
+		why = append([]string{unit.Counted(failed, "timed row failed", "timed rows failed")}, why...)
+	}
+	ratio, reasons := fmt.Sprintf("%d of %d settled", settled, len(samples)), strings.Join(why, ", ")
+	switch {
+	case len(why) == 0:
+		return fmt.Sprintf("times are **usable** (%s)", ratio)
+	case failed > 0 || 2*settled < len(samples):
+		return fmt.Sprintf("times are **not usable** (%s): %s", ratio, reasons)
+	}
+	return fmt.Sprintf("times are **usable with care** (%s; the conclusions below rely on these): %s", ratio, reasons)
+}
+
+// unsettledReasons returns why times have not settled, the most frequent reason
+// first, and the number of times that have.
+func unsettledReasons(samples []model.Sample) (why []string, settled int) {
+	open := lists.Filter(samples, func(s model.Sample) bool { return !s.Settled() })
+	type reason = lists.Group[string, model.Sample]
+	reasons := lists.GroupBy(open, func(s model.Sample) string {
+		switch {
+		case s.Disturbance != "":
+			return "disturbed by " + doubtKind(s.Disturbance)
+		case s.LowUS <= 0:
+			return "without an interval"
+		}
+		return "with too wide an interval (too few samples for the noise)"
+	})
+	slices.SortFunc(reasons, func(a, b reason) int {
+		return cmp.Or(len(b.Items)-len(a.Items), cmp.Compare(a.Key, b.Key))
+	})
+	why = lists.Map(reasons, func(r reason) string { return fmt.Sprintf("%d %s", len(r.Items), r.Key) })
+	return why, len(samples) - len(open)
+}
+
+// doubtKind returns the kind of a disturbance without its numbers, so that equal kinds
+// can be counted: "load" for "load: other programs used 60 %".
+func doubtKind(doubt string) string {
+	kind, _, _ := strings.Cut(doubt, ":")
+	kind, _, _ = strings.Cut(kind, " (")
+	return kind
+}
+
+// partState summarizes a part of the matrix, with the given words if everything holds.
+func partState(t counts, holds string) string {
+	switch {
+	case t.failed > 0:
+		return fmt.Sprintf("%d do **not** hold", t.failed)
+	case t.ran() == 0:
+		return "not run"
+	case t.required > 0:
+		return fmt.Sprintf("all that ran hold, but %d were not run", t.required)
+	}
+	return holds
+}
+
+// missingTimes counts the required timed points that did not run, and returns up to
+// three different reasons.
 func missingTimes(rows []journal.Row) (n int, why []string) {
 	for _, r := range timedRows(rows) {
 		if r.Status == journal.NotExecuted && !r.Optional {
@@ -91,8 +171,8 @@ func missingTimes(rows []journal.Row) (n int, why []string) {
 	return n, why
 }
 
-// planted names the fault of --mutate.
-func injected(rows []journal.Row) string {
+// plantedFault returns the value of --mutate, or "" if no fault was planted.
+func plantedFault(rows []journal.Row) string {
 	for _, r := range rows {
 		if v, has := r.Options.Get("mutate"); has && v.String() != matrix.NoFault {
 			return v.String()
@@ -102,35 +182,80 @@ func injected(rows []journal.Row) string {
 }
 
 func correctnessLine(cells []cell) string {
-	mine := lists.Filter(cells, inPart(matrix.Correctness))
-	t := countOf(mine)
+	mine := inPart(cells, matrix.Correctness)
+	t := count(mine)
 	switch {
 	case t.ran() == 0:
-		return "no cell of the matrix ran, so nothing is known. Numbers without it are times of an unknown computation."
+		return "no cell of the matrix ran, so nothing is known. Times without it may be those of a wrong computation."
 	case t.failed > 0:
-		first := lists.Filter(mine, func(c cell) bool { return c.status.Bad() })[0]
+		first, _ := lists.First(mine, func(c cell) bool { return c.status.Bad() })
 		where := first.name
 		if first.row != nil {
 			where = fmt.Sprintf("%s, size %s", first.at, first.name)
 		}
 		return fmt.Sprintf("**wrong results.** %s. First: %s: %s", t, where, first.reason)
 	case t.required > 0:
-		return fmt.Sprintf("not shown. What ran is right, but required cells did not run: %s.", t)
+		return fmt.Sprintf("not shown. All cells that ran passed, but required cells did not run: %s.", t)
 	}
 	line := fmt.Sprintf("all passed. Every required cell ran: %s.", t)
 	if t.missing > 0 {
-		why := values(lists.Filter(mine, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
-		line += fmt.Sprintf(" Those not executed (%s) need what this backend lacks.", strings.Join(why, ", "))
+		missing := lists.Filter(mine, func(c cell) bool { return c.status == journal.NotExecuted })
+		line += fmt.Sprintf(" The cells not executed (%s) need something that this backend lacks.",
+			strings.Join(distinct(missing, byCoord("algorithm")), ", "))
 	}
 	return line
 }
 
-// timeLines say, for each setting, what decides the time and how far the limit is.
+// choiceLines names the fastest algorithm at each size, one line for each setting. It
+// uses settled times only, and names two algorithms if their intervals overlap.
+func choiceLines(samples []model.Sample) (lines []string) {
+	choices := model.Best(exactSamples(samples))
+	if len(choices) == 1 {
+		return nil
+	}
+	for _, g := range lists.GroupBy(choices, func(c model.Choice) model.Series { return c.Setting }) {
+		line := fmt.Sprintf("- **Fastest, %s:** ", settingName(g.Key))
+		if !slices.ContainsFunc(g.Items, model.Choice.Settled) {
+			lines = append(lines, line+"not known, because no time has settled.")
+			continue
+		}
+		var parts []string
+		for i := 0; i < len(g.Items); {
+			first := g.Items[i]
+			best, last := fastestName(first), first
+			for ; i < len(g.Items) && fastestName(g.Items[i]) == best; i++ {
+				last = g.Items[i]
+			}
+			where := "at " + unit.FormatBytes(first.Bytes)
+			if last.Bytes > first.Bytes {
+				where = fmt.Sprintf("from %s to %s", unit.FormatBytes(first.Bytes), unit.FormatBytes(last.Bytes))
+			}
+			parts = append(parts, best+" "+where)
+		}
+		lines = append(lines, line+strings.Join(parts, ", ")+".")
+	}
+	return lines
+}
+
+// fastestName names the fastest algorithm at a size: one, two if they are even, or
+// "not known".
+func fastestName(c model.Choice) string {
+	switch {
+	case !c.Settled():
+		return "not known"
+	case c.Second != "" && c.Tied:
+		return c.Best + " or " + c.Second
+	}
+	return c.Best
+}
+
+// timeLines states, for each setting, the time at the largest size, its distance from
+// the limit, and what determines it.
 func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
-	for _, set := range settings(exactSamples(samples)) {
-		mine := inSetting(exactSamples(samples), set)
+	for _, g := range bySetting(exactSamples(samples)) {
+		mine := g.Items
 		if named := lists.Filter(mine, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }); len(named) > 0 {
-			mine = named // else only what the backend takes by itself
+			mine = named // otherwise only auto was timed
 		}
 		settled := lists.Filter(mine, model.Sample.Settled)
 		if len(settled) > 0 {
@@ -139,23 +264,22 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		best := slices.MinFunc(mine, func(a, b model.Sample) int {
 			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.TimeUS, b.TimeUS))
 		})
-		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set),
-			unit.FormatBytes(best.Bytes),
-			best.Algorithm, timeOf(best), unit.FormatSig(best.BusBW(), 3))
+		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingName(g.Key),
+			unit.FormatBytes(best.Bytes), best.Algorithm, formatTime(best), unit.FormatSig(best.BusBW(), 3))
 		if len(settled) == 0 {
 			line += " (an indication: no time here has a narrow 95 % interval)"
 		}
-		switch name, us := best.Ceiling(true); {
+		name, us := best.Ceiling(true)
+		reached := fmt.Sprintf("%s of the limit %s", formatShare(us, best.TimeUS), name)
+		switch {
 		case us <= 0:
-			line += ", with no ceiling to hold it against"
+			line += ", with no limit to compare it with"
 		case best.AboveLimit():
-			line += fmt.Sprintf(", **%s of the limit %s, which cannot be**: that limit or this time is wrong",
-				share(us, best.TimeUS), name)
+			line += fmt.Sprintf(", **%s, which is impossible**: the limit or the time is wrong", reached)
 		case us > best.TimeUS:
-			line += fmt.Sprintf(", %s of the limit %s, which is as much as such a limit may be off", share(us, best.TimeUS),
-				name)
+			line += fmt.Sprintf(", %s, which is within the uncertainty of such a limit", reached)
 		default:
-			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name) + otherRates(best, name)
+			line += ", " + reached + otherRates(best, name)
 		}
 		for _, c := range curves {
 			if c.Series == best.Series && c.Fitted() {
@@ -167,19 +291,19 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 	return lines
 }
 
-// otherRates is the share of the other rates that the link of a limit is known by, since
-// people divide by each of them.
+// otherRates returns the shares of a link's other published rates (raw, line,
+// reachable), because readers compute percentages from each of them.
 func otherRates(s model.Sample, limit string) (text string) {
 	link, _ := model.LinkOf(limit)
 	for _, c := range link.Ceilings() {
 		if us, has := s.Limits[c.Name]; has && c.Name != limit {
-			text += fmt.Sprintf(", %s of %s", share(us, s.TimeUS), c.Name)
+			text += fmt.Sprintf(", %s of %s", formatShare(us, s.TimeUS), c.Name)
 		}
 	}
 	return text
 }
 
-// Exports writes the table that algorithm=auto reads.
+// Exports returns tuning.json, the table that algorithm=auto reads.
 func Exports(rows []journal.Row) ([]bench.File, error) {
 	own := tunable(model.SamplesOf(timedRows(rows)))
 	if len(own) == 0 {
@@ -192,8 +316,9 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 	return []bench.File{{Name: "tuning.json", Data: table}}, nil
 }
 
-// tunable are the samples of algorithms that a table may choose from, beside what auto
-// took; none where nothing tells on which memory they were measured.
+// tunable returns the samples for a tuning table: algorithms that auto can choose, and
+// auto itself for comparison. Samples without a kind of memory are left out, because a
+// table applies to one kind. The result is nil if it would contain only auto.
 func tunable(samples []model.Sample) []model.Sample {
 	out := lists.Filter(exactSamples(samples), func(s model.Sample) bool {
 		named := slices.Contains(schedule.Names(schedule.AllReduce), s.Algorithm)

@@ -14,17 +14,20 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// lossy tells whether an algorithm gives other sums than the exact ones: it is
-// no choice where they are wanted.
+// lossy reports whether an algorithm gives other sums than the exact ones. Lossy
+// algorithms do not compete with the others.
 func lossy(algorithm string) bool { return matrix.Codec(algorithm) != nil }
 
-// exactSamples leaves out the lossy ones.
+// exactSamples returns the samples of the algorithms that are not lossy.
 func exactSamples(samples []model.Sample) []model.Sample {
 	return lists.Filter(samples, func(s model.Sample) bool { return !lossy(s.Algorithm) })
 }
 
-// settingOf is what the algorithms compete in, as people read it.
-func settingOf(s model.Series) string {
+// A setting is everything but the algorithm in a model.Series: type, ranks, memory and
+// so on. Algorithms compete within a setting.
+
+// settingName formats a setting for the report.
+func settingName(s model.Series) string {
 	parts := []string{s.DType, fmt.Sprintf("%d ranks", s.Ranks)}
 	if s.InPlace {
 		parts = append(parts, "in place")
@@ -32,34 +35,30 @@ func settingOf(s model.Series) string {
 	return strings.Join(append(parts, lists.NonEmpty(s.Buffers, s.Variant)...), ", ")
 }
 
-// sameSetting compares all but the algorithm.
-func sameSetting(a, b model.Series) bool {
-	a.Algorithm = b.Algorithm
-	return a == b
+// settingOf returns a series without its algorithm.
+func settingOf(s model.Series) model.Series {
+	s.Algorithm = ""
+	return s
 }
 
-// inSetting are the samples of one setting.
-func inSetting(samples []model.Sample, set model.Series) []model.Sample {
-	return lists.Filter(samples, func(s model.Sample) bool { return sameSetting(s.Series, set) })
+// bySetting groups samples by setting, in the order of the settings.
+func bySetting(samples []model.Sample) []lists.Group[model.Series, model.Sample] {
+	groups := lists.GroupBy(samples, func(s model.Sample) model.Series { return settingOf(s.Series) })
+	slices.SortFunc(groups, func(a, b lists.Group[model.Series, model.Sample]) int { return a.Key.Compare(b.Key) })
+	return groups
 }
 
-// settings lists them in order.
-func settings(samples []model.Sample) []model.Series {
-	all := lists.Distinct(lists.Map(samples, func(s model.Sample) model.Series { s.Algorithm = ""; return s.Series }))
-	slices.SortFunc(all, model.Series.Compare)
-	return all
-}
-
-// share is how much of a limit a time reaches, with its denominator.
-func share(limit, us float64) string {
-	percent := 100 * limit / us
+// formatShare formats the share of a limit that a time reaches, in per cent.
+func formatShare(limitUS, us float64) string {
+	percent := 100 * limitUS / us
 	if percent < 10 {
 		return unit.FormatSig(percent, 2) + " %"
 	}
 	return fmt.Sprintf("%.0f %%", percent)
 }
 
-// fitSections put lines through every series and say what decides its time.
+// fitSections shows the lines fitted through every series, and whether latency or
+// bandwidth determines its time.
 func fitSections(curves []model.Curve) []bench.Section {
 	table := [][]string{{"setting", "algorithm", "sizes", "alpha", "beta", "worst error", "what decides"}}
 	for _, c := range curves {
@@ -68,7 +67,7 @@ func fitSections(curves []model.Curve) []bench.Section {
 			decides += " (" + c.Fault + ")"
 		}
 		if !c.Fitted() {
-			table = append(table, []string{settingOf(c.Series), c.Algorithm, "", "", "", "", decides})
+			table = append(table, []string{settingName(c.Series), c.Algorithm, "", "", "", "", decides})
 			continue
 		}
 		for i, s := range c.Segments {
@@ -76,7 +75,7 @@ func fitSections(curves []model.Curve) []bench.Section {
 			if !math.IsInf(s.BetaGBs, 0) {
 				beta = unit.FormatSig(s.BetaGBs, 3) + " GB/s"
 			}
-			line := []string{settingOf(c.Series), c.Algorithm,
+			line := []string{settingName(c.Series), c.Algorithm,
 				unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
 				unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides}
 			if i > 0 {
@@ -85,57 +84,49 @@ func fitSections(curves []model.Curve) []bench.Section {
 			table = append(table, line)
 		}
 	}
-	if len(table) == 1 {
-		return nil
-	}
-	return []bench.Section{{Detail: true, Title: "Fits: time = alpha + bytes / beta",
-		Text: "alpha is what an empty message would take, bytes/beta what the bytes add, over the sizes of the row: a " +
-			"series has as many lines as lower the Bayesian information criterion, " +
-			"each through three sizes at least. Latency or bandwidth decides where it is two thirds of the line's time; not " +
-			"resolved is where a line is off by more than 10 %, " +
-			"where leaving out some sizes would turn the answer round, and between two lines.", Table: table}}
+	return tableSection(bench.Section{Detail: true, Title: "Fits: time = alpha + bytes / beta",
+		Text: "alpha is the time that an empty message would take, and bytes/beta is the time that the bytes add, over " +
+			"the sizes of the " +
+			"row. A series has as many lines as lower the Bayesian information criterion, each through at least three sizes. " +
+			"Latency or bandwidth decides where it makes up two thirds of the line's time. The answer is not resolved where " +
+			"a line is off by more than 10 %, where leaving out some sizes would reverse it, and between two lines.",
+		Table: table})
 }
 
-// bestSections name the fastest algorithm of each size.
+// bestSections lists the fastest algorithm at each size, and the crossovers.
 func bestSections(samples []model.Sample) []bench.Section {
-	choices := model.Best(exactSamples(samples))
-	if len(choices) == 0 {
-		return nil
-	}
 	table := [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by"}}
-	for _, c := range choices {
+	for _, c := range model.Best(exactSamples(samples)) {
 		longer := ""
 		if c.Second != "" {
 			longer = fmt.Sprintf("%.0f %%", 100*c.Margin)
 		}
-		best := fastest(c)
+		best := fastestName(c)
 		if !c.Settled() {
 			best = c.Best + " (not settled)"
 		}
-		table = append(table, []string{settingOf(c.Setting), unit.FormatBytes(c.Bytes), best, timeOf(c.Sample), c.Second,
+		table = append(table, []string{settingName(c.Setting), unit.FormatBytes(c.Bytes), best, formatTime(c.Sample),
+			c.Second,
 			longer})
 	}
 	var lines []string
 	for _, x := range model.Crossovers(exactSamples(samples)) {
-		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingOf(x.Setting), x.From,
+		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingName(x.Setting), x.From,
 			unit.FormatBytesApprox(float64(x.Bytes)), x.To))
 	}
-	text := "The fastest of the algorithms that give exact sums, of times that have settled; two whose 95 % intervals " +
-		"do not tell them apart are both named."
+	text := "The fastest algorithm with exact sums, among times that have settled. If the 95 % intervals do not " +
+		"separate two algorithms, both are named."
 	if len(tunable(samples)) > 0 {
 		text += " `tuning.json` holds these choices for `algorithm=auto`."
 	}
 	if len(lines) > 0 {
 		text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
 	}
-	return []bench.Section{{Title: "Best algorithm by size", Text: text, Table: table}}
+	return tableSection(bench.Section{Title: "Best algorithm by size", Text: text, Table: table})
 }
 
-// timeSections list every sample with its bandwidths and every named ceiling.
+// timeSections lists every sample with its bandwidths and its share of every limit.
 func timeSections(samples []model.Sample) []bench.Section {
-	if len(samples) == 0 {
-		return nil
-	}
 	limits := map[string]float64{}
 	for _, s := range samples {
 		maps.Copy(limits, s.Limits)
@@ -155,20 +146,19 @@ func timeSections(samples []model.Sample) []bench.Section {
 		if s.Traffic > 0 {
 			moved = unit.FormatBytesApprox(float64(s.Traffic)) + "B"
 		}
-		row := []string{settingOf(s.Series), s.Algorithm, unit.FormatBytes(s.Bytes), unit.FormatMicros(s.TimeUS), interval,
+		row := []string{settingName(s.Series), s.Algorithm, unit.FormatBytes(s.Bytes), unit.FormatMicros(s.TimeUS), interval,
 			unit.FormatSig(s.AlgBW(), 3) + " GB/s", unit.FormatSig(s.BusBW(), 3) + " GB/s", moved}
 		for _, n := range names {
 			text := ""
 			if us, ok := s.Limits[n]; ok {
-				text = share(us, s.TimeUS)
+				text = formatShare(us, s.TimeUS)
 			}
 			row = append(row, text)
 		}
 		table = append(table, row)
 	}
-	return []bench.Section{{Detail: true, Title: "Times",
-		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the " +
-			"busiest rank really moves stands beside it. " +
-			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own " +
-			"traffic, over the time.", Table: table}}
+	return tableSection(bench.Section{Detail: true, Title: "Times",
+		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n for every algorithm; the next column " +
+			"has the bytes that the busiest rank really moves. A share of a limit is the least time that the limit allows " +
+			"for this algorithm's own traffic, divided by the time.", Table: table})
 }

@@ -3,27 +3,25 @@ package matrix
 import (
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Cells are written and read again.
 func TestOutcomesRoundTrip(t *testing.T) {
 	list := []Outcome{{"0", "ok"}, {"8Ki+1", "failed"}, {"1 element", "not-executed"}}
 	got := ParseOutcomes(FormatOutcomes(list))
 	if len(got) != 3 || got[1] != list[1] || got[2] != list[2] {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want %v", got, list)
 	}
-	if ParseOutcomes("") != nil {
-		t.Error("nothing is read from nothing")
+	if got := ParseOutcomes(""); got != nil {
+		t.Errorf("an empty text gives %v, want nil", got)
 	}
 }
 
-// Sizes are as the profiles promise.
+// The sets have the sizes that docs/correctness.md lists.
 func TestSizes(t *testing.T) {
 	quick, _ := Sizes(Quick)
-	var names []string
-	for _, s := range quick {
-		names = append(names, s.String())
-	}
+	names := lists.Map(quick, Size.String)
 	if got := strings.Join(names, " "); got != "0 1 element 8Ki 8Ki+1 1Mi-1 1Mi-1 streamed" {
 		t.Errorf("quick: %s", got)
 	}

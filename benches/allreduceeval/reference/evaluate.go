@@ -3,18 +3,70 @@ package reference
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 )
 
-// evaluator is the numbers of one chunk.
+// References are computed in float64, which represents every value of the types below
+// and adds two values of a narrower type without rounding. They are rounded to the
+// type wherever the algorithm rounds.
+
+// Types are the element types that references exist for.
+var Types = []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64, dist.I32}
+
+// typeLimits describes the numbers of an element type.
+type typeLimits struct {
+	unit     float64 // largest relative error of a rounding: half the spacing of values near 1
+	largest  float64
+	smallest float64 // smallest positive (subnormal) value
+}
+
+func limitsOf(d dist.DType) typeLimits {
+	switch d {
+	case dist.F64:
+		return typeLimits{0x1p-53, math.MaxFloat64, 0x1p-1074}
+	case dist.F32:
+		return typeLimits{0x1p-24, math.MaxFloat32, 0x1p-149}
+	case dist.F16:
+		return typeLimits{0x1p-11, 65504, 0x1p-24}
+	case dist.BF16:
+		return typeLimits{0x1p-8, 0x1.fep127, 0x1p-133}
+	}
+	return typeLimits{0, math.MaxInt32, 1}
+}
+
+// Accumulator returns the type in which "wide" algorithms add up values of type d.
+func Accumulator(d dist.DType) dist.DType {
+	if d == dist.F16 || d == dist.BF16 {
+		return dist.F32
+	}
+	return d
+}
+
+// sameValue reports whether two numbers are equal, including the sign of zero. All
+// NaNs count as equal, since IEEE 754 does not fix their bits.
+func sameValue(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
+}
+
+// Aligned allocates bytes with the alignment that every element type needs.
+func Aligned(bytes int) []byte {
+	words := make([]uint64, (bytes+7)/8)
+	if len(words) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), bytes)
+}
+
+// evaluator holds the numbers of one chunk of at most chunkElems elements.
 type evaluator struct {
 	in    Inputs
-	ranks [][]float64 // inputs
-	out   []float64   // as the algorithm gives it
+	ranks [][]float64 // each rank's inputs
+	out   []float64   // the algorithm's result
 	exact []float64
-	bound []float64
-	spare [][]float64
+	bound []float64   // largest allowed distance of out from exact
+	spare [][]float64 // free list of chunks for partial sums
 }
 
 func newEvaluator(in Inputs) *evaluator {
@@ -32,8 +84,8 @@ func (o *evaluator) load(first, n int) {
 	}
 }
 
-// take lends a chunk of memory until it is given back.
-func (o *evaluator) take(n int) []float64 {
+// borrow returns a scratch chunk, to be passed to release after use.
+func (o *evaluator) borrow(n int) []float64 {
 	if k := len(o.spare); k > 0 {
 		v := o.spare[k-1]
 		o.spare = o.spare[:k-1]
@@ -42,7 +94,7 @@ func (o *evaluator) take(n int) []float64 {
 	return make([]float64, n, chunkElems)
 }
 
-func (o *evaluator) give(v []float64) { o.spare = append(o.spare, v) }
+func (o *evaluator) release(v []float64) { o.spare = append(o.spare, v) }
 
 // evaluate computes a sum with the roundings that the algorithm makes.
 func (o *evaluator) evaluate(to []float64, s *sum, d dist.DType) {
@@ -55,7 +107,7 @@ func (o *evaluator) evaluate(to []float64, s *sum, d dist.DType) {
 		step = Accumulator(d)
 	}
 	o.evaluate(to, s.terms[0], d)
-	term := o.take(len(to))
+	term := o.borrow(len(to))
 	for _, t := range s.terms[1:] {
 		o.evaluate(term, t, d)
 		for i, v := range term {
@@ -63,16 +115,16 @@ func (o *evaluator) evaluate(to []float64, s *sum, d dist.DType) {
 		}
 		step.Round(to)
 	}
-	o.give(term)
+	o.release(term)
 	if step != d {
 		d.Round(to)
 	}
 }
 
-// bounds computes exact sums, by adding up what each addition rounds off, and
-// how far a result may be from them.
+// bounds computes the exact sums, by Neumaier's compensated summation, and the
+// largest allowed error of each: c times the sum of the magnitudes.
 func (o *evaluator) bounds(c float64, n int) {
-	most := numbersOf(o.in.d).largest
+	most := limitsOf(o.in.d).largest
 	for i := range n {
 		sum, rest, all, finite := 0.0, 0.0, 0.0, true
 		for _, v := range o.ranks {
@@ -93,30 +145,30 @@ func (o *evaluator) bounds(c float64, n int) {
 			o.exact[i] = sum
 		case all > most && o.in.d.Float(): // some order may overflow
 			o.bound[i] = math.Inf(1)
-		case o.in.d == dist.F64: // the exact sum itself is rounded to be stored here
-			o.bound[i] += numbersOf(dist.F64).unit * math.Abs(sum)
+		case o.in.d == dist.F64: // storing the exact sum as float64 rounds it too
+			o.bound[i] += limitsOf(dist.F64).unit * math.Abs(sum)
 		case !o.in.d.Float():
 			o.exact[i] = float64(int32(int64(sum)))
 		}
 	}
 }
 
-// sums computes exact sums alone.
+// sums computes the exact sums without bounds.
 func (o *evaluator) sums(n int) {
 	if o.in.kind != Exact {
 		o.bounds(0, n)
 		return
 	}
 	clear(o.exact[:n])
-	for _, v := range o.ranks { // integers: no order rounds
+	for _, v := range o.ranks { // small integers: no order rounds
 		for i, x := range v[:n] {
 			o.exact[i] += x
 		}
 	}
 }
 
-// maxMagnitude is the largest magnitude, NaN if there is one. Magnitudes compare as
-// their bits do, and NaN is above infinity.
+// maxMagnitude returns the largest magnitude, or NaN if there is a NaN. It compares
+// the bits, in which magnitudes are ordered and NaN lies above infinity.
 func maxMagnitude(v []float64) float64 {
 	m := uint64(0)
 	for _, x := range v {
@@ -125,29 +177,29 @@ func maxMagnitude(v []float64) float64 {
 	return math.Float64frombits(m)
 }
 
-// judge holds what the order gives against what it may be at most: the reference
-// answers for itself, by an argument that knows nothing of its steps.
-func (o *evaluator) judge(e *Expectation, off, n int) error {
+// checkReference checks the reference itself: the result of its order of additions
+// must lie within the bound, which is derived independently of the steps.
+func (o *evaluator) checkReference(e *Expectation, off, n int) error {
 	for i, got := range o.out[:n] {
 		exact, bound := o.exact[i], o.bound[i]
-		if share, ok := within(got, exact, bound); !ok {
-			return fmt.Errorf("the reference itself: element %d is %v, but the exact sum is %v and the bound of its error %v",
-				off+i, got, exact, bound)
-		} else {
-			e.worst = max(e.worst, share)
+		fraction, ok := inBound(got, exact, bound)
+		if !ok {
+			return fmt.Errorf("the reference itself is wrong: element %d is %v, but the exact sum is %v and "+
+				"the largest allowed error is %v", off+i, got, exact, bound)
 		}
+		e.worst = max(e.worst, fraction)
 	}
 	return nil
 }
 
-// within tells whether a result is as near the exact one as the bound asks, and
-// which share of the bound its error is.
-func within(got, exact, bound float64) (share float64, ok bool) {
+// inBound reports whether a result is within bound of the exact one. fraction is its
+// error divided by the bound.
+func inBound(got, exact, bound float64) (fraction float64, ok bool) {
 	switch {
 	case math.IsInf(bound, 1):
 		return 0, true
 	case math.IsNaN(exact) || math.IsInf(exact, 0):
-		return 0, same(got, exact)
+		return 0, sameValue(got, exact)
 	}
 	diff := math.Abs(got - exact)
 	if diff == 0 {

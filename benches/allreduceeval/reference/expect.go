@@ -1,44 +1,49 @@
-// Package reference computes what an all-reduce must give: the very bits where
-// the order of additions is known, which it reads off the algorithm's registered
-// steps, and otherwise the exact sums and a bound on the error. It makes the
-// inputs too, exact and adversarial ones, and compares. It calls no backend.
+// Package reference computes the result that an all-reduce must give. Where the
+// order of additions is known, because it can be read off the algorithm's registered
+// steps, that is the exact bit pattern. Otherwise it is the exact sums and a bound on
+// the error. The package also generates the inputs, exact and adversarial ones, and
+// compares results with the expectation. It calls no backend.
 //
-// docs/correctness.md derives it.
+// docs/correctness.md derives the bounds.
 package reference
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 )
 
-// An Expectation is what an all-reduce must leave of a window of the inputs:
-// the very bits where the order of additions is known, and otherwise the exact
-// sums and how far from them a result may be. docs/correctness.md derives it.
+// Expectation is the required result of an all-reduce over a window of the inputs.
+// Either bits is set (with tail), or exact and bound.
 type Expectation struct {
 	d     dist.DType
-	kind  string    // of the inputs
-	bits  []byte    // nil when the order is not known
-	tail  []byte    // what follows bits, where they are part of a longer vector
-	exact []float64 // sums, then with the epilogue
-	bound []float64 // of the error; +Inf where a partial sum may overflow
-	worst float64   // the largest error of the bits, as a share of its bound
+	kind  string    // kind of the inputs
+	bits  []byte    // the required bits, nil if the order of additions is not known
+	tail  []byte    // continues bits, which may be a slice of a longer cached vector
+	exact []float64 // exact results
+	bound []float64 // largest allowed error; +Inf where a partial sum may overflow
+	worst float64   // largest error of bits, as a fraction of its bound
 }
 
-// Window is the elements of the vectors from a position on.
+// Window is a range of elements of the inputs' endless vectors.
 type Window struct{ First, Count int }
 
-// chunkElems is how many elements are worked on at a time: all ranks' numbers
-// stay in the second cache.
+// chunkElems is the number of elements processed at a time. It is small enough that
+// the chunks of all ranks stay in the L2 cache.
 const chunkElems = 4096
 
-// expect computes the expectation of a call on a window. With an order that is
-// not known, order is nil.
+// expect computes the expectation of a call on a window. order is nil if the order
+// of additions is not known, and ignored if the call has a format.
 func expect(in Inputs, w Window, order []segment, format *Format) (*Expectation, error) {
 	e := &Expectation{d: in.d, kind: in.kind}
 	known := order != nil || format != nil || w.Count == 0
 	if known {
 		e.bits = make([]byte, w.Count*in.d.Size())
 	} else {
-		order = []segment{{n: w.Count, sum: anyOrder(in.ranks)}}
+		order = []segment{{n: w.Count, sum: worstOrder(in.ranks)}}
 		e.exact, e.bound = make([]float64, w.Count), make([]float64, w.Count)
 	}
 	if format != nil {
@@ -47,11 +52,11 @@ func expect(in Inputs, w Window, order []segment, format *Format) (*Expectation,
 	o := newEvaluator(in)
 	for _, x := range order {
 		step, n, computed := chunkElems, x.n, x.n
-		if in.kind == Adversarial {
+		if in.kind == Adversarial { // periodic: compute one period and repeat it
 			step = adversarialPeriod
 			computed = min(n, step)
 		}
-		if format != nil { // a last group that is short is one of its own
+		if format != nil { // an incomplete last group has its own scale, so it does not repeat
 			whole := x.n / Group * Group
 			if err := o.chunk(e, w, x, format, whole, x.n-whole); err != nil {
 				return nil, err
@@ -74,16 +79,17 @@ func expect(in Inputs, w Window, order []segment, format *Format) (*Expectation,
 	return e, nil
 }
 
-// chunk computes the expectation of n elements from off on.
+// chunk computes n elements of the expectation, starting at off.
 func (o *evaluator) chunk(e *Expectation, w Window, x segment, format *Format, off, n int) error {
-	if o.in.kind == Exact && format == nil { // any order gives this
+	store := func() { e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n]) }
+	if o.in.kind == Exact && format == nil { // the same in every order
 		o.in.sums(o.out[:n], w.First+off, 0, o.in.ranks)
-		e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
+		store()
 		return nil
 	}
 	o.load(w.First+off, n)
 	if format != nil {
-		o.quantised(*format, n)
+		o.evaluateQuantised(*format, n)
 	} else {
 		o.bounds(coefficient(x.sum, e.d), n)
 	}
@@ -95,30 +101,26 @@ func (o *evaluator) chunk(e *Expectation, w Window, x segment, format *Format, o
 	if format == nil {
 		o.evaluate(o.out[:n], x.sum, e.d)
 	}
-	if err := o.judge(e, off, n); err != nil {
+	if err := o.checkReference(e, off, n); err != nil {
 		return err
 	}
-	e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
+	store()
 	return nil
 }
 
-// anyOrder is the worst of all orders for the bound: every hop rounds, one
-// after the other.
-func anyOrder(ranks int) *sum {
+// worstOrder returns the order with the largest error bound: a chain in which every
+// addition rounds.
+func worstOrder(ranks int) *sum {
 	s := &sum{}
-	for r := range ranks {
-		if r > 0 {
-			s = &sum{terms: []*sum{s, {rank: r}}}
-		}
+	for r := 1; r < ranks; r++ {
+		s = &sum{terms: []*sum{s, {rank: r}}}
 	}
 	return s
 }
 
-// coefficient bounds the relative error of a sum: the result differs from the
-// exact one by at most so much of the sum of the magnitudes. By induction, k
-// terms that are each within c give, after k-1 roundings of unit u, one that is
-// within (1+c)(1+u)^(k-1) - 1; what was added up in a wider type is rounded once
-// more.
+// coefficient bounds the error of a sum, as a fraction of the sum of the magnitudes.
+// By induction: if each of k terms is within c, then k-1 roundings of unit u give a
+// sum that is within (1+c)(1+u)^(k-1) - 1. A sum in a wider type is rounded once more.
 func coefficient(s *sum, d dist.DType) float64 {
 	if len(s.terms) == 0 || !d.Float() {
 		return 0
@@ -127,22 +129,73 @@ func coefficient(s *sum, d dist.DType) float64 {
 	for _, t := range s.terms {
 		c = max(c, coefficient(t, d))
 	}
-	u := numbersOf(d).unit
-	if s.wide {
-		wide := numbersOf(Accumulator(d)).unit
-		c = roundings(c, wide, len(s.terms)-1)
-		if Accumulator(d) != d {
-			c = roundings(c, u, 1)
-		}
-		return c
+	u, additions := limitsOf(d).unit, len(s.terms)-1
+	wide := Accumulator(d)
+	if !s.wide || wide == d {
+		return roundings(c, u, additions)
 	}
-	return roundings(c, u, len(s.terms)-1)
+	return roundings(roundings(c, limitsOf(wide).unit, additions), u, 1)
 }
 
-// roundings bounds (1+c)(1+u)^k - 1, by (1+u)^k - 1 <= ku/(1-ku) and without
-// adding 1 to what is smaller than the spacing there.
+// roundings bounds (1+c)(1+u)^k - 1, using (1+u)^k - 1 <= ku/(1-ku). It avoids adding
+// 1 to numbers that are smaller than the spacing of float64 at 1.
 func roundings(c, u float64, k int) float64 {
 	ku := float64(k) * u
 	g := ku / (1 - ku)
 	return c + g + c*g
+}
+
+// Compare checks every element of a call's output. It returns the largest error as a
+// fraction of its bound, and an error that counts the wrong elements and describes
+// the first.
+func (e *Expectation) Compare(got []byte, w Window) (worst float64, err error) {
+	worst = e.worst
+	if e.bits != nil && bytes.Equal(got[:len(e.bits)], e.bits) && bytes.Equal(got[len(e.bits):], e.tail) {
+		return worst, nil
+	}
+	bits := e.bits
+	if len(e.tail) > 0 {
+		bits = slices.Concat(e.bits, e.tail)
+	}
+	var wrong bench.Wrong
+	have, want := make([]float64, chunkElems), make([]float64, chunkElems)
+	for off := 0; off < w.Count; off += chunkElems {
+		n := min(chunkElems, w.Count-off)
+		from, to := off*e.d.Size(), (off+n)*e.d.Size()
+		e.d.Decode(have[:n], got[from:to])
+		if bits != nil {
+			e.d.Decode(want[:n], bits[from:to])
+		} else {
+			copy(want[:n], e.exact[off:off+n])
+		}
+		for i, h := range have[:n] {
+			bound := 0.0
+			if bits == nil {
+				bound = e.bound[off+i]
+				if fraction, ok := inBound(h, want[i], bound); ok {
+					worst = max(worst, fraction)
+					continue
+				}
+			} else if sameValue(h, want[i]) {
+				continue
+			}
+			if wrong.Count++; wrong.Count == 1 {
+				wrong.Detail = e.describe(off+i, w, h, want[i], bound)
+			}
+		}
+	}
+	return worst, wrong.Err()
+}
+
+// describe says what is wrong with element i of a window.
+func (e *Expectation) describe(i int, w Window, got, want, bound float64) string {
+	family := ""
+	if e.kind != Exact {
+		family = " (" + familyAt(w.First+i) + ")"
+	}
+	text := fmt.Sprintf("element %d%s is %v, want %v", i, family, got, want)
+	if bound > 0 {
+		text += fmt.Sprintf(" within %.3g", bound)
+	}
+	return text
 }

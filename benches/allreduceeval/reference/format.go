@@ -6,15 +6,15 @@ import (
 	"github.com/kernbench/kernbench/dist"
 )
 
-// Format is how a quantised all-reduce encodes elements, as docs/correctness.md has it.
-// The bits and the bound that follow are computed from that alone: the codec that a call
-// uses (package quant) is what is tested, and none of it is used here.
+// Format is the encoding of a quantised all-reduce, as docs/correctness.md specifies it. Expected bits
+// and bounds are computed from that specification alone. The codecs of package quant are under test
+// and must not be used here.
 type Format struct{ bits int }
 
 // Group is the number of elements that share a scale.
 const Group = 32
 
-// FormatOf is the format that a codec of this name must have, nil if there is none.
+// FormatOf returns the format that the codec of that name must have, or nil.
 func FormatOf(codec string) *Format {
 	if bits, ok := map[string]int{"int8": 8, "int6": 6, "int4": 4}[codec]; ok {
 		return &Format{bits}
@@ -22,23 +22,23 @@ func FormatOf(codec string) *Format {
 	return nil
 }
 
-// most is the largest integer: 127, 31 or 7.
-func (f Format) most() float32 { return float32(int(1)<<(f.bits-1) - 1) }
+// maxLevel returns the largest encoded integer: 127, 31 or 7.
+func (f Format) maxLevel() float32 { return float32(int(1)<<(f.bits-1) - 1) }
 
-// leastScale is the smallest normal float32: a group with a smaller one becomes zeros.
-const leastScale = 0x1p-126
+// minScale is the smallest normal float32. A group with a smaller scale decodes to zeros.
+const minScale = 0x1p-126
 
-// coded replaces a group by what is left of it once it is encoded and decoded: whole
-// multiples of its scale. The scale, its reciprocal and the products are float32.
-func (f Format) coded(group []float64) {
+// roundTrip encodes and decodes a group in place, which leaves integer multiples of its scale. The
+// scale, its reciprocal and the products are rounded to float32.
+func (f Format) roundTrip(group []float64) {
 	most := float32(maxMagnitude(group))
-	scale := most / f.most()
+	scale := most / f.maxLevel()
 	inverse := 1 / scale
 	for i, x := range group {
 		switch {
 		case most != most || math.IsInf(float64(most), 0):
 			group[i] = math.NaN()
-		case scale < leastScale:
+		case scale < minScale:
 			group[i] = 0
 		default:
 			q := int(math.RoundToEven(float64(float32(x) * inverse)))
@@ -47,35 +47,34 @@ func (f Format) coded(group []float64) {
 	}
 }
 
-// excess is what float32 arithmetic adds to the half step of rounding, in
-// steps: the quotient is off by at most 3 roundings of up to 127 steps, and the
-// product of decoding by one more, 4 x 127 x 2^-24 in all.
+// excess bounds the error that float32 arithmetic adds to the half step of rounding, in steps: three
+// roundings of the quotient, which is at most 127 steps, and one of the decoded product, 4 x 127 x
+// 2^-24 in all.
 const excess = 0x1p-14
 
-// step is the most that encoding and decoding moves an element of a group whose
-// largest magnitude is most: half a step of the integers, and for groups so
-// small that they become zeros the whole magnitude.
+// step returns the largest error of encoding and decoding an element of a group with maximum magnitude
+// most: half a step of the integers, or the whole magnitude if the group is so small that it decodes
+// to zeros.
 func (f Format) step(most float64) float64 {
-	top := float64(f.most())
-	if most < top*leastScale*2 {
+	top := float64(f.maxLevel())
+	if most < top*minScale*2 {
 		return most
 	}
 	return most / top * (0.5 + excess)
 }
 
-// bound is the most that an element of the quantised all-reduce may differ from
-// the exact sum. Mosts are the largest magnitudes of the ranks' groups, sum is
-// the largest magnitude of the exact sums of the group; each rank's input is
-// encoded once, the sum once more.
+// bound returns the largest allowed error of an element of the quantised all-reduce. mosts are the
+// maximum magnitudes of each rank's group, and sum is the maximum magnitude of the group's exact sums.
+// Each rank's input is encoded once, and then the sum is encoded.
 func (f Format) bound(d dist.DType, mosts []float64, sum float64) float64 {
 	inputs, all := 0.0, 0.0
 	for _, m := range mosts {
 		inputs += f.step(m)
 		all += m
 	}
-	// The sum is made in float32 and stored in the element type, where the
-	// encoder reads it, and stored once more when it has been decoded.
-	unit, least := numbersOf(d).unit, numbersOf(d).smallest/2
+	// The sum is computed in float32. It is rounded to the element type before it is encoded, and
+	// again after it is decoded.
+	unit, least := limitsOf(d).unit, limitsOf(d).smallest/2
 	adding := float64(len(mosts)) * 0x1p-24 * all
 	storing := unit*(sum+inputs+adding) + least
 	before := inputs + adding + storing
@@ -83,12 +82,12 @@ func (f Format) bound(d dist.DType, mosts []float64, sum float64) float64 {
 	return before + encoding + unit*(sum+before+encoding) + least
 }
 
-// quantised computes what the all-reduce gives, group by group: every rank's input is
-// encoded, the sum of what they decode to is encoded again. The bound follows from the
-// magnitudes of the inputs alone.
-func (o *evaluator) quantised(f Format, n int) {
+// evaluateQuantised computes the result of the quantised all-reduce group by group: it encodes and
+// decodes each rank's input, adds them up, and encodes and decodes the sum. The bound depends only on
+// the magnitudes of the inputs.
+func (o *evaluator) evaluateQuantised(f Format, n int) {
 	d := o.in.d
-	stored := func(group []float64) { // as the element type holds it
+	stored := func(group []float64) { // rounds to the element type
 		var b [Group * 8]byte
 		d.Encode(b[:len(group)*d.Size()], group)
 		d.Decode(group, b[:len(group)*d.Size()])
@@ -104,7 +103,7 @@ func (o *evaluator) quantised(f Format, n int) {
 			stored(group)
 			mosts[r] = maxMagnitude(group)
 			all += mosts[r]
-			f.coded(group)
+			f.roundTrip(group)
 			for i, x := range group {
 				if r > 0 {
 					x = float64(float32(out[i]) + float32(x))
@@ -113,11 +112,11 @@ func (o *evaluator) quantised(f Format, n int) {
 			}
 		}
 		stored(out)
-		f.coded(out)
+		f.roundTrip(out)
 		stored(out)
 		bound := f.bound(d, mosts, maxMagnitude(o.exact[from:to]))
-		// Where a value is not finite, or could overflow, the whole group may be NaN.
-		if !(all <= numbersOf(d).largest/2) {
+		// A group with a value that is not finite, or that could overflow, may become NaN as a whole.
+		if !(all <= limitsOf(d).largest/2) {
 			bound = math.Inf(1)
 		}
 		for i := from; i < to; i++ {

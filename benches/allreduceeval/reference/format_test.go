@@ -15,8 +15,9 @@ import (
 
 var quantisedTypes = []dist.DType{dist.F32, dist.F16, dist.BF16}
 
-// reduced is the quantised all-reduce by a codec: every input encoded, the sum encoded.
-func reduced(c dist.Codec, d dist.DType, inputs [][]float64) []byte {
+// quantisedAllReduce performs the quantised all-reduce with a codec: it encodes every input, adds up,
+// and encodes the sum.
+func quantisedAllReduce(c dist.Codec, d dist.DType, inputs [][]float64) []byte {
 	n := len(inputs[0])
 	var coded [][]byte
 	out := make([]byte, n*d.Size())
@@ -32,7 +33,7 @@ func reduced(c dist.Codec, d dist.DType, inputs [][]float64) []byte {
 	return out
 }
 
-// vectors are the ranks' inputs of a window.
+// vectors returns each rank's inputs of a window.
 func vectors(in Inputs, w Window) (list [][]float64) {
 	for r := range in.ranks {
 		v := make([]float64, w.Count)
@@ -42,8 +43,8 @@ func vectors(in Inputs, w Window) (list [][]float64) {
 	return list
 }
 
-// The codecs give the bits that follow from the format, at every length, and these are
-// within the bound.
+// The codecs produce the bits that the format specifies, at every length, and these lie within the
+// bound.
 func TestCodecsHaveTheirFormat(t *testing.T) {
 	for _, c := range quant.Codecs() {
 		for _, d := range quantisedTypes {
@@ -54,7 +55,7 @@ func TestCodecsHaveTheirFormat(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s, %s of %d %v: %v", c.Name(), kind, count, d, err)
 					}
-					if _, err := e.Compare(reduced(c, d, vectors(in, w)), w); err != nil {
+					if _, err := e.Compare(quantisedAllReduce(c, d, vectors(in, w)), w); err != nil {
 						t.Fatalf("%s, %s of %d %v: %v", c.Name(), kind, count, d, err)
 					}
 				}
@@ -62,11 +63,11 @@ func TestCodecsHaveTheirFormat(t *testing.T) {
 		}
 	}
 	if FormatOf("int5") != nil || FormatOf("") != nil {
-		t.Error("there is a format of a codec that is not documented")
+		t.Error("an undocumented codec has a format")
 	}
 }
 
-// coarse is a codec of 8 bits that is wrong: it uses only some of the 127 levels.
+// coarse is a faulty 8-bit codec that uses only some of the 127 levels.
 type coarse struct{ levels float64 }
 
 func (coarse) Name() string                 { return "int8" }
@@ -103,32 +104,32 @@ func (c coarse) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, _ dist.Red
 	d.Encode(dst, v)
 }
 
-// A codec of 8 bits that uses fewer than the 127 levels of its format is refused, by its
-// bits and, where it has half of them or less, by the bound alone.
+// An 8-bit codec that uses fewer than the 127 levels of its format fails the comparison of bits. With
+// half of the levels or fewer it fails the bound too.
 func TestCoarseCodecIsRefused(t *testing.T) {
 	in, w := NewInputs(Mixed, dist.F32, 2, 5), Window{0, 5000}
 	e := must.Get(expect(in, w, nil, FormatOf("int8")))(t)
 	for _, levels := range []float64{126, 63, 15} {
-		if _, err := e.Compare(reduced(coarse{levels}, dist.F32, vectors(in, w)), w); err == nil {
-			t.Errorf("%v levels have the bits of 127", levels)
+		if _, err := e.Compare(quantisedAllReduce(coarse{levels}, dist.F32, vectors(in, w)), w); err == nil {
+			t.Errorf("a codec with %v levels passes for one with 127", levels)
 		}
 	}
 	format := FormatOf("int8")
-	if _, err := bounded(*format, coarse{127}, dist.F32, vectors(in, w)); err != nil {
+	if _, err := checkBound(*format, coarse{127}, dist.F32, vectors(in, w)); err != nil {
 		t.Errorf("127 levels: %v", err)
 	}
 	for _, levels := range []float64{50, 15} {
-		if _, err := bounded(*format, coarse{levels}, dist.F32, vectors(in, w)); err == nil {
-			t.Errorf("%v levels are within the bound of 127", levels)
+		if _, err := checkBound(*format, coarse{levels}, dist.F32, vectors(in, w)); err == nil {
+			t.Errorf("a codec with %v levels is within the bound for 127", levels)
 		}
 	}
 }
 
-// bounded holds what a codec gives against the format's bound.
-func bounded(f Format, c dist.Codec, d dist.DType, inputs [][]float64) (worst float64, err error) {
+// checkBound compares a codec's result with the format's bound.
+func checkBound(f Format, c dist.Codec, d dist.DType, inputs [][]float64) (worst float64, err error) {
 	n := len(inputs[0])
 	got := make([]float64, n)
-	d.Decode(got, reduced(c, d, inputs))
+	d.Decode(got, quantisedAllReduce(c, d, inputs))
 	for from := 0; from < n; from += Group {
 		to := min(from+Group, n)
 		mosts, exact := make([]float64, len(inputs)), make([]float64, to-from)
@@ -142,7 +143,7 @@ func bounded(f Format, c dist.Codec, d dist.DType, inputs [][]float64) (worst fl
 		for i, want := range exact {
 			diff := math.Abs(got[from+i] - want)
 			if !(diff <= bound) {
-				return 0, fmt.Errorf("element %d is %v, the sum is %v: off by %v, allowed are %v", from+i, got[from+i], want, diff,
+				return 0, fmt.Errorf("element %d is %v, the sum is %v: the error %v exceeds %v", from+i, got[from+i], want, diff,
 					bound)
 			}
 			if bound > 0 {
@@ -153,7 +154,7 @@ func bounded(f Format, c dist.Codec, d dist.DType, inputs [][]float64) (worst fl
 	return worst, nil
 }
 
-// draw gives elements as the type holds them, of one magnitude or a little less.
+// draw returns values of the element type, all within a factor of about 2^8 of one magnitude.
 func draw(t *rapid.T, d dist.DType, n int) []float64 {
 	values := make([]float64, n)
 	most := rapid.IntRange(-20, 14).Draw(t, "exponent")
@@ -166,8 +167,8 @@ func draw(t *rapid.T, d dist.DType, n int) []float64 {
 	return values
 }
 
-// The bound of the format holds for the codecs, and is not loose: random inputs come to
-// more than a third of it.
+// The bound holds for the codecs and is not loose: errors on random inputs reach more than a third of
+// it.
 func TestFormatBound(t *testing.T) {
 	worst := 0.0
 	rapid.Check(t, func(t *rapid.T) {
@@ -177,18 +178,18 @@ func TestFormatBound(t *testing.T) {
 		for r := range inputs {
 			inputs[r] = draw(t, d, n)
 		}
-		w, err := bounded(*FormatOf(c.Name()), c, d, inputs)
+		w, err := checkBound(*FormatOf(c.Name()), c, d, inputs)
 		if err != nil {
 			t.Fatalf("%s of %v: %v", c.Name(), d, err)
 		}
 		worst = max(worst, w)
 	})
 	if worst < 1./3 {
-		t.Errorf("errors reach %.2f of the bound: it is too loose to find anything", worst)
+		t.Errorf("errors reach %.2f of the bound: it is too loose", worst)
 	}
-	tiny := []float64{0x1p-149, -0x1p-140, 0} // become zeros
+	tiny := []float64{0x1p-149, -0x1p-140, 0} // decodes to zeros
 	for _, c := range quant.Codecs() {
-		if _, err := bounded(*FormatOf(c.Name()), c, dist.F32, [][]float64{tiny, tiny}); err != nil {
+		if _, err := checkBound(*FormatOf(c.Name()), c, dist.F32, [][]float64{tiny, tiny}); err != nil {
 			t.Errorf("%s: %v", c.Name(), err)
 		}
 	}

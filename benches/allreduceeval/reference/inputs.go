@@ -8,49 +8,48 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
-// A kind of input is a pure function of rank and position.
+// The kinds of inputs. Each is a pure function of rank and position.
 const (
-	Exact       = "exact"       // small integers: no order of additions rounds
-	Adversarial = "adversarial" // a family in every block of 32 positions
-	Mixed       = "mixed"       // magnitudes so different that every order of additions rounds in its own way
+	Exact       = "exact"       // small integers, for which no order of additions rounds
+	Adversarial = "adversarial" // each block of 32 positions belongs to a family
+	Mixed       = "mixed"       // magnitudes so different that every order of additions rounds differently
 )
 
-// The families of the adversarial input.
+// The families of the adversarial inputs. docs/correctness.md says which bugs each of them finds.
 const (
-	ordinary     = "mixed magnitudes"
-	cancellation = "cancellation"
-	signedZeros  = "signed zeros"
-	notNumbers   = "NaN"
-	infinities   = "infinities"
-	denormals    = "denormals"
-	largest      = "largest magnitudes"
+	mixedMagnitudes = "mixed magnitudes"
+	cancellation    = "cancellation"
+	signedZeros     = "signed zeros"
+	nans            = "NaN"
+	infinities      = "infinities"
+	denormals       = "denormals"
+	largest         = "largest magnitudes"
 )
 
-// families in the order in which the blocks have them.
-var families = []string{ordinary, cancellation, signedZeros, notNumbers, infinities, denormals, largest}
+// families lists the families in the order of their blocks.
+var families = []string{mixedMagnitudes, cancellation, signedZeros, nans, infinities, denormals, largest}
 
-// Families are the positions at which the adversarial input has each family for
-// the first time.
-func Families() (first []int) {
+// FamilyStarts returns the first position of each family.
+func FamilyStarts() (first []int) {
 	for f := range families {
 		first = append(first, f*familyBlock)
 	}
 	return first
 }
 
-// familyBlock is as long as a group of the quantised all-reduce, so that a NaN
-// spoils no other family there.
+// familyBlock is the length of a quantised group, so that a NaN does not make the elements of another
+// family NaN.
 const familyBlock = 32
 
-// adversarialPeriod is after how many positions the adversarial input repeats
-// itself, so that its references need not be computed but for one period. That
-// elements are in their place is for the exact input to show.
+// adversarialPeriod is the number of positions after which the adversarial inputs repeat, which limits
+// the cost of their references to one period. Misplaced elements are detected by the exact inputs.
 var adversarialPeriod = familyBlock * len(families) * 17
 
-// familyAt is the family of a position.
+// familyAt returns the family of a position.
 func familyAt(position int) string { return families[position/familyBlock%len(families)] }
 
-// Inputs are all ranks' vectors of one kind, type and seed.
+// Inputs are the vectors of all ranks, for one kind, element type and seed. The vectors are endless; a
+// Window selects a part.
 type Inputs struct {
 	kind  string
 	d     dist.DType
@@ -59,15 +58,15 @@ type Inputs struct {
 	exact verify.Inputs
 }
 
+// NewInputs returns the inputs of one kind for a sum over that many ranks.
 func NewInputs(kind string, d dist.DType, ranks int, seed uint64) Inputs {
 	return Inputs{kind, d, ranks, seed, verify.NewInputs(seed, d, dist.Sum, ranks)}
 }
 
-// Kind is what they are for.
+// Kind returns Exact, Adversarial or Mixed.
 func (in Inputs) Kind() string { return in.kind }
 
-// fill writes the numbers of a rank from a position on. All are values of the
-// type.
+// fill writes a rank's inputs from position first on. All are values of the element type.
 func (in Inputs) fill(to []float64, rank, first int) {
 	if in.kind == Exact {
 		in.sums(to, first, rank, rank+1)
@@ -87,11 +86,10 @@ func (in Inputs) fill(to []float64, rank, first int) {
 	}
 }
 
-// periods are the adversarial inputs that were made so far: of few kinds, and
-// each is asked for at every size.
+// periods caches the adversarial inputs. There are few, and every size uses them.
 var periods sync.Map
 
-// period is a rank's adversarial input until it repeats itself.
+// period returns one period of a rank's adversarial inputs.
 func (in Inputs) period(rank int) []float64 {
 	type key struct {
 		d           dist.DType
@@ -103,16 +101,15 @@ func (in Inputs) period(rank int) []float64 {
 		return made.([]float64)
 	}
 	one := make([]float64, adversarialPeriod)
-	for at := 0; at < len(one); at += familyBlock {
-		in.family(one[at:at+familyBlock], familyAt(at), rank, at)
+	for first := 0; first < len(one); first += familyBlock {
+		in.family(one[first:first+familyBlock], familyAt(first), rank, first)
 	}
 	in.d.Round(one)
 	periods.Store(k, one)
 	return one
 }
 
-// sums writes what the exact inputs of the ranks [from, to) add up to. Integers
-// are added, which no order rounds.
+// sums writes the sums of the exact inputs of ranks [from, to), computed on integers.
 func (in Inputs) sums(dst []float64, first, from, to int) {
 	var chunk [256]int64
 	for off := 0; off < len(dst); off += len(chunk) {
@@ -128,47 +125,48 @@ func (in Inputs) sums(dst []float64, first, from, to int) {
 	}
 }
 
-// family writes numbers of one family. Those of integers are whole.
+// family writes the inputs of one family. For integer types all families but the largest magnitudes
+// have ordinary values.
 func (in Inputs) family(to []float64, family string, rank, first int) {
 	for i := range to {
 		p := first + i
-		// What all ranks draw alike, and what each draws for itself.
+		// common is the same on all ranks, own differs from rank to rank.
 		common, own := verify.Hash(in.seed^0xc0ffee, 0, p), verify.Hash(in.seed, rank, p)
 		v := mixed(own)
 		if !in.d.Float() {
 			v = float64(int64(own%4001) - 2000)
 			if family == largest {
-				v = math.MaxInt32 - float64(own%3) // wraps around
+				v = math.MaxInt32 - float64(own%3) // the sum wraps around
 			}
 			to[i] = v
 			continue
 		}
-		n := numbersOf(in.d)
-		special := int(common % uint64(in.ranks)) // the rank with something particular
+		n := limitsOf(in.d)
+		special := int(common % uint64(in.ranks)) // the rank that gets the special value
 		switch family {
-		case cancellation: // ranks come in pairs that leave only a little of each other
+		case cancellation: // ranks form pairs whose sum is tiny
 			pair := mixed(verify.Hash(in.seed, rank/2, p)) * 64
 			if v = pair; rank%2 == 1 {
 				v = -pair + (float64(own%64)-32)/256
 			}
-		case signedZeros: // a quarter of the positions has -0 from everyone, which gives -0
+		case signedZeros: // a quarter of the positions has -0 on all ranks, which must give -0
 			v = 0
 			if common%4 == 0 || own%2 == 0 {
 				v = math.Copysign(0, -1)
 			}
-		case notNumbers: // every third position, from one rank
+		case nans: // every third position, on one rank
 			if rank == special && p%3 == 0 {
 				v = math.NaN()
 			}
-		case infinities: // from one rank, and at some positions the opposite from another
+		case infinities: // on one rank, and at some positions the opposite infinity on another
 			if rank == special {
 				v = math.Inf(1 - int(common>>32&2))
 			} else if p%5 == 0 && rank == (special+1)%in.ranks {
 				v = math.Inf(int(common>>32&2) - 1)
 			}
-		case denormals: // sums of few of the smallest are exact in any order, unless flushed
+		case denormals: // small multiples of the smallest number: their sums are exact unless flushed to zero
 			v = n.smallest * (float64(own%61) - 30)
-		case largest: // whether it overflows on the way depends on the order
+		case largest: // the order decides whether a partial sum overflows
 			if v = n.largest; own%2 == 0 {
 				v = -v
 			}
@@ -180,13 +178,13 @@ func (in Inputs) family(to []float64, family string, rank, first int) {
 	}
 }
 
-// mixed is a number between -2048 and 2048 times 2^-6 to 2^5, with as many digits
-// as a float64 has: whatever the type, sums of it round.
+// mixed returns a number between -2048 and 2048, scaled by 2^-6 to 2^5. It has the full mantissa of a
+// float64, so sums of such numbers round in every type.
 func mixed(h uint64) float64 { return float64(int64(h)) * 0x1p-52 * scales[h%12] }
 
 var scales = [12]float64{0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 2, 4, 8, 16, 32}
 
-// repeat repeats the first elements over the rest.
+// repeat copies the first period elements over the rest of the slice.
 func repeat[E any](to []E, period int) {
 	if period == 0 {
 		return

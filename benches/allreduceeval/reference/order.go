@@ -8,26 +8,26 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// A sum is how the elements of a part of the output come about: which rank's
-// input, or which sums in which order. It is read off the algorithm's own steps,
-// so the reference knows the order of additions of every algorithm that there is.
+// sum is a node of the tree of additions that produces some elements of the output: either one rank's
+// input or a sum of other nodes. The tree is read off the algorithm's own steps, so it is known for
+// every registered algorithm.
 type sum struct {
-	rank  int    // of a term that is an input
-	terms []*sum // otherwise, from first to last
-	wide  bool   // the terms are added up in a wider type and rounded once
+	rank  int    // whose input this is, if there are no terms
+	terms []*sum // in the order of the additions
+	wide  bool   // terms are added in a wider type and rounded once
 }
 
-// segment is elements of a memory with one sum: n from off on, which are those
-// of the vector from first on.
+// segment is a range of a memory whose elements share one sum: n elements at off, which belong to the
+// elements of the vector from first on.
 type segment struct {
 	off, n, first int
 	sum           *sum
 }
 
-// orderOf runs the schedule of an all-reduce on symbols and gives what rank 0
-// has at the end, from the first element to the last. The schedules are proved to
-// be free of races, so the order in which ranks get their turns is immaterial.
-func orderOf(algorithm string, ranks, count int) ([]segment, error) {
+// additionOrder executes an algorithm's schedule symbolically and returns the contents of rank 0's
+// output, sorted by offset. The schedules are proved free of races, so the order in which the ranks
+// take their turns does not matter.
+func additionOrder(algorithm string, ranks, count int) ([]segment, error) {
 	s, err := schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count})
 	if err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func orderOf(algorithm string, ranks, count int) ([]segment, error) {
 		defer stop()
 		next[r] = pull
 	}
-	for moved := true; moved; {
-		moved = false
+	for progress := true; progress; {
+		progress = false
 		for r := range ranks {
 			for {
 				if step[r] == nil {
@@ -51,10 +51,10 @@ func orderOf(algorithm string, ranks, count int) ([]segment, error) {
 					}
 					step[r] = &st
 				}
-				if !m.perform(r, step[r]) {
+				if !m.step(r, step[r]) {
 					break
 				}
-				step[r], moved = nil, true
+				step[r], progress = nil, true
 			}
 		}
 	}
@@ -62,22 +62,22 @@ func orderOf(algorithm string, ranks, count int) ([]segment, error) {
 	at := 0
 	for _, x := range out {
 		if x.off != at || x.first != at {
-			return nil, fmt.Errorf("the order of %s with %d ranks and %d elements: element %d was not found", algorithm, ranks,
-				count, at)
+			return nil, fmt.Errorf("%s with %d ranks and %d elements: no step writes element %d of the output", algorithm,
+				ranks, count, at)
 		}
 		at += x.n
 	}
 	if at != count || slices.ContainsFunc(step, func(s *schedule.Step) bool { return s != nil }) {
-		return nil, fmt.Errorf("the order of %s with %d ranks and %d elements: its steps do not come to an end", algorithm,
+		return nil, fmt.Errorf("%s with %d ranks and %d elements: the steps deadlock or leave out elements", algorithm,
 			ranks, count)
 	}
 	return out, nil
 }
 
-// interpreter is all ranks' memories and what is on its way between them.
+// interpreter holds the memories of all ranks and the messages and flags in flight.
 type interpreter struct {
 	memory [][3]memory
-	sent   map[[2]int][][]segment // by sender and receiver
+	sent   map[[2]int][][]segment // FIFO for each {sender, receiver}
 	flags  map[[2]int]int
 }
 
@@ -89,17 +89,17 @@ func (m *interpreter) store(rank int, r schedule.Range, what []segment) {
 	m.memory[rank][r.Buf].store(r.Off, r.Len, what)
 }
 
-// add combines what is there with what comes, rounded as a hop does.
+// add adds segments to the range r, with a rounding to the element type.
 func (m *interpreter) add(rank int, r schedule.Range, what []segment) {
-	m.store(rank, r, join(m.load(rank, r), what, func(a, b *sum) *sum { return &sum{terms: []*sum{a, b}} }))
+	m.store(rank, r, combineSegments(m.load(rank, r), what, func(a, b *sum) *sum { return &sum{terms: []*sum{a, b}} }))
 }
 
-// perform does a step if it can be done yet. A step that sends and receives
-// becomes one that only receives.
-func (m *interpreter) perform(rank int, s *schedule.Step) bool {
+// step executes a step and reports whether it could; if not, it must be retried after other ranks have
+// advanced. The send half of a combined step is executed at once, which turns s into a receive.
+func (m *interpreter) step(rank int, s *schedule.Step) bool {
 	if s.Op.Sends() {
-		way := [2]int{rank, s.To.First}
-		m.sent[way] = append(m.sent[way], m.load(rank, s.Src))
+		link := [2]int{rank, s.To.First}
+		m.sent[link] = append(m.sent[link], m.load(rank, s.Src))
 		switch s.Op {
 		case schedule.SendRecv:
 			s.Op = schedule.Recv
@@ -111,12 +111,12 @@ func (m *interpreter) perform(rank int, s *schedule.Step) bool {
 	}
 	switch s.Op {
 	case schedule.Recv, schedule.RecvReduce:
-		way := [2]int{s.From.First, rank}
-		if len(m.sent[way]) == 0 {
+		link := [2]int{s.From.First, rank}
+		if len(m.sent[link]) == 0 {
 			return false
 		}
-		what := m.sent[way][0]
-		m.sent[way] = m.sent[way][1:]
+		what := m.sent[link][0]
+		m.sent[link] = m.sent[link][1:]
 		if s.Op == schedule.Recv {
 			m.store(rank, s.Dst, what)
 		} else {
@@ -137,26 +137,28 @@ func (m *interpreter) perform(rank int, s *schedule.Step) bool {
 			m.flags[[2]int{rank, s.To.At(i)}]++
 		}
 	case schedule.Wait:
-		return m.wait(rank, s.From)
+		return m.takeFlags(rank, s.From)
 	}
 	return true
 }
 
-// sumOf adds up what peers have, one after the other, and rounds once.
+// sumOf adds up the segments of all peers in their order, with one rounding at the end.
 func (m *interpreter) sumOf(peers schedule.Peers, src schedule.Range) (all []segment) {
 	for i := range peers.N {
 		what := m.load(peers.At(i), src)
 		if i == 0 {
-			all = join(what, what, func(a, _ *sum) *sum { return &sum{terms: []*sum{a}, wide: true} })
+			all = combineSegments(what, what, func(a, _ *sum) *sum { return &sum{terms: []*sum{a}, wide: true} })
 			continue
 		}
-		all = join(all, what, func(a, b *sum) *sum { return &sum{terms: append(slices.Clip(a.terms), b), wide: true} })
+		all = combineSegments(all, what, func(a, b *sum) *sum {
+			return &sum{terms: append(slices.Clip(a.terms), b), wide: true}
+		})
 	}
 	return all
 }
 
-// wait takes a flag of each peer if all are there.
-func (m *interpreter) wait(rank int, peers schedule.Peers) bool {
+// takeFlags consumes one flag from each peer if all of them have arrived.
+func (m *interpreter) takeFlags(rank int, peers schedule.Peers) bool {
 	for i := range peers.N {
 		if p := peers.At(i); p != rank && m.flags[[2]int{p, rank}] == 0 {
 			return false
@@ -168,13 +170,13 @@ func (m *interpreter) wait(rank int, peers schedule.Peers) bool {
 	return true
 }
 
-// memory is segments in rising order of off. What was never written is not in it.
+// memory is a list of segments, sorted by off. Elements that were never written are in no segment.
 type memory []segment
 
-// load gives what lies in [off, off+n), counted from off.
+// load returns the contents of [off, off+n), with offsets relative to off.
 func (m memory) load(off, n int) (out []segment) {
 	for _, x := range m {
-		if part, ok := x.within(off, n); ok {
+		if part, ok := x.clip(off, n); ok {
 			part.off -= off
 			out = append(out, part)
 		}
@@ -182,15 +184,14 @@ func (m memory) load(off, n int) (out []segment) {
 	return out
 }
 
-// store puts segments, counted from off, in the place of what lies in
-// [off, off+n).
+// store replaces the contents of [off, off+n) by segments with offsets relative to off.
 func (m *memory) store(off, n int, what []segment) {
 	var kept memory
 	for _, x := range *m {
-		if left, ok := x.within(0, off); ok {
+		if left, ok := x.clip(0, off); ok {
 			kept = append(kept, left)
 		}
-		if right, ok := x.within(off+n, x.off+x.n); ok {
+		if right, ok := x.clip(off+n, x.off+x.n); ok {
 			kept = append(kept, right)
 		}
 	}
@@ -202,8 +203,8 @@ func (m *memory) store(off, n int, what []segment) {
 	*m = kept
 }
 
-// within is the part of a segment in [off, off+n).
-func (x segment) within(off, n int) (segment, bool) {
+// clip returns the part of a segment that lies in [off, off+n).
+func (x segment) clip(off, n int) (segment, bool) {
 	from, to := max(x.off, off), min(x.off+x.n, off+n)
 	if from >= to {
 		return segment{}, false
@@ -211,11 +212,12 @@ func (x segment) within(off, n int) (segment, bool) {
 	return segment{from, to - from, x.first + from - x.off, x.sum}, true
 }
 
-// join combines two lists of segments over the same range, cut where either is.
-func join(a, b []segment, combine func(a, b *sum) *sum) (out []segment) {
+// combineSegments combines two lists of segments that cover the same range, splitting them wherever
+// either has a boundary.
+func combineSegments(a, b []segment, combine func(a, b *sum) *sum) (out []segment) {
 	for _, x := range a {
 		for _, y := range b {
-			if part, ok := x.within(y.off, y.n); ok {
+			if part, ok := x.clip(y.off, y.n); ok {
 				part.sum = combine(x.sum, y.sum)
 				out = append(out, part)
 			}

@@ -13,36 +13,35 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// schedules are the algorithms whose order is read off their steps.
+// schedules are the algorithms whose order of additions is read off their steps.
 var schedules = schedule.Names(schedule.AllReduce)
 
-// leaves lists the ranks of a sum.
-func leavesOf(s *sum) []int {
+// ranksOf lists the ranks in a sum, in the order of the additions.
+func ranksOf(s *sum) []int {
 	if len(s.terms) == 0 {
 		return []int{s.rank}
 	}
 	var out []int
 	for _, t := range s.terms {
-		out = append(out, leavesOf(t)...)
+		out = append(out, ranksOf(t)...)
 	}
 	return out
 }
 
-// In every order each rank's contribution is there exactly once, and every
-// element of the vector is covered once.
+// Every order adds each rank's input exactly once and covers every element once.
 func TestOrdersAreComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(schedules).Draw(t, "algorithm")
 		ranks, count := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 100).Draw(t, "count")
-		order := must.Get(orderOf(name, ranks, count))(t)
+		order := must.Get(additionOrder(name, ranks, count))(t)
 		covered := 0
 		for _, x := range order {
 			covered += x.n
-			got := leavesOf(x.sum)
+			got := ranksOf(x.sum)
 			slices.Sort(got)
 			for r, g := range got {
 				if g != r || len(got) != ranks {
-					t.Fatalf("%s with %d ranks: elements from %d on hold the ranks %v", name, ranks, x.off, got)
+					t.Fatalf("%s with %d ranks: the elements from %d on add up the ranks %v", name, ranks, x.off, got)
 				}
 			}
 		}
@@ -52,8 +51,8 @@ func TestOrdersAreComplete(t *testing.T) {
 	})
 }
 
-// The algorithms that add in rank order do, and the ring begins each part
-// elsewhere.
+// Algorithms that declare rank order do add in rank order, and the ring starts each block at another
+// rank.
 func TestOrdersAreKnown(t *testing.T) {
 	ordered := 0
 	for _, info := range schedule.Algorithms(schedule.AllReduce) {
@@ -62,10 +61,10 @@ func TestOrdersAreKnown(t *testing.T) {
 		}
 		ordered++
 		name := info.Name
-		order := must.Get(orderOf(name, 4, 10))(t)
+		order := must.Get(additionOrder(name, 4, 10))(t)
 		for _, x := range order {
-			if got := leavesOf(x.sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
-				t.Errorf("%s adds %v", name, got)
+			if got := ranksOf(x.sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
+				t.Errorf("%s adds the ranks in the order %v", name, got)
 			}
 			if x.sum.wide != info.Wide {
 				t.Errorf("%s: wide is %v", name, x.sum.wide)
@@ -75,42 +74,40 @@ func TestOrdersAreKnown(t *testing.T) {
 	if ordered < 3 {
 		t.Errorf("%d algorithms add in rank order", ordered)
 	}
-	order, err := orderOf("ring", 3, 3)
-	if err != nil || len(order) != 3 || slices.Equal(leavesOf(order[0].sum), leavesOf(order[1].sum)) {
-		t.Errorf("the ring: %v %v", order, err)
+	order, err := additionOrder("ring", 3, 3)
+	if err != nil || len(order) != 3 || slices.Equal(ranksOf(order[0].sum), ranksOf(order[1].sum)) {
+		t.Errorf("ring: %v, %v", order, err)
 	}
 }
 
-// The bound of every order holds on random inputs, and a result that is off by
-// more is refused.
+// The bounds hold for random inputs, and larger errors are rejected.
 func TestBounds(t *testing.T) {
 	for _, d := range []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64} {
 		for _, name := range schedules {
 			for _, ranks := range []int{2, 3, 8} {
-				order := must.Get(orderOf(name, ranks, 5000))(t)
+				order := must.Get(additionOrder(name, ranks, 5000))(t)
 				e, err := expect(NewInputs(Mixed, d, ranks, 3), Window{0, 5000}, order, nil)
 				if err != nil {
 					t.Errorf("%s of %v with %d ranks: %v", name, d, ranks, err)
-					// of two f64 the exact sum is rounded here as well
+					// The exact sum of two f64 values is rounded too, so its error may be 0.
 				} else if e.worst > 1 || e.worst <= 0 && (d != dist.F64 || ranks > 2) {
 					t.Errorf("%s of %v with %d ranks: the error reaches %v of the bound", name, d, ranks, e.worst)
 				}
 			}
 		}
 	}
-	if _, ok := within(1.5, 1, 0.4); ok {
-		t.Error("an error beyond the bound was accepted")
+	if _, ok := inBound(1.5, 1, 0.4); ok {
+		t.Error("an error beyond the bound is accepted")
 	}
-	if _, ok := within(1, math.Inf(1), 0.4); ok {
-		t.Error("a finite result where infinity is due was accepted")
+	if _, ok := inBound(1, math.Inf(1), 0.4); ok {
+		t.Error("a finite result is accepted where infinity is exact")
 	}
 }
 
-// Fewer roundings in a row give a smaller bound: a tree of pairs is better than
-// a chain, and one rounding better than many.
+// Fewer roundings give a smaller bound: a tree beats a chain, and one rounding beats many.
 func TestCoefficients(t *testing.T) {
 	c := func(name string, d dist.DType) float64 {
-		order := must.Get(orderOf(name, 8, 64))(t)
+		order := must.Get(additionOrder(name, 8, 64))(t)
 		return coefficient(order[0].sum, d)
 	}
 	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) ||
@@ -126,7 +123,7 @@ func TestCoefficients(t *testing.T) {
 	}
 }
 
-// The adversarial input has what it says, in every type.
+// Every family has its special values, in every type.
 func TestFamilies(t *testing.T) {
 	for _, d := range Types {
 		in := NewInputs(Adversarial, d, 4, 1)
@@ -137,8 +134,8 @@ func TestFamilies(t *testing.T) {
 				in.fill(v, rank, f*familyBlock)
 				for i, x := range v {
 					sums[i] += x
-					switch n := numbersOf(d); {
-					case family == signedZeros && x == 0 && math.Signbit(x), family == notNumbers && math.IsNaN(x),
+					switch n := limitsOf(d); {
+					case family == signedZeros && x == 0 && math.Signbit(x), family == nans && math.IsNaN(x),
 						family == infinities && math.IsInf(x, 0),
 						d.Float() && family == denormals && x != 0 && math.Abs(x) < 64*n.smallest,
 						family == largest && math.Abs(x) >= n.largest-2:
@@ -149,21 +146,21 @@ func TestFamilies(t *testing.T) {
 			if family == cancellation && d.Float() && slices.ContainsFunc(sums, func(s float64) bool {
 				return math.Abs(s) > 2048
 			}) {
-				t.Errorf("%v: what should cancel leaves %v", d, sums)
+				t.Errorf("%v: sums that should cancel: %v", d, sums)
 			}
-			if want := family != ordinary && family != cancellation && (d.Float() || family == largest); (special > 0) != want {
+			want := family != mixedMagnitudes && family != cancellation && (d.Float() || family == largest)
+			if special > 0 != want {
 				t.Errorf("%s of %v: %d special values", family, d, special)
 			}
 		}
 	}
 }
 
-// A planted wrong bit is found wherever it is, in every type and family, except
-// in the payload of a NaN.
+// A single wrong bit is found in every element, type and family, except in the payload of a NaN.
 func TestCompareFindsOneBit(t *testing.T) {
 	for _, d := range Types {
 		in := NewInputs(Adversarial, d, 2, 1)
-		order := must.Get(orderOf("ring", 2, 500))(t)
+		order := must.Get(additionOrder("ring", 2, 500))(t)
 		e := must.Get(expect(in, Window{0, 500}, order, nil))(t)
 		got, v := slices.Clone(e.bits), make([]float64, 500)
 		d.Decode(v, got)
@@ -183,15 +180,15 @@ func TestCompareFindsOneBit(t *testing.T) {
 	}
 }
 
-// The expectation of a norm takes what the formula gives, in float32, and nothing that
-// another row, another epsilon or a weight at the wrong place would give.
+// The expectation of a norm accepts the formula evaluated in float32. It rejects a wrong row length, a
+// shifted weight, a missing norm and a large epsilon.
 func TestNormIsExpected(t *testing.T) {
 	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
 		const count, row = 4097, 241
 		if NormRow(d, count) != row || NormRow(d, 0) != 0 || NormRow(dist.F64, count) != 0 || NormRow(d, 524287) != 0 {
 			t.Fatalf("rows of %d, want %d", NormRow(d, count), row)
 		}
-		s, w := NewStore(d, 1), Window{Alternate, count}
+		s, w := NewStore(d, 1), Window{RunStride, count}
 		e := must.Get(s.Expected(NewInputs(Exact, d, 3, 7), w, Call{Epilogue: true}))(t)
 		normed := func(row, shift int, epsilon float64) []byte {
 			h := make([]float64, count)
@@ -210,7 +207,7 @@ func TestNormIsExpected(t *testing.T) {
 			d.Encode(b, out)
 			return b
 		}
-		want := e.Normed(row)
+		want := e.WithNorm(row)
 		if _, err := want.Compare(normed(row, 0, NormEpsilon), w); err != nil {
 			t.Errorf("%v: %v", d, err)
 		}

@@ -2,21 +2,23 @@ package reference
 
 import "github.com/kernbench/kernbench/dist"
 
-// Store keeps the inputs and expectations of one rank and element type that
-// calls have in common. Exact inputs give the same sums in any order and at any
-// count, so one vector serves all algorithms and, as its parts, all sizes; the
-// others depend on both.
+// Store caches the inputs and expectations of one rank and element type, which calls
+// share. Exact inputs have the same sums in any order and at any count, so one vector
+// serves all algorithms and, by slicing it, all sizes. The expectations of other
+// inputs depend on algorithm and count, and are cached for each.
+//
+// A Store must not be used concurrently.
 type Store struct {
 	d     dist.DType
 	rank  int
 	cache map[any]any
 }
 
-// NewStore is an empty one.
+// NewStore returns an empty store.
 func NewStore(d dist.DType, rank int) *Store { return &Store{d, rank, map[any]any{}} }
 
-// cached gives what was made for the key, or makes it.
-func cached[K comparable, V any](s *Store, key K, build func() (V, error)) (V, error) {
+// loadOrBuild returns the cached value of a key, building it on first use.
+func loadOrBuild[K comparable, V any](s *Store, key K, build func() (V, error)) (V, error) {
 	if v, ok := s.cache[key]; ok {
 		return v.(V), nil
 	}
@@ -27,26 +29,26 @@ func cached[K comparable, V any](s *Store, key K, build func() (V, error)) (V, e
 	return v, err
 }
 
-// vectorKey names a vector whose parts are used.
+// vectorKey identifies a cached vector.
 type vectorKey struct {
 	what string // "input", "expected", "epilogue" or "residual"
 	kind string
 	seed uint64
-	bits int // of the format
+	bits int // bits per element of the format, 0 without one
 	Window
 }
 
-// part gives the elements of a window of a vector, which it makes longer if it
-// must: build makes the elements of a window that begins where the vector ends.
-func (s *Store) part(key vectorKey, w Window, build func(Window) ([]byte, error)) ([]byte, error) {
+// vectorPart returns a window of a cached vector. If the vector is too short, build
+// computes the window that follows its end.
+func (s *Store) vectorPart(key vectorKey, w Window, build func(Window) ([]byte, error)) ([]byte, error) {
 	size := s.d.Size()
 	v, _ := s.cache[key].([]byte)
 	from, to := w.First*size, (w.First+w.Count)*size
 	if len(v) < to {
-		// Room for what is likely to come next: the same with some elements more,
-		// beginning elsewhere. All are whole groups of the codecs.
+		// Leave room for the next requests, which are likely to have a few elements more
+		// and another start. The length stays a multiple of the codecs' group.
 		have := len(v) / size
-		rest, err := build(Window{have, w.First + w.Count + 2*Group + (Beginnings-1)*Alternate - have})
+		rest, err := build(Window{have, w.First + w.Count + 2*Group + (RunStarts-1)*RunStride - have})
 		if err != nil {
 			return nil, err
 		}
@@ -58,24 +60,24 @@ func (s *Store) part(key vectorKey, w Window, build func(Window) ([]byte, error)
 	return v[from:to:to], nil
 }
 
-// Input is this rank's own elements of a window.
+// Input returns this rank's elements of a window.
 func (s *Store) Input(in Inputs, w Window) ([]byte, error) {
-	return s.part(vectorKey{what: "input", kind: in.kind, seed: in.seed}, w, func(w Window) ([]byte, error) {
+	return s.vectorPart(vectorKey{what: "input", kind: in.kind, seed: in.seed}, w, func(w Window) ([]byte, error) {
 		return s.elements(w, func(to []float64, first int) { in.fill(to, s.rank, first) }), nil
 	})
 }
 
-// Call is what an expectation depends on besides the inputs.
+// Call describes a call as far as its expectation depends on it.
 type Call struct {
-	Schedule string  // whose steps are executed; "": the order of additions is not known
-	Format   *Format // of the encodings; nil: elements move as they are
+	Schedule string  // algorithm whose steps are executed; "" if the order of additions is not known
+	Format   *Format // encoding of the moved elements; nil if they move unencoded
 	Epilogue bool
 }
 
-// Expected is what a call must leave on this rank.
+// Expected returns the required result of a call on this rank.
 func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
 	if in.kind == Exact {
-		return s.exactly(in, w, c.Format, c.Epilogue)
+		return s.expectedExact(in, w, c.Format, c.Epilogue)
 	}
 	type key struct {
 		Window
@@ -88,11 +90,10 @@ func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
 	if c.Format != nil {
 		k.bits = c.Format.bits
 	}
-	plain, err := cached(s, k, func() (*Expectation, error) {
+	plain, err := loadOrBuild(s, k, func() (_ *Expectation, err error) {
 		var order []segment
 		if c.Schedule != "" && c.Format == nil && w.Count > 0 {
-			var err error
-			if order, err = orderOf(c.Schedule, in.ranks, w.Count); err != nil {
+			if order, err = additionOrder(c.Schedule, in.ranks, w.Count); err != nil {
 				return nil, err
 			}
 		}
@@ -102,15 +103,15 @@ func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
 		return plain, err
 	}
 	k.epilogue = true
-	return cached(s, k, func() (*Expectation, error) { return plain.withEpilogue(s.rank, w.Count), nil })
+	return loadOrBuild(s, k, func() (*Expectation, error) { return plain.withEpilogue(s.rank, w.Count), nil })
 }
 
-// exactly is the expectation of exact inputs. What an element becomes does not
-// depend on the count, except in a last group of a codec that is short: it is
-// computed by itself.
-func (s *Store) exactly(in Inputs, w Window, format *Format, epilogue bool) (*Expectation, error) {
+// expectedExact is Expected for exact inputs. Their results do not depend on the
+// count, except in an incomplete last group of a codec, which is computed separately
+// as the tail.
+func (s *Store) expectedExact(in Inputs, w Window, format *Format, epilogue bool) (*Expectation, error) {
 	key := vectorKey{what: "expected", kind: in.kind, seed: in.seed}
-	whole := Window{w.First, w.Count}
+	whole := w
 	if format != nil {
 		key.bits = format.bits
 		whole.Count -= w.Count % Group
@@ -122,7 +123,7 @@ func (s *Store) exactly(in Inputs, w Window, format *Format, epilogue bool) (*Ex
 		}
 		return e.bits, nil
 	}
-	bits, err := s.part(key, whole, build)
+	bits, err := s.vectorPart(key, whole, build)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +138,13 @@ func (s *Store) exactly(in Inputs, w Window, format *Format, epilogue bool) (*Ex
 	}
 	if w.Count <= patternUpTo { // the bias depends on the count
 		key.what, key.Window = "epilogue of a count", w
-		return cached(s, key, func() (*Expectation, error) { return plain.withEpilogue(s.rank, w.Count), nil })
+		return loadOrBuild(s, key, func() (*Expectation, error) { return plain.withEpilogue(s.rank, w.Count), nil })
 	}
-	out := plain.withEpilogueFrom(s.rank, w.Count, whole.Count) // of the tail alone
-	of := key
+	out := plain.withTailEpilogue(s.rank, w.Count, whole.Count)
+	plainKey := key
 	key.what = "epilogue"
-	out.bits, err = s.part(key, whole, func(more Window) ([]byte, error) {
-		bits, err := s.part(of, more, build)
+	out.bits, err = s.vectorPart(key, whole, func(more Window) ([]byte, error) {
+		bits, err := s.vectorPart(plainKey, more, build)
 		if err != nil {
 			return nil, err
 		}
@@ -152,46 +153,17 @@ func (s *Store) exactly(in Inputs, w Window, format *Format, epilogue bool) (*Ex
 	return out, err
 }
 
-// ExpectExact is the expectation of exact inputs, for which every order of
+// ExpectExact returns the expectation of exact inputs, for which every order of
 // additions gives the same bits.
 func ExpectExact(in Inputs, w Window, format *Format) (*Expectation, error) {
-	return expect(in, w, []segment{{n: w.Count, sum: rankOrder(in.ranks)}}, format)
-}
-
-// rankOrder adds up all ranks' inputs one after the other.
-func rankOrder(ranks int) *sum {
 	all := &sum{wide: true}
-	for r := range ranks {
+	for r := range in.ranks {
 		all.terms = append(all.terms, &sum{rank: r})
 	}
-	return all
+	return expect(in, w, []segment{{n: w.Count, sum: all}}, format)
 }
 
-// Epilogue is the arguments of the epilogue for a call: a bias that is repeated,
-// and this rank's residual.
-func (s *Store) Epilogue(count int) (bias, residual []byte, err error) {
-	period := periodOf(count)
-	bias, err = cached(s, vectorKey{what: "bias", Window: Window{0, count}}, func() ([]byte, error) {
-		return s.elements(Window{0, period}, func(to []float64, first int) {
-			for i := range to {
-				to[i] = biasAt(first+i, count, period)
-			}
-		}), nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	residual, err = s.part(vectorKey{what: "residual"}, Window{0, count}, func(w Window) ([]byte, error) {
-		return s.elements(w, func(to []float64, first int) {
-			for i := range to {
-				to[i] = residualAt(first+i, s.rank)
-			}
-		}), nil
-	})
-	return bias, residual, err
-}
-
-// elements are those of a window, of which fill writes some from a position on.
+// elements encodes the elements of a window, which fill computes chunk by chunk.
 func (s *Store) elements(w Window, fill func(to []float64, first int)) []byte {
 	size := s.d.Size()
 	b, chunk := Aligned(w.Count*size), make([]float64, chunkElems)
@@ -203,11 +175,20 @@ func (s *Store) elements(w Window, fill func(to []float64, first int)) []byte {
 	return b
 }
 
-// Exact inputs begin Alternate elements later from run to run, at one of so many
-// Beginnings, so that no result can stand for another of the runs of a cell. It is whole
-// groups of the codecs and whole periods of the residual: expectations are parts of one
-// vector, wherever a run begins.
+// pointwise turns a function of the position into an argument for elements.
+func pointwise(at func(i int) float64) func(to []float64, first int) {
+	return func(to []float64, first int) {
+		for i := range to {
+			to[i] = at(first + i)
+		}
+	}
+}
+
+// The runs of a cell begin at different elements of the exact inputs, so that no
+// result can be mistaken for another run's. There are RunStarts starts, RunStride
+// elements apart. The stride is a multiple of the codecs' group and of the residual's
+// period, so expectations remain slices of one vector wherever a run begins.
 const (
-	Alternate  = 4096
-	Beginnings = 5
+	RunStride = 4096
+	RunStarts = 5
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// The first line says whether results are right and times usable, and why not.
+// The first line says whether results are correct and times usable, and if not, why.
 func TestVerdict(t *testing.T) {
 	sample := func(us, low, high float64, doubt string) model.Sample {
 		return model.Sample{Bytes: 1024, TimeUS: us, LowUS: low, HighUS: high, Disturbance: doubt, Samples: 50,
@@ -21,7 +21,7 @@ func TestVerdict(t *testing.T) {
 		sample(10, 9.9, 10.1, "load: other programs used 61.8 % of this host's cores"), sample(10, 5, 30, "")
 	other := sample(10, 9.9, 10.1, "another kernbench (process 7) is measuring on this host")
 	in := func(part string, status journal.Status, needed bool) cell {
-		return cell{part: part, status: status, needed: needed}
+		return cell{part: part, status: status, required: needed}
 	}
 	right := []cell{in(matrix.Correctness, journal.OK, true), in(matrix.Contracts, journal.OK, true)}
 	failed := []journal.Row{{Part: matrix.Performance, Status: journal.Failed}}
@@ -34,15 +34,15 @@ func TestVerdict(t *testing.T) {
 		{nil, nil, nil, "correctness was **not run**; times were **not run**."},
 		{nil, right, []model.Sample{calm, calm}, "**correct** (1 cell passed); times are **usable** (2 of 2 settled)."},
 		{nil, append(right, in(matrix.Correctness, journal.NotExecuted, true)), nil,
-			"**correct as far as it ran**, and 1 required cell was not run;"},
+			"**correct as far as it ran**, but 1 required cell was not run;"},
 		{nil, append(right, in(matrix.Correctness, journal.Failed, true)), nil, "results are **wrong** (1 cell failed);"},
 		{nil, append(right, in(matrix.Contracts, journal.Failed, true)), nil,
-			"sums are right, but 1 contract or failure is **not** as promised;"},
+			"sums are correct, but 1 cell of the contracts or failures is **not** as promised;"},
 		{nil, right, []model.Sample{calm, calm, load},
-			"times are **usable with care** (2 of 3 settled; sentences and figures below rest on these): 1 disturbed by load."},
+			"times are **usable with care** (2 of 3 settled; the conclusions below rely on these): 1 disturbed by load."},
 		{nil, right, []model.Sample{calm, load, other, other, wide},
-			"times are **not usable** (1 of 5 settled): 2 disturbed by another kernbench, 1 disturbed by load, 1 with an " +
-				"interval that is too wide: too few samples for their noise."},
+			"times are **not usable** (1 of 5 settled): 2 disturbed by another kernbench, 1 disturbed by load, 1 with too " +
+				"wide an interval (too few samples for the noise)."},
 		{failed, right, []model.Sample{calm}, "times are **not usable** (1 of 1 settled): 1 timed row failed."},
 	} {
 		if got := verdictLine(c.rows, c.cells, c.samples); !strings.Contains(got, c.want) {
@@ -51,13 +51,13 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A part that did not run is "not run", never "not all hold".
+// A part without a cell that ran is "not run", never "not all hold".
 func TestPartState(t *testing.T) {
 	for want, c := range map[string]counts{
-		"not run":                        {missing: 360, required: 360},
-		"what ran holds, 2 were not run": {passed: 3, missing: 2, required: 2},
-		"1 do **not** hold":              {passed: 3, failed: 1},
-		"holds":                          {passed: 3, skipped: 1, missing: 1},
+		"not run":                               {missing: 360, required: 360},
+		"all that ran hold, but 2 were not run": {passed: 3, missing: 2, required: 2},
+		"1 do **not** hold":                     {passed: 3, failed: 1},
+		"holds":                                 {passed: 3, skipped: 1, missing: 1},
 	} {
 		if got := partState(c, "holds"); got != want {
 			t.Errorf("%+v: %s, want %s", c, got, want)
@@ -65,8 +65,8 @@ func TestPartState(t *testing.T) {
 	}
 }
 
-// One conclusion for each model, from the times of the run; what lies outside them is
-// not known.
+// There is one conclusion for each model. Steps whose message size the run does not
+// cover are "not known".
 func TestInference(t *testing.T) {
 	var samples []model.Sample
 	for bytes := int64(1 << 10); bytes <= 16<<20; bytes *= 4 {
@@ -93,10 +93,36 @@ func TestInference(t *testing.T) {
 		}
 	}
 	if text := section(samples[:4], "llama3-405b"); !strings.Contains(text, "405B:** decode spends") ||
-		!strings.Contains(text, "prefill is not known, the run has no times of 16Mi") {
+		!strings.Contains(text, "prefill is not known: the run has no times at 16Mi") {
 		t.Error(text)
 	}
 	if inferenceSections(nil, nil) != nil || CheckModels("llama3-8b,lama") == nil {
-		t.Error("a section without times, or a model that nobody knows")
+		t.Error("there is a section without times, or an unknown model is accepted")
+	}
+}
+
+// The grid distinguishes the four outcomes.
+func TestGridCells(t *testing.T) {
+	ok, bad := cell{status: journal.OK, required: true}, cell{status: journal.Failed, reason: "element 3", required: true}
+	optional, skipped := cell{status: journal.NotExecuted, reason: "no GPU"},
+		cell{status: journal.Skipped, reason: "does not apply"}
+	missing := optional
+	missing.required = true
+	for _, c := range []struct {
+		cells  []cell
+		status journal.Status
+		text   string
+	}{
+		{[]cell{ok, ok}, journal.OK, "2"}, {[]cell{ok, bad}, journal.Failed, "1 of 2"},
+		{[]cell{optional}, journal.NotExecuted, "not run"},
+		{[]cell{skipped}, journal.Skipped, "skipped"}, {[]cell{ok, missing}, journal.NotExecuted, "1 of 2"},
+		{[]cell{ok, skipped}, journal.OK, "1"}, {nil, "", ""},
+	} {
+		if got := gridCell(c.cells); got.Status != c.status || got.Text != c.text {
+			t.Errorf("%v: %+v, want %s %q", c.cells, got, c.status, c.text)
+		}
+	}
+	if got := gridCell([]cell{optional, bad}); !strings.Contains(got.Note, "element 3") {
+		t.Errorf("the note is %q, not the failure", got.Note)
 	}
 }

@@ -2,14 +2,13 @@ package allreduceeval
 
 import (
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/benchtest"
-	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
+	_ "github.com/kernbench/kernbench/dist/all" // registers the backends of the program
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -19,10 +18,10 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// The test binary is also the agent, the workers and the helpers.
+// TestMain also serves as the agent, worker and helper processes that the tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv(registerVar) != "" {
-		registerMore()
+		registerTestAlgorithms()
 	}
 	sizesOf = testSizes
 	if os.Getenv(smallVar) != "" {
@@ -38,9 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// small is a set of sizes for tests of something else than sizes: the quick one's, but
-// for its largest, on which nearly all of the time is spent. smallVar has the workers
-// of a test take it for the quick one, and leave out the largest of the contracts.
+// small is a set of sizes for tests that are not about sizes: the quick set without its large sizes,
+// which take nearly all of the time. If smallVar is set, workers use it in place of the quick set and
+// leave out the largest contract size.
 const (
 	small    = "small"
 	smallVar = "ALLREDUCEEVAL_TEST_SMALL"
@@ -57,8 +56,7 @@ func testSizes(set string) ([]matrix.Size, error) {
 	return matrix.Sizes(set)
 }
 
-// shortSampling is enough for tests, which ask whether rows are right and not
-// what they say.
+// shortSampling takes few samples, because the tests do not look at the times.
 func shortSampling() measure.Config {
 	c := measure.Default()
 	c.Stop = measure.Stop{MinSamples: 3, MaxSamples: 5, MaxTime: 5 * time.Millisecond}
@@ -66,15 +64,9 @@ func shortSampling() measure.Config {
 	return c
 }
 
-func assigns(pairs ...string) (list []plan.Assign) {
-	for _, p := range pairs {
-		name, text, _ := strings.Cut(p, "=")
-		list = append(list, plan.Assign{Name: name, Text: text})
-	}
-	return list
-}
+var assigns = benchtest.Assign
 
-// tasks are the points of a part with these axes and options.
+// tasks plans a part with these axes and options.
 func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, []plan.Task) {
 	t.Helper()
 	p := must.Get(plan.Make(Bench(),
@@ -87,7 +79,7 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 	return p, list
 }
 
-// perform runs a task with goroutines for ranks.
+// perform runs a task with goroutines as ranks.
 func perform(t *testing.T, part string, task plan.Task, options point.Point) []bench.Outcome {
 	t.Helper()
 	return performOn(t, hints.HostBackend, part, task, options)
