@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// visible is the smallest effect that is drawn, in per cent; mostBars is the number of bars that stay readable.
-const visible, mostBars = 0.1, 16
+// visible is the smallest effect that is drawn, in per cent; maxBars is the number of bars that stay readable.
+const visible, maxBars = 0.1, 16
 
 // study holds the results for one all-reduce or product.
 type study struct {
@@ -97,7 +97,7 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 // panel draws one bar for each direction of each visible parameter, the largest effect first.
 func (s *study) panel() figure.Panel {
 	t := &figure.Tornado{Lowered: s.percent + " % less", Raised: s.percent + " % more"}
-	shown := s.effects[:min(len(s.effects), mostBars)]
+	shown := s.effects[:min(len(s.effects), maxBars)]
 	for _, r := range shown {
 		bar := figure.TornadoBar{Name: rowset.Text(r, parameterAxis), Value: r.Details[valueDetail]}
 		for metric, into := range map[string]**float64{"lower_pct": &bar.Lower, "higher_pct": &bar.Higher} {

@@ -257,10 +257,10 @@ func TestStopAfter(t *testing.T) {
 	} {
 		o := first(t, "num_ranks=2 dof-per-rank=400", "repeat=2 stop-after="+c.after, c.backend)
 		got := o.Metrics["iterations"]
-		said := o.Reason + strings.Join(o.Warnings, "; ")
+		text := o.Reason + strings.Join(o.Warnings, "; ")
 		if o.Status != c.status || c.iterations > 0 && got != c.iterations || c.iterations == 0 && !(got > 7 && got < 500) ||
-			!strings.Contains(said, c.said) || c.said == "" && strings.Contains(said, "stopped") {
-			t.Errorf("%s iterations on %s: %s after %v: %s", c.after, c.backend, o.Status, got, said)
+			!strings.Contains(text, c.said) || c.said == "" && strings.Contains(text, "stopped") {
+			t.Errorf("%s iterations on %s: %s after %v: %s", c.after, c.backend, o.Status, got, text)
 		}
 	}
 }

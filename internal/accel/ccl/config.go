@@ -79,7 +79,7 @@ func (c *Config) With(algorithm string, change func(*Settings)) (*Config, error)
 	return copied, nil
 }
 
-const mostBytes = 1 << 30 // upper limit of all sizes
+const maxBytes = 1 << 30 // upper limit of all sizes
 
 // Load reads a configuration file.
 func Load(path string) (*Config, error) {
@@ -139,7 +139,7 @@ func Parse(name string, data []byte) (*Config, error) {
 func settings(r *yamlfile.Reader, s *Settings, optional bool) []yamlfile.Field {
 	whole := func(key string, into *int, least int) yamlfile.Field {
 		return yamlfile.Field{Key: key, Optional: optional, Read: func(n yamlfile.Node, what string) {
-			*into, _ = r.Int(n, what, least, mostBytes)
+			*into, _ = r.Int(n, what, least, maxBytes)
 		}}
 	}
 	return []yamlfile.Field{

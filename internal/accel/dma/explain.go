@@ -35,9 +35,9 @@ func (m *machine) explain(x transfer) (Parts, error) {
 }
 
 // empty adds the time of an empty message.
-func (p *Parts) empty(way topo.Path) {
-	p.Nodes += ns(way.Costs())
-	p.Wires += ns(way.Fixed() - way.Costs())
+func (p *Parts) empty(path topo.Path) {
+	p.Nodes += ns(path.Costs())
+	p.Wires += ns(path.Fixed() - path.Costs())
 }
 
 // burst returns the time of one burst on its channel.
@@ -76,8 +76,8 @@ func (m *machine) reading(x transfer) (ready []event.Time) {
 
 // explainWrite explains the data of a write. It goes back from the burst that ends last to the piece that
 // found the channel of that burst idle.
-func (m *machine) explainWrite(p *Parts, x transfer, way topo.Path) {
-	sent := m.message(way, x.bytes, []event.Time{0})
+func (m *machine) explainWrite(p *Parts, x transfer, path topo.Path) {
+	sent := m.message(path, x.bytes, []event.Time{0})
 	channels := make([]struct {
 		free    event.Time
 		from    int // the piece that found the channel idle
@@ -116,30 +116,30 @@ type message interface {
 	explain(p *Parts, piece int) int
 }
 
-func (m *machine) message(way topo.Path, bytes int, ready []event.Time) message {
+func (m *machine) message(path topo.Path, bytes int, ready []event.Time) message {
 	if m.Fabric == topo.Whole {
-		return newWhole(way, bytes, m.Cube.HBM.Burst, ready)
+		return newWhole(path, bytes, m.Cube.HBM.Burst, ready)
 	}
-	return newFlits(way, bytes, m.FlitBytes, ready)
+	return newFlits(path, bytes, m.FlitBytes, ready)
 }
 
 // flits is a message of flits. ready and gone have the times at which each flit may enter the link of a hop
 // and has left it.
 type flits struct {
-	way         topo.Path
+	path        topo.Path
 	ready, gone [][]event.Time // by hop, by flit
 }
 
 // newFlits computes the times of all flits on all links. ready has the times at which flits may enter
 // the first link; its last element applies to the rest.
-func newFlits(way topo.Path, bytes, size int, ready []event.Time) *flits {
+func newFlits(path topo.Path, bytes, size int, ready []event.Time) *flits {
 	count := (bytes + size - 1) / size
-	f := &flits{way: way}
+	f := &flits{path: path}
 	now := make([]event.Time, count)
 	for i := range now {
 		now[i] = ready[min(i, len(ready)-1)]
 	}
-	for _, h := range way {
+	for _, h := range path {
 		f.ready = append(f.ready, now)
 		gone := make([]event.Time, count)
 		free := event.Time(0)
@@ -165,7 +165,7 @@ func newFlits(way topo.Path, bytes, size int, ready []event.Time) *flits {
 	return f
 }
 
-func (f *flits) arrived(i, _ int) event.Time { return f.ready[len(f.way)][i] }
+func (f *flits) arrived(i, _ int) event.Time { return f.ready[len(f.path)][i] }
 
 // explain follows a flit back over the hops. At each hop it charges the wire and the node to their causes, then goes
 // back over the flits that occupied the link before it, which is the drain.
@@ -173,8 +173,8 @@ func (f *flits) explain(p *Parts, i int) int {
 	if i < 0 {
 		i = len(f.ready[0]) - 1
 	}
-	for hop := len(f.way) - 1; hop >= 0; hop-- {
-		h := &f.way[hop]
+	for hop := len(f.path) - 1; hop >= 0; hop-- {
+		h := &f.path[hop]
 		p.Wires += ns(h.Wire)
 		switch {
 		case h.Collect:
@@ -198,7 +198,7 @@ func (f *flits) explain(p *Parts, i int) int {
 // whole is a whole message, whose bytes drain behind its head. start and tail have the times at which head
 // and tail reach the link of a hop.
 type whole struct {
-	way         topo.Path
+	path        topo.Path
 	pieces      int
 	each        event.Time
 	start, tail []event.Time
@@ -207,10 +207,10 @@ type whole struct {
 
 // newWhole computes the times of head and tail on all links. The head leaves at the first time of ready, the tail not
 // before the last.
-func newWhole(way topo.Path, bytes, piece int, ready []event.Time) *whole {
-	w := &whole{way: way, pieces: len(ready), each: way.Bottleneck().BW.Time(piece)}
+func newWhole(path topo.Path, bytes, piece int, ready []event.Time) *whole {
+	w := &whole{path: path, pieces: len(ready), each: path.Bottleneck().BW.Time(piece)}
 	head, tail := ready[0], ready[len(ready)-1]
-	for _, h := range way {
+	for _, h := range path {
 		w.start, w.tail, w.drain = append(w.start, head), append(w.tail, tail), append(w.drain, h.BW.Time(bytes))
 		tail = max(head+h.BW.Time(bytes), tail) + h.Wire + h.Cost
 		head += h.Wire + h.Cost
@@ -221,13 +221,13 @@ func newWhole(way topo.Path, bytes, piece int, ready []event.Time) *whole {
 
 // arrived assumes that pieces drain at the rate of the slowest link, the last one with the tail.
 func (w *whole) arrived(i, count int) event.Time {
-	return w.tail[len(w.way)] - event.Time(count-1-i)*w.each
+	return w.tail[len(w.path)] - event.Time(count-1-i)*w.each
 }
 
 // explain charges the bytes to the slowest link, and wires and nodes to the head.
 func (w *whole) explain(p *Parts, _ int) int {
 	atHead := false
-	for hop, h := range slices.Backward(w.way) {
+	for hop, h := range slices.Backward(w.path) {
 		p.Wires += ns(h.Wire)
 		p.Nodes += ns(h.Cost)
 		if !atHead && w.start[hop]+w.drain[hop] > w.tail[hop] {

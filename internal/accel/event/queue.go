@@ -74,12 +74,12 @@ func (d *day) next() (e *Event, inRun bool) {
 	return &d.run[d.taken], true
 }
 
-const fewestDays = 16
+const minDays = 16
 
 // Push adds an event. It must not be earlier than the last event popped.
 func (q *Queue) Push(e Event) {
 	if q.n >= 2*len(q.days) {
-		q.rebuild(max(fewestDays, 2*len(q.days)))
+		q.rebuild(max(minDays, 2*len(q.days)))
 	}
 	number := int64(e.Time) >> q.shift
 	if q.n == 0 {

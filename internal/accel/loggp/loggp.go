@@ -84,9 +84,9 @@ func Load(path string) (Network, error) {
 
 // Bounds of the values in a file: a second, 1 MB/s and 1,000 TB/s.
 const (
-	mostNS    = 1e9
-	leastRate = 1e3
-	mostRate  = 1e12
+	maxNS   = 1e9
+	minRate = 1e3
+	maxRate = 1e12
 )
 
 // Parse reads the text of a network file; name appears in errors. All faults are reported at once, each
@@ -99,17 +99,17 @@ func Parse(name string, data []byte) (Network, error) {
 	var n Network
 	ns := func(key string, into *event.Time) yamlfile.Field {
 		return yamlfile.Field{Key: key, Read: func(node yamlfile.Node, what string) {
-			v, _ := r.Decimal(node, what, 3, 0, mostNS*1000)
+			v, _ := r.Decimal(node, what, 3, 0, maxNS*1000)
 			*into = event.Time(v)
 		}}
 	}
 	rate := func(key string, into *Rate, optional bool) yamlfile.Field {
 		return yamlfile.Field{Key: key, Optional: optional, Read: func(node yamlfile.Node, what string) {
-			least := int64(leastRate)
+			least := int64(minRate)
 			if optional {
 				least = 0
 			}
-			v, _ := r.Decimal(node, what, 6, least, mostRate)
+			v, _ := r.Decimal(node, what, 6, least, maxRate)
 			*into = Rate(v)
 		}}
 	}

@@ -149,7 +149,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*program.Program) (*e
 	if cfg.Trace {
 		g.links = map[int32][]linkSpan{}
 	}
-	if links := g.wiring.Links(); cfg.Load && links <= mostRecorded {
+	if links := g.wiring.Links(); cfg.Load && links <= maxRecordedLinks {
 		g.load = newRecorder(links)
 	}
 	if cfg.Trace || g.load != nil {

@@ -532,8 +532,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d buckets of %v for %d links", rec.Buckets, rec.Bucket, rec.active)
 	}
 	// A machine with too many links is not recorded.
-	defer func(most int) { mostRecorded = most }(mostRecorded)
-	mostRecorded = 10
+	defer func(most int) { maxRecordedLinks = most }(maxRecordedLinks)
+	maxRecordedLinks = 10
 	c := config(bare(topo.Flits))
 	c.Load = true
 	if r, _, err := run(t, c, kernels{pe0: func(p *tl.PE) {

@@ -152,9 +152,9 @@ const (
 	firstWidth = event.Nanosecond
 )
 
-// mostRecorded is the largest number of links of a machine whose load is recorded, about 400 SIPs. Beyond it
+// maxRecordedLinks is the largest number of links of a machine whose load is recorded, about 400 SIPs. Beyond it
 // recording every flit takes more time and memory than the simulation. A test lowers it.
-var mostRecorded = 2 << 20
+var maxRecordedLinks = 2 << 20
 
 // recorder fills a Load. The end of the launch is not known in advance, so buckets start short.
 type recorder struct {

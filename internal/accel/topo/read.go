@@ -16,11 +16,11 @@ import (
 
 // Upper limits of the values in a topology file. They keep a topology within what can be simulated.
 const (
-	mostSIPs  = 4096
-	mostSide  = 32
-	mostBytes = 1 << 20
-	mostMB    = 1 << 20
-	mostGB    = 1 << 12
+	maxSIPs  = 4096
+	maxSide  = 32
+	maxBytes = 1 << 20
+	maxMB    = 1 << 20
+	maxGB    = 1 << 12
 )
 
 // Load reads a topology file.
@@ -77,7 +77,7 @@ func (r reader) system() []yamlfile.Field {
 			word, _ := r.Word(n, what, "fabric", string(Flits), string(Whole))
 			t.Fabric = Fabric(word)
 		}},
-		r.whole("flit_bytes", &t.FlitBytes, 16, mostBytes),
+		r.whole("flit_bytes", &t.FlitBytes, 16, maxBytes),
 		decimal(r, "ns_per_mm", &t.FsPerMM, 6, 0, 1000*1e6, 1),
 		{Key: "sips", Read: r.sips},
 		r.group("switch", r.ns("overhead_ns", &t.SwitchCost)),
@@ -94,16 +94,16 @@ func (r reader) cube() []yamlfile.Field {
 			p := r.pos(n, what, 1)
 			c.W, c.H = p.X, p.Y
 		}},
-		r.group("noc", r.whole("rows", &noc.Rows, 1, mostSide), r.whole("cols", &noc.Cols, 1, mostSide),
-			r.group("hole", r.whole("row", &noc.HoleRow, 0, mostSide), r.whole("col", &noc.HoleCol, 0, mostSide),
-				r.whole("h", &noc.HoleH, 0, mostSide), r.whole("w", &noc.HoleW, 0, mostSide)),
+		r.group("noc", r.whole("rows", &noc.Rows, 1, maxSide), r.whole("cols", &noc.Cols, 1, maxSide),
+			r.group("hole", r.whole("row", &noc.HoleRow, 0, maxSide), r.whole("col", &noc.HoleCol, 0, maxSide),
+				r.whole("h", &noc.HoleH, 0, maxSide), r.whole("w", &noc.HoleW, 0, maxSide)),
 			r.ns("router_overhead_ns", &noc.RouterCost), r.rate("bw_gbs", &noc.BW)),
-		r.group("ucie", r.whole("connections", &c.UCIeConns, 1, mostSide), r.rate("bw_gbs", &c.UCIeBW),
+		r.group("ucie", r.whole("connections", &c.UCIeConns, 1, maxSide), r.rate("bw_gbs", &c.UCIeBW),
 			r.ns("overhead_ns", &c.UCIeCost)),
 		r.group("m_cpu", r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)),
-		r.group("sram", r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, mostMB),
+		r.group("sram", r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, maxMB),
 			r.ns("overhead_ns", &c.SRAMCost), r.rate("router_bw_gbs", &c.SRAMBW)),
-		r.group("hbm", r.memory("total_gb", &h.Bytes, 1<<30, mostGB), r.power("pseudo_channels", &h.Channels),
+		r.group("hbm", r.memory("total_gb", &h.Bytes, 1<<30, maxGB), r.power("pseudo_channels", &h.Channels),
 			r.rate("channel_bw_gbs", &h.ChannelBW), r.power("burst_bytes", &h.Burst),
 			yamlfile.Field{Key: "efficiency", Read: func(n yamlfile.Node, what string) {
 				perMille, _ := r.Decimal(n, what, 3, 1, 1000)
@@ -134,10 +134,10 @@ func (r reader) pe() []yamlfile.Field {
 	return []yamlfile.Field{
 		r.group("cpu", r.ns("overhead_ns", &p.CPUCost), r.ns("dispatch_ns", &p.DispatchCost)),
 		r.group("scheduler", r.ns("overhead_ns", &p.SchedulerCost)),
-		r.group("tcm", r.memory("size_mb", &p.TCMBytes, 1<<20, mostMB),
+		r.group("tcm", r.memory("size_mb", &p.TCMBytes, 1<<20, maxMB),
 			r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)),
 		r.group("mmu", r.ns("tlb_overhead_ns", &p.TLBCost)),
-		r.group("math", r.whole("elements_per_ns", &p.MathPerNS, 1, mostBytes)),
+		r.group("math", r.whole("elements_per_ns", &p.MathPerNS, 1, maxBytes)),
 		r.group("gemm", yamlfile.Field{Key: "tile", Read: r.tile}, r.ns("tile_ns", &p.TileCost)),
 		r.group("fetch_store", r.rate("bw_gbs", &p.FetchBW)),
 		r.group("ipcq", tier(TCMSpace), tier(SRAMSpace), tier(HBMSpace), r.ns("poll_ns", &p.Poll)),
@@ -148,13 +148,13 @@ func (r reader) pe() []yamlfile.Field {
 func (r reader) sips(n yamlfile.Node, what string) {
 	s := &r.t.SIPs
 	r.Struct(n, what,
-		r.whole("count", &s.Count, 1, mostSIPs),
+		r.whole("count", &s.Count, 1, maxSIPs),
 		yamlfile.Field{Key: "topology", Read: func(n yamlfile.Node, what string) {
 			word, _ := r.Word(n, what, "SIP topology", Kinds()...)
 			s.Kind = Kind(word)
 		}},
-		optional(r.whole("w", &s.Grid.W, 1, mostSIPs)),
-		optional(r.whole("h", &s.Grid.H, 1, mostSIPs)))
+		optional(r.whole("w", &s.Grid.W, 1, maxSIPs)),
+		optional(r.whole("h", &s.Grid.H, 1, maxSIPs)))
 	if s.Count == 0 || s.Kind == "" {
 		return // reported already
 	}
@@ -188,7 +188,7 @@ func (r reader) tile(n yamlfile.Node, what string) {
 		return
 	}
 	for i, item := range items {
-		*into[i], _ = r.Int(item, what, 1, mostBytes)
+		*into[i], _ = r.Int(item, what, 1, maxBytes)
 	}
 }
 
@@ -209,7 +209,7 @@ func (r reader) whole(key string, into *int, least, most int) yamlfile.Field {
 // power reads a power of two, because the value divides addresses into bit fields.
 func (r reader) power(key string, into *int) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, ok := r.Int(n, what, 1, mostBytes)
+		v, ok := r.Int(n, what, 1, maxBytes)
 		if ok && bits.OnesCount(uint(v)) != 1 {
 			r.Fault(n, "%s: want a power of two, have %d", what, v)
 		}
@@ -242,7 +242,7 @@ func (r reader) memory(key string, into *int64, unit, most int64) yamlfile.Field
 }
 
 func (r reader) length(key string, into *Length) yamlfile.Field {
-	return decimal(r, key, into, 3, 0, mostMM, 1)
+	return decimal(r, key, into, 3, 0, maxMicrometres, 1)
 }
 
 func (r reader) position(key string, into *Pos) yamlfile.Field {
@@ -250,11 +250,11 @@ func (r reader) position(key string, into *Pos) yamlfile.Field {
 }
 
 func (r reader) grid(key string, into *Grid) yamlfile.Field {
-	return r.group(key, r.whole("w", &into.W, 1, mostSide), r.whole("h", &into.H, 1, mostSide))
+	return r.group(key, r.whole("w", &into.W, 1, maxSide), r.whole("h", &into.H, 1, maxSide))
 }
 
-// mostMM is the longest distance on a board: a metre, in micrometres.
-const mostMM = 1_000_000
+// maxMicrometres is the longest distance on a board: a metre, in micrometres.
+const maxMicrometres = 1_000_000
 
 // pos reads a pair of lengths in mm.
 func (r reader) pos(n yamlfile.Node, what string, least int64) Pos {
@@ -265,8 +265,8 @@ func (r reader) pos(n yamlfile.Node, what string, least int64) Pos {
 	if len(items) != 2 {
 		return Pos{}
 	}
-	x, _ := r.Decimal(items[0], what, 3, least, mostMM)
-	y, _ := r.Decimal(items[1], what, 3, least, mostMM)
+	x, _ := r.Decimal(items[0], what, 3, least, maxMicrometres)
+	y, _ := r.Decimal(items[1], what, 3, least, maxMicrometres)
 	return Pos{Length(x), Length(y)}
 }
 

@@ -73,13 +73,13 @@ type Wiring struct {
 	t       *Topology
 	cube    int                  // links per cube
 	sip     int                  // links per SIP, those of its cubes included
-	ways    map[[2]router][]Side // cache of Noc.way
+	routes  map[[2]router][]Side // cache of Noc.route
 	perPort int                  // UCIe connections per side of a cube
 }
 
 // NewWiring numbers the links of a topology.
 func NewWiring(t *Topology) *Wiring {
-	w := &Wiring{t: t, ways: map[[2]router][]Side{}, perPort: t.Cube.UCIeConns}
+	w := &Wiring{t: t, routes: map[[2]router][]Side{}, perPort: t.Cube.UCIeConns}
 	w.cube = w.atUCIe(portIn, West, w.perPort-1) + 1
 	w.sip = w.cube*t.Cubes.Count() + w.atIO(ioLast, 0, 0) + 1
 	return w
@@ -256,10 +256,10 @@ func (tr *trip) arrive(e End) {
 func (tr *trip) walk(to router) {
 	noc := &tr.t.Cube.Noc
 	key := [2]router{tr.at, to}
-	way, known := tr.ways[key]
+	way, known := tr.routes[key]
 	if !known {
-		way = noc.way(tr.at, to)
-		tr.ways[key] = way
+		way = noc.route(tr.at, to)
+		tr.routes[key] = way
 	}
 	for _, side := range way {
 		rows, cols := side.Step()
@@ -454,10 +454,10 @@ func (n *Noc) distances(to router) []int {
 	return far
 }
 
-// way returns the route from one router to another as a list of steps: first east or west, then north or
+// route returns the route from one router to another as a list of steps: first east or west, then north or
 // south (XY routing). If the hole is in between, it is the shortest route around it; among equally short
 // ones, east and west come first.
-func (n *Noc) way(from, to router) []Side {
+func (n *Noc) route(from, to router) []Side {
 	far := n.distances(to)
 	var sides []Side
 	for from != to {

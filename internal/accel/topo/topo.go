@@ -216,8 +216,8 @@ func (t *Topology) Clone() *Topology {
 // WithSIPs returns a copy with w x h SIPs of the given kind.
 func (t *Topology) WithSIPs(kind Kind, w, h int) (*Topology, error) {
 	c := t.Clone()
-	if w < 1 || h < 1 || w > mostSIPs || h > mostSIPs || w*h > mostSIPs {
-		return nil, fmt.Errorf("SIPs of %d x %d: want 1 x 1 at least, and %d at most", w, h, mostSIPs)
+	if w < 1 || h < 1 || w > maxSIPs || h > maxSIPs || w*h > maxSIPs {
+		return nil, fmt.Errorf("SIPs of %d x %d: want 1 x 1 at least, and %d at most", w, h, maxSIPs)
 	}
 	c.SIPs = SIPs{Count: w * h, Kind: kind, Grid: Grid{w, h}}
 	if kind == Ring && h != 1 {

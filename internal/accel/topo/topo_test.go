@@ -125,7 +125,7 @@ func TestContradictions(t *testing.T) {
 	for _, bad := range []func() (*Topology, error){
 		func() (*Topology, error) { return Default().WithSIPs(Ring, 2, 2) },
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 0, 2) },
-		func() (*Topology, error) { return Default().WithSIPs(Ring, mostSIPs+1, 1) },
+		func() (*Topology, error) { return Default().WithSIPs(Ring, maxSIPs+1, 1) },
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 1<<32, 1<<32) }, // whose product is 0
 		// does not match the number of positions
 		func() (*Topology, error) { return Default().Arrange("0x0:torus") },
@@ -188,7 +188,7 @@ func TestRoutes(t *testing.T) {
 		{router{2, 0}, router{2, 5}, "ENEEEES"}, {router{0, 2}, router{5, 2}, "WSSSSES"}, {router{3, 4}, router{3, 4}, ""},
 	} {
 		got := ""
-		for _, side := range noc.way(c.from, c.to) {
+		for _, side := range noc.route(c.from, c.to) {
 			got += side.String()
 		}
 		if got != c.want {
@@ -203,7 +203,7 @@ func TestRoutes(t *testing.T) {
 		}
 		from, to := at("from"), at("to")
 		here := from
-		for _, side := range noc.way(from, to) {
+		for _, side := range noc.route(from, to) {
 			rows, cols := side.Step()
 			here = router{here.row + rows, here.col + cols}
 			if !noc.exists(here) {

@@ -45,7 +45,7 @@ func newChecker(s Schedule) *checker {
 		c.ended[rank] = -1
 		c.clocks[rank] = make(clock, n)
 		for peer := range n {
-			c.clocks[rank][peer] = unheard
+			c.clocks[rank][peer] = unknown
 		}
 		c.clocks[rank][rank] = 0
 		untouched := cell{history: history{write: access{rank, 0}}}
@@ -180,7 +180,7 @@ func (c *checker) end(rank, steps int) error {
 func (c *checker) result(rank int) error {
 	if c.schedule.Collective() == Barrier {
 		for peer, steps := range c.clocks[rank] {
-			if steps == unheard {
+			if steps == unknown {
 				return fmt.Errorf("it leaves the barrier before rank %d has entered it", peer)
 			}
 		}
@@ -193,7 +193,7 @@ func (c *checker) result(rank int) error {
 			return fmt.Errorf("%v: %w", Range{Output, want.off, want.n}, err)
 		}
 		who := allRanks(len(c.clocks))
-		if want.of != everybody {
+		if want.of != sumOfAll {
 			who = only(len(c.clocks), want.of)
 		}
 		for _, got := range pieces {
@@ -215,8 +215,8 @@ func (c *checker) result(rank int) error {
 // first on of the input of rank of, or the sum over all ranks.
 type promised struct{ off, n, first, of int }
 
-// everybody, as promised.of, means the sum over all ranks.
-const everybody = -1
+// sumOfAll, as promised.of, means the sum over all ranks.
+const sumOfAll = -1
 
 // promise returns the expected contents of a rank's output.
 func promise(s Schedule, rank int) (list []promised) {
@@ -231,9 +231,9 @@ func promise(s Schedule, rank int) (list []promised) {
 	}
 	switch s.Collective() {
 	case AllReduce, ReduceTo:
-		return []promised{{n: length, of: everybody}}
+		return []promised{{n: length, of: sumOfAll}}
 	case ReduceScatter:
-		return []promised{{n: length, first: off, of: everybody}}
+		return []promised{{n: length, first: off, of: sumOfAll}}
 	case Broadcast:
 		return []promised{{n: length, of: p.Root}}
 	case Scatter:

@@ -14,7 +14,7 @@ func TestCost(t *testing.T) {
 	type wanted struct{ sent, read, written, reduced, rounds int } // the maximum over all ranks
 	share := func(n int) int { return (n - 1) * c / n }            // elements of the other ranks' parts
 	for _, n := range []int{2, 4, 8, 16} {
-		w := n / mostNearlySquare(n)
+		w := n / nearlySquareDivisor(n)
 		h := n / w
 		for _, e := range []struct {
 			collective, algorithm string

@@ -154,11 +154,11 @@ func (m *memory) add(pieces []piece, off int) error {
 	return nil
 }
 
-// clock is a vector clock: how many steps of each rank are known to be complete. It is unheard if not even
+// clock is a vector clock: how many steps of each rank are known to be complete. It is unknown if not even
 // the start of the rank is known.
 type clock []int
 
-const unheard = -1
+const unknown = -1
 
 func (c clock) join(other clock) {
 	for i, v := range other {

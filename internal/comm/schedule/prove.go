@@ -21,14 +21,14 @@ func Prove(s Schedule) error {
 	}
 	p := &prover{layout: newLayout(s), memories: make([][3]cells, s.Ranks())}
 	if s.Collective() == Barrier {
-		p.heard = make([]spans, s.Ranks())
+		p.entered = make([]spans, s.Ranks())
 	}
 	for rank := range p.memories {
 		for i := range p.memories[rank] {
 			p.memories[rank][i] = p.all.memory(p.layout.extent(rank, i))
 		}
-		if p.heard != nil {
-			p.heard[rank] = spans{{rank, rank + 1}}
+		if p.entered != nil {
+			p.entered[rank] = spans{{rank, rank + 1}}
 		}
 		if size := p.layout.len[rank][Input]; size > 0 {
 			m, off := p.memory(rank, Range{Input, 0, size})
@@ -55,7 +55,7 @@ type prover struct {
 	all      intervals
 	total    uint64  // sum of all marks
 	moved    []held  // buffer, reused
-	heard    []spans // barrier only: by rank, the ranks that it knows to have entered
+	entered  []spans // barrier only: by rank, the ranks that it knows to have entered
 }
 
 func (p *prover) memory(rank int, r Range) (*cells, int) {
@@ -68,23 +68,23 @@ func (p *prover) end(int, int) error    { return nil }
 func (p *prover) local(at *event) error { return p.move(at, at) }
 
 func (p *prover) stamp(rank int, into spans) spans {
-	if p.heard == nil {
+	if p.entered == nil {
 		return nil
 	}
-	return append(into[:0], p.heard[rank]...)
+	return append(into[:0], p.entered[rank]...)
 }
 
-func (p *prover) wait(at *event, _ int, carried spans) { p.hear(at.rank, carried) }
+func (p *prover) wait(at *event, _ int, carried spans) { p.learn(at.rank, carried) }
 
 func (p *prover) message(src, dst *event, carried spans) error {
-	p.hear(dst.rank, carried)
+	p.learn(dst.rank, carried)
 	return p.move(src, dst)
 }
 
-// hear adds the ranks that a message or flag carries to the ones that rank knows to have entered the barrier.
-func (p *prover) hear(rank int, carried spans) {
-	if p.heard != nil {
-		p.heard[rank] = p.heard[rank].union(carried)
+// learn adds the ranks that a message or flag carries to the ones that rank knows to have entered the barrier.
+func (p *prover) learn(rank int, carried spans) {
+	if p.entered != nil {
+		p.entered[rank] = p.entered[rank].union(carried)
 	}
 }
 
@@ -108,14 +108,14 @@ func (p *prover) move(src, dst *event) error {
 
 // result checks a rank's output.
 func (p *prover) result(s Schedule, rank int) error {
-	if p.heard != nil {
-		if absent := p.heard[rank].lacking(s.Ranks()); absent >= 0 {
+	if p.entered != nil {
+		if absent := p.entered[rank].lacking(s.Ranks()); absent >= 0 {
 			return fmt.Errorf("it leaves the barrier before rank %d has entered it", absent)
 		}
 	}
 	for _, want := range promise(s, rank) {
 		sum := p.total
-		if want.of != everybody {
+		if want.of != sumOfAll {
 			sum = mark(want.of)
 		}
 		m, off := p.memory(rank, Range{Output, want.off, want.n})

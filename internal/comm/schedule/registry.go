@@ -236,7 +236,7 @@ func takesText(takes []string) string {
 func torusShape(p *Params) error {
 	switch {
 	case p.Width == 0 && p.Height == 0:
-		p.Height = mostNearlySquare(p.Ranks)
+		p.Height = nearlySquareDivisor(p.Ranks)
 		p.Width = p.Ranks / p.Height
 	case p.Width == 0:
 		p.Width = p.Ranks / p.Height
@@ -252,7 +252,7 @@ func torusShape(p *Params) error {
 // groupShape fills in GroupSize, which must divide Ranks.
 func groupShape(p *Params) error {
 	if p.GroupSize == 0 {
-		p.GroupSize = mostNearlySquare(p.Ranks)
+		p.GroupSize = nearlySquareDivisor(p.Ranks)
 	}
 	if p.Ranks%p.GroupSize != 0 {
 		return fmt.Errorf("%d ranks cannot be cut into groups of %d: GroupSize must divide Ranks", p.Ranks, p.GroupSize)
@@ -260,8 +260,8 @@ func groupShape(p *Params) error {
 	return nil
 }
 
-// mostNearlySquare returns the largest divisor of n that is not above its square root.
-func mostNearlySquare(n int) int {
+// nearlySquareDivisor returns the largest divisor of n that is not above its square root.
+func nearlySquareDivisor(n int) int {
 	best := 1
 	for d := 1; d*d <= n; d++ {
 		if n%d == 0 {

@@ -114,13 +114,13 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 	if !e.small(&c, &a, &b) {
 		return e.multiply(c, a, b)
 	}
-	hold(&c, &a, &b)
+	keepAlive(&c, &a, &b)
 	return nil
 }
 
-// settle checks a product and completes it if it is empty. If C is stored by columns, it replaces the product by the
+// normalise checks a product and completes it if it is empty. If C is stored by columns, it replaces the product by the
 // transposed product, which is stored by rows.
-func settle(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
+func normalise(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
 	if err := Check(c, a, b, types); err != nil {
 		return true, fmt.Errorf("multiplying: %w", err)
 	}
@@ -138,7 +138,7 @@ func settle(c, a, b *Matrix, types []dtype.DType) (done bool, err error) {
 
 // multiply computes any product.
 func (e *engine) multiply(c, a, b Matrix) error {
-	if done, err := settle(&c, &a, &b, e.types); done {
+	if done, err := normalise(&c, &a, &b, e.types); done {
 		return err
 	}
 	e.kern = e.kernels[a.Type]
@@ -146,7 +146,7 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
 	if readable && e.alone {
 		inPlace(e.kern, &e.members[0].tile, &c, &a, &b, a.Cols)
-		hold(&c, &a, &b)
+		keepAlive(&c, &a, &b)
 		return nil
 	}
 	var err error
@@ -216,15 +216,15 @@ func (e *engine) work(who int) {
 // meet is a barrier: it returns when all threads have packed their panels of the block. At that moment no thread
 // takes tasks of this turn or panels of the next, so the last thread to arrive resets these two counters.
 func (e *engine) meet(turn int) {
-	anew := func() {
+	reset := func() {
 		e.tasks[turn].Store(0)
 		e.panels[1-turn].Store(0)
 	}
 	if e.team == nil || e.alone {
-		anew()
+		reset()
 		return
 	}
-	e.team.gate.wait(anew)
+	e.team.gate.wait(reset)
 }
 
 // block is a block of B and the place where it is packed.

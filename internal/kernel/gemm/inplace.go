@@ -19,7 +19,7 @@ func (e *engine) small(c, a, b *Matrix) bool {
 	}
 	t := &e.members[0].tile
 	if c.Rows <= kern.Rows && c.Cols <= kern.Cols { // a single tile; the loops below would take longer than the tile
-		lay(t, c, a, b, size)
+		setOperands(t, c, a, b, size)
 		t.K, t.Add, t.Tiles = a.Cols, false, 1
 		t.Masks(c.Cols, kern)
 		kern.Parts.Of(c.Rows, c.Cols, false)(t)
@@ -35,7 +35,7 @@ func (e *engine) small(c, a, b *Matrix) bool {
 // inPlace runs the tiles over the operands in place, depth steps along k at a time.
 func inPlace(k *tile.Kernel, t *tile.Args, c, a, b *Matrix, depth int) {
 	size := sizes[k.Packed]
-	lay(t, c, a, b, size)
+	setOperands(t, c, a, b, size)
 	fromA, fromB, fromC := t.A, t.B, t.C
 	for l := 0; l < a.Cols; l += depth {
 		t.K, t.Add = min(depth, a.Cols-l), l > 0
@@ -44,7 +44,7 @@ func inPlace(k *tile.Kernel, t *tile.Args, c, a, b *Matrix, depth int) {
 			t.Masks(cols, k)
 			t.A, t.B, t.C = fromA+uintptr(l*t.AStep), fromB+uintptr(l*t.BStep+j*size), fromC+uintptr(j*size)
 
-			rows, tiles, less := spread(c.Rows, k.Parts.Rows[k.Parts.Vectors(cols-1)])
+			rows, tiles, less := splitRows(c.Rows, k.Parts.Rows[k.Parts.Vectors(cols-1)])
 			t.Tiles, t.ATile = tiles, rows*t.ARow
 			k.Parts.Of(rows, cols, false)(t)
 			if less > 0 {
@@ -56,10 +56,10 @@ func inPlace(k *tile.Kernel, t *tile.Args, c, a, b *Matrix, depth int) {
 	}
 }
 
-// spread cuts n rows into tiles of at most most rows, as evenly as possible, because a tile with few rows would wait
+// splitRows cuts n rows into tiles of at most most rows, as evenly as possible, because a tile with few rows would wait
 // for its own sums. It returns the rows per tile, the number of tiles, and how many of them have one row less. Small
 // products have fewer rows than 32 bits can count.
-func spread(n, most int) (rows, tiles, less int) {
+func splitRows(n, most int) (rows, tiles, less int) {
 	if n <= most {
 		return n, 1, 0
 	}
@@ -73,8 +73,8 @@ func spread(n, most int) (rows, tiles, less int) {
 	return rows, tiles - less, less
 }
 
-// lay sets the addresses and steps of the operands in the arguments of a kernel.
-func lay(t *tile.Args, c, a, b *Matrix, size int) {
+// setOperands sets the addresses and steps of the operands in the arguments of a kernel.
+func setOperands(t *tile.Args, c, a, b *Matrix, size int) {
 	t.A, t.B, t.C = uintptr(a.first()), uintptr(b.first()), uintptr(c.first())
 	t.ARow, t.AStep, t.BStep, t.CRow = a.RowStep*size, a.ColStep*size, b.RowStep*size, c.RowStep*size
 	t.Next = 0
@@ -90,9 +90,9 @@ func (e *engine) thinProduct(who int) {
 	inPlace(e.kern, &e.members[who].tile, &c, &e.a, &b, depth)
 }
 
-// hold keeps the caller's memory alive up to this call, because the kernels hold its addresses as integers. Passing
-// whole slices would copy them.
-func hold(c, a, b *Matrix) {
+// keepAlive keeps the caller's memory alive up to this call, because the kernels hold its addresses as
+// integers. Passing whole slices would copy them.
+func keepAlive(c, a, b *Matrix) {
 	runtime.KeepAlive(c.first())
 	runtime.KeepAlive(a.first())
 	runtime.KeepAlive(b.first())

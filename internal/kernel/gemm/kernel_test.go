@@ -101,7 +101,7 @@ func TestEveryTile(t *testing.T) {
 					each(c, func(i, j int) float64 { return spoilt })
 					for times := 1; times <= 2; times++ {
 						var x tile.Args
-						lay(&x, &c, &a, &b, d.Size())
+						setOperands(&x, &c, &a, &b, d.Size())
 						x.K, x.Add, x.Tiles, x.ATile = k, times > 1, 2, rows*x.ARow
 						x.Masks(cols, kern)
 						kern.Parts.Of(rows, cols, false)(&x)
@@ -239,7 +239,7 @@ func TestCut(t *testing.T) {
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, most := rapid.IntRange(1, 500).Draw(t, "rows"), rapid.SampledFrom([]int{1, 6, 9, 14}).Draw(t, "most")
-		rows, tiles, less := spread(n, most)
+		rows, tiles, less := splitRows(n, most)
 		if tiles*rows+less*(rows-1) != n || tiles < 1 || less < 0 || rows > most {
 			t.Errorf("%d tiles of %d rows and %d with one less", tiles, rows, less)
 		}

@@ -127,7 +127,7 @@ func (e *blasEngine) Close() {} // the library stays open, and its threads sleep
 
 // Multiply implements Engine. Matrices with more rows or columns than 32 bits can count are an error.
 func (e *blasEngine) Multiply(c, a, b Matrix) error {
-	if done, err := settle(&c, &a, &b, e.types); done {
+	if done, err := normalise(&c, &a, &b, e.types); done {
 		return err
 	}
 	// The library stores matrices by columns, which are our rows. It therefore computes the product of the transposed

@@ -137,15 +137,15 @@ func (l layout) matrices() (c, a, b gemm.Matrix) {
 // product checks one product, exactly and with reals, and checks that nothing else was written.
 func product(e gemm.Engine, l layout) error {
 	c, a, b := l.matrices()
-	for _, way := range []struct {
+	for _, variant := range []struct {
 		fill  func(gemm.Matrix, uint64)
 		check func() error
 	}{
 		{proof.Integers, func() error { return proof.Exact(c, a, b, 3) }},
 		{proof.Reals, func() error { return proof.Close(c, a, b, 20, 3) }},
 	} {
-		way.fill(a, 1)
-		way.fill(b, 2)
+		variant.fill(a, 1)
+		variant.fill(b, 2)
 		proof.Spoil(c)
 		operands := append(bytes.Clone(a.Data), b.Data...)
 		if err := e.Multiply(c, a, b); err != nil {
@@ -154,7 +154,7 @@ func product(e gemm.Engine, l layout) error {
 		if !bytes.Equal(operands, append(bytes.Clone(a.Data), b.Data...)) {
 			return fmt.Errorf("%v: an operand was written", l)
 		}
-		if err := way.check(); err != nil {
+		if err := variant.check(); err != nil {
 			return fmt.Errorf("%v: %w", l, err)
 		}
 		if err := untouched(c, l.gap); err != nil {

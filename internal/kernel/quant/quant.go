@@ -68,8 +68,8 @@ func Supports(d dtype.DType) bool { return d == dtype.F32 || d == dtype.F16 || d
 // Supports reports whether elements of the type can be encoded.
 func (c Codec) Supports(d dtype.DType) bool { return Supports(d) }
 
-// leastScale is the smallest normal float32. Larger scales have a finite reciprocal.
-const leastScale = 0x1p-126
+// minScale is the smallest normal float32. Larger scales have a finite reciprocal.
+const minScale = 0x1p-126
 
 // batch is the number of groups that are processed at a time, so that their data stays in the first-level cache.
 const batch = 8
@@ -115,7 +115,7 @@ func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
 		switch {
 		case most >= 0xff<<23:
 			scale, inverse = float32(math.NaN()), 0
-		case scale < leastScale:
+		case scale < minScale:
 			scale, inverse = 0, 0
 		}
 		w.scales[i], w.inverses[i] = scale, inverse

@@ -17,15 +17,15 @@ type gmres struct {
 	cs    []float64   // cosines of the rotations
 	sn    []float64
 	terms []Term
-	steps struct{ orthogonalise, again Step }
+	steps struct{ orthogonalise, reorthogonalise Step }
 
 	singular bool    // the product of some basis vector depends linearly on the other products
 	weakest  float64 // smallest relative new part of a product in this cycle
 }
 
 const (
-	// nothing is the largest relative new part of a product that is only rounding error.
-	nothing = 1e-13
+	// negligible is the largest relative new part of a product that is only rounding error.
+	negligible = 1e-13
 	// doubtful is the new part below which the coefficients are so large that the recurrence no longer gives the true
 	// residual.
 	doubtful = 1e-6
@@ -51,7 +51,7 @@ func startGMRES(c *Core) {
 	}
 	m.g = make([]float64, c.Config.Restart+1)
 	m.cs, m.sn = make([]float64, c.Config.Restart), make([]float64, c.Config.Restart)
-	m.steps.orthogonalise, m.steps.again = m.orthogonalise, m.again
+	m.steps.orthogonalise, m.steps.reorthogonalise = m.orthogonalise, m.reorthogonalise
 	c.Next = m.start
 }
 
@@ -87,19 +87,19 @@ func (m *gmres) extend(s *Stage) *Stage {
 		s.Multiply(m.w, newest)
 	}
 	m.Next = m.steps.orthogonalise
-	return m.against(s)
+	return m.dotBasis(s)
 }
 
-// against takes the scalar products of w with the basis and with itself.
-func (m *gmres) against(s *Stage) *Stage {
+// dotBasis takes the scalar products of w with the basis and with itself.
+func (m *gmres) dotBasis(s *Stage) *Stage {
 	for k := range m.j + 1 {
 		s.Dot(m.w, m.basis(k))
 	}
 	return s.Dot(m.w, m.w)
 }
 
-// less returns the terms of scale * (w minus its components along the basis).
-func (m *gmres) less(along []float64, scale float64) []Term {
+// minusBasis returns the terms of scale * (w minus its components along the basis).
+func (m *gmres) minusBasis(along []float64, scale float64) []Term {
 	m.terms = append(m.terms[:0], Term{scale, m.w})
 	for k, c := range along {
 		m.terms = append(m.terms, Term{-c * scale, m.basis(k)})
@@ -110,13 +110,14 @@ func (m *gmres) less(along []float64, scale float64) []Term {
 // orthogonalise subtracts the components of w along the basis, and requests them again for the second pass.
 func (m *gmres) orthogonalise(sums []float64) *Stage {
 	copy(m.h[m.j], sums[:m.j+1])
-	m.Next = m.steps.again
-	return m.against(m.Stage().Set(m.w, m.less(sums[:m.j+1], 1)...))
+	m.Next = m.steps.reorthogonalise
+	return m.dotBasis(m.Stage().Set(m.w, m.minusBasis(sums[:m.j+1], 1)...))
 }
 
-// again completes a step: it adds the corrections of the second pass to the new column of H, rotates the column, and
-// either extends the basis or ends the cycle. sums holds the corrections and the squared norm of w before them.
-func (m *gmres) again(sums []float64) *Stage {
+// reorthogonalise completes a step: it adds the corrections of the second pass to the new column of H,
+// rotates the column, and either extends the basis or ends the cycle. sums holds the corrections and
+// the squared norm of w before them.
+func (m *gmres) reorthogonalise(sums []float64) *Stage {
 	j := m.j
 	along, squared := sums[:j+1], sums[j+1]
 	for k, c := range along {
@@ -130,7 +131,7 @@ func (m *gmres) again(sums []float64) *Stage {
 	}
 	before := m.g[j]
 	m.rotate(length)
-	if m.h[j][j] <= nothing*whole { // no combination with this vector has a smaller residual
+	if m.h[j][j] <= negligible*whole { // no combination with this vector has a smaller residual
 		m.singular, m.g[j] = true, before
 		m.Iterated(math.Abs(before))
 		return m.update()
@@ -142,7 +143,7 @@ func (m *gmres) again(sums []float64) *Stage {
 	if over || m.j == m.Config.Restart || length <= 1e-14*math.Abs(m.h[j][j]) {
 		return m.update()
 	}
-	return m.extend(m.Stage().Set(m.basis(m.j), m.less(along, 1/length)...))
+	return m.extend(m.Stage().Set(m.basis(m.j), m.minusBasis(along, 1/length)...))
 }
 
 // rotate brings the new column into triangular form and rotates the right-hand side with it.

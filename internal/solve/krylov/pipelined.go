@@ -17,11 +17,11 @@ import "math"
 type pipelined struct {
 	*Core
 	p, n       Vec
-	r, u, w, m turns // u = M r, m = M w
-	carries    bool  // u has its own recurrence, because the preconditioner is not a diagonal
+	r, u, w, m vecPair // u = M r, m = M w
+	carries    bool    // u has its own recurrence, because the preconditioner is not a diagonal
 
 	gamma, alpha, beta float64 // from the previous iteration; alpha is 0 before the first
-	owed               bool    // x has not taken its last step
+	pending            bool    // x has not taken its last step
 	since              int     // iterations since the last replacement
 	highest            float64 // largest residual since the last replacement
 	ending             bool    // replacing because the recurrences report convergence
@@ -30,10 +30,10 @@ type pipelined struct {
 	replaces           bool
 }
 
-// turns is a vector and its value one iteration ago. The next value overwrites the old one.
-type turns struct{ now, old Vec }
+// vecPair is a vector and its value one iteration ago. The next value overwrites the old one.
+type vecPair struct{ now, old Vec }
 
-func (t *turns) swap() { t.now, t.old = t.old, t.now }
+func (t *vecPair) swap() { t.now, t.old = t.old, t.now }
 
 const (
 	// replaceEvery is the maximum number of iterations between two replacements. A replacement costs two products. The
@@ -52,13 +52,15 @@ func init() {
 }
 
 func startPipelined(c *Core, replaces bool) {
-	v := &pipelined{Core: c, p: FirstOwn, n: FirstOwn + 1, r: turns{FirstOwn + 2, FirstOwn + 3},
-		w: turns{FirstOwn + 4, FirstOwn + 5}, replaces: replaces}
+	v := &pipelined{Core: c, p: FirstOwn, n: FirstOwn + 1, r: vecPair{FirstOwn + 2, FirstOwn + 3},
+		w: vecPair{FirstOwn + 4, FirstOwn + 5}, replaces: replaces}
 	next := FirstOwn + 6
-	preconditioned := func(t turns) turns { return turns{c.Preconditioned(t.now, &next), c.Preconditioned(t.old, &next)} }
+	preconditioned := func(t vecPair) vecPair {
+		return vecPair{c.Preconditioned(t.now, &next), c.Preconditioned(t.old, &next)}
+	}
 	v.m = preconditioned(v.w)
 	if v.carries = c.Config.Precondition && c.Config.Stored; c.Config.Precondition && !v.carries {
-		v.u = turns{Inverted(v.r.now), Inverted(v.r.old)} // computed on the fly
+		v.u = vecPair{Inverted(v.r.now), Inverted(v.r.old)} // computed on the fly
 	} else {
 		v.u = preconditioned(v.r)
 	}
@@ -115,7 +117,7 @@ func (v *pipelined) iterate(sums []float64) *Stage {
 	}
 	v.since++
 	if v.Iterated(residual) {
-		s := v.settle(v.Stage())
+		s := v.finishPending(v.Stage())
 		if v.Result.Status != Converged || !v.replaces {
 			v.Next = End
 			return s
@@ -145,11 +147,11 @@ func (v *pipelined) step(sums []float64) *Stage {
 	if beta != 0 {
 		onward = alpha * beta / v.alpha
 	}
-	waits := !v.owed
-	s := v.settle(v.Stage())
+	waits := !v.pending
+	s := v.finishPending(v.Stage())
 	v.gamma, v.alpha, v.beta = gamma, alpha, beta
-	anew := v.replaces && (v.since >= replaceEvery || math.Sqrt(sums[0]) < replaceBelow*v.highest)
-	if v.owed = waits && !anew; !v.owed {
+	replacing := v.replaces && (v.since >= replaceEvery || math.Sqrt(sums[0]) < replaceBelow*v.highest)
+	if v.pending = waits && !replacing; !v.pending {
 		v.move(s, v.u.now)
 	}
 	v.advance(s, v.w, onward, v.n)
@@ -157,10 +159,10 @@ func (v *pipelined) step(sums []float64) *Stage {
 	if v.carries {
 		v.advance(s, v.u, onward, v.m.now)
 	}
-	for _, t := range []*turns{&v.r, &v.u, &v.w, &v.m} {
+	for _, t := range []*vecPair{&v.r, &v.u, &v.w, &v.m} {
 		t.swap()
 	}
-	if anew {
+	if replacing {
 		return v.replace(s)
 	}
 	v.Next = v.steps.iterate
@@ -177,17 +179,17 @@ func (v *pipelined) move(s *Stage, u Vec) *Stage {
 	return s.Add(X, v.alpha, v.p)
 }
 
-// settle updates x if its step is still owed.
-func (v *pipelined) settle(s *Stage) *Stage {
-	if v.owed {
-		v.owed = false
+// finishPending updates x if its last step is still pending.
+func (v *pipelined) finishPending(s *Stage) *Stage {
+	if v.pending {
+		v.pending = false
 		v.move(s, v.u.old)
 	}
 	return s
 }
 
 // advance extrapolates the last step of a vector by onward and subtracts alpha times the product.
-func (v *pipelined) advance(s *Stage, t turns, onward float64, product Vec) {
+func (v *pipelined) advance(s *Stage, t vecPair, onward float64, product Vec) {
 	if onward == 0 {
 		s.Set(t.old, Term{1, t.now}, Term{-v.alpha, product})
 	} else {

@@ -127,12 +127,12 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 	// coarse points of unknown number, whose column is ^k for the k-th; and the rows that have such columns
 	var others, open []int
 	g.eachLine(func(i, n int, point [3]int) {
-		g.beside(point)
+		g.findLines(point)
 		for k := range n {
 			if g.repeats(p, k, point[0]+k, first, coarse) {
 				continue
 			}
-			points := g.around(point[0] + k)
+			points := g.coarsePoints(point[0] + k)
 			for m, c := range points.at {
 				if at := own.find(c); at >= 0 {
 					p.Add(coarse.place(first+at), points.weights[m])
@@ -186,17 +186,17 @@ func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bo
 	return true
 }
 
-// beside finds the coarse lines next to the line of a point.
-func (g *geometric) beside(p [3]int) {
+// findLines finds the coarse lines next to the line of a point.
+func (g *geometric) findLines(p [3]int) {
 	coarse := g.coarse()
 	g.lines.at, g.lines.weights = append(g.lines.at[:0], 0), append(g.lines.weights[:0], 1)
 	g.spread(&g.lines, 2, p[2], coarse[0]*coarse[1])
 	g.spread(&g.lines, 1, p[1], coarse[0])
 }
 
-// around returns the coarse points from which point x of the current line is interpolated. The result is valid until
-// the next call.
-func (g *geometric) around(x int) weighted {
+// coarsePoints returns the coarse points from which point x of the current line is interpolated. The
+// result is valid until the next call.
+func (g *geometric) coarsePoints(x int) weighted {
 	g.points.at, g.points.weights = append(g.points.at[:0], g.lines.at...),
 		append(g.points.weights[:0], g.lines.weights...)
 	g.spread(&g.points, 0, x, 1)

@@ -15,8 +15,8 @@ const (
 	// stalled is the largest ratio of the unknowns of two consecutive levels. Above it, coarsening saves too little work
 	// and the hierarchy ends.
 	stalled = 0.8
-	// mostLevels limits the number of levels.
-	mostLevels = 30
+	// maxLevels limits the number of levels.
+	maxLevels = 30
 	// The smoother damps the upper part of the spectrum, which the coarser level cannot represent.
 	smootherDegree = 2
 	smootherRatio  = 4
@@ -196,7 +196,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 			return nil, err
 		}
 		out.levels, out.Sizes = append(out.levels, lv), append(out.Sizes, lv.size)
-		if f.last() || len(out.levels) == mostLevels {
+		if f.last() || len(out.levels) == maxLevels {
 			break
 		}
 		next, err := lv.coarsen(f, c)

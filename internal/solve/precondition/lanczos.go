@@ -47,15 +47,15 @@ func (l *Lanczos) Largest() float64 {
 
 // tridiagonal returns the largest eigenvalue of a symmetric tridiagonal matrix by bisection. Above it, all pivots of
 // the shifted matrix are negative.
-func tridiagonal(diagonal, beside []float64) float64 {
+func tridiagonal(diagonal, offDiagonal []float64) float64 {
 	lo, hi := math.Inf(-1), math.Inf(-1)
 	for i, d := range diagonal {
 		radius := 0.0
 		if i > 0 {
-			radius += math.Abs(beside[i-1])
+			radius += math.Abs(offDiagonal[i-1])
 		}
 		if i < len(diagonal)-1 {
-			radius += math.Abs(beside[i])
+			radius += math.Abs(offDiagonal[i])
 		}
 		lo, hi = max(lo, d), max(hi, d+radius)
 	}
@@ -63,7 +63,7 @@ func tridiagonal(diagonal, beside []float64) float64 {
 		pivot := 0.0
 		for i, d := range diagonal {
 			if i > 0 {
-				d -= beside[i-1] * beside[i-1] / pivot
+				d -= offDiagonal[i-1] * offDiagonal[i-1] / pivot
 			}
 			if pivot = d - x; pivot >= 0 {
 				return false

@@ -196,11 +196,11 @@ func (s *Sweep) add(coef float64, x, by []float64, does int) {
 
 // fresh reports whether no operation uses the vector yet.
 func (s *Sweep) fresh(x []float64) bool {
-	return len(x) > 0 && !slices.ContainsFunc(s.ops, func(o op) bool { return alike(o.x, x) || alike(o.dst, x) })
+	return len(x) > 0 && !slices.ContainsFunc(s.ops, func(o op) bool { return sameMemory(o.x, x) || sameMemory(o.dst, x) })
 }
 
-// alike reports whether two vectors share their memory.
-func alike(x, y []float64) bool { return len(x) > 0 && len(y) > 0 && &x[0] == &y[0] }
+// sameMemory reports whether two vectors share their memory.
+func sameMemory(x, y []float64) bool { return len(x) > 0 && len(y) > 0 && &x[0] == &y[0] }
 
 // TakesBlock reports whether an operation uses the block that Run is given.
 func (s *Sweep) TakesBlock() bool { return s.usesBlock }
@@ -219,10 +219,10 @@ func (s *Sweep) Dot(x, y, by []float64) {
 	if n := len(s.ops); n > 0 && by == nil {
 		held = s.ops[n-1].dst
 	}
-	if alike(held, x) {
+	if sameMemory(held, x) {
 		x, y = y, x
 	}
-	if !alike(held, y) {
+	if !sameMemory(held, y) {
 		s.Add(1, y, by)
 	}
 	if by != nil {

@@ -255,13 +255,13 @@ func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
 // the run.
 func (s *Shapes) run(lo int) (period, step, hi int) {
 	// In this order: a matrix, interpolation from a coarser grid, and restriction to one.
-	for _, way := range [...]struct{ period, step int }{{1, 1}, {2, 1}, {1, 2}} {
-		hi = min(lo+way.period, s.Rows())
-		for hi < s.Rows() && s.Follows(hi, way.period, way.step) {
+	for _, pattern := range [...]struct{ period, step int }{{1, 1}, {2, 1}, {1, 2}} {
+		hi = min(lo+pattern.period, s.Rows())
+		for hi < s.Rows() && s.Follows(hi, pattern.period, pattern.step) {
 			hi++
 		}
 		if hi-lo >= longRun {
-			return way.period, way.step, hi
+			return pattern.period, pattern.step, hi
 		}
 	}
 	return 1, 1, lo + 1

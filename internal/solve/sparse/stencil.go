@@ -111,8 +111,8 @@ func (p Params) fit(boxes bool) (grid Grid, dim, points int, err error) {
 	return grid, dim, points, err
 }
 
-// along returns the number of axes in which a step is not zero.
-func along(step [3]int) int {
+// nonzeroAxes returns the number of axes in which a step is not zero.
+func nonzeroAxes(step [3]int) int {
 	n := 0
 	for _, d := range step {
 		if d != 0 {
@@ -157,7 +157,7 @@ func (g Grid) dim() (int, error) {
 func poissonOn(grid Grid, dim, points int) *stencil {
 	star := points == 2*dim+1
 	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
-		switch n := along(step); {
+		switch n := nonzeroAxes(step); {
 		case n == 0:
 			return float64(points - 1)
 		case n == 1, !star:
@@ -205,7 +205,7 @@ func newHelmholtz(p Params) (Problem, error) {
 		return nil, err
 	}
 	return stencilOn(grid, dim, Traits{Symmetric: true, Indefinite: true}, func(step [3]int) float64 {
-		switch along(step) {
+		switch nonzeroAxes(step) {
 		case 0:
 			return float64(points-1) - shift
 		case 1:
@@ -260,7 +260,7 @@ func newAnisotropic(p Params) (Problem, error) {
 		return nil, err
 	}
 	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
-		switch n := along(step); {
+		switch n := nonzeroAxes(step); {
 		case n == 0:
 			return 2*weak + 2*float64(dim-1)
 		case n == 1 && step[0] != 0:
@@ -281,7 +281,7 @@ func newAdvection(p Params) (Problem, error) {
 		return nil, err
 	}
 	return stencilOn(grid, dim, Traits{}, func(step [3]int) float64 {
-		n, coef := along(step), 0.0
+		n, coef := nonzeroAxes(step), 0.0
 		for axis := range dim {
 			switch {
 			case n == 0:
@@ -377,7 +377,7 @@ type hub struct {
 }
 
 const (
-	mostHubs  = 16
+	maxHubs   = 16
 	hubWeight = 1. / 64 // coupling to a hub, relative to 1 for a neighbour
 )
 
@@ -388,7 +388,7 @@ func newHub(p Params) (Problem, error) {
 		return nil, err
 	}
 	near := made.(*stencil)
-	return &hub{near, min(mostHubs, near.Size()/(2*mostHubs))}, nil
+	return &hub{near, min(maxHubs, near.Size()/(2*maxHubs))}, nil
 }
 
 func (h *hub) Size() int               { return h.near.Size() }
@@ -402,8 +402,8 @@ func (h *hub) Row(i int, r *Row) {
 	case i < h.hubs:
 		h.spread(i, r)
 	default:
-		r.into(i%h.hubs, -hubWeight)
-		r.into(i, hubWeight)
+		r.addTo(i%h.hubs, -hubWeight)
+		r.addTo(i, hubWeight)
 	}
 }
 
@@ -428,11 +428,11 @@ func (h *hub) spread(i int, r *Row) {
 		total += hubWeight
 	}
 	before(h.Size())
-	r.into(i, total)
+	r.addTo(i, total)
 }
 
-// into adds val to the entry of a column, and inserts the entry if it does not exist.
-func (r *Row) into(col int, val float64) {
+// addTo adds val to the entry of a column, and inserts the entry if it does not exist.
+func (r *Row) addTo(col int, val float64) {
 	at, found := slices.BinarySearch(r.Cols, col)
 	if !found {
 		r.Cols, r.Vals = slices.Insert(r.Cols, at, col), slices.Insert(r.Vals, at, 0)
