@@ -6,7 +6,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// card is memory that the host cannot reach.
+// card is device memory of the test, which the host reaches only through Read and Write.
 type card struct{ bytes []byte }
 
 func (c *card) Read(dst []byte, off int) error {
@@ -18,8 +18,8 @@ func (c *card) Write(off int, src []byte) error {
 	return nil
 }
 
-// Device memory is seen through mirrors, keeps its place when it is cut, and is known
-// as one memory where it is.
+// TestDeviceMemory checks buffers in device memory: Mirror and Update copy the right bytes, Slice
+// keeps track of the offset, and distance compares only buffers of the same memory.
 func TestDeviceMemory(t *testing.T) {
 	c := &card{make([]byte, 64)}
 	b := NewBuffer(F32, 16, nil, c).Slice(4, 8)

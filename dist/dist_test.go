@@ -18,7 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-// solo is a group of one rank: enough for what is checked before data moves.
+// solo returns a group of one rank, which is enough for tests of checks that happen before data moves.
 func solo(t testing.TB) *dist.Group {
 	t.Helper()
 	g := must.Get(dist.Init(context.Background(),
@@ -101,8 +101,8 @@ func TestCallsAreChecked(t *testing.T) {
 	}
 }
 
-// The size of pieces after an algorithm's name is the call's chunk, and comes before the
-// table's.
+// TestPiecesByName checks that "ring@64K" sets the chunk of the call, and that it overrides the tuning
+// table.
 func TestPiecesByName(t *testing.T) {
 	g := solo(t)
 	for text, want := range map[string]struct {
@@ -145,8 +145,8 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// An entry that names a host is for groups that are wholly on it, and every rank of a
-// group decides alike.
+// TestTuningOfOneHost checks that an entry that names a host is used only by groups whose ranks are
+// all on it, so that every rank of a group chooses the same algorithm.
 func TestTuningOfOneHost(t *testing.T) {
 	name := must.Get(os.Hostname())(t)
 	table := func(host string) *dist.Tuning {
@@ -202,7 +202,8 @@ func TestClosedGroup(t *testing.T) {
 	}
 }
 
-// Memory of one's own is zeroed and aligned for its type, and nothing needs none.
+// TestMake checks that new memory is zeroed and aligned for its type, and that no elements need no
+// memory.
 func TestMake(t *testing.T) {
 	b := dist.Make(dist.F64, 3)
 	if x := dist.Slice[float64](b); len(x) != 3 || x[0] != 0 || b.Memory() != nil {
@@ -213,9 +214,9 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// What another package has as float32 becomes elements of every type and comes back.
+// TestConvert converts float32 to every element type and back.
 func TestConvert(t *testing.T) {
-	long := make([]float32, 3000) // more than is converted at a time
+	long := make([]float32, 3000) // longer than the pieces that Convert works in
 	for i := range long {
 		long[i] = float32(i % 200)
 	}
@@ -272,7 +273,7 @@ func TestContextEnds(t *testing.T) {
 	stop(reason)
 	err := g.Barrier()
 	for deadline := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(deadline); {
-		err = g.Barrier() // the context's goroutine may need a moment
+		err = g.Barrier() // the goroutine that observes the context may need a moment
 	}
 	if !errors.Is(err, reason) {
 		t.Errorf("a call after its context has ended: %v", err)

@@ -13,7 +13,7 @@ func TestFromEnv(t *testing.T) {
 	for _, c := range []struct {
 		name, environ string
 		size          int
-		hosts         bool // has an exchange
+		hosts         bool // the Config has an Exchange
 		fault         string
 	}{
 		{"alone", "HOME=/root", 1, false, ""},
@@ -56,7 +56,8 @@ func init() {
 	Register(Description{Name: "in-process", InProcess: true}, nil)
 }
 
-// Ranks on several hosts that have no way to find each other are refused, and nobody else.
+// Only ranks on several hosts without an Exchange are refused, because they would wait for each other
+// in vain.
 func TestRanksOfSeveralHostsNeedAnExchange(t *testing.T) {
 	const job = "RANK=1 LOCAL_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500 " +
 		"TORCHELASTIC_RUN_ID=j"

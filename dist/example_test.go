@@ -14,7 +14,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/cpu"
 )
 
-// together runs fn on two ranks, here goroutines; programs use Spawn or a launcher.
+// together runs fn on two ranks that are goroutines. Programs use Spawn or a launcher.
 func together(id string, fn func(g *dist.Group) error) {
 	var ranks sync.WaitGroup
 	for rank := range 2 {
@@ -32,7 +32,7 @@ func together(id string, fn func(g *dist.Group) error) {
 	ranks.Wait()
 }
 
-// A loop prepares its call once: Run allocates nothing.
+// A loop prepares its call once, and Run then allocates nothing.
 func Example() {
 	together("example", func(g *dist.Group) error {
 		in, out := []float32{1, 2, 3}, make([]float32, 3)
@@ -54,7 +54,8 @@ func Example() {
 	// Output: [8 16 24] by one-stage
 }
 
-// Memory that all ranks reach spares a copy.
+// An all-reduce in symmetric memory needs no copy, because every rank reaches the memory of the
+// others.
 func ExampleGroup_Alloc() {
 	together("alloc", func(g *dist.Group) error {
 		b, err := g.Alloc(dist.F64, 4)
@@ -75,7 +76,7 @@ func ExampleGroup_Alloc() {
 	// Output: [1 1 0 0]
 }
 
-// The program goes on while a call runs, and leaves its buffers alone until Wait.
+// The program continues while the call runs. It must not use the buffers before Wait returns.
 func ExampleGroup_Start() {
 	together("async", func(g *dist.Group) error {
 		gradient := []float32{1, 2}
@@ -84,7 +85,7 @@ func ExampleGroup_Start() {
 		if err != nil {
 			return err
 		}
-		other := 6 * 7 // work that needs no gradient
+		other := 6 * 7 // work that does not need the gradient
 		if err := running.Wait(); err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func ExampleGroup_Start() {
 	// Output: [1 2] 42
 }
 
-// A select waits for a call among other things.
+// A select can wait for a call and for other events.
 func ExampleOp_Done() {
 	together("done", func(g *dist.Group) error {
 		x := []int64{int64(g.Rank() + 1)}
@@ -117,12 +118,11 @@ func ExampleOp_Done() {
 	// Output: [3]
 }
 
-// What is left of a group after a rank is gone goes on as a new one. A rank that dies is
-// done without in the same way.
+// The surviving ranks continue as a new group after a rank has left or died.
 func ExampleGroup_Shrink() {
 	together("shrink", func(g *dist.Group) error {
 		if g.Rank() == 0 {
-			return nil // leaves, while the other waits for it
+			return nil // leaves the group while the other rank waits for it
 		}
 		x := []int64{7}
 		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum)
@@ -141,8 +141,8 @@ func ExampleGroup_Shrink() {
 	// Output: without rank 0, rank 1 is rank 0 of 1
 }
 
-// A message that never comes is waited for as long as the context allows. The group has
-// failed then, on every rank.
+// The context limits how long a rank waits for a message. When the context ends, the group fails on
+// every rank.
 func ExampleGroup_Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	together("context", func(g *dist.Group) error {
@@ -158,7 +158,7 @@ func ExampleGroup_Watch() {
 	// Output: true rank 0 cannot make its call: its context has ended: context canceled
 }
 
-// Go has no bfloat16: slices of it are made from float32, one by one or all at once.
+// Go has no bfloat16 type. Convert makes slices of it from float32.
 func ExampleConvert() {
 	x := make([]dist.BFloat16, 2)
 	if err := dist.Convert(dist.Of(x), dist.Of([]float32{1, 1.0 / 3})); err != nil {
@@ -172,7 +172,8 @@ func ExampleConvert() {
 	// Output: [1 0.33398438] 0.33398438
 }
 
-// A codec by itself: 64 elements of 4 bytes in two groups of 32 bytes and a scale.
+// A codec can be used without a group: 64 elements of 4 bytes become two groups, each with 32 one-byte
+// elements and a scale.
 func ExampleParseCodec() {
 	codec, err := dist.ParseCodec("int8")
 	if err != nil {
@@ -189,8 +190,8 @@ func ExampleParseCodec() {
 	// Output: 72 [0 0 0 -127]
 }
 
-// Blocks need not be equal. A rank that holds one of unequal blocks says how long the
-// whole vector is.
+// Blocks need not have equal lengths. A rank that holds only its block passes the length of the whole
+// vector in Count.
 func ExampleCall_count() {
 	together("gather", func(g *dist.Group) error {
 		whole, mine := make([]int32, 3), []int32{10, 11}
@@ -206,7 +207,7 @@ func ExampleCall_count() {
 	// Output: [10 11 20]
 }
 
-// A reduction of one's own: the value of the largest magnitude.
+// A program can define its own reduction, here the value of the largest magnitude.
 func ExampleNewCombiner() {
 	largest := dist.NewCombiner("largest", func(acc, x []float64) {
 		for i, v := range x {
@@ -229,7 +230,7 @@ func ExampleNewCombiner() {
 	// Output: [-3 -5]
 }
 
-// Blocks of any lengths: every rank says all of them.
+// Blocks may have any lengths. Every rank passes the lengths of all blocks.
 func ExampleCall_counts() {
 	together("counts", func(g *dist.Group) error {
 		mine, all := []int32{10, 11, 12}, make([]int32, 4)
@@ -245,7 +246,7 @@ func ExampleCall_counts() {
 	// Output: [10 11 12 20]
 }
 
-// What a layer does to a sum is done as it is stored.
+// An epilogue scales the sum and adds a bias and a residual while the result is stored.
 func ExampleEpilogue() {
 	together("epilogue", func(g *dist.Group) error {
 		x, residual := []float32{1, 2, 3, 4}, []float32{100, 200, 300, 400}
@@ -259,7 +260,7 @@ func ExampleEpilogue() {
 	// Output: [111 222 313 424]
 }
 
-// Ranks that do not agree all get the same error, and the group is of no more use.
+// If ranks disagree, all of them get the same error, and the group cannot be used any more.
 func ExampleMisuseError() {
 	together("misuse", func(g *dist.Group) error {
 		x := make([]float32, 4+g.Rank())
@@ -277,8 +278,7 @@ func ExampleMisuseError() {
 	// rank 1 called allreduce of 5 f32 (sum) by ring in place
 }
 
-// Spawn makes a program its own launcher: it is started again for every rank, and
-// only the parent comes back from the call.
+// Spawn starts the program again for every rank. Only the parent returns from the call.
 func ExampleSpawn() {
 	err := dist.Spawn(context.Background(), 4, dist.Config{Backend: "cpu"},
 		func(ctx context.Context, g *dist.Group) error {
@@ -296,7 +296,7 @@ func ExampleSpawn() {
 	}
 }
 
-// The parts of a vector that does not divide.
+// Block divides a vector whose length is not a multiple of the number of ranks.
 func ExampleBlock() {
 	for rank := range 3 {
 		off, n := dist.Block(8, 3, rank)

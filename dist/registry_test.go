@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// backend is none that anybody can join: it keeps what it was asked.
+// backend can be registered, but not joined.
 type backend struct{}
 
 var asked dist.Config
@@ -29,7 +29,7 @@ func init() {
 		Capabilities: dist.Capabilities{Ops: []dist.Collective{dist.Send}}}, backend{})
 }
 
-// What a backend has declared is found by its name and by what it can do.
+// Describe and Backends find a backend by its name and by its declared capabilities.
 func TestDescribed(t *testing.T) {
 	if got, want := dist.Backends(nil), []string{"cpu", "in-process", "test-only"}; !slices.Equal(got, want) {
 		t.Errorf("the backends are %v, want %v", got, want)
@@ -64,7 +64,8 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
-// The package comment says of every algorithm what its registration says.
+// The package comment must describe the order of additions of every algorithm as the algorithm's
+// registration does.
 func TestDocumentedOrders(t *testing.T) {
 	text := must.Get(os.ReadFile("doc.go"))(t)
 	bullets := regexp.MustCompile(`//   - ((?:.*\n//     )?.*)\n`).FindAllStringSubmatch(string(text), -1)

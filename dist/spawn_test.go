@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 )
 
-// The test program becomes one that spawns when this variable is set.
+// spawner is the environment variable that makes the test program call Spawn instead of running tests.
 const spawner = "DIST_TEST_SPAWN"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 				return errors.New("rank 1 does not like it")
 			}
 			if what == "fail" {
-				time.Sleep(time.Minute) // ended by the failure
+				time.Sleep(time.Minute) // killed when the other rank fails
 			}
 			if err := g.AllReduce(dist.Of(b), dist.Of(b), dist.Sum); err != nil {
 				return err

@@ -21,8 +21,8 @@ func (halved) Encode(dst, src []byte, d dist.DType) {
 	}
 }
 
-// DecodeReduce combines the sources element by element. Averages arrive as sums, which
-// package dist divides afterwards.
+// DecodeReduce combines the sources element by element. Averages are reduced as sums: package dist
+// divides afterwards.
 func (halved) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, r dist.Reduction) {
 	for i := range len(dst) / d.Size() {
 		sum := dist.BF16.Get(srcs[0], i)

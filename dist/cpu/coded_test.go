@@ -13,10 +13,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// padded moves elements as they are, with 0xff behind them.
+// padded is a codec that copies elements unchanged and adds padding bytes of 0xff.
 type padded struct {
-	bytes int           // of the padding
-	late  time.Duration // before a sum is read
+	bytes int           // length of the padding
+	late  time.Duration // delay before a sum is decoded
 }
 
 func (c padded) Name() string                 { return fmt.Sprintf("padded by %d", c.bytes) }
@@ -42,8 +42,9 @@ func (c padded) DecodeReduce(dst []byte, srcs [][]byte, _ dist.DType, _ dist.Red
 	}
 }
 
-// A rank that is late with the sums of a call gets them, whatever the others put in their
-// place in the next: longer encodings, or the pieces of a call without a codec.
+// A rank that reads the encoded sums of a call late must still find them. The others must not
+// overwrite them in their next call, neither with longer encodings nor with the pieces of a call
+// without a codec.
 func TestSumsStayUntilAllHaveThem(t *testing.T) {
 	for name, next := range map[string]dist.Call{
 		"longer encodings": {Codec: padded{bytes: 128 << 10}},

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/dist/disttest"
 )
 
-// The backend with other constants: every output is stored past the caches; counters
-// wrap around soon.
+// Variants of the backend with other constants: one stores every output with non-temporal stores, the
+// other starts its counters just before they wrap around.
 const (
 	streamed = "cpu-streamed"
 	wrapping = "cpu-wrap"
@@ -24,7 +24,7 @@ func init() {
 	dist.Register(dist.Description{Name: wrapping}, backend{firstEpoch: 1<<32 - 40})
 }
 
-// open makes a group of goroutines of this process, over the real shared memory.
+// open returns a group whose ranks are goroutines of this process and use real shared memory.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 	return openOn(Name, size, timeout)
 }
@@ -36,13 +36,13 @@ func openOn(backend string, size int, timeout time.Duration) ([]*dist.Group, err
 func TestConformance(t *testing.T) {
 	sizes := []int{1, 2, 3, 6}
 	if testing.Short() {
-		sizes = []int{3} // what two ranks do, three do too
+		sizes = []int{3} // three ranks cover everything that two ranks do
 	}
 	disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: testing.Short()})
 }
 
-// Outputs that are stored past the caches are the same, at any length, in place
-// or not, with an epilogue and without.
+// Outputs that are stored past the caches must be equal to ordinary ones, at any length, in place or
+// not, with an epilogue or without.
 func TestStreamed(t *testing.T) {
 	open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
 		return openOn(streamed, size, timeout)
@@ -57,7 +57,7 @@ func TestStreamed(t *testing.T) {
 	}
 }
 
-// Counters that wrap around during the calls change nothing.
+// Counters that wrap around between calls must not change any result.
 func TestWrap(t *testing.T) {
 	open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
 		return openOn(wrapping, size, timeout)
@@ -72,11 +72,11 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// planted is a backend whose calls on rank 1 go wrong in some way.
+// planted is a backend with a bug: spoil changes the calls of rank 1.
 type planted struct {
 	backend
 	spoil func(p dist.Plan, run func() error) func() error
-	eager bool // the first half of a call waits
+	eager bool // the bug: the first half of a call waits for other ranks
 }
 
 func (b planted) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
@@ -101,7 +101,8 @@ func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
 	return s.spoil(p, run), nil
 }
 
-// PrepareHalves spoils the second half, or does all in the first.
+// PrepareHalves plants the bug in the second half, or does all the work in the first half if eager is
+// set.
 func (s spoiled) PrepareHalves(p dist.Plan) (func() error, func() error, func() bool, error) {
 	begin, finish, arrived, err := s.Engine.(dist.Overlapper).PrepareHalves(p)
 	if err != nil || begin == nil || s.Rank() == 2 {
@@ -114,8 +115,8 @@ func (s spoiled) PrepareHalves(p dist.Plan) (func() error, func() error, func() 
 	return begin, s.spoil(p, finish), arrived, nil
 }
 
-// everySecond leaves the last element of the output as it was in every second run of a
-// preparation.
+// everySecond plants a bug that skips the last element of the output in every second run of a prepared
+// call.
 func everySecond(op dist.Collective) func(dist.Plan, func() error) func() error {
 	return func(p dist.Plan, run func() error) func() error {
 		runs := 0
@@ -132,8 +133,8 @@ func everySecond(op dist.Collective) func(dist.Plan, func() error) func() error 
 	}
 }
 
-// reordered has code of its own for ring that adds up as tree does: right sums, and alike
-// on all ranks, but not those of its steps.
+// reordered runs tree when ring is asked for. The sums are correct and equal on all ranks, but they
+// are not rounded in the order of ring's steps.
 type reordered struct{ backend }
 
 type reorderedEngine struct{ dist.Engine }
@@ -165,10 +166,10 @@ func TestSuiteHoldsCodeToItsSteps(t *testing.T) {
 	}
 }
 
-// eager is the mistake of a first half that waits for others.
+// eager names the bug of a first half that waits for other ranks.
 const eager = "first half waits"
 
-// The suite must find what is wrong: a suite that cannot fail shows nothing.
+// The conformance suite must find planted bugs. Otherwise its passing would prove nothing.
 func TestSuiteFindsPlantedErrors(t *testing.T) {
 	after := func(change func(p dist.Plan)) func(dist.Plan, func() error) func() error {
 		return func(p dist.Plan, run func() error) func() error {
@@ -181,7 +182,7 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 	}
 	for _, plant := range []struct {
 		name  string
-		found string // the case that must fail
+		found string // the case of the suite that must fail
 		spoil func(dist.Plan, func() error) func() error
 	}{
 		{"last element off by one", "allreduce/2", after(func(p dist.Plan) {

@@ -24,7 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// together runs fn on the ranks of a group, which are goroutines of this process.
+// together runs fn on all ranks of a new group. The ranks are goroutines of this process.
 func together(t must.T, n int, fn func(g *dist.Group) error) error {
 	t.Helper()
 	return togetherOn(t, Name, n, fn)
@@ -38,7 +38,7 @@ func togetherOn(t must.T, backend string, n int, fn func(g *dist.Group) error) e
 	})...)
 }
 
-// view is bytes as a buffer of some type.
+// view returns b as a buffer of type d.
 func view(d dist.DType, b []byte) dist.Buffer {
 	if len(b) == 0 {
 		return dist.Buffer{}
@@ -46,8 +46,8 @@ func view(d dist.DType, b []byte) dist.Buffer {
 	return dist.NewBuffer(d, len(b)/d.Size(), unsafe.Pointer(&b[0]), nil)
 }
 
-// TestFastPathsEqualSteps holds the all-reduce code against the proved steps, on
-// any bits: any type, count, chunk, alignment, in place or not.
+// TestFastPathsEqualSteps compares the optimised all-reduces with the proved steps of their schedules,
+// bit for bit: any type, count, chunk and alignment, in place or not.
 func TestFastPathsEqualSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(2, 4).Draw(t, "ranks")
@@ -65,7 +65,7 @@ func TestFastPathsEqualSteps(t *testing.T) {
 			n := count * d.Size()
 			in, want := make([]byte, n), make([]byte, n)
 			for i := range in {
-				in[i] = byte((i*7 + g.Rank()*31) % 97 & 0x3f) // no NaN: whose payload it has is not defined
+				in[i] = byte((i*7 + g.Rank()*31) % 97 & 0x3f) // no NaN: which payload a sum of NaNs has is not defined
 			}
 			if err := g.Do(dist.Call{Op: dist.AllReduce, In: view(d, in), Out: view(d, want),
 				Algorithm: "steps:" + algorithm}); err != nil {
@@ -105,14 +105,14 @@ func TestFastPathsEqualSteps(t *testing.T) {
 	})
 }
 
-// TestLongStreams makes calls of one piece and of many, which end within one or at its
-// end, one after the other and with new inputs each time, so that whoever takes a piece
-// too early, or out of the wrong slot, has another sum.
+// TestLongStreams makes calls of one and of many pieces, which end inside a piece or at its end.
+// Inputs change with every call, so a rank that reads a piece too early or from the wrong slot gets a
+// wrong sum.
 func TestLongStreams(t *testing.T) {
 	const piece = pipedPiece / 4
 	counts := []int{piece, 5 * piece, 1, 2*piece + 7, 4*piece - 1, 3 * piece, piece + 1}
 	value := func(call, rank, i int) float32 { return float32((i*7 + i>>9 + rank*31 + call*13) % 64) }
-	for _, ranks := range []int{2, 4} { // an average over them is exact
+	for _, ranks := range []int{2, 4} { // powers of two, so that averages are exact
 		if testing.Short() && ranks > 2 {
 			continue
 		}
@@ -160,8 +160,7 @@ func TestLongStreams(t *testing.T) {
 	}
 }
 
-// TestRunAllocatesNothing counts what prepared operations leave to the
-// collector, on all ranks together.
+// TestRunAllocatesNothing counts the allocations of prepared operations, on all ranks together.
 func TestRunAllocatesNothing(t *testing.T) {
 	type part struct {
 		name  string
@@ -202,7 +201,8 @@ func TestRunAllocatesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Sleeping in the kernel may start a thread of the runtime, which allocates.
+			// Sleeping in the kernel may make the runtime start a thread, which allocates. So a few
+			// allocations are allowed.
 			if n := after.Mallocs - before.Mallocs; n > runs/10 && !raceEnabled {
 				t.Errorf("%s, symmetric %v: %d allocations in %d runs", p.name, symmetric, n, 2*runs)
 			}
@@ -212,7 +212,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 
 const runs = 400
 
-// measured runs an operation many times, and has rank 0 count before it.
+// measured runs op many times. Rank 0 reads the memory statistics before the first run.
 func measured(g *dist.Group, stats *runtime.MemStats, op, stop *dist.Op) error {
 	if g.Rank() == 0 {
 		runtime.ReadMemStats(stats)
@@ -224,7 +224,7 @@ func measured(g *dist.Group, stats *runtime.MemStats, op, stop *dist.Op) error {
 	return err
 }
 
-// join makes the engines of a group.
+// join returns the engines of a new group.
 func join(size int, timeout time.Duration) ([]*engine, error) {
 	engines, errs := make([]*engine, size), make([]error, size)
 	id := fmt.Sprintf("cpu-join-%d", time.Now().UnixNano())
@@ -241,7 +241,7 @@ func join(size int, timeout time.Duration) ([]*engine, error) {
 	return engines, errors.Join(errs...)
 }
 
-// mutant is a schedule in which one rank leaves out a step.
+// mutant is a schedule in which one rank skips a step.
 type mutant struct {
 	schedule.Schedule
 	rank, step int
@@ -259,14 +259,14 @@ func (m mutant) Steps(rank int) iter.Seq[schedule.Step] {
 	}
 }
 
-// TestMutatedScheduleIsNoticed executes schedules with a step left out: either
-// the ranks find that they disagree or wait in vain, or the result is wrong. If
-// all were well the executor would not execute the steps.
+// TestMutatedScheduleIsNoticed executes schedules with one step removed. Ranks must then disagree,
+// time out, or compute a wrong result. If none of this happens, the executor does not execute the
+// steps.
 func TestMutatedScheduleIsNoticed(t *testing.T) {
 	const ranks, count = 3, 100
 	for _, algorithm := range []string{"ring", "two-stage", "tree", "naive"} {
 		s := must.Get(schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count}))(t)
-		// The first step: later ones may be waits, whose lack need not show.
+		// Remove the first step. Later ones may be waits, which may have no effect in this run.
 		engines := must.Get(join(ranks, time.Second))(t)
 		noticed := make([]bool, ranks)
 		var all sync.WaitGroup
@@ -296,14 +296,14 @@ func TestMutatedScheduleIsNoticed(t *testing.T) {
 	}
 }
 
-// The sums of a few elements have the bits of the kernels', whatever the elements are;
-// only of a NaN sign and payload are nobody's promise.
+// Sums of few elements must have the same bits as the vector kernels' sums, for any input. Only the
+// sign and payload of a NaN may differ.
 func TestFewSums(t *testing.T) {
 	for _, d := range []dist.DType{dist.F64, dist.F32, dist.F16, dist.BF16, dist.I64, dist.I32} {
 		for n := d.Size(); n <= shm.TinyBytes; n += d.Size() {
 			few := fewSum(d, n)
 			if few == nil {
-				continue // the kernel does it
+				continue // the vector kernel handles this count
 			}
 			rapid.Check(t, func(t *rapid.T) {
 				srcs := make([][]byte, rapid.IntRange(2, 5).Draw(t, "ranks"))
@@ -338,7 +338,7 @@ func isNaN(d dist.DType, b []byte) bool {
 	return false
 }
 
-// A rank sees when all have begun, and not before.
+// Arrived must report true once all ranks have begun the call, and not before.
 func TestArrived(t *testing.T) {
 	must.Do(t, together(t, 3, func(g *dist.Group) error {
 		out, token := make([]float64, 2), dist.Of([]float64{0})
@@ -348,7 +348,7 @@ func TestArrived(t *testing.T) {
 			if add.Arrived() {
 				return errors.New("a sum that was not begun has arrived")
 			}
-			if g.Rank() > 0 { // each begins once the one before has
+			if g.Rank() > 0 { // each rank begins after the previous one
 				err = g.Recv(token, g.Rank()-1)
 			}
 			err = errors.Join(err, add.Begin())

@@ -14,7 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// Ranks that count as on other hosts do not share memory, and say so.
+// Ranks on different hosts share no memory, so their group must not offer symmetric memory.
 func TestHostsHaveNoSymmetricMemory(t *testing.T) {
 	gs := must.Get(openHosts("aab", 20*time.Second))(t)
 	defer closeAll(gs)
@@ -44,7 +44,7 @@ func TestHostsHaveNoSymmetricMemory(t *testing.T) {
 		if name := op.Plan().Algorithm; name != hierarchical {
 			return fmt.Errorf("auto takes %s, want %s", name, hierarchical)
 		}
-		// Those of one host share memory as ever.
+		// A subgroup of ranks on one host shares memory.
 		half, err := g.Split(g.Rank()/2, 0)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func closeAll(gs []*dist.Group) {
 	}
 }
 
-// onEach runs body on all ranks and gives the errors there were.
+// onEach runs body on all ranks and returns their errors, without nils.
 func onEach(gs []*dist.Group, body func(g *dist.Group) error) []error {
 	errs := disttest.Each(gs, func(g *dist.Group) error {
 		err := body(g)
@@ -79,9 +79,9 @@ func onEach(gs []*dist.Group, body func(g *dist.Group) error) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// The pipelined all-reduce against the obvious sum, over any hosts, lengths and
-// pieces. All vectors of a group follow one another, so that a slot that is
-// overwritten too early shows.
+// TestHierarchicalAddsUp compares the pipelined all-reduce with a plain sum, for any hosts, lengths
+// and pieces. All vectors are reduced by the same group, one after the other, so a slot that is
+// overwritten too early gives a wrong sum.
 func TestHierarchicalAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 5).Draw(t, "ranks")
@@ -132,7 +132,8 @@ func TestHierarchicalAddsUp(t *testing.T) {
 	})
 }
 
-// Both sides of a connection send 64 MiB at once, started and in one step.
+// Both ends of a connection send 64 MiB at the same time, once with started messages and once within
+// one step. Neither may block the other.
 func TestBothSendMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("much memory")
@@ -174,7 +175,7 @@ func TestBothSendMuch(t *testing.T) {
 	}
 }
 
-// Prepared calls allocate nothing, over TCP too.
+// Prepared calls between hosts must not allocate either.
 func TestHierarchicalAllocatesNothing(t *testing.T) {
 	gs := must.Get(openHosts("aab", 30*time.Second))(t)
 	defer closeAll(gs)
@@ -201,7 +202,7 @@ func TestHierarchicalAllocatesNothing(t *testing.T) {
 				}
 			}
 		}
-		if g.Rank() > 0 { // AllocsPerRun counts for the whole process, and runs once more
+		if g.Rank() > 0 { // AllocsPerRun counts for the whole process, and makes one warm-up call
 			for range runs + 1 {
 				body()
 			}

@@ -17,8 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// openHosts makes a group of goroutines that count as on several hosts: rank r
-// is on hosts[r].
+// openHosts returns a group of goroutines that behave as if rank r were on host hosts[r].
 func openHosts(hosts string, timeout time.Duration) ([]*dist.Group, error) {
 	ends := syncgroup.Local(len(hosts))
 	return disttest.Join(len(hosts), dist.Config{Backend: Name, Timeout: timeout}, func(c *dist.Config) {
@@ -26,13 +25,13 @@ func openHosts(hosts string, timeout time.Duration) ([]*dist.Group, error) {
 	})
 }
 
-// layouts are the hosts of the ranks, of groups of the sizes the suite asks for:
-// those given, and 2 and 3 for mistakes.
+// layouts list the hosts of the ranks, one letter per rank. The suite needs groups of the listed
+// sizes, and of 2 and 3 ranks for its tests of misuse.
 var layouts = []struct {
 	name  string
 	sizes []int
 	hosts map[int]string
-	short bool // also with -short
+	short bool // run with -short too
 }{
 	{"two hosts", []int{2, 4}, map[int]string{2: "ab", 3: "aab", 4: "aabb"}, false},
 	{"three hosts", []int{4}, map[int]string{2: "ab", 3: "abb", 4: "abbc"}, false},
@@ -47,15 +46,15 @@ func TestConformanceOverHosts(t *testing.T) {
 			if testing.Short() && !l.short {
 				t.Skip("one layout is enough for now")
 			}
-			t.Parallel() // each waits a while for a rank that does not come
+			t.Parallel() // each layout waits some seconds for a rank that never joins
 			open := func(size int, timeout time.Duration) ([]*dist.Group, error) { return openHosts(l.hosts[size], timeout) }
 			disttest.Run(t, disttest.Suite{Open: open, Sizes: l.sizes, Short: true})
 		})
 	}
 }
 
-// A message that is not what the receiver expects fails the group, and names
-// both sides on every rank.
+// A message of another type or length than the receiver expects fails the group, and every rank gets
+// an error that names both sides.
 func TestHostsMisuseOfMessages(t *testing.T) {
 	gs := must.Get(openHosts("abb", 20*time.Second))(t)
 	defer closeAll(gs)
@@ -79,12 +78,12 @@ func TestHostsMisuseOfMessages(t *testing.T) {
 	}
 }
 
-// Ranks that know different secrets, or cannot listen, fail together.
+// Ranks with different secrets, or without a port to listen on, all fail to join.
 func TestHostsRefuse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(rank int, c *dist.Config)
-		want   []string // by rank
+		want   []string // expected error, by rank
 	}{
 		{"secret", func(rank int, c *dist.Config) { c.Secret = fmt.Sprint("secret", rank/2) },
 			[]string{"rank 2 (pid ", "rank 2 (pid ", "rank 0 (pid "}},
@@ -111,7 +110,7 @@ func TestHostsRefuse(t *testing.T) {
 	}
 }
 
-// Data connections come in on the ports that are allowed.
+// Data connections use only the allowed ports.
 func TestHostsPorts(t *testing.T) {
 	t.Setenv("KERNBENCH_PORT_RANGE", "41300-41399")
 	ends := syncgroup.Local(2)
@@ -142,15 +141,15 @@ func TestHostsPorts(t *testing.T) {
 	}
 }
 
-// A rank that waits for one that itself waits blames the one behind both, also
-// where it runs out of patience first.
+// If rank 0 waits for rank 1, which waits for rank 2, the error must blame rank 2, even if rank 0
+// times out first.
 func TestHostsBlameWhoIsBehind(t *testing.T) {
 	gs := must.Get(openHosts("aab", 4*time.Second))(t)
 	defer closeAll(gs)
 	got := make([]error, len(gs))
 	onEach(gs, func(g *dist.Group) error {
 		switch g.Rank() {
-		case 0: // whom rank 2 waits for
+		case 0: // rank 2 waits for it
 			time.Sleep(1500 * time.Millisecond)
 			got[0] = g.Barrier()
 		case 2:

@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
-// The flags measure all-reduce between processes, in place of tests:
+// These flags make the test program measure all-reduce between processes instead of running tests:
 //
 //	go test -c ./dist/cpu && ./cpu.test -measure 2 [-private] [-algorithm NAME] [-dtype bf16] [-max BYTES]
 var (
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// pin gives each rank a core of its own if there are enough.
+// pin binds each rank to its own core if there are enough cores.
 func pin(rank, size int) error {
 	runtime.LockOSThread()
 	if size > runtime.NumCPU() {
@@ -91,7 +91,7 @@ func buffer(g *dist.Group, d dist.DType, count int) (dist.Buffer, error) {
 	if !*private {
 		return g.Alloc(d, count)
 	}
-	// Like malloc: memory of the program, touched.
+	// Private memory as malloc would return it. Touch it, so that no page fault is measured.
 	b := make([]byte, count*d.Size())
 	for i := range b {
 		b[i] = 1

@@ -7,28 +7,28 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// A model of the flag protocols, small enough to look at every interleaving.
-// Ranks are lists of moves; a state is where each rank is and what the shared
-// memory holds. Judge and the numbering of epochs are those of the
-// implementation, the rest mirrors it move by move.
+// This file models the flag protocols and explores every interleaving of the ranks. A rank's program
+// is a list of moves. A state is the position of every rank and the contents of the shared memory. The
+// model calls the real Judge and numbers epochs as the implementation does; everything else mirrors
+// the implementation move by move.
 
 const (
 	modelRanks  = 3
 	modelBoards = 2
 )
 
-// The places of a rank's memory that others look at.
+// Places are the parts of a rank's memory that other ranks read. A board is one set of them.
 const (
-	slot0 = iota // beside the flag, by parity of the epoch
+	slot0 = iota // slots next to the flag, used by even and odd epochs
 	slot1
-	given0 // pieces given out, three in turn
+	given0 // pieces of the input for other ranks, used in rotation
 	given1
 	given2
-	sum0 // sums, three in turn
+	sum0 // sums, used in rotation
 	sum1
 	sum2
-	input   // the program's own, on symmetric memory
-	output0 // written by rank 0, 1, 2
+	input   // the program's input, in symmetric memory
+	output0 // parts of the program's output that ranks 0, 1 and 2 write
 	output1
 	output2
 	places
@@ -38,28 +38,28 @@ type kind uint8
 
 const (
 	begin  kind = iota
-	write       // of a place, in two moves between which it holds nothing right
-	read        // of a place, in two moves that must both see what belongs there
-	signal      // the next epoch
-	await       // a peer's epoch
-	end         // of the call: the rank takes the result for right
+	write       // write a place, in two moves; in between it holds a torn value
+	read        // read a place, in two moves that must both see the right value
+	signal      // announce the next epoch
+	await       // wait for a peer's epoch
+	end         // end of the call: the rank accepts the result
 )
 
-// move is one step of a rank. Epochs count from the start of the call.
+// move is one atomic step of a rank. Epochs count from the start of the call.
 type move struct {
 	kind   kind
 	board  int
-	call   int // the how manyth on this board
+	call   int // number of the call on this board
 	sig    uint64
 	epochs int
-	peer   int // whose flag or place
-	place  int // or slotOf(epoch)
+	peer   int // the rank that owns the flag or place
+	place  int // a place, or slotOf
 	epoch  uint32
-	value  uint8 // that belongs at the place
+	value  uint8 // the right value of the place
 	half   bool  // the second of two moves
 }
 
-const slotOf = -1 // the place is the slot of the move's epoch
+const slotOf = -1 // stands for the slot of the move's epoch
 
 type state struct {
 	at       [modelRanks]uint16
@@ -80,11 +80,11 @@ const (
 	finished
 )
 
-// machine is what does not change while states do.
+// machine holds the programs and settings of an exploration. It does not change while states do.
 type machine struct {
 	programs [][]move
 	judge    func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict
-	differ   bool // the programs are not the same: nobody may end the last call
+	differ   bool // the programs differ on purpose: no rank may reach the end of its last call
 	deaths   uint8
 }
 
@@ -105,8 +105,8 @@ func (m *machine) start(epoch uint32) state {
 
 const torn = 255
 
-// step does the next move of a rank. It gives false if the rank must wait, and
-// an error if something is wrong.
+// step makes the next move of rank r. It returns false if the rank must wait, and an error if the
+// protocol is violated.
 func (m *machine) step(s *state, r int) (bool, error) {
 	v := m.programs[r][s.at[r]]
 	b := v.board
@@ -163,8 +163,8 @@ func (m *machine) step(s *state, r int) (bool, error) {
 
 func (m *machine) lastCall(r int) int { return m.programs[r][len(m.programs[r])-1].call }
 
-// explore visits every state that can be reached, and gives the number of them
-// and the first thing wrong.
+// explore visits every reachable state, depth first. It returns the number of states and the first
+// violation.
 func (m *machine) explore(epoch uint32) (int, error) {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}
@@ -210,8 +210,8 @@ func (m *machine) explore(epoch uint32) (int, error) {
 	return len(seen), nil
 }
 
-// lead checks that no rank has begun a call that is two beyond one that another
-// still makes.
+// lead checks that no rank is more than one call ahead of another: the protocols rely on it when they
+// reuse slots.
 func (m *machine) lead(s *state) error {
 	for a := range m.programs {
 		for b := range m.programs {

@@ -21,8 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-// The test program starts itself again as ranks on hosts that are network
-// namespaces. They find their place as under a launcher.
+// The test program starts itself again as ranks on hosts that are network namespaces. The ranks read
+// their place in the job from the environment, as under a launcher.
 const (
 	hostBody    = "CPU_TEST_HOST_BODY"
 	hostTimeout = "CPU_TEST_HOST_TIMEOUT"
@@ -58,10 +58,10 @@ func hostChild() int {
 	return 1
 }
 
-// hostBodies are what those ranks do.
+// hostBodies are the programs of these ranks, by name.
 var hostBodies = map[string]func(g *dist.Group) error{
-	// work is what a solver does: sums of a few numbers, messages to neighbours, now
-	// and then something large.
+	// work imitates a solver: sums of a few numbers, messages to neighbours, and sometimes a large
+	// call.
 	"work": func(g *dist.Group) error {
 		n := g.Size()
 		for k := range 30 {
@@ -97,7 +97,7 @@ var hostBodies = map[string]func(g *dist.Group) error{
 		}
 		return nil
 	},
-	// sums goes on until something happens to it.
+	// sums makes calls until one of them fails.
 	"sums": func(g *dist.Group) error {
 		v := make([]float32, 300_000)
 		for k := 0; ; k++ {
@@ -109,12 +109,12 @@ var hostBodies = map[string]func(g *dist.Group) error{
 			}
 		}
 	},
-	// much takes longer over a slow link than anyone waits for a silent rank.
+	// much is a call that takes longer over a slow link than the timeout of a silent rank.
 	"much": func(g *dist.Group) error {
 		v := make([]float32, 2<<20)
 		return g.AllReduce(dist.Of(v), dist.Of(v), dist.Sum)
 	},
-	// reset has rank 1 forget its connections.
+	// reset makes rank 1 drop its connections.
 	"reset": func(g *dist.Group) error {
 		b := make([]float32, 100_000)
 		for k := 0; ; k++ {
@@ -131,8 +131,8 @@ var hostBodies = map[string]func(g *dist.Group) error{
 	},
 }
 
-// job is ranks in processes of their own: one on the first host, two on the
-// second, one on the third.
+// job is a set of ranks in separate processes: one on the first host, two on the second, one on the
+// third.
 type job struct {
 	*netns.Network
 	ranks []*rankProcess
@@ -147,13 +147,13 @@ type rankProcess struct {
 
 var places3 = []struct{ host, local, locals int }{{0, 0, 1}, {1, 0, 2}, {1, 1, 2}, {2, 0, 1}}
 
-// spec changes what the ranks of a job find.
+// spec holds the deviations of a job from the default.
 type spec struct {
 	body    string
 	timeout string
-	master  string         // address of the meeting, default the first host's
-	absent  int            // how many of the last ranks never start
-	secrets map[int]string // of some ranks
+	master  string         // address where the ranks meet; "": the first host
+	absent  int            // number of ranks, counted from the last, that never start
+	secrets map[int]string // secrets of ranks that do not have the common one, by rank
 }
 
 const testSecret = "the secret of this very test run"
@@ -184,10 +184,11 @@ func start(n *netns.Network, s spec) *job {
 	return j
 }
 
-// hostGuard bounds every wait; a test that needs it all has failed.
+// hostGuard limits every wait, so that a hang fails the test. It is far longer than any wait of a
+// correct run.
 const hostGuard = 90 * time.Second
 
-// ends waits for a rank's end and demands what it said.
+// ends waits until a rank has exited and checks that its output matches pattern.
 func (j *job) ends(rank int, pattern string) {
 	j.Helper()
 	r := j.ranks[rank]
@@ -201,7 +202,7 @@ func (j *job) ends(rank int, pattern string) {
 	}
 }
 
-// awaitRunning waits until all ranks are in the middle of their calls.
+// awaitRunning waits until all ranks have begun to make calls.
 func (j *job) awaitRunning() {
 	j.Helper()
 	for limit := time.Now().Add(hostGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
@@ -247,7 +248,7 @@ func TestHostsOverIPv6(t *testing.T) {
 	}
 }
 
-// A pulled cable is noticed on both sides of it, amid a collective.
+// A link that is cut during a collective must be noticed on both sides.
 func TestHostsCutLink(t *testing.T) {
 	j := start(threeHosts(t), spec{body: "sums", timeout: "20s"})
 	j.awaitRunning()
@@ -258,8 +259,7 @@ func TestHostsCutLink(t *testing.T) {
 	j.ends(3, `peer error: rank [012] \(pid \d+, host kb[01]\) is out of reach`)
 }
 
-// A slow link is none that has failed, also where it takes longer than anyone
-// waits for a rank that is silent.
+// A slow link must not count as failed, even if a call takes longer than the timeout of a silent rank.
 func TestHostsSlowLink(t *testing.T) {
 	n := threeHosts(t)
 	n.Hosts[1].Slow("12mbit")

@@ -2,8 +2,9 @@ package cpu
 
 import "testing"
 
-// Who is to blame for a wait in vain: a rank that does not answer, else the one that is
-// furthest behind, else the one that was waited for. Whoever is between waits for it too.
+// After a timeout the error blames a rank that does not answer. If all answer, it blames the rank that
+// has made the fewest calls, because the others wait for it too; if all have made the same number, it
+// blames the rank that was waited for.
 func TestFurthestBehindIsBlamed(t *testing.T) {
 	at := func(calls ...uint64) (ranks []progress) {
 		for _, n := range calls {
@@ -32,7 +33,7 @@ func TestFurthestBehindIsBlamed(t *testing.T) {
 		"the first that gives none":            {silent(silent(at(9, 9, 9, 9), 3), 1), 2, 1},
 		"before any call nobody can be blamed": {at(0, 0, 0, 0), 3, 3},
 	} {
-		calls := c.ranks[0].calls // rank 0 asks
+		calls := c.ranks[0].calls // rank 0 asks the others
 		if got := furthestBehind(c.ranks, calls, c.waited); got != c.want {
 			t.Errorf("%s: rank %d is blamed, want %d", name, got, c.want)
 		}

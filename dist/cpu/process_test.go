@@ -19,21 +19,22 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// The test program starts itself again as ranks: these variables say as which.
+// The test program starts itself again as ranks. These variables tell a child its body and its rank.
 const (
 	childBody = "CPU_TEST_BODY"
 	childRank = "CPU_TEST_RANK"
 	childSize = "CPU_TEST_SIZE"
 	childID   = "CPU_TEST_ID"
-	// Where the ranks are on several hosts, a letter each, and a folder they meet in.
+	// The hosts of the ranks, one letter per rank, and a folder of files through which the ranks
+	// exchange addresses.
 	childHosts = "CPU_TEST_HOSTS"
 	childMeets = "CPU_TEST_MEETS"
 )
 
-// bodies are what ranks in processes of their own do.
+// bodies are the programs of ranks in separate processes, by name.
 var bodies = map[string]func(g *dist.Group) error{
 	"work": func(g *dist.Group) error { return sums(g, 50) },
-	// die has rank 1 killed amid its calls, as the kernel would.
+	// die kills rank 1 between its calls with SIGKILL, which no handler can intercept.
 	"die": func(g *dist.Group) error {
 		b := dist.Of(make([]float32, 50_000))
 		for k := 0; ; k++ {
@@ -46,7 +47,7 @@ var bodies = map[string]func(g *dist.Group) error{
 		}
 	},
 	"shrink": shrink,
-	// stall has rank 1 do nothing until it is killed.
+	// stall makes rank 1 sleep until it is killed.
 	"stall": func(g *dist.Group) error {
 		if g.Rank() == 1 {
 			time.Sleep(time.Minute)
@@ -56,7 +57,7 @@ var bodies = map[string]func(g *dist.Group) error{
 	},
 }
 
-// sums makes all-reduces, on memory of the group and of the rank.
+// sums makes all-reduces in symmetric and in private memory.
 func sums(g *dist.Group, rounds int) error {
 	b, err := g.Alloc(dist.F32, 100_000)
 	if err != nil {
@@ -83,7 +84,8 @@ func sums(g *dist.Group, rounds int) error {
 	return nil
 }
 
-// stallLimit is within which the processes come to meet, on a loaded machine too.
+// stallLimit is the timeout of the group. It must be long enough for the processes to join on a loaded
+// machine.
 const stallLimit = 4 * time.Second
 
 func child() (code int) {
@@ -112,7 +114,7 @@ func child() (code int) {
 	return 0
 }
 
-// processes runs a body on ranks in processes of their own, and gives what each printed.
+// processes runs a body on ranks in separate processes. It returns their outputs and process IDs.
 func processes(t *testing.T, body string, size int, env ...string) (said []string, pids []int) {
 	t.Helper()
 	id := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
@@ -136,7 +138,7 @@ func processes(t *testing.T, body string, size int, env ...string) (said []strin
 		}
 		said = append(said, outputs[r].String())
 		if body == "stall" {
-			commands[1].Process.Kill() // rank 0 has said what there is to say
+			commands[1].Process.Kill() // rank 0 has reported its result
 		}
 	}
 	return said, pids
@@ -171,7 +173,7 @@ func TestKilledRankIsNamed(t *testing.T) {
 	}
 	after, err := filepath.Glob("/dev/shm/*kernbench*")
 	after = slices.DeleteFunc(after, func(name string) bool {
-		// Tests of other packages, which run at the same time, have fake devices there.
+		// Ignore the fake devices of other packages' tests, which may run at the same time.
 		return slices.Contains(before, name) || strings.Contains(name, "kernbench-fake-")
 	})
 	if err != nil || len(after) > 0 {

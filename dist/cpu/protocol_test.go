@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// writer builds a rank's program.
+// writer builds the program of one rank.
 type writer struct {
 	rank, ranks int
 	moves       []move
@@ -43,10 +43,11 @@ func (w *writer) awaitAll(epoch uint32) {
 	}
 }
 
-// of is what a rank puts into a place in this call.
+// of returns the value that this call writes for a piece. It is the same on all ranks and differs
+// between calls.
 func (w *writer) of(piece int) uint8 { return uint8(1 + w.call*8 + piece) }
 
-// bug is an error to plant.
+// bug names an error to plant in a program.
 type bug string
 
 // oneStage mirrors oneStage.run.
@@ -69,8 +70,8 @@ func (w *writer) oneStage(pieces int, b bug) {
 	w.add(move{kind: end})
 }
 
-// direct mirrors direct.run, with the program that fills its input before and
-// uses its output after the call.
+// direct mirrors direct.run. The surrounding program fills the input before the call and reads the
+// output after it.
 func (w *writer) direct(b bug) {
 	w.begin(20, 2)
 	w.add(move{kind: write, peer: w.rank, place: input, value: w.of(0)})
@@ -171,7 +172,7 @@ func (w *writer) piped(pieces int, b bug) {
 	w.add(move{kind: end})
 }
 
-// programs gives every rank the same calls.
+// programs returns one program per rank, all with the same calls.
 func programs(ranks int, calls func(w *writer)) [][]move {
 	var all [][]move
 	for r := range ranks {
@@ -238,7 +239,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// Ranks that call different things never take a result for right.
+// If ranks make different calls, none of them may accept a result.
 func TestModelOfMistakes(t *testing.T) {
 	calls := map[string]func(w *writer){
 		"one-stage":            func(w *writer) { w.oneStage(1, "") },
@@ -270,7 +271,7 @@ func TestModelOfMistakes(t *testing.T) {
 	}
 }
 
-// The explorer must find planted bugs.
+// The explorer must find planted bugs. Otherwise a pass would prove nothing.
 func TestModelFindsPlantedBugs(t *testing.T) {
 	type judge = func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict
 	exact := func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict {
@@ -324,8 +325,8 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestStreamFrom takes the way of long calls for a short one where the group is told to,
-// and only there.
+// TestStreamFrom checks that Config.StreamFrom makes a short call use the code for long ones, and that
+// short calls do not use it otherwise.
 func TestStreamFrom(t *testing.T) {
 	for from, want := range map[int]int{0: streamFrom, 1: 1} {
 		g := must.Get(backend{}.Join(t.Context(),

@@ -2,4 +2,4 @@
 
 package cpu
 
-const raceEnabled = true // its runtime allocates
+const raceEnabled = true // the race detector's runtime allocates

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// relay is an algorithm that nothing but its registration knows, so that the
-// conformance suite of this package runs it too.
+// relay is an algorithm that only its registration makes known. The conformance suite of this package
+// must run it like the built-in ones.
 const relay = "relay"
 
 func init() {

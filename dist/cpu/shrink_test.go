@@ -16,8 +16,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/survivors"
 )
 
-// mortal is the backend with ranks that are killed while they shrink: those that
-// childDies names with the moment.
+// mortal is a backend whose ranks can be killed while they shrink. The variable childDies lists the
+// ranks and the moments.
 const (
 	mortal    = "cpu-mortal"
 	childDies = "CPU_TEST_DIES" // such as "1 amid a call, 2 amid a call, 3 after voting"
@@ -43,7 +43,7 @@ func (b mortalBackend) Join(ctx context.Context, c dist.Config) (dist.Engine, er
 	return mortalEngine{e, e.(hostsEngine).engine}, nil
 }
 
-// dies tells whether a rank is to be killed at a moment.
+// dies reports whether rank is to be killed at the moment when.
 func dies(rank int, when string) bool {
 	return slices.Contains(strings.Split(os.Getenv(childDies), ", "), fmt.Sprintf("%d %s", rank, when))
 }
@@ -53,7 +53,7 @@ func killSelf() {
 	select {}
 }
 
-// Shrink does the first steps of the real one where the rank is to die after them.
+// Shrink runs only the first steps of the real Shrink if the rank is to be killed after them.
 func (m mortalEngine) Shrink() (dist.Engine, []int, error) {
 	e := m.base
 	census := func() *census {
@@ -64,7 +64,7 @@ func (m mortalEngine) Shrink() (dist.Engine, []int, error) {
 	case dies(e.Rank(), "on arrival"):
 		census().publish()
 		killSelf()
-	case dies(e.Rank(), "once agreed"): // on a group that it is then not there to join
+	case dies(e.Rank(), "once agreed"): // the group is agreed on, but this rank never joins it
 		if err := census().settle(); err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +73,7 @@ func (m mortalEngine) Shrink() (dist.Engine, []int, error) {
 	return e.Shrink()
 }
 
-// shrink has ranks die, and the others go on.
+// shrink kills some ranks, and the others shrink the group and continue.
 func shrink(g *dist.Group) error {
 	b := dist.Of(make([]float32, 200_000))
 	var err error
@@ -94,7 +94,7 @@ func shrink(g *dist.Group) error {
 	if err != nil {
 		return err
 	}
-	if err := g.Close(); err != nil { // the new group lives without it
+	if err := g.Close(); err != nil { // the new group does not depend on the old one
 		return err
 	}
 	mine, all := []int64{int64(was[left.Rank()])}, make([]int64, left.Size())
@@ -108,7 +108,7 @@ func shrink(g *dist.Group) error {
 	return left.Close()
 }
 
-// exchangeIn is an exchange of ranks by files.
+// exchangeIn returns a Config.Exchange that works through files in dir.
 func exchangeIn(dir string, rank, size int) func(context.Context, []byte) ([][]byte, error) {
 	round := 0
 	return func(ctx context.Context, mine []byte) ([][]byte, error) {
@@ -134,12 +134,13 @@ func exchangeIn(dir string, rank, size int) func(context.Context, []byte) ([][]b
 	}
 }
 
-// Whoever is killed when, those who are left agree on who they are and go on.
+// Whichever ranks are killed at whatever moment, the survivors agree on the same new group and can use
+// it.
 func TestShrinkAfterKills(t *testing.T) {
 	for _, c := range []struct {
 		hosts string // "": one
 		dies  string
-		left  string // as ranks of the old group
+		left  string // expected survivors, as ranks of the old group
 		short bool
 	}{
 		{"", "1 amid a call", "[0 2 3]", true},
@@ -147,7 +148,7 @@ func TestShrinkAfterKills(t *testing.T) {
 		{"", "3 amid a call, 0 on arrival", "[1 2]", false},
 		{"", "3 amid a call, 1 once agreed", "[0 2]", true},
 		{"aabc", "1 amid a call", "[0 2 3]", false},
-		{"aabc", "2 amid a call, 3 amid a call", "[0 1]", false}, // which are on one host then
+		{"aabc", "2 amid a call, 3 amid a call", "[0 1]", false}, // the survivors are on one host
 		{"aabb", "3 amid a call, 0 once agreed", "[1 2]", true},
 		{"abcc", "1 amid a call, 0 on arrival, 2 once agreed", "[3]", false},
 	} {
@@ -169,15 +170,15 @@ func TestShrinkAfterKills(t *testing.T) {
 	}
 }
 
-// A rank that does not come is done without, and told so when it does. Of two ranks on
-// two hosts neither can do without the other.
+// A rank that calls Shrink too late is left out, and its own call returns an error. With two ranks on
+// two hosts neither is a majority, so neither can leave out the other.
 func TestShrinkWithoutOneThatIsLate(t *testing.T) {
 	t.Parallel()
 	for _, hosts := range []string{"aaa", "abc", "aa", "ab"} {
 		t.Run(hosts, func(t *testing.T) {
 			t.Parallel()
 			err := shrinkWithoutRank1(hosts, 3*time.Second)
-			if err != nil { // the machine may be too busy for so short a time
+			if err != nil { // the timeout is short, so a busy machine may exceed it
 				err = shrinkWithoutRank1(hosts, 40*time.Second)
 			}
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
-// meetings records which pairs, or triples, of properties occur together in the cells.
+// meetings returns the pairs or triples of properties that occur together in the cells.
 func meetings(cells []cell, together int) map[[3]any]bool {
 	type (
 		count     int

@@ -21,7 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// The network of these tests has round numbers: 1 ns for 10 bytes, for 40 added, for 80 copied.
+// The network of these tests has round numbers: per nanosecond it sends 10 bytes, adds 40 and copies
+// 80.
 const (
 	text = "name: round\nlatency_ns: 1000\noverhead_ns: 100\ngap_ns: 10\nbandwidth_gbs: 10\nreduce_gbs: 40\ncopy_gbs: 80\n"
 
@@ -48,7 +49,8 @@ func joined(t testing.TB, size int, text string) *dist.Group {
 	return g
 }
 
-// timed is how long a call of so many f32 takes, in place where it reduces.
+// timed returns the simulated time of a call with count f32 elements. Operations that reduce run in
+// place.
 func timed(t testing.TB, g *dist.Group, op dist.Collective, algorithm string, count int) event.Time {
 	t.Helper()
 	in := must.Get(g.Alloc(dist.F32, count))(t)
@@ -74,9 +76,9 @@ func timed(t testing.TB, g *dist.Group, op dist.Collective, algorithm string, co
 	return event.Time(took / 2)
 }
 
-// The model's own formulas, where nothing is in the way: a message between two ranks takes
-// 2o + L + k/B, and what comes from many ranks to one waits at the receiver's end. Then those
-// of the textbooks (Thakur et al. 2005), for ranks that are a power of two.
+// TestFormulas compares times with closed formulas. Without contention, a message between two ranks
+// takes 2o + L + k/B, and messages from many ranks to one queue at the receiver. The other formulas
+// are from Thakur et al. 2005, for numbers of ranks that are powers of two.
 func TestFormulas(t *testing.T) {
 	const count = 1 << 12
 	const size = 4 * count
@@ -96,15 +98,15 @@ func TestFormulas(t *testing.T) {
 			{dist.Gather, "linear", max(message(part)+(others-1)*(wire(part)+gap), latency+overhead+wire(part)+others*overhead)},
 		} {
 			got := timed(t, g, c.op, c.algorithm, count)
-			if off := got - c.want; off < -50 || off > 50 { // times of bytes are rounded up to picoseconds
+			if off := got - c.want; off < -50 || off > 50 { // the time of each message is rounded up to picoseconds
 				t.Errorf("%s %s of %d ranks: %v ns, want %v", c.op, c.algorithm, ranks, got.Nanoseconds(), c.want.Nanoseconds())
 			}
 		}
 	}
 }
 
-// reference is the model of algorithms in which all ranks take the same steps, each with one
-// message to and one from somebody, round by round.
+// reference computes, round by round, the time of an algorithm in which all ranks take the same steps
+// and each rank sends and receives one message per round.
 func reference(s schedule.Schedule, n loggp.Network) event.Time {
 	ranks := s.Ranks()
 	now, out, in, start := make([]event.Time, ranks), make([]event.Time, ranks), make([]event.Time, ranks),
@@ -135,8 +137,8 @@ func reference(s schedule.Schedule, n loggp.Network) event.Time {
 	return slices.Max(now)
 }
 
-// On any network and for any count, times are the reference's, more bytes never take less, and
-// neither does a slower network.
+// On any network and for any count, times equal the reference. More bytes or a slower network never
+// take less time.
 func TestReference(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ranks := 1 << rapid.IntRange(1, 4).Draw(rt, "log ranks")
@@ -168,17 +170,18 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// planted are schedules with a fault each, which no row may have a time of.
+// planted maps schedules with one fault each to the expected error. Such a schedule must not get a
+// time.
 var planted = map[string]string{
-	// rank 0 does not add what it gets
+	// Rank 0 does not add the data that it receives.
 	"planted-deaf": "at the end of rank 0: output elements",
-	// a contribution comes twice
+	// A contribution is added twice.
 	"planted-twice": "at the end of rank",
-	// the last rank leaves
+	// The last rank leaves, and the others wait for it.
 	"planted-hang": "deadlock",
-	// a barrier without its last round
+	// The last round of a barrier is missing.
 	"planted-short": "it leaves the barrier before rank",
-	// before the copy
+	// Data is sent before it was copied to the output.
 	"planted-early": "rank 1 step 0 (send output[0,64) to rank 0 (round 0)): reads output[0,64), part of which has " +
 		"not been written",
 }
@@ -250,7 +253,7 @@ func init() {
 	})
 }
 
-// A schedule that is wrong has no time: the error says which step of which rank.
+// A faulty schedule gets no time. The error names the rank and the step.
 func TestPlanted(t *testing.T) {
 	g := joined(t, 8, text)
 	found := 0
@@ -278,8 +281,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// A file that is wrong is one error before anything runs: what is wrong, where, and what would
-// be right.
+// A faulty network file is refused before anything runs. The error says what is wrong, where, and what
+// would be valid.
 func TestFiles(t *testing.T) {
 	for change, want := range map[string]string{
 		"latency_ns: 1000>latency_ns: -1":    `network.yaml:2:13: latency_ns: want a number with at most 3 decimals from 0 to 1000000000, have "-1"`,
@@ -315,7 +318,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What a virtual group does not do it says with the reason, and goes on.
+// Operations that a virtual group does not offer return an error with the reason, and the group stays
+// usable.
 func TestNotOffered(t *testing.T) {
 	g := joined(t, 4, text)
 	if _, _, err := g.Shrink(); !errors.Is(err, errors.ErrUnsupported) ||

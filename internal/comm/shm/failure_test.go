@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A notice is read only once it is written, also by those who would leave another at
-// the same moment.
+// A notice must not be read before it is fully written, not even by a rank that tries to post its own
+// at the same moment.
 func TestNoticeIsReadOnceWritten(t *testing.T) {
 	n := new(Notice)
-	n.claimed.Store(1) // as Leave does it, rank 1 first
+	n.claimed.Store(1) // as Post does: claim first, write later
 	if f := n.Read(); f != nil {
 		t.Errorf("read %+v before it was written", f)
 	}
@@ -24,7 +24,8 @@ func TestNoticeIsReadOnceWritten(t *testing.T) {
 	}
 }
 
-// Whoever took the claim may have died before it wrote.
+// A rank that has claimed the notice may die before it writes it. Readers must not wait for it
+// forever.
 func TestNoticeOfTheDead(t *testing.T) {
 	n := new(Notice)
 	n.claimed.Store(1)

@@ -13,7 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// agreeing has ranks, goroutines of this process, meet and do something.
+// agreeing runs do on all ranks of a new call checker. The ranks are goroutines. It returns their
+// errors by rank.
 func agreeing(t *testing.T, size int, do func(a *CallChecker) error) []error {
 	t.Helper()
 	errs := make([]error, size)
@@ -40,7 +41,8 @@ func named(dir, name string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// Every rank has the files of all, in their order, however many each gives, again and again.
+// Every rank gets the files of all ranks, in rank order, whatever number each passes. The exchange can
+// be repeated.
 func TestExchangeFiles(t *testing.T) {
 	const size, times = 3, 2
 	dir := t.TempDir()
@@ -79,7 +81,7 @@ func TestExchangeFiles(t *testing.T) {
 	must.Do(t, errors.Join(errs...))
 }
 
-// A rank that leaves instead is named at once by all who wait for its files.
+// If a rank leaves instead of passing files, all waiting ranks get an error at once that names it.
 func TestExchangeFilesWithoutOne(t *testing.T) {
 	for gone := range 3 {
 		errs := agreeing(t, 3, func(a *CallChecker) error {

@@ -24,8 +24,8 @@ func segment(t testing.TB, bytes int) *Segment {
 	return s
 }
 
-// The heap gives parts that are apart, zeroed and inside, and has everything
-// again when all are freed.
+// Parts of the heap do not overlap, are zeroed and lie inside it. When all parts are freed, the whole
+// heap is available again.
 func TestHeap(t *testing.T) {
 	const begin, bytes = 2 * pageSize, 64 * pageSize
 	s := segment(t, begin+bytes)
@@ -104,10 +104,10 @@ func meet(id Identity) (*Meeting, error) {
 	return Meet(context.Background(), id, func() (*os.File, error) { return NewFile(pageSize) })
 }
 
-// hangGuard bounds every wait that is not the subject.
+// hangGuard limits waits that the test does not measure, so that a hang fails the test.
 const hangGuard = time.Minute
 
-// meetAll lets ranks meet at once and gives each one's error.
+// meetAll makes all ranks join at the same time and returns their errors by rank.
 func meetAll(t *testing.T, ranks []Identity) []error {
 	errs := make([]error, len(ranks))
 	var all sync.WaitGroup
@@ -128,9 +128,9 @@ func meetAll(t *testing.T, ranks []Identity) []error {
 	return errs
 }
 
-// Which ranks belong is package connection's matter, and tested there.
+// The checks of who may join are tested in package connection.
 func TestMeeting(t *testing.T) {
-	const limit = 5 * time.Second // within which those come who do, on a loaded machine too
+	const limit = 5 * time.Second // long enough for all ranks to join on a loaded machine
 	for _, c := range []struct {
 		name  string
 		ranks []Identity
@@ -157,7 +157,7 @@ func TestMeeting(t *testing.T) {
 	}
 }
 
-// A rank that comes when all are there is told so, and a cancelled one gives up.
+// A rank that joins a complete group gets an error, and a canceled context ends the waiting.
 func TestTooLate(t *testing.T) {
 	ranks := []Identity{{Rank: 0, Size: 2}, {Rank: 1, Size: 2}}
 	for _, err := range meetAll(t, ranks) {
@@ -178,7 +178,7 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// Memory that cannot be made is an error for all.
+// If the shared memory cannot be created, all ranks get the error.
 func TestMeetingWithoutMemory(t *testing.T) {
 	id := Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Size: 2, Timeout: hangGuard}
 	none := func() (*os.File, error) { return nil, errors.New("out of memory") }
@@ -209,8 +209,8 @@ func TestJudge(t *testing.T) {
 		{sig | 12, 10, 12, Reached},
 		{other | 10, 10, 12, Differs},
 		{other | 12, 10, 12, Differs},
-		{other | 13, 10, 12, Reached}, // in a later call
-		{other | 9, 10, 12, Early},    // in an earlier one
+		{other | 13, 10, 12, Reached}, // of a later call
+		{other | 9, 10, 12, Early},    // of an earlier call
 		{sig | 0xffffffff, 1, 3, Early},
 		{sig | 1, 0xffffffff, 2, Reached},
 		{other | 1, 0xffffffff, 2, Differs},

@@ -2,22 +2,21 @@ package shm
 
 import "testing"
 
-// A model of falling asleep and waking up: one rank waits for a flag, another
-// raises it. Every interleaving must end with the waiting rank awake, also
-// without the bound on its sleep.
+// This file models how a rank falls asleep and is woken: one rank waits for a flag that another sets.
+// In every interleaving the waiting rank must end awake, even without the time limit of its sleep.
 
 type sleepState struct {
 	flag, asleep bool
 	sleepers     int8
-	waiter       uint8 // next move of each
+	waiter       uint8 // next move of the waiting rank
 	signaller    uint8
 	sawSleepers  bool
 }
 
 const sleepDone = 9
 
-// waiterMove is wait.pause and wait.sleep: look, count oneself, let the kernel
-// compare and sleep, stop counting.
+// waiterMove mirrors wait.pause and wait.sleep: check the flag, register as a sleeper, let the kernel
+// compare and sleep, unregister.
 func (s sleepState) waiterMove() (sleepState, bool) {
 	switch s.waiter {
 	case 0:
@@ -28,7 +27,7 @@ func (s sleepState) waiterMove() (sleepState, bool) {
 	case 1:
 		s.sleepers++
 		s.waiter = 2
-	case 2: // futex: compares and sleeps in one
+	case 2: // futex: compares and sleeps atomically
 		s.waiter = 3
 		s.asleep = !s.flag
 	case 3:
@@ -43,7 +42,8 @@ func (s sleepState) waiterMove() (sleepState, bool) {
 	return s, true
 }
 
-// signallerMove is Member.Signal: raise, look for sleepers, wake them.
+// signallerMove mirrors Member.Signal: set the flag, check for sleepers, wake them. order permutes
+// these, to show that other orders lose wake-ups.
 func (s sleepState) signallerMove(order [3]string) (sleepState, bool) {
 	if int(s.signaller) == len(order) {
 		return s, false
@@ -62,7 +62,7 @@ func (s sleepState) signallerMove(order [3]string) (sleepState, bool) {
 	return s, true
 }
 
-// sleepsOn looks for an end in which the waiting rank sleeps on.
+// sleepsOn reports whether some interleaving ends with the waiting rank asleep.
 func sleepsOn(s sleepState, order [3]string, seen map[sleepState]bool) bool {
 	if seen[s] {
 		return false

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A peer may signal and then leave: whoever finds it gone looks once more before
-// it gives up.
+// A peer may signal and then exit. A rank that finds it dead must check the flag once more before it
+// fails.
 func TestGonePeerIsLookedAtOnceMore(t *testing.T) {
 	s := segment(t, BoardBytes(2))
 	var ranks [2]*Member
@@ -30,8 +30,8 @@ func TestGonePeerIsLookedAtOnceMore(t *testing.T) {
 	}
 }
 
-// A process with one thread may have started a call that its peer waits for: a rank that waits
-// lets it run before it goes on waiting.
+// With one thread (GOMAXPROCS=1), the peer may be waiting for a call that a goroutine of this process
+// has yet to make. So a waiting rank must yield to other goroutines.
 func TestWaitingLetsStartedCallsRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := segment(t, BoardBytes(2))
@@ -39,7 +39,7 @@ func TestWaitingLetsStartedCallsRun(t *testing.T) {
 	var ran atomic.Bool
 	go ran.Store(true)
 	w := m.NewWait(1, "a test")
-	for range nearPace.spins + 10 { // the scheduler may choose the waiting rank once more
+	for range nearPace.spins + 10 { // the scheduler may pick the waiting goroutine once more
 		if limit, err := w.Step(); limit != 0 || err != nil {
 			t.Fatalf("gave up at once: %v, %v", limit, err)
 		}

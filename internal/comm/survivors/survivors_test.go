@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// world is a group whose ranks look and publish in an order that chance decides. A rank
-// sees of another what that one had published some time ago, as over a network; of one
-// that it sees gone, everything.
+// world simulates a group whose ranks read and publish ballots in random order. A rank sees an old
+// ballot of another, as over a network. It learns that a rank is dead only after it has seen all of
+// that rank's ballots.
 type world struct {
 	chance *rand.Rand
 	voters []*Voter
-	log    [][]Ballot // published, by rank
-	seen   [][]int    // how much of it, by who sees and who is seen
+	log    [][]Ballot // published ballots, by rank
+	seen   [][]int    // seen[a][b]: number of b's ballots that have reached a
 	dead   []bool
-	sees   [][]bool        // who is seen to be dead
-	late   []bool          // whose patience has ended
-	first  map[int]Outcome // decided in common memory, by step; nil: there is none
+	sees   [][]bool        // sees[a][b]: a knows that b is dead
+	late   []bool          // ranks whose timeout has expired
+	first  map[int]Outcome // outcomes decided in shared memory, by step; nil: there is no shared memory
 }
 
 func newWorld(size int, chance *rand.Rand) *world {
@@ -50,14 +50,14 @@ func (w *world) view(me int) View {
 	return v
 }
 
-// step lets something happen at one rank.
+// step makes one random event happen at rank me.
 func (w *world) step(me int) {
 	v := w.voters[me]
 	switch peer := w.chance.IntN(len(w.voters)); {
 	case v == nil:
 		w.voters[me] = New(me, len(w.voters))
 		w.log[me] = append(w.log[me], w.voters[me].Ballot)
-	case w.chance.IntN(3) > 0: // the network delivers, and in the end that the peer is dead
+	case w.chance.IntN(3) > 0: // the network delivers one ballot, or finally the death of the peer
 		if w.seen[me][peer] < len(w.log[peer]) {
 			w.seen[me][peer]++
 		} else if w.dead[peer] {
@@ -79,8 +79,8 @@ func (w *world) over(me int) bool {
 	return w.dead[me] || v != nil && (v.LeftOut || v.Decided && v.Step == 2)
 }
 
-// Whoever dies when, comes late or sees things late: all that live have one outcome at
-// each step, it holds nobody who did not come, and everybody whom nobody gave up.
+// Whichever ranks die, are late or see old ballots: all survivors reach the same outcome at each step.
+// It contains no rank that did not take part, and every rank that nobody gave up.
 func TestAllThatLiveAgree(t *testing.T) {
 	runs := 6000
 	if testing.Short() {
@@ -99,7 +99,7 @@ func TestAllThatLiveAgree(t *testing.T) {
 		for steps := 0; !slices.ContainsFunc(w.voters, func(v *Voter) bool { return v != nil }) || !w.all(); steps++ {
 			if steps > 20_000 {
 				if impatient && w.first == nil && deaths > 0 {
-					minorities++ // too few are left for doing without who is late
+					minorities++ // the survivors are too few to leave out a late rank
 					break
 				}
 				t.Fatalf("seed %d: nothing is decided: %v", seed, w)
@@ -116,7 +116,7 @@ func TestAllThatLiveAgree(t *testing.T) {
 				w.late[me] = true
 			}
 			if w.voters[me] == nil && impatient && chance.IntN(4) > 0 {
-				continue // comes late
+				continue // a late rank
 			}
 			w.step(me)
 		}
@@ -184,10 +184,11 @@ func (w *world) String() (s string) {
 	return s
 }
 
-// A leader proposes what may have been decided before, not those who came.
+// A leader must propose an outcome that may already be decided, not the ranks that it sees now.
 func TestLeaderKeepsToWhatMayBeDecided(t *testing.T) {
-	// Rank 0 of three had the vote of rank 2, may have decided, and died. Rank 1 leads the
-	// next round, once rank 2 has entered it: only then is its vote the last before.
+	// Rank 0 of three got the vote of rank 2, may have decided, and died. Rank 1 leads the next round.
+	// It must wait until rank 2 has entered that round, because only then is rank 2's earlier vote
+	// final.
 	voted := Outcome{{Rank: 0}, {Rank: 2}}
 	v := New(1, 3)
 	at := View{Gone: []bool{true, false, false}, Late: make([]bool, 3), Ballots: []Ballot{

@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// Ranks that fail at the same moment all name the one that was first.
+// If several ranks abort at the same time, all ranks must report the same one: the first.
 func TestFirstAbortCounts(t *testing.T) {
 	for name, test := range map[string]struct {
 		ranks int
@@ -31,7 +31,7 @@ func TestFirstAbortCounts(t *testing.T) {
 			groups := Local(test.ranks)
 			defer closeAll(groups)
 			head := groups[0].(*member).head
-			head.aborted.Post(shm.Failure{Rank: 1, Text: "disk full"}) // as abortFor does it before it poisons the gate
+			head.aborted.Post(shm.Failure{Rank: 1, Text: "disk full"}) // as abortFor does before it poisons the gate
 			wantAborted(t, test.call(groups), 1, "disk full")
 		})
 	}

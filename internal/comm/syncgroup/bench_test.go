@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkBarrier reports, beside the cost of a barrier, how far apart the
-// ranks leave it: the median over barriers of the last less the first.
+// BenchmarkBarrier also reports the skew of a barrier: the median difference between the first and the
+// last rank to leave it.
 func BenchmarkBarrier(b *testing.B) {
 	for _, name := range []string{"local", "shm", "tcp"} {
 		b.Run(fmt.Sprintf("%s/2", name), func(b *testing.B) {

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// makers lists every implementation with ranks in this process. Shared memory
-// between real processes is tested in process_test.go.
+// makers returns groups of every implementation, with ranks in this process. Shared memory between
+// processes is tested in process_test.go.
 var makers = map[string]func(t testing.TB, n int) []Group{
 	"local":  func(_ testing.TB, n int) []Group { return Local(n) },
 	"shm":    shmInProcess,
@@ -44,7 +44,7 @@ func shmInProcess(t testing.TB, n int) []Group {
 	return groups
 }
 
-// nearWrap starts the counters a few rounds before they wrap.
+// nearWrap sets the counters a few rounds before they wrap around.
 func nearWrap(groups []Group) []Group {
 	for _, g := range groups {
 		m := g.(*member)
@@ -102,7 +102,7 @@ func streamsWithHub(t testing.TB, n int, connect pair) (groups []Group, wait fun
 	return groups, func() error { return <-ended }
 }
 
-// hang only guards against a test that never ends.
+// hang returns a context that ends only if the test hangs.
 func hang(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
@@ -149,8 +149,8 @@ func TestRankAndSize(t *testing.T) {
 	})
 }
 
-// barrierWaits reports an error if some rank leaves a barrier before another
-// has come to it. One rank in turn dawdles, so a barrier that does not wait shows.
+// barrierWaits reports an error if a rank leaves a barrier before another has entered it. One rank per
+// round is slow on purpose, so that a missing barrier shows.
 func barrierWaits(ctx context.Context, groups []Group) error {
 	reached := make([]atomic.Int32, len(groups))
 	return errors.Join(together(groups, func(g Group) error {
@@ -180,8 +180,8 @@ func TestBarrierWaits(t *testing.T) {
 	})
 }
 
-// TestSleepersMeetTwice: whoever slept leaves late, so a barrier that woke
-// someone has a second round; the next barrier has one again.
+// Ranks that slept leave a barrier late. So a barrier that woke a rank is followed by a second round,
+// which brings the ranks together again. The next barrier has one round.
 func TestSleepersMeetTwice(t *testing.T) {
 	m := spinning(Local(1), true)[0].(*member)
 	for i, test := range []struct {
@@ -196,7 +196,7 @@ func TestSleepersMeetTwice(t *testing.T) {
 	}
 }
 
-// noBarrier leaves out the barrier, the error TestBarrierWaits must find.
+// noBarrier skips the barrier: the bug that TestBarrierWaits must find.
 type noBarrier struct{ Group }
 
 func (noBarrier) Barrier(context.Context) error { return nil }
@@ -211,7 +211,7 @@ func TestMissingBarrierIsFound(t *testing.T) {
 	}
 }
 
-// pattern is what rank gives in a round: unlike any other rank's or round's.
+// pattern returns the data of a rank in a round. No other rank or round has the same.
 func pattern(rank, round, length int) []int64 {
 	values := make([]int64, length)
 	for i := range values {
@@ -220,8 +220,8 @@ func pattern(rank, round, length int) []int64 {
 	return values
 }
 
-// exchanges runs one exchange per row of lengths, which holds a length per rank,
-// with a barrier after every third.
+// exchanges makes one exchange per row of lengths, which has one length per rank, and a barrier after
+// every third exchange.
 func exchanges(ctx context.Context, g Group, lengths [][]int) error {
 	for round, row := range lengths {
 		all, err := g.Exchange(ctx, pattern(g.Rank(), round, row[g.Rank()]))
@@ -303,7 +303,7 @@ func wantAborted(t *testing.T, err error, rank int, reason string) {
 	}
 }
 
-// TestAbortWakesEveryone aborts while the others wait in a barrier or exchange.
+// TestAbortWakesEveryone aborts while the other ranks wait in a barrier or an exchange.
 func TestAbortWakesEveryone(t *testing.T) {
 	forAll(t, []int{1, 2, 5}, func(t *testing.T, groups []Group) {
 		ctx := hang(t)
@@ -326,14 +326,14 @@ func TestAbortWakesEveryone(t *testing.T) {
 		for _, err := range errs {
 			wantAborted(t, err, culprit, "bad weather")
 		}
-		// Later calls fail as well.
+		// Later calls must fail too.
 		for _, err := range together(groups, func(g Group) error { return g.Barrier(ctx) }) {
 			wantAborted(t, err, culprit, "bad weather")
 		}
 	})
 }
 
-// TestAbortFromAnotherGoroutine wakes also the aborting rank's own call.
+// TestAbortFromAnotherGoroutine checks that Abort also ends a call of the rank that aborts.
 func TestAbortFromAnotherGoroutine(t *testing.T) {
 	forAll(t, []int{2}, func(t *testing.T, groups []Group) {
 		ended := make(chan error)
@@ -341,7 +341,7 @@ func TestAbortFromAnotherGoroutine(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		groups[0].Abort("watchdog")
 		wantAborted(t, <-ended, 0, "watchdog")
-		// Over a hub the abort travels: the barrier it broke may still complete.
+		// The abort of a hub is asynchronous, so the current barrier may still complete.
 		var err error
 		for err == nil {
 			err = groups[1].Barrier(hang(t))
@@ -364,7 +364,7 @@ func TestEndOfContext(t *testing.T) {
 	})
 }
 
-// TestLateRanksAreNamed: whoever reads the error of a hang wants to know this.
+// The error of a timeout must name the ranks that did not arrive.
 func TestLateRanksAreNamed(t *testing.T) {
 	groups := Local(4)
 	ctx, cancel := context.WithCancel(hang(t))

@@ -52,7 +52,7 @@ func TestHubContext(t *testing.T) {
 	wantAborted(t, <-ended, HubRank, "interrupted")
 }
 
-// TestHubDistrustsRanks sends what no stream would send.
+// TestHubDistrustsRanks sends messages to the hub that no correct rank would send.
 func TestHubDistrustsRanks(t *testing.T) {
 	for want, bytes := range map[string][]byte{
 		"broke: decoding":     {0, 0, 0, 0},
@@ -102,7 +102,8 @@ func FuzzDecodeGathered(f *testing.F) {
 	})
 }
 
-// TestHubStories drives hubs: ranks N makes one, the other verbs are what a rank does.
+// TestHubStories runs scripts against hubs. "ranks N" creates a hub; each other verb is an action of a
+// rank.
 func TestHubStories(t *testing.T) {
 	var h *hub
 	proctest.Stories(t, func(verb string, args []string) (answers []string) {
@@ -135,7 +136,7 @@ func TestHubStories(t *testing.T) {
 		if len(orders) != 0 && len(orders) != len(h.arrived) {
 			t.Errorf("%s %v: %d of %d ranks are told", verb, args, len(orders), len(h.arrived))
 		}
-		for _, o := range orders[:min(1, len(orders))] { // all are told the same
+		for _, o := range orders[:min(1, len(orders))] { // all ranks get the same orders
 			switch f := o.Message; f.kind {
 			case frameBarrier:
 				answers = append(answers, "to all: all have come")

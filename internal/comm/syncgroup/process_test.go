@@ -15,7 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
-// scenarios are run by child processes, each as one rank; nil is success.
+// scenarios are the bodies of child processes, each of which is one rank. nil means success.
 var scenarios = map[string]func(ctx context.Context, g Group) error{
 	"rounds": func(ctx context.Context, g Group) error {
 		lengths := make([][]int, 300)
@@ -32,7 +32,7 @@ var scenarios = map[string]func(ctx context.Context, g Group) error{
 		if g.Rank() == 1 && err == nil {
 			g.Abort("bad weather")
 		}
-		if err == nil { // else the abort came before this rank had left the barrier
+		if err == nil { // otherwise the abort came before this rank had left the barrier
 			err = g.Barrier(ctx)
 		}
 		return expectAborted(err, 1, "bad weather")
@@ -42,7 +42,7 @@ var scenarios = map[string]func(ctx context.Context, g Group) error{
 			return err
 		}
 		if g.Rank() == 1 {
-			os.Exit(0) // without Close, as a crash would
+			os.Exit(0) // without Close, like a crash
 		}
 		_, err := g.Exchange(ctx, nil)
 		return expectAborted(err, 1, "process ended")
@@ -101,7 +101,7 @@ func runChildren(t *testing.T, scenario string, size int) {
 	children := make([]*exec.Cmd, size)
 	for rank := range children {
 		c := exec.CommandContext(hang(t), os.Args[0])
-		// The race detector else sleeps a second at each exit.
+		// Without this the race detector sleeps one second at each exit.
 		c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0",
 			fmt.Sprintf("%s=%s %d %d", childVariable, scenario, rank, size))
 		c.ExtraFiles = []*os.File{board}
@@ -156,7 +156,7 @@ func TestSpinOnlyWithCoreEach(t *testing.T) {
 		masks []uint64
 		want  bool
 	}{
-		{[]uint64{1, 2, 4}, true},  // each bound to a core of its own
+		{[]uint64{1, 2, 4}, true},  // each rank is bound to its own core
 		{[]uint64{7, 7, 7}, true},  // three cores for three ranks
 		{[]uint64{3, 3, 3}, false}, // two cores
 		{[]uint64{0, 0, 0}, false}, // unknown

@@ -19,7 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// loopbackPair is two ends of a connection within this process.
+// loopbackPair returns the two ends of a connection within this process.
 func loopbackPair() (a, b *Link, err error) {
 	dialled, accepted, err := connection.LoopbackPair()
 	if err != nil {
@@ -35,11 +35,11 @@ func loopbackPair() (a, b *Link, err error) {
 	return a, b, err
 }
 
-// drive moves until nothing is posted.
+// drive moves data until no message is pending.
 func drive(l *Link) error { return (&prober{ctx: context.Background()}).drive(l.Idle, l) }
 
-// measured lets goroutines measure, of which each rank counts as on the host that its
-// letter names, by the interface given.
+// measured measures the network between goroutines. Rank i behaves as if it were on the host named by
+// letter i, and uses the i-th interface if some are given.
 func measured(t *testing.T, hosts string, devices ...string) ([]Network, error) {
 	ends := syncgroup.Local(len(hosts))
 	all, errs := make([]Network, len(hosts)), make([]error, len(hosts))
@@ -55,7 +55,7 @@ func measured(t *testing.T, hosts string, devices ...string) ([]Network, error) 
 	return all, errors.Join(errs...)
 }
 
-// Where data may go another way, the network is no limit of it, which all ranks say.
+// If data may take a faster fabric, the measured network is not a limit. All ranks must report this.
 func TestFabric(t *testing.T) {
 	classes := t.TempDir()
 	if got := fabricIn(classes); got != "" {
@@ -63,7 +63,7 @@ func TestFabric(t *testing.T) {
 	}
 	must.Do(t, os.MkdirAll(filepath.Join(classes, "infiniband", "mlx5_0"), 0o755))
 	const want = "data may go over mlx5_0 of host b"
-	for hosts, fault := range map[string]bool{"ab": true, "bb": false} { // on one host nothing is measured
+	for hosts, fault := range map[string]bool{"ab": true, "bb": false} { // with one host nothing is measured
 		ends, errs := syncgroup.Local(2), make([]error, 2)
 		var ranks sync.WaitGroup
 		for r := range 2 {
@@ -82,8 +82,8 @@ func TestFabric(t *testing.T) {
 	}
 }
 
-// Every pair of hosts is measured both ways, whatever the number of their ranks, and
-// all ranks know the same.
+// Every pair of hosts is measured in both directions, whatever the number of ranks on them, and all
+// ranks get the same result.
 func TestMeasureNetwork(t *testing.T) {
 	all := must.Get(measured(t, "abaac"))(t)
 	for r, n := range all {
@@ -112,7 +112,7 @@ func TestMeasureNetwork(t *testing.T) {
 	}
 }
 
-// What fails at one rank ends it at all, with the reason.
+// A failure on one rank ends the measurement on all ranks, with the reason.
 func TestMeasureNetworkFails(t *testing.T) {
 	_, err := measured(t, "abc", "", "nowhere0")
 	if got := strings.Count(err.Error(), `rank 1 (host b): no network interface "nowhere0"`); got != 3 {
@@ -120,8 +120,8 @@ func TestMeasureNetworkFails(t *testing.T) {
 	}
 }
 
-// Connections come in on the ports that are allowed, at the interface that was chosen and
-// no other, and go out from it.
+// Connections use only the allowed ports. They are accepted on the chosen interface only, and dialled
+// from it.
 func TestPlace(t *testing.T) {
 	ends := syncgroup.Local(2)
 	ports := connection.PortRange{First: 41_400, Last: 41_499}
@@ -141,7 +141,7 @@ func TestPlace(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			// The second has dialled.
+			// The second rank has dialled.
 			local, remote := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
 			listening := []*net.TCPAddr{local, remote}[r]
 			if at := mesh.listener.Addr().(*net.TCPAddr); listening.Port < ports.First || listening.Port > ports.Last ||
@@ -153,7 +153,8 @@ func TestPlace(t *testing.T) {
 	ranks.Wait()
 }
 
-// A wrong interface is said with those that there are, and so is what was dialled in vain.
+// If the interface does not exist, the error lists the existing ones. A failed dial lists the
+// addresses that were tried.
 func TestWrongInterface(t *testing.T) {
 	_, _, e := Place{Host: "here", Interface: "lo"}.listen([]byte("key"))
 	if !strings.Contains(e.Fault, `"lo" is loopback, which no other host reaches; this host has `) ||
@@ -175,7 +176,7 @@ func TestWrongInterface(t *testing.T) {
 	}
 }
 
-// In all rounds together every two hosts meet once, none two others at a time.
+// Over all rounds every two hosts meet exactly once, and no host has two partners in one round.
 func TestPairsOf(t *testing.T) {
 	for hosts := 1; hosts < 12; hosts++ {
 		met := map[[2]int]int{}
@@ -195,12 +196,12 @@ func TestPairsOf(t *testing.T) {
 	}
 }
 
-// Rates from times: host a has two ranks, b one, c two. All send 1,000 bytes on each
-// connection.
+// TestRates computes rates from times. Hosts a and c have two ranks, b has one. Every connection sends
+// 1,000 bytes.
 func TestRates(t *testing.T) {
 	p := &prober{byHost: [][]int{{0, 1}, {2}, {3, 4}}, Network: Network{Hosts: []string{"a", "b", "c"}}}
 	all := p.rates(func(int, int) bool { return true }, 1000, []float64{2, 1, 4, 2, 5})
-	// a gets one connection of b and two of c, which its slower rank has after 2 us.
+	// Host a receives over one connection from b and two from c. Its slower rank is done after 2 µs.
 	want := []Rates{{InGBps: 3. / 2, OutGBps: 3. / 5}, {InGBps: 2. / 4, OutGBps: 2. / 2},
 		{InGBps: 3. / 5, OutGBps: 3. / 4}}
 	for h, r := range all {

@@ -21,14 +21,14 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-const guard = 30 * time.Second // against hanging
+const guard = 30 * time.Second // limits every wait, so that a hang fails the test
 
 func pair(t must.T) (*Link, *Link) {
 	return must.Get2(loopbackPair())(t)
 }
 
-// Messages of any lengths, posted in any portions on both sides, arrive in
-// order and whole, both ways at once.
+// Messages of any lengths arrive complete and in order, in both directions at once, whatever the
+// portions in which both sides post them.
 func TestLinkKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := pair(t)
@@ -100,7 +100,7 @@ func TestLinkNoticesTheEnd(t *testing.T) {
 	defer b.Close()
 	a.Out.PostHeader(Header{})
 	must.Do(t, drive(a))
-	a.Close() // what was sent before still arrives
+	a.Close() // data that was sent before must still arrive
 	b.In.ExpectHeader(Header{})
 	if err := drive(b); err != nil {
 		t.Errorf("what was sent before the end: %v", err)
@@ -111,7 +111,8 @@ func TestLinkNoticesTheEnd(t *testing.T) {
 	}
 }
 
-// A peer that takes nothing holds up nobody: Progress returns and says so.
+// A peer that reads nothing must not block this end: Progress returns and reports that the link is
+// backed up.
 func TestLinkBacksUp(t *testing.T) {
 	a, b := pair(t)
 	defer a.Close()
@@ -150,7 +151,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func TestListener(t *testing.T) {
 	l := open(t, "the right key")
 	mine := Ticket{Group: [16]byte{1}, Rank: 3, Use: ForProgram}
-	// The connection may come before anyone waits for it, and others with it.
+	// The connection may arrive before Accept waits for it, and among others.
 	for _, ticket := range []Ticket{{Group: [16]byte{2}, Rank: 3, Use: ForProgram},
 		{Group: [16]byte{1}, Rank: 4, Use: ForProgram}, mine} {
 		c := must.Get(Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("the right key"), ticket))(t)
@@ -177,8 +178,7 @@ func TestListenerRefuses(t *testing.T) {
 	}
 }
 
-// A peer that has several addresses is reached by the one that leads to it, also
-// where another service answers at the first.
+// Dial tries all addresses of a peer, even if another service answers at the first one.
 func TestDialTriesAllAddresses(t *testing.T) {
 	l := open(t, "key")
 	mail := must.Get(net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", l.Port())))(t)
@@ -198,7 +198,7 @@ func TestDialTriesAllAddresses(t *testing.T) {
 	c.Close()
 }
 
-// controls connects two control connections.
+// controls returns two connected control connections.
 func controls(t *testing.T, h Handler) (a, b *Control) {
 	t.Helper()
 	l := open(t, "key")
@@ -243,7 +243,7 @@ func TestControl(t *testing.T) {
 
 func TestControlNoticesDeath(t *testing.T) {
 	a, b := controls(t, Handler{})
-	a.link.Abort() // no goodbye
+	a.link.Abort() // without the closing message
 	b.AwaitEnd(guard)
 	if end, err := b.End(); end != Closed {
 		t.Errorf("ended %v (%v), want %v", end, err, Closed)
@@ -269,7 +269,7 @@ func TestUnansweredQuestionIsForgotten(t *testing.T) {
 	}
 }
 
-// exchanges checks that everyone gets everything, round after round.
+// exchanges checks over several rounds that every rank gets the data of all ranks.
 func exchanges(t *testing.T, ends []Exchange) {
 	t.Helper()
 	var ranks sync.WaitGroup
@@ -301,7 +301,7 @@ func TestThrough(t *testing.T) {
 	exchanges(t, ends)
 }
 
-// freePort is one that nobody has, at this moment.
+// freePort returns a port that is free at this moment.
 func freePort(t *testing.T) string {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
@@ -324,7 +324,7 @@ func TestBootstrapSaysWhoIsMissing(t *testing.T) {
 		ranks.Go(func() {
 			s := &Bootstrap{Endpoint: at, Rank: r, Size: 4, Secret: []byte(secret)}
 			limit := guard
-			if r == 0 { // whose patience decides; the others come within it, on a loaded machine too
+			if r == 0 { // rank 0 decides when to give up; the others join within its timeout, even on a loaded machine
 				limit = 3 * time.Second
 			}
 			_, err := s.Exchange(within(t, limit), nil)

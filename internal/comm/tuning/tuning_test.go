@@ -55,8 +55,8 @@ func TestTuning(t *testing.T) {
 	}
 }
 
-// What was measured on one kind of GPU, shared by so many ranks that are processes or blocks
-// of one kernel, is for groups like that alone.
+// Entries measured on one kind of GPU, with a number of ranks per GPU and one kind of ranks (processes
+// or blocks of one kernel), apply only to groups of that kind.
 func TestTuningOfOneDevice(t *testing.T) {
 	table := must.Get(Parse([]byte(`{"entries": [
 		{"backend": "cuda", "device": "NVIDIA H200", "ranks_per_device": 8, "knobs": {"ranks_as": "processes"}, "algorithm": "lamport", "blocks": 4},
@@ -103,7 +103,7 @@ func TestParseChoice(t *testing.T) {
 	}
 }
 
-// FuzzTuning: any text is a table or an error, never a panic.
+// FuzzTuning checks that any text is a table or an error, and never panics.
 func FuzzTuning(f *testing.F) {
 	f.Add([]byte(`{"entries": [{"algorithm": "ring", "op": "allreduce"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -8,8 +8,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Every partial reduction in any order is exact: adding up in the element type
-// itself, in a drawn order, gives the value that check demands.
+// Every partial reduction must be exact, in any order: sums computed in the element type in a random
+// order must equal the value that check expects.
 func TestInputsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom(dtype.All()).Draw(t, "dtype")
@@ -39,7 +39,7 @@ func TestInputsAreExact(t *testing.T) {
 	})
 }
 
-// AddTo is Value of many.
+// AddTo must add the same values as Value returns one by one.
 func TestAddTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := NewInputs(rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom(dtype.All()).Draw(t, "dtype"), dtype.Sum,
@@ -68,7 +68,7 @@ func indices(n int) []int {
 
 func rounded(d dtype.DType, v int64) float64 { return roundedFloat(d, float64(v)) }
 
-// roundedFloat rounds to what the type can hold.
+// roundedFloat rounds v to the nearest value of type d.
 func roundedFloat(d dtype.DType, v float64) float64 {
 	switch d {
 	case dtype.F32:
@@ -85,8 +85,8 @@ func roundedFloat(d dtype.DType, v float64) float64 {
 	return v
 }
 
-// Different ranks and positions have different data: a hash that ignored one
-// would hide swapped ranks and shifted chunks.
+// Inputs must differ between ranks and positions. Otherwise swapped ranks or shifted chunks would not
+// be noticed.
 func TestInputsDiffer(t *testing.T) {
 	for _, d := range dtype.All() {
 		in := NewInputs(1, d, dtype.Sum, 2)

@@ -8,7 +8,7 @@ func TestCalibrate(t *testing.T) {
 		want     Calibration
 	}{
 		{[]int64{0, 30, 55, 95}, Calibration{Overhead: 25, Resolution: 25}},
-		{[]int64{0, 0, 100, 100, 300}, Calibration{Overhead: 0, Resolution: 100}}, // coarse
+		{[]int64{0, 0, 100, 100, 300}, Calibration{Overhead: 0, Resolution: 100}}, // a coarse clock
 		{[]int64{5, 5}, Calibration{}},
 		{nil, Calibration{}},
 	} {
