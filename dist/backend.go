@@ -28,7 +28,7 @@ type Engine interface {
 	// Rank is the number of this rank in the group, from 0, and Size the number of ranks.
 	Rank() int
 	Size() int
-	// Capabilities returns what this group can do: at most what the [Description] says.
+	// Capabilities returns the capabilities of this group, a subset of those in the [Description].
 	Capabilities() Capabilities
 	// Alloc returns zeroed memory. It is a collective call.
 	Alloc(d DType, count int) (Buffer, error)
@@ -48,7 +48,7 @@ type Engine interface {
 // Clock is the clock of a group: integer picoseconds from an arbitrary start.
 type Clock = clock.Clock
 
-// Overlapper is an Engine that can make a call in two halves and needs no thread of its own between them.
+// Overlapper is an Engine that can make a call in two halves, without a thread that runs in between.
 type Overlapper interface {
 	// PrepareHalves is Prepare for [Op.Begin]. begin does the part that waits for no other rank, finish does the rest,
 	// and arrived reports whether finish would return without waiting. None of them allocates. begin is nil if the
@@ -107,7 +107,7 @@ const (
 	FusedEpilogue   Feature = "epilogue"         // calls may have an [Epilogue]
 	FusedNorm       Feature = "norm"             // the backend applies [RMSNorm]; otherwise dist does, in host memory
 	WideEpilogue    Feature = "wide-epilogue"    // epilogues apply to 16-bit sums before these are rounded
-	AnyCodec        Feature = "any-codec"        // an all-reduce may have any [Codec], also one of the program
+	AnyCodec        Feature = "any-codec"        // an all-reduce may have any [Codec], even one that the program defines
 	CustomReduction Feature = "combiner"         // calls may have a [Combiner]
 	UnevenBlocks    Feature = "counts"           // calls may have [Call.Counts]
 	Pipelining      Feature = "chunk"            // [Call.Chunk] has an effect
@@ -133,7 +133,7 @@ func (c Capabilities) Takes(codec Codec) bool {
 	return c.Has(AnyCodec) || slices.Contains(c.Codecs, codec)
 }
 
-// fitting removes the algorithms that do not work with so many ranks.
+// fitting returns the capabilities without the algorithms that do not work with size ranks.
 func (c Capabilities) fitting(size int) Capabilities {
 	c.Algorithms = maps.Clone(c.Algorithms)
 	for op, names := range c.Algorithms {
@@ -144,8 +144,8 @@ func (c Capabilities) fitting(size int) Capabilities {
 	return c
 }
 
-// checkSize reports why an algorithm does not work with so many ranks. Algorithms that are not schedules are left for
-// the backend to refuse.
+// checkSize returns an error if an algorithm does not work with size ranks. Algorithms that are not schedules are
+// left for the backend to refuse.
 func checkSize(op Collective, algorithm string, size int) error {
 	if !slices.Contains(schedule.Names(string(op)), algorithm) {
 		return nil

@@ -19,12 +19,12 @@ type Op struct {
 	halves  halves
 
 	// The state of a started run.
-	started atomic.Bool
-	ended   chan struct{} // holds a token once the run has ended
+	started atomic.Bool   // between Start and Wait
+	ended   chan struct{} // holds a token once the run has ended; buffered, so that the stream never waits for Wait
 	err     error
 	mu      sync.Mutex
 	busy    bool
-	done    chan struct{} // closed once the run has ended; nil: nobody has asked for it
+	done    chan struct{} // closed once the run has ended; nil: Done was not called
 }
 
 // Plan returns the call with everything filled in, such as the algorithm that was chosen.
@@ -190,10 +190,13 @@ func (o *Op) prepareHalves() (err error) {
 	return nil
 }
 
-// stream runs started operations one after the other, in a goroutine that exists only while there are any.
+// stream runs started operations one after the other. Its goroutine exists only while the queue is not empty, so an
+// idle group costs no goroutine.
 type stream struct {
-	pending atomic.Int32 // never 0 again once the stream is closed, so that Run need not check anything else
-	begun   *Op          // the operation between Begin and Wait; used by the goroutine that uses the group
+	// pending counts started operations that have not ended. Closing the stream adds one more, so that it is never 0
+	// again: Run needs only this check to see that it may run at once.
+	pending atomic.Int32
+	begun   *Op // the operation between Begin and Wait; used by the goroutine that uses the group
 
 	mu     sync.Mutex
 	closed bool

@@ -74,7 +74,7 @@ func (p Plan) Terms() string {
 	return s
 }
 
-// plan checks a call as far as this rank can and fills in what it leaves open.
+// plan checks a call as far as this rank can and fills in everything that it leaves open: type, count, algorithm.
 func (g *Group) plan(c Call) (Plan, error) {
 	p := Plan{Call: c}
 	caps := g.caps
@@ -161,7 +161,7 @@ func (p *Plan) setCounts(caps Capabilities, g *Group) error {
 	return nil
 }
 
-// Params returns the parameters of a schedule for the call among so many ranks. Its methods Block and Pair return the
+// Params returns the parameters of a schedule for the call among size ranks. Its methods Block and Pair return the
 // part of the vector that belongs to a rank, or that goes from one rank to another in an all-to-all.
 func (p *Plan) Params(size int) schedule.Params {
 	s := schedule.Params{Ranks: size, Count: p.Count, Root: p.Root, InPlace: p.InPlace}
@@ -317,7 +317,8 @@ func (p *Plan) hostNorm(caps Capabilities) bool {
 
 const auto = "auto"
 
-// setAlgorithm takes the name of the algorithm apart and asks the tuning table if the caller has not chosen one.
+// setAlgorithm splits the name of the algorithm into its parts and asks the tuning table if the caller has not chosen
+// one.
 func (p *Plan) setAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
 	if err := p.parseAlgorithm(g.backend, caps); err != nil {

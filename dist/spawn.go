@@ -29,8 +29,8 @@ const (
 // once.
 //
 // Spawn takes Backend, Timeout and Tuning from c and fills in the rest. When a rank fails, the others are killed, and
-// the error is that of the first rank to fail. Children never outlive the parent. A rank that dies leaves no survivors,
-// so [Group.Shrink] is of no use here.
+// Spawn returns the error of the first rank to fail. Children never outlive the parent. A rank that dies leaves no
+// survivors, so [Group.Shrink] cannot be used here.
 func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g *Group) error) error {
 	if rank, ok := os.LookupEnv(spawnRank); ok {
 		os.Exit(becomeRank(ctx, rank, n, c, fn))
@@ -57,7 +57,7 @@ func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g 
 	return context.Cause(ctx)
 }
 
-// becomeRank is what a child does after it has reached Spawn. It returns the exit code.
+// becomeRank runs fn in a child that has reached Spawn, and returns the exit code.
 func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(context.Context, *Group) error) (code int) {
 	err := func() error {
 		number, err := strconv.Atoi(rank)
@@ -103,16 +103,16 @@ func runChild(ctx context.Context, program string, rank int, id string) error {
 	}
 	text := make(chan string, 1)
 	go func() {
-		said, _ := io.ReadAll(io.LimitReader(read, 1<<16))
-		text <- string(said)
+		output, _ := io.ReadAll(io.LimitReader(read, 1<<16))
+		text <- string(output)
 	}()
 	err = cmd.Wait()
 	if err == nil {
 		return nil
 	}
 	read.SetReadDeadline(time.Now().Add(time.Second)) // a grandchild may hold the other end of the pipe
-	if said := strings.TrimSpace(<-text); said != "" {
-		return errors.New(said)
+	if message := strings.TrimSpace(<-text); message != "" {
+		return errors.New(message)
 	}
 	return err
 }

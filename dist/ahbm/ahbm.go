@@ -143,8 +143,8 @@ func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.
 
 type backend struct{}
 
-// Machine returns the machine of groups with so many ranks, for benches with their own kernels. file is the
-// topology file; "" means the built-in topology.
+// Machine returns the machine of a group with the given number of ranks, for benches with their own
+// kernels. file is the topology file; "" means the built-in topology.
 func (backend) Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error) {
 	m, err := machineOf(file, arrangement, ranks)
 	return m.Topo, m.CCL, err

@@ -16,9 +16,9 @@ type share struct {
 	off, n   int
 }
 
-// shares divides a vector of so many elements among the PEs of a SIP: equally, but no PE gets less than
-// an HBM burst. PEs next to the IO chiplet come first, one in each column of cubes, so that even a
-// few PEs use all of its ports.
+// shares divides a vector among the PEs of a SIP: equally, but no PE gets less than an HBM burst. PEs
+// next to the IO chiplet come first, one in each column of cubes, so that even a few PEs use all of
+// its ports.
 func shares(t *topo.Topology, elements int) []share {
 	least := max(1, t.Cube.HBM.Burst/tl.ElemSize)
 	count := min(t.Cubes.Count()*t.PEs(), tl.Cdiv(elements, least))

@@ -65,7 +65,8 @@ func (w *world) withdraw(c dist.Config) {
 	w.missing++
 }
 
-// meet waits until all ranks have made the same call and it has been performed. The last rank performs it.
+// meet waits until all ranks have made the same call and it has been performed. The last rank to
+// arrive performs it for all, so the simulation runs on one goroutine and is deterministic.
 func (w *world) meet(rank int, p *dist.Plan, timeout time.Duration) error {
 	w.mu.Lock()
 	if w.failed == nil {
@@ -192,7 +193,8 @@ func (w *world) system(algorithm string) (*accel.System, error) {
 	return system, nil
 }
 
-// prepared is the latest simulated call. The same call again takes the same time, whatever its data.
+// prepared is the latest simulated call. If the same call is made again, its time is reused, because
+// it does not depend on the data.
 type prepared struct {
 	algorithm    string
 	count, chunk int

@@ -17,34 +17,37 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// Every collective begins with an agreement of all ranks on the call. Within a host everyone waits for everyone;
-// between hosts the first rank of each host represents it.
+// Every collective begins with an agreement of all ranks on the call, so that ranks that make
+// different calls get an error and never each other's data. Within a host every rank waits for every
+// other; between hosts the first rank of each host represents it, which keeps the number of messages
+// small.
 
-// words are small numbers that all ranks send to each other.
+// words are small numbers that the ranks exchange in an agreement, such as the offsets of their
+// buffers.
 type words [3]uint64
 
-// begin starts a call of so many epochs on this host.
+// begin starts a call of the given number of epochs on this host.
 func (e *engine) begin(l *shm.Label, epochs int) error {
 	if len(e.locals) == 1 {
-		epochs = 0 // nobody to signal to
+		epochs = 0 // there is no other rank to signal to
 	}
 	if err := e.member.Begin(l, epochs); err != nil {
 		return err
 	}
 	if e.hosts != nil {
-		e.hosts.begun(l)
+		e.hosts.countCall(l)
 	}
 	return nil
 }
 
 // agree makes all ranks agree on a call. It calls read with the words of each rank of this host.
 func (e *engine) agree(l *shm.Label, mine words, read func(peer int, w words)) error {
-	if err := e.tell(l, mine); err != nil {
+	if err := e.postWords(l, mine); err != nil {
 		return err
 	}
 	if read != nil {
 		for _, peer := range e.locals {
-			read(peer, e.told(peer, mine))
+			read(peer, e.wordsOf(peer, mine))
 		}
 	}
 	h := e.hosts
@@ -56,20 +59,21 @@ func (e *engine) agree(l *shm.Label, mine words, read func(peer int, w words)) e
 		link.Out.PostHeader(header)
 		link.In.ExpectHeader(header)
 	}
-	if err := h.settle(h.leaders); err != nil {
+	if err := h.flush(h.leaders); err != nil {
 		return err
 	}
-	return e.dismiss()
+	return e.endAgreement()
 }
 
-// gather returns the words of all ranks. Every rank sends its own to every other, which is acceptable for rare calls.
+// gather returns the words of all ranks. Every rank sends its own to every other, which is quadratic
+// but acceptable for rare calls such as Split.
 func (e *engine) gather(l *shm.Label, mine words) ([]words, error) {
-	if err := e.tell(l, mine); err != nil {
+	if err := e.postWords(l, mine); err != nil {
 		return nil, err
 	}
 	all := make([]words, e.Size())
 	for _, peer := range e.locals {
-		all[peer] = e.told(peer, mine)
+		all[peer] = e.wordsOf(peer, mine)
 	}
 	h := e.hosts
 	if h == nil {
@@ -92,7 +96,7 @@ func (e *engine) gather(l *shm.Label, mine words) ([]words, error) {
 			links = append(links, link)
 		}
 	}
-	if err := h.settle(links); err != nil {
+	if err := h.flush(links); err != nil {
 		return nil, err
 	}
 	for _, link := range links {
@@ -100,12 +104,12 @@ func (e *engine) gather(l *shm.Label, mine words) ([]words, error) {
 			all[link.Peer][i] = binary.LittleEndian.Uint64(in[link.Peer][8*i:])
 		}
 	}
-	return all, e.dismiss()
+	return all, e.endAgreement()
 }
 
-// tell begins an agreement: it publishes words to the ranks of this host and waits for theirs. In a group over several
-// hosts the agreement has a second epoch, see dismiss.
-func (e *engine) tell(l *shm.Label, w words) error {
+// postWords begins an agreement: it publishes words to the ranks of this host and waits for theirs. In a
+// group over several hosts the agreement has a second epoch, which endAgreement ends.
+func (e *engine) postWords(l *shm.Label, w words) error {
 	epochs := 1
 	if e.hosts != nil {
 		epochs = 2
@@ -124,8 +128,8 @@ func (e *engine) tell(l *shm.Label, w words) error {
 	return e.awaitLocals(epoch)
 }
 
-// told returns the words that a rank of this host has published with tell.
-func (e *engine) told(peer int, mine words) (w words) {
+// wordsOf returns the words that a rank of this host has published with postWords.
+func (e *engine) wordsOf(peer int, mine words) (w words) {
 	if peer == e.Rank() {
 		return mine
 	}
@@ -135,9 +139,10 @@ func (e *engine) told(peer int, mine words) (w words) {
 	return w
 }
 
-// dismiss ends an agreement with other hosts. No rank continues before all ranks of this host have read the words and
-// its first rank has received those of the other hosts.
-func (e *engine) dismiss() error {
+// endAgreement ends an agreement with other hosts. It is a barrier of this host: no rank continues before
+// all have read the words and the first rank has heard from the other hosts. Only then do the other
+// ranks of this host know that all hosts make the same call.
+func (e *engine) endAgreement() error {
 	if len(e.locals) == 1 {
 		return nil
 	}
@@ -159,20 +164,21 @@ func (e *engine) awaitLocals(epoch uint32) error {
 	return nil
 }
 
-// census finds the survivors of a failed group, on one rank. It does the input and output of package survivors: ballots
-// lie in the memory of a host, or are sent over control connections.
+// census finds the survivors of a failed group, on one rank. Package survivors decides; census does
+// the input and output for it: ballots lie in the memory of a host, or are sent over control
+// connections.
 type census struct {
 	e       *engine
 	voter   *survivors.Voter
-	ballots []survivors.Ballot // last seen of the others
-	texts   [][]byte           // the encoded ballots
-	fault   error              // of this rank
+	ballots []survivors.Ballot // the last ballot of each other rank
+	texts   [][]byte           // the same, encoded
+	fault   error              // error of publishing this rank's ballot
 }
 
 const (
-	censusPace = 2 * time.Millisecond // between two looks
-	// maxFaults is how often the survivors may fail to form a group although none is known to have died. One of them may
-	// have died right after it voted.
+	censusInterval = 2 * time.Millisecond // time between two looks at the ballots
+	// maxFaults limits how often the survivors may fail to form a group although none is known to have
+	// died. A few failures are normal, because a rank may die right after it has voted.
 	maxFaults = 3
 )
 
@@ -184,7 +190,7 @@ func (e *engine) Shrink() (dist.Engine, []int, error) {
 	if len(e.member.Published(e.Rank())) > 0 {
 		return nil, nil, errors.New("shrinking the group: it has been shrunk before")
 	}
-	if err := c.settle(); err != nil {
+	if err := c.vote(); err != nil {
 		return nil, nil, err
 	}
 	faults := 0
@@ -192,7 +198,7 @@ func (e *engine) Shrink() (dist.Engine, []int, error) {
 		ranks := c.voter.Vote.Ranks()
 		child, err := c.join(ranks, attempt)
 		c.voter.Next(text(err))
-		err = c.settle()
+		err = c.vote()
 		same := slices.Equal(c.voter.Vote.Ranks(), ranks)
 		fault := slices.IndexFunc(c.voter.Vote, func(e survivors.Entry) bool { return e.Fault != "" })
 		if err == nil && same && fault < 0 {
@@ -221,7 +227,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// join forms the new group. It gives up as soon as that has become impossible.
+// join forms the new group. It stops waiting as soon as a member is known to have died or failed.
 func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	e := c.e
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -229,8 +235,8 @@ func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	go func() {
 		defer close(watch)
 		for ctx.Err() == nil {
-			time.Sleep(censusPace)
-			if err := c.hopeless(ranks); err != nil {
+			time.Sleep(censusInterval)
+			if err := c.whyImpossible(ranks); err != nil {
 				cancel(err)
 			}
 		}
@@ -250,8 +256,8 @@ func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
 	return e.origin.backend.enter(limited, config, e.hosts.cluster.of(lists.At(e.hosts.world, ranks)))
 }
 
-// hopeless returns why some ranks cannot form a group, or nil.
-func (c *census) hopeless(ranks []int) error {
+// whyImpossible returns the reason why the given ranks can no longer form a group, or nil.
+func (c *census) whyImpossible(ranks []int) error {
 	at := c.view(false)
 	for _, r := range ranks {
 		switch b := at.Ballots[r]; {
@@ -265,12 +271,12 @@ func (c *census) hopeless(ranks []int) error {
 	return nil
 }
 
-// settle votes until all survivors agree.
-func (c *census) settle() error {
+// vote exchanges ballots until all survivors agree.
+func (c *census) vote() error {
 	began := time.Now()
 	moved, limit := began, c.e.joined.Timeout
 	c.publish()
-	for ; ; time.Sleep(censusPace) {
+	for ; ; time.Sleep(censusInterval) {
 		late := time.Since(began) > limit
 		at := c.view(late)
 		at.Stalled = late && time.Since(moved) > limit/4
@@ -292,8 +298,8 @@ func (c *census) settle() error {
 			missing := c.voter.Missing(at)
 			r := missing[0]
 			return &dist.PeerError{Rank: r, PID: c.e.joined.PIDs[r],
-				Text: fmt.Sprintf("rank %d waited %v to shrink the group without %s "+
-					"(missing: ranks %v), which may live, and so takes more than half of the ranks", me, 3*limit, c.e.member.Name(r),
+				Text: fmt.Sprintf("rank %d waited %v to shrink the group without %s (missing: ranks %v): "+
+					"leaving out ranks that may be alive needs more than half of all ranks", me, 3*limit, c.e.member.Name(r),
 					missing)}
 		}
 	}
@@ -317,7 +323,7 @@ func (c *census) publish() {
 	}
 }
 
-// view returns what this rank knows about the others now.
+// view returns this rank's current knowledge of the other ranks.
 func (c *census) view(late bool) survivors.View {
 	e := c.e
 	at := survivors.View{Ballots: c.ballots, Gone: make([]bool, e.Size()), Late: make([]bool, e.Size())}
@@ -326,33 +332,34 @@ func (c *census) view(late bool) survivors.View {
 		if r == e.Rank() {
 			continue
 		}
-		var said []byte
+		var text []byte
 		if e.hosts == nil {
 			why, _ := e.member.Gone(r)
 			at.Gone[r] = why != ""
-			said = e.member.Published(r)
+			text = e.member.Published(r)
 		} else {
 			end, _ := e.hosts.controls[r].End()
 			at.Gone[r] = end == tcp.Closed || end == tcp.Left
 			at.Late[r] = late || end == tcp.Cut
-			said = e.hosts.note(r)
+			text = e.hosts.note(r)
 		}
-		if !bytes.Equal(said, c.texts[r]) {
+		if !bytes.Equal(text, c.texts[r]) {
 			var b survivors.Ballot
-			if err := json.Unmarshal(said, &b); err != nil {
-				c.fault = fmt.Errorf("what rank %d says: %w", r, err)
+			if err := json.Unmarshal(text, &b); err != nil {
+				c.fault = fmt.Errorf("decoding the ballot of rank %d: %w", r, err)
 			}
-			c.texts[r], c.ballots[r] = said, b
+			c.texts[r], c.ballots[r] = text, b
 		}
 	}
 	if e.hosts == nil {
-		at.First = c.first
+		at.First = c.decideOnce
 	}
 	return at
 }
 
-// first makes an outcome the common outcome of all ranks of this host, unless there is one already.
-func (c *census) first(step int, o survivors.Outcome) (counts survivors.Outcome) {
+// decideOnce makes o the outcome of all ranks of this host, unless one of them was faster, and returns the
+// outcome that counts.
+func (c *census) decideOnce(step int, o survivors.Outcome) (counts survivors.Outcome) {
 	text, err := json.Marshal(o)
 	if err == nil {
 		text, err = c.e.member.Propose(step, text)

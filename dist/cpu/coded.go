@@ -8,28 +8,30 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// coded is the two-stage all-reduce of encoded elements: every rank encodes its input; the owner of each part decodes
-// it, adds in rank order and encodes the sum for everyone. The owner decodes its own sum too, so that all ranks get the
-// same bits.
+// coded is the two-stage all-reduce of encoded elements. Every rank encodes its input. The owner of
+// each part decodes it, adds in rank order and encodes the sum for all ranks. The owner also decodes
+// its own encoded sum instead of keeping the exact one, so that all ranks get the same bits.
 type coded struct {
 	codec  dist.Codec
 	plan   dist.Plan
 	carry  carrier
 	rank   int
-	width  int // bytes of an element
-	piece  int // elements
+	width  int // bytes per element
+	piece  int // elements per piece
 	pieces int
-	srcs   [][]byte // encodings, by rank
-	sum    []byte   // decoded
+	srcs   [][]byte // the encodings to add, by rank
+	sum    []byte   // the decoded sum of this rank's part
 	finish finish
 }
 
-// carrier moves the encodings of a piece to the ranks that decode them.
+// carrier moves the encodings of a piece to the ranks that decode them: through shared memory, or as
+// messages.
 type carrier interface {
-	// begin starts a call of so many pieces.
+	// begin starts a call of the given number of pieces.
 	begin(pieces int) error
-	// at returns the memory of a rank's encoding of one part of piece c. With part = number of ranks it is the sum of the
-	// rank's own part. Of other ranks, only this rank's part and, after await, the sum are available.
+	// at returns the memory of a rank's encoding of one part of piece c. If part is the number of
+	// ranks, it returns the sum of the rank's own part. For other ranks, only the encoding of this
+	// rank's part and, after await, the sum are available.
 	at(c, rank, part int) []byte
 	// scatter makes this rank's encodings available to the owners of the parts, and gets the encodings of this rank's own
 	// part.
@@ -38,12 +40,13 @@ type carrier interface {
 	share(c int) error
 	// await gets the sum of a rank's part.
 	await(c, rank int) error
-	// end returns once nobody reads the memory of this rank any more. The next call may overwrite it before it waits for
-	// anybody.
+	// end returns once no other rank reads the memory of this rank. The next call may then overwrite
+	// it before its first wait.
 	end() error
 }
 
-// codedPiece is the default size of a piece in bytes, before encoding. Between hosts the whole vector is one piece.
+// codedPiece is the default size of a piece in bytes, before encoding. Between hosts there is only one
+// piece.
 const codedPiece = 64 << 10
 
 func (e *engine) coded(p dist.Plan) (func() error, error) {
@@ -68,7 +71,7 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 		return o.run, nil
 	}
 	stages := newCodedStages(e, o)
-	// A stage holds the encodings of all parts and, behind them, of the sum of its own part.
+	// A stage holds the encodings of all parts, followed by the encoding of the sum of its own part.
 	if need := (size + 1) * stages.part; need > stages.half {
 		return nil, fmt.Errorf("codec %s needs %d bytes for a piece of %d elements, a stage has %d: use a smaller "+
 			"chunk or group",
@@ -78,10 +81,11 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 	return o.run, nil
 }
 
-// room returns the size of the encoding of so many elements.
+// room returns the maximum size of the encoding of n elements, in bytes.
 func (o *coded) room(elements int) int { return o.codec.Size(o.plan.DType, elements) }
 
-// bounds returns the elements of a rank's part of a piece: whole groups of the codec; the last part has the remainder.
+// bounds returns the elements of a rank's part of a piece. Parts are multiples of the codec's group;
+// the last part has the remainder.
 func (o *coded) bounds(c, rank int) (from, to int) {
 	each := o.piece / len(o.srcs)
 	from = c*o.piece + rank*each
@@ -157,13 +161,14 @@ func summed(r dist.Reduction) dist.Reduction {
 	return r
 }
 
-// codedStages carries encodings in the ranks' stages, which all of them read. A piece takes two epochs, and the end of
-// the call one more. Pieces alternate between the two halves of the stages.
+// codedStages carries encodings in the ranks' stages, which all ranks of the host can read. A piece
+// takes two epochs, and the end of the call one more. Pieces alternate between the two halves of the
+// stages, so that a rank can encode a piece while slower ranks still read the previous one.
 type codedStages struct {
 	m     *shm.Member
 	label *shm.Label
-	half  int // bytes of a stage for one piece
-	part  int // bytes for one encoding
+	half  int // bytes of a stage that one piece uses
+	part  int // bytes reserved for one encoding
 	epoch uint32
 }
 
@@ -208,8 +213,8 @@ type codedLinks struct {
 	label *shm.Label
 	mover *mover
 	mine  [][]byte // encodings of this rank's input, by part
-	given [][]byte // encodings of this rank's part, by rank
-	sums  [][]byte // by rank
+	given [][]byte // encodings of this rank's part, by the rank that sent them
+	sums  [][]byte // encoded sums, by rank
 }
 
 func newCodedLinks(e *engine, o *coded) *codedLinks {

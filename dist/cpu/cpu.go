@@ -3,11 +3,11 @@
 //
 // The ranks share one memory segment without a name. It contains the board of flags (package shm) and, for each rank, a
 // region from which Alloc takes symmetric memory. Every schedule can be executed step by step, with messages over
-// links. All-reduce also has faster code of its own:
+// links. All-reduce also has faster code:
 //
-//   - one-stage: each rank writes its input beside its flag, and everyone adds all inputs. This takes one transfer
+//   - one-stage: each rank writes its input next to its flag, and every rank adds all inputs. This takes one transfer
 //     between cores and no barrier at the end. Vectors far larger than the caches are pipelined in pieces, and the
-//     sums are stored past the caches.
+//     sums are written with non-temporal stores.
 //   - two-stage on symmetric memory: each rank adds its part directly from all inputs and stores the sum directly
 //     into all outputs.
 //   - two-stage on private memory: the same through pieces that stay in the caches, which are copied in while the
@@ -15,11 +15,11 @@
 //
 // All of them add in rank order, like the schedules of the same name.
 //
-// With a Config.Exchange the ranks may be on several hosts. Those of one host share memory as before; between hosts a
-// link is a TCP connection (package tcp). Schedules that only send messages work over both. All-reduce again has code
-// of its own, "hierarchical": parts are added within each host, then between the hosts, and fetched within each host,
-// piece by piece. No rank can reach the memory of another host, so there is no symmetric memory: Alloc returns ordinary
-// memory, and the group lacks the feature. Groups that are split off and lie on one host have it again.
+// With a Config.Exchange the ranks may be on several hosts. Ranks of one host share memory as before; between hosts
+// a link is a TCP connection (package tcp). Schedules that only send messages work over both. All-reduce has a faster
+// algorithm here too, "hierarchical": parts are added within each host, then between the hosts, and fetched within each
+// host, piece by piece. No rank can reach the memory of another host, so there is no symmetric memory: Alloc returns
+// ordinary memory, and the group lacks the feature. A group that Split makes of ranks on one host has it again.
 package cpu
 
 import (
@@ -49,8 +49,8 @@ func init() {
 	}, backend{})
 }
 
-// backend is the same for all groups. Tests set its fields, to start epochs where they soon wrap around, or to stream
-// short outputs.
+// backend is the same for all groups. Its fields are for tests: they start epochs just before they
+// wrap around, or make short outputs stream.
 type backend struct {
 	firstEpoch uint32
 	streamFrom int // 0: the constant streamFrom
@@ -70,10 +70,10 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	}
 	e := localEngine{shared}
 	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
-	// Barrier: every rank has made its claim after this, so a missing claim means that the rank has died.
 	defer context.AfterFunc(ctx, func() {
 		e.member.Refuse(fmt.Sprintf("rank %d gave up joining: %v", c.Rank, context.Cause(ctx)))
 	})()
+	// Barrier: every rank has made its claim after this, so a missing claim means that the rank has died.
 	if err := e.agree(shm.NewLabel("init"), words{}, nil); err != nil {
 		e.Close()
 		return nil, err
@@ -82,9 +82,9 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	return e, nil
 }
 
-// share joins the ranks of this host and returns the engine on the memory that they share: a board with room for all
-// ranks of the group, so that they keep their numbers, and a region for each rank of this host. h is nil if there are
-// no other hosts.
+// share joins the ranks of this host and returns the engine on their shared memory: a board with room
+// for all ranks of the group, so that ranks keep their numbers, and a region of symmetric memory for
+// each rank of this host. h is nil if there are no other hosts.
 func (b backend) share(ctx context.Context, c dist.Config, id shm.Identity, h *hosts) (*engine, error) {
 	region, err := regionBytes(id.Size)
 	if err != nil {
@@ -122,8 +122,8 @@ func (b backend) newFile(size, bytes int) (*os.File, error) {
 	return f, s.Close()
 }
 
-// regionBytes returns how much symmetric memory a rank can have: as much as the host has. It only reserves addresses
-// until something is written.
+// regionBytes returns the maximum size of a rank's symmetric memory: the memory of the host. Reserving
+// it costs only addresses, because the kernel provides pages when they are first written.
 func regionBytes(size int) (int, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

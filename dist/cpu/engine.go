@@ -19,22 +19,22 @@ import (
 // [hostsEngine] otherwise.
 type engine struct {
 	segment *shm.Segment
-	heap    *shm.Heap // of this rank, shared by all its groups
+	heap    *shm.Heap // allocates this rank's region; shared by all its groups
 	member  *shm.Member
 	joined  shm.Membership
 	origin  origin
-	meeting *shm.Meeting // of the first group only
+	meeting *shm.Meeting // listener of this host's ranks; set only in the first group
 	caps    dist.Capabilities
 
-	streamFrom int // bytes of all outputs from which they bypass the caches
+	streamFrom int // size of all outputs together, in bytes, from which stores bypass the caches
 
 	locals   []int   // the ranks of this host
 	hosts    *hosts  // nil: all ranks are on this host
 	links    []*link // for collectives, by rank
 	messages []*link // for messages of the program, by rank
 
-	mu     sync.Mutex // guards bounce: a call may be prepared while another one runs
-	bounce extent     // memory that peers reach, for calls on private buffers
+	mu     sync.Mutex // guards bounce: one call may be prepared while another runs
+	bounce extent     // shared memory for calls on private buffers
 }
 
 // localEngine is the engine of a group whose ranks share the memory of one host.
@@ -46,7 +46,8 @@ var (
 	_ dist.Shrinker   = hostsEngine{}
 )
 
-// origin is how a group was joined. Groups that are split off have an ID of their own.
+// origin identifies how a group was joined. A group made by Split gets an ID derived from its
+// parent's.
 type origin struct {
 	backend backend
 	config  dist.Config
@@ -90,7 +91,7 @@ func (e *engine) Rank() int                       { return e.member.Rank() }
 func (e *engine) Size() int                       { return e.member.Size() }
 func (e *engine) Capabilities() dist.Capabilities { return e.caps }
 
-// Alloc returns symmetric memory. It fails on every rank if it fails on one.
+// Alloc returns symmetric memory. If it fails on one rank, it fails on all.
 func (e localEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	off, failed := 0, error(nil)
 	if count > 0 {
@@ -100,7 +101,8 @@ func (e localEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if failed != nil {
 		ok = 0
 	} else {
-		// The owner touches its memory first, so that the kernel places it near the owner's core.
+		// The owner touches its memory first, because the kernel places a page on the NUMA node of the
+		// core that first writes it.
 		e.segment.Populate(off, count*d.Size())
 	}
 	all, err := e.gather(allocLabel(d, count), words{ok, uint64(off)})
@@ -151,8 +153,9 @@ func (e *engine) offset(b dist.Buffer) (int, bool) {
 	return e.segment.Offset(unsafe.Pointer(&b.Bytes()[0]))
 }
 
-// reserve returns the position of at least n bytes that peers reach. One call at a time uses them. They grow by being
-// replaced: calls prepared before keep the old ones.
+// reserve returns the offset of at least n bytes of shared memory that peers can reach. Calls use it
+// one at a time. To grow, it allocates new memory and keeps the old: calls prepared earlier still use
+// that.
 func (e *engine) reserve(n int) (off int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,7 +170,8 @@ func (e *engine) reserve(n int) (off int, err error) {
 	return e.bounce.off, nil
 }
 
-// Split implements dist.Engine. A new group whose ranks are on one host has symmetric memory, even if this one has not.
+// Split implements dist.Engine. A new group whose ranks are all on one host has symmetric memory, even
+// if this one does not.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
 	l := shm.NewLabel("split")
 	all, err := e.gather(l, words{uint64(color), uint64(key)})
@@ -235,7 +239,8 @@ func (e localEngine) Prepare(p dist.Plan) (func() error, error) {
 	return e.prepare(p)
 }
 
-// ownCode reports whether the call is an all-reduce that may run by code other than the steps of a schedule.
+// ownCode reports whether the call is an all-reduce that the optimised code may run, not the steps of
+// a schedule.
 func ownCode(p dist.Plan, size int) bool {
 	return p.Op == dist.AllReduce && !p.Steps && p.Combiner == nil && p.Count > 0 && size > 1
 }
@@ -251,18 +256,18 @@ func (e *engine) prepare(p dist.Plan) (func() error, error) {
 	return e.steps(p)
 }
 
-// allReduce is the part that all all-reduces without a schedule have in common.
+// allReduce is the common part of all optimised all-reduces.
 type allReduce struct {
 	m      *shm.Member
 	label  *shm.Label
 	kernel vec.Kernel
 	in     []byte
 	out    []byte
-	srcs   [][]byte // arguments of the kernel, by rank
+	srcs   [][]byte // arguments of the kernel, by rank; allocated once, because a run must not allocate
 	finish finish
 }
 
-// allReduce prepares the common part. how is what ranks must agree on besides the plan.
+// allReduce prepares the common part. how is text that ranks must agree on in addition to the plan.
 func (e *engine) allReduce(p dist.Plan, how string) allReduce {
 	return allReduce{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, vec.Combining(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
@@ -284,13 +289,15 @@ func (e *engine) fast(p dist.Plan) func() error {
 	return nil
 }
 
-// label is what ranks must agree on: the terms of the plan, and how, which the chosen code adds.
+// label returns the label of a call, on which ranks must agree: the terms of the plan, and how, which
+// describes the chosen code.
 func label(p dist.Plan, how string) *shm.Label { return shm.NewLabel(p.Terms() + how) }
 
-// finish is the last step of a reduction, between the sum and the output: the division of an average, the epilogue.
+// finish is the last step of a reduction, between the sum and the output: it divides an average and
+// applies the epilogue.
 type finish struct {
 	epilogue.Step
-	local bool // ranks may have different epilogues, so each applies its own to its output
+	local bool // ranks may have different epilogues, so each rank applies its own to its output
 }
 
 func newFinish(p dist.Plan, size int) finish {

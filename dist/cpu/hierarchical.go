@@ -8,18 +8,20 @@ import (
 )
 
 const (
-	// hierarchyPiece is the default size of a piece: the pieces of two ranks stay in their caches, and each system call
-	// moves much data. hierarchyLeast is the minimum: below it system calls dominate.
+	// hierarchyPiece is the default size of a piece in bytes: small enough that the pieces of two
+	// ranks stay in their caches, large enough to amortize a system call. Below hierarchyLeast system
+	// calls dominate.
 	hierarchyPiece = 1 << 20
 	hierarchyLeast = 64 << 10
 	// inSlots and sumSlots are the numbers of pieces, of at most hierarchyMost bytes, that the stage of a rank holds for
 	// the others of its host. The order of epochs below explains the numbers.
 	inSlots, sumSlots = 2, 4
 	hierarchyMost     = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
-	// ahead is how many pieces are sent to the other hosts before the first sum is awaited.
+	// ahead is the number of pieces that are sent to the other hosts before the first sum is awaited.
 	ahead = 2
-	// wholeFor2 and wholeForMany are the sizes of a part up to which hosts send each other all of it and everyone adds:
-	// one latency instead of two. Between two hosts that is no more traffic, only more additions.
+	// Up to these sizes of a part, in bytes, hosts send each other the whole part and every host adds
+	// all of them: one network latency instead of two. Between two hosts this causes no more traffic,
+	// only more additions, so the limit is higher.
 	wholeFor2    = 256 << 10
 	wholeForMany = 8 << 10
 )
@@ -47,20 +49,20 @@ type hierarchy struct {
 	e *engine
 
 	columns int
-	column  int         // of this rank; -1: none
-	peers   []*tcp.Link // the column, by host; nil for this host
-	links   []*tcp.Link // the same without nil
+	column  int         // column of this rank; -1: none
+	peers   []*tcp.Link // links of the column, by host; nil for this host
+	links   []*tcp.Link // peers without the nil
 	whole   bool
-	piece   int // bytes
+	piece   int // bytes per piece
 	pieces  int
 
-	given  [ahead][][]byte    // by slot and host: data received for this host's share; nil: received into the output
-	sums   [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
-	stages [inSlots][][]byte  // by slot and local rank
-	shared [sumSlots][][]byte // by slot and column
-	inMark [ahead][]uint64    // by slot and host: stream position where in c ends
-	sent   [sumSlots][]uint64 // by slot and host: stream position at which the slot has been sent
-	came   [sumSlots][]uint64 // by slot and host: stream position where sum c ends
+	given     [ahead][][]byte    // by slot and host: data received for this host's share; nil: received into the output
+	sums      [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
+	stages    [inSlots][][]byte  // by slot and local rank
+	shared    [sumSlots][][]byte // by slot and column
+	inMark    [ahead][]uint64    // by slot and host: stream position where in c ends
+	sent      [sumSlots][]uint64 // by slot and host: stream position at which the slot has been sent
+	arrivedAt [sumSlots][]uint64 // by slot and host: stream position where sum c ends
 }
 
 func (h *hosts) hierarchical(p dist.Plan) func() error {
@@ -104,8 +106,8 @@ func (o *hierarchy) cut(chunk int) {
 	o.pieces = (bytes + o.piece - 1) / o.piece
 }
 
-// reserve allocates the memory that pieces pass through. If the output is unused until the sum is stored there, the
-// share of one host is received directly into it, which saves cache space.
+// reserve allocates the memory that pieces pass through. If the output is unused until the sum is
+// stored there, the share of one host is received directly into it, which saves cache.
 func (o *hierarchy) reserve(outputFree bool) {
 	locals, hosts := o.h.locals, len(o.peers)
 	for slot := range ahead {
@@ -123,7 +125,7 @@ func (o *hierarchy) reserve(outputFree bool) {
 		}
 	}
 	for slot := range sumSlots {
-		o.sent[slot], o.came[slot] = make([]uint64, hosts), make([]uint64, hosts)
+		o.sent[slot], o.arrivedAt[slot] = make([]uint64, hosts), make([]uint64, hosts)
 	}
 	if len(locals) == 1 {
 		return
@@ -174,12 +176,12 @@ func (o *hierarchy) run() error {
 		l.Out.PostHeader(header)
 		l.In.ExpectHeader(header)
 	}
-	if err := o.give(0, base); err != nil {
+	if err := o.publish(0, base); err != nil {
 		return err
 	}
 	for c := range o.pieces + 1 {
 		if c+1 < o.pieces {
-			if err := o.give(c+1, base); err != nil {
+			if err := o.publish(c+1, base); err != nil {
 				return err
 			}
 		}
@@ -202,16 +204,16 @@ func (o *hierarchy) run() error {
 	if err := o.fetch(o.pieces-1, base); err != nil {
 		return err
 	}
-	if err := o.h.settle(o.links); err != nil {
+	if err := o.h.flush(o.links); err != nil {
 		return err
 	}
 	o.finish.Apply(o.out, 0)
 	return nil
 }
 
-// give makes piece c available to the others of this host, adds this rank's part of the pieces that they gave, and
-// sends that sum to the other hosts.
-func (o *hierarchy) give(c int, base uint32) error {
+// publish makes piece c available to the other ranks of this host, adds this rank's part of their pieces,
+// and sends that sum to the other hosts.
+func (o *hierarchy) publish(c int, base uint32) error {
 	slot := c % sumSlots
 	if len(o.h.locals) > 1 {
 		if err := o.flushed(slot); err != nil {
@@ -234,7 +236,7 @@ func (o *hierarchy) give(c int, base uint32) error {
 		}
 		l.Out.Post(o.mine(c, h))
 		o.sent[slot][h] = l.Out.Posted()
-		l.In.Expect(o.gift(c, h))
+		l.In.Expect(o.inbox(c, h))
 		o.inMark[c%ahead][h] = l.In.Posted()
 	}
 	_, err := o.h.progress(o.links)
@@ -258,14 +260,15 @@ func (o *hierarchy) addLocals(c int) {
 	}
 }
 
-// mine returns the data that this host sends to another for its share of piece c, or, for its own host, the data that
-// it keeps.
+// mine returns the data that this host sends to another host for its share of piece c. For this host
+// itself, it returns the data that stays here.
 func (o *hierarchy) mine(c, host int) []byte { return o.shareOf(o.in, c, host) }
 
 // total returns where the sum of a host's share of piece c is stored.
 func (o *hierarchy) total(c, host int) []byte { return o.shareOf(o.out, c, host) }
 
-// shareOf returns a host's share of piece c: in the vector itself if the rank is alone on its host.
+// shareOf returns a host's share of piece c. If the rank is alone on its host, the share lies in the
+// vector itself.
 func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 	off, from, to := o.share(c, host)
 	if len(o.h.locals) > 1 {
@@ -274,8 +277,8 @@ func (o *hierarchy) shareOf(vector []byte, c, host int) []byte {
 	return vector[off+from : off+to]
 }
 
-// gift returns where another host's data for this host's share of piece c is received.
-func (o *hierarchy) gift(c, host int) []byte {
+// inbox returns the memory into which another host's data for this host's share of piece c is received.
+func (o *hierarchy) inbox(c, host int) []byte {
 	total := o.total(c, o.h.host)
 	if given := o.given[c%ahead][host]; given != nil {
 		return given[:len(total)]
@@ -283,7 +286,8 @@ func (o *hierarchy) gift(c, host int) []byte {
 	return total
 }
 
-// reduce adds this host's share of piece c once all hosts have sent theirs, and sends the sum to the others.
+// reduce adds this host's share of piece c once all hosts have sent their data, and sends the sum to
+// them.
 func (o *hierarchy) reduce(c int) error {
 	if o.column < 0 {
 		return nil
@@ -291,7 +295,7 @@ func (o *hierarchy) reduce(c int) error {
 	if err := o.received(o.inMark[c%ahead]); err != nil {
 		return err
 	}
-	if o.whole { // in place, the data being sent is about to be overwritten
+	if o.whole { // in place: the data that is still being sent would be overwritten
 		if err := o.flushed(c % sumSlots); err != nil {
 			return err
 		}
@@ -303,7 +307,7 @@ func (o *hierarchy) reduce(c int) error {
 		for h := range o.peers {
 			src := mine
 			if h != o.h.host {
-				src = o.gift(c, h)
+				src = o.inbox(c, h)
 			}
 			o.srcs = append(o.srcs, src[from:end])
 		}
@@ -319,7 +323,7 @@ func (o *hierarchy) reduce(c int) error {
 		l.Out.Post(total)
 		o.sent[c%sumSlots][h] = l.Out.Posted()
 		l.In.Expect(o.total(c, h))
-		o.came[c%sumSlots][h] = l.In.Posted()
+		o.arrivedAt[c%sumSlots][h] = l.In.Posted()
 	}
 	_, err := o.h.progress(o.links)
 	return err
@@ -328,10 +332,10 @@ func (o *hierarchy) reduce(c int) error {
 // complete waits for the sums of piece c from the other hosts and makes the part available to the ranks of this host.
 func (o *hierarchy) complete(c int) error {
 	if len(o.h.locals) == 1 {
-		return nil // they are received directly into the output
+		return nil // the sums are received directly into the output
 	}
 	if o.column >= 0 && !o.whole {
-		if err := o.received(o.came[c%sumSlots]); err != nil {
+		if err := o.received(o.arrivedAt[c%sumSlots]); err != nil {
 			return err
 		}
 	}

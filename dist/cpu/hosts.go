@@ -17,39 +17,40 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// hosts is the part of an engine for groups over several hosts. The ranks of this host share memory as in any group.
-// Their board has room for all ranks, under their numbers in the whole group, so a failure that one of them notices or
-// is told of reaches all of them and names the right ranks. Other ranks are reached over TCP.
+// hosts is the part of an engine for groups over several hosts. The ranks of this host share memory as
+// in any group. Their board has room for all ranks, under their numbers in the group. So a failure
+// that one of them notices or receives reaches all of them and names the right ranks. Other ranks are
+// reached over TCP.
 type hosts struct {
 	*cluster
 	engine    *engine
 	rank      int
-	world     []int      // ranks in the first group
+	world     []int      // ranks in the first group, by rank in this one
 	ranks     []rankInfo // by rank
 	byHost    [][]int    // ranks by host, in order of their first ranks
-	host      int        // this rank's
+	host      int        // index of this rank's host
 	locals    []int      // byHost[host]
 	localRank int        // index of this rank in locals
 	tag       [16]byte   // identifies the group on a connection
 
-	leaders  []*tcp.Link    // links to the first ranks of the other hosts, if this rank is the first of its host
+	leaders  []*tcp.Link    // links to the first ranks of the other hosts; nil unless this rank is the first of its host
 	controls []*tcp.Control // nil for this rank
 
 	crowded bool
-	group   int // see groupSize; for hierarchical schedules
+	group   int // result of groupSize, for hierarchical schedules
 
-	calls  atomic.Uint64 // begun
+	calls  atomic.Uint64 // number of calls begun
 	labels [2]atomic.Pointer[shm.Label]
 
-	alive  sync.RWMutex // guards the segment: control connections outlive it
-	closed bool
-	told   atomic.Bool // the other hosts know that the group has failed
+	alive    sync.RWMutex // guards the segment, because control connections may outlive it
+	closed   bool
+	reported atomic.Bool // the other hosts have been told that the group has failed
 
 	noted sync.Mutex
 	notes [][]byte // last text that each rank has published
 
-	memory map[unsafe.Pointer]bool // allocations
-	sleeps tcp.Sleeper             // for collectives
+	memory map[unsafe.Pointer]bool // buffers that Alloc has returned and Free has not released
+	sleeps tcp.Sleeper             // for waits of collectives
 }
 
 // newHosts computes which ranks are on which host. It opens nothing.
@@ -74,7 +75,8 @@ func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h.localRank = slices.Index(h.locals, rank)
 	h.group = groupSize(h.ranks)
 
-	// Ranks that count as being on other hosts may still be on this machine.
+	// Ranks with another Config.Host may still be on this machine and compete for its cores, so count
+	// them too.
 	cpus, ranks, together := map[int]bool{}, 0, 0
 	for _, p := range h.ranks {
 		if p.Machine == me.Machine {
@@ -138,14 +140,15 @@ const hierarchical = "hierarchical"
 // local reports whether a rank is on this host.
 func (h *hosts) local(peer int) bool { return h.ranks[peer].Host == h.ranks[h.rank].Host }
 
-// hostsEngine is the engine of a group whose ranks are on several hosts. Ranks reach each other's memory only within a
-// host, so it has ordinary memory and no fast all-reduce, and it tells the other hosts when a call fails.
+// hostsEngine is the engine of a group whose ranks are on several hosts. Ranks reach each other's
+// memory only within a host, so it has ordinary memory and no fast all-reduce, and it reports a failed
+// call to the other hosts.
 type hostsEngine struct{ *engine }
 
 // Alloc returns ordinary memory: no memory is shared between hosts.
 func (e hostsEngine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if _, err := e.gather(allocLabel(d, count), words{}); err != nil {
-		return dist.Buffer{}, e.outward(err)
+		return dist.Buffer{}, e.reporting(err)
 	}
 	if count == 0 {
 		return dist.NewBuffer(d, 0, nil, nil), nil
@@ -182,19 +185,19 @@ func (e hostsEngine) Prepare(p dist.Plan) (func() error, error) {
 			return nil, err
 		}
 	}
-	return func() error { return e.outward(run()) }, nil
+	return func() error { return e.reporting(run()) }, nil
 }
 
 // Split implements dist.Engine.
 func (e hostsEngine) Split(color, key int) (dist.Engine, error) {
 	child, err := e.engine.Split(color, key)
-	return child, e.outward(err)
+	return child, e.reporting(err)
 }
 
 // Refuse implements dist.Engine.
 func (e hostsEngine) Refuse(reason error) {
 	e.engine.Refuse(reason)
-	e.hosts.spread()
+	e.hosts.reportFailure()
 }
 
 // Close implements dist.Engine.
@@ -203,10 +206,10 @@ func (e hostsEngine) Close() error {
 	return e.engine.Close()
 }
 
-// outward tells the other hosts of a failure.
-func (e hostsEngine) outward(err error) error {
+// reporting reports an error of this rank to the other hosts, and returns it.
+func (e hostsEngine) reporting(err error) error {
 	if err != nil {
-		e.hosts.spread()
+		e.hosts.reportFailure()
 	}
 	return err
 }
@@ -228,7 +231,7 @@ func (h *hosts) branch(joined shm.Membership, color int) (dist.Engine, error) {
 	return e, nil
 }
 
-// close tells the others that this rank leaves, so that they do not consider it dead.
+// close announces to the other ranks that this rank leaves, so that they do not consider it dead.
 func (h *hosts) close() {
 	h.alive.Lock()
 	h.closed = true
@@ -248,15 +251,16 @@ func (h *hosts) close() {
 	h.mesh.Close()
 }
 
-// begun counts a call that this rank has begun.
-func (h *hosts) begun(l *shm.Label) {
+// countCall counts a call that this rank has begun. The label is stored before the counter, so a reader
+// that sees the count finds the label.
+func (h *hosts) countCall(l *shm.Label) {
 	n := h.calls.Load() + 1
 	h.labels[n&1].Store(l)
 	h.calls.Store(n)
 }
 
-// said returns how many calls have begun, and the text of the n-th if it is one of the last two.
-func (h *hosts) said(n uint64) (calls uint64, text string) {
+// callText returns how many calls have begun, and the text of the n-th if it is one of the last two.
+func (h *hosts) callText(n uint64) (calls uint64, text string) {
 	calls = h.calls.Load()
 	if l := h.labels[n&1].Load(); l != nil && n <= calls && n+2 > calls {
 		text = l.Text()

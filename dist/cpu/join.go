@@ -23,16 +23,16 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// rankInfo is what a rank tells the others when it joins.
+// rankInfo is the data that a rank sends to all others when it joins.
 type rankInfo struct {
-	Host    string // the host that it counts as being on
-	Machine string // the machine that it is on
+	Host    string // name of the host that the rank is assigned to
+	Machine string // identifies the machine that the rank runs on
 	Name    string // name of the host in errors
 	PID     int
 	CPUs    []int
 	Threads int
 	Nonce   []byte
-	Proof   []byte // that it knows the secret
+	Proof   []byte // proof that the rank knows the secret
 }
 
 // joinHosts joins ranks that may be on several hosts. Every rank does the same exchanges in the same order, even after
@@ -110,8 +110,8 @@ func proof(c dist.Config, rank int, nonce []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// cluster is shared by a group over several hosts and the groups split off from it. Its ranks are those of the first
-// group.
+// cluster is shared by a group over several hosts and all groups split off from it. Ranks are numbered
+// as in the first group.
 type cluster struct {
 	key     []byte
 	all     []rankInfo
@@ -120,8 +120,8 @@ type cluster struct {
 	silence time.Duration // time after which an unreachable host counts as lost
 }
 
-// open opens this rank's listener and tells the others its address. If all ranks are on one machine, it accepts no
-// other machine.
+// open opens this rank's listener and sends its address to the others. If all ranks are on one
+// machine, it accepts connections only from there.
 func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 	ports, err := connection.PortRangeFromEnv(os.Environ())
 	if err != nil {
@@ -158,8 +158,9 @@ func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (dist.En
 	return e, nil
 }
 
-// connect opens the connections to all other ranks: a control connection to every rank, and two more to ranks on other
-// hosts. The rank with the higher number dials.
+// connect opens the connections to all other ranks: a control connection to every rank, and two data
+// connections to each rank on another host. The rank with the higher number dials, so that each pair
+// connects once.
 func (h *hosts) connect(ctx context.Context) error {
 	var mu sync.Mutex // guards faults
 	var faults []string
@@ -180,7 +181,7 @@ func (h *hosts) connect(ctx context.Context) error {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil && len(faults) < 3 { // three are enough
+				if err != nil && len(faults) < 3 { // three are enough to explain the failure
 					who := fmt.Sprintf("rank %d cannot connect with %s", h.rank, h.Name(peer))
 					faults = append(faults, fmt.Sprintf("%s: %v", who, err))
 				}
@@ -203,7 +204,7 @@ func (h *hosts) attach(peer int, use tcp.Use, conn *connection.Conn) (err error)
 	switch use {
 	case tcp.ForControl:
 		h.controls[peer], err = tcp.NewControl(conn, h.silence,
-			tcp.Handler{Failed: h.hear, Said: h.said, Noted: func(text []byte) {
+			tcp.Handler{Failed: h.markFailed, Calls: h.callText, Published: func(text []byte) {
 				h.noted.Lock()
 				defer h.noted.Unlock()
 				h.notes[peer] = text

@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// link connects this rank with one peer: channels in shared memory, or a TCP connection to a rank of another host. It
-// is one type with two cases and not an interface, because it is polled while spinning.
+// link connects this rank with one peer: channels in shared memory, or a TCP connection to a rank of
+// another host. It is one type with two cases, because an interface call in the spin loop costs time.
 type link struct {
 	peer     int
 	to, from *shm.Channel
@@ -44,15 +44,15 @@ func (o *outgoing) pending() bool {
 	return o.link != nil && !o.slots.Complete()
 }
 
-// incoming is the state of a message from a peer. Data that is added to memory arrives over TCP in pieces that stay in
-// a cache: one piece is received while the other is added.
+// incoming is the state of a message from a peer. Data that must be added arrives over TCP in two
+// alternating pieces, which stay in a cache: one is received while the other is added.
 type incoming struct {
 	link  *link // nil: none
 	dst   []byte
 	take  func(off int, piece []byte) // called with each piece
 	slots shm.Transfer
 
-	posted, taken int // bytes to add, received over TCP
+	posted, taken int // bytes to add: posted for receiving, and already added
 	marks         [2]uint64
 	pieces        [2][]byte
 }
@@ -79,7 +79,7 @@ func (i *incoming) pending() bool {
 	return i.link != nil && !i.slots.Complete()
 }
 
-// reserve allocates the pieces for adding messages of up to so many bytes over TCP.
+// reserve allocates the pieces for adding messages of up to the given size over TCP.
 func (i *incoming) reserve(bytes int) {
 	for k := range i.pieces {
 		i.pieces[k] = make([]byte, min(bytes, incomingPiece))
@@ -114,20 +114,20 @@ func (i *incoming) add() (moved bool) {
 	return moved
 }
 
-// mover transfers the messages of one step of a rank: one out, one in, or both at once. It keeps its memory between
-// messages.
+// mover transfers the messages of one step of a rank: one out, one in, or both at once. It is reused
+// for all messages, so that a run allocates nothing.
 type mover struct {
 	e       *engine
 	label   *shm.Label // label of the collective; nil for a message of the program
 	doing   string     // for errors; "": the current collective
 	dtype   dist.DType
 	kernel  vec.Kernel
-	combine *dist.Combiner // instead of the kernel
-	sum     []byte         // its result, if the output may be one of its sources
+	combine *dist.Combiner // replaces the kernel; nil: none
+	sum     []byte         // scratch for its result, if the output may be one of its sources
 	out     outgoing
 	in      incoming
 	srcs    [2][]byte
-	store   func(off int, piece []byte) // made once, because a closure per message would be garbage
+	store   func(off int, piece []byte) // stores a received piece; made once, so that messages allocate nothing
 	add     func(off int, piece []byte)
 	sleeper tcp.Sleeper
 }
@@ -172,8 +172,8 @@ func (t *mover) header(b []byte) tcp.Header {
 	return tcp.Header{Call: n.Count, Sign: n.Type, Bytes: n.Bytes}
 }
 
-// move sends src over one link and receives dst over another; either link may be nil. With add, received data is added
-// to dst.
+// move sends src over one link and receives dst over another; either link may be nil. If add is set,
+// received data is added to dst.
 func (t *mover) move(to *link, src []byte, from *link, dst []byte, add bool) error {
 	t.send(to, src)
 	t.receive(from, dst, add)
@@ -242,18 +242,19 @@ func (t *mover) receive(from *link, dst []byte, add bool) {
 // progress moves as much as possible without waiting.
 func (t *mover) progress() (moved bool, err error) {
 	sent, err := t.out.move()
-	// The last message of the peer may explain why nothing can be sent.
-	came, lost := t.in.move()
+	// Receive even if sending failed: the last message of the peer may explain why.
+	received, lost := t.in.move()
 	if lost != nil {
 		return false, t.broken(t.in.link, lost)
 	}
 	if err != nil {
 		return false, t.broken(t.out.link, err)
 	}
-	return sent || came, nil
+	return sent || received, nil
 }
 
-// mixedPatience bounds a sleep that also waits for shared memory, which cannot end the sleep.
+// mixedPatience limits a sleep in poll(2) while the rank also waits for shared memory, because a write
+// to shared memory does not wake it.
 const mixedPatience = time.Millisecond
 
 // pause is one step of a wait that involves the network.

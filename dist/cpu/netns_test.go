@@ -195,10 +195,10 @@ func (j *job) ends(rank int, pattern string) {
 	select {
 	case <-r.ended:
 	case <-time.After(hostGuard):
-		j.Fatalf("rank %d hangs; it said: %s", rank, r.out.String())
+		j.Fatalf("rank %d hangs; it printed: %s", rank, r.out.String())
 	}
 	if !regexp.MustCompile(pattern).MatchString(r.out.String()) {
-		j.Errorf("rank %d said %q, want a match of %q", rank, r.out.String(), pattern)
+		j.Errorf("rank %d printed %q, want a match of %q", rank, r.out.String(), pattern)
 	}
 }
 
@@ -217,7 +217,7 @@ func (j *job) awaitRunning() {
 		}
 	}
 	for i, r := range j.ranks {
-		j.Errorf("rank %d said %q", i, r.out.String())
+		j.Errorf("rank %d printed %q", i, r.out.String())
 	}
 	j.Fatal("the ranks do not get going")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
-// askLimit is how long a peer may take to answer which call it is in.
+// askLimit is the time that a peer has to answer how many calls it has begun.
 const askLimit = time.Second
 
 // progress moves as much as possible on the links without waiting.
@@ -30,8 +30,9 @@ func (h *hosts) progress(links []*tcp.Link) (moved bool, err error) {
 	return moved, nil
 }
 
-// until waits for a peer and keeps the links moving meanwhile, because the awaited rank may depend on their data. With
-// mixed it also waits for shared memory, which cannot end a sleep.
+// until waits for a peer and keeps the links moving meanwhile, because the awaited rank may depend on
+// their data. If mixed is set, done also depends on shared memory, which does not wake a sleeping
+// rank, so sleeps are short.
 func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool, error)) error {
 	w := h.engine.member.NewFarWait(peer, "")
 	for {
@@ -59,8 +60,8 @@ func (h *hosts) until(peer int, links []*tcp.Link, mixed bool, done func() (bool
 	}
 }
 
-// settle waits until everything that was posted on the links has been moved.
-func (h *hosts) settle(links []*tcp.Link) error {
+// flush waits until everything that was posted on the links has been moved.
+func (h *hosts) flush(links []*tcp.Link) error {
 	for _, l := range links {
 		if err := h.until(l.Peer, links, false, func() (bool, error) { return l.Idle(), nil }); err != nil {
 			return err
@@ -89,9 +90,10 @@ func (h *hosts) awaitLocals(epoch uint32, links []*tcp.Link) error {
 // broken converts the error of a link into the failure of the group.
 func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 	if other, is := errors.AsType[*tcp.MismatchError](err); is {
-		return h.disagree(l.Peer, other)
+		return h.failMismatch(l.Peer, other)
 	}
-	// The last message of the peer explains the error better.
+	// The last message on the peer's control connection explains the error better than the data
+	// connection does.
 	control := h.controls[l.Peer]
 	control.AwaitEnd(askLimit)
 	if h.engine.member.Failed() {
@@ -108,11 +110,12 @@ func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
 	return h.engine.member.FailPeer(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
 }
 
-// disagree fails the group because a peer makes a different call.
-func (h *hosts) disagree(peer int, e *tcp.MismatchError) error {
+// failMismatch fails the group because a peer makes a different call. It asks the peer for the text of its
+// call.
+func (h *hosts) failMismatch(peer int, e *tcp.MismatchError) error {
 	_, theirs, _ := h.controls[peer].Ask(e.Got.Call, askLimit)
 	theirs = cmp.Or(theirs, "something else")
-	_, mine := h.said(e.Want.Call)
+	_, mine := h.callText(e.Want.Call)
 	return h.engine.member.DisagreeOn(e.Want.Call, peer, mine, theirs)
 }
 
@@ -150,14 +153,15 @@ func (h *hosts) Behind(rank int) int {
 	return furthestBehind(ranks, calls, rank)
 }
 
-// progress is the number of calls that a rank has begun, or that it does not answer.
+// progress is a rank's answer to Behind: the number of calls that it has begun, or no answer.
 type progress struct {
 	calls  uint64
 	silent bool
 }
 
-// furthestBehind returns the rank to blame for a timeout: the first one that does not answer, else the one with the
-// fewest calls if that is fewer than this rank's, since the others wait for it too, else the awaited one.
+// furthestBehind returns the rank to blame for a timeout: the first one that does not answer; else the
+// one with the fewest calls if these are fewer than this rank's, since the others wait for it too;
+// else the awaited rank.
 func furthestBehind(ranks []progress, calls uint64, waited int) int {
 	if r := slices.IndexFunc(ranks, func(p progress) bool { return p.silent }); r >= 0 {
 		return r
@@ -171,8 +175,8 @@ func furthestBehind(ranks []progress, calls uint64, waited int) int {
 	return blamed
 }
 
-// hear handles a failure that a rank of another host reports.
-func (h *hosts) hear(f shm.Failure) {
+// markFailed marks the group as failed when a rank of another host reports a failure.
+func (h *hosts) markFailed(f shm.Failure) {
 	h.alive.RLock()
 	defer h.alive.RUnlock()
 	if !h.closed {
@@ -180,10 +184,10 @@ func (h *hosts) hear(f shm.Failure) {
 	}
 }
 
-// spread tells the other hosts that the group has failed, once.
-func (h *hosts) spread() {
+// reportFailure reports the failure of the group to the other hosts, once.
+func (h *hosts) reportFailure() {
 	f := h.engine.member.Ended()
-	if f == nil || !h.told.CompareAndSwap(false, true) {
+	if f == nil || !h.reported.CompareAndSwap(false, true) {
 		return
 	}
 	for r, c := range h.controls {

@@ -9,16 +9,16 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// ownBytes is how much of a slot is prefetched for writing: as much as a core can have in flight without delaying its
-// work.
+// ownBytes is the part of a slot that is prefetched for writing, in bytes: as many cache lines as a
+// core can have in flight without delaying its other work.
 const ownBytes = 4 << 10
 
-// oneStage is the all-reduce in which every rank writes its input beside its flag and adds all inputs itself. A longer
-// vector is sent in pieces, one per epoch.
+// oneStage is the all-reduce in which every rank writes its input next to its flag and adds all inputs
+// itself. A longer vector is sent in pieces, one per epoch.
 type oneStage struct {
 	allReduce
-	few    func(out []byte, srcs [][]byte) // replaces the kernel for inputs that fit beside a flag
-	piece  int                             // bytes
+	few    func(out []byte, srcs [][]byte) // replaces the kernel for inputs that fit next to a flag
+	piece  int                             // bytes per piece
 	epochs int
 	own    int         // bytes of the slot to prefetch for the next call
 	slots  [2][][]byte // by parity of the epoch and rank
@@ -31,8 +31,8 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	return e.newOneStage(p, "").run
 }
 
-// PrepareHalves divides an all-reduce of one epoch: a rank writes its input where the others find it whenever they
-// look.
+// PrepareHalves divides an all-reduce of one epoch. begin publishes this rank's input; the others read
+// it whenever they are ready. finish waits for theirs.
 func (e localEngine) PrepareHalves(p dist.Plan) (begin, finish func() error, arrived func() bool, err error) {
 	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 ||
 		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
@@ -76,37 +76,37 @@ func (o *oneStage) run() error {
 	}
 	for off := 0; off < len(o.in); off += o.piece {
 		end := min(off+o.piece, len(o.in))
-		o.give(off, end)
-		if err := o.take(off, end); err != nil {
+		o.publish(off, end)
+		if err := o.combine(off, end); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// begin and end are the halves of run, for a call of one piece. The input stays valid until all ranks have ended the
-// call: before a rank overwrites it two calls later, it has awaited the next call of all ranks, which they begin after
-// they have ended this one.
+// begin and end are the halves of run, for a call of one piece. No barrier is needed at the end. The
+// input stays valid until all ranks have ended the call: before this rank overwrites it two calls
+// later, it has awaited the next call of all ranks, which they begin only after ending this one.
 func (o *oneStage) begin() error {
 	if err := o.m.Begin(o.label, o.epochs); err != nil {
 		return err
 	}
-	o.give(0, len(o.in))
+	o.publish(0, len(o.in))
 	return nil
 }
 
-func (o *oneStage) end() error { return o.take(0, len(o.in)) }
+func (o *oneStage) end() error { return o.combine(0, len(o.in)) }
 
 func (o *oneStage) arrived() bool { return o.m.Arrived(o.m.Next() - 1) }
 
-// give writes a piece where the others find it.
-func (o *oneStage) give(off, end int) {
+// publish copies a piece of the input into this rank's slot, where the others read it.
+func (o *oneStage) publish(off, end int) {
 	copy(o.slots[o.m.Next()&1][o.m.Rank()], o.in[off:end])
 	o.m.Signal()
 }
 
-// take waits for the pieces of all others and adds them.
-func (o *oneStage) take(off, end int) error {
+// combine waits for the pieces of all others and adds them.
+func (o *oneStage) combine(off, end int) error {
 	m := o.m
 	in, out := o.in[off:end], o.out[off:end]
 	epoch, me := m.Next()-1, m.Rank()
@@ -169,7 +169,8 @@ func sumFew[E float64 | float32 | int64 | int32](out []byte, srcs [][]byte) {
 	}
 }
 
-// The two 16-bit types are written out, because with a type parameter every widening would be a call.
+// The two 16-bit types have their own functions, because in generic code every widening would be a
+// function call.
 
 func sumFewF16(out []byte, srcs [][]byte) {
 	for at := uintptr(0); at < uintptr(len(out)); at += 2 {
@@ -196,19 +197,20 @@ func element[E any](b []byte, at uintptr) *E {
 }
 
 const (
-	// pipedSlots is the number of pieces in flight: one that is being written, one that is being added, and one that
-	// slower ranks still read.
+	// pipedSlots is the number of pieces in flight: one that is being written, one that is being
+	// added, and one that slower ranks still read.
 	pipedSlots = 3
-	// pipedPiece is the size of a piece. Streaming stores need long ones.
+	// pipedPiece is the size of a piece in bytes. Non-temporal stores are fast only in long runs.
 	pipedPiece = 256 << 10
 )
 
-// piped is the one-stage all-reduce of vectors far larger than the caches. Every rank writes its input piece by piece,
-// each before it adds the previous piece, and stores the sums past the caches, which are left to the pieces.
+// piped is the one-stage all-reduce of vectors far larger than the caches. Every rank writes its input
+// piece by piece, each before it adds the previous piece. It writes the sums with non-temporal stores,
+// which leaves the caches to the pieces.
 //
-// Epoch c+1 of a call says that piece c has been written, and the last epoch that the rank has read all pieces. Before
-// give overwrites a slot, the previous piece of all ranks has been awaited, which they wrote after they had read the
-// slot.
+// Epoch c+1 of a call announces that piece c has been written. The last epoch announces that the rank
+// has read all pieces. Slots are reused safely: before publish overwrites a slot, it has awaited the
+// previous piece of all ranks, which they wrote after they had read the slot.
 type piped struct {
 	allReduce
 	reduce func(dst []byte, srcs [][]byte)
@@ -220,7 +222,7 @@ func (e *engine) piped(p dist.Plan) func() error {
 	o := &piped{allReduce: e.allReduce(p, " in a pipe")}
 	o.reduce = o.kernel.ReduceNT
 	if !o.finish.IsNop() {
-		o.reduce = o.kernel.Reduce // the sums are read again soon
+		o.reduce = o.kernel.Reduce // store through the caches: the sums are read again soon
 	}
 	o.pieces = (len(o.in) + pipedPiece - 1) / pipedPiece
 	for slot := range o.slots {
@@ -237,15 +239,15 @@ func (o *piped) run() error {
 		return err
 	}
 	first := m.Next()
-	o.give(0)
+	o.publish(0)
 	for c := range o.pieces {
 		if err := m.AwaitAll(first + uint32(c)); err != nil {
 			return err
 		}
 		if c+1 < o.pieces {
-			o.give(c + 1)
+			o.publish(c + 1)
 		}
-		o.take(c)
+		o.combine(c)
 	}
 	m.Signal()
 	return m.AwaitAll(first + uint32(o.pieces))
@@ -255,15 +257,15 @@ func (o *piped) bounds(c int) (from, to int) {
 	return c * pipedPiece, min((c+1)*pipedPiece, len(o.in))
 }
 
-// give copies piece c into this rank's stage.
-func (o *piped) give(c int) {
+// publish copies piece c into this rank's stage.
+func (o *piped) publish(c int) {
 	from, to := o.bounds(c)
 	vec.Copy(o.slots[c%pipedSlots][o.m.Rank()][:to-from], o.in[from:to])
 	o.m.Signal()
 }
 
-// take computes the sum of piece c.
-func (o *piped) take(c int) {
+// combine computes the sum of piece c.
+func (o *piped) combine(c int) {
 	from, to := o.bounds(c)
 	for r, slot := range o.slots[c%pipedSlots] {
 		o.srcs[r] = slot[:to-from]

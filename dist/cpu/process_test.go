@@ -115,11 +115,11 @@ func child() (code int) {
 }
 
 // processes runs a body on ranks in separate processes. It returns their outputs and process IDs.
-func processes(t *testing.T, body string, size int, env ...string) (said []string, pids []int) {
+func processes(t *testing.T, body string, size int, env ...string) (outputs []string, pids []int) {
 	t.Helper()
 	id := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
 	var commands []*exec.Cmd
-	var outputs []*bytes.Buffer
+	var buffers []*bytes.Buffer
 	for r := range size {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childBody+"="+body, childRank+"="+strconv.Itoa(r), childSize+"="+strconv.Itoa(size),
@@ -130,18 +130,18 @@ func processes(t *testing.T, body string, size int, env ...string) (said []strin
 		must.Do(t, cmd.Start())
 		guard := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		defer guard.Stop()
-		commands, outputs, pids = append(commands, cmd), append(outputs, out), append(pids, cmd.Process.Pid)
+		commands, buffers, pids = append(commands, cmd), append(buffers, out), append(pids, cmd.Process.Pid)
 	}
 	for r, cmd := range commands {
-		if err := cmd.Wait(); err != nil && outputs[r].Len() == 0 {
-			fmt.Fprint(outputs[r], err)
+		if err := cmd.Wait(); err != nil && buffers[r].Len() == 0 {
+			fmt.Fprint(buffers[r], err)
 		}
-		said = append(said, outputs[r].String())
+		outputs = append(outputs, buffers[r].String())
 		if body == "stall" {
 			commands[1].Process.Kill() // rank 0 has reported its result
 		}
 	}
-	return said, pids
+	return outputs, pids
 }
 
 func TestProcesses(t *testing.T) {
@@ -150,8 +150,8 @@ func TestProcesses(t *testing.T) {
 			if testing.Short() && size > 2 {
 				continue
 			}
-			said, _ := processes(t, "work", size, "GOMAXPROCS="+threads)
-			for r, s := range said {
+			outputs, _ := processes(t, "work", size, "GOMAXPROCS="+threads)
+			for r, s := range outputs {
 				if s != "" {
 					t.Errorf("rank %d of %d with %s threads: %s", r, size, threads, s)
 				}
@@ -162,14 +162,14 @@ func TestProcesses(t *testing.T) {
 
 func TestKilledRankIsNamed(t *testing.T) {
 	before := must.Get(filepath.Glob("/dev/shm/*kernbench*"))(t)
-	said, pids := processes(t, "die", 3)
+	outputs, pids := processes(t, "die", 3)
 	for _, r := range []int{0, 2} {
-		if want := fmt.Sprintf("rank 1 (pid %d) is dead", pids[1]); !strings.Contains(said[r], want) {
-			t.Errorf("rank %d said %q, want %q", r, said[r], want)
+		if want := fmt.Sprintf("rank 1 (pid %d) is dead", pids[1]); !strings.Contains(outputs[r], want) {
+			t.Errorf("rank %d printed %q, want %q", r, outputs[r], want)
 		}
 	}
-	if !strings.Contains(said[1], "killed") {
-		t.Errorf("rank 1 said %q, want to be killed", said[1])
+	if !strings.Contains(outputs[1], "killed") {
+		t.Errorf("rank 1 printed %q, want to be killed", outputs[1])
 	}
 	after, err := filepath.Glob("/dev/shm/*kernbench*")
 	after = slices.DeleteFunc(after, func(name string) bool {
@@ -182,9 +182,9 @@ func TestKilledRankIsNamed(t *testing.T) {
 }
 
 func TestStalledRankIsNamed(t *testing.T) {
-	said, pids := processes(t, "stall", 2)
+	outputs, pids := processes(t, "stall", 2)
 	if want := fmt.Sprintf("rank 0 waited %v for rank 1 (pid %d) in barrier", stallLimit,
-		pids[1]); !strings.Contains(said[0], want) {
-		t.Errorf("rank 0 said %q, want %q", said[0], want)
+		pids[1]); !strings.Contains(outputs[0], want) {
+		t.Errorf("rank 0 printed %q, want %q", outputs[0], want)
 	}
 }

@@ -65,7 +65,7 @@ func (m mortalEngine) Shrink() (dist.Engine, []int, error) {
 		census().publish()
 		killSelf()
 	case dies(e.Rank(), "once agreed"): // the group is agreed on, but this rank never joins it
-		if err := census().settle(); err != nil {
+		if err := census().vote(); err != nil {
 			return nil, nil, err
 		}
 		killSelf()
@@ -156,14 +156,14 @@ func TestShrinkAfterKills(t *testing.T) {
 			if testing.Short() && !c.short {
 				t.Skip("one of each kind is enough for now")
 			}
-			said, _ := processes(t, "shrink", 4, childDies+"="+c.dies, childHosts+"="+c.hosts, childMeets+"="+t.TempDir())
-			for r, s := range said {
+			outputs, _ := processes(t, "shrink", 4, childDies+"="+c.dies, childHosts+"="+c.hosts, childMeets+"="+t.TempDir())
+			for r, s := range outputs {
 				want := "killed"
 				if strings.Contains(c.left, fmt.Sprint(r)) {
 					want = fmt.Sprintf("left %s of %s", c.left, c.left)
 				}
 				if !strings.Contains(s, want) {
-					t.Errorf("rank %d said %q, want %q", r, s, want)
+					t.Errorf("rank %d printed %q, want %q", r, s, want)
 				}
 			}
 		})
@@ -210,7 +210,7 @@ func shrinkWithoutRank1(hosts string, limit time.Duration) error {
 	})
 	err = errors.Join(outcome[:]...)
 	if hosts == "ab" {
-		if err == nil || !strings.Contains(err.Error(), "takes more than half") {
+		if err == nil || !strings.Contains(err.Error(), "needs more than half") {
 			return fmt.Errorf("one of two ranks, of which the other may live elsewhere, got %v", err)
 		}
 		return nil

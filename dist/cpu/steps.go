@@ -10,9 +10,10 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// steps executes a schedule. All ranks first agree on the call and tell each other where their buffers are; after that
-// the flags and messages of the schedule keep the order. Messages go over links. Only ranks of one host reach into each
-// other's memory; schedules that need more are not offered between hosts.
+// steps executes a schedule. All ranks first agree on the call and exchange the offsets of their
+// buffers. After that the flags and messages of the schedule keep the order. Messages go over links.
+// Ranks reach into each other's memory only within a host; schedules that need more are not offered
+// between hosts.
 type steps struct {
 	e     *engine
 	label *shm.Label
@@ -20,13 +21,14 @@ type steps struct {
 	mover *mover
 
 	mem    [3][]byte // input, output and scratch as the steps see them
-	off    words     // offsets in the segment, if peers reach them
+	off    words     // offsets of mem in the segment, if peers reach them
 	peers  []words   // offsets of all ranks of this host
 	read   func(peer int, w words)
 	direct bool
 	srcs   [][]byte
 
-	// Private buffers that peers must reach are copied to shared ones and back.
+	// Private buffers that peers must reach are copied to shared memory before the steps, and the
+	// output back after them.
 	in, out         []byte
 	copyIn, copyOut bool
 	finish          finish
@@ -69,7 +71,8 @@ func (e *engine) steps(p dist.Plan) (func() error, error) {
 
 // execute prepares a schedule for a call.
 func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps, error) {
-	// Only then do the steps of the other ranks depend on it.
+	// In an all-reduce the steps of the other ranks depend on whether this rank works in place, so
+	// ranks must agree on it.
 	how := ""
 	if s.Params().InPlace && p.Op == dist.AllReduce {
 		how = " in place"
@@ -111,11 +114,11 @@ func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 	in, inShared := o.e.offset(p.In)
 	out, outShared := o.e.offset(p.Out)
 	o.copyIn, o.copyOut = !inShared && len(o.in) > 0, !outShared && len(o.out) > 0
-	if p.InPlace { // they are the same memory, so both or none
+	if p.InPlace { // in and out are the same memory, so either both are shared or neither is
 		o.copyIn, o.copyOut = o.copyIn || o.copyOut, o.copyIn || o.copyOut
 	}
-	// One allocation of shared memory: scratch, input, output. In place, the last two are the longer one, and the other is
-	// its block.
+	// Allocate scratch, input and output together. In place, input and output overlap: the longer one
+	// is allocated, and the shorter one is a block of it.
 	align := func(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 	base, err := o.e.reserve(align(scratch) + align(len(o.in)) + align(len(o.out)))
 	if err != nil {
@@ -162,7 +165,7 @@ func (o *steps) run() error {
 	return nil
 }
 
-// own returns a range of this rank's memory, or of a peer's.
+// own returns a range of this rank's memory; of returns a range of a peer's.
 func (o *steps) own(s span) []byte { return o.mem[s.buf][s.off : s.off+s.len] }
 
 func (o *steps) of(peer int, s span) []byte {

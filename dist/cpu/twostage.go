@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// block is the size of one pass of a kernel: a block of every input and of an output stays in the L1 cache until it
-	// has been written to all outputs.
+	// block is the number of bytes that a kernel processes at once: a block of every input and of an
+	// output stays in the L1 cache until it has been written to all outputs.
 	block = 8 << 10
 	// cacheLine is the alignment of the parts, so that no two ranks write the same line.
 	cacheLine = 64
-	// streamFrom is the size of all ranks' outputs together from which they are stored past the caches: they would evict
-	// everything else and not be there when read. Streaming stores need longer blocks.
+	// streamFrom is the size of all ranks' outputs together, in bytes, from which they are written
+	// with non-temporal stores. Ordinary stores would evict everything else from the caches, and the
+	// output would be evicted before it is read. Non-temporal stores need longer blocks.
 	streamFrom  = 128 << 20
 	streamBlock = 32 << 10
 )
@@ -26,12 +27,12 @@ type direct struct {
 	segment *shm.Segment
 	inOff   uint64
 	outOff  uint64
-	from    int // this rank's part
+	from    int // bounds of this rank's part, in bytes
 	to      int
 	stream  bool
 	block   int
 	turned  bool  // this call processes the part from its end
-	ins     []int // where the part begins in each rank's input and output
+	ins     []int // offset of the part in each rank's input and output
 	outs    []int
 	scratch []byte
 }
@@ -185,7 +186,7 @@ func (o *staged) run() error {
 		return err
 	}
 	base := m.Next() - 1
-	o.give(0)
+	o.publish(0)
 	for c := range o.pieces {
 		if c >= 2 {
 			if err := o.fetch(c-2, base); err != nil {
@@ -193,7 +194,7 @@ func (o *staged) run() error {
 			}
 		}
 		if c+1 < o.pieces {
-			o.give(c + 1)
+			o.publish(c + 1)
 		}
 		if err := m.AwaitAll(base + o.inEpoch(c)); err != nil {
 			return err
@@ -216,8 +217,8 @@ func (o *staged) bounds(c, rank int) (off, from, to int) {
 	return off, from, to
 }
 
-// give copies the data that others need of piece c into this rank's stage.
-func (o *staged) give(c int) {
+// publish copies the data that others need of piece c into this rank's stage.
+func (o *staged) publish(c int) {
 	me := o.m.Rank()
 	for r := range o.srcs {
 		if off, from, to := o.bounds(c, r); r != me && from < to {

@@ -49,7 +49,7 @@ func TestMulticast(t *testing.T) {
 	}
 	for _, c := range multicastCases(sizes...) {
 		t.Run(c.Name, func(t *testing.T) {
-			if err := c.Check(); err != nil && !errors.Is(err, disttest.ErrLacking) {
+			if err := c.Check(); err != nil && !errors.Is(err, disttest.ErrNotDeclared) {
 				t.Error(err)
 			}
 		})

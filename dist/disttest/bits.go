@@ -22,7 +22,7 @@ func (s Suite) bits(g *dist.Group) error {
 				h := verify.Hash(3, g.Rank(), i)
 				return math.Ldexp(float64(h%1000)-500, int(h>>20%12)-6)
 			})
-			var first []byte // result of the algorithms that add in rank order
+			var first []byte // result of the algorithms that add in rank order, which must agree
 			names, prefixes := caps.Algorithms[dist.AllReduce], []string{"", tuning.StepsPrefix}
 			if !caps.Has(dist.ScheduleSteps) {
 				prefixes = prefixes[:1]
@@ -32,10 +32,10 @@ func (s Suite) bits(g *dist.Group) error {
 			}
 			for _, name := range names {
 				ordered := inRankOrder(name, d)
-				var runs []byte // result of its own code, then of its steps
+				var runs []byte // result of the algorithm's own code; its steps must give the same
 				for _, prefix := range prefixes {
 					if !ordered && !caps.Has(dist.ScheduleOrder) {
-						runs = nil // its own code adds in another order
+						runs = nil // the algorithm's own code may add in another order
 					}
 					for _, how := range ways(caps, ordered) {
 						out, err := s.sum(g, d, in, prefix+name, how)

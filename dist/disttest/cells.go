@@ -30,8 +30,9 @@ func (c cell) String() string {
 		c.count, c.dtype, c.reduction, c.algorithm, c.root, c.chunk, memory, c.inPlace)
 }
 
-// cells returns the calls of one operation that are checked in a group: not all combinations, but any three properties
-// that can occur together do. In groups above three ranks, and in the short suite, any two do, different ones for each
+// cells returns the calls of one operation to check in a group. Checking all combinations would take
+// too long, so it picks calls such that any three properties that can occur together do so in some
+// call. In groups above three ranks, and in the short suite, any two do, with different picks for each
 // size.
 func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list []cell) {
 	either, never := []bool{false, true}, []bool{false}
@@ -79,9 +80,9 @@ func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list
 	return list
 }
 
-// cover picks points of a grid, which has so many values on each axis, such that any two or three values of different
-// axes that occur together in a possible point occur together in a picked one. It visits the points in a shuffled
-// order, the same for the same seed, and picks those with a new combination.
+// cover picks points of a grid with lengths[k] values on axis k. Any two or three values of different
+// axes that occur together in a possible point occur together in a picked one. It visits the points in
+// a shuffled order, which depends only on the seed, and picks a point if it has a new combination.
 func cover(lengths []int, together int, seed uint64, possible func(at []int) bool) [][]int {
 	points, values := 1, 0
 	first := make([]int, len(lengths)) // index of the first value of each axis
@@ -103,7 +104,7 @@ func cover(lengths []int, together int, seed uint64, possible func(at []int) boo
 			chosen = append(chosen, point)
 		}
 	}
-	slices.Sort(chosen) // neighbours share inputs
+	slices.Sort(chosen) // neighbouring points share inputs, which are cached
 	return lists.Map(chosen, func(point int) []int { return pointAt(lengths, point) })
 }
 

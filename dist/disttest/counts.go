@@ -54,7 +54,7 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 	in, out, shift := wantCounted(op, size, rank, c.root, lengths)
 	call := dist.Call{Op: op, Root: c.root, Algorithm: c.algorithm, Counts: lengths}
 	if slices.Max(lengths) == 0 {
-		return nil // one rank with an empty block
+		return nil // one rank, whose block is empty
 	}
 	var err error
 	if call.In, call.Out, err = countedBuffers(g, c, lengths, len(in), len(out), shift); err != nil {
@@ -75,10 +75,11 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 			return fmt.Errorf("rank %d has %d elements, %d are wanted: %w", rank, call.Out.Count(), len(out), err)
 		}
 	}
-	return g.Barrier() // before the memory is reused
+	return g.Barrier() // no rank may reuse the memory before all have compared
 }
 
-// countedBuffers allocates the length of the longest buffer on all ranks.
+// countedBuffers allocates the length of the longest buffer on all ranks, because an allocation must
+// be equal on all.
 func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) (in, out dist.Buffer, err error) {
 	if in, err = room(g, dist.F64, lists.Sum(lengths), c.symmetric); err == nil {
 		out, err = room(g, dist.F64, lists.Sum(lengths), c.symmetric)

@@ -27,19 +27,19 @@ type Suite struct {
 	// Meet waits for the other processes without using a group; nil if there are none.
 	Meet  func() error
 	Sizes []int // numbers of ranks to check
-	Short bool  // fewer combinations
+	Short bool  // check fewer combinations
 }
 
-// Case is one check of the suite, for groups of one size. Check returns ErrLacking if the backend does not declare the
-// capability that it needs.
+// Case is one check of the suite, for groups of one size. Check returns ErrNotDeclared if the backend does not declare
+// the capability that it needs.
 type Case struct {
 	Name  string
 	Size  int
 	Check func() error
 }
 
-// ErrLacking is the error of a case that needs a capability that the backend does not declare.
-var ErrLacking = errors.New("the backend does not declare")
+// ErrNotDeclared is the error of a case that needs a capability that the backend does not declare.
+var ErrNotDeclared = errors.New("the backend does not declare")
 
 // T is the part of *testing.T that the suite uses.
 type T[Self any] interface {
@@ -53,7 +53,7 @@ func Run[Self T[Self]](t Self, s Suite) {
 	for _, c := range s.Cases() {
 		t.Run(c.Name, func(t Self) {
 			switch err := c.Check(); {
-			case errors.Is(err, ErrLacking):
+			case errors.Is(err, ErrNotDeclared):
 				t.Skip(err)
 			case err != nil:
 				t.Error(err)
@@ -94,7 +94,7 @@ func (s Suite) Cases() []Case {
 		add("counts", needs{ops(dist.Barrier), types(dist.F64), "counts of blocks", blocks}, counts)
 		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F32, dist.F64)}, subgroups)
 		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.F64)}, async)
-		add("begun", needs{ops: ops(dist.AllReduce, dist.Send, dist.Recv), types: types(dist.F64)}, begun)
+		add("begun", needs{ops: ops(dist.AllReduce, dist.Send, dist.Recv), types: types(dist.F64)}, halves)
 		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.F32, dist.F64)}, messages)
 		add("memory", needs{ops(dist.AllReduce), types(dist.F32), "symmetric memory",
 			has(dist.SymmetricMemory)}, memory)
@@ -107,12 +107,14 @@ func (s Suite) Cases() []Case {
 }
 
 const (
-	patience = 30 * time.Second // limit against hanging
-	// impatience is the timeout of groups with a missing rank: longer than a busy machine delays a rank that is there.
-	impatience = 3 * time.Second
+	guardTimeout = 30 * time.Second // timeout of groups in which all ranks respond; it only guards against hangs
+	// absentTimeout is the timeout of groups in which a rank is missing on purpose. It must be longer
+	// than a busy machine delays a rank that does respond.
+	absentTimeout = 3 * time.Second
 )
 
-// meet keeps ranks of other processes from continuing while some are still in a call that must fail.
+// meet is a barrier of all processes. It keeps ranks from continuing while some are still in a call
+// that must fail.
 func (s Suite) meet() error {
 	if s.Meet == nil {
 		return nil
@@ -122,11 +124,11 @@ func (s Suite) meet() error {
 
 // together runs body on every rank of a new group and returns all errors.
 func (s Suite) together(size int, n needs, body func(g *dist.Group) error) error {
-	groups, err := s.Open(size, patience)
+	groups, err := s.Open(size, guardTimeout)
 	if err != nil {
 		return err
 	}
-	errs := []error{n.lacking(groups[0])}
+	errs := []error{n.missing(groups[0])}
 	if errs[0] == nil {
 		errs = parallel(groups, body)
 	}
@@ -140,28 +142,29 @@ func (s Suite) together(size int, n needs, body func(g *dist.Group) error) error
 type needs struct {
 	ops   []dist.Collective
 	types []dist.DType
-	what  string // name of the requirement that has checks
+	what  string // name of the requirement that has checks, for the error
 	has   func(dist.Capabilities) bool
 }
 
 func ops(list ...dist.Collective) []dist.Collective { return list }
 func types(list ...dist.DType) []dist.DType         { return list }
 
-// lacking returns an error that names what the backend of a group does not declare.
-func (n needs) lacking(g *dist.Group) error {
+// missing returns an error that names the first capability that the group's backend does not declare,
+// or nil.
+func (n needs) missing(g *dist.Group) error {
 	c := g.Capabilities()
 	for _, op := range n.ops {
 		if !slices.Contains(c.Ops, op) {
-			return fmt.Errorf("%w %s", ErrLacking, op)
+			return fmt.Errorf("%w %s", ErrNotDeclared, op)
 		}
 	}
 	for _, d := range n.types {
 		if !slices.Contains(c.DTypes, d) {
-			return fmt.Errorf("%w %s", ErrLacking, d)
+			return fmt.Errorf("%w %s", ErrNotDeclared, d)
 		}
 	}
 	if n.has != nil && !n.has(c) {
-		return fmt.Errorf("%w %s", ErrLacking, n.what)
+		return fmt.Errorf("%w %s", ErrNotDeclared, n.what)
 	}
 	return nil
 }
@@ -188,7 +191,7 @@ func Join(size int, c dist.Config, of func(*dist.Config)) ([]*dist.Group, error)
 	return groups, errors.Join(errs...)
 }
 
-// Each runs body on all ranks at once, and returns the error of each.
+// Each runs body on all ranks at the same time and returns their errors, by rank.
 func Each(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	errs := make([]error, len(groups))
 	var ranks sync.WaitGroup
@@ -199,8 +202,8 @@ func Each(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	return errs
 }
 
-// Ranks runs body on all ranks of a new group, see [Join], and closes it. If the group cannot be joined, every rank has
-// that error.
+// Ranks runs body on all ranks of a new group (see [Join]) and closes the group. If the group cannot
+// be joined, every rank gets that error.
 func Ranks(size int, c dist.Config, body func(g *dist.Group) error) []error {
 	groups, err := Join(size, c, nil)
 	if err != nil {

@@ -126,7 +126,7 @@ func norm(g *dist.Group, d dist.DType, algorithm string, row, count int, symmetr
 	return nil
 }
 
-// identity is a codec that changes nothing.
+// identity is a codec that leaves elements unchanged.
 type identity struct{ group int }
 
 func (c identity) Name() string                         { return fmt.Sprintf("identity%d", c.group) }
@@ -216,8 +216,9 @@ func codecs(g *dist.Group) error {
 
 func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 	_, lossy := c.(int8Scaled)
-	// The error bound: half a step of 1/127 of the largest element of the group, for each input and once more for their
-	// sum, which is at most as large as all of them; and one rounding to the type.
+	// The error bound: half a step of 1/127 of the largest element of the group, for each input, and
+	// once more for their sum, whose magnitude is at most the sum of all inputs; plus one rounding to
+	// the type.
 	all := float64(size) * float64(inputs(d, dist.Sum, size).Most())
 	tolerance := 2*all/254 + 1
 	for i := range len(want) / d.Size() {
@@ -229,13 +230,14 @@ func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 	return nil
 }
 
-// quantising reports whether the group takes the codecs of package dist.
+// quantising reports whether the group accepts the built-in codecs.
 func quantising(c dist.Capabilities) bool {
 	return !slices.ContainsFunc(quant.Codecs(), func(codec quant.Codec) bool { return !c.Takes(codec) })
 }
 
-// quantised checks that the codecs of package dist return the bits of their own Go code, whatever device encodes: for
-// groups of very different magnitudes, some too small to be kept.
+// quantised checks that a backend's own implementation of the built-in codecs, such as a GPU kernel,
+// returns the bits of their Go code. The inputs have groups of very different magnitudes, some of
+// which round to zero.
 func quantised(g *dist.Group) error {
 	caps := g.Capabilities()
 	if g.Size() == 1 {

@@ -25,7 +25,7 @@ func subgroups(g *dist.Group) error {
 	if odd.Size() != len(members) || members[odd.Rank()] != g.Rank() {
 		return fmt.Errorf("rank %d is %d of %d in its half, want to be in %v", g.Rank(), odd.Rank(), odd.Size(), members)
 	}
-	// The halves work at the same time, also on memory of the large group.
+	// The halves work at the same time, and also use memory of the large group.
 	shared, err := g.Alloc(dist.F32, 100)
 	if err != nil {
 		return err
@@ -78,7 +78,8 @@ func nested(g, half *dist.Group) error {
 	return g.Barrier()
 }
 
-// async checks that started operations keep their order, also with others, and that each has its own result.
+// async checks that started operations run in the order of their calls, also relative to others, and
+// that each has its own result.
 func async(g *dist.Group) error {
 	const n = 8
 	var started [n]*dist.Op
@@ -141,18 +142,18 @@ func restart(g *dist.Group) error {
 	return nil
 }
 
-// begun checks calls in two halves: the first half waits for no other rank, messages may be sent before the second,
+// halves checks calls in two halves: the first half waits for no other rank, messages may be sent before the second,
 // another collective keeps the order, and every call has its own result.
-func begun(g *dist.Group) error {
+func halves(g *dist.Group) error {
 	for _, algorithm := range append([]string{"auto"}, g.Capabilities().Algorithms[dist.AllReduce]...) {
-		if err := begunBy(g, algorithm); err != nil {
+		if err := halvesBy(g, algorithm); err != nil {
 			return fmt.Errorf("by %s: %w", algorithm, err)
 		}
 	}
 	return nil
 }
 
-func begunBy(g *dist.Group, algorithm string) error {
+func halvesBy(g *dist.Group, algorithm string) error {
 	sum, other := []float64{0, 0, 0}, []float64{0}
 	var out [3]float64
 	add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(sum), Out: dist.Of(out[:]), Reduction: dist.Sum,

@@ -41,7 +41,8 @@ func kindOf(symmetric bool) int {
 	return 0
 }
 
-// filler is a byte that makes no small number in any type.
+// filler is a byte that gives no small number in any element type, so that unwritten elements are
+// noticed.
 const filler = 0xa5
 
 func newSpace(g *dist.Group, elements int) (space, error) {
@@ -70,7 +71,7 @@ func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 	return dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[0]), b.Memory())
 }
 
-// put and get copy bytes into a buffer and out of it, also if the host cannot reach it.
+// put and get copy bytes into a buffer and out of it, even if the host cannot reach its memory.
 func put(b dist.Buffer, from []byte) error {
 	if len(from) == 0 {
 		return nil
@@ -94,12 +95,12 @@ type expectation struct {
 	shift   int // elements from the start of the longer buffer to the shorter
 }
 
-// runs is how often each prepared call is run, every time with other inputs and a spoilt output, so that errors in
-// every second run are detected.
+// runs is the number of runs of each prepared call. Inputs differ and the output is overwritten before
+// every run, so that an error in every second run is noticed.
 const runs = 4
 
-// vectors caches the inputs and results that the ranks of this process and all operations in groups of one size share,
-// because computing them takes longer than the calls.
+// vectors caches inputs and results, because computing them takes longer than the calls. The ranks of
+// this process and all operations in groups of one size share it.
 type vectors struct {
 	mu   sync.Mutex
 	size int
@@ -232,7 +233,8 @@ func (e expectation) buffers(d dist.DType, in, out dist.Buffer, inPlace bool) (f
 func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer, fill []byte, inPlace bool) error {
 	width := d.Size()
 	guarded := as(out, dist.U8, len(e.in)+len(e.out)+width)
-	// Elements that the call does not write stay wrong.
+	// Fill the output with wrong values first, so that elements that the call does not write are
+	// noticed.
 	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil {
 		return err
 	}

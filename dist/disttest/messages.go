@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// messages checks sends and receives in every kind of memory: in order, of all sizes, all started at once in both
-// directions while a collective runs, and one at a time.
+// messages checks sends and receives in every kind of memory: in order, of all sizes, all started at
+// once in both directions while a collective runs, and one at a time.
 func messages(g *dist.Group) error {
 	if g.Size() == 1 {
 		return nil
@@ -27,7 +27,7 @@ func messages(g *dist.Group) error {
 	return nil
 }
 
-// room returns memory of either kind.
+// room returns memory of the given kind.
 func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, error) {
 	if symmetric {
 		return g.Alloc(d, count)
@@ -35,7 +35,8 @@ func room(g *dist.Group, d dist.DType, count int, symmetric bool) (dist.Buffer, 
 	return dist.Make(d, count), nil
 }
 
-// round sends messages around the ring. They lie one behind the other, so that most are not aligned.
+// round sends messages around the ring. They lie one behind the other in memory, so that most are not
+// aligned.
 func round(g *dist.Group, symmetric bool) error {
 	to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 	sizes := []int{0, 1, 100, 100_000, 3, 20_001}
@@ -71,7 +72,7 @@ func round(g *dist.Group, symmetric bool) error {
 	one := dist.Of([]float32{1})
 	sum := dist.Call{Op: dist.AllReduce, In: one, Out: one}
 	if c := g.Capabilities(); c.Has(dist.ScheduleSteps) && choosing(c) {
-		sum.Algorithm = "steps:ring" // it sends messages too
+		sum.Algorithm = "steps:ring" // its steps send messages too
 	}
 	if err := g.Do(sum); err != nil {
 		return err
@@ -84,7 +85,7 @@ func round(g *dist.Group, symmetric bool) error {
 	return same(in, func(i int) float64 { return float64(from*1000 + i) })
 }
 
-// same checks every element.
+// same checks that every element has the expected value.
 func same(b dist.Buffer, want func(i int) float64) error {
 	m, err := b.Mirror()
 	if err != nil {
@@ -100,8 +101,8 @@ func same(b dist.Buffer, want func(i int) float64) error {
 	return nil
 }
 
-// pingPong sends between ranks 0 and 1. After a send the sender spoils the memory at once, because the data must have
-// left it.
+// pingPong sends between ranks 0 and 1. The sender overwrites the memory as soon as the send returns,
+// because the data must have left it by then.
 func pingPong(g *dist.Group, symmetric bool) error {
 	const most = 50_000
 	b, err := room(g, dist.F64, most+1, symmetric)

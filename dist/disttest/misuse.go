@@ -18,10 +18,10 @@ const mistakeRanks = 3
 // mistake is a call of the last rank that differs from the call of the others.
 type mistake struct {
 	name   string
-	right  func(g *dist.Group) error // what the others call
+	right  func(g *dist.Group) error // the call of the other ranks
 	wrong  func(g *dist.Group) error
-	naming []string                     // parts that the error must contain, of both calls
-	has    func(dist.Capabilities) bool // further requirements on the backend
+	naming []string                     // texts that the error must contain, from both calls
+	has    func(dist.Capabilities) bool // reports whether the backend can make the calls; nil: every backend can
 }
 
 func sumOf[E float32 | float64](count int) func(g *dist.Group) error {
@@ -106,8 +106,8 @@ func scaledSum(scale float64) func(g *dist.Group) error {
 	return sumBy[float32](8, dist.Call{Epilogue: &dist.Epilogue{Scale: scale}})
 }
 
-// freedSum returns an all-reduce in symmetric memory that it may free before, by a call that was prepared before
-// freeing or not.
+// freedSum returns an all-reduce in symmetric memory. It may free the memory first, before or after
+// the call is prepared.
 func freedSum(free, prepared bool) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
 		b, err := g.Alloc(dist.F32, 8)
@@ -131,7 +131,7 @@ func freedSum(free, prepared bool) func(g *dist.Group) error {
 	}
 }
 
-// first is a reduction that only has a name.
+// first is a combiner of which only the name matters.
 var first = dist.NewCombiner("first", func(_, _ []float32) {})
 
 // gatherOf returns an all-gather of blocks of these lengths.
@@ -172,13 +172,13 @@ func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
 	return last(g)
 }
 
-// failing opens a group in which a call must fail and checks the error of each rank. No rank leaves before all have
-// their error.
+// failing opens a group in which a call must fail, and checks the error of each rank. No rank leaves
+// before all have their error, because leaving would cause an error too.
 func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *dist.Group) error,
 	judge func(rank int, got error) error) error {
 	groups, err := s.Open(size, timeout)
-	if err != nil && timeout < patience && s.Meet == nil {
-		groups, err = s.Open(size, patience) // the machine is too busy for the short timeout
+	if err != nil && timeout < guardTimeout && s.Meet == nil {
+		groups, err = s.Open(size, guardTimeout) // the machine is too busy to join within the short timeout
 	}
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *di
 			g.Close()
 		}
 	}()
-	if err := n.lacking(groups[0]); err != nil {
+	if err := n.missing(groups[0]); err != nil {
 		return err
 	}
 	got := Each(groups, call)
@@ -203,7 +203,7 @@ func (s Suite) failing(size int, timeout time.Duration, n needs, call func(g *di
 func (s Suite) mistake(m mistake) error {
 	const last = mistakeRanks - 1
 	n := needs{ops(dist.AllReduce, dist.Reduce, dist.Barrier), types(dist.F32, dist.F64), "a choice of " + m.name, m.has}
-	return s.failing(mistakeRanks, patience, n, func(g *dist.Group) error {
+	return s.failing(mistakeRanks, guardTimeout, n, func(g *dist.Group) error {
 		call := m.right
 		if g.Rank() == last {
 			call = m.wrong
@@ -220,7 +220,7 @@ func (s Suite) mistake(m mistake) error {
 
 // refused checks that a call that one rank cannot make is an error on all ranks.
 func (s Suite) refused() error {
-	return s.failing(2, patience, needs{ops: ops(dist.AllReduce), types: types(dist.F32)}, func(g *dist.Group) error {
+	return s.failing(2, guardTimeout, needs{ops: ops(dist.AllReduce), types: types(dist.F32)}, func(g *dist.Group) error {
 		in, out := dist.Of(make([]float32, 8)), dist.Of(make([]float32, 8-3*g.Rank()))
 		return g.AllReduce(out, in, dist.Sum)
 	}, func(rank int, got error) error {
@@ -232,7 +232,7 @@ func (s Suite) refused() error {
 	})
 }
 
-// misused checks that an error is a MisuseError that contains these parts.
+// misused checks that err is a MisuseError that contains the given texts.
 func misused(rank int, got error, parts ...string) error {
 	var misuse *dist.MisuseError
 	if !errors.As(got, &misuse) {
@@ -249,7 +249,7 @@ func misused(rank int, got error, parts ...string) error {
 // cancelled checks that the end of a context ends a call that waits for a missing rank: on its own rank with the error
 // of the context, on the others with an error that names that rank.
 func (s Suite) cancelled() error {
-	return s.failing(mistakeRanks, patience, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
+	return s.failing(mistakeRanks, guardTimeout, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
 		switch g.Rank() {
 		case 0:
 			return cancel(g)
@@ -296,7 +296,7 @@ func cancel(g *dist.Group) error {
 func (s Suite) shrink() error {
 	const gone = 1
 	n := needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", has(dist.Shrinking)}
-	return s.failing(mistakeRanks, patience, n, func(g *dist.Group) error {
+	return s.failing(mistakeRanks, guardTimeout, n, func(g *dist.Group) error {
 		if g.Rank() == gone {
 			return g.Close()
 		}
@@ -358,7 +358,7 @@ func (s Suite) left() error { return s.missing((*dist.Group).Close) }
 
 func (s Suite) missing(instead func(g *dist.Group) error) error {
 	const late = 1
-	return s.failing(mistakeRanks, impatience, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
+	return s.failing(mistakeRanks, absentTimeout, needs{ops: ops(dist.Barrier)}, func(g *dist.Group) error {
 		if g.Rank() == late {
 			return instead(g)
 		}

@@ -1,6 +1,6 @@
 // Package flat is the backend of a simulated network: LogGP with contention at the receiver (package loggp). Every
-// algorithm of the library runs on it, with up to a million ranks. There is only rank 0, whose calls stand for the calls
-// of all ranks (see dist.Description.Virtual). No data moves, and the clock shows simulated time.
+// algorithm of the library runs on it, with up to a million ranks. There is only rank 0, whose calls stand for the
+// calls of all ranks (see dist.Description.Virtual). No data moves, and the clock shows simulated time.
 //
 // Before a call is timed, its steps are proved, for exactly these ranks and elements: every rank ends with the result
 // of the collective, and there is no deadlock. So a row records that the schedule was proved and that data was not
@@ -30,8 +30,9 @@ import (
 // Name is the name of the backend.
 const Name = "flat"
 
-// The maximum number of ranks, in general and for algorithms that read the memory of peers: proving that none of those
-// accesses is too early takes time quadratic in the ranks.
+// mostRanks is the maximum number of ranks. mostDirect is the maximum for algorithms that read the
+// memory of peers: proving that none of their accesses comes too early takes time quadratic in the
+// number of ranks.
 const (
 	mostRanks  = 1 << 20
 	mostDirect = 1 << 10
@@ -129,7 +130,7 @@ var _ dist.Engine = (*engine)(nil)
 func (e *engine) Rank() int { return 0 }
 func (e *engine) Size() int { return e.size }
 
-// Capabilities leaves out algorithms that cannot be proved for so many ranks.
+// Capabilities leaves out the algorithms that cannot be proved for this number of ranks.
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
 	if e.size <= mostDirect {
@@ -178,7 +179,7 @@ func (e *engine) Refuse(reason error) {
 	}
 }
 
-// Alloc returns memory without contents, of any size.
+// Alloc returns memory without contents. It may be of any size, because it occupies nothing.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	return dist.NewBuffer(d, count, nil, &nowhere{}), nil
 }
@@ -197,7 +198,7 @@ func (e *engine) Split(int, int) (dist.Engine, error) {
 func (e *engine) Clock() dist.Clock { return clock.Simulated(e.time) }
 func (e *engine) Close() error      { return nil }
 
-// nowhere is memory without contents.
+// nowhere is device memory without contents. Reading and writing it are errors.
 type nowhere struct{ _ byte } // not of size 0, so that allocations have different addresses
 
 var errNowhere = errors.New("no data moves on a simulated network: there is nothing to look at")

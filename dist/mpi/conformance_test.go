@@ -45,7 +45,7 @@ func (r *rank) suite(backend string, limit time.Duration) error {
 		if c.Size != r.size || only[0] != "" && !slices.Contains(only, kind(c.Name)) {
 			continue
 		}
-		if err := c.Check(); err != nil && !errors.Is(err, disttest.ErrLacking) {
+		if err := c.Check(); err != nil && !errors.Is(err, disttest.ErrNotDeclared) {
 			faults = append(faults, fmt.Errorf("%s: %w", c.Name, err))
 		}
 		if r.rank == 0 {

@@ -99,7 +99,7 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 		err := c.Check()
 		reason, unavailable := errors.AsType[*dist.UnavailableError](err)
 		switch {
-		case errors.Is(err, disttest.ErrLacking):
+		case errors.Is(err, disttest.ErrNotDeclared):
 			lacking++
 		case unavailable:
 			return bench.NotExecuted(false, "%v", reason)

@@ -1,5 +1,5 @@
-// Package hints has the properties of a backend that do not change what it computes, but how kernbench plans, launches,
-// tunes and analyses its runs.
+// Package hints has the properties of a backend that do not change its results, but how kernbench
+// plans, launches, tunes and analyses its runs.
 package hints
 
 import (
@@ -18,25 +18,25 @@ const HostBackend = "cpu"
 
 // Hints are part of a backend's description. The zero Hints fit a backend without special needs.
 type Hints struct {
-	// Preferred reports whether a run that names no backend takes this one for so many ranks, because the machine has
-	// everything that it was made for. nil: never.
+	// Preferred reports whether a run that names no backend uses this one for the given number of ranks, because the
+	// machine has everything that it needs, such as a GPU per rank. nil: never.
 	Preferred func(ranks int) bool
 	// Launcher must start the processes of the ranks; nil: any launcher may.
 	Launcher *Launcher
-	// HostMemory: all data moves through the memory and caches of this host, by the steps of the algorithm, so their
-	// speed limits its times.
+	// HostMemory: all data moves through the memory and caches of this host, by the steps of the algorithm. So the
+	// measured speed of memory and caches gives a lower limit of the time of a call.
 	HostMemory bool
 	// Network: between hosts, data goes over their common network, or over their fabric if they have one.
 	Network bool
 	// NoShrink is the reason why the survivors of a failed group cannot continue as a new group.
 	NoShrink string
 	// MaxBytes is the largest vector of a run that names no sizes, for backends on which larger ones take too long;
-	// 0: no limit of its own.
+	// 0: no limit.
 	MaxBytes int64
 	// Knobs are the choices that a group of the backend accepts.
 	Knobs []Knob
-	// Model is the version of a simulation. It changes when the same machine gives other times: stored rows of
-	// benches without a version of their own are then not reused.
+	// Model is the version of a simulation. Change it whenever the same machine gives other times, so that stored rows
+	// are not reused (except for rows of benches that have their own version).
 	Model string
 }
 

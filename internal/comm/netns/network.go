@@ -21,10 +21,10 @@ import (
 // Host is a network namespace that acts as a host: it has its own interfaces, addresses and name.
 type Host struct {
 	Name  string
-	Space string // of the namespace
-	Four  string // its addresses
+	Space string // name of the namespace
+	Four  string // IPv4 address; Six is the IPv6 address
 	Six   string
-	cable string // the switch's end
+	cable string // name of the switch's end of the cable
 	net   *Network
 }
 
@@ -38,7 +38,8 @@ type Network struct {
 
 var networks atomic.Int32
 
-// New returns a network that is removed when the test ends. Processes that still run on a host then are an error.
+// New returns a network that is removed when the test ends. It is an error of the test if processes
+// still run on a host then.
 func New(t testing.TB, hosts int) *Network {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
@@ -133,8 +134,8 @@ func (h *Host) Listen(address string) (l net.Listener, err error) {
 	return l, err
 }
 
-// Within calls open in the namespace of the host. The thread enters it only for that time; a socket stays where it was
-// opened.
+// Within calls open in the namespace of the host. Only this thread enters the namespace, and only for
+// the call. A socket stays in the namespace in which it was opened.
 func (h *Host) Within(open func() error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

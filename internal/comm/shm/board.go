@@ -6,19 +6,20 @@ import (
 )
 
 const (
-	// LineBytes is the alignment of data that different ranks write: two cache lines, because processors fetch them in
-	// pairs.
+	// LineBytes is the alignment of data that different ranks write, against false sharing. It is two
+	// cache lines, because x86 processors prefetch lines in pairs.
 	LineBytes = 128
 
-	// TinyBytes fit beside a flag in its cache line, so that one transfer between cores brings both.
+	// TinyBytes is the size of the data next to a flag in its cache line. One transfer between cores
+	// brings both.
 	TinyBytes = 56
-	// InlineBytes is the size of a slot.
+	// InlineBytes is the size of a slot: the data that a rank publishes with one epoch.
 	InlineBytes = 64 << 10
-	// StageBytes is the memory of each rank for pieces in flight.
+	// StageBytes is the memory of each rank for pieces in flight, in bytes.
 	StageBytes = 4 << 20
 
-	// noteBytes is the memory of each rank for the texts that it publishes, and maxFirsts the number of questions of
-	// Member.Propose.
+	// noteBytes is the memory of each rank for the texts that it publishes. maxFirsts is the number of
+	// questions of Member.Propose.
 	noteBytes = 1 << 20
 	maxFirsts = 64
 
@@ -35,7 +36,7 @@ type line struct {
 	_    [LineBytes - 64]byte
 }
 
-// epoch returns the half of a flag that a rank can sleep on.
+// epoch returns the half of a flag that a rank can sleep on: a futex has 32 bits.
 func (l *line) epoch() *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&l.flag)) // the lower half comes first: all our machines are little-endian
 }
@@ -46,7 +47,7 @@ type label struct {
 	text   [2*LineBytes - 4]byte
 }
 
-// cell is written only by its rank, except for sleepers.
+// cell is the memory of one rank. Only this rank writes it, except for sleepers.
 type cell struct {
 	lines    [2]line
 	sleepers atomic.Int32 // number of ranks that sleep on one of the flags
@@ -54,8 +55,8 @@ type cell struct {
 	state    atomic.Uint32
 	_        [LineBytes - 4]byte
 	labels   [2]label
-	// notes are the texts that the rank has published, one after the other. They are never overwritten. The last one
-	// counts.
+	// notes are the texts that the rank has published, one after the other; published is the place of
+	// the last one. They are never overwritten, so a reader needs no lock.
 	published atomic.Uint64 // a place in notes, see note
 	_         [LineBytes - 8]byte
 	notes     [noteBytes]byte
@@ -68,7 +69,7 @@ const (
 	stateLeft
 )
 
-// pair counts the signals from one rank to another.
+// pair counts the signals from one rank to another. Only the signalling rank writes it.
 type pair struct {
 	count    atomic.Uint32
 	_        [LineBytes - 4]byte
@@ -95,7 +96,7 @@ type ringSlot struct {
 	data [channelSlotBytes]byte
 }
 
-// header is shared by all ranks.
+// header is shared by all ranks and lies in front of their cells.
 type header struct {
 	failure Notice
 	firsts  [maxFirsts]atomic.Uint64 // answers of Member.Propose: places in notes; 0: none yet
@@ -109,7 +110,8 @@ const (
 	channelUses
 )
 
-// Board is the memory through which the ranks of one group see each other's progress.
+// Board is the memory through which the ranks of one group see each other's progress. It lies in a
+// [Segment] and contains no pointers, because each process maps the segment at another address.
 type Board struct {
 	header *header
 	cells  []cell

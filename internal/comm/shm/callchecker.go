@@ -65,8 +65,9 @@ func (a *CallChecker) Post(l *Label) error {
 // Wait blocks until every rank has posted a call that matches the last Post.
 func (a *CallChecker) Wait() error { return a.AwaitAll(a.Next() - 1) }
 
-// AllGather returns every rank's data, in rank order. It takes two barriers: one so that nobody reads before all have
-// written, one so that nobody overwrites before all have read. The data of a rank is limited to StageBytes-8 bytes.
+// AllGather returns every rank's data, in rank order. It takes two barriers: one so that no rank reads
+// before all have written, one so that no rank overwrites before all have read. The data of a rank is
+// limited to StageBytes-8 bytes.
 func (a *CallChecker) AllGather(what string, mine []byte) ([][]byte, error) {
 	if len(mine) > StageBytes-8 {
 		return nil, fmt.Errorf("gathering %d bytes per rank: the limit is %d", len(mine), StageBytes-8)
@@ -126,8 +127,8 @@ func (a *CallChecker) CausedByPeer(doing string) bool {
 	return false
 }
 
-// CheckFailed reports whether the group has failed. If a rank has died or left since the last check, it marks the group
-// as failed for everyone.
+// CheckFailed reports whether the group has failed. If a rank has died or left since the last check,
+// it marks the group as failed for all ranks.
 func (a *CallChecker) CheckFailed(doing string) bool {
 	if a.Failed() {
 		return true
@@ -184,8 +185,8 @@ func (m *Member) noteAt(place uint64) []byte {
 	return notes[place>>placeBits&placeMask:][:place&placeMask]
 }
 
-// Publish makes text readable for the other ranks of this host, in place of the one before. It also works in a group
-// that has failed.
+// Publish makes text readable for the other ranks of this host. It replaces the previous text, and
+// also works in a group that has failed.
 func (m *Member) Publish(text []byte) error {
 	place, err := m.note(text)
 	if err == nil {
@@ -194,11 +195,11 @@ func (m *Member) Publish(text []byte) error {
 	return err
 }
 
-// Published returns the text that a rank has published last, or nil.
+// Published returns the last text that a rank has published, or nil.
 func (m *Member) Published(rank int) []byte { return m.noteAt(m.board.cells[rank].published.Load()) }
 
-// Propose proposes text as the answer to question n and returns the answer of the first rank of this host that proposed
-// one. n counts from 0 to maxFirsts-1.
+// Propose proposes text as the answer to question n, from 0 to maxFirsts-1. The first proposal of a
+// rank of this host wins (compare-and-swap), and Propose returns it.
 func (m *Member) Propose(n int, text []byte) ([]byte, error) {
 	if n >= maxFirsts {
 		return nil, fmt.Errorf("question %d: there are at most %d", n, maxFirsts)

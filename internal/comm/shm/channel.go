@@ -12,13 +12,14 @@ type Note struct {
 	Bytes uint64
 }
 
-// Channel is one end of the messages from one rank to another, which keep their order. A message longer than a slot is
-// sent in pieces, so that sender and receiver work at the same time.
+// Channel is one end of the messages from one rank to another, which keep their order. A message
+// longer than a slot is sent in pieces, so that the sender can fill a slot while the receiver empties
+// another.
 type Channel struct {
 	m     *Member
 	ring  *ring
 	peer  int
-	count uint32 // slots used by this end so far
+	count uint32 // slots used by this end so far; wraps around
 	// describe returns the name of a message in errors.
 	describe func(Note) string
 }
@@ -41,7 +42,7 @@ type Transfer struct {
 	any  bool
 }
 
-// Begin starts a message; Step moves it on.
+// Begin starts a message. The methods Send and Recv of the result move it.
 func (c *Channel) Begin(n Note) Transfer { return Transfer{c: c, note: n} }
 
 // Complete reports whether the message is done. An empty message takes one slot.
@@ -105,10 +106,10 @@ func (w *Wait) ForPiece(c *Channel) error {
 	return w.forWord(&c.ring.sent, c.count, &c.ring.sentSleepers)
 }
 
-// Empty reports whether the receiver has taken everything that was sent.
+// Empty reports whether the receiver has taken all slots that were sent.
 func (c *Channel) Empty() bool { return c.ring.taken.Load() == c.count }
 
-// ForEmpty waits one step for the receiver.
+// ForEmpty waits one step until the receiver has taken more slots.
 func (w *Wait) ForEmpty(c *Channel) error {
 	w.Peer = c.peer
 	if seen := c.ring.taken.Load(); seen != c.count {
@@ -119,7 +120,7 @@ func (w *Wait) ForEmpty(c *Channel) error {
 
 func (w *Wait) forWord(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
 	if word.Load() != seen {
-		return nil // something moved meanwhile
+		return nil // something moved in the meantime
 	}
 	return w.pause(word, seen, sleepers)
 }

@@ -19,7 +19,7 @@ const (
 // Failure is the reason why a group has ended. Every rank gets the same one.
 type Failure struct {
 	Kind Kind
-	Rank int // the rank that is gone
+	Rank int // the rank that is gone, if Kind is PeerGone
 	PID  int
 	Dead bool
 	Text string
@@ -87,8 +87,8 @@ func (m *Member) Name(rank int) string {
 	return fmt.Sprintf("rank %d (pid %d)", rank, m.pids[rank])
 }
 
-// PeerFailure returns the failure of a group whose rank peer is gone while this rank waits for it. doing says what for;
-// "" is the current collective.
+// PeerFailure returns the failure of a group whose rank peer is gone while this rank waits for it.
+// doing names the operation that waits; "" is the current collective.
 func (m *Member) PeerFailure(peer int, dead bool, why, doing string) Failure {
 	return Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
 		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(doing))}
@@ -115,8 +115,8 @@ func (m *Member) Refuse(text string) { _ = m.Fail(Failure{Kind: Refusal, Text: t
 // Disagree fails the group with a text that has both calls.
 func (m *Member) Disagree(text string) error { return m.Fail(Failure{Kind: Disagreement, Text: text}) }
 
-// Fail makes f the failure of the group, unless it has failed before, and returns the failure that counts. Any
-// goroutine may call it.
+// Fail makes f the failure of the group, unless it has failed before, and returns the first failure.
+// Any goroutine may call it.
 func (m *Member) Fail(f Failure) error { return m.board.header.failure.Post(f).Err() }
 
 // Failed reports whether the group has failed. It costs one load.
@@ -152,8 +152,8 @@ func (m *Member) failureIn(call string) error {
 
 // Notice is a place in shared memory for the failure of a group. The first failure that is posted counts.
 type Notice struct {
-	// The rank that sets claimed writes the other fields and then sets written. The others read them only after written is
-	// set.
+	// The rank that sets claimed writes the other fields and then sets written. The others read the
+	// fields only after they have seen written, so the fields need not be atomic.
 	written atomic.Uint32
 	_       [LineBytes - 4]byte
 	claimed atomic.Uint32
@@ -166,11 +166,12 @@ type Notice struct {
 
 const (
 	deadBit = 1 << 16 // in Notice.kind
-	// claimLimit is how long the rank that set claimed may take to write the rest. It may have died before.
+	// claimLimit is the time to wait for the rank that has set claimed. It may have died before it set
+	// written.
 	claimLimit = time.Second
 )
 
-// Post posts a failure, unless there is one, and returns the one that counts.
+// Post posts a failure, unless there is one already, and returns the first one.
 func (n *Notice) Post(f Failure) *Failure {
 	if !n.claimed.CompareAndSwap(0, 1) {
 		for until := time.Now().Add(claimLimit); !n.Posted(); yield() {

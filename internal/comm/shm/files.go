@@ -11,14 +11,14 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// counted is the number of files that come with a message, of one rank or of each.
+// counted is a message that announces the number of files sent with it, of one rank or of each rank.
 type counted struct{ Files []int }
 
-// watchTime is how often a rank that passes files checks whether the others are alive.
+// watchTime is the interval at which a rank that passes files checks whether the others are alive.
 const watchTime = 5 * time.Millisecond
 
-// ExchangeFiles returns the open files of all ranks, passed through rank 0. The caller must close those of the other
-// ranks. If one rank fails, the group fails for all.
+// ExchangeFiles returns the open files of all ranks, passed through rank 0 over a socket. The caller
+// owns them: it must close the files of the other ranks. If one rank fails, the group fails for all.
 func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.File, err error) {
 	id := a.identity
 	a.fileExchanges++
@@ -26,7 +26,7 @@ func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
 	defer cancel()
 	over, watched := make(chan struct{}), make(chan struct{})
-	go func() { // a socket does not show which rank has died
+	go func() { // watch the ranks, because a socket does not show which rank has died
 		defer close(watched)
 		for !a.CheckFailed(what) {
 			select {
@@ -48,7 +48,7 @@ func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.
 		return all, nil
 	}
 	closeFiles(all, id.Rank)
-	a.Refuse(fmt.Sprintf("rank %d in %s: passing files: %v", id.Rank, what, err)) // unless it has failed already
+	a.Refuse(fmt.Sprintf("rank %d in %s: passing files: %v", id.Rank, what, err)) // the first failure counts
 	return nil, a.Failure()
 }
 
@@ -62,7 +62,7 @@ func closeFiles(all [][]*os.File, but int) {
 	}
 }
 
-// collectFiles is what rank 0 does in ExchangeFiles.
+// collectFiles is the part of rank 0 in ExchangeFiles.
 func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
 	l, err := connection.ListenLocal(id.address())
 	if err != nil {
@@ -96,7 +96,7 @@ func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*
 	return all, err
 }
 
-// giveFiles is what the other ranks do in ExchangeFiles.
+// giveFiles is the part of the other ranks in ExchangeFiles.
 func (id Identity) giveFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 
 const pageSize = 4096
 
-// apart is the distance between allocations, in addresses only. A core that reads an allocation to its end prefetches
-// the next page. If another rank wrote that page, the two would compete for its first cache lines.
+// apart is the gap between allocations, which uses addresses but no memory. A core that reads an
+// allocation to its end prefetches the next page. If another rank wrote to that page, the two would
+// compete for its first cache lines.
 const apart = pageSize
 
 // Heap allocates parts of a range of the segment, in whole pages. It is local to the rank that owns the range; peers

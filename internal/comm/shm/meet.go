@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// Identity tells a rank how to find the others of its group on this host.
+// Identity has everything that a rank needs to find the other ranks of its group on this host.
 type Identity struct {
 	ID      string // of the group
 	Secret  string
@@ -34,10 +34,11 @@ type Meeting struct {
 	listener net.Listener // of rank 0
 }
 
-// room is what a rank tells rank 0 about its processor. welcome is the answer; the file of the segment comes with it.
+// room describes a rank's processors to rank 0. welcome is the answer; the file of the segment comes
+// with it.
 type room struct {
-	CPUs    []int // that the rank may use
-	Threads int   // that run Go code in its process
+	CPUs    []int // the CPUs that the rank may use
+	Threads int   // threads that run Go code in its process (GOMAXPROCS)
 }
 
 type welcome struct {
@@ -99,7 +100,7 @@ func (id Identity) room() room {
 	return room{CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0)}
 }
 
-// host is what rank 0 does in Meet.
+// host is the part of rank 0 in Meet.
 func (id Identity) host(ctx context.Context, m *Meeting, newFile func() (*os.File, error)) (file *os.File, err error) {
 	if id.Size == 1 {
 		m.PIDs = []int{os.Getpid()}
@@ -159,7 +160,7 @@ func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[
 	return failed
 }
 
-// visit is what the other ranks do in Meet. Rank 0 may start later than they do.
+// visit is the part of the other ranks in Meet. It retries, because rank 0 may start later.
 func (id Identity) visit(ctx context.Context, m *Meeting) (*os.File, error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if cause := context.Cause(ctx); err != nil && cause != nil {

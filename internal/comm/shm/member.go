@@ -13,15 +13,15 @@ type Membership struct {
 	Segment *Segment
 	Board   Board
 	Rank    int
-	PIDs    []int // of the processes, by rank
-	World   []int // ranks in the first group of the segment, which their claims use
+	PIDs    []int // process IDs, by rank
+	World   []int // ranks in the first group of the segment, under which the ranks have made their claims
 	Crowded bool  // more ranks than cores
 	Timeout time.Duration
 	Others  Others // nil: all ranks are on this host
 }
 
-// Others answers questions about ranks of other hosts. The board then has room for all ranks, but only those of this
-// host use it.
+// Others answers questions about ranks of other hosts. The board then has room for all ranks, but only
+// the ranks of this host use it.
 type Others interface {
 	// Name returns the name of a rank in errors.
 	Name(rank int) string
@@ -43,23 +43,23 @@ type Member struct {
 
 	lines [2][]*line // by parity of the epoch and rank
 	mine  *cell
-	calls uint64 // begun
-	first uint64 // calls that errors do not count
-	epoch uint32 // last one signalled
-	last  uint32 // of the present call
-	sig   uint64 // of the present call, in the upper half
+	calls uint64 // number of calls begun
+	first uint64 // number of calls that are left out of call numbers in errors
+	epoch uint32 // last epoch that this rank has signalled
+	last  uint32 // last epoch of the current call
+	sig   uint64 // signature of the current call, in the upper half
 	told  [2]*Label
 
-	noted   int      // bytes of its notes in use
-	signals []uint32 // sent to each peer, and seen from each
+	noted   int      // used bytes of this rank's notes
+	signals []uint32 // signals sent to each peer, and seen from each
 	seen    []uint32
 
 	// State of waiting.
 	timeout   time.Duration
 	others    Others
 	near, far pace
-	// others may need the thread: ranks that are goroutines of this process, or calls that were started
-	// where it has one thread
+	// shared: other goroutines may need this thread. They are ranks of this process, or calls that
+	// were started in a process with one thread.
 	shared bool
 }
 
@@ -91,7 +91,7 @@ func Join(s Membership) *Member {
 	return m
 }
 
-// Leave tells the others that this rank will not signal again.
+// Leave announces that this rank will not signal again.
 func (m *Member) Leave() { m.mine.state.Store(stateLeft) }
 
 // Rank returns the number of this rank.
@@ -149,7 +149,8 @@ func (m *Member) tell(parity uint64, l *Label) {
 // Next returns the epoch that the next Signal will signal.
 func (m *Member) Next() uint32 { return m.epoch + 1 }
 
-// Signal signals the next epoch. A rank that sees it also sees everything that this rank stored before.
+// Signal signals the next epoch. It is a release: a rank that sees the epoch also sees everything that
+// this rank stored before.
 func (m *Member) Signal() {
 	m.epoch++
 	l := &m.mine.lines[m.epoch&1]
@@ -208,8 +209,8 @@ const (
 	Differs                // the peer has reached it in a different call
 )
 
-// Judge compares a flag with an epoch, in a call that ends with epoch last and has the signature sig. Epochs wrap
-// around.
+// Judge compares a flag with an epoch, in a call that ends with epoch last and has the signature sig.
+// Epochs wrap around, so they are compared by the sign of their difference.
 func Judge(flag uint64, epoch, last uint32, sig uint64) Verdict {
 	at := uint32(flag)
 	switch {
@@ -245,7 +246,7 @@ func (m *Member) Arrived(epoch uint32) bool {
 	return true
 }
 
-// Tiny returns the memory beside a rank's flag for an epoch, in the same cache line.
+// Tiny returns the memory next to a rank's flag for an epoch, in the same cache line.
 func (m *Member) Tiny(rank int, epoch uint32) *[TinyBytes]byte {
 	return &m.lines[epoch&1][rank].tiny
 }

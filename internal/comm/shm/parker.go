@@ -17,7 +17,8 @@ const (
 	futexWake = 1
 )
 
-// Park sleeps while *word == seen, at most for limit. It may return early.
+// Park sleeps while *word == seen, at most for limit. The kernel compares and sleeps atomically, so a
+// wake-up between the caller's check and the sleep is not lost. It may return early.
 func Park(word *atomic.Uint32, seen uint32, limit time.Duration) {
 	ts := unix.NsecToTimespec(int64(limit))
 	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen),

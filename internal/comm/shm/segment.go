@@ -28,7 +28,7 @@ func NewFile(bytes int) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("making shared memory of %d bytes: %w", bytes, err)
 	}
-	// If the file shrank, processes that map it would be killed.
+	// Seal the size: if the file shrank, processes that map it would be killed by SIGBUS.
 	const seals = unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		f.Close()
@@ -56,9 +56,9 @@ func Map(f *os.File) (*Segment, error) {
 		own.Close()
 		return nil, fmt.Errorf("mapping %d bytes of shared memory: %w", info.Size(), err)
 	}
-	// Best effort: if the system gives huge pages to shared memory, large arrays need fewer page-table walks.
+	// Best effort: with huge pages, large arrays need fewer page-table walks.
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
-	// Child processes must not inherit it.
+	// Child processes must not inherit the mapping.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	s := &Segment{file: own, mem: mem}
 	s.refs.Store(1)
@@ -93,8 +93,8 @@ func (s *Segment) Offset(p unsafe.Pointer) (off int, inside bool) {
 	return int(d), d < uintptr(len(s.mem))
 }
 
-// Populate maps the pages of a range now, if the kernel can, instead of at first use. The first rank that touches a
-// page decides which memory node it lies in.
+// Populate maps the pages of a range now, if the kernel can, instead of at first use. The first rank
+// that touches a page decides on which NUMA node it lies.
 func (s *Segment) Populate(off, n int) {
 	from, to := off&^(pageSize-1), (off+n+pageSize-1)&^(pageSize-1)
 	if from < to {
@@ -107,8 +107,8 @@ func (s *Segment) punch(off, n int) error {
 	return unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(off), int64(n))
 }
 
-// Claim marks this open segment as belonging to a rank. The kernel releases the claim when the process ends, however it
-// ends.
+// Claim marks this segment as used by a rank, with a file lock. The kernel releases the lock when the
+// process ends, however it ends, so other ranks can tell that the rank is dead.
 func (s *Segment) Claim(rank int) error {
 	lock := byteLock(rank)
 	if err := unix.FcntlFlock(s.file.Fd(), unix.F_OFD_SETLK, &lock); err != nil {

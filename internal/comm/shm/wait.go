@@ -9,17 +9,18 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// pace is how long a rank spins and yields before it sleeps.
+// pace sets how long a rank spins and yields before it sleeps.
 type pace struct {
-	// spins is how often a rank with its own core looks again before it yields: enough for the usual spread of arrival
-	// times.
+	// spins is the number of times that a rank with its own core checks the flag before it yields:
+	// enough for the usual spread of arrival times.
 	spins int
-	// yields is how often it yields before it reads the clock or, with more ranks than cores, sleeps. A sleeping rank
-	// costs the signalling side a system call.
+	// yields is the number of times that it yields before it reads the clock or, with more ranks than
+	// cores, sleeps. Sleeping is expensive for the other side too, because the signal then needs a
+	// system call.
 	yields int
-	// awake is how long a rank with its own core continues to yield instead of sleeping. A sleeper wakes late, which makes
-	// others fall asleep in turn; and a hypervisor gives a sleeping core to another guest. One short delay of one rank
-	// must not start this chain.
+	// awake is the time for which a rank with its own core continues to yield instead of sleeping. A
+	// sleeper wakes late, which makes others fall asleep in turn, and a hypervisor gives a sleeping
+	// core to another guest. One short delay of one rank must not start this chain.
 	awake time.Duration
 }
 
@@ -35,22 +36,23 @@ var (
 func (p pace) crowded() pace { return pace{yields: p.yields} }
 
 const (
-	// quickLooks is the number of looks before any other work of waiting, because most waits are shorter.
+	// quickLooks is the number of checks before any other work of waiting, because most waits are
+	// shorter.
 	quickLooks = 64
-	// patience bounds each sleep, so that a failure or a dead rank is noticed.
+	// patience limits each sleep, so that a failure or a dead rank is noticed without a signal.
 	patience = 20 * time.Millisecond
 )
 
 // Wait is one wait for a peer: spin, yield, sleep. It starts over whenever something moves.
 type Wait struct {
-	Peer  int // that is waited for
+	Peer  int // the awaited rank
 	m     *Member
 	pace  *pace
 	doing string // what for; "": the collective that the member is in
 	steps int
-	since time.Time // the first look at the clock
-	began time.Time // of the sleeping
-	gone  int       // 1 + the peer that was found gone
+	since time.Time // the first reading of the clock
+	began time.Time // start of the sleeping
+	gone  int       // 1 + the peer that was found gone; 0: none
 }
 
 // NewWait starts a wait for shared memory. doing is used in errors; "" is the current collective.
@@ -66,15 +68,17 @@ func (m *Member) NewFarWait(peer int, doing string) Wait {
 // Moved restarts the wait after something has moved.
 func (w *Wait) Moved() { w.steps, w.began, w.gone = 0, time.Time{}, 0 }
 
-// pause is one step of waiting until *word differs from seen. It fails if waiting has become pointless.
+// pause is one step of waiting until *word differs from seen. It fails if the group has failed, the
+// peer is gone, or the time is over.
 func (w *Wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
 	if w.spin() {
 		return nil
 	}
 	limit, err := w.Step()
 	if limit > 0 {
-		// The rank that changes the word looks at sleepers afterwards. So this rank first counts itself and then lets the
-		// kernel compare the word.
+		// The signalling rank changes the word and then reads sleepers. So this rank first counts
+		// itself in sleepers and then lets the kernel compare the word: one of the two always notices
+		// the other. The model in sleep_test.go explores all interleavings.
 		sleepers.Add(1)
 		Park(word, seen, limit)
 		sleepers.Add(-1)
@@ -82,8 +86,8 @@ func (w *Wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 	return err
 }
 
-// Step is one step of waiting. It returns the longest time to sleep, or 0 to look again at once. It fails if waiting
-// has become pointless.
+// Step is one step of waiting. It returns the longest time to sleep, or 0 to check again at once. It
+// fails if the group has failed, the peer is gone, or the time is over.
 func (w *Wait) Step() (limit time.Duration, err error) {
 	if w.spin() {
 		return 0, nil
@@ -125,7 +129,7 @@ func (w *Wait) awake() bool {
 	return time.Since(w.since) < w.pace.awake
 }
 
-// check fails if waiting has become pointless.
+// check fails if the group has failed, the peer is gone, or the time is over.
 func (w *Wait) check() (limit time.Duration, err error) {
 	m, now := w.m, time.Now()
 	if w.began.IsZero() {
@@ -143,7 +147,7 @@ func (w *Wait) check() (limit time.Duration, err error) {
 	case why == "":
 		return min(patience, left), nil
 	case w.gone != 1+w.Peer:
-		w.gone = 1 + w.Peer // it may have signalled before it left: look once more
+		w.gone = 1 + w.Peer // the peer may have signalled before it left: check the flag once more
 		return 0, nil
 	}
 	return 0, m.FailPeer(w.Peer, dead, why, w.doing)

@@ -137,7 +137,7 @@ func (v *Voter) decide(o Outcome) {
 	v.LeftOut = !slices.Contains(o.Ranks(), v.rank)
 }
 
-// lead is what the leader of a round does.
+// lead makes the next step of the leader of a round.
 func (v *Voter) lead(at View) (changed bool) {
 	if !v.quorum(at) {
 		return false

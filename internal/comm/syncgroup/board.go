@@ -8,8 +8,9 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// board is the memory that the ranks of one host share. It holds no pointers, so that the same layout serves goroutines
-// (on the heap) and processes (in a mapped file). Words that different ranks write are on separate cache lines.
+// board is the memory that the ranks of one host share. It holds no pointers, so the same layout
+// serves goroutines (on the heap) and processes (in a mapped file). Words that different ranks write
+// are on separate cache lines, against false sharing.
 type board struct {
 	head  *header
 	cells []cell
@@ -33,7 +34,8 @@ type header struct {
 	magic, size uint64
 	_           [line - 16]byte
 
-	// gate is the word that everyone waits on: a generation in steps of gateStep, and the two flags below it.
+	// gate is the word that all ranks wait on: a generation in steps of gateStep, and the two flags
+	// below it.
 	gate atomic.Uint32
 	_    [line - 4]byte
 
@@ -45,7 +47,7 @@ type header struct {
 	sleepers atomic.Int32
 	_        [line - 4]byte
 
-	aborted shm.Notice // posted before gatePoisoned is set
+	aborted shm.Notice // posted before gatePoisoned is set, so a rank that sees the flag finds the notice
 }
 
 const (
@@ -60,8 +62,8 @@ type cell struct {
 	state  atomic.Uint32
 	_      [line - 8]byte
 	cpus   [line / 8]uint64 // affinity mask, one bit per CPU
-	// Two slots, used alternately. A rank overwrites a slot only after a round that all began when they had finished
-	// reading it, so one round per chunk is enough.
+	// Two slots, used alternately. A rank overwrites a slot only after a round in which every rank
+	// arrived after it had finished reading that slot. So one round per chunk is enough.
 	slots [2]slot
 }
 
@@ -72,7 +74,7 @@ const (
 )
 
 type slot struct {
-	total  int64 // values of the whole exchange, of which this chunk is part
+	total  int64 // number of values in the whole exchange; this chunk is a part of them
 	values [slotValues]int64
 }
 
@@ -87,8 +89,8 @@ func viewBoard(memory unsafe.Pointer, n int) board {
 	return board{head: (*header)(memory), cells: unsafe.Slice((*cell)(cells), n)}
 }
 
-// allow records which CPUs the rank of the cell may use. If one is beyond the mask, nothing is known and ranks do not
-// spin.
+// allow records the CPUs that the rank of the cell may use. If one of them is beyond the mask, the
+// mask stays empty: its CPUs are not known, and ranks do not spin.
 func (c *cell) allow(cpus []int) {
 	for _, cpu := range cpus {
 		if word := cpu / 64; word < len(c.cpus) {

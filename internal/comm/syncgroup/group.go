@@ -8,10 +8,10 @@
 // of one process ([Solo] is its case of a single rank), [NewShm] and [JoinShm] for processes of one host, [ServeHub]
 // and [JoinStream] for ranks on several hosts. The first two are one protocol over memory of package shm.
 //
-// That protocol differs from shm.CallChecker on purpose. Here one counter and one gate release all ranks within a few
-// hundred nanoseconds, any context can end a wait, and ranks may be goroutines. A CallChecker compares the signature of
-// each call and gives every rank a flag of its own, which lets fast ranks run one call ahead; a barrier of the harness
-// must not allow that.
+// That protocol differs from shm.CallChecker on purpose. Here one counter and one gate release all
+// ranks within a few hundred nanoseconds, any context can end a wait, and ranks may be goroutines. A
+// CallChecker compares the signature of each call and has one flag per rank, which lets fast ranks run
+// one call ahead. A barrier of the harness must not allow that.
 package syncgroup
 
 import (

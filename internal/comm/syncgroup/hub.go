@@ -28,7 +28,8 @@ func ServeHub(ctx context.Context, conns []*connection.Conn) error {
 	return nil
 }
 
-// hub is the coordinator: it decides, and its caller does the input and output.
+// hub is the state machine of the coordinator. It decides what to send; its caller does the input and
+// output.
 type hub struct {
 	arrived  []*frame // by rank: its unanswered call
 	waiting  int      // number of unanswered calls
@@ -76,8 +77,8 @@ func (h *hub) Receive(peer int, f frame, _ time.Duration) []action {
 	return h.abort(rank, fmt.Sprintf("sent a frame of kind %q and %d bytes: %v", f.kind, len(f.payload), errMalformed))
 }
 
-// drop marks a rank as gone. Without a reason it left on its own, which is an error only for ranks that wait for it now
-// or later.
+// drop marks a rank as gone. Without a reason the rank has left on its own, which is an error only for
+// ranks that wait for it now or later.
 func (h *hub) drop(rank int, reason string) []action {
 	if h.finished[rank] {
 		return nil

@@ -23,10 +23,11 @@ type parker interface {
 }
 
 const (
-	// spinTime covers the usual spread of arrival times of a collective call. After it a system call costs little compared
-	// with the wait.
+	// spinTime covers the usual spread of arrival times of a collective call. A longer wait makes the
+	// cost of a system call negligible.
 	spinTime = 100 * time.Microsecond
-	// patience bounds each sleep, so that an ended context or a dead rank is noticed.
+	// patience limits each sleep, so that an ended context or a dead rank is noticed without a
+	// wake-up.
 	patience = 20 * time.Millisecond
 )
 
@@ -171,7 +172,8 @@ func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) 
 			m.Abort(err.Error())
 			return now, err
 		}
-		// A rank that opened the gate may leave at once, so look at the gate again.
+		// A rank that opened the gate may leave at once, so check the gate again before reporting that
+		// it is gone.
 		if rank, why := m.gone(); why != "" && gate.Load() == old {
 			return now, m.abortFor(rank, why)
 		}
@@ -205,7 +207,7 @@ func (m *member) gone() (rank int, why string) {
 
 func (m *member) Abort(reason string) { _ = m.abortFor(m.rank, reason) }
 
-// abortFor poisons the group, unless it is poisoned already, and returns the abort that counts.
+// abortFor poisons the group, unless it is poisoned already, and returns the first abort.
 func (m *member) abortFor(rank int, reason string) error {
 	m.closing.Lock()
 	defer m.closing.Unlock()
@@ -213,7 +215,7 @@ func (m *member) abortFor(rank int, reason string) error {
 		return &AbortedError{Rank: rank, Reason: reason}
 	}
 	f := m.head.aborted.Post(shm.Failure{Rank: rank, Text: reason})
-	if m.head.aborted.Posted() { // it is not if the first rank to abort died before it had posted
+	if m.head.aborted.Posted() { // it is not posted if the first rank to abort died in between
 		m.head.gate.Or(gatePoisoned)
 		m.parker.unpark(&m.head.gate)
 	}

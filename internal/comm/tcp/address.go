@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Machine identifies what ranks must have in common to share memory: the running kernel and the network namespace, in
-// which they find each other.
+// Machine identifies the machine for shared memory: ranks with the same running kernel and network
+// namespace can share memory and find each other's sockets.
 func Machine() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

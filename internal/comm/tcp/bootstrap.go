@@ -23,7 +23,7 @@ type Bootstrap struct {
 	Secret   []byte
 
 	mu       sync.Mutex
-	arrivals <-chan connection.Arrival[[]byte] // of rank 0, once it listens
+	arrivals <-chan connection.Arrival[[]byte] // connections to rank 0, once it listens
 	round    int
 }
 
@@ -57,7 +57,7 @@ func (b *Bootstrap) facts() []connection.Fact {
 		Advice: "every rank must make the same calls"}}
 }
 
-// gather is what rank 0 does.
+// gather is the part of rank 0: it collects the data of all ranks and sends all of it to each.
 func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	if err := b.listen(); err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func (b *Bootstrap) listen() error {
 	return nil
 }
 
-// bindTo returns the address that rank 0 listens on. A host's own name may stand for a loopback address, as Debian sets
-// it up, so a name means every address.
+// bindTo returns the address that rank 0 listens on. If the endpoint is a host name, that is every
+// address, because a host's own name may resolve to a loopback address, as on Debian.
 func (b *Bootstrap) bindTo() string {
 	host, port, err := net.SplitHostPort(b.Endpoint)
 	if _, notLiteral := netip.ParseAddr(host); err == nil && notLiteral != nil && host != "localhost" {
@@ -114,7 +114,7 @@ func (b *Bootstrap) bindTo() string {
 	return b.Endpoint
 }
 
-// visit is what the other ranks do. Rank 0 may start later.
+// visit is the part of the other ranks. It retries, because rank 0 may start later.
 func (b *Bootstrap) visit(ctx context.Context, mine []byte) ([][]byte, error) {
 	return connection.Retry(ctx, func() ([][]byte, error) {
 		c, err := b.service().Dial(ctx, "tcp", b.Endpoint)

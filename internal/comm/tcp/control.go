@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// End is how a control connection ended.
+// End says how a control connection has ended.
 type End uint8
 
 // The ends.
@@ -37,7 +37,7 @@ type question struct{ ID, Call uint64 }
 
 type answer struct {
 	ID    uint64
-	Calls uint64 // begun by the rank
+	Calls uint64 // number of calls that the rank has begun
 	Text  string // of the requested call; "" if it is not one of the last two
 }
 
@@ -46,10 +46,11 @@ type answer struct {
 type Handler struct {
 	// Failed is called when the peer reports a failure of the group.
 	Failed func(shm.Failure)
-	// Said returns how many calls this rank has begun, and the text of one of them.
-	Said func(call uint64) (calls uint64, text string)
-	// Noted is called with a text that the peer publishes.
-	Noted func(text []byte)
+	// Calls returns the number of calls that this rank has begun, and the text of the given one if it
+	// is known.
+	Calls func(call uint64) (calls uint64, text string)
+	// Published is called with a text that the peer publishes.
+	Published func(text []byte)
 }
 
 // Control is the connection on which two ranks exchange messages about the group itself.
@@ -65,8 +66,8 @@ type Control struct {
 	ended   chan struct{}
 }
 
-// NewControl takes over a TCP connection. It is given up if the peer, or its kernel, does not respond for the given
-// time.
+// NewControl takes over a TCP connection. The connection counts as cut if the peer, or its kernel,
+// does not respond for the given time.
 func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Control, error) {
 	if err := probe(conn.Conn.(*net.TCPConn), silence); err != nil {
 		conn.Close()
@@ -109,14 +110,14 @@ func (c *Control) listen() {
 			c.end = Left
 			c.mu.Unlock()
 		case f.Ask != nil:
-			calls, text := c.handler.Said(f.Ask.Call)
+			calls, text := c.handler.Calls(f.Ask.Call)
 			c.link.Send(frame{Tell: &answer{ID: f.Ask.ID, Calls: calls, Text: text}})
 		case f.Note != nil:
-			c.handler.Noted(f.Note)
+			c.handler.Published(f.Note)
 		case f.Tell != nil:
 			c.mu.Lock()
 			if to := c.answers[f.Tell.ID]; to != nil {
-				to <- *f.Tell // has room for the only answer
+				to <- *f.Tell // never blocks: the channel has room for the only answer
 				delete(c.answers, f.Tell.ID)
 			}
 			c.mu.Unlock()
@@ -139,7 +140,7 @@ func (c *Control) finish(err error) {
 	c.link.Abort()
 }
 
-// Fail tells the peer that the group has failed.
+// Fail reports to the peer that the group has failed.
 func (c *Control) Fail(f shm.Failure) { c.link.Send(frame{Fail: &f}) }
 
 // Publish sends a text to the peer. It also works in a group that has failed.
@@ -183,8 +184,8 @@ func (c *Control) AwaitEnd(limit time.Duration) {
 	}
 }
 
-// Close tells the peer that this rank leaves. It continues to read, so that the message arrives, but nobody waits for
-// it.
+// Close announces that this rank leaves. The connection continues to be read in the background,
+// because closing it with unread data would reset it and lose the announcement.
 func (c *Control) Close() {
 	c.link.Send(frame{Bye: true})
 	c.link.Finish()

@@ -13,7 +13,7 @@ import (
 
 // Place describes where a rank can be reached.
 type Place struct {
-	Host      string // its name in errors
+	Host      string // name of the host in errors
 	Interface string // the network interface; "": all of them
 	Alone     bool   // all ranks are on this machine: accept no others
 	Ports     connection.PortRange
@@ -24,7 +24,7 @@ type Endpoint struct {
 	Host      string
 	Addresses []netip.Addr
 	Port      int
-	Fault     string // why there is no endpoint
+	Fault     string // reason why there is no endpoint; "": there is one
 }
 
 // Mesh connects ranks: it has this rank's listener and the addresses of all others.
@@ -32,7 +32,7 @@ type Mesh struct {
 	*Listener
 	endpoints []Endpoint
 	key       []byte
-	from      netip.Addr // of the interface that was chosen, if any
+	from      netip.Addr // address of the chosen interface, if any
 }
 
 // Open opens this rank's listener and exchanges its address with the others. On one machine, or with an interface, it
@@ -57,7 +57,7 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 	return &Mesh{l, all, key, bind}, nil
 }
 
-// Of returns the mesh of some of the ranks, with new numbers. It shares the listener.
+// Of returns the mesh of some of the ranks, with new numbers. It shares the listener with this mesh.
 func (m *Mesh) Of(ranks []int) *Mesh {
 	m.Keep()
 	some := *m

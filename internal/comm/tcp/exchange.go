@@ -11,7 +11,8 @@ import (
 // Exchange returns the data of all ranks, by rank. All ranks call it in the same order.
 type Exchange = func(ctx context.Context, mine []byte) ([][]byte, error)
 
-// Through returns an exchange over a sync group, whose messages are integers: the length, then eight bytes each.
+// Through returns an exchange over a sync group, which carries integers: the length of the data, then
+// eight bytes in each integer.
 func Through(g syncgroup.Group) Exchange {
 	return func(ctx context.Context, mine []byte) ([][]byte, error) {
 		all, err := g.Exchange(ctx, pack(mine))
@@ -48,7 +49,7 @@ func unpack(words []int64) ([]byte, error) {
 	return b, nil
 }
 
-// Swap exchanges values.
+// Swap exchanges values as JSON and returns the values of all ranks.
 func Swap[T any](ctx context.Context, exchange Exchange, size int, mine T) ([]T, error) {
 	blob, err := json.Marshal(mine)
 	if err != nil {

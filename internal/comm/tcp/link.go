@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is a connection to one rank for one use.
+// Link is a data connection to one rank for one use.
 type Link struct {
 	Peer int
 	Out  Sender
@@ -16,8 +16,8 @@ type Link struct {
 	fd   int
 }
 
-// bufferBytes is the size of the kernel buffer of one direction: enough to keep a link with high latency and bandwidth
-// busy while the rank adds.
+// bufferBytes is the size of the kernel buffer of one direction: large enough to keep a link with high
+// latency and bandwidth busy while the rank computes.
 const bufferBytes = 4 << 20
 
 // NewLink takes over a connection. It fails if a send is not acknowledged within the limit.
@@ -28,7 +28,8 @@ func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Peer: peer, fd: -1}
-	// Use a separate descriptor, so that the Go runtime's poller is not involved.
+	// Use a separate file descriptor: this package polls it itself, and the Go runtime's poller must
+	// not.
 	if e := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
 		err = e
 	}
@@ -50,9 +51,9 @@ func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
 	return l, nil
 }
 
-// enlarge sets a large send buffer if the system allows it. Otherwise asking would only switch off the automatic
-// growth. The receive buffer always grows automatically as far as it is used. If the receiver keeps up, that is less
-// than the maximum, and so it stays in a cache.
+// enlarge sets a large send buffer if the system allows one. Otherwise it sets none, because any
+// explicit size switches off the kernel's automatic growth. The receive buffer is always left to grow
+// automatically: if the receiver keeps up, it stays small enough for a cache.
 func (l *Link) enlarge() {
 	_ = unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bufferBytes)
 }
@@ -77,7 +78,7 @@ func (l *Link) Close() {
 // Progress moves as much as possible in both directions.
 func (l *Link) Progress() (moved bool, err error) {
 	if moved, err = l.Out.Progress(); err != nil {
-		// The last data from the peer may explain the error, and can still be read.
+		// Receive even if sending failed: the last data from the peer may explain the error.
 		if _, inErr := l.In.Progress(); inErr != nil {
 			err = inErr
 		}

@@ -41,7 +41,7 @@ type Rates struct {
 	InGBps  float64 `json:"in_gbps"`
 }
 
-// Best returns the highest rates that were measured of a host: its limits.
+// Best returns the highest measured rates of a host, which are its limits.
 func (n Network) Best(host int) (r Rates) {
 	if len(n.AtOnce) > 0 {
 		r = n.AtOnce[host]
@@ -65,7 +65,7 @@ func (n Network) Latency() (least, most float64) {
 	return least, most
 }
 
-// Measuring describes a measurement of the network. All ranks take part.
+// Measuring holds the parameters of a network measurement, in which all ranks take part.
 type Measuring struct {
 	Exchange   Exchange
 	Rank, Size int
@@ -77,11 +77,11 @@ type Measuring struct {
 	Fabric string
 	// Time is the minimum duration of a transfer. Each rate needs about five transfers.
 	Time time.Duration
-	// Rounds bounds the pairs of each host that are measured; 0: all of them.
+	// Rounds limits the number of pairs of each host that are measured; 0: all of them.
 	Rounds int
 }
 
-// identity is what a rank tells the others about itself.
+// identity is the data that a rank sends to all others before a measurement.
 type identity struct {
 	Host, Machine, Name string
 	Fabric              string `json:",omitempty"`
@@ -92,9 +92,10 @@ type identity struct {
 func Fabric() string { return fabricIn("/sys/class") }
 
 func fabricIn(classes string) string {
-	// InfiniBand, RoCE, Omni-Path and EFA are all in the first; the other is Slingshot.
+	// InfiniBand, RoCE, Omni-Path and EFA devices are in the class infiniband, Slingshot devices in
+	// cxi.
 	for _, class := range []string{"infiniband", "cxi"} {
-		if entries, _ := os.ReadDir(filepath.Join(classes, class)); len(entries) > 0 { // usually there is no such folder
+		if entries, _ := os.ReadDir(filepath.Join(classes, class)); len(entries) > 0 { // most hosts have no such folder
 			return entries[0].Name()
 		}
 	}
@@ -117,7 +118,7 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 		return Network{}, fmt.Errorf("finding the other ranks: %w", err)
 	}
 	p := &prober{Measuring: m, ctx: ctx, links: map[int]*Link{}}
-	p.place(all)
+	p.assignHosts(all)
 	if len(p.Hosts) < 2 {
 		return p.Network, nil
 	}
@@ -142,13 +143,13 @@ type prober struct {
 	Measuring
 	Network
 	ctx    context.Context
-	byHost [][]int       // ranks
+	byHost [][]int       // ranks by host
 	links  map[int]*Link // by rank
 	sleep  Sleeper
 }
 
-// place computes which rank is on which host.
-func (p *prober) place(all []identity) {
+// assignHosts computes which rank is on which host.
+func (p *prober) assignHosts(all []identity) {
 	at, machines := map[string]int{}, map[string]bool{}
 	for r, id := range all {
 		h, known := at[id.Host]
@@ -173,7 +174,7 @@ func (p *prober) partner(host int) (rank int, ok bool) {
 	return 0, false
 }
 
-// connectLimit is how long ranks wait for each other's connections.
+// connectLimit is the time that ranks wait for each other's connections.
 const connectLimit = 30 * time.Second
 
 // connect connects each rank with its partners.

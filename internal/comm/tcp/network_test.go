@@ -36,7 +36,7 @@ func loopbackPair() (a, b *Link, err error) {
 }
 
 // drive moves data until no message is pending.
-func drive(l *Link) error { return (&prober{ctx: context.Background()}).drive(l.Idle, l) }
+func drive(l *Link) error { return (&prober{ctx: context.Background()}).moveAll(l.Idle, l) }
 
 // measured measures the network between goroutines. Rank i behaves as if it were on the host named by
 // letter i, and uses the i-th interface if some are given.

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// maxVec is the number of posted ranges per system call, and maxMove the number of bytes: large enough to keep both
-	// ranks busy, small enough that sending and receiving alternate while the data is still in a cache.
+	// maxVec is the maximum number of posted ranges per system call, and maxMove the maximum number of
+	// bytes: large enough to keep both ranks busy, small enough that sending and receiving alternate
+	// while the data is still in a cache.
 	maxVec  = 8
 	maxMove = 1 << 20
 )
@@ -37,7 +38,7 @@ func headerOf(b *[headerBytes]byte) Header {
 	return Header{binary.LittleEndian.Uint64(b[0:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
 }
 
-// MismatchError reports that the peer sends another message than expected.
+// MismatchError reports that the peer has sent another message than the expected one.
 type MismatchError struct{ Got, Want Header }
 
 func (e *MismatchError) Error() string {
@@ -71,7 +72,7 @@ func (q *queue) post(b []byte) {
 // Posted returns the number of bytes that have ever been posted: the stream position to wait for.
 func (q *queue) Posted() uint64 { return q.posted }
 
-// Done returns how many of them have been moved.
+// Done returns the number of posted bytes that have been moved.
 func (q *queue) Done() uint64 { return q.moved }
 
 // Pending reports whether there is something left to move.
@@ -85,19 +86,20 @@ var (
 	receiving = calls{unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.MSG_DONTWAIT}
 )
 
-// once makes one system call for the first ranges. The call never sleeps, and the Go scheduler is not told about it: it
-// would mistake a long call for a sleep and give the processor to another thread.
-func (q *queue) once(c calls) (n int, err error) {
+// syscallOnce makes one system call for the first ranges. The socket is non-blocking, so the call
+// never sleeps. It is a raw system call, because the Go scheduler could take a long copy for a sleep
+// and give the processor to another thread.
+func (q *queue) syscallOnce(c calls) (n int, err error) {
 	k, total := q.gather()
 	if k == 1 || total <= len(q.small) {
-		return q.short(c, k, total)
+		return q.moveJoined(c, k, total)
 	}
 	q.msg.Iov = &q.vec[0]
 	q.msg.SetIovlen(k)
 	for {
 		r, _, errno := unix.RawSyscall(c.many, uintptr(q.fd), uintptr(unsafe.Pointer(&q.msg)), c.flags)
 		if errno != syscall.EINTR {
-			return outcome(r, errno)
+			return syscallResult(r, errno)
 		}
 	}
 }
@@ -117,8 +119,9 @@ func (q *queue) gather() (k, total int) {
 	return k, total
 }
 
-// short moves the first k ranges as one: copying a small message is cheaper than a list of ranges.
-func (q *queue) short(c calls, k, total int) (n int, err error) {
+// moveJoined copies the first k ranges into one buffer and moves that: for a small message a copy is
+// cheaper than a list of ranges.
+func (q *queue) moveJoined(c calls, k, total int) (n int, err error) {
 	ranges, b := q.ranges[q.first:q.first+k], q.small[:]
 	if k == 1 {
 		b = ranges[0]
@@ -130,7 +133,7 @@ func (q *queue) short(c calls, k, total int) (n int, err error) {
 	for {
 		r, _, errno := unix.RawSyscall6(c.one, uintptr(q.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(total), c.flags, 0, 0)
 		if errno != syscall.EINTR {
-			n, err = outcome(r, errno)
+			n, err = syscallResult(r, errno)
 			break
 		}
 	}
@@ -142,8 +145,9 @@ func (q *queue) short(c calls, k, total int) (n int, err error) {
 	return n, err
 }
 
-// outcome is the result of a system call that moves bytes.
-func outcome(r uintptr, errno syscall.Errno) (n int, err error) {
+// syscallResult converts the result of a system call that moves bytes. It returns errAgain if the
+// kernel buffer is full, or empty when receiving.
+func syscallResult(r uintptr, errno syscall.Errno) (n int, err error) {
 	switch errno {
 	case 0:
 		return int(r), nil
@@ -182,7 +186,8 @@ func (s *Sender) PostHeader(h Header) {
 	s.post(s.head[:])
 }
 
-// Post posts memory. It must not change until Done has reached the position that Posted returns afterwards.
+// Post posts memory to send. The caller must not change it until Done has reached the position that
+// Posted returns right after Post.
 func (s *Sender) Post(b []byte) { s.post(b) }
 
 // Progress sends as much as the kernel accepts now, and reports whether it accepted any.
@@ -190,7 +195,7 @@ func (s *Sender) Progress() (moved bool, err error) {
 	if !s.Pending() {
 		return false, nil
 	}
-	n, err := s.once(sending)
+	n, err := s.syscallOnce(sending)
 	if err != nil {
 		if err == errAgain {
 			err = nil
@@ -206,7 +211,7 @@ type Receiver struct {
 	queue
 	head  [headerBytes]byte
 	want  Header
-	until uint64 // the position at which head is complete and must be compared; 0: it has been
+	until uint64 // stream position at which head is complete and must be compared; 0: already compared
 }
 
 // ExpectHeader posts a header to receive. The previous one must have arrived.
@@ -216,7 +221,8 @@ func (r *Receiver) ExpectHeader(h Header) {
 	r.until = r.posted
 }
 
-// Expect posts memory to receive into.
+// Expect posts memory to receive into. It belongs to the link until Done has reached the position that
+// Posted returns.
 func (r *Receiver) Expect(b []byte) { r.post(b) }
 
 // Progress receives the data that has arrived, and reports whether there was any. After a header that is not the
@@ -225,7 +231,7 @@ func (r *Receiver) Progress() (moved bool, err error) {
 	if !r.Pending() {
 		return false, nil
 	}
-	n, err := r.once(receiving)
+	n, err := r.syscallOnce(receiving)
 	switch {
 	case err == errAgain:
 		return false, nil

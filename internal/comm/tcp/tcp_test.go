@@ -220,7 +220,7 @@ func TestControl(t *testing.T) {
 	failures := make(chan shm.Failure, 1)
 	a, b := controls(t, Handler{
 		Failed: func(f shm.Failure) { failures <- f },
-		Said:   func(call uint64) (uint64, string) { return call + 1, fmt.Sprintf("call %d", call) },
+		Calls:  func(call uint64) (uint64, string) { return call + 1, fmt.Sprintf("call %d", call) },
 	})
 	if calls, text, ok := a.Ask(7, guard); !ok || calls != 8 || text != "call 7" {
 		t.Errorf("asked: %d %q %v", calls, text, ok)
@@ -255,7 +255,7 @@ func TestControlNoticesDeath(t *testing.T) {
 
 func TestUnansweredQuestionIsForgotten(t *testing.T) {
 	released := make(chan struct{})
-	a, b := controls(t, Handler{Said: func(uint64) (uint64, string) { <-released; return 0, "" }})
+	a, b := controls(t, Handler{Calls: func(uint64) (uint64, string) { <-released; return 0, "" }})
 	defer b.Close()
 	defer a.Close()
 	if _, _, ok := a.Ask(1, time.Millisecond); ok {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	probeBuffer = 256 << 10 // stays in a cache, so that the link is measured and not memory
+	probeBuffer = 256 << 10 // small enough to stay in a cache, so that the link is measured and not memory
 	probeFirst  = 64 << 10  // bytes of the first transfer
 	probeGrowth = 8         // factor from one transfer to the next, until they take long enough
 	probeMost   = 8 << 30
@@ -31,7 +31,7 @@ func (p *prober) measure() error {
 			return err
 		}
 	}
-	if len(p.Hosts) == 2 { // both ways is already everything at once
+	if len(p.Hosts) == 2 { // with two hosts, both directions are already all traffic at once
 		a, b := p.Pairs[0], p.Pairs[1]
 		p.AtOnce = []Rates{{a.BothGBps, b.BothGBps}, {b.BothGBps, a.BothGBps}}
 		return nil
@@ -129,7 +129,7 @@ func (p *prober) pingPong(side int, l *Link) (us float64, err error) {
 			} else {
 				l.In.ExpectHeader(h)
 			}
-			if err := p.drive(l.Idle, l); err != nil {
+			if err := p.moveAll(l.Idle, l); err != nil {
 				return 0, err
 			}
 		}
@@ -137,18 +137,19 @@ func (p *prober) pingPong(side int, l *Link) (us float64, err error) {
 	return us64(time.Since(begin)), nil
 }
 
-// meet waits for the ranks at the other ends of links, which do the same.
+// meet is a barrier with the ranks at the other ends of links.
 func (p *prober) meet(links ...*Link) error {
 	for _, l := range links {
 		l.Out.PostHeader(Header{Sign: 1})
 		l.In.ExpectHeader(Header{Sign: 1})
 	}
-	return p.drive(func() bool { return !slices.ContainsFunc(links, func(l *Link) bool { return !l.Idle() }) }, links...)
+	return p.moveAll(func() bool { return !slices.ContainsFunc(links, func(l *Link) bool { return !l.Idle() }) }, links...)
 }
 
-// rate measures the bandwidth between hosts, all at once, as each receiver sees it, and returns the best of several
-// transfers. Transfers grow until they take long enough. The first long one is not counted, because networks let bursts
-// pass faster than they can sustain. A later one that is too short again was helped by a burst.
+// rate measures the bandwidth between hosts, all at once, as each receiver sees it, and returns the
+// best of several transfers. Transfers grow until they take long enough. The first long one is not
+// counted, because networks let bursts pass faster than they can sustain. For the same reason, a later
+// transfer that is too short again is discarded.
 func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
 	var best []Rates // none until a transfer took long enough
 	for bytes, counted := probeFirst, 0; counted < probeTries; {
@@ -172,8 +173,8 @@ func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
 	return best, nil
 }
 
-// rates returns the rates of one transfer of so many bytes per connection, from the times of the receivers. The data of
-// a host has arrived when its last receiver has everything.
+// rates computes the rates of one transfer of the given number of bytes per connection from the times
+// of the receivers. The data of a host has arrived when its last receiver has everything.
 func (p *prober) rates(flows func(from, to int) bool, bytes int, us []float64) []Rates {
 	type load struct{ bytes, us float64 }
 	in, out := make([]load, len(p.Hosts)), make([]load, len(p.Hosts))
@@ -202,8 +203,8 @@ func (p *prober) rates(flows func(from, to int) bool, bytes int, us []float64) [
 	return rates
 }
 
-// transfer is what this rank does in one transfer. It returns how long it took until the rank had received everything,
-// or 0 if it receives nothing.
+// transfer makes this rank's part of one transfer. It returns the time until the rank had received
+// everything, or 0 if it receives nothing.
 func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64, err error) {
 	var links, from, to []*Link
 	here := p.Network.Ranks[p.Rank]
@@ -239,20 +240,20 @@ func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64,
 		}
 	}
 	arrived := func() bool { return !slices.ContainsFunc(from, func(l *Link) bool { return l.In.Pending() }) }
-	if err := p.drive(arrived, links...); err != nil {
+	if err := p.moveAll(arrived, links...); err != nil {
 		return 0, err
 	}
 	if len(from) > 0 {
 		us = us64(time.Since(begin))
 	}
-	return us, p.drive(func() bool {
+	return us, p.moveAll(func() bool {
 		return !slices.ContainsFunc(to, func(l *Link) bool { return l.Out.Pending() })
 	}, links...)
 }
 
-// drive moves posted data until all is done. It spins for a moment, then sleeps, because the other end may be far away
-// or need this core.
-func (p *prober) drive(done func() bool, links ...*Link) error {
+// moveAll moves posted data until done reports true. It spins for a moment, then sleeps, because the
+// other end may be far away or need this core.
+func (p *prober) moveAll(done func() bool, links ...*Link) error {
 	for idle := 0; !done(); {
 		moved := false
 		for _, l := range links {

@@ -1,5 +1,5 @@
-// Package tuning has the tables that choose an algorithm for a call ("auto"), and the names by which users spell such
-// a choice, such as ring@64K.
+// Package tuning has the tables that choose an algorithm for a call ("auto"), and the syntax in which
+// users name such a choice, such as ring@64K.
 package tuning
 
 import (
@@ -28,7 +28,7 @@ type Table struct {
 	group   Group
 }
 
-// Group is what entries may depend on besides the call itself.
+// Group has the properties of a group that entries may depend on.
 type Group struct {
 	Host      string            // the host that all ranks are on; "": several, or unknown
 	Device    string            // the kind of device that every rank has
@@ -152,7 +152,8 @@ func (t *Table) For(g Group) *Table { return &Table{t.entries, t.hash, g} }
 // Group returns the group that the table is for.
 func (t *Table) Group() Group { return t.group }
 
-// Choose returns the first entry that matches a call of so many bytes, or an entry without an algorithm if none does.
+// Choose returns the first entry that matches a call on a vector of the given size in bytes, or an
+// entry without an algorithm if none does.
 func (t *Table) Choose(backend, op string, ranks int, d dtype.DType, bytes int, symmetric bool) Entry {
 	buffers := "private"
 	if symmetric {

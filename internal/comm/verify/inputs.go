@@ -28,8 +28,8 @@ func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs 
 	return in
 }
 
-// exactTo returns the largest n such that all integers up to n are exact in the type; for wide types a smaller one is
-// enough.
+// exactTo returns an n such that all integers up to n are exact in the type. For wide types it is
+// smaller than the largest such n, which is large enough.
 func exactTo(d dtype.DType) int64 {
 	switch d {
 	case dtype.BF16:
@@ -78,8 +78,8 @@ func (in Inputs) Value(rank, position int) int64 {
 	return v
 }
 
-// AddTo adds a rank's elements from a position on to sums. It is Value for many elements, at the speed of memory, but
-// not for products.
+// AddTo adds a rank's elements, from position first on, to sums. It adds the same values as Value returns, but fast
+// enough for large vectors. It does not support products.
 func (in Inputs) AddTo(sums []int64, rank, first int) {
 	at, low, span := start(in.seed, rank)+uint64(first), in.low, uint64(in.span)
 	for i := range sums {
