@@ -96,7 +96,7 @@ func runOnGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	defer g.Close()
 	w := &gpuWork{s: s, group: g, plan: plan, seed: s.Seed()}
 	w.rank, err = overlap.Open(g, overlap.Config{Provider: s.Str(providerAxis), DType: s.DType(dtypeAxis),
-		Dependent: s.Bool(pdlAxis), Aside: s.Int(asideOption)})
+		Dependent: s.Bool(pdlAxis), SumMultiprocessors: s.Int(asideOption)})
 	if missing, is := errors.AsType[*gemm.MissingError](err); is {
 		return bench.NotExecuted(false, "%v", missing)
 	}
@@ -148,7 +148,7 @@ func (w *gpuWork) describe() {
 		return
 	}
 	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
-	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Share()))
+	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank", w.rank.Multiprocessors()))
 }
 
 // prepare allocates operands and C, and prepares the operations: the point, its sequential baseline,
@@ -287,7 +287,7 @@ func (w *gpuWork) preamble(ctx context.Context) error {
 	if err := w.s.Barrier(ctx); err != nil { // no rank still reduces into C
 		return err
 	}
-	return w.rank.Spoil()
+	return w.rank.Poison()
 }
 
 func (w *gpuWork) sample(batch int, samples []int64) error {

@@ -11,39 +11,40 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 )
 
-// oneKernel is a kernel that multiplies and adds up, on one rank.
+// oneKernel is a kernel that multiplies and sums, prepared on this rank.
 type oneKernel struct {
 	gpufused.OneKernel
 	kernel  *cuda.Kernel
 	blocks  int
 	launch  *launch
-	refused error // why it is not a faster one
+	refused error // why a faster kernel is not used; nil if this is the fastest
 }
 
-// prepareOneKernel prepares the fastest kernel that all ranks run, for they have to agree on the
-// tiles.
+// prepareOneKernel prepares the fastest kernel that all ranks can run. The ranks must use the same one,
+// because its tiles have to match.
 func (o *Op) prepareOneKernel() error {
 	r := o.rank
 	if r.config.DType != dtype.BF16 || r.config.Dependent {
-		return fmt.Errorf("the one kernel multiplies bf16 and follows none: not %v, not launched dependently", r.config.DType)
+		return fmt.Errorf("the one kernel multiplies only bf16, without dependent launches: not %v", r.config.DType)
 	}
 	own, refused := r.fastestKernel()
+	// The slowest choice of all ranks decides. The backend has no maximum, so the ranks count votes.
 	votes := make([]float32, len(gpufused.OneKernels)+1)
 	votes[own] = 1
 	if err := r.group.AllReduce(dist.Of(votes), dist.Of(votes), dist.Sum); err != nil {
 		return err
 	}
-	at := len(votes) - 1
-	for votes[at] == 0 {
-		at--
+	slowest := len(votes) - 1
+	for votes[slowest] == 0 {
+		slowest--
 	}
 	switch {
 	case own == len(gpufused.OneKernels):
 		return refused
-	case at == len(gpufused.OneKernels):
-		return errors.New("another rank runs no kernel that multiplies and adds up")
-	case at > own:
-		own, refused = at, fmt.Errorf("another rank does not run %s", gpufused.OneKernels[own].File)
+	case slowest == len(gpufused.OneKernels):
+		return errors.New("another rank cannot run any kernel that multiplies and sums")
+	case slowest > own:
+		own, refused = slowest, fmt.Errorf("another rank cannot run %s", gpufused.OneKernels[own].File)
 	}
 	return r.device.Do(func() (err error) {
 		if o.oneKernel, err = r.openKernel(gpufused.OneKernels[own]); err != nil {
@@ -56,10 +57,11 @@ func (o *Op) prepareOneKernel() error {
 	})
 }
 
-// fastestKernel is the place of the first kernel that this rank runs, and why it does not run a faster
-// one although the GPU should; the number of kernels if it runs none.
-func (r *Rank) fastestKernel() (at int, refused error) {
-	at = len(gpufused.OneKernels)
+// fastestKernel returns the index in gpufused.OneKernels, which begins with the fastest, of the first
+// kernel that this rank can run, and len(gpufused.OneKernels) if there is none. refused is the reason why
+// a faster kernel does not run although the GPU supports it.
+func (r *Rank) fastestKernel() (index int, refused error) {
+	index = len(gpufused.OneKernels)
 	err := r.device.Do(func() error {
 		compute, err := r.device.Device().Compute()
 		if err != nil {
@@ -71,10 +73,10 @@ func (r *Rank) fastestKernel() (at int, refused error) {
 			}
 			_, err := r.openKernel(k)
 			if err == nil {
-				at = i
+				index = i
 				return nil
 			}
-			refused = err // a driver that does not take one file may take the next
+			refused = err // a driver that rejects this file may accept the next
 		}
 		if refused == nil {
 			refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", r.device.Device().Name, compute/10,
@@ -82,12 +84,12 @@ func (r *Rank) fastestKernel() (at int, refused error) {
 		}
 		return nil
 	})
-	return at, errors.Join(err, refused)
+	return index, errors.Join(err, refused)
 }
 
-// openKernel has the driver compile a kernel and finds how many blocks it has: as many as fit
-// on this rank's multiprocessors. Blocks wait for those of other ranks, so that all need a place:
-// where ranks share a GPU each block has a multiprocessor, however those of a rank are spread.
+// openKernel compiles a kernel and chooses its number of blocks: as many as fit on this rank's share of the
+// multiprocessors. Blocks wait for blocks of other ranks, so the blocks of all ranks must be resident. If
+// ranks share a GPU, each block gets a multiprocessor of its own, wherever the GPU places it.
 func (r *Rank) openKernel(k gpufused.OneKernel) (*oneKernel, error) {
 	kernel, err := k.Load(r.device, r.modules)
 	if err != nil {
@@ -105,13 +107,13 @@ func (r *Rank) openKernel(k gpufused.OneKernel) (*oneKernel, error) {
 	}
 	blocks := k.Blocks(r.multiprocessors, fit)
 	if blocks == 0 {
-		return nil, fmt.Errorf("kernel %s: blocks on %d multiprocessors, %d each: want room for %d", kernel.Name, r.multiprocessors,
-			fit, k.Cluster)
+		return nil, fmt.Errorf("kernel %s: a cluster of %d blocks does not fit on %d multiprocessors with %d blocks each",
+			kernel.Name, k.Cluster, r.multiprocessors, fit)
 	}
 	return &oneKernel{OneKernel: k, kernel: kernel, blocks: blocks}, nil
 }
 
-// setLaunch makes the launch.
+// setLaunch prepares the launch of the kernel.
 func (r *Rank) setLaunch(k *oneKernel, stride int) (err error) {
 	p := r.params()
 	p.A, p.B, p.M, p.N, p.K = r.operands[0], r.operands[1], uint32(r.m), uint32(r.n), uint32(r.k)
@@ -128,7 +130,7 @@ func (r *Rank) setLaunch(k *oneKernel, stride int) (err error) {
 	return nil
 }
 
-// Tiles is how many tiles the one kernel adds up; 0 where there are partitions.
+// Tiles returns how many tiles the one kernel sums on all ranks together, or 0 if the plan has partitions.
 func (o *Op) Tiles() int {
 	if o.oneKernel == nil {
 		return 0
@@ -144,7 +146,7 @@ func (k *oneKernel) details() map[string]string {
 	return all
 }
 
-// runOneKernel runs the kernel, or one half of it.
+// runOneKernel runs the kernel, or, depending on options, only its product or its sum.
 func (o *Op) runOneKernel(what string, options uint32) (us float64, err error) {
 	r := o.rank
 	return o.timed(what, r.productStream, func() error {

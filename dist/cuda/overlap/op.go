@@ -12,25 +12,25 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 )
 
-// Range is rows or columns of C.
+// Range is a range of rows or columns of C. To is exclusive.
 type Range struct{ From, To int }
 
-// Plan is how C is cut.
+// Plan describes how C is partitioned.
 type Plan struct {
-	Columns bool // the ranges are columns
-	Ranges  []Range
-	Overlap bool // add up a partition while the next is multiplied
-	// OneKernel multiplies and adds up tiles, whatever the ranges are.
+	Columns bool    // Ranges are columns, not rows
+	Ranges  []Range // the partitions
+	Overlap bool    // sum a partition while the next one is multiplied
+	// OneKernel multiplies and sums in one kernel, which ignores Ranges.
 	OneKernel bool
 }
 
 func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
 
-// Alloc makes room for operands of M x K and K x N, and for C in up to so many partitions. All
-// ranks call it alike, once.
+// Alloc allocates A (m x k), B (k x n) and C with up to the given number of partitions. It is collective
+// and may be called once.
 func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 	if m < 1 || n < 1 || k < 1 {
-		return fmt.Errorf("%d x %d x %d: there is nothing to multiply", m, n, k)
+		return fmt.Errorf("%d x %d x %d: all sizes must be at least 1", m, n, k)
 	}
 	r.m, r.n, r.k = m, n, roundUp(k, gpugemm.StepK)
 	if r.c, err = r.group.Alloc(dist.F32, m*(n+gpugemm.StepC*partitions)); err != nil {
@@ -40,7 +40,7 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 		return err
 	}
 	r.words = gpufused.FlagWords(m, n)
-	flags, err := r.group.Alloc(dist.F32, r.words) // which are zero
+	flags, err := r.group.Alloc(dist.F32, r.words) // Alloc zeroes them
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 	})
 }
 
-// Load brings this rank's operands to the GPU: A of M x K, and B, which lies by columns there.
+// Load copies this rank's A and B to the GPU. B is stored there by columns.
 func (r *Rank) Load(a, b gemm.Matrix) error {
 	return r.device.Do(func() error {
 		return errors.Join(r.device.Write(r.operands[0], r.pack(a, r.m)),
@@ -72,7 +72,7 @@ func (r *Rank) Load(a, b gemm.Matrix) error {
 	})
 }
 
-// pack are the elements row by row, with zeros up to the K that products want.
+// pack returns the elements row by row, with K padded with zeros to r.k.
 func (r *Rank) pack(m gemm.Matrix, rows int) []byte {
 	size := m.Type.Size()
 	to := make([]byte, rows*r.k*size)
@@ -91,32 +91,32 @@ func (r *Rank) pack(m gemm.Matrix, rows int) []byte {
 
 // part is a prepared partition.
 type part struct {
-	from, to   int // rows or columns
-	offset     int // of its first element in C
+	from, to   int // rows or columns of C
+	offset     int // of its first element in the memory of C, in elements
 	rows, cols int
-	stride     int
+	stride     int // distance between rows in elements
 	product    *gpugemm.Product
 	sum        *launch
 }
 
-// launch is a kernel's launch with its argument.
+// launch is a kernel launch with its parameters.
 type launch struct {
 	*cuda.Launch
 	params *gpufused.Params
 }
 
-// Op is a prepared plan.
+// Op is a prepared plan. All ranks must run their ops in the same order.
 type Op struct {
 	rank      *Rank
 	plan      Plan
 	parts     []part
 	gate      *launch
-	oneKernel *oneKernel // nil: partitions
-	// unordered is planted: sums do not wait for the products they add up.
+	oneKernel *oneKernel // nil if the plan has partitions
+	// unordered is a fault for tests: sums do not wait for the products that they add.
 	unordered bool
 }
 
-// Prepare makes a plan ready to run. All ranks prepare alike what they run.
+// Prepare prepares a plan. It is collective.
 func (r *Rank) Prepare(p Plan) (*Op, error) {
 	o := &Op{rank: r, plan: p}
 	if p.OneKernel {
@@ -130,21 +130,22 @@ func (r *Rank) Prepare(p Plan) (*Op, error) {
 		o.gate = r.launch(gate, 1, gpufused.GateThreads, 0, r.params())
 		offset := 0
 		for _, extent := range p.Ranges {
-			one, err := o.preparePart(extent, offset)
+			part, err := o.preparePart(extent, offset)
 			if err != nil {
 				return err
 			}
-			o.parts = append(o.parts, one)
-			offset += one.rows * one.stride
+			o.parts = append(o.parts, part)
+			offset += part.rows * part.stride
 		}
 		return nil
 	})
 	return o, err
 }
 
-// overlaps tells whether products and sums are made at the same time.
+// overlaps reports whether products and sums run concurrently.
 func (o *Op) overlaps() bool { return o.plan.Overlap && len(o.plan.Ranges) > 1 }
 
+// preparePart prepares the product and the sum of one partition, whose first element is at offset.
 func (o *Op) preparePart(extent Range, offset int) (part, error) {
 	r := o.rank
 	x := part{from: extent.From, to: extent.To, offset: offset, rows: extent.To - extent.From, cols: r.n}
@@ -175,7 +176,7 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 	return x, nil
 }
 
-// params are what all launches have in common.
+// params returns new parameters with the fields that all launches have in common.
 func (r *Rank) params() *gpufused.Params {
 	failure, limit := r.engine.KernelTimeout()
 	p := &gpufused.Params{Failure: uint64(failure), LimitNS: uint64(limit), Rank: uint32(r.group.Rank()),
@@ -194,7 +195,7 @@ func (r *Rank) launch(k *cuda.Kernel, blocks, threads, shared int, p *gpufused.P
 	return &launch{l, p}
 }
 
-// Details say how the product is made.
+// Details returns how the product is computed, for the stored result.
 func (o *Op) Details() map[string]string {
 	if o.oneKernel != nil {
 		return o.oneKernel.details()
@@ -202,18 +203,18 @@ func (o *Op) Details() map[string]string {
 	return o.parts[0].product.Details()
 }
 
-// Spoil fills C with what no sum is.
-func (r *Rank) Spoil() error {
-	const nan = 0xff
+// Poison fills C with NaNs, so that elements that a run does not write are found.
+func (r *Rank) Poison() error {
+	const nan = 0xff // a float32 of four such bytes is a NaN
 	return r.device.Do(func() error { return r.device.Fill(r.addresses[r.group.Rank()], nan, r.c.Count()*4) })
 }
 
-// Parts reads the partitions as a run left them. They are good until they are read again.
+// Parts returns the partitions of C, read from the GPU. They are valid until the next call.
 func (o *Op) Parts() ([]gemm.Matrix, error) {
 	last, r := o.parts[len(o.parts)-1], o.rank
 	need := 4 * (last.offset + last.rows*last.stride)
 	err := r.device.Do(func() (err error) {
-		if r.mirror == nil { // pinned, and once: C may have gigabytes, and is read often
+		if r.mirror == nil { // allocated once, because C may have gigabytes and is read often; pinned, because that is fast
 			if r.mirror, err = r.device.Share(4 * r.c.Count()); err != nil {
 				return err
 			}

@@ -1,26 +1,26 @@
-// Package overlap is a matrix product on GPUs and the all-reduce of its result as one
-// operation: C = sum over ranks of A x B, where each rank has operands of its own. It works
-// among the ranks of a group of the backend cuda.
+// Package overlap computes a matrix product on GPUs and the all-reduce of its result as one operation:
+// C = sum over ranks of A x B, where each rank has its own A and B. It works among the ranks of a group
+// of the backend cuda.
 //
 // # In partitions
 //
-// C is cut into partitions. A stream multiplies one after the other; another, which goes
-// first where there is room, adds up each as soon as all ranks have multiplied it. Only a
-// single warp of a rank ever waits for other ranks (the gate), so that ranks that share a GPU
-// cannot keep each other from multiplying. While both streams work, some multiprocessors are
-// set aside for the sums: kernels that multiply stay on theirs until they are done.
+// C is cut into partitions. One stream multiplies them one after the other. Another stream, with higher
+// priority, sums each partition as soon as all ranks have multiplied it. Only a single warp per rank, the
+// gate, ever waits for other ranks, so ranks that share a GPU cannot keep each other from multiplying.
+// While both streams work, some multiprocessors are reserved for the sums, because product kernels
+// occupy theirs until they end.
 //
 // # In one kernel
 //
-// A block multiplies a tile for each of the ranks, its own last. It stores those of the others
-// and signals them; to its own it adds what the others have stored, and stores the sum at all.
-// There is a kernel for Hopper and one for all others, and the ranks take the fastest that every
-// one of them can run.
+// One kernel multiplies and sums. A block multiplies one tile for each rank, its own last. It stores the
+// tiles of the other ranks in their memory and signals them. To its own tile it adds those that the
+// other ranks have stored, and stores the sum at all ranks. There is a kernel for Hopper and one for
+// other GPUs. The ranks use the fastest that all of them can run.
 //
-// # Where the partitions lie
+// # Memory layout
 //
-// Rows of C are a multiple of four elements apart. A partition of columns lies together, row
-// by row, as on processors (package fused of bench gemm-allreduce).
+// The distance between rows of C is a multiple of four elements. The elements of a column partition are
+// contiguous, row by row, as on CPUs (package fused of bench gemm-allreduce).
 package overlap
 
 import (
@@ -38,27 +38,27 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 )
 
-// gpuEngine is what the engine of a group must offer.
+// gpuEngine is the part of the cuda backend's engine that this package needs.
 type gpuEngine interface {
 	Device() (c *cuda.Context, sharing int)
 	Addresses(b dist.Buffer) ([]cuda.Pointer, error)
 	KernelTimeout() (failure cuda.Pointer, limit time.Duration)
-	Await(doing string, s *cuda.Stream) error
+	Await(op string, s *cuda.Stream) error
 }
 
-// Config is how a rank works.
+// Config holds the options of a rank. They must be equal on all ranks.
 type Config struct {
-	Provider string      // of products: see [gpugemm.ProductProviders]
-	DType    dtype.DType // of the operands
-	// Dependent has the kernels that add up started before the end of the one in front of
-	// them: programmatic dependent launch.
+	Provider string      // implementation of the products: see [gpugemm.ProductProviders]
+	DType    dtype.DType // of A and B
+	// Dependent launches gates and sums before the preceding kernel on their stream has ended
+	// (programmatic dependent launch).
 	Dependent bool
-	// Aside is how many of the rank's multiprocessors are set aside for sums while it
-	// multiplies partitions; 0: an eighth. The one kernel sets none aside.
-	Aside int
+	// SumMultiprocessors is how many of the rank's multiprocessors are reserved for sums while it
+	// multiplies partitions; 0 means an eighth. The one kernel reserves none.
+	SumMultiprocessors int
 }
 
-// Rank is one rank's GPU, or its share of one. One goroutine at a time uses it.
+// Rank holds one rank's streams, operands and C on its GPU. It may be used by one goroutine at a time.
 type Rank struct {
 	group         *dist.Group
 	engine        gpuEngine
@@ -68,40 +68,41 @@ type Rank struct {
 	products      *gpugemm.Products
 	productStream *cuda.Stream
 	sumStream     *cuda.Stream
-	events        []*cuda.Event // the start, the end, and one for each partition
+	events        []*cuda.Event // beginEvent, endEvent, and one for each partition
 
-	multiprocessors int
+	multiprocessors int            // this rank's share of the GPU
 	flags           []cuda.Pointer // by rank
-	words           int            // of flags
-	epoch           uint32         // of the gate
-	calls           uint32         // of the one kernel
-	arrivedTiles    uint32         // tiles, to this rank
+	words           int            // number of flags
+	epoch           uint32         // number of gates started
+	calls           uint32         // number of launches of the one kernel
+	arrivedTiles    uint32         // tiles of C that have arrived at this rank in earlier calls; where its counter starts
 
-	operands  [2]cuda.Pointer
-	m, n, k   int // of the operands; k is rounded up
+	operands  [2]cuda.Pointer // A by rows, B by columns
+	m, n, k   int             // sizes of C and the operands; k is rounded up to gpugemm.StepK
 	c         dist.Buffer
-	addresses []cuda.Pointer // of C, by rank
-	mirror    *cuda.Shared   // of this rank's C
+	addresses []cuda.Pointer // address of C by rank
+	mirror    *cuda.Shared   // host copy of this rank's C
 }
 
-// minDependentCompute is the compute capability that dependent launches need.
+// minDependentCompute is the compute capability, times ten, that dependent launches need.
 const minDependentCompute = 90
 
-// Open makes a rank ready. All ranks of the group call it alike.
+// Open returns this rank of a group. It is collective. If the GPU lacks something, the error is a
+// gemm.MissingError.
 func Open(g *dist.Group, c Config) (*Rank, error) {
-	s, ok := dist.EngineAs[gpuEngine](g)
+	e, ok := dist.EngineAs[gpuEngine](g)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("backend %s has no kernels that overlap products and sums", g.Backend())
 	case g.Size() > gpufused.MaxRanks:
-		return nil, fmt.Errorf("%d ranks: the kernels serve at most %d", g.Size(), gpufused.MaxRanks)
+		return nil, fmt.Errorf("%d ranks: the kernels support at most %d", g.Size(), gpufused.MaxRanks)
 	case !slices.Contains(gpugemm.ProductTypes(c.Provider), c.DType):
-		return nil, fmt.Errorf("provider %s has no products of %v here: it has %v", c.Provider, c.DType,
+		return nil, fmt.Errorf("provider %s does not multiply %v here, only %v", c.Provider, c.DType,
 			gpugemm.ProductTypes(c.Provider))
 	}
-	r := &Rank{group: g, engine: s, config: c, modules: map[string]*cuda.Module{}}
+	r := &Rank{group: g, engine: e, config: c, modules: map[string]*cuda.Module{}}
 	var sharing int
-	r.device, sharing = s.Device()
+	r.device, sharing = e.Device()
 	err := r.device.Do(func() (err error) {
 		compute, err := r.device.Device().Compute()
 		if err != nil {
@@ -130,7 +131,7 @@ func Open(g *dist.Group, c Config) (*Rank, error) {
 	return r, nil
 }
 
-// Close gives back what is the rank's own; what Alloc of the group gave goes with the group.
+// Close frees the rank's resources. C and the flags belong to the group and are freed with it.
 func (r *Rank) Close() error {
 	return r.device.Do(func() error {
 		faults := lists.Map(r.events, func(e *cuda.Event) error { return e.Destroy() })
@@ -149,13 +150,14 @@ func (r *Rank) Close() error {
 	})
 }
 
-// Share is how many multiprocessors a rank has, as many as the other ranks on its GPU. Nothing but the number of its
-// blocks holds it to them: what MPS can be told limits how many a rank has, but gave all ranks the same ones.
-func (r *Rank) Share() int { return r.multiprocessors }
+// Multiprocessors returns this rank's share of the GPU's multiprocessors. All ranks on a GPU have equal
+// shares. Only the number of blocks keeps a rank to its share: MPS can limit how many multiprocessors a
+// process uses, but when tried it gave all ranks the same ones.
+func (r *Rank) Multiprocessors() int { return r.multiprocessors }
 
-// sumMultiprocessors is how many multiprocessors are left to the sums while products are made.
+// sumMultiprocessors returns how many multiprocessors are reserved for sums while the rank multiplies.
 func (r *Rank) sumMultiprocessors() int {
-	n := r.config.Aside
+	n := r.config.SumMultiprocessors
 	if n == 0 {
 		n = r.multiprocessors / 8
 	}

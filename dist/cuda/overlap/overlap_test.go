@@ -159,7 +159,7 @@ func (x point) check(plant func(*Op)) (mistakes int64, err error) {
 		}
 		for call := range 3 {
 			a, b := operands(x.config.DType, x.m, x.n, x.k, g.Rank(), call)
-			if err := errors.Join(r.Load(a, b), r.Spoil(), g.Barrier()); err != nil {
+			if err := errors.Join(r.Load(a, b), r.Poison(), g.Barrier()); err != nil {
 				return err
 			}
 			if us, err := o.Run(); err != nil || us <= 0 {
@@ -269,8 +269,8 @@ func TestWhichOneKernel(t *testing.T) {
 		{hopper: true, refuse: "sm_90a", algorithm: "onekernel80",
 			refused: [2]string{"CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_PTX"}},
 		{hopper: true, before: small, algorithm: "onekernel80",
-			refused: [2]string{"another rank does not run onekernel90a",
-				"blocks on 1 multiprocessors, 1 each: want room for 2"}},
+			refused: [2]string{"another rank cannot run onekernel90a",
+				"a cluster of 2 blocks does not fit on 1 multiprocessors with 1 blocks each"}},
 	} {
 		if c.hopper {
 			onHopper(t)
@@ -364,7 +364,7 @@ func testHalves(t *testing.T) {
 				return err
 			}
 			a, b := operands(dtype.BF16, m, n, k, g.Rank(), 0)
-			if err := errors.Join(r.Load(a, b), r.Spoil()); err != nil {
+			if err := errors.Join(r.Load(a, b), r.Poison()); err != nil {
 				return err
 			}
 			if us, err := o.Multiply(); err != nil || us <= 0 {
@@ -469,11 +469,11 @@ func withoutRank1(p Plan) []error {
 // What cannot be is refused with the reason.
 func TestRefusals(t *testing.T) {
 	if _, err := (point{config: Config{Provider: "builtin", DType: dtype.F32}, ranks: 1, m: 1, n: 1,
-		k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "builtin has no products of f32") {
+		k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "builtin does not multiply f32") {
 		t.Errorf("%v", err)
 	}
 	if _, err := (point{config: usual, ranks: 1, m: 0, n: 1, k: 1}).check(nil); err == nil ||
-		!strings.Contains(err.Error(), "nothing to multiply") {
+		!strings.Contains(err.Error(), "all sizes must be at least 1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -487,7 +487,7 @@ func TestShare(t *testing.T) {
 				return err
 			}
 			defer r.Close()
-			if s := r.Share(); s != want || r.sumMultiprocessors() != 1 {
+			if s := r.Multiprocessors(); s != want || r.sumMultiprocessors() != 1 {
 				return fmt.Errorf("the share is %d, of which %d are set aside, want %d", s, r.sumMultiprocessors(), want)
 			}
 			return g.Barrier()

@@ -12,14 +12,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// The events of a run.
+// Indices of Rank.events.
 const (
 	beginEvent = iota
 	endEvent
-	firstPartEvent // the first partition's
+	firstPartEvent // recorded after the product of the first partition; the others follow
 )
 
-// Run computes C on all ranks and gives the microseconds that this rank's GPU took.
+// Run computes C on all ranks and returns the time of this rank's GPU in µs.
 func (o *Op) Run() (us float64, err error) {
 	if o.oneKernel != nil {
 		return o.runOneKernel("a product and its all-reduce in one kernel", 0)
@@ -37,7 +37,7 @@ func (o *Op) Run() (us float64, err error) {
 	})
 }
 
-// Multiply makes this rank's product alone, in the plan's partitions.
+// Multiply computes only this rank's product, in the plan's partitions.
 func (o *Op) Multiply() (us float64, err error) {
 	if o.oneKernel != nil {
 		return o.runOneKernel("a product", gpufused.NoSum)
@@ -52,7 +52,7 @@ func (o *Op) Multiply() (us float64, err error) {
 	})
 }
 
-// Reduce makes the all-reduces alone, of what C holds.
+// Reduce performs only the all-reduces, on the content of C.
 func (o *Op) Reduce() (us float64, err error) {
 	if o.oneKernel != nil {
 		return o.runOneKernel("an all-reduce", gpufused.NoProduct)
@@ -70,7 +70,7 @@ func (o *Op) Reduce() (us float64, err error) {
 	})
 }
 
-// timed has the GPU time what start starts, which ends in a stream.
+// timed returns the GPU time of the work that start starts. The work must end on the stream last.
 func (o *Op) timed(what string, last *cuda.Stream, start func() error) (us float64, err error) {
 	r := o.rank
 	err = r.device.Do(func() error {
@@ -92,7 +92,7 @@ func (o *Op) timed(what string, last *cuda.Stream, start func() error) (us float
 	return us, err
 }
 
-// sumStream is the stream that adds up: the one that multiplies, unless both go on at once.
+// sumStream returns the stream for sums. Without overlap it is the stream of the products.
 func (o *Op) sumStream() *cuda.Stream {
 	if o.overlaps() {
 		return o.rank.sumStream
@@ -100,7 +100,7 @@ func (o *Op) sumStream() *cuda.Stream {
 	return o.rank.productStream
 }
 
-// startProduct multiplies a partition, for which the sums are to wait.
+// startProduct starts the product of a partition, and makes the stream of the sums wait for it.
 func (o *Op) startProduct(i int) error {
 	r := o.rank
 	if err := o.parts[i].product.Start(r.productStream); err != nil || !o.overlaps() {
@@ -113,7 +113,8 @@ func (o *Op) startProduct(i int) error {
 	return r.sumStream.Wait(e)
 }
 
-// startSum adds up a partition once all ranks are at the gate: then all have multiplied it.
+// startSum starts the sum of a partition, behind a gate: when all ranks have reached the gate, all have
+// multiplied the partition.
 func (o *Op) startSum(i int) error {
 	if err := o.startGate(); err != nil {
 		return err
@@ -121,21 +122,21 @@ func (o *Op) startSum(i int) error {
 	return o.parts[i].sum.Start(o.sumStream())
 }
 
-// startGate starts the gate. After the last one all sums have come: every rank was done when it
-// came there.
+// startGate starts the gate, which waits until all ranks have reached it. When the last gate of a run is
+// passed, C is complete: every rank had stored its sums before it reached that gate.
 func (o *Op) startGate() error {
 	o.rank.epoch++
 	o.gate.params.Epoch = o.rank.epoch
 	return o.gate.Start(o.sumStream())
 }
 
-// checkedK is no multiple of what products want.
+// checkedK is the K of Check. It is not a multiple of gpugemm.StepK, so that padding is tested too.
 const checkedK = 70
 
-// Check multiplies and adds up a small C in partitions and in one kernel, twice each, and
-// looks at every element: for self-tests. All ranks call it. Every rank makes the operands
-// of all, so that it knows the sum. The one kernel runs as usual, where a block may have a tile of
-// each rank at most, and on two multiprocessors, which have all tiles.
+// Check is a self-test. It computes a small C in partitions and in one kernel, twice each, and checks the
+// result. It is collective. Every rank generates the operands of all ranks, and so knows the sum. The one
+// kernel runs in two ways: with the rank's multiprocessors, where a block has at most one tile of each
+// rank, and with two multiprocessors, where a block has many.
 func Check(g *dist.Group) error {
 	const m, n, parts = 600, 520, 3
 	r, err := Open(g, Config{Provider: "builtin", DType: dtype.BF16})
@@ -157,23 +158,23 @@ func Check(g *dist.Group) error {
 		}
 		for again := range 2 {
 			if err := o.checkOnce(uint64(1000*call + 100*again + 1)); err != nil {
-				return fmt.Errorf("a product and its all-reduce, one kernel %v, call %d: %w", p.OneKernel, again+1, err)
+				return fmt.Errorf("product and all-reduce, one kernel %v, call %d: %w", p.OneKernel, again+1, err)
 			}
 		}
 	}
 	return nil
 }
 
-// checkOnce runs with operands of a seed and checks rows of C.
+// checkOnce runs the plan with operands generated from seed and checks C.
 func (o *Op) checkOnce(seed uint64) error {
 	r := o.rank
 	ranks, k := r.group.Size(), checkedK
-	// The ranks' operands beside each other: C is their one product.
+	// With the operands of all ranks side by side, C is a single product.
 	a, b := gemm.New(dtype.BF16, r.m, ranks*k), gemm.New(dtype.BF16, r.n, ranks*k).T()
 	proof.Integers(a, seed)
 	proof.Integers(b, seed+1)
 	from := r.group.Rank() * k
-	if err := errors.Join(r.Load(a.ColRange(from, from+k), b.RowRange(from, from+k)), r.Spoil(),
+	if err := errors.Join(r.Load(a.ColRange(from, from+k), b.RowRange(from, from+k)), r.Poison(),
 		r.group.Barrier()); err != nil {
 		return err
 	}

@@ -1,9 +1,8 @@
-// Package multicast makes memory of the ranks of a host, each on a GPU of its own, that one
-// address reaches too: a load from there is the sum over all ranks' memory, which the switch
-// between the GPUs adds up, and a store goes to all. Only special instructions may use that
-// address; each rank's memory also has one of its own.
-//
-// What is computed with it is other packages' matter.
+// Package multicast allocates multicast memory for the ranks of a host, each with its own GPU. Such memory
+// is allocated on every GPU, and one additional address refers to all of it: the switch between the GPUs
+// (NVSwitch) answers a load from that address with the sum over all ranks' memory, and sends a store to
+// all. Only the multimem instructions of PTX may use that address. The memory of each rank also has an
+// ordinary address.
 package multicast
 
 import (
@@ -11,80 +10,80 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 )
 
-// Memory is as many bytes of every rank, in the order of ranks.
+// Memory is multicast memory: equally many bytes on every rank's GPU.
 type Memory struct {
-	Addresses []cuda.Pointer // of each rank, as this process reaches it
-	Multicast cuda.Pointer   // for multicast instructions
+	Addresses []cuda.Pointer // by rank: the ordinary address in this process
+	Multicast cuda.Pointer   // the address for multimem instructions
 
 	context *cuda.Context
 	group   *shm.CallChecker
-	blocks  []*cuda.Block // by rank
-	object  *cuda.Block
-	bound   bool
+	blocks  []*cuda.Block // each rank's memory
+	object  *cuda.Block   // the multicast object that all memory is bound to
+	bound   bool          // this rank's memory is bound to object
 }
 
-// New makes memory of at least so many bytes, with any content. All ranks do it together,
-// and all have it or none: what one of them lacks is the error of all, and the group goes on.
-// Where the group itself has failed, that is the error.
+// New allocates at least the given number of bytes on every rank. The content is undefined. It is
+// collective: if one rank fails, all ranks get its error, and the group continues to work. If the group
+// itself has failed, the error is the group's failure.
 func New(c *cuda.Context, group *shm.CallChecker, bytes int) (*Memory, error) {
 	m := &Memory{context: c, group: group, Addresses: make([]cuda.Pointer, group.Size()),
 		blocks: make([]*cuda.Block, group.Size())}
-	err := c.Do(func() error { return m.make(bytes) })
+	err := c.Do(func() error { return m.allocate(bytes) })
 	if err != nil {
-		m.Close() // the first error says why
+		m.Close() // its error would only follow from err
 		return nil, err
 	}
 	return m, nil
 }
 
-func (m *Memory) make(bytes int) error {
-	fine, err := m.context.MulticastGranularity(m.group.Size(), bytes)
-	all, err := m.agree("the size of multicast memory", err, fine)
+// allocate performs the steps of New. After each step the ranks exchange their errors, because the next
+// one needs every rank's part: handles must exist before they are passed, and all GPUs must have joined
+// the multicast object before memory is bound to it.
+func (m *Memory) allocate(bytes int) error {
+	granularity, err := m.context.MulticastGranularity(m.group.Size(), bytes)
+	all, err := m.exchange("the size of multicast memory", err, granularity)
 	if err != nil {
 		return err
 	}
-	for _, n := range all {
-		fine = max(fine, n)
-	}
-	bytes = (bytes + fine - 1) / fine * fine
+	granularity = slices.Max(all)
+	bytes = (bytes + granularity - 1) / granularity * granularity
 	mine, err := m.create(bytes)
 	defer closeFiles(mine)
-	if _, err := m.agree("making multicast memory", err, 0); err != nil {
+	if _, err := m.exchange("making multicast memory", err, 0); err != nil {
 		return err
 	}
 	files, err := m.group.ExchangeFiles("passing multicast memory", mine...)
 	if err != nil {
 		return err
 	}
-	// nobody binds before all have joined
-	if _, err := m.agree("joining multicast memory", m.open(files, bytes), 0); err != nil {
+	if _, err := m.exchange("joining multicast memory", m.open(files, bytes), 0); err != nil {
 		return err
 	}
-	_, err = m.agree("binding multicast memory", m.bind(fine), 0)
+	_, err = m.exchange("binding multicast memory", m.bind(granularity), 0)
 	return err
 }
 
-// agree tells the others how this rank's part went, with a number, and learns theirs. The
-// first rank that could not do its part is the error of all.
-func (m *Memory) agree(what string, mine error, number int) (numbers []int, err error) {
-	card := binary.LittleEndian.AppendUint64(nil, uint64(number))
+// exchange returns the number of each rank. If ranks pass an error, it returns that of the lowest rank.
+func (m *Memory) exchange(what string, mine error, number int) (numbers []int, err error) {
+	record := binary.LittleEndian.AppendUint64(nil, uint64(number))
 	if mine != nil {
-		card = append(card, mine.Error()...)
+		record = append(record, mine.Error()...)
 	}
-	all, err := m.group.AllGather(what, card)
+	all, err := m.group.AllGather(what, record)
 	if err != nil {
 		return nil, err
 	}
-	for rank, card := range all {
-		if len(card) > 8 {
-			return nil, fmt.Errorf("%s: rank %d: %s", what, rank, card[8:])
+	for rank, record := range all {
+		if len(record) > 8 {
+			return nil, fmt.Errorf("%s: rank %d: %s", what, rank, record[8:])
 		}
-		numbers = append(numbers, int(binary.LittleEndian.Uint64(card)))
+		numbers = append(numbers, int(binary.LittleEndian.Uint64(record)))
 	}
 	return numbers, nil
 }
@@ -95,8 +94,8 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// create makes this rank's memory and, on rank 0, the object that all bind theirs to, and
-// gives the files that name them.
+// create allocates this rank's memory and, on rank 0, the multicast object. It returns files that refer to
+// them, to be passed to the other ranks.
 func (m *Memory) create(bytes int) (files []*os.File, err error) {
 	rank := m.group.Rank()
 	if m.blocks[rank], err = m.context.NewBlock(bytes); err == nil && rank == 0 {
@@ -114,7 +113,8 @@ func (m *Memory) create(bytes int) (files []*os.File, err error) {
 	return files, err
 }
 
-// open takes the memory of the others and the object, and makes this rank's GPU one of its.
+// open opens the memory of the other ranks and the multicast object, and adds this rank's GPU to the
+// object. It closes the files.
 func (m *Memory) open(files [][]*os.File, bytes int) (err error) {
 	for rank, theirs := range files {
 		if rank == m.group.Rank() {
@@ -134,7 +134,7 @@ func (m *Memory) open(files [][]*os.File, bytes int) (err error) {
 	return m.object.Join()
 }
 
-// bind makes this rank's memory its part of the object, and gives everything its address.
+// bind binds this rank's memory to the multicast object, and maps the object and the memory of all ranks.
 func (m *Memory) bind(align int) error {
 	if err := m.object.Bind(m.blocks[m.group.Rank()]); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (m *Memory) bind(align int) error {
 	return err
 }
 
-// Close gives up this rank's part, when no kernel of any rank uses it any more. It waits
-// for nobody: what the others have of it stays theirs.
+// Close releases this rank's references. No kernel of any rank may use the memory any more. Close does not
+// wait for other ranks; the driver frees the memory when all have released it.
 func (m *Memory) Close() error {
 	return m.context.Do(func() error {
 		var faults []error

@@ -155,7 +155,7 @@ func TestWithoutOne(t *testing.T) {
 		if a.Rank() == 1 { // leaves half-way
 			m := &Memory{context: c, group: a, Addresses: make([]cuda.Pointer, size), blocks: make([]*cuda.Block, size)}
 			defer m.Close()
-			_, err := m.agree("the size of multicast memory", nil, 1)
+			_, err := m.exchange("the size of multicast memory", nil, 1)
 			return err
 		}
 		_, err := New(c, a, 1000)
